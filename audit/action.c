@@ -6,7 +6,7 @@ static const struct {
     const char *name;
     unsigned ocsf_type, operations;
 } actions[] = {
-#define X(constant, name, ocsf_type, operations) [constant] = {name, ocsf_type, operations},
+#define X(constant, name, ocsf_type, operations, permitted) [constant] = {name, ocsf_type, operations},
 #include "audit/actions.def"
 #undef X
 };

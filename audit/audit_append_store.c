@@ -6,12 +6,13 @@
 #include "audit/log_check_priv.h"
 #include "storage/pg_table.h"
 
+/* clang-format off */
 #define ADVANCE                                                                                               \
     "WITH fenced AS (UPDATE audit_log SET size = $3, last_ts = $4, frontier = $5, altered = greatest(altered, $6)" \
     " WHERE size = $1 AND epoch = $2"
 #define ADVANCE_TYPES "int8 int8 int8 int8 bytea int8"
-/* A fence that hits no row divides by zero: the rest of the pipeline, COMMIT included, is then passed over. One statement,
-   because what each costs by itself is more than what these rows cost. */
+/* If the fence finds no row, the statement divides by zero. PostgreSQL then skips the rest of the pipeline, including
+ * COMMIT. One statement writes all rows, because a statement costs more than its rows. */
 #define APPEND                                                                                                \
     " RETURNING 1),"                                                                                          \
     " entries AS (INSERT INTO audit_entry (seq, ts, leaf, leaf_hash, action, outcome)"                        \
@@ -26,7 +27,7 @@
     " SELECT 1 / count(*) FROM fenced"
 #define APPEND_TYPES " bytea[] bytea[] text[] text[] bytea[] int8[] int8[] int8[] int8[] int8[] bytea[] bytea[] bytea[]"
 
-/* Two locks in one statement are taken in the order in which they are written. */
+/* PostgreSQL takes two locks of one statement in the order in which they are written. */
 #define LOCKS(epoch) "SELECT 1::int8 FROM (SELECT " epoch "(7307, 1), pg_advisory_xact_lock(7307, 2) OFFSET 0) AS held"
 
 static const struct pg_statement audit_hold_epoch_sql = {"audit_hold_epoch", LOCKS("pg_advisory_xact_lock_shared"), "", "int8"};
@@ -83,11 +84,12 @@ static const struct pg_statement *const statements[] = {
     &audit_read_rights_sql, &audit_append_sql, &audit_append_unread_sql, &audit_insert_tiles_sql, &audit_insert_facts_sql,
     &audit_find_entry_sql, &audit_entry_leaf_sql, &audit_end_backend_sql, &audit_next_boot_sql, &audit_name_log_sql,
 };
+/* clang-format on */
 const struct pg_table audit_append_table = PG_TABLE(statements);
 
-static struct result copy_text(const char *text, char *place, size_t room, struct error *err)
+static struct result copy_text(const char *text, char *destination, size_t room, struct error *err)
 {
-    const int length = snprintf(place, room, "%s", text);
+    const int length = snprintf(destination, room, "%s", text);
 
     if (length < 0 || (size_t)length >= room) return failure(err, ERROR_CORRUPT, "the log's origin is too long");
     return SUCCESS;
@@ -116,7 +118,7 @@ static struct result read_heads(const struct pg_rows *rows, const struct audit_h
     if (pg_rows_count(rows) != heads->count)
         return failure(err, ERROR_CORRUPT, "the heads of the log's keys are not one for each key");
     TRY(log_check_heads(rows, heads->keys, heads->count, err));
-    for (size_t i = 0; i < heads->count; i++) heads->numbers[i] = pg_int8(rows, i, 0);
+    for (size_t i = 0; i < heads->count; i++) heads->ordinals[i] = pg_int8(rows, i, 0);
     return SUCCESS;
 }
 
@@ -129,7 +131,7 @@ static struct result read_rights(const struct pg_rows *rows, const struct audit_
 }
 
 #define BEGIN_STEPS 5 /* BEGIN, locks, state, heads, rights */
-#define LOCK_STEPS  2 /* of them */
+#define LOCK_STEPS  2 /* of those */
 
 static struct result add_locks(struct pg *pg, bool exclusive_epoch, struct error *err)
 {
@@ -177,7 +179,7 @@ static void add_entries(struct pg_arguments *arguments, const struct audit_appen
 static void add_runs(struct pg_arguments *arguments, const struct audit_append *append)
 {
     pg_add_bytes_array(arguments, append->keys, append->key_count);
-    pg_add_int8_array(arguments, append->numbers, append->key_count);
+    pg_add_int8_array(arguments, append->ordinals, append->key_count);
     pg_add_int8_array(arguments, append->firsts, append->key_count);
     pg_add_int8_array(arguments, append->untils, append->key_count);
     pg_add_int8_array(arguments, append->sequences, append->sequence_count);
@@ -191,7 +193,7 @@ static void add_payloads(struct pg_arguments *arguments, const struct audit_appe
     pg_add_bytes_array(arguments, append->payload_boxes, append->payload_count);
 }
 
-/* `fence`: NULL if rights were read under the lock. */
+/* `fence` is NULL if the rights were read under the lock. */
 static struct result add_append(struct pg *pg, const struct audit_append *append, const struct audit_fence *fence,
                                 struct error *err)
 {
@@ -275,7 +277,7 @@ struct result audit_open_at_once(struct pg *pg, const struct audit_append *appen
     return add_append(pg, append, fence, err);
 }
 
-#define OPEN_STEPS (LOCK_STEPS + 1) /* and the rows behind their fence */
+#define OPEN_STEPS (LOCK_STEPS + 1) /* and the rows behind the fence */
 
 struct result audit_close_at_once(struct pg *pg, const struct audit_append *append, struct pg_rows **answers_out,
                                   size_t change_count, bool *is_refused_out, struct error *err)
@@ -304,13 +306,13 @@ static struct result find_entry(struct pg *pg, uint64_t sequence, const struct m
     TRY(pg_run(pg, &audit_lock_log_sql, NULL, NULL, err));
     pg_add_int8(&arguments, (int64_t)sequence);
     TRY(pg_run(pg, &audit_find_entry_sql, &arguments, &rows, err));
-    *has_out = pg_rows_count(rows) == 1 &&
-               bytes_equal(pg_bytes(rows, 0, 0), (struct bytes){hash->bytes, sizeof hash->bytes});
+    *has_out = pg_rows_count(rows) == 1 && bytes_equal(pg_bytes(rows, 0, 0), (struct bytes){hash->bytes, sizeof hash->bytes});
     return SUCCESS;
 }
 
-/* What was sent to it may still be on its way: it must not come true after somebody was told that it did not. A process that does
-   not have the log's lock yet ends before it takes a command; one that has it is waited for at the lock. */
+/* The backend may still have commands to read. None of them may commit after a caller was told that the append failed. If
+ * the backend does not hold the log's lock, it is ended before it reads its next command. If it holds the
+ * lock, our request for the lock waits until its transaction has ended. */
 static struct result end_backend(struct pg *pg, const struct pg_backend *backend, struct error *err)
 {
     struct pg_arguments arguments = {0};

@@ -4,10 +4,11 @@
 #include "audit/query_priv.h"
 #include "storage/pg_table.h"
 
+/* clang-format off */
 #define EVENT "SELECT e.seq, e.leaf, p.salt, p.box, s.subject, s.key_version, s.wrapped_key, e.leaf_hash FROM "
 #define PAYLOAD " LEFT JOIN audit_payload p ON p.seq = e.seq LEFT JOIN audit_subject s ON s.subject = p.subject "
 #define COLUMNS "int8 bytea bytea bytea bytea int4 bytea bytea"
-/* No run is longer than 65,536 numbers, so the runs of a range are a range of their last numbers. */
+/* No run has more than 65,536 sequence numbers, so the runs that can hold a range are found by their last numbers. */
 #define RUNS      "audit_run k CROSS JOIN LATERAL unnest(k.seqs) AS i (seq) "
 #define ENTRY     "JOIN audit_entry e ON e.seq = i.seq"
 #define KEY_RANGE                                                                                     \
@@ -15,12 +16,12 @@
     " AND i.seq < $3 "
 #define UP   "ORDER BY k.last, i.seq LIMIT $4"
 #define DOWN "ORDER BY k.last DESC, i.seq DESC LIMIT $4"
-/* Runs of a key follow each other, so only the first that ends at or after a number can have it. */
+/* The runs of a key do not overlap, so only the first run that ends at or after a number can hold it. */
 #define OTHER                                                                                          \
     "JOIN LATERAL (SELECT f.seqs FROM audit_run f WHERE f.key = $5 AND f.last >= i.seq ORDER BY f.last" \
     " LIMIT 1) f ON i.seq = ANY (f.seqs) "
 
-/* First the page of numbers, in index order, then what belongs to them. */
+/* The sequence numbers of the page come first, in the order of the index; then the columns of these entries. */
 static const struct pg_statement audit_list_up_sql = {
     "audit_list_up", EVENT "audit_entry e" PAYLOAD "WHERE e.seq >= $1 AND e.seq < $2 ORDER BY e.seq LIMIT $3",
     "int8 int8 int8", COLUMNS};
@@ -46,14 +47,14 @@ static const struct pg_statement *const statements[] = {
     &audit_list_up_sql, &audit_list_down_sql, &audit_list_key_up_sql, &audit_list_key_down_sql, &audit_list_both_up_sql,
     &audit_list_both_down_sql, &audit_select_facts_sql, &audit_count_mints_sql,
 };
+/* clang-format on */
 const struct pg_table audit_query_table = PG_TABLE(statements);
 
-struct result audit_select(struct pg *pg, const struct audit_selection *selection, struct pg_rows **rows_out,
-                           struct error *err)
+struct result audit_select(struct pg *pg, const struct audit_selection *selection, struct pg_rows **rows_out, struct error *err)
 {
     static const struct pg_statement *const lists[3][2] = {{&audit_list_down_sql, &audit_list_up_sql},
-                                            {&audit_list_key_down_sql, &audit_list_key_up_sql},
-                                            {&audit_list_both_down_sql, &audit_list_both_up_sql}};
+                                                           {&audit_list_key_down_sql, &audit_list_key_up_sql},
+                                                           {&audit_list_both_down_sql, &audit_list_both_up_sql}};
     struct pg_arguments arguments = {0};
 
     if (selection->key_count > 0) pg_add_bytes(&arguments, (struct bytes){selection->keys[0], LEAF_KEY_ID_SIZE});
@@ -64,7 +65,8 @@ struct result audit_select(struct pg *pg, const struct audit_selection *selectio
     return pg_run(pg, lists[selection->key_count][selection->ascending ? 1 : 0], &arguments, rows_out, err);
 }
 
-struct result audit_select_facts(struct pg *pg, const struct bytes *digests, size_t count, struct pg_rows **rows_out, struct error *err)
+struct result audit_select_facts(struct pg *pg, const struct bytes *digests, size_t count, struct pg_rows **rows_out,
+                                 struct error *err)
 {
     struct pg_arguments arguments = {0};
 
@@ -94,7 +96,8 @@ static struct result count_mints(struct pg *pg, int64_t from, int64_t until, str
     pg_add_int8(&arguments, from);
     pg_add_int8(&arguments, until);
     TRY(pg_run(pg, &audit_count_mints_sql, &arguments, &rows, err));
-    *mints_out = (struct audit_mints){(uint64_t)pg_int8(rows, 0, 0), (uint64_t)pg_int8(rows, 0, 1), (uint64_t)pg_int8(rows, 0, 2)};
+    *mints_out =
+        (struct audit_mints){(uint64_t)pg_int8(rows, 0, 0), (uint64_t)pg_int8(rows, 0, 1), (uint64_t)pg_int8(rows, 0, 2)};
     return SUCCESS;
 }
 

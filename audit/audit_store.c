@@ -6,6 +6,7 @@
 #include "audit/format/tile.h"
 #include "storage/pg_table.h"
 
+/* clang-format off */
 static const struct pg_statement audit_leaf_hashes_sql = {
     "audit_leaf_hashes", "SELECT leaf_hash FROM audit_entry WHERE seq >= $1 AND seq < $2 ORDER BY seq", "int8 int8",
     "bytea"};
@@ -29,7 +30,7 @@ static const struct pg_statement audit_insert_checkpoint_sql = {
     "audit_insert_checkpoint",
     "INSERT INTO audit_checkpoint (size, root, note) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING", "int8 bytea text", ""};
 static const struct pg_statement audit_keep_checkpoint_sql = {
-    "audit_keep_checkpoint", /* looks first: a conflict would use up an id */
+    "audit_keep_checkpoint", /* checks for the row first, because a conflict would use up an id */
     "INSERT INTO audit_checkpoint (size, root, note) SELECT $1, $2, $3 WHERE NOT EXISTS (SELECT FROM audit_checkpoint"
     " WHERE size = $1 AND note = $3) ON CONFLICT DO NOTHING RETURNING size", "int8 bytea text", "int8"};
 static const struct pg_statement audit_checkpoints_from_sql = {
@@ -53,10 +54,10 @@ static const struct pg_statement audit_insert_subject_sql = {
 static const struct pg_statement *const subject_statements[] = {
     &audit_find_subject_sql, &audit_insert_subject_sql,
 };
+/* clang-format on */
 const struct pg_table audit_subject_table = PG_TABLE(subject_statements);
 
-static struct result copy_hashes(const struct pg_rows *rows, size_t count, struct merkle_hash *hashes_out,
-                                 struct error *err)
+static struct result copy_hashes(const struct pg_rows *rows, size_t count, struct merkle_hash *hashes_out, struct error *err)
 {
     if (pg_rows_count(rows) != count)
         return failure(err, ERROR_FORKED, "the log has %zu of %zu hashes that it must have", pg_rows_count(rows), count);
@@ -80,8 +81,8 @@ struct result audit_load_leaf_hashes(struct pg *pg, uint64_t first, size_t count
     return copy_hashes(rows, count, hashes_out, err);
 }
 
-struct result audit_load_tile_roots(struct pg *pg, unsigned level, uint64_t first, size_t count,
-                                    struct merkle_hash *hashes_out, struct error *err)
+struct result audit_load_tile_roots(struct pg *pg, unsigned level, uint64_t first, size_t count, struct merkle_hash *hashes_out,
+                                    struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
     struct pg_arguments arguments = {0};
@@ -93,8 +94,7 @@ struct result audit_load_tile_roots(struct pg *pg, unsigned level, uint64_t firs
     return copy_hashes(rows, count, hashes_out, err);
 }
 
-struct result audit_load_tile(struct pg *pg, unsigned level, uint64_t index, struct merkle_hash *hashes_out,
-                              struct error *err)
+struct result audit_load_tile(struct pg *pg, unsigned level, uint64_t index, struct merkle_hash *hashes_out, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
     struct pg_arguments arguments = {0};
@@ -103,8 +103,7 @@ struct result audit_load_tile(struct pg *pg, unsigned level, uint64_t index, str
     pg_add_int8(&arguments, (int64_t)index);
     TRY(pg_run(pg, &audit_tile_hashes_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) != 1 || pg_bytes(rows, 0, 0).length != TILE_BYTES)
-        return failure(err, ERROR_FORKED, "tile %u/%llu of the log is missing or damaged", level,
-                       (unsigned long long)index);
+        return failure(err, ERROR_FORKED, "tile %u/%llu of the log is missing or damaged", level, (unsigned long long)index);
     memcpy(hashes_out, pg_bytes(rows, 0, 0).data, TILE_BYTES);
     return SUCCESS;
 }
@@ -140,7 +139,8 @@ struct result audit_store_checkpoint(struct pg *pg, uint64_t size, const struct 
     return pg_run(pg, &audit_insert_checkpoint_sql, &arguments, NULL, err);
 }
 
-struct result audit_keep_checkpoint(struct pg *pg, const struct signed_checkpoint *checkpoint, bool *was_missing_out, struct error *err)
+struct result audit_keep_checkpoint(struct pg *pg, const struct signed_checkpoint *checkpoint, bool *was_missing_out,
+                                    struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
     struct pg_arguments arguments = {0};
@@ -183,8 +183,7 @@ struct result audit_subject_find(struct pg *pg, const uint8_t index[32], struct 
     return SUCCESS;
 }
 
-struct result audit_subject_insert(struct pg *pg, const uint8_t index[32], const struct audit_subject_row *row,
-                                   struct error *err)
+struct result audit_subject_insert(struct pg *pg, const uint8_t index[32], const struct audit_subject_row *row, struct error *err)
 {
     struct pg_arguments arguments = {0};
 

@@ -4,7 +4,8 @@
 #include "audit/decision_priv.h"
 #include "base/memory.h"
 
-/* An event has running numbers of each of its places, which its reader sees: those of two organisations are nobody's to read. */
+/* An event has ordinals under its organisation and its project, and its readers see them. A reader of one organisation
+ * must not see ordinals of another. */
 static bool is_of_one_organisation(const struct decision_parts *parts)
 {
     const char *first = "";
@@ -31,14 +32,14 @@ static size_t facts_length(const struct decision_parts *parts)
 
 static void keep_facts(struct decision *decision)
 {
-    uint8_t *place = decision->facts_text;
+    uint8_t *destination = decision->facts_text;
 
     for (size_t i = 0; i < decision_facts_count(decision); i++) {
         struct bytes *facts = &decision->parts.facts[i];
-        memcpy(place, facts->data, facts->length);
-        facts->data = place;
+        memcpy(destination, facts->data, facts->length);
+        facts->data = destination;
         sha256_of(*facts, decision->facts_digests[i]);
-        place += facts->length;
+        destination += facts->length;
     }
 }
 

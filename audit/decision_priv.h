@@ -1,5 +1,5 @@
 /*
- * audit/decision_priv.h -- what a decision is; shared with the permits that it leads to.
+ * audit/decision_priv.h -- the struct behind a decision; shared with the permits that refer to it.
  */
 #pragma once
 
@@ -8,19 +8,19 @@
 #include "audit/decision_make.h"
 #include "crypto/digest.h"
 
-/** Never changed once it is made; freed with its last holder. */
+/** Immutable. Reference-counted: the last holder frees it. */
 struct decision {
     atomic_uint holders;
     struct decision_parts parts;
     uint8_t facts_digests[ACTION_PAIRS_MAX][SHA256_SIZE]; /* of parts.facts */
-    uint8_t facts_text[];                                 /* which they point into */
+    uint8_t facts_text[];                                 /* parts.facts point into this */
 };
 
-/** Of how many pairs there are facts: of all, or of none. */
+/** The number of pairs with facts: all, or none. */
 size_t decision_facts_count(const struct decision *decision);
 
-/** One more holder. */
+/** Adds a holder. */
 struct decision *decision_hold(struct decision *decision);
 
-/** The decisions of the server itself are under no epoch: nobody's rights enter them. */
+/** The server's own decisions have no epoch: they depend on nobody's rights. */
 #define EPOCH_OF_JOBS UINT64_MAX

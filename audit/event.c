@@ -36,30 +36,30 @@ void event_done(struct event *event)
     event->permit = NULL;
 }
 
-size_t event_plain_text(char *place, size_t room, const char *text)
+size_t event_plain_text(char *destination, size_t room, const char *text)
 {
     size_t length = 0;
 
     for (; text[length] != '\0' && length + 1 < room; length++) {
         const char letter = text[length];
         const bool is_plain = letter >= 0x20 && letter < 0x7f && letter != '"' && letter != '\\';
-        place[length] = '?';
-        if (is_plain) place[length] = letter;
+        destination[length] = '?';
+        if (is_plain) destination[length] = letter;
     }
-    place[length] = '\0';
+    destination[length] = '\0';
     return length;
 }
 
-/* "name#detail"; a '#' inside the name would make its key ambiguous. */
-static void put_resource(char place[LEAF_RESOURCE_MAX + 1], const struct resource *resource)
+/* "name#detail". A '#' inside the name would make its key ambiguous. */
+static void put_resource(char destination[LEAF_RESOURCE_MAX + 1], const struct resource *resource)
 {
-    size_t length = event_plain_text(place, LEAF_NAME_MAX + 1, resource->name);
+    size_t length = event_plain_text(destination, LEAF_NAME_MAX + 1, resource->name);
 
     for (size_t i = 0; i < length; i++)
-        if (place[i] == '#') place[i] = '?';
+        if (destination[i] == '#') destination[i] = '?';
     if (resource->detail[0] == '\0') return;
-    place[length++] = '#';
-    (void)event_plain_text(place + length, LEAF_RESOURCE_MAX + 1 - length, resource->detail);
+    destination[length++] = '#';
+    (void)event_plain_text(destination + length, LEAF_RESOURCE_MAX + 1 - length, resource->detail);
 }
 
 static void put_targets(struct leaf *leaf, const struct decision_parts *parts)
@@ -81,11 +81,11 @@ static void put_detail_of_change(struct leaf *leaf, const struct event *event)
     char *const end = target->resource + sizeof target->resource;
 
     if (change == NULL || change->detail == NULL) return;
-    assert(leaf->target_count == 1 && strlen(change->detail) <= CHANGE_DETAIL_MAX); /* so that the leaf has room for it */
-    char *place = target->resource + strcspn(target->resource, "#");
-    *place++ = '#';
-    place += event_plain_text(place, (size_t)(end - place), change->detail);
-    if (record->concerned != NULL) (void)snprintf(place, (size_t)(end - place), " %s", record->concerned->pseudonym);
+    assert(leaf->target_count == 1 && strlen(change->detail) <= CHANGE_DETAIL_MAX); /* so the leaf has room for it */
+    char *destination = target->resource + strcspn(target->resource, "#");
+    *destination++ = '#';
+    destination += event_plain_text(destination, (size_t)(end - destination), change->detail);
+    if (record->concerned != NULL) (void)snprintf(destination, (size_t)(end - destination), " %s", record->concerned->pseudonym);
 }
 
 static void put_reason(struct leaf_reason *reason, const struct decision_parts *parts, const char *note)
@@ -140,8 +140,7 @@ static void fill_own(const struct event *event, struct leaf *leaf)
 
     leaf->target_count = 1;
     leaf->targets[0] = (struct leaf_target){.resource = ""};
-    if (event->organisation != NULL)
-        (void)event_plain_text(leaf->targets[0].resource, LEAF_NAME_MAX + 1, event->organisation);
+    if (event->organisation != NULL) (void)event_plain_text(leaf->targets[0].resource, LEAF_NAME_MAX + 1, event->organisation);
     (void)event_plain_text(leaf->targets[0].action, sizeof leaf->targets[0].action, action_name(event->action));
     (void)event_plain_text(leaf->actor, sizeof leaf->actor, "system");
     leaf->request[0] = '\0';

@@ -1,5 +1,5 @@
 /*
- * audit/event_priv.h -- from a record to the leaf and the sealed payload of its event.
+ * audit/event_priv.h -- makes the leaf and the sealed payload of an event from its record.
  */
 #pragma once
 
@@ -9,30 +9,31 @@
 #include "audit/subject_priv.h"
 #include "audit/tally_priv.h"
 
-/** Who the subject of requests without a credential is: a day's worth of addresses is erased with one key. */
+/** The issuer under which requests without a credential are recorded. The subject is the day, so erasing one key erases the
+ *  addresses of one day. */
 #define ANONYMOUS_ISSUER "sijil:anonymous"
-/** And of this registry's own robots, whose principals name no issuer. */
-#define REGISTRY_ISSUER  "sijil:registry"
+/** The issuer under which this registry's own robots are recorded, because their principals name no issuer. */
+#define REGISTRY_ISSUER "sijil:registry"
 
-/** Events that the sequencer adds by itself. */
+/** Events that the sequencer adds itself. */
 enum own_event { OWN_NONE, OWN_BURST_OPEN, OWN_BURST_CLOSE, OWN_REFUSED, OWN_UNRECORDED, OWN_CLOCK_STEP };
 
 struct event {
-    struct record *record; /* NULL: the sequencer's own */
+    struct record *record; /* NULL: the sequencer's own event */
     enum own_event own;
-    uint64_t count;        /* of OWN_*; the bound of OWN_BURST_OPEN */
-    uint64_t opened;       /* of OWN_BURST_CLOSE: the opening's sequence number */
-    struct burst *burst;   /* of OWN_BURST_* */
-    const char *organisation; /* of OWN_BURST_*: whose requests these are; "" */
-    const struct tally *tally; /* NULL, or what the payload says ... */
-    const struct audit_subject *sealer; /* ... and whose key seals it */
-    int64_t stepped_ms;    /* of OWN_CLOCK_STEP: in sum; `count` is how often */
+    uint64_t count;                     /* of OWN_*; for OWN_BURST_OPEN the bound */
+    uint64_t opened;                    /* OWN_BURST_CLOSE: sequence number of the opening event */
+    struct burst *burst;                /* of OWN_BURST_* */
+    const char *organisation;           /* OWN_BURST_*: the organisation whose requests are counted; "" */
+    const struct tally *tally;          /* NULL, or the content of the payload ... */
+    const struct audit_subject *sealer; /* ... and the subject whose key seals it */
+    int64_t stepped_ms;                 /* OWN_CLOCK_STEP: the sum of all steps; `count` is their number */
 
-    enum action action;    /* of the first target */
+    enum action action; /* of the first target */
     enum outcome outcome;
-    bool has_failed;       /* the change: `error` says why */
+    bool has_failed; /* the change failed; `error` has the reason */
     struct error error;
-    struct permit *permit; /* given to the record once the event is durable */
+    struct permit *permit; /* moves to the record once the event is durable */
 
     struct leaf_source source;
     uint64_t sequence;
@@ -42,29 +43,29 @@ struct event {
     size_t leaf_at, leaf_length; /* likewise */
     struct merkle_hash hash;
     size_t key_count;
-    uint32_t keys[LEAF_KEYS_MAX]; /* places in the group's table, in the order of the leaf's keys */
+    uint32_t keys[LEAF_KEYS_MAX]; /* indices in the group's table, in the order of the leaf's keys */
 };
 
 /** "allowed", "denied", "failed", "completed". */
 const char *outcome_name(enum outcome outcome);
 
-/** Takes what the record says: targets, outcome, permit for an allowing decision. ERROR_NO_MEMORY. */
+/** Takes targets and outcome from the record, and makes the permit if the decision allows. ERROR_NO_MEMORY. */
 RESULT event_of_record(struct record *record, struct event *event_out, struct error *err);
-/** Releases what event_of_record() made and nobody took. */
+/** Releases the objects that event_of_record() made and no caller has taken. */
 void event_done(struct event *event);
 
-/** Tells the event's permit who acts in which request, for later events under it. */
+/** Copies actor and request to the event's permit, for later events under it. */
 void event_name_permit(struct event *event);
 
-/** Text from outside may hold anything: copies it as printable ASCII without what would be escaped. Its length. */
-size_t event_plain_text(char *place, size_t room, const char *text);
+/** Copies text from outside as printable ASCII, without characters that JSON would escape. Returns its length. */
+size_t event_plain_text(char *destination, size_t room, const char *text);
 
-/** Fills in everything but sequence, time and ordinals. Text from outside is made printable ASCII. */
+/** Fills in all but sequence, time and ordinals. Text from outside becomes printable ASCII. */
 void event_fill_leaf(const struct event *event, struct leaf *leaf_out);
 
-/** Draws a salt, seals the payload under `subject`, appends the box; fills in salt, commitment and place. */
-RESULT event_seal_payload(struct event *event, const struct audit_subject *subject, const char *origin,
-                          struct buffer *boxes, struct error *err);
+/** Draws a salt, seals the payload under `subject` and appends the box. Fills in salt, commitment and the position of the box. */
+RESULT event_seal_payload(struct event *event, const struct audit_subject *subject, const char *origin, struct buffer *boxes,
+                          struct error *err);
 /** A sealed payload as it is stored. */
 struct sealed_payload {
     const uint8_t *subject_key; /* SUBJECT_KEY_SIZE bytes */
@@ -72,6 +73,5 @@ struct sealed_payload {
     struct bytes box;
     const char *origin;
 };
-/** The other way: appends the text to `payload`. ERROR_CORRUPT if it is not the one that this leaf committed to. */
-RESULT payload_open(const struct sealed_payload *sealed, const struct leaf *leaf, struct buffer *payload,
-                    struct error *err);
+/** Opens a sealed payload and appends its text to `payload`. ERROR_CORRUPT if the leaf committed to another text. */
+RESULT payload_open(const struct sealed_payload *sealed, const struct leaf *leaf, struct buffer *payload, struct error *err);

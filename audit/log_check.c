@@ -33,7 +33,8 @@ static struct result wrong(struct error *err, uint64_t sequence, const char *wha
     return failure(err, ERROR_FORKED, "entry %llu of the log is not as it was signed: %s", (unsigned long long)sequence, what);
 }
 
-static struct result hash_leaves(struct log_check *check, const struct pg_rows *rows, uint64_t first, size_t count, struct error *err)
+static struct result hash_leaves(struct log_check *check, const struct pg_rows *rows, uint64_t first, size_t count,
+                                 struct error *err)
 {
     for (size_t i = 0; i < count; i++) {
         struct merkle_hash *hash = &check->hashes[i];
@@ -47,7 +48,8 @@ static struct result hash_leaves(struct log_check *check, const struct pg_rows *
     return SUCCESS;
 }
 
-/* All hashes of the tile are in the proof of its first: what was computed here leads to the signed root, or it does not. */
+/* The proof of the tile's first entry contains all its hashes, so the hashes computed here lead to the signed root, or the check
+ * fails. */
 static struct result prove_tile(struct log_check *check, uint64_t index, size_t count, struct error *err)
 {
     const uint64_t first = index * TILE_WIDTH;
@@ -56,10 +58,11 @@ static struct result prove_tile(struct log_check *check, uint64_t index, size_t 
     tile_source_put(&check->tiles.tiles, 0, index, check->hashes, (unsigned)count);
     TRY(merkle_prove_inclusion(&check->tiles.tiles.source, first, check->size, &proof, err));
     if (merkle_verify_inclusion(first, check->size, &check->hashes[0], &proof, &check->root)) return SUCCESS;
-    return failure(err, ERROR_FORKED,
-                   "entries %llu to %llu of the log, or tiles above them, are not as they were signed: they do not lead to the "
-                   "root of %llu entries",
-                   (unsigned long long)first, (unsigned long long)(first + count - 1), (unsigned long long)check->size);
+    return failure(
+        err, ERROR_FORKED,
+        "entries %llu to %llu of the log, or tiles above them, are not as they were signed: no proof leads from them to the "
+        "root of %llu entries",
+        (unsigned long long)first, (unsigned long long)(first + count - 1), (unsigned long long)check->size);
 }
 
 static struct result check_columns(struct log_check *check, const struct pg_rows *rows, size_t i, struct error *err)
@@ -81,15 +84,15 @@ static void gather_keys(struct log_check *check)
     const struct leaf *leaf = &check->leaf;
 
     for (size_t k = 0; k < leaf->key_count; k++) {
-        const size_t place = check->key_count++;
-        leaf_key_id(leaf->keys[k].name, check->key_ids[place]);
-        check->keys[place] = (struct bytes){check->key_ids[place], LEAF_KEY_ID_SIZE};
-        check->sequences[place] = (int64_t)leaf->sequence;
-        check->ordinals[place] = (int64_t)leaf->keys[k].ordinal;
+        const size_t index = check->key_count++;
+        leaf_key_id(leaf->keys[k].name, check->key_ids[index]);
+        check->keys[index] = (struct bytes){check->key_ids[index], LEAF_KEY_ID_SIZE};
+        check->sequences[index] = (int64_t)leaf->sequence;
+        check->ordinals[index] = (int64_t)leaf->keys[k].ordinal;
     }
 }
 
-/* What a leaf says that was signed and can't be read is somebody's fault, but no change of the log. */
+/* A signed leaf that can't be read is the fault of the program that wrote it, not a change of the log. */
 static struct result check_rows(struct log_check *check, const struct pg_rows *rows, size_t count, struct error *err)
 {
     uint64_t odd = 0;
@@ -124,7 +127,8 @@ static struct result check_stored_tile(struct log_check *check, unsigned level, 
                    (unsigned long long)index);
 }
 
-/* The tiles that end with this one: their hashes are the roots that the rows below them have, each checked in its turn. */
+/* Checks this tile, and the tiles of higher levels that end with it. The hashes in a higher tile are the roots of the tiles
+ * below. */
 static struct result check_tiles_above(struct log_check *check, uint64_t index, struct error *err)
 {
     struct merkle_hash hashes[TILE_WIDTH];
@@ -172,7 +176,7 @@ static bool says_so(const struct leaf *leaf, struct bytes key, int64_t number)
     return false;
 }
 
-/* A leaf that can't be read is no change of the log; whoever could append it could have had it say any number. */
+/* A leaf that can't be read is no change of the log: a program that could append it could have appended any number. */
 static struct result read_head(struct bytes bytes, uint64_t last, struct leaf *leaf, bool *is_read_out, struct error *err)
 {
     struct error why;
@@ -183,7 +187,7 @@ static struct result read_head(struct bytes bytes, uint64_t last, struct leaf *l
     return SUCCESS;
 }
 
-/* Keys of one event follow each other, mostly: its leaf is read once. */
+/* The keys of one event mostly follow each other, so its leaf is read once. */
 struct result log_check_heads(const struct pg_rows *rows, const struct bytes *keys, size_t count, struct error *err)
 {
     struct leaf leaf;
@@ -206,34 +210,37 @@ static struct result check_run(struct log_check *check, const struct pg_rows *ro
     const uint64_t last = (uint64_t)pg_int8(rows, i, 1);
     struct error why;
 
-    if (pg_bytes(rows, i, 0).length != LEAF_KEY_ID_SIZE) return wrong(err, last, "the index has it under something that is no key");
-    if (!pg_bool(rows, i, 4)) return wrong(err, last, "the run of a key that ends with it does not go on from the one before, or stands behind the end");
+    if (pg_bytes(rows, i, 0).length != LEAF_KEY_ID_SIZE)
+        return wrong(err, last, "the index has it under something that is no key");
+    if (!pg_bool(rows, i, 4))
+        return wrong(err, last,
+                     "the run of a key that ends with it does not go on from the one before, or stands behind the end");
     if (!leaf_read(pg_bytes(rows, i, 3), &check->leaf, &why).ok) {
         if (why.kind == ERROR_NO_MEMORY) return failure(err, why.kind, "%s", why.message);
-        return SUCCESS; /* counted where it stands */
+        return SUCCESS; /* check_rows() counts it */
     }
     if (says_so(&check->leaf, pg_bytes(rows, i, 0), pg_int8(rows, i, 2))) return SUCCESS;
     return wrong(err, last, "the index has it under a key, or a number, that it does not say");
 }
 
-struct result log_check_runs(struct log_check *check, struct run_place *place, size_t *count_out, struct error *err)
+struct result log_check_runs(struct log_check *check, struct run_cursor *cursor, size_t *count_out, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
 
-    TRY(check_load_runs(check->tiles.pg, place, check->size, &rows, err));
+    TRY(check_load_runs(check->tiles.pg, cursor, check->size, &rows, err));
     const size_t count = pg_rows_count(rows);
     for (size_t i = 0; i < count; i++) TRY(check_run(check, rows, i, err));
     if (count > 0) {
-        memcpy(place->key, pg_bytes(rows, count - 1, 0).data, sizeof place->key);
-        place->last = pg_int8(rows, count - 1, 1);
+        memcpy(cursor->key, pg_bytes(rows, count - 1, 0).data, sizeof cursor->key);
+        cursor->last = pg_int8(rows, count - 1, 1);
     }
     *count_out = count;
     return SUCCESS;
 }
 
-/* False also for a true note in a row of another size. Being short of memory says nothing of a row. */
-static struct result read_note(const struct note_key *key, const struct pg_rows *rows, size_t i, struct signed_checkpoint *checkpoint,
-                               bool *is_signed_out, struct error *err)
+/* False also for a valid note in a row with another size. Lack of memory proves nothing about a row. */
+static struct result read_note(const struct note_key *key, const struct pg_rows *rows, size_t i,
+                               struct signed_checkpoint *checkpoint, bool *is_signed_out, struct error *err)
 {
     struct error why;
     const bool is_read = signed_checkpoint_read(key, bytes_of_text(pg_text(rows, i, 1)), checkpoint, &why).ok;
@@ -260,7 +267,7 @@ struct result log_check_note(struct log_check *check, const struct note_key *key
                    (unsigned long long)checkpoint.size);
 }
 
-/* A gateway that has signed more since the round began may have written it. */
+/* A gateway that signed more after the round began may have written the row. */
 static struct result check_next_note(struct log_check *check, const struct note_key *key, const struct pg_rows *rows, size_t i,
                                      bool *is_signed_out, struct error *err)
 {
@@ -270,21 +277,21 @@ static struct result check_next_note(struct log_check *check, const struct note_
     return log_check_note(check, key, rows, i, is_signed_out, err);
 }
 
-struct result log_check_notes(struct log_check *check, const struct note_key *key, struct note_place *place, size_t *count_out,
-                              uint64_t *strange_out, struct error *err)
+struct result log_check_notes(struct log_check *check, const struct note_key *key, struct note_cursor *cursor, size_t *count_out,
+                              uint64_t *foreign_out, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
-    uint64_t strange = 0;
+    uint64_t foreign = 0;
 
-    TRY(check_load_notes(check->tiles.pg, place, &rows, err));
+    TRY(check_load_notes(check->tiles.pg, cursor, &rows, err));
     const size_t count = pg_rows_count(rows);
     for (size_t i = 0; i < count; i++) {
         bool is_signed = false;
         TRY(check_next_note(check, key, rows, i, &is_signed, err));
-        strange += !is_signed;
+        foreign += !is_signed;
     }
-    if (count > 0) place->id = pg_int8(rows, count - 1, 2);
+    if (count > 0) cursor->id = pg_int8(rows, count - 1, 2);
     *count_out = count;
-    *strange_out = strange;
+    *foreign_out = foreign;
     return SUCCESS;
 }

@@ -13,7 +13,8 @@ static void note_first(struct payload_findings *findings, uint64_t sequence)
 static struct result check_payload(struct audit_page *page, size_t index, const struct payload_keys *keys, struct buffer *text,
                                    struct payload_findings *findings, struct error *err)
 {
-    if (!audit_page_is_readable(page, index)) return SUCCESS; /* it commits to nothing that can be looked at; check_rows() counts it */
+    if (!audit_page_is_readable(page, index))
+        return SUCCESS; /* it has no commitment that could be checked; check_rows() counts it */
     const struct result opened = audit_page_payload(page, index, keys->keyd, keys->origin, text, err);
 
     if (text->data != NULL) secret_wipe(text->data, text->length);
@@ -52,7 +53,7 @@ struct result log_check_payloads(struct log_check *check, uint64_t first, uint64
     struct payload_findings found = *findings;
     OWNED(audit_page) *page = NULL;
 
-    assert(end - first <= TILE_WIDTH); /* a page has room for them */
+    assert(end - first <= TILE_WIDTH); /* a page holds TILE_WIDTH entries */
     TRY(audit_page_between(check->tiles.pg, first, end, &page, err));
     for (size_t i = 0; i < audit_page_count(page); i++) TRY(check_payload(page, i, keys, &text, &found, err));
     TRY(check_facts(check->tiles.pg, page, &found, err));

@@ -2,11 +2,12 @@
 
 #include "storage/pg_table.h"
 
+/* clang-format off */
 static const struct pg_statement check_entries_sql = {
     "check_entries",
     "SELECT seq, ts, leaf, leaf_hash, action, outcome FROM audit_entry WHERE seq >= $1 AND seq < $2 ORDER BY seq", "int8 int8",
     "int8 int8 bytea bytea text text"};
-/* Runs of a key follow each other, so only the first that ends at or after a number can have it. */
+/* The runs of a key do not overlap, so only the first run that ends at or after a number can hold it. */
 static const struct pg_statement check_keys_sql = {
     "check_keys",
     "SELECT w.seq FROM unnest($1::bytea[], $2::int8[], $3::int8[]) AS w (key, seq, n) WHERE NOT EXISTS (SELECT FROM"
@@ -30,7 +31,7 @@ static const struct pg_statement check_notes_sql = {
     "SELECT size, CASE WHEN octet_length(note) <= 2048 THEN note ELSE '' END, id FROM audit_checkpoint WHERE id > $1 ORDER BY id LIMIT 64",
     "int8", "int8 text int8"};
 static const struct pg_statement check_end_sql = {
-    "check_end", /* each part by its index: what it costs does not grow with the log */
+    "check_end", /* each part uses an index, so the cost does not grow with the log */
     "SELECT EXISTS (SELECT FROM audit_entry WHERE seq >= l.size) OR EXISTS (SELECT FROM audit_entry WHERE seq < 0)"
     " OR EXISTS (SELECT FROM audit_payload WHERE seq >= l.size) OR EXISTS (SELECT FROM audit_payload WHERE seq < 0)"
     " OR EXISTS (SELECT FROM generate_series(0, 6) AS v (level), LATERAL (SELECT FROM audit_tile t WHERE t.level = v.level"
@@ -42,6 +43,7 @@ static const struct pg_statement check_end_sql = {
 static const struct pg_statement *const statements[] = {
     &check_entries_sql, &check_keys_sql, &check_tile_sql, &check_runs_sql, &check_notes_sql, &check_end_sql,
 };
+/* clang-format on */
 const struct pg_table audit_check_table = PG_TABLE(statements);
 
 struct result check_load_entries(struct pg *pg, uint64_t first, uint64_t count, struct pg_rows **rows_out, struct error *err)
@@ -75,7 +77,7 @@ struct result check_load_tile(struct pg *pg, unsigned level, uint64_t index, str
     return pg_run(pg, &check_tile_sql, &arguments, rows_out, err);
 }
 
-struct result check_load_runs(struct pg *pg, const struct run_place *after, uint64_t size, struct pg_rows **rows_out,
+struct result check_load_runs(struct pg *pg, const struct run_cursor *after, uint64_t size, struct pg_rows **rows_out,
                               struct error *err)
 {
     struct pg_arguments arguments = {0};
@@ -86,7 +88,7 @@ struct result check_load_runs(struct pg *pg, const struct run_place *after, uint
     return pg_run(pg, &check_runs_sql, &arguments, rows_out, err);
 }
 
-struct result check_load_notes(struct pg *pg, const struct note_place *after, struct pg_rows **rows_out, struct error *err)
+struct result check_load_notes(struct pg *pg, const struct note_cursor *after, struct pg_rows **rows_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
 

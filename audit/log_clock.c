@@ -2,7 +2,7 @@
 
 #include "audit/metrics.h"
 
-/* How far it is beyond what may have passed; 0: as it should be. */
+/* How far the clock is outside the range that follows from the elapsed time; 0: it is inside. */
 static int64_t step_since(const struct clock_reading *last, const struct clock_reading *reading)
 {
     const int64_t least_ms = reading->asked_ms - last->answered_ms, most_ms = reading->answered_ms - last->asked_ms;
@@ -35,7 +35,7 @@ static struct result check_step(int64_t step_ms, struct error *err)
                    LOG_CLOCK_STEP_MAX_MS / 1000);
 }
 
-static struct result judge(const struct clock_reading *reading, int64_t step_ms, struct error *err)
+static struct result check_reading(const struct clock_reading *reading, int64_t step_ms, struct error *err)
 {
     TRY(check_wall(reading, err));
     return check_step(step_ms, err);
@@ -45,10 +45,10 @@ struct result log_clock_read(struct log_clock *clock, const struct clock_reading
 {
     const int64_t step_ms = clock->is_known ? step_since(&clock->last, reading) : 0;
 
-    const struct result judged = judge(reading, step_ms, err);
-    clock->is_refused = !judged.ok;
-    metric_set(AUDIT_METRIC(audit_clock_refused), !judged.ok);
-    TRY(judged);
+    const struct result checked = check_reading(reading, step_ms, err);
+    clock->is_refused = !checked.ok;
+    metric_set(AUDIT_METRIC(audit_clock_refused), !checked.ok);
+    TRY(checked);
     clock->is_known = true;
     clock->last = *reading;
     if (step_ms != 0) log_clock_add_step(clock, step_ms);

@@ -2,7 +2,7 @@
 
 #include "audit/audit_store.h"
 
-/* A full tile is a row; a partial one is the leaf hashes so far, or the roots of the full tiles below it. */
+/* A full tile is a row. A partial tile is made from the leaf hashes so far, or from the roots of the full tiles below it. */
 static struct result load(struct tile_source *tiles, unsigned level, uint64_t index, unsigned width,
                           struct merkle_hash *hashes_out, struct error *err)
 {

@@ -1,5 +1,5 @@
 /*
- * audit/metrics.h -- what the log tells Prometheus (audit/metrics.def).
+ * audit/metrics.h -- the metrics of the log (audit/metrics.def).
  */
 #pragma once
 
@@ -14,5 +14,5 @@ enum {
 extern struct metric audit_metrics_rows[AUDIT_METRIC_COUNT];
 #define AUDIT_METRIC(object) (&audit_metrics_rows[AUDIT_METRIC_##object])
 
-/** To be rendered at /metrics. */
+/** Rendered at /metrics. */
 extern const struct metric_table audit_metrics;

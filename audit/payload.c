@@ -6,13 +6,12 @@
 #include "crypto/aead.h"
 #include "crypto/random.h"
 
-#define PAYLOAD_MAX TALLY_TEXT_MAX /* bytes: more than the claims of a token, a user agent and eight denials */
+#define PAYLOAD_MAX TALLY_TEXT_MAX /* bytes: enough for the claims of a token, a user agent and eight denials */
 #define CLAIMS_MAX  8192
 #define AGENT_MAX   1024
 
-/* Longer or broken text is left out by saying so: an event must not fail because of what a stranger sent. */
-static struct result add_text(struct buffer *payload, const char *name, const char *value, size_t maximum,
-                              struct error *err)
+/* Text that is too long or not valid is replaced by a note: text from outside must not make an event fail. */
+static struct result add_text(struct buffer *payload, const char *name, const char *value, size_t maximum, struct error *err)
 {
     struct bytes text = bytes_of_text(value);
 
@@ -23,8 +22,7 @@ static struct result add_text(struct buffer *payload, const char *name, const ch
     return json_write_string(payload, text, err);
 }
 
-static struct result add_optional(struct buffer *payload, const char *name, const char *value, size_t maximum,
-                                  struct error *err)
+static struct result add_optional(struct buffer *payload, const char *name, const char *value, size_t maximum, struct error *err)
 {
     return value == NULL ? SUCCESS : add_text(payload, name, value, maximum, err);
 }
@@ -53,7 +51,7 @@ static struct result add_denials(struct buffer *payload, const struct decision *
     return buffer_add_u8(payload, ']', err);
 }
 
-/* Members in byte order: canonical JSON, as the leaf is. */
+/* Members are in byte order: canonical JSON, as in the leaf. */
 static struct result write_payload(const struct record *record, struct buffer *payload, struct error *err)
 {
     const struct event_context *context = &record->context;
@@ -69,7 +67,7 @@ static struct result write_payload(const struct record *record, struct buffer *p
     return buffer_add_u8(payload, '}', err);
 }
 
-/* origin || src: a box that was moved to another event, or another log, does not open. */
+/* The associated data are origin || src, so a box that was moved to another event or another log does not open. */
 static struct result write_associated(const char *origin, const struct leaf_source *source, struct buffer *associated,
                                       struct error *err)
 {
@@ -80,11 +78,11 @@ static struct result write_associated(const char *origin, const struct leaf_sour
 static struct result seal(const struct event *event, const struct audit_subject *subject, struct bytes associated,
                           struct bytes payload, struct buffer *boxes, struct error *err)
 {
-    uint8_t key[XCHACHA_KEY_SIZE], *place = NULL;
+    uint8_t key[XCHACHA_KEY_SIZE], *destination = NULL;
 
-    TRY(buffer_reserve(boxes, payload.length + BOX_OVERHEAD, &place, err));
+    TRY(buffer_reserve(boxes, payload.length + BOX_OVERHEAD, &destination, err));
     TRY(subject_payload_key(subject->key, event->salt, key, err));
-    box_seal(key, associated, payload, place);
+    box_seal(key, associated, payload, destination);
     secret_wipe(key, sizeof key);
     boxes->length += payload.length + BOX_OVERHEAD;
     return SUCCESS;
@@ -121,12 +119,12 @@ struct result event_seal_payload(struct event *event, const struct audit_subject
 static struct result open_box(const uint8_t key[XCHACHA_KEY_SIZE], struct bytes associated, struct bytes box,
                               struct buffer *payload, struct error *err)
 {
-    uint8_t *place = NULL;
+    uint8_t *destination = NULL;
 
     if (box.length < BOX_OVERHEAD) return failure(err, ERROR_CORRUPT, "the payload of an event is too short");
     if (box.length > PAYLOAD_MAX + BOX_OVERHEAD) return failure(err, ERROR_CORRUPT, "the payload of an event is too long");
-    TRY(buffer_reserve(payload, box.length - BOX_OVERHEAD, &place, err));
-    TRY(box_open(key, associated, box, place, err));
+    TRY(buffer_reserve(payload, box.length - BOX_OVERHEAD, &destination, err));
+    TRY(box_open(key, associated, box, destination, err));
     payload->length += box.length - BOX_OVERHEAD;
     return SUCCESS;
 }

@@ -27,7 +27,7 @@ static bool is_same_resource(const struct resource *a, const struct resource *b)
            ids_agree(&a->project, &b->project) && ids_agree(&a->repository, &b->repository);
 }
 
-/* A mismatch means that code would do what was not decided: the process may not go on. */
+/* A mismatch means that code is about to do something that was not decided on, so the process must not continue. */
 static _Noreturn void refuse(const struct permit *permit, enum action action, const char *name)
 {
     (void)fprintf(stderr, "permit of event %llu does not allow %s on \"%s\": a bug; stopping\n",

@@ -1,5 +1,5 @@
 /*
- * audit/permit_priv.h -- how the sequencer makes a permit. Nobody else may: the lint keeps *_priv.h in its folder.
+ * audit/permit_priv.h -- how the sequencer makes a permit. No other folder can include this (tests/lint: *_priv.h).
  */
 #pragma once
 
@@ -7,10 +7,10 @@
 #include "audit/permit.h"
 
 struct permit {
-    struct decision *decision; /* held */
+    struct decision *decision; /* a reference */
     uint64_t sequence, epoch;
-    char actor[65], request[37]; /* as in the event: later events of the same operation have the same */
+    char actor[65], request[37]; /* as in the event: later events of the same operation repeat them */
 };
 
-/** For an allowing decision (asserted); holds it. ERROR_NO_MEMORY. */
+/** The decision must allow (asserted); the permit holds it. ERROR_NO_MEMORY. */
 RESULT permit_make(struct decision *decision, struct permit **permit_out, struct error *err);

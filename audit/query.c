@@ -10,7 +10,8 @@
 #include "audit/query_priv.h"
 #include "base/memory.h"
 
-#define PAGE_KEYS_MAX 32 /* subjects of one page whose keys are opened only once; more are opened each time */
+#define PAGE_KEYS_MAX \
+    32 /* subjects of one page whose keys are unwrapped once; the keys of further subjects are unwrapped each time */
 
 struct audit_page {
     struct pg_rows *rows;
@@ -18,8 +19,8 @@ struct audit_page {
         bool is_readable, has_payload;
         size_t facts_count;
         uint8_t facts[LEAF_TARGETS_MAX][LEAF_FACTS_DIGEST];
-    } *events; /* what each leaf says of itself */
-    struct page_facts *facts; /* NULL until they are asked for */
+    } * events;               /* the contents of the leaves */
+    struct page_facts *facts; /* NULL until audit_page_load_facts() */
     size_t key_count;
     struct page_key {
         uint8_t subject[32];
@@ -27,13 +28,11 @@ struct audit_page {
     } keys[PAGE_KEYS_MAX];
 };
 
-/* Everything under the permit's resource stands under one key; the system has none, and shows all. */
+/* Everything under the permit's resource has one key in common. The system has none: it shows all. */
 static void add_scope(struct audit_selection *selection, const struct permit *permit, enum action action)
 {
-    static const char *const kinds[] = {[RESOURCE_SYSTEM] = NULL,
-                                        [RESOURCE_ORGANISATION] = "org:",
-                                        [RESOURCE_PROJECT] = "prj:",
-                                        [RESOURCE_REPOSITORY] = "res:"};
+    static const char *const kinds[] = {
+        [RESOURCE_SYSTEM] = NULL, [RESOURCE_ORGANISATION] = "org:", [RESOURCE_PROJECT] = "prj:", [RESOURCE_REPOSITORY] = "res:"};
     const struct resource *resource = permit_resource(permit, action);
     char name[LEAF_KEY_MAX + 1];
 
@@ -42,7 +41,7 @@ static void add_scope(struct audit_selection *selection, const struct permit *pe
     leaf_key_id(name, selection->keys[selection->key_count++]);
 }
 
-/* The index is believed for nothing but where to look: the leaf itself says under which keys it stands. */
+/* The index only tells which entries to read. Whether an entry has the key is read from its leaf. */
 static bool stands_under(const struct leaf *leaf, const uint8_t key[LEAF_KEY_ID_SIZE])
 {
     uint8_t id[LEAF_KEY_ID_SIZE];
@@ -73,7 +72,8 @@ static struct result check_row(const struct audit_selection *selection, const st
     audit_read_row(rows, i, &row);
     bool fits = has_its_hash(&row);
     event->is_readable = leaf_read(row.leaf, &leaf, &why).ok;
-    if (!event->is_readable && why.kind == ERROR_NO_MEMORY) return failure(err, why.kind, "%s", why.message); /* not a change of the log */
+    if (!event->is_readable && why.kind == ERROR_NO_MEMORY)
+        return failure(err, why.kind, "%s", why.message); /* not a change of the log */
     if (fits && !event->is_readable) return SUCCESS;
     event->has_payload = event->is_readable && leaf.has_payload;
     event->facts_count = event->is_readable ? leaf.facts_count : 0;
@@ -130,7 +130,8 @@ static struct result find(struct pg *pg, const struct permit *permit, enum actio
     if (sequence >= INT64_MAX) return failure(err, ERROR_NOT_FOUND, "there is no such event");
     add_scope(&selection, permit, action);
     TRY(select_page(pg, &selection, &page, err));
-    const bool is_hidden = audit_page_count(page) > 0 && selection.key_count > 0 && !audit_page_is_readable(page, 0); /* whose is it? */
+    const bool is_hidden =
+        audit_page_count(page) > 0 && selection.key_count > 0 && !audit_page_is_readable(page, 0); /* its resource is unknown */
     if (audit_page_count(page) == 0 || is_hidden) return failure(err, ERROR_NOT_FOUND, "there is no such event");
     *page_out = GIVE(page);
     return SUCCESS;
@@ -175,14 +176,12 @@ bool audit_page_is_readable(const struct audit_page *page, size_t index)
     return page->events[index].is_readable;
 }
 
-static struct result open_key(struct keyd_client *keyd, const struct audit_row *row, struct secret **key_out,
-                              struct error *err)
+static struct result open_key(struct keyd_client *keyd, const struct audit_row *row, struct secret **key_out, struct error *err)
 {
     struct wrapped_key wrapped = {.version = (uint32_t)row->key_version, .length = row->wrapped_key.length};
 
     if (row->subject.length != 32 || wrapped.length > sizeof wrapped.bytes || row->salt.length != LEAF_SALT_SIZE)
-        return failure(err, ERROR_CORRUPT, "the stored payload of event %llu is damaged",
-                       (unsigned long long)row->sequence);
+        return failure(err, ERROR_CORRUPT, "the stored payload of event %llu is damaged", (unsigned long long)row->sequence);
     memcpy(wrapped.bytes, row->wrapped_key.data, wrapped.length);
     return keyd_subject_key_open(keyd, row->subject.data, &wrapped, key_out, err);
 }
@@ -197,13 +196,13 @@ static const struct page_key *known_key(const struct audit_page *page, struct by
 static void keep_key(struct audit_page *page, struct bytes subject, struct secret **key)
 {
     if (page->key_count == PAGE_KEYS_MAX) return;
-    struct page_key *place = &page->keys[page->key_count++];
-    memcpy(place->subject, subject.data, sizeof place->subject);
-    place->key = GIVE(*key);
+    struct page_key *slot = &page->keys[page->key_count++];
+    memcpy(slot->subject, subject.data, sizeof slot->subject);
+    slot->key = GIVE(*key);
 }
 
-static struct result open_with(const struct secret *key, const struct audit_row *row, const char *origin,
-                               struct buffer *payload, struct error *err)
+static struct result open_with(const struct secret *key, const struct audit_row *row, const char *origin, struct buffer *payload,
+                               struct error *err)
 {
     struct leaf leaf;
 
@@ -221,7 +220,8 @@ struct result audit_page_payload(struct audit_page *page, size_t index, struct k
 
     audit_read_row(page->rows, index, &row);
     if (page->events[index].is_readable && !page->events[index].has_payload && row.salt.length > 0)
-        return failure(err, ERROR_CORRUPT, "something stands beside event %llu, which committed to no payload", (unsigned long long)row.sequence);
+        return failure(err, ERROR_CORRUPT, "something stands beside event %llu, which committed to no payload",
+                       (unsigned long long)row.sequence);
     if (row.wrapped_key.length == 0 || row.box.length == 0) return SUCCESS;
     const struct page_key *known = known_key(page, row.subject);
     if (known != NULL) return open_with(known->key, &row, origin, payload, err);
@@ -286,7 +286,7 @@ struct result audit_prove_inclusion(struct pg *pg, uint64_t sequence, uint64_t s
     return proven;
 }
 
-/* What leaves as a proof is one: whoever keeps it can't come back to ask. */
+/* A proof is verified before it is returned, because its recipient may keep it for years before using it. */
 static struct result check_proof(const struct signed_checkpoint *checkpoint, uint64_t sequence, struct bytes leaf,
                                  const struct merkle_proof *proof, struct error *err)
 {
@@ -296,8 +296,9 @@ static struct result check_proof(const struct signed_checkpoint *checkpoint, uin
         merkle_leaf_hash(leaf, &hash);
         if (merkle_verify_inclusion(sequence, checkpoint->size, &hash, proof, &checkpoint->root)) return SUCCESS;
     }
-    return failure(err, ERROR_FORKED, "entry %llu of the log, or a tile above it, is not as it was signed: no proof leads from it to "
-                                      "the root of %llu entries",
+    return failure(err, ERROR_FORKED,
+                   "entry %llu of the log, or a tile above it, is not as it was signed: no proof leads from it to "
+                   "the root of %llu entries",
                    (unsigned long long)sequence, (unsigned long long)checkpoint->size);
 }
 

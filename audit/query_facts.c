@@ -1,4 +1,4 @@
-/* What the events of a page were decided on. */
+/* The facts of the decisions that the events of a page record. */
 #include <string.h>
 
 #include "audit/query.h"
@@ -22,7 +22,7 @@ void page_facts_free(struct page_facts *facts)
     free(facts);
 }
 
-/* A gateway that lies can commit to anything; what is shown as JSON is JSON. */
+/* A faulty gateway can commit to any bytes; only JSON is shown as JSON. */
 static struct result check_text(struct bytes digest, struct bytes text, bool *is_sound_out, struct error *err)
 {
     uint8_t computed[SHA256_SIZE];
@@ -83,7 +83,7 @@ static int compare(struct bytes a, struct bytes b)
     return order != 0 ? order : (a.length > b.length) - (a.length < b.length);
 }
 
-/* The place of a digest among the rows; as many as there are: it is not among them. */
+/* The row with this digest; the number of rows if there is none. */
 static size_t find(const struct pg_rows *rows, struct bytes digest)
 {
     size_t low = 0, high = pg_rows_count(rows);
@@ -101,10 +101,10 @@ static size_t find(const struct pg_rows *rows, struct bytes digest)
 enum facts_state audit_page_facts(const struct audit_page *page, size_t index, size_t target, struct bytes *text_out)
 {
     const struct page_facts *facts = audit_page_kept_facts(page);
-    const size_t place = facts == NULL ? 0 : find(facts->rows, audit_page_facts_digest(page, index, target));
+    const size_t row = facts == NULL ? 0 : find(facts->rows, audit_page_facts_digest(page, index, target));
 
-    if (facts == NULL || place == pg_rows_count(facts->rows)) return FACTS_MISSING;
-    if (!facts->are_sound[place]) return FACTS_DAMAGED;
-    *text_out = pg_bytes(facts->rows, place, 1);
+    if (facts == NULL || row == pg_rows_count(facts->rows)) return FACTS_MISSING;
+    if (!facts->are_sound[row]) return FACTS_DAMAGED;
+    *text_out = pg_bytes(facts->rows, row, 1);
     return FACTS_SOUND;
 }

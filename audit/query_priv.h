@@ -9,30 +9,29 @@
 struct audit_selection {
     bool ascending;
     uint64_t from, until;
-    size_t limit, key_count; /* of all keys that are given, an event must stand under each */
+    size_t limit, key_count; /* an event must have all keys that are given */
     uint8_t keys[2][LEAF_KEY_ID_SIZE];
 };
-RESULT audit_select(struct pg *pg, const struct audit_selection *selection, struct pg_rows **rows_out,
-                    struct error *err);
+RESULT audit_select(struct pg *pg, const struct audit_selection *selection, struct pg_rows **rows_out, struct error *err);
 
 /** The entries from <= seq < until, at most AUDIT_PAGE_MAX, without a permit: for the server's own checks. */
 RESULT audit_page_between(struct pg *pg, uint64_t from, uint64_t until, struct audit_page **page_out, struct error *err);
 
-/** Digest and text of those facts that there are, in the order of digests. */
+/** Digest and text of those facts that are stored, in the order of the digests. */
 RESULT audit_select_facts(struct pg *pg, const struct bytes *digests, size_t count, struct pg_rows **rows_out, struct error *err);
 
-/** query_facts.c keeps with a page what it read for it. */
+/** The facts that query_facts.c keeps with a page. */
 struct page_facts;
 void page_facts_free(struct page_facts *facts);
 DEFINE_OWNED(page_facts);
 struct bytes audit_page_facts_digest(const struct audit_page *page, size_t index, size_t target);
-/** The page owns `facts` now; what it had before is the caller's. */
+/** The page takes `facts` over; the caller takes the former ones. */
 struct page_facts *audit_page_keep_facts(struct audit_page *page, struct page_facts *facts);
 const struct page_facts *audit_page_kept_facts(const struct audit_page *page);
 
 struct audit_row {
     uint64_t sequence;
-    struct bytes leaf, hash; /* what is hashed, and the hash that stands beside it */
+    struct bytes leaf, hash;                      /* the hashed bytes, and the hash in the column beside them */
     struct bytes salt, box, subject, wrapped_key; /* empty: no payload, or erased */
     int32_t key_version;
 };

@@ -40,7 +40,7 @@ bool record_concerns_somebody(const struct record *record)
     return record->change != NULL && record->change->concerns_subject != NULL;
 }
 
-/* Work of the server's own, and later events of an operation that do not say from where, have nothing to seal. */
+/* Nothing is sealed for the server's own work, nor for a later event of an operation whose record names no subject. */
 static bool has_payload(const struct record *record)
 {
     if (record->refusal != NULL) return true;
@@ -48,11 +48,11 @@ static bool has_payload(const struct record *record)
     return record->context.subject != NULL;
 }
 
-/* Who is known is named, even if his token is too short for what he wants: only strangers' refusals are counted. */
+/* Counts only refusals of requests without a valid credential. A known principal gets an event, also if its token lacks the
+ * right. */
 static bool is_by_stranger(const struct record *record)
 {
-    return record->context.subject == NULL && record->decision != NULL &&
-           decision_verdict(record->decision) == VERDICT_CHALLENGE;
+    return record->context.subject == NULL && record->decision != NULL && decision_verdict(record->decision) == VERDICT_CHALLENGE;
 }
 
 /* Under the mutex. */
@@ -69,11 +69,11 @@ static struct record_queue *choose_queue(struct sequencer *sequencer, struct rec
 static void wake(struct sequencer *sequencer, const struct record_queue *queue)
 {
     if (queue == &sequencer->unresolved) (void)pthread_cond_signal(&sequencer->unresolved_work);
-    else if (queue == &sequencer->overflow) (void)pthread_cond_broadcast(&sequencer->watch_work);
+    else if (queue == &sequencer->overflow) (void)pthread_cond_broadcast(&sequencer->watchdog_work);
     else (void)pthread_cond_signal(&sequencer->work);
 }
 
-/* Whether all that it needs are in the cache. */
+/* Finds the subjects that the record needs; false if one of them is not in the cache. */
 static bool find_subjects(struct sequencer *sequencer, struct record *record)
 {
     const bool has_box = has_payload(record), concerns = record_concerns_somebody(record);
@@ -90,13 +90,14 @@ static bool find_subjects(struct sequencer *sequencer, struct record *record)
             subject_cache_find(sequencer->subjects, record->change->concerns_issuer, record->change->concerns_subject);
     const bool has_day = record_day(record, anonymous, names);
     if (has_day) record->day = subject_cache_find(sequencer->subjects, names[0], names[1]);
-    return (!has_box || record->resolved != NULL) && (!concerns || record->concerned != NULL) && (!has_day || record->day != NULL);
+    return (!has_box || record->resolved != NULL) && (!concerns || record->concerned != NULL) &&
+           (!has_day || record->day != NULL);
 }
 
 void sequencer_submit(struct sequencer *sequencer, struct record *record)
 {
     assert((record->decision != NULL) + (record->under != NULL) + (record->refusal != NULL) == 1);
-    assert(has_payload(record) || !record_concerns_somebody(record)); /* what the server does by itself concerns nobody */
+    assert(has_payload(record) || !record_concerns_somebody(record)); /* the server's own work concerns no subject */
     record->arrived_ms = clock_monotonic_ms();
     record->permit = NULL;
     record->sequence = 0;
@@ -127,10 +128,9 @@ void sequencer_count_refused(struct sequencer *sequencer)
 }
 
 struct result record_prepare_for_job(const struct action_pair *pair, struct change *change, struct record *record_out,
-                             struct error *err)
+                                     struct error *err)
 {
-    const struct decision_parts parts = {
-        .verdict = VERDICT_ALLOW, .epoch = EPOCH_OF_JOBS, .pair_count = 1, .pairs = {*pair}};
+    const struct decision_parts parts = {.verdict = VERDICT_ALLOW, .epoch = EPOCH_OF_JOBS, .pair_count = 1, .pairs = {*pair}};
     struct record record = {.change = change};
 
     TRY(decision_make(&parts, &record.decision, err));
@@ -168,12 +168,14 @@ void sequencer_set_forked(struct sequencer *sequencer, const struct error *why)
     (void)pthread_mutex_lock(&sequencer->mutex);
     const bool is_first = !sequencer_is_forked(sequencer);
     if (is_first) sequencer->forked = *why;
-    if (is_first) sequencer->sign_is_wanted = true; /* the signer tells sijil-keyd */
+    if (is_first) sequencer->sign_is_wanted = true; /* the signer reports it to sijil-keyd */
     (void)pthread_cond_signal(&sequencer->sign_work);
     (void)pthread_cond_signal(&sequencer->work);
     (void)pthread_mutex_unlock(&sequencer->mutex);
     metric_set(AUDIT_METRIC(audit_forked), 1);
-    if (is_first) sequencer_notice(sequencer, "the audit log in the database is not the one that was signed; nothing is served any more", why);
+    if (is_first)
+        sequencer_notice(sequencer, "the audit log in the database is not the one that was signed; nothing is served any more",
+                         why);
 }
 
 static const struct error not_signed = {ERROR_UNAVAILABLE, "the audit log was not signed within 5 s"};
@@ -183,12 +185,10 @@ bool sequencer_is_ready(const struct sequencer *sequencer, struct error *err)
     struct sequencer *mutable = (struct sequencer *)(uintptr_t)sequencer; /* for its mutex only */
 
     (void)pthread_mutex_lock(&mutable->mutex);
-    const bool is_late = sequencer->unsigned_since_ms != 0 &&
-                         clock_monotonic_ms() - sequencer->unsigned_since_ms > UNSIGNED_MAX_MS;
+    const bool is_late =
+        sequencer->unsigned_since_ms != 0 && clock_monotonic_ms() - sequencer->unsigned_since_ms > UNSIGNED_MAX_MS;
     const bool is_forked = sequencer_is_forked(sequencer);
-    const struct error why = is_forked              ? sequencer->forked
-                             : sequencer->is_broken ? sequencer->last_error
-                                                    : sequencer->sign_error;
+    const struct error why = is_forked ? sequencer->forked : sequencer->is_broken ? sequencer->last_error : sequencer->sign_error;
     const bool is_ready = !is_forked && !sequencer->is_broken && !is_late;
     (void)pthread_mutex_unlock(&mutable->mutex);
     if (!is_ready) *err = why.kind == ERROR_NONE ? not_signed : why;
@@ -220,15 +220,14 @@ static void init_locks(struct sequencer *sequencer)
     clock_condition(&sequencer->unresolved_work);
     clock_condition(&sequencer->sign_work);
     clock_condition(&sequencer->sign_done);
-    clock_condition(&sequencer->watch_work);
+    clock_condition(&sequencer->watchdog_work);
     queue_init(&sequencer->ready);
     queue_init(&sequencer->unresolved);
     queue_init(&sequencer->folding);
     queue_init(&sequencer->overflow);
 }
 
-static struct result open_connections(struct sequencer *sequencer, const struct sequencer_options *options,
-                                      struct error *err)
+static struct result open_connections(struct sequencer *sequencer, const struct sequencer_options *options, struct error *err)
 {
     static const struct pg_table *const sign_tables[] = {&audit_sign_table, &audit_tree_table, &audit_check_table, NULL};
     static const struct pg_table *const subject_tables[] = {&audit_subject_table, NULL};
@@ -236,13 +235,13 @@ static struct result open_connections(struct sequencer *sequencer, const struct 
     size_t count = 2;
 
     for (size_t i = 0; options->tables != NULL && options->tables[i] != NULL; i++) {
-        if (options->tables[i] == &audit_tree_table) continue; /* readers have it too */
+        if (options->tables[i] == &audit_tree_table) continue; /* the caller may list it too */
         assert(count < APPEND_TABLES_MAX);
         tables[count++] = options->tables[i];
     }
     TRY(pg_open(options->conninfo, tables, &sequencer->pg, err));
     TRY(pg_open(options->conninfo, sign_tables, &sequencer->sign_pg, err));
-    return pg_open(options->conninfo, subject_tables, &sequencer->clerk_pg, err);
+    return pg_open(options->conninfo, subject_tables, &sequencer->resolver_pg, err);
 }
 
 static struct result allocate(struct sequencer *sequencer, struct error *err)
@@ -251,7 +250,7 @@ static struct result allocate(struct sequencer *sequencer, struct error *err)
     sequencer->sign_tiles = memory_zeroed(1, sizeof *sequencer->sign_tiles);
     if (sequencer->group == NULL || sequencer->sign_tiles == NULL)
         return failure(err, ERROR_NO_MEMORY, "no memory for the sequencer of the log");
-    TRY(log_memory_new(&sequencer->memory, err));
+    TRY(log_cache_new(&sequencer->cache, err));
     sequencer->group->boxes = BUFFER(GROUP_RECORDS_MAX * (size_t)32768);
     sequencer->group->leaves = BUFFER(GROUP_EVENTS_MAX * (size_t)LEAF_MAX * 2);
     sequencer->group->frontier_text = BUFFER(64 * MERKLE_HASH_SIZE);
@@ -266,9 +265,9 @@ static struct result start_threads(struct sequencer *sequencer, struct error *er
         void *(*run)(void *);
     } threads[] = {
         {&sequencer->group_thread, sequencer_group_run},
-        {&sequencer->clerk_thread, sequencer_clerk_run},
+        {&sequencer->resolver_thread, sequencer_resolver_run},
         {&sequencer->sign_thread, sequencer_sign_run},
-        {&sequencer->watch_thread, sequencer_watch_run},
+        {&sequencer->watchdog_thread, sequencer_watchdog_run},
     };
 
     for (size_t i = 0; i < sizeof threads / sizeof threads[0]; i++) {
@@ -279,8 +278,7 @@ static struct result start_threads(struct sequencer *sequencer, struct error *er
     return SUCCESS;
 }
 
-static struct result copy_options(struct sequencer *sequencer, const struct sequencer_options *options,
-                                  struct error *err)
+static struct result copy_options(struct sequencer *sequencer, const struct sequencer_options *options, struct error *err)
 {
     if (options->origin[0] == '\0' || options->instance[0] == '\0')
         return failure(err, ERROR_INVALID, "the audit log needs an origin and a name for this gateway");
@@ -292,23 +290,22 @@ static struct result copy_options(struct sequencer *sequencer, const struct sequ
     return SUCCESS;
 }
 
-struct result sequencer_start(const struct sequencer_options *options, struct sequencer **sequencer_out,
-                              struct error *err)
+struct result sequencer_start(const struct sequencer_options *options, struct sequencer **sequencer_out, struct error *err)
 {
     OWNED(sequencer) *sequencer = memory_zeroed(1, sizeof *sequencer);
 
     if (sequencer == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the sequencer of the log");
     init_locks(sequencer);
-    sequencer->flight_socket = -1;
+    sequencer->append_socket = -1;
     TRY(copy_options(sequencer, options, err));
     TRY(allocate(sequencer, err));
     TRY(open_connections(sequencer, options, err));
     TRY(audit_name_log(sequencer->pg, sequencer->origin, err));
     TRY(sequencer_check_log(sequencer, err));
-    TRY(sequencer_sign_now(sequencer, err)); /* what was left unsigned is, before anything is served */
+    TRY(sequencer_sign_now(sequencer, err)); /* entries that were left unsigned are signed before anything is served */
     TRY(audit_next_boot(sequencer->pg, &sequencer->boot, err));
     sequencer->next_number = 1;
-    sequencer_watch_socket(sequencer);
+    sequencer_guard_socket(sequencer);
     TRY(start_threads(sequencer, err));
     *sequencer_out = GIVE(sequencer);
     return SUCCESS;
@@ -316,16 +313,16 @@ struct result sequencer_start(const struct sequencer_options *options, struct se
 
 static void stop_threads(struct sequencer *sequencer)
 {
-    const pthread_t threads[] = {sequencer->group_thread, sequencer->clerk_thread, sequencer->sign_thread,
-                                 sequencer->watch_thread};
+    const pthread_t threads[] = {sequencer->group_thread, sequencer->resolver_thread, sequencer->sign_thread,
+                                 sequencer->watchdog_thread};
 
     (void)pthread_mutex_lock(&sequencer->mutex);
     sequencer->is_stopping = true;
-    if (sequencer->thread_count < 2) sequencer->clerk_is_done = true; /* it never started */
+    if (sequencer->thread_count < 2) sequencer->resolver_is_done = true; /* the resolver was never started */
     (void)pthread_cond_broadcast(&sequencer->work);
     (void)pthread_cond_broadcast(&sequencer->unresolved_work);
     (void)pthread_cond_broadcast(&sequencer->sign_work);
-    (void)pthread_cond_broadcast(&sequencer->watch_work);
+    (void)pthread_cond_broadcast(&sequencer->watchdog_work);
     (void)pthread_mutex_unlock(&sequencer->mutex);
     for (size_t i = 0; i < sequencer->thread_count; i++) (void)pthread_join(threads[i], NULL);
 }
@@ -343,19 +340,19 @@ void sequencer_free(struct sequencer *sequencer)
 {
     if (sequencer == NULL) return;
     stop_threads(sequencer);
-    if (sequencer->flight_socket >= 0) (void)close(sequencer->flight_socket);
+    if (sequencer->append_socket >= 0) (void)close(sequencer->append_socket);
     pg_free(sequencer->pg);
     pg_free(sequencer->sign_pg);
-    pg_free(sequencer->clerk_pg);
+    pg_free(sequencer->resolver_pg);
     free_group(sequencer->group);
     free(sequencer->sign_tiles);
-    log_memory_free(sequencer->memory);
+    log_cache_free(sequencer->cache);
     subject_cache_free(sequencer->subjects);
     (void)pthread_cond_destroy(&sequencer->work);
     (void)pthread_cond_destroy(&sequencer->unresolved_work);
     (void)pthread_cond_destroy(&sequencer->sign_work);
     (void)pthread_cond_destroy(&sequencer->sign_done);
-    (void)pthread_cond_destroy(&sequencer->watch_work);
+    (void)pthread_cond_destroy(&sequencer->watchdog_work);
     (void)pthread_mutex_destroy(&sequencer->mutex);
     free(sequencer);
 }

@@ -1,4 +1,5 @@
-/* One group, from BEGIN to COMMIT: stale events leave, changes run, and what failed runs no second time. */
+/* Appends one group, from BEGIN to COMMIT. Stale events leave the group, changes run, and a change that failed does not run
+ * again. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +7,7 @@
 #include "audit/sequencer_priv.h"
 #include "base/clock.h"
 
-/* A hole of exactly as many numbers as events were lost stands before the event that says so. */
+/* The gap before the event that reports lost events is exactly as large as their number. */
 static void number_events(struct sequencer *sequencer, struct group *group)
 {
     uint64_t number = sequencer->next_number;
@@ -50,15 +51,15 @@ static void gather_keys(struct group *group)
         struct event *event = &group->events[i];
         event_fill_leaf(event, &group->leaf);
         event->key_count = group->leaf.key_count;
-        for (size_t k = 0; k < event->key_count; k++) event->keys[k] = group_key_place(group, group->leaf.keys[k].name);
+        for (size_t k = 0; k < event->key_count; k++) event->keys[k] = group_key_index(group, group->leaf.keys[k].name);
     }
 }
 
-/* Before the heads are read: a change that fails is recorded under another outcome. */
+/* Before the heads are read, because a change that fails is recorded with another outcome, and so with another key. */
 static void gather_failure_key(struct group *group)
 {
     for (size_t i = 0; i < group->count; i++)
-        if (event_change(&group->events[i]) != NULL) (void)group_key_place(group, "out:failed");
+        if (event_change(&group->events[i]) != NULL) (void)group_key_index(group, "out:failed");
 }
 
 struct result group_prepare(struct sequencer *sequencer, struct group *group, struct error *err)
@@ -70,7 +71,7 @@ struct result group_prepare(struct sequencer *sequencer, struct group *group, st
     return SUCCESS;
 }
 
-/* Those that were decided under other rights leave the group; the numbers of those behind them close up. */
+/* Removes events that were decided under older rights from the group, and renumbers the events after them. */
 static struct result drop_stale(struct sequencer *sequencer, struct group *group, struct error *err)
 {
     size_t kept = 0;
@@ -92,7 +93,7 @@ static struct result drop_stale(struct sequencer *sequencer, struct group *group
     return seal_payloads(sequencer, group, err);
 }
 
-static void place_events(struct group *group)
+static void set_positions(struct group *group)
 {
     for (size_t i = 0; i < group->count; i++) {
         struct event *event = &group->events[i];
@@ -104,8 +105,10 @@ static void place_events(struct group *group)
     }
 }
 
-/* A time that is ahead of the clock is followed, because times never fall; so it must be the last entry's, and not only said. */
-static struct result check_clock(struct sequencer *sequencer, const struct audit_state *state, int64_t asked_ms, struct error *err)
+/* Times in the log never fall, so new events get at least the last time, even if it is ahead of the clock. So the last time
+ * must be that of the last entry, and not only a value in the state. */
+static struct result check_clock(struct sequencer *sequencer, const struct audit_state *state, int64_t asked_ms,
+                                 struct error *err)
 {
     const struct clock_reading reading = {state->now_ms, asked_ms, clock_since_boot_ms(), clock_wall_ms()};
     const bool is_first = !sequencer->clock.is_known;
@@ -128,22 +131,22 @@ static struct result begin(struct sequencer *sequencer, struct group *group, str
     TRY(check_clock(sequencer, &group->state, asked_ms, err));
     if (strcmp(group->state.origin, sequencer->origin) != 0)
         return failure(err, ERROR_FORKED, "the log in the database is another one now: \"%.60s\"", group->state.origin);
-    if (group->state.size < sequencer->appended_size) /* only this thread changes it */
+    if (group->state.size < sequencer->appended_size) /* only this thread appends here */
         return failure(err, ERROR_FORKED,
                        "the database has %llu events, but had %llu: it was restored from an older backup while the "
                        "gateway ran. Restore the newest one; nothing is recorded until then",
                        (unsigned long long)group->state.size, (unsigned long long)sequencer->appended_size);
-    TRY(log_memory_compare(sequencer->memory, &group->state, err));
+    TRY(log_cache_compare(sequencer->cache, &group->state, err));
     if (group->state.size > sequencer->appended_size && group->state.altered > sequencer->appended_size)
-        sequencer_note_all(sequencer); /* another gateway did it */
-    log_memory_read(sequencer->memory, &group->state, clock_monotonic_ms());
+        sequencer_note_all(sequencer); /* another gateway made the change */
+    log_cache_read(sequencer->cache, &group->state, clock_monotonic_ms());
     memset(group->uses, 0, group->key_count * sizeof group->uses[0]);
     TRY(drop_stale(sequencer, group, err));
-    place_events(group);
+    set_positions(group);
     return SUCCESS;
 }
 
-/* A change that failed before it touched a row leaves the transaction as it was. */
+/* A change that failed before it touched a row leaves the transaction unchanged. */
 static struct result run_change(struct sequencer *sequencer, struct event *event, bool *must_restart, struct error *err)
 {
     struct change *change = event_change(event);
@@ -158,8 +161,7 @@ static struct result run_change(struct sequencer *sequencer, struct event *event
     return SUCCESS;
 }
 
-static struct result run_changes(struct sequencer *sequencer, struct group *group, bool *must_restart,
-                                 struct error *err)
+static struct result run_changes(struct sequencer *sequencer, struct group *group, bool *must_restart, struct error *err)
 {
     for (size_t i = 0; i < group->count && !*must_restart; i++) {
         struct event *event = &group->events[i];
@@ -168,9 +170,8 @@ static struct result run_changes(struct sequencer *sequencer, struct group *grou
     return SUCCESS;
 }
 
-/* Most changes have to be asked what came of them, and tiles may need rows: both read first. */
-static bool needs_reading(const struct sequencer *sequencer, const struct group *group,
-                          const struct audit_state *state)
+/* The state must be read first if a change has no statement for the pipeline, or if tiles need rows. */
+static bool needs_reading(const struct sequencer *sequencer, const struct group *group, const struct audit_state *state)
 {
     const uint64_t end = state->size + group->count, wide = (uint64_t)TILE_WIDTH * TILE_WIDTH;
     const bool fills_tile = end / TILE_WIDTH != state->size / TILE_WIDTH;
@@ -184,16 +185,18 @@ static bool needs_reading(const struct sequencer *sequencer, const struct group 
     return end / wide != state->size / wide;
 }
 
-/* True: the state and the heads of the group are as remembered, and its events have their places. */
-static bool recall(struct sequencer *sequencer, struct group *group)
+/* True: the group has the cached state and heads, and its events are numbered from them. */
+static bool use_cache(struct sequencer *sequencer, struct group *group)
 {
     const struct audit_heads heads = {group->key_count, group->key_views, group->heads};
 
-    if (!log_memory_state(sequencer->memory, clock_monotonic_ms(), &group->state)) return false;
+    if (!log_cache_state(sequencer->cache, clock_monotonic_ms(), &group->state)) return false;
     if (group->state.size != sequencer->appended_size) return false;
-    if (!group_fence(group, &group->fence) || needs_reading(sequencer, group, &group->state) || !log_memory_heads(sequencer->memory, &heads)) return false;
+    if (!group_fence(group, &group->fence) || needs_reading(sequencer, group, &group->state) ||
+        !log_cache_heads(sequencer->cache, &heads))
+        return false;
     memset(group->uses, 0, group->key_count * sizeof group->uses[0]);
-    place_events(group);
+    set_positions(group);
     return true;
 }
 
@@ -202,7 +205,7 @@ static struct result append_after_reading(struct sequencer *sequencer, struct gr
     bool must_restart = true;
 
     gather_failure_key(group);
-    while (must_restart) { /* ends: each time round one change more is known to fail */
+    while (must_restart) { /* ends, because in each round one more change is known to fail */
         must_restart = false;
         TRY(begin(sequencer, group, err));
         if (group->count > 0) TRY(run_changes(sequencer, group, &must_restart, err));
@@ -216,11 +219,11 @@ struct result group_append(struct sequencer *sequencer, struct group *group, str
 {
     bool is_refused = false;
 
-    if (!recall(sequencer, group)) return append_after_reading(sequencer, group, err);
+    if (!use_cache(sequencer, group)) return append_after_reading(sequencer, group, err);
     const struct result appended = group_write(sequencer, group, &is_refused, err);
     if (!is_refused) return appended;
     metric_add(AUDIT_METRIC(audit_beaten), 1);
-    log_memory_forget(sequencer->memory);
+    log_cache_forget(sequencer->cache);
     pg_rollback(sequencer->pg);
     return append_after_reading(sequencer, group, err);
 }

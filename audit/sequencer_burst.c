@@ -1,4 +1,5 @@
-/* Requests that have no event of their own are counted in bursts: by stranger, by organisation, by issuer. */
+/* Counts requests without an event of their own in bursts: one burst for requests without a valid credential, and one for each
+ * organisation or issuer. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,10 +7,10 @@
 #include "base/clock.h"
 
 #define BURST_OF_STRANGERS 0
-#define BURST_OF_OTHERS    1 /* while all places are taken */
+#define BURST_OF_OTHERS    1 /* while all bursts of organisations and issuers are in use */
 #define BURSTS_FIXED       2
 
-/* An issuer's URL has "://", which no organisation's name has. */
+/* The names can't collide: an issuer's URL has "://", the name of an organisation never has. */
 static const char *realm_of(const struct record *record, const char *issuer)
 {
     return record->refusal->organisation[0] != '\0' ? record->refusal->organisation : issuer;
@@ -44,7 +45,7 @@ static struct burst *burst_of(struct sequencer *sequencer, const struct record *
     return burst;
 }
 
-/* Whose secret was wrong, where nothing else is named: at /token. */
+/* A request at /token names no resource; the name that came with the wrong secret is its target. */
 static const char *target_of(const struct record *record)
 {
     const char *target = record->refusal != NULL ? record->refusal->target : decision_pair(record->decision, 0)->resource.name;
@@ -77,18 +78,19 @@ static bool may_end_early(struct burst *burst, int64_t now_ms)
     return burst->early < BURST_EARLY_MAX;
 }
 
-/* Whether the request is counted in this burst: it has a row for its target, or no other burst may be opened for one. */
+/* Whether the request is counted in this burst: the burst has a row for its target, or no further burst may be opened for it. */
 static bool takes(struct burst *burst, const struct record *record, int64_t now_ms)
 {
     if (!burst->is_open || burst->count == BURST_BOUND) return false;
-    if (tally_names(&burst->tally, action_of(record), actor_of(record), record->context.client_address, target_of(record))) return true;
+    if (tally_names(&burst->tally, action_of(record), actor_of(record), record->context.client_address, target_of(record)))
+        return true;
     if (!burst->is_full && !may_end_early(burst, now_ms)) return true;
     burst->early += !burst->is_full;
     burst->is_full = true;
     return false;
 }
 
-/* The first one that waits for a burst brings along whose key will seal it. */
+/* The first record that waits for a burst provides the subject whose key seals it. */
 static void want(struct burst *burst, struct record *record)
 {
     struct audit_subject **day = record->context.subject == NULL ? &record->resolved : &record->day;

@@ -1,4 +1,4 @@
-/* Before anything is served: is the log in the database the one that sijil-keyd signed? */
+/* The check at start, before anything is served: the log in the database must be the one that sijil-keyd signed. */
 #include <string.h>
 
 #include "audit/format/checkpoint.h"
@@ -12,10 +12,11 @@ struct result sequencer_refuse_shrunken(uint64_t size, int64_t last_time_ms, uin
     char last[CLOCK_TEXT_SIZE];
 
     clock_format(last_time_ms, last);
-    return failure(err, ERROR_FORKED,
-                   "sijil-keyd signed %llu events, the log ends at %llu (%s): it was truncated, or restored from an older backup. "
-                   "Restore all up to %llu; else two officers must sign a new origin, which no version can yet (docs/backup.md)",
-                   (unsigned long long)signed_size, (unsigned long long)size, last, (unsigned long long)signed_size);
+    return failure(
+        err, ERROR_FORKED,
+        "sijil-keyd signed %llu events, the log ends at %llu (%s): it was truncated, or restored from an older backup. "
+        "Restore all up to %llu; else two approvers must sign a new origin, which no version can yet (docs/backup.md)",
+        (unsigned long long)signed_size, (unsigned long long)size, last, (unsigned long long)signed_size);
 }
 
 static struct result know_keyd(struct sequencer *sequencer, struct keyd_identity *identity_out, struct error *err)
@@ -30,7 +31,7 @@ static struct result know_keyd(struct sequencer *sequencer, struct keyd_identity
     return SUCCESS;
 }
 
-/* Rows and tiles have the root that the log's state has. */
+/* Rows and tiles must have the root that the log's state has. */
 static struct result check_state(struct log_check *check, const struct audit_signing_state *state, struct error *err)
 {
     const struct merkle_hash stated = merkle_frontier_root(&state->frontier);
@@ -39,8 +40,9 @@ static struct result check_state(struct log_check *check, const struct audit_sig
     log_check_against(check, state->frontier.size, &stated);
     TRY(merkle_root_at(&check->tiles.tiles.source, state->frontier.size, &root, err));
     if (merkle_hash_equal(&root, &stated)) return SUCCESS;
-    return failure(err, ERROR_FORKED, "the events in the database do not have the root that the log's state has: "
-                                      "rows were changed. Restore the database; nothing is served until then");
+    return failure(err, ERROR_FORKED,
+                   "the events in the database do not have the root that the log's state has: "
+                   "rows were changed. Restore the database; nothing is served until then");
 }
 
 static struct result check_signed_part(struct log_check *check, const struct keyd_identity *identity, int64_t last_time_ms,
@@ -48,17 +50,17 @@ static struct result check_signed_part(struct log_check *check, const struct key
 {
     struct merkle_hash root;
 
-    if (identity->log_size > check->size)
-        return sequencer_refuse_shrunken(check->size, last_time_ms, identity->log_size, err);
+    if (identity->log_size > check->size) return sequencer_refuse_shrunken(check->size, last_time_ms, identity->log_size, err);
     if (identity->log_size == 0) return SUCCESS;
     TRY(merkle_root_at(&check->tiles.tiles.source, identity->log_size, &root, err));
     if (memcmp(root.bytes, identity->log_root, sizeof root.bytes) == 0) return SUCCESS;
-    return failure(err, ERROR_FORKED, "the first %llu events of the database are not those that sijil-keyd has "
-                                      "signed: the log was changed. Restore the database; nothing is served until then",
+    return failure(err, ERROR_FORKED,
+                   "the first %llu events of the database are not those that sijil-keyd has "
+                   "signed: the log was changed. Restore the database; nothing is served until then",
                    (unsigned long long)identity->log_size);
 }
 
-/* The tile in which keyd's last signature ends, and all behind it. */
+/* Checks the tile in which keyd's last signature ends, and all tiles after it. */
 static struct result check_tail(struct log_check *check, uint64_t signed_size, struct error *err)
 {
     const uint64_t first = signed_size == 0 ? 0 : (signed_size - 1) / TILE_WIDTH;
@@ -67,7 +69,7 @@ static struct result check_tail(struct log_check *check, uint64_t signed_size, s
     return SUCCESS;
 }
 
-/* A key ring of another log signs nothing of this one: its log key is another, and it remembers no size. */
+/* The key ring of another log must not sign this one. It has another log key, and keyd's ledger has no size for it. */
 static struct result check_foreign_note(struct log_check *check, const struct sequencer *sequencer, const char *text,
                                         struct error *err)
 {
@@ -83,12 +85,14 @@ static struct result check_foreign_note(struct log_check *check, const struct se
                       merkle_hash_equal(&root, &checkpoint.root);
     free(note);
     if (!fits) return SUCCESS;
-    return failure(err, ERROR_FORKED, "sijil-keyd has signed nothing yet, but another key has signed %llu events of this log: "
-                                      "its key directory is not the one that belongs to the log",
+    return failure(err, ERROR_FORKED,
+                   "sijil-keyd has signed nothing yet, but another key has signed %llu events of this log: "
+                   "its key directory is not the one that belongs to the log",
                    (unsigned long long)checkpoint.size);
 }
 
-/* What keyd signed once it can't take back, also if its folder was set back meanwhile. Other rows mean nothing. */
+/* A checkpoint that keyd has signed stays valid, even if keyd's folder was later restored from a backup. Other rows prove
+ * nothing. */
 static struct result check_notes(struct sequencer *sequencer, struct log_check *check, const struct keyd_identity *identity,
                                  const struct pg_rows *rows, struct error *err)
 {
@@ -123,7 +127,8 @@ static struct result check_all(struct sequencer *sequencer, struct log_check *ch
     struct audit_signing_state state;
 
     TRY(know_keyd(sequencer, &identity, err));
-    TRY(audit_checkpoints_from(sequencer->sign_pg, identity.log_size + 1, &rows, err)); /* the state is read later, so it has them */
+    TRY(audit_checkpoints_from(sequencer->sign_pg, identity.log_size + 1, &rows,
+                               err)); /* the state is read later, so it covers these rows */
     TRY(audit_signing_state(sequencer->sign_pg, &state, err));
     TRY(check_state(check, &state, err));
     TRY(check_signed_part(check, &identity, state.last_time_ms, err));
@@ -153,8 +158,9 @@ struct result sequencer_look(const char *conninfo, const struct keyd_identity *i
     if (pg_rows_count(rows) != 1) return failure(err, ERROR_FORKED, "the state of the log is missing from the database");
     const char *origin = pg_text(rows, 0, 0);
     if (origin[0] != '\0' && strcmp(origin, identity->origin) != 0)
-        return failure(err, ERROR_FORKED, "the database holds the log \"%.60s\", but sijil-keyd signs \"%.60s\": connect to the right ones",
-                       origin, identity->origin);
+        return failure(err, ERROR_FORKED,
+                       "the database holds the log \"%.60s\", but sijil-keyd signs \"%.60s\": connect to the right ones", origin,
+                       identity->origin);
     const uint64_t size = (uint64_t)pg_int8(rows, 0, 1);
     if (identity->log_size > size) return sequencer_refuse_shrunken(size, pg_int8(rows, 0, 2), identity->log_size, err);
     return SUCCESS;

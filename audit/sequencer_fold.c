@@ -1,10 +1,10 @@
-/* Whose requests are counted instead of recorded one by one; and counters that become events. */
+/* Decides which requests are only counted and get no event of their own, and turns counters into events. */
 #include <assert.h>
 
 #include "audit/sequencer_priv.h"
 #include "base/clock.h"
 
-/* A token bucket in milliseconds: each event that is recorded for itself costs 1000 / CHALLENGES_PER_S of them. */
+/* A token bucket in milliseconds: an event of its own costs 1000 / CHALLENGES_PER_S of them. */
 #define CREDIT_COST_MS (1000 / CHALLENGES_PER_S)
 #define CREDIT_MAX_MS  (CHALLENGES_AT_ONCE * CREDIT_COST_MS)
 
@@ -66,7 +66,7 @@ static void apply_counters(struct sequencer *sequencer, const struct event *even
     (void)pthread_mutex_lock(&sequencer->mutex);
     if (event->own == OWN_UNRECORDED) {
         sequencer->unrecorded -= event->count;
-        sequencer->unrecorded_since_ms = clock_monotonic_ms(); /* of those that came meanwhile */
+        sequencer->unrecorded_since_ms = clock_monotonic_ms(); /* of the events that were counted in the meantime */
     }
     if (event->own == OWN_REFUSED) {
         (void)atomic_fetch_sub(&sequencer->refused, event->count);

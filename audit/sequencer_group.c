@@ -1,4 +1,4 @@
-/* The group thread: takes what waits, appends it, and tells those who wait what became of it. */
+/* The group thread: takes the records that wait, appends them, and completes them with the outcome. */
 #include <assert.h>
 #include <fcntl.h>
 #include <string.h>
@@ -12,26 +12,27 @@ static int64_t earlier(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Under the mutex: when the group thread has something to do. */
+/* Under the mutex: the next time at which the group thread has work. */
 static int64_t due_ms(const struct sequencer *sequencer)
 {
     const bool has_records = sequencer->ready.count > 0 || sequencer->folding.count > 0;
     const int64_t due = has_records ? 0 : own_due_ms(sequencer);
 
     if (sequencer_is_forked(sequencer)) return has_records ? 0 : INT64_MAX;
-    if (sequencer->doubt.exists) return sequencer->retry_at_ms;
+    if (sequencer->uncertain.exists) return sequencer->retry_at_ms;
     return due > sequencer->retry_at_ms || due == INT64_MAX ? due : sequencer->retry_at_ms;
 }
 
-/* Under the mutex: nothing more can come, and nothing is left, or it can't be recorded any more. */
+/* Under the mutex: whether the thread may end. No more records can come, and none is left or the others can't be recorded. */
 static bool is_over(const struct sequencer *sequencer)
 {
-    if (!sequencer->is_stopping || !sequencer->clerk_is_done) return false;
+    if (!sequencer->is_stopping || !sequencer->resolver_is_done) return false;
     const bool is_empty = sequencer->ready.count == 0 && sequencer->folding.count == 0;
-    return sequencer->is_broken || (is_empty && sequencer_is_forked(sequencer)) || (is_empty && own_due_ms(sequencer) == INT64_MAX);
+    return sequencer->is_broken || (is_empty && sequencer_is_forked(sequencer)) ||
+           (is_empty && own_due_ms(sequencer) == INT64_MAX);
 }
 
-/* False: the thread is to end. */
+/* False: the thread must end. */
 static bool wait_for_work(struct sequencer *sequencer)
 {
     (void)pthread_mutex_lock(&sequencer->mutex);
@@ -45,10 +46,10 @@ static bool wait_for_work(struct sequencer *sequencer)
     return goes_on;
 }
 
-/* A COMMIT that got no answer may still come true, so nothing that was remembered counts any more. */
+/* A COMMIT without an answer may still take effect, so nothing that is cached is valid. */
 static void set_broken(struct sequencer *sequencer, const struct error *why)
 {
-    log_memory_forget(sequencer->memory);
+    log_cache_forget(sequencer->cache);
     sequencer_note_all(sequencer);
     (void)pthread_mutex_lock(&sequencer->mutex);
     sequencer->is_broken = true;
@@ -59,15 +60,15 @@ static void set_broken(struct sequencer *sequencer, const struct error *why)
     sequencer->retry_at_ms = clock_monotonic_ms() + sequencer->backoff_ms;
 }
 
-/* A descriptor of its own: the connection's may be closed, and its number used again, at any moment. */
-void sequencer_watch_socket(struct sequencer *sequencer)
+/* A duplicate descriptor: the connection's own may be closed at any moment, and its number used for another file. */
+void sequencer_guard_socket(struct sequencer *sequencer)
 {
     const int copy = fcntl(pg_socket(sequencer->pg), F_DUPFD_CLOEXEC, 3);
 
     sequencer->backend = pg_backend(sequencer->pg);
     (void)pthread_mutex_lock(&sequencer->mutex);
-    if (sequencer->flight_socket >= 0) (void)close(sequencer->flight_socket);
-    sequencer->flight_socket = copy;
+    if (sequencer->append_socket >= 0) (void)close(sequencer->append_socket);
+    sequencer->append_socket = copy;
     (void)pthread_mutex_unlock(&sequencer->mutex);
 }
 
@@ -79,7 +80,7 @@ static bool connect_again(struct sequencer *sequencer)
     if (!pg_is_broken(sequencer->pg)) return true;
     metric_add(AUDIT_METRIC(audit_reconnects), 1);
     if (pg_reopen(sequencer->pg, &err).ok) {
-        sequencer_watch_socket(sequencer);
+        sequencer_guard_socket(sequencer);
         return true;
     }
     set_broken(sequencer, &err);
@@ -129,7 +130,7 @@ static void finish_durable(struct sequencer *sequencer, struct group *group)
     group->count = 0;
 }
 
-/* The records go back to where they came from, in their order; what was made for them is made again. */
+/* Puts the records back at the front of their queue, in their order, and releases the events that were made of them. */
 static void put_back(struct sequencer *sequencer, struct group *group)
 {
     (void)pthread_mutex_lock(&sequencer->mutex);
@@ -163,7 +164,7 @@ static size_t count_records(const struct group *group)
     return count;
 }
 
-/* The server refuses the group although it answers: one of its events may be the cause, so ever smaller groups go. */
+/* The server answers but refuses the group. One event may be the cause, so smaller and smaller groups are tried. */
 static void split(struct sequencer *sequencer, struct group *group, const struct error *why)
 {
     const size_t count = count_records(group);
@@ -185,29 +186,29 @@ static int64_t oldest_deadline_ms(const struct sequencer *sequencer, const struc
     return deadline_ms;
 }
 
-static void enter_doubt(struct sequencer *sequencer, const struct group *group)
+static void note_uncertain(struct sequencer *sequencer, const struct group *group)
 {
-    struct doubt *doubt = &sequencer->doubt;
+    struct uncertain_commit *uncertain = &sequencer->uncertain;
 
-    *doubt = (struct doubt){.exists = true, .backend = sequencer->backend, .sequence = group->state.size,
-                            .end_number = group->end_number};
-    doubt->hash = group->events[0].hash;
+    *uncertain = (struct uncertain_commit){
+        .exists = true, .backend = sequencer->backend, .sequence = group->state.size, .end_number = group->end_number};
+    uncertain->hash = group->events[0].hash;
     for (size_t i = 0; i < group->count; i++) {
-        if (group->events[i].record != NULL) doubt->records++;
-        else doubt->own[doubt->own_count++] = group->events[i];
+        if (group->events[i].record != NULL) uncertain->records++;
+        else uncertain->own[uncertain->own_count++] = group->events[i];
     }
 }
 
-/* Asks the database whether the group is there, as soon as it can be asked. False: not yet. */
+/* Asks the database whether the group is stored. False: the database can't be asked yet. */
 static bool settle(struct sequencer *sequencer, bool *is_durable_out)
 {
     struct error err = {0};
 
     if (!connect_again(sequencer)) return false;
-    const struct doubt *doubt = &sequencer->doubt;
-    if (audit_has_entry(sequencer->pg, &doubt->backend, doubt->sequence, &doubt->hash, is_durable_out, &err).ok) {
-        sequencer->doubt.exists = false;
-        sequencer_note_all(sequencer); /* rows may have been read before they came true */
+    const struct uncertain_commit *uncertain = &sequencer->uncertain;
+    if (audit_has_entry(sequencer->pg, &uncertain->backend, uncertain->sequence, &uncertain->hash, is_durable_out, &err).ok) {
+        sequencer->uncertain.exists = false;
+        sequencer_note_all(sequencer); /* rows may have been read before the group took effect */
         return true;
     }
     set_broken(sequencer, &err);
@@ -221,25 +222,26 @@ static bool may_wait(struct sequencer *sequencer, int64_t deadline_ms)
     if (now_ms >= deadline_ms) return false;
     (void)pthread_mutex_lock(&sequencer->mutex);
     if (!sequencer->is_stopping && sequencer->retry_at_ms > now_ms)
-        sequencer_wait(sequencer, &sequencer->watch_work, earlier(sequencer->retry_at_ms, deadline_ms));
+        sequencer_wait(sequencer, &sequencer->watchdog_work, earlier(sequencer->retry_at_ms, deadline_ms));
     const bool is_stopping = sequencer->is_stopping;
     (void)pthread_mutex_unlock(&sequencer->mutex);
     return !is_stopping;
 }
 
-/* COMMIT was sent and its answer lost. Until the database says which, nobody is told anything, up to the deadline. */
-static void resolve_doubt(struct sequencer *sequencer, struct group *group, const struct error *why)
+/* COMMIT was sent and its answer was lost. No record is completed until the database tells whether it took effect, or the
+ * deadline passes. */
+static void resolve_uncertain(struct sequencer *sequencer, struct group *group, const struct error *why)
 {
     const int64_t deadline_ms = oldest_deadline_ms(sequencer, group);
     bool is_durable = false, is_settled = false;
 
     pg_rollback(sequencer->pg);
-    enter_doubt(sequencer, group);
+    note_uncertain(sequencer, group);
     set_broken(sequencer, why);
     do is_settled = settle(sequencer, &is_durable);
     while (!is_settled && may_wait(sequencer, deadline_ms));
     if (!is_settled) {
-        give_up_group(sequencer, group, why); /* counted as unrecorded until settle_doubt() knows better */
+        give_up_group(sequencer, group, why); /* counted as unrecorded until settle_uncertain() knows the outcome */
     } else if (is_durable) {
         group->tail_is_known = false;
         finish_durable(sequencer, group);
@@ -248,31 +250,31 @@ static void resolve_doubt(struct sequencer *sequencer, struct group *group, cons
     }
 }
 
-/* A doubt that outlived its records: before anything new is appended, the numbering must be known. */
-static bool settle_doubt(struct sequencer *sequencer)
+/* An uncertain commit outlived its records. Its outcome decides the numbering, so nothing is appended before it is known. */
+static bool settle_uncertain(struct sequencer *sequencer)
 {
-    struct doubt *doubt = &sequencer->doubt;
+    struct uncertain_commit *uncertain = &sequencer->uncertain;
     bool is_durable = false;
 
-    if (!doubt->exists) return true;
+    if (!uncertain->exists) return true;
     if (!settle(sequencer, &is_durable)) return false;
     if (!is_durable) return true;
-    sequencer->next_number = doubt->end_number;
+    sequencer->next_number = uncertain->end_number;
     (void)pthread_mutex_lock(&sequencer->mutex);
-    sequencer->unrecorded -= doubt->records;
+    sequencer->unrecorded -= uncertain->records;
     (void)pthread_mutex_unlock(&sequencer->mutex);
-    for (size_t i = 0; i < doubt->own_count; i++) own_apply(sequencer, &doubt->own[i]);
+    for (size_t i = 0; i < uncertain->own_count; i++) own_apply(sequencer, &uncertain->own[i]);
     return true;
 }
 
-/* Under the mutex. More than UNSIGNED_MAX_MS unsigned: what is not signed soon is not served at all. */
+/* Under the mutex. An entry has been unsigned for more than UNSIGNED_MAX_MS: then nothing is served. */
 static bool is_unsigned_too_long(const struct sequencer *sequencer)
 {
-    return sequencer->unsigned_since_ms != 0 &&
-           clock_monotonic_ms() - sequencer->unsigned_since_ms > UNSIGNED_MAX_MS;
+    return sequencer->unsigned_since_ms != 0 && clock_monotonic_ms() - sequencer->unsigned_since_ms > UNSIGNED_MAX_MS;
 }
 
-/* Under the mutex. The outcome of what was already permitted is recorded in any case. No more changes than go in one round trip. */
+/* Under the mutex. The outcome of a permitted operation is recorded in any case. A group has at most as many changes as
+ * fit one round trip. */
 static void take_records(struct sequencer *sequencer, struct record_queue *taken, struct record_queue *unserved)
 {
     const bool is_late = is_unsigned_too_long(sequencer);
@@ -306,7 +308,7 @@ static void add_records(struct sequencer *sequencer, struct record_queue *taken)
 }
 
 static const struct error not_signed = {
-    ERROR_UNAVAILABLE, "the audit log is not being signed: see whether sijil-keyd runs; nothing is served meanwhile"};
+    ERROR_UNAVAILABLE, "the audit log is not being signed: see whether sijil-keyd runs; nothing is served until it is"};
 
 static void collect(struct sequencer *sequencer)
 {
@@ -340,27 +342,27 @@ static void return_stale(struct sequencer *sequencer, struct group *group)
     }
 }
 
-static void set_flight_deadline(struct sequencer *sequencer, int64_t deadline_ms)
+static void set_append_deadline(struct sequencer *sequencer, int64_t deadline_ms)
 {
     (void)pthread_mutex_lock(&sequencer->mutex);
-    sequencer->flight_deadline_ms = deadline_ms;
+    sequencer->append_deadline_ms = deadline_ms;
     (void)pthread_mutex_unlock(&sequencer->mutex);
 }
 
 static struct result append(struct sequencer *sequencer, struct group *group, struct error *err)
 {
     TRY(group_prepare(sequencer, group, err));
-    set_flight_deadline(sequencer, oldest_deadline_ms(sequencer, group));
+    set_append_deadline(sequencer, oldest_deadline_ms(sequencer, group));
     const struct result appended = group_append(sequencer, group, err);
-    set_flight_deadline(sequencer, 0);
+    set_append_deadline(sequencer, 0);
     return appended;
 }
 
-/* No smaller group would fare better. */
+/* For an error that a smaller group would meet too. */
 static void refuse_group(struct sequencer *sequencer, struct group *group, const struct error *why)
 {
     pg_rollback(sequencer->pg);
-    sequencer->clock.is_refused = false; /* until it is read again */
+    sequencer->clock.is_refused = false; /* until the clock is read again */
     set_broken(sequencer, why);
     if (why->kind == ERROR_FORKED) sequencer_set_forked(sequencer, why);
     give_up_group(sequencer, group, why);
@@ -377,9 +379,9 @@ static void run_group(struct sequencer *sequencer, struct group *group)
     if (appended.ok && group->count > 0) {
         finish_durable(sequencer, group);
     } else if (appended.ok) {
-        sequencer->backoff_ms = sequencer->retry_at_ms = 0; /* all were stale: the database answers */
+        sequencer->backoff_ms = sequencer->retry_at_ms = 0; /* all events were stale, so the database answers */
     } else if (err.kind == ERROR_UNCERTAIN) {
-        resolve_doubt(sequencer, group, &err);
+        resolve_uncertain(sequencer, group, &err);
     } else if (err.kind == ERROR_FORKED || sequencer->clock.is_refused) {
         refuse_group(sequencer, group, &err);
     } else if (pg_is_broken(sequencer->pg)) {
@@ -397,7 +399,7 @@ static void take_waiting(struct sequencer *sequencer, struct record_queue *taken
     for (struct record *record; (record = queue_take(&sequencer->folding)) != NULL;) queue_add(taken, record);
 }
 
-/* At the end of the thread: nobody may be left waiting. */
+/* At the end of the thread: no record may be left waiting. */
 static void give_up_rest(struct sequencer *sequencer)
 {
     struct record_queue rest;
@@ -412,7 +414,7 @@ static void give_up_rest(struct sequencer *sequencer)
     sequencer_give_up(sequencer, &rest, &why);
 }
 
-/* Nothing more goes into a log that is not the signed one. True: it is not. */
+/* True: the log is not the signed one, so nothing more is appended. */
 static bool give_up_forked(struct sequencer *sequencer)
 {
     struct record_queue waiting;
@@ -432,7 +434,7 @@ void *sequencer_group_run(void *argument)
 
     while (wait_for_work(sequencer)) {
         if (give_up_forked(sequencer)) continue;
-        if (!connect_again(sequencer) || !settle_doubt(sequencer)) continue;
+        if (!connect_again(sequencer) || !settle_uncertain(sequencer)) continue;
         collect(sequencer);
         if (sequencer->group->count > 0) run_group(sequencer, sequencer->group);
     }

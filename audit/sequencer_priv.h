@@ -1,9 +1,9 @@
 /*
- * audit/sequencer_priv.h -- what the threads of the sequencer share.
+ * audit/sequencer_priv.h -- the state that the threads of the sequencer share.
  *
- * Four threads. The group thread alone appends and owns the fields below it. The clerk finds subjects' keys, because
- * keyd may be slow. The signer has checkpoints signed. The watch gives back what waited too long: it never waits for
- * anything but time, so a deadline holds even when the database stands still.
+ * Four threads. The group thread alone appends; it owns the fields marked as its own. The resolver finds the keys of
+ * subjects, because keyd may be slow. The signer has checkpoints signed. The watchdog fails records that have waited past
+ * their deadline. It waits for nothing but time, so deadlines hold even when the database hangs.
  */
 #pragma once
 
@@ -12,45 +12,45 @@
 
 #include "audit/audit_store.h"
 #include "audit/event_priv.h"
+#include "audit/log_cache_priv.h"
 #include "audit/log_clock_priv.h"
-#include "audit/log_memory_priv.h"
 #include "audit/log_tiles_priv.h"
 #include "audit/metrics.h"
 
-#define GROUP_RECORDS_MAX 1000
-#define BURSTS_MAX        34 /* at a time: of strangers, of 32 organisations or issuers, and one of all others */
-#define GROUP_OWN_MAX     (2 * BURSTS_MAX + 3) /* closing bursts, opening them, refused, unrecorded, a step of the clock */
-#define GROUP_EVENTS_MAX  (GROUP_RECORDS_MAX + GROUP_OWN_MAX)
-#define GROUP_KEYS_MAX    ((size_t)GROUP_EVENTS_MAX * LEAF_KEYS_MAX)
-#define GROUP_FACTS_MAX   ((size_t)GROUP_RECORDS_MAX * ACTION_PAIRS_MAX)
-#define GROUP_SLOTS       32768 /* of the hash table over keys; a power of two, twice as many as keys */
-#define GROUP_ORGANISATIONS_MAX 256 /* whose changes are looked at; decisions beyond them are stale with any change */
-#define GROUP_TILES_MAX   (GROUP_EVENTS_MAX / TILE_WIDTH + 1 + TILE_LEVEL_MAX)
+#define GROUP_RECORDS_MAX       1000
+#define BURSTS_MAX              34 /* at a time: one of strangers, 32 of organisations or issuers, and one of all others */
+#define GROUP_OWN_MAX           (2 * BURSTS_MAX + 3) /* close bursts, open bursts, refused, unrecorded, clock step */
+#define GROUP_EVENTS_MAX        (GROUP_RECORDS_MAX + GROUP_OWN_MAX)
+#define GROUP_KEYS_MAX          ((size_t)GROUP_EVENTS_MAX * LEAF_KEYS_MAX)
+#define GROUP_FACTS_MAX         ((size_t)GROUP_RECORDS_MAX * ACTION_PAIRS_MAX)
+#define GROUP_SLOTS             32768 /* of the hash table over keys; a power of two, more than twice the number of keys */
+#define GROUP_ORGANISATIONS_MAX 256 /* whose changes are compared; a decision that depends on others is stale after any change */
+#define GROUP_TILES_MAX         (GROUP_EVENTS_MAX / TILE_WIDTH + 1 + TILE_LEVEL_MAX)
 
-#define WAITING_MAX        65536 /* records; more than a gateway has connections */
-#define SUBJECTS_MAX       4096  /* in the cache: 128 KiB of locked memory */
-#define DEADLINE_MS        10000
-#define UNSIGNED_MAX_MS    5000  /* docs/formats/audit-log.md section 15 */
-#define SIGN_INTERVAL_MS   200
-#define SIGN_IDLE_MS       1000
-#define SIGN_TRIES         20    /* each is lost only to another gateway that had more signed meanwhile */
-#define SIGN_AT_END_SHARE  4     /* the end waits for a last signature for so many times less than a record for the log */
-#define WATCH_INTERVAL_MS  50
-#define OWN_INTERVAL_MS    2000  /* how long a counter may wait to become an event */
-#define BURST_WINDOW_MS    10000
-#define BURST_BOUND        65536 /* requests that one burst stands for at most */
-#define BURST_EARLY_MAX    16    /* bursts of one realm that end early for more rows, in a minute: 32 events */
-#define BURST_MINUTE_MS    60000
-#define CHALLENGES_PER_S   20    /* recorded one by one; more fold */
-#define CHALLENGES_AT_ONCE 50
-#define BACKOFF_MIN_MS     50
-#define BACKOFF_MAX_MS     2000
+#define WAITING_MAX          65536 /* records; more than a gateway has connections */
+#define SUBJECTS_MAX         4096  /* in the cache: 128 KiB of locked memory */
+#define DEADLINE_MS          10000
+#define UNSIGNED_MAX_MS      5000 /* docs/formats/audit-log.md section 15 */
+#define SIGN_INTERVAL_MS     200
+#define SIGN_IDLE_MS         1000
+#define SIGN_TRIES           20 /* each try fails only if another gateway had a larger log signed in the meantime */
+#define SIGN_AT_END_SHARE    4  /* the last signature at shutdown may take one part in this many of a record's deadline */
+#define WATCHDOG_INTERVAL_MS 50
+#define OWN_INTERVAL_MS      2000 /* a counter becomes an event within this time */
+#define BURST_WINDOW_MS      10000
+#define BURST_BOUND          65536 /* the most requests that one burst stands for */
+#define BURST_EARLY_MAX      16    /* bursts of one realm that may end early in a minute to get more rows: 32 events */
+#define BURST_MINUTE_MS      60000
+#define CHALLENGES_PER_S     20 /* recorded one by one; further ones are counted */
+#define CHALLENGES_AT_ONCE   50
+#define BACKOFF_MIN_MS       50
+#define BACKOFF_MAX_MS       2000
 
-#define ALTERATION_SLOTS   1024  /* repositories that share one only make each other read again */
+#define ALTERATION_SLOTS 1024 /* a change also invalidates cached rows of other repositories in the slot */
 
-#define AUDIT_PARTITION_BITS 24  /* entries of a partition: migrations/0002_audit.sql */
-#define APPEND_TABLES_MAX    32  /* statement tables of changes, and ours */
-#define ANONYMOUS_NAME_SIZE  16  /* "2026-11-20" */
+#define AUDIT_PARTITION_BITS 24 /* entries of a partition: migrations/0002_audit.sql */
+#define APPEND_TABLES_MAX    32 /* statement tables of changes, and our own */
+#define ANONYMOUS_NAME_SIZE  16 /* "2026-11-20" */
 
 struct record_queue {
     struct record *first, **end;
@@ -63,7 +63,7 @@ struct group_tile {
     struct merkle_hash hashes[TILE_WIDTH], root;
 };
 
-/** The events of one transaction. Lives as long as the sequencer: nothing of it is allocated per group. */
+/** The events of one transaction. It lives as long as the sequencer, so a group allocates nothing. */
 struct group {
     size_t count;
     struct event events[GROUP_EVENTS_MAX];
@@ -75,32 +75,32 @@ struct group {
     struct buffer boxes, leaves, frontier_text;
     struct leaf leaf;
 
-    size_t organisation_count; /* that its decisions depend on; the registry is the first */
+    size_t organisation_count; /* organisations that the group's decisions depend on; the first is the registry */
     struct uuid organisations[GROUP_ORGANISATIONS_MAX];
     struct bytes organisation_views[GROUP_ORGANISATIONS_MAX];
-    uint64_t organisation_epochs[GROUP_ORGANISATIONS_MAX]; /* of the last change in each, once the state is read */
-    struct audit_fence fence; /* when it is not */
+    uint64_t organisation_epochs[GROUP_ORGANISATIONS_MAX]; /* of the last change in each, set when the state is read */
+    struct audit_fence fence;                              /* used when the state comes from the cache */
 
-    size_t key_count; /* distinct keys: id, head and how many events of the group have it */
+    size_t key_count; /* distinct keys: their ids, heads and uses */
     uint8_t key_ids[GROUP_KEYS_MAX][LEAF_KEY_ID_SIZE];
     struct bytes key_views[GROUP_KEYS_MAX];
     int64_t heads[GROUP_KEYS_MAX];
-    uint32_t uses[GROUP_KEYS_MAX]; /* events of the group that stand under it */
-    uint16_t slots[GROUP_SLOTS];         /* place + 1 */
-    uint16_t key_slots[GROUP_KEYS_MAX];  /* where that is; only these are cleared */
+    uint32_t uses[GROUP_KEYS_MAX];      /* the number of the group's events with this key */
+    uint16_t slots[GROUP_SLOTS];        /* index + 1; 0: free */
+    uint16_t key_slots[GROUP_KEYS_MAX]; /* the slot of each key: only these are cleared */
 
     bool tail_is_known;
-    struct merkle_hash tail[TILE_WIDTH]; /* of the tile that is being filled */
+    struct merkle_hash tail[TILE_WIDTH]; /* the hashes so far of the tile that is being filled */
     size_t tile_count;
     struct group_tile tiles[GROUP_TILES_MAX];
 
-    struct group_columns { /* of the rows that are inserted */
+    struct group_columns { /* of the inserted rows */
         struct bytes leaves[GROUP_EVENTS_MAX], hashes[GROUP_EVENTS_MAX];
         struct bytes actions[GROUP_EVENTS_MAX], outcomes[GROUP_EVENTS_MAX];
         struct bytes keys[GROUP_KEYS_MAX];
-        int64_t numbers[GROUP_KEYS_MAX], firsts[GROUP_KEYS_MAX], untils[GROUP_KEYS_MAX];
+        int64_t ordinals[GROUP_KEYS_MAX], firsts[GROUP_KEYS_MAX], untils[GROUP_KEYS_MAX];
         int64_t sequences[GROUP_KEYS_MAX];
-        size_t next[GROUP_KEYS_MAX]; /* where the next sequence of a key goes */
+        size_t next[GROUP_KEYS_MAX]; /* the index at which the key's next sequence is written */
         int64_t payload_sequences[GROUP_EVENTS_MAX];
         struct bytes payload_subjects[GROUP_EVENTS_MAX], payload_salts[GROUP_EVENTS_MAX];
         struct bytes payload_boxes[GROUP_EVENTS_MAX];
@@ -110,10 +110,10 @@ struct group {
     } columns;
 };
 
-/** A group whose COMMIT was sent and not answered, and whose records could wait no longer. */
-struct doubt {
+/** A group whose COMMIT was sent and not answered before the deadline of its records. */
+struct uncertain_commit {
     bool exists;
-    struct pg_backend backend; /* that it was sent to */
+    struct pg_backend backend; /* the backend that got the COMMIT */
     uint64_t sequence, end_number;
     struct merkle_hash hash; /* of its first entry */
     size_t records;
@@ -122,86 +122,87 @@ struct doubt {
 };
 
 /**
- * Requests that are counted together. An opening entry is durable before the first of them is answered; what is open
- * when the process dies was at most BURST_BOUND.
+ * Requests that are counted together. The opening event is durable before the first of them is answered. If the process
+ * dies, an open burst stands for at most BURST_BOUND requests.
  */
 struct burst {
-    bool is_used;             /* it is of `realm` now */
+    bool is_used; /* the burst belongs to `realm` now */
     bool is_open, is_wanted;
-    char realm[SUBJECT_TEXT_MAX + 1]; /* name of an organisation, or URL of an issuer; "" for the two that are fixed */
-    char organisation[SUBJECT_TEXT_MAX + 1]; /* the same, if it is one; else "" */
-    uint64_t opened; /* sequence number */
+    char realm[SUBJECT_TEXT_MAX + 1];        /* name of an organisation, or URL of an issuer; "" for the two fixed bursts */
+    char organisation[SUBJECT_TEXT_MAX + 1]; /* the same if it is an organisation; else "" */
+    uint64_t opened;                         /* sequence number */
     int64_t opened_ms;
-    struct audit_subject *day, *next_day; /* seals the rows, and those of the next; pinned */
+    struct audit_subject *day, *next_day; /* subjects whose keys seal this burst and the next one; pinned */
     uint64_t count;
     struct tally tally;
-    bool is_full;             /* it ends early, because a request has no row for its target */
-    unsigned early;           /* how many of this realm ended so in the minute that began then */
+    bool is_full;   /* the burst ends early, because a request has no row for its target */
+    unsigned early; /* the number of bursts of this realm that ended early in the present minute */
     int64_t minute_ms;
 };
 
 struct sequencer {
     struct keyd_client *keyd;
     void (*notice)(const char *what, const struct error *why); /* or NULL */
-    struct note_key log_key; /* of sijil-keyd, from the start on */
+    struct note_key log_key;                                   /* of sijil-keyd, from the start on */
     char origin[128], instance[64];
     unsigned deadline_ms;
     struct subject_cache *subjects;
-    size_t thread_count; /* of the four that run */
-    pthread_t group_thread, clerk_thread, sign_thread, watch_thread;
+    size_t thread_count; /* of the four threads */
+    pthread_t group_thread, resolver_thread, sign_thread, watchdog_thread;
     atomic_uint_fast64_t refused;
-    atomic_uint_fast64_t altered, altered_slots[ALTERATION_SLOTS]; /* counters; slots by repository */
+    atomic_uint_fast64_t altered, altered_slots[ALTERATION_SLOTS]; /* counters; the slots are by repository */
 
-    pthread_mutex_t mutex; /* guards down to `group`; never held over I/O */
-    pthread_cond_t work, unresolved_work, sign_work, sign_done, watch_work;
+    pthread_mutex_t mutex; /* guards the fields down to `append_socket`; never held over I/O */
+    pthread_cond_t work, unresolved_work, sign_work, sign_done, watchdog_work;
     struct record_queue ready, unresolved, folding, overflow;
-    bool is_stopping, clerk_is_done, group_is_done;
-    bool is_broken;             /* the last append failed */
+    bool is_stopping, resolver_is_done, group_is_done;
+    bool is_broken; /* the last append failed */
     struct error last_error;
-    uint64_t unrecorded;        /* not yet the subject of an event */
+    uint64_t unrecorded; /* not yet in an event */
     int64_t unrecorded_since_ms;
-    struct error forked;        /* ERROR_NONE, or what contradicts the signed log: for good */
-    bool fork_is_told;          /* to sijil-keyd, so that it outlives this process */
+    struct error forked;   /* ERROR_NONE, or the contradiction to the signed log; never cleared */
+    bool fork_is_reported; /* reported to sijil-keyd, so that it outlives this process */
     uint64_t appended_size;
-    struct signed_checkpoint newest; /* that sijil-keyd signed and we verified; size 0: none */
-    int64_t unsigned_since_ms;  /* 0: all is signed; sequencer_note_unsigned() sets it */
-    bool sign_is_broken, sign_is_wanted; /* wanted: at once */
-    uint64_t sign_failures;     /* rounds that failed */
+    struct signed_checkpoint newest;     /* the newest that sijil-keyd signed and we verified; size 0: none */
+    int64_t unsigned_since_ms;           /* 0: all entries are signed; sequencer_note_unsigned() sets it */
+    bool sign_is_broken, sign_is_wanted; /* sign_is_wanted: at once */
+    uint64_t sign_failures;              /* failed rounds */
     struct error sign_error;
     int64_t challenge_credit_ms; /* token bucket, in milliseconds of credit */
     int64_t challenge_at_ms;
-    int64_t flight_deadline_ms; /* of the group that is being appended; 0: none */
-    int flight_socket;          /* a duplicate of the connection's, so that the watch may cut it; -1: none */
+    int64_t append_deadline_ms; /* of the group that is being appended; 0: none */
+    int append_socket;          /* a duplicate of the connection's, so that the watchdog can shut it down; -1: none */
 
-    /* The group thread's own. */
+    /* Used by the group thread only. */
     struct pg *pg;
-    struct pg_backend backend; /* at its other end */
+    struct pg_backend backend; /* of `pg` */
     struct group *group;
     uint64_t boot, next_number;
     size_t group_limit;
     int64_t retry_at_ms, backoff_ms, refused_at_ms;
-    uint64_t tail_size; /* for which `tail` is right */
+    uint64_t tail_size; /* the size for which `tail` is valid */
     struct merkle_hash tail[TILE_WIDTH];
-    struct log_memory *memory;
-    struct burst bursts[BURSTS_MAX]; /* 0: of strangers; 1: of those for whom there is no other */
-    struct doubt doubt;
+    struct log_cache *cache;
+    struct burst bursts[BURSTS_MAX]; /* 0: requests without a valid credential; 1: realms for which no burst is free */
+    struct uncertain_commit uncertain;
     struct log_clock clock;
 
-    /* The signer's own. */
-    uint64_t strange_size; /* of the newest row of audit_checkpoint that nobody signed; 0: none */
+    /* Used by the signer only. */
+    uint64_t foreign_size; /* of the newest row of audit_checkpoint that keyd has not signed; 0: none */
     struct pg *sign_pg;
     struct log_tiles *sign_tiles;
-    uint64_t partitions; /* made so far */
+    uint64_t partitions; /* created so far */
 
-    struct pg *clerk_pg; /* the clerk's own */
+    struct pg *resolver_pg; /* used by the resolver only */
 };
 
 /* sequencer.c */
-/** Issuer and subject whose key seals the record's payload; `anonymous` is room for one that has no name. */
+/** Issuer and subject whose key seals the record's payload. `anonymous` is memory for the name of a subject without one. */
 void record_subject(const struct record *record, char anonymous[ANONYMOUS_NAME_SIZE], const char *names_out[2]);
-/** For record->day: whose key seals the burst that counts it, if it is of a known principal. False: it needs none. */
+/** As record_subject(), for record->day: the subject whose key seals the burst, if the record counts in one of a known principal.
+ *  False: the record needs no such subject. */
 bool record_day(const struct record *record, char anonymous[ANONYMOUS_NAME_SIZE], const char *names_out[2]);
-/** Whether the event says a pseudonym besides the actor's: record->concerned. */
+/** Whether the event states a second pseudonym besides the actor's: record->concerned. */
 bool record_concerns_somebody(const struct record *record);
 
 /* sequencer_queue.c */
@@ -209,92 +210,92 @@ void queue_init(struct record_queue *queue);
 void queue_add(struct record_queue *queue, struct record *record);
 void queue_add_front(struct record_queue *queue, struct record *record);
 struct record *queue_take(struct record_queue *queue);
-/** Tells whoever waits for the record, once. Not under the mutex. */
+/** Completes the record, once. Not under the mutex. */
 void sequencer_complete(struct sequencer *sequencer, struct record *record, enum record_status status);
-/** RECORD_UNAVAILABLE for all of them, counted as unrecorded. Not under the mutex. */
+/** Completes all with RECORD_UNAVAILABLE, and counts them as unrecorded. Not under the mutex. */
 void sequencer_give_up(struct sequencer *sequencer, struct record_queue *queue, const struct error *why);
-/** Waits on `condition` up to the given time of the monotonic clock; under the mutex. */
+/** Waits on `condition` until the given monotonic time. Under the mutex. */
 void sequencer_wait(struct sequencer *sequencer, pthread_cond_t *condition, int64_t until_ms);
 
-/* sequencer_fold.c: under the mutex, but for the two that say so */
+/* sequencer_fold.c: under the mutex, except own_apply() */
 bool fold_takes(struct sequencer *sequencer, int64_t now_ms);
-/** The earliest moment at which an event of the sequencer's own is due; INT64_MAX: none. */
+/** The earliest time at which an event of the sequencer's own is due; INT64_MAX: none. */
 int64_t own_due_ms(const struct sequencer *sequencer);
-/** Adds the own events that are due to the group, moves what an open burst covers to `released`. */
+/** Adds the own events that are due to the group. Moves the records that an open burst covers to `released`. */
 void own_collect(struct sequencer *sequencer, int64_t now_ms, struct record_queue *released);
-/** The event is durable. Not under the mutex. */
+/** Applies a durable event. Not under the mutex. */
 void own_apply(struct sequencer *sequencer, const struct event *event);
 
 /* sequencer_group.c */
 void *sequencer_group_run(void *argument);
-/** The connection is new: the watch is to cut this one when a group is under way for too long. */
-void sequencer_watch_socket(struct sequencer *sequencer);
+/** For a new connection: the watchdog shuts this one down when an append takes too long. */
+void sequencer_guard_socket(struct sequencer *sequencer);
 
 /* sequencer_append.c */
-/** Numbers the events, seals their payloads, gathers their keys. */
+/** Numbers the events, seals their payloads, collects their keys. */
 RESULT group_prepare(struct sequencer *sequencer, struct group *group, struct error *err);
-/** Everything from BEGIN to COMMIT. On success the events that are left in the group are durable. */
+/** Everything from BEGIN to COMMIT. On success the events left in the group are durable. */
 RESULT group_append(struct sequencer *sequencer, struct group *group, struct error *err);
 
 /* sequencer_rights.c */
-/** Gathers what the decisions of the group depend on. */
+/** Collects the organisations that the group's decisions depend on. */
 void group_gather_rights(struct group *group);
 struct audit_rights group_rights(struct group *group);
-/** After state and rights were read: something that its decision depends on has changed since it was made. */
+/** After state and rights were read: whether something that the event's decision depends on has changed since. */
 bool group_is_stale(const struct group *group, const struct event *event);
-/** What must be so for none to be stale. False: that can't be said in one fence. */
+/** The fence under which no event of the group is stale. False: there is no such fence for these events. */
 bool group_fence(const struct group *group, struct audit_fence *fence_out);
 
 /* sequencer_write.c */
 void group_clear_keys(struct group *group);
-/** The place of a key in the group's table; it is added if it is new. */
-uint32_t group_key_place(struct group *group, const char *name);
+/** The index of a key in the group's table. Adds the key if it is new. */
+uint32_t group_key_index(struct group *group, const char *name);
 /**
- * Leaves, hashes, ordinals, tiles and columns, from the state on; then the last round trip. With `is_refused_out` it is
- * the only one, because the state was remembered: audit_close_at_once() says what becomes of *is_refused_out.
+ * Makes leaves, hashes, ordinals, tiles and columns from the state, then runs the last round trip. With `is_refused_out` it
+ * is the only round trip, because the state came from the cache: audit_close_at_once() sets *is_refused_out.
  */
 RESULT group_write(struct sequencer *sequencer, struct group *group, bool *is_refused_out, struct error *err);
-/** The change of this event that is to be made, or NULL. */
+/** The event's change that must be made, or NULL. */
 struct change *event_change(const struct event *event);
-/** For which permit an event's change is made. */
+/** The permit under which the event's change is made. */
 const struct permit *event_permit(const struct event *event);
 
 /* sequencer_alter.c */
-/** A change of the group's is durable. Before whoever waits for it is told. */
+/** A change of the group is durable. Call it before its record is completed. */
 void sequencer_note_change(struct sequencer *sequencer, const struct change *change);
-/** Anything may have changed. */
+/** Any artifact may have changed. */
 void sequencer_note_all(struct sequencer *sequencer);
 
-/* sequencer_burst.c: under the mutex, but for the last */
-/** Moves what open bursts cover to `released`, counted; what is left wants bursts of its own. */
+/* sequencer_burst.c: under the mutex, except bursts_apply() */
+/** Moves the records that open bursts cover to `released`, and counts them. The others want bursts of their own. */
 void bursts_release(struct sequencer *sequencer, struct record_queue *released);
 /** Adds the events that close and open bursts. */
 void bursts_collect(struct sequencer *sequencer, int64_t now_ms);
 int64_t bursts_due_ms(const struct sequencer *sequencer);
-/** OWN_BURST_* is durable. */
+/** Applies a durable OWN_BURST_*. */
 void bursts_apply(struct sequencer *sequencer, const struct event *event);
 
-/** Tells the program's log. Not under the mutex. */
+/** Passes a message to options.notice. Not under the mutex. */
 void sequencer_notice(const struct sequencer *sequencer, const char *what, const struct error *why);
-/** Under the mutex: is it over for good? */
+/** Under the mutex: whether the log was found to contradict the signed one. */
 static inline bool sequencer_is_forked(const struct sequencer *sequencer)
 {
     return sequencer->forked.kind != ERROR_NONE;
 }
 
-/* sequencer_clerk.c, sequencer_sign.c */
-void *sequencer_clerk_run(void *argument);
-void *sequencer_watch_run(void *argument);
+/* sequencer_resolver.c, sequencer_watchdog.c, sequencer_sign.c */
+void *sequencer_resolver_run(void *argument);
+void *sequencer_watchdog_run(void *argument);
 void *sequencer_sign_run(void *argument);
-/** Has keyd sign what the database has by now, unless it did. The signer's, and the start's. */
-/** Under the mutex: since when an entry is not signed, monotonic; 0: all are. */
+/** Under the mutex: sets the monotonic time since which an entry is unsigned; 0: all are signed. */
 void sequencer_note_unsigned(struct sequencer *sequencer, int64_t since_ms);
 RESULT sequencer_sign_now(struct sequencer *sequencer, struct error *err);
 
 /* sequencer_check.c */
-/** At start: the log in the database must continue what keyd has signed, leaf by leaf where keyd has signed nothing yet. */
+/** At start: the log in the database must continue the log that keyd has signed, which is checked leaf by leaf after the last
+ *  signature. */
 RESULT sequencer_check_log(struct sequencer *sequencer, struct error *err);
-/** Says what happened, from which size to which, and what is needed. `last_time_ms` is of the last event that there is. */
+/** The error for a log that shrank: both sizes, the time of its last event, and what must be restored. */
 RESULT sequencer_refuse_shrunken(uint64_t size, int64_t last_time_ms, uint64_t signed_size, struct error *err);
-/** So far ahead of the clock that the last entry is looked at: does it have that time? */
+/** For a last time far ahead of the clock: checks that it is the time of the last entry. */
 RESULT sequencer_check_last_time(struct pg *pg, uint64_t size, int64_t last_time_ms, struct error *err);

@@ -98,5 +98,5 @@ void sequencer_wait(struct sequencer *sequencer, pthread_cond_t *condition, int6
     const int64_t wake_ms = until_ms < longest_ms ? until_ms : longest_ms;
     const struct timespec wake = {.tv_sec = wake_ms / 1000, .tv_nsec = wake_ms % 1000 * 1000000};
 
-    (void)pthread_cond_timedwait(condition, &sequencer->mutex, &wake); /* its clock is the monotonic one */
+    (void)pthread_cond_timedwait(condition, &sequencer->mutex, &wake); /* the condition uses the monotonic clock */
 }

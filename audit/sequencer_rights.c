@@ -1,9 +1,11 @@
-/* Whether what was decided still stands: nothing that it depends on has changed since (docs/decisions/0036-changes-by-organisation.md). */
+/* Checks whether a decision still holds: nothing that it depends on has changed since
+ * (docs/decisions/0036-changes-by-organisation.md). */
 #include <string.h>
 
 #include "audit/sequencer_priv.h"
 
-/* What says only how a thing ended is recorded in any case; what completes it with a change needs the rights of now. */
+/* An event that only states an outcome is recorded in any case. An event that completes an operation with a change needs
+ * the present rights. */
 static const struct decision *deciding(const struct event *event)
 {
     const struct record *record = event->record;
@@ -12,7 +14,7 @@ static const struct decision *deciding(const struct event *event)
     return record->change != NULL && record->outcome == OUTCOME_COMPLETED ? record->under->decision : NULL;
 }
 
-/* Of this event, if rights enter it at all. */
+/* The decision that the event rests on, if it depends on rights at all. */
 static const struct decision_parts *parts_of(const struct event *event)
 {
     const struct decision *decision = deciding(event);
@@ -20,23 +22,23 @@ static const struct decision_parts *parts_of(const struct event *event)
     return decision == NULL || decision->parts.epoch == EPOCH_OF_JOBS ? NULL : &decision->parts;
 }
 
-/* group->organisation_count: it is not among them. */
-static size_t place_of(const struct group *group, const struct uuid *organisation)
+/* group->organisation_count if it is not in the list. */
+static size_t index_of(const struct group *group, const struct uuid *organisation)
 {
-    size_t place = 0;
+    size_t index = 0;
 
-    while (place < group->organisation_count && !uuid_equal(&group->organisations[place], organisation)) place++;
-    return place;
+    while (index < group->organisation_count && !uuid_equal(&group->organisations[index], organisation)) index++;
+    return index;
 }
 
 static void add_organisation(struct group *group, const struct uuid *organisation)
 {
-    const size_t place = place_of(group, organisation);
+    const size_t index = index_of(group, organisation);
 
-    if (place < group->organisation_count || place == GROUP_ORGANISATIONS_MAX) return;
-    group->organisations[place] = *organisation;
-    group->organisation_views[place] = uuid_bytes(&group->organisations[place]);
-    group->organisation_epochs[place] = 0;
+    if (index < group->organisation_count || index == GROUP_ORGANISATIONS_MAX) return;
+    group->organisations[index] = *organisation;
+    group->organisation_views[index] = uuid_bytes(&group->organisations[index]);
+    group->organisation_epochs[index] = 0;
     group->organisation_count++;
 }
 
@@ -45,7 +47,7 @@ void group_gather_rights(struct group *group)
     static const struct uuid registry = {{0}};
 
     group->organisation_count = 0;
-    add_organisation(group, &registry); /* which all depend on */
+    add_organisation(group, &registry); /* every decision depends on it */
     for (size_t i = 0; i < group->count; i++) {
         const struct decision_parts *parts = parts_of(&group->events[i]);
         for (size_t k = 0; parts != NULL && parts->is_partial && k < parts->organisation_count; k++)
@@ -60,9 +62,10 @@ struct audit_rights group_rights(struct group *group)
 
 static bool has_changed_since(const struct group *group, const struct uuid *organisation, uint64_t epoch)
 {
-    const size_t place = place_of(group, organisation);
+    const size_t index = index_of(group, organisation);
 
-    return place == group->organisation_count || group->organisation_epochs[place] > epoch; /* what was not looked at may have */
+    return index == group->organisation_count ||
+           group->organisation_epochs[index] > epoch; /* an organisation that is not in the list may have changed */
 }
 
 bool group_is_stale(const struct group *group, const struct event *event)
@@ -81,11 +84,12 @@ bool group_is_stale(const struct group *group, const struct event *event)
 static bool all_are_listed(const struct group *group, const struct decision_parts *parts)
 {
     for (size_t i = 0; i < parts->organisation_count; i++)
-        if (place_of(group, &parts->organisations[i]) == group->organisation_count) return false;
+        if (index_of(group, &parts->organisations[i]) == group->organisation_count) return false;
     return true;
 }
 
-/* A decision that any change makes stale needs exactly its own epoch, another at least its own. */
+/* A decision that any change makes stale needs exactly the epoch that it was made at; other decisions need at
+ * least that epoch. */
 static bool narrow(struct audit_fence *fence, const struct decision_parts *parts)
 {
     if (fence->from < parts->epoch) fence->from = parts->epoch;
@@ -96,8 +100,8 @@ static bool narrow(struct audit_fence *fence, const struct decision_parts *parts
 
 bool group_fence(const struct group *group, struct audit_fence *fence_out)
 {
-    struct audit_fence fence = {.until = INT64_MAX, .oldest = INT64_MAX, .organisations = group->organisation_views,
-                                .count = group->organisation_count};
+    struct audit_fence fence = {
+        .until = INT64_MAX, .oldest = INT64_MAX, .organisations = group->organisation_views, .count = group->organisation_count};
 
     for (size_t i = 0; i < group->count; i++) {
         const struct decision_parts *parts = parts_of(&group->events[i]);

@@ -1,6 +1,6 @@
 /*
- * Checkpoints: keyd composes and signs them; we prove to it that the log only grew. What is signed is what keyd says it
- * signed, never what a table says: the newest verified note is kept in memory, and served from there.
+ * Checkpoints. keyd composes and signs them; the gateway proves to keyd that the log only grew. Only a note that keyd
+ * returned and this gateway verified is used, never a row of a table. The newest note is served from memory.
  */
 #include <string.h>
 
@@ -19,7 +19,7 @@ static void note_signed(struct sequencer *sequencer, int64_t read_at_ms)
 {
     (void)pthread_mutex_lock(&sequencer->mutex);
     sequencer->sign_is_broken = false;
-    /* Whatever is not under this checkpoint was appended after the state was read. */
+    /* Entries that this checkpoint does not cover were appended after the state was read. */
     sequencer_note_unsigned(sequencer, sequencer->appended_size > sequencer->newest.size ? read_at_ms : 0);
     (void)pthread_cond_broadcast(&sequencer->sign_done);
     (void)pthread_mutex_unlock(&sequencer->mutex);
@@ -50,7 +50,7 @@ static struct result fill_proof(struct sequencer *sequencer, struct checkpoint_r
     return SUCCESS;
 }
 
-/* Another sijil-keyd may have come up behind the socket: what it signs does not count. */
+/* Another sijil-keyd may be behind the socket now: its signature is not accepted. */
 static struct result take_note(struct sequencer *sequencer, const struct checkpoint_request *request, struct bytes note,
                                struct error *err)
 {
@@ -65,14 +65,13 @@ static struct result take_note(struct sequencer *sequencer, const struct checkpo
     return SUCCESS;
 }
 
-/* When keyd has signed this size already, it signs the same again: so each gateway gets the newest note. */
+/* If keyd has signed this size already, it signs the same again. So each gateway gets the newest note. */
 static struct result sign(struct sequencer *sequencer, const struct audit_signing_state *state, uint64_t old_size,
                           struct error *err)
 {
     struct buffer OWNED_BUFFER note = BUFFER(KEYD_NOTE_MAX);
     const struct merkle_hash root = merkle_frontier_root(&state->frontier);
-    struct checkpoint_request request = {
-        .old_size = old_size, .size = state->frontier.size, .now_s = state->now_ms / 1000};
+    struct checkpoint_request request = {.old_size = old_size, .size = state->frontier.size, .now_s = state->now_ms / 1000};
 
     memcpy(request.root, root.bytes, sizeof request.root);
     TRY(fill_proof(sequencer, &request, err));
@@ -81,17 +80,18 @@ static struct result sign(struct sequencer *sequencer, const struct audit_signin
     return audit_store_checkpoint(sequencer->sign_pg, request.size, &root, buffer_text(&note), err);
 }
 
-/* The next partition is there long before it is needed. */
+/* A partition is created long before it is needed. */
 static struct result make_partitions(struct sequencer *sequencer, uint64_t size, struct error *err)
 {
-    const uint64_t wanted = (size >> AUDIT_PARTITION_BITS) + 2; /* this one and the next */
+    const uint64_t wanted = (size >> AUDIT_PARTITION_BITS) + 2; /* the present partition and the next one */
 
     for (; sequencer->partitions < wanted; sequencer->partitions++)
         TRY(audit_ensure_partition(sequencer->sign_pg, sequencer->partitions, err));
     return SUCCESS;
 }
 
-/* keyd signs only what a gateway has read from this database: read after it signed, the log has at least that. */
+/* keyd signs only states that a gateway read from this database. A state that is read after a signature therefore has at
+ * least the signed size. */
 static struct result check_state(const struct sequencer *sequencer, const struct audit_signing_state *state, struct error *err)
 {
     const struct merkle_hash root = merkle_frontier_root(&state->frontier);
@@ -115,28 +115,31 @@ static struct result read_state(struct sequencer *sequencer, struct audit_signin
     return SUCCESS;
 }
 
-/* keyd's own last size counts, not ours: other gateways have checkpoints signed too. */
+/* keyd's last size counts, not ours, because other gateways have checkpoints signed too. */
 static struct result sign_newer(struct sequencer *sequencer, struct audit_signing_state *state, struct error *err)
 {
     struct keyd_identity identity;
 
     TRY(keyd_identify(sequencer->keyd, &identity, err));
-    if (identity.log_size > state->frontier.size) TRY(read_state(sequencer, state, err)); /* read now, it has at least that */
+    if (identity.log_size > state->frontier.size)
+        TRY(read_state(sequencer, state, err)); /* a state read now has at least the signed size */
     if (identity.log_size > state->frontier.size)
         return sequencer_refuse_shrunken(state->frontier.size, state->last_time_ms, identity.log_size, err);
     return sign(sequencer, state, identity.log_size, err);
 }
 
-static void tell_strange_row(struct sequencer *sequencer, uint64_t strange, const struct error *why)
+static void report_foreign_row(struct sequencer *sequencer, uint64_t foreign, const struct error *why)
 {
-    if (strange != 0 && strange != sequencer->strange_size) {
+    if (foreign != 0 && foreign != sequencer->foreign_size) {
         metric_add(AUDIT_METRIC(audit_strange_checkpoints), 1);
-        sequencer_notice(sequencer, "a row of audit_checkpoint was not signed by sijil-keyd, and is ignored: find out who wrote it", why);
+        sequencer_notice(sequencer,
+                         "a row of audit_checkpoint was not signed by sijil-keyd, and is ignored: find out who wrote it", why);
     }
-    sequencer->strange_size = strange;
+    sequencer->foreign_size = foreign;
 }
 
-/* The rows are a copy, for backups: who takes out the newest does no harm to what is served, but a copy that is empty is none. */
+/* The rows are copies for backups. Notes are served from memory, so a deleted row does no harm, but a backup lacks its
+ * checkpoint. */
 static struct result keep_newest(struct sequencer *sequencer, struct error *err)
 {
     bool was_missing = false;
@@ -145,19 +148,21 @@ static struct result keep_newest(struct sequencer *sequencer, struct error *err)
     TRY(audit_keep_checkpoint(sequencer->sign_pg, &sequencer->newest, &was_missing, err));
     if (!was_missing) return SUCCESS;
     failure_write(&why, ERROR_CORRUPT, "it is over %llu events", (unsigned long long)sequencer->newest.size);
-    sequencer_notice(sequencer, "the newest checkpoint was missing from audit_checkpoint, and is written again: unless the database failed "
-                                "just then, find out who deleted it, and restore the older ones from a backup", &why);
+    sequencer_notice(sequencer,
+                     "the newest checkpoint was missing from audit_checkpoint, and is written again: unless the database failed "
+                     "just then, find out who deleted it, and restore the older ones from a backup",
+                     &why);
     return SUCCESS;
 }
 
-/* Rows that nobody signed are in nobody's way, but somebody put them there. The newest checkpoint is among the rows, or is stored again. */
+/* Unsigned rows do no harm, but somebody wrote them. If the newest checkpoint is not among the rows, it is stored again. */
 static struct result look_at_rows(struct sequencer *sequencer, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
     const struct signed_checkpoint *newest = &sequencer->newest;
     struct signed_checkpoint checkpoint;
     struct error why = {0};
-    uint64_t strange = 0;
+    uint64_t foreign = 0;
     bool is_stored = newest->size == 0;
 
     TRY(audit_checkpoints_from(sequencer->sign_pg, newest->size, &rows, err));
@@ -165,14 +170,16 @@ static struct result look_at_rows(struct sequencer *sequencer, struct error *err
         const uint64_t size = (uint64_t)pg_int8(rows, i, 0);
         const bool is_newest = size == newest->size && strcmp(pg_text(rows, i, 1), newest->note) == 0;
         is_stored = is_stored || is_newest;
-        if (is_newest || signed_checkpoint_read(&sequencer->log_key, bytes_of_text(pg_text(rows, i, 1)), &checkpoint, &why).ok) continue;
-        if (strange == 0) strange = size;
+        if (is_newest || signed_checkpoint_read(&sequencer->log_key, bytes_of_text(pg_text(rows, i, 1)), &checkpoint, &why).ok)
+            continue;
+        if (foreign == 0) foreign = size;
     }
-    tell_strange_row(sequencer, strange, &why);
+    report_foreign_row(sequencer, foreign, &why);
     return is_stored ? SUCCESS : keep_newest(sequencer, err);
 }
 
-/* keyd says CONFLICT when another gateway was faster: it is asked again from there, also by a gateway that starts. */
+/* keyd answers CONFLICT when another gateway was faster: then we start again from its size. A gateway that
+ * starts does the same. */
 static struct result sign_unless_signed(struct sequencer *sequencer, struct error *err)
 {
     struct audit_signing_state state;
@@ -197,7 +204,7 @@ struct result sequencer_sign_now(struct sequencer *sequencer, struct error *err)
     return look_at_rows(sequencer, err);
 }
 
-/* Under the mutex. An idle log is looked at now and then: other gateways may append to it, keyd may have died. */
+/* Under the mutex. An idle log is checked from time to time: other gateways may append, and keyd may have died. */
 static bool wait_for_round(struct sequencer *sequencer, int64_t last_ms)
 {
     while (!sequencer->is_stopping) {
@@ -213,7 +220,7 @@ static bool wait_for_round(struct sequencer *sequencer, int64_t last_ms)
     return false;
 }
 
-/* Under the mutex. A round that was under way may have read the log before the entry was in it: then one more is asked for. */
+/* Under the mutex. A running round may have read the log before the entry was in it, so the caller waits for one more round. */
 static bool wait_until_signed(struct sequencer *sequencer, uint64_t sequence)
 {
     const int64_t until_ms = clock_monotonic_ms() + UNSIGNED_MAX_MS;
@@ -239,31 +246,31 @@ struct result sequencer_await_signed(struct sequencer *sequencer, uint64_t seque
     return failure(err, ERROR_UNAVAILABLE, "entry %llu of the log was not signed in time", (unsigned long long)sequence);
 }
 
-/* What was found must be there at the next start, also of another gateway: a start does not read the whole log. */
-static struct result tell_fork(struct sequencer *sequencer, struct error *err)
+/* The next start, of this or another gateway, must know of the fork, because a start does not read the whole log. */
+static struct result report_fork(struct sequencer *sequencer, struct error *err)
 {
     struct error found = {0};
 
     (void)pthread_mutex_lock(&sequencer->mutex);
-    if (!sequencer->fork_is_told) found = sequencer->forked;
+    if (!sequencer->fork_is_reported) found = sequencer->forked;
     (void)pthread_mutex_unlock(&sequencer->mutex);
     if (found.kind == ERROR_NONE) return SUCCESS;
     TRY(keyd_log_forked(sequencer->keyd, found.message, err));
     (void)pthread_mutex_lock(&sequencer->mutex);
-    sequencer->fork_is_told = true;
+    sequencer->fork_is_reported = true;
     (void)pthread_mutex_unlock(&sequencer->mutex);
     return SUCCESS;
 }
 
 static bool sign_round(struct sequencer *sequencer, struct error *err)
 {
-    if (tell_fork(sequencer, err).ok && sequencer_sign_now(sequencer, err).ok) return true;
+    if (report_fork(sequencer, err).ok && sequencer_sign_now(sequencer, err).ok) return true;
     note_failure(sequencer, err);
     if (err->kind == ERROR_FORKED) sequencer_set_forked(sequencer, err);
     return false;
 }
 
-/* The last round is after the last group: what is not signed now could be cut off while nobody looks. */
+/* The last round comes after the last group: while no gateway runs, unsigned entries could be removed unnoticed. */
 static void sign_rest(struct sequencer *sequencer)
 {
     const int64_t until_ms = clock_monotonic_ms() + sequencer->deadline_ms / SIGN_AT_END_SHARE;

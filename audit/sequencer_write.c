@@ -1,4 +1,4 @@
-/* From the state that was read under the lock to the rows of the last round trip. */
+/* Computes the rows of a group from the state that was read under the lock, and writes them in the last round trip. */
 #include <assert.h>
 #include <string.h>
 
@@ -6,47 +6,47 @@
 
 void group_clear_keys(struct group *group)
 {
-    for (size_t place = 0; place < group->key_count; place++) group->slots[group->key_slots[place]] = 0;
+    for (size_t index = 0; index < group->key_count; index++) group->slots[group->key_slots[index]] = 0;
     group->key_count = 0;
 }
 
-/* Ids are the beginning of a SHA-256, so any of their bits are as good as a hash. */
-static uint32_t place_of_id(struct group *group, const uint8_t id[LEAF_KEY_ID_SIZE])
+/* An id is the beginning of a SHA-256, so any of its bits serve as a hash. */
+static uint32_t index_of_id(struct group *group, const uint8_t id[LEAF_KEY_ID_SIZE])
 {
     uint32_t slot = load_u32(id) % GROUP_SLOTS;
 
     for (; group->slots[slot] != 0; slot = (slot + 1) % GROUP_SLOTS) {
-        const uint32_t place = group->slots[slot] - 1u;
-        if (memcmp(group->key_ids[place], id, LEAF_KEY_ID_SIZE) == 0) return place;
+        const uint32_t index = group->slots[slot] - 1u;
+        if (memcmp(group->key_ids[index], id, LEAF_KEY_ID_SIZE) == 0) return index;
     }
     assert(group->key_count < GROUP_KEYS_MAX);
-    const size_t place = group->key_count++;
-    group->slots[slot] = (uint16_t)(place + 1);
-    group->key_slots[place] = (uint16_t)slot;
-    memcpy(group->key_ids[place], id, LEAF_KEY_ID_SIZE);
-    group->key_views[place] = (struct bytes){group->key_ids[place], LEAF_KEY_ID_SIZE};
-    group->heads[place] = 0;
-    group->uses[place] = 0;
-    return (uint32_t)place;
+    const size_t index = group->key_count++;
+    group->slots[slot] = (uint16_t)(index + 1);
+    group->key_slots[index] = (uint16_t)slot;
+    memcpy(group->key_ids[index], id, LEAF_KEY_ID_SIZE);
+    group->key_views[index] = (struct bytes){group->key_ids[index], LEAF_KEY_ID_SIZE};
+    group->heads[index] = 0;
+    group->uses[index] = 0;
+    return (uint32_t)index;
 }
 
-uint32_t group_key_place(struct group *group, const char *name)
+uint32_t group_key_index(struct group *group, const char *name)
 {
     uint8_t id[LEAF_KEY_ID_SIZE];
 
     leaf_key_id(name, id);
-    return place_of_id(group, id);
+    return index_of_id(group, id);
 }
 
-/* A change that failed has changed the outcome, and so the keys. */
+/* A failed change has another outcome, and so other keys. */
 static void assign_ordinals(struct group *group, struct event *event, struct leaf *leaf)
 {
     assert(event->has_failed || leaf->key_count == event->key_count);
     for (size_t i = 0; i < leaf->key_count; i++) {
-        if (event->has_failed) event->keys[i] = group_key_place(group, leaf->keys[i].name);
-        const uint32_t place = event->keys[i];
-        leaf->keys[i].ordinal = (uint64_t)++group->heads[place];
-        group->uses[place]++;
+        if (event->has_failed) event->keys[i] = group_key_index(group, leaf->keys[i].name);
+        const uint32_t index = event->keys[i];
+        leaf->keys[i].ordinal = (uint64_t)++group->heads[index];
+        group->uses[index]++;
     }
     event->key_count = leaf->key_count;
 }
@@ -83,7 +83,8 @@ static struct result write_leaves(struct group *group, int64_t time_ms, struct e
     return SUCCESS;
 }
 
-/* The hashes of the tile that is being filled: mine, if nobody else appended since; read only when they are needed. */
+/* The hashes of the tile that is being filled. The cached ones are valid if no other gateway appended; otherwise they are read
+ * again. */
 static struct result get_tail(struct sequencer *sequencer, struct group *group, struct error *err)
 {
     const uint64_t size = group->state.size;
@@ -106,7 +107,8 @@ static struct result gather_roots(struct sequencer *sequencer, struct group *gro
     const uint64_t first = last - (TILE_WIDTH - 1);
     uint64_t stored_until = last + 1;
 
-    for (size_t i = group->tile_count; i-- > 0;) { /* those of a level are in order: backwards, the last one found is the first */
+    for (size_t i = group->tile_count;
+         i-- > 0;) { /* tiles of a level are in order, so the last one found going backwards is the first */
         const struct group_tile *tile = &group->tiles[i];
         if (tile->level != level || tile->index < first) continue;
         roots_out[tile->index - first] = tile->root;
@@ -115,7 +117,7 @@ static struct result gather_roots(struct sequencer *sequencer, struct group *gro
     return audit_load_tile_roots(sequencer->pg, level, first, (size_t)(stored_until - first), roots_out, err);
 }
 
-/* Stores a full tile, and the one above it when that is full with it, and so on. */
+/* Stores a full tile; if that fills the tile above, stores that too, and so on upwards. */
 static struct result add_tile(struct sequencer *sequencer, struct group *group, uint64_t index, struct error *err)
 {
     struct merkle_hash hashes[TILE_WIDTH];
@@ -172,14 +174,14 @@ static void fill_runs(struct group *group, struct audit_append *append)
 {
     struct group_columns *columns = &group->columns;
 
-    for (size_t place = 0; place < group->key_count; place++) {
-        if (group->uses[place] == 0) continue;
+    for (size_t index = 0; index < group->key_count; index++) {
+        if (group->uses[index] == 0) continue;
         const size_t run = append->key_count++;
-        columns->keys[run] = group->key_views[place];
-        columns->numbers[run] = group->heads[place];
+        columns->keys[run] = group->key_views[index];
+        columns->ordinals[run] = group->heads[index];
         columns->firsts[run] = (int64_t)append->sequence_count + 1;
-        columns->next[place] = append->sequence_count;
-        append->sequence_count += group->uses[place];
+        columns->next[index] = append->sequence_count;
+        append->sequence_count += group->uses[index];
         columns->untils[run] = (int64_t)append->sequence_count;
     }
     for (size_t i = 0; i < group->count; i++) {
@@ -188,7 +190,7 @@ static void fill_runs(struct group *group, struct audit_append *append)
             columns->sequences[columns->next[event->keys[k]]++] = (int64_t)event->sequence;
     }
     append->keys = columns->keys;
-    append->numbers = columns->numbers;
+    append->ordinals = columns->ordinals;
     append->firsts = columns->firsts;
     append->untils = columns->untils;
     append->sequences = columns->sequences;
@@ -214,18 +216,18 @@ static void fill_payloads(struct group *group, struct audit_append *append)
     append->payload_boxes = columns->payload_boxes;
 }
 
-/* What is not stored yet; the same facts are most of the time. */
+/* Collects the facts that are not stored yet. Most facts of a group are stored already. */
 static void fill_facts(struct sequencer *sequencer, struct group *group, struct audit_append *append)
 {
     struct group_columns *columns = &group->columns;
 
-    log_memory_begin_facts(sequencer->memory);
+    log_cache_begin_facts(sequencer->cache);
     for (size_t i = 0; i < group->count; i++) {
         const struct record *record = group->events[i].record;
         if (record == NULL) continue;
         const struct decision *decision = record->decision != NULL ? record->decision : record->under->decision;
         for (size_t k = 0; k < decision_facts_count(decision); k++) {
-            if (!log_memory_wants_facts(sequencer->memory, decision->facts_digests[k])) continue;
+            if (!log_cache_wants_facts(sequencer->cache, decision->facts_digests[k])) continue;
             columns->facts_digests[append->facts_count] = (struct bytes){decision->facts_digests[k], LEAF_FACTS_DIGEST};
             columns->facts[append->facts_count++] = decision->parts.facts[k];
         }
@@ -252,7 +254,7 @@ static void fill_tile_columns(struct group *group, struct audit_append *append)
     append->tile_roots = columns->tile_roots;
 }
 
-/* Whether the group has a change that somebody must not answer across from memory. */
+/* Whether a change of the group invalidates what readers have cached. */
 static bool alters(const struct group *group)
 {
     for (size_t i = 0; i < group->count; i++) {
@@ -263,8 +265,8 @@ static bool alters(const struct group *group)
     return false;
 }
 
-static struct result add_changes(struct sequencer *sequencer, struct group *group, struct change **changes_out,
-                                 size_t *count_out, struct error *err)
+static struct result add_changes(struct sequencer *sequencer, struct group *group, struct change **changes_out, size_t *count_out,
+                                 struct error *err)
 {
     size_t count = 0;
 
@@ -301,7 +303,7 @@ static struct result commit(struct sequencer *sequencer, struct group *group, co
 {
     if (is_refused_out == NULL) TRY(audit_commit(sequencer->pg, append, err));
     else TRY(commit_at_once(sequencer, group, append, is_refused_out, err));
-    log_memory_appended(sequencer->memory, append, &group->frontier);
+    log_cache_appended(sequencer->cache, append, &group->frontier);
     return SUCCESS;
 }
 
@@ -310,8 +312,7 @@ struct result group_write(struct sequencer *sequencer, struct group *group, bool
     const struct audit_state *state = &group->state;
     const int64_t time_ms = state->now_ms > state->last_time_ms ? state->now_ms : state->last_time_ms;
     struct audit_append append = {
-        .old_size = state->size, .count = group->count, .epoch = state->epoch, .time_ms = time_ms,
-        .alters = alters(group)};
+        .old_size = state->size, .count = group->count, .epoch = state->epoch, .time_ms = time_ms, .alters = alters(group)};
 
     group->frontier = state->frontier;
     TRY(write_leaves(group, time_ms, err));

@@ -34,7 +34,7 @@ struct result signed_checkpoint_read(const struct note_key *key, struct bytes by
     struct note *note = NULL;
 
     if (bytes.length >= sizeof result.note) return failure(err, ERROR_DENIED, "the note is longer than those of sijil-keyd");
-    note = memory_zeroed(1, sizeof *note); /* its list of signatures is long */
+    note = memory_zeroed(1, sizeof *note); /* too large for the stack: the list of signatures is long */
     if (note == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a checkpoint");
     const struct result read = read_note(key, bytes, note, &checkpoint, err);
     free(note);

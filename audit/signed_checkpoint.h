@@ -1,8 +1,8 @@
 /*
- * audit/signed_checkpoint.h -- a checkpoint that sijil-keyd signed, as this gateway has verified it.
+ * audit/signed_checkpoint.h -- a checkpoint that sijil-keyd signed and this gateway verified.
  *
- * Whatever stands in the table audit_checkpoint, anybody with an INSERT may have written. A note counts only when it came
- * through signed_checkpoint_read() with the key that sijil-keyd itself named (docs/formats/audit-log.md section 15).
+ * Any role with INSERT may have written a row of the table audit_checkpoint. A note counts only if signed_checkpoint_read()
+ * accepted it, with the key that sijil-keyd itself named (docs/formats/audit-log.md section 15).
  */
 #pragma once
 
@@ -13,7 +13,7 @@
 struct signed_checkpoint {
     uint64_t size;
     struct merkle_hash root;
-    char note[KEYD_NOTE_MAX + 1]; /* as it was signed */
+    char note[KEYD_NOTE_MAX + 1]; /* the signed note */
 };
 
 /** ERROR_DENIED unless `note` is a checkpoint of the log that `key` is named after, signed by `key`. */

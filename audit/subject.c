@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "audit/audit_store.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "crypto/hkdf.h"
@@ -14,8 +15,8 @@
 
 struct subject_cache {
     pthread_mutex_t mutex;
-    struct secret *keys; /* one block: locked memory is scarce, and each block costs guard pages */
-    struct audit_subject *places;
+    struct secret *keys; /* one block, because locked memory is scarce and each block costs guard pages */
+    struct audit_subject *entries;
     size_t capacity, used;
     uint64_t clock; /* counts uses, for eviction */
     struct audit_subject *buckets[BUCKETS];
@@ -28,8 +29,8 @@ struct result subject_cache_new(size_t capacity, struct subject_cache **cache_ou
     if (cache == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the subjects of the log");
     (void)pthread_mutex_init(&cache->mutex, NULL);
     cache->capacity = capacity;
-    cache->places = memory_zeroed(capacity, sizeof *cache->places);
-    if (cache->places == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the subjects of the log");
+    cache->entries = memory_zeroed(capacity, sizeof *cache->entries);
+    if (cache->entries == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the subjects of the log");
     TRY(secret_new(capacity * SUBJECT_KEY_SIZE, &cache->keys, err));
     *cache_out = GIVE(cache);
     return SUCCESS;
@@ -39,20 +40,14 @@ void subject_cache_free(struct subject_cache *cache)
 {
     if (cache == NULL) return;
     secret_free(cache->keys);
-    free(cache->places);
+    free(cache->entries);
     (void)pthread_mutex_destroy(&cache->mutex);
     free(cache);
 }
 
-/* FNV-1a: spreads names over buckets; nothing depends on it. */
 static struct audit_subject **bucket_of(struct subject_cache *cache, const char *issuer, const char *subject)
 {
-    uint32_t hash = 2166136261u;
-
-    for (const char *at = issuer; *at != '\0'; at++) hash = (hash ^ (uint8_t)*at) * 16777619u;
-    hash *= 16777619u;
-    for (const char *at = subject; *at != '\0'; at++) hash = (hash ^ (uint8_t)*at) * 16777619u;
-    return &cache->buckets[hash % BUCKETS];
+    return &cache->buckets[hash_bucket(hash_add(hash_add(HASH_BEGIN, issuer), subject), BUCKETS)];
 }
 
 static struct audit_subject *find(struct subject_cache *cache, const char *issuer, const char *subject)
@@ -83,28 +78,28 @@ void subject_cache_release(struct subject_cache *cache, struct audit_subject *su
     (void)pthread_mutex_unlock(&cache->mutex);
 }
 
-static void unlink_place(struct subject_cache *cache, struct audit_subject *place)
+static void unlink_entry(struct subject_cache *cache, struct audit_subject *entry)
 {
-    struct audit_subject **at = bucket_of(cache, place->issuer, place->subject);
+    struct audit_subject **at = bucket_of(cache, entry->issuer, entry->subject);
 
-    while (*at != place) {
-        assert(*at != NULL); /* a place that is used stands in its bucket */
+    while (*at != entry) {
+        assert(*at != NULL); /* each used entry is in the list of its bucket */
         at = &(*at)->next;
     }
-    *at = place->next;
+    *at = entry->next;
 }
 
-/* A place never used, or the one that nobody has used for the longest time. */
-static struct audit_subject *free_place(struct subject_cache *cache)
+/* An unused entry, or the one that was used least recently and is not pinned. */
+static struct audit_subject *free_entry(struct subject_cache *cache)
 {
     struct audit_subject *oldest = NULL;
 
-    if (cache->used < cache->capacity) return &cache->places[cache->used++];
+    if (cache->used < cache->capacity) return &cache->entries[cache->used++];
     for (size_t i = 0; i < cache->capacity; i++) {
-        struct audit_subject *place = &cache->places[i];
-        if (place->pins == 0 && (oldest == NULL || place->last_used < oldest->last_used)) oldest = place;
+        struct audit_subject *entry = &cache->entries[i];
+        if (entry->pins == 0 && (oldest == NULL || entry->last_used < oldest->last_used)) oldest = entry;
     }
-    if (oldest != NULL) unlink_place(cache, oldest);
+    if (oldest != NULL) unlink_entry(cache, oldest);
     return oldest;
 }
 
@@ -127,26 +122,26 @@ static struct result keep(struct subject_cache *cache, const struct audit_subjec
                           struct audit_subject **subject_out, struct error *err)
 {
     (void)pthread_mutex_lock(&cache->mutex);
-    struct audit_subject *place = find(cache, resolved->issuer, resolved->subject); /* another was faster */
-    if (place == NULL && (place = free_place(cache)) != NULL) {
-        uint8_t *place_of_key = cache->keys->bytes + (size_t)(place - cache->places) * SUBJECT_KEY_SIZE;
+    struct audit_subject *entry = find(cache, resolved->issuer, resolved->subject); /* another thread may have been faster */
+    if (entry == NULL && (entry = free_entry(cache)) != NULL) {
+        uint8_t *key_bytes = cache->keys->bytes + (size_t)(entry - cache->entries) * SUBJECT_KEY_SIZE;
         struct audit_subject **bucket = bucket_of(cache, resolved->issuer, resolved->subject);
-        memcpy(place_of_key, key->bytes, SUBJECT_KEY_SIZE);
-        *place = *resolved;
-        place->key = place_of_key;
-        place->pins = 1;
-        place->last_used = ++cache->clock;
-        place->next = *bucket;
-        *bucket = place;
+        memcpy(key_bytes, key->bytes, SUBJECT_KEY_SIZE);
+        *entry = *resolved;
+        entry->key = key_bytes;
+        entry->pins = 1;
+        entry->last_used = ++cache->clock;
+        entry->next = *bucket;
+        *bucket = entry;
     }
     (void)pthread_mutex_unlock(&cache->mutex);
-    if (place == NULL) return failure(err, ERROR_LIMIT, "more than %zu subjects act at the same time", cache->capacity);
-    *subject_out = place;
+    if (entry == NULL) return failure(err, ERROR_LIMIT, "more than %zu subjects act at the same time", cache->capacity);
+    *subject_out = entry;
     return SUCCESS;
 }
 
-static struct result open_key(struct keyd_client *keyd, struct pg *pg, const uint8_t index[32],
-                              struct secret **key_out, struct error *err)
+static struct result open_key(struct keyd_client *keyd, struct pg *pg, const uint8_t index[32], struct secret **key_out,
+                              struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
     struct audit_subject_row row;
@@ -161,9 +156,9 @@ static struct result open_key(struct keyd_client *keyd, struct pg *pg, const uin
     return keyd_subject_key_open(keyd, index, &wrapped, key_out, err);
 }
 
-/* Two gateways may meet a subject at once: the row that is there afterwards counts for both. */
-static struct result make_key(struct keyd_client *keyd, struct pg *pg, const uint8_t index[32],
-                              struct secret **key_out, struct error *err)
+/* Two gateways may create a subject at once: both use the stored row. */
+static struct result make_key(struct keyd_client *keyd, struct pg *pg, const uint8_t index[32], struct secret **key_out,
+                              struct error *err)
 {
     OWNED(secret) *fresh = NULL;
     struct wrapped_key wrapped;
@@ -174,8 +169,8 @@ static struct result make_key(struct keyd_client *keyd, struct pg *pg, const uin
     return open_key(keyd, pg, index, key_out, err);
 }
 
-static struct result get_key(struct keyd_client *keyd, struct pg *pg, const uint8_t index[32],
-                             struct secret **key_out, struct error *err)
+static struct result get_key(struct keyd_client *keyd, struct pg *pg, const uint8_t index[32], struct secret **key_out,
+                             struct error *err)
 {
     const struct result opened = open_key(keyd, pg, index, key_out, err);
 
@@ -202,9 +197,9 @@ struct result subject_cache_resolve(struct subject_cache *cache, struct keyd_cli
     return keep(cache, &resolved, key, subject_out, err);
 }
 
-struct result subject_payload_key(const uint8_t subject_key[SUBJECT_KEY_SIZE], const uint8_t salt[32],
-                                  uint8_t key_out[32], struct error *err)
+struct result subject_payload_key(const uint8_t subject_key[SUBJECT_KEY_SIZE], const uint8_t salt[32], uint8_t key_out[32],
+                                  struct error *err)
 {
-    return hkdf_sha256((struct bytes){subject_key, SUBJECT_KEY_SIZE}, (struct bytes){salt, 32},
-                       bytes_of_text("sijil-pay-v1"), key_out, 32, err);
+    return hkdf_sha256((struct bytes){subject_key, SUBJECT_KEY_SIZE}, (struct bytes){salt, 32}, bytes_of_text("sijil-pay-v1"),
+                       key_out, 32, err);
 }

@@ -1,9 +1,9 @@
 /*
- * audit/subject_priv.h -- who acts, without naming anybody: pseudonyms and the keys of payloads.
+ * audit/subject_priv.h -- the actor of an event without its name: pseudonyms, and the keys of payloads.
  *
- * Each subject has a key of its own, made by sijil-keyd and stored wrapped. The pseudonym in the log is an HMAC under
- * it, and payloads are sealed with keys from it: destroying the key erases both. Keys that are in use are kept in one
- * block of locked memory; a subject is pinned while a record uses it.
+ * Each subject has a key of its own, made by sijil-keyd and stored wrapped. The pseudonym in the log is an HMAC under that
+ * key, and payloads are sealed with keys derived from it: destroying the key erases both. Keys in use are in one block of
+ * locked memory. A subject is pinned while a record uses it.
  */
 #pragma once
 
@@ -16,32 +16,31 @@
 
 struct audit_subject {
     char issuer[SUBJECT_TEXT_MAX + 1], subject[SUBJECT_TEXT_MAX + 1];
-    uint8_t index[32];     /* HMAC under keyd's index key: the row in audit_subject */
-    char pseudonym[65];    /* HMAC-SHA256(key, u32 length, issuer, u32 length, subject), hex */
-    const uint8_t *key;    /* SUBJECT_KEY_SIZE bytes of the locked block */
-    unsigned pins;         /* guarded, with what follows, by the cache's lock */
+    uint8_t index[32];  /* HMAC under keyd's index key: the key of the row in audit_subject */
+    char pseudonym[65]; /* HMAC-SHA256(key, u32 length, issuer, u32 length, subject), hex */
+    const uint8_t *key; /* SUBJECT_KEY_SIZE bytes of the locked block */
+    unsigned pins;      /* guarded, with the next two, by the cache's lock */
     uint64_t last_used;
     struct audit_subject *next;
 };
 
 struct subject_cache;
 
-/** At most `capacity` subjects at a time. ERROR_NO_MEMORY, also if so much can't be locked. */
+/** At most `capacity` subjects at a time. ERROR_NO_MEMORY, also if that much memory can't be locked. */
 RESULT subject_cache_new(size_t capacity, struct subject_cache **cache_out, struct error *err);
-/** Pinned, or NULL if it is not there. Takes no lock that is held over I/O. */
+/** Pinned; NULL if it is not in the cache. Takes no lock that is held over I/O. */
 struct audit_subject *subject_cache_find(struct subject_cache *cache, const char *issuer, const char *subject);
 /**
- * Finds or makes the subject's key with keyd and the database (audit_subject_table) and keeps it; pinned. Blocks.
- * ERROR_UNAVAILABLE without keyd or database; ERROR_LIMIT if all places are pinned or a text is too long.
+ * Finds or makes the subject's key with keyd and the database (audit_subject_table), and caches it; pinned. Blocks.
+ * ERROR_UNAVAILABLE without keyd or database; ERROR_LIMIT if all entries are pinned or a text is too long.
  */
 RESULT subject_cache_resolve(struct subject_cache *cache, struct keyd_client *keyd, struct pg *pg,
-                             const char *const issuer_and_subject[2], struct audit_subject **subject_out,
-                             struct error *err);
-/** Takes NULL. */
+                             const char *const issuer_and_subject[2], struct audit_subject **subject_out, struct error *err);
+/** NULL is legal. */
 void subject_cache_release(struct subject_cache *cache, struct audit_subject *subject);
 void subject_cache_free(struct subject_cache *cache);
 DEFINE_OWNED(subject_cache);
 
-/** The key that one payload is sealed with: HKDF-SHA256(subject key, salt, "sijil-pay-v1"). */
+/** The key that seals one payload: HKDF-SHA256(subject key, salt, "sijil-pay-v1"). */
 RESULT subject_payload_key(const uint8_t subject_key[SUBJECT_KEY_SIZE], const uint8_t salt[32], uint8_t key_out[32],
                            struct error *err);

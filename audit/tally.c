@@ -1,50 +1,30 @@
 #include "audit/tally_priv.h"
 
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "audit/event_priv.h"
 #include "base/json.h"
+#include "base/network.h"
 
 #define OCSF_READ 2 /* the activity of action_ocsf_type() */
 #define IPV4_BITS 24
 #define IPV6_BITS 56
 
-static void write_network(int family, uint8_t *address, size_t bits, size_t size, char network_out[TALLY_NETWORK_SIZE])
-{
-    char text[INET6_ADDRSTRLEN] = "";
-
-    memset(address + bits / 8, 0, size - bits / 8);
-    (void)inet_ntop(family, address, text, sizeof text);
-    (void)snprintf(network_out, TALLY_NETWORK_SIZE, "%s/%zu", text, bits);
-}
-
-static bool is_mapped(const uint8_t address[16])
-{
-    static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
-
-    return memcmp(address, prefix, sizeof prefix) == 0;
-}
-
-/* What is no address stands as it is: "unix". */
+/* A text that is not an IP address, such as "unix", stays as it is. */
 static void network_of(const char *address, char network_out[TALLY_NETWORK_SIZE])
 {
-    uint8_t bytes[16];
+    struct network network;
 
-    if (address == NULL) {
-        (void)snprintf(network_out, TALLY_NETWORK_SIZE, "unknown");
-    } else if (inet_pton(AF_INET, address, bytes) == 1) {
-        write_network(AF_INET, bytes, IPV4_BITS, 4, network_out);
-    } else if (inet_pton(AF_INET6, address, bytes) == 1) {
-        if (is_mapped(bytes)) write_network(AF_INET, bytes + 12, IPV4_BITS, 4, network_out);
-        else write_network(AF_INET6, bytes, IPV6_BITS, 16, network_out);
+    if (address != NULL && network_of_address(address, &network)) {
+        network_widen(&network, IPV4_BITS, IPV6_BITS);
+        network_write(&network, network_out);
     } else {
-        (void)snprintf(network_out, TALLY_NETWORK_SIZE, "%s", address);
+        (void)snprintf(network_out, TALLY_NETWORK_SIZE, "%s", address == NULL ? "unknown" : address);
     }
 }
 
-/* Action names are static, so the same name is the same pointer. */
+/* Action names are static, so equal names are equal pointers. */
 static bool has_source(const struct tally_row *row, const struct tally_row *wanted)
 {
     return strcmp(row->network, wanted->network) == 0 && strcmp(row->actor, wanted->actor) == 0;
@@ -62,7 +42,7 @@ static struct tally_row *find(struct tally_row *rows, size_t count, const struct
     return NULL;
 }
 
-/* Of the rows of its sort: there must be one, and its source must not have its part already. */
+/* Whether a row for a new target is free for this kind of request, and the source has not used up its share. */
 static bool has_room(const struct tally *tally, const struct tally_row *wanted)
 {
     size_t of_source = 0, readers = 0;
@@ -96,12 +76,13 @@ static struct tally_row *source_row(struct tally *tally, struct tally_row *wante
     return &tally->sources[tally->source_count++];
 }
 
-/* Asking for a token changes nothing, and anybody may ask. */
+/* A request for a token changes nothing, and anybody may make one. */
 static bool only_reads(const char *name)
 {
     enum action action = ACTION_TOKEN_MINT;
 
-    return !action_find(bytes_of_text(name), &action) || action == ACTION_TOKEN_MINT || action_ocsf_type(action) % 100 == OCSF_READ;
+    return !action_find(bytes_of_text(name), &action) || action == ACTION_TOKEN_MINT ||
+           action_ocsf_type(action) % 100 == OCSF_READ;
 }
 
 static struct tally_row row_of(const char *action, const char *actor, const char *address, const char *target)

@@ -1,9 +1,10 @@
 /*
- * authz/administrator.h -- the first robot of a registry, and the way back in.
+ * authz/administrator.h -- the first robot of a registry, and its replacement when its secret is lost.
  *
- * Whoever can run this holds the database and could do anything; it is for founding (`sijild --found`, the first start of
- * `sijild --embedded`) and for the explicit way back in (`--replace-admin`, `--new-admin`). The administrator is registry-admin
- * (no content) and auditor of the whole registry. Only embedded/ and cmd/ may include this (tests/lint/layers.sh).
+ * A process that can call this has the database's credentials, so it could do anything anyway. It is for the
+ * initialisation of a registry (`sijild --found`, the first start of `sijild --embedded`) and for an explicit
+ * replacement (`--replace-admin`, `--new-admin`). The administrator is registry-admin (no content) and auditor of the
+ * whole registry. Only embedded/ and cmd/ may include this (tests/lint/layers.sh).
  */
 #pragma once
 
@@ -14,15 +15,16 @@ extern const struct pg_table administrator_table;
 
 #define ADMINISTRATOR_NAME "robot$admin"
 
-/** Was one ever made, whether it is live, revoked or past its end? */
+/** Whether an administrator was ever made. True also if it is revoked or expired. */
 RESULT administrator_was_made(struct pg *pg, bool *was_made_out, struct error *err);
 /**
- * Draws id and secret of a new one, for ROBOT_DAYS_MAX days; the caller ends it with robot_create_done(). `is_person`: it counts as one
- * person, as whoever runs the machine (authz/person.h); else as nobody.
+ * Generates the id and the secret of a new administrator, which lives ROBOT_DAYS_MAX days. The caller releases it
+ * with robot_create_done(). With `is_person` it counts as the person PERSON_ADMINISTRATOR (authz/person.h), else as
+ * nobody.
  */
 RESULT administrator_draw(bool is_person, struct robot_create *create_out, struct error *err);
 
-/** Puts the secret where its owner will find it; its failure undoes the making. */
+/** Stores the secret for its owner. If it fails, the administrator is not created. */
 typedef struct result administrator_keep(void *context, const struct robot_create *create, struct error *err);
 struct administrator_making {
     bool replaces;
@@ -30,9 +32,10 @@ struct administrator_making {
     void *context; /* of keep() */
 };
 /**
- * In one transaction of its own: revokes the administrator that there may be if it `replaces` one, makes the drawn one, binds it, and
- * calls `keep` last, so that no administrator is durable whose secret nobody has. ERROR_CONFLICT if a live one is there. The permit is
- * for ACTION_ADMINISTRATOR_REPLACE on the system if it replaces, else for ACTION_ROBOT_CREATE.
+ * In one transaction of its own: revokes the present administrator if `replaces` is set, inserts the generated one,
+ * binds it, and calls `keep` last. So no administrator becomes durable before its secret is stored. ERROR_CONFLICT if
+ * a live administrator exists and `replaces` is not set. The permit is for ACTION_ADMINISTRATOR_REPLACE on the system
+ * if it replaces, else for ACTION_ROBOT_CREATE.
  */
 RESULT administrator_create(const struct permit *permit, struct pg *pg, struct robot_create *create,
                             const struct administrator_making *making, struct error *err) __attribute__((nonnull));

@@ -6,6 +6,7 @@
 #include "authz/rows_priv.h"
 #include "storage/pg_table.h"
 
+/* clang-format off */
 static const struct pg_statement administrator_end_bindings_sql = {
     "administrator_end_bindings",
     "UPDATE binding SET revoked_at = now() WHERE revoked_at IS NULL"
@@ -18,6 +19,7 @@ static const struct pg_statement administrator_was_made_sql = {
 static const struct pg_statement *const statements[] = {
     &administrator_end_bindings_sql, &administrator_end_sql, &administrator_was_made_sql,
 };
+/* clang-format on */
 const struct pg_table administrator_table = PG_TABLE(statements);
 
 static struct result end_old(struct pg *pg, struct error *err)
@@ -31,8 +33,7 @@ static struct result end_old(struct pg *pg, struct error *err)
 
 static struct result bind(struct pg *pg, const struct authz_robot *robot, enum role role, struct error *err)
 {
-    const struct authz_binding wanted = {
-        .kind = PRINCIPAL_ROBOT, .robot = robot->id, .role = role, .granted_by = "system"};
+    const struct authz_binding wanted = {.kind = PRINCIPAL_ROBOT, .robot = robot->id, .role = role, .granted_by = "system"};
     struct binding_create create;
 
     binding_create_init(&create, &wanted, 0);

@@ -1,29 +1,31 @@
 #include "authz/attempts.h"
 
-#include <netinet/in.h>
 #include <pthread.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/network.h"
 #include "crypto/hmac.h"
 #include "crypto/random.h"
 
-#define SETS       1024
-#define WAYS       8
-#define ATTEMPT    INT64_C(60000) /* what one attempt weighs; a limit of n a minute takes n off in each millisecond */
-#define MILLI_MAX  INT64_C(1000)
+#define SETS      1024
+#define WAYS      8
+#define ATTEMPT   INT64_C(60000) /* the weight of one attempt; a limit of n a minute subtracts n each millisecond */
+#define MILLI_MAX INT64_C(1000)
+#define IPV4_BITS 32
+#define IPV6_BITS 64 /* a provider gives one customer a network of this prefix */
 
 struct slot {
-    uint64_t key;    /* 0: never used */
+    uint64_t key; /* 0: never used */
     unsigned limit;
-    int64_t weight;  /* of the attempts that count still */
+    int64_t weight; /* of recent attempts */
     int64_t seen_ms;
 };
 
 struct attempts {
     pthread_mutex_t mutex;
     struct attempts_limits limits;
-    uint8_t secret[TABLE_KEY_SIZE]; /* so that nobody can choose names that collide */
+    uint8_t secret[TABLE_KEY_SIZE]; /* a random key of the hash: clients can't choose names that collide */
     struct slot sets[SETS][WAYS];
 };
 
@@ -39,31 +41,25 @@ struct result attempts_new(const struct attempts_limits *limits, struct attempts
     return SUCCESS;
 }
 
-/* An IPv4 address that came over IPv6 (::ffff:192.0.2.1) is one: else all of these were one network. */
-static struct bytes network_of(const struct sockaddr *client)
+/* All clients behind a proxy are one network. */
+static uint64_t key_of_network(const struct attempts *attempts, const struct sockaddr *client)
 {
     static const uint8_t unknown[] = "proxy";
+    struct network network;
 
-    if (client != NULL && client->sa_family == AF_INET) {
-        const struct in_addr *address = &((const struct sockaddr_in *)(const void *)client)->sin_addr;
-        return (struct bytes){(const uint8_t *)address, sizeof *address};
-    }
-    if (client != NULL && client->sa_family == AF_INET6) {
-        const struct in6_addr *address = &((const struct sockaddr_in6 *)(const void *)client)->sin6_addr;
-        if (IN6_IS_ADDR_V4MAPPED(address)) return (struct bytes){address->s6_addr + 12, 4};
-        return (struct bytes){address->s6_addr, 8};
-    }
-    return (struct bytes){unknown, sizeof unknown};
+    if (!network_of_socket(client, &network)) return table_hash(attempts->secret, (struct bytes){unknown, sizeof unknown}) | 1;
+    network_widen(&network, IPV4_BITS, IPV6_BITS);
+    return table_hash(attempts->secret, (struct bytes){network.address, sizeof network.address}) | 1;
 }
 
-/* Of the network in all, and of the name from there. */
+/* Keys of the network, and of the name within the network. */
 struct keys {
     uint64_t network, name;
 };
 
 static struct keys keys_of(const struct attempts *attempts, const struct attempts_who *who)
 {
-    struct keys keys = {.network = table_hash(attempts->secret, network_of(who->client)) | 1};
+    struct keys keys = {.network = key_of_network(attempts, who->client)};
     const uint64_t both[2] = {keys.network, table_hash(attempts->secret, who->name)};
 
     keys.name = table_hash(attempts->secret, (struct bytes){(const uint8_t *)both, sizeof both}) | 1;
@@ -78,7 +74,7 @@ static void lighten(struct slot *slot, int64_t now_ms)
     slot->seen_ms = now_ms;
 }
 
-/* In thousandths of what the slot's limit allows: which one it costs least to forget. */
+/* The weight in thousandths of the slot's limit: the slot with the lowest is evicted. */
 static int64_t fullness(const struct slot *slot)
 {
     return slot->key == 0 ? -1 : slot->weight * MILLI_MAX / (slot->limit * ATTEMPT);
@@ -110,7 +106,7 @@ static struct slot *find_or_make(struct attempts *attempts, uint64_t key, unsign
     return place;
 }
 
-/* Seconds until one more is allowed; 0 if it is now, and then it is counted. */
+/* Counts an attempt and returns 0 if the limit allows one now; else the seconds until it does. */
 static unsigned take(struct attempts *attempts, uint64_t key, unsigned limit, int64_t now_ms)
 {
     if (limit == 0) return 0;

@@ -1,11 +1,11 @@
 /*
- * authz/attempts.h -- how many wrong secrets of one network are looked into and logged, in all and for one name.
+ * authz/attempts.h -- a rate limit for wrong secrets: for each network, and for each name within a network.
  *
- * A network is an IPv4 address, or the first 64 bits of an IPv6 address. Names are counted for each network apart, so
- * that a stranger who knows a robot's name does not fill the share of those elsewhere. A right secret is good beyond any
- * limit: what is limited is the work and the log that wrong ones cost, not who gets in. The table has a fixed size: where
- * it is full, what comes new takes the place of the key that did least. A name counts whether or not a robot has it.
- * authenticate() asks here, so no route has to. Thread-safe.
+ * A network is an IPv4 address, or the first 64 bits of an IPv6 address. A name is counted for each network
+ * separately, so a client that knows a robot's name can't use up the limit of clients in other networks. A right
+ * secret is accepted beyond any limit: only the work and the log entries that wrong secrets cost are limited. The
+ * table has a fixed size: when a set is full, a new key replaces the key with the lowest count. A name counts whether
+ * or not a robot has it. authenticate() calls this for all routes. Thread-safe.
  */
 #pragma once
 
@@ -16,22 +16,22 @@
 
 struct attempts;
 
-/** A minute, and so many at once; 0: any number. */
+/** Attempts a minute, which may all come at once; 0: not limited. */
 struct attempts_limits {
     unsigned per_network, per_name;
 };
 RESULT attempts_new(const struct attempts_limits *limits, struct attempts **attempts_out, struct error *err);
 
 struct attempts_who {
-    const struct sockaddr *client; /* NULL: behind a proxy that has the addresses; all of these are one network */
+    const struct sockaddr *client; /* NULL: the client's address is known to a proxy only; all such clients are one network */
     struct bytes name;
 };
 /**
- * Counts an attempt. False: too many were wrong of late, none is counted, and *wait_s_out seconds later one more is
- * allowed. `now_ms` is of the monotonic clock.
+ * Counts an attempt. False: too many recent attempts were wrong; this one is not counted, and *wait_s_out seconds
+ * later one more is allowed. `now_ms` is monotonic time.
  */
 bool attempts_begin(struct attempts *attempts, const struct attempts_who *who, int64_t now_ms, unsigned *wait_s_out);
-/** The secret was right: what attempts_begin() counted does not count. */
+/** Call it after a right secret: takes back the count of attempts_begin(). */
 void attempts_forgive(struct attempts *attempts, const struct attempts_who *who, int64_t now_ms);
 
 void attempts_free(struct attempts *attempts);

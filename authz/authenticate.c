@@ -17,14 +17,14 @@
 
 struct authenticator {
     char issuer[ISSUER_URL_SIZE], service[256];
-    struct issuer *own;            /* our tokens, checked as any issuer's */
+    struct issuer *own; /* the registry itself: its tokens are checked like those of any issuer */
     struct token_cache *cache;
     struct attempts *attempts;
     struct authz_directory *directory;
     atomic_ullong verified, cached;
 };
 
-/* What belongs to one call. */
+/* The state of one call. */
 struct attempt {
     struct authenticator *authenticator;
     const struct credential *credential;
@@ -32,18 +32,17 @@ struct attempt {
 };
 
 struct seen_token {
-    struct gate_token token;
+    struct jws token;
     uint8_t digest[SHA256_SIZE];
-    uint64_t serial; /* of the key under which its signature was found right before, or 0 */
+    uint64_t serial; /* of the key with which its signature was verified before, or 0 */
 };
 
 static const struct {
     const char *name;
     unsigned status;
-} oauth_errors[] = {
-    [OAUTH_NONE] = {"", 200},
+} oauth_errors[] = {[OAUTH_NONE] = {"", 200},
 #define X(constant, name, status) [constant] = {name, status},
-    OAUTH_ERRORS(X)
+                    OAUTH_ERRORS(X)
 #undef X
 };
 
@@ -61,9 +60,8 @@ static struct result make_own_issuer(const struct authenticator_options *options
                                      struct error *err)
 {
     struct buffer OWNED_BUFFER jwks = BUFFER(4096);
-    struct issuer_record record = {.algorithms = 1U << JOSE_ES256,
-                                   .types = 1U << GATE_TYPE_REGISTRY,
-                                   .lifetime_max_s = REGISTRY_TOKEN_SECONDS_MAX};
+    struct issuer_record record = {
+        .algorithms = 1U << JOSE_ES256, .types = 1U << JWS_TYPE_REGISTRY, .lifetime_max_s = REGISTRY_TOKEN_SECONDS_MAX};
 
     TRY(buffer_add_text(&jwks, "{\"keys\":[", err));
     TRY(ecdsa_jwk(options->token_public, &jwks, err));
@@ -74,15 +72,14 @@ static struct result make_own_issuer(const struct authenticator_options *options
     return issuer_new(&record, &authenticator->own, err);
 }
 
-struct result authenticator_new(const struct authenticator_options *options,
-                                struct authenticator **authenticator_out, struct error *err)
+struct result authenticator_new(const struct authenticator_options *options, struct authenticator **authenticator_out,
+                                struct error *err)
 {
     OWNED(authenticator) *authenticator = memory_zeroed(1, sizeof *authenticator);
     char thumbprint[ECDSA_THUMBPRINT_SIZE];
 
     if (authenticator == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to authenticate with");
-    if (strlen(options->issuer) >= sizeof authenticator->issuer ||
-        strlen(options->service) >= sizeof authenticator->service)
+    if (strlen(options->issuer) >= sizeof authenticator->issuer || strlen(options->service) >= sizeof authenticator->service)
         return failure(err, ERROR_INVALID, "the public URL or the service id is longer than 255 bytes");
     ecdsa_thumbprint(options->token_public, thumbprint);
     if (strcmp(thumbprint, options->token_kid) != 0)
@@ -106,7 +103,7 @@ static void refuse(struct authentication *authentication, enum oauth_error error
         if (*at == '"' || *at == '\\' || (unsigned char)*at < ' ' || (unsigned char)*at > '~') *at = '\'';
 }
 
-/* What is the credential's fault becomes its answer; all else is ours. */
+/* An error of the credential becomes the answer for the client; any other error is returned. */
 static struct result answer(const struct error *cause, enum oauth_error error, struct authentication *authentication,
                             struct error *err)
 {
@@ -118,27 +115,27 @@ static struct result answer(const struct error *cause, enum oauth_error error, s
     return SUCCESS;
 }
 
-static const struct issuer *find_issuer(const struct attempt *attempt, const struct gate_token *token)
+static const struct issuer *find_issuer(const struct attempt *attempt, const struct jws *token)
 {
     if (strcmp(token->issuer, attempt->authenticator->issuer) == 0) return attempt->authenticator->own;
     return authz_snapshot_issuer(attempt->snapshot, token->issuer);
 }
 
-static bool is_expired(const struct attempt *attempt, const struct gate_token *token)
+static bool is_expired(const struct attempt *attempt, const struct jws *token)
 {
     int64_t expires_s = 0;
 
     return json_integer_of(token->payload, "exp", &expires_s) && expires_s <= attempt->credential->now_ms / 1000;
 }
 
-static struct result check_signature(const struct attempt *attempt, const struct issuer *issuer,
-                                     const struct seen_token *seen, struct error *err)
+static struct result check_signature(const struct attempt *attempt, const struct issuer *issuer, const struct seen_token *seen,
+                                     struct error *err)
 {
     struct authenticator *authenticator = attempt->authenticator;
-    const struct gate_token *token = &seen->token;
+    const struct jws *token = &seen->token;
     int64_t expires_s = 0;
 
-    if (attempt->credential->place == CREDENTIAL_AT_SESSION && is_expired(attempt, token))
+    if (attempt->credential->endpoint == CREDENTIAL_AT_SESSION && is_expired(attempt, token))
         return issuer_verify(issuer, token, true, err);
     const uint64_t serial = issuer_key_serial(issuer, token);
     if (serial != 0 && serial == seen->serial) {
@@ -158,7 +155,8 @@ static struct result fill_robot(const struct attempt *attempt, const struct clai
     const int64_t now_ms = attempt->credential->now_ms;
     struct uuid uuid;
 
-    if (!uuid_parse(bytes_of_text(claims->subject + sizeof "robot:" - 1), &uuid)) return failure(err, ERROR_DENIED, "the token's sub is malformed");
+    if (!uuid_parse(bytes_of_text(claims->subject + sizeof "robot:" - 1), &uuid))
+        return failure(err, ERROR_DENIED, "the token's sub is malformed");
     const struct authz_robot *robot = authz_snapshot_robot(attempt->snapshot, &uuid);
     if (robot == NULL || !robot->enabled || now_ms >= robot->expires_ms)
         return failure(err, ERROR_DENIED, "the robot of this token was revoked or has expired");
@@ -190,17 +188,16 @@ static struct result fill_external(const struct attempt *attempt, const char *te
     return SUCCESS;
 }
 
-static struct result fill_from_own(const struct attempt *attempt, const struct gate_token *token,
-                                   const struct claims *claims, struct principal *principal, struct error *err)
+static struct result fill_from_own(const struct attempt *attempt, const struct jws *token, const struct claims *claims,
+                                   struct principal *principal, struct error *err)
 {
     TRY(claims_read_rights(token->payload, principal, err));
-    if (strncmp(claims->subject, "robot:", 6) == 0)
-        return fill_robot(attempt, claims, principal, err);
+    if (strncmp(claims->subject, "robot:", 6) == 0) return fill_robot(attempt, claims, principal, err);
     if (strncmp(claims->subject, "ext:", 4) == 0) return fill_external(attempt, claims->subject + 4, principal, err);
     return failure(err, ERROR_DENIED, "the token's sub is malformed");
 }
 
-/* Names the one token without holding it: what ends a session that it began. */
+/* An id of this one token, which does not reveal it. If the credential is revoked, sessions that it began end. */
 static void fill_from_issuer(const struct seen_token *seen, const struct claims *claims, struct principal *principal)
 {
     principal->kind = PRINCIPAL_EXTERNAL;
@@ -210,20 +207,19 @@ static void fill_from_issuer(const struct seen_token *seen, const struct claims 
     text_hex(seen->digest, sizeof seen->digest, principal->source + 6);
 }
 
-static struct result make_principal(const struct attempt *attempt, const struct issuer *issuer,
-                                    const struct seen_token *seen, struct principal *principal_out,
-                                    struct error *err)
+static struct result make_principal(const struct attempt *attempt, const struct issuer *issuer, const struct seen_token *seen,
+                                    struct principal *principal_out, struct error *err)
 {
     const struct issuer_record *record = issuer_record_of(issuer);
     const bool is_own = issuer == attempt->authenticator->own;
-    const struct claims_rule rule = {
-        .audience = record->audience,
-        .lifetime_max_s = record->lifetime_max_s,
-        .subject_max = CLAIMS_SUBJECT_MAX + (is_own ? sizeof "ext::" - 1 + ISSUER_DIGEST_SIZE - 1 : 0),
-        .grace_s = attempt->credential->place == CREDENTIAL_AT_SESSION ? SESSION_GRACE_S : 0,
-        .needs_id = is_own,
-        .thumbprint = attempt->credential->thumbprint,
-        .now_ms = attempt->credential->now_ms};
+    const struct claims_rule rule = {.audience = record->audience,
+                                     .lifetime_max_s = record->lifetime_max_s,
+                                     .subject_max =
+                                         CLAIMS_SUBJECT_MAX + (is_own ? sizeof "ext::" - 1 + ISSUER_DIGEST_SIZE - 1 : 0),
+                                     .grace_s = attempt->credential->endpoint == CREDENTIAL_AT_SESSION ? SESSION_GRACE_S : 0,
+                                     .needs_id = is_own,
+                                     .thumbprint = attempt->credential->thumbprint,
+                                     .now_ms = attempt->credential->now_ms};
     struct claims claims;
 
     TRY(claims_check(seen->token.payload, &rule, &claims, err));
@@ -235,29 +231,29 @@ static struct result make_principal(const struct attempt *attempt, const struct 
     return SUCCESS;
 }
 
-static struct result judge_token(const struct attempt *attempt, const struct seen_token *seen, struct principal *principal,
-                                 struct error *err)
+static struct result check_seen_token(const struct attempt *attempt, const struct seen_token *seen, struct principal *principal,
+                                      struct error *err)
 {
     const struct issuer *issuer = find_issuer(attempt, &seen->token);
 
     if (issuer == NULL) return failure(err, ERROR_DENIED, "the token's issuer is not trusted here");
-    if (issuer == attempt->authenticator->own && attempt->credential->place == CREDENTIAL_AT_TOKEN)
+    if (issuer == attempt->authenticator->own && attempt->credential->endpoint == CREDENTIAL_AT_TOKEN)
         return failure(err, ERROR_DENIED, "tokens are made from a robot's secret or an issuer's token, not from tokens");
     TRY(check_signature(attempt, issuer, seen, err));
     return make_principal(attempt, issuer, seen, principal, err);
 }
 
-static struct result check_token(const struct attempt *attempt, struct bytes text, struct principal *principal,
-                                 struct error *err)
+static struct result check_token(const struct attempt *attempt, struct bytes text, struct principal *principal, struct error *err)
 {
     struct seen_token seen = {.serial = 0};
 
     sha256_of(text, seen.digest);
-    seen.serial = token_cache_find(attempt->authenticator->cache, seen.digest, text, attempt->credential->now_ms / 1000, &seen.token);
-    if (seen.token.header == NULL) TRY(gate_open(text, &seen.token, err));
-    const struct result judged = judge_token(attempt, &seen, principal, err);
-    gate_token_done(&seen.token);
-    return judged;
+    seen.serial =
+        token_cache_find(attempt->authenticator->cache, seen.digest, text, attempt->credential->now_ms / 1000, &seen.token);
+    if (seen.token.header == NULL) TRY(jws_parse(text, &seen.token, err));
+    const struct result checked = check_seen_token(attempt, &seen, principal, err);
+    jws_done(&seen.token);
+    return checked;
 }
 
 static struct result try_token(const struct attempt *attempt, struct bytes text, enum oauth_error error,
@@ -270,9 +266,9 @@ static struct result try_token(const struct attempt *attempt, struct bytes text,
 }
 
 /*
- * Whether or not there is such a robot, the same work: one hash of the secret. A right secret is good even after many wrong ones,
- * or a stranger would lock out all who share an address with him. More guesses win nothing: a secret has 256 random bits
- * (decisions/0040).
+ * The work does not depend on whether the robot exists: one hash of the secret. A right secret is accepted even after
+ * many wrong ones; else an attacker could lock out all clients behind the same address. More guesses are no risk,
+ * because a secret has 256 random bits (decisions/0040).
  */
 static const struct authz_robot *log_in(const struct attempt *attempt, struct bytes name, struct bytes secret,
                                         struct authentication *authentication)
@@ -286,11 +282,11 @@ static const struct authz_robot *log_in(const struct attempt *attempt, struct by
     if (robot == NULL && is_counted)
         refuse(authentication, OAUTH_INVALID_CLIENT, "unknown robot, wrong secret, or the robot was revoked or has expired");
     else if (robot == NULL)
-        refuse(authentication, OAUTH_TOO_MANY, "too many wrong names and secrets came from your network; Retry-After says when to come again");
+        refuse(authentication, OAUTH_TOO_MANY,
+               "too many wrong names and secrets came from your network; Retry-After says when to come again");
     if (robot == NULL && robot_name_is_possible(name))
         (void)snprintf(authentication->tried, sizeof authentication->tried, "%.*s", (int)name.length, (const char *)name.data);
-    if (robot != NULL && is_counted)
-        attempts_forgive(attempts, &who, clock_monotonic_ms());
+    if (robot != NULL && is_counted) attempts_forgive(attempts, &who, clock_monotonic_ms());
     authentication->wait_s = wait_s;
     return robot;
 }
@@ -311,14 +307,14 @@ static void try_robot(const struct attempt *attempt, struct bytes name, struct b
     principal_key(principal, principal->source);
 }
 
-/* These names say that the password is a token; robots say who they are. There are no users with passwords. */
+/* With one of these user names the password is a token. Any other name is that of a robot: there are no users with passwords. */
 static bool announces_token(struct bytes name)
 {
     return bytes_equal(name, bytes_of_text("oauth2accesstoken")) || bytes_equal(name, bytes_of_text("oidc")) ||
            bytes_equal(name, bytes_of_text("<token>"));
 }
 
-/* At /token, where a password may be a token as well. */
+/* For /token, where the password may be a token or a robot's secret. */
 static struct result try_login(const struct attempt *attempt, struct bytes name, struct bytes password,
                                struct authentication *authentication, struct error *err)
 {
@@ -328,8 +324,9 @@ static struct result try_login(const struct attempt *attempt, struct bytes name,
 }
 
 /*
- * At a route of /v2, for clients that do nothing else. What governs others stays with tokens that live for minutes: a secret
- * that goes with each request is in more hands. The challenge is Bearer's, and so are its errors.
+ * For a route of /v2, for clients that never ask for a token. Robots with rights over other principals must use
+ * tokens, which live for minutes: a secret that is sent with each request is exposed more often. The challenge and
+ * its errors are those of Bearer.
  */
 static struct result try_secret(const struct attempt *attempt, struct bytes name, struct bytes secret,
                                 struct authentication *authentication, struct error *err)
@@ -342,18 +339,18 @@ static struct result try_secret(const struct attempt *attempt, struct bytes name
         return SUCCESS;
     }
     try_robot(attempt, name, secret, authentication);
-    if (authentication->error == OAUTH_INVALID_CLIENT)
-        authentication->error = OAUTH_INVALID_TOKEN;
+    if (authentication->error == OAUTH_INVALID_CLIENT) authentication->error = OAUTH_INVALID_TOKEN;
     else if (authentication->error == OAUTH_NONE &&
              !authz_snapshot_has_content_alone(attempt->snapshot, &authentication->principal, now_ms))
-        refuse(authentication, OAUTH_INVALID_TOKEN, "a robot with an administrative role sends its secret to /token only, and here the token from there");
+        refuse(authentication, OAUTH_INVALID_TOKEN,
+               "a robot with an administrative role sends its secret to /token only, and here the token from there");
     return SUCCESS;
 }
 
-static struct result try_basic(const struct attempt *attempt, struct bytes value,
-                               struct authentication *authentication, struct error *err)
+static struct result try_basic(const struct attempt *attempt, struct bytes value, struct authentication *authentication,
+                               struct error *err)
 {
-    const bool is_login = attempt->credential->place == CREDENTIAL_AT_TOKEN;
+    const bool is_login = attempt->credential->endpoint == CREDENTIAL_AT_TOKEN;
     struct buffer OWNED_BUFFER decoded = BUFFER(AUTHORIZATION_MAX);
     struct bytes name = {0}, password = {0};
     struct error cause = {0};
@@ -365,8 +362,7 @@ static struct result try_basic(const struct attempt *attempt, struct bytes value
     return result;
 }
 
-static struct result try_header(const struct attempt *attempt, struct authentication *authentication,
-                                struct error *err)
+static struct result try_header(const struct attempt *attempt, struct authentication *authentication, struct error *err)
 {
     enum authorization_scheme scheme = AUTHORIZATION_BEARER;
     struct bytes value = {0};
@@ -375,15 +371,15 @@ static struct result try_header(const struct attempt *attempt, struct authentica
     if (!authorization_split(attempt->credential->authorization, &scheme, &value, &cause).ok)
         return answer(&cause, OAUTH_INVALID_REQUEST, authentication, err);
     if (scheme == AUTHORIZATION_BEARER) return try_token(attempt, value, OAUTH_INVALID_TOKEN, authentication, err);
-    if (attempt->credential->place == CREDENTIAL_AT_TOKEN || attempt->credential->takes_secrets)
+    if (attempt->credential->endpoint == CREDENTIAL_AT_TOKEN || attempt->credential->takes_secrets)
         return try_basic(attempt, value, authentication, err);
-    refuse(authentication, OAUTH_INVALID_TOKEN, "names and passwords are accepted at /token and /v2 only; send the token from there");
+    refuse(authentication, OAUTH_INVALID_TOKEN,
+           "names and passwords are accepted at /token and /v2 only; send the token from there");
     return SUCCESS;
 }
 
-/* The snapshot that everything in one call is judged on. */
-static struct result take_snapshot(struct authenticator *authenticator, struct authz_snapshot **snapshot_out,
-                                   struct error *err)
+/* The snapshot that everything in one call is checked on. */
+static struct result take_snapshot(struct authenticator *authenticator, struct authz_snapshot **snapshot_out, struct error *err)
 {
     struct authz_snapshot *snapshot = authz_directory_take(authenticator->directory);
 
@@ -407,8 +403,8 @@ struct result authenticate(struct authenticator *authenticator, const struct cre
     return SUCCESS;
 }
 
-struct result authenticate_token(struct authenticator *authenticator, const struct credential *credential,
-                                 struct bytes token, struct authentication *authentication_out, struct error *err)
+struct result authenticate_token(struct authenticator *authenticator, const struct credential *credential, struct bytes token,
+                                 struct authentication *authentication_out, struct error *err)
 {
     OWNED(authz_snapshot) *snapshot = NULL;
     struct authentication authentication = {.error = OAUTH_NONE};

@@ -1,9 +1,10 @@
 /*
- * authz/authenticate.h -- from an Authorization header to a principal, or to the error for the challenge.
+ * authz/authenticate.h -- turns an Authorization header into a principal, or into the error for the challenge.
  *
- * Order: strict gate, signature (liboauth2), our own claim checks, the robot or issuer of the newest snapshot. Needs
- * no I/O and takes no lock for long, so event threads may call it. It takes a token of ours, or a trusted issuer's JWT with
- * our audience. Robots' secrets count at /token, and below /v2 those of robots that govern nothing (docs/identity.md).
+ * Order: the form of the token (authz/jws.h), the signature (liboauth2), our own checks of the claims, the robot or
+ * issuer in the newest snapshot. Does no I/O and takes no lock for long, so event threads may call it. Accepts a
+ * token of ours, or a trusted issuer's JWT with our audience. A robot's secret is accepted at /token, and below /v2
+ * if the robot has roles on content only (docs/identity.md).
  */
 #pragma once
 
@@ -24,15 +25,15 @@ struct authenticator_options {
 RESULT authenticator_new(const struct authenticator_options *options, struct authenticator **authenticator_out,
                          struct error *err);
 
-/* constant, name in RFC 6750 or 6749 (too many attempts: ours, no RFC has one for it), HTTP status */
-#define OAUTH_ERRORS(X)                                        \
-    X(OAUTH_INVALID_REQUEST, "invalid_request", 400)           \
-    X(OAUTH_INVALID_TOKEN, "invalid_token", 401)               \
-    X(OAUTH_INVALID_CLIENT, "invalid_client", 401)             \
-    X(OAUTH_INVALID_GRANT, "invalid_grant", 400)               \
-    X(OAUTH_INSUFFICIENT_SCOPE, "insufficient_scope", 401)     \
-    X(OAUTH_INVALID_SCOPE, "invalid_scope", 400)               \
-    X(OAUTH_UNSUPPORTED_GRANT, "unsupported_grant_type", 400)  \
+/* constant, name in RFC 6750 or 6749 ("too_many_attempts" is ours: no RFC has a name for it), HTTP status */
+#define OAUTH_ERRORS(X)                                       \
+    X(OAUTH_INVALID_REQUEST, "invalid_request", 400)          \
+    X(OAUTH_INVALID_TOKEN, "invalid_token", 401)              \
+    X(OAUTH_INVALID_CLIENT, "invalid_client", 401)            \
+    X(OAUTH_INVALID_GRANT, "invalid_grant", 400)              \
+    X(OAUTH_INSUFFICIENT_SCOPE, "insufficient_scope", 401)    \
+    X(OAUTH_INVALID_SCOPE, "invalid_scope", 400)              \
+    X(OAUTH_UNSUPPORTED_GRANT, "unsupported_grant_type", 400) \
     X(OAUTH_TOO_MANY, "too_many_attempts", 429)
 
 enum oauth_error {
@@ -45,35 +46,43 @@ enum oauth_error {
 const char *oauth_error_name(enum oauth_error error);
 unsigned oauth_error_status(enum oauth_error error);
 
-/** A session route takes a token up to a day after its end: the upload session has a limit of its own. */
-enum credential_place { CREDENTIAL_AT_TOKEN, CREDENTIAL_AT_ROUTE, CREDENTIAL_AT_SESSION };
+/**
+ * The kind of endpoint that the credential was sent to. A route of an upload session accepts a token up to a day
+ * after its exp, because the session has a limit of its own.
+ */
+enum credential_endpoint { CREDENTIAL_AT_TOKEN, CREDENTIAL_AT_ROUTE, CREDENTIAL_AT_SESSION };
 #define SESSION_GRACE_S 86400
 
 struct credential {
-    enum credential_place place;
+    enum credential_endpoint endpoint;
     bool takes_secrets;            /* the route is below /v2: clients of registries may send Basic */
     const char *authorization;     /* the header's value; NULL without one */
     const char *thumbprint;        /* x5t#S256 of the client's certificate; NULL without one */
-    const struct sockaddr *client; /* whose wrong secrets are counted; NULL: a local proxy's, which knows the address */
+    const struct sockaddr *client; /* wrong secrets are counted for its network; NULL: it came through a local proxy */
     int64_t now_ms;
 };
 
 struct authentication {
-    enum oauth_error error;        /* OAUTH_NONE: `principal` is set (PRINCIPAL_NONE without any credential) */
-    char description[200];         /* of the error, for a person and for error_description; no secret, no quotes */
-    unsigned wait_s;               /* OAUTH_TOO_MANY: for Retry-After */
-    /* Of a secret that was wrong: the robot's name, for the sealed part of the event; "" for what can't be such a name, because
-       people paste secrets in its place. */
+    enum oauth_error error; /* OAUTH_NONE: `principal` is set (PRINCIPAL_NONE without any credential) */
+    char description[200];  /* of the error, for a person and for error_description; no secret, no quotes */
+    unsigned wait_s;        /* OAUTH_TOO_MANY: for Retry-After */
+    /*
+     * After a wrong secret: the robot's name, for the sealed part of the event. "" if the text can't be a robot's
+     * name, because people paste secrets into that field.
+     */
     char tried[ROBOT_NAME_SIZE];
     struct principal principal;
 };
 
-/** Fails only for reasons that are not the credential's: ERROR_NO_MEMORY, ERROR_UNAVAILABLE before a snapshot. */
+/** A bad credential is not a failure. ERROR_NO_MEMORY; ERROR_UNAVAILABLE before the first snapshot. */
 RESULT authenticate(struct authenticator *authenticator, const struct credential *credential,
                     struct authentication *authentication_out, struct error *err);
-/** The same for a bare token, as the subject_token of RFC 8693 is; tokens of ours are no source for others. */
-RESULT authenticate_token(struct authenticator *authenticator, const struct credential *credential,
-                          struct bytes token, struct authentication *authentication_out, struct error *err);
+/**
+ * As authenticate(), for a bare token, such as the subject_token of RFC 8693. A token of ours is refused: it can't be
+ * exchanged for another.
+ */
+RESULT authenticate_token(struct authenticator *authenticator, const struct credential *credential, struct bytes token,
+                          struct authentication *authentication_out, struct error *err);
 
 /** The `iss` and `aud` of our tokens. */
 const char *authenticator_issuer(const struct authenticator *authenticator);

@@ -27,8 +27,8 @@ struct result authorization_split(const char *header, enum authorization_scheme 
     return SUCCESS;
 }
 
-struct result basic_read(struct bytes value, struct buffer *decoded, struct bytes *name_out,
-                         struct bytes *password_out, struct error *err)
+struct result basic_read(struct bytes value, struct buffer *decoded, struct bytes *name_out, struct bytes *password_out,
+                         struct error *err)
 {
     struct error cause = {0};
 

@@ -1,6 +1,4 @@
-/*
- * authz/basic.h -- an Authorization header taken apart (RFC 9110 11.4, RFC 7617).
- */
+/* authz/basic.h -- parses an Authorization header (RFC 9110 11.4, RFC 7617). */
 #pragma once
 
 #include "base/bytes.h"
@@ -9,13 +7,12 @@
 
 enum authorization_scheme { AUTHORIZATION_BEARER, AUTHORIZATION_BASIC };
 
-/** Scheme and what follows it, as a view; ERROR_INVALID for another scheme, nothing after it, or too much. */
-RESULT authorization_split(const char *header, enum authorization_scheme *scheme_out, struct bytes *value_out,
-                           struct error *err);
+/** The scheme, and the value after it as a view. ERROR_INVALID for another scheme, and for a value that is empty or too long. */
+RESULT authorization_split(const char *header, enum authorization_scheme *scheme_out, struct bytes *value_out, struct error *err);
 
 /**
- * Decodes the value of Basic into `decoded` (which the caller wipes: there is a secret in it); the views point into
- * it. ERROR_INVALID unless it is base64 of "name:password" with neither of them empty.
+ * Decodes the value of Basic into `decoded`; the views point into it. It has a secret in it, so the caller wipes it.
+ * ERROR_INVALID unless it is base64 of "name:password" with neither of them empty.
  */
 RESULT basic_read(struct bytes value, struct buffer *decoded, struct bytes *name_out, struct bytes *password_out,
                   struct error *err);

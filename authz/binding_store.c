@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "storage/pg_table.h"
 
+/* clang-format off */
 #define ROW                                                                                                       \
     "SELECT b.binding_id, b.robot_id, coalesce(b.issuer, ''), coalesce(b.subject, ''), b.role,"                   \
     " b.organisation_id, b.project_id, coalesce(b.pattern, ''), b.granted_by, b.expires_at, b.created_at,"        \
@@ -29,7 +30,10 @@ static const struct pg_statement binding_robot_fits_sql = {
     "SELECT 1::int8 FROM robot WHERE robot_id = $1 AND revoked_at IS NULL"
     " AND (organisation_id IS NULL OR organisation_id = $2)",
     "uuid uuid", "int8"};
-/* Of robots and of others by a statement each: no index serves IS NOT DISTINCT FROM, and everybody waits for a scan. */
+/*
+ * One statement for robots and one for external principals: no index serves IS NOT DISTINCT FROM, and a scan under
+ * the log's lock would delay all changes.
+ */
 static const struct pg_statement binding_end_expired_robot_sql = {
     "binding_end_expired_robot", END_EXPIRED OF_ROBOT, "uuid uuid", ""};
 static const struct pg_statement binding_end_expired_subject_sql = {
@@ -46,7 +50,7 @@ static const struct pg_statement binding_insert_sql = {
     " CASE WHEN $10::int8 > 0 THEN now() + $10::int8 * interval '1 second' END, $11) ON CONFLICT DO NOTHING"
     " RETURNING expires_at",
     "uuid uuid text text text uuid uuid text text int8 text", "timestamptz"};
-/* Whom it could be that a subject already is a security officer as: a robot of his own, or one that is nobody's. */
+/* Finds security officers that could be the same person as a subject: the subject's own robot, or a robot that is nobody. */
 static const struct pg_statement binding_is_officer_sql = {
     "binding_is_officer",
     "SELECT count(*) FROM binding JOIN robot USING (robot_id) WHERE binding.revoked_at IS NULL AND role = 'security-officer'"
@@ -71,6 +75,7 @@ static const struct pg_statement *const statements[] = {
     &binding_count_subject_sql, &binding_insert_sql, &binding_revoke_sql, &binding_raise_epoch_sql, &binding_administrators_sql,
     &binding_list_sql, &binding_find_sql, &binding_is_officer_sql, &binding_giver_sql,
 };
+/* clang-format on */
 const struct pg_table binding_table = PG_TABLE(statements);
 
 static const struct uuid *or_null(const struct uuid *id)
@@ -101,7 +106,7 @@ bool binding_is_pattern(const char *text)
         if (text[i] == '/' && text[i + 1] == '/') return false;
         slashes += text[i] == '/';
     }
-    return slashes >= (has_star ? 1 : 2); /* organisation and project must be whole */
+    return slashes >= (has_star ? 1 : 2); /* a pattern names at least a whole organisation and a whole project */
 }
 
 static void add_principal(struct pg_arguments *arguments, const struct authz_binding *binding)
@@ -113,7 +118,7 @@ static void add_principal(struct pg_arguments *arguments, const struct authz_bin
     pg_add_text(arguments, is_robot ? NULL : text_or_null(binding->subject));
 }
 
-/* An id that is not there must not make the scope wider than was decided. */
+/* A missing id must not make the scope wider than the decided one. */
 static struct result check_scope(const struct authz_binding *binding, struct error *err)
 {
     const bool has_organisation = !uuid_is_nil(&binding->organisation), has_project = !uuid_is_nil(&binding->project);
@@ -125,7 +130,7 @@ static struct result check_scope(const struct authz_binding *binding, struct err
     return SUCCESS;
 }
 
-/* Another organisation's robot is answered as none: nobody learns of it. */
+/* Another organisation's robot is reported as not found, so its existence is not revealed. */
 static struct result check_robot(struct pg *pg, const struct authz_binding *binding, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
@@ -140,7 +145,7 @@ static struct result check_robot(struct pg *pg, const struct authz_binding *bind
     return SUCCESS;
 }
 
-/* What has expired neither counts nor stands in the way of being given again. */
+/* An expired binding does not count, and does not prevent a new one for the same role. */
 static struct result check_not_too_many(struct pg *pg, const struct authz_binding *binding, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
@@ -148,7 +153,9 @@ static struct result check_not_too_many(struct pg *pg, const struct authz_bindin
 
     const bool is_robot = binding->kind == PRINCIPAL_ROBOT;
 
-    pg_add_uuid(&arguments, or_null(&binding->organisation)); /* so that no organisation uses up what another may give */
+    pg_add_uuid(&arguments,
+                or_null(&binding->organisation)); /* counted for each organisation, so that one can't use up the limit of
+                                                                 another */
     if (is_robot) pg_add_uuid(&arguments, &binding->robot);
     else pg_add_text(&arguments, binding->issuer);
     if (!is_robot) pg_add_text(&arguments, binding->subject);
@@ -171,7 +178,7 @@ static struct result find_giver(struct pg *pg, struct authz_binding *binding, st
     return SUCCESS;
 }
 
-/* The decider can tell robots apart, not external subjects, which stay out of what is decided on. A robot is the person behind it. */
+/* A decision can compare robots but not external subjects, which are not part of its resource. So persons are compared here. */
 static struct result check_not_oneself(const struct authz_binding *binding, struct error *err)
 {
     struct principal principal = {.kind = binding->kind, .id = binding->robot};
@@ -185,7 +192,7 @@ static struct result check_not_oneself(const struct authz_binding *binding, stru
     return SUCCESS;
 }
 
-/* As snapshot_grant.c compares robots: two security officers are two persons. */
+/* Two security officers must be two persons, as in snapshot_grant.c. */
 static struct result check_second_officer(struct pg *pg, const struct authz_binding *binding, struct error *err)
 {
     struct principal subject = {.kind = PRINCIPAL_EXTERNAL};
@@ -201,7 +208,8 @@ static struct result check_second_officer(struct pg *pg, const struct authz_bind
     pg_add_text(&arguments, key);
     TRY(pg_run(pg, &binding_is_officer_sql, &arguments, &rows, err));
     if (pg_int8(rows, 0, 0) == 0) return SUCCESS;
-    return failure(err, ERROR_DENIED, "the second security officer is another person than the first: robots count as who made them");
+    return failure(err, ERROR_DENIED,
+                   "the second security officer is another person than the first: robots count as who made them");
 }
 
 struct result binding_row_insert(struct pg *pg, struct binding_create *create, struct error *err)
@@ -226,8 +234,7 @@ struct result binding_row_insert(struct pg *pg, struct binding_create *create, s
     pg_add_int8(&arguments, create->lifetime_s);
     pg_add_text(&arguments, text_or_null(binding->giver.key));
     TRY(pg_run(pg, &binding_insert_sql, &arguments, &rows, err));
-    if (pg_rows_count(rows) == 0)
-        return failure(err, ERROR_CONFLICT, "that role is given on that scope already");
+    if (pg_rows_count(rows) == 0) return failure(err, ERROR_CONFLICT, "that role is given on that scope already");
     create->binding.expires_ms = pg_is_null(rows, 0, 0) ? 0 : pg_time_ms(rows, 0, 0);
     return raise_epoch(pg, &binding_raise_epoch_sql, &binding->organisation, err);
 }
@@ -239,7 +246,7 @@ struct result binding_insert(const struct permit *permit, struct pg *pg, struct 
 
     authz_grant_detail(create->binding.role, &create->binding, detail);
     assert(role_fits(create->binding.role, scope->kind));
-    if (strcmp(detail, scope->detail) != 0) /* somebody made or revoked a robot of that name since it was decided */
+    if (strcmp(detail, scope->detail) != 0) /* a robot of that name was made or revoked since the decision */
         return failure(err, ERROR_CONFLICT, "the robot of that name is another one now; try again");
     create->binding.scope = scope->kind;
     create->binding.organisation = scope->organisation;
@@ -259,7 +266,8 @@ void binding_create_init(struct binding_create *create, const struct authz_bindi
 {
     char decided[RESOURCE_DETAIL_MAX + 1], id[UUID_TEXT_SIZE];
 
-    *create = (struct binding_create){.change = {.run = run_create, .raises_epoch = true}, .binding = *binding, .lifetime_s = lifetime_s};
+    *create = (struct binding_create){
+        .change = {.run = run_create, .raises_epoch = true}, .binding = *binding, .lifetime_s = lifetime_s};
     create->binding.id = uuid_random();
     uuid_format(&create->binding.id, id);
     authz_grant_detail(binding->role, binding, decided);
@@ -285,7 +293,7 @@ static struct result run_revoke(const struct permit *permit, struct change *chan
     TRY(pg_run(pg, &binding_revoke_sql, &arguments, &rows, err));
     if (pg_rows_affected(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such binding");
     TRY(administrators_are_left(pg, &binding_administrators_sql, before, err));
-    const struct uuid organisation = pg_uuid(rows, 0, 0); /* its own, whatever was said of it */
+    const struct uuid organisation = pg_uuid(rows, 0, 0); /* of the row, not of the request */
     return raise_epoch(pg, &binding_raise_epoch_sql, &organisation, err);
 }
 
@@ -374,15 +382,4 @@ struct result binding_find(const struct permit *permit, struct pg *pg, const str
     TRY(pg_run(pg, &binding_find_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such binding");
     return row_of(rows, 0, row_out, err);
-}
-
-void binding_scope(const struct binding_row *row, struct resource *resource_out)
-{
-    struct resource resource = {.kind = row->binding.scope,
-                                .organisation = row->binding.organisation,
-                                .project = row->binding.project};
-
-    copy_text(resource.name, sizeof resource.name, row->on);
-    uuid_format(&row->binding.id, resource.detail);
-    *resource_out = resource;
 }

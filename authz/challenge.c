@@ -6,7 +6,7 @@ struct result challenge_write(const struct challenge *challenge, struct buffer *
     struct buffer OWNED_BUFFER text = BUFFER(CHALLENGE_MAX);
 
     TRY(buffer_format(value, err, "Bearer realm=\"%s/token\",service=\"%s\"", challenge->url, challenge->service));
-    TRY(scope_write(challenge->scope, &text, err));
+    TRY(token_scope_write(challenge->scope, &text, err));
     if (text.length > 0) TRY(buffer_format(value, err, ",scope=\"%s\"", buffer_text(&text)));
     if (authentication->error == OAUTH_NONE) return SUCCESS;
     TRY(buffer_format(value, err, ",error=\"%s\"", oauth_error_name(authentication->error)));

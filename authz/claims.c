@@ -16,7 +16,7 @@ static bool is_audience(const json_t *member, const char *audience)
     return text != NULL && strcmp(text, audience) == 0;
 }
 
-/* Whole seconds between 1970 and the year 36812: nothing below overflows. */
+/* Whole seconds up to the year 36812, so that no sum below overflows. */
 static bool time_of(const json_t *payload, const char *claim, int64_t *seconds_out)
 {
     int64_t seconds = 0;
@@ -56,7 +56,7 @@ bool claims_text_is_plain(const char *text, size_t maximum)
     return true;
 }
 
-/* A binding that we don't understand must not be taken for none. */
+/* A confirmation that we don't know must not be treated as none. */
 static struct result check_confirmation(const json_t *payload, const char *thumbprint, const char **confirmation_out,
                                         struct error *err)
 {
@@ -67,8 +67,7 @@ static struct result check_confirmation(const json_t *payload, const char *thumb
         *confirmation_out = NULL;
         return SUCCESS;
     }
-    if (!json_is_object(member) || json_object_size(member) != 1 || expected == NULL ||
-        strlen(expected) != THUMBPRINT_LETTERS)
+    if (!json_is_object(member) || json_object_size(member) != 1 || expected == NULL || strlen(expected) != THUMBPRINT_LETTERS)
         return failure(err, ERROR_DENIED, "the token is bound to a key in a way that is not known here");
     if (thumbprint == NULL || strcmp(expected, thumbprint) != 0)
         return failure(err, ERROR_DENIED, "the token is bound to a client certificate that was not presented");
@@ -76,12 +75,10 @@ static struct result check_confirmation(const json_t *payload, const char *thumb
     return SUCCESS;
 }
 
-struct result claims_check(const json_t *payload, const struct claims_rule *rule, struct claims *claims_out,
-                           struct error *err)
+struct result claims_check(const json_t *payload, const struct claims_rule *rule, struct claims *claims_out, struct error *err)
 {
-    struct claims claims = {.issuer = json_text_of(payload, "iss"),
-                            .subject = json_text_of(payload, "sub"),
-                            .id = json_text_of(payload, "jti")};
+    struct claims claims = {
+        .issuer = json_text_of(payload, "iss"), .subject = json_text_of(payload, "sub"), .id = json_text_of(payload, "jti")};
 
     if (claims.issuer == NULL) return failure(err, ERROR_DENIED, "the token names no issuer");
     if (!is_audience(json_object_get(payload, "aud"), rule->audience))
@@ -104,7 +101,7 @@ static bool read_actions(const json_t *actions, struct principal_access *access)
     size_t i;
 
     if (!json_is_array(actions)) return false;
-    json_array_foreach(actions, i, action) {
+    json_array_foreach (actions, i, action) {
         const char *text = json_string_value(action);
         if (text == NULL) return false;
         if (strcmp(text, "pull") == 0) access->pull = true;
@@ -150,7 +147,7 @@ struct result claims_read_rights(const json_t *payload, struct principal *princi
     (void)snprintf(principal->source, sizeof principal->source, "%s", source);
     principal->is_limited = true;
     principal->access_count = 0;
-    json_array_foreach(access, i, entry) {
+    json_array_foreach (access, i, entry) {
         struct principal_access *place = &principal->access[principal->access_count];
         memset(place, 0, sizeof *place);
         if (!read_access(entry, place)) return failure(err, ERROR_DENIED, "the token's rights are malformed");

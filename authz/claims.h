@@ -1,8 +1,9 @@
 /*
- * authz/claims.h -- what a token says, checked by ourselves, each time that it is used.
+ * authz/claims.h -- our own checks of a token's claims, each time that it is used.
  *
- * Signatures may be cached, claims never: aud must be ours alone, exp, iat and nbf must fit the clock, the lifetime
- * must be one that we accept, and a token that is bound to a key (cnf) works with that key only.
+ * The result of a signature check may be cached; claims are checked each time. aud must be our audience and no other.
+ * exp, iat and nbf must fit the clock. The lifetime must not exceed the accepted maximum. A token that is bound to a
+ * key (cnf) is valid with that key only.
  */
 #pragma once
 
@@ -10,15 +11,15 @@
 
 #include "authz/principal.h"
 
-#define CLAIMS_SKEW_S            60  /* how far ahead an issuer's clock may be */
+#define CLAIMS_SKEW_S              60 /* how far ahead an issuer's clock may be */
 #define REGISTRY_TOKEN_SECONDS_MAX 900
-#define CLAIMS_SUBJECT_MAX       255 /* OpenID Connect Core, 2 */
+#define CLAIMS_SUBJECT_MAX         255 /* OpenID Connect Core, 2 */
 
 struct claims_rule {
     const char *audience;
     unsigned lifetime_max_s; /* of exp - iat */
     size_t subject_max;      /* bytes of sub */
-    unsigned grace_s;        /* how long after exp it still passes; 0 but for upload sessions */
+    unsigned grace_s;        /* how long after exp the token is still accepted; 0 except for upload sessions */
     bool needs_id;           /* jti must be there */
     const char *thumbprint;  /* x5t#S256 of the client's certificate; NULL without one */
     int64_t now_ms;
@@ -31,12 +32,11 @@ struct claims {
     int64_t issued_s, expires_s;
 };
 
-/** 1 to `maximum` bytes without control characters: what `sub` may be, and so the subject of a binding. */
+/** Whether a text has 1 to `maximum` bytes without control characters. For `sub`, and so for the subject of a binding. */
 bool claims_text_is_plain(const char *text, size_t maximum);
 
-/** ERROR_DENIED with the claim that is wrong. `payload` must be an object that passed the gate. */
-RESULT claims_check(const json_t *payload, const struct claims_rule *rule, struct claims *claims_out,
-                    struct error *err);
+/** ERROR_DENIED names the claim that is wrong. `payload` must come from jws_parse(). */
+RESULT claims_check(const json_t *payload, const struct claims_rule *rule, struct claims *claims_out, struct error *err);
 
 /** Reads src, access, catalog and admin of a token of ours into `principal`; ERROR_DENIED if one is malformed. */
 RESULT claims_read_rights(const json_t *payload, struct principal *principal, struct error *err);

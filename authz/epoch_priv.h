@@ -1,13 +1,14 @@
 /*
- * authz/epoch_priv.h -- raising the authorization epoch: the last step of each change of rights. Only decisions that concern the
- * organisation in which something changed (NULL: the registry, so all) become stale, and only its rights are read again.
+ * authz/epoch_priv.h -- raises the authorization epoch: the last step of each change of rights. Only decisions about
+ * the changed organisation become stale (NULL: the registry, so all decisions), and only its rights are read again.
  */
 #pragma once
 
 #include "storage/pg.h"
 
-/** Runs a statement of the form below. An id that is nil stands for the registry. */
-static inline RESULT raise_epoch(struct pg *pg, const struct pg_statement *statement, const struct uuid *organisation, struct error *err)
+/** Runs a statement made by RAISE_EPOCH(). A nil id stands for the registry. */
+static inline RESULT raise_epoch(struct pg *pg, const struct pg_statement *statement, const struct uuid *organisation,
+                                 struct error *err)
 {
     struct pg_arguments arguments = {0};
 
@@ -15,8 +16,8 @@ static inline RESULT raise_epoch(struct pg *pg, const struct pg_statement *state
     return pg_run(pg, statement, &arguments, NULL, err);
 }
 
-/* A row of a statement table: names are unique over all tables, so each store has its own. */
-#define RAISE_EPOCH(name)                                                                                      \
-    {                                                                                                          \
+/* A statement of its own for each store, because names of statements are unique over all tables. */
+#define RAISE_EPOCH(name)                                                                                                      \
+    {                                                                                                                          \
         name, "WITH raised AS (SELECT raise_authorization_epoch($1, false) AS epoch) SELECT epoch FROM raised", "uuid", "int8" \
     }

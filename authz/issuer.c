@@ -13,14 +13,14 @@
 #include "crypto/digest.h"
 
 struct issuer_key {
-    char kid[GATE_KID_SIZE];
+    char kid[JWS_KID_SIZE];
     unsigned algorithms;
     size_t signature_size;
     uint64_t serial;
     struct verifier *verifier;
 };
 
-/* Immutable; shared by those who check a token while it is being replaced. */
+/* Immutable; a thread that verifies a token keeps it while another thread replaces it. */
 struct key_set {
     atomic_uint owners;
     size_t count;
@@ -30,7 +30,7 @@ struct key_set {
 struct issuer {
     struct issuer_record record;
     char digest[ISSUER_DIGEST_SIZE];
-    struct issuer *self;  /* so that who has it as const may take the lock */
+    struct issuer *self;  /* lets a holder of a const pointer take the lock */
     pthread_mutex_t lock; /* of `keys`, the pointer */
     struct key_set *keys;
 };
@@ -65,7 +65,7 @@ static const struct issuer_key *find_key(const struct key_set *set, const char *
     return NULL;
 }
 
-/* The same key of the same issuer has the same serial in every snapshot, so that caches outlive a reload. */
+/* The same key of the same issuer has the same serial in every snapshot, so that caches stay valid after a reload. */
 static uint64_t serial_of(const struct issuer_record *record, const struct jwk *jwk)
 {
     char text[JWK_TEXT_MAX + ISSUER_URL_SIZE + 1];
@@ -76,8 +76,7 @@ static uint64_t serial_of(const struct issuer_record *record, const struct jwk *
     return load_u64(digest) | 1; /* 0 means none */
 }
 
-static struct result add_key(const struct issuer_record *record, const struct jwk *jwk, struct key_set *set,
-                             struct error *err)
+static struct result add_key(const struct issuer_record *record, const struct jwk *jwk, struct key_set *set, struct error *err)
 {
     if (find_key(set, jwk->kid) != NULL)
         return failure(err, ERROR_INVALID, "the key set of %.150s has the same kid twice", record->url);
@@ -94,8 +93,7 @@ static struct result add_key(const struct issuer_record *record, const struct jw
     return SUCCESS;
 }
 
-static struct result fill_keys(const struct issuer_record *record, const char *jwks, struct key_set *set,
-                               struct error *err)
+static struct result fill_keys(const struct issuer_record *record, const char *jwks, struct key_set *set, struct error *err)
 {
     OWNED_JSON keys = NULL;
     const json_t *key;
@@ -103,7 +101,7 @@ static struct result fill_keys(const struct issuer_record *record, const char *j
     size_t i;
 
     TRY(jwks_read(bytes_of_text(jwks), ISSUER_JWKS_MAX, &keys, err));
-    json_array_foreach(keys, i, key) {
+    json_array_foreach (keys, i, key) {
         TRY(jwk_read(key, &jwk, err));
         if (jwk.is_usable && (jwk.algorithms & record->algorithms) != 0) TRY(add_key(record, &jwk, set, err));
     }
@@ -112,8 +110,7 @@ static struct result fill_keys(const struct issuer_record *record, const char *j
     return SUCCESS;
 }
 
-static struct result read_keys(const struct issuer_record *record, const char *jwks, struct key_set **set_out,
-                               struct error *err)
+static struct result read_keys(const struct issuer_record *record, const char *jwks, struct key_set **set_out, struct error *err)
 {
     struct key_set *set = memory_zeroed(1, sizeof *set);
 
@@ -127,7 +124,10 @@ static struct result read_keys(const struct issuer_record *record, const char *j
     return SUCCESS;
 }
 
-/* OpenID Connect Discovery 1.0 section 2: a URL without query and fragment. `iss` is compared letter by letter, so there is one spelling. */
+/*
+ * OpenID Connect Discovery 1.0 section 2: a URL without query and fragment. `iss` is compared byte by byte, so only
+ * one spelling is valid.
+ */
 bool issuer_url_is_valid(const char *url)
 {
     static const char scheme[] = "https://";
@@ -137,7 +137,9 @@ bool issuer_url_is_valid(const char *url)
     const char *host = url + begin;
     const size_t length = strcspn(host, "/");
     if (length == 0 || host[0] == ':' || host[0] == '.' || host[length - 1] == ':') return false;
-    if (strspn(host, "abcdefghijklmnopqrstuvwxyz0123456789.-:[]") < length) return false; /* no user, no second spelling of a name */
+    if (strspn(host, "abcdefghijklmnopqrstuvwxyz0123456789.-:[]") < length)
+        return false; /* no user, no percent escapes, no capital
+                                                                                             letters */
     for (const char *at = host + length; *at != '\0'; at++)
         if (*at <= ' ' || *at >= 0x7f || strchr("?#\\\"<>^`{|}@", *at) != NULL) return false;
     return true;
@@ -200,19 +202,17 @@ static size_t decoded_size(size_t letters)
     return letters / 4 * 3 + (letters % 4 == 0 ? 0 : letters % 4 - 1);
 }
 
-static bool key_fits(const struct issuer_key *key, const struct gate_token *token)
+static bool key_fits(const struct issuer_key *key, const struct jws *token)
 {
     return (key->algorithms & 1U << token->algorithm) != 0 &&
            decoded_size(token->text.length - token->signature_at) == key->signature_size;
 }
 
-struct result issuer_verify(const struct issuer *issuer, const struct gate_token *token, bool is_late,
-                            struct error *err)
+struct result issuer_verify(const struct issuer *issuer, const struct jws *token, bool is_late, struct error *err)
 {
     OWNED(key_set) *keys = take_keys(issuer);
 
-    if (strcmp(token->issuer, issuer->record.url) != 0)
-        return failure(err, ERROR_DENIED, "the token is another issuer's");
+    if (strcmp(token->issuer, issuer->record.url) != 0) return failure(err, ERROR_DENIED, "the token is another issuer's");
     if ((issuer->record.types & 1U << token->type) == 0)
         return failure(err, ERROR_DENIED, "the token's typ is not accepted from its issuer");
     if ((issuer->record.algorithms & 1U << token->algorithm) == 0)
@@ -223,7 +223,7 @@ struct result issuer_verify(const struct issuer *issuer, const struct gate_token
     return verifier_check(key->verifier, token, is_late, err);
 }
 
-uint64_t issuer_key_serial(const struct issuer *issuer, const struct gate_token *token)
+uint64_t issuer_key_serial(const struct issuer *issuer, const struct jws *token)
 {
     OWNED(key_set) *keys = take_keys(issuer);
     const struct issuer_key *key = find_key(keys, token->kid);

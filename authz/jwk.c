@@ -10,7 +10,7 @@
 
 struct number {
     size_t length;
-    uint8_t bytes[513]; /* 4096 bits, and one byte more to see that there are more */
+    uint8_t bytes[513]; /* 4096 bits, and one byte more to detect longer numbers */
 };
 
 struct result jwks_read(struct bytes text, size_t maximum_bytes, json_t **keys_out, struct error *err)
@@ -24,7 +24,7 @@ struct result jwks_read(struct bytes text, size_t maximum_bytes, json_t **keys_o
     return SUCCESS;
 }
 
-/* The number's bytes; length 0 if it is not base64url in its one spelling, or longer than `size`. */
+/* The number's bytes; length 0 if it is not canonical base64url, or longer than `size`. */
 static struct result number_of(const json_t *key, const char *member, struct number *number, struct error *err)
 {
     struct buffer OWNED_BUFFER decoded = BUFFER(sizeof number->bytes);
@@ -58,9 +58,9 @@ static struct result read_rsa(const json_t *key, struct jwk *jwk, struct error *
     if (exponent.length != 3 || memcmp(exponent.bytes, "\x01\x00\x01", 3) != 0) return SUCCESS;
     jwk->algorithms = BIT(JOSE_RS256) | BIT(JOSE_PS256);
     jwk->signature_size = modulus.length;
-    jwk->is_usable = fits(jwk, snprintf(jwk->text, sizeof jwk->text,
-                                        "{\"e\":\"AQAB\",\"kid\":\"%s\",\"kty\":\"RSA\",\"n\":\"%s\"}", jwk->kid,
-                                        json_text_of(key, "n")));
+    jwk->is_usable =
+        fits(jwk, snprintf(jwk->text, sizeof jwk->text, "{\"e\":\"AQAB\",\"kid\":\"%s\",\"kty\":\"RSA\",\"n\":\"%s\"}", jwk->kid,
+                           json_text_of(key, "n")));
     return SUCCESS;
 }
 
@@ -78,12 +78,12 @@ static struct result read_point(const json_t *key, struct jwk *jwk, struct error
     jwk->algorithms = small ? BIT(JOSE_ES256) : BIT(JOSE_ES384);
     jwk->signature_size = 2 * size;
     jwk->is_usable = fits(jwk, snprintf(jwk->text, sizeof jwk->text,
-                                        "{\"crv\":\"%s\",\"kid\":\"%s\",\"kty\":\"EC\",\"x\":\"%s\",\"y\":\"%s\"}",
-                                        curve, jwk->kid, json_text_of(key, "x"), json_text_of(key, "y")));
+                                        "{\"crv\":\"%s\",\"kid\":\"%s\",\"kty\":\"EC\",\"x\":\"%s\",\"y\":\"%s\"}", curve,
+                                        jwk->kid, json_text_of(key, "x"), json_text_of(key, "y")));
     return SUCCESS;
 }
 
-/* Letters that need no escape in JSON; every issuer that we know of keeps to them. */
+/* Only characters that need no escape in JSON; all known issuers use no others. */
 static bool copy_kid(const json_t *key, struct jwk *jwk)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.:/=+@~";
@@ -104,12 +104,12 @@ static bool is_for_signatures(const json_t *key)
 
     if (use != NULL && (!json_is_string(use) || strcmp(json_string_value(use), "sig") != 0)) return false;
     if (operations == NULL) return true;
-    json_array_foreach(operations, i, operation)
+    json_array_foreach (operations, i, operation)
         if (json_is_string(operation) && strcmp(json_string_value(operation), "verify") == 0) return true;
     return false;
 }
 
-/* A key that names its algorithm is used for no other. */
+/* A key that names its algorithm is used for that algorithm only. */
 static bool narrow(const json_t *key, struct jwk *jwk)
 {
     const json_t *member = json_object_get(key, "alg");

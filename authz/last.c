@@ -15,5 +15,6 @@ struct result administrators_are_left(struct pg *pg, const struct pg_statement *
 
     TRY(administrators_count(pg, statement, &after, err));
     if (before == 0 || after > 0) return SUCCESS;
-    return failure(err, ERROR_CONFLICT, "this is the last registry-admin, and nobody could give the role again: bind another one first");
+    return failure(err, ERROR_CONFLICT,
+                   "this is the last registry-admin, and nobody could give the role again: bind another one first");
 }

@@ -12,7 +12,7 @@
 
 _Static_assert(TOKEN_ACCESS_MAX == PRINCIPAL_ACCESS_MAX, "a token holds what a principal may have");
 
-/* keyd signs a moment later than we ask; a second less keeps the end before the source's end. */
+/* sijil-keyd signs a moment after the request. One second less keeps the token's end before that of its source. */
 static struct result lifetime_of(const struct mint_request *request, unsigned *lifetime_s_out, struct error *err)
 {
     const int64_t left_s = (request->principal->expires_ms - request->now_ms) / 1000 - 1;
@@ -40,32 +40,28 @@ static struct result subject_of(const struct principal *principal, struct buffer
     return buffer_format(subject, err, "ext:%s:%s", text, principal->subject);
 }
 
-static void fill_access(const struct scope *granted, struct token_request *request)
+static void fill_access(const struct token_scope *granted, struct token_request *request)
 {
     request->catalog = granted->catalog;
     request->administration = granted->administration;
     for (size_t i = 0; i < granted->count; i++) {
         const struct principal_access *from = &granted->access[i];
         if (!from->pull && !from->push && !from->remove) continue;
-        request->access[request->access_count++] = (struct token_access){.name = from->name,
-                                                                         .repository = from->repository,
-                                                                         .pull = from->pull,
-                                                                         .push = from->push,
-                                                                         .remove = from->remove};
+        request->access[request->access_count++] = (struct token_access){
+            .name = from->name, .repository = from->repository, .pull = from->pull, .push = from->push, .remove = from->remove};
     }
 }
 
-static struct result write_answer(const struct mint_request *request, struct bytes token,
-                                  const struct token_request *asked, int64_t issued_at_s, struct buffer *answer,
-                                  struct error *err)
+static struct result write_answer(const struct mint_request *request, struct bytes token, const struct token_request *asked,
+                                  int64_t issued_at_s, struct buffer *answer, struct error *err)
 {
     struct buffer OWNED_BUFFER scope = BUFFER(MINT_ANSWER_MAX);
     char issued_at[CLOCK_TEXT_SIZE];
 
-    TRY(scope_write(request->granted, &scope, err));
+    TRY(token_scope_write(request->granted, &scope, err));
     clock_format(issued_at_s * 1000, issued_at);
-    TRY(buffer_format(answer, err, "{\"access_token\":\"%.*s\",\"expires_in\":%u,\"issued_at\":\"%s\",",
-                      (int)token.length, (const char *)token.data, asked->lifetime_s, issued_at));
+    TRY(buffer_format(answer, err, "{\"access_token\":\"%.*s\",\"expires_in\":%u,\"issued_at\":\"%s\",", (int)token.length,
+                      (const char *)token.data, asked->lifetime_s, issued_at));
     if (request->is_exchange)
         TRY(buffer_add_text(answer, "\"issued_token_type\":\"urn:ietf:params:oauth:token-type:access_token\",", err));
     TRY(buffer_add_text(answer, "\"scope\":", err));
@@ -74,8 +70,7 @@ static struct result write_answer(const struct mint_request *request, struct byt
                          (const char *)token.data);
 }
 
-struct result mint_token(struct keyd_client *keyd, const struct mint_request *request, struct buffer *answer,
-                         struct error *err)
+struct result mint_token(struct keyd_client *keyd, const struct mint_request *request, struct buffer *answer, struct error *err)
 {
     struct buffer OWNED_BUFFER subject = BUFFER(512), token = BUFFER(KEYD_TOKEN_MAX);
     struct token_request asked = {.issuer = request->issuer,

@@ -1,33 +1,32 @@
 /*
- * authz/mint.h -- from a principal and what it may have to a token of ours.
+ * authz/mint.h -- mints a token of ours for a principal.
  *
- * Everything that ends at /token comes through mint_token(): keyd composes and signs, and the token is never more
- * than an upper bound, so rights that are taken away later are gone at once. Never past the end of the credential
- * that it is made from, never longer than 900 s.
+ * Every token of /token is made by mint_token(); sijil-keyd composes and signs it. A token is only an upper bound of
+ * rights, so a revoked role ends at once. A token never outlives the credential that it was made from, nor 900 s.
  */
 #pragma once
 
-#include "authz/scope.h"
+#include "authz/token_scope.h"
 #include "crypto/keyd_client.h"
 
 #define MINT_SECONDS_DEFAULT 300
 #define MINT_ANSWER_MAX      32768
 
 struct mint_request {
-    const char *issuer, *service;        /* authenticator_issuer(), authenticator_service() */
-    const struct principal *principal;   /* not limited: a robot by its secret, or an issuer's token */
-    const struct scope *granted;         /* narrowed to what its bindings allow now */
-    struct uuid organisation;            /* for which keyd counts it: authz_snapshot_home(), or that of what is granted */
-    const char *thumbprint;              /* x5t#S256 of the client's certificate, or NULL */
-    const char *request;                 /* id of the request whose event records it; NULL: none */
-    unsigned lifetime_s;                 /* 0: MINT_SECONDS_DEFAULT; more than 900 is cut */
-    bool is_exchange;                    /* RFC 8693: the answer names the type of the token */
+    const char *issuer, *service;      /* authenticator_issuer(), authenticator_service() */
+    const struct principal *principal; /* is_limited is false: a robot with its secret, or an issuer's token */
+    const struct token_scope *granted; /* the requested scope, narrowed to the rights of the principal's live bindings */
+    struct uuid organisation;          /* the token counts for its limit at keyd: authz_snapshot_home(), or that of the
+                                            granted scope */
+    const char *thumbprint;            /* x5t#S256 of the client's certificate, or NULL */
+    const char *request;               /* id of the request whose event records it; NULL: none */
+    unsigned lifetime_s;               /* 0: MINT_SECONDS_DEFAULT; more than 900 becomes 900 */
+    bool is_exchange;                  /* RFC 8693: the response names the type of the token */
     int64_t now_ms;
 };
 
 /**
- * Appends the answer of /token (JSON: token, access_token, token_type, expires_in, issued_at, scope). ERROR_DENIED if
- * the credential ends within seconds; ERROR_UNAVAILABLE from keyd.
+ * Appends the response of /token (JSON: token, access_token, token_type, expires_in, issued_at, scope). ERROR_DENIED
+ * if the credential ends within seconds; ERROR_UNAVAILABLE from keyd.
  */
-RESULT mint_token(struct keyd_client *keyd, const struct mint_request *request, struct buffer *answer,
-                  struct error *err);
+RESULT mint_token(struct keyd_client *keyd, const struct mint_request *request, struct buffer *answer, struct error *err);

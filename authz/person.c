@@ -1,5 +1,6 @@
 #include "authz/person.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "authz/snapshot.h"
@@ -14,17 +15,27 @@ struct person person_of(const struct authz_snapshot *snapshot, const struct prin
     return robot == NULL ? person : robot->person;
 }
 
-static bool is_somebody(const struct person *person)
+struct person person_of_key(const struct authz_snapshot *snapshot, const char *principal)
+{
+    struct principal robot = {.kind = PRINCIPAL_ROBOT};
+    struct person person = {.key = ""};
+
+    if (strncmp(principal, "ext:", 4) == 0) (void)snprintf(person.key, sizeof person.key, "%s", principal);
+    if (strncmp(principal, "robot:", 6) != 0 || !uuid_parse(bytes_of_text(principal + 6), &robot.id)) return person;
+    return person_of(snapshot, &robot);
+}
+
+bool person_is_somebody(const struct person *person)
 {
     return person->key[0] != '\0';
 }
 
 bool person_is_another(const struct person *one, const struct person *other)
 {
-    return is_somebody(one) && is_somebody(other) && strcmp(one->key, other->key) != 0;
+    return person_is_somebody(one) && person_is_somebody(other) && strcmp(one->key, other->key) != 0;
 }
 
 bool person_is_same(const struct person *one, const struct person *other)
 {
-    return is_somebody(one) && strcmp(one->key, other->key) == 0;
+    return person_is_somebody(one) && strcmp(one->key, other->key) == 0;
 }

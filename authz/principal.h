@@ -1,7 +1,7 @@
 /*
- * authz/principal.h -- who is asking, as far as a checked credential says.
+ * authz/principal.h -- the authenticated caller of a request.
  *
- * A principal is only an upper bound: what it may do is decided anew for each request from live bindings.
+ * A principal is only an upper bound: each request is decided again from live bindings.
  */
 #pragma once
 
@@ -15,10 +15,10 @@ enum principal_kind {
     PRINCIPAL_SYSTEM    /* the server's own jobs */
 };
 
-/** What a registry token was minted for; a request outside it is 401 insufficient_scope. */
+/** One repository in the scope of a registry token; a request outside the scope is 401 insufficient_scope. */
 struct principal_access {
     char name[256];
-    struct uuid repository; /* nil: did not exist when the token was made */
+    struct uuid repository; /* nil: it did not exist when the token was minted */
     bool pull, push, remove;
 };
 #define PRINCIPAL_ACCESS_MAX 16
@@ -26,14 +26,15 @@ struct principal_access {
 struct principal {
     enum principal_kind kind;
     struct uuid id;           /* of the robot */
-    struct uuid organisation; /* of the robot; nil: it is the registry's own, or no robot */
+    struct uuid organisation; /* of the robot; nil: the robot belongs to the registry, or it is no robot */
     char issuer[256];         /* "" for robots of this registry */
     char subject[256];        /* "robot$acme+ci", or the issuer's sub */
-    char source[80];          /* id of the credential behind the token: revoking it ends sessions too */
+    char source[80];          /* id of the credential behind the token; when that is revoked, upload sessions end too */
     char confirmation[44];    /* x5t#S256 that the token is bound to, or "" */
     int64_t expires_ms;       /* of the credential; wall clock */
-    int64_t replaced_ms;      /* of a robot: when its last secret was replaced, as known when this was checked; -1: by that secret */
-    bool is_limited;          /* a token: only `access`, `catalog`, `administration` below; else (Basic) all */
+    int64_t replaced_ms; /* of a robot: when its secret was last replaced, as known at authentication; -1: it used the replaced
+                                 secret */
+    bool is_limited;     /* a token of ours: its rights are limited to `access`, `catalog` and `administration` below */
     bool catalog, administration;
     size_t access_count;
     struct principal_access access[PRINCIPAL_ACCESS_MAX];

@@ -24,26 +24,26 @@ uint64_t rights_hash(struct bytes name)
 
 struct result index_new(size_t count, struct index_table *table, struct error *err)
 {
-    size_t places = 8;
+    size_t slots = 8;
 
-    while (places < count * 2) places *= 2;
-    table->places = memory_zeroed(places, sizeof *table->places);
-    if (table->places == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
-    table->mask = places - 1;
+    while (slots < count * 2) slots *= 2;
+    table->slots = memory_zeroed(slots, sizeof *table->slots);
+    if (table->slots == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
+    table->mask = slots - 1;
     return SUCCESS;
 }
 
 uint64_t index_next(const struct index_table *table, uint64_t *at)
 {
-    return table->places[(*at)++ & table->mask];
+    return table->slots[(*at)++ & table->mask];
 }
 
 void index_add(struct index_table *table, uint64_t hash, uint64_t entry)
 {
     uint64_t at = hash;
 
-    while (table->places[at & table->mask] != 0) at++;
-    table->places[at & table->mask] = entry + 1;
+    while (table->slots[at & table->mask] != 0) at++;
+    table->slots[at & table->mask] = entry + 1;
 }
 
 static uint64_t hash_of_external(const char *issuer, const char *subject)
@@ -73,8 +73,7 @@ static bool is_binding_of(const struct authz_binding *binding, const struct prin
     return strcmp(binding->issuer, principal->issuer) == 0 && strcmp(binding->subject, principal->subject) == 0;
 }
 
-const struct authz_binding *part_bindings_of(const struct rights_part *part, const struct principal *principal,
-                                             size_t *count_out)
+const struct authz_binding *part_bindings_of(const struct rights_part *part, const struct principal *principal, size_t *count_out)
 {
     uint64_t at = principal->kind == PRINCIPAL_ROBOT ? rights_hash(uuid_bytes(&principal->id))
                                                      : hash_of_external(principal->issuer, principal->subject);
@@ -91,7 +90,7 @@ const struct authz_binding *part_bindings_of(const struct rights_part *part, con
     return NULL;
 }
 
-/* Bindings of a robot before those of externals, then by who it is. */
+/* Robots before external principals, then by the identity of the principal. */
 static int compare_principals(const void *a, const void *b)
 {
     const struct authz_binding *left = a, *right = b;
@@ -138,8 +137,9 @@ static struct result fill(const struct authz_parts *parts, struct rights_part *p
 }
 
 NO_LEAK_BEGIN /* its last holder frees it */
-struct result rights_part_new(const struct uuid *organisation, const struct authz_parts *parts, struct rights_part **part_out,
-                       struct error *err)
+    struct result
+    rights_part_new(const struct uuid *organisation, const struct authz_parts *parts, struct rights_part **part_out,
+                    struct error *err)
 {
     OWNED(rights_part) *part = memory_zeroed(1, sizeof *part);
 
@@ -163,7 +163,7 @@ void rights_part_free(struct rights_part *part)
     if (part == NULL || atomic_fetch_sub(&part->owners, 1) != 1) return;
     free(part->robots);
     free(part->bindings);
-    free(part->binding_by_id.places);
-    free(part->first_binding_of.places);
+    free(part->binding_by_id.slots);
+    free(part->first_binding_of.slots);
     free(part);
 }

@@ -1,9 +1,9 @@
 /*
- * authz/robot.h -- robots: names for programs, each with one secret that is shown once.
+ * authz/robot.h -- robots: accounts for programs, each with one secret that is shown once.
  *
  * A robot belongs to an organisation, or to the registry itself, and lives at most ROBOT_DAYS_MAX days. Only the
- * SHA-256 of its secret is stored. Changes are made inside the sequencer (audit/sequencer.h) and raise the
- * authorization epoch.
+ * SHA-256 of its secret is stored. Changes run in the sequencer (audit/sequencer.h) and raise the authorization
+ * epoch.
  */
 #pragma once
 
@@ -19,51 +19,55 @@ extern const struct pg_table robot_table, robot_rotate_table;
 #define ROBOT_SECRET_SIZE   50       /* prefix, 43 letters of base64url for 32 random bytes, '\0' */
 #define ROBOT_SECONDS_MAX   (INT64_C(86400) * ROBOT_DAYS_MAX)
 
-/** Whether it has the form of a robot's name, of at most ROBOT_NAME_SIZE - 1 bytes. */
+/** Whether a text has the form of a robot's name, and at most ROBOT_NAME_SIZE - 1 bytes. */
 bool robot_name_is_possible(struct bytes name);
-/** Writes "robot$acme+ci", or "robot$ci" if organisation is NULL; ERROR_INVALID for a name that can't be one. */
+/** Writes "robot$acme+ci", or "robot$ci" if organisation is NULL; ERROR_INVALID for an invalid name. */
 RESULT robot_name(const char *organisation, struct bytes name, char name_out[ROBOT_NAME_SIZE], struct error *err);
 
 /**
  * Makes a robot under a permit for ACTION_ROBOT_CREATE on its organisation, or on the system. robot_create_init()
- * draws id and secret; expires_ms is set by the change. ERROR_CONFLICT if a live robot has the name.
+ * generates id and secret; the change sets expires_ms. ERROR_CONFLICT if a live robot has the name.
  */
 struct robot_create {
-    struct change change;                 /* points into what follows: don't copy it */
+    struct change change; /* points into what follows: don't copy it */
     struct authz_robot robot;
-    struct secret *secret;                /* the text with its prefix and '\0'; owned until robot_create_done() */
+    struct secret *secret; /* the text with its prefix and '\0'; owned until robot_create_done() */
     int64_t lifetime_s;
-    char created_by[PRINCIPAL_KEY_SIZE];  /* principal_key(), whose person is its own; or "system" */
-    bool is_administrator;                /* of "system": it counts as one person, PERSON_ADMINISTRATOR */
-    char detail[ROBOT_NAME_SIZE + UUID_TEXT_SIZE]; /* what the event says: name and id */
+    char created_by[PRINCIPAL_KEY_SIZE]; /* principal_key() of the maker, whose person becomes the robot's; or "system" */
+    bool is_administrator;               /* made by "system": counts as the person PERSON_ADMINISTRATOR */
+    char detail[ROBOT_NAME_SIZE + UUID_TEXT_SIZE]; /* of the event: name and id */
 };
-RESULT robot_create_init(struct robot_create *create, const char *name, const struct uuid *organisation,
-                         int64_t lifetime_s, struct error *err);
+RESULT robot_create_init(struct robot_create *create, const char *name, const struct uuid *organisation, int64_t lifetime_s,
+                         struct error *err);
 void robot_create_done(struct robot_create *create);
-/** A new secret as text with '\0', and the hash that is kept of it. The caller owns *secret_out. */
+/** A new secret as text with '\0', and its hash for the row. The caller owns *secret_out. */
 RESULT robot_secret_new(struct secret **secret_out, uint8_t hash_out[ROBOT_SECRET_HASH], struct error *err);
 
 /**
- * Replaces a robot's secret, under ACTION_ROBOT_ROTATE on its organisation or the system; it lives `lifetime_s` from now. The old
- * secret, and tokens made from it, end after grace_s, at a whole second; without any the secret ends with the change, and the tokens
- * within two seconds, at previous_until_ms. ERROR_NOT_FOUND. A secret that had a while left from an earlier
- * rotation ends at once. Who sees the new secret is the robot: if that is another person than the robot's, it is nobody's from then on.
+ * Replaces a robot's secret, under ACTION_ROBOT_ROTATE on its organisation or the system. The robot then lives
+ * `lifetime_s` from now. The old secret, and tokens made from it, end after grace_s, at a whole second. With a
+ * grace_s of 0 the old secret ends with the change, and its tokens within two seconds, at previous_until_ms. A secret
+ * in the grace period of an earlier rotation ends at once. The caller sees the new secret and can act as the robot: if
+ * it is another person than the robot's, the robot counts as nobody from then on. ERROR_NOT_FOUND.
  */
 #define ROBOT_GRACE_SECONDS_MAX (INT64_C(86400) * 7)
-/** In statements: a rotation could have written previous_until. A minute is for the time from a transaction's begin to its change. */
+/**
+ * A condition for statements: true if a rotation could have written this previous_until. The minute covers the time
+ * from the start of a transaction to its change.
+ */
 #define ROBOT_GRACE_IS_POSSIBLE "previous_until <= least(secret_since, now()) + interval '168 hours 1 minute'"
 struct robot_rotate {
-    struct change change;                 /* points into what follows: don't copy it */
-    struct uuid robot, organisation;      /* organisation nil: of the registry */
-    struct secret *secret;                /* the text with its prefix and '\0'; owned until robot_rotate_done() */
+    struct change change;            /* points into what follows: don't copy it */
+    struct uuid robot, organisation; /* organisation nil: of the registry */
+    struct secret *secret;           /* the text with its prefix and '\0'; owned until robot_rotate_done() */
     uint8_t secret_hash[ROBOT_SECRET_HASH];
     int64_t lifetime_s, grace_s;
-    char rotated_by[PRINCIPAL_KEY_SIZE];  /* principal_key() */
-    char name[ROBOT_NAME_SIZE];           /* set by the change, as are the next */
+    char rotated_by[PRINCIPAL_KEY_SIZE]; /* principal_key() */
+    char name[ROBOT_NAME_SIZE];          /* set by the change, as are the next */
     int64_t expires_ms, previous_until_ms;
 };
-RESULT robot_rotate_init(struct robot_rotate *rotate, const struct uuid *robot, const struct uuid *organisation, int64_t lifetime_s,
-                         int64_t grace_s, struct error *err);
+RESULT robot_rotate_init(struct robot_rotate *rotate, const struct uuid *robot, const struct uuid *organisation,
+                         int64_t lifetime_s, int64_t grace_s, struct error *err);
 void robot_rotate_done(struct robot_rotate *rotate);
 
 /** Ends a robot and all of its bindings, under ACTION_ROBOT_REVOKE on its organisation or the system. */
@@ -73,28 +77,29 @@ struct robot_revoke {
 };
 void robot_revoke_init(struct robot_revoke *revoke, const struct uuid *robot, const struct uuid *organisation);
 
-/** A row for people. */
+/** A row for answers of the API. */
 struct robot_row {
-    struct authz_robot robot;            /* without hashes; previous_until_ms is 0 unless the secret before is still good */
-    char organisation[64];               /* its name; "" of the registry */
+    struct authz_robot robot; /* without hashes; previous_until_ms is 0 unless the replaced secret is still valid */
+    char organisation[64];    /* its name; "" of the registry */
     int64_t created_ms;
 };
 struct robot_page {
     struct robot_row *rows;
     size_t count;
 };
-#define ROBOT_PAGE_MAX 1001 /* a page of the API, and one more to see whether more follow */
+#define ROBOT_PAGE_MAX 1001 /* a page of the API, and one more that tells whether another page follows */
 /**
- * Live robots by name, the next `limit` (at most ROBOT_PAGE_MAX) after `after` (NULL: from the first), of the organisation that the
- * permit for ACTION_ROBOT_READ is for; of all if it is for the system. The caller frees page_out->rows with free().
+ * The next `limit` (at most ROBOT_PAGE_MAX) live robots after the name `after` (NULL: from the first), by name, of
+ * the organisation that the permit for ACTION_ROBOT_READ is for; of all organisations if it is for the system. The
+ * caller frees page_out->rows with free().
  */
 RESULT robot_list(const struct permit *permit, struct pg *pg, const char *after, size_t limit, struct robot_page *page_out,
                   struct error *err) __attribute__((nonnull(1, 2, 5, 6)));
 
-/** What stands behind a robot's id or name, for what is to be decided. */
+/** The ids behind a robot's name, for the resource of a decision. */
 struct robot_identity {
     struct uuid id, organisation; /* organisation nil: of the registry */
 };
-/** ERROR_NOT_FOUND also for a revoked one. */
+/** ERROR_NOT_FOUND, also for a revoked robot. */
 RESULT robot_resolve(struct lookup *lookup, const char *name, struct robot_identity *identity_out, struct error *err)
     __attribute__((nonnull));

@@ -1,4 +1,4 @@
-/* Secrets of robots: made, and replaced. */
+/* Makes and replaces secrets of robots. */
 #include <assert.h>
 #include <stdio.h>
 
@@ -10,7 +10,8 @@
 #include "crypto/random.h"
 #include "storage/pg_table.h"
 
-/* Until a token has been signed that was granted just before. It is a whole second, because tokens know no less of when they were made. */
+/* clang-format off */
+/* A token that was granted just before may be signed this long after. It is in whole seconds, because iat of a token is. */
 #define MARGIN_S "2"
 
 static const struct pg_statement robot_rotate_sql = {
@@ -26,9 +27,10 @@ static const struct pg_statement robot_rotate_raise_epoch_sql = RAISE_EPOCH("rob
 static const struct pg_statement *const statements[] = {
     &robot_rotate_sql, &robot_rotate_raise_epoch_sql,
 };
+/* clang-format on */
 const struct pg_table robot_rotate_table = PG_TABLE(statements);
 
-/* 256 random bits behind a prefix; kept as text, because that is what people copy. */
+/* A prefix and 256 random bits, as text, because people copy it. */
 struct result robot_secret_new(struct secret **secret_out, uint8_t hash_out[ROBOT_SECRET_HASH], struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(ROBOT_SECRET_SIZE);
@@ -74,8 +76,11 @@ static struct result run_rotate(const struct permit *permit, struct change *chan
 struct result robot_rotate_init(struct robot_rotate *rotate, const struct uuid *robot, const struct uuid *organisation,
                                 int64_t lifetime_s, int64_t grace_s, struct error *err)
 {
-    struct robot_rotate made = {.change = {.run = run_rotate, .raises_epoch = true}, .robot = *robot, .organisation = *organisation,
-                                .lifetime_s = lifetime_s, .grace_s = grace_s};
+    struct robot_rotate made = {.change = {.run = run_rotate, .raises_epoch = true},
+                                .robot = *robot,
+                                .organisation = *organisation,
+                                .lifetime_s = lifetime_s,
+                                .grace_s = grace_s};
 
     assert(lifetime_s >= 1 && lifetime_s <= ROBOT_SECONDS_MAX && grace_s >= 0 && grace_s <= ROBOT_GRACE_SECONDS_MAX);
     TRY(robot_secret_new(&made.secret, made.secret_hash, err));

@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "storage/pg_table.h"
 
+/* clang-format off */
 #define ROW                                                                                                        \
     "SELECT r.robot_id, r.organisation_id, r.name, r.expires_at, r.created_at, coalesce(o.name, ''),"               \
     " CASE WHEN previous_hash IS NOT NULL AND previous_until > now() AND " ROBOT_GRACE_IS_POSSIBLE " THEN previous_until END" \
@@ -44,9 +45,10 @@ static const struct pg_statement *const statements[] = {
     &robot_insert_sql, &robot_revoke_sql, &robot_revoke_bindings_sql, &robot_raise_epoch_sql, &robot_administrators_sql,
     &robot_list_sql, &robot_find_sql, &robot_find_name_sql,
 };
+/* clang-format on */
 const struct pg_table robot_table = PG_TABLE(statements);
 
-/* One part of a name, as the table's CHECK has it: [a-z0-9]+([._-][a-z0-9]+)* of at most 63. */
+/* One part of a name, as in the CHECK of the table: [a-z0-9]+([._-][a-z0-9]+)*, at most 63 bytes. */
 static bool is_part(struct bytes text)
 {
     bool after_letter = false;
@@ -74,12 +76,10 @@ bool robot_name_is_possible(struct bytes name)
     return is_part((struct bytes){rest.data, organisation}) && is_part((struct bytes){plus + 1, rest.length - organisation - 1});
 }
 
-struct result robot_name(const char *organisation, struct bytes name, char name_out[ROBOT_NAME_SIZE],
-                         struct error *err)
+struct result robot_name(const char *organisation, struct bytes name, char name_out[ROBOT_NAME_SIZE], struct error *err)
 {
     if (!is_part(name) || (organisation != NULL && !is_part(bytes_of_text(organisation))))
-        return failure(err, ERROR_INVALID,
-                       "a robot's name is 1 to 63 of a-z and 0-9, with single . _ - between them");
+        return failure(err, ERROR_INVALID, "a robot's name is 1 to 63 of a-z and 0-9, with single . _ - between them");
     (void)snprintf(name_out, ROBOT_NAME_SIZE, "robot$%s%s%.*s", organisation == NULL ? "" : organisation,
                    organisation == NULL ? "" : "+", (int)name.length, (const char *)name.data);
     return SUCCESS;
@@ -174,9 +174,7 @@ void robot_revoke_init(struct robot_revoke *revoke, const struct uuid *robot, co
 
 static void row_of(const struct pg_rows *rows, size_t row, struct robot_row *row_out)
 {
-    struct robot_row made = {.robot = {.id = pg_uuid(rows, row, 0),
-                                       .enabled = true,
-                                       .expires_ms = pg_time_ms(rows, row, 3)},
+    struct robot_row made = {.robot = {.id = pg_uuid(rows, row, 0), .enabled = true, .expires_ms = pg_time_ms(rows, row, 3)},
                              .created_ms = pg_time_ms(rows, row, 4)};
 
     if (!pg_is_null(rows, row, 1)) made.robot.organisation = pg_uuid(rows, row, 1);
@@ -217,6 +215,7 @@ struct result robot_resolve(struct lookup *lookup, const char *name, struct robo
     else pg_add_text(&arguments, name);
     TRY(pg_run(lookup_connection(lookup), is_id ? &robot_find_sql : &robot_find_name_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such robot");
-    *identity_out = (struct robot_identity){pg_uuid(rows, 0, 0), pg_is_null(rows, 0, 1) ? (struct uuid){{0}} : pg_uuid(rows, 0, 1)};
+    *identity_out =
+        (struct robot_identity){pg_uuid(rows, 0, 0), pg_is_null(rows, 0, 1) ? (struct uuid){{0}} : pg_uuid(rows, 0, 1)};
     return SUCCESS;
 }

@@ -4,46 +4,41 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "crypto/digest.h"
 #include "base/text.h"
+#include "crypto/digest.h"
 
-__extension__ typedef unsigned __int128 action_set;
-#define SET(action) ((action_set)1 << (action))
-_Static_assert(ACTION_COUNT <= 128, "a set of actions is one word of 128 bits");
+/* The sets of actions in roles.def. audit/actions.def lists the sets of each action. */
+enum {
+    NOBODY = 0,           /* actions of the server only */
+    FOR_ANYBODY = 1 << 0, /* any live credential; lists show visible entries only */
+    CONTENT_READING = 1 << 1,
+    CONTENT_WRITING = 1 << 2,
+    CONTENT_PROMOTION = 1 << 3,
+    CONTENT_DELETION = 1 << 4,
+    GRANTING = 1 << 5,
+    PROJECT_READING = 1 << 6,
+    PROJECT_ADMINISTRATION = 1 << 7,
+    ORGANISATION_ADMINISTRATION = 1 << 8,
+    REGISTRY_ADMINISTRATION = 1 << 9,
+    MAINTENANCE = 1 << 10,
+    CERTIFYING = 1 << 11,
+    LABELLING = 1 << 12,
+    POLICY_READING = 1 << 13,
+    POLICY_LOADING = 1 << 14,
+    LOG_READING = 1 << 15,
+    KEY_KEEPING = 1 << 16, /* sijil-keyd itself decides whose signature counts */
+    KEY_APPROVING = 1 << 17
+};
 
-/* The sets that roles.def is made of. */
-#define CONTENT_READING                                                                               \
-    (SET(ACTION_BLOB_READ) | SET(ACTION_BLOB_STAT) | SET(ACTION_MANIFEST_READ) | SET(ACTION_MANIFEST_STAT) |  \
-     SET(ACTION_TAG_LIST) | SET(ACTION_REFERRER_LIST))
-#define CONTENT_WRITING                                                                                     \
-    (SET(ACTION_BLOB_MOUNT) | SET(ACTION_UPLOAD_PROBE) | SET(ACTION_UPLOAD_BEGIN) | SET(ACTION_UPLOAD_WRITE) | SET(ACTION_UPLOAD_COMMIT) | \
-     SET(ACTION_UPLOAD_READ) | SET(ACTION_UPLOAD_CANCEL) | SET(ACTION_MANIFEST_PUSH))
-#define CONTENT_PROMOTION (SET(ACTION_BLOB_MOUNT) | SET(ACTION_MANIFEST_PUSH))
-#define CONTENT_DELETION  (SET(ACTION_BLOB_DELETE) | SET(ACTION_MANIFEST_DELETE) | SET(ACTION_TAG_DELETE))
-#define GRANTING          (SET(ACTION_BINDING_CREATE) | SET(ACTION_BINDING_READ) | SET(ACTION_BINDING_REVOKE))
-#define PROJECT_ADMINISTRATION \
-    (SET(ACTION_PROJECT_READ) | SET(ACTION_ROBOT_READ) | SET(ACTION_PROJECT_RULES) | SET(ACTION_STORAGE_COLLECT) | \
-     SET(ACTION_JOB_READ) | SET(ACTION_JOB_STOP) | SET(ACTION_REPOSITORY_DELETE) | SET(ACTION_DELETION_PLAN) | \
-     SET(ACTION_UPLOAD_LIST) | SET(ACTION_UPLOAD_END))
-#define ORGANISATION_ADMINISTRATION                                                                        \
-    (PROJECT_ADMINISTRATION | SET(ACTION_PROJECT_CREATE) | SET(ACTION_PROJECT_QUOTA) | SET(ACTION_ROBOT_CREATE) | \
-     SET(ACTION_ROBOT_REVOKE) | SET(ACTION_ROBOT_ROTATE) | SET(ACTION_PROJECT_DELETE))
-#define REGISTRY_ADMINISTRATION \
-    (SET(ACTION_ORGANISATION_CREATE) | SET(ACTION_ISSUER_TRUST) | SET(ACTION_ISSUER_READ) | SET(ACTION_ISSUER_REMOVE) | \
-     SET(ACTION_REGION_READ) | SET(ACTION_ORGANISATION_DELETE))
-#define UPKEEP                  (SET(ACTION_SCRUB_START) | SET(ACTION_REWRAP_START))
-#define CERTIFYING              SET(ACTION_DELETION_CERTIFY)
-#define LABELLING               (SET(ACTION_PROJECT_LABEL) | SET(ACTION_REPOSITORY_LABEL))
-#define POLICY_READING          SET(ACTION_POLICY_READ)
-#define POLICY_LOADING          SET(ACTION_POLICY_LOAD)
-/* The lists show what their reader may see. */
-#define FOR_ANYBODY \
-    (SET(ACTION_PING) | SET(ACTION_TOKEN_MINT) | SET(ACTION_CREDENTIAL_READ) | SET(ACTION_CATALOG_LIST) | SET(ACTION_PROJECT_LIST))
+static const unsigned sets[ACTION_COUNT] = {
+#define X(constant, name, ocsf_type, operations, permitted) [constant] = (permitted),
+#include "audit/actions.def"
+#undef X
+};
 
-#define GIVES(role)   (1U << (role))
-#define GIVES_NOTHING 0U
-#define GIVES_CONTENT_ROLES \
-    (GIVES(ROLE_PUBLISHER) | GIVES(ROLE_PROMOTER) | GIVES(ROLE_CONSUMER) | GIVES(ROLE_TRAINER))
+#define GIVES(role)         (1U << (role))
+#define GIVES_NOTHING       0U
+#define GIVES_CONTENT_ROLES (GIVES(ROLE_PUBLISHER) | GIVES(ROLE_PROMOTER) | GIVES(ROLE_CONSUMER) | GIVES(ROLE_TRAINER))
 
 enum { BLIND, SEES };
 enum {
@@ -55,8 +50,7 @@ enum {
 
 static const struct row {
     const char *name, *meaning;
-    action_set actions;
-    unsigned places, grants;
+    unsigned sets, places, grants;
     bool sees;
 } rows[ROLE_COUNT] = {
 #define ROLE(constant, name, sight, places, actions, grants, meaning) \
@@ -94,7 +88,7 @@ bool role_find(struct bytes name, enum role *role_out)
 bool role_permits(enum role role, enum action action)
 {
     assert(action < ACTION_COUNT);
-    return (row_of(role)->actions & SET(action)) != 0;
+    return (row_of(role)->sets & sets[action]) != 0;
 }
 
 bool role_is_of_content(enum role role)
@@ -122,24 +116,21 @@ bool role_may_grant(enum role role, enum role granted)
 bool action_needs_no_role(enum action action)
 {
     assert(action < ACTION_COUNT);
-    return (FOR_ANYBODY & SET(action)) != 0;
+    return (sets[action] & FOR_ANYBODY) != 0;
 }
 
 enum access_right action_right(enum action action)
 {
-    const action_set bit = SET(action);
-
     assert(action < ACTION_COUNT);
-    if ((bit & (SET(ACTION_PING) | SET(ACTION_TOKEN_MINT) | SET(ACTION_CREDENTIAL_READ))) != 0) return RIGHT_NONE;
-    if (bit == SET(ACTION_CATALOG_LIST)) return RIGHT_CATALOG;
-    if ((bit & CONTENT_READING) != 0) return RIGHT_PULL;
-    if ((bit & CONTENT_WRITING) != 0) return RIGHT_PUSH;
-    if ((bit & CONTENT_DELETION) != 0) return RIGHT_DELETE;
+    if (action == ACTION_PING || action == ACTION_TOKEN_MINT || action == ACTION_CREDENTIAL_READ) return RIGHT_NONE;
+    if (action == ACTION_CATALOG_LIST) return RIGHT_CATALOG;
+    if ((sets[action] & CONTENT_READING) != 0) return RIGHT_PULL;
+    if ((sets[action] & CONTENT_WRITING) != 0) return RIGHT_PUSH;
+    if ((sets[action] & CONTENT_DELETION) != 0) return RIGHT_DELETE;
     return RIGHT_ADMINISTRATION;
 }
 
-static bool access_covers(const struct principal_access *access, enum access_right right,
-                          const struct resource *resource)
+static bool access_covers(const struct principal_access *access, enum access_right right, const struct resource *resource)
 {
     if (strcmp(access->name, resource->name) != 0) return false;
     if (!uuid_is_nil(&access->repository) && !uuid_is_nil(&resource->repository) &&

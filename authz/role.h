@@ -1,8 +1,8 @@
 /*
- * authz/role.h -- roles, what they permit, and which right of a token an action needs.
+ * authz/role.h -- roles, the actions that they permit, and the right of a token that an action needs.
  *
- * All of it comes from authz/roles.def. A role permits nothing by itself: it counts through a binding, on the scope
- * of that binding (authz/snapshot.h).
+ * The table is authz/roles.def. A role permits something only through a binding, on the scope of that binding
+ * (authz/snapshot.h).
  */
 #pragma once
 
@@ -24,28 +24,31 @@ const char *role_name(enum role role);
 const char *role_meaning(enum role role);
 bool role_find(struct bytes name, enum role *role_out);
 bool role_permits(enum role role, enum action action);
-/** Does it give rights on content and nothing that governs others? Such robots may send their secret with each request. */
+/**
+ * Whether a role gives rights on content and none over other principals. Robots whose roles are all of this kind may
+ * send their secret with each request.
+ */
 bool role_is_of_content(enum role role);
-/** Do its holders know which repositories there are in its scope? */
+/** Whether holders of the role may know which repositories exist in its scope. */
 bool role_sees(enum role role);
-/** May it be bound on a scope of this kind? */
+/** Whether the role may be bound on a scope of this kind. */
 bool role_fits(enum role role, enum resource_kind scope);
-/** May holders of `role` give `granted` to others? */
+/** Whether holders of `role` may grant `granted` to others. */
 bool role_may_grant(enum role role, enum role granted);
 
-/** Actions that any live credential may do, without a binding: ping, mint a token, list what it may see. */
+/** Actions that any live credential permits without a binding: ping, mint a token, list visible things. */
 bool action_needs_no_role(enum action action);
 
-/** What a token must carry for an action; the docs call it scope. */
+/** The right that a token's scope must have for an action. */
 enum access_right { RIGHT_NONE, RIGHT_PULL, RIGHT_PUSH, RIGHT_DELETE, RIGHT_CATALOG, RIGHT_ADMINISTRATION };
 enum access_right action_right(enum action action);
 
 /**
- * Is the pair inside what the principal's token was minted for? Always, for a credential that is no token of ours.
- * A repository that was deleted and made again under the same name has another id and is outside.
+ * Whether the pair is inside the scope of the principal's token. Always true for a credential that is not a token of
+ * ours. A repository that was deleted and made again under the same name has another id, so it is outside.
  */
 bool principal_covers(const struct principal *principal, enum action action, const struct resource *resource);
 
 #define PRINCIPAL_KEY_SIZE 80 /* "ext:" and 64 hex digits */
-/** "robot:<uuid>", or "ext:<SHA-256 of issuer, newline, subject>": names a principal without naming a person. */
+/** "robot:<uuid>", or "ext:<SHA-256 of issuer, newline, subject>": identifies a principal without personal data. */
 void principal_key(const struct principal *principal, char key_out[PRINCIPAL_KEY_SIZE]);

@@ -95,25 +95,23 @@ static struct result index_robots(struct authz_snapshot *snapshot, struct error 
     return SUCCESS;
 }
 
-/* One issuer whose keys are unusable must not take the others' tokens away. */
+/* An issuer with unusable keys must not affect the others' tokens. */
 static struct result add_issuers(const struct authz_parts *parts, struct issuer_list *list, struct error *err)
 {
     list->issuers = memory_zeroed(parts->issuer_count + 1, sizeof(struct issuer *));
     if (list->issuers == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
     for (size_t i = 0; i < parts->issuer_count; i++) {
         struct error cause = {0};
-        if (issuer_new(&parts->issuers[i], &list->issuers[list->count], &cause).ok)
-            list->count++;
-        else if (cause.kind == ERROR_NO_MEMORY)
-            return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
-        else
-            list->bad_count++;
+        if (issuer_new(&parts->issuers[i], &list->issuers[list->count], &cause).ok) list->count++;
+        else if (cause.kind == ERROR_NO_MEMORY) return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
+        else list->bad_count++;
     }
     return SUCCESS;
 }
 
 NO_LEAK_BEGIN /* its last holder frees it */
-struct result issuer_list_new(const struct authz_parts *parts, struct issuer_list **list_out, struct error *err)
+    struct result
+    issuer_list_new(const struct authz_parts *parts, struct issuer_list **list_out, struct error *err)
 {
     OWNED(issuer_list) *list = memory_zeroed(1, sizeof *list);
 
@@ -143,8 +141,8 @@ static void destroy(struct authz_snapshot *snapshot)
 {
     parts_free(snapshot->parts, snapshot->part_count);
     issuer_list_free(snapshot->issuers);
-    free(snapshot->robot_by_id.places);
-    free(snapshot->robot_by_name.places);
+    free(snapshot->robot_by_id.slots);
+    free(snapshot->robot_by_name.slots);
     free(snapshot);
 }
 
@@ -177,8 +175,8 @@ size_t authz_snapshot_bad_issuers(const struct authz_snapshot *snapshot)
     return snapshot->issuers->bad_count;
 }
 
-const struct authz_robot *authz_snapshot_login(const struct authz_snapshot *snapshot, struct bytes name,
-                                               struct bytes secret, int64_t now_ms)
+const struct authz_robot *authz_snapshot_login(const struct authz_snapshot *snapshot, struct bytes name, struct bytes secret,
+                                               int64_t now_ms)
 {
     static const struct authz_robot nobody = {.enabled = false};
     const struct authz_robot *robot = robot_named(snapshot, name);
@@ -199,8 +197,8 @@ int64_t authz_robot_replaced(const struct authz_robot *robot, struct bytes secre
     uint8_t hash[ROBOT_SECRET_HASH];
 
     sha256_of(secret, hash);
-    const bool is_newest = bytes_equal_secret((struct bytes){hash, sizeof hash},
-                                              (struct bytes){robot->secret_hash, sizeof robot->secret_hash});
+    const bool is_newest =
+        bytes_equal_secret((struct bytes){hash, sizeof hash}, (struct bytes){robot->secret_hash, sizeof robot->secret_hash});
     return is_newest ? robot->previous_until_ms : -1;
 }
 
@@ -214,7 +212,8 @@ const struct issuer *authz_snapshot_issuer(const struct authz_snapshot *snapshot
 const struct issuer *authz_snapshot_issuer_by_digest(const struct authz_snapshot *snapshot, struct bytes digest)
 {
     for (size_t i = 0; i < snapshot->issuers->count; i++)
-        if (bytes_equal(digest, bytes_of_text(issuer_digest(snapshot->issuers->issuers[i])))) return snapshot->issuers->issuers[i];
+        if (bytes_equal(digest, bytes_of_text(issuer_digest(snapshot->issuers->issuers[i]))))
+            return snapshot->issuers->issuers[i];
     return NULL;
 }
 

@@ -1,4 +1,4 @@
-/* From rows to parts: all of them, or only those of organisations in which something changed. */
+/* Makes parts from rows: all parts, or only those of changed organisations. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "authz/snapshot_priv.h"
 #include "base/memory.h"
 
-/* The parts of a snapshot while they are gathered. */
+/* The parts of the new snapshot so far. */
 struct gathering {
     struct rights_part **parts;
     size_t count;
@@ -33,7 +33,7 @@ static int compare_bindings(const void *a, const void *b)
     return compare_ids(&((const struct authz_binding *)a)->organisation, &((const struct authz_binding *)b)->organisation);
 }
 
-/* The rows of one organisation at the front of what is left; they leave it. */
+/* Takes the rows of one organisation from the front of `left`. */
 static struct authz_parts take_front(struct authz_parts *left, const struct uuid *organisation)
 {
     struct authz_parts front = {.robots = left->robots, .bindings = left->bindings};
@@ -77,9 +77,9 @@ static bool has_changed(const struct rights_change *change, const struct uuid *o
     return false;
 }
 
-/* In order: parts of the snapshot before that stay, and new ones from rows; the registry's in any case. */
-static struct result merge(const struct authz_snapshot *before, const struct rights_change *change,
-                           struct authz_parts *rows, struct gathering *gathering, struct error *err)
+/* Merges, in order, the unchanged parts of the snapshot before and new parts from rows. The registry's part is always made. */
+static struct result merge(const struct authz_snapshot *before, const struct rights_change *change, struct authz_parts *rows,
+                           struct gathering *gathering, struct error *err)
 {
     static const struct uuid registry = {{0}};
     const size_t old_count = before == NULL ? 0 : before->part_count;
@@ -93,13 +93,12 @@ static struct result merge(const struct authz_snapshot *before, const struct rig
         if (!has_row && old == old_count) return SUCCESS;
         if (old < old_count && (!has_row || compare_ids(&before->parts[old]->organisation, &next) < 0))
             gathering->parts[gathering->count++] = rights_part_keep(before->parts[old++]);
-        else
-            TRY(add_part(gathering, rows, &next, err));
+        else TRY(add_part(gathering, rows, &next, err));
     }
 }
 
-static struct result build(const struct authz_snapshot *before, const struct rights_change *change,
-                           struct authz_parts *rows, struct authz_snapshot **snapshot_out, struct error *err)
+static struct result build(const struct authz_snapshot *before, const struct rights_change *change, struct authz_parts *rows,
+                           struct authz_snapshot **snapshot_out, struct error *err)
 {
     const size_t most = 1 + rows->robot_count + rows->binding_count + (before == NULL ? 0 : before->part_count);
     struct gathering gathering = {.parts = memory_zeroed(most, sizeof(struct rights_part *))};
@@ -141,8 +140,7 @@ struct result snapshot_build(const struct authz_snapshot *before, const struct r
     return result;
 }
 
-struct result authz_snapshot_build(const struct authz_parts *parts, struct authz_snapshot **snapshot_out,
-                                   struct error *err)
+struct result authz_snapshot_build(const struct authz_parts *parts, struct authz_snapshot **snapshot_out, struct error *err)
 {
     return snapshot_build(NULL, &(struct rights_change){0}, parts, snapshot_out, err);
 }

@@ -10,7 +10,8 @@ static const struct authz_refusal yourself = {"SYS-SELF-GRANT", "nobody gives a 
 static const struct authz_refusal same_officer = {
     "SYS-BOTH-OFFICERS", "the second security officer is another person than the first: robots count as who made them"};
 static const struct authz_refusal both_officers = {
-    "SYS-BOTH-OFFICERS", "the second security officer is for another person to appoint than the first: robots count as who made them"};
+    "SYS-BOTH-OFFICERS",
+    "the second security officer is for another person to appoint than the first: robots count as who made them"};
 
 void authz_grant_detail(enum role role, const struct authz_binding *grantee, char detail_out[RESOURCE_DETAIL_MAX + 1])
 {
@@ -32,23 +33,24 @@ static bool read_detail(const char *detail, enum role *role_out, const char **gr
     return true;
 }
 
-/* Do the scopes have a resource in common? One of them then holds the other. */
+/* Whether the scopes overlap: one of them contains the other. */
 static bool scopes_meet(const struct authz_binding *officer, const struct resource *scope)
 {
     return binding_covers(officer, scope) || binding_is_inside(officer, scope);
 }
 
-/* The appointment of one more security officer. */
+/* The grant of the role to one more security officer. */
 struct appointment {
     const struct authz_snapshot *snapshot;
     const struct resource *scope;
     struct person granter;
-    struct principal robot; /* that becomes one; PRINCIPAL_NONE: a subject, whom binding_insert() compares */
+    struct principal robot; /* the grantee; PRINCIPAL_NONE: a subject, which binding_insert() compares */
     int64_t now_ms;
 };
 
-/* Two persons appoint, and two are appointed. Who is nobody can't be told from another. */
-static const struct authz_refusal *appointment_refusal_beside(const struct appointment *appointment, const struct authz_binding *officer)
+/* Two different persons must appoint two different persons. A principal that is nobody can't be told from another person. */
+static const struct authz_refusal *appointment_refusal_beside(const struct appointment *appointment,
+                                                              const struct authz_binding *officer)
 {
     const struct principal other = {.kind = PRINCIPAL_ROBOT, .id = officer->robot};
     struct principal subject = {.kind = PRINCIPAL_EXTERNAL};
@@ -76,7 +78,7 @@ static const struct authz_refusal *appointment_refusal_in(const struct appointme
     return why;
 }
 
-/* The registry's scope meets all others. */
+/* Officers of the registry's scope overlap with all others. */
 static const struct authz_refusal *appointment_refusal(const struct appointment *appointment)
 {
     const struct authz_snapshot *snapshot = appointment->snapshot;
@@ -93,7 +95,7 @@ static const struct authz_refusal *appointment_refusal(const struct appointment 
     return why;
 }
 
-/* May the principal give this role on the scope that it is given on? */
+/* Whether the principal may grant the role of this binding on the binding's scope. */
 static bool may_give(const struct authz_snapshot *snapshot, const struct principal *principal, const struct authz_binding *given,
                      int64_t now_ms)
 {
@@ -116,8 +118,10 @@ static const struct authz_refusal *rotation_refusal_in(const struct authz_snapsh
                                                        const struct principal *principal, const struct principal *robot,
                                                        int64_t now_ms)
 {
-    static const struct authz_refusal roles = {"SYS-GRANT", "you may not give each role that this robot has, so its secret is not yours to see"};
-    static const struct authz_refusal officer = {"SYS-BOTH-OFFICERS", "who did not appoint a security officer may not have its secret: revoke it"};
+    static const struct authz_refusal roles = {
+        "SYS-GRANT", "you may not give each role that this robot has, so its secret is not yours to see"};
+    static const struct authz_refusal officer = {"SYS-BOTH-OFFICERS",
+                                                 "who did not appoint a security officer may not have its secret: revoke it"};
     char granter[PRINCIPAL_KEY_SIZE];
     size_t count = 0;
     const struct authz_binding *given = part_bindings_of(part, robot, &count);
@@ -163,8 +167,9 @@ const struct authz_refusal *grant_refusal(const struct authz_snapshot *snapshot,
     principal_key(principal, granter);
     if (strcmp(grantee, granter) == 0) return &yourself;
     if (role != ROLE_SECURITY_OFFICER) return NULL;
-    struct appointment appointment = {.snapshot = snapshot, .scope = resource, .granter = person_of(snapshot, principal), .now_ms = now_ms};
-    /* Nil: it is asked whether the role may be given at all, before the robot is looked for. */
+    struct appointment appointment = {
+        .snapshot = snapshot, .scope = resource, .granter = person_of(snapshot, principal), .now_ms = now_ms};
+    /* A nil id asks whether the role may be granted at all, before the robot is looked up. */
     if (strncmp(grantee, "robot:", 6) == 0 && uuid_parse(bytes_of_text(grantee + 6), &appointment.robot.id) &&
         !uuid_is_nil(&appointment.robot.id))
         appointment.robot.kind = PRINCIPAL_ROBOT;

@@ -7,7 +7,8 @@
 #include "base/memory.h"
 #include "storage/pg_table.h"
 
-/* What no rotation could have written does not count: neither as a secret nor as the end of one (docs/audit.md). */
+/* clang-format off */
+/* Values that no rotation could have written are ignored: neither the secret nor its end counts (docs/audit.md). */
 #define ROBOTS                                                                                                    \
     "SELECT robot_id, organisation_id, name, secret_hash, expires_at, CASE WHEN " ROBOT_GRACE_IS_POSSIBLE " THEN previous_hash END,"            \
     " CASE WHEN " ROBOT_GRACE_IS_POSSIBLE " THEN previous_until END, coalesce(person, '') FROM robot WHERE revoked_at IS NULL AND expires_at > now()"
@@ -33,9 +34,10 @@ static const struct pg_statement snapshot_issuers_sql = {
 static const struct pg_statement *const statements[] = {
     &snapshot_robots_sql, &snapshot_robots_of_sql, &snapshot_bindings_sql, &snapshot_bindings_of_sql, &snapshot_issuers_sql,
 };
+/* clang-format on */
 const struct pg_table authz_snapshot_table = PG_TABLE(statements);
 
-/* All rows of a snapshot, while it is made. */
+/* The rows of a snapshot during loading. */
 struct loading {
     struct pg_rows *robot_rows, *binding_rows, *issuer_rows;
     struct authz_robot *robots;
@@ -60,7 +62,7 @@ static struct uuid uuid_or_nil(const struct pg_rows *rows, size_t row, size_t co
 
 static void copy_text(char *place, size_t size, const char *text)
 {
-    (void)snprintf(place, size, "%s", text); /* the columns' CHECKs keep them shorter */
+    (void)snprintf(place, size, "%s", text); /* the CHECKs of the columns limit the length */
 }
 
 static struct result read_previous(const struct pg_rows *rows, size_t row, struct authz_robot *robot, struct error *err)
@@ -98,8 +100,7 @@ static enum resource_kind scope_of(const struct authz_binding *binding)
     return uuid_is_nil(&binding->organisation) ? RESOURCE_SYSTEM : RESOURCE_ORGANISATION;
 }
 
-static struct result read_binding(const struct pg_rows *rows, size_t row, struct authz_binding *binding,
-                                  struct error *err)
+static struct result read_binding(const struct pg_rows *rows, size_t row, struct authz_binding *binding, struct error *err)
 {
     if (!role_find(bytes_of_text(pg_text(rows, row, 4)), &binding->role))
         return failure(err, ERROR_CORRUPT, "a binding has the unknown role %.40s", pg_text(rows, row, 4));
@@ -136,7 +137,7 @@ static struct result run_all(struct pg *pg, struct loading *loading, struct erro
     return pg_run(pg, &snapshot_issuers_sql, NULL, &loading->issuer_rows, err);
 }
 
-/* Few organisations at a time: more than that is read as a whole. */
+/* For few organisations; after changes in more of them everything is read. */
 static struct result run_changed(struct pg *pg, const struct rights_change *change, struct loading *loading, struct error *err)
 {
     struct bytes ids[RIGHTS_CHANGE_MAX];
@@ -171,10 +172,8 @@ static struct result read_rows(struct loading *loading, struct authz_parts *part
                                 .binding_count = pg_rows_count(loading->binding_rows),
                                 .issuer_count = loading->issuer_rows == NULL ? 0 : pg_rows_count(loading->issuer_rows)};
     TRY(make_room(loading, &parts, err));
-    for (size_t i = 0; i < parts.robot_count; i++)
-        TRY(read_robot(loading->robot_rows, i, &loading->robots[i], err));
-    for (size_t i = 0; i < parts.binding_count; i++)
-        TRY(read_binding(loading->binding_rows, i, &loading->bindings[i], err));
+    for (size_t i = 0; i < parts.robot_count; i++) TRY(read_robot(loading->robot_rows, i, &loading->robots[i], err));
+    for (size_t i = 0; i < parts.binding_count; i++) TRY(read_binding(loading->binding_rows, i, &loading->bindings[i], err));
     for (size_t i = 0; i < parts.issuer_count; i++) read_issuer(loading->issuer_rows, i, &loading->issuers[i]);
     parts.robots = loading->robots;
     parts.bindings = loading->bindings;
@@ -183,8 +182,7 @@ static struct result read_rows(struct loading *loading, struct authz_parts *part
     return SUCCESS;
 }
 
-static struct result load(struct pg *pg, struct loading *loading, struct authz_snapshot **snapshot_out,
-                          struct error *err)
+static struct result load(struct pg *pg, struct loading *loading, struct authz_snapshot **snapshot_out, struct error *err)
 {
     struct authz_parts parts;
 

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "storage/pg_table.h"
 
+/* clang-format off */
 static const struct pg_statement trusted_issuer_put_sql = {
     "trusted_issuer_put",
     "INSERT INTO trusted_issuer (issuer_id, url, audience, algorithms, lifetime_max_s, jwks)"
@@ -28,6 +29,7 @@ static const struct pg_statement *const statements[] = {
     &trusted_issuer_put_sql, &trusted_issuer_remove_sql, &trusted_issuer_list_sql, &trusted_issuer_raise_epoch_sql,
     &trusted_issuer_administrators_sql,
 };
+/* clang-format on */
 const struct pg_table trusted_issuer_table = PG_TABLE(statements);
 
 static struct result try_keys(const struct issuer_record *record, struct error *err)
@@ -108,8 +110,8 @@ static void row_of(const struct pg_rows *rows, size_t row, struct issuer_row *ro
     *row_out = made;
 }
 
-struct result issuer_list(const struct permit *permit, struct pg *pg, const char *after, size_t limit, struct issuer_page *page_out,
-                          struct error *err)
+struct result issuer_list(const struct permit *permit, struct pg *pg, const char *after, size_t limit,
+                          struct issuer_page *page_out, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
     struct pg_arguments arguments = {0};

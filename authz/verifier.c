@@ -12,7 +12,7 @@
 
 #define LANES 4 /* threads that check with one key at the same time without waiting */
 
-/* Its iat may be a minute in the future, as our own check has it (authz/claims.h). */
+/* iat may be a minute in the future, as in our own check (authz/claims.h). */
 #define OPTIONS(exp) "verify.cache=none&verify.exp=" exp "&verify.iat=required&verify.iat.slack_after=60"
 
 struct lane {
@@ -22,7 +22,7 @@ struct lane {
 
 struct verifier {
     struct lane lanes[LANES];
-    struct lane late; /* does not look at exp; rarely needed, so there is one */
+    struct lane late; /* ignores exp; rarely used, so there is only one */
 };
 
 /* liboauth2 makes a list of caches when the first verifier is configured. */
@@ -36,7 +36,7 @@ static struct result configure(struct lane *lane, const char *jwk, const char *o
     (void)pthread_mutex_lock(&configuring);
     char *problem = oauth2_cfg_token_verify_add_options(NULL, &lane->verify, "jwk", jwk, options);
     (void)pthread_mutex_unlock(&configuring);
-    const bool lacked = json_lacks() != before; /* then it may have taken half of the key, and say that all is well */
+    const bool lacked = json_lacks() != before; /* after a lack of memory it may have read half of the key and report success */
     if (!lacked && problem == NULL && lane->verify != NULL) return SUCCESS;
     oauth2_mem_free(problem);
     if (lacked) return failure(err, ERROR_NO_MEMORY, "no memory for a verifier");
@@ -56,7 +56,7 @@ struct result verifier_new(const char *jwk, struct verifier **verifier_out, stru
     return SUCCESS;
 }
 
-/* Any free lane; if all are busy, the one that this thread always waits for. */
+/* A free lane; if all are busy, waits for a lane that is fixed for this thread. */
 static struct lane *take_lane(struct verifier *verifier, bool is_late)
 {
     const size_t start = ((uintptr_t)pthread_self() >> 12) % LANES;
@@ -72,7 +72,11 @@ static struct lane *take_lane(struct verifier *verifier, bool is_late)
 
 /* From 2.2.0 on it also says which HTTP status it would answer with (authz/CMakeLists.txt). */
 #if SIJIL_OAUTH2_HAS_STATUS
-#define STATUS_ARGUMENT , &(oauth2_http_status_code_t){0}
+#define STATUS_ARGUMENT            \
+    , &(oauth2_http_status_code_t) \
+    {                              \
+        0                          \
+    }
 #else
 #define STATUS_ARGUMENT
 #endif
@@ -86,8 +90,7 @@ static bool ask(struct lane *lane, const char *text)
     return ok;
 }
 
-struct result verifier_check(struct verifier *verifier, const struct gate_token *token, bool is_late,
-                             struct error *err)
+struct result verifier_check(struct verifier *verifier, const struct jws *token, bool is_late, struct error *err)
 {
     if (fault_is_due(FAULT_MEMORY)) return failure(err, ERROR_NO_MEMORY, "no memory to check a token");
     OWNED_STRING text = memory_copy_text((const char *)token->text.data, token->text.length);

@@ -9,7 +9,7 @@
 #include "base/fault.h"
 #include "base/memory.h"
 
-#define CHUNK_SIZE ((size_t)4096) /* most requests need less than one */
+#define CHUNK_SIZE ((size_t)4096) /* bytes; most requests need less than one chunk */
 
 struct chunk {
     struct chunk *next;
@@ -35,7 +35,7 @@ struct result arena_new(size_t maximum, struct arena **arena_out, struct error *
 static struct chunk *chunk_add(struct arena *arena, size_t size)
 {
     const size_t room = size > CHUNK_SIZE ? size : CHUNK_SIZE;
-    struct chunk *chunk = memory_resize(NULL, sizeof *chunk + room); /* most of it is never used, nor zeroed */
+    struct chunk *chunk = memory_resize(NULL, sizeof *chunk + room); /* most of it is never used, so it is not zeroed */
 
     if (chunk == NULL) return NULL;
     *chunk = (struct chunk){.next = arena->chunks, .size = room};
@@ -43,7 +43,7 @@ static struct chunk *chunk_add(struct arena *arena, size_t size)
     return chunk;
 }
 
-static void *place_of(struct arena *arena, size_t size)
+static void *room_for(struct arena *arena, size_t size)
 {
     const size_t alignment = alignof(max_align_t);
 
@@ -54,23 +54,23 @@ static void *place_of(struct arena *arena, size_t size)
     struct chunk *chunk = arena->chunks;
     if (chunk == NULL || size > chunk->size - chunk->used) chunk = chunk_add(arena, size);
     if (chunk == NULL) return NULL;
-    void *place = chunk->bytes + chunk->used;
+    void *memory = chunk->bytes + chunk->used;
     chunk->used += size;
     arena->taken += size;
-    return place;
+    return memory;
 }
 
 void *arena_take(struct arena *arena, size_t size)
 {
-    void *place = place_of(arena, size);
+    void *memory = room_for(arena, size);
 
-    if (place != NULL) memset(place, 0, size);
-    return place;
+    if (memory != NULL) memset(memory, 0, size);
+    return memory;
 }
 
 char *arena_copy_text(struct arena *arena, struct bytes text)
 {
-    char *copy = place_of(arena, text.length + 1);
+    char *copy = room_for(arena, text.length + 1);
 
     if (copy == NULL) return NULL;
     if (text.length > 0) memcpy(copy, text.data, text.length);
@@ -87,7 +87,7 @@ char *arena_format(struct arena *arena, const char *format, ...)
     const int length = vsnprintf(NULL, 0, format, args);
     va_end(args);
     assert(length >= 0);
-    char *text = place_of(arena, (size_t)length + 1);
+    char *text = room_for(arena, (size_t)length + 1);
     if (text != NULL) (void)vsnprintf(text, (size_t)length + 1, format, again);
     va_end(again);
     return text;
@@ -98,7 +98,7 @@ void arena_free(struct arena *arena)
     if (arena == NULL) return;
     for (struct chunk *chunk = arena->chunks, *next; chunk != NULL; chunk = next) {
         next = chunk->next;
-        explicit_bzero(chunk->bytes, chunk->used); /* credentials and new tokens are among it */
+        explicit_bzero(chunk->bytes, chunk->used); /* it may hold credentials and new tokens */
         free(chunk);
     }
     free(arena);

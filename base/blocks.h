@@ -1,8 +1,8 @@
 /*
- * base/blocks.h -- memory for bytes on their way, used again.
+ * base/blocks.h -- a pool of equal blocks of memory, for the bytes of bodies.
  *
- * Fresh memory costs more than what is done with it: a page fault each 4 KiB, and cold caches. The block that was
- * given back last is taken first. A few are kept for good; all others go back to the heap. From any thread.
+ * Fresh memory is slow: a page fault each 4 KiB, and cold caches. So the block that was returned last is taken first. Some
+ * free blocks are kept; more go back to the heap. Thread-safe.
  */
 #pragma once
 
@@ -12,16 +12,17 @@
 #include "base/owned.h"
 #include "base/result.h"
 
-#define BLOCKS_KEPT 64 /* of a quarter of a MiB: 16 MiB, enough for what two cores move at a time; more is mapped anew each time */
+#define BLOCKS_KEPT 64 /* of 256 KiB each: 16 MiB, as much as two cores use at a time; the heap provides more when needed */
 
 struct blocks;
 
-/** All of `size` bytes. */
+/** A pool of blocks of `size` bytes. */
 RESULT blocks_new(size_t size, struct blocks **blocks_out, struct error *err);
-/** Its content is undefined. NULL when memory is out. */
+/** The content is undefined. NULL when out of memory. */
 uint8_t *blocks_take(struct blocks *blocks);
-/** Whoever had a secret in it has wiped that; bodies on their way are not wiped, only written over by the next. NULL is legal. */
+/** The caller wipes a block that held a secret. Blocks with bodies are not wiped; the next user overwrites them.
+ *  NULL is legal. */
 void blocks_give(struct blocks *blocks, uint8_t *block);
-/** Blocks that are still out stay their takers'. */
+/** Blocks that are still taken belong to their users. */
 void blocks_free(struct blocks *blocks);
 DEFINE_OWNED(blocks);

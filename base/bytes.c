@@ -17,7 +17,7 @@ bool bytes_equal(struct bytes a, struct bytes b)
     return a.length == b.length && (a.length == 0 || memcmp(a.data, b.data, a.length) == 0);
 }
 
-struct result buffer_reserve(struct buffer *buffer, size_t length, uint8_t **place_out, struct error *err)
+struct result buffer_reserve(struct buffer *buffer, size_t length, uint8_t **destination_out, struct error *err)
 {
     assert(buffer->maximum > 0 && buffer->length <= buffer->maximum);
     if (length > buffer->maximum - buffer->length)
@@ -34,16 +34,16 @@ struct result buffer_reserve(struct buffer *buffer, size_t length, uint8_t **pla
         buffer->capacity = capacity;
     }
     buffer->data[wanted - 1] = '\0';
-    *place_out = buffer->data + buffer->length;
+    *destination_out = buffer->data + buffer->length;
     return SUCCESS;
 }
 
 struct result buffer_add(struct buffer *buffer, const void *data, size_t length, struct error *err)
 {
-    uint8_t *place = NULL;
+    uint8_t *destination = NULL;
 
-    TRY(buffer_reserve(buffer, length, &place, err));
-    if (length > 0) memcpy(place, data, length);
+    TRY(buffer_reserve(buffer, length, &destination, err));
+    if (length > 0) memcpy(destination, data, length);
     buffer->length += length;
     return SUCCESS;
 }
@@ -56,17 +56,17 @@ struct result buffer_add_text(struct buffer *buffer, const char *text, struct er
 struct result buffer_format(struct buffer *buffer, struct error *err, const char *format, ...)
 {
     va_list args, again;
-    uint8_t *place = NULL;
+    uint8_t *destination = NULL;
 
     va_start(args, format);
     va_copy(again, args);
-    const size_t there = buffer->capacity - buffer->length; /* most of the time enough */
+    const size_t there = buffer->capacity - buffer->length; /* enough in most calls */
     const int length = vsnprintf(there == 0 ? NULL : (char *)buffer->data + buffer->length, there, format, args);
     va_end(args);
     assert(length >= 0);
 
-    const struct result room = buffer_reserve(buffer, (size_t)length, &place, err);
-    if (room.ok && (size_t)length >= there) (void)vsnprintf((char *)place, (size_t)length + 1, format, again);
+    const struct result room = buffer_reserve(buffer, (size_t)length, &destination, err);
+    if (room.ok && (size_t)length >= there) (void)vsnprintf((char *)destination, (size_t)length + 1, format, again);
     if (room.ok) buffer->length += (size_t)length;
     else if (there > 0) buffer->data[buffer->length] = '\0';
     va_end(again);
@@ -192,35 +192,35 @@ bool reader_is_done(const struct reader *reader)
     return !reader->failed && reader->left.length == 0;
 }
 
-void store_u16(uint8_t *place, uint16_t value)
+void store_u16(uint8_t *bytes, uint16_t value)
 {
-    place[0] = (uint8_t)(value >> 8);
-    place[1] = (uint8_t)value;
+    bytes[0] = (uint8_t)(value >> 8);
+    bytes[1] = (uint8_t)value;
 }
 
-void store_u32(uint8_t *place, uint32_t value)
+void store_u32(uint8_t *bytes, uint32_t value)
 {
-    store_u16(place, (uint16_t)(value >> 16));
-    store_u16(place + 2, (uint16_t)value);
+    store_u16(bytes, (uint16_t)(value >> 16));
+    store_u16(bytes + 2, (uint16_t)value);
 }
 
-void store_u64(uint8_t *place, uint64_t value)
+void store_u64(uint8_t *bytes, uint64_t value)
 {
-    store_u32(place, (uint32_t)(value >> 32));
-    store_u32(place + 4, (uint32_t)value);
+    store_u32(bytes, (uint32_t)(value >> 32));
+    store_u32(bytes + 4, (uint32_t)value);
 }
 
-uint16_t load_u16(const uint8_t *place)
+uint16_t load_u16(const uint8_t *bytes)
 {
-    return (uint16_t)(place[0] << 8 | place[1]);
+    return (uint16_t)(bytes[0] << 8 | bytes[1]);
 }
 
-uint32_t load_u32(const uint8_t *place)
+uint32_t load_u32(const uint8_t *bytes)
 {
-    return (uint32_t)load_u16(place) << 16 | load_u16(place + 2);
+    return (uint32_t)load_u16(bytes) << 16 | load_u16(bytes + 2);
 }
 
-uint64_t load_u64(const uint8_t *place)
+uint64_t load_u64(const uint8_t *bytes)
 {
-    return (uint64_t)load_u32(place) << 32 | load_u32(place + 4);
+    return (uint64_t)load_u32(bytes) << 32 | load_u32(bytes + 4);
 }

@@ -1,8 +1,7 @@
 /*
- * base/bytes.h -- views of bytes, and buffers that cannot grow without bound.
+ * base/bytes.h -- views of bytes, and buffers with a maximum.
  *
- * `struct bytes` borrows: it never owns what it points at. `struct buffer`
- * owns, and every buffer states the most it may ever hold.
+ * `struct bytes` borrows: it never owns what it points at. `struct buffer` owns, and every buffer has a maximum length.
  */
 #pragma once
 
@@ -22,8 +21,8 @@ struct bytes {
 struct bytes bytes_of_text(const char *text);
 bool bytes_equal(struct bytes a, struct bytes b);
 
-/** Growable, always followed by a '\0' that `length` does not count, so text may be printed. Whoever composes a text in it appends
- *  piece by piece, so a composition that fails may leave a part of it: the buffer is thrown away then, or truncated. */
+/** Growable. A '\0' that `length` does not count always follows, so text may be printed. A function that composes text
+ *  appends piece by piece; when it fails, the buffer may hold a part of it, and must be freed or truncated. */
 struct buffer {
     uint8_t *data;
     size_t length, capacity;
@@ -38,12 +37,11 @@ struct buffer {
 /** Appends; ERROR_LIMIT past the maximum, ERROR_NO_MEMORY. The buffer is unchanged on failure. */
 RESULT buffer_add(struct buffer *buffer, const void *data, size_t length, struct error *err);
 RESULT buffer_add_text(struct buffer *buffer, const char *text, struct error *err);
-RESULT buffer_format(struct buffer *buffer, struct error *err, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-/** Makes room for `length` more bytes and returns where they go; the caller raises `length` itself. */
-RESULT buffer_reserve(struct buffer *buffer, size_t length, uint8_t **place_out, struct error *err);
+RESULT buffer_format(struct buffer *buffer, struct error *err, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/** Makes room for `length` more bytes and returns a pointer to it; the caller raises `length`. */
+RESULT buffer_reserve(struct buffer *buffer, size_t length, uint8_t **destination_out, struct error *err);
 
-/** Big-endian integers, as all our formats have them. */
+/** Big-endian integers: all our formats use them. */
 RESULT buffer_add_u8(struct buffer *buffer, uint8_t value, struct error *err);
 RESULT buffer_add_u16(struct buffer *buffer, uint16_t value, struct error *err);
 RESULT buffer_add_u32(struct buffer *buffer, uint32_t value, struct error *err);
@@ -55,12 +53,12 @@ struct bytes buffer_bytes(const struct buffer *buffer);
 /** The text so far; "" for an empty buffer. */
 const char *buffer_text(const struct buffer *buffer);
 void buffer_clear(struct buffer *buffer);
-/** Back to a length that it had before; its text ends there, too. */
+/** Back to an earlier length; a '\0' follows again. */
 void buffer_truncate(struct buffer *buffer, size_t length);
 /** Frees; wipes nothing (secrets live in crypto/secret.h). */
 void buffer_done(struct buffer *buffer);
 
-/** Reads big-endian fields one after the other; once a read fails, `failed` stays set and all reads give 0. */
+/** Reads big-endian fields one after the other. Once a read fails, `failed` stays set and all reads yield 0. */
 struct reader {
     struct bytes left;
     bool failed;
@@ -75,12 +73,12 @@ uint64_t reader_u64(struct reader *reader);
 struct bytes reader_take(struct reader *reader, size_t length);
 /** u32 length, then that many bytes, at most `maximum`. */
 struct bytes reader_prefixed(struct reader *reader, size_t maximum);
-/** All was read, and nothing failed. */
+/** Whether everything was read, and nothing failed. */
 bool reader_is_done(const struct reader *reader);
 
-void store_u16(uint8_t *place, uint16_t value);
-void store_u32(uint8_t *place, uint32_t value);
-void store_u64(uint8_t *place, uint64_t value);
-uint16_t load_u16(const uint8_t *place);
-uint32_t load_u32(const uint8_t *place);
-uint64_t load_u64(const uint8_t *place);
+void store_u16(uint8_t *bytes, uint16_t value);
+void store_u32(uint8_t *bytes, uint32_t value);
+void store_u64(uint8_t *bytes, uint64_t value);
+uint16_t load_u16(const uint8_t *bytes);
+uint32_t load_u32(const uint8_t *bytes);
+uint64_t load_u64(const uint8_t *bytes);

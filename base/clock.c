@@ -48,14 +48,14 @@ void clock_format(int64_t wall_ms, char text_out[CLOCK_TEXT_SIZE])
     const int milliseconds = (int)((told_ms % 1000 + 1000) % 1000);
     const time_t second = (time_t)((told_ms - milliseconds) / 1000);
     static _Thread_local time_t last_second;
-    static _Thread_local char last_text[CLOCK_TEXT_SIZE]; /* of that second: a request asks several times */
+    static _Thread_local char last_text[CLOCK_TEXT_SIZE]; /* a request asks several times in the same second */
 
     if (last_text[0] == '\0' || second != last_second) {
         struct tm day;
-        char text[96]; /* more than any six numbers need */
+        char text[96]; /* enough for any six numbers */
         (void)gmtime_r(&second, &day);
-        (void)snprintf(text, sizeof text, "%04d-%02d-%02dT%02d:%02d:%02d.000Z", day.tm_year + 1900, day.tm_mon + 1,
-                       day.tm_mday, day.tm_hour, day.tm_min, day.tm_sec);
+        (void)snprintf(text, sizeof text, "%04d-%02d-%02dT%02d:%02d:%02d.000Z", day.tm_year + 1900, day.tm_mon + 1, day.tm_mday,
+                       day.tm_hour, day.tm_min, day.tm_sec);
         memcpy(last_text, text, CLOCK_TEXT_SIZE);
         last_second = second;
     }
@@ -65,7 +65,7 @@ void clock_format(int64_t wall_ms, char text_out[CLOCK_TEXT_SIZE])
     text_out[22] = (char)('0' + milliseconds % 10);
 }
 
-/* The next `digits` decimal digits of `text` at *at, or -1. */
+/* The next `digits` decimal digits of `text` from *at on, or -1. */
 static int number_at(struct bytes text, size_t *at, unsigned digits)
 {
     int value = 0;
@@ -116,8 +116,8 @@ static bool day_exists(const struct tm *day)
     const bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
 
     if (day->tm_mon < 0 || day->tm_mon > 11 || day->tm_mday < 1) return false;
-    return day->tm_mday <= lengths[day->tm_mon] + (leap && day->tm_mon == 1) && day->tm_hour >= 0 &&
-           day->tm_hour < 24 && day->tm_min >= 0 && day->tm_min < 60 && day->tm_sec >= 0 && day->tm_sec < 60;
+    return day->tm_mday <= lengths[day->tm_mon] + (leap && day->tm_mon == 1) && day->tm_hour >= 0 && day->tm_hour < 24 &&
+           day->tm_min >= 0 && day->tm_min < 60 && day->tm_sec >= 0 && day->tm_sec < 60;
 }
 
 bool clock_parse(struct bytes text, int64_t *wall_ms_out)
@@ -138,11 +138,10 @@ bool clock_parse(struct bytes text, int64_t *wall_ms_out)
     day.tm_min = number_at(text, &at, 2);
     if (!letter_at(text, &at, ':')) return false;
     day.tm_sec = number_at(text, &at, 2);
-    if (!day_exists(&day) || !fraction_at(text, &at, &milliseconds) || !offset_at(text, &at, &offset_min) ||
-        at != text.length)
+    if (!day_exists(&day) || !fraction_at(text, &at, &milliseconds) || !offset_at(text, &at, &offset_min) || at != text.length)
         return false;
     const int64_t wall_ms = ((int64_t)timegm(&day) - (int64_t)offset_min * 60) * 1000 + milliseconds;
-    if (wall_ms < FIRST_MS || wall_ms > LAST_MS) return false; /* an offset led out of the years that can be written */
+    if (wall_ms < FIRST_MS || wall_ms > LAST_MS) return false; /* the offset can move a time out of the years 1 to 9999 */
     *wall_ms_out = wall_ms;
     return true;
 }

@@ -10,20 +10,20 @@
 #include "base/memory.h"
 #include "base/text.h"
 
-#define FILE_MAX_BYTES  (1024 * 1024) /* a configuration is written by a person */
-#define NAME_MAX_LENGTH 63            /* longer names would not be typed by anybody */
-#define FLAG_GIVEN      (1 << 30)     /* ours, far above libconfuse's: this option has a value from the file */
-#define TWICE_MAX       8             /* names given twice that are told at once */
-#define UNKNOWN_MAX     16            /* unknown names that are told at once; the file is read once more for each */
+#define FILE_MAX_BYTES  (1024 * 1024) /* a configuration is written by hand, so it is small */
+#define NAME_MAX_LENGTH 63            /* nobody would type a longer name */
+#define FLAG_GIVEN      (1 << 30)     /* the file has this option; a flag of ours, far above libconfuse's */
+#define TWICE_MAX       8             /* duplicate names that are reported at once */
+#define UNKNOWN_MAX     16            /* unknown names that are reported at once; the file is read again for each */
 
-/* What libconfuse says while it parses; it knows no context pointer, so parsing is for one thread at a time. */
+/* The messages of libconfuse while it parses. It passes no context, so one thread parses at a time. */
 static _Thread_local struct {
     char message[200];
     char twice[TWICE_MAX][120];
     size_t twice_count;
 } complaint;
 
-/* Is added to what was read: libconfuse takes the end of a file for the end of a section, so a file that was cut off would pass. */
+/* Appended to the file: libconfuse takes the end of a file for the end of a section, so a truncated file would be accepted. */
 static const char last_name[] = "end_of_this_file";
 
 static size_t smallest(size_t a, size_t b, size_t c)
@@ -32,7 +32,7 @@ static size_t smallest(size_t a, size_t b, size_t c)
     return ab < c ? ab : c;
 }
 
-/* Levenshtein's distance; names are short, so the simple table of one row is enough. */
+/* Levenshtein's distance. Names are short, so a table of one row is enough. */
 static size_t distance(const char *a, const char *b)
 {
     size_t row[NAME_MAX_LENGTH + 1];
@@ -76,66 +76,64 @@ __attribute__((format(printf, 2, 0))) static void complain(cfg_t *cfg, const cha
     (void)vsnprintf(complaint.message + used, sizeof complaint.message - (size_t)used, format, args);
 }
 
-/* All values are read as text, so that integers are checked by our own strict reader. */
+/* All values are read as text, so our own strict reader checks integers. */
 static cfg_opt_t option_of(const char *name)
 {
     return (cfg_opt_t)CFG_STR(name, NULL, CFGF_NODEFAULT);
 }
 
-/* libconfuse keeps the last value without a word; which one a person meant nobody knows. */
+/* libconfuse would silently keep the last value, which may not be the intended one. */
 static int note_twice(cfg_t *cfg, cfg_opt_t *option, const char *value, void *text_out)
 {
     if ((option->flags & FLAG_GIVEN) != 0 && complaint.twice_count < TWICE_MAX)
-        (void)snprintf(complaint.twice[complaint.twice_count++], sizeof complaint.twice[0], "line %d: '%s' is given twice: keep one",
-                       cfg->line, option->name);
+        (void)snprintf(complaint.twice[complaint.twice_count++], sizeof complaint.twice[0],
+                       "line %d: '%s' is given twice: keep one", cfg->line, option->name);
     option->flags |= FLAG_GIVEN;
     *(const char **)text_out = value;
     return 0;
 }
 
-static struct result set_integer(const struct config_parameter *parameter, const char *text, int64_t *place,
+static struct result set_integer(const struct config_parameter *parameter, const char *text, int64_t *destination,
                                  struct error *err)
 {
     uint64_t value = 0;
 
     if (!text_to_u64(bytes_of_text(text), INT64_MAX, &value) || (int64_t)value < parameter->minimum ||
         (int64_t)value > parameter->maximum)
-        return failure(err, ERROR_INVALID, "%s = %.40s: a whole number from %" PRId64 " to %" PRId64 " %s",
-                       parameter->name, text, parameter->minimum, parameter->maximum, parameter->unit);
-    *place = (int64_t)value;
+        return failure(err, ERROR_INVALID, "%s = %.40s: a whole number from %" PRId64 " to %" PRId64 " %s", parameter->name, text,
+                       parameter->minimum, parameter->maximum, parameter->unit);
+    *destination = (int64_t)value;
     return SUCCESS;
 }
 
-static struct result set_value(const struct config_parameter *parameter, const char *text, void *holder,
-                               struct error *err)
+static struct result set_value(const struct config_parameter *parameter, const char *text, void *holder, struct error *err)
 {
-    uint8_t *place = (uint8_t *)holder + parameter->offset;
+    uint8_t *destination = (uint8_t *)holder + parameter->offset;
 
     switch (parameter->type) {
     case CONFIG_TEXT:
         if (strlen(text) >= CONFIG_TEXT_SIZE)
             return failure(err, ERROR_INVALID, "%s: at most %d characters", parameter->name, CONFIG_TEXT_SIZE - 1);
-        memcpy(place, text, strlen(text) + 1);
+        memcpy(destination, text, strlen(text) + 1);
         return SUCCESS;
-    case CONFIG_INTEGER: return set_integer(parameter, text, (int64_t *)(void *)place, err);
+    case CONFIG_INTEGER: return set_integer(parameter, text, (int64_t *)(void *)destination, err);
     case CONFIG_BOOLEAN:
         if (strcmp(text, "yes") != 0 && strcmp(text, "no") != 0)
             return failure(err, ERROR_INVALID, "%s = %.40s: yes or no", parameter->name, text);
-        *(bool *)place = strcmp(text, "yes") == 0;
+        *(bool *)destination = strcmp(text, "yes") == 0;
         return SUCCESS;
     }
     return failure(err, ERROR_INVALID, "%s has no type", parameter->name);
 }
 
-static struct result set_defaults(const struct config_parameter *parameters, size_t count, void *holder,
-                                  struct error *err)
+static struct result set_defaults(const struct config_parameter *parameters, size_t count, void *holder, struct error *err)
 {
     for (size_t i = 0; i < count; i++)
         if (parameters[i].initial != NULL) TRY(set_value(&parameters[i], parameters[i].initial, holder, err));
     return SUCCESS;
 }
 
-/* What is read, and where problems of it are told; `title` is the section's, or NULL. */
+/* Adds the section and its title (NULL: none) to a problem. */
 static void tell(struct problems *problems, const char *section, const char *title, const struct error *why)
 {
     if (title == NULL) problems_add(problems, why);
@@ -159,7 +157,7 @@ static void take_values(cfg_t *cfg, const struct config_form *form, void *settin
     }
 }
 
-/* Default values are ours, and good. */
+/* Default values are always valid. */
 static void take_element(cfg_t *cfg, const struct config_section *section, uint8_t *element, struct problems *problems)
 {
     const char *title = cfg_title(cfg);
@@ -170,7 +168,8 @@ static void take_element(cfg_t *cfg, const struct config_section *section, uint8
         return;
     }
     memcpy(element, title, strlen(title) + 1);
-    if (!set_defaults(section->parameters, section->parameter_count, element, &why).ok) tell(problems, section->name, title, &why);
+    if (!set_defaults(section->parameters, section->parameter_count, element, &why).ok)
+        tell(problems, section->name, title, &why);
     for (size_t i = 0; i < section->parameter_count; i++)
         if (!take_value(cfg, &section->parameters[i], element, &why).ok) tell(problems, section->name, title, &why);
 }
@@ -189,13 +188,13 @@ static void take_section(cfg_t *cfg, const struct config_section *section, void 
     *(size_t *)(void *)((uint8_t *)settings + section->count_offset) = count;
 }
 
-/* Names that are none of ours: told once, and then taken as if they were, so that the rest is read, too. */
+/* Unknown names. Each is reported once and then accepted, so that the rest of the file is read too. */
 struct unknown {
     char names[UNKNOWN_MAX][NAME_MAX_LENGTH + 1];
     size_t count;
 };
 
-/* What is allocated while a file is read. */
+/* Memory that is allocated while a file is read. */
 struct reading {
     cfg_opt_t *options;
     cfg_opt_t **section_options;
@@ -206,15 +205,15 @@ struct reading {
 static void reading_done(struct reading *reading)
 {
     if (reading->cfg != NULL) (void)cfg_free(reading->cfg);
-    for (size_t i = 0; reading->section_options != NULL && i < reading->section_count; i++)
-        free(reading->section_options[i]);
+    for (size_t i = 0; reading->section_options != NULL && i < reading->section_count; i++) free(reading->section_options[i]);
     free(reading->section_options);
     free(reading->options);
 }
 
-NO_LEAK_BEGIN /* reading_done() frees it: an element of what the caller holds */
-static struct result options_of(const struct config_parameter *parameters, size_t count, const struct unknown *unknown,
-                                size_t extra, cfg_opt_t **options_out, struct error *err)
+NO_LEAK_BEGIN /* it becomes an element of the caller's array, and reading_done() frees it */
+    static struct result
+    options_of(const struct config_parameter *parameters, size_t count, const struct unknown *unknown, size_t extra,
+               cfg_opt_t **options_out, struct error *err)
 {
     cfg_opt_t *options = memory_zeroed(count + unknown->count + extra + 1, sizeof *options);
 
@@ -233,15 +232,15 @@ static struct result reading_begin(const struct config_form *form, const struct 
                                    struct error *err)
 {
     TRY(options_of(form->parameters, form->parameter_count, unknown, form->section_count + 1, &reading->options, err));
-    /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers is what is made */
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): the array really holds pointers */
     reading->section_options = memory_zeroed(form->section_count + 1, sizeof *reading->section_options);
     if (reading->section_options == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a configuration");
     reading->section_count = form->section_count;
     for (size_t i = 0; i < form->section_count; i++) {
         const struct config_section *section = &form->sections[i];
         TRY(options_of(section->parameters, section->parameter_count, unknown, 0, &reading->section_options[i], err));
-        reading->options[form->parameter_count + unknown->count + i] = (cfg_opt_t)CFG_SEC(
-            section->name, reading->section_options[i], CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES);
+        reading->options[form->parameter_count + unknown->count + i] =
+            (cfg_opt_t)CFG_SEC(section->name, reading->section_options[i], CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES);
     }
     reading->options[form->parameter_count + unknown->count + form->section_count] = option_of(last_name);
     reading->cfg = cfg_init(reading->options, CFGF_NONE);
@@ -250,7 +249,7 @@ static struct result reading_begin(const struct config_form *form, const struct 
     return SUCCESS;
 }
 
-/* "" unless the complaint is about an unknown name. */
+/* The unknown name that libconfuse complains about; "" for another complaint. */
 static void name_complained_of(char name[NAME_MAX_LENGTH + 1])
 {
     const char *open = strchr(complaint.message, '\'');
@@ -265,17 +264,17 @@ static void tell_unknown(const struct config_form *form, const char *name, struc
 {
     char nearest[NAME_MAX_LENGTH + 1] = "";
 
-    for (size_t i = 0; i < form->gone_count; i++)
-        if (strcmp(form->gone[i].name, name) == 0) {
+    for (size_t i = 0; i < form->removed_count; i++)
+        if (strcmp(form->removed[i].name, name) == 0) {
             problems_say(problems, ERROR_INVALID, "%.*s'%s' must not stand here any more: %s",
-                         (int)(strcspn(complaint.message, ":") + 2), complaint.message, name, form->gone[i].instead);
+                         (int)(strcspn(complaint.message, ":") + 2), complaint.message, name, form->removed[i].instead);
             return;
         }
     nearest_name(form, name, nearest);
     problems_say(problems, ERROR_INVALID, "%s; did you mean '%s'?", complaint.message, nearest);
 }
 
-/* Whether the file can be read once more, with that name in the list. */
+/* Accepts one more unknown name. False: the file can't be read further. */
 static bool learn_unknown(const struct config_form *form, struct unknown *unknown, struct problems *problems)
 {
     char name[NAME_MAX_LENGTH + 1];
@@ -290,7 +289,7 @@ static bool learn_unknown(const struct config_form *form, struct unknown *unknow
         return false;
     }
     for (size_t i = 0; i < unknown->count; i++)
-        if (strcmp(unknown->names[i], name) == 0) return false; /* cut: a name that is longer than any of ours */
+        if (strcmp(unknown->names[i], name) == 0) return false; /* truncated: it is longer than any of our names */
     tell_unknown(form, name, problems);
     if (unknown->count == UNKNOWN_MAX) return false;
     memcpy(unknown->names[unknown->count++], name, sizeof name);
@@ -304,7 +303,7 @@ struct result config_defaults(const struct config_form *form, void *settings, st
 
 enum parsed { PARSED, PARSED_UNKNOWN, PARSED_NOT };
 
-/* Whatever is open at the end swallows the last line: a comment, or bytes after a zero byte. */
+/* An open comment, or the bytes after a zero byte, swallow the appended last line. */
 static void tell_form(cfg_t *cfg, struct problems *problems)
 {
     if (cfg_size(cfg, last_name) == 0)
@@ -351,15 +350,6 @@ bool config_read_all(const struct config_form *form, const char *path, void *set
     return parsed == PARSED;
 }
 
-struct result config_read(const struct config_form *form, const char *path, void *settings, struct error *err)
-{
-    struct error first;
-    struct problems problems = problems_first(&first);
-
-    (void)config_read_all(form, path, settings, &problems);
-    return problems.count == 0 ? SUCCESS : failure(err, first.kind, "%.60s: %s", path, first.message);
-}
-
 static struct result write_parameters(const struct config_parameter *parameters, size_t count, const char *indent,
                                       struct buffer *text, struct error *err)
 {
@@ -370,10 +360,8 @@ static struct result write_parameters(const struct config_parameter *parameters,
             TRY(buffer_format(text, err, " (%" PRId64 " to %" PRId64 "%s%s)", parameter->minimum, parameter->maximum,
                               parameter->unit[0] == '\0' ? "" : " ", parameter->unit));
         if (parameter->type == CONFIG_BOOLEAN) TRY(buffer_add_text(text, " (yes or no)", err));
-        if (parameter->initial == NULL)
-            TRY(buffer_format(text, err, "; must be given\n%s#%s = \"\"\n", indent, parameter->name));
-        else
-            TRY(buffer_format(text, err, "\n%s%s = \"%s\"\n", indent, parameter->name, parameter->initial));
+        if (parameter->initial == NULL) TRY(buffer_format(text, err, "; must be given\n%s#%s = \"\"\n", indent, parameter->name));
+        else TRY(buffer_format(text, err, "\n%s%s = \"%s\"\n", indent, parameter->name, parameter->initial));
     }
     return SUCCESS;
 }

@@ -1,16 +1,17 @@
 /*
- * base/dump.h -- what a program has in memory stays there: keys, tokens, models.
+ * base/dump.h -- keeps the memory of a process out of core files and debuggers: keys, tokens, models.
  *
- * For programs that hold secrets, at their very start. False: the kernel refused, and errno says why.
+ * For programs that hold secrets; call it first. False: the kernel refused; errno has the reason.
  */
 #pragma once
 
 #include <stdbool.h>
 
-/** No core files, also of all programs that are started from here. */
+/** No core files, also for all programs that this one starts. */
 bool dump_forbid_files(void);
 /**
- * The same, and nobody of the same user may look into the process or have its memory piped to a program that keeps dumps. Holds
- * until another program or user is taken on; a build with sanitizers, which look at their own process, leaves this part out.
+ * As dump_forbid_files(). In addition no process of the same user may read this process's memory, and no crash handler gets
+ * it. This addition holds until the process executes another program or changes its user. A build with sanitizers omits it,
+ * because sanitizers inspect their own process.
  */
 bool dump_forbid(void);

@@ -28,10 +28,8 @@ void environment_keep(const char *const *names)
 
     if (environ == NULL) return;
     for (size_t i = 0; environ[i] != NULL; i++) {
-        if (is_kept(environ[i], names))
-            environ[kept++] = environ[i];
-        else
-            explicit_bzero(environ[i], strlen(environ[i]));
+        if (is_kept(environ[i], names)) environ[kept++] = environ[i];
+        else explicit_bzero(environ[i], strlen(environ[i]));
     }
     environ[kept] = NULL;
 }

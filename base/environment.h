@@ -1,15 +1,15 @@
 /*
- * base/environment.h -- what a server keeps of the environment that it was started with: what it names, and nothing else.
+ * base/environment.h -- reduces the environment of a server to the variables that it names.
  *
- * Whoever starts it, root's shell say, may have secrets there, and a process that was taken over would have them, too.
- * Before there is a second thread.
+ * The environment of the parent process, such as root's shell, may hold secrets, and an attacker that takes over the server
+ * could read them. Call it before there is a second thread.
  */
 #pragma once
 
 /**
- * Drops every variable that `names` (NULL-terminated) does not have, and wipes the memory that it stood in, which
- * /proc/PID/environ shows. A name that ends in '*' stands for all that begin so.
+ * Removes every variable that is not in `names` (NULL-terminated) and wipes its memory, which /proc/PID/environ shows. A
+ * name that ends in '*' stands for all names with that prefix.
  */
 void environment_keep(const char *const *names);
-/** What the C library and those who check certificates look at: language, time zone, where authorities are. */
+/** Variables of the C library and of the TLS libraries: language, time zone, files of certificate authorities. */
 extern const char *const environment_of_servers[];

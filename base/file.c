@@ -14,13 +14,13 @@
 
 #include "base/fault.h"
 
-/* NOLINTNEXTLINE(readability-non-const-parameter): the cleanup attribute wants this type */
+/* NOLINTNEXTLINE(readability-non-const-parameter): the cleanup attribute demands this type */
 void file_close_owned(int *fd)
 {
     if (*fd >= 0) (void)close(*fd);
 }
 
-/* Tests may make the next call fail as a broken disk does. */
+/* Tests can make the next call fail as a broken disk does. */
 static bool fails_on_demand(void)
 {
     if (!fault_is_due(FAULT_FILE)) return false;
@@ -59,7 +59,8 @@ struct result file_open_beneath(int directory, const char *path, int flags, int 
     const struct open_how how = {.flags = (uint64_t)(unsigned)flags | O_CLOEXEC, .resolve = RESOLVE_BENEATH};
     long fd = -1;
 
-    for (unsigned attempt = 0; attempt == 0 || (fd < 0 && errno == EAGAIN && attempt < 100); attempt++) /* something was renamed */
+    for (unsigned attempt = 0; attempt == 0 || (fd < 0 && errno == EAGAIN && attempt < 100);
+         attempt++) /* EAGAIN: a file was renamed meanwhile */
         fd = fails_on_demand() ? -1 : syscall(SYS_openat2, directory, path, &how, sizeof how);
     if (fd < 0 && errno == EXDEV) return failure(err, ERROR_DENIED, "%s leads out of the folder", path);
     if (fd < 0 && errno == ENOSYS) return failure(err, ERROR_INVALID, "this kernel can't open %s below a folder (openat2)", path);
@@ -68,7 +69,7 @@ struct result file_open_beneath(int directory, const char *path, int flags, int 
     return SUCCESS;
 }
 
-/* Before Linux 5.12 there is no such question; then the answer is no. */
+/* Linux before 5.12 has no RESOLVE_CACHED; then the answer is false. */
 bool file_open_at_once(int directory, const char *name, int *fd_out)
 {
     const struct open_how how = {.flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_CACHED};
@@ -79,14 +80,12 @@ bool file_open_at_once(int directory, const char *name, int *fd_out)
     return true;
 }
 
-struct result file_read_some(int fd, void *into, size_t length, uint64_t offset, size_t *length_out,
-                             struct error *err)
+struct result file_read_some(int fd, void *into, size_t length, uint64_t offset, size_t *length_out, struct error *err)
 {
     size_t done = 0;
 
     while (done < length) {
-        const ssize_t count =
-            fails_on_demand() ? -1 : pread(fd, (uint8_t *)into + done, length - done, (off_t)(offset + done));
+        const ssize_t count = fails_on_demand() ? -1 : pread(fd, (uint8_t *)into + done, length - done, (off_t)(offset + done));
         if (count < 0 && errno == EINTR) continue;
         if (count < 0) return file_failure(err, "read", "a file");
         if (count == 0) break;
@@ -101,16 +100,15 @@ struct result file_read_at(int fd, void *into, size_t length, uint64_t offset, s
     size_t done = 0;
 
     TRY(file_read_some(fd, into, length, offset, &done, err));
-    if (done < length)
-        return failure(err, ERROR_CORRUPT, "a file ends %zu bytes too early", length - done);
+    if (done < length) return failure(err, ERROR_CORRUPT, "a file ends %zu bytes too early", length - done);
     return SUCCESS;
 }
 
 bool file_read_at_once(int fd, void *into, size_t length, uint64_t offset)
 {
-    const struct iovec place = {.iov_base = into, .iov_len = length};
+    const struct iovec vector = {.iov_base = into, .iov_len = length};
 
-    return !fails_on_demand() && preadv2(fd, &place, 1, (off_t)offset, RWF_NOWAIT) == (ssize_t)length;
+    return !fails_on_demand() && preadv2(fd, &vector, 1, (off_t)offset, RWF_NOWAIT) == (ssize_t)length;
 }
 
 struct result file_write_at(int fd, const void *from, size_t length, uint64_t offset, struct error *err)
@@ -165,8 +163,7 @@ struct result file_status_at(int directory, const char *name, struct stat *statu
 {
     struct stat status = {0};
 
-    if (fails_on_demand() || fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0)
-        return file_failure(err, "stat", name);
+    if (fails_on_demand() || fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0) return file_failure(err, "stat", name);
     *status_out = status;
     return SUCCESS;
 }
@@ -184,7 +181,7 @@ struct result file_read(const char *path, struct buffer *content, struct error *
 {
     OWNED_FD fd = -1;
     uint64_t size = 0;
-    uint8_t *place = NULL;
+    uint8_t *destination = NULL;
     size_t length = 0;
 
     TRY(file_open(path, O_RDONLY, 0, &fd, err));
@@ -192,8 +189,8 @@ struct result file_read(const char *path, struct buffer *content, struct error *
     if (size > content->maximum - content->length)
         return failure(err, ERROR_LIMIT, "%s has %llu bytes; at most %zu are read", path, (unsigned long long)size,
                        content->maximum);
-    TRY(buffer_reserve(content, (size_t)size, &place, err));
-    TRY(file_read_some(fd, place, (size_t)size, 0, &length, err));
+    TRY(buffer_reserve(content, (size_t)size, &destination, err));
+    TRY(file_read_some(fd, destination, (size_t)size, 0, &length, err));
     content->length += length;
     return SUCCESS;
 }
@@ -212,9 +209,8 @@ struct result file_replace_at(int directory, const char *name, struct bytes cont
     return file_rename_at(directory, temporary, name, err);
 }
 
-/* Opens the folder that `path` lies in and yields the last part of the path. */
-static struct result open_parent(const char *path, int *directory_out, char name_out[NAME_MAX + 1],
-                                 struct error *err)
+/* Opens the parent folder of `path` and returns the last part of the path. */
+static struct result open_parent(const char *path, int *directory_out, char name_out[NAME_MAX + 1], struct error *err)
 {
     char copy[PATH_MAX];
     const size_t length = strlen(path);
@@ -248,17 +244,17 @@ static bool is_standard_output(const struct stat *status)
     return fstat(STDOUT_FILENO, &standard) == 0 && standard.st_dev == status->st_dev && standard.st_ino == status->st_ino;
 }
 
-/* `place` was opened with O_PATH: the kernel followed the links, by its rules of who may follow whose. */
-static struct result write_at_place(int place, struct bytes content, mode_t mode, struct error *err)
+/* `found` was opened with O_PATH: the kernel followed the symbolic links, by its own rules of protection. */
+static struct result write_opened(int found, struct bytes content, mode_t mode, struct error *err)
 {
     OWNED_FD fd = -1;
     struct stat status = {0};
     char name[64], target[PATH_MAX];
 
-    TRY(file_status(place, &status, err));
+    TRY(file_status(found, &status, err));
     if (S_ISDIR(status.st_mode)) return failure(err, ERROR_INVALID, "it is a folder");
     if (is_standard_output(&status)) return file_write_all(STDOUT_FILENO, content.data, content.length, err);
-    (void)snprintf(name, sizeof name, "/proc/self/fd/%d", place);
+    (void)snprintf(name, sizeof name, "/proc/self/fd/%d", found);
     if (!S_ISREG(status.st_mode) || status.st_nlink == 0) {
         TRY(file_open(name, O_WRONLY | O_NOCTTY, 0, &fd, err));
         return file_write_all(fd, content.data, content.length, err);
@@ -272,14 +268,15 @@ static struct result write_at_place(int place, struct bytes content, mode_t mode
 
 struct result file_write_output(const char *path, struct bytes content, mode_t mode, struct error *err)
 {
-    OWNED_FD place = -1;
+    OWNED_FD found = -1;
     struct stat link;
 
     if (strcmp(path, "-") == 0) return file_write_all(STDOUT_FILENO, content.data, content.length, err);
-    const struct result opened = file_open(path, O_PATH, 0, &place, err);
-    if (opened.ok) return write_at_place(place, content, mode, err);
+    const struct result opened = file_open(path, O_PATH, 0, &found, err);
+    if (opened.ok) return write_opened(found, content, mode, err);
     if (err->kind != ERROR_NOT_FOUND) return opened;
-    if (lstat(path, &link) == 0) return failure(err, ERROR_INVALID, "%s is a link to nothing: remove it, or make the file it names", path);
+    if (lstat(path, &link) == 0)
+        return failure(err, ERROR_INVALID, "%s is a link to nothing: remove it, or make the file it names", path);
     return file_replace(path, content, mode, err);
 }
 
@@ -291,13 +288,6 @@ struct result file_make_directory(const char *path, mode_t mode, struct error *e
     TRY(open_parent(path, &directory, name, err));
     if (fails_on_demand() || (mkdirat(directory, name, mode) != 0 && errno != EEXIST))
         return file_failure(err, "make the folder", path);
-    return file_sync(directory, err);
-}
-
-struct result file_remove_at(int directory, const char *name, struct error *err)
-{
-    if (fails_on_demand() || (unlinkat(directory, name, 0) != 0 && errno != ENOENT))
-        return file_failure(err, "remove", name);
     return file_sync(directory, err);
 }
 

@@ -15,10 +15,10 @@ struct file_queue {
     aio_context_t context;
     size_t depth;
     struct iocb calls[FILE_QUEUE_DEPTH_MAX];
-    bool is_under_way[FILE_QUEUE_DEPTH_MAX];
-    int64_t read[FILE_QUEUE_DEPTH_MAX]; /* bytes, or why there are none */
-    size_t turn;                        /* the place of the next call; of writes, that of the oldest */
-    size_t reads;                       /* begun, not ended: they lie before it */
+    bool is_pending[FILE_QUEUE_DEPTH_MAX];
+    int64_t read[FILE_QUEUE_DEPTH_MAX]; /* bytes, or a negative errno */
+    size_t next;                        /* the slot of the next call; for writes it is also the oldest one */
+    size_t reads;                       /* reads that are running: they are in the slots before `next` */
     bool has_failed;
     struct error reason;
 };
@@ -55,21 +55,21 @@ static void remember_why(struct file_queue *queue, const char *what, int64_t out
     remember(queue, &err);
 }
 
-/* What came to an end early, for want of room as a rule, is tried as a usual write: that says why, or goes on. */
-static void judge_write(struct file_queue *queue, const struct iocb *call, int64_t written)
+/* A write that ended early, mostly for lack of space, is continued as an ordinary write: that one succeeds or returns the
+ * reason. */
+static void check_write(struct file_queue *queue, const struct iocb *call, int64_t written)
 {
     struct error err = {0};
 
     const size_t done = written < 0 ? 0 : (size_t)written;
-    if (written < 0)
-        remember_why(queue, "write a file", written);
-    else if (done < call->aio_nbytes &&
-             !file_write_at((int)call->aio_fildes, (const uint8_t *)(uintptr_t)call->aio_buf + done,
-                            call->aio_nbytes - done, (uint64_t)call->aio_offset + done, &err).ok)
+    if (written < 0) remember_why(queue, "write a file", written);
+    else if (done < call->aio_nbytes && !file_write_at((int)call->aio_fildes, (const uint8_t *)(uintptr_t)call->aio_buf + done,
+                                                       call->aio_nbytes - done, (uint64_t)call->aio_offset + done, &err)
+                                             .ok)
         remember(queue, &err);
 }
 
-/* Waits for one at least. */
+/* Waits for at least one. */
 static void reap(struct file_queue *queue)
 {
     struct io_event events[FILE_QUEUE_DEPTH_MAX];
@@ -77,15 +77,15 @@ static void reap(struct file_queue *queue)
 
     do count = syscall(SYS_io_getevents, queue->context, 1, FILE_QUEUE_DEPTH_MAX, events, NULL);
     while (count < 0 && errno == EINTR);
-    assert(count > 0); /* it fails for a wrong address only; and the bytes may not be given back before the kernel is done */
+    assert(count > 0); /* the call fails only for a wrong address; the memory must stay until the kernel has finished */
     for (long i = 0; i < count; i++) {
         const size_t at = (size_t)events[i].data;
         const int64_t outcome = fault_is_due(FAULT_FILE) ? -EIO : events[i].res;
-        queue->is_under_way[at] = false;
+        queue->is_pending[at] = false;
         queue->read[at] = outcome;
-        if (queue->calls[at].aio_lio_opcode == IOCB_CMD_PWRITE) judge_write(queue, &queue->calls[at], outcome);
+        if (queue->calls[at].aio_lio_opcode == IOCB_CMD_PWRITE) check_write(queue, &queue->calls[at], outcome);
         if (queue->calls[at].aio_lio_opcode == IOCB_CMD_FSYNC && outcome != 0)
-            remember_why(queue, "make a file durable", outcome); /* room is a matter of fsync, too, on some file systems */
+            remember_why(queue, "make a file durable", outcome); /* on some file systems a full disk shows only at fsync */
     }
 }
 
@@ -95,25 +95,25 @@ static struct result told(const struct file_queue *queue, struct error *err)
     return failure(err, queue->reason.kind, "%s", queue->reason.message);
 }
 
-/* In the place whose turn it is. */
+/* Begins in slot `next`. */
 static struct result begin(struct file_queue *queue, struct iocb call, const char *what, struct error *err)
 {
-    struct iocb *place = &queue->calls[queue->turn];
+    struct iocb *slot = &queue->calls[queue->next];
 
-    *place = call;
-    place->aio_data = queue->turn;
-    if (fault_is_due(FAULT_FILE) || syscall(SYS_io_submit, queue->context, 1, &place) != 1)
+    *slot = call;
+    slot->aio_data = queue->next;
+    if (fault_is_due(FAULT_FILE) || syscall(SYS_io_submit, queue->context, 1, &slot) != 1)
         return failure(err, ERROR_UNAVAILABLE, "can't begin to %s a file: %s", what, strerror(errno));
-    queue->is_under_way[queue->turn] = true;
-    queue->turn = (queue->turn + 1) % queue->depth;
+    queue->is_pending[queue->next] = true;
+    queue->next = (queue->next + 1) % queue->depth;
     return SUCCESS;
 }
 
-/* As soon as there is a place for it. */
+/* Waits until slot `next` is free, then begins. */
 static struct result begin_lasting(struct file_queue *queue, struct iocb call, const char *what, struct error *err)
 {
     assert(queue->reads == 0);
-    while (queue->is_under_way[queue->turn]) reap(queue);
+    while (queue->is_pending[queue->next]) reap(queue);
     TRY(told(queue, err));
     return begin(queue, call, what, err);
 }
@@ -136,7 +136,7 @@ struct result file_queue_sync(struct file_queue *queue, int fd, struct error *er
 
 struct result file_queue_read(struct file_queue *queue, int fd, uint8_t *into, size_t length, uint64_t offset, struct error *err)
 {
-    assert(queue->reads < queue->depth && !queue->is_under_way[queue->turn]);
+    assert(queue->reads < queue->depth && !queue->is_pending[queue->next]);
     TRY(begin(queue,
               (struct iocb){.aio_lio_opcode = IOCB_CMD_PREAD,
                             .aio_fildes = (uint32_t)fd,
@@ -150,10 +150,10 @@ struct result file_queue_read(struct file_queue *queue, int fd, uint8_t *into, s
 
 struct result file_queue_read_end(struct file_queue *queue, size_t *length_out, struct error *err)
 {
-    const size_t oldest = (queue->turn + queue->depth - queue->reads) % queue->depth;
+    const size_t oldest = (queue->next + queue->depth - queue->reads) % queue->depth;
 
     assert(queue->reads > 0);
-    while (queue->is_under_way[oldest]) reap(queue);
+    while (queue->is_pending[oldest]) reap(queue);
     queue->reads--;
     if (queue->read[oldest] < 0)
         return failure(err, ERROR_UNAVAILABLE, "can't read a file: %s", strerror((int)-queue->read[oldest]));
@@ -164,7 +164,7 @@ struct result file_queue_read_end(struct file_queue *queue, size_t *length_out, 
 struct result file_queue_wait(struct file_queue *queue, struct error *err)
 {
     for (size_t i = 0; i < queue->depth; i++)
-        while (queue->is_under_way[i]) reap(queue);
+        while (queue->is_pending[i]) reap(queue);
     queue->reads = 0;
     const struct result result = told(queue, err);
     queue->has_failed = false;
@@ -173,7 +173,7 @@ struct result file_queue_wait(struct file_queue *queue, struct error *err)
 
 void file_queue_free(struct file_queue *queue)
 {
-    struct error ignored; /* who still needs the bytes has waited */
+    struct error ignored; /* a caller that needs the bytes has called file_queue_wait() before */
 
     if (queue == NULL) return;
     (void)file_queue_wait(queue, &ignored).ok;

@@ -1,41 +1,41 @@
 /*
- * base/file_queue.h -- reads and writes of files that go on while the caller does something else.
+ * base/file_queue.h -- asynchronous reads and writes of files (io_submit(2)), with direct I/O.
  *
- * The kernel's asynchronous I/O (io_submit(2)), past the page cache: the file has O_DIRECT when one begins (not necessarily
- * any longer); place, length and offset of the bytes are multiples of FILE_QUEUE_ALIGNMENT. A write that makes the file longer
- * is waited for by most file systems: reserve the room before (fallocate(2)). The file may be closed meanwhile, the bytes may not go.
+ * The file has O_DIRECT when a call begins, but needs it no longer. The address, length and offset of the bytes are
+ * multiples of FILE_QUEUE_ALIGNMENT. Most file systems wait for a write that makes the file longer: reserve the space
+ * before (fallocate(2)). The file may be closed during a call; the memory must stay.
  *
- * A write that fails is told by a later call, and by all that follow until file_queue_wait() has told it. Between two calls of
- * that a queue is for reads only or for writes only. Errors as in base/file.h. For one thread at a time.
+ * A later call returns the failure of a write; so do all calls after it, until file_queue_wait() has returned it. Between
+ * two file_queue_wait() a queue is for reads only or for writes only. Errors as in base/file.h. For one thread at a time.
  */
 #pragma once
 
 #include "base/bytes.h"
 #include "base/owned.h"
 
-#define FILE_QUEUE_DEPTH_MAX 4 /* more at a time than any disk measured was faster with, in pieces of 256 KiB */
+#define FILE_QUEUE_DEPTH_MAX 4 /* measured with calls of 256 KiB: no disk was faster with more at a time */
 #define FILE_QUEUE_ALIGNMENT 4096
 
 struct file_queue;
 
-/** For up to `depth` at a time. ERROR_UNAVAILABLE where the kernel, or what the process is held in, lends none (any more): then
- *  read and write as usual. */
+/** A queue for up to `depth` calls at a time. ERROR_UNAVAILABLE if the kernel or the sandbox allows no (more) queues:
+ *  then use ordinary reads and writes. */
 RESULT file_queue_new(size_t depth, struct file_queue **queue_out, struct error *err);
 /**
- * Begins to write; waits first while `depth` are under way. The bytes are read until `depth` calls later, or until
- * file_queue_wait() or _free() returned, whatever these return.
+ * Begins a write; first waits while `depth` calls are running. The bytes must stay unchanged until `depth` later calls have
+ * returned, or file_queue_wait() or file_queue_free() has. It does not matter whether these calls succeed.
  */
 RESULT file_queue_write(struct file_queue *queue, int fd, struct bytes bytes, uint64_t offset, struct error *err);
-/** Begins to read: at most `depth` that were not ended. `into` is written to until file_queue_read_end() told of it, or until
- *  file_queue_wait() or _free() returned. */
+/** Begins a read; at most `depth` reads may run at a time. The kernel may write to `into` until file_queue_read_end()
+ *  has returned this read, or file_queue_wait() or file_queue_free() returned. */
 RESULT file_queue_read(struct file_queue *queue, int fd, uint8_t *into, size_t length, uint64_t offset, struct error *err);
-/** Waits for the oldest read that was not ended. *length_out may be less than was asked for, at the end of the file and
- *  elsewhere: a usual read says why. */
+/** Waits for the oldest read that was not ended. *length_out may be less than asked for, also before the end of the file:
+ *  the reason is then the result of an ordinary read. */
 RESULT file_queue_read_end(struct file_queue *queue, size_t *length_out, struct error *err);
-/** Begins to make durable what a file or a folder holds now (fsync(2)). As a write: it takes a place, and later calls tell. */
+/** Begins an fsync(2) of a file or a folder. Like a write it takes a slot, and a later call returns its failure. */
 RESULT file_queue_sync(struct file_queue *queue, int fd, struct error *err);
-/** Until all are done, well or not; then the queue is as new. */
+/** Waits until all calls have ended, with or without success. The queue is then empty and keeps no failure. */
 RESULT file_queue_wait(struct file_queue *queue, struct error *err);
-/** Waits, too. */
+/** Waits until all calls have ended, then frees the queue. */
 void file_queue_free(struct file_queue *queue);
 DEFINE_OWNED(file_queue);

@@ -16,7 +16,7 @@ static void *take(size_t size)
     return block;
 }
 
-/* Before main(): jansson must not be used before it knows. */
+/* Before main(): jansson must use our allocator from its first call on. */
 __attribute__((constructor)) static void share_memory(void)
 {
     json_set_alloc_funcs(take, free);
@@ -33,7 +33,7 @@ static bool ends_word(uint8_t letter)
            letter == '}';
 }
 
-/* The longest number or word outside strings. */
+/* The length of the longest number or word outside strings. */
 static size_t longest_word(struct bytes text)
 {
     size_t longest = 0, length = 0;
@@ -50,7 +50,7 @@ static size_t longest_word(struct bytes text)
     return longest;
 }
 
-/* Looks at nesting and values outside strings, so that jansson never recurses further or takes more than we allow. */
+/* Checks nesting and the number of values first, so that jansson never recurses deeper or allocates more than we allow. */
 static struct result check_size(struct bytes text, struct error *err)
 {
     size_t depth = 0, values = 0;
@@ -64,8 +64,7 @@ static struct result check_size(struct bytes text, struct error *err)
         } else if (letter == '"') {
             in_string = true;
         } else if (letter == '[' || letter == '{') {
-            if (++depth > JSON_DEPTH_MAX)
-                return failure(err, ERROR_LIMIT, "JSON nested deeper than %d levels", JSON_DEPTH_MAX);
+            if (++depth > JSON_DEPTH_MAX) return failure(err, ERROR_LIMIT, "JSON nested deeper than %d levels", JSON_DEPTH_MAX);
             values++;
         } else if (letter == ',') {
             values++;
@@ -77,10 +76,10 @@ static struct result check_size(struct bytes text, struct error *err)
     return failure(err, ERROR_LIMIT, "JSON of %zu values; at most %d are read", values, JSON_VALUES_MAX);
 }
 
-#define WORD_MAX 40 /* no number that is read here has more letters */
-#define FEED_MAX 14 /* a word that jansson has room for from the start */
+#define WORD_MAX 40 /* no number that we read is longer */
+#define FEED_MAX 14 /* jansson's buffer for a word is at least this long */
 
-/* What jansson reads, in pieces; nothing more once it lacked memory. */
+/* The text for jansson, in pieces. It ends early once jansson had no memory. */
 struct feed {
     struct bytes pieces[3];
     size_t next;
@@ -101,13 +100,13 @@ static size_t feed(void *into, size_t room, void *context)
 }
 
 /*
- * jansson 2.14 aborts the program when it has no memory for a number of fifteen letters or more. So it gets a string first that
- * is longer, in an array with the text: when that went well, the memory for any word is there.
+ * jansson 2.14 aborts the program if it has no memory for a number of fifteen or more characters. So jansson gets an array:
+ * first a string that is longer than any number, then the text. After the string its buffer has room for any number.
  */
 static json_t *load_with_room(struct bytes text, json_error_t *problem)
 {
-    struct feed from = {{bytes_of_text("[\"----------------------------------------------\","), text, bytes_of_text("]")},
-                        0, json_lacks()};
+    struct feed from = {
+        {bytes_of_text("[\"----------------------------------------------\","), text, bytes_of_text("]")}, 0, json_lacks()};
     OWNED_JSON both = json_load_callback(feed, &from, JSON_REJECT_DUPLICATES, problem);
 
     if (json_array_size(both) == 2) return json_incref(json_array_get(both, 1));
@@ -125,13 +124,12 @@ struct result json_read(struct bytes text, size_t maximum, json_t **value_out, s
     TRY(check_size(text, err));
     if (word > WORD_MAX) return failure(err, ERROR_INVALID, "not JSON: a number or word of %zu letters", word);
     const unsigned before = json_lacks();
-    OWNED_JSON value = word > FEED_MAX ? load_with_room(text, &problem)
-                                       : json_loadb((const char *)text.data, text.length,
-                                                    JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &problem);
+    OWNED_JSON value = word > FEED_MAX
+                           ? load_with_room(text, &problem)
+                           : json_loadb((const char *)text.data, text.length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &problem);
     if (json_lacks() != before) return failure(err, ERROR_NO_MEMORY, "no memory to read JSON");
     if (value == NULL)
-        return failure(err, ERROR_INVALID, "not JSON: %.120s (line %d, column %d)", problem.text, problem.line,
-                       problem.column);
+        return failure(err, ERROR_INVALID, "not JSON: %.120s (line %d, column %d)", problem.text, problem.line, problem.column);
     *value_out = GIVE(value);
     return SUCCESS;
 }
@@ -144,7 +142,7 @@ static size_t skip_digits(struct bytes word, size_t at)
 
 enum number { NO_NUMBER, NUMBER_WITH_ROOM, NUMBER_WITHOUT_ROOM };
 
-/* A whole number that 64 bits don't hold. */
+/* Whether 64 bits can't hold this whole number. */
 static bool is_too_large(struct bytes digits, bool is_negative)
 {
     static const char most[] = "9223372036854775807", least[] = "9223372036854775808";
@@ -154,7 +152,8 @@ static bool is_too_large(struct bytes digits, bool is_negative)
     return memcmp(digits.data, is_negative ? least : most, size) > 0;
 }
 
-/* RFC 8259 section 6. An exponent may leave the range of a fraction; nothing that is read here has one. */
+/* RFC 8259 section 6. An exponent may exceed the range of a double, so a number with one counts as a fraction; no member
+ * that we read has one. */
 static enum number number_of(struct bytes word)
 {
     const size_t first = word.length > 0 && word.data[0] == '-' ? 1 : 0;
@@ -163,7 +162,8 @@ static enum number number_of(struct bytes word)
 
     if (whole == first || (word.data[first] == '0' && whole > first + 1)) return NO_NUMBER;
     if (at == word.length)
-        return is_too_large((struct bytes){word.data + first, whole - first}, first == 1) ? NUMBER_WITHOUT_ROOM : NUMBER_WITH_ROOM;
+        return is_too_large((struct bytes){word.data + first, whole - first}, first == 1) ? NUMBER_WITHOUT_ROOM
+                                                                                          : NUMBER_WITH_ROOM;
     if (word.data[at] == '.') {
         const size_t fraction = at + 1;
         at = skip_digits(word, fraction);
@@ -176,7 +176,7 @@ static enum number number_of(struct bytes word)
     return at < word.length && skip_digits(word, at) == word.length ? NUMBER_WITHOUT_ROOM : NO_NUMBER;
 }
 
-/* The next number that jansson would not take, from `at` on; empty if there is none. */
+/* The next number from `at` on that jansson would refuse; empty if there is none. */
 static struct bytes next_without_room(struct bytes text, size_t at)
 {
     bool in_string = false;
@@ -189,21 +189,22 @@ static struct bytes next_without_room(struct bytes text, size_t at)
             while (i < text.length && !ends_word(text.data[i])) i++;
             word.length = (size_t)(text.data + i - word.data);
             if (word.length <= WORD_MAX && number_of(word) == NUMBER_WITHOUT_ROOM) return word;
-            i--; /* what ended the word may begin a string */
+            i--; /* the character after the word may begin a string */
         }
     }
     return (struct bytes){text.data + text.length, 0};
 }
 
-/* Such a number has three letters at least, which is what a fraction needs. */
-static void put_fractions(uint8_t *place, struct bytes text)
+/* Replaces each number that jansson would refuse by a fraction. Such a number has at least three characters, as the fraction
+ * has. */
+static void put_fractions(uint8_t *destination, struct bytes text)
 {
     static const char fraction[] = "0.5";
 
     for (struct bytes word = next_without_room(text, 0); word.length > 0;) {
         const size_t at = (size_t)(word.data - text.data);
-        memset(place + at, ' ', word.length);
-        memcpy(place + at, fraction, sizeof fraction - 1);
+        memset(destination + at, ' ', word.length);
+        memcpy(destination + at, fraction, sizeof fraction - 1);
         word = next_without_room(text, at + word.length);
     }
 }
@@ -245,7 +246,7 @@ struct result json_write_string(struct buffer *buffer, struct bytes text, struct
     return buffer_add_u8(buffer, '"', err);
 }
 
-/* RFC 8785 3.2.3 sorts by UTF-16 units; the same as by code point unless a key has both astral and U+E000.. letters. */
+/* RFC 8785 3.2.3 sorts by UTF-16 units. That is the order of code points, except between astral and U+E000.. characters. */
 static int compare_utf16(const char *a, const char *b)
 {
     for (; *a != '\0' && *a == *b; a++, b++) continue;
@@ -262,7 +263,7 @@ static int compare_keys(const void *a, const void *b)
     return compare_utf16(*left, *right);
 }
 
-/* NOLINTNEXTLINE(misc-no-recursion): as deep as the reader lets values be */
+/* NOLINTNEXTLINE(misc-no-recursion): json_read() bounds the depth */
 static struct result write_object(struct buffer *buffer, const json_t *object, struct error *err)
 {
     const size_t count = json_object_size(object);
@@ -287,7 +288,7 @@ static struct result write_object(struct buffer *buffer, const json_t *object, s
     return result;
 }
 
-/* NOLINTNEXTLINE(misc-no-recursion): as deep as the reader lets values be */
+/* NOLINTNEXTLINE(misc-no-recursion): json_read() bounds the depth */
 static struct result write_array(struct buffer *buffer, const json_t *array, struct error *err)
 {
     TRY(buffer_add_u8(buffer, '[', err));
@@ -298,15 +299,15 @@ static struct result write_array(struct buffer *buffer, const json_t *array, str
     return buffer_add_u8(buffer, ']', err);
 }
 
-/* NOLINTNEXTLINE(misc-no-recursion): as deep as the reader lets values be */
+/* NOLINTNEXTLINE(misc-no-recursion): json_read() bounds the depth */
 struct result json_write_canonical(struct buffer *buffer, const json_t *value, struct error *err)
 {
     switch (json_typeof(value)) {
     case JSON_OBJECT: return write_object(buffer, value, err);
     case JSON_ARRAY: return write_array(buffer, value, err);
     case JSON_STRING:
-        return json_write_string(
-            buffer, (struct bytes){(const uint8_t *)json_string_value(value), json_string_length(value)}, err);
+        return json_write_string(buffer, (struct bytes){(const uint8_t *)json_string_value(value), json_string_length(value)},
+                                 err);
     case JSON_INTEGER: return buffer_format(buffer, err, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
     case JSON_TRUE: return buffer_add_text(buffer, "true", err);
     case JSON_FALSE: return buffer_add_text(buffer, "false", err);

@@ -25,13 +25,13 @@ bool log_level_find(const char *name, enum log_level *level_out)
     return false;
 }
 
-/* A line in the making. Logging must work when memory is out, so it allocates nothing. */
+/* A line that is being written. Logging must work without free memory, so it allocates nothing. */
 struct line {
     char text[LOG_LINE_MAX];
     size_t length;
 };
 
-/* Room is kept for the closing quote, brace and line feed. */
+/* Leaves room for the closing quote, brace and line feed. */
 static void add_raw(struct line *line, const char *text, size_t length)
 {
     const size_t room = sizeof line->text - 3 - line->length;
@@ -69,7 +69,7 @@ static void add_pair(struct line *line, const char *key, const char *value)
 
 void log_line(enum log_level level, const char *what, ...)
 {
-    struct line line; /* not zeroed: it is 4 KiB for each request */
+    struct line line; /* not zeroed: it has 4 KiB, and each request writes one */
     char now[CLOCK_TEXT_SIZE];
     va_list args;
 
@@ -89,7 +89,7 @@ void log_line(enum log_level level, const char *what, ...)
     line.text[line.length++] = '}';
     line.text[line.length++] = '\n';
     const ssize_t written = write(STDERR_FILENO, line.text, line.length);
-    (void)written; /* there is nobody to tell */
+    (void)written; /* a failure can't be reported anywhere */
 }
 
 void log_error(const char *what, const struct error *err)

@@ -7,12 +7,14 @@
 #include "base/owned.h"
 
 enum {
-    LARGE = 320 << 10,   /* streams of bodies are larger; their blocks, libmicrohttpd's for each answer among them, are smaller */
-    TOP_KEPT = 1 << 20,  /* of each heap: so that a request's memory is not fetched anew for the next one */
+    LARGE =
+        320 << 10, /* the streams of bodies are larger; their blocks, and libmicrohttpd's block for each answer, are smaller */
+    TOP_KEPT = 1 << 20, /* of each heap, so the next request needs no fresh memory from the kernel */
 };
 
 NO_LEAK_BEGIN /* where it is inlined into memory_copy_text(), whose caller frees it */
-void *memory_zeroed(size_t count, size_t size)
+    void *
+    memory_zeroed(size_t count, size_t size)
 {
     if (fault_is_due(FAULT_MEMORY)) return NULL;
     return calloc(count, size);

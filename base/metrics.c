@@ -25,17 +25,15 @@ static struct result write_histogram(struct buffer *text, const struct metric *m
     for (size_t i = 0; i < METRIC_BUCKETS; i++) {
         total += atomic_load_explicit(&metric->buckets[i], memory_order_relaxed);
         if (i + 1 < METRIC_BUCKETS)
-            TRY(buffer_format(text, err, "%s_bucket{%s%sle=\"%g\"} %" PRIu64 "\n", metric->name, metric->labels,
-                              comma, bound, total));
+            TRY(buffer_format(text, err, "%s_bucket{%s%sle=\"%g\"} %" PRIu64 "\n", metric->name, metric->labels, comma, bound,
+                              total));
         else
-            TRY(buffer_format(text, err, "%s_bucket{%s%sle=\"+Inf\"} %" PRIu64 "\n", metric->name, metric->labels,
-                              comma, total));
+            TRY(buffer_format(text, err, "%s_bucket{%s%sle=\"+Inf\"} %" PRIu64 "\n", metric->name, metric->labels, comma, total));
         bound *= 2;
     }
     TRY(buffer_format(text, err, "%s_sum%s%s%s %.6f\n", metric->name, open, metric->labels, close,
                       (double)metric_value(metric) / 1e6));
-    return buffer_format(text, err, "%s_count%s%s%s %" PRIu64 "\n", metric->name, open, metric->labels, close,
-                         total);
+    return buffer_format(text, err, "%s_count%s%s%s %" PRIu64 "\n", metric->name, open, metric->labels, close, total);
 }
 
 static struct result write_metric(struct buffer *text, const struct metric *metric, struct error *err)
@@ -65,8 +63,7 @@ static struct result write_table(struct buffer *text, const struct metric_table 
     return SUCCESS;
 }
 
-struct result metrics_write(struct buffer *text, const struct metric_table *const *tables, size_t count,
-                            struct error *err)
+struct result metrics_write(struct buffer *text, const struct metric_table *const *tables, size_t count, struct error *err)
 {
     for (size_t i = 0; i < count; i++) TRY(write_table(text, tables[i], err));
     return SUCCESS;

@@ -12,7 +12,8 @@
 
 #include "base/file.h"
 
-static char name[sizeof(((struct sockaddr_un *)NULL)->sun_path) + 1]; /* "": nobody asked; a longer one is cut, and then too long still */
+static char name[sizeof(((struct sockaddr_un *)NULL)->sun_path) +
+                 1]; /* "": not set. A name that is too long is truncated, and is still found to be too long */
 static int manager = -1;
 
 void notify_find(void)
@@ -23,7 +24,7 @@ void notify_find(void)
     (void)unsetenv("NOTIFY_SOCKET");
 }
 
-/* The length counts: an abstract name begins with a zero and ends where the address does. */
+/* The length matters: an abstract name begins with a zero byte and ends where the address ends. */
 static struct result address_of(struct sockaddr_un *address, socklen_t *length_out, struct error *err)
 {
     const size_t length = strlen(name);

@@ -7,9 +7,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define TURN_NS      300000 /* measured: of 100,000 threads change so often that small reads cost a sixth more */
-#define PATIENT_NICE 10
-#define URGENT_NICE  (-5)
+#define SLICE_NS        300000 /* measured: with 100,000, frequent switches of threads make small reads a sixth dearer */
+#define BACKGROUND_NICE 10
+#define HIGH_NICE       (-5)
 
 static bool read_pace(struct sched_attr *attributes_out)
 {
@@ -19,34 +19,34 @@ static bool read_pace(struct sched_attr *attributes_out)
 static void set_pace(struct sched_attr *attributes)
 {
     attributes->sched_flags = 0;
-    (void)syscall(SYS_sched_setattr, 0, attributes, 0); /* a hint */
+    (void)syscall(SYS_sched_setattr, 0, attributes, 0); /* only a hint */
 }
 
-void pace_prompt(void)
+void pace_interactive(void)
 {
     struct sched_attr attributes = {.size = sizeof attributes};
 
     if (!read_pace(&attributes)) return;
-    attributes.sched_runtime = TURN_NS;
+    attributes.sched_runtime = SLICE_NS;
     set_pace(&attributes);
 }
 
-void pace_urgent(void)
+void pace_high(void)
 {
     struct sched_attr attributes = {.size = sizeof attributes};
 
     if (!read_pace(&attributes)) return;
-    if (attributes.sched_nice > URGENT_NICE) attributes.sched_nice = URGENT_NICE;
+    if (attributes.sched_nice > HIGH_NICE) attributes.sched_nice = HIGH_NICE;
     set_pace(&attributes);
 }
 
-void pace_patient(void)
+void pace_background(void)
 {
     struct sched_attr attributes = {.size = sizeof attributes};
 
     if (!read_pace(&attributes)) return;
     attributes.sched_policy = SCHED_BATCH;
-    if (attributes.sched_nice < PATIENT_NICE) attributes.sched_nice = PATIENT_NICE;
-    attributes.sched_runtime = 0; /* the usual turn */
+    if (attributes.sched_nice < BACKGROUND_NICE) attributes.sched_nice = BACKGROUND_NICE;
+    attributes.sched_runtime = 0; /* the default slice */
     set_pace(&attributes);
 }

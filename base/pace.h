@@ -1,17 +1,17 @@
 /*
- * base/pace.h -- who goes first where more threads want to run than there are processors.
+ * base/pace.h -- the priority of threads when there are more threads than processors.
  *
- * Hints for the kernel: what it doesn't know or doesn't allow changes nothing, and nothing tells so. Threads and processes
- * started later take them over.
+ * Hints for the kernel. What it does not support or allow has no effect, and no error. Threads and processes that start
+ * later inherit them.
  */
 #pragma once
 
 /**
- * For a program whose threads answer others: each wants short turns, and gets the next one the sooner (EEVDF's slice, from
- * Linux 6.12 on; sched(7)). Call it before any other thread is started.
+ * For a program whose threads answer clients: short time slices, so a thread gets the processor sooner (EEVDF's slice, from
+ * Linux 6.12 on; sched(7)). Call it before there is another thread.
  */
-void pace_prompt(void);
-/** For a program that all others wait for: it goes before them. Needs CAP_SYS_NICE. */
-void pace_urgent(void);
-/** For a thread that works through bulk, where nobody waits for one piece of it: it gives way to all others. */
-void pace_patient(void);
+void pace_interactive(void);
+/** For a program that all others wait for: it runs before them. Needs CAP_SYS_NICE. */
+void pace_high(void);
+/** For a background thread that nobody waits for: all other threads run before it. */
+void pace_background(void);

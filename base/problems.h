@@ -1,7 +1,7 @@
 /*
- * base/problems.h -- all that is wrong, told one by one, instead of the first thing only.
+ * base/problems.h -- collects all problems of an input, not only the first one.
  *
- * For checks that a person asked for: whoever looks goes on after a problem. Not thread-safe.
+ * For checks that a person asked for: the check goes on after a problem. Not thread-safe.
  */
 #pragma once
 
@@ -12,13 +12,12 @@
 struct problems {
     void (*tell)(void *context, const struct error *why);
     void *context;
-    size_t count; /* so far */
+    size_t count; /* the number so far */
 };
 
 void problems_add(struct problems *problems, const struct error *why);
-/** The same with a message of one's own. */
-void problems_say(struct problems *problems, enum error_kind kind, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+/** Adds a problem with this kind and message. */
+void problems_say(struct problems *problems, enum error_kind kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/** Keeps the first problem in *err, whose kind is ERROR_NONE if there is none; counts all. */
+/** Counts all problems, and keeps the first one in *err. Without a problem the kind of *err is ERROR_NONE. */
 struct problems problems_first(struct error *err);

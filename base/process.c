@@ -12,7 +12,7 @@
 
 #define STAT_MAX 2048 /* /proc/self/stat: 52 numbers of at most 20 digits, and a name of 15 letters */
 
-/* proc(5): the fields of /proc/self/stat behind the name, which may hold blanks and brackets. */
+/* proc(5): the fields of /proc/self/stat after the name, which may contain spaces and brackets. */
 enum { FIELD_THREADS = 20, FIELD_STARTED = 22, FIELD_VIRTUAL = 23, FIELD_RESIDENT = 24, FIELD_FIRST = 3 };
 
 static struct result field_of(const char *fields, unsigned wanted, int64_t *value_out, struct error *err)
@@ -39,7 +39,7 @@ static struct result read_stat(struct process_use *use, struct error *err)
     int64_t started = 0, resident = 0;
 
     TRY(file_open("/proc/self/stat", O_RDONLY, 0, &fd, err));
-    TRY(file_read_some(fd, text, STAT_MAX, 0, &length, err)); /* its size is said to be 0 */
+    TRY(file_read_some(fd, text, STAT_MAX, 0, &length, err)); /* stat(2) says that its size is 0 */
     const char *name_end = strrchr(text, ')');
     if (name_end == NULL || name_end[1] != ' ') return failure(err, ERROR_UNAVAILABLE, "/proc/self/stat has no name");
     TRY(field_of(name_end + 2, FIELD_THREADS, &use->threads, err));
@@ -60,7 +60,7 @@ static struct result count_files(int64_t *count_out, struct error *err)
 {
     __attribute__((cleanup(close_listing))) DIR *listing = opendir("/proc/self/fd");
     const char *name = NULL;
-    int64_t count = -1; /* the listing's own */
+    int64_t count = -1; /* -1 for the listing's own descriptor */
 
     if (listing == NULL) return failure(err, ERROR_UNAVAILABLE, "/proc/self/fd can't be listed");
     do {

@@ -1,5 +1,5 @@
 /*
- * base/process.h -- what this process uses of the machine, as the kernel counts it.
+ * base/process.h -- the resources that this process uses, as the kernel counts them.
  */
 #pragma once
 
@@ -8,8 +8,8 @@
 #include "base/result.h"
 
 struct process_use {
-    int64_t cpu_us;       /* of all threads, in the kernel too */
-    int64_t started_us;   /* since 1970 */
+    int64_t cpu_us;     /* of all threads, in the kernel too */
+    int64_t started_us; /* since 1970 */
     int64_t resident_bytes, virtual_bytes;
     int64_t threads;
     int64_t open_files, open_files_max; /* descriptors; the second is the soft limit, INT64_MAX: none */

@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-#define SPELLING_SIZE 64 /* "--" and the longest name and argument in use, with room */
+#define SPELLING_SIZE 64 /* more than "--", the longest name and its argument need */
 #define LETTERS_END   128
 
 void option_spelling(const struct option_row *row, bool with_letter, char *text_out, size_t room)
@@ -10,12 +10,9 @@ void option_spelling(const struct option_row *row, bool with_letter, char *text_
     const char *argument = row->argument == NULL ? "" : row->argument;
     const char *equals = row->argument == NULL ? "" : "=";
 
-    if (!with_letter)
-        (void)snprintf(text_out, room, "--%s%s%s", row->name, equals, argument);
-    else if (row->letter < LETTERS_END)
-        (void)snprintf(text_out, room, "-%c, --%s%s%s", row->letter, row->name, equals, argument);
-    else
-        (void)snprintf(text_out, room, "    --%s%s%s", row->name, equals, argument);
+    if (!with_letter) (void)snprintf(text_out, room, "--%s%s%s", row->name, equals, argument);
+    else if (row->letter < LETTERS_END) (void)snprintf(text_out, room, "-%c, --%s%s%s", row->letter, row->name, equals, argument);
+    else (void)snprintf(text_out, room, "    --%s%s%s", row->name, equals, argument);
 }
 
 static void print_group(FILE *out, const struct option_group *group)

@@ -1,8 +1,8 @@
 /*
- * base/program.h -- what one program takes on its command line, as a table.
+ * base/program.h -- the command line of a program, as a table.
  *
- * A program writes its options once; getopt_long's array, --help, the man page and the completions come from it.
- * Options are GNU's: long ones, with "=" before a value. Nothing here is allocated.
+ * A program writes its options once. getopt_long's array, --help, the man page and the completions come from this table.
+ * Options are GNU's: long names, with "=" before a value. Nothing here is allocated.
  */
 #pragma once
 
@@ -12,13 +12,13 @@
 #include <stdio.h>
 
 struct option_row {
-    int letter;           /* unique in the program; also the short option when it is below 128 */
+    int letter;           /* unique in the program; below 128 it is also the short option */
     const char *name;     /* long name without "--" */
     const char *argument; /* of the option, or NULL for a flag */
     const char *help;
 };
 
-/** Options that belong together, under a line that says when they are for. */
+/** Options that belong together, under a title that says when they apply. */
 struct option_group {
     const char *title; /* "" for none */
     const struct option_row *rows;
@@ -27,24 +27,25 @@ struct option_group {
 
 struct program {
     const char *name;
-    int section;                      /* of the manual */
-    const char *summary;              /* a few words, for the manual's first line */
-    const char *const *synopses;      /* each form of the command line, without the name; NULL ends them */
-    const char *about;                /* what it does, in sentences */
+    int section;                 /* of the manual */
+    const char *summary;         /* a few words, for the manual's first line */
+    const char *const *synopses; /* each form of the command line, without the name; NULL ends them */
+    const char *about;           /* the description, in sentences */
     const struct option_group *groups;
     size_t group_count;
-    const char *closing;              /* what holds beyond the options; may be "" */
+    const char *closing; /* the text after the options; may be "" */
     const char *exit_status;
-    const char *const *see_also;      /* "sijild.conf(5)"; NULL ends them */
+    const char *const *see_also; /* "sijild.conf(5)"; NULL ends them */
 };
 
-#define PROGRAM_OPTIONS_MAX 32 /* more would not fit a screen of help */
+#define PROGRAM_OPTIONS_MAX 32 /* more would not fit on a screen */
 
-/** --help. A failed write shows in ferror(out). */
+/** Prints --help. A failed write shows in ferror(out). */
 void program_print_help(FILE *out, const struct program *program);
 
-/** getopt_long's array of all groups, with the zero row at its end; it has room for PROGRAM_OPTIONS_MAX + 1. */
+/** Writes getopt_long's array of all groups, with the zero row at its end. The array has room for
+ *  PROGRAM_OPTIONS_MAX + 1 rows. */
 void program_long_options(const struct program *program, struct option *options_out);
 
-/** "-o, --output=FOLDER", as --help shows an option; cut to `room`. */
+/** "-o, --output=FOLDER", as --help shows an option; truncated to `room`. */
 void option_spelling(const struct option_row *row, bool with_letter, char *text_out, size_t room);

@@ -1,29 +1,37 @@
 /*
- * base/sandbox.h -- what a server can still do once it has started. The process that holds the keys: compute, serve the
- * socket it has, and write the ledger it has open; no new socket, no file, no program, no new memory that can be run. The
- * gateway: all but what only somebody who took it over would ask for.
+ * base/sandbox.h -- limits what a program can do after its start (seccomp).
+ *
+ * sijil-keyd can then compute, serve its socket and write its open ledger: no new socket, file or program, no new
+ * executable memory. The gateway loses the system calls that only an attacker would use. A foreign program loses the calls
+ * with which it could leave its confinement.
  */
 #pragma once
 
 #include "base/result.h"
 
-/** At the very start: not dumpable or traceable, no core files, no new privileges, umask 0077. */
+/** Call it first: not dumpable or traceable, no core files, no new privileges, umask 0077. */
 RESULT sandbox_prepare(struct error *err);
 /**
- * Locks all memory, present and future, where the limit allows it; secrets are locked in any case. False when it
- * does not: swap should be encrypted then.
+ * Locks all present and future memory, if the limit allows it; secrets are locked in any case. False: it was not locked, so
+ * swap should be encrypted.
  */
 bool sandbox_lock_memory(void);
 /**
- * For a worker with a vendor's module in it, which opens files and sockets: it may start no program, look into no other
- * process, and change no user, mount or kernel. EPERM.
+ * For a worker process with a vendor's module, which opens files and sockets: it may not start a program, look into another
+ * process, or change users, mounts or the kernel. These calls fail with EPERM.
  */
 RESULT sandbox_enter_helper(struct error *err);
-/** Filters the system calls of all threads from now on; all else fails with EPERM. */
+/** For sijil-keyd: allows a short list of system calls, for all threads, from now on. All others fail with EPERM. */
 RESULT sandbox_enter(struct error *err);
 /**
- * For the gateway, once it has started: no program and no process, no look into others, no change of user, mount, clock or kernel,
- * no keys of the kernel, no io_uring, which would pass by this filter. For all threads; EPERM. A build with sanitizers, which
- * look into themselves at their end, may still make processes by clone(2) and trace.
+ * For the gateway, after its start: no program and no new process, no access to other processes, no change of user, mounts,
+ * clock or kernel, no kernel keys, and no io_uring, which would bypass this filter. For all threads; EPERM. A build with
+ * sanitizers may still create processes by clone(2) and trace them, because the sanitizers do so at the end.
  */
 RESULT sandbox_enter_gateway(struct error *err);
+/**
+ * For a foreign program, before it begins (child_options.confine): it may start processes and programs. It gets no
+ * namespace, mount, user, trace, kernel key, kernel module, clock or io_uring. EPERM. Its child processes have the same
+ * filter.
+ */
+RESULT sandbox_enter_program(struct error *err);

@@ -1,15 +1,16 @@
 /*
- * base/share.h -- nobody takes all of what many share.
+ * base/share.h -- the fair share of a shared resource.
  *
- * The rule: the last quarter of a shared thing is for those who have little of it. Whoever has more gets nothing further until more
- * than a quarter is free, so one who comes new is never refused for the sake of the greedy.
+ * The last quarter of the resource is reserved for users that have little of it. A user that has more gets nothing further
+ * until more than a quarter is free. So a new user is never refused because another one took everything.
  */
 #pragma once
 
 #include <stdint.h>
 
-/** What is little of most things. */
+/** Little, for most resources. */
 #define SHARE_LITTLE(all) ((all) / 16)
 
-/** How much one may have, the next included, while `taken` of `all` are taken: all of it, and of the last quarter `little`, but at least one. */
+/** The most units that a user may have, the next one included, while `taken` of `all` units are taken. It is `all` while
+ *  more than a quarter is free; after that it is `little`, but at least one. */
 int64_t share_most(int64_t all, int64_t taken, int64_t little);

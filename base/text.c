@@ -41,8 +41,7 @@ bool text_from_hex(struct bytes text, uint8_t *out, size_t length)
     if (text.length != 2 * length) return false;
     for (size_t i = 0; i < text.length; i++)
         if (hex_value(text.data[i]) < 0) return false;
-    for (size_t i = 0; i < length; i++)
-        out[i] = (uint8_t)(hex_value(text.data[2 * i]) * 16 + hex_value(text.data[2 * i + 1]));
+    for (size_t i = 0; i < length; i++) out[i] = (uint8_t)(hex_value(text.data[2 * i]) * 16 + hex_value(text.data[2 * i + 1]));
     return true;
 }
 
@@ -59,34 +58,35 @@ struct result text_base64(struct buffer *buffer, enum base64_kind kind, struct b
     const size_t tail = data.length % 3;
     const size_t padded = (data.length + 2) / 3 * 4;
     const size_t length = kind == BASE64_URL && tail > 0 ? padded - (3 - tail) : padded;
-    uint8_t *place = NULL;
+    uint8_t *destination = NULL;
 
-    TRY(buffer_reserve(buffer, length, &place, err));
+    TRY(buffer_reserve(buffer, length, &destination, err));
     for (size_t out = 0, in = 0; out < length; in += 3) {
         const size_t left = data.length - in;
         const uint32_t group = (uint32_t)data.data[in] << 16 | (left > 1 ? (uint32_t)data.data[in + 1] << 8 : 0) |
                                (left > 2 ? (uint32_t)data.data[in + 2] : 0);
         for (unsigned i = 0; i < 4 && out < length; i++, out++)
-            place[out] = i <= left ? (uint8_t)letters[group >> (18 - 6 * i) & 63] : (uint8_t)'=';
+            destination[out] = i <= left ? (uint8_t)letters[group >> (18 - 6 * i) & 63] : (uint8_t)'=';
     }
     buffer->length += length;
     return SUCCESS;
 }
 
-/* `value` if the letter is one of a run, where it counts from `first` on; else 0. Takes as long for any letter. */
+/* For a letter in the run of `length` letters from `first` on: `value` plus its position in the run; else 0. In constant time. */
 static unsigned in_run(unsigned letter, unsigned first, unsigned length, unsigned value)
 {
     return (0U - (unsigned)(letter - first < length)) & (letter - first + value);
 }
 
-/* -1: no letter of this alphabet. */
+/* -1: the letter is not in this alphabet. */
 static int base64_value(const char *alphabet, uint8_t letter)
 {
     return (int)(in_run(letter, 'A', 26, 1) | in_run(letter, 'a', 26, 27) | in_run(letter, '0', 10, 53) |
-                 in_run(letter, (uint8_t)alphabet[62], 1, 63) | in_run(letter, (uint8_t)alphabet[63], 1, 64)) - 1;
+                 in_run(letter, (uint8_t)alphabet[62], 1, 63) | in_run(letter, (uint8_t)alphabet[63], 1, 64)) -
+           1;
 }
 
-/* Takes the padding off. */
+/* Removes the padding. */
 static struct result trim_padding(enum base64_kind kind, struct bytes *text, struct error *err)
 {
     const size_t whole = text->length;
@@ -99,13 +99,13 @@ static struct result trim_padding(enum base64_kind kind, struct bytes *text, str
     return SUCCESS;
 }
 
-/* How many bytes the letters stand for, without padding. */
+/* The number of bytes that the letters encode, without padding. */
 static size_t decoded_length(struct bytes letters)
 {
     return letters.length / 4 * 3 + (letters.length % 4 == 0 ? 0 : letters.length % 4 - 1);
 }
 
-static struct result decode(enum base64_kind kind, struct bytes letters, uint8_t *place, struct error *err)
+static struct result decode(enum base64_kind kind, struct bytes letters, uint8_t *destination, struct error *err)
 {
     const char *const known = alphabet(kind);
     const size_t tail = letters.length % 4;
@@ -117,7 +117,7 @@ static struct result decode(enum base64_kind kind, struct bytes letters, uint8_t
         if (value < 0) return failure(err, ERROR_INVALID, "a character that base64 does not have");
         group = group << 6 | (uint32_t)value;
         if (i % 4 == 0) continue;
-        place[out++] = (uint8_t)(group >> (6 - 2 * (i % 4)));
+        destination[out++] = (uint8_t)(group >> (6 - 2 * (i % 4)));
     }
     if ((tail == 2 && (group & 15) != 0) || (tail == 3 && (group & 3) != 0))
         return failure(err, ERROR_INVALID, "base64 with set trailing bits");
@@ -126,11 +126,11 @@ static struct result decode(enum base64_kind kind, struct bytes letters, uint8_t
 
 struct result text_from_base64(struct buffer *buffer, enum base64_kind kind, struct bytes text, struct error *err)
 {
-    uint8_t *place = NULL;
+    uint8_t *destination = NULL;
 
     TRY(trim_padding(kind, &text, err));
-    TRY(buffer_reserve(buffer, decoded_length(text), &place, err));
-    TRY(decode(kind, text, place, err));
+    TRY(buffer_reserve(buffer, decoded_length(text), &destination, err));
+    TRY(decode(kind, text, destination, err));
     buffer->length += decoded_length(text);
     return SUCCESS;
 }
@@ -139,8 +139,7 @@ bool text_from_base64_exactly(enum base64_kind kind, struct bytes text, uint8_t 
 {
     struct error ignored;
 
-    return trim_padding(kind, &text, &ignored).ok && decoded_length(text) == length &&
-           decode(kind, text, out, &ignored).ok;
+    return trim_padding(kind, &text, &ignored).ok && decoded_length(text) == length && decode(kind, text, out, &ignored).ok;
 }
 
 bool text_consists_of(struct bytes text, const char *letters)

@@ -1,8 +1,8 @@
 /*
- * base/text.h -- text that stands for numbers and bytes: decimal, hex, base64.
+ * base/text.h -- numbers and bytes as text: decimal, hex, base64.
  *
- * Every reader is strict: the whole input must be of the stated form, in the
- * one canonical spelling, or the answer is false.
+ * Every reader is strict: the whole input must have the stated form, in its one canonical spelling; otherwise the result is
+ * false or an error.
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 
 #include "base/bytes.h"
 
-/** Decimal digits only, no sign, no leading zero but "0" itself, at most `maximum`. */
+/** Decimal digits only, no sign, no leading zero except in "0", at most `maximum`. */
 bool text_to_u64(struct bytes text, uint64_t maximum, uint64_t *value_out);
 
 /** Lower-case hex; `out` has room for 2 * length + 1 characters. */
@@ -22,18 +22,18 @@ bool text_from_hex(struct bytes text, uint8_t *out, size_t length);
 
 enum base64_kind {
     BASE64_STANDARD, /* RFC 4648 section 4, padded */
-    BASE64_URL       /* RFC 4648 section 5, without padding, as JOSE has it */
+    BASE64_URL       /* RFC 4648 section 5, without padding, as in JOSE */
 };
 
 /** Appends the encoding of `data`. */
 RESULT text_base64(struct buffer *buffer, enum base64_kind kind, struct bytes data, struct error *err);
 /** Appends the decoded bytes; ERROR_INVALID for foreign characters, wrong padding or set trailing bits. */
 RESULT text_from_base64(struct buffer *buffer, enum base64_kind kind, struct bytes text, struct error *err);
-/** The same for exactly `length` bytes, without memory that could lack. On false `out` may be overwritten. */
+/** As text_from_base64(), for exactly `length` bytes; allocates nothing. If the result is false, `out` may have changed. */
 bool text_from_base64_exactly(enum base64_kind kind, struct bytes text, uint8_t *out, size_t length);
 
-/** Does `text` consist of `letters` only? True for "". */
+/** Whether `text` consists of `letters` only; true for "". */
 bool text_consists_of(struct bytes text, const char *letters);
 
-/** Constant-time comparison of equally long values; lengths are not secret. */
+/** Compares in constant time, for equal lengths; the lengths are not secret. */
 bool bytes_equal_secret(struct bytes a, struct bytes b);

@@ -10,7 +10,7 @@ struct uuid uuid_random(void)
 {
     struct uuid uuid;
 
-    /* 16 bytes never come short once the pool is seeded; without randomness nothing here is safe to go on. */
+    /* Once the kernel's pool is seeded, 16 bytes never come short. Without randomness nothing here is safe, so the program ends. */
     if (getrandom(uuid.bytes, sizeof uuid.bytes, 0) != (ssize_t)sizeof uuid.bytes) abort();
     uuid.bytes[6] = (uint8_t)((uuid.bytes[6] & 0x0f) | 0x40);
     uuid.bytes[8] = (uint8_t)((uuid.bytes[8] & 0x3f) | 0x80);
@@ -21,14 +21,14 @@ static const uint8_t group_bytes[] = {4, 2, 2, 2, 6};
 
 void uuid_format(const struct uuid *uuid, char text_out[UUID_TEXT_SIZE])
 {
-    char *place = text_out;
+    char *destination = text_out;
     const uint8_t *from = uuid->bytes;
 
     for (size_t i = 0; i < sizeof group_bytes; i++) {
-        if (i > 0) *place++ = '-';
-        text_hex(from, group_bytes[i], place);
+        if (i > 0) *destination++ = '-';
+        text_hex(from, group_bytes[i], destination);
         from += group_bytes[i];
-        place += (size_t)2 * group_bytes[i];
+        destination += (size_t)2 * group_bytes[i];
     }
 }
 

@@ -1,5 +1,5 @@
 /*
- * base/uuid.h -- names for things that must never be confused or reused.
+ * base/uuid.h -- unique ids that are never reused.
  *
  * Random UUIDs (RFC 9562 version 4) from the kernel's generator.
  */

@@ -19,23 +19,23 @@ struct worker {
     struct worker *next_idle;
     bool started;
     void *state;
-    bool is_busy, is_alone; /* is_alone and owner: of the job that it runs */
+    bool is_busy, is_alone; /* is_alone and owner are those of its job */
     uint64_t owner;
 };
 
 struct work_pool {
     struct work_options options;
     pthread_mutex_t mutex;
-    struct worker *idle; /* the one that worked last is called first: its stack and caches are warm */
+    struct worker *idle; /* the worker that was idle last is woken first: its stack and caches are warm */
     struct work_job *first, *last;
     unsigned waiting;
     bool stopping;
     struct worker workers[];
 };
 
-static _Thread_local struct worker *this_worker; /* NULL: the thread is of no pool */
+static _Thread_local struct worker *this_worker; /* NULL: the thread belongs to no pool */
 
-/* With the mutex held. */
+/* With the mutex held. Wakes an idle worker. */
 static void call_one(struct work_pool *pool)
 {
     struct worker *worker = pool->idle;
@@ -46,17 +46,18 @@ static void call_one(struct work_pool *pool)
     pthread_cond_signal(&worker->called);
 }
 
-/* With the mutex held: it woke by itself. */
+/* With the mutex held. For a worker that woke without a signal. */
 static void leave_idle(struct work_pool *pool, struct worker *worker)
 {
-    struct worker **place = &pool->idle;
+    struct worker **link = &pool->idle;
 
-    while (*place != worker) place = &(*place)->next_idle;
-    *place = worker->next_idle;
+    while (*link != worker) link = &(*link)->next_idle;
+    *link = worker->next_idle;
     worker->is_idle = false;
 }
 
-/* With the mutex held: whether a job may run beside what all but `self` do now, and how many of them are its owner's. */
+/* With the mutex held. Whether the job may run beside the jobs of all workers but `self`; *owned_out is the number of
+ * these with the same owner. */
 static bool may_run(const struct work_pool *pool, const struct work_job *job, const struct worker *self, unsigned *owned_out)
 {
     const unsigned threads = pool->options.threads;
@@ -76,42 +77,42 @@ static bool may_run(const struct work_pool *pool, const struct work_job *job, co
     return (is_alone || !job->is_alone) && owned < share_most(threads, busy, SHARE_LITTLE(threads));
 }
 
-/* With the mutex held: where the job stands that is to run next; NULL: none may. */
+/* With the mutex held. The link to the job that runs next; NULL: no job may run. */
 static struct work_job **choose(struct work_pool *pool)
 {
     struct work_job **chosen = NULL;
     unsigned fewest = UINT_MAX;
 
     if (!pool->options.is_shared) return pool->first == NULL ? NULL : &pool->first;
-    for (struct work_job **place = &pool->first; *place != NULL && fewest > 0; place = &(*place)->next) {
+    for (struct work_job **link = &pool->first; *link != NULL && fewest > 0; link = &(*link)->next) {
         unsigned owned = 0;
-        if (!may_run(pool, *place, NULL, &owned) || owned >= fewest) continue;
+        if (!may_run(pool, *link, NULL, &owned) || owned >= fewest) continue;
         fewest = owned;
-        chosen = place;
+        chosen = link;
     }
     return chosen;
 }
 
 /* With the mutex held. */
-static struct work_job *take_out(struct work_pool *pool, struct work_job **place)
+static struct work_job *take_out(struct work_pool *pool, struct work_job **link)
 {
-    struct work_job *job = *place;
+    struct work_job *job = *link;
 
-    *place = job->next;
+    *link = job->next;
     if (pool->last == job) {
-        void *before = (char *)place - offsetof(struct work_job, next);
-        pool->last = place == &pool->first ? NULL : before;
+        void *before = (char *)link - offsetof(struct work_job, next);
+        pool->last = link == &pool->first ? NULL : before;
     }
     pool->waiting--;
     return job;
 }
 
-/* With the mutex held. Somebody else may have taken the job before the one who was called comes to it. */
+/* With the mutex held. Another worker may take the job before the woken one gets it. */
 static struct work_job **wait_for_job(struct work_pool *pool, struct worker *worker)
 {
-    struct work_job **place = NULL;
+    struct work_job **link = NULL;
 
-    while ((place = choose(pool)) == NULL && !pool->stopping) {
+    while ((link = choose(pool)) == NULL && !pool->stopping) {
         if (!worker->is_idle) {
             worker->next_idle = pool->idle;
             pool->idle = worker;
@@ -120,7 +121,7 @@ static struct work_job **wait_for_job(struct work_pool *pool, struct worker *wor
         pthread_cond_wait(&worker->called, &pool->mutex);
     }
     if (worker->is_idle) leave_idle(pool, worker);
-    return place;
+    return link;
 }
 
 static struct work_job *next_job(struct worker *worker)
@@ -129,13 +130,13 @@ static struct work_job *next_job(struct worker *worker)
 
     pthread_mutex_lock(&pool->mutex);
     worker->is_busy = false;
-    struct work_job **place = wait_for_job(pool, worker);
-    struct work_job *job = place == NULL ? NULL : take_out(pool, place);
+    struct work_job **link = wait_for_job(pool, worker);
+    struct work_job *job = link == NULL ? NULL : take_out(pool, link);
     if (job != NULL) {
         worker->is_busy = true;
         worker->owner = job->owner;
         worker->is_alone = job->is_alone;
-        /* What this thread did before may have kept a job of the same owner waiting. */
+        /* This thread's last job may have blocked a job of the same owner. */
         if (pool->options.is_shared && pool->idle != NULL && pool->waiting > 0 && choose(pool) != NULL) call_one(pool);
     }
     pthread_mutex_unlock(&pool->mutex);
@@ -147,7 +148,7 @@ static void *worker_main(void *argument)
     struct worker *worker = argument;
 
     this_worker = worker;
-    if (worker->pool->options.is_patient) pace_patient();
+    if (worker->pool->options.is_background) pace_background();
     for (struct work_job *job; (job = next_job(worker)) != NULL;) job->run(job, worker->state);
     return NULL;
 }
@@ -190,10 +191,8 @@ struct result work_submit(struct work_pool *pool, struct work_job *job, struct e
     } else if (pool->waiting >= pool->options.queue_max) {
         result = failure(err, ERROR_LIMIT, "%u jobs wait for a %s worker already", pool->waiting, pool->options.name);
     } else {
-        if (pool->last == NULL)
-            pool->first = job;
-        else
-            pool->last->next = job;
+        if (pool->last == NULL) pool->first = job;
+        else pool->last->next = job;
         pool->last = job;
         pool->waiting++;
         call_one(pool);

@@ -41,21 +41,20 @@ struct submitter {
 static uint64_t epoch = 1; /* of the rights, as the database has it */
 
 /* Of a read that was allowed, as the decider writes it; the project differs. */
-#define FACTS                                                                                                                    \
+#define FACTS                                                                                                                               \
     "{\"action\":\"blob.read\",\"digest\":true,\"judged\":[{\"label\":{\"attached\":[],\"class\":\"confidential\",\"lineage\":\"unknown\"," \
-    "\"pins\":[\"registry-default\"],\"subjects\":[]},\"operations\":[{\"op\":\"read\",\"target\":{\"assurance\":2,\"geo\":\"AE/DU\"," \
-    "\"recipient\":\"same-controller\"},\"target_id\":\"10.1.0.0/16\"}],\"project\":\"00000000-0000-4000-8000-00000000000%x\"}],"       \
+    "\"pins\":[\"registry-default\"],\"subjects\":[]},\"operations\":[{\"op\":\"read\",\"target\":{\"assurance\":2,\"geo\":\"AE/DU\","      \
+    "\"recipient\":\"same-controller\"},\"target_id\":\"10.1.0.0/16\"}],\"project\":\"00000000-0000-4000-8000-00000000000%x\"}],"           \
     "\"refused\":[],\"v\":1}"
 
 static struct decision *decide(unsigned number)
 {
-    struct decision_parts parts = {
-        .verdict = VERDICT_ALLOW,
-        .epoch = epoch,
-        .id = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
-        .policy_digest = "sha256:fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210",
-        .pair_count = 1,
-        .pairs = {{ACTION_BLOB_READ, {.kind = RESOURCE_REPOSITORY, .region = "local/main"}}}};
+    struct decision_parts parts = {.verdict = VERDICT_ALLOW,
+                                   .epoch = epoch,
+                                   .id = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+                                   .policy_digest = "sha256:fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210",
+                                   .pair_count = 1,
+                                   .pairs = {{ACTION_BLOB_READ, {.kind = RESOURCE_REPOSITORY, .region = "local/main"}}}};
     char facts[512];
     struct resource *resource = &parts.pairs[0].resource;
     struct decision *decision = NULL;
@@ -120,8 +119,7 @@ static void report(struct bench *bench, int64_t elapsed_us)
                  (unsigned long long)bench->failed);
 }
 
-static struct result measure(const struct sequencer_options *options, size_t submitters, unsigned seconds,
-                             struct error *err)
+static struct result measure(const struct sequencer_options *options, size_t submitters, unsigned seconds, struct error *err)
 {
     struct bench bench = {.running = submitters};
     struct submitter *all = memory_zeroed(submitters, sizeof *all);

@@ -40,8 +40,10 @@ static char *make_header(const struct ecdsa_key *key, const char *kid, int numbe
 
     must(buffer_add_text(&token, "Bearer ", &err), &err);
     must(buffer_format(&header, &err, "{\"alg\":\"ES256\",\"kid\":\"%s\"}", kid), &err);
-    must(buffer_format(&payload, &err, "{\"iss\":\"" ISSUER "\",\"sub\":\"ci\",\"aud\":\"" US "\",\"jti\":\"%d\",\"iat\":%lld,\"exp\":%lld}",
-                       number, now_s, now_s + 3000), &err);
+    must(buffer_format(&payload, &err,
+                       "{\"iss\":\"" ISSUER "\",\"sub\":\"ci\",\"aud\":\"" US "\",\"jti\":\"%d\",\"iat\":%lld,\"exp\":%lld}",
+                       number, now_s, now_s + 3000),
+         &err);
     must(text_base64(&token, BASE64_URL, buffer_bytes(&header), &err), &err);
     must(buffer_add_u8(&token, '.', &err), &err);
     must(text_base64(&token, BASE64_URL, buffer_bytes(&payload), &err), &err);
@@ -60,9 +62,13 @@ static void make_rights(void)
     for (size_t i = 0; i < ROBOTS; i++) {
         robots[i] = (struct authz_robot){.id = uuid_random(), .enabled = true, .expires_ms = INT64_MAX};
         (void)snprintf(robots[i].name, sizeof robots[i].name, "robot$acme+r%zu", i);
-        bindings[i] = (struct authz_binding){.id = uuid_random(), .kind = PRINCIPAL_ROBOT, .robot = robots[i].id,
-                                             .role = ROLE_PUBLISHER, .scope = RESOURCE_PROJECT,
-                                             .organisation = place.organisation, .project = place.project};
+        bindings[i] = (struct authz_binding){.id = uuid_random(),
+                                             .kind = PRINCIPAL_ROBOT,
+                                             .robot = robots[i].id,
+                                             .role = ROLE_PUBLISHER,
+                                             .scope = RESOURCE_PROJECT,
+                                             .organisation = place.organisation,
+                                             .project = place.project};
     }
 }
 
@@ -82,15 +88,23 @@ static void prepare(void)
     must(ecdsa_jwk(point, &jwks, &err), &err);
     must(buffer_add_text(&jwks, "]}", &err), &err);
     make_rights();
-    const struct issuer_record issuer = {.url = ISSUER, .audience = US, .algorithms = 1U << JOSE_ES256, .types = 1,
-                                         .lifetime_max_s = 3600, .jwks = buffer_text(&jwks)};
-    const struct authz_parts parts = {.robots = robots, .robot_count = ROBOTS, .bindings = bindings,
-                                      .binding_count = ROBOTS, .issuers = &issuer, .issuer_count = 1};
+    const struct issuer_record issuer = {.url = ISSUER,
+                                         .audience = US,
+                                         .algorithms = 1U << JOSE_ES256,
+                                         .types = 1,
+                                         .lifetime_max_s = 3600,
+                                         .jwks = buffer_text(&jwks)};
+    const struct authz_parts parts = {.robots = robots,
+                                      .robot_count = ROBOTS,
+                                      .bindings = bindings,
+                                      .binding_count = ROBOTS,
+                                      .issuers = &issuer,
+                                      .issuer_count = 1};
     must(authz_snapshot_build(&parts, &snapshot, &err), &err);
     must(authz_directory_new(&directory, &err), &err);
     authz_directory_publish(directory, snapshot);
-    const struct authenticator_options options = {.issuer = US, .service = "us", .token_kid = kid,
-                                                  .token_public = point, .directory = directory};
+    const struct authenticator_options options = {
+        .issuer = US, .service = "us", .token_kid = kid, .token_public = point, .directory = directory};
     must(authenticator_new(&options, &authenticator, &err), &err);
     for (int i = 0; i < TOKENS; i++) headers[i] = make_header(key, kid, i);
     buffer_done(&jwks);
@@ -140,13 +154,13 @@ static void measure(const char *what, bool (*once)(size_t number), size_t thread
         done += shares[i].done;
     }
     printf("%-36s %9.0f /s with %zu threads, %9.0f /s of CPU time\n", what,
-           (double)done * 1000 / (double)(clock_monotonic_ms() - began), threads,
-           (double)done / (cpu_seconds() - cpu_began));
+           (double)done * 1000 / (double)(clock_monotonic_ms() - began), threads, (double)done / (cpu_seconds() - cpu_began));
 }
 
 static bool try_token(size_t number)
 {
-    const struct credential credential = {.place = CREDENTIAL_AT_ROUTE, .authorization = headers[number], .now_ms = clock_wall_ms()};
+    const struct credential credential = {
+        .endpoint = CREDENTIAL_AT_ROUTE, .authorization = headers[number], .now_ms = clock_wall_ms()};
     struct authentication found;
     struct error err = {0};
 
@@ -162,7 +176,7 @@ static bool try_judge(size_t number)
 {
     const struct principal principal = {.kind = PRINCIPAL_ROBOT, .id = robots[number % ROBOTS].id};
 
-    return authz_snapshot_judge(snapshot, &principal, ACTION_UPLOAD_BEGIN, &place, 1).verdict == JUDGED_ALLOWED;
+    return authz_snapshot_authorize(snapshot, &principal, ACTION_UPLOAD_BEGIN, &place, 1).verdict == AUTHZ_ALLOWED;
 }
 
 int main(int argc, char **argv)

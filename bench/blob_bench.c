@@ -36,8 +36,7 @@ static struct span start(void)
     struct rusage usage;
 
     (void)getrusage(RUSAGE_SELF, &usage);
-    return (struct span){seconds(CLOCK_MONOTONIC),
-                         (double)usage.ru_utime.tv_sec + (double)usage.ru_utime.tv_usec / 1e6,
+    return (struct span){seconds(CLOCK_MONOTONIC), (double)usage.ru_utime.tv_sec + (double)usage.ru_utime.tv_usec / 1e6,
                          (double)usage.ru_stime.tv_sec + (double)usage.ru_stime.tv_usec / 1e6};
 }
 
@@ -49,8 +48,7 @@ static void report(const char *what, struct span began, double bytes)
     const double user = ended.user - began.user, system = ended.system - began.system;
 
     printf("%-34s %6.0f MB/s wall %6.0f of CPU time %6.0f of user time; kernel %.2f s/GB\n", what,
-           bytes / (ended.wall - began.wall) / 1e6, bytes / (user + system) / 1e6, bytes / user / 1e6,
-           system / bytes * 1e9);
+           bytes / (ended.wall - began.wall) / 1e6, bytes / (user + system) / 1e6, bytes / user / 1e6, system / bytes * 1e9);
 }
 
 static void must(struct result result, const struct error *err)
@@ -67,8 +65,7 @@ static struct digest hash_only(uint64_t length)
     const struct span began = start();
 
     must(hasher_new(DIGEST_SHA256, &hasher, &err), &err);
-    for (uint64_t done = 0; done < length; done += PIECE)
-        hasher_add(hasher, (struct bytes){piece, PIECE});
+    for (uint64_t done = 0; done < length; done += PIECE) hasher_add(hasher, (struct bytes){piece, PIECE});
     const struct digest digest = hasher_digest(hasher);
     report("hash (SHA-256)", began, (double)length);
     return digest;
@@ -86,8 +83,7 @@ static void seal_only(uint64_t length)
     must(gcm_new(key, &gcm, &err), &err);
     for (uint64_t done = 0; done < length; done += BLOB_RECORD_PLAIN) {
         store_u64(nonce, done);
-        must(gcm_seal(gcm, nonce, (struct bytes){0}, (struct bytes){piece, BLOB_RECORD_PLAIN}, sealed, &err),
-             &err);
+        must(gcm_seal(gcm, nonce, (struct bytes){0}, (struct bytes){piece, BLOB_RECORD_PLAIN}, sealed, &err), &err);
     }
     report("seal (AES-256-GCM, 64 KiB)", began, (double)length);
 }
@@ -99,8 +95,7 @@ struct bench {
     struct blob_content content;
 };
 
-static void push(struct bench *bench, const char *what, const struct digest *digest, uint64_t length,
-                 bool checkpoints)
+static void push(struct bench *bench, const char *what, const struct digest *digest, uint64_t length, bool checkpoints)
 {
     OWNED(blob_writer) *writer = NULL;
     struct blob_checkpoint row;
@@ -126,12 +121,10 @@ static void pull(struct bench *bench, const char *what)
     struct error err = {0};
     const struct span began = start();
 
-    must(blob_reader_open(bench->store, &bench->upload.identity, &bench->content, bench->key, &reader, &err),
-         &err);
+    must(blob_reader_open(bench->store, &bench->upload.identity, &bench->content, bench->key, &reader, &err), &err);
     for (uint64_t at = 0; at < bench->content.length; at += sizeof block) {
         const uint64_t left = bench->content.length - at;
-        must(blob_reader_read(reader, at, block, left < sizeof block ? (size_t)left : sizeof block, &err),
-             &err);
+        must(blob_reader_read(reader, at, block, left < sizeof block ? (size_t)left : sizeof block, &err), &err);
     }
     report(what, began, (double)bench->content.length);
 }
@@ -142,8 +135,7 @@ static void scrub(struct bench *bench)
     struct error err = {0};
     const struct span began = start();
 
-    must(blob_reader_open(bench->store, &bench->upload.identity, &bench->content, bench->key, &reader, &err),
-         &err);
+    must(blob_reader_open(bench->store, &bench->upload.identity, &bench->content, bench->key, &reader, &err), &err);
     must(blob_verify(reader, &(struct blob_verify_options){.with_digest = true}, &err), &err);
     report("verify with digest", began, (double)bench->content.length);
 }
@@ -164,21 +156,17 @@ static void small_blobs(struct bench *bench, bool is_durable)
         must(blob_writer_write(writer, (struct bytes){piece, SIZE}, &err), &err);
         must(blob_writer_close(writer, &digest, &bench->content, &err), &err);
     }
-    printf("%-34s %8.0f a second\n",
-           is_durable ? "blobs of 2,000 bytes, in a folder" : "blobs of 2,000 bytes, in memory",
+    printf("%-34s %8.0f a second\n", is_durable ? "blobs of 2,000 bytes, in a folder" : "blobs of 2,000 bytes, in memory",
            COUNT / (seconds(CLOCK_MONOTONIC) - wall));
     wall = seconds(CLOCK_MONOTONIC);
     for (size_t i = 0; i < COUNT; i++) {
         OWNED(blob_reader) *reader = NULL;
         bench->upload.identity.blob = blobs[i];
-        must(blob_reader_open(bench->store, &bench->upload.identity, &bench->content, bench->key, &reader,
-                              &err),
-             &err);
+        must(blob_reader_open(bench->store, &bench->upload.identity, &bench->content, bench->key, &reader, &err), &err);
         must(blob_reader_read(reader, 0, piece, SIZE, &err), &err);
     }
     printf("%-34s %8.0f a second\n", "read back", COUNT / (seconds(CLOCK_MONOTONIC) - wall));
-    for (size_t i = 0; i < COUNT; i++)
-        must(blob_remove(bench->store, &blobs[i], &err), &err);
+    for (size_t i = 0; i < COUNT; i++) must(blob_remove(bench->store, &blobs[i], &err), &err);
 }
 
 static void run(struct bench *bench, struct driver *driver, uint64_t length, const struct digest *digest)
@@ -192,8 +180,7 @@ static void run(struct bench *bench, struct driver *driver, uint64_t length, con
     bench->upload.identity = blob_identity_new(bench->store, &project);
     for (unsigned round = 0; round < ROUNDS; round++) {
         must(blob_remove(bench->store, &bench->upload.identity.blob, &err), &err);
-        push(bench, is_durable ? "push: hash, seal, write, fsync" : "push into memory", digest, length,
-             false);
+        push(bench, is_durable ? "push: hash, seal, write, fsync" : "push into memory", digest, length, false);
     }
     pull(bench, is_durable ? "pull from the page cache" : "pull from memory");
     if (is_durable) {
@@ -220,8 +207,7 @@ int main(int argc, char **argv)
         return 2;
     }
     const uint64_t length = mib << 20;
-    for (size_t i = 0; i < PIECE; i++)
-        piece[i] = (uint8_t)(i * 31 + i / 256);
+    for (size_t i = 0; i < PIECE; i++) piece[i] = (uint8_t)(i * 31 + i / 256);
     const struct digest digest = hash_only(length);
     seal_only(length);
     must(driver_fs_open(argv[1], 64 << 20, &driver, &err), &err);

@@ -88,14 +88,15 @@ static void print_phase(struct load *load, const char *name, const double amount
     const double seconds = spent->seconds, bytes = amounts[1];
 
     qsort(latencies_ms, total, sizeof *latencies_ms, compare_double);
-    (void)printf("%s\"%s\":{\"seconds\":%.4f,\"requests\":%u,\"failures\":%u,\"per_second\":%.1f,\"mb_per_second\":%.1f,"
-                 "\"p50_ms\":%.3f,\"p99_ms\":%.3f,\"max_ms\":%.3f,\"server_cpu_seconds\":%.3f,\"client_cpu_seconds\":%.3f,\"server_peak_mib\":%.1f",
-                 first ? "{" : ",", name, seconds, total, atomic_load(&load->failures), total / seconds,
-                 bytes / seconds / 1e6, latencies_ms[total / 2], latencies_ms[(unsigned)(total * 0.99)],
-                 latencies_ms[total - 1], spent->server_cpu, spent->client_cpu, load_peak_mib(&load->options));
+    (void)printf(
+        "%s\"%s\":{\"seconds\":%.4f,\"requests\":%u,\"failures\":%u,\"per_second\":%.1f,\"mb_per_second\":%.1f,"
+        "\"p50_ms\":%.3f,\"p99_ms\":%.3f,\"max_ms\":%.3f,\"server_cpu_seconds\":%.3f,\"client_cpu_seconds\":%.3f,\"server_peak_mib\":%.1f",
+        first ? "{" : ",", name, seconds, total, atomic_load(&load->failures), total / seconds, bytes / seconds / 1e6,
+        latencies_ms[total / 2], latencies_ms[(unsigned)(total * 0.99)], latencies_ms[total - 1], spent->server_cpu,
+        spent->client_cpu, load_peak_mib(&load->options));
     if (bytes > 0)
-        (void)printf(",\"server_cpu_seconds_per_gb\":%.3f,\"client_cpu_seconds_per_gb\":%.3f",
-                     spent->server_cpu / (bytes / 1e9), spent->client_cpu / (bytes / 1e9));
+        (void)printf(",\"server_cpu_seconds_per_gb\":%.3f,\"client_cpu_seconds_per_gb\":%.3f", spent->server_cpu / (bytes / 1e9),
+                     spent->client_cpu / (bytes / 1e9));
     (void)printf("}");
     first = false;
 }
@@ -121,8 +122,7 @@ static bool run_phase(struct load *load, const struct phase *phase)
     const struct spent before = spent_until_now(load);
     for (unsigned i = 0; ok && i < clients; i++) {
         runners[i] = (struct runner){.load = load, .step = phase->step, .total = total, .latencies_ms = latencies_ms};
-        ok = link_open(&runners[i].link, load) &&
-             pthread_create(&runners[i].thread, NULL, runner_main, &runners[i]) == 0;
+        ok = link_open(&runners[i].link, load) && pthread_create(&runners[i].thread, NULL, runner_main, &runners[i]) == 0;
     }
     for (unsigned i = 0; ok && i < clients; i++) (void)pthread_join(runners[i].thread, NULL);
     const struct spent after = spent_until_now(load);
@@ -187,8 +187,7 @@ static bool run_all(struct load *load)
     if (strstr(options->run, "token") != NULL)
         ok = run_phase(load, &(struct phase){"token", options->clients, options->requests, 0, step_token});
     if (ok && strstr(options->run, "ask") != NULL)
-        ok = load_read_paths(load) &&
-             run_phase(load, &(struct phase){"ask", options->clients, options->requests, 0, step_ask});
+        ok = load_read_paths(load) && run_phase(load, &(struct phase){"ask", options->clients, options->requests, 0, step_ask});
     if (ok && strstr(options->run, "artifact") != NULL) {
         ok = link_open(&link, load) && load_push_empty(&link);
         link_close(&link);
@@ -213,27 +212,28 @@ static bool run_all(struct load *load)
 
 static void usage(FILE *out)
 {
-    (void)fputs("usage: sijil-load --url https://HOST:PORT --repository NAME [OPTION...]\n"
-                "Loads an OCI registry and prints what it saw as JSON.\n"
-                "  --ca-file FILE      certificates to trust\n"
-                "  --login USER:PASS   for tokens at /token (default: no authentication)\n"
-                "  --run LIST          of token,ask,artifact,push,pull,again,manifest,beside (default: push,pull); again pulls once\n"
-                "                      more; or mixed: all at once, for a time\n"
-                "  --size BYTES        of each blob (default 1048576; at least 16)\n"
-                "  --count NUMBER      blobs (default 10)\n"
-                "  --clients NUMBER    at a time (default 1)\n"
-                "  --requests NUMBER   of manifests, tokens, asked paths (default 1000)\n"
-                "  --scope SCOPE       of tokens (default: pull and push of the repository)\n"
-                "  --paths FILE        what to ask for in turn: lines of GET or HEAD, a blank, and a path\n"
-                "  --uploads NUMBER    beside the manifests (default 3)\n"
-                "  --seconds NUMBER    that a mixed run takes (default 10)\n"
-                "  --interval NUMBER   seconds for which a mixed run prints one line (default 10)\n"
-                "  --patch             POST, PATCH, PUT instead of POST, PUT\n"
-                "  --whole             POST with the digest and all bytes, where the registry takes that\n"
-                "  --check             compare the bytes of each pull with those that were pushed\n"
-                "  --pid NUMBER        a process of the server, for CPU time and memory; may be repeated\n"
-                "  --database-pid NUMBER  another one, for CPU time only\n",
-                out);
+    (void)fputs(
+        "usage: sijil-load --url https://HOST:PORT --repository NAME [OPTION...]\n"
+        "Loads an OCI registry and prints what it saw as JSON.\n"
+        "  --ca-file FILE      certificates to trust\n"
+        "  --login USER:PASS   for tokens at /token (default: no authentication)\n"
+        "  --run LIST          of token,ask,artifact,push,pull,again,manifest,beside (default: push,pull); again pulls once\n"
+        "                      more; or mixed: all at once, for a time\n"
+        "  --size BYTES        of each blob (default 1048576; at least 16)\n"
+        "  --count NUMBER      blobs (default 10)\n"
+        "  --clients NUMBER    at a time (default 1)\n"
+        "  --requests NUMBER   of manifests, tokens, asked paths (default 1000)\n"
+        "  --scope SCOPE       of tokens (default: pull and push of the repository)\n"
+        "  --paths FILE        what to ask for in turn: lines of GET or HEAD, a blank, and a path\n"
+        "  --uploads NUMBER    beside the manifests (default 3)\n"
+        "  --seconds NUMBER    that a mixed run takes (default 10)\n"
+        "  --interval NUMBER   seconds for which a mixed run prints one line (default 10)\n"
+        "  --patch             POST, PATCH, PUT instead of POST, PUT\n"
+        "  --whole             POST with the digest and all bytes, where the registry takes that\n"
+        "  --check             compare the bytes of each pull with those that were pushed\n"
+        "  --pid NUMBER        a process of the server, for CPU time and memory; may be repeated\n"
+        "  --database-pid NUMBER  another one, for CPU time only\n",
+        out);
 }
 
 static bool take_number(const char *text, uint64_t least, uint64_t most, uint64_t *place)
@@ -276,22 +276,38 @@ static bool take_option(struct load_options *options, int letter, const char *te
     return true;
 }
 
+static const struct option longs[] = {{"url", required_argument, NULL, 'u'},
+                                      {"repository", required_argument, NULL, 'r'},
+                                      {"ca-file", required_argument, NULL, 'c'},
+                                      {"login", required_argument, NULL, 'l'},
+                                      {"run", required_argument, NULL, 'x'},
+                                      {"size", required_argument, NULL, 's'},
+                                      {"count", required_argument, NULL, 'k'},
+                                      {"clients", required_argument, NULL, 'n'},
+                                      {"requests", required_argument, NULL, 'q'},
+                                      {"uploads", required_argument, NULL, 'b'},
+                                      {"seconds", required_argument, NULL, 't'},
+                                      {"interval", required_argument, NULL, 'i'},
+                                      {"check", no_argument, NULL, 'C'},
+                                      {"whole", no_argument, NULL, 'w'},
+                                      {"patch", no_argument, NULL, 'P'},
+                                      {"pid", required_argument, NULL, 'p'},
+                                      {"scope", required_argument, NULL, 'o'},
+                                      {"paths", required_argument, NULL, 'a'},
+                                      {"database-pid", required_argument, NULL, 'd'},
+                                      {"help", no_argument, NULL, 'h'},
+                                      {0}};
+
 int main(int argc, char **argv)
 {
-    static const struct option longs[] = {
-        {"url", required_argument, NULL, 'u'},      {"repository", required_argument, NULL, 'r'},
-        {"ca-file", required_argument, NULL, 'c'},  {"login", required_argument, NULL, 'l'},
-        {"run", required_argument, NULL, 'x'},      {"size", required_argument, NULL, 's'},
-        {"count", required_argument, NULL, 'k'},    {"clients", required_argument, NULL, 'n'},
-        {"requests", required_argument, NULL, 'q'}, {"uploads", required_argument, NULL, 'b'},
-        {"seconds", required_argument, NULL, 't'},  {"interval", required_argument, NULL, 'i'},
-        {"check", no_argument, NULL, 'C'},          {"whole", no_argument, NULL, 'w'},
-        {"patch", no_argument, NULL, 'P'},          {"pid", required_argument, NULL, 'p'},
-        {"scope", required_argument, NULL, 'o'},    {"paths", required_argument, NULL, 'a'},
-        {"database-pid", required_argument, NULL, 'd'},
-        {"help", no_argument, NULL, 'h'},           {0}};
-    static struct load load = {.options = {.run = "push,pull", .size = 1 << 20, .count = 10, .clients = 1,
-                                           .requests = 1000, .uploads = 3, .seconds = 10, .interval = 10},
+    static struct load load = {.options = {.run = "push,pull",
+                                           .size = 1 << 20,
+                                           .count = 10,
+                                           .clients = 1,
+                                           .requests = 1000,
+                                           .uploads = 3,
+                                           .seconds = 10,
+                                           .interval = 10},
                                .token_mutex = PTHREAD_MUTEX_INITIALIZER};
 
     for (int letter; (letter = getopt_long(argc, argv, "", longs, NULL)) != -1;) {

@@ -21,16 +21,16 @@ struct load_options {
     const char *url, *repository, *ca_file, *login; /* "user:password" for /token, or NULL */
     uint64_t size;
     unsigned count, clients, requests, uploads;
-    unsigned seconds, interval;                     /* of a mixed run */
-    bool patch;                                     /* PATCH then PUT, as docker does; else one PUT */
-    bool whole;                                     /* one POST with the digest, where the registry takes it */
-    bool check;                                     /* compare what is pulled with what was pushed */
-    const char *run;                                /* "push,pull,again,artifact,manifest,token,ask,beside", or "mixed" */
-    const char *scope;                              /* of tokens; NULL: pull and push of the repository */
-    const char *paths_file;                         /* lines "METHOD PATH", asked for in turn */
+    unsigned seconds, interval; /* of a mixed run */
+    bool patch;                 /* PATCH then PUT, as docker does; else one PUT */
+    bool whole;                 /* one POST with the digest, where the registry takes it */
+    bool check;                 /* compare what is pulled with what was pushed */
+    const char *run;            /* "push,pull,again,artifact,manifest,token,ask,beside", or "mixed" */
+    const char *scope;          /* of tokens; NULL: pull and push of the repository */
+    const char *paths_file;     /* lines "METHOD PATH", asked for in turn */
     int pids[LOAD_PIDS_MAX];
     unsigned pid_count;
-    int database_pids[LOAD_PIDS_MAX];               /* CPU time only: what they have in memory is shared */
+    int database_pids[LOAD_PIDS_MAX]; /* CPU time only: what they have in memory is shared */
     unsigned database_pid_count;
 };
 
@@ -49,7 +49,7 @@ struct load {
     char token[12288];
     int64_t token_until_ms;
     _Atomic unsigned next, failures;
-    _Atomic bool stop, wants_sessions;              /* it answered a whole POST with a session */
+    _Atomic bool stop, wants_sessions; /* it answered a whole POST with a session */
 };
 
 /** One connection; every call uses it again. */

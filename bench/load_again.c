@@ -26,7 +26,8 @@ static const char *find_header(const char *head, const char *name)
 
     for (const char *line = strstr(head, "\r\n"); line != NULL; line = strstr(line, "\r\n")) {
         line += 2;
-        if (strncasecmp(line, name, length) == 0 && line[length] == ':') return line + length + 1 + strspn(line + length + 1, " ");
+        if (strncasecmp(line, name, length) == 0 && line[length] == ':')
+            return line + length + 1 + strspn(line + length + 1, " ");
     }
     return "";
 }

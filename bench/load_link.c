@@ -10,11 +10,11 @@
 #include "bench/load.h"
 
 #define MANIFEST_TYPE "application/vnd.oci.image.manifest.v1+json"
-#define EMPTY_DIGEST "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
+#define EMPTY_DIGEST  "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
 /* As Go's clients (docker, oras, crane, skopeo) order them. Go's servers take the first of these whatever a client prefers, GnuTLS and
    OpenSSL what it prefers: without this the registries would be compared with keys of different lengths. */
-#define CIPHERS "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
-#define COMPLAINTS_MAX 5 /* the rest is counted */
+#define CIPHERS        "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
+#define COMPLAINTS_MAX 5      /* the rest is counted */
 #define TOKEN_RENEW_MS 200000 /* tokens live 300 s */
 
 struct sending {
@@ -28,10 +28,8 @@ static size_t on_send(char *place, size_t size, size_t count, void *context)
     const uint64_t left = sending->exchange->length - sending->sent;
     const size_t length = left < size * count ? (size_t)left : size * count;
 
-    if (sending->exchange->blob != NULL)
-        load_blob_bytes(sending->exchange->blob, sending->sent, (uint8_t *)place, length);
-    else
-        memcpy(place, sending->exchange->text + sending->sent, length);
+    if (sending->exchange->blob != NULL) load_blob_bytes(sending->exchange->blob, sending->sent, (uint8_t *)place, length);
+    else memcpy(place, sending->exchange->text + sending->sent, length);
     sending->sent += length;
     return length;
 }
@@ -83,8 +81,7 @@ void link_set_common(struct link *link, CURL *curl)
     (void)curl_easy_setopt(curl, CURLOPT_UPLOAD_BUFFERSIZE, 262144L);
     (void)curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, 262144L);
     (void)curl_easy_setopt(curl, CURLOPT_TLS13_CIPHERS, CIPHERS);
-    if (link->load->options.ca_file != NULL)
-        (void)curl_easy_setopt(curl, CURLOPT_CAINFO, link->load->options.ca_file);
+    if (link->load->options.ca_file != NULL) (void)curl_easy_setopt(curl, CURLOPT_CAINFO, link->load->options.ca_file);
 }
 
 struct text {
@@ -107,10 +104,8 @@ static bool ask_token(struct link *link, struct text *text)
     const struct load_options *options = &link->load->options;
     char url[1024];
 
-    if (options->scope != NULL)
-        (void)snprintf(url, sizeof url, "%s/token?scope=%s", options->url, options->scope);
-    else
-        (void)snprintf(url, sizeof url, "%s/token?scope=repository:%s:pull,push", options->url, options->repository);
+    if (options->scope != NULL) (void)snprintf(url, sizeof url, "%s/token?scope=%s", options->url, options->scope);
+    else (void)snprintf(url, sizeof url, "%s/token?scope=repository:%s:pull,push", options->url, options->repository);
     link_set_common(link, link->curl);
     (void)curl_easy_setopt(link->curl, CURLOPT_URL, url);
     (void)curl_easy_setopt(link->curl, CURLOPT_USERPWD, options->login);
@@ -211,19 +206,18 @@ static bool expect(const char *what, long wanted, long status)
     static _Atomic unsigned said;
 
     if (status == wanted) return true;
-    if (atomic_fetch_add(&said, 1) < COMPLAINTS_MAX) (void)fprintf(stderr, "%s: status %ld instead of %ld\n", what, status, wanted);
+    if (atomic_fetch_add(&said, 1) < COMPLAINTS_MAX)
+        (void)fprintf(stderr, "%s: status %ld instead of %ld\n", what, status, wanted);
     return false;
 }
 
-static bool close_upload(struct link *link, const char *digest, const struct load_blob *blob, uint64_t length,
-                         const char *text)
+static bool close_upload(struct link *link, const char *digest, const struct load_blob *blob, uint64_t length, const char *text)
 {
     char path[4096];
 
-    (void)snprintf(path, sizeof path, "%s%sdigest=%s", link->location,
-                   strchr(link->location, '?') == NULL ? "?" : "&", digest);
-    const struct exchange put = {.method = "PUT", .path = path, .content_type = "application/octet-stream",
-                                 .blob = blob, .length = length, .text = text};
+    (void)snprintf(path, sizeof path, "%s%sdigest=%s", link->location, strchr(link->location, '?') == NULL ? "?" : "&", digest);
+    const struct exchange put = {
+        .method = "PUT", .path = path, .content_type = "application/octet-stream", .blob = blob, .length = length, .text = text};
     return expect("PUT of a blob", 201, link_call(link, &put));
 }
 
@@ -242,8 +236,8 @@ static bool post_whole(struct link *link, const struct load_blob *blob, uint64_t
     char path[1024];
 
     (void)snprintf(path, sizeof path, "/v2/%s/blobs/uploads/?digest=%s", link->load->options.repository, blob->digest);
-    const struct exchange post = {.method = "POST", .path = path, .content_type = "application/octet-stream",
-                                  .blob = blob, .length = length};
+    const struct exchange post = {
+        .method = "POST", .path = path, .content_type = "application/octet-stream", .blob = blob, .length = length};
     const long status = link_call(link, &post);
     if (status != 202) return expect("POST of a blob", 201, status);
     atomic_store(&link->load->wants_sessions, true);
@@ -258,8 +252,8 @@ bool load_push_blob(struct link *link, const struct load_blob *blob, uint64_t si
 
     char path[sizeof link->location];
     memcpy(path, link->location, sizeof path);
-    const struct exchange patch = {.method = "PATCH", .path = path, .content_type = "application/octet-stream",
-                                   .blob = blob, .length = size};
+    const struct exchange patch = {
+        .method = "PATCH", .path = path, .content_type = "application/octet-stream", .blob = blob, .length = size};
     return expect("PATCH", 202, link_call(link, &patch)) && close_upload(link, blob->digest, NULL, 0, NULL);
 }
 
@@ -287,11 +281,13 @@ static bool put_manifest(struct link *link, const struct load_blob *blob, const 
     char manifest[1024];
     const int length = snprintf(
         manifest, sizeof manifest,
-        "{\"schemaVersion\":2,\"mediaType\":\"" MANIFEST_TYPE "\",\"config\":{\"mediaType\":\"application/vnd.oci.empty.v1+json\","
-        "\"digest\":\"" EMPTY_DIGEST "\",\"size\":2},\"layers\":[{\"mediaType\":\"application/octet-stream\",\"digest\":\"%s\",\"size\":%" PRIu64 "}]}",
+        "{\"schemaVersion\":2,\"mediaType\":\"" MANIFEST_TYPE
+        "\",\"config\":{\"mediaType\":\"application/vnd.oci.empty.v1+json\","
+        "\"digest\":\"" EMPTY_DIGEST
+        "\",\"size\":2},\"layers\":[{\"mediaType\":\"application/octet-stream\",\"digest\":\"%s\",\"size\":%" PRIu64 "}]}",
         blob->digest, link->load->options.size);
-    const struct exchange put = {.method = "PUT", .path = path, .content_type = MANIFEST_TYPE,
-                                 .text = manifest, .length = (uint64_t)length};
+    const struct exchange put = {
+        .method = "PUT", .path = path, .content_type = MANIFEST_TYPE, .text = manifest, .length = (uint64_t)length};
 
     return expect("PUT of a manifest", 201, link_call(link, &put));
 }

@@ -36,7 +36,7 @@ static json_t *example(const char *folder, const char *name)
 struct bench {
     struct policy_documents *documents;
     struct policy_groups *groups;
-    struct target *target;
+    struct policy_target *target;
     struct label label;
     struct policy_facts facts;
 };
@@ -46,20 +46,24 @@ static struct result open_bench(struct bench *bench, const char *folder, struct 
     static const char *const names[] = {"org-floor", "health-ae", "difc-bank-models", "public-models"};
     OWNED_JSON policies = json_array();
     OWNED_JSON regions = example(folder, "regions");
-    struct policy_place place = {.scope = "health/ct", .now_us = INT64_C(1797292800000000)};
-    struct label own = label_blank();
+    struct label_query query = {.scope = "health/ct", .now_us = INT64_C(1797292800000000)};
+    struct label own = label_initial();
     bool is_labelled = false;
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (json_array_append_new(policies, example(folder, names[i])) != 0) abort();
     TRY(policy_documents_new(policies, &bench->documents, err));
     TRY(policy_groups_new(json_object_get(regions, "groups"), &bench->groups, err));
-    TRY(target_new(json_object_get(json_object_get(regions, "regions"), "azure/uaenorth"), &bench->target, err));
-    place.documents = bench->documents;
-    TRY(policy_effective_label(&place, &own, &bench->label, &is_labelled, err));
-    bench->facts = (struct policy_facts){.op = OP_INGEST, .scope = place.scope, .policy_epoch = 1,
-                                         .label = &bench->label, .target_id = "azure/uaenorth",
-                                         .target = bench->target, .now_us = place.now_us};
+    TRY(policy_target_new(json_object_get(json_object_get(regions, "regions"), "azure/uaenorth"), &bench->target, err));
+    query.documents = bench->documents;
+    TRY(policy_effective_label(&query, &own, &bench->label, &is_labelled, err));
+    bench->facts = (struct policy_facts){.op = OP_INGEST,
+                                         .scope = query.scope,
+                                         .policy_epoch = 1,
+                                         .label = &bench->label,
+                                         .target_id = "azure/uaenorth",
+                                         .target = bench->target,
+                                         .now_us = query.now_us};
     return SUCCESS;
 }
 
@@ -71,7 +75,7 @@ static int64_t measure(const struct bench *bench, const struct policy_facts *fac
     for (unsigned i = 0; i < ROUNDS; i++) {
         OWNED(policy_decision) *decision = NULL;
         struct error err = {0};
-        if (!policy_decide(bench->documents, facts, bench->groups, &decision, &err).ok) exit(1);
+        if (!policy_evaluate(bench->documents, facts, bench->groups, &decision, &err).ok) exit(1);
         *allowed_out = policy_decision_allows(decision);
     }
     return (now_ns() - started_ns) / ROUNDS;
@@ -88,22 +92,22 @@ int main(int argc, char **argv)
         return 2;
     }
     const int64_t whole_ns = measure(&bench, &bench.facts, &allowed);
-    (void)printf("policy_decide, 4 policies, %s: %" PRId64 " ns\n", allowed ? "allowed" : "denied", whole_ns);
+    (void)printf("policy_evaluate, 4 policies, %s: %" PRId64 " ns\n", allowed ? "allowed" : "denied", whole_ns);
     struct policy_facts bare = bench.facts;
     bare.canonical = "0";
     (void)printf("  without the text of the facts: %" PRId64 " ns\n", measure(&bench, &bare, &allowed));
     bare.op = bench.facts.op = OP_READ;
-    (void)printf("policy_decide, denied: %" PRId64 " ns\n", measure(&bench, &bench.facts, &allowed));
+    (void)printf("policy_evaluate, denied: %" PRId64 " ns\n", measure(&bench, &bench.facts, &allowed));
     const int64_t started_ns = now_ns();
     for (unsigned i = 0; i < ROUNDS; i++) {
-        const struct policy_place place = {bench.documents, bench.facts.scope, bench.facts.now_us};
+        const struct label_query query = {bench.documents, bench.facts.scope, bench.facts.now_us};
         struct label label;
         bool is_labelled = false;
-        if (!policy_effective_label(&place, NULL, &label, &is_labelled, &err).ok) exit(1);
+        if (!policy_effective_label(&query, NULL, &label, &is_labelled, &err).ok) exit(1);
     }
     (void)printf("policy_effective_label: %" PRId64 " ns\n", (now_ns() - started_ns) / ROUNDS);
     policy_documents_free(bench.documents);
     policy_groups_free(bench.groups);
-    target_free(bench.target);
+    policy_target_free(bench.target);
     return 0;
 }

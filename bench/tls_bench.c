@@ -75,8 +75,7 @@ static bool move(gnutls_session_t session, bool sends)
     return moved >= total;
 }
 
-static bool shake_hands(gnutls_session_t session, const struct side *side,
-                        gnutls_certificate_credentials_t *credentials_out)
+static bool shake_hands(gnutls_session_t session, const struct side *side, gnutls_certificate_credentials_t *credentials_out)
 {
     int shaken = -1;
 
@@ -115,9 +114,8 @@ static bool connect_both(int ends[2])
     const int listener = socket(AF_INET, SOCK_STREAM, 0);
 
     ends[0] = socket(AF_INET, SOCK_STREAM, 0);
-    const bool is_ready = listener >= 0 && ends[0] >= 0 &&
-                          bind(listener, (struct sockaddr *)&address, sizeof address) == 0 && listen(listener, 1) == 0 &&
-                          getsockname(listener, (struct sockaddr *)&address, &length) == 0 &&
+    const bool is_ready = listener >= 0 && ends[0] >= 0 && bind(listener, (struct sockaddr *)&address, sizeof address) == 0 &&
+                          listen(listener, 1) == 0 && getsockname(listener, (struct sockaddr *)&address, &length) == 0 &&
                           connect(ends[0], (struct sockaddr *)&address, length) == 0;
     ends[1] = is_ready ? accept(listener, NULL, NULL) : -1;
     if (listener >= 0) (void)close(listener);

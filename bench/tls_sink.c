@@ -27,10 +27,10 @@
 #include "storage/driver.h"
 
 enum {
-    INBOX = 128 << 10,  /* as the gateway reads ahead */
-    HEAD = 16 << 10,    /* a head with a token of 12 KiB */
-    PIECE = 64 << 10,   /* that is hashed, and sealed, at a time */
-    APPEND = 256 << 10, /* to a blob's file */
+    INBOX = 128 << 10,               /* as the gateway reads ahead */
+    HEAD = 16 << 10,                 /* a head with a token of 12 KiB */
+    PIECE = 64 << 10,                /* that is hashed, and sealed, at a time */
+    APPEND = 256 << 10,              /* to a blob's file */
     TURNS = 1 + DRIVER_APPENDS_HELD, /* blocks that are appended from in turn */
     STRIDE = APPEND + 4096,          /* from one to the next: the last piece's tag goes behind a block */
 };
@@ -113,7 +113,7 @@ static bool append(struct keeping *keeping)
     return true;
 }
 
-/* What the gateway's mover does with a piece, but for the tag, which the next piece overwrites. */
+/* What the gateway's receiver does with a piece, but for the tag, which the next piece overwrites. */
 static bool keep(struct keeping *keeping, size_t length)
 {
     uint8_t nonce[GCM_NONCE_SIZE] = {0};

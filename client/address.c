@@ -10,7 +10,7 @@ static const char *last_at(const char *text, size_t length)
     return length == 0 ? NULL : text + length - 1;
 }
 
-/* Where the authority of the URL at `scheme_end` begins; *length_out is how long it is. */
+/* The start of the URL's authority, after `scheme_end`; *length_out is its length. */
 static char *authority_of(char *scheme_end, size_t *length_out)
 {
     char *authority = scheme_end + strlen(SCHEME_END);
@@ -39,8 +39,9 @@ bool url_names_user(const char *url)
 struct result address_check(const char *address, struct error *err)
 {
     if (!address_names_user(address)) return SUCCESS;
-    return failure(err, ERROR_INVALID, "no user name or secret belongs in an address, and '@' stands only before a digest:"
-                                       " sijil login HOST keeps a secret");
+    return failure(err, ERROR_INVALID,
+                   "no user name or secret belongs in an address, and '@' stands only before a digest:"
+                   " sijil login HOST keeps a secret");
 }
 
 void address_hide(char *text)

@@ -29,8 +29,11 @@ static struct result receive_rest(struct fetch *fetch, struct error *err)
 
     TRY(buffer_format(&path, err, "/v2/%s/blobs/%s", fetch->repository, fetch->digest));
     (void)snprintf(range, sizeof range, "bytes=%" PRIu64 "-", fetch->offset);
-    const struct http_request request = {.method = "GET", .path = buffer_text(&path), .take = take_piece,
-                                         .range = fetch->offset == 0 ? NULL : range, .context = fetch,
+    const struct http_request request = {.method = "GET",
+                                         .path = buffer_text(&path),
+                                         .take = take_piece,
+                                         .range = fetch->offset == 0 ? NULL : range,
+                                         .context = fetch,
                                          .wanted = fetch->offset == 0 ? 200 : 206};
     return session_call(fetch->session, fetch->scope, &request, &response, err);
 }
@@ -58,7 +61,8 @@ struct result fetch_check(const struct fetch *fetch, struct error *err)
     const bool is_same = digest_equal(&wanted, &got);
     if (fetch->offset == fetch->size && is_same) return SUCCESS;
     if (is_same)
-        return failure(err, ERROR_CORRUPT, "%.100s has %llu bytes and not %llu, as its manifest says: have it pushed with the right size",
+        return failure(err, ERROR_CORRUPT,
+                       "%.100s has %llu bytes and not %llu, as its manifest says: have it pushed with the right size",
                        fetch->name, (unsigned long long)fetch->offset, (unsigned long long)fetch->size);
     return failure(err, ERROR_CORRUPT, "%.100s does not match its digest %.80s; pull it again", fetch->name, fetch->digest);
 }

@@ -16,7 +16,8 @@ static struct result make_room(struct file_list *list, struct error *err)
     const size_t wanted = list->room == 0 ? 16 : 2 * list->room;
 
     if (list->count < list->room) return SUCCESS;
-    if (list->count == PUSH_FILES_MAX) return failure(err, ERROR_LIMIT, "more than %d files; push them as several artifacts", PUSH_FILES_MAX);
+    if (list->count == PUSH_FILES_MAX)
+        return failure(err, ERROR_LIMIT, "more than %d files; push them as several artifacts", PUSH_FILES_MAX);
     struct layer_file *longer = memory_resize(list->files, wanted * sizeof *longer);
     if (longer == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for %zu files", wanted);
     list->files = longer;
@@ -38,7 +39,7 @@ static struct result open_folder(const struct pushed_folder *folder, int *fd_out
     return SUCCESS;
 }
 
-/* Where the file is, by the user's word or below its folder. */
+/* Opens the file by the user's path or below its folder. */
 static struct result open_file(const struct layer_file *file, int flags, int *fd_out, struct error *err)
 {
     OWNED_FD folder = -1;
@@ -47,11 +48,12 @@ static struct result open_file(const struct layer_file *file, int flags, int *fd
     TRY(open_folder(file->folder, &folder, err));
     const struct result opened = local(file_open_beneath(folder, file->title, flags, fd_out, err), file->path, err);
     if (!opened.ok && err->kind == ERROR_DENIED)
-        return failure(err, ERROR_INVALID, "%.150s is a link out of the folder: take it out, or push with --follow-links", file->path);
+        return failure(err, ERROR_INVALID, "%.150s is a link out of the folder: take it out, or push with --follow-links",
+                       file->path);
     return opened;
 }
 
-/* What is no regular file is not waited for, as a pipe would be. */
+/* Never blocks on a file that is not regular, such as a pipe. */
 static struct result open_regular(const struct layer_file *file, int flags, int *fd_out, struct stat *status, struct error *err)
 {
     OWNED_FD fd = -1;
@@ -59,7 +61,8 @@ static struct result open_regular(const struct layer_file *file, int flags, int 
     TRY(open_file(file, flags, &fd, err));
     TRY(local(file_status(fd, status, err), file->path, err));
     if (!S_ISREG(status->st_mode))
-        return failure(err, ERROR_INVALID, "%.150s is neither a regular file nor a folder; take it out, or name the files one by one", file->path);
+        return failure(err, ERROR_INVALID,
+                       "%.150s is neither a regular file nor a folder; take it out, or name the files one by one", file->path);
     *fd_out = fd;
     fd = -1;
     return SUCCESS;
@@ -83,8 +86,9 @@ static struct result look_at(struct layer_file *file, struct error *err)
 }
 
 NO_LEAK_BEGIN /* an element of the list, which file_list_done() frees */
-static struct result add_file(struct file_list *list, const char *path, const char *name, const struct pushed_folder *folder,
-                              bool is_dataset, struct error *err)
+    static struct result
+    add_file(struct file_list *list, const char *path, const char *name, const struct pushed_folder *folder, bool is_dataset,
+             struct error *err)
 {
     TRY(make_room(list, err));
     struct layer_file *file = &list->files[list->count];
@@ -92,7 +96,7 @@ static struct result add_file(struct file_list *list, const char *path, const ch
     TRY(layer_title(name, file->title, sizeof file->title, err));
     file->path = memory_copy_text(path, strlen(path));
     if (file->path == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a name");
-    list->count++; /* from here on the list frees the name */
+    list->count++; /* from here on the list owns the name */
     file->media_type = layer_media_type(file->title, is_dataset);
     return look_at(file, err);
 }
@@ -103,12 +107,12 @@ static int by_name(const FTSENT **left, const FTSENT **right)
     return strcmp((*left)->fts_name, (*right)->fts_name);
 }
 
-/* What one folder adds to the list. */
+/* The listing of one folder. */
 struct listing {
     struct file_list *list;
     FTS *tree;
-    size_t below; /* letters of a path before the name below the folder */
-    const struct pushed_folder *folder; /* NULL: links are followed out of it */
+    size_t below;                       /* letters of a path before the part below the folder */
+    const struct pushed_folder *folder; /* NULL: links that leave it are followed */
     bool is_dataset;
 };
 
@@ -155,7 +159,9 @@ static struct result add_folder(struct file_list *list, const struct pushed_fold
 {
     char *const roots[] = {folder->path, NULL};
     const bool is_root = strcmp(folder->path, "/") == 0;
-    const struct listing listing = {.list = list, .folder = list->follows_links ? NULL : folder, .is_dataset = is_dataset,
+    const struct listing listing = {.list = list,
+                                    .folder = list->follows_links ? NULL : folder,
+                                    .is_dataset = is_dataset,
                                     .tree = fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, by_name),
                                     .below = is_root ? 1 : strlen(folder->path) + 1};
     const size_t before = list->count;

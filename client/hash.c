@@ -5,8 +5,8 @@
 
 #define PIECE_SIZE ((size_t)1 << 20)
 
-struct result hash_file(int fd, uint64_t length, struct hasher *hasher, struct progress *progress,
-                        uint64_t *hashed_out, struct error *err)
+struct result hash_file(int fd, uint64_t length, struct hasher *hasher, struct progress *progress, uint64_t *hashed_out,
+                        struct error *err)
 {
     OWNED_STRING piece = memory_zeroed(PIECE_SIZE, 1);
     uint64_t hashed = 0;

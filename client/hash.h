@@ -1,5 +1,5 @@
 /*
- * client/hash.h -- what a file here holds, before it is pushed or taken for what was pulled.
+ * client/hash.h -- hashes local files, before a push or to verify a pull.
  */
 #pragma once
 
@@ -7,7 +7,7 @@
 #include "crypto/digest.h"
 
 /**
- * Adds the first `length` bytes of the file to the hasher, in pieces. *hashed_out is less if the file ends before.
+ * Adds the first `length` bytes of the file to the hasher, in pieces. *hashed_out is smaller if the file is shorter.
  * `progress` may be NULL.
  */
 RESULT hash_file(int fd, uint64_t length, struct hasher *hasher, struct progress *progress, uint64_t *hashed_out,

@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "client/local.h"
 
-#define HOSTS_FILE_MAX ((size_t)1 << 20) /* some 80 registries with the longest tokens */
+#define HOSTS_FILE_MAX ((size_t)1 << 20) /* about 80 registries with the longest tokens */
 
 struct result user_folder(const char *variable, const char *fallback, bool make, struct buffer *path, struct error *err)
 {
@@ -67,7 +67,7 @@ static struct result hosts_write(const char *path, const json_t *hosts, struct e
     return result;
 }
 
-/* Leaves the field alone when there is no such text. */
+/* Changes nothing if `text` is NULL. */
 static bool take_text(const char *text, char *place, size_t room)
 {
     if (text == NULL || strlen(text) >= room) return false;
@@ -75,10 +75,38 @@ static bool take_text(const char *text, char *place, size_t room)
     return true;
 }
 
-/* What is before the ':' of "USER:SECRET" (RFC 7617 section 2). */
+/* The part before the ':' of "USER:SECRET" (RFC 7617 section 2) is the name, so a name has no ':'. */
 bool user_name_is_valid(const char *name)
 {
     return strchr(name, ':') == NULL;
+}
+
+static bool is_proxy(const char *text)
+{
+    static const char start[] = "http://";
+
+    if (strncmp(text, start, strlen(start)) != 0) return false;
+    const char first = text[strlen(start)];
+    return first != '\0' && first != '/' && strpbrk(text, " \t\r\n") == NULL;
+}
+
+struct result host_proxy_find(struct host_login *login, struct error *err)
+{
+    const char *text = getenv("SIJIL_PROXY");
+
+    if (text == NULL || text[0] == '\0') return SUCCESS;
+    if (!is_proxy(text) || !take_text(text, login->proxy, sizeof login->proxy))
+        return failure(err, ERROR_INVALID, "SIJIL_PROXY: http://HOST:PORT is expected");
+    return SUCCESS;
+}
+
+bool host_proxy_is_expected(void)
+{
+    static const char *const names[] = {"HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (getenv(names[i]) != NULL && getenv(names[i])[0] != '\0') return true;
+    return false;
 }
 
 struct result host_login_find(const char *host, struct host_login *login_out, struct error *err)
@@ -87,6 +115,7 @@ struct result host_login_find(const char *host, struct host_login *login_out, st
     OWNED_JSON hosts = NULL;
     struct host_login login = {0};
 
+    TRY(host_proxy_find(&login, err));
     TRY(hosts_path(false, &path, err));
     TRY(hosts_read(buffer_text(&path), &hosts, err));
     const json_t *entry = json_object_get(hosts, host);
@@ -98,10 +127,10 @@ struct result host_login_find(const char *host, struct host_login *login_out, st
     (void)take_text(getenv("SIJIL_CA_FILE"), login.ca_file, sizeof login.ca_file);
     if (!user_name_is_valid(login.username)) {
         explicit_bzero(&login, sizeof login);
-        return failure(err, ERROR_INVALID, "the user name that SIJIL_USERNAME or `sijil login` gave has a ':': a secret in it? It is sent to nobody");
+        return failure(err, ERROR_INVALID,
+                       "the user name that SIJIL_USERNAME or `sijil login` gave has a ':': a secret in it? It is sent to nobody");
     }
-    if (login.password[0] == '\0')
-        return failure(err, ERROR_DENIED, "not logged in at %s: run `sijil login %s`", host, host);
+    if (login.password[0] == '\0') return failure(err, ERROR_DENIED, "not logged in at %s: run `sijil login %s`", host, host);
     *login_out = login;
     explicit_bzero(&login, sizeof login);
     return SUCCESS;
@@ -115,8 +144,8 @@ struct result host_login_save(const char *host, const struct host_login *login, 
     TRY(hosts_path(true, &path, err));
     TRY(hosts_read(buffer_text(&path), &hosts, err));
     const unsigned before = json_lacks();
-    json_t *entry = json_pack("{s:s,s:s,s:s}", "username", login->username, "password", login->password, "ca_file",
-                              login->ca_file);
+    json_t *entry =
+        json_pack("{s:s,s:s,s:s}", "username", login->username, "password", login->password, "ca_file", login->ca_file);
     if (json_lacks() != before) {
         json_decref(entry);
         return failure(err, ERROR_NO_MEMORY, "no memory for logins");

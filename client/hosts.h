@@ -1,8 +1,9 @@
 /*
- * client/hosts.h -- who one is at which registry: what `sijil login` keeps.
+ * client/hosts.h -- the stored logins of `sijil login`, one for each registry.
  *
- * One file of mode 0600, ${XDG_CONFIG_HOME:-~/.config}/sijil/hosts.json, replaced as a whole. SIJIL_USERNAME,
- * SIJIL_PASSWORD and SIJIL_CA_FILE in the environment win over it: a CI job needs no login.
+ * They are in one file of mode 0600, ${XDG_CONFIG_HOME:-~/.config}/sijil/hosts.json, which is replaced as a whole. SIJIL_USERNAME,
+ * SIJIL_PASSWORD and SIJIL_CA_FILE in the environment win over it: a CI job needs no login. SIJIL_PROXY names the proxy; HTTPS_PROXY
+ * and similar variables, which other programs may need, are not used (docs/outgoing.md).
  */
 #pragma once
 
@@ -12,16 +13,21 @@ struct host_login {
     char username[256];
     char password[12288 + 1]; /* a robot's secret, or a CI system's token of at most 12 KiB */
     char ca_file[512];        /* "" for the system's authorities */
+    char proxy[512];          /* SIJIL_PROXY; "" for none; not stored in the file */
 };
 
-/** False for "USER:SECRET", which curl takes and we do not: the name is shown, the secret must not be. */
+/** False for "USER:SECRET", a form of curl that is refused here, because names are shown and secrets must not be. */
 bool user_name_is_valid(const char *name);
 
-/** ERROR_DENIED, saying how to log in, when there is none. The caller wipes the password. */
+/** ERROR_DENIED if there is no login; the message says how to log in. The caller wipes the password. */
 RESULT host_login_find(const char *host, struct host_login *login_out, struct error *err);
+/** Sets only login->proxy. ERROR_INVALID if SIJIL_PROXY is not an http:// address; the message has no letter of it. */
+RESULT host_proxy_find(struct host_login *login, struct error *err);
+/** Whether another program would use a proxy now: HTTPS_PROXY, https_proxy, ALL_PROXY or all_proxy is set. */
+bool host_proxy_is_expected(void);
 RESULT host_login_save(const char *host, const struct host_login *login, struct error *err);
 RESULT host_login_forget(const char *host, struct error *err);
 
-/** A folder of our own below $NAME or ~/<fallback>: "XDG_CACHE_HOME", ".cache". `make`: with mode 0700, where it is missing; for
- *  reading alone nothing is made. */
+/** The folder `sijil` below $NAME or ~/<fallback>: "XDG_CACHE_HOME", ".cache". `make`: makes it with mode 0700 if it is missing; readers
+ *  make nothing. */
 RESULT user_folder(const char *variable, const char *fallback, bool make, struct buffer *path, struct error *err);

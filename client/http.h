@@ -1,9 +1,8 @@
 /*
- * client/http.h -- one registry, spoken to over TLS 1.3 (libcurl).
+ * client/http.h -- one registry, spoken to over TLS 1.3 (outgoing/call.h).
  *
- * Certificates are always checked: against the system's authorities, or against the one file that the user named at
- * login. There is no switch to turn that off. Redirects are not followed. Time limits are idle limits: a transfer
- * may last for days as long as bytes move.
+ * Certificates are always verified: against the system's authorities, or against the file that the user named at login. No option turns
+ * that off. Redirects are not followed. Time limits are idle limits: a transfer may last for days while bytes move.
  */
 #pragma once
 
@@ -17,11 +16,12 @@ struct http;
 struct http_options {
     const char *host;    /* "registry.example" or "127.0.0.1:8443" */
     const char *ca_file; /* PEM; NULL or "" for the system's */
+    const char *proxy;   /* "http://proxy.example:3128"; NULL or "": none, whatever the environment says */
     bool verbose;        /* each request on standard error, secrets hidden */
 };
 RESULT http_new(const struct http_options *options, struct http **http_out, struct error *err);
 
-/** Where a request body comes from, when it is no text in memory: part of an open file. */
+/** A request body from a part of an open file. */
 struct http_upload {
     int fd;
     uint64_t offset, length;
@@ -29,48 +29,46 @@ struct http_upload {
 
 struct http_request {
     const char *method;
-    const char *path;            /* "/v2/...", or a whole URL on the same host (a Location) */
-    bool is_session;             /* the path is an upload's Location: whoever has it can write, so it is not shown */
-    const char *authorization;   /* the header's value, or NULL */
-    const char *content_type;    /* or NULL */
-    const char *accept;          /* or NULL */
-    const char *range;           /* "bytes=5-", or NULL */
-    const char *content_range;   /* "0-99", or NULL */
+    const char *path;          /* "/v2/...", or a whole URL on the same host (a Location) */
+    bool is_session;           /* the path is an upload's Location, which allows to write, so it is not shown */
+    const char *authorization; /* the header's value, or NULL */
+    const char *content_type;  /* or NULL */
+    const char *accept;        /* or NULL */
+    const char *range;         /* "bytes=5-", or NULL */
+    const char *content_range; /* "0-99", or NULL */
     struct bytes body;
     const struct http_upload *upload;
-    /** Takes the body of a 2xx answer in pieces; NULL: it is gathered in response->body. */
+    /** Takes the body of a 2xx answer piece by piece; NULL: the body goes into response->body. */
     RESULT (*take)(void *context, struct bytes piece, struct error *err);
     void *context;
-    /** Called while bytes move, with how many so far in this request; may be NULL. */
+    /** Called while bytes move, with their number so far in this request; may be NULL. */
     void (*moved)(void *context, uint64_t bytes);
     void *moved_context;
-    long wanted, also;           /* statuses that session_call() takes for success; `also` may be 0 */
+    long wanted, also; /* statuses that count as success for session_call(); `also` may be 0 */
 };
 
-#define HTTP_ANSWER_MAX ((size_t)8 << 20) /* a manifest of 4 MiB, or a page of a list, with room */
+#define HTTP_ANSWER_MAX ((size_t)8 << 20) /* more than a manifest of 4 MiB, or a page of a list */
 
 struct http_response {
     long status;
-    char location[2048], challenge[1024], digest[160], range[64], link[1024], content_type[160], audit[200],
-        request_id[64];
-    char warnings[4096];       /* texts of Warning headers, a line each; as they came */
-    int64_t length;            /* of the body, -1 if not said */
-    struct buffer body;        /* of an error always, of a 2xx only without `take` */
+    char location[2048], challenge[1024], digest[160], range[64], link[1024], content_type[160], audit[200], request_id[64];
+    char warnings[4096]; /* texts of Warning headers as they arrived, one a line */
+    int64_t length;      /* of the body; -1: unknown */
+    struct buffer body;  /* of every error; of a 2xx only without `take` */
 };
 
-/** One exchange. ERROR_UNAVAILABLE when no complete answer came; an HTTP status is no error here. */
-RESULT http_call(struct http *http, const struct http_request *request, struct http_response *response,
-                 struct error *err);
-/** Keeps the value of one line of the head, if it is one that is needed and has room. */
+/** Sends one request. ERROR_UNAVAILABLE if no complete answer arrived; an HTTP status is no failure here. */
+RESULT http_call(struct http *http, const struct http_request *request, struct http_response *response, struct error *err);
+/** Keeps the value of one header line, if it is a known one and there is room. */
 void http_response_take(struct http_response *response, struct bytes line);
 void http_response_done(struct http_response *response);
 #define OWNED_RESPONSE __attribute__((cleanup(http_response_done))) struct http_response
-#define RESPONSE ((struct http_response){.body = BUFFER(HTTP_ANSWER_MAX), .length = -1})
+#define RESPONSE       ((struct http_response){.body = BUFFER(HTTP_ANSWER_MAX), .length = -1})
 
 /** Appends `text` percent-encoded for a query. */
 RESULT http_escape(struct buffer *buffer, const char *text, struct error *err);
 
-/** Once it is set, an exchange ends within a second with ERROR_UNAVAILABLE. NULL: never. */
+/** When the flag becomes true, a request ends within a second with ERROR_UNAVAILABLE. NULL: no flag. */
 void http_give_up_when(struct http *http, const atomic_bool *gives_up);
 /** "registry.example:8443" */
 const char *http_host(const struct http *http);

@@ -6,27 +6,27 @@
 
 #include "base/memory.h"
 
-/* All jobs of one run. */
+/* All jobs of one run; its threads share it. */
 struct crew {
     const struct jobs *jobs;
     pthread_mutex_t mutex;
     size_t next;
     bool has_failed;
     struct error err;
-    char explanation[sizeof((struct report){0}.explanation)]; /* of that failure */
+    char explanation[sizeof((struct report){0}.explanation)]; /* of the first failure */
     struct session *session;
     atomic_bool gives_up;
 };
 
 struct job {
     struct crew *crew;
-    struct session *session, *branch; /* the branch is owned; the first job has none, and takes the crew's session */
-    struct report report;             /* where a branch explains refusals, beside others */
+    struct session *session, *branch; /* the branch is owned; the first job has none, and uses the caller's session */
+    struct report report;             /* of the branch, so that jobs explain refusals separately */
     pthread_t thread;
     bool has_thread;
 };
 
-/* False when there is nothing left to do. */
+/* False: no work is left. */
 static bool take(struct crew *crew, size_t *index_out)
 {
     (void)pthread_mutex_lock(&crew->mutex);
@@ -76,7 +76,7 @@ static struct result prepare(struct crew *crew, struct job *job, bool is_first, 
     return SUCCESS;
 }
 
-/* The caller's thread is one of them. A thread that can't be had is done without. */
+/* The caller's thread works too. If a thread can't be started, the others do its work. */
 static struct result run_all(struct crew *crew, struct job *all, unsigned count, struct error *err)
 {
     for (unsigned i = 0; i < count; i++) TRY(prepare(crew, &all[i], i == 0, err));

@@ -1,8 +1,8 @@
 /*
- * client/jobs.h -- the same work on many files, a few at a time.
+ * client/jobs.h -- runs the same work on many files, a few at a time.
  *
- * Each job has a session with the same login: the first the given one, each other one its own. The first failure ends all: whoever still transfers is cut off, and
- * goes on from there in the next run.
+ * Each thread has a session with the same login: the first has the given session, each other one a branch. The first failure ends all
+ * jobs: running transfers are cut off, and resume in the next run.
  */
 #pragma once
 
@@ -12,12 +12,12 @@
 #define JOBS_DEFAULT 4
 
 struct jobs {
-    size_t count;                 /* pieces of work: 0 to count - 1 */
-    unsigned at_once;             /* 1 to JOBS_MAX */
-    /** Any thread, each index once. */
+    size_t count;     /* pieces of work: 0 to count - 1 */
+    unsigned at_once; /* 1 to JOBS_MAX */
+    /** On any thread, once for each index. */
     RESULT (*work)(void *context, size_t index, struct session *session, struct error *err);
     void *context;
 };
 
-/** The failure, and its explanation, are those of the first that failed. */
+/** Returns the first failure and its explanation. */
 RESULT jobs_run(const struct jobs *jobs, struct session *session, struct error *err);

@@ -23,7 +23,7 @@ static bool part_is_safe(const char *part, size_t length)
 static bool path_is_safe(const char *path)
 {
     if (strlen(path) >= PATH_MAX / 4) return false;
-    if (strchr(path, '\\') != NULL || !terminal_is_tame(path)) return false; /* a name that reads otherwise than it is */
+    if (strchr(path, '\\') != NULL || !terminal_is_tame(path)) return false; /* such a name reads otherwise than it is */
     for (const char *part = path;; part++) {
         const size_t length = strcspn(part, "/");
         if (!part_is_safe(part, length)) return false;
@@ -32,7 +32,7 @@ static bool path_is_safe(const char *path)
     }
 }
 
-/* A layer called so would be taken for the beginning of another, and vanish when that one is done. */
+/* Such a layer would be taken for the part file of another one, and would vanish when that one is complete. */
 static bool is_on_its_way(const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash == NULL ? path : slash + 1;
@@ -108,8 +108,8 @@ static struct result add_layer(struct buffer *text, const struct layer_file *fil
     return buffer_add_text(text, "}}", err);
 }
 
-struct result layout_manifest(const struct layer_file *files, size_t count, struct bytes config,
-                              const json_t *annotations, struct buffer *text, struct error *err)
+struct result layout_manifest(const struct layer_file *files, size_t count, struct bytes config, const json_t *annotations,
+                              struct buffer *text, struct error *err)
 {
     const struct digest digest = digest_of(DIGEST_SHA256, config);
     char digest_text[DIGEST_TEXT_SIZE];
@@ -131,7 +131,7 @@ struct result layout_manifest(const struct layer_file *files, size_t count, stru
     return buffer_add_u8(text, '}', err);
 }
 
-/* Opens the folder that the last part of `title` lies in. */
+/* Opens the folder that contains the last part of `title`. */
 static struct result open_folder_of(int folder, const char *title, bool make, int *fd_out, const char **last_out,
                                     struct error *err)
 {
@@ -148,7 +148,8 @@ static struct result open_folder_of(int folder, const char *title, bool make, in
             return failure(err, ERROR_UNAVAILABLE, "can't make the folder %.100s: %s", part, strerror(errno));
         const struct result opened = file_open_at(here, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &next, err);
         if (!opened.ok && faccessat(here, part, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-            return failure(err, ERROR_INVALID, "%.150s: what is called so is no folder that may be used: a link, or a file?", part);
+            return failure(err, ERROR_INVALID, "%.150s: what is called so is no folder that may be used: a link, or a file?",
+                           part);
         TRY(opened);
         (void)close(here);
         here = next;
@@ -165,7 +166,8 @@ struct result title_open(int folder, const char *title, int flags, int *fd_out, 
     OWNED_FD parent = -1;
     const char *last = NULL;
 
-    if (!path_is_safe(title)) return failure(err, ERROR_INVALID, "'%.100s' would leave the target folder, or has control characters", title);
+    if (!path_is_safe(title))
+        return failure(err, ERROR_INVALID, "'%.100s' would leave the target folder, or has control characters", title);
     TRY(open_folder_of(folder, title, (flags & O_CREAT) != 0, &parent, &last, err));
     return file_open_at(parent, last, flags | O_NOFOLLOW, 0666, fd_out, err);
 }

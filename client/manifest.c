@@ -13,8 +13,9 @@ void manifest_done(struct manifest *manifest)
     manifest->json = NULL;
 }
 
-/* Which reference it was about, and how to see what there is. */
-static struct result about(struct session *session, const struct remote_reference *reference, struct result result, struct error *err)
+/* Adds the reference to a failure, and how to list what exists. */
+static struct result about(struct session *session, const struct remote_reference *reference, struct result result,
+                           struct error *err)
 {
     char text[800];
 
@@ -24,13 +25,14 @@ static struct result about(struct session *session, const struct remote_referenc
     report_explain(session_report(session), "reference", text);
     failure_name(text, err);
     if (err->kind != ERROR_NOT_FOUND) return result;
-    (void)snprintf(text, sizeof text, "sijil tags %s/%s, or sijil ls %s", reference->host, reference->repository, reference->host);
+    (void)snprintf(text, sizeof text, "sijil tags %s/%s, or sijil ls %s", reference->host, reference->repository,
+                   reference->host);
     report_explain(session_report(session), "try", text);
     return result;
 }
 
-struct result manifest_fetch(struct session *session, const char *scope, const struct remote_reference *reference, const char *accept,
-                             struct manifest *manifest, struct error *err)
+struct result manifest_fetch(struct session *session, const char *scope, const struct remote_reference *reference,
+                             const char *accept, struct manifest *manifest, struct error *err)
 {
     OWNED_RESPONSE response = RESPONSE;
     struct buffer OWNED_BUFFER path = BUFFER(2048);
@@ -43,8 +45,7 @@ struct result manifest_fetch(struct session *session, const char *scope, const s
     TRY(digest_parse(bytes_of_text(claimed), &wanted, err));
     const struct digest got = digest_of(wanted.algorithm, buffer_bytes(&response.body));
     digest_format(&got, manifest->digest);
-    if (!digest_equal(&wanted, &got))
-        return failure(err, ERROR_CORRUPT, "the manifest does not match its digest %.80s", claimed);
+    if (!digest_equal(&wanted, &got)) return failure(err, ERROR_CORRUPT, "the manifest does not match its digest %.80s", claimed);
     TRY(json_read(buffer_bytes(&response.body), HTTP_ANSWER_MAX, &manifest->json, err));
     (void)snprintf(manifest->media_type, sizeof manifest->media_type, "%.*s", (int)strcspn(response.content_type, "; "),
                    response.content_type);
@@ -58,8 +59,11 @@ struct result manifest_put(struct session *session, const char *scope, const str
     struct buffer OWNED_BUFFER path = BUFFER(2048);
 
     TRY(buffer_format(&path, err, "/v2/%s/manifests/%s", target->repository, target->reference));
-    const struct http_request request = {.method = "PUT", .path = buffer_text(&path), .content_type = manifest->media_type,
-                                         .body = buffer_bytes(&manifest->bytes), .wanted = 201};
+    const struct http_request request = {.method = "PUT",
+                                         .path = buffer_text(&path),
+                                         .content_type = manifest->media_type,
+                                         .body = buffer_bytes(&manifest->bytes),
+                                         .wanted = 201};
     return about(session, target, session_call(session, scope, &request, &response, err), err);
 }
 

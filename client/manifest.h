@@ -1,5 +1,5 @@
 /*
- * client/manifest.h -- a manifest or an index as a registry has it, byte for byte, checked against its digest.
+ * client/manifest.h -- fetches and puts manifests and indexes byte for byte, and verifies their digests.
  */
 #pragma once
 
@@ -9,10 +9,8 @@
 #include "client/session.h"
 #include "crypto/digest.h"
 
-#define ACCEPTED_MANIFESTS \
-    "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json"
-#define ACCEPTED_INDEXES \
-    "application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.list.v2+json"
+#define ACCEPTED_MANIFESTS "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json"
+#define ACCEPTED_INDEXES   "application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.list.v2+json"
 
 struct manifest {
     struct buffer bytes;
@@ -23,12 +21,12 @@ void manifest_done(struct manifest *manifest);
 #define OWNED_MANIFEST __attribute__((cleanup(manifest_done))) struct manifest
 #define MANIFEST       ((struct manifest){.bytes = BUFFER(HTTP_ANSWER_MAX)})
 
-/** `reference` is a tag or a digest of the repository. ERROR_CORRUPT if the bytes do not have the digest that the reference,
- *  or the registry, says; ERROR_NOT_FOUND. */
+/** `reference` is a tag or a digest of the repository. ERROR_CORRUPT if the bytes do not have the digest of the reference, or the one that
+ *  the registry names; ERROR_NOT_FOUND. */
 RESULT manifest_fetch(struct session *session, const char *scope, const struct remote_reference *reference, const char *accept,
                       struct manifest *manifest, struct error *err);
-/** Puts the very bytes under the tag or digest of `target`. */
+/** Puts the same bytes under the tag or digest of `target`. */
 RESULT manifest_put(struct session *session, const char *scope, const struct remote_reference *target,
                     const struct manifest *manifest, struct error *err);
-/** An index, or a manifest list. */
+/** True for an index or a manifest list. */
 bool manifest_is_index(const struct manifest *manifest);

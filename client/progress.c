@@ -10,13 +10,13 @@
 #include "base/memory.h"
 #include "client/terminal.h"
 
-#define BAR_WIDTH   40 /* columns at most */
-#define BAR_LEAST   8  /* with its brackets: below that the label becomes shorter */
-#define LABEL_WIDTH 24
+#define BAR_WIDTH    40 /* columns at most */
+#define BAR_LEAST    8  /* with its brackets; below that the label becomes shorter */
+#define LABEL_WIDTH  24
 #define LABEL_WIDEST 60
-#define LABEL_SIZE (4 * LABEL_WIDEST + 1) /* letters of four bytes */
-#define REDRAW_MS 100
-#define RATED_MS  1000 /* what was over sooner has no rate worth telling */
+#define LABEL_SIZE   (4 * LABEL_WIDEST + 1) /* letters of four bytes */
+#define REDRAW_MS    100
+#define RATED_MS     1000 /* a shorter transfer shows no rate */
 
 struct progress_group {
     pthread_mutex_t mutex;
@@ -36,8 +36,12 @@ void format_size(uint64_t bytes, char text_out[24])
 
 void progress_begin(struct progress *progress, const char *label, uint64_t start, uint64_t total, bool quiet)
 {
-    *progress = (struct progress){.start = start, .total = total, .done = start, .began_ms = clock_monotonic_ms(),
-                                  .quiet = quiet, .terminal = isatty(STDERR_FILENO) == 1};
+    *progress = (struct progress){.start = start,
+                                  .total = total,
+                                  .done = start,
+                                  .began_ms = clock_monotonic_ms(),
+                                  .quiet = quiet,
+                                  .terminal = isatty(STDERR_FILENO) == 1};
     (void)snprintf(progress->label, sizeof progress->label, "%s", label);
     terminal_tame(progress->label);
 }
@@ -49,7 +53,7 @@ static double rate_of(const struct progress *progress, int64_t now_ms)
     return passed_ms <= 0 ? 0 : (double)(progress->done - progress->start) * 1000 / (double)passed_ms;
 }
 
-/* "  42%  1.5 MiB of 3.6 MiB  900.0 KiB/s  0:02 left", as much of it as has room. */
+/* "  42%  1.5 MiB of 3.6 MiB  900.0 KiB/s  0:02 left", as many of the parts as fit. */
 static void write_numbers(const struct progress *progress, int64_t now_ms, unsigned columns, char numbers[160])
 {
     char done[24], total[24], rate[24];
@@ -65,8 +69,8 @@ static void write_numbers(const struct progress *progress, int64_t now_ms, unsig
     if (sizes > columns || speed < 1) return;
     const size_t rated = sizes + (size_t)snprintf(numbers + sizes, 160 - sizes, "  %s/s", rate);
     const uint64_t left_s = (uint64_t)((double)(progress->total - progress->done) / speed);
-    const size_t all = rated + (size_t)snprintf(numbers + rated, 160 - rated, "  %" PRIu64 ":%02" PRIu64 " left", left_s / 60,
-                                                left_s % 60);
+    const size_t all =
+        rated + (size_t)snprintf(numbers + rated, 160 - rated, "  %" PRIu64 ":%02" PRIu64 " left", left_s / 60, left_s % 60);
     if (all > columns) numbers[rated] = '\0';
     if (rated > columns) numbers[sizes] = '\0';
 }
@@ -81,7 +85,7 @@ static void write_bar(const struct progress *progress, size_t width, char *bar)
     bar[width] = '\0';
 }
 
-/* As much of the label as fits, with a mark where it is cut. */
+/* As much of the label as fits, with "..." if it is cut. */
 static unsigned write_label(const char *label, unsigned columns, char text[LABEL_SIZE])
 {
     unsigned filled = 0;
@@ -107,12 +111,11 @@ void progress_line(const struct progress *progress, int64_t now_ms, unsigned col
     const unsigned rest = room - (label_columns < room ? label_columns : room);
     const unsigned width = rest < 3 + 2 ? 0 : rest - 3 < BAR_WIDTH ? rest - 3 : BAR_WIDTH; /* " [" and "]" */
     write_bar(progress, width, bar);
-    (void)snprintf(line_out, PROGRESS_LINE_MAX, "%s%s%s%s%s", label, width == 0 ? "" : " [", bar,
-                   width == 0 ? "" : "]", numbers);
+    (void)snprintf(line_out, PROGRESS_LINE_MAX, "%s%s%s%s%s", label, width == 0 ? "" : " [", bar, width == 0 ? "" : "]", numbers);
     line_out[terminal_fit(line_out, columns, &columns_used)] = '\0';
 }
 
-/* The last column stays free: a terminal may begin a new line once it is filled. */
+/* The last column stays free, because a terminal may begin a new line when it is filled. */
 static void draw(struct progress *progress, int64_t now_ms)
 {
     char line[PROGRESS_LINE_MAX];
@@ -132,8 +135,7 @@ static void redraw(struct progress *progress)
     draw(progress, now_ms);
 }
 
-struct result progress_group_new(unsigned files, uint64_t total, bool quiet, struct progress_group **group_out,
-                                 struct error *err)
+struct result progress_group_new(unsigned files, uint64_t total, bool quiet, struct progress_group **group_out, struct error *err)
 {
     struct progress_group *group = memory_zeroed(1, sizeof *group);
 
@@ -153,7 +155,7 @@ void progress_group_free(struct progress_group *group)
     free(group);
 }
 
-/* With the mutex held. What one sends again counts once: the bar may go back. */
+/* With the mutex. Bytes that are sent again count once, so the bar may go back. */
 static void move_group(struct progress_group *group, uint64_t before, uint64_t after)
 {
     group->bar.done = group->bar.done + after - before;
@@ -161,14 +163,14 @@ static void move_group(struct progress_group *group, uint64_t before, uint64_t a
     redraw(&group->bar);
 }
 
-void progress_begin_in(struct progress *progress, struct progress_group *group, const char *label, uint64_t start,
-                       uint64_t total, bool quiet)
+void progress_begin_in(struct progress *progress, struct progress_group *group, const char *label, uint64_t start, uint64_t total,
+                       bool quiet)
 {
     progress_begin(progress, label, start, total, quiet);
     progress->group = group;
     if (group == NULL) return;
     (void)pthread_mutex_lock(&group->mutex);
-    group->bar.start += start; /* it was there before, and says nothing about the rate */
+    group->bar.start += start; /* it was there before, so it does not count for the rate */
     move_group(group, 0, start);
     (void)pthread_mutex_unlock(&group->mutex);
 }

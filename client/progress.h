@@ -1,5 +1,5 @@
 /*
- * client/progress.h -- how far a long transfer is: a bar as wide as the terminal, one line at the end elsewhere.
+ * client/progress.h -- shows the progress of long transfers: a bar on a terminal, one line at the end elsewhere.
  */
 #pragma once
 
@@ -12,8 +12,8 @@
 struct progress_group;
 
 struct progress {
-    char label[1024]; /* as long as a title */
-    uint64_t start, total, done; /* bytes; `start` were there before */
+    char label[1024];            /* as long as a title */
+    uint64_t start, total, done; /* bytes; `start` of them were there before */
     int64_t began_ms, shown_ms;
     bool quiet, terminal;
     struct progress_group *group; /* or NULL */
@@ -24,17 +24,17 @@ RESULT progress_group_new(unsigned files, uint64_t total, bool quiet, struct pro
 void progress_group_free(struct progress_group *group);
 DEFINE_OWNED(progress_group);
 
-/** `quiet`: nothing is shown (--json). `start` bytes of `total` are there already. */
+/** `quiet`: shows nothing (--json). `start` bytes of `total` are there already. */
 void progress_begin(struct progress *progress, const char *label, uint64_t start, uint64_t total, bool quiet);
-/** The same as a part of the group, unless that is NULL: then the group's bar moves instead of one of its own. */
-void progress_begin_in(struct progress *progress, struct progress_group *group, const char *label, uint64_t start,
-                       uint64_t total, bool quiet);
+/** The same as a part of a group, whose bar then moves; with NULL it has a bar of its own. */
+void progress_begin_in(struct progress *progress, struct progress_group *group, const char *label, uint64_t start, uint64_t total,
+                       bool quiet);
 /** `done` of `total` bytes; redraws at most ten times a second. */
 void progress_set(struct progress *progress, uint64_t done);
 /** Ends the line, with the whole name; `outcome` is "pushed", "pulled", "there already". */
 void progress_end(struct progress *progress, const char *outcome);
-/** One line of at most `columns` columns, without control sequences: what has no room is left out, the bar and the label first
- *  become shorter, a label with "..." at its end. A rate below one byte a second is not shown. */
+/** One line of at most `columns` columns, without control sequences. If there is too little room, the bar and the label become shorter
+ *  (the label with "..." at its end), and other parts are left out. A rate below one byte a second is not shown. */
 #define PROGRESS_LINE_MAX 512
 void progress_line(const struct progress *progress, int64_t now_ms, unsigned columns, char line_out[PROGRESS_LINE_MAX]);
 /** "1.5 GiB" */

@@ -10,8 +10,7 @@
 
 #define HOST_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:[]"
 
-static struct result take_part(const char *from, size_t length, char *place, size_t room, const char *what,
-                               struct error *err)
+static struct result take_part(const char *from, size_t length, char *place, size_t room, const char *what, struct error *err)
 {
     if (length == 0 || length >= room) return failure(err, ERROR_INVALID, "a %s of %zu characters", what, length);
     memcpy(place, from, length);
@@ -38,7 +37,8 @@ struct result remote_reference_parse(const char *text, struct remote_reference *
     const char *slash = strchr(text, '/');
 
     TRY(address_check(text, err));
-    if (strstr(text, "://") != NULL) return failure(err, ERROR_INVALID, "'%.100s': leave out %.*s", text, (int)(strstr(text, "://") - text + 3), text);
+    if (strstr(text, "://") != NULL)
+        return failure(err, ERROR_INVALID, "'%.100s': leave out %.*s", text, (int)(strstr(text, "://") - text + 3), text);
     if (slash == NULL || slash == text)
         return failure(err, ERROR_INVALID, "'%.100s' is not HOST/ORGANISATION/PROJECT/REPOSITORY[:TAG|@DIGEST]", text);
     TRY(take_part(text, (size_t)(slash - text), reference.host, sizeof reference.host, "host", err));
@@ -48,8 +48,8 @@ struct result remote_reference_parse(const char *text, struct remote_reference *
     const char *path = slash + 1, *at = strchr(path, '@'), *colon = strchr(path, ':');
     reference.is_digest = at != NULL;
     const char *end = at != NULL ? at : colon;
-    TRY(take_part(path, end == NULL ? strlen(path) : (size_t)(end - path), reference.repository,
-                  sizeof reference.repository, "repository", err));
+    TRY(take_part(path, end == NULL ? strlen(path) : (size_t)(end - path), reference.repository, sizeof reference.repository,
+                  "repository", err));
     TRY(repository_name_split(bytes_of_text(reference.repository), &name, err));
     if (end != NULL) TRY(take_reference(end + 1, &reference, err));
     *reference_out = reference;

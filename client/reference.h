@@ -10,5 +10,5 @@ struct remote_reference {
     bool is_digest, was_given;
 };
 
-/** ERROR_INVALID says which part is wrong. */
+/** ERROR_INVALID names the wrong part. */
 RESULT remote_reference_parse(const char *text, struct remote_reference *reference_out, struct error *err);

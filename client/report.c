@@ -11,7 +11,8 @@ void report_explain(struct report *report, const char *label, const char *value)
     const size_t used = strlen(report->explanation);
 
     if (value == NULL || value[0] == '\0') return;
-    (void)snprintf(report->explanation + used, sizeof report->explanation - used, "%s  %-12s %s", used == 0 ? "" : "\n", label, value);
+    (void)snprintf(report->explanation + used, sizeof report->explanation - used, "%s  %-12s %s", used == 0 ? "" : "\n", label,
+                   value);
     address_hide(report->explanation + used);
     terminal_tame(report->explanation + used + (used == 0 ? 0 : 1));
 }

@@ -1,8 +1,8 @@
 /*
- * client/report.h -- what a program hears of its registry beside results.
+ * client/report.h -- receives messages of a registry beside results.
  *
- * The folder client/ shows nothing itself but, where it is asked to, each exchange (client/trace.h) and the bar of a transfer
- * (client/progress.h). What a registry warns of, and what is tried again, goes to the functions of the program's report.
+ * The folder client/ prints nothing itself, except, if asked to, each exchange (client/trace.h) and the bar of a transfer
+ * (client/progress.h). A registry's warnings, and retries, go to the functions of the program's report.
  */
 #pragma once
 
@@ -10,12 +10,12 @@
 
 struct report {
     bool verbose; /* each exchange is shown on standard error */
-    /** A registry's warning, once for all branches of a session; characters that steer a terminal are gone. NULL: nobody listens. */
+    /** A registry's warning, once for all branches of a session, without characters that steer a terminal. NULL: warnings are dropped. */
     void (*warn)(const char *warning);
-    /** `why`, without secrets, is tried again after so many seconds. NULL: nobody listens. */
+    /** A retry in `seconds`, because of `why`, which has no secrets. NULL: retries are not shown. */
     void (*wait)(const char *why, unsigned seconds);
-    char explanation[4096]; /* what the registry said beyond the error's sentence: rule, decision, request id */
+    char explanation[4096]; /* the registry's details beside the message: rule, decision, request id */
 };
 
-/** Adds a line "label value" to the explanation; nothing without a value. */
+/** Adds a line "label value" to the explanation; nothing if the value is NULL. */
 void report_explain(struct report *report, const char *label, const char *value);

@@ -1,4 +1,4 @@
-/* What is kept of an answer's head, and how text is put into a request's path. */
+/* The known headers of an answer, and the encoding of text for a request's path. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -15,13 +15,13 @@ static void take_header(struct bytes line, const char *name, char *place, size_t
     while (from < to && (text[from] == ' ' || text[from] == '\t')) from++;
     while (to > from && (text[to - 1] == '\r' || text[to - 1] == '\n' || text[to - 1] == ' ')) to--;
     if (to - from >= room) return;
-    for (size_t i = from; i < to; i++) /* other bytes have no meaning that two readers share (RFC 9110 section 5.5) */
+    for (size_t i = from; i < to; i++) /* parsers differ about other bytes (RFC 9110 section 5.5) */
         if (text[i] < ' ' || text[i] > '~') return;
     memcpy(place, text + from, to - from);
     place[to - from] = '\0';
 }
 
-/* Warning: 299 - "text" (specification, "Warnings"); anything else of that name is somebody else's. */
+/* Warning: 299 - "text" (specification, "Warnings"); other warnings are ignored. */
 static void take_warning(struct http_response *response, struct bytes line)
 {
     char value[1024] = "", *to = value;
@@ -64,8 +64,7 @@ struct result http_escape(struct buffer *buffer, const char *text, struct error 
         if ((letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') || (letter >= '0' && letter <= '9') ||
             strchr("-._~", letter) != NULL)
             TRY(buffer_add_u8(buffer, letter, err));
-        else
-            TRY(buffer_format(buffer, err, "%%%02X", letter));
+        else TRY(buffer_format(buffer, err, "%%%02X", letter));
     }
     return SUCCESS;
 }

@@ -14,14 +14,14 @@
 #include "client/local.h"
 #include "client/terminal.h"
 
-#define TOKENS_MAX 8       /* scopes of one session; a push needs one, a mount two */
-#define TOKEN_MARGIN_MS 15000 /* a token this close to its end is not used for a new request */
-#define TOKEN_SIZE 16384
-#define SENTENCE_MAX 100   /* letters of a registry's message that the error's sentence has room for, behind a name */
-#define WARNINGS_SIZE 4096 /* what a session shows of warnings: a registry has no more to say in a whole answer */
+#define TOKENS_MAX      8     /* scopes of one session; a push needs one, a mount two */
+#define TOKEN_MARGIN_MS 15000 /* a token with less time left is not used for a new request */
+#define TOKEN_SIZE      16384
+#define SENTENCE_MAX    100  /* letters of a registry's message that fit into the error's message after a name */
+#define WARNINGS_SIZE   4096 /* the limit of warnings that a session shows: the specification's limit for one answer */
 
 struct token {
-    char scope[800]; /* two repositories: a mount */
+    char scope[800];         /* long enough for two repositories: a mount */
     char header[TOKEN_SIZE]; /* "Bearer ..." */
     int64_t good_until_ms;
 };
@@ -32,9 +32,10 @@ struct session {
     struct host_login login;
     struct token tokens[TOKENS_MAX];
     unsigned next_token;
-    struct buffer warned; /* what was shown, a line each: the same is said only once */
+    bool told_of_proxy;
+    struct buffer warned;  /* the warnings that were shown, one a line, so that each is shown once */
     pthread_mutex_t mutex; /* of `warned` */
-    struct session *trunk; /* whose `warned` counts: itself, or what this one branched from */
+    struct session *trunk; /* the session whose `warned` counts: itself, or the one that it branched from */
     const atomic_bool *gives_up;
 };
 
@@ -49,7 +50,8 @@ struct result session_open(struct report *report, const char *host, const struct
     session->warned = BUFFER(WARNINGS_SIZE);
     session->trunk = session;
     (void)pthread_mutex_init(&session->mutex, NULL);
-    const struct http_options options = {.host = host, .ca_file = session->login.ca_file, .verbose = report->verbose};
+    const struct http_options options = {
+        .host = host, .ca_file = session->login.ca_file, .proxy = session->login.proxy, .verbose = report->verbose};
     TRY(http_new(&options, &session->http, err));
     *session_out = GIVE(session);
     return SUCCESS;
@@ -79,7 +81,7 @@ bool session_gives_up(const struct session *session)
 void session_pause(const struct session *session, unsigned seconds, const struct error *why)
 {
     const struct timespec tenth = {.tv_nsec = 100000000};
-    struct error shown = *why; /* often a registry's words */
+    struct error shown = *why; /* often text of the registry */
 
     address_hide(shown.message);
     terminal_tame(shown.message);
@@ -101,13 +103,13 @@ static void explain_members(struct report *report, const json_t *detail)
         report_explain(report, members[i], json_text_of(detail, members[i]));
 }
 
-/* The detail and the denials in it, no deeper: how deep an answer goes is a stranger's choice. */
+/* Explains the detail and the denials in it, no deeper, because the registry chooses the depth of an answer. */
 static void explain_detail(struct report *report, const json_t *detail)
 {
     if (json_is_string(detail)) report_explain(report, "detail", json_string_value(detail));
     if (json_is_array(detail)) detail = json_array_get(detail, 0);
     explain_members(report, detail);
-    const json_t *denials = json_object_get(detail, "denials"); /* the first of them is told above */
+    const json_t *denials = json_object_get(detail, "denials"); /* the first one is explained above */
     for (size_t i = 1; i < json_array_size(denials); i++) explain_members(report, json_array_get(denials, i));
 }
 
@@ -115,7 +117,7 @@ static enum error_kind kind_of(long status)
 {
     if (status == 401 || status == 403) return ERROR_DENIED;
     if (status == 404) return ERROR_NOT_FOUND;
-    if (status == 409 || status == 416) return ERROR_CONFLICT; /* 416: an upload is further than we thought */
+    if (status == 409 || status == 416) return ERROR_CONFLICT; /* 416: the upload has more bytes than expected */
     if (status == 413 || status == 414) return ERROR_LIMIT;
     if (status == 507) return ERROR_FULL;
     if (status == 429 || status >= 500) return ERROR_UNAVAILABLE;
@@ -144,17 +146,13 @@ struct result refusal(struct report *report, const struct http_response *respons
         code = json_text_of(answer, "error");
         what = json_text_of(answer, "error_description");
     }
-    const bool is_long = what != NULL && strlen(what) > SENTENCE_MAX; /* told once, and whole: it may end with the way out */
+    const bool is_long =
+        what != NULL && strlen(what) > SENTENCE_MAX; /* shown once and whole, because a solution may be at its end */
     if (is_long) report_explain(report, "message", what);
     report_explain(report, "audit", response->audit);
     report_explain(report, "request", response->request_id);
     return failure(err, kind_of(response->status), "%ld %.60s%s%s", response->status, code == NULL ? "from the registry" : code,
                    what == NULL || is_long ? "" : ": ", what == NULL || is_long ? "" : what);
-}
-
-struct result session_scope(struct buffer *scope, const char *repository, const char *actions, struct error *err)
-{
-    return buffer_format(scope, err, "repository:%s:%s", repository, actions);
 }
 
 static struct result basic_header(const struct host_login *login, struct buffer *header, struct error *err)
@@ -190,7 +188,7 @@ static struct result take_token(struct session *session, const char *scope, cons
     return SUCCESS;
 }
 
-/* Says at which registry, as whom, and what helps. */
+/* Names the registry and the login, and says what helps. */
 static struct result login_refused(struct session *session, const struct http_response *response, struct error *err)
 {
     const struct result refused = refusal(session->report, response, err);
@@ -204,8 +202,19 @@ static struct result login_refused(struct session *session, const struct http_re
     return refused;
 }
 
-static struct result fetch_token(struct session *session, const char *scope, struct token **token_out,
-                                 struct error *err)
+/* If the registry can't be reached and HTTPS_PROXY is set, explains once that only SIJIL_PROXY is used. */
+static struct result call(struct session *session, const struct http_request *request, struct http_response *response,
+                          struct error *err)
+{
+    const struct result called = http_call(session->http, request, response, err);
+
+    if (called.ok || err->kind != ERROR_UNAVAILABLE || session->login.proxy[0] != '\0' || session->told_of_proxy) return called;
+    session->told_of_proxy = host_proxy_is_expected();
+    if (session->told_of_proxy) report_explain(session->report, "try", "SIJIL_PROXY=http://HOST:PORT; HTTPS_PROXY is not used");
+    return called;
+}
+
+static struct result fetch_token(struct session *session, const char *scope, struct token **token_out, struct error *err)
 {
     struct buffer OWNED_BUFFER path = BUFFER(2048), basic = BUFFER(TOKEN_SIZE);
     OWNED_RESPONSE response = RESPONSE;
@@ -214,7 +223,7 @@ static struct result fetch_token(struct session *session, const char *scope, str
     TRY(http_escape(&path, scope, err));
     TRY(basic_header(&session->login, &basic, err));
     const struct http_request request = {.method = "GET", .path = buffer_text(&path), .authorization = buffer_text(&basic)};
-    const struct result called = http_call(session->http, &request, &response, err);
+    const struct result called = call(session, &request, &response, err);
     explicit_bzero(basic.data, basic.length);
     if (!called.ok) return called;
     if (response.status != 200) return login_refused(session, &response, err);
@@ -223,8 +232,7 @@ static struct result fetch_token(struct session *session, const char *scope, str
     return taken;
 }
 
-static struct result token_for(struct session *session, const char *scope, struct token **token_out,
-                               struct error *err)
+static struct result token_for(struct session *session, const char *scope, struct token **token_out, struct error *err)
 {
     for (unsigned i = 0; i < TOKENS_MAX; i++) {
         struct token *token = &session->tokens[i];
@@ -235,7 +243,7 @@ static struct result token_for(struct session *session, const char *scope, struc
     return fetch_token(session, scope, token_out, err);
 }
 
-/* False if it was shown before, or there is no room to remember it: then it is not shown at all. */
+/* False: it was shown before, or there is no room to note it; then it is not shown. */
 static bool is_news(struct session *trunk, const char *warning)
 {
     struct buffer OWNED_BUFFER line = BUFFER(WARNINGS_SIZE);
@@ -258,7 +266,7 @@ static void show_warnings(struct session *session, char *warnings)
     warnings[0] = '\0';
 }
 
-/* The login is good, since it got a token; the token does not cover this, since no role does. */
+/* The login is valid, because it got a token; the token does not cover the request, because no role does. */
 static struct result nothing_granted(struct session *session, const char *scope, const struct http_response *response,
                                      struct error *err)
 {
@@ -270,19 +278,19 @@ static struct result nothing_granted(struct session *session, const char *scope,
                    session->login.username);
 }
 
-/* An answer to HEAD has no body, so that the reason is asked for with GET. Of what GET gives instead, one byte is sent. */
+/* An answer to HEAD has no body, so GET asks for the reason. If GET succeeds, only one byte is sent. */
 static void ask_why(struct session *session, const struct http_request *request, struct http_response *response)
 {
     const long status = response->status;
     struct http_request again = *request;
-    struct error ignored = {0}; /* the status says that it is refused; without the reason, if it can't be had */
+    struct error ignored = {0}; /* the status says that it is refused; the reason is optional */
 
     if (status != 403 || strcmp(request->method, "HEAD") != 0) return;
     again.method = "GET";
     again.range = "bytes=0-0";
     buffer_clear(&response->body);
     const struct result asked = http_call(session->http, &again, response, &ignored);
-    if (!asked.ok || response->status != status) buffer_clear(&response->body); /* another matter */
+    if (!asked.ok || response->status != status) buffer_clear(&response->body); /* the body is not about the refusal */
     response->status = status;
 }
 
@@ -295,12 +303,12 @@ struct result session_call(struct session *session, const char *scope, const str
         struct http_request with_token = *request;
         with_token.authorization = token->header;
         buffer_clear(&response->body);
-        TRY(http_call(session->http, &with_token, response, err));
+        TRY(call(session, &with_token, response, err));
         show_warnings(session, response->warnings);
         if (response->status == request->wanted || (request->also != 0 && response->status == request->also)) return SUCCESS;
         ask_why(session, &with_token, response);
         if (response->status != 401 || attempt > 0) break;
-        token->good_until_ms = 0; /* revoked, or the registry has new keys: once more with a fresh one */
+        token->good_until_ms = 0; /* revoked, or the registry has new keys: retry once with a new token */
     }
     if (response->status == 401) return nothing_granted(session, scope, response, err);
     return refusal(session->report, response, err);

@@ -1,8 +1,8 @@
 /*
- * client/session.h -- being logged in at one registry: fetches tokens, explains refusals.
+ * client/session.h -- a login at one registry: fetches tokens, explains refusals.
  *
- * Every call names the scope that it needs; a token for it is fetched at /token, kept until it is about to expire,
- * and fetched once more when the registry no longer takes it. Nothing is kept on disk but the login itself.
+ * Every call names the scope that it needs. Its token is fetched at /token, kept until shortly before its expiry, and fetched once more when
+ * the registry refuses it. Tokens are not stored on disk.
  */
 #pragma once
 
@@ -14,32 +14,30 @@
 struct session;
 
 struct host_login;
-/** Logs nothing in yet: the first call fetches a token. `report` must live on. */
+/** Sends nothing yet: the first call fetches a token. `report` must outlive the session. */
 RESULT session_open(struct report *report, const char *host, const struct host_login *login, struct session **session_out,
                     struct error *err);
 
 /**
- * A connection of its own with the same login, for another thread. What the registry warns of is shown once by all of them
- * together. Its refusals are explained in `report`. `session` must live longer.
+ * A session of its own with the same login, for another thread. Warnings of the registry are shown once for all branches together; refusals
+ * are explained in `report`. `session` must outlive the branch.
  */
 RESULT session_branch(struct session *session, struct report *report, struct session **branch_out, struct error *err);
-/** Once it is set, exchanges end at once with ERROR_UNAVAILABLE, and none begins. NULL: never. */
+/** When the flag becomes true, running requests end with ERROR_UNAVAILABLE, and no new one begins. NULL: no flag. */
 void session_give_up_when(struct session *session, const atomic_bool *gives_up);
-/** It is set: nothing is worth another try. */
+/** Whether the flag is true; then nothing should be retried. */
 bool session_gives_up(const struct session *session);
-/** Says that `why` is tried again after so many seconds, and waits, unless the session gives up meanwhile. */
+/** Reports the retry in `seconds` because of `why`, and waits, unless the session gives up. */
 void session_pause(const struct session *session, unsigned seconds, const struct error *why);
 struct report *session_report(const struct session *session);
 
 /**
- * One exchange with a token for `scope`. Any answer but the statuses that the request wants is a failure that
- * says what the registry said; its rule, decision and request ids go into the report's explanation.
+ * Sends one request with a token for `scope`. Any status but those that the request wants is a failure with the registry's message; rule,
+ * decision and request ids go into the report's explanation.
  */
 RESULT session_call(struct session *session, const char *scope, const struct http_request *request,
                     struct http_response *response, struct error *err);
 
-/** "repository:acme/models/digits:pull,push" into `scope`. */
-RESULT session_scope(struct buffer *scope, const char *repository, const char *actions, struct error *err);
 #define ADMIN_SCOPE "registry:admin:*"
 
 /** Turns a status and the body of an OCI error, problem document or OAuth error into a failure. */

@@ -8,10 +8,10 @@
 
 #define UPLOADS "/blobs/uploads/"
 
-/* At most `length` bytes of what another machine may have chosen. */
+/* Appends at most `length` bytes of text that another machine may have chosen. */
 static struct result add_foreign(struct buffer *text, const char *foreign, size_t length, struct error *err)
 {
-    char shown[4096]; /* as long as a URL may be (http_call) */
+    char shown[4096]; /* the longest URL (http_call) */
 
     (void)snprintf(shown, sizeof shown, "%.*s", (int)(length < sizeof shown ? length : sizeof shown - 1), foreign);
     terminal_tame(shown);

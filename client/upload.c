@@ -9,13 +9,12 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "client/hosts.h"
 #include "crypto/digest.h"
 
-#define WHOLE_MAX ((uint64_t)4 << 20) /* as much is soon sent again when the line breaks */
-#define ATTEMPTS_MAX 8 /* with waits of 1, 2, 4 ... 64 s: over two minutes without any progress */
+#define WHOLE_MAX    ((uint64_t)4 << 20) /* so much is quickly sent again after a broken connection */
+#define ATTEMPTS_MAX 8                   /* with waits of 1, 2, 4 ... 64 s: over two minutes without progress */
 
-/* A transfer in the making. */
+/* The state of one upload. */
 struct transfer {
     const struct upload *upload;
     struct progress progress;
@@ -23,20 +22,21 @@ struct transfer {
     uint64_t offset;
 };
 
-static struct result note_path(struct transfer *transfer, struct error *err)
+/* Leaves it "" without a folder, and where no path has room. */
+static void find_note(struct transfer *transfer)
 {
-    struct buffer OWNED_BUFFER path = BUFFER(PATH_MAX - 1), name = BUFFER(1024);
+    const struct upload *upload = transfer->upload;
+    struct buffer OWNED_BUFFER name = BUFFER(1024);
     uint8_t hash[SHA256_SIZE];
     char text[2 * SHA256_SIZE + 1];
+    struct error ignored = {0};
 
-    TRY(buffer_format(&name, err, "%s\n%s\n%s", transfer->upload->host, transfer->upload->repository,
-                      transfer->upload->digest));
+    if (upload->notes == NULL) return;
+    if (!buffer_format(&name, &ignored, "%s\n%s\n%s", upload->host, upload->repository, upload->digest).ok) return;
     sha256_of(buffer_bytes(&name), hash);
     text_hex(hash, sizeof hash, text);
-    TRY(user_folder("XDG_CACHE_HOME", ".cache", true, &path, err));
-    TRY(buffer_format(&path, err, "/upload-%s", text));
-    (void)snprintf(transfer->note_path, sizeof transfer->note_path, "%s", buffer_text(&path));
-    return SUCCESS;
+    const int length = snprintf(transfer->note_path, sizeof transfer->note_path, "%s/upload-%s", upload->notes, text);
+    if (length >= (int)sizeof transfer->note_path) transfer->note_path[0] = '\0';
 }
 
 struct result upload_is_there(const struct upload *upload, bool *there_out, struct error *err)
@@ -51,8 +51,8 @@ struct result upload_is_there(const struct upload *upload, bool *there_out, stru
     return SUCCESS;
 }
 
-/* "0-99" means that 100 bytes are there. "0-0" means one or none (docs/decisions/0015-range-of-nothing.md), as does no
- * Range header: neither is worth another question, so both count as nothing to go on from. */
+/* "0-99" means 100 bytes. "0-0" means one byte or none (docs/decisions/0015-range-of-nothing.md), and so does a missing Range header.
+ * Neither is worth another request, so both count as none. */
 static bool offset_of_range(const char *range, uint64_t *offset_out)
 {
     uint64_t last = 0;
@@ -63,7 +63,7 @@ static bool offset_of_range(const char *range, uint64_t *offset_out)
     return true;
 }
 
-/* One that nobody will go on with; what fails here ends by itself after a while. */
+/* Ends a session that will not be resumed. If that fails, it expires. */
 static void end_session(struct transfer *transfer)
 {
     OWNED_RESPONSE response = RESPONSE;
@@ -73,7 +73,7 @@ static void end_session(struct transfer *transfer)
     (void)session_call(transfer->upload->session, transfer->upload->scope, &request, &response, &ignored).ok;
 }
 
-/* Asks the session how far it is. ERROR_NOT_FOUND when it is gone, or has nothing. */
+/* Asks for the session's offset. ERROR_NOT_FOUND if the session is gone or empty. */
 static struct result ask_offset(struct transfer *transfer, struct error *err)
 {
     OWNED_RESPONSE response = RESPONSE;
@@ -82,8 +82,7 @@ static struct result ask_offset(struct transfer *transfer, struct error *err)
     TRY(session_call(transfer->upload->session, transfer->upload->scope, &request, &response, err));
     if (!offset_of_range(response.range, &transfer->offset) || transfer->offset > transfer->upload->size)
         return failure(err, ERROR_INVALID, "the registry's Range '%s' makes no sense", response.range);
-    if (response.location[0] != '\0')
-        (void)snprintf(transfer->location, sizeof transfer->location, "%s", response.location);
+    if (response.location[0] != '\0') (void)snprintf(transfer->location, sizeof transfer->location, "%s", response.location);
     if (transfer->offset > 0) return SUCCESS;
     end_session(transfer);
     return failure(err, ERROR_NOT_FOUND, "the upload has nothing to go on from");
@@ -96,8 +95,9 @@ static struct result take_session(struct transfer *transfer, const struct http_r
     if (response->location[0] == '\0') return failure(err, ERROR_INVALID, "the registry began an upload without a Location");
     (void)snprintf(transfer->location, sizeof transfer->location, "%s", response->location);
     transfer->offset = 0;
-    /* Without the note a broken push starts over: not worth failing this one for. */
-    if (!file_replace(transfer->note_path, bytes_of_text(transfer->location), 0600, &ignored).ok)
+    /* Without the note a broken push starts over, which is no reason to fail this one. */
+    if (transfer->note_path[0] != '\0' &&
+        !file_replace(transfer->note_path, bytes_of_text(transfer->location), 0600, &ignored).ok)
         transfer->note_path[0] = '\0';
     return SUCCESS;
 }
@@ -113,7 +113,7 @@ static struct result begin_session(struct transfer *transfer, struct error *err)
     return take_session(transfer, &response, err);
 }
 
-/* A registry that takes no blob with its POST answers with a session, as to any other. */
+/* A registry that accepts no blob in a POST answers with a session, as to any other POST. */
 static struct result post_whole(struct transfer *transfer, bool *done_out, struct error *err)
 {
     const struct upload *upload = transfer->upload;
@@ -123,8 +123,12 @@ static struct result post_whole(struct transfer *transfer, bool *done_out, struc
 
     TRY(buffer_format(&path, err, "/v2/%s/blobs/uploads/?digest=", upload->repository));
     TRY(http_escape(&path, upload->digest, err));
-    const struct http_request request = {.method = "POST", .path = buffer_text(&path), .content_type = "application/octet-stream",
-                                         .upload = &body, .wanted = 201, .also = 202};
+    const struct http_request request = {.method = "POST",
+                                         .path = buffer_text(&path),
+                                         .content_type = "application/octet-stream",
+                                         .upload = &body,
+                                         .wanted = 201,
+                                         .also = 202};
     TRY(session_call(upload->session, upload->scope, &request, &response, err));
     const bool is_done = response.status == 201;
     if (!is_done) {
@@ -140,7 +144,7 @@ static struct result begin_or_resume(struct transfer *transfer, struct error *er
     struct buffer OWNED_BUFFER noted = BUFFER(sizeof transfer->location - 1);
     struct error ignored = {0};
 
-    if (file_read(transfer->note_path, &noted, &ignored).ok) {
+    if (transfer->note_path[0] != '\0' && file_read(transfer->note_path, &noted, &ignored).ok) {
         (void)snprintf(transfer->location, sizeof transfer->location, "%s", buffer_text(&noted));
         if (ask_offset(transfer, &ignored).ok) return SUCCESS;
     }
@@ -152,28 +156,26 @@ static bool may_go_whole(const struct transfer *transfer)
     const struct upload *upload = transfer->upload;
 
     return upload->size > 0 && upload->size <= WHOLE_MAX && !atomic_load(upload->wants_sessions) &&
-           access(transfer->note_path, F_OK) != 0;
+           (transfer->note_path[0] == '\0' || access(transfer->note_path, F_OK) != 0);
 }
 
-/* A line that broke is worth another try from where the registry is; a refusal is not. After a break the registry may still
- * be busy with what came before it, for a few seconds: it calls that a conflict, or has more than it said. */
+/* A broken connection is retried from the registry's offset; a refusal is not. After a break the registry may still work on earlier bytes for
+ * a few seconds: then it answers with a conflict, or has more bytes than it said. */
 static bool may_pass(const struct error *err)
 {
     return err->kind == ERROR_UNAVAILABLE || err->kind == ERROR_CONFLICT;
 }
 
-/* What no session would change is final. */
+/* A refusal that a session would get too is final. */
 static bool may_do_as_session(const struct error *err)
 {
     return may_pass(err) || err->kind == ERROR_INVALID;
 }
 
-/* After it the blob is there, or a session for it. */
+/* After a success the blob is there, or a session for it. */
 static struct result begin(struct transfer *transfer, bool *done_out, struct error *err)
 {
-    struct error ignored = {0};
-
-    if (!note_path(transfer, &ignored).ok) transfer->note_path[0] = '\0'; /* a broken push starts over then */
+    find_note(transfer);
     if (!may_go_whole(transfer)) return begin_or_resume(transfer, err);
     const struct result posted = post_whole(transfer, done_out, err);
     if (posted.ok || !may_do_as_session(err) || session_gives_up(transfer->upload->session)) return posted;
@@ -191,18 +193,22 @@ static struct result send_rest(struct transfer *transfer, struct error *err)
 {
     OWNED_RESPONSE response = RESPONSE;
     char range[64];
-    const struct http_upload body = {.fd = transfer->upload->fd, .offset = transfer->offset,
-                                     .length = transfer->upload->size - transfer->offset};
+    const struct http_upload body = {
+        .fd = transfer->upload->fd, .offset = transfer->offset, .length = transfer->upload->size - transfer->offset};
 
     (void)snprintf(range, sizeof range, "%" PRIu64 "-%" PRIu64, transfer->offset, transfer->upload->size - 1);
-    const struct http_request request = {.method = "PATCH", .path = transfer->location, .is_session = true, .content_range = range,
-                                         .content_type = "application/octet-stream", .upload = &body,
-                                         .moved = on_moved, .moved_context = transfer,
+    const struct http_request request = {.method = "PATCH",
+                                         .path = transfer->location,
+                                         .is_session = true,
+                                         .content_range = range,
+                                         .content_type = "application/octet-stream",
+                                         .upload = &body,
+                                         .moved = on_moved,
+                                         .moved_context = transfer,
                                          .wanted = 202};
     TRY(session_call(transfer->upload->session, transfer->upload->scope, &request, &response, err));
     transfer->offset = transfer->upload->size;
-    if (response.location[0] != '\0')
-        (void)snprintf(transfer->location, sizeof transfer->location, "%s", response.location);
+    if (response.location[0] != '\0') (void)snprintf(transfer->location, sizeof transfer->location, "%s", response.location);
     return SUCCESS;
 }
 
@@ -217,7 +223,7 @@ static struct result close_session(struct transfer *transfer, struct error *err)
     return session_call(transfer->upload->session, transfer->upload->scope, &request, &response, err);
 }
 
-/* libcurl sends again by itself what got no answer: the second closing PUT finds the session ended by the first. */
+/* libcurl repeats a request without an answer. The second closing PUT then finds the session ended by the first. */
 static struct result close_or_find(struct transfer *transfer, struct error *err)
 {
     const struct result closed = close_session(transfer, err);
@@ -228,8 +234,8 @@ static struct result close_or_find(struct transfer *transfer, struct error *err)
     return upload_is_there(transfer->upload, &there, &ignored).ok && there ? SUCCESS : closed;
 }
 
-/* Where the registry is. A session that is gone ended with the blob - the answer to the closing PUT may be what was lost -
- * or is begun anew. If that can't be asked either, the next attempt does. */
+/* Asks for the registry's offset. If the session is gone, the blob may be complete, because the answer to the closing PUT was lost; else a
+ * new session begins. If the question fails, the next attempt asks again. */
 static struct result look_again(struct transfer *transfer, bool *there_out, struct error *err)
 {
     struct error again = {0};
@@ -271,7 +277,7 @@ struct result upload_blob(const struct upload *upload, struct error *err)
     progress_begin_in(&transfer.progress, upload->group, upload->label, transfer.offset, upload->size, upload->quiet);
     const bool resumed = transfer.offset > 0;
     const struct result sent = done ? SUCCESS : send_with_patience(&transfer, err);
-    /* A digest that the registry refused will be refused again: forget the session then, too. */
+    /* A digest that the registry refused will be refused again, so the session is forgotten then too. */
     if (transfer.note_path[0] != '\0' && (sent.ok || !may_pass(err))) (void)unlink(transfer.note_path);
     if (!sent.ok) return sent;
     progress_set(&transfer.progress, upload->size);

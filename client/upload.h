@@ -1,9 +1,9 @@
 /*
- * client/upload.h -- one blob to the registry, also over a line that breaks.
+ * client/upload.h -- uploads one blob to the registry, and resumes after a broken connection.
  *
- * What is small goes in one POST, where the registry takes that ("Single POST"). All else goes into a session, whose Location
- * is kept in the user's cache folder until the blob is complete, so that another `sijil push` of the same file goes on where
- * this one stopped. OCI Distribution 1.1.1, "Pushing a blob monolithically" and "in chunks".
+ * A small blob goes in one POST, if the registry accepts that ("Single POST"). Other blobs go into an upload session. Its Location is kept in
+ * the caller's folder of notes until the blob is complete, so that another run resumes it. OCI Distribution 1.1.1, "Pushing a blob
+ * monolithically" and "in chunks".
  */
 #pragma once
 
@@ -15,12 +15,13 @@ struct upload {
     const char *host, *repository, *scope, *label, *digest;
     int fd;
     uint64_t size;
+    const char *notes; /* folder for Locations, which no other user can read; NULL: a later run starts over */
     bool quiet;
     struct progress_group *group; /* or NULL */
-    atomic_bool *wants_sessions;  /* learned by one upload, kept for the others: the registry takes no blob with its POST */
+    atomic_bool *wants_sessions;  /* shared by all uploads: the registry accepts no blob in a POST */
 };
 
-/** Nothing is sent if the registry has the blob already. */
+/** Sends nothing if the registry has the blob. */
 RESULT upload_blob(const struct upload *upload, struct error *err);
-/** Asks whether the repository has the blob: of `upload`, session, scope, repository and digest count. */
+/** Asks whether the repository has the blob. Uses session, scope, repository and digest of `upload`. */
 RESULT upload_is_there(const struct upload *upload, bool *there_out, struct error *err);

@@ -6,20 +6,31 @@ macro(sijil_package name)
   pkg_check_modules(${name} REQUIRED IMPORTED_TARGET ${ARGN})
 endmacro()
 
+# A Debug build serves tests alone, so its one build of each module has the failures on demand (base/fault.h). Any other
+# build may ship: there, they are in a second build of each module, which only tests link.
+if(CMAKE_BUILD_TYPE STREQUAL "Debug")
+  set(sijil_variants plain)
+else()
+  set(sijil_variants plain faulty)
+endif()
+
 # sijil_module(policy SOURCES a.c b.c HEADERS a.h USES base crypto PACKAGES OPENSSL PUBLIC_PACKAGES JANSSON)
-# One folder, one static library, twice: as shipped, and as `<name>_faulty`, whose
-# allocations and I/O can be made to fail. HEADERS are what other modules may include.
-# PACKAGES are seen by this folder alone; PUBLIC_PACKAGES also by whoever uses it.
+# One folder, one static library. Tests link `sijil_<name>_faulty`, whose allocations and I/O can be made to fail; in a
+# Debug build that is `sijil_<name>` itself. `sijil_<name>_libraries` has what is built. HEADERS are what other modules may
+# include. PACKAGES are seen by this folder alone; PUBLIC_PACKAGES also by the modules that use it.
 function(sijil_module name)
   cmake_parse_arguments(PARSE_ARGV 1 module "" "" "SOURCES;HEADERS;USES;PACKAGES;PUBLIC_PACKAGES")
-  foreach(variant IN ITEMS "" _faulty)
-    set(library sijil_${name}${variant})
+  set(libraries "")
+  foreach(variant IN LISTS sijil_variants)
+    string(REPLACE "_plain" "" suffix "_${variant}")
+    set(library sijil_${name}${suffix})
+    list(APPEND libraries ${library})
     add_library(${library} STATIC ${module_SOURCES})
     target_sources(${library} PUBLIC FILE_SET HEADERS
       BASE_DIRS "${PROJECT_SOURCE_DIR}" FILES ${module_HEADERS})
     target_link_libraries(${library} PUBLIC sijil_compiler)
     foreach(used IN LISTS module_USES)
-      target_link_libraries(${library} PUBLIC sijil_${used}${variant})
+      target_link_libraries(${library} PUBLIC sijil_${used}${suffix})
     endforeach()
     foreach(package IN LISTS module_PACKAGES)
       target_link_libraries(${library} PRIVATE PkgConfig::${package})
@@ -28,8 +39,13 @@ function(sijil_module name)
       target_link_libraries(${library} PUBLIC PkgConfig::${package})
     endforeach()
   endforeach()
-  target_compile_definitions(sijil_${name}_faulty PUBLIC SIJIL_FAULTS=1)
-  set_target_properties(sijil_${name}_faulty PROPERTIES EXCLUDE_FROM_ALL ON VERIFY_INTERFACE_HEADER_SETS OFF)
+  if(TARGET sijil_${name}_faulty)
+    set_target_properties(sijil_${name}_faulty PROPERTIES EXCLUDE_FROM_ALL ON VERIFY_INTERFACE_HEADER_SETS OFF)
+  else()
+    add_library(sijil_${name}_faulty ALIAS sijil_${name})
+  endif()
+  target_compile_definitions(${library} PUBLIC SIJIL_FAULTS=1) # the last one: the faulty one, or the only one
+  set(sijil_${name}_libraries ${libraries} PARENT_SCOPE)
 endfunction()
 
 # sijil_test(label USES policy): tests/unit/<this folder>/test_label.c, linked to that module

@@ -12,4 +12,4 @@ sijil_package(CJOSE cjose>=0.6.2)                  # pulled in by liboauth2's he
 sijil_package(CONFUSE libconfuse>=3.3)             # sijild.conf, with the line of an error
 sijil_package(SECCOMP libseccomp>=2.5.4)           # sijil-keyd's system call filter
 sijil_package(CURL libcurl>=7.88)                  # the client's HTTP, and calls to object stores: TLS 1.3 alone, limits on idle time, CURLOPT_PROTOCOLS_STR (7.85)
-sijil_package(EXPAT expat>=2.5)                    # what object stores answer, in XML; bounds on entities (2.4), a small parser without I/O
+sijil_package(EXPAT expat>=2.5)                    # XML answers of object stores; bounds on entities (2.4), a small parser without I/O

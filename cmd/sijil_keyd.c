@@ -1,4 +1,4 @@
-/* sijil-keyd: holds the keys. It has no network: gateways on this machine reach it over one unix socket. */
+/* sijil-keyd holds the keys. It has no network: gateways on this machine connect to its unix socket. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pwd.h>
@@ -9,15 +9,15 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/environment.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/notify.h"
 #include "base/pace.h"
+#include "base/sandbox.h"
 #include "base/text.h"
 #include "cmd/options.h"
 #include "crypto/secret.h"
-#include "base/environment.h"
-#include "base/sandbox.h"
 #include "keyd/server.h"
 
 enum { EXIT_USAGE = 2, PASSPHRASE_MAX = 4096 };
@@ -27,7 +27,7 @@ struct settings {
     uint64_t passphrase_fd, group;
     uint64_t destroyed; /* the version, 0 for none */
     bool has_passphrase_fd, has_group, init, add_version, force, log_restored;
-    bool *has_keys; /* the key ring is open, and so is its token */
+    bool *has_keys; /* set when the key ring and its token are open */
     struct server_options server;
     struct hsm_options token; /* module NULL: none */
 };
@@ -53,7 +53,7 @@ static uint64_t number(const char *text, const char *what)
     return value;
 }
 
-/* A unit file can't know which numbers a machine gave its users. What is a number is never looked up as a name. */
+/* A unit file can't know the numbers of a machine's users, so names are allowed. Text that is a number is never looked up as a name. */
 static uid_t uid_of(const char *text)
 {
     uint64_t value = 0;
@@ -114,7 +114,7 @@ static void read_command_line(int argc, char **argv, struct settings *settings)
 
     program_long_options(&keyd_program, options);
     while ((code = getopt_long(argc, argv, "", options, NULL)) != -1) take_option(settings, code);
-    if (optind < argc) misused("there are words that belong to no option");
+    if (optind < argc) misused("there are arguments that belong to no option");
     if (settings->directory == NULL) misused("--directory is missing");
     if ((settings->passphrase_file != NULL) == settings->has_passphrase_fd)
         misused("give either --passphrase-file or --passphrase-fd");
@@ -128,7 +128,7 @@ static void read_command_line(int argc, char **argv, struct settings *settings)
     if (acts == 0 && settings->socket == NULL) misused("--socket is missing");
 }
 
-/* All of a descriptor up to its end, then cut after the first line. */
+/* Reads a descriptor to its end, then cuts the text after the first line. */
 static struct result read_line(int fd, struct secret *line, struct error *err)
 {
     size_t length = 0;
@@ -153,21 +153,17 @@ static struct result read_private_file(const char *path, struct secret *line, st
 
     TRY(file_open(path, O_RDONLY, 0, &file, err));
     TRY(file_status(file, &about, err));
-    if ((about.st_mode & 077) != 0)
-        return failure(err, ERROR_DENIED, "others may read the passphrase: chmod 600 %s", path);
+    if ((about.st_mode & 077) != 0) return failure(err, ERROR_DENIED, "others may read the passphrase: chmod 600 %s", path);
     return read_line(file, line, err);
 }
 
-static struct result read_passphrase(const struct settings *settings, struct secret **passphrase_out,
-                                     struct error *err)
+static struct result read_passphrase(const struct settings *settings, struct secret **passphrase_out, struct error *err)
 {
     OWNED(secret) *line = NULL;
 
     TRY(secret_new(PASSPHRASE_MAX, &line, err));
-    if (settings->has_passphrase_fd)
-        TRY(read_line((int)settings->passphrase_fd, line, err));
-    else
-        TRY(read_private_file(settings->passphrase_file, line, err));
+    if (settings->has_passphrase_fd) TRY(read_line((int)settings->passphrase_fd, line, err));
+    else TRY(read_private_file(settings->passphrase_file, line, err));
     *passphrase_out = GIVE(line);
     return SUCCESS;
 }
@@ -186,8 +182,8 @@ static struct result open_directory(const char *path, int *directory_out, struct
     return SUCCESS;
 }
 
-static struct result make_key_ring(const struct settings *settings, int directory, struct bytes passphrase,
-                                   struct hsm *hsm, struct error *err)
+static struct result make_key_ring(const struct settings *settings, int directory, struct bytes passphrase, struct hsm *hsm,
+                                   struct error *err)
 {
     const struct keyring_options made = {
         .origin = settings->origin, .passphrase = passphrase, .cost = PASSWORD_COST_DEFAULT, .hsm = hsm};
@@ -205,8 +201,8 @@ static struct result add_version(int directory, struct bytes passphrase, struct 
 }
 
 /*
- * keyd sees no database. That nothing is wrapped under a version any more it was told by a re-wrap that found no such row,
- * and it takes that back by itself as soon as somebody asks for that version (keyd/answer.c).
+ * keyd has no access to the database. A re-wrap that found no row under an older version has reported that to keyd. keyd takes
+ * the report back as soon as a gateway asks for such a version (keyd/answer.c).
  */
 static struct result check_unused(const struct ledger_state *state, uint32_t version, struct error *err)
 {
@@ -217,8 +213,8 @@ static struct result check_unused(const struct ledger_state *state, uint32_t ver
                    version);
 }
 
-static struct result destroy_version(const struct settings *settings, int directory, struct bytes passphrase,
-                                     struct hsm *hsm, struct error *err)
+static struct result destroy_version(const struct settings *settings, int directory, struct bytes passphrase, struct hsm *hsm,
+                                     struct error *err)
 {
     const uint32_t version = (uint32_t)settings->destroyed;
     OWNED(keyring) *keyring = NULL;
@@ -227,15 +223,15 @@ static struct result destroy_version(const struct settings *settings, int direct
     const struct keyring_destruction what = {
         .passphrase = passphrase, .hsm = hsm, .number = version, .now_s = clock_wall_ms() / 1000};
 
-    /* Open as long as this takes: a sijil-keyd that serves has the version in its memory. */
+    /* The key ring stays open during the destruction, so that no sijil-keyd can serve: it would still have the version in
+     * memory. */
     TRY(keyring_open(directory, passphrase, &keyring, err));
     *settings->has_keys = true;
     TRY(ledger_open(directory, keyring_ledger_key(keyring), &ledger, err));
     ledger_read(ledger, &state);
     if (!settings->force) TRY(check_unused(&state, version, err));
     TRY(keyring_destroy_version(directory, &what, err));
-    (void)printf("version %u is destroyed in this key ring; destroy or replace every copy and backup of the file too\n",
-                 version);
+    (void)printf("version %u is destroyed in this key ring; destroy or replace every copy and backup of the file too\n", version);
     return SUCCESS;
 }
 
@@ -256,13 +252,13 @@ static struct result accept_log(const struct settings *settings, int directory, 
     *settings->has_keys = true;
     TRY(ledger_open(directory, keyring_ledger_key(keyring), &ledger, err));
     ledger_read(ledger, &state);
-    if (state.finding[0] == '\0') return failure(err, ERROR_NOT_FOUND, "no gateway found anything wrong with the log");
+    if (state.finding[0] == '\0') return failure(err, ERROR_NOT_FOUND, "no gateway has reported a difference in the log");
     TRY(ledger_change(ledger, drop_finding, NULL, err));
     (void)printf("forgotten: %s\n", state.finding);
     return ledger_settle(ledger, err);
 }
 
-/* Until a signal ends it, or a ledger that only a new start can read. */
+/* Waits for a signal, or for a ledger that only a restart can read. */
 static struct result wait_for_end(const struct ledger *ledger, struct server *server, struct error *err)
 {
     const struct timespec look = {.tv_nsec = 200000000};
@@ -273,14 +269,15 @@ static struct result wait_for_end(const struct ledger *ledger, struct server *se
     (void)sigaddset(&ends, SIGINT);
     while (sigtimedwait(&ends, NULL, &look) < 0) {
         if (ledger_is_broken(ledger))
-            return failure(err, ERROR_UNAVAILABLE, "the ledger could not be written: mend the disk; a new start reads "
-                                                   "what it holds");
+            return failure(err, ERROR_UNAVAILABLE,
+                           "the ledger could not be written: repair the disk; the next start "
+                           "reads it");
         server_relieve(server);
     }
     return SUCCESS;
 }
 
-/* All threads inherit the mask, so that only wait_for_end() sees the signals. */
+/* All threads inherit the mask, so only wait_for_end() gets the signals. */
 static void block_signals(void)
 {
     sigset_t blocked;
@@ -316,25 +313,22 @@ static struct result serve(const struct keyd *keyd, const struct settings *setti
     block_signals();
     complete_server_options(settings, &server_options);
     TRY(keyd_self_test(keyd, err));
-    if (!sandbox_lock_memory())
-        log_line(LOG_INFO, "only secrets are locked in memory; lift RLIMIT_MEMLOCK to lock all", NULL);
+    if (!sandbox_lock_memory()) log_line(LOG_INFO, "only secrets are locked in memory; lift RLIMIT_MEMLOCK to lock all", NULL);
     TRY(server_new(keyd, &server_options, &server, err));
     TRY(server_open_socket(server, err));
     if (!notify_connect(&untold).ok) log_error("the service manager is not told", &untold);
     TRY(sandbox_enter(err));
     server_start(server);
     (void)notify_tell("READY=1");
-    log_line(LOG_INFO, "ready", "socket", settings->socket, "origin", keyring_origin(keyd->keyring), "signed", log_size,
-             NULL);
+    log_line(LOG_INFO, "ready", "socket", settings->socket, "origin", keyring_origin(keyd->keyring), "signed", log_size, NULL);
     TRY(wait_for_end(keyd->ledger, server, err));
     (void)notify_tell("STOPPING=1");
     log_line(LOG_INFO, "ending", NULL);
     return SUCCESS;
 }
 
-/* What opens the file of keys is wiped as soon as it is open. */
-static struct result open_key_ring(int directory, struct secret **passphrase, struct keyring **keyring_out,
-                                   struct error *err)
+/* The passphrase is wiped as soon as the key ring is open. */
+static struct result open_key_ring(int directory, struct secret **passphrase, struct keyring **keyring_out, struct error *err)
 {
     const struct result opened = keyring_open(directory, secret_bytes(*passphrase), keyring_out, err);
 
@@ -343,8 +337,8 @@ static struct result open_key_ring(int directory, struct secret **passphrase, st
     return opened;
 }
 
-static struct result load_and_serve(const struct settings *settings, int directory, struct secret **passphrase,
-                                    struct hsm *hsm, struct error *err)
+static struct result load_and_serve(const struct settings *settings, int directory, struct secret **passphrase, struct hsm *hsm,
+                                    struct error *err)
 {
     OWNED(keyring) *keyring = NULL;
     OWNED(ledger) *ledger = NULL;
@@ -363,7 +357,7 @@ static struct result load_and_serve(const struct settings *settings, int directo
     return ledger_settle(ledger, err);
 }
 
-/* Whatever a parent forgot to close; not the passphrase, which is read next. */
+/* Closes descriptors that a parent process forgot to close; not the passphrase's, which is read next. */
 static void close_inherited(const struct settings *settings)
 {
     const unsigned kept = (unsigned)settings->passphrase_fd;
@@ -397,7 +391,7 @@ static struct result run(const struct settings *settings, struct error *err)
 
     TRY(sandbox_prepare(err));
     notify_find();
-    if (settings->token.module == NULL) environment_keep(environment_of_servers); /* a vendor's module has names of its own */
+    if (settings->token.module == NULL) environment_keep(environment_of_servers); /* a vendor's module has variables of its own */
     close_inherited(settings);
     if (settings->token.module != NULL) TRY(hsm_start(&settings->token, &hsm, err));
     TRY(read_passphrase(settings, &passphrase, err));
@@ -407,8 +401,8 @@ static struct result run(const struct settings *settings, struct error *err)
 }
 
 /*
- * A service manager does not try again after EXIT_USAGE: a wrong PIN, tried often enough, locks the token. A token that is not there may
- * be so tomorrow.
+ * A service manager does not restart keyd after EXIT_USAGE, because a wrong PIN, tried often enough, locks the token. A
+ * token that is missing may be there later, so that is another status.
  */
 static int exit_status(const struct settings *settings, const struct error *err)
 {
@@ -425,7 +419,7 @@ int main(int argc, char **argv)
     struct error err = {0};
 
     read_command_line(argc, argv, &settings);
-    pace_prompt();
+    pace_interactive();
     const bool ok = run(&settings, &err).ok;
     if (!ok) log_error("sijil-keyd ends", &err);
     (void)fflush(stdout);

@@ -3,32 +3,32 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static const struct option_row main_rows[] = {
-    {KEYD_DIRECTORY, "directory", "DIR", "folder of the key ring and the ledger; nobody else may enter it"},
-    {KEYD_SOCKET, "socket", "PATH", "unix socket to serve; it appears when all is loaded"},
-    {KEYD_ALLOW_UID, "allow-uid", "USER", "user who may connect, by name or number, again for each one; default: our own"},
+    {KEYD_DIRECTORY, "directory", "DIR", "folder of the key ring and the ledger; no other user may enter it"},
+    {KEYD_SOCKET, "socket", "PATH", "unix socket to serve; it appears when keyd is ready"},
+    {KEYD_ALLOW_UID, "allow-uid", "USER",
+     "user that may connect, by name or number; repeat it for each user; default: keyd's own"},
     {KEYD_SOCKET_GROUP, "socket-group", "GID", "group of the socket, when other users may connect"},
     {KEYD_INIT, "init", NULL, "make a key ring in DIR and end"},
-    {KEYD_ORIGIN, "origin", "ORIGIN", "name of the audit log, such as registry.example/audit; fixed then"},
-    {KEYD_ADD_VERSION, "add-version", NULL,
-     "add a version of the key-encryption keys, used from the next start on, and end"},
+    {KEYD_ORIGIN, "origin", "ORIGIN", "name of the audit log, such as registry.example/audit; it can't be changed later"},
+    {KEYD_ADD_VERSION, "add-version", NULL, "add a version of the key-encryption keys, used from the next start on, and end"},
     {KEYD_DESTROY_VERSION, "destroy-version", "N",
-     "forget version N of the key-encryption keys for good, and end; refused unless a re-wrap has ended and nothing has "
-     "asked for N since"},
-    {KEYD_FORCE, "force", NULL, "destroy a version although it may be in use: what is wrapped under it is lost for good"},
+     "destroy version N of the key-encryption keys for good, and end; refused unless a re-wrap has ended and no gateway "
+     "has asked for N since"},
+    {KEYD_FORCE, "force", NULL, "destroy a version although it may be in use: keys that are wrapped under it are lost for good"},
     {KEYD_LOG_RESTORED, "log-restored", NULL,
-     "forget that a gateway found the audit log changed, so that it is signed again, and end; only after somebody has restored the log and "
-     "knows why it was changed"},
+     "forget that a gateway found the audit log changed, so that it is signed again, and end; use it only when the log is restored and "
+     "you know why it was changed"},
     {KEYD_HELP, "help", NULL, "show this text and end"},
     {KEYD_VERSION, "version", NULL, "show the version and end"},
 };
 static const struct option_row passphrase_rows[] = {
-    {KEYD_PASSPHRASE_FILE, "passphrase-file", "FILE", "first line of a file that only we may read"},
+    {KEYD_PASSPHRASE_FILE, "passphrase-file", "FILE", "first line of a file that only keyd's user may read"},
     {KEYD_PASSPHRASE_FD, "passphrase-fd", "N", "first line of an open descriptor"},
 };
 static const struct option_row token_rows[] = {
     {KEYD_TOKEN_MODULE, "token-module", "FILE", "the PKCS#11 module of its vendor"},
-    {KEYD_TOKEN_LABEL, "token-label", "LABEL", "which token"},
-    {KEYD_TOKEN_PIN_FILE, "token-pin-file", "FILE", "first line of a file that only we may read: the user's PIN"},
+    {KEYD_TOKEN_LABEL, "token-label", "LABEL", "label of the token"},
+    {KEYD_TOKEN_PIN_FILE, "token-pin-file", "FILE", "first line of a file that only keyd's user may read: the token's user PIN"},
     {KEYD_TOKEN_TIMEOUT, "token-timeout", "MS", "longest time for one operation; default: 1500"},
 };
 static const struct option_group groups[] = {
@@ -40,7 +40,8 @@ static const char *const synopses[] = {"--directory=DIR --socket=PATH PASSPHRASE
                                        "--directory=DIR --init --origin=ORIGIN PASSPHRASE",
                                        "--directory=DIR --add-version PASSPHRASE",
                                        "--directory=DIR --destroy-version=N [--force] PASSPHRASE",
-                                       "--directory=DIR --log-restored PASSPHRASE", NULL};
+                                       "--directory=DIR --log-restored PASSPHRASE",
+                                       NULL};
 static const char *const see_also[] = {"sijild(8)", NULL};
 
 const struct program keyd_program = {
@@ -53,7 +54,8 @@ const struct program keyd_program = {
     .groups = groups,
     .group_count = COUNT(groups),
     .closing = "It has no network: gateways on this machine reach it over the socket.",
-    .exit_status = "0 all is well, 1 something failed, 2 the command line is wrong or does not fit what is there: "
-                   "another passphrase or PIN, a file or folder that is missing or that others may read. A new start alone does not help with 2.",
+    .exit_status =
+        "0 all is well, 1 something failed, 2 the command line is wrong, or does not fit the existing files: "
+        "a wrong passphrase or PIN, a file or folder that is missing or that other users may read. A restart alone does not help with 2.",
     .see_also = see_also,
 };

@@ -1,4 +1,4 @@
-/* sijil-verify: checks offline what a registry hands out. It has no secret, no network and no database. */
+/* sijil-verify checks offline the proofs that a registry gives out. It has no secret, no network and no database. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -62,14 +62,14 @@ static int refuse(const struct settings *settings, const struct error *err)
 {
     struct buffer OWNED_BUFFER reason = BUFFER(2048);
     struct error unwritten;
-    const bool is_judged = err->kind == ERROR_DENIED;
+    const bool is_verdict = err->kind == ERROR_DENIED;
 
-    (void)fprintf(stderr, "sijil-verify: %s%s\n", is_judged ? "NOT verified: " : "", err->message);
+    (void)fprintf(stderr, "sijil-verify: %s%s\n", is_verdict ? "NOT verified: " : "", err->message);
     if (settings->json)
         (void)printf("{\"verified\":false,\"reason\":%s}\n",
                      json_write_string(&reason, bytes_of_text(err->message), &unwritten).ok ? buffer_text(&reason)
-                                                                                           : "\"no memory to say why\"");
-    return is_judged ? EXIT_NOT_VERIFIED : EXIT_USAGE;
+                                                                                            : "\"no memory to say why\"");
+    return is_verdict ? EXIT_NOT_VERIFIED : EXIT_USAGE;
 }
 
 static struct result check(const struct settings *settings, struct buffer *answer, struct error *err)
@@ -108,8 +108,8 @@ static int run_certificate(const struct settings *settings)
 
 static int run_replay(const struct settings *settings)
 {
-    struct replay_request request = {.signer = settings->signer, .file = settings->file, .set_count = settings->set_count,
-                                     .json = settings->json};
+    struct replay_request request = {
+        .signer = settings->signer, .file = settings->file, .set_count = settings->set_count, .json = settings->json};
     struct buffer OWNED_BUFFER answer = BUFFER(65536);
     struct error err = {0};
     bool is_sound = false;
@@ -165,9 +165,7 @@ int main(int argc, char **argv)
             settings.sets[settings.set_count++] = optarg;
             break;
         case VERIFY_JSON: settings.json = true; break;
-        case VERIFY_HELP:
-            program_print_help(stdout, &verify_program);
-            return show("");
+        case VERIFY_HELP: program_print_help(stdout, &verify_program); return show("");
         case VERIFY_VERSION: return show("sijil-verify " SIJIL_VERSION "\n");
         default: return misused("an option is not known or lacks its value");
         }

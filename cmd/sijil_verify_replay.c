@@ -1,4 +1,4 @@
-/* sijil-verify replay: the decisions of an export, made again with the policy sets that were in force. */
+/* sijil-verify replay: makes the decisions of an export again, with the policy sets that were in force. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ static void sets_done(struct sets *sets)
     for (size_t i = 0; i < sets->replay.count; i++) policy_set_free(sets->sets[i]);
 }
 
-/* A set as it was loaded, with its signature; or the document alone, when nobody's signature is asked for. */
+/* Reads a set as it was loaded, with its signature; or the document alone, if no signature is demanded. */
 static struct result read_set(const char *file, const struct ecdsa_key *approver, struct policy_set **set_out, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(POLICY_SET_ENVELOPE_MAX), canonical = BUFFER(POLICY_SET_BYTES_MAX);
@@ -45,7 +45,7 @@ static struct result read_sets(const struct replay_request *request, const struc
     return SUCCESS;
 }
 
-/* As far as the end of the line, which is not part of it. *is_end_out: there is none any more. */
+/* Reads to the end of the line, without the line feed. *is_end_out: there is no further line. */
 static struct result read_line(FILE *file, struct buffer *line, bool *is_end_out, struct error *err)
 {
     int letter = 0;
@@ -71,7 +71,8 @@ static struct result replay_lines(FILE *file, const struct sets *sets, struct re
     }
 }
 
-static struct result replay_with(const struct replay_request *request, struct sets *sets, struct replay_tally *tally, struct error *err)
+static struct result replay_with(const struct replay_request *request, struct sets *sets, struct replay_tally *tally,
+                                 struct error *err)
 {
     const bool is_standard = strcmp(request->file, "-") == 0;
     OWNED(ecdsa_key) *approver = NULL;

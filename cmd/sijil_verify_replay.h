@@ -5,14 +5,14 @@
 
 #include "base/bytes.h"
 
-#define VERIFY_SETS_MAX 256 /* policy sets that one export was decided under */
+#define VERIFY_SETS_MAX 256 /* the most policy sets for one export */
 
 struct replay_request {
-    const char *signer; /* PEM file of the approver's public key; NULL: sets without a signature are taken */
+    const char *signer; /* PEM file of the approver's public key; NULL: sets without a signature are accepted */
     const char *file;   /* the export; "-" */
     size_t set_count;
     const char *sets[VERIFY_SETS_MAX];
     bool json;
 };
-/** Appends what came of it. *is_sound_out: nothing differs and no policy set was missing. */
+/** Appends the results. *is_sound_out: no decision differs and no policy set was missing. */
 RESULT replay_file(const struct replay_request *request, struct buffer *answer, bool *is_sound_out, struct error *err);

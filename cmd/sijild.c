@@ -1,4 +1,4 @@
-/* sijild: the gateway. Everything that it needs to know comes from one configuration file, or from --embedded. */
+/* sijild, the gateway. All its settings come from one configuration file, or from --embedded. */
 #include <stdio.h>
 #include <string.h>
 
@@ -21,8 +21,8 @@ enum job { JOB_RUN, JOB_CHECK, JOB_MIGRATE, JOB_FOUND, JOB_REPLACE_ADMIN, JOB_EM
 
 struct command {
     enum job job;
-    bool has_settings; /* of a gateway that is to serve: read, and found good */
-    unsigned given;    /* options, as a set: 1 << their distance from the first */
+    bool has_settings; /* for serving: the settings were read, and are valid */
+    unsigned given;    /* given options, as a set: 1 << their distance from the first */
     struct sijild_job options;
     struct embedded_options embedded;
 };
@@ -55,7 +55,7 @@ static bool set_number(const char *text, uint64_t maximum, int64_t *number_out)
     return true;
 }
 
-/* Options that stand for themselves; their exit status, or -1 to go on. */
+/* Runs an option that is a job of its own. Returns its exit status, or -1 to go on. */
 static int job_option(int code, struct command *command)
 {
     switch (code) {
@@ -91,8 +91,7 @@ static int take_option(int code, struct command *command)
         embedded->directory = optarg;
         return -1;
     case SIJILD_ADDRESS: embedded->listen_address = optarg; return -1;
-    case SIJILD_PORT:
-        return set_number(optarg, 65535, &embedded->listen_port) ? -1 : usage_error("--listen-port: 0 to 65535");
+    case SIJILD_PORT: return set_number(optarg, 65535, &embedded->listen_port) ? -1 : usage_error("--listen-port: 0 to 65535");
     case SIJILD_URL: embedded->public_url = optarg; return -1;
     case SIJILD_GEO: embedded->geo = optarg; return -1;
     case SIJILD_OPERATOR: embedded->operator_name = optarg; return -1;
@@ -113,9 +112,9 @@ static int take_option(int code, struct command *command)
 }
 
 #define JOB(name)    (1U << (JOB_##name))
-#define OPTION(name) (1U << ((name) - SIJILD_CONFIG))
+#define OPTION(name) (1U << ((name)-SIJILD_CONFIG))
 
-/* An option that is ignored lets a person believe that it does something. */
+/* An option that is ignored would mislead the operator. */
 static const struct belonging {
     unsigned options, jobs;
     const char *belongs_to;
@@ -192,7 +191,7 @@ static struct result run_embedded(const struct embedded_options *wanted, struct 
 
 static struct result serve(struct command *command, struct error *err)
 {
-    /* libpq looks for what `database` leaves open in PG... and below HOME. */
+    /* For settings that `database` leaves out, libpq reads PG... and files below HOME. */
     static const char *const serving[] = {"LANG", "LC_*", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "HOME", "PG*", NULL};
     static struct settings settings;
 
@@ -220,14 +219,14 @@ static struct result run(struct command *command, struct error *err)
 static int exit_status(const struct command *command, const struct error *err)
 {
     if (command->job == JOB_CHECK || (command->job == JOB_RUN && !command->has_settings)) return EXIT_USAGE;
-    const bool may_pass =
-        err->kind == ERROR_UNAVAILABLE || err->kind == ERROR_UNCERTAIN || err->kind == ERROR_NO_MEMORY;
+    const bool may_pass = err->kind == ERROR_UNAVAILABLE || err->kind == ERROR_UNCERTAIN || err->kind == ERROR_NO_MEMORY;
     return may_pass ? EXIT_TRY_AGAIN : EXIT_FAILURE;
 }
 
 int main(int argc, char **argv)
 {
-    struct command command = {.options.config = "/etc/sijil/sijild.conf", .embedded = {.passphrase_fd = -1, .collect_interval = -1}};
+    struct command command = {.options.config = "/etc/sijil/sijild.conf",
+                              .embedded = {.passphrase_fd = -1, .collect_interval = -1}};
     struct error err = {0};
 
     const int status = take_options(argc, argv, &command);
@@ -237,7 +236,7 @@ int main(int argc, char **argv)
         return EXIT_FAILURE;
     }
     memory_give_back_large();
-    pace_prompt(); /* PostgreSQL and sijil-keyd take it over, if they are started from here */
+    pace_interactive(); /* PostgreSQL and sijil-keyd inherit the priority, if this process starts them */
     if (run(&command, &err).ok) return EXIT_SUCCESS;
     log_error("sijild ends", &err);
     return exit_status(&command, &err);

@@ -9,13 +9,13 @@
 #include "base/log.h"
 #include "base/problems.h"
 #include "crypto/secret.h"
-#include "embedded/found.h"
+#include "embedded/bootstrap.h"
 #include "gateway/check.h"
 #include "storage/migrate.h"
 
 #define OWNER_FILE "/etc/sijil/database-owner"
 
-/* A password may stand in it: nobody else may read it. */
+/* The file may have a password, so no other user may read it. */
 static struct result read_owner(const char *path, char conninfo[CONFIG_TEXT_SIZE], struct error *err)
 {
     OWNED_FD file = -1;
@@ -26,7 +26,8 @@ static struct result read_owner(const char *path, char conninfo[CONFIG_TEXT_SIZE
     TRY(file_status(file, &about, err));
     if (!S_ISREG(about.st_mode)) return failure(err, ERROR_INVALID, "%.200s is no file", path);
     if ((about.st_mode & 077) != 0)
-        return failure(err, ERROR_DENIED, "others may read the connection string of the database's owner: chmod 600 %.150s", path);
+        return failure(err, ERROR_DENIED, "others may read the connection string of the database's owner: chmod 600 %.150s",
+                       path);
     TRY(file_read_some(file, conninfo, CONFIG_TEXT_SIZE, 0, &length, err));
     if (length == CONFIG_TEXT_SIZE)
         return failure(err, ERROR_INVALID, "%.150s: a connection string of at most %d bytes", path, CONFIG_TEXT_SIZE - 1);
@@ -37,7 +38,8 @@ static struct result read_owner(const char *path, char conninfo[CONFIG_TEXT_SIZE
     return SUCCESS;
 }
 
-static struct result with_owner(const char *path, struct result (*act)(const char *conninfo, struct error *err), struct error *err)
+static struct result with_owner(const char *path, struct result (*act)(const char *conninfo, struct error *err),
+                                struct error *err)
 {
     char conninfo[CONFIG_TEXT_SIZE];
     struct error why = {0};
@@ -58,7 +60,8 @@ static void check_owner(const struct sijild_job *job, struct problems *problems)
 {
     struct error why = {0};
 
-    if (job->database_owner != NULL && !with_owner(job->database_owner, storage_check_owner, &why).ok) problems_add(problems, &why);
+    if (job->database_owner != NULL && !with_owner(job->database_owner, storage_check_owner, &why).ok)
+        problems_add(problems, &why);
 }
 
 struct result sijild_check(const struct sijild_job *job, struct error *err)
@@ -94,7 +97,7 @@ struct result sijild_migrate(const struct sijild_job *job, struct error *err)
     return with_owner(job->database_owner, migrate, err);
 }
 
-/* A file that is there may hold a secret that works. */
+/* An existing file may hold a secret that works. */
 static struct result open_admin_file(const char *path, int *file_out, struct error *err)
 {
     const struct result opened = file_open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600, file_out, err);
@@ -110,17 +113,17 @@ struct result sijild_found(const struct sijild_job *job, struct error *err)
 
     TRY(settings_read(job->config, &settings, err));
     TRY(open_admin_file(job->admin_file, &file, err));
-    const struct found_options options = {.settings = &settings,
-                                          .approver = job->approver,
-                                          .policy_set = job->policy_set,
-                                          .admin = FOUND_ADMIN_ONCE,
-                                          .admin_fd = file};
-    const struct result founded = found_registry(&options, &made_admin, err);
-    if (file >= 0 && !made_admin && (founded.ok || err->kind != ERROR_UNCERTAIN)) (void)unlink(job->admin_file);
-    if (founded.ok && made_admin) log_line(LOG_INFO, "made an administrator", "file", job->admin_file, NULL);
-    if (founded.ok && !made_admin)
-        log_line(LOG_INFO, "there was an administrator already, who stays as he is; --replace-admin makes another", NULL);
-    return founded;
+    const struct bootstrap_options options = {.settings = &settings,
+                                              .approver = job->approver,
+                                              .policy_set = job->policy_set,
+                                              .admin = BOOTSTRAP_ADMIN_ONCE,
+                                              .admin_fd = file};
+    const struct result bootstrapped = bootstrap_registry(&options, &made_admin, err);
+    if (file >= 0 && !made_admin && (bootstrapped.ok || err->kind != ERROR_UNCERTAIN)) (void)unlink(job->admin_file);
+    if (bootstrapped.ok && made_admin) log_line(LOG_INFO, "made an administrator", "file", job->admin_file, NULL);
+    if (bootstrapped.ok && !made_admin)
+        log_line(LOG_INFO, "there is an administrator already, and it stays as it is; --replace-admin makes another", NULL);
+    return bootstrapped;
 }
 
 struct result sijild_replace_admin(const struct sijild_job *job, struct error *err)
@@ -130,8 +133,8 @@ struct result sijild_replace_admin(const struct sijild_job *job, struct error *e
 
     TRY(settings_read(job->config, &settings, err));
     TRY(file_open(job->admin_file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600, &file, err));
-    const struct found_options options = {.settings = &settings, .admin = FOUND_ADMIN_ANEW, .admin_fd = file};
-    const struct result made = found_administrator(&options, err);
+    const struct bootstrap_options options = {.settings = &settings, .admin = BOOTSTRAP_ADMIN_ANEW, .admin_fd = file};
+    const struct result made = bootstrap_administrator(&options, err);
     if (!made.ok && err->kind != ERROR_UNCERTAIN) (void)unlink(job->admin_file);
     if (made.ok) log_line(LOG_INFO, "replaced the administrator", "file", job->admin_file, NULL);
     return made;

@@ -1,5 +1,5 @@
 /*
- * cmd/sijild_jobs.h -- what sijild does for an operator once, and ends.
+ * cmd/sijild_jobs.h -- jobs that sijild does once for an operator, and then ends.
  */
 #pragma once
 
@@ -12,7 +12,7 @@ struct sijild_job {
     bool online;
 };
 
-/** Writes all problems to standard error, one a line, and then says how many. ERROR_INVALID if there is one. */
+/** Writes all problems to standard error, one on each line, and then their number. ERROR_INVALID if there is one. */
 RESULT sijild_check(const struct sijild_job *job, struct error *err);
 /** Reads the owner's file alone, never the gateway's configuration. */
 RESULT sijild_migrate(const struct sijild_job *job, struct error *err);

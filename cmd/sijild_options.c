@@ -4,29 +4,29 @@
 
 static const struct option_row main_rows[] = {
     {SIJILD_CONFIG, "config", "FILE", "configuration; default: /etc/sijil/sijild.conf"},
-    {SIJILD_CHECK, "check-config", NULL, "say all that is wrong with the configuration, and end"},
+    {SIJILD_CHECK, "check-config", NULL, "report all problems of the configuration, and end"},
     {SIJILD_ONLINE, "online", NULL, "with --check-config, as the gateway's user: ask database, sijil-keyd and regions, too"},
     {SIJILD_SAMPLE, "sample-config", NULL, "print a configuration with all parameters and their defaults, and end"},
     {SIJILD_MIGRATE, "migrate", NULL, "bring the database to this program's schema, and end"},
     {SIJILD_DATABASE_OWNER, "database-owner", "FILE",
      "connection string of the database's owner, mode 600; default: /etc/sijil/database-owner. With --check-config: try it"},
     {SIJILD_FOUND, "found", "FILE",
-     "make what is missing of regions, first project and first administrator, whose secret goes to FILE, and end"},
+     "create missing regions, first project and first administrator, write the administrator's secret to FILE, and end"},
     {SIJILD_REPLACE_ADMIN, "replace-admin", "FILE",
-     "revoke the administrator, make another one, whose secret goes to FILE, record it, and end"},
-    {SIJILD_APPROVER, "approver", "PEM", "with --found, the first time: public key that policy sets are signed with"},
+     "revoke the administrator, create another one, write its secret to FILE, record that, and end"},
+    {SIJILD_APPROVER, "approver", "PEM", "with --found, the first time: public key that verifies policy sets"},
     {SIJILD_POLICY_SET, "policy-set", "FILE", "with --found, the first time: a signed policy set"},
     {SIJILD_HELP, "help", NULL, "show this text and end"},
     {SIJILD_VERSION, "version", NULL, "show the version and end"},
 };
 static const struct option_row embedded_rows[] = {
-    {SIJILD_EMBEDDED, "embedded", "DIR", "make DIR if it is not there, start everything, serve"},
+    {SIJILD_EMBEDDED, "embedded", "DIR", "create DIR if it does not exist, start everything, serve"},
     {SIJILD_ADDRESS, "listen-address", "IP", "default: 127.0.0.1, this machine only"},
     {SIJILD_PORT, "listen-port", "PORT", "default: 8443"},
-    {SIJILD_URL, "public-url", "URL", "what clients call it; default: https://ADDRESS:PORT"},
-    {SIJILD_GEO, "geo", "XX", "country that the machine is in, at the first start; default: AE"},
-    {SIJILD_OPERATOR, "operator", "NAME", "who runs the machine, at the first start"},
-    {SIJILD_NETWORK, "network", "CIDR", "clients that are proven to be where the machine is, at the first start"},
+    {SIJILD_URL, "public-url", "URL", "URL for clients; default: https://ADDRESS:PORT"},
+    {SIJILD_GEO, "geo", "XX", "country of the machine, at the first start; default: AE"},
+    {SIJILD_OPERATOR, "operator", "NAME", "operator of the machine, at the first start"},
+    {SIJILD_NETWORK, "network", "CIDR", "network whose clients are proven to be in the machine's country, at the first start"},
     {SIJILD_PASSPHRASE_FILE, "passphrase-file", "FILE",
      "file with the key ring's passphrase; default: one outside DIR, made at random"},
     {SIJILD_PASSPHRASE_FD, "passphrase-fd", "N", "read the passphrase from an open descriptor"},
@@ -34,15 +34,15 @@ static const struct option_row embedded_rows[] = {
      "for admin.json and private keys, in a folder with DIR's id; default: one outside DIR"},
     {SIJILD_BLOB_LEASE, "blob-lease", "SECONDS", "as blob_lease of the configuration; default: 86400"},
     {SIJILD_COLLECT_INTERVAL, "collect-interval", "SECONDS", "as collect_interval of the configuration; default: 86400"},
-    {SIJILD_NEW_ADMIN, "new-admin", NULL, "make another administrator, when the first one's secret is lost"},
+    {SIJILD_NEW_ADMIN, "new-admin", NULL, "create another administrator, when the first one's secret is lost"},
 };
 static const struct option_group groups[] = {
     {"", main_rows, COUNT(main_rows)},
     {"On one machine, with a PostgreSQL and keys of its own in DIR:", embedded_rows, COUNT(embedded_rows)},
 };
 static const char *const synopses[] = {"[--config=FILE] [--check-config [--online] | --found=FILE | --replace-admin=FILE]",
-                                       "--migrate [--database-owner=FILE]",
-                                       "--embedded=DIR [OPTION]...", "--sample-config", NULL};
+                                       "--migrate [--database-owner=FILE]", "--embedded=DIR [OPTION]...", "--sample-config",
+                                       NULL};
 static const char *const see_also[] = {"sijild.conf(5)", "sijil(1)", "sijil-keyd(8)", "sijil-verify(1)", NULL};
 
 const struct program sijild_program = {
@@ -53,7 +53,7 @@ const struct program sijild_program = {
     .about = "Serve a registry of machine-learning artifacts: the OCI protocol and /api/v1, over TLS 1.3.",
     .groups = groups,
     .group_count = COUNT(groups),
-    .closing = "SIGHUP reads certificates again; SIGTERM and SIGINT finish what runs and end.",
+    .closing = "SIGHUP reads certificates again; SIGTERM and SIGINT finish running requests and end.",
     .exit_status = "0 all is well, 1 something failed, 2 the command line or the configuration is wrong, 75 a part that it needs "
                    "was down: the same may work later.",
     .see_also = see_also,

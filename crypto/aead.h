@@ -1,10 +1,9 @@
 /*
- * crypto/aead.h -- encryption that notices a change.
+ * crypto/aead.h -- authenticated encryption.
  *
- * A nonce may be used once for each key: AES-256-GCM (for records, NIST SP 800-38D) leaves that to the caller; the
- * boxes (XChaCha20-Poly1305, draft-irtf-cfrg-xchacha-03) draw a random one of 24 bytes themselves. Opening writes
- * nothing but zeros when the tag is wrong: ERROR_CORRUPT. In-place use (output = input) is allowed; any other
- * overlap is not.
+ * A nonce may be used only once with each key. For AES-256-GCM (records; NIST SP 800-38D) the caller must ensure that; a box
+ * (XChaCha20-Poly1305, draft-irtf-cfrg-xchacha-03) draws a random nonce of 24 bytes itself. If the tag is wrong, opening
+ * writes only zeros: ERROR_CORRUPT. In-place use (output = input) is allowed; any other overlap is not.
  */
 #pragma once
 
@@ -35,11 +34,11 @@ DEFINE_OWNED(gcm);
 #define XCHACHA_TAG_SIZE   16
 
 /** Writes plain.length + XCHACHA_TAG_SIZE bytes. */
-void xchacha_seal(const uint8_t key[XCHACHA_KEY_SIZE], const uint8_t nonce[XCHACHA_NONCE_SIZE],
-                  struct bytes associated, struct bytes plain, uint8_t *sealed_out);
+void xchacha_seal(const uint8_t key[XCHACHA_KEY_SIZE], const uint8_t nonce[XCHACHA_NONCE_SIZE], struct bytes associated,
+                  struct bytes plain, uint8_t *sealed_out);
 /** Writes sealed.length - XCHACHA_TAG_SIZE bytes. */
-RESULT xchacha_open(const uint8_t key[XCHACHA_KEY_SIZE], const uint8_t nonce[XCHACHA_NONCE_SIZE],
-                    struct bytes associated, struct bytes sealed, uint8_t *plain_out, struct error *err);
+RESULT xchacha_open(const uint8_t key[XCHACHA_KEY_SIZE], const uint8_t nonce[XCHACHA_NONCE_SIZE], struct bytes associated,
+                    struct bytes sealed, uint8_t *plain_out, struct error *err);
 
 /** A box is a random nonce, the ciphertext and the tag. */
 #define BOX_OVERHEAD (XCHACHA_NONCE_SIZE + XCHACHA_TAG_SIZE)

@@ -41,11 +41,11 @@ static bool set_period(X509 *certificate, int64_t not_after_s)
 
 static bool set_subject(X509 *certificate, const char *common_name)
 {
-    return X509_NAME_add_entry_by_txt(X509_get_subject_name(certificate), "CN", MBSTRING_UTF8,
-                                      (const uint8_t *)common_name, -1, -1, 0) == 1;
+    return X509_NAME_add_entry_by_txt(X509_get_subject_name(certificate), "CN", MBSTRING_UTF8, (const uint8_t *)common_name, -1,
+                                      -1, 0) == 1;
 }
 
-/* `value` is always one of our own constants: names from outside never pass through OpenSSL's little language. */
+/* `value` is always one of our own constants: names from outside never pass through OpenSSL's configuration syntax. */
 static bool add_extension(X509 *certificate, X509 *issuer, int nid, const char *value)
 {
     X509V3_CTX context;
@@ -57,26 +57,17 @@ static bool add_extension(X509 *certificate, X509 *issuer, int nid, const char *
     return ok;
 }
 
-static struct result sign_and_write(X509 *certificate, const struct ecdsa_key *key, struct buffer *pem,
-                                    struct error *err)
+static struct result sign_and_write(X509 *certificate, const struct ecdsa_key *key, struct buffer *pem, struct error *err)
 {
     BIO *output = fault_is_due(FAULT_MEMORY) ? NULL : BIO_new(BIO_s_mem());
-    char *text = NULL;
-    struct result result = {.ok = false};
+    const bool is_written =
+        output != NULL && X509_sign(certificate, key->pkey, EVP_sha256()) > 0 && PEM_write_bio_X509(output, certificate) == 1;
 
-    if (output != NULL && X509_sign(certificate, key->pkey, EVP_sha256()) > 0 &&
-        PEM_write_bio_X509(output, certificate) == 1) {
-        const long length = BIO_get_mem_data(output, &text);
-        result = buffer_add(pem, text, (size_t)length, err);
-    } else {
-        result = failure(err, ERROR_NO_MEMORY, "no certificate could be made");
-    }
-    BIO_free(output);
-    return result;
+    return pem_take(output, is_written, "no certificate could be made", pem, err);
 }
 
-struct result certificate_authority(const char *common_name, const struct ecdsa_key *key, unsigned days,
-                                    struct buffer *pem, struct error *err)
+struct result certificate_authority(const char *common_name, const struct ecdsa_key *key, unsigned days, struct buffer *pem,
+                                    struct error *err)
 {
     const size_t length = strlen(common_name);
 
@@ -112,8 +103,7 @@ static GENERAL_NAME *general_name(const char *name)
     GENERAL_NAME *general = GENERAL_NAME_new();
 
     ERR_clear_error();
-    if (general == NULL || value == NULL ||
-        (address == NULL && ASN1_STRING_set(value, name, (int)strlen(name)) != 1)) {
+    if (general == NULL || value == NULL || (address == NULL && ASN1_STRING_set(value, name, (int)strlen(name)) != 1)) {
         ASN1_STRING_free(value);
         GENERAL_NAME_free(general);
         return NULL;
@@ -155,8 +145,7 @@ static struct result check_request(const struct certificate_request *request, st
     return SUCCESS;
 }
 
-static struct result fill_server(X509 *certificate, const struct certificate_request *request, X509 *authority,
-                                 struct error *err)
+static struct result fill_server(X509 *certificate, const struct certificate_request *request, X509 *authority, struct error *err)
 {
     int64_t end_s = time(NULL) + (int64_t)request->days * DAY_S, authority_end_s = 0;
 
@@ -165,16 +154,15 @@ static struct result fill_server(X509 *certificate, const struct certificate_req
     if (end_s > authority_end_s) end_s = authority_end_s;
 
     const char *first = request->names[0];
-    if (X509_set_version(certificate, X509_VERSION_3) == 1 && set_serial(certificate) &&
-        set_period(certificate, end_s) && (strlen(first) > 64 || set_subject(certificate, first)) &&
+    if (X509_set_version(certificate, X509_VERSION_3) == 1 && set_serial(certificate) && set_period(certificate, end_s) &&
+        (strlen(first) > 64 || set_subject(certificate, first)) &&
         X509_set_issuer_name(certificate, X509_get_subject_name(authority)) == 1 &&
         X509_set_pubkey(certificate, request->key->pkey) == 1 &&
         add_extension(certificate, authority, NID_basic_constraints, "critical,CA:FALSE") &&
         add_extension(certificate, authority, NID_key_usage, "critical,digitalSignature") &&
         add_extension(certificate, authority, NID_ext_key_usage, "serverAuth") &&
         add_extension(certificate, authority, NID_subject_key_identifier, "hash") &&
-        add_extension(certificate, authority, NID_authority_key_identifier, "keyid:always") &&
-        add_names(certificate, request))
+        add_extension(certificate, authority, NID_authority_key_identifier, "keyid:always") && add_names(certificate, request))
         return SUCCESS;
     return failure(err, ERROR_NO_MEMORY, "no certificate could be made");
 }

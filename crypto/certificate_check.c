@@ -43,7 +43,7 @@ bool certificate_time(const ASN1_TIME *time, int64_t *seconds_out)
 {
     struct tm parts = {0};
 
-    assert(time != NULL); /* for which OpenSSL would take the present */
+    assert(time != NULL); /* OpenSSL would take NULL for the present time */
     if (ASN1_TIME_to_tm(time, &parts) != 1) return false;
     *seconds_out = timegm(&parts);
     return true;

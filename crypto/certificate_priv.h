@@ -1,5 +1,5 @@
 /*
- * crypto/certificate_priv.h -- reading X.509 inside crypto/.
+ * crypto/certificate_priv.h -- reads X.509 inside crypto/.
  */
 #pragma once
 

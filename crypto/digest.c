@@ -1,4 +1,4 @@
-/* The one file with OpenSSL's plain SHA contexts: EVP contexts can't be exported in OpenSSL 3.0. */
+/* The only file with OpenSSL's plain SHA contexts, because EVP contexts can't be exported in OpenSSL 3.0. */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "crypto/digest.h"
 
@@ -18,7 +18,7 @@ _Static_assert(STATE_TAIL_512 + SHA512_CBLOCK == HASHER_STATE_MAX, "the layout o
 
 struct hasher {
     enum digest_algorithm algorithm;
-    uint64_t length; /* bytes; SHA-2 counts bits in a u64, so 2^61 - 1 is the most */
+    uint64_t length; /* bytes; SHA-2 counts bits in a u64, so the maximum is 2^61 - 1 */
     union {
         SHA256_CTX sha256;
         SHA512_CTX sha512;
@@ -42,14 +42,11 @@ struct result digest_parse(struct bytes text, struct digest *digest_out, struct 
     for (enum digest_algorithm algorithm = DIGEST_SHA256; algorithm <= DIGEST_SHA512; algorithm++) {
         struct digest digest = {.algorithm = algorithm};
         if (text.length < prefix || memcmp(text.data, prefix_of(algorithm), prefix) != 0) continue;
-        if (!text_from_hex((struct bytes){text.data + prefix, text.length - prefix}, digest.bytes,
-                           digest_size(algorithm)))
-            break;
+        if (!text_from_hex((struct bytes){text.data + prefix, text.length - prefix}, digest.bytes, digest_size(algorithm))) break;
         *digest_out = digest;
         return SUCCESS;
     }
-    return failure(err, ERROR_INVALID,
-                   "a digest must be \"sha256:\" and 64, or \"sha512:\" and 128 lower-case hex digits");
+    return failure(err, ERROR_INVALID, "a digest must be \"sha256:\" and 64, or \"sha512:\" and 128 lower-case hex digits");
 }
 
 void digest_format(const struct digest *digest, char text_out[DIGEST_TEXT_SIZE])
@@ -78,10 +75,8 @@ void sha256_of(struct bytes bytes, uint8_t out[SHA256_SIZE])
 static void start(struct hasher *hasher, enum digest_algorithm algorithm)
 {
     hasher->algorithm = algorithm;
-    if (algorithm == DIGEST_SHA512)
-        SHA512_Init(&hasher->context.sha512);
-    else
-        SHA256_Init(&hasher->context.sha256);
+    if (algorithm == DIGEST_SHA512) SHA512_Init(&hasher->context.sha512);
+    else SHA256_Init(&hasher->context.sha256);
 }
 
 struct digest digest_of(enum digest_algorithm algorithm, struct bytes bytes)
@@ -107,10 +102,8 @@ struct result hasher_new(enum digest_algorithm algorithm, struct hasher **hasher
 
 void hasher_add(struct hasher *hasher, struct bytes bytes)
 {
-    if (hasher->algorithm == DIGEST_SHA512)
-        SHA512_Update(&hasher->context.sha512, bytes.data, bytes.length);
-    else
-        SHA256_Update(&hasher->context.sha256, bytes.data, bytes.length);
+    if (hasher->algorithm == DIGEST_SHA512) SHA512_Update(&hasher->context.sha512, bytes.data, bytes.length);
+    else SHA256_Update(&hasher->context.sha256, bytes.data, bytes.length);
     hasher->length += bytes.length;
 }
 
@@ -119,10 +112,8 @@ struct digest hasher_digest(const struct hasher *hasher)
     struct hasher copy = *hasher;
     struct digest digest = {.algorithm = hasher->algorithm};
 
-    if (hasher->algorithm == DIGEST_SHA512)
-        SHA512_Final(digest.bytes, &copy.context.sha512);
-    else
-        SHA256_Final(digest.bytes, &copy.context.sha256);
+    if (hasher->algorithm == DIGEST_SHA512) SHA512_Final(digest.bytes, &copy.context.sha512);
+    else SHA256_Final(digest.bytes, &copy.context.sha256);
     OPENSSL_cleanse(&copy, sizeof copy);
     return digest;
 }
@@ -194,8 +185,8 @@ static void import_sha512(struct hasher *hasher, const uint8_t *state)
     memcpy(context->u.p, state + STATE_TAIL_512, context->num);
 }
 
-/* Before the first whole block the hash value is the initial one; after the tail there are only zeros. Exporting
- * what was imported shows both, since an export starts from zeros and a fresh hasher from the initial value. */
+/* Before the first whole block the hash value must be the initial one, and after the tail there may be only zeros.
+ * Exporting the imported state checks both: an export starts from zeros, and a new hasher from the initial value. */
 static bool state_is_possible(const struct hasher *imported, struct bytes state)
 {
     uint8_t again[HASHER_STATE_MAX], fresh[HASHER_STATE_MAX];
@@ -206,9 +197,8 @@ static bool state_is_possible(const struct hasher *imported, struct bytes state)
     (void)hasher_export(imported, again);
     start(&unused, imported->algorithm);
     (void)hasher_export(&unused, fresh);
-    const bool is_possible =
-        memcmp(again, state.data, state.length) == 0 &&
-        (imported->length >= block || memcmp(again + STATE_WORDS, fresh + STATE_WORDS, words) == 0);
+    const bool is_possible = memcmp(again, state.data, state.length) == 0 &&
+                             (imported->length >= block || memcmp(again + STATE_WORDS, fresh + STATE_WORDS, words) == 0);
     OPENSSL_cleanse(again, sizeof again);
     return is_possible;
 }
@@ -222,12 +212,9 @@ struct result hasher_import(struct bytes state, struct hasher **hasher_out, stru
         load_u64(state.data + (is_sha512 ? STATE_LENGTH_512 : STATE_LENGTH)) >= UINT64_C(1) << 61)
         return failure(err, ERROR_CORRUPT, "this is not the state of a hasher");
     TRY(hasher_new(is_sha512 ? DIGEST_SHA512 : DIGEST_SHA256, &hasher, err));
-    if (is_sha512)
-        import_sha512(hasher, state.data);
-    else
-        import_sha256(hasher, state.data);
-    if (!state_is_possible(hasher, state))
-        return failure(err, ERROR_CORRUPT, "this is not the state of a hasher");
+    if (is_sha512) import_sha512(hasher, state.data);
+    else import_sha256(hasher, state.data);
+    if (!state_is_possible(hasher, state)) return failure(err, ERROR_CORRUPT, "this is not the state of a hasher");
     *hasher_out = GIVE(hasher);
     return SUCCESS;
 }

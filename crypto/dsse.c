@@ -6,8 +6,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 
-struct result dsse_preauthentication(const char *payload_type, struct bytes payload, struct buffer *encoding,
-                                     struct error *err)
+struct result dsse_preauthentication(const char *payload_type, struct bytes payload, struct buffer *encoding, struct error *err)
 {
     TRY(buffer_format(encoding, err, "DSSEv1 %zu %s %zu ", strlen(payload_type), payload_type, payload.length));
     return buffer_add(encoding, payload.data, payload.length, err);
@@ -18,7 +17,7 @@ static struct bytes view_of(const json_t *text)
     return (struct bytes){(const uint8_t *)json_string_value(text), json_string_length(text)};
 }
 
-/* A signature that is no ECDSA P-256 one may belong to somebody else's key: it is kept as one that never verifies. */
+/* A signature that is not ECDSA P-256 may come from another signer's key. It is kept, and never verifies. */
 static struct result read_signature(const json_t *entry, struct dsse_signature *signature, struct error *err)
 {
     const json_t *keyid = json_object_get(entry, "keyid"), *sig = json_object_get(entry, "sig");
@@ -41,8 +40,7 @@ static struct result read_signatures(const json_t *list, struct dsse *dsse, stru
 {
     const size_t count = json_array_size(list);
 
-    if (!json_is_array(list) || count == 0)
-        return failure(err, ERROR_INVALID, "an envelope needs at least one signature");
+    if (!json_is_array(list) || count == 0) return failure(err, ERROR_INVALID, "an envelope needs at least one signature");
     if (count > DSSE_SIGNATURE_COUNT)
         return failure(err, ERROR_LIMIT, "an envelope has at most %d signatures", DSSE_SIGNATURE_COUNT);
     for (size_t i = 0; i < count; i++)
@@ -79,8 +77,7 @@ struct result dsse_check_signer(const struct dsse *dsse, const struct ecdsa_key 
     TRY(dsse_preauthentication(dsse->payload_type, payload, &signed_bytes, err));
     for (size_t i = 0; i < dsse->signature_count; i++) {
         const struct dsse_signature *signature = &dsse->signatures[i];
-        if (ecdsa_verify_der(key, buffer_bytes(&signed_bytes),
-                             (struct bytes){signature->bytes, signature->length}))
+        if (ecdsa_verify_der(key, buffer_bytes(&signed_bytes), (struct bytes){signature->bytes, signature->length}))
             return SUCCESS;
     }
     return failure(err, ERROR_DENIED, "the document carries no valid signature of the trusted key");

@@ -1,23 +1,23 @@
 /*
  * crypto/dsse.h -- signed documents: the Dead Simple Signing Envelope, version 1, with ECDSA P-256.
  *
- * The key id inside an envelope is a hint from a stranger: a document counts only after dsse_check_signer() with a
- * key that the caller trusts for this payload type.
+ * The key id in an envelope is only a hint, and not signed. A caller may use a document only after
+ * dsse_check_signer() succeeded with a key that it trusts for this payload type.
  */
 #pragma once
 
 #include "base/bytes.h"
 #include "crypto/ecdsa.h"
 
-#define DSSE_TYPE_SIZE       128 /* longest payload type of ours is 47 */
-#define DSSE_SIGNATURE_COUNT 8   /* two officers, and room for a change of keys */
-#define DSSE_KEYID_SIZE      128 /* ours are 43 letters */
+#define DSSE_TYPE_SIZE       128 /* our longest payload type has 50 characters */
+#define DSSE_SIGNATURE_COUNT 8   /* two approvers, and room for a change of keys */
+#define DSSE_KEYID_SIZE      128 /* ours have 43 characters */
 #define DSSE_OVERHEAD        (8 * 1024)
 
 struct dsse_signature {
     char keyid[DSSE_KEYID_SIZE]; /* "" without one */
     uint8_t bytes[ECDSA_DER_MAX];
-    size_t length;               /* 0: not of our algorithm's size, can't verify */
+    size_t length; /* 0: not of our algorithm's size, so it never verifies */
 };
 
 struct dsse {
@@ -27,17 +27,16 @@ struct dsse {
     struct dsse_signature signatures[DSSE_SIGNATURE_COUNT];
 };
 
-/** Reads an envelope of at most `maximum` bytes; ERROR_INVALID, ERROR_LIMIT. No signature is checked here. */
+/** Reads an envelope of at most `maximum` bytes. ERROR_INVALID, ERROR_LIMIT. Verifies no signature. */
 RESULT dsse_read(struct bytes envelope, size_t maximum, struct dsse **dsse_out, struct error *err);
-/** Is one of the signatures made by `key` over this type and payload? ERROR_DENIED if not, ERROR_NO_MEMORY. */
+/** Whether `key` made one of the signatures over this type and payload: ERROR_DENIED if not, ERROR_NO_MEMORY. */
 RESULT dsse_check_signer(const struct dsse *dsse, const struct ecdsa_key *key, struct error *err);
 
-/** Appends the envelope of `payload` with one signature for each signer; its key id is the RFC 7638 thumbprint. */
-RESULT dsse_write(const char *payload_type, struct bytes payload, const struct ecdsa_key *const *signers,
-                  size_t signer_count, struct buffer *envelope, struct error *err);
+/** Appends the envelope of `payload` with a signature of each signer. The key id is the RFC 7638 thumbprint. */
+RESULT dsse_write(const char *payload_type, struct bytes payload, const struct ecdsa_key *const *signers, size_t signer_count,
+                  struct buffer *envelope, struct error *err);
 /** Appends the bytes that are signed: "DSSEv1", then length and bytes of type and payload. */
-RESULT dsse_preauthentication(const char *payload_type, struct bytes payload, struct buffer *encoding,
-                              struct error *err);
+RESULT dsse_preauthentication(const char *payload_type, struct bytes payload, struct buffer *encoding, struct error *err);
 
 void dsse_free(struct dsse *dsse);
 DEFINE_OWNED(dsse);

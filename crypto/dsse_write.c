@@ -4,8 +4,8 @@
 #include "base/text.h"
 #include "crypto/dsse.h"
 
-static struct result add_signature(struct bytes signed_bytes, const struct ecdsa_key *signer,
-                                   struct buffer *envelope, struct error *err)
+static struct result add_signature(struct bytes signed_bytes, const struct ecdsa_key *signer, struct buffer *envelope,
+                                   struct error *err)
 {
     struct buffer OWNED_BUFFER signature = BUFFER(ECDSA_DER_MAX);
     uint8_t point[ECDSA_PUBLIC_SIZE];

@@ -17,7 +17,7 @@ enum { COORDINATE_SIZE = 32, COORDINATE_TEXT = 43 };
 
 static bool is_p256(EVP_PKEY *pkey)
 {
-    char group[32] = ""; /* the longest name of OpenSSL's curves is 22 letters */
+    char group[32] = ""; /* OpenSSL's longest name of a curve has 22 characters */
 
     return EVP_PKEY_is_a(pkey, "EC") == 1 && EVP_PKEY_get_group_name(pkey, group, sizeof group, NULL) == 1 &&
            strcmp(group, SN_X9_62_prime256v1) == 0;
@@ -27,8 +27,8 @@ static bool read_coordinate(EVP_PKEY *pkey, const char *name, uint8_t out[COORDI
 {
     BIGNUM *number = NULL;
 
-    const bool ok = EVP_PKEY_get_bn_param(pkey, name, &number) == 1 &&
-                    BN_bn2binpad(number, out, COORDINATE_SIZE) == COORDINATE_SIZE;
+    const bool ok =
+        EVP_PKEY_get_bn_param(pkey, name, &number) == 1 && BN_bn2binpad(number, out, COORDINATE_SIZE) == COORDINATE_SIZE;
     BN_free(number);
     return ok;
 }
@@ -60,14 +60,13 @@ struct result ecdsa_key_new(struct ecdsa_key **key_out, struct error *err)
     return ecdsa_key_adopt(pkey, true, key_out, err);
 }
 
-/* `scalar` may be NULL: the public half alone. NULL: no memory. */
+/* `scalar` may be NULL: then the public half alone. Returns NULL when out of memory. */
 static OSSL_PARAM *parameters_of(const uint8_t *point, const BIGNUM *scalar)
 {
     OSSL_PARAM_BLD *builder = fault_is_due(FAULT_MEMORY) ? NULL : OSSL_PARAM_BLD_new();
     OSSL_PARAM *parameters = NULL;
 
-    if (builder != NULL &&
-        OSSL_PARAM_BLD_push_utf8_string(builder, OSSL_PKEY_PARAM_GROUP_NAME, SN_X9_62_prime256v1, 0) == 1 &&
+    if (builder != NULL && OSSL_PARAM_BLD_push_utf8_string(builder, OSSL_PKEY_PARAM_GROUP_NAME, SN_X9_62_prime256v1, 0) == 1 &&
         OSSL_PARAM_BLD_push_octet_string(builder, OSSL_PKEY_PARAM_PUB_KEY, point, ECDSA_PUBLIC_SIZE) == 1 &&
         (scalar == NULL || OSSL_PARAM_BLD_push_BN(builder, OSSL_PKEY_PARAM_PRIV_KEY, scalar) == 1))
         parameters = OSSL_PARAM_BLD_to_param(builder);
@@ -75,7 +74,7 @@ static OSSL_PARAM *parameters_of(const uint8_t *point, const BIGNUM *scalar)
     return parameters;
 }
 
-/* What lacks memory must not look like a bad key: it would be somebody's fault. */
+/* Lack of memory must not look like a bad key, because the owner of the key would be blamed. */
 static struct result pkey_from(const uint8_t *point, const BIGNUM *scalar, EVP_PKEY **pkey_out, struct error *err)
 {
     OSSL_PARAM *parameters = parameters_of(point, scalar);
@@ -87,25 +86,22 @@ static struct result pkey_from(const uint8_t *point, const BIGNUM *scalar, EVP_P
         result = failure(err, ERROR_NO_MEMORY, "no memory for a key");
     else if (EVP_PKEY_fromdata(context, &pkey, scalar == NULL ? EVP_PKEY_PUBLIC_KEY : EVP_PKEY_KEYPAIR, parameters) != 1)
         result = failure(err, ERROR_INVALID, "these bytes are no point of P-256");
-    else
-        *pkey_out = pkey;
+    else *pkey_out = pkey;
     OSSL_PARAM_free(parameters);
     EVP_PKEY_CTX_free(context);
     return result;
 }
 
-struct result ecdsa_key_from_public(const uint8_t point[ECDSA_PUBLIC_SIZE], struct ecdsa_key **key_out,
-                                    struct error *err)
+struct result ecdsa_key_from_public(const uint8_t point[ECDSA_PUBLIC_SIZE], struct ecdsa_key **key_out, struct error *err)
 {
     EVP_PKEY *pkey = NULL;
 
-    if (point[0] != POINT_CONVERSION_UNCOMPRESSED)
-        return failure(err, ERROR_INVALID, "these bytes are no point of P-256");
+    if (point[0] != POINT_CONVERSION_UNCOMPRESSED) return failure(err, ERROR_INVALID, "these bytes are no point of P-256");
     TRY(pkey_from(point, NULL, &pkey, err));
     return ecdsa_key_adopt(pkey, false, key_out, err);
 }
 
-/* scalar * G in constant time. 0, and what is not below the order, are no keys. */
+/* scalar * G in constant time. 0 and numbers not below the order are not keys. */
 static struct result multiply(const BIGNUM *scalar, uint8_t point_out[ECDSA_PUBLIC_SIZE], struct error *err)
 {
     EC_GROUP *group = fault_is_due(FAULT_MEMORY) ? NULL : EC_GROUP_new_by_curve_name(NID_X9_62_prime256v1);
@@ -139,8 +135,7 @@ struct result ecdsa_key_from_scalar(const struct secret *scalar, struct ecdsa_ke
     assert(scalar->length == ECDSA_SCALAR_SIZE);
     BIGNUM *number = BN_secure_new();
     const bool is_read = number != NULL && BN_bin2bn(scalar->bytes, ECDSA_SCALAR_SIZE, number) != NULL;
-    const struct result made =
-        is_read ? pair_from(number, &pkey, err) : failure(err, ERROR_NO_MEMORY, "no memory for a key");
+    const struct result made = is_read ? pair_from(number, &pkey, err) : failure(err, ERROR_NO_MEMORY, "no memory for a key");
     BN_clear_free(number);
     TRY(made);
     return ecdsa_key_adopt(pkey, true, key_out, err);

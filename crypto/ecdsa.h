@@ -1,8 +1,8 @@
 /*
  * crypto/ecdsa.h -- ECDSA on P-256 with SHA-256 (FIPS 186-4; ES256 in RFC 7518, 3.4).
  *
- * A key is a pair, or the public half alone; what needs the private half asserts that it is there. Signatures come
- * in two spellings: r || s for JOSE, and ASN.1 DER for DSSE and certificates. A key may be used by several threads.
+ * A key is a pair, or the public half alone; a function that needs the private half asserts that it is there. Signatures
+ * have two forms: r || s for JOSE, and ASN.1 DER for DSSE and certificates. Several threads may use a key.
  */
 #pragma once
 
@@ -14,23 +14,22 @@
 #define ECDSA_SCALAR_SIZE     32
 #define ECDSA_JOSE_SIZE       64
 #define ECDSA_DER_MAX         72
-#define ECDSA_THUMBPRINT_SIZE 44 /* 43 letters of base64url and '\0' */
+#define ECDSA_THUMBPRINT_SIZE 44 /* 43 characters of base64url and '\0' */
 #define ECDSA_PEM_MAX         4096
 
 struct ecdsa_key;
 
-/** A fresh pair. */
+/** Makes a new pair. */
 RESULT ecdsa_key_new(struct ecdsa_key **key_out, struct error *err);
 /** ERROR_INVALID for a scalar out of range. */
 RESULT ecdsa_key_from_scalar(const struct secret *scalar, struct ecdsa_key **key_out, struct error *err);
-/** The public half alone; ERROR_INVALID for bytes that are no point of the curve. */
-RESULT ecdsa_key_from_public(const uint8_t point[ECDSA_PUBLIC_SIZE], struct ecdsa_key **key_out,
-                             struct error *err);
-/** A private (PKCS#8 or SEC 1, unencrypted) or a public key in PEM; ERROR_INVALID unless it is P-256. */
+/** The public half alone. ERROR_INVALID for bytes that are not a point of the curve. */
+RESULT ecdsa_key_from_public(const uint8_t point[ECDSA_PUBLIC_SIZE], struct ecdsa_key **key_out, struct error *err);
+/** Reads an unencrypted private key (PKCS#8 or SEC 1) or a public key in PEM. ERROR_INVALID unless it is P-256. */
 RESULT ecdsa_key_from_pem(struct bytes pem, struct ecdsa_key **key_out, struct error *err);
-/** From a file of at most ECDSA_PEM_MAX bytes. */
+/** Reads a file of at most ECDSA_PEM_MAX bytes. */
 RESULT ecdsa_key_load(const char *path, struct ecdsa_key **key_out, struct error *err);
-/** Writes the pair as PKCS#8 PEM to a new file of mode 0600, durably; ERROR_CONFLICT if there is one. */
+/** Writes the pair as PKCS#8 PEM to a new file of mode 0600, durably. ERROR_CONFLICT if the file exists. */
 RESULT ecdsa_key_save(const struct ecdsa_key *key, const char *path, struct error *err);
 
 bool ecdsa_key_is_private(const struct ecdsa_key *key);
@@ -42,13 +41,12 @@ RESULT ecdsa_key_public_pem(const struct ecdsa_key *key, struct buffer *pem, str
 RESULT ecdsa_sign_jose(const struct ecdsa_key *key, struct bytes message, uint8_t signature_out[ECDSA_JOSE_SIZE],
                        struct error *err);
 /** Appends the DER signature, at most ECDSA_DER_MAX bytes. */
-RESULT ecdsa_sign_der(const struct ecdsa_key *key, struct bytes message, struct buffer *signature,
-                      struct error *err);
+RESULT ecdsa_sign_der(const struct ecdsa_key *key, struct bytes message, struct buffer *signature, struct error *err);
 /** False also for a signature of the wrong length or form. */
 bool ecdsa_verify_jose(const struct ecdsa_key *key, struct bytes message, struct bytes signature);
 bool ecdsa_verify_der(const struct ecdsa_key *key, struct bytes message, struct bytes signature);
 
-/** RFC 7638. */
+/** The thumbprint of RFC 7638. */
 void ecdsa_thumbprint(const uint8_t point[ECDSA_PUBLIC_SIZE], char thumbprint_out[ECDSA_THUMBPRINT_SIZE]);
 /** Appends a public JWK (RFC 7517): {"alg":"ES256","crv":"P-256","kid":thumbprint,"kty":"EC","use":"sig","x":..,"y":..}. */
 RESULT ecdsa_jwk(const uint8_t point[ECDSA_PUBLIC_SIZE], struct buffer *jwk, struct error *err);

@@ -5,7 +5,7 @@
 
 enum { COORDINATE_SIZE = 32, COORDINATE_TEXT_SIZE = 44 };
 
-/* base64url of exactly 32 bytes, without a heap: a thumbprint can't fail. */
+/* base64url of exactly 32 bytes; it allocates nothing, so a thumbprint can't fail. */
 static void encode(const uint8_t bytes[COORDINATE_SIZE], char text_out[COORDINATE_TEXT_SIZE])
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -13,11 +13,9 @@ static void encode(const uint8_t bytes[COORDINATE_SIZE], char text_out[COORDINAT
 
     for (size_t i = 0; i < COORDINATE_SIZE; i += 3) {
         const size_t left = COORDINATE_SIZE - i;
-        const bool is_whole = left > 2; /* of the last group there are two bytes */
-        const uint32_t group =
-            (uint32_t)bytes[i] << 16 | (uint32_t)bytes[i + 1] << 8 | (is_whole ? bytes[i + 2] : 0);
-        for (size_t j = 0; j < (is_whole ? 4 : 3); j++)
-            text_out[length++] = letters[group >> (18 - 6 * j) & 63];
+        const bool is_whole = left > 2; /* the last group has two bytes */
+        const uint32_t group = (uint32_t)bytes[i] << 16 | (uint32_t)bytes[i + 1] << 8 | (is_whole ? bytes[i + 2] : 0);
+        for (size_t j = 0; j < (is_whole ? 4 : 3); j++) text_out[length++] = letters[group >> (18 - 6 * j) & 63];
     }
     text_out[length] = '\0';
 }
@@ -25,7 +23,7 @@ static void encode(const uint8_t bytes[COORDINATE_SIZE], char text_out[COORDINAT
 void ecdsa_thumbprint(const uint8_t point[ECDSA_PUBLIC_SIZE], char thumbprint_out[ECDSA_THUMBPRINT_SIZE])
 {
     char x[COORDINATE_TEXT_SIZE], y[COORDINATE_TEXT_SIZE];
-    char json[160]; /* 39 letters around two coordinates of 43 */
+    char json[160]; /* 39 characters around two coordinates of 43 */
     uint8_t hash[SHA256_SIZE];
 
     encode(point + 1, x);

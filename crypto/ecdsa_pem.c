@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "crypto/ecdsa_priv.h"
 
-/* Without this OpenSSL would ask on the terminal. */
+/* Without this function OpenSSL would ask on the terminal. */
 /* NOLINTNEXTLINE(readability-non-const-parameter): OpenSSL calls it with this type */
 static int no_password(char *buffer, int size, int writing, void *context)
 {
@@ -34,7 +34,7 @@ struct result ecdsa_key_from_pem(struct bytes pem, struct ecdsa_key **key_out, s
     return ecdsa_key_adopt(pkey, is_private, key_out, err);
 }
 
-/* The buffer gets its full size at once, so that growing leaves no copy of a key behind. */
+/* The buffer gets its full size at once, because growing would leave a copy of the key in memory. */
 static struct result reserve(struct buffer *pem, struct error *err)
 {
     uint8_t *ignored = NULL;
@@ -58,20 +58,27 @@ struct result ecdsa_key_load(const char *path, struct ecdsa_key **key_out, struc
     return result;
 }
 
-static struct result private_pem(const struct ecdsa_key *key, struct buffer *pem, struct error *err)
+struct result pem_take(BIO *output, bool is_written, const char *why, struct buffer *pem, struct error *err)
 {
-    BIO *output = fault_is_due(FAULT_MEMORY) ? NULL : BIO_new(BIO_s_secmem());
     char *text = NULL;
     struct result result = {.ok = false};
 
-    if (output != NULL && PEM_write_bio_PKCS8PrivateKey(output, key->pkey, NULL, NULL, 0, NULL, NULL) == 1) {
+    if (is_written) {
         const long length = BIO_get_mem_data(output, &text);
         result = buffer_add(pem, text, (size_t)length, err);
     } else {
-        result = failure(err, ERROR_NO_MEMORY, "no memory to write a key");
+        result = failure(err, ERROR_NO_MEMORY, "%s", why);
     }
     BIO_free(output);
     return result;
+}
+
+static struct result private_pem(const struct ecdsa_key *key, struct buffer *pem, struct error *err)
+{
+    BIO *output = fault_is_due(FAULT_MEMORY) ? NULL : BIO_new(BIO_s_secmem());
+    const bool is_written = output != NULL && PEM_write_bio_PKCS8PrivateKey(output, key->pkey, NULL, NULL, 0, NULL, NULL) == 1;
+
+    return pem_take(output, is_written, "no memory to write a key", pem, err);
 }
 
 struct result ecdsa_key_save(const struct ecdsa_key *key, const char *path, struct error *err)
@@ -92,15 +99,7 @@ struct result ecdsa_key_save(const struct ecdsa_key *key, const char *path, stru
 struct result ecdsa_key_public_pem(const struct ecdsa_key *key, struct buffer *pem, struct error *err)
 {
     BIO *output = fault_is_due(FAULT_MEMORY) ? NULL : BIO_new(BIO_s_mem());
-    char *text = NULL;
-    struct result result = {.ok = false};
+    const bool is_written = output != NULL && PEM_write_bio_PUBKEY(output, key->pkey) == 1;
 
-    if (output != NULL && PEM_write_bio_PUBKEY(output, key->pkey) == 1) {
-        const long length = BIO_get_mem_data(output, &text);
-        result = buffer_add(pem, text, (size_t)length, err);
-    } else {
-        result = failure(err, ERROR_NO_MEMORY, "no memory to write a key");
-    }
-    BIO_free(output);
-    return result;
+    return pem_take(output, is_written, "no memory to write a key", pem, err);
 }

@@ -1,8 +1,9 @@
 /*
- * crypto/ecdsa_priv.h -- what crypto/ knows of a P-256 key.
+ * crypto/ecdsa_priv.h -- the struct behind a P-256 key.
  */
 #pragma once
 
+#include <openssl/bio.h>
 #include <openssl/evp.h>
 
 #include "crypto/ecdsa.h"
@@ -13,5 +14,7 @@ struct ecdsa_key {
     bool is_private;
 };
 
-/** Takes `pkey` in any case; ERROR_INVALID unless it is on P-256, ERROR_NO_MEMORY. */
+/** Takes `pkey` over in any case. ERROR_INVALID unless it is on P-256, ERROR_NO_MEMORY. */
 RESULT ecdsa_key_adopt(EVP_PKEY *pkey, bool is_private, struct ecdsa_key **key_out, struct error *err);
+/** Moves the text in `output` to `pem`, and frees `output`. ERROR_NO_MEMORY with `why` if it is NULL or not `is_written`. */
+RESULT pem_take(BIO *output, bool is_written, const char *why, struct buffer *pem, struct error *err);

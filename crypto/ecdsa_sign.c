@@ -6,8 +6,8 @@
 #include "base/fault.h"
 #include "crypto/ecdsa_priv.h"
 
-static struct result sign(const struct ecdsa_key *key, struct bytes message, uint8_t der_out[ECDSA_DER_MAX],
-                          size_t *length_out, struct error *err)
+static struct result sign(const struct ecdsa_key *key, struct bytes message, uint8_t der_out[ECDSA_DER_MAX], size_t *length_out,
+                          struct error *err)
 {
     size_t length = ECDSA_DER_MAX;
 
@@ -21,8 +21,7 @@ static struct result sign(const struct ecdsa_key *key, struct bytes message, uin
     return SUCCESS;
 }
 
-struct result ecdsa_sign_der(const struct ecdsa_key *key, struct bytes message, struct buffer *signature,
-                             struct error *err)
+struct result ecdsa_sign_der(const struct ecdsa_key *key, struct bytes message, struct buffer *signature, struct error *err)
 {
     uint8_t der[ECDSA_DER_MAX];
     size_t length = 0;
@@ -31,8 +30,8 @@ struct result ecdsa_sign_der(const struct ecdsa_key *key, struct bytes message, 
     return buffer_add(signature, der, length, err);
 }
 
-struct result ecdsa_sign_jose(const struct ecdsa_key *key, struct bytes message,
-                              uint8_t signature_out[ECDSA_JOSE_SIZE], struct error *err)
+struct result ecdsa_sign_jose(const struct ecdsa_key *key, struct bytes message, uint8_t signature_out[ECDSA_JOSE_SIZE],
+                              struct error *err)
 {
     uint8_t der[ECDSA_DER_MAX];
     const uint8_t *at = der;
@@ -56,7 +55,7 @@ bool ecdsa_verify_der(const struct ecdsa_key *key, struct bytes message, struct 
     return ok;
 }
 
-/* DER of r and s, or 0. */
+/* The DER encoding of r and s; 0 on failure. */
 static size_t encode(const uint8_t signature[ECDSA_JOSE_SIZE], uint8_t der_out[ECDSA_DER_MAX])
 {
     ECDSA_SIG *pair = ECDSA_SIG_new();

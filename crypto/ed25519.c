@@ -4,9 +4,9 @@
 
 #include "crypto/sodium_priv.h"
 
-/* libsodium's secret key is seed || public; it is made anew so that only seeds are ever kept. */
-static struct result expand(const struct secret *seed, uint8_t public_out[ED25519_PUBLIC_SIZE],
-                            struct secret **key_out, struct error *err)
+/* libsodium's secret key is seed || public. It is computed each time, so only seeds are kept. */
+static struct result expand(const struct secret *seed, uint8_t public_out[ED25519_PUBLIC_SIZE], struct secret **key_out,
+                            struct error *err)
 {
     OWNED(secret) *key = NULL;
 
@@ -17,16 +17,15 @@ static struct result expand(const struct secret *seed, uint8_t public_out[ED2551
     return SUCCESS;
 }
 
-struct result ed25519_public(const struct secret *seed, uint8_t public_out[ED25519_PUBLIC_SIZE],
-                             struct error *err)
+struct result ed25519_public(const struct secret *seed, uint8_t public_out[ED25519_PUBLIC_SIZE], struct error *err)
 {
     OWNED(secret) *key = NULL;
 
     return expand(seed, public_out, &key, err);
 }
 
-struct result ed25519_sign(const struct secret *seed, struct bytes message,
-                           uint8_t signature_out[ED25519_SIGNATURE_SIZE], struct error *err)
+struct result ed25519_sign(const struct secret *seed, struct bytes message, uint8_t signature_out[ED25519_SIGNATURE_SIZE],
+                           struct error *err)
 {
     OWNED(secret) *key = NULL;
     uint8_t public_key[ED25519_PUBLIC_SIZE];

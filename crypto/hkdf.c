@@ -9,7 +9,7 @@
 #include "base/fault.h"
 #include "crypto/secret.h"
 
-/* Looked up once, because a fetch costs more than the derivation. What lacked memory is tried again by the next. */
+/* Fetched once, because a fetch costs more than the derivation. If memory was lacking, the next call tries again. */
 static EVP_KDF *algorithm(void)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -22,17 +22,15 @@ static EVP_KDF *algorithm(void)
     return found;
 }
 
-/* OpenSSL 3.0 refuses a parameter whose data is NULL, also when its length is 0. */
+/* OpenSSL 3.0 refuses a parameter whose data is NULL, even if its length is 0. */
 static OSSL_PARAM parameter(const char *name, struct bytes value)
 {
     static const uint8_t nothing[1];
 
-    return OSSL_PARAM_construct_octet_string(
-        name, (void *)(uintptr_t)(value.length == 0 ? nothing : value.data), value.length);
+    return OSSL_PARAM_construct_octet_string(name, (void *)(uintptr_t)(value.length == 0 ? nothing : value.data), value.length);
 }
 
-struct result hkdf_sha256(struct bytes key, struct bytes salt, struct bytes info, uint8_t *out, size_t length,
-                          struct error *err)
+struct result hkdf_sha256(struct bytes key, struct bytes salt, struct bytes info, uint8_t *out, size_t length, struct error *err)
 {
     char digest[] = "SHA256";
 

@@ -13,7 +13,7 @@ void hmac_sha256(struct bytes key, struct bytes message, uint8_t out[HMAC_SIZE])
     sodium_memzero(&state, sizeof state);
 }
 
-_Static_assert(TABLE_KEY_SIZE == crypto_shorthash_KEYBYTES, "SipHash has one size of key");
+_Static_assert(TABLE_KEY_SIZE == crypto_shorthash_KEYBYTES, "SipHash has one key size");
 
 uint64_t table_hash(const uint8_t key[TABLE_KEY_SIZE], struct bytes name)
 {

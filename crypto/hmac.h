@@ -1,5 +1,5 @@
 /*
- * crypto/hmac.h -- proof that the holder of a key wrote a message (RFC 2104, HMAC-SHA256).
+ * crypto/hmac.h -- message authentication codes (RFC 2104, HMAC-SHA256).
  */
 #pragma once
 
@@ -7,7 +7,7 @@
 
 #define HMAC_SIZE 32
 
-/** For places in a hash table whose names strangers choose (SipHash-2-4): no proof of anything. */
+/** A hash for tables whose keys an attacker may choose (SipHash-2-4). It authenticates nothing. */
 #define TABLE_KEY_SIZE 16
 uint64_t table_hash(const uint8_t key[TABLE_KEY_SIZE], struct bytes name);
 

@@ -1,4 +1,4 @@
-/* The client's connections: a small pool, made when they are needed, mended when they break. */
+/* The client's pool of connections: made when they are needed, replaced when they break. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -14,7 +14,7 @@
 #include "crypto/keyd_frame.h"
 #include "crypto/metrics.h"
 
-enum { CONNECTIONS = 8 }; /* more threads than this wait: keyd itself runs a few at a time */
+enum { CONNECTIONS = 8 }; /* further threads wait: keyd itself serves only a few requests at a time */
 
 struct keyd_connection {
     int fd; /* -1: not connected */
@@ -33,12 +33,10 @@ struct keyd_client {
     struct keyd_connection connections[CONNECTIONS];
 };
 
-struct result keyd_client_new(const char *socket_path, unsigned timeout_ms, struct keyd_client **client_out,
-                              struct error *err)
+struct result keyd_client_new(const char *socket_path, unsigned timeout_ms, struct keyd_client **client_out, struct error *err)
 {
     if (strlen(socket_path) >= sizeof(((struct sockaddr_un *)0)->sun_path))
-        return failure(err, ERROR_INVALID, "the socket path \"%.120s\" is too long; a shorter folder helps",
-                       socket_path);
+        return failure(err, ERROR_INVALID, "the socket path \"%.120s\" is too long; a shorter folder helps", socket_path);
     struct keyd_client *client = memory_zeroed(1, sizeof *client);
     if (client == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a client of sijil-keyd");
     client->address.sun_family = AF_UNIX;
@@ -126,9 +124,8 @@ static struct result check_peer(const struct keyd_client *client, int fd, struct
     return SUCCESS;
 }
 
-/* connect(2) on a unix socket waits only for room in the backlog; SO_SNDTIMEO bounds that. */
-static struct result connect_socket(const struct keyd_client *client, int fd, int64_t deadline_ms,
-                                    struct error *err)
+/* connect(2) on a unix socket waits only while the backlog is full; SO_SNDTIMEO bounds that. */
+static struct result connect_socket(const struct keyd_client *client, int fd, int64_t deadline_ms, struct error *err)
 {
     const int64_t left_ms = deadline_ms - clock_monotonic_ms();
     const struct timeval limit = {.tv_sec = left_ms / 1000, .tv_usec = left_ms % 1000 * 1000};
@@ -137,29 +134,26 @@ static struct result connect_socket(const struct keyd_client *client, int fd, in
     if (fault_is_due(FAULT_SOCKET) || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) != 0 ||
         connect(fd, (const struct sockaddr *)&client->address, sizeof client->address) != 0 ||
         fcntl(fd, F_SETFL, O_NONBLOCK) != 0)
-        return failure(err, ERROR_UNAVAILABLE, KEYD_NOT_REACHED "%.108s: %s", client->address.sun_path,
-                       strerror(errno));
+        return failure(err, ERROR_UNAVAILABLE, KEYD_NOT_REACHED "%.108s: %s", client->address.sun_path, strerror(errno));
     return check_peer(client, fd, err);
 }
 
-static struct result reconnect(const struct keyd_client *client, struct keyd_connection *connection,
-                               int64_t deadline_ms, struct error *err)
+static struct result reconnect(const struct keyd_client *client, struct keyd_connection *connection, int64_t deadline_ms,
+                               struct error *err)
 {
     disconnect(connection);
     const int fd = fault_is_due(FAULT_SOCKET) ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) return failure(err, ERROR_UNAVAILABLE, "no socket for sijil-keyd: %s", strerror(errno));
     const struct result result = connect_socket(client, fd, deadline_ms, err);
-    if (result.ok)
-        connection->fd = fd;
-    else
-        (void)close(fd);
+    if (result.ok) connection->fd = fd;
+    else (void)close(fd);
     return result;
 }
 
-static struct result send_request(struct keyd_connection *connection, const struct keyd_request *request,
-                                  int64_t deadline_ms, struct error *err)
+static struct result send_request(struct keyd_connection *connection, const struct keyd_request *request, int64_t deadline_ms,
+                                  struct error *err)
 {
-    if (request->type == KEYD_PIN_POLICY) { /* public and perhaps large: not in locked memory */
+    if (request->type == KEYD_PIN_POLICY) { /* a policy set is public and may be large, so it is not in locked memory */
         struct buffer OWNED_BUFFER large = BUFFER(KEYD_MESSAGE_LARGE);
         TRY(keyd_request_write(&large, request, err));
         return keyd_send(connection->fd, buffer_bytes(&large), deadline_ms, err);
@@ -169,8 +163,8 @@ static struct result send_request(struct keyd_connection *connection, const stru
     return keyd_send(connection->fd, buffer_bytes(message), deadline_ms, err);
 }
 
-static struct result exchange(struct keyd_connection *connection, struct keyd_request *request,
-                              int64_t deadline_ms, struct keyd_reply *reply_out, struct error *err)
+static struct result exchange(struct keyd_connection *connection, struct keyd_request *request, int64_t deadline_ms,
+                              struct keyd_reply *reply_out, struct error *err)
 {
     struct bytes message;
 
@@ -183,10 +177,9 @@ static struct result exchange(struct keyd_connection *connection, struct keyd_re
     return SUCCESS;
 }
 
-/* Every request may be sent twice: keyd's state moves at most once. A connection from the pool may be stale. */
-static struct result try_twice(struct keyd_client *client, struct keyd_connection *connection,
-                               struct keyd_request *request, int64_t deadline_ms, struct keyd_reply *reply_out,
-                               struct error *err)
+/* Every request may be sent twice, because it changes keyd's state at most once. A connection of the pool may be stale. */
+static struct result try_twice(struct keyd_client *client, struct keyd_connection *connection, struct keyd_request *request,
+                               int64_t deadline_ms, struct keyd_reply *reply_out, struct error *err)
 {
     if (connection->fd >= 0) {
         const struct result result = exchange(connection, request, deadline_ms, reply_out, err);
@@ -218,8 +211,7 @@ static struct result call_keyd(struct keyd_client *client, struct keyd_request *
     return failure(err, call->reply.as.error.kind, "%.*s", (int)message.length, (const char *)message.data);
 }
 
-struct result keyd_call(struct keyd_client *client, struct keyd_request *request, struct keyd_call *call,
-                        struct error *err)
+struct result keyd_call(struct keyd_client *client, struct keyd_request *request, struct keyd_call *call, struct error *err)
 {
     const int64_t began_us = clock_monotonic_us();
     const struct result called = call_keyd(client, request, call, err);

@@ -15,8 +15,7 @@ struct result keyd_identify(struct keyd_client *client, struct keyd_identity *id
     return SUCCESS;
 }
 
-struct key_binding key_binding_of(const struct key_scope *scope, const struct uuid *blob,
-                                  const uint8_t commitment[32])
+struct key_binding key_binding_of(const struct key_scope *scope, const struct uuid *blob, const uint8_t commitment[32])
 {
     struct key_binding binding = {.scope = *scope, .blob = *blob};
 
@@ -24,8 +23,8 @@ struct key_binding key_binding_of(const struct key_scope *scope, const struct uu
     return binding;
 }
 
-struct result keyd_wrap(struct keyd_client *client, const struct key_binding *binding,
-                        const struct secret *data_key, struct wrapped_key *wrapped_out, struct error *err)
+struct result keyd_wrap(struct keyd_client *client, const struct key_binding *binding, const struct secret *data_key,
+                        struct wrapped_key *wrapped_out, struct error *err)
 {
     struct keyd_request request = {.type = KEYD_WRAP};
     OWNED_CALL call = {0};
@@ -37,8 +36,8 @@ struct result keyd_wrap(struct keyd_client *client, const struct key_binding *bi
     return SUCCESS;
 }
 
-struct result keyd_unwrap(struct keyd_client *client, const struct key_binding *binding,
-                          const struct wrapped_key *wrapped, struct secret **data_key_out, struct error *err)
+struct result keyd_unwrap(struct keyd_client *client, const struct key_binding *binding, const struct wrapped_key *wrapped,
+                          struct secret **data_key_out, struct error *err)
 {
     struct keyd_request request = {.type = KEYD_UNWRAP};
     OWNED_CALL call = {0};
@@ -49,8 +48,8 @@ struct result keyd_unwrap(struct keyd_client *client, const struct key_binding *
     return secret_copy(call.reply.as.data_key, data_key_out, err);
 }
 
-struct result keyd_rewrap(struct keyd_client *client, const struct key_binding *binding,
-                          const struct wrapped_key *wrapped, struct wrapped_key *wrapped_out, struct error *err)
+struct result keyd_rewrap(struct keyd_client *client, const struct key_binding *binding, const struct wrapped_key *wrapped,
+                          struct wrapped_key *wrapped_out, struct error *err)
 {
     struct keyd_request request = {.type = KEYD_REWRAP};
     OWNED_CALL call = {0};
@@ -70,8 +69,8 @@ struct result keyd_versions_unused(struct keyd_client *client, uint32_t version,
     return keyd_call(client, &request, &call, err);
 }
 
-struct result keyd_certify_deletion(struct keyd_client *client, const struct deletion_request *wanted,
-                                    struct buffer *envelope, struct error *err)
+struct result keyd_certify_deletion(struct keyd_client *client, const struct deletion_request *wanted, struct buffer *envelope,
+                                    struct error *err)
 {
     struct keyd_request request = {.type = KEYD_CERTIFY_DELETION};
     struct keyd_deletion *deletion = &request.as.deletion;
@@ -122,8 +121,8 @@ static struct result token_of(const struct token_request *request, struct keyd_t
     return SUCCESS;
 }
 
-struct result keyd_sign_token(struct keyd_client *client, const struct token_request *token_request,
-                              struct buffer *token, int64_t *issued_at_s_out, struct error *err)
+struct result keyd_sign_token(struct keyd_client *client, const struct token_request *token_request, struct buffer *token,
+                              int64_t *issued_at_s_out, struct error *err)
 {
     struct keyd_request request = {.type = KEYD_TOKEN};
     OWNED_CALL call = {0};
@@ -135,8 +134,8 @@ struct result keyd_sign_token(struct keyd_client *client, const struct token_req
     return SUCCESS;
 }
 
-struct result keyd_sign_checkpoint(struct keyd_client *client, const struct checkpoint_request *checkpoint,
-                                   struct buffer *note, struct error *err)
+struct result keyd_sign_checkpoint(struct keyd_client *client, const struct checkpoint_request *checkpoint, struct buffer *note,
+                                   struct error *err)
 {
     struct keyd_request request = {.type = KEYD_CHECKPOINT};
     OWNED_CALL call = {0};
@@ -155,8 +154,8 @@ struct result keyd_log_forked(struct keyd_client *client, const char *finding, s
     return keyd_call(client, &request, &call, err);
 }
 
-struct result keyd_subject_index(struct keyd_client *client, const char *issuer, const char *subject,
-                                 uint8_t index_out[32], struct error *err)
+struct result keyd_subject_index(struct keyd_client *client, const char *issuer, const char *subject, uint8_t index_out[32],
+                                 struct error *err)
 {
     struct keyd_request request = {.type = KEYD_SUBJECT_INDEX};
     OWNED_CALL call = {0};
@@ -181,8 +180,8 @@ struct result keyd_subject_key_new(struct keyd_client *client, const uint8_t ind
     return SUCCESS;
 }
 
-struct result keyd_subject_key_open(struct keyd_client *client, const uint8_t index[32],
-                                    const struct wrapped_key *wrapped, struct secret **key_out, struct error *err)
+struct result keyd_subject_key_open(struct keyd_client *client, const uint8_t index[32], const struct wrapped_key *wrapped,
+                                    struct secret **key_out, struct error *err)
 {
     struct keyd_request request = {.type = KEYD_SUBJECT_KEY_OPEN};
     OWNED_CALL call = {0};
@@ -214,14 +213,14 @@ static struct result pin(struct keyd_client *client, enum keyd_type type, const 
     return SUCCESS;
 }
 
-struct result keyd_pin_document(struct keyd_client *client, const struct document_pin_request *request, struct document_pin *pin_out,
-                                struct error *err)
+struct result keyd_pin_document(struct keyd_client *client, const struct document_pin_request *request,
+                                struct document_pin *pin_out, struct error *err)
 {
     return pin(client, KEYD_PIN_DOCUMENT, request, pin_out, err);
 }
 
-struct result keyd_pin_policy(struct keyd_client *client, const struct document_pin_request *request, struct document_pin *pin_out,
-                              struct error *err)
+struct result keyd_pin_policy(struct keyd_client *client, const struct document_pin_request *request,
+                              struct document_pin *pin_out, struct error *err)
 {
     return pin(client, KEYD_PIN_POLICY, request, pin_out, err);
 }

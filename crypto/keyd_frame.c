@@ -13,9 +13,9 @@ struct result keyd_frame_init(struct keyd_frame *frame, struct error *err)
 {
     *frame = (struct keyd_frame){.large = BUFFER(KEYD_MESSAGE_LARGE)};
     TRY(secret_new(KEYD_MESSAGE_MAX + 1, &frame->locked, err)); /* a buffer ends in '\0' */
-    /* Capacity and maximum fit each other, so the buffer never asks the heap for more. */
-    frame->message = (struct buffer){
-        .data = frame->locked->bytes, .capacity = frame->locked->length, .maximum = frame->locked->length - 1};
+    /* Capacity and maximum are equal, so the buffer never allocates more. */
+    frame->message =
+        (struct buffer){.data = frame->locked->bytes, .capacity = frame->locked->length, .maximum = frame->locked->length - 1};
     return SUCCESS;
 }
 
@@ -49,12 +49,12 @@ static struct result wait_for(int fd, short events, int64_t deadline_ms, struct 
         if (left_ms <= 0) return failure(err, ERROR_UNAVAILABLE, "the peer of a key socket was too slow");
         const int ready = poll(&waiting, 1, (int)(left_ms < 60000 ? left_ms : 60000));
         if (ready > 0) return SUCCESS;
-        if (ready < 0 && errno != EINTR)
-            return failure(err, ERROR_UNAVAILABLE, "waiting on a key socket: %s", strerror(errno));
+        if (ready < 0 && errno != EINTR) return failure(err, ERROR_UNAVAILABLE, "waiting on a key socket: %s", strerror(errno));
     }
 }
 
-/* What send() or recv() gave: a count above 0 is progress; "not now" waits; anything else is the end. */
+/* Handles a result of send() or recv(): more than 0 is progress, EINTR is tried again, EAGAIN waits, any other ends the
+ * connection. */
 static struct result settle(int fd, ssize_t moved, short events, int64_t deadline_ms, struct error *err)
 {
     if (moved > 0) return SUCCESS;
@@ -90,22 +90,19 @@ static struct result receive(int fd, uint8_t *into, size_t length, int64_t deadl
     return SUCCESS;
 }
 
-struct result keyd_receive(int fd, struct keyd_frame *frame, int64_t deadline_ms, struct bytes *message_out,
-                           struct error *err)
+struct result keyd_receive(int fd, struct keyd_frame *frame, int64_t deadline_ms, struct bytes *message_out, struct error *err)
 {
-    uint8_t header[KEYD_HEADER_SIZE], *place = frame->message.data;
+    uint8_t header[KEYD_HEADER_SIZE], *destination = frame->message.data;
 
     TRY(receive(fd, header, sizeof header, deadline_ms, err));
     const size_t length = (size_t)load_u32(header) + 4;
     const size_t most = header[5] == KEYD_PIN_POLICY ? KEYD_MESSAGE_LARGE : KEYD_MESSAGE_MAX;
     if (length < sizeof header || length > most)
         return failure(err, ERROR_INVALID, "a message of %zu bytes on a key socket; at most %zu", length, most);
-    if (length > KEYD_MESSAGE_MAX)
-        TRY(buffer_reserve(&frame->large, length, &place, err));
-    else if (frame->message.length < length) /* a reply may come into the memory of its request */
-        frame->message.length = length;
-    memcpy(place, header, sizeof header);
-    TRY(receive(fd, place + sizeof header, length - sizeof header, deadline_ms, err));
-    *message_out = (struct bytes){place, length};
+    if (length > KEYD_MESSAGE_MAX) TRY(buffer_reserve(&frame->large, length, &destination, err));
+    else if (frame->message.length < length) /* a reply may use the memory of its request */ frame->message.length = length;
+    memcpy(destination, header, sizeof header);
+    TRY(receive(fd, destination + sizeof header, length - sizeof header, deadline_ms, err));
+    *message_out = (struct bytes){destination, length};
     return SUCCESS;
 }

@@ -1,8 +1,8 @@
 /*
- * crypto/keyd_frame.h -- carries whole messages of crypto/keyd_protocol.h over a socket, by a deadline.
+ * crypto/keyd_frame.h -- sends and receives whole messages of crypto/keyd_protocol.h over a socket, with a deadline.
  *
- * Messages hold keys: their memory is locked, and wiped by keyd_frame_wipe() as soon as a message is done with.
- * Only a policy set, which is public and may be large, lives in plain memory. Deadlines are clock_monotonic_ms().
+ * Messages hold keys, so their memory is locked, and keyd_frame_wipe() wipes it after each message. Only a policy set
+ * is in ordinary memory, because it is public and may be large. Deadlines are times of clock_monotonic_ms().
  */
 #pragma once
 
@@ -11,23 +11,22 @@
 
 struct keyd_frame {
     struct secret *locked;
-    struct buffer message; /* over `locked`: what is in use, and is wiped; never released by itself */
+    struct buffer message; /* a view of `locked`: the part in use, which is wiped; never freed by itself */
     struct buffer large;
 };
 
-/** ERROR_NO_MEMORY also when the lock limit is too small. */
+/** ERROR_NO_MEMORY, also if the lock limit is too small. */
 RESULT keyd_frame_init(struct keyd_frame *frame, struct error *err);
-/** The empty buffer over the locked memory, to write one message into. */
+/** The empty buffer over the locked memory, for one message. */
 struct buffer *keyd_frame_buffer(struct keyd_frame *frame);
-/** Of as much as was in use. */
+/** Wipes the part that was in use. */
 void keyd_frame_wipe(struct keyd_frame *frame);
 void keyd_frame_done(struct keyd_frame *frame);
 
 /** `fd` is a connected, non-blocking stream socket. ERROR_UNAVAILABLE when the peer is gone or too slow. */
 RESULT keyd_send(int fd, struct bytes message, int64_t deadline_ms, struct error *err);
 /**
- * One whole message with its header, a view into `frame`. ERROR_UNAVAILABLE as above; ERROR_INVALID for a length
- * that no message of its type has: the connection is of no more use.
+ * Receives one whole message with its header, as a view into `frame`. ERROR_UNAVAILABLE as above. ERROR_INVALID for a
+ * length that no message of its type has; the connection is then unusable.
  */
-RESULT keyd_receive(int fd, struct keyd_frame *frame, int64_t deadline_ms, struct bytes *message_out,
-                    struct error *err);
+RESULT keyd_receive(int fd, struct keyd_frame *frame, int64_t deadline_ms, struct bytes *message_out, struct error *err);

@@ -22,8 +22,8 @@ struct result keyd_frame_end(struct buffer *frame, struct error *err)
     return SUCCESS;
 }
 
-struct result keyd_frame_open(struct bytes message, uint8_t *type_out, uint64_t *id_out,
-                              struct reader *fields_out, struct error *err)
+struct result keyd_frame_open(struct bytes message, uint8_t *type_out, uint64_t *id_out, struct reader *fields_out,
+                              struct error *err)
 {
     struct reader fields = reader_of(message);
 

@@ -1,10 +1,10 @@
 /*
  * crypto/keyd_protocol.h -- the messages between a gateway and sijil-keyd (docs/formats/keyd-protocol.md).
  *
- * Every message is u32 length of what follows | u8 version | u8 type | u64 request id | fields, all integers
- * big-endian, texts and bytes behind a u32 length. Both sides use the same encoder and the same strict decoder:
- * a field out of its bounds, a flag that is neither 0 nor 1, or one byte too many is ERROR_INVALID. Views in a
- * decoded message point into the frame that it was read from.
+ * A message is u32 length of the rest | u8 version | u8 type | u64 request id | fields. All integers are big-endian; texts
+ * and bytes have a u32 length before them. Both sides use the same encoder and the same strict decoder: a field out of its
+ * bounds, a flag that is neither 0 nor 1, or one byte too many is ERROR_INVALID. Views in a decoded message point into the
+ * frame that it was read from.
  */
 #pragma once
 
@@ -15,36 +15,36 @@
 
 #define KEYD_PROTOCOL_VERSION 5
 #define KEYD_HEADER_SIZE      14
-#define KEYD_MESSAGE_MAX      (64 * 1024)        /* bytes, the header included */
-#define KEYD_POLICY_MAX       (2 * 1024 * 1024)  /* an envelope of policy/set.h; the one message that may be larger */
+#define KEYD_MESSAGE_MAX      (64 * 1024)       /* bytes, the header included */
+#define KEYD_POLICY_MAX       (2 * 1024 * 1024) /* an envelope of policy/set.h; the only message that may be larger */
 #define KEYD_MESSAGE_LARGE    (KEYD_POLICY_MAX + KEYD_LEAF_MAX + 32 * KEYD_PROOF_MAX + 1024)
-#define KEYD_ENVELOPE_MAX     8192               /* of a certificate of deletion */
-#define KEYD_NAME_MAX         512                /* bytes of issuer, audience, subject, source, repository name */
+#define KEYD_ENVELOPE_MAX     8192 /* of a certificate of deletion */
+#define KEYD_NAME_MAX         512  /* bytes of issuer, audience, subject, source, repository name */
 
-/* number on the wire, type, name of its encoders, decoders and handler */
-#define KEYD_TYPES(X)                                  \
-    X(1, KEYD_IDENTIFY, identify)                      \
-    X(2, KEYD_WRAP, wrap)                              \
-    X(3, KEYD_UNWRAP, unwrap)                          \
-    X(4, KEYD_TOKEN, token)                            \
-    X(5, KEYD_CHECKPOINT, checkpoint)                  \
-    X(6, KEYD_SUBJECT_INDEX, subject_index)            \
-    X(7, KEYD_SUBJECT_KEY_NEW, subject_key_new)        \
-    X(8, KEYD_SUBJECT_KEY_OPEN, subject_key_open)      \
-    X(9, KEYD_PIN_APPROVER, pin_approver)              \
-    X(10, KEYD_PIN_POLICY, pin_policy)                 \
-    X(11, KEYD_REWRAP, rewrap)                         \
-    X(12, KEYD_VERSIONS_UNUSED, versions_unused)       \
-    X(13, KEYD_CERTIFY_DELETION, certify_deletion)     \
-    X(14, KEYD_LOG_FORKED, log_forked)                 \
-    X(15, KEYD_PIN_DOCUMENT, pin_document)             \
+/* number in the protocol, type, name of its encoders, decoders and handler */
+#define KEYD_TYPES(X)                              \
+    X(1, KEYD_IDENTIFY, identify)                  \
+    X(2, KEYD_WRAP, wrap)                          \
+    X(3, KEYD_UNWRAP, unwrap)                      \
+    X(4, KEYD_TOKEN, token)                        \
+    X(5, KEYD_CHECKPOINT, checkpoint)              \
+    X(6, KEYD_SUBJECT_INDEX, subject_index)        \
+    X(7, KEYD_SUBJECT_KEY_NEW, subject_key_new)    \
+    X(8, KEYD_SUBJECT_KEY_OPEN, subject_key_open)  \
+    X(9, KEYD_PIN_APPROVER, pin_approver)          \
+    X(10, KEYD_PIN_POLICY, pin_policy)             \
+    X(11, KEYD_REWRAP, rewrap)                     \
+    X(12, KEYD_VERSIONS_UNUSED, versions_unused)   \
+    X(13, KEYD_CERTIFY_DELETION, certify_deletion) \
+    X(14, KEYD_LOG_FORKED, log_forked)             \
+    X(15, KEYD_PIN_DOCUMENT, pin_document)         \
     X(16, KEYD_DOCUMENTS, documents)
 
 enum keyd_type {
 #define X(number, type, name) type = (number),
     KEYD_TYPES(X)
 #undef X
-    KEYD_ERROR = 255 /* the reply to a request that failed */
+        KEYD_ERROR = 255 /* the reply to a request that failed */
 };
 
 struct keyd_access {
@@ -56,8 +56,9 @@ struct keyd_access {
 struct keyd_token {
     struct bytes issuer, audience, subject, source;
     struct bytes confirmation; /* empty: none */
-    struct bytes request;      /* id of the request that the event of the mint names; empty: none */
-    struct uuid organisation;  /* that it counts for; nil: the registry, or, of an issuer's subject, none or several */
+    struct bytes request;      /* id of the request whose event records the token; empty: none */
+    struct uuid
+        organisation; /* its tokens share one limit. Nil: the registry's limit; for a subject of an issuer, the issuer's */
     uint32_t lifetime_s;
     bool catalog, administration;
     size_t access_count;
@@ -101,7 +102,7 @@ struct keyd_request {
         } subject_key;
         uint8_t approver[ECDSA_PUBLIC_SIZE];
         char finding[KEYD_FINDING_MAX + 1]; /* of log_forked */
-        struct document_pin_request pin; /* pin_policy has one envelope */
+        struct document_pin_request pin;    /* pin_policy has one envelope */
     } as;
 };
 
@@ -131,7 +132,7 @@ struct keyd_reply {
     } as;
 };
 
-/** Appends one whole message to an empty `frame`; ERROR_LIMIT when it is too large, ERROR_INVALID for a bad field. */
+/** Appends one whole message to an empty `frame`. ERROR_LIMIT if it is too large, ERROR_INVALID for a bad field. */
 RESULT keyd_request_write(struct buffer *frame, const struct keyd_request *request, struct error *err);
 RESULT keyd_reply_write(struct buffer *frame, const struct keyd_reply *reply, struct error *err);
 

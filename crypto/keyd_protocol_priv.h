@@ -1,22 +1,21 @@
 /*
- * crypto/keyd_protocol_priv.h -- fields that several messages share.
+ * crypto/keyd_protocol_priv.h -- fields that several messages have in common.
  */
 #pragma once
 
 #include "crypto/keyd_protocol.h"
 
-/** Appends the header; keyd_frame_end() fills the length in. */
+/** Appends the header; keyd_frame_end() sets the length. */
 RESULT keyd_frame_begin(struct buffer *frame, enum keyd_type type, uint64_t id, struct error *err);
 RESULT keyd_frame_end(struct buffer *frame, struct error *err);
-/** Checks length and version; the reader stands behind the header. */
-RESULT keyd_frame_open(struct bytes message, uint8_t *type_out, uint64_t *id_out, struct reader *fields_out,
-                       struct error *err);
+/** Checks length and version; the reader starts after the header. */
+RESULT keyd_frame_open(struct bytes message, uint8_t *type_out, uint64_t *id_out, struct reader *fields_out, struct error *err);
 
 RESULT keyd_write_wrapped(struct buffer *frame, const struct wrapped_key *wrapped, struct error *err);
-/** Readers mark `fields` failed for a bad value. */
+/** A reader marks `fields` as failed for a bad value. */
 void keyd_read_wrapped(struct reader *fields, struct wrapped_key *wrapped);
 /** Exactly `length` bytes into `out`. */
 void keyd_read_fixed(struct reader *fields, uint8_t *out, size_t length);
 bool keyd_read_flag(struct reader *fields);
-/** 1 to `maximum` bytes without NUL, copied with a final NUL: `out` has room for maximum + 1. */
+/** Reads 1 to `maximum` bytes without NUL and appends a NUL: `out` has room for maximum + 1. */
 void keyd_read_text(struct reader *fields, char *out, size_t maximum);

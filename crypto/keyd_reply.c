@@ -1,4 +1,4 @@
-/* Replies: an encoder and a decoder for each type, side by side. */
+/* Replies: for each type its encoder and decoder. */
 #include <string.h>
 
 #include "crypto/keyd_protocol_priv.h"
@@ -126,8 +126,7 @@ static void read_subject_index(struct reader *fields, struct keyd_reply *reply)
     keyd_read_fixed(fields, reply->as.index, sizeof reply->as.index);
 }
 
-static struct result write_subject_key_open(struct buffer *frame, const struct keyd_reply *reply,
-                                            struct error *err)
+static struct result write_subject_key_open(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
 {
     return buffer_add(frame, reply->as.subject_key.key.data, SUBJECT_KEY_SIZE, err);
 }
@@ -137,8 +136,7 @@ static void read_subject_key_open(struct reader *fields, struct keyd_reply *repl
     reply->as.subject_key.key = reader_take(fields, SUBJECT_KEY_SIZE);
 }
 
-static struct result write_subject_key_new(struct buffer *frame, const struct keyd_reply *reply,
-                                           struct error *err)
+static struct result write_subject_key_new(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
 {
     TRY(write_subject_key_open(frame, reply, err));
     return keyd_write_wrapped(frame, &reply->as.subject_key.wrapped, err);
@@ -266,7 +264,7 @@ static void read_certify_deletion(struct reader *fields, struct keyd_reply *repl
     reply->as.envelope = reader_prefixed(fields, KEYD_ENVELOPE_MAX);
 }
 
-/* The number of a kind on the wire is its place in ERROR_KINDS, from 1. */
+/* The number of an error kind in the protocol is its position in ERROR_KINDS, counted from 1. */
 static struct result write_error(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
 {
     TRY(buffer_add_u8(frame, (uint8_t)reply->as.error.kind, err));
@@ -290,7 +288,7 @@ static const struct codec codecs[256] = {
 #define X(number, type, name) [number] = {write_##name, read_##name},
     KEYD_TYPES(X)
 #undef X
-    [KEYD_ERROR] = {write_error, read_error},
+        [KEYD_ERROR] = {write_error, read_error},
 };
 
 struct result keyd_reply_write(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
@@ -307,12 +305,10 @@ struct result keyd_reply_read(struct bytes message, struct keyd_reply *reply_out
     uint8_t type = 0;
 
     TRY(keyd_frame_open(message, &type, &reply.id, &fields, err));
-    if (codecs[type].read == NULL)
-        return failure(err, ERROR_INVALID, "sijil-keyd gives no reply of type %u", type);
+    if (codecs[type].read == NULL) return failure(err, ERROR_INVALID, "sijil-keyd gives no reply of type %u", type);
     reply.type = (enum keyd_type)type;
     codecs[type].read(&fields, &reply);
-    if (!reader_is_done(&fields))
-        return failure(err, ERROR_INVALID, "a reply of type %u from sijil-keyd is malformed", type);
+    if (!reader_is_done(&fields)) return failure(err, ERROR_INVALID, "a reply of type %u from sijil-keyd is malformed", type);
     *reply_out = reply;
     return SUCCESS;
 }

@@ -1,11 +1,10 @@
-/* Requests: an encoder and a decoder for each type, side by side. */
+/* Requests: for each type its encoder and decoder. */
 #include <string.h>
 
 #include "crypto/keyd_protocol_priv.h"
 
-/* What the decoder would refuse is refused here, with words: a malformed message only ends the connection. */
-static struct result write_name(struct buffer *frame, struct bytes name, size_t minimum, const char *what,
-                                struct error *err)
+/* Refuses, with a message, each request that the decoder would refuse: keyd would only end the connection. */
+static struct result write_name(struct buffer *frame, struct bytes name, size_t minimum, const char *what, struct error *err)
 {
     if (name.length < minimum || name.length > KEYD_NAME_MAX)
         return failure(err, ERROR_INVALID, "%s must have %zu to %d bytes", what, minimum, KEYD_NAME_MAX);
@@ -157,8 +156,7 @@ static void read_checkpoint(struct reader *fields, struct keyd_request *request)
         keyd_read_fixed(fields, checkpoint->proof[i], sizeof checkpoint->proof[i]);
 }
 
-static struct result write_subject_index(struct buffer *frame, const struct keyd_request *request,
-                                         struct error *err)
+static struct result write_subject_index(struct buffer *frame, const struct keyd_request *request, struct error *err)
 {
     TRY(write_name(frame, request->as.subject_index.issuer, 1, "an issuer", err));
     return write_name(frame, request->as.subject_index.subject, 1, "a subject", err);
@@ -170,8 +168,7 @@ static void read_subject_index(struct reader *fields, struct keyd_request *reque
     request->as.subject_index.subject = read_name(fields);
 }
 
-static struct result write_subject_key_new(struct buffer *frame, const struct keyd_request *request,
-                                           struct error *err)
+static struct result write_subject_key_new(struct buffer *frame, const struct keyd_request *request, struct error *err)
 {
     return buffer_add(frame, request->as.subject_key.index, sizeof request->as.subject_key.index, err);
 }
@@ -181,8 +178,7 @@ static void read_subject_key_new(struct reader *fields, struct keyd_request *req
     keyd_read_fixed(fields, request->as.subject_key.index, sizeof request->as.subject_key.index);
 }
 
-static struct result write_subject_key_open(struct buffer *frame, const struct keyd_request *request,
-                                            struct error *err)
+static struct result write_subject_key_open(struct buffer *frame, const struct keyd_request *request, struct error *err)
 {
     TRY(write_subject_key_new(frame, request, err));
     return keyd_write_wrapped(frame, &request->as.subject_key.wrapped, err);
@@ -194,8 +190,7 @@ static void read_subject_key_open(struct reader *fields, struct keyd_request *re
     keyd_read_wrapped(fields, &request->as.subject_key.wrapped);
 }
 
-static struct result write_pin_approver(struct buffer *frame, const struct keyd_request *request,
-                                        struct error *err)
+static struct result write_pin_approver(struct buffer *frame, const struct keyd_request *request, struct error *err)
 {
     return buffer_add(frame, request->as.approver, sizeof request->as.approver, err);
 }
@@ -205,7 +200,7 @@ static void read_pin_approver(struct reader *fields, struct keyd_request *reques
     keyd_read_fixed(fields, request->as.approver, sizeof request->as.approver);
 }
 
-/* What both messages have behind the envelopes. */
+/* The fields after the envelopes, which both messages have. */
 static struct result write_event(struct buffer *frame, const struct document_pin_request *pin, struct error *err)
 {
     if (pin->leaf.length > KEYD_LEAF_MAX)
@@ -226,8 +221,7 @@ static void read_event(struct reader *fields, struct document_pin_request *pin)
     pin->size = reader_u64(fields);
     pin->proof_count = reader_u8(fields);
     if (pin->proof_count > KEYD_PROOF_MAX) fields->failed = true;
-    for (size_t i = 0; i < pin->proof_count && !fields->failed; i++)
-        keyd_read_fixed(fields, pin->proof[i], sizeof pin->proof[i]);
+    for (size_t i = 0; i < pin->proof_count && !fields->failed; i++) keyd_read_fixed(fields, pin->proof[i], sizeof pin->proof[i]);
 }
 
 static struct result write_pin_policy(struct buffer *frame, const struct keyd_request *request, struct error *err)
@@ -375,8 +369,7 @@ struct result keyd_request_read(struct bytes message, struct keyd_request *reque
         return failure(err, ERROR_INVALID, "sijil-keyd knows no message of type %u", type);
     request.type = (enum keyd_type)type;
     codecs[type].read(&fields, &request);
-    if (!reader_is_done(&fields))
-        return failure(err, ERROR_INVALID, "a message of type %u for sijil-keyd is malformed", type);
+    if (!reader_is_done(&fields)) return failure(err, ERROR_INVALID, "a message of type %u for sijil-keyd is malformed", type);
     *request_out = request;
     return SUCCESS;
 }

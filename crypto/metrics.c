@@ -4,21 +4,25 @@ enum {
 #define X(number, type, label) PLACE_##label,
     KEYD_TYPES(X)
 #undef X
-    TYPE_COUNT
+        TYPE_COUNT
 };
 
 static struct metric calls[TYPE_COUNT] = {
-#define X(number, type, label)                                                                                         \
-    [PLACE_##label] = {.name = "sijil_keyd_call_seconds", .help = "From asking sijil-keyd to its answer, or to giving up", \
-                       .labels = "call=\"" #label "\"", .kind = METRIC_HISTOGRAM},
+#define X(number, type, label)                                                          \
+    [PLACE_##label] = {.name = "sijil_keyd_call_seconds",                               \
+                       .help = "From asking sijil-keyd to its answer, or to giving up", \
+                       .labels = "call=\"" #label "\"",                                 \
+                       .kind = METRIC_HISTOGRAM},
     KEYD_TYPES(X)
 #undef X
 };
 
 static struct metric failures[] = {
-#define X(error, label, meaning)                                                                               \
-    [(error) - 1] = {.name = "sijil_keyd_failures_total", .help = "Calls of sijil-keyd that failed, by kind of failure", \
-                   .labels = "kind=\"" label "\"", .kind = METRIC_COUNTER},
+#define X(error, label, meaning)                                                  \
+    [(error)-1] = {.name = "sijil_keyd_failures_total",                           \
+                   .help = "Calls of sijil-keyd that failed, by kind of failure", \
+                   .labels = "kind=\"" label "\"",                                \
+                   .kind = METRIC_COUNTER},
     ERROR_KINDS(X)
 #undef X
 };

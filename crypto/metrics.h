@@ -1,7 +1,7 @@
 /*
- * crypto/metrics.h -- how long calls to sijil-keyd took, and how many failed: for the gateway to render.
+ * crypto/metrics.h -- the duration of calls to sijil-keyd, and the number of failures; the gateway renders them.
  *
- * One histogram a type of call (KEYD_TYPES), one counter a kind of failure (ERROR_KINDS).
+ * One histogram for each type of call (KEYD_TYPES), one counter for each kind of failure (ERROR_KINDS).
  */
 #pragma once
 
@@ -10,5 +10,5 @@
 
 extern const struct metric_table keyd_call_metrics, keyd_failure_metrics;
 
-/** A call that was answered or given up. `failed` is the kind of its failure, or ERROR_NONE. */
+/** Counts a call that was answered or given up. `failed` is the kind of its failure, or ERROR_NONE. */
 void keyd_metrics_count(enum keyd_type type, int64_t took_us, enum error_kind failed);

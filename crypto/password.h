@@ -1,5 +1,5 @@
 /*
- * crypto/password.h -- a key from a passphrase (argon2id, RFC 9106).
+ * crypto/password.h -- derives a key from a passphrase (argon2id, RFC 9106).
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 #define PASSWORD_SALT_SIZE 16
 #define PASSWORD_KEY_SIZE  32
 
-/** Cost of one guess. Stored beside the salt, so that it may grow later. */
+/** The cost of one guess. It is stored beside the salt, so that it can grow later. */
 struct password_cost {
     uint32_t passes;
     uint32_t memory_kib;

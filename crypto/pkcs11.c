@@ -43,10 +43,10 @@ static struct result refused(struct error *err, const char *what, CK_RV code)
     return failure(err, ERROR_UNAVAILABLE, "the token's %s failed: CKR 0x%lx", what, (unsigned long)code);
 }
 
-#define CALL(what, function, ...)                                                   \
-    do {                                                                            \
-        const CK_RV code_ = pkcs11->call->function(__VA_ARGS__);                    \
-        if (code_ != CKR_OK) return refused(err, what, code_);                      \
+#define CALL(what, function, ...)                                \
+    do {                                                         \
+        const CK_RV code_ = pkcs11->call->function(__VA_ARGS__); \
+        if (code_ != CKR_OK) return refused(err, what, code_);   \
     } while (0)
 
 /* ---- Opening ---- */
@@ -57,7 +57,7 @@ static struct result load(struct pkcs11 *pkcs11, const char *path, struct error 
 
     pkcs11->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (pkcs11->library == NULL) return failure(err, ERROR_NOT_FOUND, "the PKCS#11 module can't be loaded: %s", dlerror());
-    *(void **)&get = dlsym(pkcs11->library, "C_GetFunctionList"); /* as POSIX has it */
+    *(void **)&get = dlsym(pkcs11->library, "C_GetFunctionList"); /* this cast is POSIX's way to get a function */
     if (get == NULL) return failure(err, ERROR_INVALID, "%.180s is no PKCS#11 module", path);
     if (get(&pkcs11->call) != CKR_OK || pkcs11->call == NULL || pkcs11->call->version.major != 2)
         return failure(err, ERROR_INVALID, "%.180s is no PKCS#11 module of version 2", path);
@@ -66,7 +66,7 @@ static struct result load(struct pkcs11 *pkcs11, const char *path, struct error 
     return SUCCESS;
 }
 
-/* Labels are padded with blanks to 32 letters. */
+/* Labels are padded with spaces to 32 characters. */
 static bool has_label(const CK_TOKEN_INFO *token, const char *label)
 {
     const size_t length = strlen(label);
@@ -91,7 +91,8 @@ static struct result find_token(struct pkcs11 *pkcs11, const char *label, CK_SLO
         slot = slots[i];
         found++;
     }
-    if (found == 0) return failure(err, ERROR_NOT_FOUND, "there is no token \"%.32s\": is it connected, and its label right?", label);
+    if (found == 0)
+        return failure(err, ERROR_NOT_FOUND, "there is no token \"%.32s\": is it connected, and its label right?", label);
     if (found > 1) return failure(err, ERROR_INVALID, "there are %zu tokens \"%.32s\": their labels must differ", found, label);
     *slot_out = slot;
     return SUCCESS;
@@ -99,13 +100,14 @@ static struct result find_token(struct pkcs11 *pkcs11, const char *label, CK_SLO
 
 static struct result log_in(struct pkcs11 *pkcs11, struct bytes pin, struct error *err)
 {
-    /* The module only reads it. */
+    /* the module only reads the PIN */
     const CK_RV code = pkcs11->call->C_Login(pkcs11->session, CKU_USER, (CK_UTF8CHAR *)(uintptr_t)pin.data, pin.length);
 
     if (code == CKR_OK || code == CKR_USER_ALREADY_LOGGED_IN) return SUCCESS;
     if (code == CKR_PIN_INCORRECT || code == CKR_PIN_LEN_RANGE || code == CKR_PIN_INVALID)
         return failure(err, ERROR_DENIED, "the token refuses the PIN; it is not tried again, because tokens lock themselves");
-    if (code == CKR_PIN_LOCKED) return failure(err, ERROR_DENIED, "the token's PIN is locked: its security officer must reset it");
+    if (code == CKR_PIN_LOCKED)
+        return failure(err, ERROR_DENIED, "the token's PIN is locked: its security officer must reset it");
     if (code == CKR_USER_PIN_NOT_INITIALIZED) return failure(err, ERROR_DENIED, "the token has no user PIN yet");
     return refused(err, "login", code);
 }
@@ -168,10 +170,10 @@ struct result pkcs11_make_key(struct pkcs11 *pkcs11, const uint8_t id[PKCS11_ID_
     memcpy(name, id, sizeof name);
     (void)snprintf(text, sizeof text, "%s", label);
     CK_ATTRIBUTE template[] = {
-        {CKA_TOKEN, &yes, sizeof yes},      {CKA_PRIVATE, &yes, sizeof yes},     {CKA_SENSITIVE, &yes, sizeof yes},
-        {CKA_EXTRACTABLE, &no, sizeof no},  {CKA_ENCRYPT, &yes, sizeof yes},     {CKA_DECRYPT, &yes, sizeof yes},
-        {CKA_WRAP, &no, sizeof no},         {CKA_UNWRAP, &no, sizeof no},        {CKA_VALUE_LEN, &size, sizeof size},
-        {CKA_ID, name, sizeof name},        {CKA_LABEL, text, strlen(text)},
+        {CKA_TOKEN, &yes, sizeof yes},     {CKA_PRIVATE, &yes, sizeof yes}, {CKA_SENSITIVE, &yes, sizeof yes},
+        {CKA_EXTRACTABLE, &no, sizeof no}, {CKA_ENCRYPT, &yes, sizeof yes}, {CKA_DECRYPT, &yes, sizeof yes},
+        {CKA_WRAP, &no, sizeof no},        {CKA_UNWRAP, &no, sizeof no},    {CKA_VALUE_LEN, &size, sizeof size},
+        {CKA_ID, name, sizeof name},       {CKA_LABEL, text, strlen(text)},
     };
     CALL("generation of a key", C_GenerateKey, pkcs11->session, &mechanism, template, sizeof template / sizeof template[0], &key);
     return SUCCESS;
@@ -198,7 +200,7 @@ static CK_GCM_PARAMS parameters(uint8_t iv[PKCS11_IV_SIZE], struct bytes associa
                            .ulTagBits = 8 * PKCS11_TAG_SIZE};
 }
 
-/* Some tokens draw the nonce themselves and write it where ours stands: so it is copied afterwards. */
+/* Some tokens draw the nonce themselves and write it over ours, so it is copied afterwards. */
 struct result pkcs11_seal(struct pkcs11 *pkcs11, const struct pkcs11_box *box, struct bytes plain, uint8_t *sealed_out,
                           struct error *err)
 {
@@ -233,11 +235,11 @@ static CK_RV decrypt(struct pkcs11 *pkcs11, CK_OBJECT_HANDLE key, const struct p
                                    sealed.length - PKCS11_IV_SIZE, out, length);
 }
 
-/* CKR_OK only if it gave as many bytes as there must be, which are then in `plain_out`. */
+/* CKR_OK only if the module returned the right number of bytes; they are then in `plain_out`. */
 static CK_RV open_box(struct pkcs11 *pkcs11, CK_OBJECT_HANDLE key, const struct pkcs11_box *box, struct bytes sealed,
                       uint8_t *plain_out)
 {
-    uint8_t out[PLAIN_MAX + PKCS11_TAG_SIZE]; /* some modules want room for the tag, too */
+    uint8_t out[PLAIN_MAX + PKCS11_TAG_SIZE]; /* some modules demand room for the tag */
     CK_ULONG length = sizeof out;
 
     CK_RV code = decrypt(pkcs11, key, box, sealed, out, &length);
@@ -247,7 +249,7 @@ static CK_RV open_box(struct pkcs11 *pkcs11, CK_OBJECT_HANDLE key, const struct 
     return code;
 }
 
-/* Whether the key opens what it seals now; if not, what it said of another box says nothing of that. */
+/* Checks whether the key can open a box that it seals now. If not, a failure to open another box proves nothing. */
 static struct result probe(struct pkcs11 *pkcs11, CK_OBJECT_HANDLE key, const struct pkcs11_box *box, CK_RV said,
                            struct error *err)
 {
@@ -260,8 +262,8 @@ static struct result probe(struct pkcs11 *pkcs11, CK_OBJECT_HANDLE key, const st
 }
 
 /*
- * Modules do not agree on what a wrong tag is called, and a token may fail for a moment. So the fault is in what was
- * given only if the key opens what it seals now, and then still not this.
+ * Modules return different codes for a wrong tag, and a token may fail for a moment. So the wrapped key is called corrupt
+ * only if the key opens a box that it seals now, and then still does not open this one.
  */
 struct result pkcs11_unseal(struct pkcs11 *pkcs11, const struct pkcs11_box *box, struct bytes sealed, uint8_t *plain_out,
                             struct error *err)

@@ -20,11 +20,11 @@ void sodium_ready(void)
 }
 
 /*
- * Keys come and go with each blob, and a guarded allocation of its own costs seven system calls and as many flushes of
- * other cores' address caches. So small secrets share one guarded, locked region; what is freed is wiped at once.
+ * Each blob needs a few keys. A guarded allocation costs seven system calls and as many flushes of other cores' TLBs. So
+ * small secrets share one guarded, locked region; a freed one is wiped at once.
  */
-#define SLOT_SIZE  64  /* a key, or two */
-#define SLOT_COUNT 256 /* 16 KiB of locked memory; when all are taken, secrets get allocations of their own */
+#define SLOT_SIZE  64  /* bytes: one key or two */
+#define SLOT_COUNT 256 /* 16 KiB of locked memory; when all are used, a secret gets an allocation of its own */
 
 static struct {
     pthread_mutex_t lock;
@@ -34,7 +34,7 @@ static struct {
     bool is_ready;
 } slab = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* With the lock held. What can't be locked is not used. */
+/* With the lock held. Memory that can't be locked is not used. */
 static void slab_prepare(void)
 {
     slab.is_ready = true;
@@ -45,7 +45,7 @@ static void slab_prepare(void)
     slab.free_count = SLOT_COUNT;
 }
 
-/* NULL when there is none. */
+/* NULL when no slot is free. */
 static uint8_t *slab_take(void)
 {
     (void)pthread_mutex_lock(&slab.lock);
@@ -55,7 +55,7 @@ static uint8_t *slab_take(void)
     return slot;
 }
 
-/* False when the memory is not of the slab. */
+/* False if the memory is not from the slab. */
 static bool slab_give(uint8_t *bytes)
 {
     (void)pthread_mutex_lock(&slab.lock);
@@ -69,7 +69,7 @@ static bool slab_give(uint8_t *bytes)
     return is_slot;
 }
 
-/* Locked, or NULL. sodium_malloc() goes on when it can't lock; we do not. Locking twice is harmless. */
+/* Locked, or NULL. sodium_malloc() succeeds without locking; this function does not. Locking twice is harmless. */
 static uint8_t *allocate(size_t length)
 {
     uint8_t *bytes = length <= SLOT_SIZE ? slab_take() : NULL;
@@ -87,8 +87,7 @@ struct result secret_new(size_t length, struct secret **secret_out, struct error
     OWNED(secret) *secret = memory_zeroed(1, sizeof *secret);
     if (secret == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a secret");
     secret->bytes = fault_is_due(FAULT_MEMORY) ? NULL : allocate(length);
-    if (secret->bytes == NULL)
-        return failure(err, ERROR_NO_MEMORY, "no locked memory for a secret; raise RLIMIT_MEMLOCK");
+    if (secret->bytes == NULL) return failure(err, ERROR_NO_MEMORY, "no locked memory for a secret; raise RLIMIT_MEMLOCK");
     secret->length = length;
     memset(secret->bytes, 0, length);
     *secret_out = GIVE(secret);

@@ -1,25 +1,25 @@
 /*
- * crypto/secret.h -- bytes that must not leak: locked, guarded, wiped on release.
+ * crypto/secret.h -- memory for secrets: locked, guarded, wiped on release.
  */
 #pragma once
 
 #include "base/bytes.h"
 #include "base/owned.h"
 
-/** Lives in sodium_malloc() memory: mlocked, between guard pages, out of core dumps. Small ones share such memory. */
+/** In sodium_malloc() memory: mlocked, between guard pages, not in core dumps. Small secrets share such memory. */
 struct secret {
     size_t length;
     uint8_t *bytes;
 };
 
-/** `length` zero bytes; ERROR_NO_MEMORY also when the lock limit (RLIMIT_MEMLOCK) is too small. */
+/** `length` zero bytes. ERROR_NO_MEMORY, also if the lock limit (RLIMIT_MEMLOCK) is too small. */
 RESULT secret_new(size_t length, struct secret **secret_out, struct error *err);
-/** `length` fresh random bytes. */
+/** `length` new random bytes. */
 RESULT secret_random(size_t length, struct secret **secret_out, struct error *err);
 /** A copy; the caller wipes the source. */
 RESULT secret_copy(struct bytes bytes, struct secret **secret_out, struct error *err);
 struct bytes secret_bytes(const struct secret *secret);
-/** Wipes memory that is not a struct secret, so that the compiler can't leave it out. */
+/** Wipes memory that is not a struct secret; the compiler can't optimise this away. */
 void secret_wipe(void *memory, size_t length);
 
 void secret_free(struct secret *secret);

@@ -1,9 +1,9 @@
 /*
- * crypto/sodium_priv.h -- libsodium, initialised: call sodium_ready() before anything else of it.
+ * crypto/sodium_priv.h -- initialises libsodium: call sodium_ready() before its other functions.
  */
 #pragma once
 
 #include <sodium.h>
 
-/** Any number of times, from any thread. Ends the process if libsodium can't start: nothing works without it. */
+/** May be called often, from any thread. Ends the process if libsodium can't start, because nothing works without it. */
 void sodium_ready(void);

@@ -16,14 +16,14 @@
 
 #define HOST_NAME_SIZE 256 /* RFC 1035: 253 letters of a name */
 
-/* What the supervisor looks at. No PGPORT, PGHOSTADDR and their like, from which libpq takes what a connection string leaves open:
- * another server's. */
-static const char *const own_environment[] = {"HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "LANG", "LC_*", "TZ", "SSL_CERT_FILE",
-                                              "SSL_CERT_DIR", NULL};
+/* The environment that the supervisor keeps. Without PGPORT, PGHOSTADDR and the like, from which libpq would complete a connection string
+ * and might reach another server. */
+static const char *const own_environment[] = {"HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "LANG", "LC_*",
+                                              "TZ",   "SSL_CERT_FILE", "SSL_CERT_DIR",    NULL};
 
-static void set(char place[CONFIG_TEXT_SIZE], const char *value)
+static void set(char setting[CONFIG_TEXT_SIZE], const char *value)
 {
-    (void)snprintf(place, CONFIG_TEXT_SIZE, "%s", value);
+    (void)snprintf(setting, CONFIG_TEXT_SIZE, "%s", value);
 }
 
 /* IPv6 addresses stand in brackets. */
@@ -31,14 +31,13 @@ static void write_url(const struct embedded_options *options, struct settings *s
 {
     const bool is_v6 = strchr(settings->listen_address, ':') != NULL;
 
-    if (options->public_url != NULL)
-        set(settings->public_url, options->public_url);
+    if (options->public_url != NULL) set(settings->public_url, options->public_url);
     else
         (void)snprintf(settings->public_url, CONFIG_TEXT_SIZE, "https://%s%.400s%s:%ld", is_v6 ? "[" : "",
                        settings->listen_address, is_v6 ? "]" : "", (long)settings->listen_port);
 }
 
-/* This machine by every name. At any port: it may be reached through a tunnel, or out of a container. */
+/* All names of this machine, at any port, because it may be reached through a tunnel or out of a container. */
 static void write_hosts(struct settings *settings)
 {
     static const char always[] = "localhost:* 127.0.0.1:* [::1]:*";
@@ -50,11 +49,11 @@ static void write_hosts(struct settings *settings)
     if (host[0] == '\0' || !hosts_check(settings->allowed_hosts, &ignored).ok) set(settings->allowed_hosts, always);
 }
 
-/* What a configuration file would say. */
+/* Sets what a configuration file would set. */
 static struct result write_settings(struct embedded *embedded, struct error *err)
 {
     const struct embedded_options *options = &embedded->options;
-    const struct place *place = &embedded->place;
+    const struct paths *paths = &embedded->paths;
     struct settings *settings = &embedded->settings;
 
     TRY(settings_init(settings, err));
@@ -64,16 +63,16 @@ static struct result write_settings(struct embedded *embedded, struct error *err
     if (options->collect_interval >= 0) settings->collect_interval = options->collect_interval;
     write_url(options, settings);
     write_hosts(settings);
-    (void)snprintf(settings->instance, CONFIG_TEXT_SIZE, "embedded-%.8s", place->id);
-    TRY(path_join(settings->tls_certificate, place->tls, "server.pem", err));
-    set(settings->tls_key, place->server_key);
+    (void)snprintf(settings->instance, CONFIG_TEXT_SIZE, "embedded-%.8s", paths->id);
+    TRY(path_join(settings->tls_certificate, paths->tls, "server.pem", err));
+    set(settings->tls_key, paths->server_key);
     postgres_conninfo(embedded, "sijil", "sijil_app", settings->database);
-    set(settings->keyd_socket, place->keyd_socket);
+    set(settings->keyd_socket, paths->keyd_socket);
     set(settings->metadata_region, EMBEDDED_REGION);
     settings->region_count = 1;
     set(settings->regions[0].title, EMBEDDED_REGION);
     set(settings->regions[0].driver, "fs");
-    set(settings->regions[0].location, place->region);
+    set(settings->regions[0].location, paths->region);
     return SUCCESS;
 }
 
@@ -84,10 +83,10 @@ static struct result prepare_all(struct embedded *embedded, struct error *err)
     TRY(postgres_prepare(embedded, err));
     TRY(keyd_prepare(embedded, err));
     TRY(postgres_start(embedded, err));
-    TRY(postgres_found(embedded, err));
+    TRY(postgres_bootstrap(embedded, err));
     TRY(keyd_start(embedded, err));
-    TRY(officer_prepare(embedded, err));
-    return found_all(embedded, err);
+    TRY(approver_prepare(embedded, err));
+    return bootstrap_all(embedded, err);
 }
 
 static struct result prepare(struct embedded *embedded, struct error *err)
@@ -102,7 +101,7 @@ static struct result prepare(struct embedded *embedded, struct error *err)
                  "not started by root: one user runs everything, so the keys are not kept apart from"
                  " the gateway",
                  "user", embedded->users.self.name, NULL);
-    TRY(place_open(&embedded->options, &embedded->users, &embedded->place, err));
+    TRY(paths_open(&embedded->options, &embedded->users, &embedded->paths, err));
     struct result ready = prepare_all(embedded, err);
     if (ready.ok) ready = supervisor_fork(embedded, err);
     if (ready.ok) ready = settings_check(&embedded->settings, err);
@@ -123,7 +122,7 @@ static struct result check_above(const char *option, const char *path, struct er
     return failure(err, ERROR_INVALID, "%s %.150s: make the folder above it first", option, path);
 }
 
-/* Whether it can be entered is seen by the users who must. */
+/* Only checks that it is a folder; the users who need it check later that they can enter it. */
 static struct result check_folder(const char *option, const char *path, struct error *err)
 {
     struct stat about;
@@ -160,11 +159,10 @@ struct result embedded_check(const struct embedded_options *options, struct erro
     if (url != NULL && (!settings_is_public_url(url) || strlen(url) >= CONFIG_TEXT_SIZE))
         return failure(err, ERROR_INVALID, "--public-url %.100s: https://host or https://host:port, without a path", url);
     TRY(check_places(options, err));
-    return officer_check(options, err);
+    return approver_check(options, err);
 }
 
-struct result embedded_prepare(const struct embedded_options *options, struct embedded **embedded_out,
-                               struct error *err)
+struct result embedded_prepare(const struct embedded_options *options, struct embedded **embedded_out, struct error *err)
 {
     struct embedded *embedded = memory_zeroed(1, sizeof *embedded);
 
@@ -186,12 +184,12 @@ struct settings *embedded_settings(struct embedded *embedded)
 
 const char *embedded_admin_file(const struct embedded *embedded)
 {
-    return embedded->place.admin;
+    return embedded->paths.admin;
 }
 
 const char *embedded_authority_file(const struct embedded *embedded)
 {
-    return embedded->place.authority;
+    return embedded->paths.authority;
 }
 
 void embedded_stop(struct embedded *embedded)

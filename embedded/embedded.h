@@ -1,61 +1,58 @@
 /*
- * embedded/embedded.h -- everything that a gateway needs, on one machine, in one directory
- * (docs/embedded.md).
+ * embedded/embedded.h -- runs a gateway with all its parts on one machine, in one directory (docs/embedded.md).
  *
- * embedded_prepare() makes or opens the directory, starts a private PostgreSQL and sijil-keyd, applies the
- * migrations, makes certificates, the first region, organisation, project, policy set and administrator, and
- * yields the same struct settings that a configuration file would give: there is no second way to run.
+ * embedded_prepare() makes or opens the directory, starts a private PostgreSQL and sijil-keyd, applies the migrations, makes certificates,
+ * the first region, organisation, project, policy set and administrator, and returns the same struct settings that a configuration file
+ * gives. From then on both modes run the same code.
  *
- * The one rule: it forks. The caller, with a single thread and no open files of its own, becomes the
- * supervisor, which never returns from it: it restarts what dies, a gateway that could not start again included,
- * and ends with the gateway's exit status.
- * What returns is a child, the gateway (as the user `sijil` if root started it), and it may return again
- * after a crash. Nothing stays running when the supervisor is killed.
+ * The one rule: it forks. The caller must have a single thread and no open files. It becomes the supervisor and never returns: it restarts
+ * processes that end, also a gateway that could not start, and ends with the gateway's exit status. The call returns in a child, the
+ * gateway (as the user `sijil` if root started it), and again in a new child after a crash. If the supervisor is killed, all its processes
+ * end.
  */
 #pragma once
 
 #include "base/owned.h"
 #include "gateway/settings/settings.h"
 
-/** Exit status of sijild when a peer was away, or memory was short: EX_TEMPFAIL of sysexits.h. The same may work later. */
+/** Exit status of sijild if a peer was away or memory was short: EX_TEMPFAIL of sysexits.h. The same call may succeed later. */
 #define EXIT_TRY_AGAIN 75
 
 struct embedded;
 
-/** All texts are borrowed; NULL takes the default. */
+/** The texts are borrowed; NULL takes the default. */
 struct embedded_options {
-    const char *directory;      /* made if it is not there; its parent must be */
-    const char *program;        /* folder that holds sijil-keyd; NULL: that of this program */
+    const char *directory;      /* made if it is missing; its parent must exist */
+    const char *program;        /* folder with sijil-keyd; NULL: the folder of this program */
     const char *listen_address; /* "127.0.0.1" */
     int64_t listen_port;        /* 0: 8443 */
     const char *public_url;     /* "https://127.0.0.1:<port>"; its host goes into the certificate */
-    const char *geo;            /* of the region `local/main`: "AE"; only at the first start, as the next two: later a warning */
-    const char *operator_name;  /* who runs the machine: "operator"; only at the first start */
-    const char *network; /* clients that are proven to be where the region is: "127.0.0.0/8"; first start */
-    int passphrase_fd;   /* the key ring's passphrase is read from it; -1: from a file */
-    const char
-        *passphrase_file; /* made if it is not there; NULL: one of sijil-keyd's user, outside the directory */
-    const char *secrets_folder; /* for the administrator's secret and private keys; NULL: one outside the directory */
-    int64_t blob_lease;        /* seconds; 0: 86400 */
-    int64_t collect_interval;  /* seconds; -1: 86400 */
-    bool new_admin;       /* make one more administrator robot, and write it to admin.json */
+    const char *
+        geo; /* of the region `local/main`: "AE"; this and the next two count at the first start only, later they give a warning */
+    const char *operator_name;   /* operator of the machine: "operator"; first start only */
+    const char *network;         /* clients proven to be in the region's place: "127.0.0.0/8"; first start only */
+    int passphrase_fd;           /* descriptor with the key ring's passphrase; -1: it is in a file */
+    const char *passphrase_file; /* made if it is not there; NULL: one of sijil-keyd's user, outside the directory */
+    const char *secrets_folder;  /* for the administrator's secret and private keys; NULL: one outside the directory */
+    int64_t blob_lease;          /* seconds; 0: 86400 */
+    int64_t collect_interval;    /* seconds; -1: 86400 */
+    bool new_admin;              /* make one more administrator robot, and write it to admin.json */
 };
 
-/** What can be judged before anything is made: ERROR_INVALID names the option of sijild. */
+/** Checks the options without making anything. ERROR_INVALID names the option of sijild. */
 RESULT embedded_check(const struct embedded_options *options, struct error *err);
 /**
- * Takes options that embedded_check() found good. Blocks until all is up. Errors are for the person who started it and name the way out: a missing user, a
- * directory that they can't reach, one that is in use (ERROR_CONFLICT), a lost passphrase (ERROR_NOT_FOUND).
+ * Takes options that embedded_check() accepted. Blocks until all parts run. Errors are for the person who started it, and name a solution:
+ * a missing user, a directory that a user can't reach, one in use (ERROR_CONFLICT), a lost passphrase (ERROR_NOT_FOUND).
  */
-RESULT embedded_prepare(const struct embedded_options *options, struct embedded **embedded_out,
-                        struct error *err);
-/** Complete and checked; lives as long as `embedded`. Where it listens may still be changed by the caller. */
+RESULT embedded_prepare(const struct embedded_options *options, struct embedded **embedded_out, struct error *err);
+/** Complete and checked; lives as long as `embedded`. The caller may still change the listening address. */
 struct settings *embedded_settings(struct embedded *embedded);
-/** For people: admin.json among the secrets, which DIR/admin.json leads to, and DIR/ca.pem. */
+/** Paths for messages: admin.json among the secrets, which DIR/admin.json links to, and DIR/ca.pem. */
 const char *embedded_admin_file(const struct embedded *embedded);
 const char *embedded_authority_file(const struct embedded *embedded);
 
-/** The gateway is done. The supervisor stops the rest when this process ends. */
+/** The gateway has ended. The supervisor stops the other processes when this process ends. */
 void embedded_stop(struct embedded *embedded);
 static inline void embedded_free(struct embedded *embedded)
 {

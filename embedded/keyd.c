@@ -13,8 +13,8 @@
 #include "crypto/keyd_client.h"
 #include "embedded/embedded_priv.h"
 
-#define PASSPHRASE_MAX   1024 /* bytes; far more than anyone types */
-#define PASSPHRASE_BYTES 32   /* of randomness, in one that we make */
+#define PASSPHRASE_MAX   1024 /* bytes; much longer than people type */
+#define PASSPHRASE_BYTES 32   /* of randomness, in a generated one */
 #define READY_WAIT_MS    30000
 #define SYSTEM_FOLDER    "/var/lib/sijil-keyd"
 
@@ -24,21 +24,19 @@ static struct result choose_file(struct embedded *embedded, struct error *err)
     char folder[PATH_SIZE] = SYSTEM_FOLDER, name[64];
 
     if (given != NULL) {
-        (void)snprintf(embedded->place.passphrase, sizeof embedded->place.passphrase, "%s", given);
+        (void)snprintf(embedded->paths.passphrase, sizeof embedded->paths.passphrase, "%s", given);
         return SUCCESS;
     }
-    if (embedded->users.separate)
-        TRY(place_make(folder, &embedded->users.keyd, embedded->users.keyd.gid, 0700, err));
-    else
-        TRY(private_own_folder(&embedded->users, "--passphrase-file", folder, err));
-    (void)snprintf(name, sizeof name, "%s.passphrase", embedded->place.id);
-    return path_join(embedded->place.passphrase, folder, name, err);
+    if (embedded->users.separate) TRY(directory_make(folder, &embedded->users.keyd, embedded->users.keyd.gid, 0700, err));
+    else TRY(secrets_own_folder(&embedded->users, "--passphrase-file", folder, err));
+    (void)snprintf(name, sizeof name, "%s.passphrase", embedded->paths.id);
+    return path_join(embedded->paths.passphrase, folder, name, err);
 }
 
-/* Under another name first: one that is empty or cut short would never be told from a real one. */
+/* Writes under another name first, so that an empty or partial file never looks like the real one. */
 static struct result write_passphrase(const struct embedded *embedded, struct error *err)
 {
-    const char *path = embedded->place.passphrase;
+    const char *path = embedded->paths.passphrase;
     const struct user *owner = &embedded->users.keyd;
     OWNED(secret) *random = NULL;
     char text[2 * PASSPHRASE_BYTES + 2], fresh[PATH_SIZE + 4];
@@ -57,7 +55,7 @@ static struct result write_passphrase(const struct embedded *embedded, struct er
     if (geteuid() == 0 && fchown(fd, owner->uid, owner->gid) != 0)
         return failure(err, ERROR_UNAVAILABLE, "can't give %s to %s: %s", fresh, owner->name, strerror(errno));
     TRY(file_sync(fd, err));
-    /* The key ring is nothing without this file, so its name must outlive a power cut as well as its content. */
+    /* The key ring is useless without this file, so its name must survive a power cut as its content does. */
     TRY(file_rename(fresh, path, err));
     log_line(LOG_INFO, "made a passphrase for the key ring: keep a copy of it elsewhere", "file", path, NULL);
     return SUCCESS;
@@ -66,29 +64,28 @@ static struct result write_passphrase(const struct embedded *embedded, struct er
 static struct result read_as_keyd(void *context, struct error *err)
 {
     const struct embedded *embedded = context;
-    const char *path = embedded->place.passphrase;
+    const char *path = embedded->paths.passphrase;
 
     if (access(path, R_OK) == 0) return SUCCESS;
-    return failure(err, ERROR_DENIED,
-                   "user %s can't read %s: run chown %s on it, and chmod o+x on the folders above it",
+    return failure(err, ERROR_DENIED, "user %s can't read %s: run chown %s on it, and chmod o+x on the folders above it",
                    embedded->users.keyd.name, path, embedded->users.keyd.name);
 }
 
-/* A key ring without its passphrase is lost: never make a new one for it. */
+/* A key ring without its passphrase is lost, so an existing ring never gets a new one. */
 static struct result open_file(struct embedded *embedded, struct error *err)
 {
     bool has_ring = false, is_there = false;
     char ring[PATH_SIZE];
 
     TRY(choose_file(embedded, err));
-    TRY(path_join(ring, embedded->place.keyd, "keyring", err));
+    TRY(path_join(ring, embedded->paths.keyd, "keyring", err));
     TRY(file_is_there(ring, &has_ring, err));
-    TRY(file_is_there(embedded->place.passphrase, &is_there, err));
+    TRY(file_is_there(embedded->paths.passphrase, &is_there, err));
     if (!is_there && has_ring)
         return failure(err, ERROR_NOT_FOUND,
                        "the key ring's passphrase %.120s is gone: put it back, or give --passphrase-file or"
                        " --passphrase-fd",
-                       embedded->place.passphrase);
+                       embedded->paths.passphrase);
     if (!is_there) TRY(write_passphrase(embedded, err));
     return step_run(&embedded->users.keyd, read_as_keyd, embedded, err);
 }
@@ -109,11 +106,10 @@ static struct result read_passphrase(struct embedded *embedded, struct error *er
     return secret_copy((struct bytes){text->bytes, length}, &embedded->passphrase, err);
 }
 
-static struct result add_argument(struct embedded *embedded, size_t *count, struct error *err,
-                                  const char *format, ...) __attribute__((format(printf, 4, 5)));
+static struct result add_argument(struct embedded *embedded, size_t *count, struct error *err, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
-static struct result add_argument(struct embedded *embedded, size_t *count, struct error *err,
-                                  const char *format, ...)
+static struct result add_argument(struct embedded *embedded, size_t *count, struct error *err, const char *format, ...)
 {
     char *text = embedded->texts[PROCESS_KEYD][*count];
     va_list values;
@@ -127,40 +123,38 @@ static struct result add_argument(struct embedded *embedded, size_t *count, stru
     return SUCCESS;
 }
 
-/* Which key ring, and how it is opened. */
+/* Adds the arguments that name the key ring and open it. */
 static struct result add_common(struct embedded *embedded, size_t *count, struct error *err)
 {
-    TRY(add_argument(embedded, count, err, "%s", embedded->place.keyd_program));
-    TRY(add_argument(embedded, count, err, "--directory=%s", embedded->place.keyd));
+    TRY(add_argument(embedded, count, err, "%s", embedded->paths.keyd_program));
+    TRY(add_argument(embedded, count, err, "--directory=%s", embedded->paths.keyd));
     if (embedded->passphrase != NULL) return add_argument(embedded, count, err, "--passphrase-fd=3");
-    return add_argument(embedded, count, err, "--passphrase-file=%s", embedded->place.passphrase);
+    return add_argument(embedded, count, err, "--passphrase-file=%s", embedded->paths.passphrase);
 }
 
-/* The name of the log is for good: it must not depend on where the machine is or what it is called. */
+/* The name of the log never changes, so it must not depend on the machine's address or name. */
 static struct result make_ring(struct embedded *embedded, struct process *process, struct error *err)
 {
     bool has_ring = false;
     char ring[PATH_SIZE];
     size_t count = 0;
 
-    TRY(path_join(ring, embedded->place.keyd, "keyring", err));
+    TRY(path_join(ring, embedded->paths.keyd, "keyring", err));
     TRY(file_is_there(ring, &has_ring, err));
     if (has_ring) return SUCCESS;
     TRY(add_common(embedded, &count, err));
     TRY(add_argument(embedded, &count, err, "--init"));
-    TRY(add_argument(embedded, &count, err, "--origin=%.8s.sijil.local/audit", embedded->place.id));
-    log_line(LOG_INFO, "making the key ring", "directory", embedded->place.keyd, NULL);
-    return process_run(process, embedded->place.lock, err);
+    TRY(add_argument(embedded, &count, err, "--origin=%.8s.sijil.local/audit", embedded->paths.id));
+    log_line(LOG_INFO, "making the key ring", "directory", embedded->paths.keyd, NULL);
+    return process_run(process, embedded->paths.lock, err);
 }
 
 struct result keyd_prepare(struct embedded *embedded, struct error *err)
 {
     size_t count = 0;
 
-    if (embedded->options.passphrase_fd >= 0)
-        TRY(read_passphrase(embedded, err));
-    else
-        TRY(open_file(embedded, err));
+    if (embedded->options.passphrase_fd >= 0) TRY(read_passphrase(embedded, err));
+    else TRY(open_file(embedded, err));
     struct process *process = &embedded->processes[PROCESS_KEYD];
     *process = (struct process){
         .name = "sijil-keyd",
@@ -172,19 +166,19 @@ struct result keyd_prepare(struct embedded *embedded, struct error *err)
     };
     TRY(make_ring(embedded, process, err));
     TRY(add_common(embedded, &count, err));
-    TRY(add_argument(embedded, &count, err, "--socket=%s", embedded->place.keyd_socket));
+    TRY(add_argument(embedded, &count, err, "--socket=%s", embedded->paths.keyd_socket));
     TRY(add_argument(embedded, &count, err, "--allow-uid=%u", (unsigned)embedded->users.gateway.uid));
     return add_argument(embedded, &count, err, "--socket-group=%u", (unsigned)embedded->users.gateway.gid);
 }
 
-/* It hears the gateway's user only. */
+/* Runs as the gateway's user, because sijil-keyd accepts only that one. */
 static struct result call(void *context, struct error *err)
 {
     const struct embedded *embedded = context;
     OWNED(keyd_client) *client = NULL;
     struct keyd_identity identity;
 
-    TRY(keyd_client_new(embedded->place.keyd_socket, 2000, &client, err));
+    TRY(keyd_client_new(embedded->paths.keyd_socket, 2000, &client, err));
     return keyd_identify(client, &identity, err);
 }
 
@@ -193,12 +187,11 @@ struct result keyd_start(struct embedded *embedded, struct error *err)
     struct process *process = &embedded->processes[PROCESS_KEYD];
     const int64_t until_ms = clock_monotonic_ms() + READY_WAIT_MS;
 
-    if (unlink(embedded->place.keyd_socket) != 0 && errno != ENOENT)
-        return failure(err, ERROR_UNAVAILABLE, "can't remove %s: %s", embedded->place.keyd_socket,
-                       strerror(errno));
-    TRY(process_start(process, embedded->place.lock, err));
+    if (unlink(embedded->paths.keyd_socket) != 0 && errno != ENOENT)
+        return failure(err, ERROR_UNAVAILABLE, "can't remove %s: %s", embedded->paths.keyd_socket, strerror(errno));
+    TRY(process_start(process, embedded->paths.lock, err));
     for (bool is_there = false;;) {
-        TRY(file_is_there(embedded->place.keyd_socket, &is_there, err));
+        TRY(file_is_there(embedded->paths.keyd_socket, &is_there, err));
         if (is_there) return step_run(&embedded->users.gateway, call, embedded, err);
         if (!process_is_running(process))
             return failure(err, ERROR_UNAVAILABLE, "sijil-keyd does not start: its last log line says why");

@@ -14,16 +14,16 @@
 #include "storage/create.h"
 #include "storage/migrate.h"
 
-#define READY_WAIT_MS  300000 /* after a crash it first replays its log, of at most max_wal_size */
+#define READY_WAIT_MS  300000 /* after a crash it first replays its log, up to max_wal_size */
 #define ENDING_WAIT_MS 5000
 #define SOCKET_LOCK    ".s.PGSQL.5432.lock"
 #define VERSION_MIN    15
 #define VERSION_MAX    19
 
-/* Modest: one machine, one gateway. Durability is stated, not left to a default. */
+/* Small values for one machine and one gateway. Durability is set here, not left to a default. */
 static const char *const settings[] = {
     "listen_addresses=",
-    "port=5432", /* names the socket and its lock */
+    "port=5432", /* part of the names of the socket and its lock */
     "max_connections=50",
     "shared_buffers=128MB",
     "max_wal_size=1GB",
@@ -35,66 +35,60 @@ static const char *const settings[] = {
     "log_truncate_on_rotation=on",
     "log_rotation_age=1d",
     "log_rotation_size=0",
-    /* No row's content in a log. */
+    /* Keeps the content of rows out of the log. */
     "log_error_verbosity=terse",
     "log_min_error_statement=panic",
 };
 
-void postgres_conninfo(const struct embedded *embedded, const char *database, const char *role,
-                       char conninfo_out[PATH_SIZE])
+void postgres_conninfo(const struct embedded *embedded, const char *database, const char *role, char conninfo_out[PATH_SIZE])
 {
-    (void)snprintf(conninfo_out, PATH_SIZE, "host=%.200s dbname=%s user=%s", embedded->place.postgres_run,
-                   database, role);
+    (void)snprintf(conninfo_out, PATH_SIZE, "host=%.200s dbname=%s user=%s", embedded->paths.postgres_run, database, role);
 }
 
-static struct result program_path(const struct embedded *embedded, const char *name, char path_out[PATH_SIZE],
-                                  struct error *err)
+static struct result program_path(const struct embedded *embedded, const char *name, char path_out[PATH_SIZE], struct error *err)
 {
-    return path_join(path_out, embedded->place.postgres_programs, name, err);
+    return path_join(path_out, embedded->paths.postgres_programs, name, err);
 }
 
-/* The version that made the data, or the newest there is. */
+/* The version that made the data, or the newest installed one. */
 static struct result find_programs(struct embedded *embedded, struct error *err)
 {
-    struct place *place = &embedded->place;
+    struct paths *paths = &embedded->paths;
     struct buffer OWNED_BUFFER text = BUFFER(16);
     char path[PATH_SIZE];
     bool is_there = false;
     uint64_t version = 0;
 
-    TRY(path_join(path, place->data, "PG_VERSION", err));
+    TRY(path_join(path, paths->data, "PG_VERSION", err));
     TRY(file_is_there(path, &is_there, err));
     if (is_there) {
         TRY(file_read(path, &text, err));
         const struct bytes number = {text.data, strcspn(buffer_text(&text), "\n")};
-        if (!text_to_u64(number, 1000, &version))
-            return failure(err, ERROR_CORRUPT, "%s holds no version", path);
+        if (!text_to_u64(number, 1000, &version)) return failure(err, ERROR_CORRUPT, "%s holds no version", path);
     }
     for (uint64_t tried = version == 0 ? VERSION_MAX : version; tried >= VERSION_MIN; tried--) {
-        (void)snprintf(place->postgres_programs, PATH_SIZE, "/usr/lib/postgresql/%u/bin", (unsigned)tried);
+        (void)snprintf(paths->postgres_programs, PATH_SIZE, "/usr/lib/postgresql/%u/bin", (unsigned)tried);
         TRY(program_path(embedded, "postgres", path, err));
         TRY(file_is_there(path, &is_there, err));
         if (is_there) return SUCCESS;
         if (version != 0) break;
     }
     return failure(err, ERROR_NOT_FOUND, "PostgreSQL %u is missing: install the package postgresql-%u",
-                   (unsigned)(version == 0 ? VERSION_MIN : version),
-                   (unsigned)(version == 0 ? VERSION_MIN : version));
+                   (unsigned)(version == 0 ? VERSION_MIN : version), (unsigned)(version == 0 ? VERSION_MIN : version));
 }
 
 struct command {
     char *const *arguments;
 };
 
-/* Replaces the step's process; a failure shows in its exit status, the reason on standard error. */
+/* Replaces the step's process. The exit status shows a failure, standard error the reason. */
 static struct result execute(void *context, struct error *err)
 {
     const struct command *command = context;
     OWNED_FD nowhere = -1;
 
     TRY(file_open("/dev/null", O_RDWR, 0, &nowhere, err));
-    if (dup2(nowhere, STDOUT_FILENO) >= 0 && chdir("/") == 0)
-        (void)execv(command->arguments[0], command->arguments);
+    if (dup2(nowhere, STDOUT_FILENO) >= 0 && chdir("/") == 0) (void)execv(command->arguments[0], command->arguments);
     return failure(err, ERROR_NOT_FOUND, "can't start %s: %s", command->arguments[0], strerror(errno));
 }
 
@@ -105,14 +99,14 @@ static struct result run_program(const struct user *user, char *const *arguments
     return step_run(user, execute, &command, err);
 }
 
-/* Under another name first: a half-made one is never taken for the real one. */
+/* Makes it under another name first, so that a partial one never looks like the real one. */
 static struct result make_data(struct embedded *embedded, struct error *err)
 {
     const struct user *user = &embedded->users.postgres;
     char initdb[PATH_SIZE], fresh[PATH_SIZE + 4];
 
     TRY(program_path(embedded, "initdb", initdb, err));
-    (void)snprintf(fresh, sizeof fresh, "%s.new", embedded->place.data);
+    (void)snprintf(fresh, sizeof fresh, "%s.new", embedded->paths.data);
     char *const removal[] = {(char[]){"/bin/rm"}, (char[]){"-rf"}, fresh, NULL};
     char *const creation[] = {initdb,
                               (char[]){"-D"},
@@ -124,32 +118,32 @@ static struct result make_data(struct embedded *embedded, struct error *err)
                               (char[]){"--no-instructions"},
                               (char[]){"--username=postgres"},
                               NULL};
-    log_line(LOG_INFO, "making the database's files", "directory", embedded->place.data, NULL);
+    log_line(LOG_INFO, "making the database's files", "directory", embedded->paths.data, NULL);
     TRY(run_program(user, removal, err));
     TRY(run_program(user, creation, err));
-    return file_rename(fresh, embedded->place.data, err);
+    return file_rename(fresh, embedded->paths.data, err);
 }
 
-/* Who may be whom: the kernel says who connects, this says as which role. */
+/* The kernel identifies the connecting user; this file maps users to roles. */
 static struct result write_access(void *context, struct error *err)
 {
     const struct embedded *embedded = context;
     struct buffer OWNED_BUFFER map = BUFFER(4096);
     char path[PATH_SIZE];
 
-    TRY(buffer_format(&map, err, "sijil %s postgres\nsijil %s sijil_owner\nsijil %s sijil_app\n",
-                      embedded->users.self.name, embedded->users.self.name, embedded->users.gateway.name));
-    TRY(path_join(path, embedded->place.data, "sijil_ident.conf", err));
+    TRY(buffer_format(&map, err, "sijil %s postgres\nsijil %s sijil_owner\nsijil %s sijil_app\n", embedded->users.self.name,
+                      embedded->users.self.name, embedded->users.gateway.name));
+    TRY(path_join(path, embedded->paths.data, "sijil_ident.conf", err));
     TRY(file_replace(path, buffer_bytes(&map), 0600, err));
-    TRY(path_join(path, embedded->place.data, "sijil_hba.conf", err));
-    return file_replace(path, bytes_of_text("local all all peer map=sijil\nlocal replication postgres peer map=sijil\n"), 0600, err);
+    TRY(path_join(path, embedded->paths.data, "sijil_hba.conf", err));
+    return file_replace(path, bytes_of_text("local all all peer map=sijil\nlocal replication postgres peer map=sijil\n"), 0600,
+                        err);
 }
 
-static struct result add_argument(struct embedded *embedded, size_t *count, struct error *err,
-                                  const char *format, ...) __attribute__((format(printf, 4, 5)));
+static struct result add_argument(struct embedded *embedded, size_t *count, struct error *err, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
-static struct result add_argument(struct embedded *embedded, size_t *count, struct error *err,
-                                  const char *format, ...)
+static struct result add_argument(struct embedded *embedded, size_t *count, struct error *err, const char *format, ...)
 {
     char *text = embedded->texts[PROCESS_POSTGRES][*count];
     va_list values;
@@ -162,18 +156,18 @@ static struct result add_argument(struct embedded *embedded, size_t *count, stru
     return SUCCESS;
 }
 
-/* --name=value is the same as -c name=value, in one argument. */
+/* --name=value means -c name=value, in one argument. */
 static struct result write_arguments(struct embedded *embedded, struct error *err)
 {
-    const struct place *place = &embedded->place;
+    const struct paths *paths = &embedded->paths;
     size_t count = 0;
 
-    TRY(add_argument(embedded, &count, err, "%s/postgres", place->postgres_programs));
+    TRY(add_argument(embedded, &count, err, "%s/postgres", paths->postgres_programs));
     TRY(add_argument(embedded, &count, err, "-D"));
-    TRY(add_argument(embedded, &count, err, "%s", place->data));
-    TRY(add_argument(embedded, &count, err, "--unix_socket_directories=%s", place->postgres_run));
-    TRY(add_argument(embedded, &count, err, "--hba_file=%s/sijil_hba.conf", place->data));
-    TRY(add_argument(embedded, &count, err, "--ident_file=%s/sijil_ident.conf", place->data));
+    TRY(add_argument(embedded, &count, err, "%s", paths->data));
+    TRY(add_argument(embedded, &count, err, "--unix_socket_directories=%s", paths->postgres_run));
+    TRY(add_argument(embedded, &count, err, "--hba_file=%s/sijil_hba.conf", paths->data));
+    TRY(add_argument(embedded, &count, err, "--ident_file=%s/sijil_ident.conf", paths->data));
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
         TRY(add_argument(embedded, &count, err, "--%s", settings[i]));
     embedded->arguments[PROCESS_POSTGRES][count] = NULL;
@@ -185,18 +179,18 @@ struct result postgres_prepare(struct embedded *embedded, struct error *err)
     bool has_data = false;
 
     TRY(find_programs(embedded, err));
-    TRY(file_is_there(embedded->place.data, &has_data, err));
+    TRY(file_is_there(embedded->paths.data, &has_data, err));
     if (!has_data) TRY(make_data(embedded, err));
     TRY(step_run(&embedded->users.postgres, write_access, embedded, err));
     TRY(write_arguments(embedded, err));
     embedded->processes[PROCESS_POSTGRES] = (struct process){
         .name = "postgres",
         .user = &embedded->users.postgres,
-        .death_signal = SIGQUIT, /* at once: it replays its log at the next start */
-        .stop_signal = SIGINT,   /* ends sessions, writes a checkpoint */
+        .death_signal = SIGQUIT, /* ends at once; the next start replays its log */
+        .stop_signal = SIGINT,   /* ends sessions and writes a checkpoint */
         .arguments = embedded->arguments[PROCESS_POSTGRES],
         .is_database = true,
-        .output = embedded->place.postgres_output,
+        .output = embedded->paths.postgres_output,
     };
     return SUCCESS;
 }
@@ -212,7 +206,7 @@ static struct result read_pid_file(const struct embedded *embedded, struct buffe
 {
     char path[PATH_SIZE];
 
-    TRY(path_join(path, embedded->place.data, "postmaster.pid", err));
+    TRY(path_join(path, embedded->paths.data, "postmaster.pid", err));
     return read_lock(path, text, err);
 }
 
@@ -224,18 +218,18 @@ static uint64_t pid_in(const struct buffer *text)
     return pid;
 }
 
-/* A postmaster works in its data directory, and nobody else does. One that has ended works nowhere, also while nobody has
- * waited for it yet. */
+/* Only a postmaster works in its data directory. A process that has ended works in no directory, also before its parent has waited for
+ * it. */
 static bool is_postmaster(const struct embedded *embedded, uint64_t pid)
 {
     char link[64], target[PATH_SIZE] = "";
 
     (void)snprintf(link, sizeof link, "/proc/%u/cwd", (unsigned)pid);
     const ssize_t length = readlink(link, target, sizeof target - 1);
-    return length > 0 && strcmp(target, embedded->place.data) == 0;
+    return length > 0 && strcmp(target, embedded->paths.data) == 0;
 }
 
-/* One that is killed gives back its descriptors, so that its lock is ours, just before its directory. */
+/* A killed postmaster releases its descriptors, and so our lock, shortly before its directory. */
 static struct result wait_for_postmaster(const struct embedded *embedded, uint64_t pid, struct error *err)
 {
     const int64_t until_ms = clock_monotonic_ms() + ENDING_WAIT_MS;
@@ -243,9 +237,8 @@ static struct result wait_for_postmaster(const struct embedded *embedded, uint64
     while (is_postmaster(embedded, pid)) {
         if (step_is_interrupted()) return failure(err, ERROR_UNAVAILABLE, "interrupted");
         if (clock_monotonic_ms() > until_ms)
-            return failure(err, ERROR_CONFLICT,
-                           "PostgreSQL (process %u) already uses %s: stop it, with kill -INT %u", (unsigned)pid,
-                           embedded->place.data, (unsigned)pid);
+            return failure(err, ERROR_CONFLICT, "PostgreSQL (process %u) already uses %s: stop it, with kill -INT %u",
+                           (unsigned)pid, embedded->paths.data, (unsigned)pid);
         (void)usleep(20000);
     }
     return SUCCESS;
@@ -266,24 +259,24 @@ static struct result clear_lock(const struct embedded *embedded, const char *fol
 }
 
 /*
- * A number in a file that a crash left may by now be another program's of the same user, or that of the postmaster that was
- * killed and that nobody has waited for: PostgreSQL would refuse to start for either. Our lock says that no process of an
- * earlier start is left, so what remains is one that was started by hand. PostgreSQL keeps two such files.
+ * After a crash, the number in a pid file may belong to another process of the same user, or to the killed postmaster, for which no parent has
+ * waited yet. PostgreSQL would refuse to start because of either. Our lock shows that no process of an earlier start is left, so a running
+ * postmaster was started by hand. PostgreSQL keeps two such files.
  */
 static struct result clear_stale(struct embedded *embedded, struct error *err)
 {
-    TRY(clear_lock(embedded, embedded->place.data, "postmaster.pid", err));
-    return clear_lock(embedded, embedded->place.postgres_run, SOCKET_LOCK, err);
+    TRY(clear_lock(embedded, embedded->paths.data, "postmaster.pid", err));
+    return clear_lock(embedded, embedded->paths.postgres_run, SOCKET_LOCK, err);
 }
 
-/* The last line of its pid file says so once it takes connections. */
+/* The last line of its pid file shows when it takes connections. */
 static struct result is_ready(const struct embedded *embedded, bool *ready_out, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(4096);
 
     TRY(read_pid_file(embedded, &text, err));
-    *ready_out = pid_in(&text) == (uint64_t)embedded->processes[PROCESS_POSTGRES].pid &&
-                 strstr(buffer_text(&text), "\nready") != NULL;
+    *ready_out =
+        pid_in(&text) == (uint64_t)embedded->processes[PROCESS_POSTGRES].pid && strstr(buffer_text(&text), "\nready") != NULL;
     return SUCCESS;
 }
 
@@ -293,15 +286,14 @@ struct result postgres_start(struct embedded *embedded, struct error *err)
     const int64_t until_ms = clock_monotonic_ms() + READY_WAIT_MS;
 
     TRY(clear_stale(embedded, err));
-    TRY(process_start(process, embedded->place.lock, err));
+    TRY(process_start(process, embedded->paths.lock, err));
     for (bool ready = false; !ready; (void)usleep(20000)) {
         if (!process_is_running(process))
             return failure(err, ERROR_UNAVAILABLE, "PostgreSQL does not start: see %s and %s/log",
-                           embedded->place.postgres_output, embedded->place.data);
+                           embedded->paths.postgres_output, embedded->paths.data);
         if (step_is_interrupted()) return failure(err, ERROR_UNAVAILABLE, "interrupted");
         if (clock_monotonic_ms() > until_ms)
-            return failure(err, ERROR_UNAVAILABLE, "PostgreSQL is not ready in time: see %s/log",
-                           embedded->place.data);
+            return failure(err, ERROR_UNAVAILABLE, "PostgreSQL is not ready in time: see %s/log", embedded->paths.data);
         TRY(is_ready(embedded, &ready, err));
     }
     return SUCCESS;
@@ -322,7 +314,7 @@ static struct result make_tables(void *context, struct error *err)
     return SUCCESS;
 }
 
-struct result postgres_found(struct embedded *embedded, struct error *err)
+struct result postgres_bootstrap(struct embedded *embedded, struct error *err)
 {
     return step_run(&embedded->users.self, make_tables, embedded, err);
 }

@@ -1,40 +1,26 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/fault.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/pace.h"
 #include "embedded/embedded_priv.h"
+#include "supervision/child_pipe.h"
 
 #define INPUT_FD        3
-#define LOCKED_MAX      (512U << 20) /* bytes: all of sijil-keyd, with its 32 threads */
+#define LOCK_FD         4
+#define LOCKED_MAX      (512U << 20) /* bytes: all memory of sijil-keyd with its 32 threads */
 #define BACKOFF_MIN_MS  100
 #define BACKOFF_MAX_MS  5000
-#define STEADY_AFTER_MS 5000 /* having run that long, it is started again at once */
+#define DEATH_WAIT_MS   5000
+#define STEADY_AFTER_MS 5000 /* a process that ran this long is restarted at once */
 
-static void restore_signals(void)
-{
-    const struct sigaction standard = {.sa_handler = SIG_DFL};
-    sigset_t none;
-
-    for (int signal = 1; signal < NSIG; signal++)
-        (void)sigaction(signal, &standard, NULL);
-    (void)sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
-}
-
-/* Keys are locked into memory; the usual limit is too small for a cache of them. Without root it stays as it
- * is. */
+/* sijil-keyd locks keys into memory, and the usual limit is too small for its cache. Without root the limit can't change. */
 static void raise_lock_limit(void)
 {
     const struct rlimit limit = {LOCKED_MAX, LOCKED_MAX};
@@ -44,94 +30,56 @@ static void raise_lock_limit(void)
 
 struct result process_begin(const struct user *user, int death_signal, pid_t parent, struct error *err)
 {
-    (void)setpgid(0, 0); /* a Ctrl-C is for the supervisor, which stops the others in order */
     raise_lock_limit();
-    TRY(user_become(user, err));
-    /* After the change of user, which would clear it. */
-    if (prctl(PR_SET_PDEATHSIG, death_signal) != 0)
-        return failure(err, ERROR_UNAVAILABLE, "no parent-death signal: %s", strerror(errno));
-    if (getppid() != parent) _exit(1);
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
-        return failure(err, ERROR_UNAVAILABLE, "no_new_privs: %s", strerror(errno));
-    restore_signals();
+    return child_begin(user, death_signal, parent, err);
+}
+
+static struct result prepare(void *context, struct error *err)
+{
+    const struct process *process = context;
+
+    (void)err;
+    if (process->is_database) pace_high(); /* before the change of user, which ends the right to do it */
+    raise_lock_limit();
     return SUCCESS;
 }
 
-/* `descriptors`: input, output, lock; -1 for none. The program was opened by the supervisor: its user need
- * not be able to walk there. */
-static _Noreturn void run_child(const struct process *process, int program, const int descriptors[3],
-                                pid_t parent)
+static struct result start(struct process *process, const struct child_descriptor *descriptors, size_t count, struct error *err)
 {
     char language[] = "LC_ALL=C", path[] = "PATH=/usr/bin:/bin";
-    /* mallopt(3). Else each transaction takes its memory from the kernel anew: 5 % of the time. The second because the first
-       by itself would make it small. */
+    /* mallopt(3). Without them each transaction takes its memory from the kernel again: 5 % of the time. The second one is needed because
+           the first one makes it small. */
     char trim[] = "MALLOC_TRIM_THRESHOLD_=4194304", map[] = "MALLOC_MMAP_THRESHOLD_=4194304";
     char *const environment[] = {language, path, process->is_database ? trim : NULL /* ends here for all others */, map, NULL};
-    struct error err;
+    const struct child_options options = {.arguments = process->arguments,
+                                          .environment = environment,
+                                          .user = process->user,
+                                          .descriptors = descriptors,
+                                          .descriptor_count = count,
+                                          .death_signal = process->death_signal,
+                                          .prepare = prepare,
+                                          .context = process};
 
-    if (process->is_database) pace_urgent(); /* as long as we may */
-    if (!process_begin(process->user, process->death_signal, parent, &err).ok || chdir("/") != 0) _exit(126);
-    (void)umask(077);
-    (void)close_range(INPUT_FD, ~0U, CLOSE_RANGE_CLOEXEC); /* whatever we were started with */
-    (void)fcntl(descriptors[2], F_SETFD, 0);
-    if (descriptors[0] >= 0 && dup2(descriptors[0], INPUT_FD) != INPUT_FD) _exit(126);
-    if (descriptors[1] >= 0 &&
-        (dup2(descriptors[1], STDOUT_FILENO) < 0 || dup2(descriptors[1], STDERR_FILENO) < 0))
-        _exit(126);
-    (void)fexecve(program, process->arguments, environment);
-    log_line(LOG_ERROR, "can't start a program", "program", process->arguments[0], "reason", strerror(errno),
-             NULL);
-    _exit(127);
-}
-
-struct result fd_raise(int *fd, struct error *err)
-{
-    const int raised = fault_is_due(FAULT_FILE) ? -1 : fcntl(*fd, F_DUPFD_CLOEXEC, INPUT_FD + 1);
-
-    if (raised < 0) return failure(err, ERROR_UNAVAILABLE, "no descriptor: %s", strerror(errno));
-    (void)close(*fd);
-    *fd = raised;
-    return SUCCESS;
-}
-
-/* A pipe that holds all of the input, so that nobody waits. */
-static struct result fill_pipe(const struct secret *input, int *read_end_out, struct error *err)
-{
-    int ends[2];
-
-    if (fault_is_due(FAULT_FILE) || pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
-        return failure(err, ERROR_UNAVAILABLE, "no pipe: %s", strerror(errno));
-    const ssize_t written = write(ends[1], input->bytes, input->length);
-    (void)close(ends[1]);
-    if (written != (ssize_t)input->length) {
-        (void)close(ends[0]);
-        return failure(err, ERROR_LIMIT, "%zu bytes do not fit into a pipe", input->length);
-    }
-    (void)fcntl(ends[0], F_SETFL, 0);
-    OWNED_FD read_end = ends[0];
-    TRY(fd_raise(&read_end, err));
-    *read_end_out = read_end;
-    read_end = -1;
-    return SUCCESS;
+    return child_start(&options, &process->pid, err);
 }
 
 struct result process_start(struct process *process, int lock, struct error *err)
 {
-    OWNED_FD program = -1;
     OWNED_FD input = -1;
     OWNED_FD output = -1;
-    const pid_t parent = getpid();
+    struct child_descriptor descriptors[4] = {{lock, LOCK_FD}}; /* the lock, the input, and two for the output */
+    size_t count = 1;
 
-    TRY(file_open(process->arguments[0], O_RDONLY, 0, &program, err));
-    TRY(fd_raise(&program, err));
-    if (process->input != NULL) TRY(fill_pipe(process->input, &input, err));
-    if (process->output != NULL)
+    if (process->input != NULL) {
+        TRY(child_input((struct bytes){process->input->bytes, process->input->length}, &input, err));
+        descriptors[count++] = (struct child_descriptor){input, INPUT_FD};
+    }
+    if (process->output != NULL) {
         TRY(file_open(process->output, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600, &output, err));
-    const pid_t pid = fault_is_due(FAULT_FILE) ? -1 : fork();
-    if (pid < 0)
-        return failure(err, ERROR_UNAVAILABLE, "no process for %s: %s", process->name, strerror(errno));
-    if (pid == 0) run_child(process, program, (const int[3]){input, output, lock}, parent);
-    process->pid = pid;
+        descriptors[count++] = (struct child_descriptor){output, STDOUT_FILENO};
+        descriptors[count++] = (struct child_descriptor){output, STDERR_FILENO};
+    }
+    TRY(start(process, descriptors, count, err));
     process->started_ms = clock_monotonic_ms();
     return SUCCESS;
 }
@@ -139,7 +87,7 @@ struct result process_start(struct process *process, int lock, struct error *err
 void process_ended(struct process *process, int status)
 {
     const int64_t now_ms = clock_monotonic_ms();
-    char text[32];
+    char text[CHILD_STATUS_TEXT_SIZE];
 
     if (now_ms - process->started_ms > STEADY_AFTER_MS) process->backoff_ms = 0;
     process->restart_at_ms = now_ms + process->backoff_ms;
@@ -147,10 +95,7 @@ void process_ended(struct process *process, int status)
     if (process->backoff_ms > BACKOFF_MAX_MS) process->backoff_ms = BACKOFF_MAX_MS;
     process->pid = 0;
 
-    if (WIFSIGNALED(status))
-        (void)snprintf(text, sizeof text, "signal %d", WTERMSIG(status));
-    else
-        (void)snprintf(text, sizeof text, "status %d", WEXITSTATUS(status));
+    child_status_text(status, text);
     log_line(LOG_WARNING, "a process ended", "process", process->name, "with", text, NULL);
 }
 
@@ -158,32 +103,19 @@ bool process_is_running(struct process *process)
 {
     int status = 0;
 
-    if (process->pid != 0 && waitpid(process->pid, &status, WNOHANG) == process->pid)
-        process_ended(process, status);
+    if (process->pid != 0 && child_has_ended(process->pid, &status)) process_ended(process, status);
     return process->pid != 0;
-}
-
-static bool wait_for_end(struct process *process, unsigned patience_ms)
-{
-    const int64_t until_ms = clock_monotonic_ms() + patience_ms;
-    int status = 0;
-
-    while (waitpid(process->pid, &status, WNOHANG) == 0) {
-        if (clock_monotonic_ms() >= until_ms) return false;
-        (void)usleep(20000);
-    }
-    return true;
 }
 
 void process_stop(struct process *process, unsigned patience_ms)
 {
+    int ignored = 0;
+
     if (process->pid == 0) return;
-    (void)kill(process->pid, process->stop_signal);
-    if (!wait_for_end(process, patience_ms)) {
+    if (!child_end(process->pid, process->stop_signal, patience_ms, &ignored)) {
         log_line(LOG_WARNING, "a process does not stop and is killed", "process", process->name, NULL);
-        (void)kill(process->pid, process->death_signal);
-        if (!wait_for_end(process, 5000)) (void)kill(process->pid, SIGKILL);
-        (void)wait_for_end(process, 5000);
+        if (!child_end(process->pid, process->death_signal, DEATH_WAIT_MS, &ignored))
+            (void)child_end(process->pid, SIGKILL, DEATH_WAIT_MS, &ignored);
     }
     process->pid = 0;
 }

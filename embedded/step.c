@@ -15,25 +15,23 @@ bool step_is_interrupted(void)
 {
     sigset_t pending;
 
-    return sigpending(&pending) == 0 &&
-           (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
+    return sigpending(&pending) == 0 && (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
 }
 
 /* An error is smaller than PIPE_BUF, so it arrives whole. */
-static _Noreturn void run_child(const struct user *user, struct result (*run)(void *, struct error *),
-                                void *context, int report)
+static _Noreturn void run_child(const struct user *user, struct result (*run)(void *, struct error *), void *context, int report)
 {
     struct error err = {0};
     const pid_t parent = getppid();
 
     struct result outcome = process_begin(user, SIGKILL, parent, &err);
-    (void)umask(022); /* modes are stated where files are made */
+    (void)umask(022); /* callers set the mode of each file */
     if (outcome.ok) outcome = run(context, &err);
     if (!outcome.ok && write(report, &err, sizeof err) != (ssize_t)sizeof err) _exit(2);
     _exit(outcome.ok ? 0 : 1);
 }
 
-/* The child's error, or nothing if it ended without one. */
+/* Reads the child's error. False: it ended without one. */
 static bool read_report(pid_t child, int report, struct error *err)
 {
     struct pollfd pipe = {.fd = report, .events = POLLIN};
@@ -45,8 +43,8 @@ static bool read_report(pid_t child, int report, struct error *err)
     }
 }
 
-struct result step_run(const struct user *user, struct result (*run)(void *context, struct error *err),
-                       void *context, struct error *err)
+struct result step_run(const struct user *user, struct result (*run)(void *context, struct error *err), void *context,
+                       struct error *err)
 {
     int pipe[2], status = 0;
     struct error reported;

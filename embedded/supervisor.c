@@ -12,21 +12,21 @@
 #include "base/log.h"
 #include "embedded/embedded_priv.h"
 
-#define STOP_POSTGRES_MS       60000 /* its checkpoint may have a gigabyte to write */
+#define STOP_POSTGRES_MS       60000 /* its last checkpoint may write a gigabyte */
 #define STOP_KEYD_MS           10000
 #define LOOK_AT_CERTIFICATE_MS 3600000
-/* Deaths in a row, each soon after a start: then a person must look. All starts share one layout of memory, so that
- * they can't go on for ever; who served before is tried longer, for minutes with the pauses in between. */
+/* Deaths in a row, each soon after a start; then a person must act. All restarts share one memory layout (a fork of the supervisor), so
+ * the number of tries is limited. A gateway that has served gets more tries, over minutes with the pauses. */
 #define GATEWAY_DIES_FIRST_MAX 10
 #define GATEWAY_DIES_LATER_MAX 100
-#define GATEWAY_SERVES_MS      5000 /* having run that long, its settings and its files were right */
+#define GATEWAY_SERVES_MS      5000 /* a gateway that ran this long had correct settings and files */
 
 void supervisor_stop(struct embedded *embedded)
 {
-    if (embedded->is_gateway) return; /* they are not its own to stop */
+    if (embedded->is_gateway) return; /* they are the supervisor's to stop */
     process_stop(&embedded->processes[PROCESS_KEYD], STOP_KEYD_MS);
     process_stop(&embedded->processes[PROCESS_POSTGRES], STOP_POSTGRES_MS);
-    place_leave(&embedded->place);
+    paths_leave(&embedded->paths);
     secret_free(GIVE(embedded->passphrase));
 }
 
@@ -36,11 +36,10 @@ static void count_as_gateway(struct process *gateway, pid_t pid)
     gateway->started_ms = clock_monotonic_ms();
 }
 
-/* In the child. The sanitizers look at their own process, which the change of user would forbid. */
+/* In the child. The sanitizers inspect their own process, which the change of user would forbid. */
 static struct result become_gateway(struct embedded *embedded, pid_t parent, struct error *err)
 {
-    for (size_t i = 0; i < PROCESS_COUNT; i++)
-        embedded->processes[i].pid = 0; /* not ours to stop */
+    for (size_t i = 0; i < PROCESS_COUNT; i++) embedded->processes[i].pid = 0; /* the supervisor's to stop */
     TRY(process_begin(&embedded->users.gateway, SIGKILL, parent, err));
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     (void)prctl(PR_SET_DUMPABLE, 1);
@@ -60,13 +59,13 @@ static int status_of(int status)
 static _Noreturn void finish(struct embedded *embedded, int code)
 {
     supervisor_stop(embedded);
-    log_line(LOG_INFO, "stopped", "directory", embedded->place.directory, NULL);
+    log_line(LOG_INFO, "stopped", "directory", embedded->paths.directory, NULL);
     _exit(code);
 }
 
 /*
- * A first start that fails for good says why, and everything ends. A gateway that died, that served before, or whose
- * peers went away while it started, comes back by itself.
+ * If a first start fails for a permanent reason, all processes end. A gateway is restarted if a signal ended it, if it has served before, or if
+ * its peers were away while it started.
  */
 static bool comes_back(const struct embedded *embedded, int status)
 {
@@ -95,8 +94,7 @@ static void reap(struct embedded *embedded, bool stopping, unsigned *deaths)
     int status = 0;
 
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
-        if (pid == embedded->processes[PROCESS_GATEWAY].pid)
-            gateway_ended(embedded, status, stopping, deaths);
+        if (pid == embedded->processes[PROCESS_GATEWAY].pid) gateway_ended(embedded, status, stopping, deaths);
         for (size_t i = 0; i < PROCESS_GATEWAY; i++)
             if (pid == embedded->processes[i].pid) process_ended(&embedded->processes[i], status);
     }
@@ -112,11 +110,11 @@ static bool is_due(const struct process *process)
     return process->pid == 0 && clock_monotonic_ms() >= process->restart_at_ms;
 }
 
-/* A start that fails counts as one more death, so that the next waits longer. */
+/* A failed start counts as one more death, so that the pause grows. */
 static void restart(struct embedded *embedded)
 {
-    static struct result (*const starts[])(struct embedded *, struct error *) = {
-        [PROCESS_POSTGRES] = postgres_start, [PROCESS_KEYD] = keyd_start};
+    static struct result (*const starts[])(struct embedded *,
+                                           struct error *) = {[PROCESS_POSTGRES] = postgres_start, [PROCESS_KEYD] = keyd_start};
     struct error err = {0};
 
     for (size_t i = 0; i < PROCESS_GATEWAY; i++) {
@@ -130,7 +128,7 @@ static void restart(struct embedded *embedded)
     }
 }
 
-/* A running server lives longer than its certificate: looked at each hour, and when someone asks. */
+/* A server runs longer than its certificate lasts, so the certificate is checked every hour, and on SIGHUP. */
 static void renew_certificate(struct embedded *embedded)
 {
     const pid_t gateway = embedded->processes[PROCESS_GATEWAY].pid;
@@ -151,10 +149,8 @@ static void forward(struct embedded *embedded, int signal, bool *stopping)
         return;
     }
     *stopping = true;
-    if (gateway != 0)
-        (void)kill(gateway, SIGTERM);
-    else if (*stopping)
-        finish(embedded, 0);
+    if (gateway != 0) (void)kill(gateway, SIGTERM);
+    else if (*stopping) finish(embedded, 0);
 }
 
 void supervisor_block_signals(sigset_t *set_out)
@@ -167,7 +163,7 @@ void supervisor_block_signals(sigset_t *set_out)
     (void)sigprocmask(SIG_BLOCK, set_out, NULL);
 }
 
-/* Returns when it is time to start the gateway. */
+/* Returns when the gateway must be started. */
 static void watch(struct embedded *embedded, unsigned *deaths)
 {
     const struct timespec tick = {.tv_nsec = 200000000};

@@ -20,14 +20,15 @@ static void check_name(const struct settings *settings, const char *setting, str
     bool covers = false;
     struct error why = {0};
 
-    if (name.length >= sizeof text) return; /* hosts_check() takes such a name, and no certificate has one */
+    if (name.length >= sizeof text) return; /* hosts_check() allows such a name, but no certificate has one */
     memcpy(text, name.data, name.length);
     text[name.length] = '\0';
     if (!certificate_covers(pem, text, &covers, &why).ok) problems_add(problems, &why);
     else if (!covers)
-        problems_say(problems, ERROR_INVALID,
-                     "tls_certificate = %.100s is not for %.80s, which %s names: clients would refuse it. Have one made with that name",
-                     settings->tls_certificate, text, setting);
+        problems_say(
+            problems, ERROR_INVALID,
+            "tls_certificate = %.100s is not for %.80s, which %s names: clients would refuse it. Have one made with that name",
+            settings->tls_certificate, text, setting);
 }
 
 static void check_names(const struct settings *settings, struct bytes pem, struct problems *problems)
@@ -48,13 +49,14 @@ static void check_time(const struct settings *settings, struct bytes pem, struct
     char when[CLOCK_TEXT_SIZE];
     struct error why = {0};
 
-    if (!certificate_inspect(pem, &facts, &why).ok) return; /* the pair was refused for it */
+    if (!certificate_inspect(pem, &facts, &why).ok) return; /* check_pair() has reported it */
     clock_format((now_s < facts.not_before_s ? facts.not_before_s : facts.not_after_s) * 1000, when);
     if (now_s < facts.not_before_s)
         problems_say(problems, ERROR_INVALID, "tls_certificate = %.100s is good from %s on: is this machine's clock right?",
                      settings->tls_certificate, when);
     if (now_s > facts.not_after_s)
-        problems_say(problems, ERROR_INVALID, "tls_certificate = %.100s has ended at %s: renew it", settings->tls_certificate, when);
+        problems_say(problems, ERROR_INVALID, "tls_certificate = %.100s has ended at %s: renew it", settings->tls_certificate,
+                     when);
 }
 
 static void check_certificate(const struct settings *settings, struct problems *problems)
@@ -67,7 +69,7 @@ static void check_certificate(const struct settings *settings, struct problems *
     check_time(settings, buffer_bytes(&pem), problems);
 }
 
-/* What can't be read was said by settings_examine(). */
+/* settings_examine() has reported files that can't be read. */
 static void check_pair(const struct settings *settings, struct problems *problems)
 {
     const struct tls_files files = {settings->tls_certificate, settings->tls_key, settings->tls_client_ca};
@@ -76,18 +78,19 @@ static void check_pair(const struct settings *settings, struct problems *problem
 
     if (access(settings->tls_certificate, R_OK) != 0 || access(settings->tls_key, R_OK) != 0) return;
     if (!tls_new(&files, &tls, &why).ok)
-        problems_say(problems, why.kind, "tls_certificate = %.70s, tls_key = %.70s: %.80s", settings->tls_certificate, settings->tls_key,
-                     why.message);
+        problems_say(problems, why.kind, "tls_certificate = %.70s, tls_key = %.70s: %.80s", settings->tls_certificate,
+                     settings->tls_key, why.message);
 }
 
-/* The group is the gateway's own, as the packages set it. */
+/* The packages give the file to the gateway's group, so that group may read it. */
 void check_secrecy(const char *path, const struct settings *settings, struct problems *problems)
 {
     bool has_password = false;
     struct stat about;
     struct error ignored = {0};
 
-    if (settings->database[0] == '\0' || !pg_conninfo_check(settings->database, &has_password, &ignored).ok) return; /* that was said */
+    if (settings->database[0] == '\0' || !pg_conninfo_check(settings->database, &has_password, &ignored).ok)
+        return; /* a problem was reported */
     if (has_password && stat(path, &about) == 0 && (about.st_mode & S_IRWXO) != 0)
         problems_say(problems, ERROR_DENIED, "everybody may read the password in `database`: chmod o= %.150s", path);
 }

@@ -1,19 +1,19 @@
 /*
- * gateway/check.h -- sijild --check-config: what is wrong with the configuration, each with the setting and the way out.
+ * gateway/check.h -- sijild --check-config: finds problems of the configuration; each message names the setting and a solution.
  */
 #pragma once
 
 #include "base/problems.h"
 #include "gateway/settings/settings.h"
 
-/** That not everybody may read a password in `database`; `path` is the file of the settings. */
+/** Checks that not everybody may read a password in `database`; `path` is the file of the settings. */
 void check_secrecy(const char *path, const struct settings *settings, struct problems *problems);
-/** Of that, what no start gets past: key and certificate belong together, and the authorities of clients are such. */
+/** Checks the parts without which no start succeeds: key and certificate belong together, and client_ca holds authorities. */
 RESULT check_start(const struct settings *settings, struct error *err);
-/** Key, certificate, its names and its time, authorities of clients. Connects to nothing. */
+/** Checks key, certificate, its names and its time, and the authorities of clients. Connects to nothing. */
 void check_files(const struct settings *settings, struct problems *problems);
 /**
- * Database, sijil-keyd and regions, as a gateway would use them: to be run as the gateway's user. Changes nothing but what a start
- * makes in an empty folder of its own.
+ * Checks database, sijil-keyd and regions as a gateway uses them. Must run as the gateway's user. Changes nothing, except that it makes in
+ * an empty region's folder what a start makes there.
  */
 void check_peers(const struct settings *settings, struct problems *problems);

@@ -24,7 +24,7 @@ static bool check_database(const struct settings *settings, struct problems *pro
     return true;
 }
 
-/* keyd hangs up on whoever it was not told of, and says so in its own log alone. */
+/* keyd closes connections of users that it does not know, and reports them only in its own log. */
 static void check_keyd(const struct settings *settings, bool has_database, struct problems *problems)
 {
     OWNED(keyd_client) *keyd = NULL;
@@ -36,24 +36,23 @@ static void check_keyd(const struct settings *settings, bool has_database, struc
     if (!reached.ok)
         problems_say(problems, why.kind, "keyd_socket: %.120s. Is sijil-keyd started, with --allow-uid=%u and --socket-group=%u?",
                      why.message, geteuid(), getegid());
-    else if (has_database && !sequencer_look(settings->database, &identity, &why).ok)
-        problems_add(problems, &why);
+    else if (has_database && !sequencer_look(settings->database, &identity, &why).ok) problems_add(problems, &why);
 }
 
-/* A folder of another user's, opened by us, would get folders that its owner can't use. */
+/* If this process opened a folder of another user, the owner could not use the new subfolders. */
 static bool check_folder(const struct region_settings *region, struct problems *problems)
 {
     struct stat about;
 
     if (stat(region->location, &about) != 0) {
-        problems_say(problems, ERROR_UNAVAILABLE, "region %.63s: location = %.100s: %s. Make it, for user %u: mode 700", region->title,
-                     region->location, strerror(errno), geteuid());
+        problems_say(problems, ERROR_UNAVAILABLE, "region %.63s: location = %.100s: %s. Make it, for user %u: mode 700",
+                     region->title, region->location, strerror(errno), geteuid());
         return false;
     }
     if (about.st_uid == geteuid() && access(region->location, R_OK | W_OK | X_OK) == 0) return true;
     problems_say(problems, ERROR_DENIED,
-                 "region %.63s: location = %.90s belongs to user %u, mode %o; user %u can't use it: chown and chmod 700", region->title,
-                 region->location, about.st_uid, about.st_mode & 07777, geteuid());
+                 "region %.63s: location = %.90s belongs to user %u, mode %o; user %u can't use it: chown and chmod 700",
+                 region->title, region->location, about.st_uid, about.st_mode & 07777, geteuid());
     return false;
 }
 
@@ -83,7 +82,7 @@ static bool check_region(const struct settings *settings, const struct registry_
     return good.ok;
 }
 
-/* Regions with blobs that the configuration lacks. */
+/* Finds regions that have blobs but no section in the configuration. */
 static void check_served(const struct settings *settings, const struct registry_region *regions, struct pg *pg,
                          struct problems *problems)
 {

@@ -8,18 +8,20 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "audit/log_patrol.h"
+#include "audit/log_verifier.h"
 #include "audit/sequencer.h"
 #include "authz/authenticate.h"
 #include "base/log.h"
 #include "base/notify.h"
 #include "base/sandbox.h"
 #include "crypto/keyd_client.h"
-#include "gateway/background/janitor.h"
+#include "documents/view.h"
+#include "gateway/api/openapi.h"
+#include "gateway/background/job_workers.h"
+#include "gateway/background/maintenance.h"
 #include "gateway/background/region_watch.h"
-#include "gateway/background/upkeep.h"
 #include "gateway/http/quota.h"
-#include "gateway/pipeline/allotment.h"
+#include "gateway/pipeline/event_quota.h"
 #include "gateway/pipeline/gateway.h"
 #include "gateway/pipeline/serve.h"
 #include "gateway/regions.h"
@@ -29,8 +31,8 @@
 #include "registry/registry.h"
 #include "storage/migrate.h"
 
-#define DESCRIPTORS_SPARE 256 /* database connections, keyd: beside those of connections and streams */
-#define VERIFY_PATIENCE_S 3600 /* beyond what ten rounds through the log should take */
+#define DESCRIPTORS_SPARE 256  /* for database connections and keyd, beside connections and streams */
+#define VERIFY_PATIENCE_S 3600 /* longer than ten rounds through the log should take */
 
 static struct result open_worker(void *context, void **state_out, struct error *err)
 {
@@ -47,8 +49,8 @@ static void close_worker(void *state)
     pg_free(state);
 }
 
-/* With a database connection for each worker. The queue has no limit of its own: requests are turned away before they come
- * to it (exchange.c). */
+/* Opens a pool with a database connection for each worker. Its queue has no limit, because requests are refused before they are queued
+ * (gateway/pipeline/callbacks.c). */
 static struct result open_pool(struct gateway *gateway, struct work_options options, struct work_pool **pool_out,
                                struct error *err)
 {
@@ -64,15 +66,15 @@ static void notice(const char *what, const struct error *why)
     log_error(what, why);
 }
 
-static struct result open_patrol(struct gateway *gateway, struct error *err)
+static struct result open_log_verifier(struct gateway *gateway, struct error *err)
 {
-    const struct log_patrol_options options = {.conninfo = gateway->settings->database,
-                                             .sequencer = gateway->sequencer,
-                                             .rate = (unsigned)gateway->settings->audit_verify_rate,
-                                             .rest_s = (unsigned)gateway->settings->audit_verify_rest,
-                                             .patience_s = VERIFY_PATIENCE_S};
+    const struct log_verifier_options options = {.conninfo = gateway->settings->database,
+                                                 .sequencer = gateway->sequencer,
+                                                 .rate = (unsigned)gateway->settings->audit_verify_rate,
+                                                 .rest_s = (unsigned)gateway->settings->audit_verify_rest,
+                                                 .patience_s = VERIFY_PATIENCE_S};
 
-    return log_patrol_start(&options, &gateway->patrol, err);
+    return log_verifier_start(&options, &gateway->log_verifier, err);
 }
 
 static struct result open_sequencer(struct gateway *gateway, struct error *err)
@@ -88,8 +90,7 @@ static struct result open_sequencer(struct gateway *gateway, struct error *err)
     return sequencer_start(&options, &gateway->sequencer, err);
 }
 
-static struct result open_authenticator(struct gateway *gateway, const struct keyd_identity *identity,
-                                        struct error *err)
+static struct result open_authenticator(struct gateway *gateway, const struct keyd_identity *identity, struct error *err)
 {
     const struct authenticator_options options = {.issuer = gateway->settings->public_url,
                                                   .service = gateway->settings->service,
@@ -118,22 +119,20 @@ static struct result open_registry(struct gateway *gateway, struct error *err)
 {
     const struct settings *settings = gateway->settings;
     struct registry_region regions[SETTINGS_REGIONS_MAX];
-    const struct registry_options options = {.keyd = gateway->keyd,
-                                             .sequencer = gateway->sequencer,
-                                             .database = settings->database,
-                                             .region_count = settings->region_count,
-                                             .regions = regions,
-                                             .key_lifetime_ms = 60000,
-                                             .key_count = 4096,
-                                             .uploads_max = (unsigned)settings->streams_max,
-                                             .uploads_idle_max = 32,
-                                             .uploads_open = {(unsigned)settings->uploads_per_project,
-                                                              (unsigned)settings->uploads_per_client,
-                                                              (unsigned)settings->uploads_per_organisation,
-                                                              (unsigned)settings->upload_idle},
-                                             .places = {(unsigned)settings->projects_per_organisation,
-                                                        (unsigned)settings->repositories_per_project},
-                                             .lease_s = (unsigned)settings->blob_lease};
+    const struct registry_options options = {
+        .keyd = gateway->keyd,
+        .sequencer = gateway->sequencer,
+        .database = settings->database,
+        .region_count = settings->region_count,
+        .regions = regions,
+        .key_lifetime_ms = 60000,
+        .key_count = 4096,
+        .uploads_max = (unsigned)settings->streams_max,
+        .uploads_idle_max = 32,
+        .uploads_open = {(unsigned)settings->uploads_per_project, (unsigned)settings->uploads_per_client,
+                         (unsigned)settings->uploads_per_organisation, (unsigned)settings->upload_idle},
+        .namespaces = {(unsigned)settings->projects_per_organisation, (unsigned)settings->repositories_per_project},
+        .lease_s = (unsigned)settings->blob_lease};
 
     regions_of(settings, regions);
     return registry_new(&options, &gateway->registry, err);
@@ -158,7 +157,7 @@ static struct result open_keyd(struct gateway *gateway, struct keyd_identity *id
     return SUCCESS;
 }
 
-/* Who decides and who records. */
+/* Opens the parts that decide and record. */
 static struct result open_judges(struct gateway *gateway, struct error *err)
 {
     struct keyd_identity identity;
@@ -167,7 +166,8 @@ static struct result open_judges(struct gateway *gateway, struct error *err)
     TRY(storage_check_role(gateway->settings->database, err));
     TRY(open_keyd(gateway, &identity, err));
     TRY(open_sequencer(gateway, err));
-    TRY(open_patrol(gateway, err));
+    TRY(open_log_verifier(gateway, err));
+    TRY(document_view_new(&gateway->documents, err));
     TRY(authz_directory_new(&gateway->directory, err));
     TRY(open_decider(gateway, err));
     return open_authenticator(gateway, &identity, err);
@@ -176,10 +176,8 @@ static struct result open_judges(struct gateway *gateway, struct error *err)
 static struct result open_senders(struct gateway *gateway, struct error *err)
 {
     const struct settings *settings = gateway->settings;
-    const struct work_options options = {.name = "sender",
-                                         .threads = (unsigned)settings->sender_threads,
-                                         .queue_max = UINT_MAX,
-                                         .is_patient = true};
+    const struct work_options options = {
+        .name = "sender", .threads = (unsigned)settings->sender_threads, .queue_max = UINT_MAX, .is_background = true};
 
     return work_pool_new(&options, &gateway->senders, err);
 }
@@ -188,42 +186,46 @@ static struct result gateway_open(struct gateway *gateway, struct error *err)
 {
     const struct settings *settings = gateway->settings;
 
+    TRY(openapi_write(gateway->routes, &gateway->description, err));
     TRY(quota_new(2 * (unsigned)settings->connections_max, &gateway->quota, err));
     TRY(open_judges(gateway, err));
     TRY(open_registry(gateway, err));
     TRY(check_regions(gateway, err));
     const struct work_options readers = {.name = "reader", .threads = (unsigned)settings->reader_threads, .is_shared = true};
-    const struct work_options movers = {.name = "mover", .threads = (unsigned)settings->mover_threads, .is_patient = true};
+    const struct work_options receivers = {
+        .name = "receiver", .threads = (unsigned)settings->mover_threads, .is_background = true};
     TRY(open_pool(gateway, readers, &gateway->readers, err));
-    TRY(open_pool(gateway, movers, &gateway->movers, err));
+    TRY(open_pool(gateway, receivers, &gateway->receivers, err));
     TRY(open_senders(gateway, err));
-    TRY(allotment_new(&gateway->allotment, err));
-    TRY(janitor_start(gateway, &gateway->janitor, err));
-    TRY(places_start(gateway, &gateway->places, err));
-    return upkeep_start(gateway, &gateway->upkeep, err);
+    TRY(event_quota_new(&gateway->event_quota, err));
+    TRY(maintenance_start(gateway, &gateway->maintenance, err));
+    TRY(region_watch_start(gateway, &gateway->region_watch, err));
+    return job_workers_start(gateway, &gateway->job_workers, err);
 }
 
-/* In the opposite order: what works goes before what it works with. */
+/* In the opposite order of opening: users of a part are closed before the part. */
 static void gateway_close(struct gateway *gateway)
 {
-    upkeep_free(gateway->upkeep);
-    places_free(gateway->places);
-    janitor_free(gateway->janitor);
+    job_workers_free(gateway->job_workers);
+    region_watch_free(gateway->region_watch);
+    maintenance_free(gateway->maintenance);
     work_pool_free(gateway->senders);
-    work_pool_free(gateway->movers);
+    work_pool_free(gateway->receivers);
     work_pool_free(gateway->readers);
     registry_free(gateway->registry);
     authenticator_free(gateway->authenticator);
     decider_free(gateway->decider);
+    document_view_free(gateway->documents);
     authz_directory_free(gateway->directory);
-    log_patrol_free(gateway->patrol);
+    log_verifier_free(gateway->log_verifier);
     sequencer_free(gateway->sequencer);
     quota_free(gateway->quota);
-    allotment_free(gateway->allotment);
+    event_quota_free(gateway->event_quota);
     keyd_client_free(gateway->keyd);
+    buffer_done(&gateway->description);
 }
 
-/* Each connection may have a file open besides, and an upload one more; the soft limit is often 1024. */
+/* Each connection may have a file open too, and an upload one more; the soft limit is often 1024. */
 static void raise_descriptors(const struct settings *settings)
 {
     struct rlimit limit;
@@ -249,15 +251,13 @@ static void serve(struct server *server, const sigset_t *signals)
     int caught = 0;
 
     while (sigwait(signals, &caught) == 0 && caught == SIGHUP) {
-        if (server_reload(server, &err).ok)
-            log_line(LOG_INFO, "certificates were read again", NULL);
-        else
-            log_error("the old certificates stay", &err);
+        if (server_reload(server, &err).ok) log_line(LOG_INFO, "certificates were read again", NULL);
+        else log_error("the old certificates stay", &err);
     }
     log_line(LOG_INFO, "stopping", "signal", caught == SIGINT ? "SIGINT" : "SIGTERM", NULL);
 }
 
-/* The log says when this gateway began, also to whoever wonders about a gap. */
+/* Records the start of this gateway, which also explains a gap in the log. */
 static struct result record_start(struct gateway *gateway, struct error *err)
 {
     struct action_pair pair = {.action = ACTION_SERVER_START, .resource.kind = RESOURCE_SYSTEM};
@@ -294,7 +294,8 @@ static struct result gateway_serve(struct gateway *gateway, const sigset_t *sign
 
 struct result gateway_run(const struct settings *settings, struct error *err)
 {
-    struct gateway gateway = {.settings = settings, .routes = &route_table, .tables = gateway_tables};
+    struct gateway gateway = {
+        .settings = settings, .routes = &route_table, .tables = gateway_tables, .description = BUFFER(OPENAPI_MAX)};
     enum log_level level = LOG_INFO;
     sigset_t signals, before;
 
@@ -302,7 +303,7 @@ struct result gateway_run(const struct settings *settings, struct error *err)
     (void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
     raise_descriptors(settings);
     signals_of_interest(&signals);
-    (void)pthread_sigmask(SIG_BLOCK, &signals, &before); /* in all threads: sigwait() takes them */
+    (void)pthread_sigmask(SIG_BLOCK, &signals, &before); /* in all threads, because sigwait() takes them */
     const struct result result = gateway_serve(&gateway, &signals, err);
     gateway_close(&gateway);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -1,4 +1,4 @@
-/* Handlers that say how the server is, and the ping of the registry protocol. */
+/* Handlers of the probes, and the ping of the registry protocol. */
 #include <stdatomic.h>
 
 #include "base/clock.h"
@@ -19,7 +19,7 @@ static struct result alive(struct request *request, struct pg *pg, struct error 
 }
 const struct handler handler_alive = {.handle = alive};
 
-/* Each part that a request needs; the first that is not ready is named. */
+/* Asks each part that requests need; the error names the first one that is not ready. */
 static struct result parts_are_ready(const struct gateway *gateway, struct pg *pg, struct error *err)
 {
     struct ready_asker asker = {.gateway = gateway, .pg = pg};
@@ -28,7 +28,7 @@ static struct result parts_are_ready(const struct gateway *gateway, struct pg *p
     return SUCCESS;
 }
 
-/* In the operator's log, seldom: strangers may ask as often as they like. */
+/* Logs it rarely, because any client may ask as often as it likes. */
 static void note(const struct error *why)
 {
     static _Atomic int64_t last_ms;
@@ -64,7 +64,7 @@ struct result target_system_ping(struct request *request, struct lookup *lookup,
     return SUCCESS;
 }
 
-static bool recall_ping(struct request *request)
+static bool ping_fast_path(struct request *request)
 {
     response_bytes(request, 200, "application/json", bytes_of_text("{}"));
     return true;
@@ -74,7 +74,7 @@ static struct result ping(struct request *request, struct pg *pg, struct error *
 {
     (void)pg;
     (void)err;
-    (void)recall_ping(request);
+    (void)ping_fast_path(request);
     return SUCCESS;
 }
-const struct handler handler_ping = {.handle = ping, .recall = recall_ping, .decides_at_once = true};
+const struct handler handler_ping = {.handle = ping, .fast_path = ping_fast_path, .decides_at_once = true};

@@ -1,6 +1,7 @@
 #include "gateway/readiness.h"
 
 #include "audit/sequencer.h"
+#include "documents/view.h"
 #include "policy/decider.h"
 #include "registry/registry.h"
 
@@ -23,7 +24,9 @@ struct result ready_ask(struct ready_asker *asker, enum ready_part part, struct 
     case READY_RIGHTS: return told(decider_is_ready(gateway->decider, err));
     case READY_DATABASE: return ask_database(asker->pg, err);
     case READY_REGIONS: return registry_regions_ready(gateway->registry, err);
-    case READY_KEYD: return keyd_identify(gateway->keyd, &asker->identity, err); /* without keys there are no tokens and no blobs */
+    case READY_KEYD:
+        return keyd_identify(gateway->keyd, &asker->identity, err); /* without keys there are no tokens and no blobs */
+    case READY_DOCUMENTS: return document_view_is_sound(gateway->documents, err);
     case READY_PARTS: break;
     }
     return SUCCESS;

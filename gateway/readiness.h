@@ -1,6 +1,6 @@
 /*
- * gateway/readiness.h -- what a request needs, part by part: for /readyz, which names the first that is not ready, and for
- * /metrics, which has one number each.
+ * gateway/readiness.h -- the parts that a request needs, for /readyz, which names the first one that is not ready, and for /metrics, which has
+ * one number for each.
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 #include "storage/pg.h"
 
 /* In the order of the rows of sijil_ready in gateway/pipeline/metrics.def. */
-enum ready_part { READY_LOG, READY_RIGHTS, READY_DATABASE, READY_REGIONS, READY_KEYD, READY_PARTS };
+enum ready_part { READY_LOG, READY_RIGHTS, READY_DATABASE, READY_REGIONS, READY_KEYD, READY_DOCUMENTS, READY_PARTS };
 
 struct ready_asker {
     const struct gateway *gateway;
@@ -17,5 +17,5 @@ struct ready_asker {
     struct keyd_identity identity; /* set by READY_KEYD */
 };
 
-/** Asks sijil-keyd, and takes all else from memory. The error says what a person may do. */
+/** Asks sijil-keyd; the state of the other parts is in memory. The error says what a person can do. */
 RESULT ready_ask(struct ready_asker *asker, enum ready_part part, struct error *err);

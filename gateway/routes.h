@@ -1,4 +1,4 @@
-/* gateway/routes.h -- every route of the server (gateway/routes.def), and how long requests of each took. */
+/* gateway/routes.h -- every route of the server (gateway/routes.def), and how long its requests took. */
 #pragma once
 
 #include "base/metrics.h"
@@ -7,11 +7,10 @@
 enum route_number {
 #define ROUTE(name, ...) ROUTE_##name,
 #include "gateway/routes.def"
-#undef ROUTE
     ROUTE_COUNT
 };
 
 extern const struct route_table route_table;
-/** One histogram a route; the last one is for requests without a route. */
+/** One histogram for each route; the last one is for requests without a route. */
 extern struct metric route_durations[ROUTE_COUNT + 1];
 extern const struct metric_table metric_table_duration;

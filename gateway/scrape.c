@@ -1,9 +1,10 @@
-/* /metrics: numbers that are counted all the time, and those that are asked for when somebody reads them. */
+/* /metrics: some numbers are counted all the time, others are read for each scrape. */
 #include <string.h>
 
 #include "audit/metrics.h"
 #include "base/process.h"
 #include "crypto/metrics.h"
+#include "documents/view.h"
 #include "gateway/http/metrics.h"
 #include "gateway/pipeline/gateway.h"
 #include "gateway/pipeline/handler.h"
@@ -14,19 +15,19 @@
 #include "registry/metrics.h"
 #include "registry/registry.h"
 
-#define METRICS_SIZE ((size_t)1024 * 1024) /* some hundred lines and six dozen histograms are under 200 KiB */
+#define METRICS_SIZE ((size_t)1024 * 1024) /* some hundred lines and about seventy histograms are below 200 KiB */
 
 static void set(enum gateway_metric metric, int64_t value)
 {
     metric_set(&metrics_gateway[metric], value);
 }
 
-/* ---- Taken when they are asked for ---- */
+/* ---- Read for each scrape ---- */
 
 static void take_process(void)
 {
     struct process_use use;
-    struct error ignored = {0}; /* without /proc the other numbers are still told */
+    struct error ignored = {0}; /* without /proc the other numbers are still shown */
 
     if (!process_use_read(&use, &ignored).ok) return;
     set(METRIC_PROCESS_CPU, use.cpu_us);
@@ -35,7 +36,7 @@ static void take_process(void)
     set(METRIC_PROCESS_FILES, use.open_files);
     set(METRIC_PROCESS_FILES_MAX, use.open_files_max);
     set(METRIC_PROCESS_THREADS, use.threads);
-    /* Once: a clock that is set right does not look like another start. */
+    /* Set only once, so that a correction of the clock does not look like a restart. */
     if (metric_value(&metrics_gateway[METRIC_PROCESS_STARTED]) == 0) set(METRIC_PROCESS_STARTED, use.started_us);
 }
 
@@ -52,7 +53,7 @@ static void take_identity(const struct keyd_identity *identity)
     set(METRIC_KEYD_POLICY_EPOCH, (int64_t)identity->policy_epoch);
 }
 
-/* What sijil-keyd said last stays while it is away; sijil_ready tells that it is. */
+/* While sijil-keyd is away, its last numbers stay; sijil_ready shows that it is away. */
 static void take_readiness(const struct gateway *gateway, struct pg *pg)
 {
     struct ready_asker asker = {.gateway = gateway, .pg = pg};
@@ -69,19 +70,20 @@ static void take_all(const struct gateway *gateway, struct pg *pg)
 {
     set(METRIC_BUILD, 1);
     set(METRIC_WAITING_READERS, work_waiting(gateway->readers));
-    set(METRIC_WAITING_MOVERS, work_waiting(gateway->movers));
+    set(METRIC_WAITING_RECEIVERS, work_waiting(gateway->receivers));
     set(METRIC_WAITING_SENDERS, work_waiting(gateway->senders));
+    set(METRIC_DOCUMENTS_STRANGE, (int64_t)document_view_strange(gateway->documents));
     take_process();
     take_readiness(gateway, pg);
 }
 
-/* ---- Told ---- */
+/* ---- The answer ---- */
 
-/* A proxy on this machine brings strangers along, and says so: those are not local. */
+/* A proxy on this machine forwards clients from elsewhere and adds a header; those are not local. */
 static bool was_forwarded(const struct request *request)
 {
-    static const char *const said_by_proxies[] = {"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto",
-                                                  "X-Real-IP", "Via"};
+    static const char *const said_by_proxies[] = {"Forwarded",         "X-Forwarded-For", "X-Forwarded-Host",
+                                                  "X-Forwarded-Proto", "X-Real-IP",       "Via"};
 
     for (size_t i = 0; i < sizeof said_by_proxies / sizeof said_by_proxies[0]; i++)
         if (request_header(request, said_by_proxies[i]) != NULL) return true;
@@ -97,9 +99,9 @@ static bool is_local(const struct request *request)
 
 static struct result metrics(struct request *request, struct pg *pg, struct error *err)
 {
-    static const struct metric_table *const tables[] = {&metric_table_http, &metric_table_gateway, &metric_table_duration, &keyd_call_metrics,
-                                                         &keyd_failure_metrics, &audit_metrics,        &policy_metrics,
-                                                         &registry_metrics};
+    static const struct metric_table *const tables[] = {&metric_table_http, &metric_table_gateway, &metric_table_duration,
+                                                        &keyd_call_metrics, &keyd_failure_metrics, &audit_metrics,
+                                                        &policy_metrics,    &registry_metrics};
     struct buffer OWNED_BUFFER text = BUFFER(METRICS_SIZE);
 
     if (!request->gateway->settings->metrics_public && !is_local(request)) {

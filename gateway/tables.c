@@ -5,16 +5,21 @@
 #include "authz/robot.h"
 #include "authz/snapshot.h"
 #include "authz/trusted_issuer.h"
+#include "documents/change.h"
 #include "policy/set_load.h"
 #include "registry/jobs/statements.h"
 #include "registry/registry.h"
 #include "registry/upload/upload.h"
 
 const struct pg_table *const gateway_tables[] = {
-    &binding_table, &trusted_issuer_table, &robot_table, &robot_rotate_table, &project_statements, &repository_statements,
-    &seal_statements, &stored_blob_statements, &upload_statements, &abandoned_statements, &upload_admin_statements,
-    &stored_manifest_statements,
-    &tag_statements, &turn_statements, &job_statements, &scrub_statements, &rewrap_statements, &forgotten_statements,
-    &manifest_use_statements, &region_store_table, &quota_statements, &rules_statements, &collect_statements, &erase_statements, &erased_statements, &policy_set_table, &audit_query_table,
-    &audit_tree_table, NULL,
+    &binding_table,           &trusted_issuer_table,     &robot_table,
+    &robot_rotate_table,      &project_statements,       &repository_statements,
+    &seal_statements,         &stored_blob_statements,   &upload_statements,
+    &abandoned_statements,    &upload_admin_statements,  &stored_manifest_statements,
+    &tag_statements,          &advisory_lock_statements, &job_statements,
+    &scrub_statements,        &rewrap_statements,        &forgotten_statements,
+    &manifest_use_statements, &region_store_table,       &quota_statements,
+    &rules_statements,        &collect_statements,       &erase_statements,
+    &erased_statements,       &policy_set_table,         &document_table,
+    &audit_query_table,       &audit_tree_table,         NULL,
 };

@@ -12,7 +12,7 @@
 #include "keyd/token.h"
 #include "keyd/wrap.h"
 
-/* What a reply points at until it is encoded. */
+/* Data that a reply points at until it is encoded. */
 struct scratch {
     uint8_t key[32];
     struct buffer text;
@@ -28,11 +28,10 @@ static void name_versions(const struct keyring *keyring, struct keyd_identity *i
 {
     const struct keyring_roots *versions = keyring_versions(keyring);
 
-    _Static_assert(KEYRING_ROOTS_MAX <= KEYD_VERSIONS_MAX, "all versions can be told");
+    _Static_assert(KEYRING_ROOTS_MAX <= KEYD_VERSIONS_MAX, "a reply has room for all versions");
     identity->key_version = keyring_version(keyring);
     for (uint32_t i = 0; i < versions->count; i++)
-        if (versions->each[i].kind != KEYRING_DESTROYED)
-            identity->versions[identity->version_count++] = versions->each[i].number;
+        if (versions->each[i].kind != KEYRING_DESTROYED) identity->versions[identity->version_count++] = versions->each[i].number;
 }
 
 static void tell_mints(const struct ledger_state *state, struct keyd_identity *identity)
@@ -44,13 +43,13 @@ static void tell_mints(const struct ledger_state *state, struct keyd_identity *i
 }
 
 static struct result answer_identify(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
-                              struct scratch *scratch, struct error *err)
+                                     struct scratch *scratch, struct error *err)
 {
     struct keyd_identity *identity = &reply->as.identity;
     struct ledger_state state;
 
     (void)request;
-    /* Read before the flush: a count that is told is durable, later ones need not be. */
+    /* The state is read before the flush, so every count in the reply is durable. Later counts are not in the reply. */
     ledger_read(keyd->ledger, &state);
     TRY(ledger_flush(keyd->ledger, err));
     TRY(note_key_write(keyring_log_key(keyd->keyring), &scratch->text, err));
@@ -73,17 +72,16 @@ static struct result answer_identify(const struct keyd *keyd, const struct keyd_
 }
 
 static struct result answer_wrap(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
-                          struct scratch *scratch, struct error *err)
+                                 struct scratch *scratch, struct error *err)
 {
     (void)scratch;
-    return wrap_data_key(keyd->keyring, &request->as.wrap.binding, request->as.wrap.data_key, &reply->as.wrapped,
-                         err);
+    return wrap_data_key(keyd->keyring, &request->as.wrap.binding, request->as.wrap.data_key, &reply->as.wrapped, err);
 }
 
-/* Every key that leaves is counted first, with what it was asked for. */
+/* Counts each key before it leaves, with its scope and blob. */
 static struct result count_unwrap(const struct keyd *keyd, const struct key_binding *binding, struct error *err)
 {
-    uint8_t memory[256]; /* as in wrap.c */
+    uint8_t memory[256]; /* BINDING_MAX of keyd/wrap.c */
     struct buffer record = {.data = memory, .capacity = sizeof memory, .maximum = sizeof memory - 1};
 
     TRY(buffer_add_prefixed(&record, uuid_bytes(&binding->scope.organisation), err));
@@ -107,11 +105,11 @@ static struct result lower_unused(const void *context, struct ledger_state *stat
     const uint32_t version = *(const uint32_t *)context;
 
     (void)err;
-    if (version < state->unused_below) state->unused_below = version; /* another thread may have been here */
+    if (version < state->unused_below) state->unused_below = version; /* another thread may have changed it */
     return SUCCESS;
 }
 
-/* Whatever is asked for is in use, whoever said otherwise; older versions may still be unused. */
+/* A version that is asked for is in use, whatever a gateway said before; older versions may still be unused. */
 static struct result note_use(const struct keyd *keyd, uint32_t version, struct error *err)
 {
     struct ledger_state state;
@@ -121,7 +119,7 @@ static struct result note_use(const struct keyd *keyd, uint32_t version, struct 
 }
 
 static struct result answer_unwrap(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
-                            struct scratch *scratch, struct error *err)
+                                   struct scratch *scratch, struct error *err)
 {
     const struct key_binding *binding = &request->as.unwrap.binding;
 
@@ -134,7 +132,7 @@ static struct result answer_unwrap(const struct keyd *keyd, const struct keyd_re
 }
 
 static struct result answer_token(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
-                           struct scratch *scratch, struct error *err)
+                                  struct scratch *scratch, struct error *err)
 {
     const int64_t now_s = clock_wall_ms() / 1000;
 
@@ -145,56 +143,54 @@ static struct result answer_token(const struct keyd *keyd, const struct keyd_req
     return SUCCESS;
 }
 
-static struct result answer_checkpoint(const struct keyd *keyd, const struct keyd_request *request,
-                                struct keyd_reply *reply, struct scratch *scratch, struct error *err)
+static struct result answer_checkpoint(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                       struct scratch *scratch, struct error *err)
 {
     TRY(checkpoint_sign(keyd->keyring, keyd->ledger, &request->as.checkpoint, clock_wall_ms(), &scratch->text, err));
     reply->as.note = buffer_bytes(&scratch->text);
     return SUCCESS;
 }
 
-static struct result answer_subject_index(const struct keyd *keyd, const struct keyd_request *request,
-                                      struct keyd_reply *reply, struct scratch *scratch, struct error *err)
+static struct result answer_subject_index(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                          struct scratch *scratch, struct error *err)
 {
     (void)scratch;
-    return subject_index(keyd->keyring, request->as.subject_index.issuer, request->as.subject_index.subject,
-                         reply->as.index, err);
+    return subject_index(keyd->keyring, request->as.subject_index.issuer, request->as.subject_index.subject, reply->as.index,
+                         err);
 }
 
-static struct result answer_subject_key_new(const struct keyd *keyd, const struct keyd_request *request,
-                                     struct keyd_reply *reply, struct scratch *scratch, struct error *err)
+static struct result answer_subject_key_new(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                            struct scratch *scratch, struct error *err)
 {
     random_bytes(scratch->key, sizeof scratch->key);
     reply->as.subject_key.key = (struct bytes){scratch->key, sizeof scratch->key};
-    return wrap_subject_key(keyd->keyring, request->as.subject_key.index, scratch->key,
-                            &reply->as.subject_key.wrapped, err);
+    return wrap_subject_key(keyd->keyring, request->as.subject_key.index, scratch->key, &reply->as.subject_key.wrapped, err);
 }
 
 static struct result answer_subject_key_open(const struct keyd *keyd, const struct keyd_request *request,
-                                      struct keyd_reply *reply, struct scratch *scratch, struct error *err)
+                                             struct keyd_reply *reply, struct scratch *scratch, struct error *err)
 {
-    TRY(unwrap_subject_key(keyd->keyring, request->as.subject_key.index, &request->as.subject_key.wrapped,
-                           scratch->key, err));
+    TRY(unwrap_subject_key(keyd->keyring, request->as.subject_key.index, &request->as.subject_key.wrapped, scratch->key, err));
     reply->as.subject_key.key = (struct bytes){scratch->key, sizeof scratch->key};
     return SUCCESS;
 }
 
-static struct result answer_pin_approver(const struct keyd *keyd, const struct keyd_request *request,
-                                  struct keyd_reply *reply, struct scratch *scratch, struct error *err)
+static struct result answer_pin_approver(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                         struct scratch *scratch, struct error *err)
 {
     (void)reply, (void)scratch;
     return approver_pin(keyd->ledger, request->as.approver, err);
 }
 
-static struct result answer_pin_document(const struct keyd *keyd, const struct keyd_request *request,
-                                  struct keyd_reply *reply, struct scratch *scratch, struct error *err)
+static struct result answer_pin_document(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                         struct scratch *scratch, struct error *err)
 {
     (void)scratch;
     return document_pin(keyd->ledger, &request->as.pin, clock_wall_ms(), &reply->as.pin, err);
 }
 
-static struct result answer_pin_policy(const struct keyd *keyd, const struct keyd_request *request,
-                                struct keyd_reply *reply, struct scratch *scratch, struct error *err)
+static struct result answer_pin_policy(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                       struct scratch *scratch, struct error *err)
 {
     return answer_pin_document(keyd, request, reply, scratch, err);
 }
@@ -213,7 +209,7 @@ static struct result answer_documents(const struct keyd *keyd, const struct keyd
     return SUCCESS;
 }
 
-/* The key does not leave, so it is not counted. */
+/* Not counted, because the key does not leave keyd. */
 static struct result answer_rewrap(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
                                    struct scratch *scratch, struct error *err)
 {
@@ -222,8 +218,8 @@ static struct result answer_rewrap(const struct keyd *keyd, const struct keyd_re
     return note_use(keyd, request->as.unwrap.wrapped.version, err);
 }
 
-static struct result answer_versions_unused(const struct keyd *keyd, const struct keyd_request *request,
-                                            struct keyd_reply *reply, struct scratch *scratch, struct error *err)
+static struct result answer_versions_unused(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                            struct scratch *scratch, struct error *err)
 {
     (void)reply, (void)scratch;
     if (request->as.unused_below > keyring_version(keyd->keyring))
@@ -238,7 +234,7 @@ static struct result set_finding(const void *context, struct ledger_state *state
     return SUCCESS;
 }
 
-/* The first counts; whoever says more does not make the disk work. */
+/* Only the first finding is kept, so a gateway that repeats findings causes no writes to the disk. */
 static struct result answer_log_forked(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
                                        struct scratch *scratch, struct error *err)
 {
@@ -257,16 +253,15 @@ static struct result answer_certify_deletion(const struct keyd *keyd, const stru
     return SUCCESS;
 }
 
-typedef struct result (*handler)(const struct keyd *keyd, const struct keyd_request *request,
-                                 struct keyd_reply *reply, struct scratch *scratch, struct error *err);
+typedef struct result (*handler)(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                 struct scratch *scratch, struct error *err);
 static const handler handlers[] = {
 #define X(number, type, name) [number] = answer_##name,
     KEYD_TYPES(X)
 #undef X
 };
 
-struct result keyd_answer(const struct keyd *keyd, struct bytes message, struct buffer *reply_frame,
-                          struct error *err)
+struct result keyd_answer(const struct keyd *keyd, struct bytes message, struct buffer *reply_frame, struct error *err)
 {
     struct keyd_request request;
     struct scratch scratch __attribute__((cleanup(release))) = {.text = BUFFER(KEYD_TOKEN_MAX)};

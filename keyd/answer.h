@@ -1,5 +1,5 @@
 /*
- * keyd/answer.h -- one request in, one reply out: what a gateway may have, and nothing else.
+ * keyd/answer.h -- answers one request of a gateway: the only operations that keyd offers.
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 #include "keyd/mint_limits.h"
 #include "keyd/rate.h"
 
-/** What all connections share. Borrowed; thread-safe. */
+/** Shared by all connections. Borrowed; thread-safe. */
 struct keyd {
     const struct keyring *keyring;
     struct ledger *ledger;
@@ -18,10 +18,10 @@ struct keyd {
 };
 
 /**
- * Answers `message` (whole, with its header) into the empty `reply`; a request that fails gets an error reply.
- * ERROR_INVALID when the message itself is malformed: there is no reply, and the connection is of no more use.
+ * Answers `message` (whole, with its header) into the empty `reply`. A request that fails gets an error reply.
+ * ERROR_INVALID if the message itself is malformed: then there is no reply, and the connection is unusable.
  */
 RESULT keyd_answer(const struct keyd *keyd, struct bytes message, struct buffer *reply, struct error *err);
 
-/** Uses every algorithm once, so that nothing is loaded from disk later, and a broken library is found at start. */
+/** Uses every algorithm once, so that nothing is loaded from disk later, and a broken library shows at the start. */
 RESULT keyd_self_test(const struct keyd *keyd, struct error *err);

@@ -6,8 +6,8 @@
 #include "audit/format/deletion.h"
 #include "crypto/dsse.h"
 
-/* The stage, and when it was reached. */
-static void judge(const struct keyring_roots *versions, struct deletion *deletion)
+/* Sets the stage, and the time at which it was reached. */
+static void set_stage(const struct keyring_roots *versions, struct deletion *deletion)
 {
     deletion->stage = 2;
     for (uint32_t i = 0; i < versions->count && versions->each[i].number <= deletion->key_version; i++) {
@@ -63,7 +63,7 @@ struct result certificate_sign(const struct keyring *keyring, const struct keyd_
         request->forgotten_ms > now_ms + 60000)
         return failure(err, ERROR_INVALID, "a certificate of deletion with an impossible number");
     TRY(fill(keyring, request, &deletion, err));
-    judge(keyring_versions(keyring), &deletion);
+    set_stage(keyring_versions(keyring), &deletion);
     TRY(deletion_write(&deletion, &payload, err));
     return dsse_write(DELETION_TYPE, buffer_bytes(&payload), &signer, 1, envelope, err);
 }

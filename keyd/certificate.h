@@ -1,5 +1,5 @@
 /*
- * keyd/certificate.h -- certificates of deletion: what this process knows of the versions, signed (docs/deletion.md).
+ * keyd/certificate.h -- signs certificates of deletion, with keyd's own knowledge of the key versions (docs/deletion.md).
  */
 #pragma once
 
@@ -7,8 +7,8 @@
 #include "keyd/keyring.h"
 
 /**
- * Appends the envelope. Stage 2 when this key ring holds neither the version nor an older one, since a re-wrap leaves
- * copies under older versions in backups; else stage 1. ERROR_INVALID for a version that is to come.
+ * Appends the envelope. Stage 2 if this key ring holds neither the version nor an older one: backups may hold copies that
+ * were wrapped under older versions before a re-wrap. Else stage 1. ERROR_INVALID for a version that does not exist yet.
  */
 RESULT certificate_sign(const struct keyring *keyring, const struct keyd_deletion *request, int64_t now_ms,
                         struct buffer *envelope, struct error *err);

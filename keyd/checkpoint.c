@@ -18,19 +18,19 @@ static struct result check_first(const struct checkpoint_request *request, struc
     return SUCCESS;
 }
 
-static struct result check_growth(const struct checkpoint_request *request, const struct ledger_state *last,
-                                  struct error *err)
+static struct result check_growth(const struct checkpoint_request *request, const struct ledger_state *last, struct error *err)
 {
     struct merkle_hash old_root, root;
     struct merkle_proof proof = {.count = request->proof_count};
 
-    /* First: another gateway may have had a larger log signed since this one asked for the last size. */
+    /* Checked first: another gateway may have had a larger log signed since this one asked for the last size. */
     if (request->old_size != last->log_size)
         return failure(err, ERROR_CONFLICT, "the last checkpoint has size %llu: prove from there",
                        (unsigned long long)last->log_size);
     if (request->size < last->log_size)
-        return failure(err, ERROR_FORKED, "%llu events of the log were signed, now it has %llu: it was truncated, or restored from an older "
-                       "backup. It is signed again when it has them all; else two officers must sign a new origin",
+        return failure(err, ERROR_FORKED,
+                       "%llu events of the log were signed, now it has %llu: it was truncated, or restored from an older "
+                       "backup. It is signed again when it has them all; else two approvers must sign a new origin",
                        (unsigned long long)last->log_size, (unsigned long long)request->size);
     _Static_assert(KEYD_PROOF_MAX == MERKLE_PROOF_MAX, "every proof can be sent");
     for (size_t i = 0; i < proof.count; i++) memcpy(proof.hashes[i].bytes, request->proof[i], MERKLE_HASH_SIZE);
@@ -47,16 +47,18 @@ static struct result advance(const void *context, struct ledger_state *state, st
     const struct checkpoint_request *request = context;
 
     if (state->finding[0] != '\0')
-        return failure(err, ERROR_FORKED, "a gateway found the log changed (%.128s); nothing of it is signed until an operator says that it is "
-                       "restored (docs/audit.md)", state->finding);
+        return failure(err, ERROR_FORKED,
+                       "a gateway found the log changed (%.128s); nothing of it is signed until an operator says that it is "
+                       "restored (docs/audit.md)",
+                       state->finding);
     TRY(state->log_size == 0 ? check_first(request, err) : check_growth(request, state, err));
     state->log_size = request->size;
     memcpy(state->log_root, request->root, sizeof state->log_root);
     return SUCCESS;
 }
 
-static struct result compose(const struct keyring *keyring, const struct checkpoint_request *request,
-                             struct buffer *note, struct error *err)
+static struct result compose(const struct keyring *keyring, const struct checkpoint_request *request, struct buffer *note,
+                             struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(CHECKPOINT_TEXT_MAX);
     struct checkpoint checkpoint = {.size = request->size};
@@ -70,25 +72,23 @@ static struct result compose(const struct keyring *keyring, const struct checkpo
     return note_write_signature(note, keyring_log_key(keyring), (struct bytes){signature, sizeof signature}, err);
 }
 
-/* The difference is taken without overflow: the request's clock may be any number. */
+/* Computed without overflow, because the request's clock may be any number. */
 static bool clock_is_close(int64_t theirs_s, int64_t ours_s)
 {
     return theirs_s >= ours_s - CHECKPOINT_CLOCK_MAX_S && theirs_s <= ours_s + CHECKPOINT_CLOCK_MAX_S;
 }
 
-struct result checkpoint_sign(const struct keyring *keyring, struct ledger *ledger,
-                              const struct checkpoint_request *request, int64_t now_ms, struct buffer *note,
-                              struct error *err)
+struct result checkpoint_sign(const struct keyring *keyring, struct ledger *ledger, const struct checkpoint_request *request,
+                              int64_t now_ms, struct buffer *note, struct error *err)
 {
     if (!clock_is_close(request->now_s, now_ms / 1000))
         return failure(err, ERROR_INVALID, "the database's clock is more than %d s off the one of sijil-keyd",
                        CHECKPOINT_CLOCK_MAX_S);
-    if (request->size > MERKLE_SIZE_MAX)
-        return failure(err, ERROR_INVALID, "a log of more entries than a checkpoint can state");
+    if (request->size > MERKLE_SIZE_MAX) return failure(err, ERROR_INVALID, "a log of more entries than a checkpoint can state");
 
     const size_t length = note->length;
     struct result result = compose(keyring, request, note, err);
     if (result.ok) result = ledger_change(ledger, advance, request, err);
-    if (!result.ok) buffer_truncate(note, length); /* a signature that is not released never was */
+    if (!result.ok) buffer_truncate(note, length); /* the signature was not released, so it is dropped */
     return result;
 }

@@ -1,10 +1,11 @@
 /*
- * keyd/checkpoint.h -- signs the state of the log, if it continues what keyd signed before
+ * keyd/checkpoint.h -- signs the state of the log, if it continues the state that keyd signed last
  * (docs/formats/audit-log.md sections 5 to 7 and 15).
  *
- * keyd composes the text itself and signs nothing else with the log key. Its own last (size, root) is durable before
- * the signature leaves. ERROR_CORRUPT: the log shrank or forked. ERROR_CONFLICT: the proof starts from another size
- * than keyd's last; ask keyd_identify() and prove again. ERROR_INVALID: a clock more than 60 s off.
+ * keyd composes the text itself and signs nothing else with the log key. Its new last (size, root) is durable before the
+ * signature leaves. ERROR_FORKED: the log shrank or forked, or a gateway reported that it was changed. ERROR_CONFLICT: the
+ * proof starts from another size than keyd's last; call keyd_identify() and make a new proof. ERROR_INVALID: the
+ * gateway's clock differs from keyd's by more than 60 s.
  */
 #pragma once
 
@@ -14,6 +15,5 @@
 #define CHECKPOINT_CLOCK_MAX_S 60
 
 /** `now_ms` is keyd's own wall clock. Appends the note. */
-RESULT checkpoint_sign(const struct keyring *keyring, struct ledger *ledger,
-                       const struct checkpoint_request *request, int64_t now_ms, struct buffer *note,
-                       struct error *err);
+RESULT checkpoint_sign(const struct keyring *keyring, struct ledger *ledger, const struct checkpoint_request *request,
+                       int64_t now_ms, struct buffer *note, struct error *err);

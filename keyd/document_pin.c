@@ -12,8 +12,7 @@ static const uint8_t unset[ECDSA_PUBLIC_SIZE];
 
 static struct result set_approver(const void *context, struct ledger_state *state, struct error *err)
 {
-    if (memcmp(state->approver, unset, sizeof unset) != 0 &&
-        memcmp(state->approver, context, sizeof state->approver) != 0)
+    if (memcmp(state->approver, unset, sizeof unset) != 0 && memcmp(state->approver, context, sizeof state->approver) != 0)
         return failure(err, ERROR_DENIED, "another approver is pinned already; only the recovery ceremony changes it");
     memcpy(state->approver, context, sizeof state->approver);
     return SUCCESS;
@@ -37,7 +36,7 @@ void document_trust_read(struct ledger *ledger, int64_t now_ms, struct document_
     memcpy(trust_out->approvers, state.approvers, sizeof trust_out->approvers);
 }
 
-/* An event that was denied, that failed, or that came to no change names no document in this way. */
+/* The detail of an event that was denied, failed or changed nothing does not have this form. */
 static struct result check_leaf(const struct document_pin_request *request, const struct document *document, struct error *err)
 {
     char resource[DOCUMENT_SCOPE_SIZE + DOCUMENT_DETAIL_SIZE], detail[DOCUMENT_DETAIL_SIZE];
@@ -54,7 +53,7 @@ static struct result check_leaf(const struct document_pin_request *request, cons
                    (unsigned long long)request->sequence, action, (unsigned long long)document->version);
 }
 
-/* The tree may grow meanwhile, and what stands in it stays there. */
+/* The tree may have grown since the pin; its entries stay in it. */
 static struct result check_inclusion(struct ledger *ledger, const struct document_pin_request *request, struct error *err)
 {
     struct merkle_proof proof = {.count = request->proof_count};
@@ -73,12 +72,12 @@ static struct result check_inclusion(struct ledger *ledger, const struct documen
                    (unsigned long long)request->sequence, (unsigned long long)request->size);
 }
 
-static struct document_pin *pin_place(struct ledger_state *state, enum document_kind kind)
+static struct document_pin *pin_of(struct ledger_state *state, enum document_kind kind)
 {
     return &state->pins[document_kind(kind)->number - 1];
 }
 
-/* One document that is to be pinned. */
+/* A document that is being pinned. */
 struct pinning {
     const struct document *document;
     uint64_t sequence;
@@ -88,15 +87,15 @@ struct pinning {
 static struct result set_pin(const void *context, struct ledger_state *state, struct error *err)
 {
     const struct pinning *pinning = context;
-    struct document_pin *pin = pin_place(state, pinning->document->kind);
+    struct document_pin *pin = pin_of(state, pinning->document->kind);
 
     TRY(document_pin_next(pin, pinning->document, pinning->sequence, pin, err));
     if (pinning->document->kind != DOCUMENT_SIGNING_KEY) return SUCCESS;
     return signing_key_note(pinning->document, state->approvers, pinning->now_ms, err);
 }
 
-static struct result pin_checked(struct ledger *ledger, const struct document_pin_request *request, const struct document *document,
-                                 int64_t now_ms, struct error *err)
+static struct result pin_checked(struct ledger *ledger, const struct document_pin_request *request,
+                                 const struct document *document, int64_t now_ms, struct error *err)
 {
     const struct pinning pinning = {document, request->sequence, now_ms};
     struct document_trust trust;
@@ -113,15 +112,16 @@ static void read_pin(struct ledger *ledger, enum document_kind kind, struct docu
     struct ledger_state state;
 
     ledger_read(ledger, &state);
-    *pin_out = *pin_place(&state, kind);
+    *pin_out = *pin_of(&state, kind);
 }
 
-struct result document_pin(struct ledger *ledger, const struct document_pin_request *request, int64_t now_ms, struct document_pin *pin_out,
-                           struct error *err)
+struct result document_pin(struct ledger *ledger, const struct document_pin_request *request, int64_t now_ms,
+                           struct document_pin *pin_out, struct error *err)
 {
     OWNED(document) *document = NULL;
 
-    _Static_assert(KEYD_LEAF_MAX == LEAF_MAX && KEYD_PROOF_MAX == MERKLE_PROOF_MAX, "every entry and every proof can be sent");
+    _Static_assert(KEYD_LEAF_MAX == LEAF_MAX && KEYD_PROOF_MAX == MERKLE_PROOF_MAX,
+                   "a request has room for every entry and every proof");
     TRY(document_read(request->envelopes, request->envelope_count, &document, err));
     TRY(pin_checked(ledger, request, document, now_ms, err));
     read_pin(ledger, document->kind, pin_out);

@@ -1,4 +1,4 @@
-/* What keyd itself does with a token: it asks. */
+/* keyd's side of a token: it sends requests to the worker processes. */
 #include "keyd/hsm.h"
 
 #include <errno.h>
@@ -22,10 +22,10 @@
 #include "keyd/hsm_priv.h"
 
 enum {
-    LANES = 4,          /* operations at a time */
+    LANES = 4, /* operations at a time */
     PIN_MAX = 256,
-    BAD_MS = 1000,      /* a lane whose worker gave no answer is left alone so long */
-    GRACE_MS = 200,     /* beyond the worker's own timer */
+    BAD_MS = 1000,  /* a lane whose worker did not answer is not used for this time */
+    GRACE_MS = 200, /* added to the worker's own time limit */
 };
 
 struct lane {
@@ -53,8 +53,7 @@ static struct result read_pin(const char *path, struct secret **pin_out, struct 
 
     TRY(file_open(path, O_RDONLY, 0, &file, err));
     TRY(file_status(file, &about, err));
-    if ((about.st_mode & 077) != 0)
-        return failure(err, ERROR_DENIED, "others may read the token's PIN: chmod 600 %.180s", path);
+    if ((about.st_mode & 077) != 0) return failure(err, ERROR_DENIED, "others may read the token's PIN: chmod 600 %.180s", path);
     TRY(secret_new(PIN_MAX, &pin, err));
     const ssize_t length = read(file, pin->bytes, PIN_MAX);
     if (length < 0) return failure(err, ERROR_UNAVAILABLE, "the token's PIN can't be read: %s", strerror(errno));
@@ -66,7 +65,7 @@ static struct result read_pin(const char *path, struct secret **pin_out, struct 
     return SUCCESS;
 }
 
-/* Whoever may write it runs as us. */
+/* A user that can write the module can run code in keyd's worker. */
 static struct result check_module(const char *path, struct error *err)
 {
     struct stat about;
@@ -78,7 +77,7 @@ static struct result check_module(const char *path, struct error *err)
 
 static void become_supervisor(const struct hsm_options *options, struct bytes pin, const int *sockets)
 {
-    /* Shared by all workers: whichever is refused, none tries again. */
+    /* shared by all workers: once the PIN is refused, no worker tries it again */
     volatile int *refused = mmap(NULL, sizeof *refused, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     const struct hsm_worker worker = {.options = *options, .pin = pin, .pin_refused = refused};
 
@@ -135,7 +134,7 @@ void hsm_free(struct hsm *hsm)
     for (size_t i = 0; i < LANES; i++)
         if (hsm->lanes[i].socket >= 0) (void)close(hsm->lanes[i].socket);
     if (hsm->supervisor > 0 && waitpid(hsm->supervisor, NULL, WNOHANG) == 0) {
-        (void)kill(hsm->supervisor, SIGKILL); /* its workers go with it */
+        (void)kill(hsm->supervisor, SIGKILL); /* the workers end with the supervisor */
         (void)waitpid(hsm->supervisor, NULL, 0);
     }
     (void)pthread_mutex_destroy(&hsm->lock);
@@ -145,7 +144,7 @@ void hsm_free(struct hsm *hsm)
 
 /* ---- Asking ---- */
 
-/* NULL when all are busy; *any_good_out: waiting for one makes sense. */
+/* NULL when all lanes are busy; *any_good_out says whether a working lane will become free. */
 static struct lane *find_lane(struct hsm *hsm, bool *any_good_out)
 {
     const int64_t now_ms = clock_monotonic_ms();
@@ -161,7 +160,7 @@ static struct lane *find_lane(struct hsm *hsm, bool *any_good_out)
     return NULL;
 }
 
-/* Where no worker answers, nobody waits: keyd's threads have other work. */
+/* If no worker answers, the call fails at once: keyd's threads have other requests to serve. */
 static struct result take_lane(struct hsm *hsm, int64_t deadline_ms, struct lane **lane_out, uint64_t *number_out,
                                struct error *err)
 {
@@ -191,9 +190,9 @@ static void give_lane_back(struct hsm *hsm, struct lane *lane, bool is_good)
     (void)pthread_mutex_unlock(&hsm->lock);
 }
 
-/* Answers to what was given up earlier are thrown away. */
-static struct result receive(int socket, uint64_t number, int64_t deadline_ms, uint8_t reply[HSM_REPLY_MAX],
-                             size_t *length_out, struct error *err)
+/* Drops answers to requests that were given up earlier. */
+static struct result receive(int socket, uint64_t number, int64_t deadline_ms, uint8_t reply[HSM_REPLY_MAX], size_t *length_out,
+                             struct error *err)
 {
     for (;;) {
         struct pollfd waiting = {.fd = socket, .events = POLLIN};
@@ -208,15 +207,15 @@ static struct result receive(int socket, uint64_t number, int64_t deadline_ms, u
     }
 }
 
-static struct result judge(const uint8_t reply[HSM_REPLY_MAX], size_t length, struct bytes wanted, uint8_t *out,
-                           struct error *err)
+static struct result check_reply(const uint8_t reply[HSM_REPLY_MAX], size_t length, struct bytes wanted, uint8_t *out,
+                                 struct error *err)
 {
     const uint8_t kind = reply[8];
 
     if (kind > ERROR_NONE && kind <= ERROR_NO_MEMORY)
         return failure(err, (enum error_kind)kind, "%.*s", (int)length, (const char *)reply + HSM_REPLY_HEADER);
     if (kind != ERROR_NONE || length != wanted.length)
-        return failure(err, ERROR_UNAVAILABLE, "a worker of the token gave an answer that is none");
+        return failure(err, ERROR_UNAVAILABLE, "a worker of the token gave a malformed answer");
     if (length > 0) memcpy(out, reply + HSM_REPLY_HEADER, length);
     return SUCCESS;
 }
@@ -254,7 +253,7 @@ static struct result exchange(const struct ask *ask, struct lane *lane, uint64_t
     secret_wipe(message, sizeof message);
     if (sent != (ssize_t)size) return failure(err, ERROR_UNAVAILABLE, "the processes of the token do not listen");
     struct result result = receive(lane->socket, number, deadline_ms, reply, &length, err);
-    if (result.ok) result = judge(reply, length, (struct bytes){NULL, ask->answer_length}, out, err);
+    if (result.ok) result = check_reply(reply, length, (struct bytes){NULL, ask->answer_length}, out, err);
     secret_wipe(reply, sizeof reply);
     return result;
 }
@@ -299,11 +298,9 @@ struct result hsm_destroy_key(struct hsm *hsm, const uint8_t id[PKCS11_ID_SIZE],
     return call(hsm, &ask, NULL, err);
 }
 
-struct result hsm_seal(struct hsm *hsm, const struct pkcs11_box *box, struct bytes plain, uint8_t *sealed_out,
-                       struct error *err)
+struct result hsm_seal(struct hsm *hsm, const struct pkcs11_box *box, struct bytes plain, uint8_t *sealed_out, struct error *err)
 {
-    const struct ask ask = {
-        .operation = HSM_SEAL, .box = *box, .data = plain, .answer_length = plain.length + PKCS11_OVERHEAD};
+    const struct ask ask = {.operation = HSM_SEAL, .box = *box, .data = plain, .answer_length = plain.length + PKCS11_OVERHEAD};
 
     return call(hsm, &ask, sealed_out, err);
 }

@@ -16,7 +16,7 @@ enum hsm_operation { HSM_CHECK = 1, HSM_MAKE, HSM_DESTROY, HSM_SEAL, HSM_UNSEAL 
 #define HSM_REPLY_HEADER 9
 #define HSM_REPLY_MAX    (HSM_REPLY_HEADER + 256) /* an error's message */
 
-/** What supervisor and workers know. `pin_refused` is shared by all of them. */
+/** The state of supervisor and workers. All of them share `pin_refused`. */
 struct hsm_worker {
     struct hsm_options options;
     struct bytes pin;
@@ -24,7 +24,7 @@ struct hsm_worker {
 };
 /** Serves one socket until its other end is closed. Never returns. */
 _Noreturn void hsm_worker_run(const struct hsm_worker *worker, int socket);
-/** Keeps a worker on each of the sockets until all have ended in order. Never returns. */
+/** Keeps a worker running on each of the sockets until all have ended normally. Never returns. */
 _Noreturn void hsm_supervise(const struct hsm_worker *worker, const int *sockets, size_t count);
-/** All descriptors from 3 on but these. */
+/** Closes all descriptors from 3 on except these. */
 void hsm_close_others(const int *kept, size_t count);

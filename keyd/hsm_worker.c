@@ -1,4 +1,4 @@
-/* The processes that have a vendor's module in them: a worker, and the supervisor that replaces it. */
+/* The processes with the vendor's module in them: the workers, and the supervisor that replaces them. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,15 +12,15 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/sandbox.h"
 #include "crypto/secret.h"
 #include "keyd/hsm_priv.h"
-#include "base/sandbox.h"
 
-enum { RESPAWN_MS = 1000 }; /* a module that crashes at once shall not keep a core busy */
+enum { RESPAWN_MS = 1000 }; /* so a module that crashes at once does not use up a processor */
 
 struct state {
     const struct hsm_worker *worker;
-    struct pkcs11 *pkcs11; /* NULL: to be opened */
+    struct pkcs11 *pkcs11; /* NULL: not open */
     timer_t watchdog;
 };
 
@@ -28,7 +28,7 @@ void hsm_close_others(const int *kept, size_t count)
 {
     unsigned next = 3;
 
-    for (;;) { /* the smallest kept one from `next` on */
+    for (;;) { /* find the smallest kept descriptor from `next` on */
         unsigned nearest = ~0U;
         for (size_t i = 0; i < count; i++)
             if ((unsigned)kept[i] >= next && (unsigned)kept[i] < nearest) nearest = (unsigned)kept[i];
@@ -40,7 +40,7 @@ void hsm_close_others(const int *kept, size_t count)
 
 /* ---- A worker ---- */
 
-/* SIGKILL: no module can hold that back. */
+/* SIGKILL, because no module can block it. */
 static void arm(const struct state *state, unsigned ms)
 {
     const struct itimerspec time = {.it_value = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000}};
@@ -92,8 +92,7 @@ static struct result make(struct state *state, const struct request *request, st
     return pkcs11_make_key(state->pkcs11, request->box.id, label, err);
 }
 
-static struct result operate(struct state *state, const struct request *request, uint8_t *out, size_t *length,
-                             struct error *err)
+static struct result operate(struct state *state, const struct request *request, uint8_t *out, size_t *length, struct error *err)
 {
     *length = 0;
     switch ((enum hsm_operation)request->operation) {
@@ -111,7 +110,7 @@ static struct result operate(struct state *state, const struct request *request,
     }
 }
 
-/* A session that was lost, a token that was taken out and put back: opened anew, once. */
+/* If a session was lost, or the token was removed and inserted again, opens it once more. */
 static struct result serve_request(struct state *state, const struct request *request, uint8_t *out, size_t *length,
                                    struct error *err)
 {
@@ -203,7 +202,7 @@ _Noreturn void hsm_supervise(const struct hsm_worker *worker, const int *sockets
     size_t alive = 0;
 
     (void)prctl(PR_SET_NAME, "keyd-tokens");
-    (void)mlock(worker->pin.data, worker->pin.length); /* locks are not inherited */
+    (void)mlock(worker->pin.data, worker->pin.length); /* memory locks are not inherited */
     for (; alive < count; alive++) workers[alive] = spawn(worker, sockets[alive]);
     while (alive > 0) {
         int status = 0;

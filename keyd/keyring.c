@@ -22,8 +22,8 @@ static const struct keyring_body *body_of(const struct keyring *keyring)
     return (const struct keyring_body *)(const void *)keyring->body->bytes;
 }
 
-/* HKDF(seed of the log key, info "sijil document key v1" || u8 counter) until it is a scalar of the curve: at once, but
- * for one seed in four billion. */
+/* HKDF(seed of the log key, info "sijil document key v1" || u8 counter), with a growing counter until the result is a
+ * scalar of the curve: the first is, except for one seed in four billion. */
 static struct result derive_document_key(struct keyring *keyring, struct error *err)
 {
     char info[] = "sijil document key v1 ";
@@ -39,10 +39,10 @@ static struct result derive_document_key(struct keyring *keyring, struct error *
         const struct result made = ecdsa_key_from_scalar(scalar, &keyring->document_key, err);
         if (made.ok || err->kind != ERROR_INVALID) return made;
     }
-    return failure(err, ERROR_CORRUPT, "no document key comes of this key ring");
+    return failure(err, ERROR_CORRUPT, "no document key can be derived from this key ring");
 }
 
-/* The parts that are computed from the secrets, once. */
+/* Computes the parts that are derived from the secrets, once. */
 static struct result prepare(struct keyring *keyring, struct error *err)
 {
     OWNED(secret) *scalar = NULL;
@@ -58,8 +58,7 @@ static struct result prepare(struct keyring *keyring, struct error *err)
     return note_key_make(body->origin, NOTE_ED25519, log_public, &keyring->log_key, err);
 }
 
-struct result keyring_open(int directory, struct bytes passphrase, struct keyring **keyring_out,
-                           struct error *err)
+struct result keyring_open(int directory, struct bytes passphrase, struct keyring **keyring_out, struct error *err)
 {
     OWNED(keyring) *keyring = memory_zeroed(1, sizeof *keyring);
 
@@ -90,8 +89,7 @@ const struct note_key *keyring_log_key(const struct keyring *keyring)
     return &keyring->log_key;
 }
 
-struct result keyring_sign_log(const struct keyring *keyring, struct bytes text, uint8_t signature_out[64],
-                               struct error *err)
+struct result keyring_sign_log(const struct keyring *keyring, struct bytes text, uint8_t signature_out[64], struct error *err)
 {
     OWNED(secret) *seed = NULL;
     const struct keyring_body *body = body_of(keyring);
@@ -161,8 +159,10 @@ struct result keyring_use_token(struct keyring *keyring, struct hsm *hsm, struct
     for (uint32_t i = 0; i < versions->count; i++) {
         if (versions->each[i].kind != KEYRING_TOKEN) continue;
         if (hsm == NULL)
-            return failure(err, ERROR_INVALID, "version %u of the key-encryption keys is in a token: give --token-module, "
-                                               "--token-label and --token-pin-file", versions->each[i].number);
+            return failure(err, ERROR_INVALID,
+                           "version %u of the key-encryption keys is in a token: give --token-module, "
+                           "--token-label and --token-pin-file",
+                           versions->each[i].number);
     }
     keyring->hsm = hsm;
     return hsm == NULL ? SUCCESS : hsm_check(hsm, err);
@@ -171,7 +171,7 @@ struct result keyring_use_token(struct keyring *keyring, struct hsm *hsm, struct
 struct result keyring_scope_key(const struct keyring *keyring, const struct key_scope *scope, uint32_t version,
                                 uint8_t key_out[32], struct error *err)
 {
-    uint8_t memory[256]; /* 27 letters, a number, two ids and a region behind lengths are 150 */
+    uint8_t memory[256]; /* 27 letters, a number, two ids and a region with their lengths are 150 */
     struct buffer info = {.data = memory, .capacity = sizeof memory, .maximum = sizeof memory - 1};
     const struct keyring_root *root = NULL;
 
@@ -182,12 +182,10 @@ struct result keyring_scope_key(const struct keyring *keyring, const struct key_
     TRY(buffer_add_prefixed(&info, uuid_bytes(&scope->organisation), err));
     TRY(buffer_add_prefixed(&info, uuid_bytes(&scope->project), err));
     TRY(buffer_add_prefixed(&info, bytes_of_text(scope->region), err));
-    return hkdf_sha256((struct bytes){root->bytes, sizeof root->bytes}, (struct bytes){0}, buffer_bytes(&info), key_out, 32,
-                       err);
+    return hkdf_sha256((struct bytes){root->bytes, sizeof root->bytes}, (struct bytes){0}, buffer_bytes(&info), key_out, 32, err);
 }
 
-struct result keyring_subject_key(const struct keyring *keyring, uint32_t epoch, uint8_t key_out[32],
-                                  struct error *err)
+struct result keyring_subject_key(const struct keyring *keyring, uint32_t epoch, uint8_t key_out[32], struct error *err)
 {
     uint8_t memory[64]; /* 24 letters and a number */
     struct buffer info = {.data = memory, .capacity = sizeof memory, .maximum = sizeof memory - 1};
@@ -196,8 +194,7 @@ struct result keyring_subject_key(const struct keyring *keyring, uint32_t epoch,
     TRY(find_root(&body_of(keyring)->epochs, epoch, &root, err));
     TRY(buffer_add_text(&info, "sijil subject keys v1", err));
     TRY(buffer_add_u32(&info, epoch, err));
-    return hkdf_sha256((struct bytes){root->bytes, sizeof root->bytes}, (struct bytes){0}, buffer_bytes(&info), key_out, 32,
-                       err);
+    return hkdf_sha256((struct bytes){root->bytes, sizeof root->bytes}, (struct bytes){0}, buffer_bytes(&info), key_out, 32, err);
 }
 
 void keyring_free(struct keyring *keyring)

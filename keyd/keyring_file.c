@@ -1,4 +1,4 @@
-/* The file of the key ring: made, sealed, opened. */
+/* Creates, seals and opens the file of the key ring. */
 #include <fcntl.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ static struct result seal(const struct keyring_body *body, struct bytes passphra
     OWNED(secret) *plain = NULL;
     OWNED(secret) *key = NULL;
     struct keyring_header header = {.cost = cost};
-    uint8_t raw[KEYRING_HEADER_SIZE], *place = NULL;
+    uint8_t raw[KEYRING_HEADER_SIZE], *destination = NULL;
 
     random_bytes(header.salt, sizeof header.salt);
     keyring_header_write(&header, raw);
@@ -27,8 +27,8 @@ static struct result seal(const struct keyring_body *body, struct bytes passphra
     TRY(keyring_body_write(body, &text, err));
     TRY(password_key(passphrase, header.salt, header.cost, &key, err));
     TRY(buffer_add(file, raw, sizeof raw, err));
-    TRY(buffer_reserve(file, text.length + BOX_OVERHEAD, &place, err));
-    box_seal(key->bytes, (struct bytes){raw, sizeof raw}, buffer_bytes(&text), place);
+    TRY(buffer_reserve(file, text.length + BOX_OVERHEAD, &destination, err));
+    box_seal(key->bytes, (struct bytes){raw, sizeof raw}, buffer_bytes(&text), destination);
     file->length += text.length + BOX_OVERHEAD;
     return SUCCESS;
 }
@@ -37,13 +37,13 @@ static struct result read_file(int directory, struct buffer *file, struct error 
 {
     OWNED_FD fd = -1;
     uint64_t size = 0;
-    uint8_t *place = NULL;
+    uint8_t *destination = NULL;
 
     TRY(file_open_at(directory, KEYRING_FILE, O_RDONLY, 0, &fd, err));
     TRY(file_size(fd, &size, err));
     if (size > KEYRING_FILE_MAX) return failure(err, ERROR_CORRUPT, "the key ring is too large to be one");
-    TRY(buffer_reserve(file, size, &place, err));
-    TRY(file_read_at(fd, place, size, 0, err));
+    TRY(buffer_reserve(file, size, &destination, err));
+    TRY(file_read_at(fd, destination, size, 0, err));
     file->length = size;
     return SUCCESS;
 }
@@ -77,13 +77,13 @@ struct result keyring_unseal(int directory, struct bytes passphrase, struct secr
     return unseal(buffer_bytes(&file), passphrase, &header, body_out, err);
 }
 
-/* A name that a checkpoint can't carry would make a log that can't be signed. */
+/* With a name that a checkpoint can't hold, the log could not be signed. */
 static struct result set_origin(struct keyring_body *body, const char *origin, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(CHECKPOINT_TEXT_MAX);
     struct checkpoint checkpoint = {.size = 0};
 
-    _Static_assert(sizeof body->origin == sizeof checkpoint.origin, "an origin that is kept can be written");
+    _Static_assert(sizeof body->origin == sizeof checkpoint.origin, "a checkpoint has room for the origin");
     if (strlen(origin) >= sizeof body->origin)
         return failure(err, ERROR_INVALID, "an origin has at most %zu letters", sizeof body->origin - 1);
     memcpy(checkpoint.origin, origin, strlen(origin) + 1);
@@ -92,7 +92,7 @@ static struct result set_origin(struct keyring_body *body, const char *origin, s
     return SUCCESS;
 }
 
-/* In the token first: a crash leaves a key there that nothing names, never a version without its key. */
+/* The key in the token is made first: a crash may leave an unused key there, but never a version without its key. */
 static struct result make_version(struct keyring_root *root, uint32_t number, struct hsm *hsm, struct error *err)
 {
     *root = (struct keyring_root){.number = number, .kind = hsm == NULL ? KEYRING_ROOT : KEYRING_TOKEN};
@@ -126,8 +126,7 @@ static struct result check_absent(int directory, struct error *err)
 }
 
 struct result keyring_create(int directory, const struct keyring_options *options,
-                             struct result (*prepare)(int directory, const uint8_t ledger_key[32],
-                                                      struct error *err),
+                             struct result (*prepare)(int directory, const uint8_t ledger_key[32], struct error *err),
                              struct error *err)
 {
     OWNED(secret) *body = NULL;
@@ -143,8 +142,8 @@ struct result keyring_create(int directory, const struct keyring_options *option
     return file_replace_at(directory, KEYRING_FILE, buffer_bytes(&file), 0600, err);
 }
 
-static struct result replace(int directory, const struct keyring_body *body, struct bytes passphrase,
-                             struct password_cost cost, struct error *err)
+static struct result replace(int directory, const struct keyring_body *body, struct bytes passphrase, struct password_cost cost,
+                             struct error *err)
 {
     struct buffer OWNED_BUFFER file = BUFFER(KEYRING_FILE_MAX);
 
@@ -195,7 +194,7 @@ static struct result find_to_destroy(struct keyring_roots *versions, uint32_t nu
     return failure(err, ERROR_NOT_FOUND, "the key ring has no version %u", number);
 }
 
-/* One that is no more in the token was destroyed there by an attempt that did not come to its end. */
+/* If the key is not in the token, an earlier attempt destroyed it there and did not finish. */
 static struct result destroy_in_token(const struct keyring_root *root, struct hsm *hsm, struct error *err)
 {
     if (root->kind != KEYRING_TOKEN) return SUCCESS;
@@ -212,7 +211,8 @@ struct result keyring_destroy_version(int directory, const struct keyring_destru
 
     TRY(open_to_change(directory, what->passphrase, &header, &body, err));
     TRY(find_to_destroy(&body_in(body)->versions, what->number, &root, err));
-    if (what->hsm != NULL && root->kind == KEYRING_TOKEN) TRY(hsm_check(what->hsm, err)); /* or all would look destroyed */
+    if (what->hsm != NULL && root->kind == KEYRING_TOKEN)
+        TRY(hsm_check(what->hsm, err)); /* otherwise all keys would look destroyed */
     TRY(destroy_in_token(root, what->hsm, err));
     secret_wipe(root->bytes, sizeof root->bytes);
     memset(root->bytes, 0, sizeof root->bytes);

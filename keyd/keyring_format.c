@@ -23,8 +23,7 @@ struct result keyring_header_read(struct bytes file, struct keyring_header *head
         memcmp(file.data, wanted, sizeof wanted) != 0)
         return failure(err, ERROR_CORRUPT, "the key ring is damaged, or of a format that is not known here");
     header_out->format = wanted[FORMAT_AT];
-    header_out->cost =
-        (struct password_cost){.passes = load_u32(file.data + 8), .memory_kib = load_u32(file.data + 12)};
+    header_out->cost = (struct password_cost){.passes = load_u32(file.data + 8), .memory_kib = load_u32(file.data + 12)};
     memcpy(header_out->salt, file.data + 16, sizeof header_out->salt);
     return SUCCESS;
 }

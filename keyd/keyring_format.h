@@ -9,8 +9,8 @@
  * kinds   1: a root of 32 bytes. 2: id[16] of a key in a PKCS#11 token, then zeros. 3: destroyed: u64 time in s, then
  *         zeros. The newest version is never destroyed.
  *
- * Integers are big-endian; numbers start at 1 or more and rise; each list has 1 to KEYRING_ROOTS_MAX entries. Format 1,
- * which has no kinds, is read, never written.
+ * Integers are big-endian. The numbers in a list are at least 1 and increase. Each list has 1 to KEYRING_ROOTS_MAX entries.
+ * Format 1, which has no kinds, is read but never written.
  */
 #pragma once
 
@@ -19,8 +19,8 @@
 #include "crypto/password.h"
 
 #define KEYRING_HEADER_SIZE 32
-#define KEYRING_ROOTS_MAX   64    /* a rotation every month for five years */
-#define KEYRING_BODY_MAX    8192  /* two full lists and an origin are 4,939 */
+#define KEYRING_ROOTS_MAX   64   /* a rotation every month for five years */
+#define KEYRING_BODY_MAX    8192 /* two full lists and an origin are 4,939 */
 #define KEYRING_FILE_MAX    (KEYRING_HEADER_SIZE + KEYRING_BODY_MAX + BOX_OVERHEAD)
 #define KEYRING_ORIGIN_SIZE 128
 
@@ -31,20 +31,20 @@ struct keyring_header {
 };
 #define KEYRING_FORMAT 2
 void keyring_header_write(const struct keyring_header *header, uint8_t out[KEYRING_HEADER_SIZE]);
-/** `file` is the whole file; ERROR_CORRUPT for one that is none of ours. */
+/** `file` is the whole file. ERROR_CORRUPT for another file. */
 RESULT keyring_header_read(struct bytes file, struct keyring_header *header_out, struct error *err);
 
 enum keyring_kind { KEYRING_ROOT = 1, KEYRING_TOKEN = 2, KEYRING_DESTROYED = 3 };
 struct keyring_root {
     uint32_t number;
-    enum keyring_kind kind; /* of a subject epoch: KEYRING_ROOT */
-    uint8_t bytes[32];      /* a root, a token's key id, or when it was destroyed */
+    enum keyring_kind kind; /* of a subject epoch always KEYRING_ROOT */
+    uint8_t bytes[32];      /* a root, the id of a token's key, or the time of destruction */
 };
 struct keyring_roots {
     uint32_t count;
     struct keyring_root each[KEYRING_ROOTS_MAX];
 };
-/** All secrets of the key ring. Lives in locked memory only. */
+/** All secrets of the key ring. Only in locked memory. */
 struct keyring_body {
     char origin[KEYRING_ORIGIN_SIZE];
     uint8_t token_scalar[32], log_seed[32], index_key[32], ledger_key[32];
@@ -52,7 +52,7 @@ struct keyring_body {
     struct keyring_roots epochs;   /* of the keys that wrap subjects' keys */
 };
 RESULT keyring_body_write(const struct keyring_body *body, struct buffer *out, struct error *err);
-/** `format` is that of the header. ERROR_CORRUPT; `body` may be partly written then. */
+/** `format` is the header's. ERROR_CORRUPT; `body` may be partly written then. */
 RESULT keyring_body_read(struct bytes raw, uint8_t format, struct keyring_body *body, struct error *err);
-/** The time in a destroyed version's entry. */
+/** The time in the entry of a destroyed version. */
 int64_t keyring_root_destroyed_s(const struct keyring_root *root);

@@ -1,5 +1,5 @@
 /*
- * keyd/keyring_priv.h -- sealing and unsealing the file of the key ring.
+ * keyd/keyring_priv.h -- seals and unseals the file of the key ring.
  */
 #pragma once
 

@@ -4,15 +4,14 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "crypto/hmac.h"
 
-static const uint8_t magic[5] = {'S', 'J', 'K', 'L', 5};
-static const uint8_t magic_4[5] = {'S', 'J', 'K', 'L', 4};
-static const uint8_t magic_3[5] = {'S', 'J', 'K', 'L', 3};
-static const uint8_t magic_2[5] = {'S', 'J', 'K', 'L', 2};
-static const uint8_t magic_1[5] = {'S', 'J', 'K', 'L', 1};
-
-enum { BODY_SIZE_1 = 198, BODY_SIZE_2 = 202, BODY_SIZE_4 = LEDGER_BODY_SIZE - LEDGER_DOCUMENTS_SIZE, BODY_SIZE_3 = BODY_SIZE_4 - KEYD_FINDING_MAX };
+/* Bytes of a copy, with the header and without the HMAC. */
+enum {
+    BODY_SIZE_1 = 198,
+    BODY_SIZE_2 = 202,
+    BODY_SIZE_4 = LEDGER_BODY_SIZE - LEDGER_DOCUMENTS_SIZE,
+    BODY_SIZE_3 = BODY_SIZE_4 - KEYD_FINDING_MAX
+};
 
 _Static_assert(LEDGER_USED_SIZE <= LEDGER_COPY_SIZE, "a copy has room");
 
@@ -58,15 +57,11 @@ static uint8_t *put_documents(uint8_t *at, const struct ledger_state *state)
     return at;
 }
 
-void ledger_copy_write(const struct ledger_state *state, uint64_t sequence, const uint8_t key[LEDGER_KEY_SIZE],
-                       uint8_t copy_out[LEDGER_COPY_SIZE])
+static void write_body(const void *context, uint8_t *body_out)
 {
-    uint8_t *at = copy_out;
+    const struct ledger_state *state = context;
+    uint8_t *at = put_u64(body_out, state->log_size);
 
-    memset(copy_out, 0, LEDGER_COPY_SIZE);
-    at = put(at, magic, sizeof magic);
-    at = put_u64(at, sequence);
-    at = put_u64(at, state->log_size);
     at = put(at, state->log_root, sizeof state->log_root);
     at = put_pin(at, &state->pins[0]);
     at = put(at, state->approver, sizeof state->approver);
@@ -76,21 +71,12 @@ void ledger_copy_write(const struct ledger_state *state, uint64_t sequence, cons
     at = put_mints(at + 4, state);
     at = put(at, state->finding, KEYD_FINDING_MAX);
     at = put_documents(at, state);
-    assert(at == copy_out + LEDGER_BODY_SIZE);
-    hmac_sha256((struct bytes){key, LEDGER_KEY_SIZE}, (struct bytes){copy_out, LEDGER_BODY_SIZE}, at);
+    assert(at == body_out + LEDGER_BODY_SIZE - JOURNAL_HEADER_SIZE);
 }
 
 static void get(struct reader *reader, void *into, size_t length)
 {
     memcpy(into, reader_take(reader, length).data, length);
-}
-
-static bool is_genuine(const uint8_t copy[LEDGER_COPY_SIZE], size_t size, const uint8_t key[LEDGER_KEY_SIZE])
-{
-    uint8_t mac[HMAC_SIZE];
-
-    hmac_sha256((struct bytes){key, LEDGER_KEY_SIZE}, (struct bytes){copy, size}, mac);
-    return bytes_equal_secret((struct bytes){mac, sizeof mac}, (struct bytes){copy + size, sizeof mac});
 }
 
 static void get_mints(struct reader *reader, struct ledger_state *state)
@@ -122,37 +108,36 @@ static void get_documents(struct reader *reader, struct ledger_state *state)
     }
 }
 
-/* 0 for what is no copy. */
-static size_t size_of_body(const uint8_t copy[LEDGER_COPY_SIZE])
+static size_t body_size(uint8_t version)
 {
-    if (memcmp(copy, magic, sizeof magic) == 0) return LEDGER_BODY_SIZE;
-    if (memcmp(copy, magic_4, sizeof magic_4) == 0) return BODY_SIZE_4;
-    if (memcmp(copy, magic_3, sizeof magic_3) == 0) return BODY_SIZE_3;
-    if (memcmp(copy, magic_2, sizeof magic_2) == 0) return BODY_SIZE_2;
-    return memcmp(copy, magic_1, sizeof magic_1) == 0 ? BODY_SIZE_1 : 0;
+    static const size_t sizes[] = {0, BODY_SIZE_1, BODY_SIZE_2, BODY_SIZE_3, BODY_SIZE_4, LEDGER_BODY_SIZE};
+
+    return version == 0 || version >= sizeof sizes / sizeof sizes[0] ? 0 : sizes[version] - JOURNAL_HEADER_SIZE;
 }
 
-bool ledger_copy_read(const uint8_t copy[LEDGER_COPY_SIZE], const uint8_t key[LEDGER_KEY_SIZE],
-                      struct ledger_state *state_out, uint64_t *sequence_out)
+static void read_body(uint8_t version, struct bytes body, void *state_out)
 {
-    const size_t size = size_of_body(copy);
-    struct reader reader = reader_of((struct bytes){copy, size});
+    struct reader reader = reader_of(body);
     struct ledger_state state = {0};
 
-    if (size == 0 || !is_genuine(copy, size, key)) return false;
-    (void)reader_take(&reader, sizeof magic);
-    *sequence_out = reader_u64(&reader);
     state.log_size = reader_u64(&reader);
     get(&reader, state.log_root, sizeof state.log_root);
     get_pin(&reader, &state.pins[0]);
     get(&reader, state.approver, sizeof state.approver);
     state.unwrap_count = reader_u64(&reader);
     get(&reader, state.unwrap_chain, sizeof state.unwrap_chain);
-    if (size != BODY_SIZE_1) state.unused_below = reader_u32(&reader);
-    if (size >= BODY_SIZE_3) get_mints(&reader, &state);
-    if (size >= BODY_SIZE_4) get(&reader, state.finding, KEYD_FINDING_MAX);
-    if (size == LEDGER_BODY_SIZE) get_documents(&reader, &state);
+    if (version >= 2) state.unused_below = reader_u32(&reader);
+    if (version >= 3) get_mints(&reader, &state);
+    if (version >= 4) get(&reader, state.finding, KEYD_FINDING_MAX);
+    if (version >= 5) get_documents(&reader, &state);
     assert(reader_is_done(&reader));
-    *state_out = state;
-    return true;
+    memcpy(state_out, &state, sizeof state);
 }
+
+const struct journal_format ledger_format = {.name = LEDGER_FILE,
+                                             .magic = "SJKL",
+                                             .version = 5,
+                                             .copy_size = LEDGER_COPY_SIZE,
+                                             .body_size = body_size,
+                                             .write = write_body,
+                                             .read = read_body};

@@ -1,26 +1,26 @@
 /*
- * keyd/ledger_format.h -- the bytes of one copy of the ledger.
+ * keyd/ledger_format.h -- the bytes of one copy of the ledger, with the header and HMAC of every journal (journal/journal.h).
  *
  * "SJKL" | u8 5 | u64 sequence | u64 log size | root[32] | u64 policy epoch | digest[32] | approver[65]
  * | u64 unwraps | chain[32] | u32 unused versions | u64 tokens by scope[6] | u64 lost | u64 reserved
  * | 64 times: credential[16], u64 tokens | finding[128], zeros behind it
- * | 15 times, of kinds 2 to 16 of signed documents: u64 epoch, digest[32] | 12 times, of approvers: point[65], principal[32], u64 expires
- * in ms, u8 1 if revoked | HMAC-SHA256[32] over all before, under the ledger key; zeros up to LEDGER_COPY_SIZE.
- * Format 4 ends with the finding, format 3 ends before the finding, format 2 with the unused versions, format 1 before them; they are read, never written.
+ * | 15 times, of kinds 2 to 16 of signed documents: u64 epoch, digest[32] | 12 times, of approvers: point[65], principal[32],
+ * u64 expires in ms, u8 1 if revoked | HMAC-SHA256[32] over all before, under the ledger key; zeros up to LEDGER_COPY_SIZE.
+ *
+ * Older formats are read and never written. Format 4 ends with the finding, format 3 before the finding. Format 2 ends with
+ * the unused versions, format 1 before them.
  */
 #pragma once
 
+#include "journal/journal.h"
 #include "keyd/ledger.h"
 
-#define LEDGER_APPROVER_SIZE  (ECDSA_PUBLIC_SIZE + DOCUMENT_DIGEST_SIZE + 9)
+#define LEDGER_APPROVER_SIZE (ECDSA_PUBLIC_SIZE + DOCUMENT_DIGEST_SIZE + 9)
 #define LEDGER_DOCUMENTS_SIZE \
     ((DOCUMENT_KINDS_MAX - 1) * (8 + DOCUMENT_DIGEST_SIZE) + DOCUMENT_APPROVERS_MAX * LEDGER_APPROVER_SIZE)
-#define LEDGER_BODY_SIZE (202 + 8 * (MINT_SCOPES + 2) + MINTERS_MAX * (MINTER_ID_SIZE + 8) + KEYD_FINDING_MAX + \
-                          LEDGER_DOCUMENTS_SIZE)
+#define LEDGER_BODY_SIZE \
+    (202 + 8 * (MINT_SCOPES + 2) + MINTERS_MAX * (MINTER_ID_SIZE + 8) + KEYD_FINDING_MAX + LEDGER_DOCUMENTS_SIZE)
 #define LEDGER_USED_SIZE (LEDGER_BODY_SIZE + 32)
 
-void ledger_copy_write(const struct ledger_state *state, uint64_t sequence, const uint8_t key[LEDGER_KEY_SIZE],
-                       uint8_t copy_out[LEDGER_COPY_SIZE]);
-/** False for a copy that is damaged, torn, or of another key ring. */
-bool ledger_copy_read(const uint8_t copy[LEDGER_COPY_SIZE], const uint8_t key[LEDGER_KEY_SIZE],
-                      struct ledger_state *state_out, uint64_t *sequence_out);
+/** The format of a struct ledger_state in the journal. */
+extern const struct journal_format ledger_format;

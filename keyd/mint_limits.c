@@ -15,15 +15,17 @@ struct mint_limits {
 };
 
 static const struct rate_limit rows[PURPOSES][BUCKETS] = {
-    [ADMINISTRATION] = {{"tokens for the administration are asked for by one credential", ADMINISTRATION_RATE_PER_S, ADMINISTRATION_BURST},
+    [ADMINISTRATION] = {{"tokens for the administration are asked for by one credential", ADMINISTRATION_RATE_PER_S,
+                         ADMINISTRATION_BURST},
                         {"tokens for the administration are asked for by one organisation's robots, or one issuer's subjects,",
                          ADMINISTRATION_REALM_RATE_PER_S, ADMINISTRATION_REALM_BURST},
-                        {"tokens for the administration are asked for by all organisations together", ADMINISTRATION_TENANTS_RATE_PER_S,
-                         ADMINISTRATION_TENANTS_BURST},
-                        {"tokens for the administration are asked for by the registry's own robots", ADMINISTRATION_REGISTRY_RATE_PER_S,
-                         ADMINISTRATION_REGISTRY_BURST}},
+                        {"tokens for the administration are asked for by all organisations together",
+                         ADMINISTRATION_TENANTS_RATE_PER_S, ADMINISTRATION_TENANTS_BURST},
+                        {"tokens for the administration are asked for by the registry's own robots",
+                         ADMINISTRATION_REGISTRY_RATE_PER_S, ADMINISTRATION_REGISTRY_BURST}},
     [CONTENT] = {{"tokens are asked for by one credential", MINT_RATE_PER_S, MINT_BURST},
-                 {"tokens are asked for by one organisation's robots, or one issuer's subjects,", MINT_REALM_RATE_PER_S, MINT_REALM_BURST},
+                 {"tokens are asked for by one organisation's robots, or one issuer's subjects,", MINT_REALM_RATE_PER_S,
+                  MINT_REALM_BURST},
                  {"tokens are asked for by all organisations together", MINT_TENANTS_RATE_PER_S, MINT_TENANTS_BURST},
                  {"tokens are asked for by the registry's own robots", MINT_REGISTRY_RATE_PER_S, MINT_REGISTRY_BURST}},
 };
@@ -47,7 +49,10 @@ enum mint_scope mint_scope_of(const struct keyd_token *token)
     if (token->catalog) return MINT_CATALOG;
     for (size_t i = 0; i < token->access_count; i++) {
         const struct keyd_access *access = &token->access[i];
-        const enum mint_scope scope = access->remove ? MINT_DELETE : access->push ? MINT_PUSH : access->pull ? MINT_PULL : MINT_NOTHING;
+        const enum mint_scope scope = access->remove ? MINT_DELETE
+                                      : access->push ? MINT_PUSH
+                                      : access->pull ? MINT_PULL
+                                                     : MINT_NOTHING;
         if (scope < widest) widest = scope;
     }
     return widest;
@@ -63,7 +68,7 @@ static struct uuid key_of(struct bytes text)
     return key;
 }
 
-/* Of "ext:<issuer digest>:<subject>" what all subjects of the issuer have in common. */
+/* The part of "ext:<issuer digest>:<subject>" that all subjects of the issuer have in common. */
 static struct bytes issuer_of(struct bytes subject)
 {
     const struct bytes rest = {subject.data + 4, subject.length - 4};
@@ -72,7 +77,7 @@ static struct bytes issuer_of(struct bytes subject)
     return colon == NULL ? subject : (struct bytes){subject.data, (size_t)(colon - subject.data)};
 }
 
-/* One bucket after the other, each inside the next; what a later one refuses is not charged to those before it. */
+/* Buckets to charge, from the inner to the outer one. If an outer bucket refuses, the inner ones are not charged. */
 struct charge {
     struct rate *rate;
     struct uuid key;
@@ -80,8 +85,8 @@ struct charge {
 enum { CHARGES_MAX = 3 };
 
 /*
- * The gateway says of which organisation a credential is. A lie wins nothing: all realms together have a limit, and so has the registry.
- * Subjects that are of none, or of several, share what there is for their issuer.
+ * The gateway says to which organisation a credential belongs. A false answer gains nothing: all organisations together
+ * have a limit, and so has the registry. Subjects of no organisation, or of several, share the limit of their issuer.
  */
 static size_t charges_of(struct rate *const rates[BUCKETS], const struct keyd_token *token, struct charge charges[CHARGES_MAX])
 {
@@ -93,12 +98,13 @@ static size_t charges_of(struct rate *const rates[BUCKETS], const struct keyd_to
         charges[1] = (struct charge){rates[OF_REGISTRY], everybody};
         return 2;
     }
-    charges[1] = (struct charge){rates[OF_REALM], uuid_is_nil(&token->organisation) ? key_of(issuer_of(token->subject)) : token->organisation};
+    charges[1] = (struct charge){rates[OF_REALM],
+                                 uuid_is_nil(&token->organisation) ? key_of(issuer_of(token->subject)) : token->organisation};
     charges[2] = (struct charge){rates[OF_TENANTS], everybody};
     return 3;
 }
 
-/* From each as one who has taken what it has from the one before. */
+/* Takes one from each bucket. The share in a bucket depends on how much was taken lately from the bucket inside it. */
 static struct result take_all(const struct charge charges[], size_t count, int64_t now_ms, struct error *err)
 {
     struct rate_use own = {0};

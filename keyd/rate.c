@@ -7,25 +7,25 @@
 #include "crypto/hmac.h"
 #include "crypto/random.h"
 
-enum { SETS = 512, WAYS = 8 /* 4,096 at once */ };
+enum { SETS = 512, WAYS = 8 /* 4,096 buckets */ };
 
 /*
- * Who asks without end has taken much, also where so many do so that each gets less than its rate and its own bucket fills again:
- * what was taken is forgotten at an eighth of the rate only.
+ * The amount that a key has taken lately shows whether it asks without end. Its bucket does not show this: if many keys ask
+ * without end, each gets less than its rate, and its bucket fills again. So the amount shrinks at only an eighth of the rate.
  */
 #define FORGETTING 8
 
 struct bucket {
     struct uuid key;
     int64_t left;    /* in thousandths of one */
-    int64_t used;    /* what was taken, and is forgotten at a part of the rate: in thousandths of one, divided by FORGETTING */
-    int64_t seen_ms; /* when both were right; 0: not in use */
+    int64_t used;    /* taken lately; shrinks at a part of the rate; in thousandths of one, divided by FORGETTING */
+    int64_t seen_ms; /* the time of both values; 0: not in use */
 };
 
 struct rate {
     pthread_mutex_t lock;
     struct rate_limit limit;
-    uint8_t secret[TABLE_KEY_SIZE]; /* so that nobody can choose names whose buckets keep another's out */
+    uint8_t secret[TABLE_KEY_SIZE]; /* so nobody can choose keys whose buckets displace another's */
     struct bucket buckets[SETS][WAYS];
 };
 
@@ -45,20 +45,18 @@ static void refill(const struct rate_limit *limit, struct bucket *bucket, int64_
 {
     const int64_t full = (int64_t)limit->burst * 1000;
 
-    /* Threads may come a little out of order: what has passed is never counted twice. */
+    /* Threads may arrive slightly out of order; elapsed time is never counted twice. */
     if (bucket->seen_ms != 0 && now_ms <= bucket->seen_ms) return;
-    /* So many milliseconds fill any bucket; the product below can't overflow. */
-    if (bucket->seen_ms == 0 || now_ms - bucket->seen_ms > full / limit->per_s)
-        bucket->left = full;
-    else
-        bucket->left += (now_ms - bucket->seen_ms) * limit->per_s;
+    /* After this time any bucket is full, and the product below can't overflow. */
+    if (bucket->seen_ms == 0 || now_ms - bucket->seen_ms > full / limit->per_s) bucket->left = full;
+    else bucket->left += (now_ms - bucket->seen_ms) * limit->per_s;
     if (bucket->left > full) bucket->left = full;
     if (now_ms - bucket->seen_ms > bucket->used / limit->per_s) bucket->used = 0;
     else bucket->used -= (now_ms - bucket->seen_ms) * limit->per_s;
     bucket->seen_ms = now_ms;
 }
 
-/* The key's bucket, or one that may be forgotten because it is full. */
+/* The key's bucket, or a full one, which may be reused. */
 static struct bucket *find(const struct rate_limit *limit, struct bucket set[WAYS], const struct uuid *key, int64_t now_ms)
 {
     struct bucket *free_one = NULL;
@@ -103,7 +101,8 @@ struct rate_use rate_use_of(struct rate *rate, const struct uuid *key, int64_t n
     return (struct rate_use){taken, all_of(rate)};
 }
 
-struct result rate_take_shared(struct rate *rate, const struct uuid *key, int64_t now_ms, const struct rate_use *own, struct error *err)
+struct result rate_take_shared(struct rate *rate, const struct uuid *key, int64_t now_ms, const struct rate_use *own,
+                               struct error *err)
 {
     (void)pthread_mutex_lock(&rate->lock);
     struct bucket *bucket = find(&rate->limit, set_of(rate, key), key, now_ms);

@@ -29,15 +29,13 @@ static struct result test_token(const struct keyd *keyd, struct error *err)
     struct buffer OWNED_BUFFER token = BUFFER(KEYD_TOKEN_MAX);
     struct buffer OWNED_BUFFER signature = BUFFER(ECDSA_JOSE_SIZE);
     const struct bytes self = bytes_of_text("self");
-    const struct keyd_token request = {
-        .issuer = self, .audience = self, .subject = self, .source = self, .lifetime_s = 1};
+    const struct keyd_token request = {.issuer = self, .audience = self, .subject = self, .source = self, .lifetime_s = 1};
 
     TRY(token_sign(keyd->keyring, &request, clock_wall_ms() / 1000, &token, err));
     const size_t dot = (size_t)(strrchr(buffer_text(&token), '.') - buffer_text(&token));
     const struct bytes tail = {token.data + dot + 1, token.length - dot - 1};
     TRY(text_from_base64(&signature, BASE64_URL, tail, err));
-    if (!ecdsa_verify_jose(keyring_token_key(keyd->keyring), (struct bytes){token.data, dot},
-                           buffer_bytes(&signature)))
+    if (!ecdsa_verify_jose(keyring_token_key(keyd->keyring), (struct bytes){token.data, dot}, buffer_bytes(&signature)))
         return failure(err, ERROR_CORRUPT, "self test: tokens");
     return SUCCESS;
 }

@@ -19,21 +19,21 @@
 
 enum {
     MESSAGE_MS = 5000,      /* for one message to arrive, and for its reply to be taken */
-    HURRIED_MS = 300,       /* the same while others wait for a thread, or the server ends */
-    IDLE_MS = 300000,       /* a client's pool keeps its connections for a while */
+    HURRIED_MS = 300,       /* in place of MESSAGE_MS while other connections wait for a thread, or the server ends */
+    IDLE_MS = 300000,       /* the pools of clients keep idle connections for a while */
     LOOK_MS = 500,          /* how often an idle thread looks at the clock */
-    STACK_SIZE = 512 * 1024 /* locked when it is touched */
+    STACK_SIZE = 512 * 1024 /* locked when it is used */
 };
 
-/* What a thread waits for its peer to do. */
+/* What a thread waits for. */
 enum doing { DOING_NOTHING, DOING_RECEIVE, DOING_SEND };
 
 struct worker {
     struct server *server;
     pthread_t thread;
     bool is_started;
-    int fd;                   /* under the server's lock, so that nobody shuts one that was closed; -1: none */
-    _Atomic enum doing doing; /* since then */
+    int fd;                   /* guarded by the server's lock, so that a closed descriptor is never shut down; -1: none */
+    _Atomic enum doing doing; /* since since_ms */
     atomic_llong since_ms;
     struct keyd_frame in, out;
 };
@@ -77,17 +77,17 @@ static bool is_wanted(const struct server *server)
     return poll(&backlog, 1, 0) > 0;
 }
 
-/* Of all idle threads one goes, and is free from here on. */
-static bool gives_way(struct server *server)
+/* Exactly one of all idle threads ends its connection, and accepts another one. */
+static bool yield_if_wanted(struct server *server)
 {
     int full = SERVER_CONNECTIONS;
 
     return is_wanted(server) && atomic_compare_exchange_strong(&server->busy, &full, SERVER_CONNECTIONS - 1);
 }
 
-enum wait { WAIT_MESSAGE, WAIT_OVER, WAIT_GAVE_WAY };
+enum wait { WAIT_MESSAGE, WAIT_OVER, WAIT_YIELDED };
 
-/* WAIT_MESSAGE when one has begun to arrive; else the connection should end. */
+/* WAIT_MESSAGE if one has begun to arrive; otherwise the connection ends. */
 static enum wait wait_for_message(struct server *server, int fd)
 {
     const int64_t until_ms = clock_monotonic_ms() + IDLE_MS;
@@ -98,7 +98,7 @@ static enum wait wait_for_message(struct server *server, int fd)
         if (ready < 0 && errno != EINTR) return WAIT_OVER;
         if (ready > 0 && waiting[0].revents != 0) return (waiting[0].revents & POLLIN) != 0 ? WAIT_MESSAGE : WAIT_OVER;
         if (atomic_load(&server->is_ending) || clock_monotonic_ms() >= until_ms) return WAIT_OVER;
-        if (is_full(server) && gives_way(server)) return WAIT_GAVE_WAY;
+        if (is_full(server) && yield_if_wanted(server)) return WAIT_YIELDED;
     }
 }
 
@@ -150,7 +150,7 @@ static void serve(struct worker *worker, int fd)
         while (!atomic_load(&server->is_ending) && (waited = wait_for_message(server, fd)) == WAIT_MESSAGE)
             if (!serve_message(worker, fd)) break;
     hold(worker, -1);
-    if (waited != WAIT_GAVE_WAY) atomic_fetch_sub(&server->busy, 1);
+    if (waited != WAIT_YIELDED) atomic_fetch_sub(&server->busy, 1);
     (void)close(fd);
 }
 
@@ -159,8 +159,7 @@ static bool wait_for_start(struct server *server)
     (void)pthread_mutex_lock(&server->lock);
     server->begun++;
     (void)pthread_cond_signal(&server->began);
-    while (!server->is_open && !atomic_load(&server->is_ending))
-        (void)pthread_cond_wait(&server->opened, &server->lock);
+    while (!server->is_open && !atomic_load(&server->is_ending)) (void)pthread_cond_wait(&server->opened, &server->lock);
     (void)pthread_mutex_unlock(&server->lock);
     return !atomic_load(&server->is_ending);
 }
@@ -173,10 +172,9 @@ static void *work(void *argument)
     if (!wait_for_start(server)) return NULL;
     while (!atomic_load(&server->is_ending)) {
         const int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd >= 0)
-            serve(worker, fd);
+        if (fd >= 0) serve(worker, fd);
         else if (errno != EINTR && errno != ECONNABORTED && !atomic_load(&server->is_ending))
-            (void)poll(NULL, 0, LOOK_MS); /* out of descriptors: others end soon */
+            (void)poll(NULL, 0, LOOK_MS); /* out of descriptors: other connections end soon */
     }
     return NULL;
 }
@@ -196,17 +194,16 @@ static struct result start_worker(struct server *server, struct worker *worker, 
     return worker->is_started ? SUCCESS : failure(err, ERROR_NO_MEMORY, "no more threads can be started");
 }
 
-/* What a thread needs to begin, the sandbox does not allow. */
+/* The sandbox would not allow a thread to begin. */
 static void wait_until_all_began(struct server *server)
 {
     (void)pthread_mutex_lock(&server->lock);
-    while (server->begun < SERVER_CONNECTIONS)
-        (void)pthread_cond_wait(&server->began, &server->lock);
+    while (server->begun < SERVER_CONNECTIONS) (void)pthread_cond_wait(&server->began, &server->lock);
     (void)pthread_mutex_unlock(&server->lock);
 }
 
-struct result server_new(const struct keyd *keyd, const struct server_options *options,
-                         struct server **server_out, struct error *err)
+struct result server_new(const struct keyd *keyd, const struct server_options *options, struct server **server_out,
+                         struct error *err)
 {
     OWNED(server) *server = memory_zeroed(1, sizeof *server);
 
@@ -217,14 +214,13 @@ struct result server_new(const struct keyd *keyd, const struct server_options *o
     (void)pthread_mutex_init(&server->lock, NULL);
     (void)pthread_cond_init(&server->opened, NULL);
     (void)pthread_cond_init(&server->began, NULL);
-    for (size_t i = 0; i < SERVER_CONNECTIONS; i++)
-        TRY(start_worker(server, &server->workers[i], err));
+    for (size_t i = 0; i < SERVER_CONNECTIONS; i++) TRY(start_worker(server, &server->workers[i], err));
     wait_until_all_began(server);
     *server_out = GIVE(server);
     return SUCCESS;
 }
 
-/* Bound and listening under another name first, then renamed: who sees the name can connect. */
+/* Binds and listens under a temporary name, then renames: a client that sees the name can connect. */
 static struct result publish(const struct server *server, const char *temporary, struct error *err)
 {
     const struct server_options *options = &server->options;
@@ -232,8 +228,7 @@ static struct result publish(const struct server *server, const char *temporary,
     if (listen(server->listener, SERVER_CONNECTIONS) != 0 ||
         (options->group != (gid_t)-1 && chown(temporary, (uid_t)-1, options->group) != 0) ||
         chmod(temporary, options->mode) != 0 || rename(temporary, options->socket_path) != 0)
-        return failure(err, ERROR_UNAVAILABLE, "the socket %s can't be made: %s", options->socket_path,
-                       strerror(errno));
+        return failure(err, ERROR_UNAVAILABLE, "the socket %s can't be made: %s", options->socket_path, strerror(errno));
     return SUCCESS;
 }
 
@@ -241,17 +236,14 @@ struct result server_open_socket(struct server *server, struct error *err)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
 
-    const int length =
-        snprintf(address.sun_path, sizeof address.sun_path, "%s.new", server->options.socket_path);
+    const int length = snprintf(address.sun_path, sizeof address.sun_path, "%s.new", server->options.socket_path);
     if (length < 0 || (size_t)length >= sizeof address.sun_path)
-        return failure(err, ERROR_INVALID, "the socket path %s is too long; at most %zu letters",
-                       server->options.socket_path, sizeof address.sun_path - strlen(".new") - 1);
+        return failure(err, ERROR_INVALID, "the socket path %s is too long; at most %zu letters", server->options.socket_path,
+                       sizeof address.sun_path - strlen(".new") - 1);
     server->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    (void)unlink(address.sun_path); /* of a start that was killed */
-    if (server->listener < 0 ||
-        bind(server->listener, (const struct sockaddr *)&address, sizeof address) != 0)
-        return failure(err, ERROR_UNAVAILABLE, "the socket %s can't be made: %s", address.sun_path,
-                       strerror(errno));
+    (void)unlink(address.sun_path); /* left by a start that was killed */
+    if (server->listener < 0 || bind(server->listener, (const struct sockaddr *)&address, sizeof address) != 0)
+        return failure(err, ERROR_UNAVAILABLE, "the socket %s can't be made: %s", address.sun_path, strerror(errno));
     return publish(server, address.sun_path, err);
 }
 
@@ -263,7 +255,7 @@ void server_start(struct server *server)
     (void)pthread_mutex_unlock(&server->lock);
 }
 
-/* Under the lock. A peer still reads what was sent before. */
+/* Under the lock. The peer can still read what was sent. */
 static void cut_overdue(struct worker *worker)
 {
     const enum doing doing = atomic_load(&worker->doing);
@@ -280,7 +272,7 @@ void server_relieve(struct server *server)
     (void)pthread_mutex_unlock(&server->lock);
 }
 
-/* What has arrived whole is answered; nobody waits for the rest. */
+/* Complete messages are answered; incomplete ones are not waited for. */
 static void end_connections(struct server *server)
 {
     for (size_t i = 0; i < SERVER_CONNECTIONS; i++) {

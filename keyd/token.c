@@ -8,7 +8,7 @@
 
 enum { JTI_SIZE = 16, PAYLOAD_MAX = KEYD_TOKEN_MAX * 3 / 4 };
 
-/* Takes `value`; NULL is a text that is not UTF-8, or no memory. */
+/* Takes `value` over. NULL means text that is not UTF-8, or no memory. */
 static bool set(json_t *object, const char *key, json_t *value)
 {
     return json_object_set_new(object, key, value) == 0;
@@ -32,7 +32,7 @@ static json_t *actions_of(const struct keyd_access *access)
     return actions;
 }
 
-/* The Docker token's entry (distribution-spec token scope), with the repository's UUID beside its name. */
+/* An entry as in a Docker token (distribution-spec token scope), with the repository's UUID added to its name. */
 static json_t *access_entry(const struct keyd_access *access)
 {
     OWNED_JSON entry = json_object();
@@ -40,8 +40,7 @@ static json_t *access_entry(const struct keyd_access *access)
 
     uuid_format(&access->repository, id);
     if (!set(entry, "type", json_string("repository")) || !set(entry, "name", text_of(access->name)) ||
-        (!uuid_is_nil(&access->repository) && !set(entry, "id", json_string(id))) ||
-        !set(entry, "actions", actions_of(access)))
+        (!uuid_is_nil(&access->repository) && !set(entry, "id", json_string(id))) || !set(entry, "actions", actions_of(access)))
         return NULL;
     return GIVE(entry);
 }
@@ -64,8 +63,7 @@ static json_t *confirmation_of(struct bytes thumbprint)
 
 static bool set_times(json_t *payload, const struct keyd_token *request, int64_t now_s)
 {
-    const uint32_t lifetime_s =
-        request->lifetime_s < TOKEN_LIFETIME_MAX_S ? request->lifetime_s : TOKEN_LIFETIME_MAX_S;
+    const uint32_t lifetime_s = request->lifetime_s < TOKEN_LIFETIME_MAX_S ? request->lifetime_s : TOKEN_LIFETIME_MAX_S;
 
     return set(payload, "iat", json_integer(now_s)) && set(payload, "nbf", json_integer(now_s)) &&
            set(payload, "exp", json_integer(now_s + lifetime_s));
@@ -78,8 +76,7 @@ static json_t *payload_of(const struct keyd_token *request, int64_t now_s, const
     if (set(payload, "iss", text_of(request->issuer)) && set(payload, "aud", text_of(request->audience)) &&
         set(payload, "sub", text_of(request->subject)) && set(payload, "src", text_of(request->source)) &&
         set(payload, "jti", json_string(jti)) && set_times(payload, request, now_s) &&
-        set(payload, "access", access_list(request)) &&
-        (!request->catalog || set(payload, "catalog", json_true())) &&
+        set(payload, "access", access_list(request)) && (!request->catalog || set(payload, "catalog", json_true())) &&
         (!request->administration || set(payload, "admin", json_true())) &&
         (request->confirmation.length == 0 || set(payload, "cnf", confirmation_of(request->confirmation))))
         return GIVE(payload);
@@ -97,8 +94,7 @@ static struct result write_header(const struct keyring *keyring, struct buffer *
     return text_base64(token, BASE64_URL, bytes_of_text(header), err);
 }
 
-static struct result write_payload(const struct keyd_token *request, int64_t now_s, struct buffer *token,
-                                   struct error *err)
+static struct result write_payload(const struct keyd_token *request, int64_t now_s, struct buffer *token, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(PAYLOAD_MAX);
     struct buffer OWNED_BUFFER jti = BUFFER(KEYD_NAME_MAX + 32);
@@ -116,8 +112,8 @@ static struct result write_payload(const struct keyd_token *request, int64_t now
     return text_base64(token, BASE64_URL, buffer_bytes(&text), err);
 }
 
-struct result token_sign(const struct keyring *keyring, const struct keyd_token *request, int64_t now_s,
-                         struct buffer *token, struct error *err)
+struct result token_sign(const struct keyring *keyring, const struct keyd_token *request, int64_t now_s, struct buffer *token,
+                         struct error *err)
 {
     struct buffer OWNED_BUFFER jwt = BUFFER(KEYD_TOKEN_MAX);
     uint8_t signature[ECDSA_JOSE_SIZE];

@@ -1,10 +1,9 @@
 /*
  * keyd/token.h -- composes and signs the registry's own tokens (docs/keys.md, "Tokens").
  *
- * Header {"alg":"ES256","kid":<thumbprint>,"typ":"sijil-reg+jwt"}; payload access, aud, exp, iat, iss, jti, nbf, src,
- * sub, and where they apply admin, catalog and cnf. jti is the id of the request
- * whose event records the mint, a full stop, and 128 random bits that keyd draws; keyd sets the times by its own
- * clock, and lets no token live longer than TOKEN_LIFETIME_MAX_S.
+ * Header {"alg":"ES256","kid":<thumbprint>,"typ":"sijil-reg+jwt"}; payload access, aud, exp, iat, iss, jti, nbf, src, sub,
+ * and where they apply admin, catalog and cnf. jti is the id of the request whose event records the token, a full stop, and
+ * 128 random bits from keyd. keyd sets the times by its own clock; no token is valid for longer than TOKEN_LIFETIME_MAX_S.
  */
 #pragma once
 
@@ -14,5 +13,5 @@
 #define TOKEN_LIFETIME_MAX_S 900
 
 /** Appends the compact JWT. ERROR_INVALID for a lifetime of 0 or a text that is not UTF-8; ERROR_LIMIT. */
-RESULT token_sign(const struct keyring *keyring, const struct keyd_token *request, int64_t now_s,
-                  struct buffer *token, struct error *err);
+RESULT token_sign(const struct keyring *keyring, const struct keyd_token *request, int64_t now_s, struct buffer *token,
+                  struct error *err);

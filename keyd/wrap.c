@@ -6,11 +6,12 @@
 #include "crypto/hmac.h"
 #include "crypto/secret.h"
 
-enum { BINDING_MAX = 256, /* two ids, a region, a number, an id and a commitment behind lengths: 199 */
-       INDEX_TEXT_MAX = 2 * KEYD_NAME_MAX + 16 };
+enum {
+    BINDING_MAX = 256, /* two ids, a region, a number, an id and a commitment with their lengths: 199 */
+    INDEX_TEXT_MAX = 2 * KEYD_NAME_MAX + 16
+};
 
-static struct result write_binding(struct buffer *out, const struct key_binding *binding, uint32_t version,
-                                   struct error *err)
+static struct result write_binding(struct buffer *out, const struct key_binding *binding, uint32_t version, struct error *err)
 {
     uint8_t number[4];
 
@@ -23,7 +24,7 @@ static struct result write_binding(struct buffer *out, const struct key_binding 
     return buffer_add_prefixed(out, (struct bytes){binding->commitment, sizeof binding->commitment}, err);
 }
 
-/* What one wrapped key is sealed with: its version's entry, and what it is bound to. */
+/* How a wrapped key is sealed: its version's entry, and the data that it is bound to. */
 struct sealing {
     const struct keyring_root *root;
     uint8_t memory[BINDING_MAX];
@@ -35,7 +36,7 @@ static struct result prepare(const struct keyring *keyring, const struct key_bin
 {
     sealing->associated =
         (struct buffer){.data = sealing->memory, .capacity = sizeof sealing->memory, .maximum = sizeof sealing->memory - 1};
-    _Static_assert(BINDING_MAX <= HSM_ASSOCIATED_MAX, "a token takes what a key is bound to");
+    _Static_assert(BINDING_MAX <= HSM_ASSOCIATED_MAX, "a token takes the associated data of a key");
     TRY(keyring_find_version(keyring, version, &sealing->root, err));
     return write_binding(&sealing->associated, binding, version, err);
 }
@@ -52,7 +53,8 @@ static struct result seal_in_file(const struct keyring *keyring, const struct ke
     return SUCCESS;
 }
 
-/* A token that is not there, locked, or lost a key says nothing of the row: nobody may take it for "no such blob". */
+/* If the token is missing, locked or lacks the key, this proves nothing about the row, so the error must not be
+ * "no such blob". */
 static struct result of_token(struct result result, struct error *err)
 {
     if (!result.ok && err->kind != ERROR_CORRUPT) err->kind = ERROR_UNAVAILABLE;
@@ -68,8 +70,8 @@ static struct result seal_in_token(const struct keyring *keyring, const struct s
     return of_token(hsm_seal(keyring_token(keyring), &box, data_key, wrapped->bytes, err), err);
 }
 
-struct result wrap_data_key(const struct keyring *keyring, const struct key_binding *binding,
-                            struct bytes data_key, struct wrapped_key *wrapped_out, struct error *err)
+struct result wrap_data_key(const struct keyring *keyring, const struct key_binding *binding, struct bytes data_key,
+                            struct wrapped_key *wrapped_out, struct error *err)
 {
     struct wrapped_key wrapped = {.version = keyring_version(keyring)};
     struct sealing sealing;
@@ -94,9 +96,8 @@ static struct result open_in_file(const struct keyring *keyring, const struct ke
     return failure(err, ERROR_CORRUPT, "a wrapped data key does not belong to this project, region and blob");
 }
 
-struct result unwrap_data_key(const struct keyring *keyring, const struct key_binding *binding,
-                              const struct wrapped_key *wrapped, uint8_t data_key_out[DATA_KEY_SIZE],
-                              struct error *err)
+struct result unwrap_data_key(const struct keyring *keyring, const struct key_binding *binding, const struct wrapped_key *wrapped,
+                              uint8_t data_key_out[DATA_KEY_SIZE], struct error *err)
 {
     const struct bytes box = {wrapped->bytes, wrapped->length};
     struct sealing sealing;
@@ -110,8 +111,8 @@ struct result unwrap_data_key(const struct keyring *keyring, const struct key_bi
     return of_token(hsm_unseal(keyring_token(keyring), &sealed, box, data_key_out, err), err);
 }
 
-struct result rewrap_data_key(const struct keyring *keyring, const struct key_binding *binding,
-                              const struct wrapped_key *wrapped, struct wrapped_key *wrapped_out, struct error *err)
+struct result rewrap_data_key(const struct keyring *keyring, const struct key_binding *binding, const struct wrapped_key *wrapped,
+                              struct wrapped_key *wrapped_out, struct error *err)
 {
     uint8_t key[DATA_KEY_SIZE];
 
@@ -121,8 +122,8 @@ struct result rewrap_data_key(const struct keyring *keyring, const struct key_bi
     return result;
 }
 
-struct result subject_index(const struct keyring *keyring, struct bytes issuer, struct bytes subject,
-                            uint8_t index_out[32], struct error *err)
+struct result subject_index(const struct keyring *keyring, struct bytes issuer, struct bytes subject, uint8_t index_out[32],
+                            struct error *err)
 {
     uint8_t memory[INDEX_TEXT_MAX];
     struct buffer text = {.data = memory, .capacity = sizeof memory, .maximum = sizeof memory - 1};
@@ -130,13 +131,12 @@ struct result subject_index(const struct keyring *keyring, struct bytes issuer, 
     TRY(buffer_add_prefixed(&text, issuer, err));
     TRY(buffer_add_prefixed(&text, subject, err));
     hmac_sha256((struct bytes){keyring_index_key(keyring), 32}, buffer_bytes(&text), index_out);
-    secret_wipe(memory, sizeof memory); /* it names a person */
+    secret_wipe(memory, sizeof memory); /* this memory names a person */
     return SUCCESS;
 }
 
-struct result wrap_subject_key(const struct keyring *keyring, const uint8_t index[32],
-                               const uint8_t key[SUBJECT_KEY_SIZE], struct wrapped_key *wrapped_out,
-                               struct error *err)
+struct result wrap_subject_key(const struct keyring *keyring, const uint8_t index[32], const uint8_t key[SUBJECT_KEY_SIZE],
+                               struct wrapped_key *wrapped_out, struct error *err)
 {
     uint8_t wrapping[XCHACHA_KEY_SIZE];
     struct wrapped_key wrapped = {.version = keyring_epoch(keyring), .length = SUBJECT_KEY_SIZE + BOX_OVERHEAD};
@@ -148,17 +148,16 @@ struct result wrap_subject_key(const struct keyring *keyring, const uint8_t inde
     return SUCCESS;
 }
 
-struct result unwrap_subject_key(const struct keyring *keyring, const uint8_t index[32],
-                                 const struct wrapped_key *wrapped, uint8_t key_out[SUBJECT_KEY_SIZE],
-                                 struct error *err)
+struct result unwrap_subject_key(const struct keyring *keyring, const uint8_t index[32], const struct wrapped_key *wrapped,
+                                 uint8_t key_out[SUBJECT_KEY_SIZE], struct error *err)
 {
     uint8_t wrapping[XCHACHA_KEY_SIZE];
 
     if (wrapped->length != SUBJECT_KEY_SIZE + BOX_OVERHEAD)
         return failure(err, ERROR_CORRUPT, "a wrapped subject key of the wrong length");
     TRY(keyring_subject_key(keyring, wrapped->version, wrapping, err));
-    const struct result result = box_open(wrapping, (struct bytes){index, 32},
-                                          (struct bytes){wrapped->bytes, wrapped->length}, key_out, err);
+    const struct result result =
+        box_open(wrapping, (struct bytes){index, 32}, (struct bytes){wrapped->bytes, wrapped->length}, key_out, err);
     secret_wipe(wrapping, sizeof wrapping);
     return result.ok ? SUCCESS : failure(err, ERROR_CORRUPT, "a wrapped subject key does not belong to this subject");
 }

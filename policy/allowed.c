@@ -1,23 +1,23 @@
-/* Where a thing could be: every region of the catalogue, tried. */
+/* Evaluates every region of the catalogue, for explanations. */
 #include "policy/evaluate.h"
 #include "policy/set_priv.h"
 
-/* What a region could be at best. */
-static struct result strongest(const struct target *region, struct target **target_out, struct error *err)
+/* The facts of a region for a client with the strongest possible proof. */
+static struct result strongest(const struct policy_target *region, struct policy_target **target_out, struct error *err)
 {
     const unsigned before = json_lacks();
-    OWNED_JSON json = json_copy(region->json); /* of one level; the members are shared */
+    OWNED_JSON json = json_copy(region->json); /* a shallow copy */
 
     if (json == NULL || json_lacks() != before || json_object_set_new(json, "assurance", json_integer(4)) != 0 ||
         json_object_set_new(json, "recipient", json_string("same-controller")) != 0)
         return failure(err, ERROR_NO_MEMORY, "no memory for facts");
-    return target_new(json, target_out, err);
+    return policy_target_new(json, target_out, err);
 }
 
-static struct result try_region(const struct policy_set *set, const struct set_region *region,
-                                const struct policy_facts *asked, bool *allowed_out, struct error *err)
+static struct result try_region(const struct policy_set *set, const struct set_region *region, const struct policy_facts *asked,
+                                bool *allowed_out, struct error *err)
 {
-    OWNED(target) *target = NULL;
+    OWNED(policy_target) *target = NULL;
     OWNED(policy_decision) *decision = NULL;
     struct policy_facts facts = *asked;
 
@@ -25,13 +25,13 @@ static struct result try_region(const struct policy_set *set, const struct set_r
     facts.target_id = region->id;
     facts.target = target;
     facts.canonical = NULL;
-    TRY(policy_decide(set->documents, &facts, set->groups, &decision, err));
+    TRY(policy_evaluate(set->documents, &facts, set->groups, &decision, err));
     *allowed_out = policy_decision_allows(decision);
     return SUCCESS;
 }
 
-struct result policy_set_allowed_regions(const struct policy_set *set, const struct policy_facts *facts,
-                                         const char **allowed_out, size_t *count_out, struct error *err)
+struct result policy_set_allowed_regions(const struct policy_set *set, const struct policy_facts *facts, const char **allowed_out,
+                                         size_t *count_out, struct error *err)
 {
     size_t count = 0;
 

@@ -1,4 +1,4 @@
-/* From JSON that the shapes have checked to the structs that the evaluator walks. */
+/* Compiles JSON that the shapes have checked into the structs of the evaluator. */
 #include <string.h>
 
 #include "base/fault.h"
@@ -53,7 +53,7 @@ struct result canonical_take(struct arena *arena, const json_t *json, const char
     return SUCCESS;
 }
 
-/* NULL without memory. Counts are bounded by the size of a document; one more place, so that none is empty. */
+/* NULL when out of memory. Counts are bounded by the size of a document. The array has one element more, so it is never empty. */
 static void *take(struct arena *arena, size_t count, size_t size)
 {
     return arena_take(arena, (count + 1) * size);
@@ -99,8 +99,7 @@ static int compile_word(const json_t *object, const char *key, const char *const
     return text == NULL ? -1 : word_index(words, text);
 }
 
-struct result compile_label_test(struct arena *arena, const json_t *json, struct label_test *test_out,
-                                 struct error *err)
+struct result compile_label_test(struct arena *arena, const json_t *json, struct label_test *test_out, struct error *err)
 {
     struct label_test test = {
         .class_at_least = compile_word(json, "class_at_least", class_names),
@@ -117,13 +116,14 @@ struct result compile_label_test(struct arena *arena, const json_t *json, struct
 
 static const struct {
     const char *name;
-    enum predicate_kind kind;
+    unsigned kind; /* enum predicate_kind */
 } predicate_names[] = {
-    {"geo_within", TEST_GEO_WITHIN},     {"geo_in_group", TEST_GEO_IN_GROUP},
-    {"regime_any", TEST_REGIME_ANY},     {"regime_in_group", TEST_REGIME_IN_GROUP},
-    {"attrs_all", TEST_ATTRS_ALL},       {"operator_not_controlled_from", TEST_OPERATOR},
-    {"key_geo_within", TEST_KEY_GEO},    {"key_control_in", TEST_KEY_CONTROL},
-    {"min_assurance", TEST_ASSURANCE},   {"recipient_in", TEST_RECIPIENT},
+    {"geo_within", TEST_GEO_WITHIN},           {"geo_in_group", TEST_GEO_IN_GROUP},
+    {"regime_in_group", TEST_REGIME_IN_GROUP}, {"operator_not_controlled_from", TEST_OPERATOR},
+    {"key_geo_within", TEST_KEY_GEO},          {"key_control_in", TEST_KEY_CONTROL},
+#define FACT(constant, fact, fact_form, test, ...) {test, TEST_OF_FACT + FACT_##constant},
+#include "policy/facts.def"
+#undef FACT
 };
 
 static struct result name_groups(struct arena *arena, struct predicate *predicate, struct error *err)
@@ -139,8 +139,7 @@ static struct result name_groups(struct arena *arena, struct predicate *predicat
     return SUCCESS;
 }
 
-struct result compile_target_test(struct arena *arena, const json_t *json, struct target_test *test_out,
-                                  struct error *err)
+struct result compile_target_test(struct arena *arena, const json_t *json, struct target_test *test_out, struct error *err)
 {
     size_t count = 0;
 
@@ -150,7 +149,7 @@ struct result compile_target_test(struct arena *arena, const json_t *json, struc
         const json_t *value = json_object_get(json, predicate_names[i].name);
         if (value == NULL) continue;
         struct predicate *predicate = &predicates[count++];
-        predicate->kind = predicate_names[i].kind;
+        predicate->kind = (enum predicate_kind)predicate_names[i].kind;
         predicate->number = json_integer_value(value);
         TRY(compile_texts(arena, value, &predicate->texts, err));
         if (predicate->kind == TEST_GEO_IN_GROUP || predicate->kind == TEST_REGIME_IN_GROUP)
@@ -160,8 +159,7 @@ struct result compile_target_test(struct arena *arena, const json_t *json, struc
     return SUCCESS;
 }
 
-struct result compile_obligation(struct arena *arena, const json_t *json, struct obligation *oblige_out,
-                                 struct error *err)
+struct result compile_obligation(struct arena *arena, const json_t *json, struct obligation *oblige_out, struct error *err)
 {
     const json_t *anchor = json_object_get(json, "anchor_copy"), *receipt = json_object_get(json, "receipt");
     struct obligation oblige = {
@@ -182,9 +180,8 @@ struct result compile_obligation(struct arena *arena, const json_t *json, struct
     return SUCCESS;
 }
 
-/* `target` and `any_of` are the same: a target is an alternative of one. */
-static struct result compile_alternatives(struct arena *arena, const json_t *json, struct rule *rule,
-                                          struct error *err)
+/* A `target` is compiled as an `any_of` with one alternative. */
+static struct result compile_alternatives(struct arena *arena, const json_t *json, struct rule *rule, struct error *err)
 {
     const json_t *single = json_object_get(json, "target"), *many = json_object_get(json, "any_of");
     const size_t count = single != NULL ? 1 : json_array_size(many);
@@ -193,11 +190,9 @@ static struct result compile_alternatives(struct arena *arena, const json_t *jso
     if (tests == NULL) return no_memory(err);
     for (size_t i = 0; i < count; i++) {
         const json_t *each = single != NULL ? single : json_array_get(many, i);
-        if (json_object_size(each) == 0)
-            return failure(err, ERROR_INVALID, "rule %s: an empty condition", rule->id);
+        if (json_object_size(each) == 0) return failure(err, ERROR_INVALID, "rule %s: an empty condition", rule->id);
         TRY(compile_target_test(arena, each, &tests[i], err));
-        for (size_t j = 0; j < tests[i].count; j++)
-            rule->names_max += 1 + tests[i].predicates[j].group_facts.count;
+        for (size_t j = 0; j < tests[i].count; j++) rule->names_max += 1 + tests[i].predicates[j].group_facts.count;
     }
     rule->alternative_count = count;
     rule->alternatives = tests;
@@ -207,13 +202,11 @@ static struct result compile_alternatives(struct arena *arena, const json_t *jso
 static struct result compile_condition(struct arena *arena, const json_t *json, struct rule *rule, struct error *err)
 {
     const json_t *label = json_object_get(json, "label");
-    const int given = (label != NULL) + (json_object_get(json, "target") != NULL) +
-                      (json_object_get(json, "any_of") != NULL);
+    const int given = (label != NULL) + (json_object_get(json, "target") != NULL) + (json_object_get(json, "any_of") != NULL);
     const int wanted = rule->effect == EFFECT_REQUIRE || rule->effect == EFFECT_DENY;
 
-    if (given != wanted)
-        return failure(err, ERROR_INVALID, "rule %s: exactly one of target, any_of, label", rule->id);
-    rule->names_max = 4; /* a label has that many facts */
+    if (given != wanted) return failure(err, ERROR_INVALID, "rule %s: exactly one of target, any_of, label", rule->id);
+    rule->names_max = 4; /* a label has this number of facts */
     if (label == NULL) return compile_alternatives(arena, json, rule, err);
     if (json_object_size(label) == 0) return failure(err, ERROR_INVALID, "rule %s: an empty condition", rule->id);
     rule->judges_label = true;

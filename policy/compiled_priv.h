@@ -1,8 +1,8 @@
 /*
- * policy/compiled_priv.h -- documents as the evaluator walks them.
+ * policy/compiled_priv.h -- compiled documents, as the evaluator reads them.
  *
- * All texts are views into the parsed JSON, which the compiled document keeps; all lists are in its arena. Nothing
- * here is changed after compiling.
+ * Texts are views into the parsed JSON, which the compiled document owns; lists are in its arena. Nothing changes
+ * after compilation.
  */
 #pragma once
 
@@ -13,8 +13,8 @@
 #include "policy/shape_priv.h"
 #include "policy/target.h"
 
-#define POLICY_ARENA_MAX ((size_t)16 * 1024 * 1024) /* what the largest document compiles to, many times over */
-#define INPUTS_USUAL     1000                       /* bytes that the id of a decision is over, most of the time */
+#define POLICY_ARENA_MAX ((size_t)16 * 1024 * 1024) /* many times the size of the largest compiled document */
+#define INPUTS_USUAL     1000                       /* usual size of the text that a decision's id is computed over */
 #define SHA_TEXT_SIZE    72                         /* "sha256:", 64 digits and '\0' */
 
 enum truth { TRUTH_FALSE, TRUTH_UNKNOWN, TRUTH_TRUE };
@@ -24,13 +24,27 @@ struct text_list {
     const char *const *texts;
 };
 
-struct target {
+enum fact_index {
+#define FACT(constant, ...) FACT_##constant,
+#include "policy/facts.def"
+#undef FACT
+    FACT_COUNT
+};
+
+/* A fact of facts.def; its JSON type determines which of the last three members is used. */
+struct fact {
+    bool is_known;
+    const char *text;
+    int64_t number;
+    struct text_list texts;
+};
+
+struct policy_target {
     json_t *json;
     char *canonical;
-    const char *geo, *key_geo, *key_control, *recipient; /* NULL: unknown */
-    int64_t assurance;                                   /* -1: unknown */
-    bool has_regimes, has_attrs;
-    struct text_list regimes, attrs, controllers;        /* no controllers: unknown */
+    const char *geo, *key_geo, *key_control; /* NULL: unknown */
+    struct text_list controllers;            /* none: unknown */
+    struct fact facts[FACT_COUNT];
     struct arena *arena;
 };
 
@@ -48,10 +62,16 @@ struct policy_groups {
     struct policy_group *groups; /* sorted by name */
 };
 
-/* One condition on a target: what it tests, and against what. */
+/* One condition on a target: a fact, and the values that it is compared with. */
 enum predicate_kind {
-    TEST_GEO_WITHIN, TEST_GEO_IN_GROUP, TEST_REGIME_ANY, TEST_REGIME_IN_GROUP, TEST_OPERATOR, TEST_ATTRS_ALL,
-    TEST_KEY_GEO, TEST_KEY_CONTROL, TEST_ASSURANCE, TEST_RECIPIENT, TEST_COUNT
+    TEST_OF_FACT, /* TEST_OF_FACT + FACT_...: a row of facts.def */
+    TEST_GEO_WITHIN = TEST_OF_FACT + FACT_COUNT,
+    TEST_GEO_IN_GROUP,
+    TEST_REGIME_IN_GROUP,
+    TEST_OPERATOR,
+    TEST_KEY_GEO,
+    TEST_KEY_CONTROL,
+    TEST_COUNT
 };
 
 struct predicate {
@@ -66,7 +86,7 @@ struct target_test { /* all must hold */
     const struct predicate *predicates;
 };
 
-struct label_test { /* all must hold; what is absent holds */
+struct label_test {                                      /* all conditions must hold; an absent one holds */
     int class_at_least, class_at_most, lineage_at_least; /* -1: absent */
     uint32_t subjects_any, subjects_none;                /* 0: absent */
     struct text_list attached_any;                       /* empty: absent */
@@ -81,15 +101,15 @@ struct obligation {
 };
 
 struct rule {
-    const char *id, *message;         /* message "" if there is none */
+    const char *id, *message; /* message "" if there is none */
     enum effect effect;
     uint32_t operations;
     struct label_test when;
-    bool judges_label;                /* `label` instead of alternatives */
+    bool judges_label; /* `label` instead of alternatives */
     struct label_test label;
     size_t alternative_count;
     const struct target_test *alternatives;
-    size_t names_max;                 /* how many facts a denial by it may name */
+    size_t names_max; /* the most facts that a denial by this rule names */
     struct obligation oblige;
     const json_t *basis;
 };
@@ -143,7 +163,7 @@ struct policy_exception {
     bool is_revoked;
     struct text_list lifts, targets, digests;
     uint32_t operations;
-    size_t approver_count; /* distinct persons without the requester */
+    size_t approver_count; /* distinct persons, without the requester */
     const json_t *evidence;
 };
 
@@ -157,29 +177,28 @@ RESULT compile_rules(struct policy_document *document, const json_t *rules, stru
 /** Patterns that the shapes have checked. */
 RESULT compile_scopes(struct arena *arena, const json_t *array, struct scope_list *scopes_out, struct error *err);
 /**
- * The operations that `ops` of a document means, as bits of enum policy_operation: in "sijil.policy/v1" `read` means
- * read, stat and list, which have no names there. ERROR_INVALID for such a name.
+ * The operations in `ops` of a document, as bits of enum policy_operation. In "sijil.policy/v1" `read` means read,
+ * stat and list; stat and list have no names there, so they are ERROR_INVALID.
  */
 RESULT compile_operations(const json_t *document, const json_t *ops, const char *where, uint32_t *operations_out,
                           struct error *err);
-/** Bits, one for each word's place. */
+/** A bit for each word, at its index in the list. */
 uint32_t compile_words(const json_t *array, const char *const *words);
-/** Canonical text on the heap, in the arena; "sha256:..." of it. */
+/** The canonical text, in the arena, and its "sha256:...". */
 RESULT canonical_copy(const json_t *json, size_t maximum, char **text_out, struct error *err);
 RESULT canonical_take(struct arena *arena, const json_t *json, const char **text_out, struct error *err);
 void sha_text(struct bytes bytes, char text_out[SHA_TEXT_SIZE]);
 int compare_texts(const void *a, const void *b); /* of const char *, for qsort and bsearch */
 
-/* --- judging --- */
-enum truth target_meets(const struct target_test *test, const struct target *target,
-                        const struct policy_groups *groups);
+/* --- evaluating --- */
+enum truth target_meets(const struct target_test *test, const struct policy_target *target, const struct policy_groups *groups);
 bool label_meets(const struct label_test *test, const struct label *label);
-/** Appends the names of the facts that gave a test this truth; `names` has room. Returns the new count. */
-size_t target_names(const struct target_test *test, const struct target *target, const struct policy_groups *groups,
+/** Appends the names of the facts that gave a test this truth value. The caller has made room. Returns the new count. */
+size_t target_names(const struct target_test *test, const struct policy_target *target, const struct policy_groups *groups,
                     const char **names, size_t count);
 size_t label_names(const struct label_test *test, const struct label *label, const char **names, size_t count);
 bool scope_matches(const struct scope_list *scopes, const struct bytes *segments, size_t count);
 
-#define SCOPE_SEGMENTS_MAX 256 /* a scope of 255 letters has no more, even if all are "/" */
+#define SCOPE_SEGMENTS_MAX 256 /* a scope of 255 bytes has no more, even if all are "/" */
 /** Cuts a scope at its slashes; false if it is longer than POLICY_SCOPE_MAX. */
 bool scope_cut(const char *scope, struct bytes segments_out[SCOPE_SEGMENTS_MAX], size_t *count_out);

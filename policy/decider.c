@@ -20,7 +20,7 @@ bool decider_is_stale(const struct decider *decider, struct snapshot *snapshot)
     return clock_monotonic_ms() - atomic_load(&snapshot->checked_ms) > decider->stale_ms;
 }
 
-static void count(const struct judge *judge, const struct decision *decision, int64_t started_us)
+static void count(const struct decision_context *context, const struct decision *decision, int64_t started_us)
 {
     static const enum policy_metric metrics[] = {[VERDICT_ALLOW] = POLICY_METRIC_ALLOWED,
                                                  [VERDICT_DENY] = POLICY_METRIC_DENIED,
@@ -28,23 +28,23 @@ static void count(const struct judge *judge, const struct decision *decision, in
                                                  [VERDICT_CHALLENGE] = POLICY_METRIC_CHALLENGED};
 
     metric_add(&policy_metrics_rows[metrics[decision_verdict(decision)]], 1);
-    if (judge->is_stale) metric_add(&policy_metrics_rows[POLICY_METRIC_STALE], 1);
+    if (context->is_stale) metric_add(&policy_metrics_rows[POLICY_METRIC_STALE], 1);
     metric_observe_us(&policy_metrics_rows[POLICY_METRIC_DECIDING], clock_monotonic_us() - started_us);
 }
 
-struct result decider_decide(struct decider *decider, const struct decision_request *request,
-                             struct decision **decision_out, struct error *err)
+struct result decider_decide(struct decider *decider, const struct decision_request *request, struct decision **decision_out,
+                             struct error *err)
 {
     assert(request->principal != NULL && request->pair_count >= 1 && request->pair_count <= ACTION_PAIRS_MAX);
     const int64_t started_us = clock_monotonic_us();
     OWNED(snapshot) *snapshot = decider_take(decider);
-    const struct judge judge = {.snapshot = snapshot,
-                                .request = request,
-                                .metadata_region = decider->metadata_region,
-                                .is_stale = decider_is_stale(decider, snapshot)};
+    const struct decision_context context = {.snapshot = snapshot,
+                                             .request = request,
+                                             .metadata_region = decider->metadata_region,
+                                             .is_stale = decider_is_stale(decider, snapshot)};
 
-    TRY(judge_request(&judge, decision_out, err));
-    count(&judge, *decision_out, started_us);
+    TRY(decide_request(&context, decision_out, err));
+    count(&context, *decision_out, started_us);
     return SUCCESS;
 }
 
@@ -53,25 +53,25 @@ struct result decider_may_list(struct decider *decider, const char *name, const 
 {
     OWNED(snapshot) *snapshot = decider_take(decider);
     const struct decision_request request = {.client = client, .now_ms = now_ms};
-    const struct judge judge = {.snapshot = snapshot,
-                                .request = &request,
-                                .metadata_region = decider->metadata_region,
-                                .is_stale = decider_is_stale(decider, snapshot)};
+    const struct decision_context context = {.snapshot = snapshot,
+                                             .request = &request,
+                                             .metadata_region = decider->metadata_region,
+                                             .is_stale = decider_is_stale(decider, snapshot)};
 
-    return judge_listing(&judge, name, may_out, err);
+    return evaluate_listing(&context, name, may_out, err);
 }
 
-struct result decider_keeping(struct decider *decider, const char *name, int64_t now_ms, struct policy_keeping *keeping_out,
-                              struct error *err)
+struct result decider_retention(struct decider *decider, const char *name, int64_t now_ms, struct policy_retention *retention_out,
+                                struct error *err)
 {
     OWNED(snapshot) *snapshot = decider_take(decider);
     const struct decision_request request = {.now_ms = now_ms};
-    const struct judge judge = {.snapshot = snapshot,
-                                .request = &request,
-                                .metadata_region = decider->metadata_region,
-                                .is_stale = decider_is_stale(decider, snapshot)};
+    const struct decision_context context = {.snapshot = snapshot,
+                                             .request = &request,
+                                             .metadata_region = decider->metadata_region,
+                                             .is_stale = decider_is_stale(decider, snapshot)};
 
-    return judge_keeping(&judge, name, keeping_out, err);
+    return evaluate_retention(&context, name, retention_out, err);
 }
 
 uint64_t decider_names_version(struct decider *decider)
@@ -124,6 +124,13 @@ struct person decider_person(struct decider *decider, const struct principal *pr
     return person_of(snapshot->authz, principal);
 }
 
+struct person decider_person_of_key(struct decider *decider, const char *principal)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+
+    return person_of_key(snapshot->authz, principal);
+}
+
 struct uuid decider_home(struct decider *decider, const struct principal *principal, int64_t now_ms)
 {
     OWNED(snapshot) *snapshot = decider_take(decider);
@@ -153,14 +160,14 @@ int64_t decider_previous_until(struct decider *decider, const struct principal *
 
 uint64_t decider_epoch(const struct decider *decider)
 {
-    OWNED(snapshot) *snapshot = decider_take((struct decider *)(uintptr_t)decider); /* only its lock is taken */
+    OWNED(snapshot) *snapshot = decider_take((struct decider *)(uintptr_t)decider); /* changes nothing but the lock */
 
     return snapshot->epoch;
 }
 
 bool decider_is_ready(const struct decider *decider, struct error *err)
 {
-    struct decider *self = (struct decider *)(uintptr_t)decider; /* only its lock is taken */
+    struct decider *self = (struct decider *)(uintptr_t)decider; /* changes nothing but the lock */
     OWNED(snapshot) *snapshot = decider_take(self);
     struct error problem;
 
@@ -179,12 +186,4 @@ struct policy_set *decider_policy_set(struct decider *decider)
     OWNED(snapshot) *snapshot = decider_take(decider);
 
     return policy_set_keep(snapshot->set);
-}
-
-struct result decider_describe_policies(struct decider *decider, struct buffer *json, struct error *err)
-{
-    OWNED(snapshot) *snapshot = decider_take(decider);
-
-    if (snapshot->set == NULL) return failure(err, ERROR_NOT_FOUND, "no policy set is loaded yet");
-    return policy_set_describe(snapshot->set, json, err);
 }

@@ -1,4 +1,4 @@
-/* What was decided: gathering it, and writing it down. */
+/* The result of an evaluation: collects it and writes it as JSON. */
 #include "policy/decision_priv.h"
 
 #include <string.h>
@@ -35,7 +35,7 @@ struct result decision_warn(struct policy_decision *decision, const struct warni
     return SUCCESS;
 }
 
-/* Puts `text` in its place in a sorted list, unless it is there. */
+/* Inserts `text` into a sorted list, unless the list has it. */
 static struct result insert(struct arena *arena, struct list *list, const char *text, struct error *err)
 {
     const char **texts = list->items;
@@ -51,8 +51,7 @@ static struct result insert(struct arena *arena, struct list *list, const char *
     return SUCCESS;
 }
 
-static struct result insert_all(struct arena *arena, struct list *list, const struct text_list *added,
-                                struct error *err)
+static struct result insert_all(struct arena *arena, struct list *list, const struct text_list *added, struct error *err)
 {
     for (size_t i = 0; i < added->count; i++) TRY(insert(arena, list, added->texts[i], err));
     return SUCCESS;
@@ -142,10 +141,8 @@ static struct result write_denial(struct buffer *buffer, const void *item, struc
     const struct policy_denial *denial = item;
 
     TRY(write_name(buffer, "basis", err));
-    if (denial->basis == NULL)
-        TRY(buffer_add_text(buffer, "[]", err));
-    else
-        TRY(json_write_canonical(buffer, denial->basis, err));
+    if (denial->basis == NULL) TRY(buffer_add_text(buffer, "[]", err));
+    else TRY(json_write_canonical(buffer, denial->basis, err));
     TRY(write_name(buffer, "failed", err));
     TRY(write_texts(buffer, denial->failed, denial->failed_count, err));
     TRY(write_text(buffer, "message", denial->message, err));
@@ -175,8 +172,7 @@ static struct result write_warning(struct buffer *buffer, const void *item, stru
 
 typedef RESULT write_item(struct buffer *buffer, const void *item, struct error *err);
 
-static struct result write_list(struct buffer *buffer, const struct list *list, size_t size, write_item *write,
-                                struct error *err)
+static struct result write_list(struct buffer *buffer, const struct list *list, size_t size, write_item *write, struct error *err)
 {
     TRY(buffer_add_u8(buffer, '[', err));
     for (size_t i = 0; i < list->count; i++) {
@@ -194,7 +190,7 @@ static struct result write_number(struct buffer *buffer, const char *name, bool 
     return buffer_format(buffer, err, "%lld", (long long)value);
 }
 
-/* Anchors are JSON already. */
+/* Anchors are already JSON. */
 static struct result write_anchors(struct buffer *buffer, const struct list *anchors, struct error *err)
 {
     const char *const *texts = anchors->items;
@@ -208,8 +204,7 @@ static struct result write_anchors(struct buffer *buffer, const struct list *anc
     return buffer_add_u8(buffer, ']', err);
 }
 
-static struct result write_union(struct buffer *buffer, const char *name, bool has, const struct list *list,
-                                 struct error *err)
+static struct result write_union(struct buffer *buffer, const char *name, bool has, const struct list *list, struct error *err)
 {
     if (!has) return SUCCESS;
     TRY(write_name(buffer, name, err));

@@ -1,5 +1,5 @@
 /*
- * policy/decision_priv.h -- a decision while it is being put together.
+ * policy/decision_priv.h -- a decision of the policy engine while it is made.
  *
  * Everything is in the decision's arena, or a view into documents.
  */
@@ -25,7 +25,7 @@ struct list {
 };
 
 struct duties {
-    struct obligation sums;              /* numbers and flags; its lists and anchor are not used */
+    struct obligation sums;                /* numbers and flags; its lists and anchor are not used */
     struct list anchors, notify, evidence; /* of const char *; sorted, each once */
 };
 
@@ -39,7 +39,7 @@ struct policy_decision {
     const char *retaining_rule, *retaining_policy; /* with the longest retain_min_days; NULL: none */
 };
 
-/** Room for one more of `size` bytes, zeroed; ERROR_NO_MEMORY. */
+/** Adds an element of `size` zero bytes; ERROR_NO_MEMORY. */
 RESULT list_add(struct arena *arena, struct list *list, size_t size, void **place_out, struct error *err);
 RESULT decision_deny(struct policy_decision *decision, const struct policy_denial *denial, struct error *err);
 RESULT decision_warn(struct policy_decision *decision, const struct warning *warning, struct error *err);

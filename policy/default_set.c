@@ -1,4 +1,4 @@
-/* The policy set that a fresh single machine starts with; officers replace it. */
+/* The first policy set of a registry on a single machine; approvers replace it. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -14,7 +14,7 @@
 #define HEALTH  "\"when\":{\"subjects_any\":[\"health\"]},"
 #define LAW     ",\"basis\":[{\"instrument\":\"Federal Law 2/2019\",\"article\":\"13\",\"verified\":\"secondary\"}]}"
 
-/* Filled in: in force from, review by (ten letters of it), country of the region. */
+/* Parameters: effective from, review by (ten characters), country of the region. */
 static const char policy_text[] =
     "{\"apiVersion\":\"sijil.policy/v1\",\"kind\":\"ResidencyPolicy\",\"metadata\":{"
     "\"id\":\"registry-default\",\"version\":1,\"scope\":[\"**\"],\"title\":\"What a fresh registry starts with\","
@@ -23,8 +23,7 @@ static const char policy_text[] =
     "\"closed\":true,\"labels\":{\"class\":\"confidential\"},\"rules\":["
     "{\"id\":\"R-STORE-HOME\",\"effect\":\"require\",\"ops\":[" PLACING "],\"target\":{\"geo_within\":[\"%.2s\"]},"
     "\"message\":\"This registry keeps everything in the country of its region.\"},"
-    "{\"id\":\"H-STORE-AE\",\"effect\":\"require\",\"ops\":[" PLACING "]," HEALTH
-    "\"target\":{\"geo_within\":[\"AE\"]},"
+    "{\"id\":\"H-STORE-AE\",\"effect\":\"require\",\"ops\":[" PLACING "]," HEALTH "\"target\":{\"geo_within\":[\"AE\"]},"
     "\"message\":\"Health information must be stored and processed inside the State.\"" LAW ","
     "{\"id\":\"H-KEY-AE\",\"effect\":\"require\",\"ops\":[" STORING "]," HEALTH
     "\"target\":{\"key_geo_within\":[\"AE\"],\"key_control_in\":[\"customer-hsm\",\"customer-soft\"]},"
@@ -36,35 +35,33 @@ static const char policy_text[] =
     "{\"id\":\"R-PERMIT\",\"effect\":\"permit\",\"ops\":[" PLACING "," READING ",\"promote\"],"
     "\"when\":{\"class_at_most\":\"sensitive\"}}]}";
 
-static struct result write_policy(const struct policy_default_options *options, struct buffer *text,
-                                  struct error *err)
+static struct result write_policy(const struct policy_default_options *options, struct buffer *text, struct error *err)
 {
     char from[CLOCK_TEXT_SIZE], review[CLOCK_TEXT_SIZE];
 
-    clock_format(options->now_ms - DAY_MS, from); /* a clock that is set back a little does not undo it */
+    clock_format(options->now_ms - DAY_MS, from); /* so the policy stays in force if the clock is set back a little */
     clock_format(options->now_ms + YEAR_MS, review);
     TRY(buffer_add_u8(text, '[', err));
     TRY(buffer_format(text, err, policy_text, from, review, options->geo == NULL ? "AE" : options->geo));
     return buffer_add_u8(text, ']', err);
 }
 
-static struct result write_region(const struct policy_default_options *options, struct buffer *text,
-                                  struct error *err)
+static struct result write_region(const struct policy_default_options *options, struct buffer *text, struct error *err)
 {
     const char *geo = options->geo == NULL ? "AE" : options->geo;
     const char *name = options->operator_name == NULL ? "operator" : options->operator_name;
 
     TRY(buffer_add_u8(text, '{', err));
     TRY(json_write_string(text, bytes_of_text(options->region), err));
-    TRY(buffer_format(text, err, ":{\"attrs\":[],\"geo\":\"%.6s\",\"key\":{\"control\":\"customer-soft\",\"geo\":\"%.6s\","
-                      "\"ring\":\"local\"},\"location_evidence\":\"statement\",\"operator\":{\"name\":", geo, geo));
+    TRY(buffer_format(text, err,
+                      ":{\"attrs\":[],\"geo\":\"%.6s\",\"key\":{\"control\":\"customer-soft\",\"geo\":\"%.6s\","
+                      "\"ring\":\"local\"},\"location_evidence\":\"statement\",\"operator\":{\"name\":",
+                      geo, geo));
     TRY(json_write_string(text, bytes_of_text(name), err));
-    return buffer_format(text, err, "},\"regimes\":[%s],\"site\":\"main\"}}",
-                         strncmp(geo, "AE", 2) == 0 ? "\"AE-FED\"" : "");
+    return buffer_format(text, err, "},\"regimes\":[%s],\"site\":\"main\"}}", strncmp(geo, "AE", 2) == 0 ? "\"AE-FED\"" : "");
 }
 
-static struct result write_network(const struct policy_default_options *options, struct buffer *text,
-                                   struct error *err)
+static struct result write_network(const struct policy_default_options *options, struct buffer *text, struct error *err)
 {
     TRY(buffer_add_u8(text, '[', err));
     if (options->network != NULL) {
@@ -87,8 +84,7 @@ static struct result read_part(write_part *write, const struct policy_default_op
     return json_read(buffer_bytes(&text), DEFAULT_SET_BYTES_MAX, json_out, err);
 }
 
-struct result policy_default_set(const struct policy_default_options *options, struct buffer *payload,
-                                 struct error *err)
+struct result policy_default_set(const struct policy_default_options *options, struct buffer *payload, struct error *err)
 {
     OWNED_JSON policies = NULL;
     OWNED_JSON regions = NULL;

@@ -12,14 +12,13 @@ static struct result no_memory(struct error *err)
     return failure(err, ERROR_NO_MEMORY, "no memory for a policy document");
 }
 
-static struct result compile_pattern(struct arena *arena, const char *text, struct scope_pattern *pattern,
-                                     struct error *err)
+static struct result compile_pattern(struct arena *arena, const char *text, struct scope_pattern *pattern, struct error *err)
 {
     struct bytes segments[SCOPE_SEGMENTS_MAX];
     size_t count = 0;
 
     const bool is_cut = scope_cut(text, segments, &count);
-    assert(is_cut); /* the shapes take no longer one */
+    assert(is_cut); /* the shapes have checked the length */
     struct bytes *copy = arena_take(arena, count * sizeof *copy);
     if (copy == NULL) return no_memory(err);
     memcpy(copy, segments, count * sizeof *copy);
@@ -58,7 +57,7 @@ static struct result compile_metadata(struct policy_document *document, const js
     return compile_scopes(document->arena, json_object_get(metadata, "scope"), &document->scopes, err);
 }
 
-/* The floor of a policy always pins the policy itself, and says nothing of lineage. */
+/* The floor of a policy always pins the policy itself, and does not state a lineage. */
 static struct result compile_floor(struct policy_document *document, const json_t *floor, struct error *err)
 {
     bool is_stated = false;
@@ -71,8 +70,7 @@ static struct result compile_floor(struct policy_document *document, const json_
     return SUCCESS;
 }
 
-static struct result compile_type(struct arena *arena, const json_t *json, struct exception_type *type,
-                                  struct error *err)
+static struct result compile_type(struct arena *arena, const json_t *json, struct exception_type *type, struct error *err)
 {
     type->max_days = json_integer_value(json_object_get(json, "max_days"));
     type->approvals = json_integer_value(json_object_get(json, "approvals"));
@@ -159,7 +157,7 @@ static int compare_documents(const void *a, const void *b)
     return by_name != 0 ? by_name : strcmp((*left)->digest, (*right)->digest);
 }
 
-/* The same document given twice is one document. */
+/* Removes duplicate documents. */
 static void drop_repeats(struct policy_documents *set)
 {
     size_t kept = 0;
@@ -167,8 +165,7 @@ static void drop_repeats(struct policy_documents *set)
     for (size_t i = 0; i < set->count; i++) {
         if (kept > 0 && compare_documents(&set->documents[kept - 1], &set->documents[i]) == 0)
             policy_document_free(set->documents[i]);
-        else
-            set->documents[kept++] = set->documents[i];
+        else set->documents[kept++] = set->documents[i];
     }
     set->count = kept;
 }
@@ -182,8 +179,7 @@ static struct result list_digests(struct policy_documents *set, struct error *er
     /* cppcheck-suppress uninitvar ; as many as the loop above has set */
     qsort(digests, set->count, sizeof *digests, compare_texts);
     TRY(buffer_add_u8(&text, '[', err));
-    for (size_t i = 0; i < set->count; i++)
-        TRY(buffer_format(&text, err, "%s\"%s\"", i > 0 ? "," : "", digests[i]));
+    for (size_t i = 0; i < set->count; i++) TRY(buffer_format(&text, err, "%s\"%s\"", i > 0 ? "," : "", digests[i]));
     TRY(buffer_add_u8(&text, ']', err));
     set->digests = (char *)GIVE(text.data);
     return SUCCESS;
@@ -198,7 +194,7 @@ struct result policy_documents_new(const json_t *array, struct policy_documents 
     if (!json_is_array(array)) return failure(err, ERROR_INVALID, "policies: a list expected");
     if (count > POLICY_COUNT_MAX)
         return failure(err, ERROR_LIMIT, "%zu policies; at most %d in one set", count, POLICY_COUNT_MAX);
-    /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers is what is made */
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
     set->documents = memory_zeroed(count + 1, sizeof *set->documents);
     if (set->documents == NULL) return no_memory(err);
     for (; set->count < count; set->count++)
@@ -213,11 +209,6 @@ struct result policy_documents_new(const json_t *array, struct policy_documents 
 size_t policy_documents_count(const struct policy_documents *documents)
 {
     return documents->count;
-}
-
-const struct policy_document *policy_documents_at(const struct policy_documents *documents, size_t index)
-{
-    return documents->documents[index];
 }
 
 void policy_documents_free(struct policy_documents *documents)

@@ -1,8 +1,8 @@
 /*
  * policy/document.h -- residency policies and exceptions, compiled from signed JSON.
  *
- * Nothing in a document is ever ignored: a member that the evaluator does not understand refuses the whole
- * document. Compiled documents are immutable and may be read by any number of threads.
+ * Nothing in a document is ignored: an unknown member makes the whole document invalid. Compiled documents are
+ * immutable and may be read by any number of threads.
  */
 #pragma once
 
@@ -20,9 +20,9 @@ struct policy_document;
 struct policy_exception;
 struct policy_documents;
 
-/** Checks and compiles one policy. ERROR_INVALID names the place, ERROR_LIMIT the limit. */
+/** Checks and compiles one policy. ERROR_INVALID names the member, ERROR_LIMIT the limit. */
 RESULT policy_document_read(struct bytes text, struct policy_document **document_out, struct error *err);
-/** The same of parsed JSON, of which it keeps a reference. */
+/** As policy_document_read(), for parsed JSON; the document keeps a reference. */
 RESULT policy_document_new(json_t *json, struct policy_document **document_out, struct error *err);
 /** "health-ae@3" */
 const char *policy_document_name(const struct policy_document *document);
@@ -32,18 +32,17 @@ void policy_document_free(struct policy_document *document);
 DEFINE_OWNED(policy_document);
 
 /**
- * The policies that one decision is made from: sorted by name, each document once. Takes an array of JSON
- * documents; the first one that is not understood refuses all.
+ * The policies of an evaluation, sorted by name, each document once. Takes an array of JSON documents; one invalid
+ * document makes the call fail.
  */
 RESULT policy_documents_new(const json_t *array, struct policy_documents **documents_out, struct error *err);
 size_t policy_documents_count(const struct policy_documents *documents);
-const struct policy_document *policy_documents_at(const struct policy_documents *documents, size_t index);
 void policy_documents_free(struct policy_documents *documents);
 DEFINE_OWNED(policy_documents);
 
 /**
- * Compiles an exception. One that is not well-formed is no error here: it lifts nothing, and decisions made with
- * it warn. policy_exception_problem() is then the reason, NULL for a well-formed one. ERROR_LIMIT, ERROR_NO_MEMORY.
+ * Compiles an exception. A malformed exception is no error here: it lifts nothing, and decisions made with it contain
+ * a warning. policy_exception_problem() is then the reason; NULL for a well-formed one. ERROR_LIMIT, ERROR_NO_MEMORY.
  */
 RESULT policy_exception_new(json_t *json, struct policy_exception **exception_out, struct error *err);
 const char *policy_exception_problem(const struct policy_exception *exception);

@@ -1,20 +1,20 @@
-/* What label a thing has where it is. */
+/* The effective label of a repository. */
 #include "policy/compiled_priv.h"
 #include "policy/evaluate.h"
 
-struct result policy_effective_label(const struct policy_place *place, const struct label *own,
-                                     struct label *label_out, bool *is_labelled_out, struct error *err)
+struct result policy_effective_label(const struct label_query *query, const struct label *own, struct label *label_out,
+                                     bool *is_labelled_out, struct error *err)
 {
     struct bytes segments[SCOPE_SEGMENTS_MAX];
-    struct label label = own == NULL ? label_blank() : *own;
+    struct label label = own == NULL ? label_initial() : *own;
     bool is_labelled = own != NULL;
     size_t count = 0;
 
-    if (!scope_cut(place->scope, segments, &count))
+    if (!scope_cut(query->scope, segments, &count))
         return failure(err, ERROR_LIMIT, "a scope of more than %d bytes", POLICY_SCOPE_MAX);
-    for (size_t i = 0; i < place->documents->count; i++) {
-        const struct policy_document *policy = place->documents->documents[i];
-        if (!policy->has_floor || policy->effective_from_us > place->now_us || !scope_matches(&policy->scopes, segments, count))
+    for (size_t i = 0; i < query->documents->count; i++) {
+        const struct policy_document *policy = query->documents->documents[i];
+        if (!policy->has_floor || policy->effective_from_us > query->now_us || !scope_matches(&policy->scopes, segments, count))
             continue;
         TRY(label_join(&label, &policy->floor, err));
         is_labelled = true;
@@ -24,14 +24,13 @@ struct result policy_effective_label(const struct policy_place *place, const str
     return SUCCESS;
 }
 
-struct result policy_stored_label(const struct policy_place *place, const struct label *stored,
-                                  const struct label *own, struct label *label_out, bool *is_labelled_out,
-                                  struct error *err)
+struct result policy_stored_label(const struct label_query *query, const struct label *stored, const struct label *own,
+                                  struct label *label_out, bool *is_labelled_out, struct error *err)
 {
     struct label label;
     bool is_labelled = false;
 
-    TRY(policy_effective_label(place, own, &label, &is_labelled, err));
+    TRY(policy_effective_label(query, own, &label, &is_labelled, err));
     if (stored != NULL && is_labelled) TRY(label_join(&label, stored, err));
     if (stored != NULL && !is_labelled) label = *stored;
     *label_out = label;

@@ -7,15 +7,15 @@
 
 #define DAY_US ((int64_t)86400 * 1000000)
 
-/* One decision under way. */
-struct judging {
+/* The state of one evaluation. */
+struct evaluation {
     const struct policy_documents *documents;
     const struct policy_facts *facts;
     const struct policy_groups *groups;
     struct policy_decision *decision;
     struct bytes segments[SCOPE_SEGMENTS_MAX]; /* of the scope */
     size_t segment_count;
-    bool is_granted; /* by a permit of a policy in scope: pins and labels only restrict */
+    bool is_granted; /* a policy in scope permits the operation; a policy that only a pin applies can restrict, not permit */
 };
 
 static bool is_in_force(const struct policy_document *policy, int64_t now_us)
@@ -23,9 +23,9 @@ static bool is_in_force(const struct policy_document *policy, int64_t now_us)
     return policy->effective_from_us <= now_us;
 }
 
-static bool is_in_scope(const struct judging *judging, const struct policy_document *policy)
+static bool is_in_scope(const struct evaluation *evaluation, const struct policy_document *policy)
 {
-    return scope_matches(&policy->scopes, judging->segments, judging->segment_count);
+    return scope_matches(&policy->scopes, evaluation->segments, evaluation->segment_count);
 }
 
 static bool is_pinned(const struct policy_document *policy, const struct label *label)
@@ -35,19 +35,19 @@ static bool is_pinned(const struct policy_document *policy, const struct label *
     return false;
 }
 
-static struct result deny_system(struct judging *judging, const char *rule, const char *policy, const char *message,
+static struct result deny_system(struct evaluation *evaluation, const char *rule, const char *policy, const char *message,
                                  struct error *err)
 {
     const struct policy_denial denial = {.rule = rule, .policy = policy, .message = message};
 
-    return decision_deny(judging->decision, &denial, err);
+    return decision_deny(evaluation->decision, &denial, err);
 }
 
-static struct result deny_missing_pin(struct judging *judging, const char *pin, struct error *err)
+static struct result deny_missing_pin(struct evaluation *evaluation, const char *pin, struct error *err)
 {
     static const char prefix[] = "policy:";
-    const char **names = arena_take(judging->decision->arena, sizeof *names);
-    const char *name = arena_format(judging->decision->arena, "%s%s", prefix, pin);
+    const char **names = arena_take(evaluation->decision->arena, sizeof *names);
+    const char *name = arena_format(evaluation->decision->arena, "%s%s", prefix, pin);
 
     if (names == NULL || name == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a decision");
     names[0] = name;
@@ -56,18 +56,18 @@ static struct result deny_missing_pin(struct judging *judging, const char *pin, 
                                          .message = "inherited policy not in force here",
                                          .unknown_count = 1,
                                          .unknown = names};
-    return decision_deny(judging->decision, &denial, err);
+    return decision_deny(evaluation->decision, &denial, err);
 }
 
-/* --- what a rule lacks --- */
+/* --- conditions of a rule --- */
 
-static enum truth rule_holds(const struct rule *rule, const struct judging *judging)
+static enum truth rule_holds(const struct rule *rule, const struct evaluation *evaluation)
 {
     enum truth best = TRUTH_FALSE;
 
-    if (rule->judges_label) return label_meets(&rule->label, judging->facts->label) ? TRUTH_TRUE : TRUTH_FALSE;
+    if (rule->judges_label) return label_meets(&rule->label, evaluation->facts->label) ? TRUTH_TRUE : TRUTH_FALSE;
     for (size_t i = 0; i < rule->alternative_count && best != TRUTH_TRUE; i++) {
-        const enum truth found = target_meets(&rule->alternatives[i], judging->facts->target, judging->groups);
+        const enum truth found = target_meets(&rule->alternatives[i], evaluation->facts->target, evaluation->groups);
         if (found > best) best = found;
     }
     return best;
@@ -84,29 +84,29 @@ static size_t sort_names(const char **names, size_t count)
 }
 
 /* The facts that made some alternative unknown, or false. */
-static struct result name_facts(const struct rule *rule, const struct judging *judging, enum truth truth,
+static struct result name_facts(const struct rule *rule, const struct evaluation *evaluation, enum truth truth,
                                 struct text_list *names_out, struct error *err)
 {
-    const struct policy_facts *facts = judging->facts;
-    const char **names = arena_take(judging->decision->arena, rule->names_max * sizeof *names);
+    const struct policy_facts *facts = evaluation->facts;
+    const char **names = arena_take(evaluation->decision->arena, rule->names_max * sizeof *names);
     size_t count = 0;
 
     if (names == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a decision");
     if (rule->judges_label && truth == TRUTH_FALSE) count = label_names(&rule->label, facts->label, names, 0);
     for (size_t i = 0; i < rule->alternative_count; i++)
-        if (target_meets(&rule->alternatives[i], facts->target, judging->groups) == truth)
-            count = target_names(&rule->alternatives[i], facts->target, judging->groups, names, count);
+        if (target_meets(&rule->alternatives[i], facts->target, evaluation->groups) == truth)
+            count = target_names(&rule->alternatives[i], facts->target, evaluation->groups, names, count);
     *names_out = (struct text_list){sort_names(names, count), names};
     return SUCCESS;
 }
 
-static struct result deny_by_rule(struct judging *judging, const struct policy_document *policy,
-                                  const struct rule *rule, struct error *err)
+static struct result deny_by_rule(struct evaluation *evaluation, const struct policy_document *policy, const struct rule *rule,
+                                  struct error *err)
 {
     struct text_list unknown, failed;
 
-    TRY(name_facts(rule, judging, TRUTH_UNKNOWN, &unknown, err));
-    TRY(name_facts(rule, judging, TRUTH_FALSE, &failed, err));
+    TRY(name_facts(rule, evaluation, TRUTH_UNKNOWN, &unknown, err));
+    TRY(name_facts(rule, evaluation, TRUTH_FALSE, &failed, err));
     const struct policy_denial denial = {.rule = rule->id,
                                          .policy = policy->name,
                                          .message = rule->message,
@@ -115,7 +115,7 @@ static struct result deny_by_rule(struct judging *judging, const struct policy_d
                                          .unknown = unknown.texts,
                                          .failed = failed.texts,
                                          .basis = rule->basis};
-    return decision_deny(judging->decision, &denial, err);
+    return decision_deny(evaluation->decision, &denial, err);
 }
 
 /* --- exceptions --- */
@@ -153,9 +153,9 @@ static bool is_dated(const struct policy_exception *exception, const struct exce
            exception->not_after_us - exception->not_before_us <= type->max_days * DAY_US;
 }
 
-/* Does this well-formed exception lift this rule here, now? An unknown digest is in no exception. */
-static bool lifts(const struct policy_exception *exception, const struct policy_document *policy,
-                  const struct rule *rule, const struct policy_facts *facts)
+/* Whether this well-formed exception lifts this rule for these facts. An unknown digest matches no exception. */
+static bool lifts(const struct policy_exception *exception, const struct policy_document *policy, const struct rule *rule,
+                  const struct policy_facts *facts)
 {
     const struct exception_type *type = type_of(policy, exception->type);
 
@@ -163,30 +163,29 @@ static bool lifts(const struct policy_exception *exception, const struct policy_
            lists(&type->lifts, rule->id) && lists(&exception->lifts, rule->id) &&
            (exception->operations & (uint32_t)facts->op) != 0 && lists(&exception->targets, facts->target_id) &&
            lists(&exception->digests, facts->digest) && is_dated(exception, type, facts->now_us) &&
-           (int64_t)exception->approver_count >= type->approvals && has_evidence(exception, type) &&
-           !exception->is_revoked && exception->uses_left > 0;
+           (int64_t)exception->approver_count >= type->approvals && has_evidence(exception, type) && !exception->is_revoked &&
+           exception->uses_left > 0;
 }
 
-static const struct policy_exception *lifting_exception(const struct judging *judging,
-                                                        const struct policy_document *policy,
+static const struct policy_exception *lifting_exception(const struct evaluation *evaluation, const struct policy_document *policy,
                                                         const struct rule *rule)
 {
-    const struct policy_facts *facts = judging->facts;
+    const struct policy_facts *facts = evaluation->facts;
 
     for (size_t i = 0; i < facts->exception_count; i++)
-        if (policy_exception_problem(facts->exceptions[i]) == NULL &&
-            lifts(facts->exceptions[i], policy, rule, facts))
+        if (policy_exception_problem(facts->exceptions[i]) == NULL && lifts(facts->exceptions[i], policy, rule, facts))
             return facts->exceptions[i];
     return NULL;
 }
 
-/* A lifted rule leaves a receipt, whatever else its type asks. */
-static struct result lift(struct judging *judging, const struct policy_document *policy, const struct rule *rule,
+/* A lifted rule always leaves a receipt in the decision. */
+static struct result lift(struct evaluation *evaluation, const struct policy_document *policy, const struct rule *rule,
                           const struct policy_exception *exception, struct error *err)
 {
     struct obligation adds = type_of(policy, exception->type)->adds;
-    struct policy_decision *decision = judging->decision;
-    const char *id = arena_copy_text(decision->arena, bytes_of_text(exception->id)); /* which may go before it */
+    struct policy_decision *decision = evaluation->decision;
+    const char *id = arena_copy_text(decision->arena, bytes_of_text(exception->id)); /* a copy, because the exception may be freed
+                                                                                        before the decision */
     const struct lifting lifting = {rule->id, policy->name, id};
     void *place = NULL;
 
@@ -208,137 +207,128 @@ static void note_retention(struct policy_decision *decision, const struct policy
     decision->retaining_policy = policy->name;
 }
 
-static struct result judge_rule(struct judging *judging, const struct policy_document *policy,
-                                const struct rule *rule, struct error *err)
+static struct result evaluate_rule(struct evaluation *evaluation, const struct policy_document *policy, const struct rule *rule,
+                                   struct error *err)
 {
     const enum truth harmless = rule->effect == EFFECT_REQUIRE ? TRUTH_TRUE : TRUTH_FALSE;
 
     if (rule->effect == EFFECT_OBLIGE) {
-        note_retention(judging->decision, policy, rule);
-        return duties_merge(judging->decision, &rule->oblige, err);
+        note_retention(evaluation->decision, policy, rule);
+        return duties_merge(evaluation->decision, &rule->oblige, err);
     }
-    if (rule_holds(rule, judging) == harmless) return SUCCESS;
-    const struct policy_exception *exception = lifting_exception(judging, policy, rule);
-    if (exception != NULL) return lift(judging, policy, rule, exception, err);
-    return deny_by_rule(judging, policy, rule, err);
+    if (rule_holds(rule, evaluation) == harmless) return SUCCESS;
+    const struct policy_exception *exception = lifting_exception(evaluation, policy, rule);
+    if (exception != NULL) return lift(evaluation, policy, rule, exception, err);
+    return deny_by_rule(evaluation, policy, rule, err);
 }
 
-static struct result warn_of_review(struct judging *judging, const struct policy_document *policy, struct error *err)
+static struct result warn_of_review(struct evaluation *evaluation, const struct policy_document *policy, struct error *err)
 {
-    const int64_t now_us = judging->facts->now_us;
+    const int64_t now_us = evaluation->facts->now_us;
     const int64_t today = now_us / DAY_US - (now_us % DAY_US < 0);
     const struct warning warning = {"REVIEW-OVERDUE", policy->name, policy->review_by};
 
-    return today > policy->review_by_day ? decision_warn(judging->decision, &warning, err) : SUCCESS;
+    return today > policy->review_by_day ? decision_warn(evaluation->decision, &warning, err) : SUCCESS;
 }
 
-static struct result judge_policy(struct judging *judging, const struct policy_document *policy, struct error *err)
+static struct result evaluate_policy(struct evaluation *evaluation, const struct policy_document *policy, struct error *err)
 {
-    const struct label *label = judging->facts->label;
-    const bool in_scope = is_in_scope(judging, policy);
+    const struct label *label = evaluation->facts->label;
+    const bool in_scope = is_in_scope(evaluation, policy);
     bool permitted = false;
 
-    if (!in_scope && !is_pinned(policy, label) &&
-        !(policy->has_applies_to && label_meets(&policy->applies_to, label)))
+    if (!in_scope && !is_pinned(policy, label) && !(policy->has_applies_to && label_meets(&policy->applies_to, label)))
         return SUCCESS;
-    TRY(warn_of_review(judging, policy, err));
+    TRY(warn_of_review(evaluation, policy, err));
     for (size_t i = 0; i < policy->rule_count; i++) {
         const struct rule *rule = &policy->rules[i];
-        if ((rule->operations & (uint32_t)judging->facts->op) == 0 || !label_meets(&rule->when, label)) continue;
-        if (rule->effect == EFFECT_PERMIT)
-            permitted = true;
-        else
-            TRY(judge_rule(judging, policy, rule, err));
+        if ((rule->operations & (uint32_t)evaluation->facts->op) == 0 || !label_meets(&rule->when, label)) continue;
+        if (rule->effect == EFFECT_PERMIT) permitted = true;
+        else TRY(evaluate_rule(evaluation, policy, rule, err));
     }
     if (policy->is_closed && !permitted)
-        TRY(deny_system(judging, "SYS-CLOSED", policy->name, "no permit rule of this policy matches the label and op",
-                        err));
-    judging->is_granted |= permitted && in_scope;
+        TRY(deny_system(evaluation, "SYS-CLOSED", policy->name, "no permit rule of this policy matches the label and op", err));
+    evaluation->is_granted |= permitted && in_scope;
     return SUCCESS;
 }
 
-static struct result check_pins(struct judging *judging, struct error *err)
+static struct result check_pins(struct evaluation *evaluation, struct error *err)
 {
-    const struct label *label = judging->facts->label;
+    const struct label *label = evaluation->facts->label;
 
     for (size_t i = 0; i < label->pin_count; i++) {
         const char *pin = label->pins[i];
         bool is_present = false;
-        for (size_t j = 0; j < judging->documents->count && !is_present; j++) {
-            const struct policy_document *policy = judging->documents->documents[j];
-            is_present = is_in_force(policy, judging->facts->now_us) && strcmp(policy->id, pin) == 0;
+        for (size_t j = 0; j < evaluation->documents->count && !is_present; j++) {
+            const struct policy_document *policy = evaluation->documents->documents[j];
+            is_present = is_in_force(policy, evaluation->facts->now_us) && strcmp(policy->id, pin) == 0;
         }
-        if (!is_present) TRY(deny_missing_pin(judging, pin, err));
+        if (!is_present) TRY(deny_missing_pin(evaluation, pin, err));
     }
     return SUCCESS;
 }
 
-static struct result check_presence(struct judging *judging, struct error *err)
+static struct result check_presence(struct evaluation *evaluation, struct error *err)
 {
     bool found = false;
 
-    for (size_t i = 0; i < judging->documents->count && !found; i++) {
-        const struct policy_document *policy = judging->documents->documents[i];
-        found = is_in_force(policy, judging->facts->now_us) && is_in_scope(judging, policy);
+    for (size_t i = 0; i < evaluation->documents->count && !found; i++) {
+        const struct policy_document *policy = evaluation->documents->documents[i];
+        found = is_in_force(policy, evaluation->facts->now_us) && is_in_scope(evaluation, policy);
     }
-    if (!found) TRY(deny_system(judging, "SYS-NO-POLICY", "sys", "no policy in scope", err));
-    return check_pins(judging, err);
+    if (!found) TRY(deny_system(evaluation, "SYS-NO-POLICY", "sys", "no policy in scope", err));
+    return check_pins(evaluation, err);
 }
 
-static struct result judge_policies(struct judging *judging, struct error *err)
+static struct result evaluate_policies(struct evaluation *evaluation, struct error *err)
 {
     static const char *const label = "label";
-    static const struct policy_denial unlabelled = {.rule = "SYS-UNLABELLED",
-                                                    .policy = "sys",
-                                                    .message = "no effective label",
-                                                    .unknown_count = 1,
-                                                    .unknown = &label};
+    static const struct policy_denial unlabelled = {
+        .rule = "SYS-UNLABELLED", .policy = "sys", .message = "no effective label", .unknown_count = 1, .unknown = &label};
 
-    if (judging->facts->label == NULL) return decision_deny(judging->decision, &unlabelled, err);
-    TRY(check_presence(judging, err));
-    for (size_t i = 0; i < judging->documents->count; i++)
-        if (is_in_force(judging->documents->documents[i], judging->facts->now_us))
-            TRY(judge_policy(judging, judging->documents->documents[i], err));
-    if (judging->is_granted) return SUCCESS;
-    return deny_system(judging, "SYS-CLOSED", "sys", "no policy in scope permits this", err);
+    if (evaluation->facts->label == NULL) return decision_deny(evaluation->decision, &unlabelled, err);
+    TRY(check_presence(evaluation, err));
+    for (size_t i = 0; i < evaluation->documents->count; i++)
+        if (is_in_force(evaluation->documents->documents[i], evaluation->facts->now_us))
+            TRY(evaluate_policy(evaluation, evaluation->documents->documents[i], err));
+    if (evaluation->is_granted) return SUCCESS;
+    return deny_system(evaluation, "SYS-CLOSED", "sys", "no policy in scope permits this", err);
 }
 
-static struct result warn_of_exceptions(struct judging *judging, struct error *err)
+static struct result warn_of_exceptions(struct evaluation *evaluation, struct error *err)
 {
-    const struct policy_facts *facts = judging->facts;
+    const struct policy_facts *facts = evaluation->facts;
 
     for (size_t i = 0; i < facts->exception_count; i++) {
         const struct warning warning = {"EXCEPTION-MALFORMED", "sys", facts->exceptions[i]->problem};
-        if (policy_exception_problem(facts->exceptions[i]) != NULL)
-            TRY(decision_warn(judging->decision, &warning, err));
+        if (policy_exception_problem(facts->exceptions[i]) != NULL) TRY(decision_warn(evaluation->decision, &warning, err));
     }
     return SUCCESS;
 }
 
-static struct result check_retention(struct judging *judging, struct error *err)
+static struct result check_retention(struct evaluation *evaluation, struct error *err)
 {
-    const struct obligation *sums = &judging->decision->duties.sums;
+    const struct obligation *sums = &evaluation->decision->duties.sums;
 
-    if (!sums->has_retain_max || !sums->has_retain_min || sums->retain_max_days >= sums->retain_min_days)
-        return SUCCESS;
-    return deny_system(judging, "RETENTION-CONFLICT", "sys", "minimum and maximum retention cannot both hold", err);
+    if (!sums->has_retain_max || !sums->has_retain_min || sums->retain_max_days >= sums->retain_min_days) return SUCCESS;
+    return deny_system(evaluation, "RETENTION-CONFLICT", "sys", "minimum and maximum retention cannot both hold", err);
 }
 
-static struct result identify(struct judging *judging, struct error *err)
+static struct result identify(struct evaluation *evaluation, struct error *err)
 {
     struct buffer OWNED_BUFFER inputs = BUFFER(2 * POLICY_FACTS_BYTES_MAX);
     uint8_t *place = NULL;
 
-    TRY(buffer_reserve(&inputs, INPUTS_USUAL, &place, err)); /* grown once, not five times */
+    TRY(buffer_reserve(&inputs, INPUTS_USUAL, &place, err)); /* one allocation instead of five */
     TRY(buffer_add_text(&inputs, "{\"evaluator\":\"" POLICY_EVALUATOR "\",\"facts\":", err));
-    TRY(facts_write(&inputs, judging->facts, err));
-    TRY(buffer_format(&inputs, err, ",\"groups\":\"%s\",\"policies\":%s}", judging->groups->digest,
-                      judging->documents->digests));
-    sha_text(buffer_bytes(&inputs), judging->decision->id);
+    TRY(facts_write(&inputs, evaluation->facts, err));
+    TRY(buffer_format(&inputs, err, ",\"groups\":\"%s\",\"policies\":%s}", evaluation->groups->digest,
+                      evaluation->documents->digests));
+    sha_text(buffer_bytes(&inputs), evaluation->decision->id);
     return SUCCESS;
 }
 
-/* A warning's text is in the exception, which may go before the decision does. */
+/* Copies the texts of warnings, because the exceptions may be freed before the decision. */
 static struct result keep_details(struct policy_decision *decision, struct error *err)
 {
     struct warning *warnings = decision->warnings.items;
@@ -350,24 +340,23 @@ static struct result keep_details(struct policy_decision *decision, struct error
     return SUCCESS;
 }
 
-static struct result decide(struct judging *judging, struct error *err)
+static struct result evaluate(struct evaluation *evaluation, struct error *err)
 {
-    struct policy_decision *decision = judging->decision;
+    struct policy_decision *decision = evaluation->decision;
 
-    decision->groups_digest = judging->groups->digest;
-    decision->documents_digests = judging->documents->digests;
-    if (!scope_cut(judging->facts->scope, judging->segments, &judging->segment_count))
+    decision->groups_digest = evaluation->groups->digest;
+    decision->documents_digests = evaluation->documents->digests;
+    if (!scope_cut(evaluation->facts->scope, evaluation->segments, &evaluation->segment_count))
         return failure(err, ERROR_LIMIT, "a scope of more than %d bytes", POLICY_SCOPE_MAX);
-    TRY(warn_of_exceptions(judging, err));
-    TRY(judge_policies(judging, err));
-    TRY(check_retention(judging, err));
+    TRY(warn_of_exceptions(evaluation, err));
+    TRY(evaluate_policies(evaluation, err));
+    TRY(check_retention(evaluation, err));
     TRY(keep_details(decision, err));
-    return identify(judging, err);
+    return identify(evaluation, err);
 }
 
-struct result policy_decide(const struct policy_documents *documents, const struct policy_facts *facts,
-                            const struct policy_groups *groups, struct policy_decision **decision_out,
-                            struct error *err)
+struct result policy_evaluate(const struct policy_documents *documents, const struct policy_facts *facts,
+                              const struct policy_groups *groups, struct policy_decision **decision_out, struct error *err)
 {
     OWNED(arena) *arena = NULL;
 
@@ -375,10 +364,9 @@ struct result policy_decide(const struct policy_documents *documents, const stru
     struct policy_decision *decision = arena_take(arena, sizeof *decision);
     if (decision == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a decision");
     decision->arena = arena;
-    struct judging judging = {
-        .documents = documents, .facts = facts, .groups = groups, .decision = decision};
-    TRY(decide(&judging, err));
-    (void)GIVE(arena); /* it goes with the decision, which lives in it */
+    struct evaluation evaluation = {.documents = documents, .facts = facts, .groups = groups, .decision = decision};
+    TRY(evaluate(&evaluation, err));
+    (void)GIVE(arena); /* the decision owns its arena and lies in it */
     *decision_out = decision;
     return SUCCESS;
 }

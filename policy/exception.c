@@ -1,4 +1,4 @@
-/* Dated leaves from named rules of one version of one policy: reading them. evaluate.c says what they lift. */
+/* Compiles exceptions: dated permissions to break named rules of one version of one policy. evaluate.c applies them. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -11,7 +11,7 @@ static bool is_same_person(const json_t *a, const json_t *b)
            strcmp(json_text_of(a, "sub"), json_text_of(b, "sub")) == 0;
 }
 
-/* A person counts once, and the one who asks does not count. */
+/* Each person counts once, and the requester does not count. */
 static size_t count_approvers(const json_t *approvals, const json_t *requester)
 {
     size_t count = 0;
@@ -40,8 +40,7 @@ static struct result compile_exception(struct policy_exception *exception, struc
     (void)policy_time_parse(bytes_of_text(json_text_of(json, "not_after")), &exception->not_after_us);
     exception->uses_left = uses_left == NULL ? 1 : json_integer_value(uses_left);
     exception->is_revoked = json_is_true(json_object_get(json, "revoked"));
-    exception->approver_count =
-        count_approvers(json_object_get(json, "approvals"), json_object_get(json, "requested_by"));
+    exception->approver_count = count_approvers(json_object_get(json, "approvals"), json_object_get(json, "requested_by"));
     exception->evidence = json_object_get(json, "evidence");
     TRY(compile_texts(exception->arena, json_object_get(json, "lifts"), &exception->lifts, err));
     TRY(compile_texts(exception->arena, json_object_get(json, "targets"), &exception->targets, err));
@@ -55,7 +54,8 @@ static struct result read_exception(struct policy_exception *exception, struct e
     TRY(canonical_copy(exception->json, POLICY_DOCUMENT_BYTES_MAX, &exception->canonical, err));
     if (shape_check(&shape_exception, exception->json, "exception", &problem).ok &&
         compile_operations(exception->json, json_object_get(exception->json, "ops"), "exception", &exception->operations,
-                           &problem).ok)
+                           &problem)
+            .ok)
         return compile_exception(exception, err);
     if (problem.kind != ERROR_INVALID) return failure(err, problem.kind, "%s", problem.message);
     memcpy(exception->problem, problem.message, sizeof exception->problem);

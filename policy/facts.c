@@ -1,4 +1,4 @@
-/* Facts: writing them down for the id of a decision, and reading them back to decide again. */
+/* Writes facts for the id of a decision, and reads them to replay one. */
 #include <assert.h>
 #include <string.h>
 
@@ -45,8 +45,8 @@ static struct result write_scope(struct buffer *buffer, const struct policy_fact
     char project[UUID_TEXT_SIZE];
 
     uuid_format(&facts->project, project);
-    TRY(buffer_format(buffer, err, ",\"policy_epoch\":%llu,\"project\":\"%s\",\"scope\":",
-                      (unsigned long long)facts->policy_epoch, project));
+    TRY(buffer_format(buffer, err,
+                      ",\"policy_epoch\":%llu,\"project\":\"%s\",\"scope\":", (unsigned long long)facts->policy_epoch, project));
     TRY(json_write_string(buffer, bytes_of_text(facts->scope), err));
     TRY(buffer_add_text(buffer, ",\"target\":", err));
     TRY(buffer_add_text(buffer, facts->target->canonical, err));
@@ -60,18 +60,14 @@ struct result facts_write(struct buffer *buffer, const struct policy_facts *fact
     char now[CLOCK_TEXT_SIZE];
 
     if (facts->canonical != NULL) return buffer_add_text(buffer, facts->canonical, err);
-    assert(facts->now_us % 1000 == 0); /* the text below has no more digits */
+    assert(facts->now_us % 1000 == 0); /* the text has milliseconds only */
     clock_format(facts->now_us / 1000, now);
     TRY(buffer_add_text(buffer, "{\"digest\":", err));
-    if (facts->digest == NULL)
-        TRY(buffer_add_text(buffer, "null", err));
-    else
-        TRY(json_write_string(buffer, bytes_of_text(facts->digest), err));
+    if (facts->digest == NULL) TRY(buffer_add_text(buffer, "null", err));
+    else TRY(json_write_string(buffer, bytes_of_text(facts->digest), err));
     TRY(write_exceptions(buffer, facts, err));
-    if (facts->label == NULL)
-        TRY(buffer_add_text(buffer, "null", err));
-    else
-        TRY(label_write(buffer, facts->label, err));
+    if (facts->label == NULL) TRY(buffer_add_text(buffer, "null", err));
+    else TRY(label_write(buffer, facts->label, err));
     TRY(buffer_format(buffer, err, ",\"now\":\"%s\",\"op\":\"%s\"", now, policy_operation_name(facts->op)));
     return write_scope(buffer, facts, err);
 }
@@ -80,7 +76,7 @@ struct policy_facts_document {
     json_t *json;
     char *canonical;
     struct label label;
-    struct target *target;
+    struct policy_target *target;
     size_t exception_count;
     struct policy_exception **exceptions;
     struct policy_facts facts;
@@ -139,7 +135,7 @@ static struct result read_facts(struct policy_facts_document *document, struct e
         TRY(label_read(label, &document->label, err));
         facts->label = &document->label;
     }
-    TRY(target_new(json_object_get(json, "target"), &document->target, err));
+    TRY(policy_target_new(json_object_get(json, "target"), &document->target, err));
     facts->target = document->target;
     return read_exceptions(document, json_object_get(json, "exceptions"), err);
 }
@@ -165,7 +161,7 @@ void policy_facts_document_free(struct policy_facts_document *facts)
     if (facts == NULL) return;
     for (size_t i = 0; i < facts->exception_count; i++) policy_exception_free(facts->exceptions[i]);
     free(facts->exceptions);
-    target_free(facts->target);
+    policy_target_free(facts->target);
     free(facts->canonical);
     json_decref(facts->json);
     free(facts);

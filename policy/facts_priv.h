@@ -1,6 +1,4 @@
-/*
- * policy/facts_priv.h -- facts in their canonical spelling, as they enter a decision's id.
- */
+/* policy/facts_priv.h -- the canonical form of facts, which a decision's id is computed over. */
 #pragma once
 
 #include "policy/compiled_priv.h"
@@ -10,5 +8,5 @@
 
 /** Appends the canonical JSON of facts. */
 RESULT facts_write(struct buffer *buffer, const struct policy_facts *facts, struct error *err);
-/** Of struct policy_exception *, by canonical text. */
+/** For struct policy_exception *, by canonical text. */
 int compare_exceptions(const void *a, const void *b);

@@ -1,4 +1,4 @@
-/* Which roles somebody has. */
+/* Lists the roles of a principal. */
 #include <stdio.h>
 
 #include "authz/role.h"
@@ -27,8 +27,8 @@ static void add(const struct tenancy *tenancy, const struct authz_binding *bindi
     (void)snprintf(role->scope, sizeof role->scope, "%s", scope_of(tenancy, binding));
 }
 
-struct result decider_roles(struct decider *decider, const struct principal *principal, int64_t now_ms, struct held_roles **roles_out,
-                            struct error *err)
+struct result decider_roles(struct decider *decider, const struct principal *principal, int64_t now_ms,
+                            struct held_roles **roles_out, struct error *err)
 {
     OWNED(snapshot) *snapshot = decider_take(decider);
     const struct authz_binding *bindings[BINDINGS_PER_PRINCIPAL_MAX];

@@ -5,12 +5,12 @@
 
 #include "policy/compiled_priv.h"
 
-struct label label_blank(void)
+struct label label_initial(void)
 {
     return (struct label){.class = LABEL_OPEN, .lineage = LINEAGE_UNKNOWN};
 }
 
-/* Puts `text` in its place in a sorted list, unless it is there. */
+/* Inserts `text` into a sorted list, unless the list has it. */
 static struct result insert(const char **list, size_t *count, size_t maximum, const char *text, struct error *err)
 {
     size_t at = 0;
@@ -45,21 +45,19 @@ static bool covers(const char *const *list, size_t count, const char *const *flo
 
 bool label_covers(const struct label *label, const struct label *floor)
 {
-    return label->class >= floor->class && label->lineage <= floor->lineage &&
-           (floor->subjects & ~label->subjects) == 0 &&
+    return label->class >= floor->class && label->lineage <= floor->lineage && (floor->subjects & ~label->subjects) == 0 &&
            covers(label->regimes, label->regime_count, floor->regimes, floor->regime_count) &&
            covers(label->pins, label->pin_count, floor->pins, floor->pin_count);
 }
 
-static struct result read_list(const json_t *array, const char **list, size_t *count, size_t maximum,
-                               struct error *err)
+static struct result read_list(const json_t *array, const char **list, size_t *count, size_t maximum, struct error *err)
 {
     for (size_t i = 0; i < json_array_size(array); i++)
         TRY(insert(list, count, maximum, json_string_value(json_array_get(array, i)), err));
     return SUCCESS;
 }
 
-/* Of members that the shapes have checked; an absent one leaves what `label` has. */
+/* Reads members that the shapes have checked. An absent member leaves `label` unchanged. */
 static struct result read_members(const json_t *json, struct label *label, struct error *err)
 {
     const char *class = json_text_of(json, "class"), *lineage = json_text_of(json, "lineage");
@@ -82,14 +80,13 @@ struct result label_read_floor(const json_t *floor, struct label *label_out, boo
     return SUCCESS;
 }
 
-struct result label_read_asked(const json_t *floor, struct arena *arena, struct asked_label **asked_out,
-                               struct error *err)
+struct result label_read_asked(const json_t *floor, struct arena *arena, struct asked_label **asked_out, struct error *err)
 {
     struct asked_label *asked = arena_take(arena, sizeof *asked);
 
     if (asked == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a label");
     *asked = (struct asked_label){.has_lineage = json_object_get(floor, "lineage") != NULL};
-    TRY(label_read_floor(floor, &asked->label, &asked->is_stated, err)); /* which has no pins */
+    TRY(label_read_floor(floor, &asked->label, &asked->is_stated, err)); /* a floor has no pins */
     for (size_t i = 0; i < asked->label.regime_count; i++) {
         asked->label.regimes[i] = arena_copy_text(arena, bytes_of_text(asked->label.regimes[i]));
         if (asked->label.regimes[i] == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a label");
@@ -121,7 +118,7 @@ static struct result write_list(struct buffer *buffer, const char *name, const c
 
 struct result label_write(struct buffer *buffer, const struct label *label, struct error *err)
 {
-    const char *subjects[LABEL_SUBJECT_COUNT]; /* one place for each bit */
+    const char *subjects[LABEL_SUBJECT_COUNT]; /* one element for each bit */
     size_t count = 0;
 
     for (unsigned i = 0; i < LABEL_SUBJECT_COUNT; i++)

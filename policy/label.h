@@ -1,9 +1,9 @@
 /*
- * policy/label.h -- how sensitive a thing is, and which laws and policies follow it.
+ * policy/label.h -- the label of content: its class, its regimes, and the policies that are pinned to it.
  *
- * A label only ever rises: the one way to combine two is label_join(), whose result is at least as strict as
- * each. A label borrows its texts (from compiled documents, a snapshot, or parsed JSON) and owns nothing, so
- * it may be copied, and must not outlive them.
+ * A label never falls: the only way to combine two is label_join(), whose result is at least as strict as each. A
+ * label borrows its texts (from compiled documents, a snapshot, or parsed JSON) and owns nothing. So it may be
+ * copied, and must not outlive them.
  */
 #pragma once
 
@@ -19,9 +19,8 @@ enum label_class {
 #undef X
 };
 
-/* Strictest first: where it comes from is not known, is claimed, or is proven. */
-#define LABEL_LINEAGES(X) \
-    X(LINEAGE_UNKNOWN, "unknown") X(LINEAGE_DECLARED, "declared") X(LINEAGE_ATTESTED, "attested")
+/* Strictest first: the origin is not known, claimed, or proven. */
+#define LABEL_LINEAGES(X) X(LINEAGE_UNKNOWN, "unknown") X(LINEAGE_DECLARED, "declared") X(LINEAGE_ATTESTED, "attested")
 enum label_lineage {
 #define X(constant, name) constant,
     LABEL_LINEAGES(X)
@@ -31,8 +30,8 @@ enum label_lineage {
 /* A set of bits, in the order of their names' list in label.c. */
 #define LABEL_SUBJECT_COUNT 9
 
-#define LABEL_REGIMES_MAX 32 /* laws that one thing is under; twice what any sample has is 4 */
-#define LABEL_PINS_MAX    64 /* as many as there may be policies in a set */
+#define LABEL_REGIMES_MAX 32 /* legal regimes of one label; the samples have at most 2 */
+#define LABEL_PINS_MAX    64 /* the most policies of a set */
 
 struct label {
     enum label_class class;
@@ -43,33 +42,30 @@ struct label {
     const char *pins[LABEL_PINS_MAX];       /* ids of policies; sorted, each once */
 };
 
-/** Open, of unknown lineage, nothing else: what a thing without any label of its own joins its floors with.
- */
-struct label label_blank(void);
+/** Class open, lineage unknown, nothing else. Floors are joined with this label if there is no own label. */
+struct label label_initial(void);
 
 /** Raises `label` to be at least as strict as `other`. ERROR_LIMIT past the maxima; `label` is then unusable.
  */
 RESULT label_join(struct label *label, const struct label *other, struct error *err);
-/** At least as strict in everything: joining would change nothing. */
+/** Whether `label` is at least as strict as `floor` in everything, so that a join would change nothing. */
 bool label_covers(const struct label *label, const struct label *floor);
 
 /**
- * The floor label of an organisation, project or repository, as stored: {"class", "subjects", "attached",
- * "lineage"}, each optional, nothing else. What is absent asks for nothing: class open, lineage attested.
- * *is_stated_out is false for {}. ERROR_INVALID; ERROR_LIMIT for more regimes or pins than a label has. The label
- * borrows from `floor`.
+ * The floor label of an organisation, project or repository, as stored: {"class", "subjects", "attached", "lineage"},
+ * each optional, nothing else. An absent member is the least strict: class open, lineage attested. *is_stated_out is
+ * false for {}. ERROR_INVALID; ERROR_LIMIT for more regimes or pins than a label has. The label borrows from `floor`.
  */
 RESULT label_read_floor(const json_t *floor, struct label *label_out, bool *is_stated_out, struct error *err);
-/** A floor label that a request asks for; its texts are its own arena's. */
+/** A floor label from a request; its texts are in an arena. */
 struct asked_label {
     struct label label;
-    bool is_stated, has_lineage; /* false: {}; lineage is stated */
+    bool is_stated, has_lineage; /* is_stated is false for {} */
 };
 struct arena;
 /** As label_read_floor(). ERROR_INVALID, ERROR_LIMIT, ERROR_NO_MEMORY. */
 RESULT label_read_asked(const json_t *floor, struct arena *arena, struct asked_label **asked_out, struct error *err);
-/** A whole label, as facts have it: class, subjects, attached, pins and lineage, all of them. ERROR_INVALID.
- */
+/** A whole label, as in facts: class, subjects, attached, pins and lineage are all required. ERROR_INVALID. */
 RESULT label_read(const json_t *json, struct label *label_out, struct error *err);
 /** Appends the canonical JSON of a whole label. */
 RESULT label_write(struct buffer *buffer, const struct label *label, struct error *err);

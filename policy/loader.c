@@ -1,4 +1,4 @@
-/* The thread that keeps the decider's snapshot new: it listens for changes, and looks every few seconds besides. */
+/* The thread that renews the decider's snapshot: it listens for changes, and also polls every few seconds. */
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
@@ -16,8 +16,8 @@
 #include "policy/metrics.h"
 
 #define CHANNEL  "sijil_epoch"
-#define AWAIT_MS 2000 /* a load takes milliseconds; a request does not wait longer for one */
-#define RETRY_MS 1000 /* between tries to reach a database that is gone */
+#define AWAIT_MS 2000 /* the longest time that a request waits for a load, which takes milliseconds */
+#define RETRY_MS 1000 /* between attempts to reconnect to the database */
 
 static void publish(struct decider *decider, struct snapshot *loaded)
 {
@@ -25,8 +25,7 @@ static void publish(struct decider *decider, struct snapshot *loaded)
 
     metric_add(&policy_metrics_rows[POLICY_METRIC_LOADS], 1);
     metric_set(&policy_metrics_rows[POLICY_METRIC_RIGHTS_EPOCH], (int64_t)loaded->epoch);
-    metric_set(&policy_metrics_rows[POLICY_METRIC_SET_EPOCH],
-               loaded->set == NULL ? 0 : (int64_t)policy_set_epoch(loaded->set));
+    metric_set(&policy_metrics_rows[POLICY_METRIC_SET_EPOCH], loaded->set == NULL ? 0 : (int64_t)policy_set_epoch(loaded->set));
     (void)pthread_mutex_lock(&decider->lock);
     if (decider->snapshot != loaded) {
         old = decider->snapshot;
@@ -34,26 +33,28 @@ static void publish(struct decider *decider, struct snapshot *loaded)
     }
     (void)pthread_mutex_unlock(&decider->lock);
     if (old != loaded && decider->directory != NULL) authz_directory_publish(decider->directory, loaded->authz);
-    snapshot_free(old); /* the one before, or the second hold of the same */
+    snapshot_free(old); /* releases the previous snapshot, or the second owner of an unchanged one */
 }
 
-/* Told once for what is the same: it stays in the database until a person has removed it. */
-static void tell_strange_sets(struct decider *decider)
+/* Reports the same result once: such rows stay in the database until a person removes them. */
+static void report_unrecorded_sets(struct decider *decider)
 {
-    const struct strange_sets now = decider->source.strange;
+    const struct unrecorded_sets now = decider->source.unrecorded;
     struct error why = {.kind = ERROR_DENIED};
 
-    metric_set(&policy_metrics_rows[POLICY_METRIC_STRANGE_SETS], (int64_t)now.count);
+    metric_set(&policy_metrics_rows[POLICY_METRIC_UNRECORDED_SETS], (int64_t)now.count);
     const bool is_news = now.count != decider->told.count || now.newest != decider->told.newest;
     decider->told = now;
     if (now.count == 0 || !is_news || decider->notice == NULL) return;
     (void)snprintf(why.message, sizeof why.message,
                    "%llu%s newer than the one in force, up to epoch %llu, and no event policy.load of the signed log names them",
-                   (unsigned long long)now.count, now.count < STRANGE_SETS_MAX ? "" : " or more", (unsigned long long)now.newest);
-    decider->notice("policy sets that nobody loaded stand in the database, and do not come into force: find out who wrote them", &why);
+                   (unsigned long long)now.count, now.count < UNRECORDED_SETS_MAX ? "" : " or more",
+                   (unsigned long long)now.newest);
+    decider->notice("policy sets that nobody loaded stand in the database, and do not come into force: find out who wrote them",
+                    &why);
 }
 
-/* Only the database's owner can do that, or a backup that was put back. */
+/* Only the owner of the database, or the restore of a backup, can lower the epoch. */
 static void tell_behind(struct decider *decider, uint64_t epoch, uint64_t least)
 {
     struct error why = {.kind = ERROR_CORRUPT};
@@ -61,8 +62,10 @@ static void tell_behind(struct decider *decider, uint64_t epoch, uint64_t least)
 
     decider->is_behind_told = epoch < least;
     if (!is_news || decider->notice == NULL) return;
-    (void)snprintf(why.message, sizeof why.message, "it is %llu, and was %llu", (unsigned long long)epoch, (unsigned long long)least);
-    decider->notice("the authorization epoch in the database went back, so all rights are read at every look: find out who did that", &why);
+    (void)snprintf(why.message, sizeof why.message, "it is %llu, and was %llu", (unsigned long long)epoch,
+                   (unsigned long long)least);
+    decider->notice(
+        "the authorization epoch in the database went back, so all rights are read at every look: find out who did that", &why);
 }
 
 static uint64_t least_now(struct decider *decider)
@@ -78,14 +81,14 @@ static struct result load(struct decider *decider, struct error *err)
     struct snapshot *loaded = NULL;
     const uint64_t least = least_now(decider);
 
-    TRY(snapshot_load(&decider->source, decider->snapshot, least, &loaded, err)); /* only this thread replaces it */
-    tell_strange_sets(decider);
+    TRY(snapshot_load(&decider->source, decider->snapshot, least, &loaded, err)); /* no other thread replaces it */
+    report_unrecorded_sets(decider);
     tell_behind(decider, loaded->epoch, least);
     publish(decider, loaded);
     return SUCCESS;
 }
 
-/* Takes all notices that wait, so that one load serves them all. */
+/* Takes all waiting notifications, so that one load serves them all. */
 static struct result drain(struct decider *decider, bool *notified_out, struct error *err)
 {
     bool notified = false, any = false;
@@ -100,7 +103,7 @@ static struct result drain(struct decider *decider, bool *notified_out, struct e
 
 static struct result reconnect(struct decider *decider, struct error *err)
 {
-    return pg_is_broken(decider->source.pg) ? pg_reopen(decider->source.pg, err) : SUCCESS; /* which listens again */
+    return pg_is_broken(decider->source.pg) ? pg_reopen(decider->source.pg, err) : SUCCESS; /* the new connection listens again */
 }
 
 static struct result renew(struct decider *decider, struct error *err)
@@ -111,7 +114,8 @@ static struct result renew(struct decider *decider, struct error *err)
     do {
         TRY(drain(decider, &notified, err));
         TRY(load(decider, err));
-        TRY(drain(decider, &notified, err)); /* what came in while loading is not on the socket any more */
+        TRY(drain(decider, &notified,
+                  err)); /* libpq has read notifications that came during the load, so poll() would not report them */
     } while (notified);
     return SUCCESS;
 }
@@ -145,7 +149,7 @@ static void wait_for_work(struct decider *decider)
     (void)poll(sources, 2, (int)(is_broken && decider->poll_ms > RETRY_MS ? RETRY_MS : decider->poll_ms));
     if ((sources[0].revents & POLLIN) == 0) return;
     const ssize_t taken = read(decider->wake, &count, sizeof count);
-    assert(taken == (ssize_t)sizeof count); /* an eventfd that is readable always has its eight bytes */
+    assert(taken == (ssize_t)sizeof count); /* a readable eventfd always has eight bytes */
 }
 
 static void *run(void *argument)
@@ -168,7 +172,7 @@ static void wake(struct decider *decider)
     const uint64_t one = 1;
 
     const ssize_t written = write(decider->wake, &one, sizeof one);
-    assert(written == (ssize_t)sizeof one); /* it waits only for a count that nobody reaches */
+    assert(written == (ssize_t)sizeof one); /* a write blocks only if the counter is full, which never happens */
 }
 
 static void deadline_after(unsigned wait_ms, struct timespec *deadline)
@@ -197,8 +201,7 @@ static struct result refresh_within(struct decider *decider, unsigned wait_ms, s
     (void)pthread_mutex_lock(&decider->lock);
     const uint64_t ticket = ++decider->wanted;
     wake(decider);
-    while (decider->done < ticket && waited == 0)
-        waited = pthread_cond_timedwait(&decider->loaded, &decider->lock, &deadline);
+    while (decider->done < ticket && waited == 0) waited = pthread_cond_timedwait(&decider->loaded, &decider->lock, &deadline);
     const struct error problem = decider->problem;
     (void)pthread_mutex_unlock(&decider->lock);
     if (waited != 0) return failure(err, ERROR_UNAVAILABLE, "rights and policies could not be read in time");
@@ -222,7 +225,7 @@ static struct result start_thread(struct decider *decider, struct error *err)
 {
     sigset_t all, before;
 
-    (void)sigfillset(&all); /* signals are for the main thread */
+    (void)sigfillset(&all); /* the main thread handles signals */
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     const int failed = pthread_create(&decider->thread, NULL, run, decider);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -240,7 +243,8 @@ static void init_lock(struct decider *decider)
 
 static struct result set_up(struct decider *decider, const struct decider_options *options, struct error *err)
 {
-    static const struct pg_table *const tables[] = {&decider_table, &policy_set_table, &authz_snapshot_table, &audit_tree_table, NULL};
+    static const struct pg_table *const tables[] = {&decider_table, &policy_set_table, &authz_snapshot_table, &audit_tree_table,
+                                                    NULL};
 
     decider->source.keyd = options->keyd;
     decider->source.sequencer = options->sequencer;
@@ -264,7 +268,7 @@ struct result decider_start(const struct decider_options *options, struct decide
     decider->wake = -1;
     init_lock(decider);
     TRY(set_up(decider, options, err));
-    TRY(load(decider, err)); /* listening came first: no change falls between */
+    TRY(load(decider, err)); /* LISTEN ran before, so no change is missed */
     TRY(start_thread(decider, err));
     *decider_out = GIVE(decider);
     return SUCCESS;

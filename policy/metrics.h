@@ -1,4 +1,4 @@
-/* policy/metrics.h -- numbers of the decider, for the gateway to render; policy/metrics.def is the table. */
+/* policy/metrics.h -- metrics of the decider; the table is policy/metrics.def. */
 #pragma once
 
 #include "base/metrics.h"

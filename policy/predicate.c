@@ -1,4 +1,5 @@
-/* Three-valued tests of facts: false beats unknown beats true in "all of", the other way round in "any of". */
+/* Three-valued tests of facts. "All of" is false if any is false, else unknown if any is unknown. "Any of" is true if any is
+ * true, else unknown if any is unknown. */
 #include <assert.h>
 #include <string.h>
 
@@ -6,10 +7,19 @@
 #include "policy/evaluate.h"
 
 static const char *const predicate_facts[TEST_COUNT] = {
-    [TEST_GEO_WITHIN] = "geo",       [TEST_GEO_IN_GROUP] = "geo",       [TEST_REGIME_ANY] = "regimes",
-    [TEST_REGIME_IN_GROUP] = "regimes", [TEST_OPERATOR] = "operator",   [TEST_ATTRS_ALL] = "attrs",
-    [TEST_KEY_GEO] = "key.geo",      [TEST_KEY_CONTROL] = "key.control", [TEST_ASSURANCE] = "assurance",
-    [TEST_RECIPIENT] = "recipient",
+    [TEST_GEO_WITHIN] = "geo",    [TEST_GEO_IN_GROUP] = "geo", [TEST_REGIME_IN_GROUP] = "regimes",
+    [TEST_OPERATOR] = "operator", [TEST_KEY_GEO] = "key.geo",  [TEST_KEY_CONTROL] = "key.control",
+#define FACT(constant, fact, ...) [TEST_OF_FACT + FACT_##constant] = fact,
+#include "policy/facts.def"
+#undef FACT
+};
+
+/* How a fact of facts.def is compared. */
+enum comparison { IS_ONE_OF, HAS_ALL, HAS_ANY, IS_AT_LEAST };
+static const enum comparison comparisons[FACT_COUNT] = {
+#define FACT(constant, fact, fact_form, test, test_form, comparison) [FACT_##constant] = comparison,
+#include "policy/facts.def"
+#undef FACT
 };
 
 static enum truth truth_of(bool is_true)
@@ -24,7 +34,7 @@ static bool contains(const struct text_list *list, const char *text)
     return false;
 }
 
-/* "AE" holds "AE" and "AE/DU", and not "AEX". */
+/* "AE" contains "AE" and "AE/DU", but not "AEX". */
 static bool is_within(const char *place, const char *root)
 {
     const size_t length = strlen(root);
@@ -32,7 +42,7 @@ static bool is_within(const char *place, const char *root)
     return strncmp(place, root, length) == 0 && (place[length] == '\0' || place[length] == '/');
 }
 
-/* A root finer than what is known of the place can neither be proven nor excluded. */
+/* If a root is more precise than the known place, the result is unknown. */
 static enum truth geo_within(const char *place, const struct text_list *roots)
 {
     if (place == NULL) return TRUTH_UNKNOWN;
@@ -43,7 +53,7 @@ static enum truth geo_within(const char *place, const struct text_list *roots)
     return TRUTH_FALSE;
 }
 
-/* No controller sits within the roots; none named is unknown. */
+/* True if no controller is within the roots; unknown if no controller is stated. */
 static enum truth free_of_control(const struct text_list *controllers, const struct text_list *roots)
 {
     enum truth worst = controllers->count == 0 ? TRUTH_UNKNOWN : TRUTH_TRUE;
@@ -56,20 +66,31 @@ static enum truth free_of_control(const struct text_list *controllers, const str
     return worst;
 }
 
-static enum truth shares(bool is_known, const struct text_list *have, const struct text_list *wanted)
+static enum truth shares(const struct text_list *have, const struct text_list *wanted)
 {
-    if (!is_known) return TRUTH_UNKNOWN;
     for (size_t i = 0; i < have->count; i++)
         if (contains(wanted, have->texts[i])) return TRUTH_TRUE;
     return TRUTH_FALSE;
 }
 
-static enum truth has_all(bool is_known, const struct text_list *have, const struct text_list *wanted)
+static enum truth has_all(const struct text_list *have, const struct text_list *wanted)
 {
-    if (!is_known) return TRUTH_UNKNOWN;
     for (size_t i = 0; i < wanted->count; i++)
         if (!contains(have, wanted->texts[i])) return TRUTH_FALSE;
     return TRUTH_TRUE;
+}
+
+static enum truth compare_fact(enum comparison comparison, const struct fact *fact, const struct text_list *wanted,
+                               int64_t number)
+{
+    if (!fact->is_known) return TRUTH_UNKNOWN;
+    switch (comparison) {
+    case IS_ONE_OF: return truth_of(contains(wanted, fact->text));
+    case HAS_ALL: return has_all(&fact->texts, wanted);
+    case HAS_ANY: return shares(&fact->texts, wanted);
+    case IS_AT_LEAST: return truth_of(fact->number >= number);
+    default: abort(); /* a row of facts.def names one of these */
+    }
 }
 
 static int compare_group(const void *key, const void *group)
@@ -80,19 +101,18 @@ static int compare_group(const void *key, const void *group)
     return strcmp(name, member->name);
 }
 
-/* NULL: there is no such group, or it is of another kind; what it would hold is then unknown. */
+/* NULL if there is no such group, or it has another kind; then its members are unknown. */
 static const struct policy_group *group_of(const struct policy_groups *groups, const char *name, enum group_kind kind)
 {
-    const struct policy_group *found =
-        bsearch(name, groups->groups, groups->count, sizeof *groups->groups, compare_group);
+    const struct policy_group *found = bsearch(name, groups->groups, groups->count, sizeof *groups->groups, compare_group);
     return found == NULL || found->kind != kind ? NULL : found;
 }
 
-static enum truth in_group(const struct policy_group *group, const struct target *target)
+static enum truth in_group(const struct policy_group *group, const struct policy_target *target)
 {
     if (group == NULL) return TRUTH_UNKNOWN;
     if (group->kind == GROUP_GEO) return geo_within(target->geo, &group->members);
-    return shares(target->has_regimes, &target->regimes, &group->members);
+    return compare_fact(HAS_ANY, &target->facts[FACT_REGIMES], &group->members, 0);
 }
 
 static enum group_kind kind_of(const struct predicate *predicate)
@@ -100,7 +120,7 @@ static enum group_kind kind_of(const struct predicate *predicate)
     return predicate->kind == TEST_GEO_IN_GROUP ? GROUP_GEO : GROUP_REGIME;
 }
 
-static enum truth in_groups(const struct predicate *predicate, const struct target *target,
+static enum truth in_groups(const struct predicate *predicate, const struct policy_target *target,
                             const struct policy_groups *groups)
 {
     enum truth best = TRUTH_FALSE;
@@ -112,32 +132,26 @@ static enum truth in_groups(const struct predicate *predicate, const struct targ
     return best;
 }
 
-static enum truth predicate_holds(const struct predicate *predicate, const struct target *target,
+static enum truth predicate_holds(const struct predicate *predicate, const struct policy_target *target,
                                   const struct policy_groups *groups)
 {
     const struct text_list *wanted = &predicate->texts;
+    const unsigned fact = (unsigned)predicate->kind - TEST_OF_FACT;
 
-    switch (predicate->kind) {
+    if (fact < FACT_COUNT) return compare_fact(comparisons[fact], &target->facts[fact], wanted, predicate->number);
+    switch ((unsigned)predicate->kind) {
     case TEST_GEO_WITHIN: return geo_within(target->geo, wanted);
     case TEST_GEO_IN_GROUP:
     case TEST_REGIME_IN_GROUP: return in_groups(predicate, target, groups);
-    case TEST_REGIME_ANY: return shares(target->has_regimes, &target->regimes, wanted);
     case TEST_OPERATOR: return free_of_control(&target->controllers, wanted);
-    case TEST_ATTRS_ALL: return has_all(target->has_attrs, &target->attrs, wanted);
     case TEST_KEY_GEO: return geo_within(target->key_geo, wanted);
-    case TEST_KEY_CONTROL:
-        return target->key_control == NULL ? TRUTH_UNKNOWN : truth_of(contains(wanted, target->key_control));
-    case TEST_ASSURANCE:
-        return target->assurance < 0 ? TRUTH_UNKNOWN : truth_of(target->assurance >= predicate->number);
-    case TEST_RECIPIENT:
-        return target->recipient == NULL ? TRUTH_UNKNOWN : truth_of(contains(wanted, target->recipient));
-    case TEST_COUNT: break;
+    case TEST_KEY_CONTROL: return target->key_control == NULL ? TRUTH_UNKNOWN : truth_of(contains(wanted, target->key_control));
+    default: break;
     }
-    abort(); /* a predicate that was compiled and is not known: a bug */
+    abort(); /* a compiled predicate always has a known kind */
 }
 
-enum truth target_meets(const struct target_test *test, const struct target *target,
-                        const struct policy_groups *groups)
+enum truth target_meets(const struct target_test *test, const struct policy_target *target, const struct policy_groups *groups)
 {
     enum truth worst = TRUTH_TRUE;
 
@@ -148,8 +162,8 @@ enum truth target_meets(const struct target_test *test, const struct target *tar
     return worst;
 }
 
-/* The groups that gave `truth` are named each by itself when they are unknown, else the fact is. */
-static size_t group_names(const struct predicate *predicate, const struct target *target,
+/* Names each unknown group if `truth` comes from unknown groups, else the fact. */
+static size_t group_names(const struct predicate *predicate, const struct policy_target *target,
                           const struct policy_groups *groups, const char **names, size_t count)
 {
     const enum truth truth = in_groups(predicate, target, groups);
@@ -162,7 +176,7 @@ static size_t group_names(const struct predicate *predicate, const struct target
     return count;
 }
 
-size_t target_names(const struct target_test *test, const struct target *target, const struct policy_groups *groups,
+size_t target_names(const struct target_test *test, const struct policy_target *target, const struct policy_groups *groups,
                     const char **names, size_t count)
 {
     const enum truth truth = target_meets(test, target, groups);
@@ -170,10 +184,8 @@ size_t target_names(const struct target_test *test, const struct target *target,
     for (size_t i = 0; i < test->count; i++) {
         const struct predicate *predicate = &test->predicates[i];
         if (predicate_holds(predicate, target, groups) != truth) continue;
-        if (predicate->group_facts.count > 0)
-            count = group_names(predicate, target, groups, names, count);
-        else
-            names[count++] = predicate_facts[predicate->kind];
+        if (predicate->group_facts.count > 0) count = group_names(predicate, target, groups, names, count);
+        else names[count++] = predicate_facts[predicate->kind];
     }
     return count;
 }
@@ -241,7 +253,7 @@ static bool segment_matches(struct bytes want, struct bytes have)
     return bytes_equal(want, have) || (is_word(want, "*") && !is_word(have, "**"));
 }
 
-/* Goes back only to the last "**": one that matched earlier need never give up anything. So the time is bounded. */
+/* Backtracks only to the last "**": an earlier one never needs another match. So the time is bounded. */
 static bool pattern_matches(const struct scope_pattern *pattern, const struct bytes *segments, size_t count)
 {
     size_t at = 0, wanted = 0, resume_at = 0, resume_wanted = SIZE_MAX;

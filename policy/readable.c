@@ -1,4 +1,4 @@
-/* Which names of repositories a principal may list: its bindings' scopes, as ranges of names. */
+/* The names of repositories that a principal may list: the scopes of its bindings, as ranges of names. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,10 +6,10 @@
 #include "base/memory.h"
 #include "policy/decider_priv.h"
 
-/* Letters between which names lie: they begin with a letter or a digit, and go on with no letter before '-'. */
-#define AFTER_ALL_NAMES   "~"
-#define AFTER_THIS_NAME   '!'
-#define AFTER_ALL_BELOW   '0' /* follows '/' */
+/* Bounds for names: a name begins with a letter or a digit, and has no character that sorts before '-'. */
+#define AFTER_ALL_NAMES "~"
+#define AFTER_THIS_NAME '!'
+#define AFTER_ALL_BELOW '0' /* follows '/' */
 
 static void set_range(struct name_range *range, const char *prefix, char last)
 {
@@ -17,10 +17,8 @@ static void set_range(struct name_range *range, const char *prefix, char last)
 
     (void)snprintf(range->from, sizeof range->from, "%s", prefix);
     (void)snprintf(range->until, sizeof range->until, "%s", prefix);
-    if (last == AFTER_THIS_NAME)
-        (void)snprintf(range->until + length, sizeof range->until - length, "%c", last);
-    else
-        range->until[length - 1] = last;
+    if (last == AFTER_THIS_NAME) (void)snprintf(range->until + length, sizeof range->until - length, "%c", last);
+    else range->until[length - 1] = last;
 }
 
 static bool below(const char *name, struct name_range *range_out)
@@ -63,7 +61,7 @@ static int compare_ranges(const void *a, const void *b)
     return strcmp(((const struct name_range *)a)->from, ((const struct name_range *)b)->from);
 }
 
-/* One prefix holds another or has no name in common with it, so a range is inside of one before it, or apart. */
+/* A prefix contains another one or is disjoint from it, so a range is inside an earlier one, or disjoint. */
 static void merge(struct name_ranges *ranges)
 {
     struct name_range *list = ranges->ranges;
@@ -85,7 +83,7 @@ void tenancy_ranges(const struct tenancy *tenancy, const struct authz_binding *c
     merge(ranges);
 }
 
-/* Organisations in the byte order of what is in them: "acme-x/" comes before "acme/". */
+/* Sorts organisations in the byte order of the names in them: "acme-x/" comes before "acme/". */
 static int compare_insides(const void *a, const void *b)
 {
     const struct tenant_organisation *left = *(const struct tenant_organisation *const *)a;
@@ -105,7 +103,7 @@ static bool ends_before(const struct tenant_organisation *organisation, const ch
     return strcmp(end, after) <= 0;
 }
 
-/* What is asked. */
+/* One request for readable names. */
 struct asked {
     const struct snapshot *snapshot;
     const struct principal *principal;
@@ -130,12 +128,12 @@ static size_t find_organisations(const struct asked *asked, const struct tenant_
         if (!ends_before(organisation, asked->after) && pulls_in(asked, &organisation->id, bindings) > 0)
             found_out[count++] = organisation;
     }
-    /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers is what is sorted */
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
     qsort(found_out, count, sizeof found_out[0], compare_insides);
     return count;
 }
 
-/* As many organisations as fit; a role on the whole registry holds all that others could. */
+/* Adds as many organisations as fit. A role on the whole registry covers all others. */
 static void fill(const struct asked *asked, const struct tenant_organisation *const found[], size_t count,
                  struct name_ranges *ranges)
 {

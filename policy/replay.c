@@ -7,7 +7,7 @@
 #include "policy/replay_priv.h"
 #include "policy/shape_priv.h"
 
-#define RULE_OF_LIMIT "SYS-LIMIT" /* found after policies were asked, so it comes last */
+#define RULE_OF_LIMIT "SYS-LIMIT" /* found after the policies were evaluated, so it comes last */
 
 static void copy(char *place, size_t size, const char *text)
 {
@@ -54,8 +54,7 @@ static struct result read_facts(const struct leaf *leaf, size_t target, struct b
     if (!read.ok) return failure(err, ERROR_DENIED, "the event commits to what are no facts: %.180s", why.message);
     if (strcmp(json_text_of(json, "action"), leaf->targets[target].action) != 0)
         return failure(err, ERROR_DENIED, "the facts of its target %zu are of another action", target + 1);
-    if (json_object_get(json, "omitted") != NULL)
-        return failure(err, ERROR_NOT_FOUND, "it was decided on more than is kept");
+    if (json_object_get(json, "omitted") != NULL) return failure(err, ERROR_NOT_FOUND, "it was decided on more than is kept");
     *json_out = GIVE(json);
     return SUCCESS;
 }
@@ -66,14 +65,14 @@ static struct result replay_target(struct replay *replay, size_t target, struct 
 
     TRY(read_facts(replay->leaf, target, facts, &json, err));
     note_refused(replay, json_object_get(json, "refused"), false);
-    TRY(replay_places(replay, target, json, err));
+    TRY(replay_entries(replay, target, json, err));
     note_refused(replay, json_object_get(json, "refused"), true);
     return SUCCESS;
 }
 
-/* --- what the event says came of it --- */
+/* --- the verdict in the event --- */
 
-/* Four rules stand in an event, or one where there was no room for more. */
+/* An event has at most four rules, or one if there was no room for more. */
 static bool has_rules_of(const struct leaf *leaf, const struct replay *replay)
 {
     const size_t count = leaf->reason.rule_count;

@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "policy/replay_priv.h"
 
-/* Canonical JSON is one text: what was read is written again as it was. */
+/* Canonical JSON has one form, so parsing and writing gives the same bytes. */
 struct exported {
     struct buffer entry, facts[LEAF_TARGETS_MAX];
     struct bytes views[LEAF_TARGETS_MAX];
@@ -28,7 +28,7 @@ static struct result read_facts(const json_t *list, struct exported *exported, s
         return failure(err, ERROR_INVALID, "its member \"facts\" is not the list of its targets' facts");
     for (size_t i = 0; i < count; i++) {
         const json_t *facts = json_array_get(list, i);
-        if (json_is_null(facts)) return SUCCESS; /* those behind it can't be asked for alone */
+        if (json_is_null(facts)) return SUCCESS; /* without these facts the later ones can't be used */
         TRY(json_write_canonical(&exported->facts[i], facts, err));
         exported->views[i] = buffer_bytes(&exported->facts[i]);
         exported->facts_count++;
@@ -71,8 +71,8 @@ static void count(const struct leaf *leaf, const struct replay_report *report, s
     if (report->lacks_set && tally->lacking_set++ == 0) (void)snprintf(tally->set, sizeof tally->set, "%s", leaf->reason.policy);
 }
 
-static struct result replay(struct bytes line, const struct replay_sets *sets, struct exported *exported, struct replay_tally *tally,
-                            struct error *err)
+static struct result replay(struct bytes line, const struct replay_sets *sets, struct exported *exported,
+                            struct replay_tally *tally, struct error *err)
 {
     struct leaf leaf;
     struct replay_report report;
@@ -104,8 +104,7 @@ struct result replay_tally_text(const struct replay_tally *tally, struct buffer 
                       tally->agree, tally->differ, tally->impossible));
     TRY(buffer_format(text, err, " (%" PRIu64 " of version 1, %" PRIu64 " whose policy set is not at hand)\n", tally->old,
                       tally->lacking_set));
-    if (tally->differ > 0)
-        TRY(buffer_format(text, err, "first to differ: event %" PRIu64 ": %s\n", tally->first, tally->what));
+    if (tally->differ > 0) TRY(buffer_format(text, err, "first to differ: event %" PRIu64 ": %s\n", tally->first, tally->what));
     return tally->lacking_set == 0 ? SUCCESS : buffer_format(text, err, "first missing policy set: %s\n", tally->set);
 }
 

@@ -1,6 +1,4 @@
-/*
- * policy/replay_priv.h -- facts as a replay reads them.
- */
+/* policy/replay_priv.h -- shared by the sources of a replay. */
 #pragma once
 
 #include "audit/decision.h"
@@ -10,7 +8,10 @@
 
 #define REPLAY_FACTS_MAX ((size_t)32 * 1024) /* bytes of one pair: migrations/0037_decision_facts.sql */
 
-/** One decision that is made again. Failures: ERROR_DENIED says what differs, ERROR_NOT_FOUND why nothing can be said. */
+/**
+ * One replayed decision. Functions fail with ERROR_DENIED if something differs, and with ERROR_NOT_FOUND if it can't
+ * be replayed.
+ */
 struct replay {
     const struct leaf *leaf;
     const struct policy_set *set;
@@ -18,10 +19,10 @@ struct replay {
     size_t denial_count;
     struct {
         char rule[sizeof((struct denial *)NULL)->rule], policy[sizeof((struct denial *)NULL)->policy];
-    } denials[DENIALS_MAX]; /* as the event's decision notes them: each once, in their order */
+    } denials[DENIALS_MAX]; /* each once, in the order in which the decision noted them */
 };
 
-/** Notes a denial once. */
+/** Notes a denial, unless it is noted already. */
 void replay_note(struct replay *replay, const char *rule, const char *policy);
-/** What policies say of the places of one target; `json` is well-formed facts. */
-RESULT replay_places(struct replay *replay, size_t target, const json_t *json, struct error *err);
+/** Evaluates the policies for the entries in the facts of one target; `json` has passed the shape of facts. */
+RESULT replay_entries(struct replay *replay, size_t target, const json_t *json, struct error *err);

@@ -29,7 +29,7 @@ static struct result compile_regions(struct policy_set *set, json_t *object, str
     if (set->regions == NULL) return no_memory(err);
     json_object_foreach (object, id, facts) {
         set->regions[set->region_count].id = id;
-        TRY(target_new(facts, &set->regions[set->region_count++].target, err));
+        TRY(policy_target_new(facts, &set->regions[set->region_count++].target, err));
     }
     qsort(set->regions, set->region_count, sizeof *set->regions, compare_regions);
     return SUCCESS;
@@ -44,8 +44,8 @@ static struct result compile_networks(struct policy_set *set, const json_t *arra
     for (; set->network_count < count; set->network_count++) {
         const json_t *each = json_array_get(array, set->network_count);
         struct set_network *network = &set->networks[set->network_count];
-        TRY(network_parse(json_text_of(each, "cidr"), network, err));
-        TRY(target_new(json_object_get(each, "facts"), &network->target, err));
+        TRY(set_network_parse(json_text_of(each, "cidr"), network, err));
+        TRY(policy_target_new(json_object_get(each, "facts"), &network->target, err));
     }
     qsort(set->networks, count, sizeof *set->networks, compare_networks);
     for (size_t i = 1; i < count; i++)
@@ -62,7 +62,7 @@ static int compare_by_project(const void *a, const void *b)
     return by_project != 0 ? by_project : strcmp((*left)->canonical, (*right)->canonical);
 }
 
-/* NULL: nothing stands against it. A number of uses that nobody counts down would be no limit at all. */
+/* The reason to refuse an exception; NULL if it is acceptable. A limit on uses is refused, because no program counts uses. */
 static const char *objection(const struct policy_exception *exception)
 {
     if (policy_exception_problem(exception) != NULL) return policy_exception_problem(exception);
@@ -70,12 +70,12 @@ static const char *objection(const struct policy_exception *exception)
     return "exception.uses_left: this version does not count uses: leave it out, and let not_after end the exception";
 }
 
-/* In a signed set a malformed exception is no warning: the whole set is refused. */
+/* A malformed exception makes a signed set invalid. */
 static struct result compile_exceptions(struct policy_set *set, const json_t *array, struct error *err)
 {
     const size_t count = json_array_size(array);
 
-    /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers is what is made */
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
     set->exceptions = memory_zeroed(count + 1, sizeof *set->exceptions);
     if (set->exceptions == NULL) return no_memory(err);
     for (; set->exception_count < count; set->exception_count++) {
@@ -106,12 +106,12 @@ static struct result compile_declassified(struct policy_set *set, const json_t *
     return SUCCESS;
 }
 
-/* The digest is over the canonical text of everything else. */
+/* The digest is computed over the canonical text without the member "digest". */
 static struct result digest_of_set(const json_t *json, char digest_out[SHA_TEXT_SIZE], struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(POLICY_SET_BYTES_MAX);
     const unsigned before = json_lacks();
-    OWNED_JSON rest = json_copy((json_t *)(uintptr_t)json); /* of one level; the members are shared */
+    OWNED_JSON rest = json_copy((json_t *)(uintptr_t)json); /* a shallow copy */
 
     if (rest == NULL || json_lacks() != before) return no_memory(err);
     (void)json_object_del(rest, "digest");
@@ -136,7 +136,7 @@ static struct result compile_set(struct policy_set *set, struct error *err)
     TRY(check_digest(set, err));
     if (nothing == NULL) return no_memory(err);
     set->epoch = (uint64_t)json_integer_value(json_object_get(set->json, "epoch"));
-    TRY(target_new(nothing, &set->unknown, err));
+    TRY(policy_target_new(nothing, &set->unknown, err));
     TRY(policy_documents_new(json_object_get(set->json, "policies"), &set->documents, err));
     TRY(policy_groups_new(json_object_get(set->json, "groups"), &set->groups, err));
     TRY(compile_regions(set, json_object_get(set->json, "regions"), err));
@@ -146,7 +146,8 @@ static struct result compile_set(struct policy_set *set, struct error *err)
 }
 
 NO_LEAK_BEGIN /* its last holder frees it */
-struct result policy_set_compile(struct bytes payload, struct policy_set **set_out, struct error *err)
+    struct result
+    policy_set_compile(struct bytes payload, struct policy_set **set_out, struct error *err)
 {
     OWNED(policy_set) *set = memory_zeroed(1, sizeof *set);
     struct buffer OWNED_BUFFER canonical = BUFFER(POLICY_SET_BYTES_MAX);
@@ -176,16 +177,12 @@ static struct result put_together(const struct policy_set_parts *parts, json_t *
 
     if (parts->epoch < 1 || parts->epoch > INT64_MAX)
         return failure(err, ERROR_INVALID, "set.epoch: a whole number from 1 expected");
-    OWNED_JSON json = json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o}", "apiVersion", "sijil.policy/v1", "kind",
-                                "PolicySet", "epoch", (json_int_t)parts->epoch, "policies",
-                                or_empty(parts->policies, json_array), "regions",
-                                or_empty(parts->regions, json_object), "groups",
-                                or_empty(parts->groups, json_object), "networks",
-                                or_empty(parts->networks, json_array), "exceptions",
-                                or_empty(parts->exceptions, json_array));
+    OWNED_JSON json = json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o}", "apiVersion", "sijil.policy/v1", "kind", "PolicySet",
+                                "epoch", (json_int_t)parts->epoch, "policies", or_empty(parts->policies, json_array), "regions",
+                                or_empty(parts->regions, json_object), "groups", or_empty(parts->groups, json_object), "networks",
+                                or_empty(parts->networks, json_array), "exceptions", or_empty(parts->exceptions, json_array));
     if (json == NULL) return no_memory(err);
-    if (parts->declassified != NULL && json_object_set(json, "declassified", parts->declassified) != 0)
-        return no_memory(err);
+    if (parts->declassified != NULL && json_object_set(json, "declassified", parts->declassified) != 0) return no_memory(err);
     TRY(digest_of_set(json, digest, err));
     if (json_object_set_new(json, "digest", json_string(digest)) != 0) return no_memory(err);
     *json_out = GIVE(json);
@@ -212,8 +209,7 @@ struct result policy_set_compose(const struct policy_set_parts *parts, struct bu
     return buffer_add(payload, text.data, text.length, err);
 }
 
-struct result policy_set_sign(struct bytes payload, const struct ecdsa_key *signer, struct buffer *envelope,
-                              struct error *err)
+struct result policy_set_sign(struct bytes payload, const struct ecdsa_key *signer, struct buffer *envelope, struct error *err)
 {
     OWNED(policy_set) *set = NULL;
 
@@ -233,21 +229,21 @@ struct result policy_set_read(struct bytes envelope, const struct ecdsa_key *app
     return policy_set_compile(buffer_bytes(&dsse->payload), set_out, err);
 }
 
-/* --- reading it --- */
+/* --- access --- */
 
 uint64_t policy_set_epoch(const struct policy_set *set)
 {
     return set->epoch;
 }
 
-uint64_t policy_set_judged_until(const struct policy_set *set)
+uint64_t policy_set_checked_until(const struct policy_set *set)
 {
-    return atomic_load(&set->judged_until);
+    return atomic_load(&set->checked_until);
 }
 
-void policy_set_note_judged(struct policy_set *set, uint64_t until)
+void policy_set_note_checked(struct policy_set *set, uint64_t until)
 {
-    atomic_store(&set->judged_until, until);
+    atomic_store(&set->checked_until, until);
 }
 
 const char *policy_set_digest(const struct policy_set *set)
@@ -265,16 +261,15 @@ const struct policy_groups *policy_set_groups(const struct policy_set *set)
     return set->groups;
 }
 
-const struct target *policy_set_region(const struct policy_set *set, const char *region)
+const struct policy_target *policy_set_region(const struct policy_set *set, const char *region)
 {
     const struct set_region key = {.id = region};
 
-    const struct set_region *found =
-        bsearch(&key, set->regions, set->region_count, sizeof *set->regions, compare_regions);
+    const struct set_region *found = bsearch(&key, set->regions, set->region_count, sizeof *set->regions, compare_regions);
     return found == NULL ? NULL : found->target;
 }
 
-const struct target *policy_set_unknown(const struct policy_set *set)
+const struct policy_target *policy_set_unknown(const struct policy_set *set)
 {
     return set->unknown;
 }
@@ -285,8 +280,7 @@ const struct policy_exception *const *policy_set_exceptions(const struct policy_
     size_t first = 0, count = 0;
 
     while (first < set->exception_count && !uuid_equal(&set->exceptions[first]->project, project)) first++;
-    while (first + count < set->exception_count && uuid_equal(&set->exceptions[first + count]->project, project))
-        count++;
+    while (first + count < set->exception_count && uuid_equal(&set->exceptions[first + count]->project, project)) count++;
     *count_out = count;
     return (const struct policy_exception *const *)set->exceptions + first;
 }
@@ -308,8 +302,7 @@ bool policy_set_declassifies(const struct policy_set *set, const char *policy, c
 
     if (set->declassified_count == 0 || !scope_cut(name, segments, &count)) return false;
     for (size_t i = 0; i < set->declassified_count; i++)
-        if (strcmp(set->declassified[i].policy, policy) == 0 &&
-            scope_matches(&set->declassified[i].scopes, segments, count))
+        if (strcmp(set->declassified[i].policy, policy) == 0 && scope_matches(&set->declassified[i].scopes, segments, count))
             return true;
     return false;
 }
@@ -321,8 +314,7 @@ struct result policy_set_describe(const struct policy_set *set, struct buffer *j
     for (size_t i = 0; i < set->documents->count; i++) {
         const struct policy_document *policy = set->documents->documents[i];
         TRY(buffer_format(json, err, "%s{\"digest\":\"%s\",\"id\":\"%s\",\"review_by\":\"%s\",\"version\":%lld}",
-                          i > 0 ? "," : "", policy->digest, policy->id, policy->review_by,
-                          (long long)policy->version));
+                          i > 0 ? "," : "", policy->digest, policy->id, policy->review_by, (long long)policy->version));
     }
     return buffer_add_text(json, "]}", err);
 }
@@ -341,13 +333,13 @@ struct policy_set *policy_set_keep(struct policy_set *set)
 void policy_set_free(struct policy_set *set)
 {
     if (set == NULL || atomic_fetch_sub(&set->holders, 1) != 1) return;
-    for (size_t i = 0; i < set->region_count; i++) target_free(set->regions[i].target);
-    for (size_t i = 0; i < set->network_count; i++) target_free(set->networks[i].target);
+    for (size_t i = 0; i < set->region_count; i++) policy_target_free(set->regions[i].target);
+    for (size_t i = 0; i < set->network_count; i++) policy_target_free(set->networks[i].target);
     for (size_t i = 0; i < set->exception_count; i++) policy_exception_free(set->exceptions[i]);
     free(set->regions);
     free(set->networks);
     free(set->exceptions);
-    target_free(set->unknown);
+    policy_target_free(set->unknown);
     policy_groups_free(set->groups);
     policy_documents_free(set->documents);
     arena_free(set->arena);

@@ -18,13 +18,13 @@ void policy_set_raw_digest(const struct policy_set *set, uint8_t raw_out[SHA256_
 }
 
 /*
- * What the set before has labelled is known only if no other was loaded between. Events that the loader has judged already are not
- * looked at again: what they name is not in force, and never will be.
+ * The labels of the previous set are known only if no other set was loaded in between. Events that the loader has
+ * checked are skipped: the sets that they name are not in force, and can't become so.
  */
 static struct result check_before(struct pg *pg, const struct policy_set_change *load, struct error *err)
 {
     const uint64_t epoch = load->before == NULL ? 0 : policy_set_epoch(load->before);
-    const uint64_t first = load->before == NULL ? 0 : policy_set_judged_until(load->before);
+    const uint64_t first = load->before == NULL ? 0 : policy_set_checked_until(load->before);
     bool is_awaited = false;
 
     if (policy_set_epoch(load->set) <= epoch)
@@ -35,12 +35,15 @@ static struct result check_before(struct pg *pg, const struct policy_set_change 
                    "try again, with a larger epoch than that of any other");
 }
 
-static struct result insert(struct pg *pg, const struct policy_set_change *load, struct error *err)
+static struct result insert(const struct permit *permit, struct pg *pg, const struct policy_set_change *load, struct error *err)
 {
-    const struct policy_set_row row = {policy_set_epoch(load->set), load->digest, load->envelope, load->loaded_by};
+    struct document document = {
+        .kind = DOCUMENT_POLICY_SET, .name = DOCUMENT_POLICY_SET_NAME, .version = policy_set_epoch(load->set)};
+    const struct document_row row = {ACTION_POLICY_LOAD, &document, &load->envelope, 1, load->loaded_by};
 
+    memcpy(document.digest, load->digest, sizeof document.digest);
     TRY(check_before(pg, load, err));
-    TRY(policy_set_insert(pg, &row, err));
+    TRY(policy_set_insert(permit, pg, &row, err));
     return stored_labels_keep(pg, load, err);
 }
 
@@ -49,7 +52,7 @@ static struct result run_change(const struct permit *permit, struct change *chan
     const struct policy_set_change *load = (const struct policy_set_change *)change; /* its first member */
 
     permit_require(permit, ACTION_POLICY_LOAD, &the_system);
-    return insert(pg, load, err);
+    return insert(permit, pg, load, err);
 }
 
 void policy_set_load_change(struct policy_set_change *change, struct bytes envelope, const struct policy_set *set,
@@ -77,16 +80,21 @@ struct result policy_set_approver(const struct keyd_identity *identity, struct e
     return ecdsa_key_from_public(identity->approver_root, key_out, err);
 }
 
-/* Signed by the approver that keyd has pinned, and well-formed. */
+/* Parses an envelope that the approver pinned by sijil-keyd must have signed, and that sijil-keyd can read. */
 static struct result read_signed(struct keyd_client *keyd, struct bytes envelope, struct keyd_identity *identity_out,
                                  struct policy_set **set_out, struct error *err)
 {
     OWNED(ecdsa_key) *approver = NULL;
+    OWNED(policy_set) *set = NULL;
+    OWNED(document) *document = NULL;
 
     TRY(keyd_identify(keyd, identity_out, err));
     TRY(policy_set_approver(identity_out, &approver, err));
     if (approver == NULL) return failure(err, ERROR_DENIED, "no approver of policy sets is pinned yet");
-    return policy_set_read(envelope, approver, set_out, err);
+    TRY(policy_set_read(envelope, approver, &set, err));
+    TRY(document_read(&envelope, 1, &document, err));
+    *set_out = GIVE(set);
+    return SUCCESS;
 }
 
 static struct result record(struct sequencer *sequencer, struct policy_set_change *load, struct error *err)
@@ -104,7 +112,7 @@ static struct result record(struct sequencer *sequencer, struct policy_set_chang
                    why.message);
 }
 
-/* What was recorded and not pinned when a founding was interrupted is pinned by looking for the set before. */
+/* If an initialisation was interrupted after the record, policy_set_load() pins the recorded set here. */
 static struct result record_once(struct policy_set_source *source, struct bytes envelope, const struct policy_set *set,
                                  struct error *err)
 {
@@ -112,7 +120,8 @@ static struct result record_once(struct policy_set_source *source, struct bytes 
     struct policy_set_change load;
 
     TRY(policy_set_load(source, NULL, &before, err));
-    if (before != NULL && strcmp(policy_set_digest(before), policy_set_digest(set)) == 0) return SUCCESS; /* epoch included */
+    if (before != NULL && strcmp(policy_set_digest(before), policy_set_digest(set)) == 0)
+        return SUCCESS; /* the digest covers the epoch */
     policy_set_load_change(&load, envelope, set, before, "system");
     return record(source->sequencer, &load, err);
 }
@@ -126,12 +135,12 @@ struct result policy_set_install(struct policy_set_source *source, struct bytes 
     TRY(read_signed(source->keyd, envelope, &identity, &set, err));
     TRY(record_once(source, envelope, set, err));
     TRY(policy_set_load(source, NULL, &in_force, err));
-    if (in_force != NULL && policy_set_epoch(in_force) >= policy_set_epoch(set)) return SUCCESS; /* a newer one may have come */
+    if (in_force != NULL && policy_set_epoch(in_force) >= policy_set_epoch(set))
+        return SUCCESS; /* a newer set may have been loaded */
     return failure(err, ERROR_UNAVAILABLE, "the policy set is loaded, but sijil-keyd has not pinned it");
 }
 
-struct result policy_set_check(struct keyd_client *keyd, struct bytes envelope, struct policy_set **set_out,
-                               struct error *err)
+struct result policy_set_check(struct keyd_client *keyd, struct bytes envelope, struct policy_set **set_out, struct error *err)
 {
     OWNED(policy_set) *set = NULL;
     struct keyd_identity identity;

@@ -1,10 +1,11 @@
 /*
- * policy/set_load.h -- policy sets in PostgreSQL, appended and never changed: recording one, and the one in force.
+ * policy/set_load.h -- policy sets, documents of the first kind (documents/document_store.h): records a new one, and
+ * finds the one in force.
  *
- * A stored set is in force only once keyd has pinned it, and keyd pins only what an event policy.load of the signed log names.
- * Recording comes first: row and event are durable, then the log is signed, then keyd is asked to pin with the event's proof;
- * a gateway that dies in between leaves a set that the next load pins. A row without such an event counts for nothing, whoever
- * signed the set in it (docs/decisions/0004).
+ * A stored set is in force only after sijil-keyd has pinned it, and sijil-keyd pins only a set that an event
+ * policy.load of the signed log names. First the row and the event become durable, then the log is signed, then
+ * sijil-keyd is asked to pin the set with the event's proof. If a gateway dies in between, the next load pins the
+ * set. A row without such an event is ignored, even if its set is signed by the approver (docs/decisions/0004).
  */
 #pragma once
 
@@ -14,52 +15,51 @@
 
 struct keyd_client;
 
-/** What changes of this folder run: for the sequencer. */
+/** Statements of the changes of this folder, for the sequencer. It needs document_table, too. */
 extern const struct pg_table policy_set_table;
 
 /** Appends a set and raises the authorization epoch, in the transaction of its event (action policy.load). */
 struct policy_set_change {
-    struct change change;   /* give &change to the record */
-    struct bytes envelope;  /* this and both sets must outlive the record */
+    struct change change;  /* give &change to the record */
+    struct bytes envelope; /* the envelope and both sets must outlive the record */
     const struct policy_set *set, *before;
     int64_t now_us;
     uint8_t digest[32];
     char loaded_by[256];
-    char detail[POLICY_LOAD_DETAIL_SIZE]; /* of the event: only one with the change names the set */
+    char detail[POLICY_LOAD_DETAIL_SIZE]; /* of the event: names the set */
 };
 /**
- * Fills in `change` for an envelope that policy_set_read() accepted. `before`: the set in force, NULL for none; what it
- * labels and `set` does not keeps its label. ERROR_CONFLICT while recording, when another set came between.
- * `loaded_by`: "robot$acme+ci".
+ * Fills in `change` for an envelope that policy_set_read() accepted. `before` is the set in force, or NULL: content
+ * that it labels and `set` does not keeps its label. Recording fails with ERROR_CONFLICT if another set was loaded in
+ * between. `loaded_by`: "robot$acme+ci".
  */
 void policy_set_load_change(struct policy_set_change *change, struct bytes envelope, const struct policy_set *set,
                             const struct policy_set *before, const char *loaded_by);
 
-/** Newer than the set in force, and nobody loaded them: somebody wrote them past the application. */
-#define STRANGE_SETS_MAX 1000 /* that one look goes over, rows or events; none of their envelopes is read */
-struct strange_sets {
-    uint64_t count, newest; /* newest: an epoch; count stops at STRANGE_SETS_MAX */
+/** Rows that are newer than the set in force and have no event: they were not written by the application. */
+#define UNRECORDED_SETS_MAX 1000 /* rows or events that one search reads; it reads none of their envelopes */
+struct unrecorded_sets {
+    uint64_t count, newest; /* newest: the highest epoch; count is at most UNRECORDED_SETS_MAX */
 };
 
-/** `pg` needs policy_set_table and audit_tree_table. */
+/** `pg` needs policy_set_table and audit_tree_table; its sequencer document_table, too. */
 struct policy_set_source {
     struct pg *pg;
     struct keyd_client *keyd;
-    struct sequencer *sequencer; /* has the log signed that is to prove an event */
-    struct strange_sets strange; /* as the last policy_set_load() has found them */
+    struct sequencer *sequencer;       /* has the log signed, which proves an event */
+    struct unrecorded_sets unrecorded; /* set by the last policy_set_load() */
 };
 /**
- * The set in force: the stored one that keyd has pinned. A newer one that was loaded but not yet pinned is pinned first. If it is
- * still `current` (may be NULL), that is kept once more. *set_out is NULL when there is none yet.
- * ERROR_CORRUPT when the pinned one is not stored; ERROR_UNAVAILABLE. Blocks: the log may have to be signed.
+ * Finds the set in force: the stored set that sijil-keyd has pinned. If a newer set was loaded and is not pinned yet, it
+ * is pinned first. If the set is still `current` (may be NULL), this adds an owner to it. *set_out is NULL if no set is
+ * in force yet. ERROR_CORRUPT if the pinned set is not stored; ERROR_UNAVAILABLE. Blocks: the log may have to be signed.
  */
 RESULT policy_set_load(struct policy_set_source *source, struct policy_set *current, struct policy_set **set_out,
                        struct error *err);
 
 /**
- * What a handler asks before it submits a policy_set_load_change(): is the envelope signed by the approver that keyd
- * has pinned, well-formed, and newer than the set in force? ERROR_DENIED, ERROR_INVALID, ERROR_LIMIT, ERROR_CONFLICT.
- * Calls keyd, so never on an event thread.
+ * Checks an envelope before a policy_set_load_change() is submitted: the approver that sijil-keyd has pinned must
+ * have signed it, and it must be well-formed and newer than the set in force. ERROR_DENIED, ERROR_INVALID,
+ * ERROR_LIMIT, ERROR_CONFLICT. Calls sijil-keyd, so never on an event thread.
  */
-RESULT policy_set_check(struct keyd_client *keyd, struct bytes envelope, struct policy_set **set_out,
-                        struct error *err);
+RESULT policy_set_check(struct keyd_client *keyd, struct bytes envelope, struct policy_set **set_out, struct error *err);

@@ -1,55 +1,37 @@
 /*
- * Which stored set is in force: sijil-keyd is the one that must be convinced, by the log that it has signed itself. What the
- * database says of a set is no more than a hint where to look.
+ * Finds the stored set that is in force. sijil-keyd pins a set only on proof from the log that it has signed itself.
+ * The database's rows are only hints.
  *
- * The way goes from the log's events to the rows that they name. So a row without an event costs nothing, and each event of the log
- * is judged once, in the log's order: no number of false ones stands before a true one.
+ * The search begins with the events of the log and reads the rows that they name. So a row without an event costs
+ * nothing. Each event is checked once, in the order of the log, so false events can't hide a true one.
  */
 #include <string.h>
 
-#include "audit/query.h"
 #include "crypto/digest.h"
+#include "documents/pin_event.h"
 #include "policy/set_load_priv.h"
 #include "policy/set_store.h"
 
-#define PAGES_MAX 64 /* of events in one turn; the next turn goes on */
-#define PIN_TRIES 20 /* each is lost only to another gateway, which had more of the log signed, or pinned a set meanwhile */
+#define PAGES_MAX 64 /* of events in one load; the next load continues */
 
-/* A stored set that an event names, and that event. */
+/* An event and the stored set that it names. */
 struct candidate {
     struct bytes envelope, leaf;
     uint64_t sequence;
     const struct policy_set *set;
 };
 
-static struct result fill_proof(const struct policy_set_source *source, struct document_pin_request *request, struct error *err)
-{
-    struct merkle_proof proof = {0};
-
-    TRY(audit_prove_inclusion(source->pg, request->sequence, request->size, &proof, err));
-    request->proof_count = proof.count;
-    for (size_t i = 0; i < proof.count; i++) memcpy(request->proof[i], proof.hashes[i].bytes, MERKLE_HASH_SIZE);
-    return SUCCESS;
-}
-
-/* ERROR_CONFLICT: begin again from what keyd says now. */
+/* ERROR_CONFLICT: begin again with the newest state of sijil-keyd. */
 static struct result pin(const struct policy_set_source *source, const struct keyd_identity *identity,
                          const struct candidate *candidate, struct error *err)
 {
-    struct document_pin_request request = {.envelope_count = 1,
-                                         .envelopes = {candidate->envelope},
-                                         .leaf = candidate->leaf,
-                                         .sequence = candidate->sequence,
-                                         .size = identity->log_size};
+    struct document_pin_request request = {
+        .envelope_count = 1, .envelopes = {candidate->envelope}, .leaf = candidate->leaf, .sequence = candidate->sequence};
+    const struct document_source place = {source->pg, source->keyd, source->sequencer};
     uint8_t digest[SHA256_SIZE];
     struct document_pin pinned;
 
-    if (request.sequence >= request.size) {
-        TRY(sequencer_await_signed(source->sequencer, request.sequence, err));
-        return failure(err, ERROR_CONFLICT, "the log was signed meanwhile");
-    }
-    TRY(fill_proof(source, &request, err));
-    TRY(keyd_pin_policy(source->keyd, &request, &pinned, err));
+    TRY(document_pin_event(&place, identity->log_size, &request, keyd_pin_policy, &pinned, err));
     policy_set_raw_digest(candidate->set, digest);
     if (pinned.epoch != policy_set_epoch(candidate->set) || memcmp(pinned.digest, digest, sizeof digest) != 0)
         return failure(err, ERROR_CORRUPT, "keyd has pinned another policy set than it was given");
@@ -65,13 +47,10 @@ static bool is_pinned(const struct policy_set *set, const struct keyd_identity *
     return memcmp(digest, identity->policy_digest, sizeof digest) == 0;
 }
 
-/* keyd has looked, and is not convinced: the entry is not what the database says, or not in the log. */
-static bool is_unconvincing(enum error_kind kind)
-{
-    return kind == ERROR_NOT_FOUND || kind == ERROR_INVALID;
-}
-
-/* *fits_out: it is in force now. Whoever can write rows must not be able to stop the registry: what does not fit is passed over. */
+/*
+ * *fits_out: the set is in force now. Candidates that do not fit are skipped, so an attacker with write access to
+ * rows can't stop the registry.
+ */
 static struct result consider(const struct policy_set_source *source, const struct keyd_identity *identity,
                               const struct candidate *candidate, bool *fits_out, struct error *err)
 {
@@ -80,12 +59,12 @@ static struct result consider(const struct policy_set_source *source, const stru
     *fits_out = false;
     if (policy_set_epoch(candidate->set) <= identity->policy_epoch) return SUCCESS;
     *fits_out = pin(source, identity, candidate, &refused).ok;
-    if (*fits_out || is_unconvincing(refused.kind)) return SUCCESS;
-    const bool was_beaten = refused.kind == ERROR_DENIED; /* another gateway pinned a newer one */
+    if (*fits_out || document_is_unconvincing(refused.kind)) return SUCCESS;
+    const bool was_beaten = refused.kind == ERROR_DENIED; /* another gateway pinned a newer set */
     return failure(err, was_beaten ? ERROR_CONFLICT : refused.kind, "%s", refused.message);
 }
 
-/* *set_out is NULL for what the approver has not signed. */
+/* *set_out is NULL for an envelope that the approver has not signed. */
 static struct result read_stored(struct bytes envelope, const struct ecdsa_key *approver, struct policy_set **set_out,
                                  struct error *err)
 {
@@ -97,23 +76,23 @@ static struct result read_stored(struct bytes envelope, const struct ecdsa_key *
     return refused.kind == ERROR_NO_MEMORY ? failure(err, ERROR_NO_MEMORY, "%s", refused.message) : SUCCESS;
 }
 
-/* The one of these rows that is pinned, or NULL. What was loaded before it can't be newer. */
-static struct result pick_pinned(const struct pg_rows *rows, const struct keyd_identity *identity, const struct ecdsa_key *approver,
-                                 struct policy_set **set_out, struct error *err)
+/* The row whose set is pinned, or NULL. Events before it can't load a newer set. */
+static struct result pick_pinned(const struct pg_rows *rows, const struct keyd_identity *identity,
+                                 const struct ecdsa_key *approver, struct policy_set **set_out, struct error *err)
 {
     *set_out = NULL;
     for (size_t i = 0; i < pg_rows_count(rows); i++) {
         OWNED(policy_set) *set = NULL;
         TRY(read_stored(pg_bytes(rows, i, 1), approver, &set, err));
         if (!is_pinned(set, identity)) continue;
-        policy_set_note_judged(set, (uint64_t)(pg_int8(rows, i, 0) + 1));
+        policy_set_note_checked(set, (uint64_t)(pg_int8(rows, i, 0) + 1));
         *set_out = GIVE(set);
         return SUCCESS;
     }
     return SUCCESS;
 }
 
-/* By the event that loaded it; and by what its row claims, for a log that no longer has that event. */
+/* Finds the pinned set by the event that loaded it. If the log no longer has that event, finds it by its row. */
 static struct result find_pinned(const struct policy_set_source *source, const struct keyd_identity *identity,
                                  const struct ecdsa_key *approver, struct policy_set **set_out, struct error *err)
 {
@@ -142,8 +121,8 @@ static void replace(struct policy_set **set, struct policy_set *by)
     *set = by;
 }
 
-/* One event: the set that it names takes the place of *set if keyd pins it. */
-static struct result judge_event(const struct policy_set_source *source, struct keyd_identity *identity,
+/* Checks one event: if sijil-keyd pins the set that it names, that replaces *set. */
+static struct result check_event(const struct policy_set_source *source, struct keyd_identity *identity,
                                  const struct ecdsa_key *approver, const struct candidate *event, struct policy_set **set,
                                  struct error *err)
 {
@@ -158,16 +137,19 @@ static struct result judge_event(const struct policy_set_source *source, struct 
         identity->policy_epoch = policy_set_epoch(named);
         replace(set, GIVE(named));
     }
-    if (*set != NULL) policy_set_note_judged(*set, event->sequence + 1);
+    if (*set != NULL) policy_set_note_checked(*set, event->sequence + 1);
     return SUCCESS;
 }
 
-/* Events since those that were judged for *set. An event is judged for good: unless it could not be, then the next turn begins with it. */
-static struct result judge_news(const struct policy_set_source *source, const struct keyd_identity *identity,
-                                const struct ecdsa_key *approver, struct policy_set **set, struct error *err)
+/*
+ * Checks the events after those that were checked for *set. Each event is checked once; if a check fails with an
+ * error, the next load begins with that event.
+ */
+static struct result check_new_events(const struct policy_set_source *source, const struct keyd_identity *identity,
+                                      const struct ecdsa_key *approver, struct policy_set **set, struct error *err)
 {
     struct keyd_identity now = *identity;
-    uint64_t first = *set == NULL ? 0 : policy_set_judged_until(*set);
+    uint64_t first = *set == NULL ? 0 : policy_set_checked_until(*set);
     size_t count = POLICY_SETS_READ;
 
     for (unsigned page = 0; page < PAGES_MAX && count == POLICY_SETS_READ; page++) {
@@ -176,21 +158,21 @@ static struct result judge_news(const struct policy_set_source *source, const st
         count = pg_rows_count(rows);
         for (size_t i = 0; i < count; i++) {
             const struct candidate event = {pg_bytes(rows, i, 2), pg_bytes(rows, i, 1), (uint64_t)pg_int8(rows, i, 0), NULL};
-            TRY(judge_event(source, &now, approver, &event, set, err));
+            TRY(check_event(source, &now, approver, &event, set, err));
             first = event.sequence + 1;
         }
     }
     return SUCCESS;
 }
 
-/* Only for people, so rights never wait for it: what could not be counted keeps the number that it had. */
-static void count_strange(struct policy_set_source *source, const struct policy_set *set)
+/* For reports only, so a failure does not delay rights: the count then stays as it was. */
+static void count_unrecorded(struct policy_set_source *source, const struct policy_set *set)
 {
     struct error err = {0};
-    struct strange_sets strange;
-    const uint64_t epoch = set == NULL ? 0 : policy_set_epoch(set), first = set == NULL ? 0 : policy_set_judged_until(set);
+    struct unrecorded_sets unrecorded;
+    const uint64_t epoch = set == NULL ? 0 : policy_set_epoch(set), first = set == NULL ? 0 : policy_set_checked_until(set);
 
-    if (policy_set_strange(source->pg, epoch, first, &strange, &err).ok) source->strange = strange;
+    if (policy_sets_unrecorded(source->pg, epoch, first, &unrecorded, &err).ok) source->unrecorded = unrecorded;
 }
 
 static struct result load_once(struct policy_set_source *source, struct policy_set *current, struct policy_set **set_out,
@@ -205,9 +187,9 @@ static struct result load_once(struct policy_set_source *source, struct policy_s
     if (approver != NULL) {
         if (is_pinned(current, &identity)) set = policy_set_keep(current);
         else if (identity.policy_epoch != 0) TRY(find_pinned(source, &identity, approver, &set, err));
-        TRY(judge_news(source, &identity, approver, &set, err));
+        TRY(check_new_events(source, &identity, approver, &set, err));
     }
-    count_strange(source, set);
+    count_unrecorded(source, set);
     *set_out = GIVE(set);
     return SUCCESS;
 }
@@ -215,7 +197,7 @@ static struct result load_once(struct policy_set_source *source, struct policy_s
 struct result policy_set_load(struct policy_set_source *source, struct policy_set *current, struct policy_set **set_out,
                               struct error *err)
 {
-    for (unsigned i = 0; i < PIN_TRIES; i++) {
+    for (unsigned i = 0; i < DOCUMENT_PIN_TRIES; i++) {
         const struct result loaded = load_once(source, current, set_out, err);
         if (loaded.ok || err->kind != ERROR_CONFLICT) return loaded;
     }

@@ -1,28 +1,24 @@
-/*
- * policy/set_priv.h -- what a compiled policy set consists of.
- */
+/* policy/set_priv.h -- a compiled policy set. */
 #pragma once
 
 #include <stdatomic.h>
 
+#include "base/network.h"
 #include "policy/compiled_priv.h"
 #include "policy/set.h"
 
 struct set_region {
     const char *id;
-    struct target *target;
+    struct policy_target *target;
 };
 
-/* A block of addresses; IPv4 and IPv6 never match each other. */
 struct set_network {
     const char *cidr;
-    bool is_ipv4;
-    unsigned prefix_bits;
-    uint8_t address[16]; /* IPv4: the first four */
-    struct target *target;
+    struct network block;
+    struct policy_target *target;
 };
 
-/* What was stored under this policy, in these places, keeps its label no longer. */
+/* Content that was stored under this policy, in these scopes, loses the policy's label. */
 struct declassification {
     const char *policy;
     struct scope_list scopes;
@@ -30,13 +26,13 @@ struct declassification {
 
 struct policy_set {
     _Atomic unsigned holders;
-    _Atomic uint64_t judged_until;         /* see policy_set_judged_until() */
+    _Atomic uint64_t checked_until; /* see policy_set_checked_until() */
     json_t *json;
     uint64_t epoch;
     char digest[SHA_TEXT_SIZE];
     struct policy_documents *documents;
     struct policy_groups *groups;
-    struct target *unknown;
+    struct policy_target *unknown;
     struct arena *arena;
     size_t region_count, network_count, exception_count, declassified_count;
     struct set_region *regions;            /* sorted by id */
@@ -45,7 +41,7 @@ struct policy_set {
     struct declassification *declassified; /* in the arena */
 };
 
-/** "10.1.0.0/16" or "2001:db8::/32" in its one spelling, no bits set behind the prefix; ERROR_INVALID. */
-RESULT network_parse(const char *cidr, struct set_network *network, struct error *err);
+/** "10.1.0.0/16" or "2001:db8::/32" in canonical form, with no bits set after the prefix; ERROR_INVALID. */
+RESULT set_network_parse(const char *cidr, struct set_network *network, struct error *err);
 /** For qsort: longest prefix first. */
 int compare_networks(const void *a, const void *b);

@@ -5,7 +5,7 @@
 
 #include "policy/document.h"
 
-/* Where in the value the check is; the path is put together only when something is wrong. */
+/* The position of the check in the value. The path is composed only for an error. */
 struct place {
     const struct place *up;
     const char *name;
@@ -69,30 +69,25 @@ static bool scalar_holds(const struct shape *shape, const json_t *value)
            json_integer_value(value) <= shape->high;
 }
 
-static struct result check(const struct shape *shape, const json_t *value, const struct place *place,
-                           struct error *err);
+static struct result check(const struct shape *shape, const json_t *value, const struct place *place, struct error *err);
 
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as the shapes in policy/shapes.c */
-static struct result check_list(const struct shape *shape, const json_t *value, const struct place *place,
-                                struct error *err)
+static struct result check_list(const struct shape *shape, const json_t *value, const struct place *place, struct error *err)
 {
-    if (json_typeof(value) != JSON_ARRAY || json_array_size(value) < shape->least)
-        return expected(place, shape->what, err);
+    if (json_typeof(value) != JSON_ARRAY || json_array_size(value) < shape->least) return expected(place, shape->what, err);
     if (json_array_size(value) > shape->most) return wrong(place, ERROR_LIMIT, "more members than are taken", err);
-    for (size_t i = 0; i < json_array_size(value); i++)
-        TRY(check(shape->each, json_array_get(value, i), place, err));
+    for (size_t i = 0; i < json_array_size(value); i++) TRY(check(shape->each, json_array_get(value, i), place, err));
     return SUCCESS;
 }
 
-/* jansson's iterators take no const, though they change nothing. */
+/* The iterators of jansson take no const pointer, although they change nothing. */
 static json_t *iterable(const json_t *value)
 {
     return (json_t *)(uintptr_t)value;
 }
 
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as the shapes in policy/shapes.c */
-static struct result check_map(const struct shape *shape, const json_t *value, const struct place *place,
-                               struct error *err)
+static struct result check_map(const struct shape *shape, const json_t *value, const struct place *place, struct error *err)
 {
     const struct place member = {place, "*"};
     const char *key;
@@ -104,8 +99,7 @@ static struct result check_map(const struct shape *shape, const json_t *value, c
         if (shape->key_holds != NULL && !shape->key_holds(bytes_of_text(key)))
             return wrong(place, ERROR_INVALID, "a name that is not of the form that is wanted", err);
     }
-    json_object_foreach (iterable(value), key, each)
-        TRY(check(shape->each, each, &member, err));
+    json_object_foreach (iterable(value), key, each) TRY(check(shape->each, each, &member, err));
     return SUCCESS;
 }
 
@@ -116,7 +110,7 @@ static bool is_known(const struct shape *shape, const char *key)
     return false;
 }
 
-/* A name may be anything, and the message goes to logs and terminals: only a plain one is repeated. */
+/* The message goes to logs and terminals, so only a name of plain characters is repeated in it. */
 static bool is_plain(const char *key)
 {
     const size_t length = strlen(key);
@@ -125,8 +119,7 @@ static bool is_plain(const char *key)
            strspn(key, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") == length;
 }
 
-static struct result check_names(const struct shape *shape, const json_t *value, const struct place *place,
-                                 struct error *err)
+static struct result check_names(const struct shape *shape, const json_t *value, const struct place *place, struct error *err)
 {
     const char *unknown = NULL, *key;
     json_t *each;
@@ -141,8 +134,7 @@ static struct result check_names(const struct shape *shape, const json_t *value,
 }
 
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as the shapes in policy/shapes.c */
-static struct result check_object(const struct shape *shape, const json_t *value, const struct place *place,
-                                  struct error *err)
+static struct result check_object(const struct shape *shape, const json_t *value, const struct place *place, struct error *err)
 {
     if (json_typeof(value) != JSON_OBJECT) return expected(place, shape->what, err);
     TRY(check_names(shape, value, place, err));
@@ -160,8 +152,7 @@ static struct result check_object(const struct shape *shape, const json_t *value
 }
 
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as the shapes in policy/shapes.c */
-static struct result check(const struct shape *shape, const json_t *value, const struct place *place,
-                           struct error *err)
+static struct result check(const struct shape *shape, const json_t *value, const struct place *place, struct error *err)
 {
     if (shape->kind == SHAPE_LIST) return check_list(shape, value, place, err);
     if (shape->kind == SHAPE_MAP) return check_map(shape, value, place, err);

@@ -1,8 +1,8 @@
 /*
- * policy/shape_priv.h -- what JSON of ours may look like, as tables, and one strict check of it.
+ * policy/shape_priv.h -- tables that describe our JSON documents, and one strict check for them.
  *
- * Nothing is ever ignored: a member that the table does not have refuses the whole value. The first problem is
- * reported, members in the order of the table, so that the same input always gives the same message.
+ * Nothing is ignored: a member that is not in the table makes the whole value invalid. The first problem is reported,
+ * in the order of the table, so the same input always gives the same message.
  */
 #pragma once
 
@@ -20,14 +20,14 @@ struct shape_member {
 
 struct shape {
     enum shape_kind kind;
-    const char *what;                   /* for people: "a place such as AE/DU" */
-    bool (*holds)(struct bytes text);   /* TEXT; NULL: anything but "" */
-    const char *const *words;           /* TEXT: one of these, NULL-terminated; NULL: `holds` decides */
-    int64_t low, high;                  /* WHOLE */
-    size_t least, most;                 /* LIST, MAP: how many; more than `most` is ERROR_LIMIT */
-    const struct shape *each;           /* LIST, MAP */
-    bool (*key_holds)(struct bytes key);/* MAP; NULL: any name */
-    const struct shape_member *members; /* OBJECT: in the order of checking, until name is NULL */
+    const char *what;                    /* for messages: "a place such as AE/DU" */
+    bool (*holds)(struct bytes text);    /* TEXT; NULL: anything but "" */
+    const char *const *words;            /* TEXT: the allowed words, NULL-terminated; NULL: `holds` checks */
+    int64_t low, high;                   /* WHOLE */
+    size_t least, most;                  /* LIST, MAP: the number of members; more than `most` is ERROR_LIMIT */
+    const struct shape *each;            /* LIST, MAP */
+    bool (*key_holds)(struct bytes key); /* MAP; NULL: any name */
+    const struct shape_member *members;  /* OBJECT: in the order of checks, ended by a NULL name */
 };
 
 /** ERROR_INVALID "policy.rules.target: a member that is not known: geo_withn", or ERROR_LIMIT. */
@@ -36,12 +36,12 @@ RESULT shape_check(const struct shape *shape, const json_t *value, const char *w
 extern const struct shape shape_policy, shape_applies_to, shape_exception, shape_label, shape_floor_label;
 extern const struct shape shape_target, shape_groups, shape_facts, shape_pair_facts, shape_digest, shape_set;
 
-/* Words of the language, NULL-terminated; their places are the values of the enums. */
+/* Words of the language, NULL-terminated; their indexes are the values of the enums. */
 extern const char *const class_names[], *const lineage_names[], *const subject_names[], *const operation_names[];
 
 enum effect { EFFECT_REQUIRE, EFFECT_DENY, EFFECT_OBLIGE, EFFECT_PERMIT };
 extern const char *const effect_names[];
-extern const struct shape *const shape_rules[]; /* of a rule with that effect */
+extern const struct shape *const shape_rules[]; /* the shape of a rule, by effect */
 
 enum group_kind { GROUP_GEO, GROUP_REGIME };
 extern const char *const group_kind_names[];
@@ -49,5 +49,5 @@ extern const struct shape *const shape_group_kinds[];
 
 /** Index of `text` among NULL-terminated words, or -1. */
 int word_index(const char *const *words, const char *text);
-/** "2026-11-20", a day that exists -> days since 1970. */
+/** "2026-11-20", an existing day, as days since 1970. */
 bool day_parse(struct bytes text, int64_t *day_out);

@@ -1,4 +1,4 @@
-/* The shapes of all documents, in one place: what stands here is what may be published. */
+/* The shapes of all documents. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -8,14 +8,15 @@
 #include "policy/evaluate.h"
 #include "policy/shape_priv.h"
 
-#define WHOLE_MAX ((int64_t)1 << 53) /* what every JSON reader keeps exactly */
+#define WHOLE_MAX ((int64_t)1 << 53) /* every JSON parser keeps integers up to this exactly */
 
 const char *const class_names[] = {"open", "confidential", "sensitive", "secret", NULL};
 const char *const lineage_names[] = {"unknown", "declared", "attested", NULL};
-const char *const subject_names[] = {"personal", "special", "health",    "biometric", "genetic",
-                                     "child",    "financial-customer", "government", "critical-infra", NULL};
-const char *const operation_names[] = {"ingest", "mount", "replicate", "migrate", "cache", "backup", "restore", "read",
-                                       "train", "promote", "metadata", "log", "key-wrap", "export", "stat", "list", NULL};
+const char *const subject_names[] = {"personal",           "special",    "health",         "biometric", "genetic", "child",
+                                     "financial-customer", "government", "critical-infra", NULL};
+const char *const operation_names[] = {"ingest",   "mount",  "replicate", "migrate", "cache",    "backup",
+                                       "restore",  "read",   "train",     "promote", "metadata", "log",
+                                       "key-wrap", "export", "stat",      "list",    NULL};
 const char *const effect_names[] = {"require", "deny", "oblige", "permit", NULL};
 static const char *const key_controls[] = {"customer-hsm", "customer-soft", "provider-kms", NULL};
 static const char *const recipients[] = {"same-controller", "processor", "third-party", "authority", NULL};
@@ -128,7 +129,7 @@ static bool is_target_id(struct bytes text)
     return text.length >= 1 && text.length <= POLICY_TARGET_ID_MAX;
 }
 
-/* "provider/region", as the table `region` has it. */
+/* "provider/region", as in the table `region`. */
 static bool is_region(struct bytes text)
 {
     const uint8_t *slash = memchr(text.data, '/', text.length);
@@ -141,20 +142,19 @@ static bool is_region(struct bytes text)
 
 #define TEXT_OF(name, described, function) \
     static const struct shape name = {.kind = SHAPE_TEXT, .what = (described), .holds = (function)}
-#define WORD_OF(name, described, list) \
-    static const struct shape name = {.kind = SHAPE_TEXT, .what = (described), .words = (list)}
-#define LIST_OF(name, member, minimum, maximum)                                                                       \
-    static const struct shape name = {.kind = SHAPE_LIST, .what = "a list of at least " #minimum, .each = &(member), \
-                                      .least = (minimum), .most = (maximum)}
+#define WORD_OF(name, described, list) static const struct shape name = {.kind = SHAPE_TEXT, .what = (described), .words = (list)}
+#define LIST_OF(name, member, minimum, maximum) \
+    static const struct shape name = {          \
+        .kind = SHAPE_LIST, .what = "a list of at least " #minimum, .each = &(member), .least = (minimum), .most = (maximum)}
 #define WHOLE_OF(name, minimum, maximum) \
-    static const struct shape name = {.kind = SHAPE_WHOLE, .what = "a whole number in its range", .low = (minimum), .high = (maximum)}
-#define MEMBERS_OF(name, ...) \
-    static const struct shape_member name##_members[] = {__VA_ARGS__, {NULL, NULL, false}}
-#define OBJECT_OF(name, ...)         \
+    static const struct shape name = {   \
+        .kind = SHAPE_WHOLE, .what = "a whole number in its range", .low = (minimum), .high = (maximum)}
+#define MEMBERS_OF(name, ...) static const struct shape_member name##_members[] = {__VA_ARGS__, {NULL, NULL, false}}
+#define OBJECT_OF(name, ...)       \
     MEMBERS_OF(name, __VA_ARGS__); \
     static const struct shape name = {.kind = SHAPE_OBJECT, .what = "an object", .members = name##_members}
-#define PUBLIC_OBJECT_OF(name, ...)  \
-    MEMBERS_OF(name, __VA_ARGS__); \
+#define PUBLIC_OBJECT_OF(name, ...) \
+    MEMBERS_OF(name, __VA_ARGS__);  \
     const struct shape name = {.kind = SHAPE_OBJECT, .what = "an object", .members = name##_members}
 
 TEXT_OF(some_text, "a text", NULL);
@@ -205,114 +205,126 @@ LIST_OF(key_controls_list, key_control_word, 1, POLICY_LIST_MAX);
 LIST_OF(recipients_list, recipient_word, 1, POLICY_LIST_MAX);
 LIST_OF(digests, content_digest, 1, POLICY_LIST_MAX);
 
-OBJECT_OF(basis, {"article", &some_text, false}, {"instrument", &some_text, true},
-                 {"source", &some_text, false}, {"verified", &some_text, false});
+OBJECT_OF(basis, {"article", &some_text, false}, {"instrument", &some_text, true}, {"source", &some_text, false},
+          {"verified", &some_text, false});
 LIST_OF(bases, basis, 0, POLICY_LIST_MAX);
 PUBLIC_OBJECT_OF(shape_applies_to, {"attached_any", &regimes, false}, {"class_at_least", &class_word, false},
-          {"subjects_any", &subjects, false});
+                 {"subjects_any", &subjects, false});
 OBJECT_OF(loosen, {"class_at_most", &class_word, false}, {"subjects_none", &subjects, false});
 OBJECT_OF(demand, {"class_at_most", &class_word, false}, {"lineage_at_least", &lineage_word, false},
-                 {"subjects_none", &subjects, false});
-OBJECT_OF(target_test, {"attrs_all", &texts, false}, {"geo_in_group", &identifiers, false},
-                 {"geo_within", &geos, false}, {"key_control_in", &key_controls_list, false},
-                 {"key_geo_within", &geos, false}, {"min_assurance", &assurance, false},
-                 {"operator_not_controlled_from", &geos, false}, {"recipient_in", &recipients_list, false},
-                 {"regime_any", &regimes, false}, {"regime_in_group", &identifiers, false});
+          {"subjects_none", &subjects, false});
+static const struct shape_member target_test_members[] = {
+#define FACT(constant, fact, fact_form, test, test_form, comparison) {test, &(test_form), false},
+#include "policy/facts.def"
+#undef FACT
+    {"geo_in_group", &identifiers, false},
+    {"geo_within", &geos, false},
+    {"key_control_in", &key_controls_list, false},
+    {"key_geo_within", &geos, false},
+    {"operator_not_controlled_from", &geos, false},
+    {"regime_in_group", &identifiers, false},
+    {NULL, NULL, false}};
+static const struct shape target_test = {.kind = SHAPE_OBJECT, .what = "an object", .members = target_test_members};
 LIST_OF(target_tests, target_test, 1, 32); /* alternatives of one rule; samples have two */
 OBJECT_OF(anchor_copy, {"geo_within", &geos, true}, {"max_staleness_s", &from_zero, false});
 OBJECT_OF(obligation, {"anchor_copy", &anchor_copy, false}, {"audit_retain_min_days", &from_zero, false},
-                 {"evidence", &texts_or_none, false}, {"min_sites", &from_one, false},
-                 {"notify", &texts_or_none, false}, {"receipt", &boolean, false},
-                 {"retain_max_days", &from_zero, false}, {"retain_min_days", &from_zero, false});
+          {"evidence", &texts_or_none, false}, {"min_sites", &from_one, false}, {"notify", &texts_or_none, false},
+          {"receipt", &boolean, false}, {"retain_max_days", &from_zero, false}, {"retain_min_days", &from_zero, false});
 
-#define RULE_MEMBERS_OF(when_shape)                                                            \
-    {"basis", &bases, false}, {"effect", &some_text, true}, {"id", &identifier, true},         \
-        {"message", &some_text, false}, {"ops", &operations, true}, {"when", &(when_shape), false}
-OBJECT_OF(require_rule, {"any_of", &target_tests, false}, {"label", &demand, false},
-                 {"target", &target_test, false}, RULE_MEMBERS_OF(shape_applies_to));
-OBJECT_OF(deny_rule, {"any_of", &target_tests, false}, {"target", &target_test, false},
-                 RULE_MEMBERS_OF(shape_applies_to));
+#define RULE_MEMBERS_OF(when_shape)                                                                                    \
+    {"basis", &bases, false}, {"effect", &some_text, true}, {"id", &identifier, true}, {"message", &some_text, false}, \
+        {"ops", &operations, true},                                                                                    \
+    {                                                                                                                  \
+        "when", &(when_shape), false                                                                                   \
+    }
+OBJECT_OF(require_rule, {"any_of", &target_tests, false}, {"label", &demand, false}, {"target", &target_test, false},
+          RULE_MEMBERS_OF(shape_applies_to));
+OBJECT_OF(deny_rule, {"any_of", &target_tests, false}, {"target", &target_test, false}, RULE_MEMBERS_OF(shape_applies_to));
 OBJECT_OF(oblige_rule, {"oblige", &obligation, true}, RULE_MEMBERS_OF(shape_applies_to));
 OBJECT_OF(permit_rule, RULE_MEMBERS_OF(loosen));
 const struct shape *const shape_rules[] = {&require_rule, &deny_rule, &oblige_rule, &permit_rule};
 
 OBJECT_OF(metadata, {"applies_to_labels", &shape_applies_to, false}, {"disclaimer", &some_text, false},
-                 {"effective_from", &timestamp, true}, {"id", &identifier, true}, {"review_by", &day, true},
-                 {"scope", &patterns, true}, {"supersedes", &content_digest, false}, {"template", &some_text, false},
-                 {"title", &some_text, false}, {"version", &from_one, true});
+          {"effective_from", &timestamp, true}, {"id", &identifier, true}, {"review_by", &day, true}, {"scope", &patterns, true},
+          {"supersedes", &content_digest, false}, {"template", &some_text, false}, {"title", &some_text, false},
+          {"version", &from_one, true});
 OBJECT_OF(policy_floor, {"attached", &regimes_of_label, false}, {"class", &class_word, false},
-                 {"subjects", &subjects_or_none, false});
-OBJECT_OF(exception_type, {"adds", &obligation, false}, {"approvals", &two_or_more, true},
-                 {"basis", &bases, false}, {"lifts", &identifiers, true}, {"max_days", &exception_days, true},
-                 {"required_evidence", &texts_or_none, true});
+          {"subjects", &subjects_or_none, false});
+OBJECT_OF(exception_type, {"adds", &obligation, false}, {"approvals", &two_or_more, true}, {"basis", &bases, false},
+          {"lifts", &identifiers, true}, {"max_days", &exception_days, true}, {"required_evidence", &texts_or_none, true});
 static const struct shape exception_types = {
     .kind = SHAPE_MAP, .what = "an object", .each = &exception_type, .most = POLICY_LIST_MAX};
 LIST_OF(rules, anything, 1, POLICY_LIST_MAX);
 PUBLIC_OBJECT_OF(shape_policy, {"apiVersion", &api_version, true}, {"closed", &boolean, false},
-          {"exception_types", &exception_types, false}, {"kind", &policy_kind, true},
-          {"labels", &policy_floor, false}, {"metadata", &metadata, true}, {"rules", &rules, true});
+                 {"exception_types", &exception_types, false}, {"kind", &policy_kind, true}, {"labels", &policy_floor, false},
+                 {"metadata", &metadata, true}, {"rules", &rules, true});
 
 OBJECT_OF(person, {"iss", &some_text, true}, {"sub", &some_text, true});
 LIST_OF(persons, person, 2, POLICY_LIST_MAX);
-OBJECT_OF(bound_policy, {"digest", &content_digest, true}, {"id", &identifier, true},
-                 {"version", &from_one, true});
-static const struct shape evidence = {
-    .kind = SHAPE_MAP, .what = "an object", .each = &some_text, .most = POLICY_LIST_MAX};
-PUBLIC_OBJECT_OF(shape_exception, {"apiVersion", &api_version, true}, {"approvals", &persons, true},
-          {"digests", &digests, true}, {"evidence", &evidence, true}, {"id", &identifier, true},
-          {"kind", &exception_kind, true}, {"lifts", &identifiers, true}, {"not_after", &timestamp, true},
-          {"not_before", &timestamp, true}, {"ops", &operations, true}, {"policy", &bound_policy, true},
-          {"project", &uuid_text, true}, {"requested_by", &person, true}, {"revoked", &boolean, false},
-          {"targets", &texts, true}, {"type", &some_text, true}, {"uses_left", &from_zero, false});
+OBJECT_OF(bound_policy, {"digest", &content_digest, true}, {"id", &identifier, true}, {"version", &from_one, true});
+static const struct shape evidence = {.kind = SHAPE_MAP, .what = "an object", .each = &some_text, .most = POLICY_LIST_MAX};
+PUBLIC_OBJECT_OF(shape_exception, {"apiVersion", &api_version, true}, {"approvals", &persons, true}, {"digests", &digests, true},
+                 {"evidence", &evidence, true}, {"id", &identifier, true}, {"kind", &exception_kind, true},
+                 {"lifts", &identifiers, true}, {"not_after", &timestamp, true}, {"not_before", &timestamp, true},
+                 {"ops", &operations, true}, {"policy", &bound_policy, true}, {"project", &uuid_text, true},
+                 {"requested_by", &person, true}, {"revoked", &boolean, false}, {"targets", &texts, true},
+                 {"type", &some_text, true}, {"uses_left", &from_zero, false});
 
 PUBLIC_OBJECT_OF(shape_label, {"attached", &regimes_of_label, true}, {"class", &class_word, true},
-          {"lineage", &lineage_word, true}, {"pins", &pins_of_label, true}, {"subjects", &subjects_or_none, true});
+                 {"lineage", &lineage_word, true}, {"pins", &pins_of_label, true}, {"subjects", &subjects_or_none, true});
 PUBLIC_OBJECT_OF(shape_floor_label, {"attached", &regimes_of_label, false}, {"class", &class_word, false},
-          {"lineage", &lineage_word, false}, {"subjects", &subjects_or_none, false});
+                 {"lineage", &lineage_word, false}, {"subjects", &subjects_or_none, false});
 
 OBJECT_OF(operator_facts, {"controlled_from", &geos_or_none, false}, {"name", &some_text, false});
 OBJECT_OF(key_facts, {"control", &key_control_word, false}, {"geo", &geo, false}, {"ring", &some_text, false});
-PUBLIC_OBJECT_OF(shape_target, {"assurance", &assurance, false}, {"attrs", &texts_or_none, false}, {"geo", &geo, false},
-          {"key", &key_facts, false}, {"location_evidence", &some_text, false}, {"operator", &operator_facts, false},
-          {"recipient", &recipient_word, false}, {"regimes", &regimes_or_none, false}, {"site", &some_text, false});
+static const struct shape_member shape_target_members[] = {
+#define FACT(constant, fact, fact_form, test, test_form, comparison) {fact, &(fact_form), false},
+#include "policy/facts.def"
+#undef FACT
+    {"geo", &geo, false},
+    {"key", &key_facts, false},
+    {"location_evidence", &some_text, false},
+    {"operator", &operator_facts, false},
+    {"site", &some_text, false},
+    {NULL, NULL, false}};
+const struct shape shape_target = {.kind = SHAPE_OBJECT, .what = "an object", .members = shape_target_members};
 
-/* A member of the wrong form would never match, and in a `deny` that loosens: so each kind has its own. */
+/* A member of the wrong form would never match, which makes a `deny` weaker. So each kind of group has its own shape. */
 OBJECT_OF(geo_group, {"as_of", &some_text, false}, {"kind", &group_kind, true}, {"members", &geos_or_none, true},
           {"note", &some_text, false}, {"review_by", &some_text, false});
-OBJECT_OF(regime_group, {"as_of", &some_text, false}, {"kind", &group_kind, true},
-          {"members", &regimes_or_none, true}, {"note", &some_text, false}, {"review_by", &some_text, false});
+OBJECT_OF(regime_group, {"as_of", &some_text, false}, {"kind", &group_kind, true}, {"members", &regimes_or_none, true},
+          {"note", &some_text, false}, {"review_by", &some_text, false});
 const struct shape *const shape_group_kinds[] = {&geo_group, &regime_group};
-const struct shape shape_groups = {.kind = SHAPE_MAP, .what = "an object", .each = &anything, .most = POLICY_LIST_MAX,
-                                   .key_holds = is_identifier};
+const struct shape shape_groups = {
+    .kind = SHAPE_MAP, .what = "an object", .each = &anything, .most = POLICY_LIST_MAX, .key_holds = is_identifier};
 
 const struct shape shape_digest = {.kind = SHAPE_TEXT, .what = "a digest sha256:...", .holds = is_content_digest};
 LIST_OF(exceptions, anything, 0, POLICY_LIST_MAX);
-/* `digest` and `label` may be null: facts.c looks at them. */
-PUBLIC_OBJECT_OF(shape_facts, {"digest", &anything, true}, {"exceptions", &exceptions, true},
-          {"label", &anything, true}, {"now", &timestamp, true}, {"op", &operation_word, true},
-          {"policy_epoch", &from_zero, true}, {"project", &uuid_text, true}, {"scope", &scope, true},
-          {"target", &shape_target, true}, {"target_id", &target_id, true});
+/* `digest` and `label` may be null: facts.c checks them. */
+PUBLIC_OBJECT_OF(shape_facts, {"digest", &anything, true}, {"exceptions", &exceptions, true}, {"label", &anything, true},
+                 {"now", &timestamp, true}, {"op", &operation_word, true}, {"policy_epoch", &from_zero, true},
+                 {"project", &uuid_text, true}, {"scope", &scope, true}, {"target", &shape_target, true},
+                 {"target_id", &target_id, true});
 
-/* Both labels may be null: replay.c looks at them. */
+/* Both labels may be null: replay_entries.c checks them. */
 OBJECT_OF(asked_operation, {"op", &operation_word, true}, {"target", &shape_target, true}, {"target_id", &target_id, true});
 LIST_OF(asked_operations, asked_operation, 0, OP_COUNT);
-OBJECT_OF(judged_place, {"before", &anything, false}, {"label", &anything, true}, {"operations", &asked_operations, true},
+OBJECT_OF(facts_entry, {"before", &anything, false}, {"label", &anything, true}, {"operations", &asked_operations, true},
           {"project", &uuid_text, true}, {"scope", &scope, false});
-LIST_OF(judged_places, judged_place, 0, POLICY_LIST_MAX);
-LIST_OF(refused_rules, some_text, 0, 8); /* twice what a pair has */
+LIST_OF(facts_entries, facts_entry, 0, POLICY_LIST_MAX);
+LIST_OF(refused_rules, some_text, 0, 8); /* twice the most of a pair */
 WHOLE_OF(version_one, 1, 1);
-PUBLIC_OBJECT_OF(shape_pair_facts, {"action", &some_text, true}, {"digest", &boolean, true}, {"judged", &judged_places, true},
-          {"omitted", &boolean, false}, {"refused", &refused_rules, true}, {"v", &version_one, true});
+PUBLIC_OBJECT_OF(shape_pair_facts, {"action", &some_text, true}, {"digest", &boolean, true}, {"judged", &facts_entries, true},
+                 {"omitted", &boolean, false}, {"refused", &refused_rules, true}, {"v", &version_one, true});
 
 LIST_OF(policies, anything, 0, POLICY_COUNT_MAX);
-static const struct shape regions = {.kind = SHAPE_MAP, .what = "an object", .each = &shape_target,
-                                     .most = POLICY_LIST_MAX, .key_holds = is_region};
+static const struct shape regions = {
+    .kind = SHAPE_MAP, .what = "an object", .each = &shape_target, .most = POLICY_LIST_MAX, .key_holds = is_region};
 OBJECT_OF(network, {"cidr", &some_text, true}, {"facts", &shape_target, true});
-LIST_OF(networks, network, 0, 1024); /* sites of one enterprise; each is compared for each request */
+LIST_OF(networks, network, 0, 1024); /* sites of an enterprise; each request compares them all */
 OBJECT_OF(declassification, {"policy", &identifier, true}, {"reason", &some_text, true}, {"scope", &patterns, true});
 LIST_OF(declassified, declassification, 1, POLICY_LIST_MAX);
 PUBLIC_OBJECT_OF(shape_set, {"apiVersion", &set_version, true}, {"declassified", &declassified, false},
-                 {"digest", &content_digest, true},
-                 {"epoch", &from_one, true}, {"exceptions", &exceptions, true}, {"groups", &shape_groups, true},
-                 {"kind", &set_kind, true}, {"networks", &networks, true}, {"policies", &policies, true},
-                 {"regions", &regions, true});
+                 {"digest", &content_digest, true}, {"epoch", &from_one, true}, {"exceptions", &exceptions, true},
+                 {"groups", &shape_groups, true}, {"kind", &set_kind, true}, {"networks", &networks, true},
+                 {"policies", &policies, true}, {"regions", &regions, true});

@@ -5,7 +5,7 @@
 #include "policy/metrics.h"
 #include "policy/snapshot_priv.h"
 
-#define LOAD_TRIES 8 /* policy sets are far apart */
+#define LOAD_TRIES 8 /* the load is repeated only if a policy set was replaced during it */
 
 static struct result load_names(struct pg *pg, const struct snapshot *current, const struct rights_news *news,
                                 struct snapshot *snapshot, struct error *err)
@@ -15,7 +15,7 @@ static struct result load_names(struct pg *pg, const struct snapshot *current, c
     } else {
         TRY(shared_names_load(pg, news->epoch, &snapshot->names, err));
     }
-    snapshot->tenancy = snapshot->names->tenancy; /* whose memory it is */
+    snapshot->tenancy = snapshot->names->tenancy; /* a view: `names` owns the memory */
     return SUCCESS;
 }
 
@@ -31,8 +31,9 @@ static struct result load_rights(struct pg *pg, const struct snapshot *current, 
 }
 
 NO_LEAK_BEGIN /* its last holder frees it */
-static struct result load_changed(struct pg *pg, struct policy_set *set, const struct snapshot *current,
-                                  const struct rights_news *news, struct snapshot **snapshot_out, struct error *err)
+    static struct result
+    load_changed(struct pg *pg, struct policy_set *set, const struct snapshot *current, const struct rights_news *news,
+                 struct snapshot **snapshot_out, struct error *err)
 {
     OWNED(snapshot) *snapshot = memory_zeroed(1, sizeof *snapshot);
 
@@ -51,7 +52,7 @@ struct bounds {
     uint64_t least;  /* see snapshot_load() */
 };
 
-/* In one transaction, so all is of one moment. NULL if the set may have been replaced after it was read. */
+/* Reads everything in one transaction. NULL if the set may have been replaced after it was read. */
 static struct result load_moment(struct pg *pg, struct policy_set *set, struct bounds bounds, struct snapshot *current,
                                  struct snapshot **snapshot_out, struct error *err)
 {
@@ -78,7 +79,7 @@ static struct result load_once(struct policy_set_source *source, struct snapshot
     TRY(policy_set_load(source, current == NULL ? NULL : current->set, &set, err));
     TRY(pg_begin_snapshot(source->pg, err));
     const struct result result = load_moment(source->pg, set, bounds, current, snapshot_out, err);
-    pg_rollback(source->pg); /* it only read */
+    pg_rollback(source->pg); /* nothing to commit */
     return result;
 }
 

@@ -1,6 +1,6 @@
 /*
- * A label never falls. While a set is in force, labels follow from it, and nothing is written for them. Only when a set
- * is replaced by one that labels less, what the old one has said is written to the repositories that are there.
+ * A label never becomes less strict. While a set is in force, labels are computed from it and not stored. If the next set
+ * labels less, the old labels are stored with the existing repositories at that moment.
  */
 #include "policy/stored_label_priv.h"
 
@@ -10,13 +10,13 @@
 #include "policy/set_priv.h"
 #include "policy/set_store.h"
 
-#define LABEL_TEXT_MAX   (16 * 1024) /* as in migrations/0017_stored_labels.sql; a floor with every list full has less */
-#define PATTERN_TEXT_MAX (32 * POLICY_SCOPE_MAX) /* each letter of a pattern becomes less than that */
+#define LABEL_TEXT_MAX   (16 * 1024)             /* as in migrations/0017_stored_labels.sql; the largest floor has less */
+#define PATTERN_TEXT_MAX (32 * POLICY_SCOPE_MAX) /* each character of a pattern becomes fewer than 32 */
 #define AFTER_ALL_NAMES  "~"
 
 static bool is_wildcard(struct bytes segment)
 {
-    return segment.data[0] == '*'; /* "*" and "**": the shapes take no other */
+    return segment.data[0] == '*'; /* "*" or "**": the shapes allow no other */
 }
 
 static bool is_any_depth(struct bytes segment)
@@ -32,7 +32,8 @@ static bool same_pattern(const struct scope_pattern *a, const struct scope_patte
     return true;
 }
 
-/* Whether one pattern holds another is asked no further than this: where it is not seen, the label is written. */
+/* Whether a pattern of the list contains `pattern`. The check is incomplete: a wrong "no" only stores a label that is not
+ * needed. */
 static bool holds(const struct scope_list *scopes, const struct scope_pattern *pattern)
 {
     for (size_t i = 0; i < scopes->count; i++) {
@@ -42,7 +43,7 @@ static bool holds(const struct scope_list *scopes, const struct scope_pattern *p
     return false;
 }
 
-/* Does the new set give everything in `pattern` at least the label that `old` did, at this moment? */
+/* Whether the new set gives all names in `pattern` at least the label of `old` at this moment. */
 static bool still_labels(const struct policy_set_change *load, const struct policy_document *old,
                          const struct scope_pattern *pattern)
 {
@@ -57,7 +58,7 @@ static bool still_labels(const struct policy_set_change *load, const struct poli
     return false;
 }
 
-/* As pattern_matches() of predicate.c: of "/acme/models/digits", every segment with the "/" before it. */
+/* The same as pattern_matches() of predicate.c, for "/acme/models/digits": each segment with the "/" before it. */
 static struct result write_expression(const struct scope_pattern *pattern, struct buffer *text, struct error *err)
 {
     TRY(buffer_add_u8(text, '^', err));
@@ -74,7 +75,7 @@ static struct result write_expression(const struct scope_pattern *pattern, struc
     return buffer_add_u8(text, '$', err);
 }
 
-/* What every name in `pattern` begins with, so that an index finds them. */
+/* The common prefix of all names in `pattern`, for the index. */
 static struct result write_beginning(const struct scope_pattern *pattern, struct buffer *text, struct error *err)
 {
     for (size_t i = 0; i < pattern->count && !is_wildcard(pattern->segments[i]); i++) {

@@ -1,12 +1,11 @@
-/*
- * policy/stored_label_priv.h -- labels that stay with what was stored, whatever later sets say: docs/policies.md.
- */
+/* policy/stored_label_priv.h -- labels that stay with stored content after their policy set was replaced: docs/policies.md. */
 #pragma once
 
 #include "policy/set_load.h"
 
 /**
- * In the transaction that replaces `load->before`: what that set labels, and `load->set` labels less or not at all,
- * keeps the floor of its policy, with the pin. ERROR_NO_MEMORY, ERROR_LIMIT, and those of pg_run().
+ * Call it in the transaction that replaces `load->before`. A repository that this set labels, and that `load->set`
+ * labels less strictly or not at all, keeps the floor of its policy, with the pin. ERROR_NO_MEMORY, ERROR_LIMIT, and
+ * errors of pg_run().
  */
 RESULT stored_labels_keep(struct pg *pg, const struct policy_set_change *load, struct error *err);

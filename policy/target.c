@@ -5,44 +5,50 @@
 #include "base/memory.h"
 #include "policy/compiled_priv.h"
 
-static struct result compile_target(struct target *target, struct error *err)
+static struct result compile_fact(struct policy_target *target, const char *name, struct fact *fact, struct error *err)
+{
+    const json_t *value = json_object_get(target->json, name);
+
+    fact->is_known = value != NULL;
+    fact->text = json_string_value(value);
+    fact->number = json_integer_value(value);
+    return compile_texts(target->arena, value, &fact->texts, err);
+}
+
+static struct result compile_target(struct policy_target *target, struct error *err)
 {
     const json_t *json = target->json, *key = json_object_get(json, "key");
-    const json_t *regimes = json_object_get(json, "regimes"), *attrs = json_object_get(json, "attrs");
 
     TRY(shape_check(&shape_target, json, "target", err));
     TRY(canonical_copy(json, POLICY_DOCUMENT_BYTES_MAX, &target->canonical, err));
     target->geo = json_text_of(json, "geo");
     target->key_geo = json_text_of(key, "geo");
     target->key_control = json_text_of(key, "control");
-    target->recipient = json_text_of(json, "recipient");
-    if (!json_integer_of(json, "assurance", &target->assurance)) target->assurance = -1;
-    target->has_regimes = regimes != NULL;
-    target->has_attrs = attrs != NULL;
-    TRY(compile_texts(target->arena, regimes, &target->regimes, err));
-    TRY(compile_texts(target->arena, attrs, &target->attrs, err));
+#define FACT(constant, fact, ...) TRY(compile_fact(target, fact, &target->facts[FACT_##constant], err));
+#include "policy/facts.def"
+#undef FACT
     return compile_texts(target->arena, json_object_get(json_object_get(json, "operator"), "controlled_from"),
                          &target->controllers, err);
 }
 
-struct result target_new(const json_t *json, struct target **target_out, struct error *err)
+struct result policy_target_new(const json_t *json, struct policy_target **target_out, struct error *err)
 {
-    OWNED(target) *target = memory_zeroed(1, sizeof *target);
+    OWNED(policy_target) *target = memory_zeroed(1, sizeof *target);
 
     if (target == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for facts");
     TRY(arena_new(POLICY_ARENA_MAX, &target->arena, err));
-    target->json = json_incref((json_t *)(uintptr_t)json); /* only the count changes */
+    target->json = json_incref((json_t *)(uintptr_t)json); /* changes only the reference count */
     TRY(compile_target(target, err));
     *target_out = GIVE(target);
     return SUCCESS;
 }
 
-const char *target_canonical(const struct target *target)
+const char *policy_target_canonical(const struct policy_target *target)
 {
     return target->canonical;
 }
 
-void target_free(struct target *target)
+void policy_target_free(struct policy_target *target)
 {
     if (target == NULL) return;
     arena_free(target->arena);
@@ -51,8 +57,7 @@ void target_free(struct target *target)
     free(target);
 }
 
-static struct result compile_group(struct arena *arena, const json_t *json, struct policy_group *group,
-                                   struct error *err)
+static struct result compile_group(struct arena *arena, const json_t *json, struct policy_group *group, struct error *err)
 {
     const char *kind = json_text_of(json, "kind");
     const int index = kind == NULL ? -1 : word_index(group_kind_names, kind);
@@ -95,15 +100,10 @@ struct result policy_groups_new(const json_t *json, struct policy_groups **group
 
     if (groups == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for groups");
     TRY(arena_new(POLICY_ARENA_MAX, &groups->arena, err));
-    groups->json = json_incref((json_t *)(uintptr_t)json); /* only the count changes */
+    groups->json = json_incref((json_t *)(uintptr_t)json); /* changes only the reference count */
     TRY(compile_groups(groups, err));
     *groups_out = GIVE(groups);
     return SUCCESS;
-}
-
-const char *policy_groups_digest(const struct policy_groups *groups)
-{
-    return groups->digest;
 }
 
 void policy_groups_free(struct policy_groups *groups)

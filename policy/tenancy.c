@@ -1,4 +1,4 @@
-/* Finding a name among organisations and projects, and what label its place gives it. */
+/* Looks up names of organisations and projects, and computes the labels of names. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static int compare_repository(const void *name, const void *repository)
     return strcmp(name, ((const struct tenant_repository *)repository)->name);
 }
 
-/* The first `wanted` segments of a name; false if it has fewer, or they are longer than names are. */
+/* The first `wanted` segments of a name; false if it has fewer, or they are too long. */
 static bool head_of(const char *name, unsigned wanted, char *head_out, size_t size)
 {
     size_t length = 0;
@@ -55,8 +55,7 @@ const struct tenant_project *tenancy_project(const struct tenancy *tenancy, cons
 const struct tenant_repository *tenancy_repository(const struct tenancy *tenancy, const char *name)
 {
     if (tenancy->repository_count == 0) return NULL;
-    return bsearch(name, tenancy->repositories, tenancy->repository_count, sizeof *tenancy->repositories,
-                   compare_repository);
+    return bsearch(name, tenancy->repositories, tenancy->repository_count, sizeof *tenancy->repositories, compare_repository);
 }
 
 static int compare_id(const void *a, const void *b)
@@ -64,13 +63,13 @@ static int compare_id(const void *a, const void *b)
     return memcmp(((const struct uuid *)a)->bytes, ((const struct uuid *)b)->bytes, sizeof(struct uuid));
 }
 
-bool tenancy_is_buried(const struct tenancy *tenancy, const struct uuid *repository)
+bool tenancy_is_deleted(const struct tenancy *tenancy, const struct uuid *repository)
 {
-    return tenancy->buried_count > 0 &&
-           bsearch(repository, tenancy->buried, tenancy->buried_count, sizeof *repository, compare_id) != NULL;
+    return tenancy->deleted_count > 0 &&
+           bsearch(repository, tenancy->deleted, tenancy->deleted_count, sizeof *repository, compare_id) != NULL;
 }
 
-/* The first of that name, or where it would be. */
+/* The index of the first entry of that name, or where it would be. */
 static size_t first_stored(const struct tenancy *tenancy, const char *name)
 {
     size_t low = 0, high = tenancy->stored_count;

@@ -1,4 +1,4 @@
-/* Organisations, projects and labels, as deciding needs them. */
+/* Loads organisations, projects and labels for decisions. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,6 +6,7 @@
 #include "policy/snapshot_priv.h"
 #include "storage/pg_table.h"
 
+/* clang-format off */
 static const struct pg_statement decider_epoch_sql = {"decider_epoch", "SELECT epoch FROM authorization_epoch", "", "int8"};
 static const struct pg_statement decider_state_sql = {
     "decider_state",
@@ -36,18 +37,19 @@ static const struct pg_statement decider_stored_sql = {
     "SELECT r.full_name, s.policy_id, s.label FROM stored_label s JOIN repository r USING (repository_id)"
     " JOIN project p USING (project_id) WHERE r.deleted_at IS NULL AND p.deleted_at IS NULL ORDER BY r.full_name",
     "", "text text text"};
-static const struct pg_statement decider_buried_sql = {
-    "decider_buried",
+static const struct pg_statement decider_deleted_sql = {
+    "decider_deleted",
     "SELECT r.repository_id FROM repository r JOIN project p USING (project_id) WHERE r.deleted_at IS NOT NULL"
     " AND p.deleted_at IS NULL ORDER BY r.repository_id",
     "", "uuid"};
 static const struct pg_statement *const statements[] = {
     &decider_epoch_sql, &decider_state_sql, &decider_news_sql, &decider_organisations_sql, &decider_projects_sql,
-    &decider_repositories_sql, &decider_stored_sql, &decider_buried_sql,
+    &decider_repositories_sql, &decider_stored_sql, &decider_deleted_sql,
 };
+/* clang-format on */
 const struct pg_table decider_table = PG_TABLE(statements);
 
-#define LABEL_BYTES_MAX (16 * 1024) /* a floor with every list full has less */
+#define LABEL_BYTES_MAX (16 * 1024) /* the largest floor has less */
 
 static struct result no_memory(struct error *err)
 {
@@ -62,8 +64,9 @@ static void floor_free(struct floor_label *floor)
 }
 
 NO_LEAK_BEGIN /* an element of the tenancy, which tenancy_done() frees */
-/* A label that can't be read is never taken for none: nothing may be decided without it. */
-static struct result read_floor(const char *text, const char *name, struct floor_label **floor_out, struct error *err)
+    /* A label that can't be read makes the load fail: no request may be decided without it. */
+    static struct result
+    read_floor(const char *text, const char *name, struct floor_label **floor_out, struct error *err)
 {
     struct error problem = {0};
     bool is_stated = false;
@@ -148,21 +151,22 @@ static struct result load_repositories(struct pg *pg, struct tenancy *tenancy, s
     return SUCCESS;
 }
 
-static struct result load_buried(struct pg *pg, struct tenancy *tenancy, struct error *err)
+static struct result load_deleted(struct pg *pg, struct tenancy *tenancy, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
 
-    TRY(pg_run(pg, &decider_buried_sql, NULL, &rows, err));
-    tenancy->buried = memory_zeroed(pg_rows_count(rows) + 1, sizeof *tenancy->buried);
-    if (tenancy->buried == NULL) return no_memory(err);
-    tenancy->buried_count = pg_rows_count(rows);
-    for (size_t i = 0; i < tenancy->buried_count; i++) tenancy->buried[i] = pg_uuid(rows, i, 0);
+    TRY(pg_run(pg, &decider_deleted_sql, NULL, &rows, err));
+    tenancy->deleted = memory_zeroed(pg_rows_count(rows) + 1, sizeof *tenancy->deleted);
+    if (tenancy->deleted == NULL) return no_memory(err);
+    tenancy->deleted_count = pg_rows_count(rows);
+    for (size_t i = 0; i < tenancy->deleted_count; i++) tenancy->deleted[i] = pg_uuid(rows, i, 0);
     return SUCCESS;
 }
 
 NO_LEAK_BEGIN /* an element of the tenancy, which tenancy_done() frees */
-static struct result read_stored(struct tenancy *tenancy, const char *policy, const char *text,
-                                 const struct stored_floor **floor_out, struct error *err)
+    static struct result
+    read_stored(struct tenancy *tenancy, const char *policy, const char *text, const struct stored_floor **floor_out,
+                struct error *err)
 {
     if (tenancy->floor_count == STORED_FLOORS_MAX)
         return failure(err, ERROR_LIMIT, "more than %d different labels are stored", STORED_FLOORS_MAX);
@@ -189,7 +193,7 @@ static struct result find_stored(struct tenancy *tenancy, const char *policy, co
     return read_stored(tenancy, policy, text, floor_out, err);
 }
 
-/* A label that can't be read is never taken for none. */
+/* A label that can't be read makes the load fail. */
 static struct result load_stored(struct pg *pg, struct tenancy *tenancy, struct error *err)
 {
     const struct pg_arguments none = {0};
@@ -204,8 +208,7 @@ static struct result load_stored(struct pg *pg, struct tenancy *tenancy, struct 
         stored->name = pg_text(rows, i, 0);
         if (find_stored(tenancy, pg_text(rows, i, 1), pg_text(rows, i, 2), &stored->floor, &problem).ok) continue;
         if (problem.kind == ERROR_NO_MEMORY) return no_memory(err);
-        return failure(err, ERROR_CORRUPT, "the stored label of \"%.100s\" can't be read: %.120s", stored->name,
-                       problem.message);
+        return failure(err, ERROR_CORRUPT, "the stored label of \"%.100s\" can't be read: %.120s", stored->name, problem.message);
     }
     return SUCCESS;
 }
@@ -215,7 +218,7 @@ struct result tenancy_load(struct pg *pg, struct tenancy *tenancy, struct error 
     TRY(load_organisations(pg, tenancy, err));
     TRY(load_projects(pg, tenancy, err));
     TRY(load_repositories(pg, tenancy, err));
-    TRY(load_buried(pg, tenancy, err));
+    TRY(load_deleted(pg, tenancy, err));
     return load_stored(pg, tenancy, err);
 }
 
@@ -263,7 +266,8 @@ struct result tenancy_news(struct pg *pg, uint64_t since, struct rights_news *ne
 }
 
 NO_LEAK_BEGIN /* its last holder frees it */
-struct result shared_names_load(struct pg *pg, uint64_t version, struct shared_names **names_out, struct error *err)
+    struct result
+    shared_names_load(struct pg *pg, uint64_t version, struct shared_names **names_out, struct error *err)
 {
     OWNED(shared_names) *names = memory_zeroed(1, sizeof *names);
 
@@ -303,5 +307,5 @@ void tenancy_done(struct tenancy *tenancy)
     free(tenancy->organisations);
     free(tenancy->projects);
     free(tenancy->repositories);
-    free(tenancy->buried);
+    free(tenancy->deleted);
 }

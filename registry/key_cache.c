@@ -7,9 +7,9 @@
 #include "base/memory.h"
 #include "crypto/digest.h"
 
-#define WAYS 4 /* places that one name may take; enough that a full set is rare below half load */
+#define WAYS 4 /* slots that one name may use; a full set is rare while less than half of all slots are in use */
 
-struct place {
+struct slot {
     uint8_t name[KEY_CACHE_NAME_SIZE];
     struct uuid id;
     int64_t expires_ms; /* monotonic; 0: free */
@@ -19,7 +19,7 @@ struct key_cache {
     pthread_mutex_t lock;
     unsigned lifetime_ms;
     size_t sets;
-    struct place *places; /* sets * WAYS; the key of place i lies at slab + i * DATA_KEY_SIZE */
+    struct slot *slots; /* sets * WAYS; the key of slot i lies at slab + i * DATA_KEY_SIZE */
     struct secret *slab;
 };
 
@@ -34,8 +34,7 @@ static void add(struct naming *naming, const void *data, size_t length)
     naming->length += length;
 }
 
-void key_cache_name(const struct key_scope *scope, const struct key_record *record,
-                    uint8_t name_out[KEY_CACHE_NAME_SIZE])
+void key_cache_name(const struct key_scope *scope, const struct key_record *record, uint8_t name_out[KEY_CACHE_NAME_SIZE])
 {
     struct naming naming = {0};
     uint8_t version[4];
@@ -62,8 +61,8 @@ struct result key_cache_new(size_t capacity, unsigned lifetime_ms, struct key_ca
     cache->lifetime_ms = lifetime_ms;
     cache->sets = sets > 0 ? sets : 1;
     (void)pthread_mutex_init(&cache->lock, NULL);
-    cache->places = memory_zeroed(cache->sets * WAYS, sizeof *cache->places);
-    if (cache->places == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the key cache");
+    cache->slots = memory_zeroed(cache->sets * WAYS, sizeof *cache->slots);
+    if (cache->slots == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the key cache");
     TRY(secret_new(cache->sets * WAYS * DATA_KEY_SIZE, &cache->slab, err));
     *cache_out = GIVE(cache);
     return SUCCESS;
@@ -74,9 +73,9 @@ static size_t first_place(const struct key_cache *cache, const uint8_t name[KEY_
     return (size_t)(load_u64(name) % cache->sets) * WAYS;
 }
 
-static uint8_t *key_at(struct key_cache *cache, size_t place)
+static uint8_t *key_at(struct key_cache *cache, size_t slot)
 {
-    return cache->slab->bytes + place * DATA_KEY_SIZE;
+    return cache->slab->bytes + slot * DATA_KEY_SIZE;
 }
 
 bool key_cache_get(struct key_cache *cache, const uint8_t name[KEY_CACHE_NAME_SIZE], uint8_t key_out[DATA_KEY_SIZE])
@@ -87,14 +86,14 @@ bool key_cache_get(struct key_cache *cache, const uint8_t name[KEY_CACHE_NAME_SI
 
     (void)pthread_mutex_lock(&cache->lock);
     for (size_t i = first; i < first + WAYS && !found; i++) {
-        struct place *place = &cache->places[i];
-        if (place->expires_ms == 0 || memcmp(place->name, name, KEY_CACHE_NAME_SIZE) != 0) continue;
-        found = place->expires_ms > now_ms;
+        struct slot *slot = &cache->slots[i];
+        if (slot->expires_ms == 0 || memcmp(slot->name, name, KEY_CACHE_NAME_SIZE) != 0) continue;
+        found = slot->expires_ms > now_ms;
         if (found) {
             memcpy(key_out, key_at(cache, i), DATA_KEY_SIZE);
         } else {
             secret_wipe(key_at(cache, i), DATA_KEY_SIZE);
-            place->expires_ms = 0;
+            slot->expires_ms = 0;
         }
     }
     (void)pthread_mutex_unlock(&cache->lock);
@@ -109,15 +108,15 @@ void key_cache_put(struct key_cache *cache, const uint8_t name[KEY_CACHE_NAME_SI
 
     (void)pthread_mutex_lock(&cache->lock);
     for (size_t i = first; i < first + WAYS; i++) {
-        if (memcmp(cache->places[i].name, name, KEY_CACHE_NAME_SIZE) == 0) {
+        if (memcmp(cache->slots[i].name, name, KEY_CACHE_NAME_SIZE) == 0) {
             chosen = i;
             break;
         }
-        if (cache->places[i].expires_ms < cache->places[chosen].expires_ms) chosen = i;
+        if (cache->slots[i].expires_ms < cache->slots[chosen].expires_ms) chosen = i;
     }
-    memcpy(cache->places[chosen].name, name, KEY_CACHE_NAME_SIZE);
-    cache->places[chosen].id = *id;
-    cache->places[chosen].expires_ms = clock_monotonic_ms() + cache->lifetime_ms;
+    memcpy(cache->slots[chosen].name, name, KEY_CACHE_NAME_SIZE);
+    cache->slots[chosen].id = *id;
+    cache->slots[chosen].expires_ms = clock_monotonic_ms() + cache->lifetime_ms;
     memcpy(key_at(cache, chosen), key, DATA_KEY_SIZE);
     (void)pthread_mutex_unlock(&cache->lock);
 }
@@ -129,9 +128,9 @@ size_t key_cache_expire(struct key_cache *cache)
 
     (void)pthread_mutex_lock(&cache->lock);
     for (size_t i = 0; i < cache->sets * WAYS; i++) {
-        if (cache->places[i].expires_ms == 0 || cache->places[i].expires_ms > now_ms) continue;
+        if (cache->slots[i].expires_ms == 0 || cache->slots[i].expires_ms > now_ms) continue;
         secret_wipe(key_at(cache, i), DATA_KEY_SIZE);
-        cache->places[i] = (struct place){0};
+        cache->slots[i] = (struct slot){0};
         count++;
     }
     (void)pthread_mutex_unlock(&cache->lock);
@@ -158,11 +157,11 @@ void key_cache_forget(struct key_cache *cache, const struct uuid *ids, size_t co
     for (size_t i = 0; i < count; i++) filter[bit_of(&ids[i]) / 8] |= (uint8_t)(1U << bit_of(&ids[i]) % 8);
     (void)pthread_mutex_lock(&cache->lock);
     for (size_t i = 0; i < cache->sets * WAYS; i++) {
-        const size_t bit = bit_of(&cache->places[i].id);
-        if (cache->places[i].expires_ms == 0 || (filter[bit / 8] & 1U << bit % 8) == 0) continue;
-        if (!is_among(&cache->places[i].id, ids, count)) continue;
+        const size_t bit = bit_of(&cache->slots[i].id);
+        if (cache->slots[i].expires_ms == 0 || (filter[bit / 8] & 1U << bit % 8) == 0) continue;
+        if (!is_among(&cache->slots[i].id, ids, count)) continue;
         secret_wipe(key_at(cache, i), DATA_KEY_SIZE);
-        cache->places[i] = (struct place){0};
+        cache->slots[i] = (struct slot){0};
     }
     (void)pthread_mutex_unlock(&cache->lock);
 }
@@ -170,7 +169,7 @@ void key_cache_forget(struct key_cache *cache, const struct uuid *ids, size_t co
 void key_cache_clear(struct key_cache *cache)
 {
     (void)pthread_mutex_lock(&cache->lock);
-    memset(cache->places, 0, cache->sets * WAYS * sizeof *cache->places);
+    memset(cache->slots, 0, cache->sets * WAYS * sizeof *cache->slots);
     secret_wipe(cache->slab->bytes, cache->slab->length);
     (void)pthread_mutex_unlock(&cache->lock);
 }
@@ -180,6 +179,6 @@ void key_cache_free(struct key_cache *cache)
     if (cache == NULL) return;
     (void)pthread_mutex_destroy(&cache->lock);
     secret_free(cache->slab);
-    free(cache->places);
+    free(cache->slots);
     free(cache);
 }

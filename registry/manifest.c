@@ -26,17 +26,19 @@ static const struct media_type_row *media_type_find(struct bytes name)
     return NULL;
 }
 
-/* In a header a type's case means nothing (RFC 9110, 8.3.1). In a document it does: clients compare the letters. */
+/* In a header, the case of a media type does not matter (RFC 9110, 8.3.1). In a document it does, because clients compare the
+ * letters. */
 static struct bytes as_documents_write_it(struct bytes name)
 {
     for (size_t i = 0; i < sizeof media_types / sizeof media_types[0]; i++) {
         const char *known = media_types[i].name;
-        if (strlen(known) == name.length && strncasecmp(known, (const char *)name.data, name.length) == 0) return bytes_of_text(known);
+        if (strlen(known) == name.length && strncasecmp(known, (const char *)name.data, name.length) == 0)
+            return bytes_of_text(known);
     }
     return name;
 }
 
-/* "type/subtype; parameter" without what begins at ';' and without blanks at its end. */
+/* "type/subtype; parameter" without the part from ';' on, and without spaces at the end. */
 static struct bytes without_parameters(struct bytes content_type)
 {
     const uint8_t *end = content_type.length == 0 ? NULL : memchr(content_type.data, ';', content_type.length);
@@ -52,8 +54,8 @@ bool manifest_media_type_is_known(struct bytes content_type)
     return media_type_find(as_documents_write_it(without_parameters(content_type))) != NULL;
 }
 
-/* RFC 6838, 4.2: restricted-name "/" restricted-name. Clients also name layers with parameters ("text/plain; charset=utf-8"), which may
-   have nothing that JSON or a header would escape. */
+/* RFC 6838, 4.2: restricted-name "/" restricted-name. Clients also give layers types with parameters ("text/plain;
+ * charset=utf-8"). Parameters may have no character that JSON or a header would escape. */
 static bool is_media_type(const char *text)
 {
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$&-^_.+"
@@ -67,7 +69,7 @@ static bool is_media_type(const char *text)
     return subtype > 0 && (*text == '\0' || (*text == ';' && text[strspn(text, parameters)] == '\0'));
 }
 
-/* null is as if the member were not there: Go's and Rust's readers take it for that. */
+/* null counts as an absent member, as in the parsers of Go and Rust. */
 static const json_t *member_of(const json_t *object, const char *key)
 {
     const json_t *member = json_object_get(object, key);
@@ -75,9 +77,8 @@ static const json_t *member_of(const json_t *object, const char *key)
     return json_is_null(member) ? NULL : member;
 }
 
-/* A member that is absent, or a media type: copied, else "" stays. */
-static struct result read_media_type(const json_t *object, const char *key, char out[MEDIA_TYPE_MAX + 1],
-                                     struct error *err)
+/* Copies the member, which must be a media type; if it is absent, "" stays. */
+static struct result read_media_type(const json_t *object, const char *key, char out[MEDIA_TYPE_MAX + 1], struct error *err)
 {
     const json_t *member = member_of(object, key);
 
@@ -89,8 +90,10 @@ static struct result read_media_type(const json_t *object, const char *key, char
     return SUCCESS;
 }
 
-/* The content itself, for clients that would rather not fetch it: they would believe it (image-spec, descriptor.md, "Embedded Content"). */
-static struct result check_data(const json_t *descriptor, const char *where, const struct digest *digest, int64_t size, struct error *err)
+/* `data` is the content itself (image-spec, descriptor.md, "Embedded Content"). Clients use it instead of the blob, so it must
+ * match. */
+static struct result check_data(const json_t *descriptor, const char *where, const struct digest *digest, int64_t size,
+                                struct error *err)
 {
     const char *text = json_text_of(descriptor, "data");
     struct buffer OWNED_BUFFER content = BUFFER(MANIFEST_SIZE_MAX);
@@ -104,7 +107,7 @@ static struct result check_data(const json_t *descriptor, const char *where, con
     return failure(err, ERROR_INVALID, "the \"data\" of %s is not, in base64, the content that its digest and size say", where);
 }
 
-/* image-spec, image-index.md: both are required where a platform is stated. Clients that know neither write "" or "unknown". */
+/* image-spec, image-index.md: a platform must have both members. Clients that do not know them write "" or "unknown". */
 static struct result check_platform(const json_t *descriptor, const char *where, struct error *err)
 {
     static const char *const required[] = {"os", "architecture"};
@@ -141,7 +144,8 @@ static struct result read_descriptor(const json_t *value, const char *where, str
     return SUCCESS;
 }
 
-/* Layers that may be fetched from elsewhere need not be here (image-spec, layer.md, "Non-Distributable Layers"). */
+/* Layers that clients may fetch from other servers need not be in this registry (image-spec, layer.md, "Non-Distributable
+ * Layers"). */
 static bool layer_is_elsewhere(const json_t *layer)
 {
     const char *media_type = json_text_of(layer, "mediaType");
@@ -152,14 +156,16 @@ static bool layer_is_elsewhere(const json_t *layer)
            strcmp(media_type, "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip") == 0;
 }
 
-/* A client asks for what it names by this type, and for what has no manifest's type among the blobs, where it is not. */
+/* A client requests a child by this type. If the type is not a manifest's, it would look among the blobs, and not find the
+ * child. */
 static struct result read_child(const json_t *item, struct manifest_reference *reference, struct error *err)
 {
     const char *named = json_text_of(item, "mediaType");
     const struct media_type_row *row = media_type_find(bytes_of_text(named));
 
     if (row == NULL)
-        return failure(err, ERROR_INVALID, "the index lists %s as %.100s, which is not the media type of a manifest", reference->digest, named);
+        return failure(err, ERROR_INVALID, "the index lists %s as %.100s, which is not the media type of a manifest",
+                       reference->digest, named);
     reference->is_manifest = true;
     reference->media_type = row->name;
     return SUCCESS;
@@ -171,7 +177,7 @@ static struct result read_list(struct manifest *manifest, const json_t *list, co
     const json_t *item = NULL;
     size_t index = 0;
 
-    json_array_foreach(list, index, item) {
+    json_array_foreach (list, index, item) {
         struct manifest_reference *reference = &manifest->references[manifest->reference_count];
         TRY(read_descriptor(item, where, reference, err));
         if (is_index) TRY(read_child(item, reference, err));
@@ -189,7 +195,7 @@ static int compare_references(const void *a, const void *b)
     return order != 0 ? order : (int)left->is_manifest - (int)right->is_manifest;
 }
 
-/* The same layer may be listed twice, of one size, and the same manifest of one type; what one mention requires is required. */
+/* A layer or manifest may be listed twice, but with the same size and type. If one entry requires it, it is required. */
 static struct result sort_and_merge(struct manifest *manifest, struct error *err)
 {
     struct manifest_reference *references = manifest->references;
@@ -228,10 +234,11 @@ static struct result read_references(struct manifest *manifest, const json_t *do
     const json_t *list = json_object_get(document, key);
     const json_t *config = json_object_get(document, "config");
 
-    if (!json_is_array(list)) /* null, too */ return failure(err, ERROR_INVALID, "\"%s\" is not an array", key);
+    if (!json_is_array(list)) /* null, too */
+        return failure(err, ERROR_INVALID, "\"%s\" is not an array", key);
     if (json_array_size(list) >= MANIFEST_REFERENCES_MAX)
-        return failure(err, ERROR_LIMIT, "\"%s\" has %zu descriptors; fewer than %d are accepted", key,
-                       json_array_size(list), MANIFEST_REFERENCES_MAX);
+        return failure(err, ERROR_LIMIT, "\"%s\" has %zu descriptors; fewer than %d are accepted", key, json_array_size(list),
+                       MANIFEST_REFERENCES_MAX);
     manifest->references = memory_zeroed(json_array_size(list) + 1, sizeof *manifest->references);
     if (manifest->references == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a manifest's descriptors");
     if (!is_index) TRY(read_config(manifest, config, err));
@@ -239,7 +246,7 @@ static struct result read_references(struct manifest *manifest, const json_t *do
     return sort_and_merge(manifest, err);
 }
 
-/* A list of referrers repeats them, and clients read no answer of more than 4 MiB. */
+/* A list of referrers repeats the annotations, and clients read at most 4 MiB of an answer. */
 static struct result check_referrer(const json_t *document, struct error *err)
 {
     const json_t *annotations = member_of(document, "annotations");
@@ -248,7 +255,8 @@ static struct result check_referrer(const json_t *document, struct error *err)
     if (annotations == NULL) return SUCCESS;
     const struct result result = json_write_canonical(&text, annotations, err);
     if (result.ok || err->kind != ERROR_LIMIT) return result;
-    return failure(err, ERROR_INVALID, "the annotations of a manifest with a \"subject\" have more than %zu bytes; put them into a layer",
+    return failure(err, ERROR_INVALID,
+                   "the annotations of a manifest with a \"subject\" have more than %zu bytes; put them into a layer",
                    MANIFEST_REFERRER_ANNOTATIONS_MAX);
 }
 
@@ -265,8 +273,8 @@ static struct result read_subject(struct manifest *manifest, const json_t *docum
 }
 
 /*
- * What only documents of another kind have: the members that containers/image (skopeo, podman, CRI-O) looks for, and then refuses
- * the document as ambiguous. fsLayers and history are of schema 1.
+ * Refuses members that only documents of another kind have. containers/image (skopeo, podman, CRI-O) refuses a document with
+ * such a member as ambiguous. fsLayers and history are members of schema 1.
  */
 static struct result check_kind_members(const json_t *document, enum manifest_kind kind, struct error *err)
 {
@@ -276,13 +284,13 @@ static struct result check_kind_members(const json_t *document, enum manifest_ki
 
     for (const char *const *name = is_index ? of_indexes : of_images; *name != NULL; name++)
         if (member_of(document, *name) != NULL)
-            return failure(err, ERROR_INVALID, "%s with \"%s\" is ambiguous: some clients refuse it", is_index ? "an index" : "an image", *name);
+            return failure(err, ERROR_INVALID, "%s with \"%s\" is ambiguous: some clients refuse it",
+                           is_index ? "an index" : "an image", *name);
     return SUCCESS;
 }
 
-/* What the document is: by its mediaType, by the request's Content-Type, or by its members, which must all agree. */
-static struct result read_kind(struct manifest *manifest, const json_t *document, struct bytes content_type,
-                               struct error *err)
+/* The kind of the document: from its mediaType, the request's Content-Type and its members, which must agree. */
+static struct result read_kind(struct manifest *manifest, const json_t *document, struct bytes content_type, struct error *err)
 {
     const struct bytes stated = as_documents_write_it(without_parameters(content_type));
     char inside[MEDIA_TYPE_MAX + 1] = "";
@@ -314,15 +322,13 @@ static struct result check_document(const json_t *document, struct error *err)
         return failure(err, ERROR_INVALID, "\"schemaVersion\" is not 2");
     if (annotations == NULL) return SUCCESS;
     if (!json_is_object(annotations)) return failure(err, ERROR_INVALID, "\"annotations\" is not an object");
-    json_object_foreach((json_t *)(uintptr_t)annotations, key, value) {
-        if (!json_is_string(value))
-            return failure(err, ERROR_INVALID, "the annotation %.100s is not a text", key);
+    json_object_foreach ((json_t *)(uintptr_t)annotations, key, value) {
+        if (!json_is_string(value)) return failure(err, ERROR_INVALID, "the annotation %.100s is not a text", key);
     }
     return SUCCESS;
 }
 
-struct result manifest_parse(struct bytes body, struct bytes content_type, struct manifest **manifest_out,
-                             struct error *err)
+struct result manifest_parse(struct bytes body, struct bytes content_type, struct manifest **manifest_out, struct error *err)
 {
     OWNED_JSON document = NULL;
 

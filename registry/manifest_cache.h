@@ -1,9 +1,9 @@
 /*
- * registry/manifest_cache.h -- rows of manifests as they were read, so that reading one again asks no database.
+ * registry/manifest_cache.h -- a cache of manifests' rows, so that a repeated read needs no database.
  *
- * Holds sealed bytes only: whoever answers from here needs the project's key as ever. A row counts only while
- * sequencer_alterations() is what it was before the row was read; its reader looks at that after its own event is
- * durable, so no acknowledged change is ever overlooked. Bounded in rows and in bytes; for any number of threads.
+ * It holds sealed bytes only, so a reader still needs the project's key. A row is valid only while
+ * sequencer_alterations() has the value from before the row was read. The reader compares it after its own event is
+ * durable, so no acknowledged change is missed. Bounded in rows and in bytes; for any number of threads.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 
 #define MANIFEST_CACHE_ROWS  4096
 #define MANIFEST_CACHE_BYTES ((size_t)16 << 20)
-#define MANIFEST_CACHED_MAX  ((size_t)16 << 10) /* larger ones are rare, and their reading is not what they cost */
+#define MANIFEST_CACHED_MAX  ((size_t)16 << 10) /* larger ones are rare, and reading the row is a small part of their cost */
 
 struct manifest_cache;
 struct cached_manifest;
@@ -20,18 +20,17 @@ RESULT manifest_cache_new(struct manifest_cache **cache_out, struct error *err);
 void manifest_cache_free(struct manifest_cache *cache);
 DEFINE_OWNED(manifest_cache);
 
-/** What is looked for: a tag or a digest of a repository, as of `alterations`. */
-struct manifest_place {
+/** A tag or a digest of a repository, as of `alterations`. */
+struct manifest_key {
     struct uuid repository;
     const char *reference;
     uint64_t alterations;
 };
 
-/** Keeps a copy of the row. What does not fit, or finds no memory, is not kept. */
-void manifest_cache_put(struct manifest_cache *cache, const struct manifest_place *place,
-                        const struct manifest_row *row);
-/** NULL when it is not there, or altered since. The row's views last until cached_manifest_free(). */
-struct cached_manifest *manifest_cache_get(struct manifest_cache *cache, const struct manifest_place *place,
+/** Adds a copy of the row. A row that is too large, or for which memory lacks, is not added. */
+void manifest_cache_put(struct manifest_cache *cache, const struct manifest_key *key, const struct manifest_row *row);
+/** NULL if it is not in the cache, or not valid any more. The row's views last until cached_manifest_free(). */
+struct cached_manifest *manifest_cache_get(struct manifest_cache *cache, const struct manifest_key *key,
                                            struct manifest_row *row_out);
 void cached_manifest_free(struct cached_manifest *cached);
 DEFINE_OWNED(cached_manifest);

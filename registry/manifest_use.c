@@ -11,11 +11,11 @@
 #include "registry/metrics.h"
 #include "registry/registry_priv.h"
 
-#define PLACES     65536   /* manifests that are remembered as noted; two in one place cost a writing more */
-#define WAITING    65536   /* noted and not written, 10 MB: six seconds of as many new manifests as a gateway answers for */
-#define MANY       8192    /* as soon as so many wait they are written, within half a second */
-#define PIECE      2048    /* of one statement */
-#define AGAIN_MS   3600000 /* a manifest is written once in so long */
+#define SLOTS    65536   /* manifests that are known to be noted; a collision only costs one more write */
+#define WAITING  65536   /* notes not written yet, 10 MB: all manifests that a gateway can serve in six seconds */
+#define MANY     8192    /* when so many notes wait, they are written within half a second */
+#define PIECE    2048    /* notes in one statement */
+#define AGAIN_MS 3600000 /* a manifest is written at most once in this time */
 
 struct waiting {
     size_t count, capacity;
@@ -27,7 +27,7 @@ struct manifest_uses {
     struct noted {
         uint64_t name;
         int64_t noted_ms;
-    } noted[PLACES];
+    } noted[SLOTS];
     struct waiting waiting;
 };
 
@@ -41,15 +41,15 @@ struct result manifest_uses_new(struct manifest_uses **uses_out, struct error *e
     return SUCCESS;
 }
 
-/* The digest is as good as random; the repository makes it another one. */
+/* A hash of digest and repository: the same digest has another name in another repository. */
 static uint64_t name_of(const struct uuid *repository, const char *digest)
 {
-    return registry_place(repository, digest, SIZE_MAX) | 1;
+    return registry_slot(repository, digest, SIZE_MAX) | 1;
 }
 
 static struct noted *place_of(struct manifest_uses *uses, uint64_t name)
 {
-    return &uses->noted[(name >> 1) % PLACES]; /* the lowest bit is set in all */
+    return &uses->noted[(name >> 1) % SLOTS]; /* the lowest bit is set in every name */
 }
 
 static bool has_room(struct waiting *waiting)
@@ -64,7 +64,7 @@ static bool has_room(struct waiting *waiting)
     return true;
 }
 
-/* What can't be noted now is noted when it is pulled again. */
+/* A pull that can't be noted now is noted when the manifest is pulled again. */
 void manifest_uses_note(struct manifest_uses *uses, const struct uuid *repository, const char *digest)
 {
     const uint64_t name = name_of(repository, digest);
@@ -101,7 +101,7 @@ static struct waiting take(struct manifest_uses *uses)
     return taken;
 }
 
-/* Beside what was noted meanwhile, and within the same bound. */
+/* Adds the unwritten notes to those made since, within the same bound. */
 static void put_back(struct manifest_uses *uses, const struct waiting *taken, size_t from)
 {
     size_t i = from;

@@ -6,14 +6,15 @@
 #include "registry/registry.h"
 #include "storage/pg_table.h"
 
+/* clang-format off */
 static const struct pg_statement manifest_uses_insert_sql = {
-    "manifest_uses_insert", /* in one order for all gateways, so that none waits for the other in a circle */
+    "manifest_uses_insert", /* all gateways lock the rows in the same order, so there is no deadlock */
     "INSERT INTO manifest_use AS u (repository_id, digest, used_at) SELECT DISTINCT repository_id, digest, now()"
     " FROM unnest($1::uuid[], $2::text[]) AS n (repository_id, digest) ORDER BY repository_id, digest"
     " ON CONFLICT (repository_id, digest) DO UPDATE SET used_at = excluded.used_at",
     "uuid[] text[]", ""};
 static const struct pg_statement manifest_uses_clean_some_sql = {
-    "manifest_uses_clean_some", /* of all projects; also of repositories that are gone */
+    "manifest_uses_clean_some", /* of all projects, also of repositories that do not exist any more */
     "WITH page AS MATERIALIZED (SELECT repository_id, digest FROM manifest_use WHERE (repository_id, digest) > ($1, $2)"
     " ORDER BY repository_id, digest LIMIT 2000),"
     " gone AS (DELETE FROM manifest_use u USING page p WHERE u.repository_id = p.repository_id AND u.digest = p.digest"
@@ -28,6 +29,7 @@ static const struct pg_statement manifest_uses_clean_sql = {
 static const struct pg_statement *const statements[] = {
     &manifest_uses_insert_sql, &manifest_uses_clean_some_sql, &manifest_uses_clean_sql,
 };
+/* clang-format on */
 const struct pg_table manifest_use_statements = PG_TABLE(statements);
 
 struct result manifest_uses_insert(struct pg *pg, const struct manifest_use *uses, size_t count, struct error *err)

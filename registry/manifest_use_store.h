@@ -1,6 +1,4 @@
-/*
- * registry/manifest_use_store.h -- the table `manifest_use`: when a manifest was last asked for.
- */
+/* registry/manifest_use_store.h -- the table `manifest_use`: when a manifest was last pulled. */
 #pragma once
 
 #include "crypto/digest.h"
@@ -11,7 +9,7 @@ struct manifest_use {
     char digest[DIGEST_TEXT_SIZE];
 };
 RESULT manifest_uses_insert(struct pg *pg, const struct manifest_use *uses, size_t count, struct error *err);
-/** Of manifests that are no more. */
+/** Deletes rows of manifests that do not exist any more. */
 RESULT manifest_uses_clean(struct pg *pg, const struct uuid *repository, struct error *err);
-/** The same of the next few thousand after *last, of whatever project; *last is then the last of them. */
+/** The same for the next few thousand rows after *last, of all projects; sets *last to the last of them. */
 RESULT manifest_uses_clean_some(struct pg *pg, struct manifest_use *last, bool *found_out, struct error *err);

@@ -1,6 +1,4 @@
-/*
- * registry/metrics.h -- what the registry counts.
- */
+/* registry/metrics.h -- metrics of the registry. */
 #pragma once
 
 #include "base/metrics.h"

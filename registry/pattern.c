@@ -10,7 +10,7 @@ bool pattern_is_valid(struct bytes pattern)
            text_consists_of(pattern, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/*?");
 }
 
-/* What the last star stands for grows by one letter whenever the rest does not fit; earlier stars need no second try. */
+/* If the rest does not match, the last star takes one character more. Earlier stars need no second try. */
 bool pattern_fits(const char *pattern, const char *name)
 {
     const char *after_star = NULL, *tried = NULL;

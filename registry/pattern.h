@@ -1,8 +1,8 @@
 /*
  * registry/pattern.h -- patterns of repositories and tags: "v*", "nightly-?".
  *
- * `*` stands for any letters, also none, `?` for one; a slash is a letter like others. A pattern fits the whole name.
- * Pure; a name and a pattern cost at most their lengths multiplied.
+ * `*` stands for any characters, also none, `?` for one; a slash is a character like others. A pattern must match the
+ * whole name. Pure; the time is at most the product of both lengths.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 
 #define PATTERN_MAX 200 /* as long as the longest path of a repository */
 
-/** 1 to PATTERN_MAX of the letters that names have, and * and ?. */
+/** 1 to PATTERN_MAX characters of names, and * and ?. */
 bool pattern_is_valid(struct bytes pattern);
 bool pattern_fits(const char *pattern, const char *name);
 /** The same for LIKE of SQL. `pattern` is valid. */

@@ -9,14 +9,15 @@
 #include "registry/seal.h"
 #include "storage/pg_table.h"
 
+/* clang-format off */
 #define PROJECT_NAME   "(o.name || '/' || p.name)"
-/* After the row with the id `last`: a name would tell the reader of what he may not see. */
+/* The page begins after the row with the id `last`. A name as the cursor would reveal a name that the reader may not see. */
 #define PAGE(name, from, id, last, limit) \
     "(" last "::uuid IS NULL OR " name " COLLATE \"C\" > (SELECT " name " FROM " from " WHERE " id " = " last ")) ORDER BY " name \
     " COLLATE \"C\" LIMIT " limit
-/* With those that are buried and hold something still: whoever makes and deletes in turn fills the database as well. */
+/* Counts deleted projects that still have content too: else making and deleting projects in turn would fill the database. */
 #define PROJECTS_OF(organisation) "(SELECT count(*) FROM project WHERE organisation_id = " organisation " AND emptied_at IS NULL)"
-#define SCOPE_TYPES    "uuid text text text timestamptz"
+#define NAMESPACE_TYPES    "uuid text text text timestamptz"
 
 static const struct pg_statement organisation_insert_sql = {
     "organisation_insert",
@@ -32,8 +33,8 @@ static const struct pg_statement project_insert_sql = {
 static const struct pg_statement project_is_there_sql = {
     "project_is_there",
     "SELECT EXISTS (SELECT FROM project WHERE organisation_id = $1 AND name = $2), " PROJECTS_OF("$1"), "uuid text", "bool int8"};
-static const struct pg_statement scope_raise_epoch_sql = {
-    "scope_raise_epoch", "WITH raised AS (SELECT raise_authorization_epoch($1, true) AS epoch) SELECT epoch FROM raised", "uuid",
+static const struct pg_statement namespace_raise_epoch_sql = {
+    "namespace_raise_epoch", "WITH raised AS (SELECT raise_authorization_epoch($1, true) AS epoch) SELECT epoch FROM raised", "uuid",
     "int8"};
 static const struct pg_statement label_of_organisation_sql = {
     "label_of_organisation",
@@ -42,8 +43,8 @@ static const struct pg_statement label_of_project_sql = {
     "label_of_project", "SELECT label::text FROM project WHERE project_id = $1 AND deleted_at IS NULL", "uuid", "text"};
 static const struct pg_statement label_of_repository_sql = {
     "label_of_repository", "SELECT label::text FROM repository WHERE repository_id = $1 AND deleted_at IS NULL", "uuid", "text"};
-static const struct pg_statement scope_born_sql = {
-    "scope_born", /* the later of both: whatever older event has their names concerns others */
+static const struct pg_statement namespace_born_sql = {
+    "namespace_born", /* the later time of the two: older events with these names are about deleted ones */
     "SELECT coalesce(greatest((SELECT born FROM organisation WHERE organisation_id = $1),"
     " (SELECT born FROM project WHERE project_id = $2)), 0)",
     "uuid uuid", "int8"};
@@ -54,46 +55,48 @@ static const struct pg_statement label_project_sql = {
     "label_project", "UPDATE project SET label = $2::text::jsonb WHERE project_id = $1", "uuid text", ""};
 static const struct pg_statement label_repository_sql = {
     "label_repository", "UPDATE repository SET label = $2::text::jsonb WHERE repository_id = $1", "uuid text", ""};
-static const struct pg_statement scope_organisations_sql = {
-    "scope_organisations",
+static const struct pg_statement namespace_organisations_sql = {
+    "namespace_organisations",
     "SELECT o.organisation_id, o.name, '', o.label::text, o.created_at"
     " FROM organisation o WHERE o.deleted_at IS NULL AND ($1::uuid IS NULL OR o.organisation_id = $1) AND $2::uuid IS NULL AND "
     PAGE("o.name", "organisation o", "o.organisation_id", "$3", "$4"),
-    "uuid uuid uuid int8", SCOPE_TYPES};
-static const struct pg_statement scope_projects_sql = {
-    "scope_projects",
+    "uuid uuid uuid int8", NAMESPACE_TYPES};
+static const struct pg_statement namespace_projects_sql = {
+    "namespace_projects",
     "SELECT p.project_id, " PROJECT_NAME ", p.home_region, p.label::text, p.created_at"
     " FROM project p JOIN organisation o USING (organisation_id) WHERE p.deleted_at IS NULL AND ($1::uuid IS NULL OR o.organisation_id = $1)"
     " AND ($2::uuid IS NULL OR p.project_id = $2) AND "
     PAGE(PROJECT_NAME, "project p JOIN organisation o USING (organisation_id)", "p.project_id", "$3", "$4"),
-    "uuid uuid uuid int8", SCOPE_TYPES};
-/* Statements of their own: a plan that also fits readers of everything walks everything. */
-static const struct pg_statement scope_organisations_of_sql = {
-    "scope_organisations_of",
+    "uuid uuid uuid int8", NAMESPACE_TYPES};
+/* Separate statements, because a plan that also serves a reader of everything would scan all rows. */
+static const struct pg_statement namespace_organisations_of_sql = {
+    "namespace_organisations_of",
     "SELECT o.organisation_id, o.name, '', o.label::text, o.created_at FROM organisation o"
     " WHERE o.deleted_at IS NULL AND o.organisation_id = ANY($1) AND " PAGE("o.name", "organisation o", "o.organisation_id", "$2", "$3"),
-    "uuid[] uuid int8", SCOPE_TYPES};
-static const struct pg_statement scope_projects_of_sql = {
-    "scope_projects_of",
+    "uuid[] uuid int8", NAMESPACE_TYPES};
+static const struct pg_statement namespace_projects_of_sql = {
+    "namespace_projects_of",
     "SELECT p.project_id, " PROJECT_NAME ", p.home_region, p.label::text, p.created_at"
     " FROM project p JOIN organisation o USING (organisation_id)"
     " WHERE p.deleted_at IS NULL AND (p.organisation_id = ANY($1) OR p.project_id = ANY($2)) AND "
     PAGE(PROJECT_NAME, "project p JOIN organisation o USING (organisation_id)", "p.project_id", "$3", "$4"),
-    "uuid[] uuid[] uuid int8", SCOPE_TYPES};
+    "uuid[] uuid[] uuid int8", NAMESPACE_TYPES};
 static const struct pg_statement *const statements[] = {
-    &organisation_insert_sql, &project_insert_sql, &project_is_there_sql, &scope_raise_epoch_sql, &label_of_organisation_sql,
-    &label_of_project_sql, &label_of_repository_sql, &scope_born_sql, &label_organisation_sql, &label_project_sql,
-    &label_repository_sql, &scope_organisations_sql, &scope_projects_sql, &scope_organisations_of_sql, &scope_projects_of_sql,
+    &organisation_insert_sql, &project_insert_sql, &project_is_there_sql, &namespace_raise_epoch_sql, &label_of_organisation_sql,
+    &label_of_project_sql, &label_of_repository_sql, &namespace_born_sql, &label_organisation_sql, &label_project_sql,
+    &label_repository_sql, &namespace_organisations_sql, &namespace_projects_sql, &namespace_organisations_of_sql, &namespace_projects_of_sql,
 };
+/* clang-format on */
 const struct pg_table project_statements = PG_TABLE(statements);
 
-/* Names and labels of one organisation are others now; a new organisation concerns all who were told that there is none. */
+/* The names or labels of one organisation change. A new organisation is announced to all, because any caller may have got "not
+ * there". */
 static struct result raise_epoch(struct pg *pg, const struct uuid *organisation, struct error *err)
 {
     struct pg_arguments arguments = {0};
 
     pg_add_uuid(&arguments, organisation == NULL || uuid_is_nil(organisation) ? NULL : organisation);
-    return pg_run(pg, &scope_raise_epoch_sql, &arguments, NULL, err);
+    return pg_run(pg, &namespace_raise_epoch_sql, &arguments, NULL, err);
 }
 
 static struct result run_organisation(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
@@ -111,14 +114,16 @@ static struct result run_organisation(const struct permit *permit, struct change
     return raise_epoch(pg, NULL, err);
 }
 
-struct result organisation_create_prepare(const struct resource *where, const char *label,
-                                          struct organisation_create *create_out, struct error *err)
+struct result organisation_create_prepare(const struct resource *where, const char *label, struct organisation_create *create_out,
+                                          struct error *err)
 {
-    if (!scope_name_is_valid(bytes_of_text(where->name)))
+    if (!namespace_name_is_valid(bytes_of_text(where->name)))
         return failure(err, ERROR_INVALID, "an organisation's name has a-z, 0-9 and single separators . _ -, at most %d",
-                       SCOPE_NAME_MAX);
-    *create_out = (struct organisation_create){
-        .change = {.run = run_organisation, .raises_epoch = true}, .where = *where, .label = label, .organisation = uuid_random()};
+                       NAMESPACE_NAME_MAX);
+    *create_out = (struct organisation_create){.change = {.run = run_organisation, .raises_epoch = true},
+                                               .where = *where,
+                                               .label = label,
+                                               .organisation = uuid_random()};
     return SUCCESS;
 }
 
@@ -130,7 +135,7 @@ static const char *project_name(const struct resource *where)
     return slash == NULL ? "" : slash + 1;
 }
 
-/* No row was made: because of the name, or because something is not there. */
+/* Explains why no row was made: the name is taken, or the organisation or region does not exist. */
 static struct result why_no_project(struct pg *pg, const struct project_create *create, struct error *err)
 {
     const struct resource *where = &create->where;
@@ -142,9 +147,11 @@ static struct result why_no_project(struct pg *pg, const struct project_create *
     TRY(pg_run(pg, &project_is_there_sql, &arguments, &rows, err));
     if (pg_bool(rows, 0, 0)) return failure(err, ERROR_CONFLICT, "there is a project of that name");
     if (pg_int8(rows, 0, 1) >= create->most)
-        return failure(err, ERROR_CONFLICT,
-                       "the organisation has as many projects as it may, %u (projects_per_organisation): delete some and collect garbage, or ask"
-                       " the operator for more", create->most);
+        return failure(
+            err, ERROR_CONFLICT,
+            "the organisation has as many projects as it may, %u (projects_per_organisation): delete some and collect garbage, or ask"
+            " the operator for more",
+            create->most);
     return failure(err, ERROR_NOT_FOUND, "there is no such organisation, or no region %.63s", where->region);
 }
 
@@ -172,12 +179,14 @@ static struct result run_project(const struct permit *permit, struct change *cha
 struct result project_create_prepare(struct registry *registry, const struct resource *where, const char *label,
                                      struct project_create *create_out, struct error *err)
 {
-    struct project_create create = {
-        .change = {.run = run_project, .raises_epoch = true}, .where = *where, .label = label, .project = uuid_random(),
-        .most = registry->places.projects_per_organisation};
+    struct project_create create = {.change = {.run = run_project, .raises_epoch = true},
+                                    .where = *where,
+                                    .label = label,
+                                    .project = uuid_random(),
+                                    .most = registry->namespaces.projects_per_organisation};
     struct resource made = *where;
 
-    if (!scope_name_is_valid(bytes_of_text(project_name(where))))
+    if (!namespace_name_is_valid(bytes_of_text(project_name(where))))
         return failure(err, ERROR_INVALID, "a project is named organisation/project, of a-z, 0-9 and single separators");
     if (uuid_is_nil(&where->organisation)) return failure(err, ERROR_NOT_FOUND, "there is no such organisation");
     made.project = create.project;
@@ -186,7 +195,7 @@ struct result project_create_prepare(struct registry *registry, const struct res
     return SUCCESS;
 }
 
-/* What may be labelled: the id, and the statements that read and write it. */
+/* The id of the labelled resource, and the statements that read and write its label. */
 static const struct uuid *labelled(const struct resource *where, const struct pg_statement **read_out,
                                    const struct pg_statement **write_out)
 {
@@ -197,7 +206,7 @@ static const struct uuid *labelled(const struct resource *where, const struct pg
     return is_repository ? &where->repository : is_project ? &where->project : &where->organisation;
 }
 
-/* A label that says nothing of lineage leaves it unknown, which is the strictest. */
+/* A label without `lineage` leaves it unknown, which is the strictest value. */
 static bool states_lineage(const json_t *old, const json_t *new)
 {
     const char *lineage = json_text_of(new, "lineage");
@@ -245,7 +254,7 @@ void label_change_prepare(const struct resource *where, const char *label, struc
     *change_out = (struct label_change){.change = {.run = run_label, .raises_epoch = true}, .where = *where, .label = label};
 }
 
-struct result scope_born(const struct permit *permit, struct pg *pg, uint64_t *sequence_out, struct error *err)
+struct result namespace_born(const struct permit *permit, struct pg *pg, uint64_t *sequence_out, struct error *err)
 {
     const struct resource *where = permit_resource(permit, ACTION_AUDIT_READ);
     struct pg_arguments arguments = {0};
@@ -253,12 +262,12 @@ struct result scope_born(const struct permit *permit, struct pg *pg, uint64_t *s
 
     pg_add_uuid(&arguments, &where->organisation);
     pg_add_uuid(&arguments, &where->project);
-    TRY(pg_run(pg, &scope_born_sql, &arguments, &rows, err));
+    TRY(pg_run(pg, &namespace_born_sql, &arguments, &rows, err));
     *sequence_out = (uint64_t)pg_int8(rows, 0, 0);
     return SUCCESS;
 }
 
-static void read_scope(const struct pg_rows *rows, size_t row, struct scope_record *record)
+static void read_scope(const struct pg_rows *rows, size_t row, struct namespace_record *record)
 {
     record->id = pg_uuid(rows, row, 0);
     (void)snprintf(record->name, sizeof record->name, "%s", pg_text(rows, row, 1));
@@ -269,23 +278,23 @@ static void read_scope(const struct pg_rows *rows, size_t row, struct scope_reco
 
 static void add_ids(struct pg_arguments *arguments, const struct uuid *ids, size_t count)
 {
-    struct bytes views[SCOPE_READER_MAX];
+    struct bytes views[NAMESPACE_READER_MAX];
 
-    assert(count <= SCOPE_READER_MAX);
+    assert(count <= NAMESPACE_READER_MAX);
     for (size_t i = 0; i < count; i++) views[i] = uuid_bytes(&ids[i]);
     pg_add_uuid_array(arguments, views, count);
 }
 
-static struct result run_list(struct pg *pg, const struct scope_query *query, struct pg_rows **rows_out, struct error *err)
+static struct result run_list(struct pg *pg, const struct namespace_query *query, struct pg_rows **rows_out, struct error *err)
 {
     const struct resource *where = query->where;
-    const struct scope_reader *reader = query->reader;
-    const struct pg_statement *statement = query->projects ? &scope_projects_sql : &scope_organisations_sql;
+    const struct namespace_reader *reader = query->reader;
+    const struct pg_statement *statement = query->projects ? &namespace_projects_sql : &namespace_organisations_sql;
     struct pg_arguments arguments = {0};
 
     if (reader != NULL) {
         assert(where->kind == RESOURCE_SYSTEM);
-        statement = query->projects ? &scope_projects_of_sql : &scope_organisations_of_sql;
+        statement = query->projects ? &namespace_projects_of_sql : &namespace_organisations_of_sql;
         add_ids(&arguments, reader->organisations, reader->organisation_count);
         if (query->projects) add_ids(&arguments, reader->projects, reader->project_count);
     } else {
@@ -293,12 +302,12 @@ static struct result run_list(struct pg *pg, const struct scope_query *query, st
         pg_add_uuid(&arguments, where->kind == RESOURCE_PROJECT ? &where->project : NULL);
     }
     pg_add_uuid(&arguments, uuid_is_nil(&query->last) ? NULL : &query->last);
-    pg_add_int8(&arguments, (int64_t)query->limit + 1); /* one more tells whether another page follows */
+    pg_add_int8(&arguments, (int64_t)query->limit + 1); /* one row more shows whether another page follows */
     return pg_run(pg, statement, &arguments, rows_out, err);
 }
 
-struct result scope_list(const struct permit *permit, struct pg *pg, const struct scope_query *query, struct scope_page **page_out,
-                         struct error *err)
+struct result namespace_list(const struct permit *permit, struct pg *pg, const struct namespace_query *query,
+                             struct namespace_page **page_out, struct error *err)
 {
     const struct resource *where = query->where;
     OWNED(pg_rows) *rows = NULL;
@@ -306,7 +315,7 @@ struct result scope_list(const struct permit *permit, struct pg *pg, const struc
     permit_require(permit, where->kind == RESOURCE_SYSTEM ? ACTION_PROJECT_LIST : ACTION_PROJECT_READ, where);
     TRY(run_list(pg, query, &rows, err));
     const size_t found = pg_rows_count(rows);
-    OWNED(scope_page) *page = memory_zeroed(1, sizeof *page);
+    OWNED(namespace_page) *page = memory_zeroed(1, sizeof *page);
     if (page == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
     page->has_more = found > query->limit;
     page->records = memory_zeroed(found + 1, sizeof *page->records);
@@ -318,7 +327,7 @@ struct result scope_list(const struct permit *permit, struct pg *pg, const struc
     return SUCCESS;
 }
 
-void scope_page_free(struct scope_page *page)
+void namespace_page_free(struct namespace_page *page)
 {
     if (page == NULL) return;
     pg_rows_free(page->rows);

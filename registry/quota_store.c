@@ -6,6 +6,7 @@
 #include "crypto/digest.h"
 #include "storage/pg_table.h"
 
+/* clang-format off */
 #define HAS_BYTES(project)                                                                                              \
     "(SELECT coalesce(sum(size_bytes), 0) FROM blob WHERE project_id = " project ")"                                    \
     " + (SELECT coalesce(sum(m.size_bytes), 0) FROM repository r JOIN manifest m USING (repository_id)"                 \
@@ -13,15 +14,15 @@
     " + (SELECT coalesce(sum(reserved_bytes), 0) FROM upload WHERE project_id = " project ")"
 
 static const struct pg_statement quota_ensure_sql = {
-    "quota_ensure", /* under the log's lock: counts nothing, quota_count_new() does */
+    "quota_ensure", /* runs under the log's lock, so it counts nothing; quota_count_new() counts later */
     "WITH events AS (INSERT INTO project_events (project_id, minute, taken) SELECT project_id, 0, 0 FROM project"
     " WHERE project_id = $1 AND $2 ON CONFLICT DO NOTHING)"
     " INSERT INTO project_quota AS q (project_id, bytes_used, uncounted)"
     " SELECT project_id, 0, gen_random_uuid() FROM project WHERE project_id = $1"
     " ON CONFLICT (project_id) DO UPDATE SET bytes_used = q.bytes_used",
     "uuid bool", ""};
-/* In one snapshot: what there is, less what was added and removed since the row began, is what there was then. So it is the same
- * whenever it is asked, and by whichever gateway. */
+/* In one snapshot: the present content, less the changes since the row was made, is the content of that time. So the result is
+ * the same at any time and for each gateway. */
 static const struct pg_statement quota_uncounted_sql = {
     "quota_uncounted",
     "SELECT q.project_id, q.uncounted, (" HAS_BYTES("q.project_id") ")::int8 - q.bytes_used FROM project_quota q"
@@ -49,7 +50,7 @@ static const struct pg_statement quota_ceiling_sql = {
     " coalesce(client_sessions_ceiling, -1) FROM project_quota WHERE project_id = $1",
     "uuid", "int8 int8 int8 int8"};
 static const struct pg_statement quota_remove_sql = {
-    "quota_remove", /* what limits nothing */
+    "quota_remove", /* a row without any limit */
     "WITH gone AS (DELETE FROM project_quota WHERE project_id = $1 AND num_nonnulls(bytes_ceiling, sessions_ceiling,"
     " events_ceiling, bytes_own, sessions_own, events_own, client_sessions_ceiling, client_sessions_own) = 0 RETURNING project_id)"
     " DELETE FROM project_events e USING gone g WHERE e.project_id = g.project_id",
@@ -66,7 +67,7 @@ static const struct pg_statement quota_read_sql = {
     "uuid", "int8 int8 int8 int8 int8 int8 int8 int8 int8 int8 int8"};
 static const struct pg_statement quota_count_sql = {"quota_count", "SELECT (" HAS_BYTES("$1") ")::int8", "uuid", "int8"};
 static const struct pg_statement quota_session_refusal_sql = {
-    "quota_session_refusal", /* why there was no row */
+    "quota_session_refusal", /* the figures that explain why no session was made */
     "SELECT q.bytes_used >= q.bytes_max, coalesce(q.sessions_max, $2), coalesce(q.client_sessions_max, $3),"
     " (SELECT count(*) FROM upload u WHERE u.project_id = $1 AND u.bound_to = $4),"
     " (SELECT count(*) FROM upload u WHERE u.organisation_id = p.organisation_id)"
@@ -77,7 +78,7 @@ static const struct pg_statement quota_events_list_sql = {
     "SELECT project_id, events_max FROM project_quota WHERE events_max IS NOT NULL ORDER BY project_id LIMIT $1", "int8",
     "uuid int8"};
 static const struct pg_statement quota_events_take_sql = {
-    "quota_events_take", /* a minute that is over gives nothing back */
+    "quota_events_take", /* if the clock is behind the row's minute (it was set back), nothing is given */
     "WITH clock AS MATERIALIZED (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::int8 AS ms),"
     " old AS MATERIALIZED (SELECT project_id, ms, ms / 60000 AS minute, CASE WHEN e.minute < ms / 60000 THEN 0"
     " WHEN e.minute > ms / 60000 THEN $3 ELSE e.taken END AS taken FROM project_events e, clock WHERE project_id = $1"
@@ -93,6 +94,7 @@ static const struct pg_statement *const statements[] = {
     &quota_remove_sql, &quota_read_sql, &quota_count_sql, &quota_session_refusal_sql, &quota_events_list_sql,
     &quota_events_take_sql, &quota_events_count_sql,
 };
+/* clang-format on */
 const struct pg_table quota_statements = PG_TABLE(statements);
 
 static bool is_limit(int64_t limit, int64_t least, int64_t most)
@@ -106,7 +108,7 @@ static void add_limit(struct pg_arguments *arguments, int64_t limit)
     else pg_add_int8(arguments, limit);
 }
 
-/* Each gateway has all of them in memory. */
+/* Each gateway keeps all quotas of events in memory, so their number is limited. */
 static struct result check_count(struct pg *pg, const struct uuid *project, struct error *err)
 {
     struct pg_arguments arguments = {0};
@@ -145,7 +147,7 @@ static bool is_none(const struct quota_limits_of_project *limits)
            limits->client_sessions == QUOTA_NONE;
 }
 
-/* A row; without a limit it is not made. */
+/* Makes the row, if there is a limit to store. */
 static struct result make_row(struct pg *pg, const struct quota_change *quota, struct error *err)
 {
     const bool limits_events = quota->limits.events != QUOTA_NONE;
@@ -185,8 +187,7 @@ struct result quota_change_prepare(const struct resource *where, enum quota_sett
                                    struct error *err)
 {
     if (uuid_is_nil(&where->project)) return failure(err, ERROR_NOT_FOUND, "there is no such project");
-    if (!is_limit(limits->bytes, 0, INT64_MAX))
-        return failure(err, ERROR_INVALID, "bytes is a number of 0 or more, or null");
+    if (!is_limit(limits->bytes, 0, INT64_MAX)) return failure(err, ERROR_INVALID, "bytes is a number of 0 or more, or null");
     if (!is_limit(limits->sessions, 0, QUOTA_SESSIONS_MAX))
         return failure(err, ERROR_INVALID, "sessions is a number from 0 to %d, or null", QUOTA_SESSIONS_MAX);
     if (!is_limit(limits->client_sessions, 0, QUOTA_SESSIONS_MAX))
@@ -194,8 +195,7 @@ struct result quota_change_prepare(const struct resource *where, enum quota_sett
     if (!is_limit(limits->events, 1, QUOTA_EVENTS_MAX))
         return failure(err, ERROR_INVALID, "events_per_minute is a number from 1 to %d, or null", QUOTA_EVENTS_MAX);
     *change_out = (struct quota_change){
-        .change = {.run = run_change, .reach = CHANGE_REACHES_NOTHING}, .where = *where, .setter = setter,
-        .limits = *limits};
+        .change = {.run = run_change, .reach = CHANGE_REACHES_NOTHING}, .where = *where, .setter = setter, .limits = *limits};
     return SUCCESS;
 }
 
@@ -227,17 +227,22 @@ static struct result read_use(struct pg *pg, const struct uuid *project, struct 
     pg_add_uuid(&arguments, project);
     TRY(pg_run(pg, &quota_read_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such project");
-    *use = (struct quota_use){
-        .limits = {.bytes = pg_int8(rows, 0, 0), .sessions = pg_int8(rows, 0, 1), .events = pg_int8(rows, 0, 2),
-                   .client_sessions = pg_int8(rows, 0, 9)},
-        .ceiling = {.bytes = pg_int8(rows, 0, 4), .sessions = pg_int8(rows, 0, 5), .events = pg_int8(rows, 0, 6),
-                    .client_sessions = pg_int8(rows, 0, 10)},
-        .bytes_used = pg_int8(rows, 0, 3), .bytes_reserved = pg_int8(rows, 0, 7), .sessions = pg_int8(rows, 0, 8)};
+    *use = (struct quota_use){.limits = {.bytes = pg_int8(rows, 0, 0),
+                                         .sessions = pg_int8(rows, 0, 1),
+                                         .events = pg_int8(rows, 0, 2),
+                                         .client_sessions = pg_int8(rows, 0, 9)},
+                              .ceiling = {.bytes = pg_int8(rows, 0, 4),
+                                          .sessions = pg_int8(rows, 0, 5),
+                                          .events = pg_int8(rows, 0, 6),
+                                          .client_sessions = pg_int8(rows, 0, 10)},
+                              .bytes_used = pg_int8(rows, 0, 3),
+                              .bytes_reserved = pg_int8(rows, 0, 7),
+                              .sessions = pg_int8(rows, 0, 8)};
     *is_kept_out = !pg_is_null(rows, 0, 3);
     return SUCCESS;
 }
 
-/* Of a large project that takes a while, and whoever may read it may ask again and again: one at a time. */
+/* Counting a large project takes long, and any reader may repeat the request: so only one count runs at a time. */
 static struct result count_now(struct pg *pg, const struct uuid *project, int64_t *bytes_out, struct error *err)
 {
     static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
@@ -253,8 +258,8 @@ static struct result count_now(struct pg *pg, const struct uuid *project, int64_
     return counted;
 }
 
-struct result quota_read(const struct permit *permit, struct pg *pg, const struct resource *where,
-                         struct quota_use *use_out, struct error *err)
+struct result quota_read(const struct permit *permit, struct pg *pg, const struct resource *where, struct quota_use *use_out,
+                         struct error *err)
 {
     struct quota_use use;
     bool is_kept = false;
@@ -300,16 +305,21 @@ struct result quota_refuse_session(struct pg *pg, const struct wanted_session *w
     if (pg_bool(rows, 0, 0)) return quota_is_used_up(err);
     const long long whole = pg_int8(rows, 0, 1), own = pg_int8(rows, 0, 2);
     if (pg_int8(rows, 0, 3) >= own)
-        return failure(err, ERROR_LIMIT,
-                       "you have as many open uploads in this project as one client may, %lld: finish or cancel some, or ask for a quota"
-                       " (sessions_per_client); " WHEN_IDLE, own);
+        return failure(
+            err, ERROR_LIMIT,
+            "you have as many open uploads in this project as one client may, %lld: finish or cancel some, or ask for a quota"
+            " (sessions_per_client); " WHEN_IDLE,
+            own);
     if (pg_int8(rows, 0, 4) >= wanted->limits->per_organisation)
-        return failure(err, ERROR_LIMIT,
-                       "the organisation has as many open uploads as it may, %u, in all its projects: finish or cancel some; " WHEN_IDLE,
-                       wanted->limits->per_organisation);
-    return failure(err, ERROR_LIMIT,
-                   "the project has as many open uploads as it may, %lld, of all its clients: finish or cancel some, or ask for a quota"
-                   " (sessions); " WHEN_IDLE, whole);
+        return failure(
+            err, ERROR_LIMIT,
+            "the organisation has as many open uploads as it may, %u, in all its projects: finish or cancel some; " WHEN_IDLE,
+            wanted->limits->per_organisation);
+    return failure(
+        err, ERROR_LIMIT,
+        "the project has as many open uploads as it may, %lld, of all its clients: finish or cancel some, or ask for a quota"
+        " (sessions); " WHEN_IDLE,
+        whole);
 }
 
 struct result quota_events_list(struct pg *pg, struct quota_events *events_out, size_t capacity, size_t *count_out,
@@ -337,7 +347,7 @@ struct result quota_events_take(struct pg *pg, const struct quota_events *events
     pg_add_int8(&arguments, portion);
     pg_add_int8(&arguments, events->most);
     TRY(pg_run(pg, &quota_events_take_sql, &arguments, &rows, err));
-    /* Without a row the quota has just been removed. */
+    /* If there is no row, the quota was just removed. */
     *portion_out = (struct quota_portion){.count = portion, .left_ms = 1000};
     if (pg_rows_count(rows) == 1)
         *portion_out = (struct quota_portion){.count = pg_int8(rows, 0, 0), .left_ms = pg_int8(rows, 0, 1)};

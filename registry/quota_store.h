@@ -1,21 +1,21 @@
 /*
  * registry/quota_store.h -- the tables `project_quota` and `project_events`.
  *
- * Statements that change what a project has update project_quota themselves; here is what remains.
+ * Statements that add or remove content update project_quota themselves.
  */
 #pragma once
 
 #include "registry/quota.h"
 
-/** ERROR_DENIED, for people: `project` has no room for so many bytes. Asks the database for the figures. */
+/** ERROR_DENIED with a message: `project` has no room for so many bytes. Reads the figures from the database. */
 RESULT quota_refuse(struct pg *pg, const struct uuid *project, int64_t wanted_bytes, struct error *err);
-/** The same where nobody asked before. */
+/** The same without figures. */
 RESULT quota_is_used_up(struct error *err);
-/** A session that its owner could not begin. */
+/** A session that could not begin. */
 struct wanted_session {
     const struct uuid *project;
     const uint8_t *bound_to; /* SHA256_SIZE bytes: the owner's */
     const struct session_limits *limits;
 };
-/** Why a session can't begin: ERROR_LIMIT names the limit that was met, the project's or the client's; ERROR_DENIED, ERROR_NOT_FOUND. */
+/** Why it can't begin: ERROR_LIMIT names the reached limit, the project's or the client's; ERROR_DENIED, ERROR_NOT_FOUND. */
 RESULT quota_refuse_session(struct pg *pg, const struct wanted_session *wanted, struct error *err);

@@ -2,8 +2,8 @@
 
 #include <stdio.h>
 
-static struct result record_for_job(struct recorder *recorder, enum outcome outcome, const char *note,
-                                    struct change *change, struct error *err)
+static struct result record_for_job(struct recorder *recorder, enum outcome outcome, const char *note, struct change *change,
+                                    struct error *err)
 {
     /* The recorder is the first member. */
     const struct job_recorder *job = (const struct job_recorder *)(const void *)recorder;
@@ -24,6 +24,5 @@ static struct result record_for_job(struct recorder *recorder, enum outcome outc
 
 void job_recorder_init(struct job_recorder *recorder, struct sequencer *sequencer, const struct permit *permit)
 {
-    *recorder = (struct job_recorder){
-        .recorder = {.record = record_for_job}, .sequencer = sequencer, .permit = permit};
+    *recorder = (struct job_recorder){.recorder = {.record = record_for_job}, .sequencer = sequencer, .permit = permit};
 }

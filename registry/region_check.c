@@ -35,8 +35,7 @@ static struct result check_region(const struct registry_store *place, struct pg 
                    place->id);
 }
 
-struct result registry_check_region(const struct registry *registry, const char *region, struct pg *pg,
-                                    struct error *err)
+struct result registry_check_region(const struct registry *registry, const char *region, struct pg *pg, struct error *err)
 {
     for (size_t i = 0; i < registry->region_count; i++)
         if (strcmp(registry->regions[i].id, region) == 0) return check_region(&registry->regions[i], pg, err);
@@ -49,10 +48,12 @@ struct result registry_check_regions(const struct registry *registry, struct pg 
     return SUCCESS;
 }
 
-/* ---- How they are, for /readyz ---- */
+/* ---- The state of the regions, for /readyz ---- */
 
-enum { FAR_EVERY_MS = 600000, /* a bucket does not move often, but a mistake shall not last a day */
-       ANSWERS_WITHIN_MS = 30000 };
+enum {
+    FAR_EVERY_MS = 600000, /* buckets seldom move, but a wrong location must be found within a day */
+    ANSWERS_WITHIN_MS = 30000
+};
 
 static bool is_due(const struct registry_store *place)
 {
@@ -97,7 +98,7 @@ static struct result check_place(struct registry *registry, size_t index, struct
     return checked.ok ? SUCCESS : failure(err, why.kind, "region %.63s: %.180s", place->id, why.message);
 }
 
-struct result registry_check_places(struct registry *registry, struct error *err)
+struct result registry_check_stores(struct registry *registry, struct error *err)
 {
     struct result result = SUCCESS;
     struct error later = {0};
@@ -122,11 +123,12 @@ struct result registry_check_served(struct registry *registry, struct pg *pg, st
                    unserved);
 }
 
-/* Under the lock. */
+/* Call it with the lock held. */
 static struct result first_problem(const struct registry *registry, struct error *err)
 {
     if (registry->unserved[0] != '\0')
-        return failure(err, ERROR_UNAVAILABLE, "region %s has blobs and is not in this gateway's configuration", registry->unserved);
+        return failure(err, ERROR_UNAVAILABLE, "region %s has blobs and is not in this gateway's configuration",
+                       registry->unserved);
     for (size_t i = 0; i < registry->region_count; i++) {
         const struct registry_store *place = &registry->regions[i];
         if (place->problem[0] != '\0')
@@ -135,8 +137,8 @@ static struct result first_problem(const struct registry *registry, struct error
     return SUCCESS;
 }
 
-/* NULL: none */
-static const struct registry_store *silent_place(struct registry *registry)
+/* A store whose check has not answered for long; NULL: none. */
+static const struct registry_store *silent_store(struct registry *registry)
 {
     const int64_t since_ms = atomic_load(&registry->looking_ms);
 
@@ -146,7 +148,7 @@ static const struct registry_store *silent_place(struct registry *registry)
 
 struct result registry_regions_ready(struct registry *registry, struct error *err)
 {
-    const struct registry_store *silent = silent_place(registry);
+    const struct registry_store *silent = silent_store(registry);
 
     if (silent != NULL) return failure(err, ERROR_UNAVAILABLE, "region %.63s does not answer", silent->id);
     (void)pthread_mutex_lock(&registry->looked);
@@ -157,7 +159,7 @@ struct result registry_regions_ready(struct registry *registry, struct error *er
 
 bool registry_region_has_problem(struct registry *registry, const char *region)
 {
-    const struct registry_store *silent = silent_place(registry);
+    const struct registry_store *silent = silent_store(registry);
     bool has_problem = false;
 
     (void)pthread_mutex_lock(&registry->looked);
@@ -169,7 +171,7 @@ bool registry_region_has_problem(struct registry *registry, const char *region)
     return has_problem;
 }
 
-/* ---- The same in numbers ---- */
+/* ---- The state of the regions as metrics ---- */
 
 enum {
 #define X(constant, name, labels, kind, help) constant,
@@ -199,7 +201,7 @@ struct result registry_write_metrics(struct registry *registry, struct buffer *t
 {
     struct metric rows[REGION_METRIC_COUNT * REGISTRY_REGIONS_MAX];
     char labels[REGISTRY_REGIONS_MAX][REGION_LABEL_SIZE];
-    const struct registry_store *silent = silent_place(registry);
+    const struct registry_store *silent = silent_store(registry);
     struct metric_table table = {.metrics = rows};
     const struct metric_table *const tables[] = {&table};
 
@@ -218,7 +220,7 @@ struct result registry_write_metrics(struct registry *registry, struct buffer *t
     return metrics_write(text, tables, 1, err);
 }
 
-/* ---- The list ---- */
+/* ---- The list of regions ---- */
 
 static void look_up(struct registry *registry, struct region_view *view)
 {

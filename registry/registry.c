@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "registry/manifest_cache.h"
@@ -51,7 +52,7 @@ static struct result open_region(struct registry *registry, const char *database
         return failure(err, why.kind, "region %.63s: %.180s", region->id, why.message);
     place->driver = driver->operations->kind;
     TRY(blob_store_new(driver, region->id, NULL, &place->blobs, err));
-    driver = NULL; /* the store has it now */
+    driver = NULL; /* the store owns it now */
     (void)snprintf(place->id, sizeof place->id, "%s", region->id);
     registry->region_count++;
     return SUCCESS;
@@ -77,24 +78,23 @@ struct result registry_new(const struct registry_options *options, struct regist
                                          .idle_max = idle_max < options->uploads_max ? idle_max : options->uploads_max};
 
     if (options->region_count > REGISTRY_REGIONS_MAX)
-        return failure(err, ERROR_LIMIT, "%zu regions; a gateway serves at most %d", options->region_count,
-                       REGISTRY_REGIONS_MAX);
+        return failure(err, ERROR_LIMIT, "%zu regions; a gateway serves at most %d", options->region_count, REGISTRY_REGIONS_MAX);
     OWNED(registry) *registry = memory_zeroed(1, sizeof *registry);
     if (registry == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the registry");
     (void)pthread_mutex_init(&registry->looked, NULL);
     registry->keyd = options->keyd;
     registry->sequencer = options->sequencer;
     registry->uploads_open = session_limits_of(&options->uploads_open);
-    registry->places = (struct place_limits){given_or(options->places.projects_per_organisation, PROJECTS_PER_ORGANISATION),
-                                             given_or(options->places.repositories_per_project, REPOSITORIES_PER_PROJECT)};
+    registry->namespaces =
+        (struct namespace_limits){given_or(options->namespaces.projects_per_organisation, PROJECTS_PER_ORGANISATION),
+                                  given_or(options->namespaces.repositories_per_project, REPOSITORIES_PER_PROJECT)};
     registry->lease_s = options->lease_s == 0 ? LEASE_DEFAULT_S : options->lease_s;
     TRY(key_cache_new(options->key_count, options->key_lifetime_ms, &registry->keys, err));
     TRY(repository_cache_new(&registry->repositories, err));
     TRY(manifest_cache_new(&registry->manifests, err));
     TRY(manifest_uses_new(&registry->uses, err));
     TRY(upload_table_new(&limits, &registry->uploads, err));
-    for (size_t i = 0; i < options->region_count; i++) 
-        TRY(open_region(registry, options->database, &options->regions[i], err));
+    for (size_t i = 0; i < options->region_count; i++) TRY(open_region(registry, options->database, &options->regions[i], err));
     *registry_out = GIVE(registry);
     return SUCCESS;
 }
@@ -132,12 +132,9 @@ void registry_free(struct registry *registry)
     free(registry);
 }
 
-size_t registry_place(const struct uuid *owner, const char *name, size_t places)
+size_t registry_slot(const struct uuid *owner, const char *name, size_t slots)
 {
-    uint64_t hash = 14695981039346656037U ^ load_u64(owner->bytes);
-
-    for (; *name != '\0'; name++) hash = (hash ^ (uint8_t)*name) * 1099511628211U;
-    return (size_t)((hash ^ hash >> 32) % places);
+    return (size_t)hash_bucket(hash_add(HASH_BEGIN ^ load_u64(owner->bytes), name), slots);
 }
 
 struct result registry_blobs(const struct registry *registry, const char *region, struct blob_store **blobs_out,
@@ -148,8 +145,7 @@ struct result registry_blobs(const struct registry *registry, const char *region
         *blobs_out = registry->regions[i].blobs;
         return SUCCESS;
     }
-    return failure(err, ERROR_UNAVAILABLE, "region %.63s is not served by this gateway: add it to its configuration",
-                   region);
+    return failure(err, ERROR_UNAVAILABLE, "region %.63s is not served by this gateway: add it to its configuration", region);
 }
 
 struct key_scope registry_key_scope(const struct resource *where)
@@ -175,8 +171,8 @@ bool registry_key_at_hand(struct registry *registry, const struct resource *wher
     return true;
 }
 
-struct result registry_unwrap(struct registry *registry, const struct resource *where,
-                              const struct key_record *record, struct secret **key_out, struct error *err)
+struct result registry_unwrap(struct registry *registry, const struct resource *where, const struct key_record *record,
+                              struct secret **key_out, struct error *err)
 {
     const struct key_scope scope = registry_key_scope(where);
     const struct key_binding binding = key_binding_of(&scope, &record->id, record->commitment);
@@ -204,8 +200,8 @@ struct result key_record_read(const struct pg_rows *rows, size_t row, size_t fir
     const struct bytes commitment = pg_bytes(rows, row, first_column + 2);
 
     if (wrapped.length == 0 || wrapped.length > WRAPPED_KEY_MAX || commitment.length != sizeof record->commitment)
-        return failure(err, ERROR_CORRUPT, "a row holds a wrapped key of %zu and a commitment of %zu bytes",
-                       wrapped.length, commitment.length);
+        return failure(err, ERROR_CORRUPT, "a row holds a wrapped key of %zu and a commitment of %zu bytes", wrapped.length,
+                       commitment.length);
     record->wrapped.version = (uint32_t)pg_int8(rows, row, first_column);
     record->wrapped.length = wrapped.length;
     memcpy(record->wrapped.bytes, wrapped.data, wrapped.length);

@@ -1,6 +1,4 @@
-/*
- * registry/registry_priv.h -- what struct registry holds, and the keys of its rows.
- */
+/* registry/registry_priv.h -- the members of struct registry, and the keys in rows. */
 #pragma once
 
 #include <pthread.h>
@@ -25,56 +23,54 @@ struct registry {
     struct manifest_uses *uses;
     struct upload_table *uploads;
     pthread_mutex_t looked;
-    _Atomic int64_t looking_ms; /* monotonic: since then a region is asked how it is; 0: none */
+    _Atomic int64_t looking_ms; /* monotonic: start of the running check of a region; 0: none */
     atomic_size_t looking_at;
-    char unserved[REGION_ID_MAX + 1]; /* under `looked`: has blobs, and is not configured here; "": none */
-    _Atomic int64_t looked_again_ms; /* monotonic: when a marked blob was last verified for a read; 0: never */
-    _Atomic int copies; /* of uploads that are read again (upload_close.c) */
+    char unserved[REGION_ID_MAX + 1]; /* under `looked`: a region that has blobs and is not configured here; "": none */
+    _Atomic int64_t looked_again_ms;  /* monotonic: when a marked blob was last verified for a read; 0: never */
+    _Atomic int copies;               /* running copies of uploads (upload_close.c) */
     struct session_limits uploads_open;
-    struct place_limits places;
-    int64_t lease_s; /* how long a fresh blob, or one that somebody was told of, is safe from collection */
+    struct namespace_limits namespaces;
+    int64_t lease_s; /* how long a blob is safe from collection after a push or a HEAD */
     size_t region_count;
     struct registry_store {
         char id[REGION_ID_MAX + 1];
         struct blob_store *blobs;
-        const char *driver; /* "fs", "s3" or "memory" */
-        int64_t checked_ms; /* monotonic; the checking thread's alone, 0: not yet */
-        char problem[sizeof((struct error *)0)->message]; /* under `looked`: what a person must mend; "": nothing */
-        bool has_room;           /* under `looked`, as is the next */
-        struct driver_room room; /* when it was last looked at */
-        size_t unremovable; /* of the oldest abandoned objects: could not be removed lately; the janitor's alone */
+        const char *driver;                               /* "fs", "s3" or "memory" */
+        int64_t checked_ms;                               /* monotonic; used by the checking thread only; 0: not yet */
+        char problem[sizeof((struct error *)0)->message]; /* under `looked`: a problem that a person must repair; "": none */
+        bool has_room;                                    /* under `looked`, as is the next */
+        struct driver_room room;                          /* at the last check */
+        size_t unremovable; /* oldest abandoned objects that could not be removed lately; used by the maintenance thread only */
     } regions[REGISTRY_REGIONS_MAX];
 };
 
 /**
- * Where something of `owner` that is called `name` belongs in a cache with so many places (FNV-1a). Ids are random, and
- * names that meet only cost a query each.
+ * The slot of `name` of `owner` in a cache with so many slots (base/hash.h). Owners' ids are random, and a collision only
+ * costs a query.
  */
-size_t registry_place(const struct uuid *owner, const char *name, size_t places);
+size_t registry_slot(const struct uuid *owner, const char *name, size_t slots);
 
-/** The blobs of a region. ERROR_UNAVAILABLE when this gateway does not serve it. */
-RESULT registry_blobs(const struct registry *registry, const char *region, struct blob_store **blobs_out,
-                      struct error *err);
+/** The blobs of a region. ERROR_UNAVAILABLE if this gateway does not serve it. */
+RESULT registry_blobs(const struct registry *registry, const char *region, struct blob_store **blobs_out, struct error *err);
 
-/** One of registry_check_regions(). */
+/** registry_check_regions() for one region. */
 RESULT registry_check_region(const struct registry *registry, const char *region, struct pg *pg, struct error *err);
 
-/** Organisation, project and region of the decision's resource: what keyd derives the key from. */
+/** Organisation, project and region of the decision's resource: sijil-keyd derives the wrapping key from them. */
 struct key_scope registry_key_scope(const struct resource *where);
-/** From the cache, or from keyd. ERROR_CORRUPT when the row does not belong to `where`. */
+/** From the cache, or from sijil-keyd. ERROR_CORRUPT if the row does not belong to `where`. */
 RESULT registry_unwrap(struct registry *registry, const struct resource *where, const struct key_record *record,
                        struct secret **key_out, struct error *err);
-/** The same from the cache alone; false: it is not there. */
+/** The same from the cache only; false if it is not there. */
 bool registry_key_at_hand(struct registry *registry, const struct resource *where, const struct key_record *record,
                           struct secret **key_out);
-/** Keeps a key that was just made or unwrapped. */
+/** Adds a new or unwrapped key to the cache. */
 void registry_remember_key(struct registry *registry, const struct resource *where, const struct key_record *record,
                            const struct secret *key);
 
-/** Key columns of a row: version, wrapped bytes, commitment. ERROR_CORRUPT when they are of impossible sizes. */
-RESULT key_record_read(const struct pg_rows *rows, size_t row, size_t first_column, struct key_record *record,
-                       struct error *err);
-/** The same three as arguments. */
+/** Reads the key columns of a row: version, wrapped bytes, commitment. ERROR_CORRUPT if their sizes are impossible. */
+RESULT key_record_read(const struct pg_rows *rows, size_t row, size_t first_column, struct key_record *record, struct error *err);
+/** Adds the same three as arguments. */
 void key_record_add(struct pg_arguments *arguments, const struct key_record *record);
 
 RESULT repository_cache_new(struct repository_cache **cache_out, struct error *err);

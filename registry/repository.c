@@ -5,16 +5,16 @@
 #include "registry/registry_priv.h"
 #include "registry/repository_store.h"
 
-#define PLACES 8192 /* names that are remembered; 2.5 MB */
+#define SLOTS 8192 /* cached names; 2.5 MB */
 
-/* What was found holds for one version of the names: a repository that is deleted changes it (gateway/pipeline/resolve.c). */
+/* An entry is valid for one version of the names; deleting a repository changes the version (gateway/pipeline/resolve.c). */
 struct repository_cache {
     pthread_mutex_t lock;
-    struct place {
+    struct slot {
         struct uuid project, repository;
         uint64_t version;
         char path[RESOURCE_NAME_MAX + 1];
-    } places[PLACES];
+    } slots[SLOTS];
 };
 
 struct result repository_cache_new(struct repository_cache **cache_out, struct error *err)
@@ -36,29 +36,29 @@ void repository_cache_free(struct repository_cache *cache)
 
 static bool cache_get(struct repository_cache *cache, uint64_t version, struct resource *resource, const char *path)
 {
-    const struct place *place = &cache->places[registry_place(&resource->project, path, PLACES)];
+    const struct slot *slot = &cache->slots[registry_slot(&resource->project, path, SLOTS)];
 
     (void)pthread_mutex_lock(&cache->lock);
     const bool found =
-        place->version == version && uuid_equal(&place->project, &resource->project) && strcmp(place->path, path) == 0;
-    if (found) resource->repository = place->repository;
+        slot->version == version && uuid_equal(&slot->project, &resource->project) && strcmp(slot->path, path) == 0;
+    if (found) resource->repository = slot->repository;
     (void)pthread_mutex_unlock(&cache->lock);
     return found;
 }
 
 static void cache_put(struct repository_cache *cache, uint64_t version, const struct resource *resource, const char *path)
 {
-    struct place *place = &cache->places[registry_place(&resource->project, path, PLACES)];
+    struct slot *slot = &cache->slots[registry_slot(&resource->project, path, SLOTS)];
 
     (void)pthread_mutex_lock(&cache->lock);
-    place->project = resource->project;
-    place->repository = resource->repository;
-    place->version = version;
-    memcpy(place->path, path, strlen(path) + 1);
+    slot->project = resource->project;
+    slot->repository = resource->repository;
+    slot->version = version;
+    memcpy(slot->path, path, strlen(path) + 1);
     (void)pthread_mutex_unlock(&cache->lock);
 }
 
-bool registry_recall(struct registry *registry, uint64_t version, struct resource *resource)
+bool registry_resolve_cached(struct registry *registry, uint64_t version, struct resource *resource)
 {
     const char *path = repository_path(resource->name);
 
@@ -71,7 +71,7 @@ struct result registry_resolve(struct registry *registry, struct lookup *lookup,
 {
     const char *path = repository_path(resource->name);
 
-    if (registry_recall(registry, version, resource)) return SUCCESS;
+    if (registry_resolve_cached(registry, version, resource)) return SUCCESS;
     TRY(repository_find(lookup, &resource->project, path, &resource->repository, err));
     if (!uuid_is_nil(&resource->repository)) cache_put(registry->repositories, version, resource, path);
     return SUCCESS;

@@ -7,6 +7,7 @@
 #include "registry/project.h"
 #include "storage/pg_table.h"
 
+/* clang-format off */
 static const struct pg_statement repository_find_sql = {
     "repository_find", "SELECT repository_id FROM repository WHERE project_id = $1 AND name = $2", "uuid text",
     "uuid"};
@@ -29,6 +30,7 @@ static const struct pg_statement repository_list_sql = {
 static const struct pg_statement *const statements[] = {
     &repository_find_sql, &repository_ensure_sql, &repository_count_sql, &repository_list_sql,
 };
+/* clang-format on */
 const struct pg_table repository_statements = PG_TABLE(statements);
 
 const char *repository_path(const char *name)
@@ -39,8 +41,8 @@ const char *repository_path(const char *name)
     return slash == NULL ? "" : slash + 1;
 }
 
-struct result repository_find(struct lookup *lookup, const struct uuid *project, const char *path,
-                              struct uuid *repository_out, struct error *err)
+struct result repository_find(struct lookup *lookup, const struct uuid *project, const char *path, struct uuid *repository_out,
+                              struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
@@ -60,9 +62,11 @@ static struct result why_no_repository(struct pg *pg, const struct uuid *project
     pg_add_uuid(&arguments, project);
     TRY(pg_run(pg, &repository_count_sql, &arguments, &rows, err));
     if (pg_int8(rows, 0, 0) < most) return failure(err, ERROR_CONFLICT, "the repository was made meanwhile; try again");
-    return failure(err, ERROR_DENIED,
-                   "the project has as many repositories as it may, %u (repositories_per_project): delete some and collect garbage, or ask the"
-                   " operator for more", most);
+    return failure(
+        err, ERROR_DENIED,
+        "the project has as many repositories as it may, %u (repositories_per_project): delete some and collect garbage, or ask the"
+        " operator for more",
+        most);
 }
 
 struct result repository_ensure(struct pg *pg, const struct resource *where, unsigned most, struct uuid *repository_out,
@@ -103,8 +107,7 @@ struct result repository_list(const struct permit *permit, struct pg *pg, const 
     page->count = pg_rows_count(rows);
     page->names = memory_zeroed(page->count + 1, sizeof *page->names);
     if (page->names == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for names");
-    for (size_t i = 0; i < page->count; i++)
-        (void)snprintf(page->names[i], sizeof page->names[i], "%s", pg_text(rows, i, 0));
+    for (size_t i = 0; i < page->count; i++) (void)snprintf(page->names[i], sizeof page->names[i], "%s", pg_text(rows, i, 0));
     *page_out = GIVE(page);
     return SUCCESS;
 }

@@ -9,10 +9,12 @@
 
 /** The path below the project: "digits" of "acme/models/digits"; "" if the name has no third segment. */
 const char *repository_path(const char *name);
-/** Nil if there is none. */
+/** *repository_out is nil if there is none. */
 RESULT repository_find(struct lookup *lookup, const struct uuid *project, const char *path, struct uuid *repository_out,
                        struct error *err);
-/** Finds it or makes it; for changes, which hold the log's lock, so that nobody makes the same one meanwhile. ERROR_DENIED: the project
- *  has `most` already. */
+/**
+ * Finds or makes it. For changes only: they hold the log's lock, so no other process makes the same one at the same
+ * time. ERROR_DENIED: the project has `most` repositories already.
+ */
 RESULT repository_ensure(struct pg *pg, const struct resource *where, unsigned most, struct uuid *repository_out,
                          struct error *err);

@@ -46,8 +46,7 @@ static struct result check_members(json_t *object, const char *const *members, s
     json_t *value;
 
     if (!json_is_object(object)) return failure(err, ERROR_INVALID, "the rules, and each of them, are JSON objects");
-    json_object_foreach(object, key, value)
-    {
+    json_object_foreach (object, key, value) {
         if (!is_one_of(key, members)) return failure(err, ERROR_INVALID, "rules have no member \"%.60s\"", key);
     }
     return SUCCESS;
@@ -74,7 +73,7 @@ static struct result read_immutable(json_t *rule, struct immutable_rule *place, 
     return read_pattern(rule, "tags", place->tags, err);
 }
 
-/* How many rules the list has; none without it. */
+/* The number of rules in the list; 0 if there is no list. */
 static struct result list_size(const json_t *document, const char *member, size_t *size_out, struct error *err)
 {
     const json_t *list = json_object_get(document, member);
@@ -137,7 +136,7 @@ static bool is_recent(int64_t when_ms, int64_t days, int64_t now_ms)
     return days != RULES_NONE && when_ms > 0 && now_ms - when_ms <= days * DAY_MS;
 }
 
-/* `rank`: tags that fit the rule and were pushed later. */
+/* `rank`: how many tags that match the rule were pushed later. */
 static bool rule_keeps(const struct retention_rule *rule, const struct tag_fact *tag, int64_t rank, int64_t now_ms)
 {
     if (rule->keep_last == RULES_NONE && rule->pushed_days == RULES_NONE && rule->pulled_days == RULES_NONE) return true;
@@ -167,7 +166,7 @@ static int compare(const void *a, const void *b)
     return strcmp(((const struct by_digest *)a)->digest, ((const struct by_digest *)b)->digest);
 }
 
-/* A digest with one tag that stays keeps them all. */
+/* If one tag of a digest is kept, all tags of the digest are kept. */
 static void join(const struct tag_facts *facts, struct by_digest *order, bool *is_kept)
 {
     for (size_t i = 0; i < facts->count; i++) order[i] = (struct by_digest){facts->tags[i].digest, i};
@@ -180,7 +179,7 @@ static void join(const struct tag_facts *facts, struct by_digest *order, bool *i
     }
 }
 
-struct result rules_judge(const struct rules *rules, const struct tag_facts *facts, bool *is_kept_out, struct error *err)
+struct result rules_evaluate(const struct rules *rules, const struct tag_facts *facts, bool *is_kept_out, struct error *err)
 {
     struct by_digest *order = NULL;
 

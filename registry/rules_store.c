@@ -3,6 +3,7 @@
 #include "registry/project_rules.h"
 #include "storage/pg_table.h"
 
+/* clang-format off */
 static const struct pg_statement rules_set_sql = {
     "rules_set",
     "INSERT INTO project_rules AS r (project_id, version, document, immutable_repositories, immutable_tags)"
@@ -17,9 +18,10 @@ static const struct pg_statement rules_document_sql = {
 static const struct pg_statement *const statements[] = {
     &rules_set_sql, &rules_document_sql,
 };
+/* clang-format on */
 const struct pg_table rules_statements = PG_TABLE(statements);
 
-/* Patterns of LIKE behind each other, and where each begins. */
+/* Patterns for LIKE in one buffer, and the end of each. */
 struct likes {
     struct buffer text;
     size_t ends[RULES_MAX];
@@ -76,13 +78,13 @@ struct result rules_change_prepare(const struct resource *where, const char *doc
                                    struct rules_change *change_out, struct error *err)
 {
     if (uuid_is_nil(&where->project)) return failure(err, ERROR_NOT_FOUND, "there is no such project");
-    *change_out = (struct rules_change){.change = {.run = run_set, .reach = CHANGE_REACHES_NOTHING}, .where = *where,
-                                        .document = document, .rules = rules};
+    *change_out = (struct rules_change){
+        .change = {.run = run_set, .reach = CHANGE_REACHES_NOTHING}, .where = *where, .document = document, .rules = rules};
     return SUCCESS;
 }
 
-struct result rules_document(const struct permit *permit, struct pg *pg, const struct resource *where,
-                             struct buffer *document, struct error *err)
+struct result rules_document(const struct permit *permit, struct pg *pg, const struct resource *where, struct buffer *document,
+                             struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;

@@ -6,12 +6,10 @@
 #include "crypto/hkdf.h"
 #include "registry/registry_priv.h"
 
-/* Binds the wrapped key to its value, as a blob's commitment does. */
-static struct result commit_to(const struct secret *key, const struct uuid *id, uint8_t commitment_out[32],
-                               struct error *err)
+/* A commitment to the key's value, as for a blob's key. */
+static struct result commit_to(const struct secret *key, const struct uuid *id, uint8_t commitment_out[32], struct error *err)
 {
-    return hkdf_sha256(secret_bytes(key), uuid_bytes(id), bytes_of_text("sijil project key commit"), commitment_out,
-                       32, err);
+    return hkdf_sha256(secret_bytes(key), uuid_bytes(id), bytes_of_text("sijil project key commit"), commitment_out, 32, err);
 }
 
 struct result project_key_new(struct registry *registry, const struct resource *where, struct key_record *record_out,
@@ -45,9 +43,9 @@ static struct associated associate(const struct sealing *sealing)
     return associated;
 }
 
-/* A derived key has a place of its own in the cache, so that most manifests cost no unwrap and no derivation. */
-static struct result derive_key(struct registry *registry, const struct sealing *sealing,
-                                uint8_t key_out[XCHACHA_KEY_SIZE], struct error *err)
+/* The derived key has a separate cache entry, so most manifests need neither an unwrap nor a derivation. */
+static struct result derive_key(struct registry *registry, const struct sealing *sealing, uint8_t key_out[XCHACHA_KEY_SIZE],
+                                struct error *err)
 {
     uint8_t commitment[32];
     OWNED(secret) *key = NULL;
@@ -56,11 +54,10 @@ static struct result derive_key(struct registry *registry, const struct sealing 
     TRY(commit_to(key, &sealing->key->id, commitment, err));
     if (memcmp(commitment, sealing->key->commitment, sizeof commitment) != 0)
         return failure(err, ERROR_CORRUPT, "the project's key is not the one that its row commits to");
-    return hkdf_sha256(secret_bytes(key), (struct bytes){0}, bytes_of_text("sijil manifest 1"), key_out,
-                       XCHACHA_KEY_SIZE, err);
+    return hkdf_sha256(secret_bytes(key), (struct bytes){0}, bytes_of_text("sijil manifest 1"), key_out, XCHACHA_KEY_SIZE, err);
 }
 
-/* Of the derived key, in the cache. */
+/* The name of the derived key in the cache. */
 static void name_key(const struct sealing *sealing, uint8_t name_out[KEY_CACHE_NAME_SIZE])
 {
     const struct key_scope scope = registry_key_scope(sealing->where);
@@ -70,8 +67,8 @@ static void name_key(const struct sealing *sealing, uint8_t name_out[KEY_CACHE_N
 }
 
 /* The caller wipes key_out. */
-static struct result manifest_key(struct registry *registry, const struct sealing *sealing,
-                                  uint8_t key_out[XCHACHA_KEY_SIZE], struct error *err)
+static struct result manifest_key(struct registry *registry, const struct sealing *sealing, uint8_t key_out[XCHACHA_KEY_SIZE],
+                                  struct error *err)
 {
     uint8_t name[KEY_CACHE_NAME_SIZE];
 
@@ -82,8 +79,8 @@ static struct result manifest_key(struct registry *registry, const struct sealin
     return SUCCESS;
 }
 
-struct result manifest_seal(struct registry *registry, const struct sealing *sealing, struct bytes plain,
-                            struct buffer *sealed, struct error *err)
+struct result manifest_seal(struct registry *registry, const struct sealing *sealing, struct bytes plain, struct buffer *sealed,
+                            struct error *err)
 {
     const struct associated associated = associate(sealing);
     const size_t length = plain.length + BOX_OVERHEAD;
@@ -97,7 +94,7 @@ struct result manifest_seal(struct registry *registry, const struct sealing *sea
     return SUCCESS;
 }
 
-/* Wipes the key. */
+/* Wipes the key, with success or not. */
 static struct result open_box(uint8_t key[XCHACHA_KEY_SIZE], const struct sealing *sealing, struct bytes sealed,
                               struct buffer *plain, struct error *err)
 {
@@ -111,8 +108,8 @@ static struct result open_box(uint8_t key[XCHACHA_KEY_SIZE], const struct sealin
     return result;
 }
 
-struct result manifest_unseal(struct registry *registry, const struct sealing *sealing, struct bytes sealed,
-                              struct buffer *plain, struct error *err)
+struct result manifest_unseal(struct registry *registry, const struct sealing *sealing, struct bytes sealed, struct buffer *plain,
+                              struct error *err)
 {
     uint8_t key[XCHACHA_KEY_SIZE];
 
@@ -121,8 +118,7 @@ struct result manifest_unseal(struct registry *registry, const struct sealing *s
     return open_box(key, sealing, sealed, plain, err);
 }
 
-bool manifest_unseal_at_hand(struct registry *registry, const struct sealing *sealing, struct bytes sealed,
-                             struct buffer *plain)
+bool manifest_unseal_at_hand(struct registry *registry, const struct sealing *sealing, struct bytes sealed, struct buffer *plain)
 {
     uint8_t name[KEY_CACHE_NAME_SIZE], key[XCHACHA_KEY_SIZE];
     struct error ignored = {0};

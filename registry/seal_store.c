@@ -2,6 +2,7 @@
 #include "registry/seal.h"
 #include "storage/pg_table.h"
 
+/* clang-format off */
 static const struct pg_statement project_key_insert_sql = {
     "project_key_insert",
     "INSERT INTO project_key (key_id, project_id, region_id, key_version, wrapped_key, commitment)"
@@ -14,10 +15,10 @@ static const struct pg_statement project_key_current_sql = {
 static const struct pg_statement *const statements[] = {
     &project_key_insert_sql, &project_key_current_sql,
 };
+/* clang-format on */
 const struct pg_table seal_statements = PG_TABLE(statements);
 
-struct result project_key_insert(struct pg *pg, const struct resource *where, const struct key_record *record,
-                                 struct error *err)
+struct result project_key_insert(struct pg *pg, const struct resource *where, const struct key_record *record, struct error *err)
 {
     struct pg_arguments arguments = {0};
 
@@ -28,8 +29,7 @@ struct result project_key_insert(struct pg *pg, const struct resource *where, co
     return pg_run(pg, &project_key_insert_sql, &arguments, NULL, err);
 }
 
-struct result project_key_current(struct pg *pg, const struct uuid *project, struct key_record *record_out,
-                                  struct error *err)
+struct result project_key_current(struct pg *pg, const struct uuid *project, struct key_record *record_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;

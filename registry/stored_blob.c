@@ -11,7 +11,7 @@
 #include "registry/registry_priv.h"
 #include "registry/stored_blob_store.h"
 
-#define LOOK_AGAIN_MAX      ((uint64_t)64 << 20) /* larger ones wait for a scrub, or a push */
+#define LOOK_AGAIN_MAX      ((uint64_t)64 << 20) /* larger blobs keep their mark until a scrub or a new push */
 #define LOOK_AGAIN_EVERY_MS 2000
 
 struct stored_blob {
@@ -19,9 +19,9 @@ struct stored_blob {
     struct resource where;
     char digest[DIGEST_TEXT_SIZE];
     struct blob_row row;
-    bool may_read;              /* the permit is for its bytes, too */
-    struct secret *key;         /* between opening and the first read */
-    struct blob_reader *reader; /* NULL until then */
+    bool may_read;              /* the permit allows reading the bytes too */
+    struct secret *key;         /* from opening to the first read */
+    struct blob_reader *reader; /* NULL until the first read */
 };
 
 /* ---- Finding ---- */
@@ -52,7 +52,7 @@ static struct result add_search(const struct permit *permit, struct change *chan
     return blob_row_add_find(pg, &place, err);
 }
 
-/* What can't be read stays open: stored_blob_find() says why. */
+/* If the row can't be read, the search stays open, and stored_blob_find() reports the error. */
 static void take_search(struct change *change, const struct pg_rows *answer)
 {
     struct blob_search *search = (struct blob_search *)(void *)change; /* its first member */
@@ -68,7 +68,9 @@ void blob_search_prepare(const struct registry *registry, enum action action, co
 {
     *search_out = (struct blob_search){
         .change = {.run = run_search, .add = add_search, .take = take_search, .reach = CHANGE_REACHES_NOTHING},
-        .where = *where, .action = action, .lease_s = registry->lease_s};
+        .where = *where,
+        .action = action,
+        .lease_s = registry->lease_s};
     (void)snprintf(search_out->digest, sizeof search_out->digest, "%s", digest);
 }
 
@@ -83,7 +85,7 @@ static void require(const struct permit *permit, const struct blob_query *query)
     assert(search->action == query->action && strcmp(search->digest, query->digest) == 0);
 }
 
-/* Without its row. */
+/* Makes the object; its row is not read yet. */
 static struct stored_blob *make(struct registry *registry, const struct blob_query *query)
 {
     struct stored_blob *blob = memory_zeroed(1, sizeof *blob);
@@ -106,8 +108,8 @@ static struct result find_row(struct stored_blob *blob, struct pg *pg, const str
     return is_found ? SUCCESS : failure(err, ERROR_NOT_FOUND, "this repository has no such blob");
 }
 
-struct result stored_blob_find(const struct permit *permit, struct registry *registry, struct pg *pg, const struct blob_query *query,
-                               struct stored_blob **blob_out, struct error *err)
+struct result stored_blob_find(const struct permit *permit, struct registry *registry, struct pg *pg,
+                               const struct blob_query *query, struct stored_blob **blob_out, struct error *err)
 {
     require(permit, query);
     OWNED(stored_blob) *blob = make(registry, query);
@@ -140,8 +142,8 @@ static bool open_at_once(struct stored_blob *blob)
     return is_open;
 }
 
-bool stored_blob_recall(const struct permit *permit, struct registry *registry, const struct blob_query *query,
-                        struct stored_blob **blob_out)
+bool stored_blob_open_cached(const struct permit *permit, struct registry *registry, const struct blob_query *query,
+                             struct stored_blob **blob_out)
 {
     require(permit, query);
     if (query->search == NULL || query->search->found != BLOB_SEARCH_FOUND) return false;
@@ -178,7 +180,7 @@ static struct result run_damage(const struct permit *permit, struct change *chan
     return blob_row_mark_damaged(pg, &damage->blob, err);
 }
 
-/* What can't be marked now is found and marked by the next read; the caller's error stays what it is. */
+/* If marking fails, the next read finds the damage again and marks it. The caller's error does not change. */
 static void mark_damaged(struct stored_blob *blob)
 {
     struct action_pair pair = {.action = ACTION_BLOB_DAMAGED, .resource = blob->where};
@@ -193,8 +195,7 @@ static void mark_damaged(struct stored_blob *blob)
     struct damage_change change = {
         .change = {.run = run_damage, .reach = CHANGE_REACHES_NOTHING}, .where = pair.resource, .blob = blob->row.key.id};
     job_recorder_init(&recorder, blob->registry->sequencer, permit);
-    if (recorder.recorder
-            .record(&recorder.recorder, OUTCOME_COMPLETED, "stored bytes do not verify", &change.change, &ignored)
+    if (recorder.recorder.record(&recorder.recorder, OUTCOME_COMPLETED, "stored bytes do not verify", &change.change, &ignored)
             .ok)
         metric_add(&registry_metrics_rows[METRIC_DAMAGE_READ], 1);
 }
@@ -213,7 +214,8 @@ static struct result run_sound(const struct permit *permit, struct change *chang
     return blob_row_unmark(pg, sound->blob, err);
 }
 
-struct result stored_blob_unmark(struct registry *registry, const struct resource *where, const struct uuid *blob, struct error *err)
+struct result stored_blob_unmark(struct registry *registry, const struct resource *where, const struct uuid *blob,
+                                 struct error *err)
 {
     const struct action_pair pair = {.action = ACTION_BLOB_SOUND, .resource = *where};
     struct sound_change change = {.change = {.run = run_sound, .reach = CHANGE_REACHES_NOTHING}, .where = *where, .blob = blob};
@@ -224,7 +226,7 @@ struct result stored_blob_unmark(struct registry *registry, const struct resourc
     job_recorder_init(&recorder, registry->sequencer, permit);
     const struct result recorded =
         recorder.recorder.record(&recorder.recorder, OUTCOME_COMPLETED, "every record verifies", &change.change, err);
-    if (!recorded.ok && err->kind == ERROR_NOT_FOUND) return SUCCESS; /* another was first */
+    if (!recorded.ok && err->kind == ERROR_NOT_FOUND) return SUCCESS; /* another reader has removed the mark */
     if (recorded.ok) metric_add(&registry_metrics_rows[METRIC_SOUND], 1);
     return recorded; /* cppcheck-suppress returnDanglingLifetime ; a result is a truth value, and keeps no address */
 }
@@ -237,7 +239,7 @@ struct result stored_blob_open(struct stored_blob *blob, struct error *err)
                : registry_unwrap(blob->registry, &blob->where, &blob->row.key, &blob->key, err);
 }
 
-/* A file that is gone is damage as well: the row says that it must be there. But the whole region may be away. */
+/* A missing file is damage too, because its row exists. But perhaps the whole region is away, so that is checked first. */
 static struct result explain_missing(struct blob_store *blobs, const char *region, struct error *err)
 {
     struct error why = {0};
@@ -259,11 +261,11 @@ static struct result open_reader(struct stored_blob *blob, bool again, struct er
     const struct result opened =
         (again ? blob_reader_open_again : blob_reader_open)(blobs, &identity, &blob->row.content, blob->key, &blob->reader, err);
     if (!opened.ok) return explain_missing(blobs, blob->where.region, err);
-    secret_free(GIVE(blob->key)); /* it has its own */
+    secret_free(GIVE(blob->key)); /* the reader has its own copy */
     return SUCCESS;
 }
 
-/* Memory, a cable or a controller may have spoiled what the disk has whole. */
+/* Memory, a cable or a controller may have changed bytes that are correct on the disk. */
 static struct result read_again(struct stored_blob *blob, uint64_t offset, uint8_t *into, size_t length, struct error *err)
 {
     blob_reader_free(GIVE(blob->reader));
@@ -274,8 +276,7 @@ static struct result read_again(struct stored_blob *blob, uint64_t offset, uint8
     return SUCCESS;
 }
 
-struct result stored_blob_read(struct stored_blob *blob, uint64_t offset, uint8_t *into, size_t length,
-                               struct error *err)
+struct result stored_blob_read(struct stored_blob *blob, uint64_t offset, uint8_t *into, size_t length, struct error *err)
 {
     assert(blob->key != NULL || blob->reader != NULL);
     struct result read = open_reader(blob, false, err);
@@ -287,7 +288,7 @@ struct result stored_blob_read(struct stored_blob *blob, uint64_t offset, uint8_
     return read;
 }
 
-/* No more bytes a second than a scrub reads, by default: a mark that is right costs little, however often its blob is asked for. */
+/* At most as many bytes a second as a scrub reads by default, so repeated requests for a damaged blob cost little. */
 static bool may_look_again(struct registry *registry, uint64_t length_bytes)
 {
     int64_t last_ms = atomic_load(&registry->looked_again_ms);
@@ -304,14 +305,14 @@ static struct result verify_whole(struct stored_blob *blob, struct error *err)
     TRY(stored_blob_open(blob, err));
     TRY(open_reader(blob, true, err));
     const struct result verified = blob_verify(blob->reader, &options, err);
-    blob_reader_free(GIVE(blob->reader)); /* what comes next opens it anew, with its key */
+    blob_reader_free(GIVE(blob->reader)); /* the next read opens it again, with its key */
     return verified;
 }
 
 bool stored_blob_is_sound_now(struct stored_blob *blob)
 {
     struct resource where = blob->where;
-    struct error ignored = {0}; /* the mark stays, for whatever reason */
+    struct error ignored = {0}; /* on any failure the mark stays */
 
     if (!blob->row.is_damaged) return true;
     if (!blob->may_read || !may_look_again(blob->registry, blob->row.content.length)) return false;

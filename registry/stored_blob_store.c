@@ -8,11 +8,12 @@
 #include "registry/stored_blob.h"
 #include "storage/pg_table.h"
 
+/* clang-format off */
 #define LEASE(seconds) "now() + " seconds "::int8 * interval '1 second'"
 
-/* One statement, because each costs a round trip under the log's lock. The session's own key is as its row has it; a copy of its
-   content has another one, which its caller brings. What was reserved goes; what is new counts, and is more than was reserved
-   only if the quota came meanwhile. */
+/* One statement, because each statement is a round trip under the log's lock. The key of the session's own blob comes from its
+ * row; a copy of the content has another key, which the caller passes. The reservation is released and the new blob is
+ * counted; the blob is larger than the reservation only if the quota was set during the upload. */
 #define COMMIT_BLOB                                                                                                           \
     "WITH ended AS (DELETE FROM upload WHERE upload_id = $1 AND writer_epoch = $2"                                            \
     " RETURNING CASE WHEN blob_id = $3 THEN key_version ELSE $9 END AS key_version,"                                          \
@@ -29,7 +30,7 @@
 #define COMMIT_BLOB_TYPES "uuid int8 uuid uuid text text int8 int8 int4 bytea bytea uuid int8"
 #define FITS "(SELECT fits FROM counted) IS NOT FALSE"
 
-/* The order asks for the index, whatever the planner thinks of how the regions are spread. */
+/* ORDER BY makes the planner use the index, whatever it estimates about the distribution of the regions. */
 #define HAS_BLOBS(region)                                                                                              \
     "EXISTS (SELECT FROM project p WHERE (SELECT b.digest FROM blob b WHERE b.project_id = p.project_id AND b.region_id = " region \
     " ORDER BY b.digest LIMIT 1) IS NOT NULL)"
@@ -74,7 +75,7 @@ static const struct pg_statement blob_mount_sql = {
     " linked AS (INSERT INTO repository_blob (repository_id, digest, blob_id) SELECT $1, $3, blob_id FROM found"
     " ON CONFLICT DO NOTHING) SELECT blob_id FROM found",
     "uuid uuid text uuid text int8", "uuid"};
-/* By project, because the index of blobs begins with it: a look for each project, however many blobs it has. */
+/* By project, because the index of blobs begins with the project: one look-up for each project, however many blobs it has. */
 static const struct pg_statement blob_region_elsewhere_sql = {
     "blob_region_elsewhere",
     "SELECT region_id FROM region r WHERE region_id <> ALL($1) AND " HAS_BLOBS("r.region_id") " ORDER BY region_id LIMIT 1",
@@ -93,6 +94,7 @@ static const struct pg_statement *const statements[] = {
     &blob_mark_damaged_sql, &blob_unmark_sql, &blob_mount_sql, &blob_region_elsewhere_sql, &blob_region_is_used_sql,
     &blob_unlink_sql, &blob_is_linked_sql,
 };
+/* clang-format on */
 const struct pg_table stored_blob_statements = PG_TABLE(statements);
 
 static void add_content(struct pg_arguments *arguments, const struct blob_row *row)
@@ -102,8 +104,7 @@ static void add_content(struct pg_arguments *arguments, const struct blob_row *r
     key_record_add(arguments, &row->key);
 }
 
-static struct result replace(struct pg *pg, const struct uuid *damaged, const struct blob_row *fresh,
-                             struct error *err)
+static struct result replace(struct pg *pg, const struct uuid *damaged, const struct blob_row *fresh, struct error *err)
 {
     struct pg_arguments arguments = {0};
 
@@ -113,7 +114,7 @@ static struct result replace(struct pg *pg, const struct uuid *damaged, const st
     return pg_run(pg, &blob_replace_sql, &arguments, NULL, err);
 }
 
-/* The session's key as its row has it: a re-wrap may have changed it since the writer read it. */
+/* Takes the key from the session's row, because a re-wrap may have changed it since the writer read it. */
 static struct result replace_by(struct pg *pg, const struct uuid *damaged, const struct blob_row *fresh,
                                 const struct pg_rows *ended, struct error *err)
 {
@@ -159,8 +160,7 @@ struct result blob_row_add_commit(struct pg *pg, const struct blob_commit *commi
     return pg_pipeline_add(pg, &blob_commit_at_once_sql, &arguments, err);
 }
 
-struct result blob_row_commit(struct pg *pg, const struct blob_commit *commit, struct uuid *dropped_out,
-                              struct error *err)
+struct result blob_row_commit(struct pg *pg, const struct blob_commit *commit, struct uuid *dropped_out, struct error *err)
 {
     const struct resource *where = commit->where;
     const struct blob_row *fresh = commit->fresh;
@@ -204,7 +204,8 @@ static void add_place(struct pg_arguments *arguments, const struct blob_place *p
     pg_add_int8(arguments, place->lease_s);
 }
 
-struct result blob_row_take_find(const struct pg_rows *answer, const char *digest, struct blob_row *row_out, bool *found_out, struct error *err)
+struct result blob_row_take_find(const struct pg_rows *answer, const char *digest, struct blob_row *row_out, bool *found_out,
+                                 struct error *err)
 {
     struct blob_row row = {0};
 
@@ -222,7 +223,8 @@ struct result blob_row_take_find(const struct pg_rows *answer, const char *diges
     return SUCCESS;
 }
 
-struct result blob_row_find(struct pg *pg, const struct blob_place *place, struct blob_row *row_out, bool *found_out, struct error *err)
+struct result blob_row_find(struct pg *pg, const struct blob_place *place, struct blob_row *row_out, bool *found_out,
+                            struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
@@ -296,9 +298,11 @@ static struct result run_mount(const struct permit *permit, struct change *chang
 void blob_mount_prepare(const struct registry *registry, const struct resource *target, const struct resource *source,
                         const char *digest, struct blob_mount *mount_out)
 {
-    *mount_out = (struct blob_mount){.change = {.run = run_mount, .reach = CHANGE_REACHES_NOTHING}, .target = *target,
-                                     .source = *source, .lease_s = registry->lease_s,
-                                     .repositories_max = registry->places.repositories_per_project};
+    *mount_out = (struct blob_mount){.change = {.run = run_mount, .reach = CHANGE_REACHES_NOTHING},
+                                     .target = *target,
+                                     .source = *source,
+                                     .lease_s = registry->lease_s,
+                                     .repositories_max = registry->namespaces.repositories_per_project};
     (void)snprintf(mount_out->digest, sizeof mount_out->digest, "%s", digest);
 }
 

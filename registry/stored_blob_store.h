@@ -14,23 +14,25 @@ struct blob_row {
     bool is_due; /* less than half of its lease is left */
 };
 
-/** What ends an upload: its session, the blob that came of it, and the repository that it was pushed to. */
+/** The commit of an upload: its session, its blob, and the repository. */
 struct blob_commit {
     const struct resource *where;
     const struct blob_row *fresh;
     struct uuid upload;
-    uint64_t writer_epoch; /* that the session's writer claimed */
+    uint64_t writer_epoch; /* of the writer's claim */
     int64_t lease_s;       /* how long it is safe from collection */
 };
 /**
- * Ends the session, inserts the blob of its project and region unless the digest is there, and links the digest to the
- * repository. *dropped_out is the blob that nothing means any more, nil without one: the new one if an older one is
- * sound, else the older one. ERROR_CONFLICT when another writer has the session: then no row was touched.
- * ERROR_DENIED when it is more than the project's quota has left, which only a quota brings that came meanwhile.
+ * Ends the session, inserts the blob unless the project has the digest in this region, and links the digest to the
+ * repository. *dropped_out is the blob that is not needed any more, or nil: the new one if an older one is sound,
+ * else the older one. ERROR_CONFLICT if another writer has the session; then no row was changed. ERROR_DENIED if the
+ * project's quota has no room, which happens only if the quota was set during the upload.
  */
 RESULT blob_row_commit(struct pg *pg, const struct blob_commit *commit, struct uuid *dropped_out, struct error *err);
-/** The same as one statement of a pipeline, which answers the id of the blob that is there now, and puts the new one among the
- *  abandoned if it is another. It raises an error where blob_row_commit() has more to do or fails. */
+/**
+ * The same as one statement of a pipeline. Its answer is the id of the present blob; if that is an older one, the new
+ * one becomes abandoned. It raises an error if blob_row_commit() would have more to do, or would fail.
+ */
 RESULT blob_row_add_commit(struct pg *pg, const struct blob_commit *commit, struct error *err);
 struct blob_place {
     const struct resource *where; /* its repository, project and region */
@@ -40,19 +42,23 @@ struct blob_place {
 RESULT blob_row_find(struct pg *pg, const struct blob_place *place, struct blob_row *row_out, bool *found_out, struct error *err);
 /** The same as one statement of a pipeline, whose answer blob_row_take_find() reads. */
 RESULT blob_row_add_find(struct pg *pg, const struct blob_place *place, struct error *err);
-RESULT blob_row_take_find(const struct pg_rows *answer, const char *digest, struct blob_row *row_out, bool *found_out, struct error *err);
-/** Whoever is told that it is there may count on it for so long. ERROR_NOT_FOUND: it was collected meanwhile. */
+RESULT blob_row_take_find(const struct pg_rows *answer, const char *digest, struct blob_row *row_out, bool *found_out,
+                          struct error *err);
+/**
+ * Renews the lease, so that a client that learns of the blob can rely on it for so long. ERROR_NOT_FOUND: it has been
+ * collected.
+ */
 RESULT blob_row_renew(struct pg *pg, const struct uuid *blob, int64_t lease_s, struct error *err);
-/** ERROR_CONFLICT when it was marked already. */
+/** ERROR_CONFLICT if it is marked already. */
 RESULT blob_row_mark_damaged(struct pg *pg, const struct uuid *blob, struct error *err);
 
-/** The same, whether it was marked before or not. */
+/** The same, but succeeds if it is marked already. */
 RESULT blob_row_note_damage(struct pg *pg, const struct uuid *blob, struct error *err);
-/** For changes: the mark goes. ERROR_NOT_FOUND without a mark. */
+/** For changes: removes the mark. ERROR_NOT_FOUND without a mark. */
 RESULT blob_row_unmark(struct pg *pg, const struct uuid *blob, struct error *err);
 
-/** Does any blob lie in this region, by the rows? */
+/** Has the region any row of a blob? */
 RESULT blob_rows_in_region(struct pg *pg, const char *region, bool *used_out, struct error *err);
-/** The first region that has a blob and is none of these; "" without one. */
+/** The first region that has blobs and is not in the list; "" if there is none. */
 RESULT blob_rows_elsewhere(struct pg *pg, const struct bytes *regions, size_t count, char region_out[REGION_ID_MAX + 1],
                            struct error *err);

@@ -24,7 +24,7 @@ static struct result run_push(const struct permit *permit, struct change *change
 
 _Static_assert(DIGEST_TEXT_SIZE + MANIFEST_TAGS_MAX * (1 + TAG_MAX) <= CHANGE_DETAIL_MAX + 1, "an event names every tag");
 
-/* The answer to "which bytes does this tag name since then, and who said so?". */
+/* So that the event shows which digest each tag names from now on, and who set it. */
 static void write_detail(struct manifest_push *push)
 {
     size_t length = (size_t)snprintf(push->detail, sizeof push->detail, "%s", push->digest);
@@ -34,8 +34,8 @@ static void write_detail(struct manifest_push *push)
     assert(length < sizeof push->detail);
 }
 
-struct result manifest_push_prepare(struct registry *registry, struct pg *pg, const struct resource *where,
-                                    struct bytes body, struct manifest_push *push, struct error *err)
+struct result manifest_push_prepare(struct registry *registry, struct pg *pg, const struct resource *where, struct bytes body,
+                                    struct manifest_push *push, struct error *err)
 {
     struct key_record key;
 
@@ -43,8 +43,8 @@ struct result manifest_push_prepare(struct registry *registry, struct pg *pg, co
     if (uuid_is_nil(&where->repository))
         return failure(err, ERROR_NOT_FOUND, "there is no such repository: the first upload of a blob makes it");
     write_detail(push);
-    push->change = (struct change){.run = run_push, .reach = CHANGE_REACHES_REPOSITORY, .repository = where->repository,
-                                   .detail = push->detail};
+    push->change = (struct change){
+        .run = run_push, .reach = CHANGE_REACHES_REPOSITORY, .repository = where->repository, .detail = push->detail};
     push->where = *where;
     push->size_bytes = body.length;
     push->sealed = BUFFER(MANIFEST_SIZE_MAX + BOX_OVERHEAD);
@@ -61,15 +61,14 @@ void manifest_push_done(struct manifest_push *push)
     buffer_done(&push->sealed);
 }
 
-/* Whether the bytes are what they are asked for as. */
+/* Checks that the bytes have the digest of their row. */
 static struct result check_digest(const struct manifest_row *row, struct bytes body, struct error *err)
 {
     struct digest digest;
 
     TRY(digest_parse(bytes_of_text(row->digest), &digest, err));
     const struct digest actual = digest_of(digest.algorithm, body);
-    if (!digest_equal(&actual, &digest))
-        return failure(err, ERROR_CORRUPT, "a stored manifest is not what its digest says");
+    if (!digest_equal(&actual, &digest)) return failure(err, ERROR_CORRUPT, "a stored manifest is not what its digest says");
     return SUCCESS;
 }
 
@@ -93,16 +92,16 @@ static void require(const struct permit *permit, const struct manifest_query *qu
     assert(query->action == ACTION_MANIFEST_READ || query->action == ACTION_MANIFEST_STAT);
 }
 
-static struct manifest_place place_of(const struct registry *registry, const struct manifest_query *query)
+static struct manifest_key key_of(const struct registry *registry, const struct manifest_query *query)
 {
     const struct uuid *repository = &query->where->repository;
 
-    return (struct manifest_place){.repository = *repository,
-                                   .reference = query->reference,
-                                   .alterations = sequencer_alterations(registry->sequencer, repository)};
+    return (struct manifest_key){.repository = *repository,
+                                 .reference = query->reference,
+                                 .alterations = sequencer_alterations(registry->sequencer, repository)};
 }
 
-/* Without its body. */
+/* Copies the row's facts, without the body. */
 static struct stored_manifest *describe(const struct manifest_row *row)
 {
     struct stored_manifest *manifest = memory_zeroed(1, sizeof *manifest);
@@ -115,49 +114,48 @@ static struct stored_manifest *describe(const struct manifest_row *row)
     return manifest;
 }
 
-struct result stored_manifest_find(const struct permit *permit, struct registry *registry, struct pg *pg, const struct manifest_query *query,
-                                   struct stored_manifest **manifest_out, struct error *err)
+struct result stored_manifest_find(const struct permit *permit, struct registry *registry, struct pg *pg,
+                                   const struct manifest_query *query, struct stored_manifest **manifest_out, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
     struct manifest_row row;
 
     require(permit, query);
     if (uuid_is_nil(&query->where->repository)) return no_such_manifest(err);
-    const struct manifest_place place = place_of(registry, query); /* before the row is read */
-    TRY(manifest_rows_find(pg, &place.repository, query->reference, &rows, err));
+    const struct manifest_key key = key_of(registry, query); /* taken before the row is read */
+    TRY(manifest_rows_find(pg, &key.repository, query->reference, &rows, err));
     if (pg_rows_count(rows) == 0) return no_such_manifest(err);
     TRY(manifest_row_read(rows, 0, &row, err));
     OWNED(stored_manifest) *manifest = describe(&row);
     if (manifest == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a manifest");
     if (query->action == ACTION_MANIFEST_READ) TRY(unseal(registry, query->where, &row, &manifest->body, err));
-    manifest_cache_put(registry->manifests, &place, &row);
-    manifest_uses_note(registry->uses, &place.repository, row.digest);
+    manifest_cache_put(registry->manifests, &key, &row);
+    manifest_uses_note(registry->uses, &key.repository, row.digest);
     *manifest_out = GIVE(manifest);
     return SUCCESS;
 }
 
-static bool unseal_at_hand(struct registry *registry, const struct manifest_query *query,
-                           const struct manifest_row *row, struct buffer *body)
+static bool unseal_at_hand(struct registry *registry, const struct manifest_query *query, const struct manifest_row *row,
+                           struct buffer *body)
 {
     const struct sealing sealing = {.where = query->where, .digest = row->digest, .key = &row->key};
     struct error ignored = {0};
 
-    return manifest_unseal_at_hand(registry, &sealing, row->sealed, body) &&
-           check_digest(row, buffer_bytes(body), &ignored).ok;
+    return manifest_unseal_at_hand(registry, &sealing, row->sealed, body) && check_digest(row, buffer_bytes(body), &ignored).ok;
 }
 
-bool stored_manifest_recall(const struct permit *permit, struct registry *registry, const struct manifest_query *query,
-                            struct stored_manifest **manifest_out)
+bool stored_manifest_find_cached(const struct permit *permit, struct registry *registry, const struct manifest_query *query,
+                                 struct stored_manifest **manifest_out)
 {
     struct manifest_row row;
 
     require(permit, query);
-    const struct manifest_place place = place_of(registry, query);
-    OWNED(cached_manifest) *cached = manifest_cache_get(registry->manifests, &place, &row);
+    const struct manifest_key key = key_of(registry, query);
+    OWNED(cached_manifest) *cached = manifest_cache_get(registry->manifests, &key, &row);
     OWNED(stored_manifest) *manifest = cached == NULL ? NULL : describe(&row);
     if (manifest == NULL) return false;
     if (query->action == ACTION_MANIFEST_READ && !unseal_at_hand(registry, query, &row, &manifest->body)) return false;
-    manifest_uses_note(registry->uses, &place.repository, row.digest);
+    manifest_uses_note(registry->uses, &key.repository, row.digest);
     *manifest_out = GIVE(manifest);
     return true;
 }
@@ -174,20 +172,21 @@ static struct result run_delete(const struct permit *permit, struct change *chan
     const struct manifest_delete *deletion = (const struct manifest_delete *)(const void *)change; /* its first member */
 
     permit_require(permit, ACTION_MANIFEST_DELETE, &deletion->where);
-    return manifest_row_delete(pg, &deletion->where.repository, deletion->digest, &deletion->keeping, deletion->condition, err);
+    return manifest_row_delete(pg, &deletion->where.repository, deletion->digest, &deletion->retention, deletion->condition, err);
 }
 
-void manifest_delete_prepare(const struct resource *where, const char *digest, const struct policy_keeping *keeping,
+void manifest_delete_prepare(const struct resource *where, const char *digest, const struct policy_retention *retention,
                              struct manifest_delete *delete_out)
 {
-    *delete_out = (struct manifest_delete){.where = *where, .keeping = *keeping,
+    *delete_out = (struct manifest_delete){
+        .where = *where,
+        .retention = *retention,
         .change = {.run = run_delete, .reach = CHANGE_REACHES_REPOSITORY, .repository = where->repository}};
     (void)snprintf(delete_out->digest, sizeof delete_out->digest, "%s", digest);
 }
 
 /* image-spec, descriptor.md; distribution-spec, "Listing Referrers": annotations are copied from the manifest. */
-static struct result add_descriptor(const struct manifest_row *row, struct bytes body, struct buffer *out,
-                                    struct error *err)
+static struct result add_descriptor(const struct manifest_row *row, struct bytes body, struct buffer *out, struct error *err)
 {
     OWNED_JSON document = NULL;
 
@@ -203,7 +202,7 @@ static struct result add_descriptor(const struct manifest_row *row, struct bytes
     return buffer_add_u8(out, '}', err);
 }
 
-/* Read at a time. A row's bytes are up to 4 MiB, so rows alone would be no bound on memory. */
+/* Limits of one query. A row has up to 4 MiB, so a number of rows alone would not bound the memory. */
 #define REFERRER_ROWS  100
 #define REFERRER_BYTES ((int64_t)8 << 20)
 
@@ -215,8 +214,8 @@ struct referrer_reading {
 };
 
 /* The next descriptor. Once is_full, none was added. */
-static struct result add_referrer(struct registry *registry, struct referrer_reading *reading,
-                                  const struct manifest_row *row, struct error *err)
+static struct result add_referrer(struct registry *registry, struct referrer_reading *reading, const struct manifest_row *row,
+                                  struct error *err)
 {
     struct buffer OWNED_BUFFER body = BUFFER(MANIFEST_SIZE_MAX);
     struct referrer_page *page = reading->page;
@@ -228,14 +227,12 @@ static struct result add_referrer(struct registry *registry, struct referrer_rea
     TRY(add_descriptor(row, buffer_bytes(&body), &page->descriptors, err));
     reading->read_bytes += body.length;
     reading->is_full = before > 0 && page->descriptors.length > reading->query->page_bytes;
-    if (reading->is_full)
-        buffer_truncate(&page->descriptors, before);
-    else
-        (void)snprintf(page->last, sizeof page->last, "%s", row->digest);
+    if (reading->is_full) buffer_truncate(&page->descriptors, before);
+    else (void)snprintf(page->last, sizeof page->last, "%s", row->digest);
     return SUCCESS;
 }
 
-/* *is_last_out: no row follows these. */
+/* *is_last_out: no rows follow these. */
 static struct result add_rows(struct registry *registry, struct referrer_reading *reading, const struct pg_rows *rows,
                               bool *is_last_out, struct error *err)
 {
@@ -252,11 +249,14 @@ static struct result add_rows(struct registry *registry, struct referrer_reading
     return SUCCESS;
 }
 
-struct result referrers_list(const struct permit *permit, struct registry *registry, struct pg *pg, const struct referrer_query *query,
-                             struct referrer_page *page, struct error *err)
+struct result referrers_list(const struct permit *permit, struct registry *registry, struct pg *pg,
+                             const struct referrer_query *query, struct referrer_page *page, struct error *err)
 {
-    struct referrer_key key = {.subject = query->subject, .artifact_type = query->artifact_type,
-                               .last = query->last, .limit = REFERRER_ROWS, .bytes = REFERRER_BYTES};
+    struct referrer_key key = {.subject = query->subject,
+                               .artifact_type = query->artifact_type,
+                               .last = query->last,
+                               .limit = REFERRER_ROWS,
+                               .bytes = REFERRER_BYTES};
     struct referrer_reading reading = {.query = query, .page = page};
     bool is_last = false;
 

@@ -10,6 +10,7 @@
 #include "registry/registry_priv.h"
 #include "storage/pg_table.h"
 
+/* clang-format off */
 #define VALUES                                                                                             \
     "SELECT m.digest, m.media_type, coalesce(m.artifact_type, ''), m.size_bytes, k.key_id, k.key_version," \
     " k.wrapped_key, k.commitment, m.sealed FROM "
@@ -17,7 +18,7 @@
 #define AFTER(m) m ".digest > $3 AND ($4 = '' OR " m ".artifact_type = $4) ORDER BY " m ".digest LIMIT $5)"
 #define COLUMN_TYPES "text text text int4 uuid int4 bytea bytea bytea"
 
-/* What stands against a push, or against a manifest's end. */
+/* Reasons to refuse a push, or the deletion of a manifest. */
 #define MISSING   0
 #define TAG_STAYS 1
 #define NO_ROOM   2
@@ -28,8 +29,8 @@
 #define TYPE_LISTED 7
 #define TAGS_FULL   8
 
-/* What stands against a push: found before a row is touched. OFFSET 0: each digest is looked up by index. The plan is made
- * when the tables are empty, and by that a hash over all blobs is as good. */
+/* Finds the reasons against a push before any row is changed. OFFSET 0 makes the planner look up each digest by its index: the
+ * plan may be made while the tables are empty, when a hash over all blobs looks as cheap. */
 static const struct pg_statement manifest_missing_sql = {
     "manifest_missing",
     "SELECT d, " SQL(MISSING) " FROM unnest($2::text[]) AS d WHERE NOT EXISTS (SELECT FROM repository_blob r JOIN LATERAL"
@@ -84,7 +85,7 @@ static const struct pg_statement manifest_tag_sql = {
 static const struct pg_statement manifest_by_digest_sql = {
     "manifest_by_digest", COLUMNS " WHERE m.repository_id = $1 AND m.digest = $2", "uuid text", COLUMN_TYPES};
 static const struct pg_statement manifest_by_tag_sql = {
-    "manifest_by_tag", /* first the tag, then the one manifest: as a join it was all manifests times all tags, by a young plan */
+    "manifest_by_tag", /* a subquery, because a join may get a plan that compares all manifests with all tags */
     COLUMNS " WHERE m.repository_id = $1 AND m.digest = (SELECT manifest_digest FROM tag WHERE repository_id = $1 AND name = $2)",
     "uuid text", COLUMN_TYPES};
 static const struct pg_statement manifest_referring_sql = {
@@ -100,7 +101,7 @@ static const struct pg_statement manifest_referring_sql = {
            " ORDER BY m.digest",
     "uuid text text text int8 int8 text", COLUMN_TYPES};
 static const struct pg_statement manifest_named_sql = {
-    "manifest_named", /* a tag has no ':' and every digest has one */
+    "manifest_named", /* a tag has no ':', and every digest has one */
     "SELECT digest, media_type FROM manifest WHERE repository_id = $1"
     " AND digest = coalesce((SELECT manifest_digest FROM tag WHERE repository_id = $1 AND name = $2), $2)",
     "uuid text", "text text"};
@@ -129,9 +130,10 @@ static const struct pg_statement *const statements[] = {
     &manifest_by_tag_sql, &manifest_referring_sql, &manifest_named_sql, &manifest_must_stay_sql, &manifest_kept_until_sql,
     &manifest_untag_sql, &manifest_delete_sql,
 };
+/* clang-format on */
 const struct pg_table stored_manifest_statements = PG_TABLE(statements);
 
-/* The digests and sizes of a manifest's references, by kind; all and required ones. */
+/* The digests and sizes of a manifest's references, by kind: all of them, and the required ones. */
 struct digest_lists {
     struct bytes *blobs, *manifests, *types; /* types: of the manifests */
     int64_t *blob_sizes, *manifest_sizes;
@@ -155,7 +157,8 @@ static struct result list_digests(const struct manifest *manifest, bool only_req
     lists->types = memory_zeroed(manifest->reference_count + 1, sizeof *lists->types);
     lists->blob_sizes = memory_zeroed(manifest->reference_count + 1, sizeof *lists->blob_sizes);
     lists->manifest_sizes = memory_zeroed(manifest->reference_count + 1, sizeof *lists->manifest_sizes);
-    if (lists->blobs == NULL || lists->manifests == NULL || lists->types == NULL || lists->blob_sizes == NULL || lists->manifest_sizes == NULL)
+    if (lists->blobs == NULL || lists->manifests == NULL || lists->types == NULL || lists->blob_sizes == NULL ||
+        lists->manifest_sizes == NULL)
         return failure(err, ERROR_NO_MEMORY, "no memory for a manifest's digests");
     for (size_t i = 0; i < manifest->reference_count; i++) {
         const struct manifest_reference *reference = &manifest->references[i];
@@ -191,16 +194,14 @@ static struct result refuse(struct pg *pg, struct manifest_push *push, const str
         return failure(err, ERROR_DENIED, "the media type of %s can't be changed: the project's rules make its tag %s immutable",
                        push->digest, what);
     case TYPE_LISTED:
-        return failure(err, ERROR_DENIED, "the media type of %s can't be changed: the index %s lists it with its type", push->digest, what);
-    case WRONG_TYPE:
-        return failure(err, ERROR_INVALID, "%s, as the index says: some clients could not pull it", what);
-    case TAG_STAYS:
-        return failure(err, ERROR_DENIED, "the tag %s can't be moved: the project's rules make it immutable", what);
+        return failure(err, ERROR_DENIED, "the media type of %s can't be changed: the index %s lists it with its type",
+                       push->digest, what);
+    case WRONG_TYPE: return failure(err, ERROR_INVALID, "%s, as the index says: some clients could not pull it", what);
+    case TAG_STAYS: return failure(err, ERROR_DENIED, "the tag %s can't be moved: the project's rules make it immutable", what);
     case TAGS_FULL:
         return failure(err, ERROR_DENIED, "%s has as many tags as one manifest may, %d: delete some of them first", push->digest,
                        MANIFEST_ALL_TAGS_MAX);
-    case WRONG_SIZE:
-        return failure(err, ERROR_INVALID, "%s, as the manifest says: no client could pull it", what);
+    case WRONG_SIZE: return failure(err, ERROR_INVALID, "%s, as the manifest says: no client could pull it", what);
     default: return quota_refuse(pg, &push->where.project, (int64_t)push->size_bytes, err);
     }
     (void)snprintf(push->missing, sizeof push->missing, "%s", what);
@@ -283,10 +284,12 @@ struct result manifest_condition_check(struct pg *pg, const struct uuid *reposit
     TRY(pg_run(pg, &manifest_named_sql, &arguments, &rows, err));
     const bool is_there = pg_rows_count(rows) > 0;
     if (is_deletion && !is_there) return SUCCESS;
-    condition->has_failed = !condition->holds(condition, is_there ? pg_text(rows, 0, 0) : NULL, is_there ? pg_text(rows, 0, 1) : NULL);
+    condition->has_failed =
+        !condition->holds(condition, is_there ? pg_text(rows, 0, 0) : NULL, is_there ? pg_text(rows, 0, 1) : NULL);
     if (!condition->has_failed) return SUCCESS;
     if (!is_there) return failure(err, ERROR_CONFLICT, "If-Match does not hold: %s is not there", condition->reference);
-    return failure(err, ERROR_CONFLICT, "If-Match or If-None-Match does not hold: %s is %s", condition->reference, pg_text(rows, 0, 0));
+    return failure(err, ERROR_CONFLICT, "If-Match or If-None-Match does not hold: %s is %s", condition->reference,
+                   pg_text(rows, 0, 0));
 }
 
 struct result manifest_rows_insert(struct pg *pg, struct manifest_push *push, struct error *err)
@@ -304,38 +307,40 @@ static struct result must_stay(const struct pg_rows *reasons, struct error *err)
 
     if (pg_int8(reasons, 0, 1) == LISTED) return failure(err, ERROR_CONFLICT, "%s lists it: delete that first", what);
     if (pg_int8(reasons, 0, 1) == TAGS_FULL)
-        return failure(err, ERROR_CONFLICT, "it has more than %d tags, and all go at once: delete some of them first", MANIFEST_ALL_TAGS_MAX);
+        return failure(err, ERROR_CONFLICT, "it has more than %d tags, and all go at once: delete some of them first",
+                       MANIFEST_ALL_TAGS_MAX);
     return failure(err, ERROR_DENIED, "it can't be deleted: the project's rules make its tag %s immutable", what);
 }
 
-/* What policies promise of a repository, they promise of each manifest in it. */
+/* A retention that policies require for a repository holds for each manifest in it. */
 static struct result check_kept(struct pg *pg, const struct uuid *repository, const char *digest,
-                                const struct policy_keeping *keeping, struct error *err)
+                                const struct policy_retention *retention, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
     char until[CLOCK_TEXT_SIZE];
 
-    if (keeping->for_ever)
-        return failure(err, ERROR_DENIED, "%s of policy %s keeps it until a set has the policy again, or declassifies it", keeping->rule,
-                       keeping->policy);
-    if (keeping->days == 0) return SUCCESS;
+    if (retention->for_ever)
+        return failure(err, ERROR_DENIED, "%s of policy %s keeps it until a set has the policy again, or declassifies it",
+                       retention->rule, retention->policy);
+    if (retention->days == 0) return SUCCESS;
     pg_add_uuid(&arguments, repository);
     pg_add_text(&arguments, digest);
-    pg_add_int8(&arguments, keeping->days);
+    pg_add_int8(&arguments, retention->days);
     TRY(pg_run(pg, &manifest_kept_until_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return SUCCESS;
     clock_format(pg_time_ms(rows, 0, 0), until);
-    return failure(err, ERROR_DENIED, "%s of policy %s keeps it until %s", keeping->rule, keeping->policy, until);
+    return failure(err, ERROR_DENIED, "%s of policy %s keeps it until %s", retention->rule, retention->policy, until);
 }
 
 struct result manifest_row_delete(struct pg *pg, const struct uuid *repository, const char *digest,
-                                  const struct policy_keeping *keeping, struct manifest_condition *condition, struct error *err)
+                                  const struct policy_retention *retention, struct manifest_condition *condition,
+                                  struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL, *reasons = NULL;
 
-    TRY(check_kept(pg, repository, digest, keeping, err));
+    TRY(check_kept(pg, repository, digest, retention, err));
     pg_add_uuid(&arguments, repository);
     pg_add_text(&arguments, digest);
     TRY(pg_run(pg, &manifest_must_stay_sql, &arguments, &reasons, err));
@@ -343,12 +348,11 @@ struct result manifest_row_delete(struct pg *pg, const struct uuid *repository, 
     TRY(manifest_condition_check(pg, repository, condition, true, err));
     TRY(pg_run(pg, &manifest_untag_sql, &arguments, NULL, err));
     TRY(pg_run(pg, &manifest_delete_sql, &arguments, &rows, err));
-    return pg_rows_affected(rows) == 1 ? SUCCESS
-                                       : failure(err, ERROR_NOT_FOUND, "this repository has no such manifest");
+    return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_NOT_FOUND, "this repository has no such manifest");
 }
 
-struct result manifest_rows_find(struct pg *pg, const struct uuid *repository, const char *reference,
-                                 struct pg_rows **rows_out, struct error *err)
+struct result manifest_rows_find(struct pg *pg, const struct uuid *repository, const char *reference, struct pg_rows **rows_out,
+                                 struct error *err)
 {
     const bool is_tag = tag_is_valid(bytes_of_text(reference)); /* a tag has no ':' and every digest has one */
     struct pg_arguments arguments = {0};
@@ -358,8 +362,7 @@ struct result manifest_rows_find(struct pg *pg, const struct uuid *repository, c
     return pg_run(pg, is_tag ? &manifest_by_tag_sql : &manifest_by_digest_sql, &arguments, rows_out, err);
 }
 
-struct result manifest_rows_referring(struct pg *pg, const struct referrer_key *key, struct pg_rows **rows_out,
-                                      struct error *err)
+struct result manifest_rows_referring(struct pg *pg, const struct referrer_key *key, struct pg_rows **rows_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
     char tag[TAG_MAX + 1];
@@ -375,8 +378,7 @@ struct result manifest_rows_referring(struct pg *pg, const struct referrer_key *
     return pg_run(pg, &manifest_referring_sql, &arguments, rows_out, err);
 }
 
-struct result manifest_row_read(const struct pg_rows *rows, size_t row, struct manifest_row *row_out,
-                                struct error *err)
+struct result manifest_row_read(const struct pg_rows *rows, size_t row, struct manifest_row *row_out, struct error *err)
 {
     struct manifest_row read = {
         .digest = pg_text(rows, row, 0),

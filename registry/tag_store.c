@@ -6,6 +6,7 @@
 #include "registry/tag.h"
 #include "storage/pg_table.h"
 
+/* clang-format off */
 static const struct pg_statement tag_list_sql = {
     "tag_list", "SELECT name FROM tag WHERE repository_id = $1 AND name > $2 ORDER BY name LIMIT $3",
     "uuid text int8", "text"};
@@ -16,6 +17,7 @@ static const struct pg_statement tag_is_there_sql = {
 static const struct pg_statement *const statements[] = {
     &tag_list_sql, &tag_delete_sql, &tag_is_there_sql,
 };
+/* clang-format on */
 const struct pg_table tag_statements = PG_TABLE(statements);
 
 struct result tag_list(const struct permit *permit, struct pg *pg, const struct tag_query *query, struct tag_page **page_out,
@@ -27,7 +29,7 @@ struct result tag_list(const struct permit *permit, struct pg *pg, const struct 
     permit_require(permit, ACTION_TAG_LIST, query->where);
     pg_add_uuid(&arguments, &query->where->repository);
     pg_add_text(&arguments, query->last);
-    pg_add_int8(&arguments, (int64_t)query->limit + 1); /* one more tells whether another page follows */
+    pg_add_int8(&arguments, (int64_t)query->limit + 1); /* one row more shows whether another page follows */
     TRY(pg_run(pg, &tag_list_sql, &arguments, &rows, err));
     const size_t found = pg_rows_count(rows);
     OWNED(tag_page) *page = memory_zeroed(1, sizeof *page);
@@ -36,8 +38,7 @@ struct result tag_list(const struct permit *permit, struct pg *pg, const struct 
     page->count = page->has_more ? query->limit : found;
     page->names = memory_zeroed(page->count + 1, sizeof *page->names);
     if (page->names == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for tags");
-    for (size_t i = 0; i < page->count; i++)
-        (void)snprintf(page->names[i], sizeof page->names[i], "%s", pg_text(rows, i, 0));
+    for (size_t i = 0; i < page->count; i++) (void)snprintf(page->names[i], sizeof page->names[i], "%s", pg_text(rows, i, 0));
     *page_out = GIVE(page);
     return SUCCESS;
 }
@@ -69,7 +70,7 @@ static struct result run_delete(const struct permit *permit, struct change *chan
 
 void tag_delete_prepare(const struct resource *where, const char *name, struct tag_delete *delete_out)
 {
-    *delete_out = (struct tag_delete){.where = *where,
-        .change = {.run = run_delete, .reach = CHANGE_REACHES_REPOSITORY, .repository = where->repository}};
+    *delete_out = (struct tag_delete){
+        .where = *where, .change = {.run = run_delete, .reach = CHANGE_REACHES_REPOSITORY, .repository = where->repository}};
     (void)snprintf(delete_out->name, sizeof delete_out->name, "%s", name);
 }

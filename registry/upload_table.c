@@ -7,12 +7,12 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
-#define BEGUN_MAX 256 /* sessions between their POST and what follows at once; the others are claimed again */
+#define BEGUN_MAX 256 /* sessions whose next request may still use the claim of the POST; older ones are claimed again */
 
 struct slot {
     bool is_used, is_busy, is_overtaken, is_ended;
     struct live_upload live;
-    int64_t used_ms; /* monotonic; when it was reserved, moved, or given back */
+    int64_t used_ms; /* monotonic; when it was reserved, made progress, or was given back */
 };
 
 struct upload_table {
@@ -21,12 +21,11 @@ struct upload_table {
     unsigned idle_count;
     uint64_t tickets;
     struct uuid begun[BEGUN_MAX];
-    unsigned begun_next; /* the oldest, which goes next */
-    struct slot *slots; /* limits.writers_max; few enough to be searched one by one */
+    unsigned begun_next; /* the oldest entry, which is replaced next */
+    struct slot *slots;  /* limits.writers_max; few enough to be searched one by one */
 };
 
-struct result upload_table_new(const struct upload_limits *limits, struct upload_table **table_out,
-                               struct error *err)
+struct result upload_table_new(const struct upload_limits *limits, struct upload_table **table_out, struct error *err)
 {
     assert(limits->writers_max > 0 && limits->idle_max <= limits->writers_max);
 
@@ -49,7 +48,7 @@ static struct slot *find(struct upload_table *table, const struct uuid *upload)
     return NULL;
 }
 
-/* Whether it was, and from now on not any more. */
+/* Whether this process has noted the session as begun; removes the note. */
 static bool take_begun(struct upload_table *table, const struct uuid *upload)
 {
     for (unsigned i = 0; i < BEGUN_MAX; i++) {
@@ -89,7 +88,7 @@ static struct slot *find_oldest_idle(struct upload_table *table)
     return oldest;
 }
 
-/* Takes an idle writer out of its slot; the caller frees it when the lock is gone, because that may touch the disk. */
+/* Takes an idle writer out of its slot. The caller frees it after it releases the lock, because freeing may access the disk. */
 static struct blob_writer *evict(struct upload_table *table, struct slot *slot)
 {
     assert(slot != NULL);
@@ -100,7 +99,7 @@ static struct blob_writer *evict(struct upload_table *table, struct slot *slot)
     return writer;
 }
 
-/* A place for a session that has none, or whose request stands still. NULL when all are taken. */
+/* A slot for the session: a free one, or that of the oldest idle writer. NULL if all slots are busy. */
 static struct slot *make_room(struct upload_table *table, const struct uuid *upload, struct blob_writer **evicted_out)
 {
     struct slot *slot = find_free(table);
@@ -139,8 +138,7 @@ static struct result take(struct upload_table *table, const struct uuid *upload,
     }
     if (slot == NULL) slot = make_room(table, upload, evicted_out);
     if (slot == NULL)
-        return failure(err, ERROR_LIMIT, "%u uploads write at the same time already; try again later",
-                       table->limits.writers_max);
+        return failure(err, ERROR_LIMIT, "%u uploads write at the same time already; try again later", table->limits.writers_max);
     reserve(table, slot, live_out);
     live_out->is_begun = take_begun(table, upload);
     return SUCCESS;

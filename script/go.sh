@@ -10,7 +10,7 @@ minio_program="minio github.com/minio/minio v0.0.0-20260212201848-7aac2a2c5b7c g
 # shellcheck disable=SC2034
 versity_program="versitygw github.com/versity/versitygw v1.8.0 github.com/versity/versitygw/cmd/versitygw"
 
-# why_not STATUS LOG: what kept a program from being built.
+# why_not STATUS LOG: the reason why a program was not built.
 why_not() {
     local last
     last=$(tail -n 1 "$2" | cut -c1-200)
@@ -23,7 +23,7 @@ why_not() {
     fi
 }
 
-# build_go NAME MODULE VERSION PACKAGE [TAGS]: leaves the program in $programs, or says why not.
+# build_go NAME MODULE VERSION PACKAGE [TAGS]: puts the program into $programs, or reports why not.
 build_go() {
     local name=$1 module=$2 version=$3 package=$4 tags=${5:-} folder status=0
     [ ! -x "$programs/$name-$version" ] || { ln -sf "$name-$version" "$programs/$name"; return 0; }
@@ -39,7 +39,7 @@ build_go() {
     rm -rf "$folder"
 }
 
-# get_go LIST: builds what the list names, as far as it can be had; what was built before is not asked for again. A line is
+# get_go LIST: builds the programs of the list, if their modules can be fetched; older builds are kept. A line is
 # name, module, version, package, and build tags if there are any.
 get_go() {
     local name module version package tags

@@ -1,4 +1,4 @@
-# script/lib.sh -- what the other scripts share. Sourced, never run.
+# script/lib.sh -- functions of the other scripts. Sourced, never run.
 # shellcheck shell=bash
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -6,7 +6,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 say() { printf '%s\n' "$*"; }
 die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
 
-# as_root COMMAND...: as it is for root, through sudo for everybody else.
+# as_root COMMAND...: runs it directly for root, else through sudo.
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then "$@"
     elif command -v sudo >/dev/null; then sudo -- "$@"
@@ -19,7 +19,7 @@ build_packages="build-essential ca-certificates cmake git ninja-build pkg-config
     libcmocka-dev libconfuse-dev libcurl4-openssl-dev libexpat1-dev libgnutls28-dev libjansson-dev libmicrohttpd-dev
     liboauth2-dev libp11-kit-dev libpq-dev libseccomp-dev libsodium-dev libssl-dev"
 run_packages="postgresql-15 curl openssl skopeo python3-sklearn python3-onnx"
-test_packages="universal-ctags groff-base man-db zsh python3 python3-cryptography python3-jsonschema python3-yaml jq netcat-openbsd procps psmisc softhsm2"
+test_packages="clang-format universal-ctags groff-base man-db zsh python3 python3-cryptography python3-jsonschema python3-yaml jq netcat-openbsd procps psmisc softhsm2"
 # Only script/check needs these.
 check_packages="clang clang-tidy cppcheck gcovr"
 # Only script/fuzz needs these: libFuzzer, and names in stack traces.
@@ -28,7 +28,7 @@ fuzz_packages="clang libclang-rt-14-dev llvm"
 package_packages="debhelper dpkg-dev"
 package_test_packages="$package_packages lintian debootstrap systemd systemd-container buildah"
 
-# source_files: what git knows here and what is new and not ignored, changes included; names end in NUL.
+# source_files: tracked files, and new ones that are not ignored, with changes; names end with NUL.
 source_files() {
     (cd "$root" && git ls-files -z --cached --others --exclude-standard |
         xargs -0 sh -c 'for f; do [ ! -e "$f" ] || printf "%s\0" "$f"; done' sh)
@@ -44,9 +44,9 @@ missing_packages() {
     done
 }
 
-# install_packages: nothing if all are there, so that a machine without network works once it is set up. Debian
-# would start services and make a default PostgreSQL cluster on install; both are prevented, and whatever stood
-# in the way of that before is put back.
+# install_packages: does nothing if all are installed, so that a machine works offline after its set-up. Debian
+# would start services and make a default PostgreSQL cluster on install; both are prevented, and the files that
+# were replaced for that are restored.
 install_packages() {
     local wanted policy=/usr/sbin/policy-rc.d clusters=/etc/postgresql-common/createcluster.d/sijil.conf
     wanted=$(missing_packages)
@@ -67,7 +67,7 @@ install_packages() {
     ' sh "$policy" "$clusters" $wanted || die "apt-get failed; run it by hand to see why: apt-get install $wanted"
 }
 
-# Three system users keep three secrets apart; only root needs them (DESIGN: one process, one secret).
+# Three system users separate three secrets; only root needs them (one process for each secret).
 make_users() {
     [ "$(id -u)" -eq 0 ] || return 0
     local user
@@ -85,7 +85,7 @@ configure() {
     (cd "$root" && cmake --preset "$1") > "$log" 2>&1 || { cat "$log" >&2; die "cmake --preset $1 failed"; }
 }
 
-# build PRESET [TARGET...]: configures once, then builds what changed of the targets, or of everything.
+# build PRESET [TARGET...]: configures once, then builds the targets, or everything, as far as changed.
 build() {
     local preset=$1; shift
     configure "$preset"

@@ -1,15 +1,16 @@
 /*
- * storage/blob.h -- sealed blobs of one region: written in pieces, resumed after a crash, read with proof.
+ * storage/blob.h -- the sealed blobs of one region. They are written in pieces, resumed after a crash, and verified when
+ * they are read.
  *
- * Implements docs/formats/sjb1.md. The one rule: a blob exists when the caller's database row says so. A writer
- * makes bytes durable first and returns what the row must hold; the caller commits the row only while it still owns
- * the upload (`UPDATE ... WHERE writer_epoch = $mine`), and calls blob_writer_committed() after that.
+ * Implements docs/formats/sjb1.md. The one rule: a blob exists when the caller's database row says so. A writer makes bytes
+ * durable first and returns the values of the row. The caller commits the row only while it still owns the upload (`UPDATE
+ * ... WHERE writer_epoch = $mine`), and calls blob_writer_committed() after that.
  *
- * Keys come from the caller (crypto/keyd_client.h). A writer keeps only what is derived from them, a reader keeps a
- * copy in locked memory; both are wiped when they are freed. Nothing here logs; messages name what is wrong (header,
- * commitment, trailer, record N, extent N) and no key or content.
+ * Keys come from the caller (crypto/keyd_client.h). A writer keeps only keys that are derived from them, a reader keeps a
+ * copy in locked memory; both are wiped when they are freed. Nothing here logs; messages name the part that is wrong
+ * (header, commitment, trailer, record N, extent N), and no key or content.
  *
- * Errors beside those of the driver: ERROR_CORRUPT means that stored bytes do not verify: raise an alarm.
+ * Errors: those of the driver. In addition ERROR_CORRUPT means that stored bytes do not verify: raise an alarm.
  */
 #pragma once
 
@@ -20,169 +21,168 @@
 #include "crypto/secret.h"
 #include "storage/driver.h"
 
-#define BLOB_REGION_MAX       63       /* characters of a region's id; as in table region */
-#define BLOB_RECORD_PLAIN     65520    /* bytes of content in each record but the last */
-#define BLOB_CHECKPOINT_EVERY (64u << 20) /* bytes after which a checkpoint is due */
-#define BLOB_READ_SIZE        (4 * BLOB_RECORD_PLAIN) /* 262,080: what blob_reader_read() does best with */
+#define BLOB_REGION_MAX       63                      /* characters of a region's id; as in table region */
+#define BLOB_RECORD_PLAIN     65520                   /* bytes of content in each record but the last */
+#define BLOB_CHECKPOINT_EVERY (64u << 20)             /* bytes after which a checkpoint is due */
+#define BLOB_READ_SIZE        (4 * BLOB_RECORD_PLAIN) /* 262,080: the best length for blob_reader_read() */
 
-/** One region's blobs. For any number of threads. */
+/** The blobs of one region. Thread-safe. */
 struct blob_store;
 
-/** Where random bytes come from; only the tests of the format's vectors have another source than the kernel. */
+/** A source of random bytes. Only the tests of the format's vectors use another one than the kernel. */
 struct blob_random {
     void (*fill)(void *context, uint8_t *out, size_t length);
     void *context;
 };
 
 /** Takes the driver over on success. `region` is its full id ("azure/uaenorth"); `random` is NULL in production. */
-RESULT blob_store_new(struct driver *driver, const char *region, const struct blob_random *random,
-                      struct blob_store **store_out, struct error *err);
-/** Nothing of it may be open. */
+RESULT blob_store_new(struct driver *driver, const char *region, const struct blob_random *random, struct blob_store **store_out,
+                      struct error *err);
+/** Call it only when no writer and no reader of the store is open. */
 void blob_store_free(struct blob_store *store);
 DEFINE_OWNED(blob_store);
-const char *blob_store_region(const struct blob_store *store);
 
-/** What a blob's keys depend on: an object under another identity does not open. */
+/** The values that a blob's keys depend on: an object under another identity does not open. */
 struct blob_identity {
     struct uuid blob, project;
     char region[BLOB_REGION_MAX + 1];
 };
 
-/** A new blob in this store's region, with a random id. Stores nothing. */
+/** The identity of a new blob in this store's region, with a random id. Stores nothing. */
 struct blob_identity blob_identity_new(struct blob_store *store, const struct uuid *project);
-/** Binds header and data key; the key is wrapped together with it. Stores nothing. */
-RESULT blob_commitment(const struct blob_identity *identity, const struct secret *data_key,
-                       uint8_t commitment_out[32], struct error *err);
+/** The commitment binds header and data key; the data key is wrapped together with it. Stores nothing. */
+RESULT blob_commitment(const struct blob_identity *identity, const struct secret *data_key, uint8_t commitment_out[32],
+                       struct error *err);
 
 /* ---- Writing ---- */
 
-/** One upload session: the values of its row. */
+/** An upload session: the values of its row. */
 struct blob_upload {
     struct uuid upload;
     struct blob_identity identity;
-    uint64_t writer_epoch; /* that this writer claimed: raised in the row before the writer is opened */
+    uint64_t writer_epoch; /* of this writer: the caller raises the row's number before it opens the writer */
     bool with_sha512;      /* the client will close with a sha512 digest; SHA-256 is always computed */
 };
 
 /** The durable state of an upload: the values of its row. Sequence 0: nothing was acknowledged yet. */
 struct blob_checkpoint {
-    uint64_t offset;       /* bytes of content that are safe */
-    uint64_t sequence;     /* 1, 2, ... */
-    uint64_t writer_epoch; /* of the writer that made it */
-    uint8_t digest[SHA256_SIZE]; /* of the stored checkpoint: an older one can't be played back */
+    uint64_t offset;             /* bytes of content that are durable */
+    uint64_t sequence;           /* 1, 2, ... */
+    uint64_t writer_epoch;       /* of the writer that made the checkpoint */
+    uint8_t digest[SHA256_SIZE]; /* of the stored checkpoint, so an older one can't be replayed */
 };
 
-/** For one thread at a time; holds 320 KiB, and 640 more from 256 KiB of content on. */
+/** For one thread at a time. Holds 320 KiB, and 640 more from 256 KiB of content on. */
 struct blob_writer;
 
 /**
- * Opens a writer at the offset of `from`: NULL or sequence 0 for the start. Whatever an earlier writer had beyond
- * it is ignored for ever. ERROR_CORRUPT when the checkpoint does not verify, ERROR_NOT_FOUND when it is gone (then
- * the upload can't be resumed), ERROR_INVALID when the identity is of another region.
+ * Opens a writer at the offset of `from`; NULL or sequence 0 means the start. Bytes that an earlier writer stored beyond it
+ * are ignored for good. ERROR_CORRUPT if the checkpoint does not verify, ERROR_NOT_FOUND if it is gone (then the upload
+ * can't be resumed), ERROR_INVALID if the identity is of another region.
  */
 RESULT blob_writer_open(struct blob_store *store, const struct blob_upload *upload, const struct secret *data_key,
                         const struct blob_checkpoint *from, struct blob_writer **writer_out, struct error *err);
-/** So many bytes are announced, and probably all that still comes: no more room than they need is reserved. More or less may come. */
+/** The client announced `length` further bytes, probably its last ones. Then no more space is reserved than they need. Fewer
+ *  or more bytes may come. */
 void blob_writer_expect(struct blob_writer *writer, uint64_t length);
 /**
- * Hashes and seals. After a failure the writer is dead: free it and open another from the last committed checkpoint.
- * ERROR_LIMIT past 65,536 extents.
+ * Hashes and seals. After a failure the writer is unusable: free it and open another from the last committed checkpoint.
+ * ERROR_LIMIT beyond 65,536 extents.
  */
 RESULT blob_writer_write(struct blob_writer *writer, struct bytes content, struct error *err);
-/** Bytes of content taken so far, those before the checkpoint included. */
+/** Bytes of content taken so far, including those before the checkpoint. */
 uint64_t blob_writer_offset(const struct blob_writer *writer);
-/** 64 MiB since the last checkpoint: make and commit one before the next write. */
+/** True if 64 MiB came since the last checkpoint: make and commit a checkpoint before the next write. */
 bool blob_writer_is_checkpoint_due(const struct blob_writer *writer);
 /**
- * Makes all content so far durable: at the end of a PATCH, on a cut connection, and when due. Commit what it
- * returns, then call blob_writer_committed() and go on with this writer. If the commit fails or its outcome is not
- * known, free the writer and read the row again.
+ * Makes all content so far durable. Call it at the end of a PATCH, after the connection broke, and when a checkpoint is due.
+ * Commit the returned values, then call blob_writer_committed() and continue with this writer. If the commit fails or its
+ * outcome is unknown, free the writer and read the row again.
  */
-RESULT blob_writer_checkpoint(struct blob_writer *writer, struct blob_checkpoint *checkpoint_out,
-                              struct error *err);
+RESULT blob_writer_checkpoint(struct blob_writer *writer, struct blob_checkpoint *checkpoint_out, struct error *err);
 
-/** What a closed blob's row holds. */
+/** The values of a closed blob's row. */
 struct blob_content {
     uint64_t length;      /* bytes of content */
     uint32_t part;        /* the extent that closes the blob; a reader starts there */
-    struct digest digest; /* the one that was expected */
+    struct digest digest; /* the expected digest */
 };
 
 /**
- * Compares the digest, then seals the last record and the trailer and makes the blob durable. ERROR_INVALID for
- * another digest than `expected`, or a sha512 one that the upload was not opened with: then nothing was stored and
- * the writer goes on as if it had not been called. After any other failure it is dead.
+ * Compares the digest with `expected`, then seals the last record and the trailer, and makes the blob durable. ERROR_INVALID
+ * if the digest differs, or if `expected` is a sha512 digest and the upload was opened without SHA-512. Then nothing was
+ * stored, and the writer can be used as before. After any other failure the writer is unusable.
  */
 RESULT blob_writer_close(struct blob_writer *writer, const struct digest *expected, struct blob_content *content_out,
                          struct error *err);
-/** Every digest that is computed, of all content so far: SHA-256, and SHA-512 if asked for. Returns how many. */
+/** The digests of all content so far: SHA-256, and SHA-512 if asked for. Returns their number. */
 size_t blob_writer_digests(const struct blob_writer *writer, struct digest digests_out[2]);
-/** The row with the last checkpoint, or with the closed blob, is committed: removes the checkpoints before it. */
+/** The row with the last checkpoint, or with the closed blob, is committed: removes older checkpoints. */
 void blob_writer_committed(struct blob_writer *writer);
-/** Removes all that this upload stored, when the row is gone or will go. The writer is dead. */
-RESULT blob_writer_abandon(struct blob_writer *writer, struct error *err);
-/** Forgets; an extent that no checkpoint and no trailer of it names is removed. */
+/** Frees the writer. Removes its extent if no checkpoint and no trailer names it. */
 void blob_writer_free(struct blob_writer *writer);
 DEFINE_OWNED(blob_writer);
 
 /* ---- Reading ---- */
 
-/** For one thread at a time; holds about 330 KiB. */
+/** For one thread at a time. Holds about 330 KiB. */
 struct blob_reader;
 
 /**
- * Opens a blob and checks header, commitment, footer, trailer and every extent's header and length against the
- * row's values. ERROR_CORRUPT names what does not fit, ERROR_NOT_FOUND which file is gone.
+ * Opens a blob and checks header, commitment, footer, trailer and every extent's header and length against the row's
+ * values. ERROR_CORRUPT names the part that differs, ERROR_NOT_FOUND the file that is missing.
  */
-RESULT blob_reader_open(struct blob_store *store, const struct blob_identity *identity,
-                        const struct blob_content *content, const struct secret *data_key,
-                        struct blob_reader **reader_out, struct error *err);
-/** The same after what was read did not verify: each byte comes from the disk or the store, whatever memory has of it. Slow. */
-RESULT blob_reader_open_again(struct blob_store *store, const struct blob_identity *identity,
-                              const struct blob_content *content, const struct secret *data_key,
-                              struct blob_reader **reader_out, struct error *err);
-/** As blob_reader_open() if that needs no waiting; false: it does, or it fails. */
+RESULT blob_reader_open(struct blob_store *store, const struct blob_identity *identity, const struct blob_content *content,
+                        const struct secret *data_key, struct blob_reader **reader_out, struct error *err);
+/** As blob_reader_open(), for a blob that did not verify: reads each byte from the disk or the store again, not from memory.
+ *  Slow. */
+RESULT blob_reader_open_again(struct blob_store *store, const struct blob_identity *identity, const struct blob_content *content,
+                              const struct secret *data_key, struct blob_reader **reader_out, struct error *err);
+/** As blob_reader_open(), but never waits. False: blob_reader_open() would have to wait, or would fail. */
 bool blob_reader_open_at_once(struct blob_store *store, const struct blob_identity *identity, const struct blob_content *content,
                               const struct secret *data_key, struct blob_reader **reader_out);
 uint64_t blob_reader_length(const struct blob_reader *reader);
 /**
- * Exactly `length` bytes from `offset`. Whole records are verified before a byte of them is given: on failure the
- * buffer holds zeros. ERROR_INVALID beyond the end. Any offset costs the same.
+ * Reads exactly `length` bytes from `offset`. Whole records are verified before any of their bytes is returned; on failure
+ * the buffer holds zeros. ERROR_INVALID beyond the end. All offsets cost the same.
  */
-RESULT blob_reader_read(struct blob_reader *reader, uint64_t offset, uint8_t *into, size_t length,
-                        struct error *err);
+RESULT blob_reader_read(struct blob_reader *reader, uint64_t offset, uint8_t *into, size_t length, struct error *err);
 /**
- * The same without waiting, for threads that must not block: true if all was in memory and verified. false: it was
- * not, or is damaged; the buffer holds nothing then, and blob_reader_read() brings the bytes or the reason.
+ * As blob_reader_read(), but never waits, for threads that must not block. True: all bytes were in memory and verified.
+ * False: some bytes were not in memory, or are damaged. The buffer then holds no content, and blob_reader_read() returns the
+ * bytes or the error.
  */
 bool blob_reader_read_at_once(struct blob_reader *reader, uint64_t offset, uint8_t *into, size_t length);
 void blob_reader_free(struct blob_reader *reader);
 DEFINE_OWNED(blob_reader);
 
-/** How a blob is checked at rest. All may be zero. */
+/** How a stored blob is checked. All fields may be zero. */
 struct blob_verify_options {
     bool with_digest;    /* also hash the content and compare */
-    uint64_t from_bytes; /* what lies before was checked earlier; with a digest everything is read anyhow */
-    /* After each 1 MiB or less; may wait, to bound the rate. false ends the check: ERROR_UNAVAILABLE. */
+    uint64_t from_bytes; /* earlier bytes were checked before; with a digest everything is read anyhow */
+    /* Called after each 1 MiB or less; it may wait, to limit the rate. False ends the check: ERROR_UNAVAILABLE. */
     bool (*progress)(void *context, uint64_t done_bytes, uint64_t length_bytes);
     void *context;
 };
-/** Reads everything and verifies every tag. Leaves the page cache as it was: what others read stays in it, the rest stays out. */
+/** Reads everything and verifies every tag. Does not change the page cache: bytes that were in it stay, and no
+ *  others are added. */
 RESULT blob_verify(struct blob_reader *reader, const struct blob_verify_options *options, struct error *err);
 
-/* ---- Sweeping ---- */
+/* ---- Removing ---- */
 
-/** Removes every object of the blob. Nothing being there is a success, so it may be repeated. */
+/** Removes every object of the blob. Success also if there are none, so it may be repeated. */
 RESULT blob_remove(struct blob_store *store, const struct uuid *blob, struct error *err);
-/** Removes what crashed writers left beside a closed blob: checkpoints, and extents that its trailer does not name. */
-RESULT blob_reader_tidy(struct blob_reader *reader, struct error *err);
-/** Is the object, one of this blob, an extent that its trailer names? All others are what crashed writers left, or strangers. */
+/** Removes the leftovers of crashed writers beside a closed blob: checkpoints, and extents that its trailer does not name. */
+RESULT blob_reader_clean_up(struct blob_reader *reader, struct error *err);
+/** Whether this object of the blob is an extent that the blob's trailer names. Other objects are leftovers of crashed
+ *  writers, or foreign objects. */
 bool blob_reader_names(const struct blob_reader *reader, const struct driver_entry *entry);
-/** Is the object that a listing showed still there? For whoever found no row of it and wants to be sure. */
+/** Whether an object of a listing still exists: for a caller that found no row of the object and must be sure. */
 RESULT blob_has(struct blob_store *store, const struct driver_entry *entry, bool *has_out, struct error *err);
-/** Asks the driver whether the region's bytes are where the configuration says; refused until a later check says so. */
+/** Asks the driver whether the region's bytes are where the configuration says. If not, the region is refused until a
+ *  later check succeeds. */
 RESULT blob_store_check(struct blob_store *store, struct error *err);
-/** The room of its file system; ERROR_NOT_FOUND where there is no such bound: a bucket. */
+/** The size and free space of the store's file system. ERROR_NOT_FOUND for a bucket, which has no such bound. */
 RESULT blob_store_room(struct blob_store *store, struct driver_room *room_out, struct error *err);
-/** Calls `visit` for each object of the region, in no order; its failure ends the listing and is returned. */
+/** Calls `visit` for each object of the region, in no order. A failure of `visit` ends the listing and is returned. */
 RESULT blob_list(struct blob_store *store, driver_visit *visit, void *context, struct error *err);

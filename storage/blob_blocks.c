@@ -5,7 +5,7 @@
 #include "crypto/secret.h"
 
 enum { BLOCK_ALIGNMENT = 4096 };
-_Static_assert(BLOCK_ALIGNMENT + BLOCK_MARGIN + BLOCK_SIZE + BLOCK_MARGIN <= BLOB_MEMORY_SIZE, "a block has its place");
+_Static_assert(BLOCK_ALIGNMENT + BLOCK_MARGIN + BLOCK_SIZE + BLOCK_MARGIN <= BLOB_MEMORY_SIZE, "a block fits");
 
 static struct result make_block(struct blob_blocks *blocks, struct blob_block *block, struct error *err)
 {
@@ -28,7 +28,7 @@ struct result blob_blocks_begin(struct blob_blocks *blocks, struct blocks *memor
 
 void blob_blocks_add(struct blob_blocks *blocks, struct bytes piece)
 {
-    struct blob_block *block = &blocks->list[blocks->turn];
+    struct blob_block *block = &blocks->list[blocks->current];
     const size_t at = blocks->sealed_length + blocks->tail_length;
 
     memcpy(blocks->start + at, piece.data, piece.length);
@@ -39,11 +39,11 @@ void blob_blocks_add(struct blob_blocks *blocks, struct bytes piece)
 struct result blob_blocks_next(struct blob_blocks *blocks, struct error *err)
 {
     const struct bytes tail = {blocks->start + blocks->sealed_length, blocks->tail_length};
-    const size_t turn = (blocks->turn + 1) % BLOCKS;
+    const size_t current = (blocks->current + 1) % BLOCKS;
 
-    if (blocks->list[turn].memory == NULL) TRY(make_block(blocks, &blocks->list[turn], err));
-    blocks->turn = turn;
-    blocks->start = blocks->list[turn].start;
+    if (blocks->list[current].memory == NULL) TRY(make_block(blocks, &blocks->list[current], err));
+    blocks->current = current;
+    blocks->start = blocks->list[current].start;
     blocks->sealed_length = blocks->tail_length = 0;
     blob_blocks_add(blocks, tail);
     return SUCCESS;

@@ -5,9 +5,9 @@
 #include "base/memory.h"
 #include "storage/blob_reader_priv.h"
 
-enum { AHEAD = 2 << 20 }; /* bytes that the driver is asked to have ready */
+enum { AHEAD = 2 << 20 }; /* bytes that the driver is asked to read ahead */
 
-/* ---- Where things lie ---- */
+/* ---- Positions ---- */
 
 /* The first record after extent `index`. */
 uint64_t blob_reader_extent_end(const struct blob_reader *reader, size_t index)
@@ -17,21 +17,21 @@ uint64_t blob_reader_extent_end(const struct blob_reader *reader, size_t index)
     return index + 1 < extents->count ? extents->list[index + 1].first : reader->trailer.records;
 }
 
-/* Bytes of a record as it is stored. */
+/* The stored length of a record. */
 size_t blob_reader_sealed_length(const struct blob_reader *reader, uint64_t record)
 {
     return sjb1_record_plain(reader->trailer.length, record) + GCM_TAG_SIZE;
 }
 
-/* Where a record starts in the object that holds extent `index`. */
+/* The offset of a record in the object that holds extent `index`. */
 uint64_t blob_reader_record_at(const struct blob_reader *reader, size_t index, uint64_t record)
 {
     const uint64_t first = reader->store->operations->is_flat ? 0 : reader->trailer.extents.list[index].first;
 
-    return sjb1_record_place(record - first);
+    return sjb1_record_offset(record - first);
 }
 
-/* Where extent `index` ends in its object. */
+/* The end of extent `index` in its object. */
 static uint64_t extent_length(const struct blob_reader *reader, size_t index)
 {
     const uint64_t last = blob_reader_extent_end(reader, index) - 1;
@@ -46,7 +46,8 @@ struct room {
     size_t length;
 };
 
-/* A page that memory has spoiled is left by asking the disk; whole pages are forgotten only. */
+/* If memory may be damaged, the pages are dropped first, so the next read comes from the disk. Only whole pages
+ * can be dropped. */
 static struct result read_part(const struct blob_reader *reader, struct driver_part *part, uint64_t at, struct room into,
                                struct error *err)
 {
@@ -56,14 +57,14 @@ static struct result read_part(const struct blob_reader *reader, struct driver_p
         return reader->store->operations->part_read_at_once(part, at, into.data, into.length)
                    ? SUCCESS
                    : failure(err, ERROR_UNAVAILABLE, "not in memory");
-    if (reader->is_again) reader->store->operations->part_forget(part, from, (at + into.length + PAGE - 1 - from) & ~(uint64_t)(PAGE - 1));
+    if (reader->is_again)
+        reader->store->operations->part_forget(part, from, (at + into.length + PAGE - 1 - from) & ~(uint64_t)(PAGE - 1));
     return reader->store->operations->part_read(part, at, into.data, into.length, err);
 }
 
 /* ---- Opening ---- */
 
-static struct result check_header(const struct blob_reader *reader, struct driver_part *part,
-                                  struct error *err)
+static struct result check_header(const struct blob_reader *reader, struct driver_part *part, struct error *err)
 {
     uint8_t header[SJB1_HEADER_SIZE] = {0};
 
@@ -92,15 +93,15 @@ static struct result read_trailer(struct blob_reader *reader, uint64_t *at_out, 
     const struct driver_operations *operations = reader->store->operations;
     struct buffer OWNED_BUFFER sealed = BUFFER(SJB1_TRAILER_MAX);
     uint8_t key[SJB1_KEY_SIZE];
-    uint8_t *place = NULL;
+    uint8_t *destination = NULL;
     uint32_t length = 0;
 
     TRY(read_footer(reader, &length, err));
-    TRY(buffer_reserve(&sealed, length, &place, err));
+    TRY(buffer_reserve(&sealed, length, &destination, err));
     const uint64_t at = operations->part_size(reader->part) - SJB1_FOOTER_SIZE - length;
-    TRY(sjb1_within(read_part(reader, reader->part, at, (struct room){place, length}, err), err, "trailer"));
-    TRY(sjb1_key(&reader->format, secret_bytes(reader->data_key), SJB1_INFO_TRAILER, place, key, err));
-    const struct result result = sjb1_trailer_open(place, length, key, &reader->trailer, err);
+    TRY(sjb1_within(read_part(reader, reader->part, at, (struct room){destination, length}, err), err, "trailer"));
+    TRY(sjb1_key(&reader->format, secret_bytes(reader->data_key), SJB1_INFO_TRAILER, destination, key, err));
+    const struct result result = sjb1_trailer_open(destination, length, key, &reader->trailer, err);
     secret_wipe(key, sizeof key);
     TRY(result);
     *at_out = at;
@@ -114,15 +115,14 @@ static bool has_digest(const struct sjb1_trailer *trailer, const struct digest *
     return false;
 }
 
-/* The trailer is genuine by now; it must also be the one that the row means. */
+/* The trailer is authentic at this point; it must also be the one that the row names. */
 static struct result check_trailer(const struct blob_reader *reader, uint64_t trailer_at, struct error *err)
 {
     const struct sjb1_trailer *trailer = &reader->trailer;
     const struct sjb1_extents *extents = &trailer->extents;
 
     if (trailer->length != reader->content.length)
-        return failure(err, ERROR_CORRUPT,
-                       "trailer: it seals %" PRIu64 " bytes, but %" PRIu64 " are recorded", trailer->length,
+        return failure(err, ERROR_CORRUPT, "trailer: it seals %" PRIu64 " bytes, but %" PRIu64 " are recorded", trailer->length,
                        reader->content.length);
     if (!uuid_equal(&trailer->project, &reader->identity.project))
         return failure(err, ERROR_CORRUPT, "trailer: the project is another one");
@@ -131,35 +131,32 @@ static struct result check_trailer(const struct blob_reader *reader, uint64_t tr
     if (extents->list[extents->count - 1].part != reader->content.part)
         return failure(err, ERROR_CORRUPT, "trailer: it stands in another extent than the list says");
     if (extent_length(reader, extents->count - 1) != trailer_at)
-        return failure(err, ERROR_CORRUPT,
-                       "trailer: it does not follow the last record; bytes were cut or added");
+        return failure(err, ERROR_CORRUPT, "trailer: it does not follow the last record; bytes were cut or added");
     return SUCCESS;
 }
 
-/* Opens the object of an extent and checks that it is of this blob and long enough. */
-static struct result open_part(struct blob_reader *reader, size_t index, struct driver_part **part_out,
-                               struct error *err)
+/* Opens the object of an extent, and checks that it belongs to this blob and is long enough. */
+static struct result open_part(struct blob_reader *reader, size_t index, struct driver_part **part_out, struct error *err)
 {
     const struct driver_operations *operations = reader->store->operations;
     struct driver_part *part = NULL;
 
-    TRY(operations->part_open(reader->store->driver, &reader->identity.blob,
-                              reader->trailer.extents.list[index].part, &part, err));
+    TRY(operations->part_open(reader->store->driver, &reader->identity.blob, reader->trailer.extents.list[index].part, &part,
+                              err));
     struct result result = check_header(reader, part, err);
     if (result.ok && operations->part_size(part) < extent_length(reader, index))
         result = failure(err, ERROR_CORRUPT, "it is cut");
-    if (result.ok)
-        *part_out = part;
-    else
-        operations->part_close(part);
+    if (result.ok) *part_out = part;
+    else operations->part_close(part);
     return result;
 }
 
-/* A damaged extent is found before the first byte goes out, not when a download comes to it. */
+/* A damaged extent is found before the first byte is sent, not in the middle of a download. */
 static struct result check_other_extents(struct blob_reader *reader, struct error *err)
 {
     if (reader->store->operations->is_flat) return SUCCESS;
-    if (reader->is_at_once && reader->trailer.extents.count > 1) return failure(err, ERROR_UNAVAILABLE, "the other extents are not open");
+    if (reader->is_at_once && reader->trailer.extents.count > 1)
+        return failure(err, ERROR_UNAVAILABLE, "the other extents are not open");
     for (size_t i = 0; i + 1 < reader->trailer.extents.count; i++) {
         struct driver_part *part = NULL;
         TRY(sjb1_within(open_part(reader, i, &part, err), err, "extent %zu", i));
@@ -173,8 +170,8 @@ static struct result use_key_of(struct blob_reader *reader, size_t index, struct
     struct gcm *gcm = NULL;
     uint8_t key[SJB1_KEY_SIZE];
 
-    TRY(sjb1_key(&reader->format, secret_bytes(reader->data_key), SJB1_INFO_DATA,
-                 reader->trailer.extents.list[index].salt, key, err));
+    TRY(sjb1_key(&reader->format, secret_bytes(reader->data_key), SJB1_INFO_DATA, reader->trailer.extents.list[index].salt, key,
+                 err));
     const struct result result = gcm_new(key, &gcm, err);
     secret_wipe(key, sizeof key);
     TRY(result);
@@ -228,9 +225,8 @@ static struct result prepare(struct blob_store *store, const struct blob_identit
     return SUCCESS;
 }
 
-struct result blob_reader_open(struct blob_store *store, const struct blob_identity *identity,
-                               const struct blob_content *content, const struct secret *data_key,
-                               struct blob_reader **reader_out, struct error *err)
+struct result blob_reader_open(struct blob_store *store, const struct blob_identity *identity, const struct blob_content *content,
+                               const struct secret *data_key, struct blob_reader **reader_out, struct error *err)
 {
     OWNED(blob_reader) *reader = NULL;
 
@@ -287,17 +283,15 @@ void blob_reader_free(struct blob_reader *reader)
 
 /* ---- Reading ---- */
 
-/* The extent that `record` lies in: the last that does not start after it. */
+/* The extent that `record` is in: the last one that does not start after it. */
 static size_t extent_of(const struct blob_reader *reader, uint64_t record)
 {
     size_t low = 0, high = reader->trailer.extents.count;
 
     while (high - low > 1) {
         const size_t middle = low + (high - low) / 2;
-        if (reader->trailer.extents.list[middle].first <= record)
-            low = middle;
-        else
-            high = middle;
+        if (reader->trailer.extents.list[middle].first <= record) low = middle;
+        else high = middle;
     }
     return low;
 }
@@ -312,7 +306,7 @@ struct result blob_reader_go_to(struct blob_reader *reader, size_t index, struct
         TRY(sjb1_within(open_part(reader, index, &part, err), err, "extent %zu", index));
         reader->store->operations->part_close(reader->part);
         reader->part = part;
-        reader->current = SIZE_MAX; /* no key fits until the next line succeeds */
+        reader->current = SIZE_MAX; /* no key is valid until the next line succeeds */
     }
     return use_key_of(reader, index, err);
 }
@@ -329,7 +323,7 @@ static void ask_ahead(struct blob_reader *reader, uint64_t at)
     reader->ahead_until += AHEAD;
 }
 
-/* Reads `count` neighbouring records of the open extent into `sealed`. */
+/* Reads `count` consecutive records of the open extent into `sealed`. */
 struct result blob_reader_fetch(struct blob_reader *reader, uint64_t record, size_t count, struct error *err)
 {
     const uint64_t last = record + count - 1;
@@ -338,13 +332,14 @@ struct result blob_reader_fetch(struct blob_reader *reader, uint64_t record, siz
         (size_t)(blob_reader_record_at(reader, reader->current, last) - at) + blob_reader_sealed_length(reader, last);
 
     assert(count >= 1 && count <= BATCH_RECORDS && length <= SEALED_SIZE);
-    /* Asking for what comes next may wait, too, when the disk does not answer. */
+    /* Reading ahead may wait too, if the disk does not answer. */
     if (!reader->is_check && !reader->is_again && !reader->is_at_once) ask_ahead(reader, at);
-    return sjb1_within(read_part(reader, reader->part, at, (struct room){reader->sealed, length}, err), err, "record %" PRIu64, record);
+    return sjb1_within(read_part(reader, reader->part, at, (struct room){reader->sealed, length}, err), err, "record %" PRIu64,
+                       record);
 }
 
-struct result blob_reader_decrypt(struct blob_reader *reader, uint64_t record, const uint8_t *sealed,
-                             uint8_t *into, struct error *err)
+struct result blob_reader_decrypt(struct blob_reader *reader, uint64_t record, const uint8_t *sealed, uint8_t *into,
+                                  struct error *err)
 {
     uint8_t nonce[GCM_NONCE_SIZE];
 
@@ -354,7 +349,7 @@ struct result blob_reader_decrypt(struct blob_reader *reader, uint64_t record, c
                        err, "record %" PRIu64, record);
 }
 
-/* One record into the reader's own memory, for when only a piece of it is wanted. */
+/* Decrypts one record into the reader's own memory, when the caller wants only a part of the record. */
 static struct result cache(struct blob_reader *reader, uint64_t record, struct error *err)
 {
     if (reader->cached == record) return SUCCESS;
@@ -368,9 +363,9 @@ static struct result cache(struct blob_reader *reader, uint64_t record, struct e
     return SUCCESS;
 }
 
-/* Whole records straight into the caller's memory; as many as fit, one extent and one batch allow. */
-static struct result read_whole(struct blob_reader *reader, uint64_t record, uint8_t *into, size_t length,
-                                size_t *done_out, struct error *err)
+/* Decrypts whole records straight into the caller's memory: as many as fit, within one extent and one batch. */
+static struct result read_whole(struct blob_reader *reader, uint64_t record, uint8_t *into, size_t length, size_t *done_out,
+                                struct error *err)
 {
     const size_t index = extent_of(reader, record);
     const uint64_t end = blob_reader_extent_end(reader, index);
@@ -384,14 +379,13 @@ static struct result read_whole(struct blob_reader *reader, uint64_t record, uin
     }
     TRY(blob_reader_fetch(reader, record, count, err));
     for (size_t i = 0; i < count; i++)
-        TRY(blob_reader_decrypt(reader, record + i, reader->sealed + i * SJB1_RECORD_SIZE, into + i * BLOB_RECORD_PLAIN,
-                    err));
+        TRY(blob_reader_decrypt(reader, record + i, reader->sealed + i * SJB1_RECORD_SIZE, into + i * BLOB_RECORD_PLAIN, err));
     *done_out = done;
     return SUCCESS;
 }
 
-static struct result read_piece(struct blob_reader *reader, uint64_t offset, uint8_t *into, size_t length,
-                                size_t *done_out, struct error *err)
+static struct result read_piece(struct blob_reader *reader, uint64_t offset, uint8_t *into, size_t length, size_t *done_out,
+                                struct error *err)
 {
     const uint64_t record = offset / BLOB_RECORD_PLAIN;
     const size_t within = (size_t)(offset % BLOB_RECORD_PLAIN);
@@ -405,18 +399,16 @@ static struct result read_piece(struct blob_reader *reader, uint64_t offset, uin
     return SUCCESS;
 }
 
-struct result blob_reader_read(struct blob_reader *reader, uint64_t offset, uint8_t *into, size_t length,
-                               struct error *err)
+struct result blob_reader_read(struct blob_reader *reader, uint64_t offset, uint8_t *into, size_t length, struct error *err)
 {
     const uint64_t size = reader->trailer.length;
     size_t done = 0;
 
     if (offset > size || length > size - offset)
-        return failure(err, ERROR_INVALID, "bytes %" PRIu64 " to %" PRIu64 " of a blob of %" PRIu64, offset,
-                       offset + length, size);
+        return failure(err, ERROR_INVALID, "bytes %" PRIu64 " to %" PRIu64 " of a blob of %" PRIu64, offset, offset + length,
+                       size);
     for (size_t total = 0; total < length; total += done) {
-        const struct result result =
-            read_piece(reader, offset + total, into + total, length - total, &done, err);
+        const struct result result = read_piece(reader, offset + total, into + total, length - total, &done, err);
         if (result.ok) continue;
         secret_wipe(into, length);
         return result;
@@ -440,21 +432,19 @@ bool blob_reader_names(const struct blob_reader *reader, const struct driver_ent
     const struct sjb1_extents *extents = &reader->trailer.extents;
     bool is_named = false;
 
-    for (size_t i = 0; i < extents->count && entry->is_extent && !is_named; i++)
-        is_named = extents->list[i].part == entry->part;
+    for (size_t i = 0; i < extents->count && entry->is_extent && !is_named; i++) is_named = extents->list[i].part == entry->part;
     return is_named;
 }
 
-struct result blob_reader_tidy(struct blob_reader *reader, struct error *err)
+struct result blob_reader_clean_up(struct blob_reader *reader, struct error *err)
 {
     const struct sjb1_extents *extents = &reader->trailer.extents;
     uint32_t *kept = memory_zeroed(extents->count, sizeof *kept);
 
     if (kept == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for %zu extents", extents->count);
-    for (size_t i = 0; i < extents->count; i++)
-        kept[i] = extents->list[i].part;
-    const struct result result = reader->store->operations->remove(
-        reader->store->driver, &reader->identity.blob, kept, extents->count, err);
+    for (size_t i = 0; i < extents->count; i++) kept[i] = extents->list[i].part;
+    const struct result result =
+        reader->store->operations->remove(reader->store->driver, &reader->identity.blob, kept, extents->count, err);
     free(kept);
     return result;
 }

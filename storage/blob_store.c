@@ -17,8 +17,7 @@ struct result blob_store_new(struct driver *driver, const char *region, const st
     const size_t length = strlen(region);
 
     if (length == 0 || length > BLOB_REGION_MAX)
-        return failure(err, ERROR_INVALID, "a region's id has 1 to %d characters, not %zu", BLOB_REGION_MAX,
-                       length);
+        return failure(err, ERROR_INVALID, "a region's id has 1 to %d characters, not %zu", BLOB_REGION_MAX, length);
     OWNED(blocks) *blocks = NULL;
     TRY(blocks_new(BLOB_MEMORY_SIZE, &blocks, err));
     struct blob_store *store = memory_zeroed(1, sizeof *store);
@@ -40,22 +39,15 @@ void blob_store_free(struct blob_store *store)
     free(store);
 }
 
-const char *blob_store_region(const struct blob_store *store)
-{
-    return store->region;
-}
-
 void blob_store_random(struct blob_store *store, uint8_t *out, size_t length)
 {
     store->random.fill(store->random.context, out, length);
 }
 
-struct result blob_store_owns(const struct blob_store *store, const struct blob_identity *identity,
-                              struct error *err)
+struct result blob_store_owns(const struct blob_store *store, const struct blob_identity *identity, struct error *err)
 {
     if (strcmp(store->region, identity->region) != 0)
-        return failure(err, ERROR_INVALID, "a blob of region %s is not in region %s", identity->region,
-                       store->region);
+        return failure(err, ERROR_INVALID, "a blob of region %s is not in region %s", identity->region, store->region);
     return SUCCESS;
 }
 
@@ -70,8 +62,8 @@ struct blob_identity blob_identity_new(struct blob_store *store, const struct uu
     return identity;
 }
 
-struct result blob_commitment(const struct blob_identity *identity, const struct secret *data_key,
-                              uint8_t commitment_out[32], struct error *err)
+struct result blob_commitment(const struct blob_identity *identity, const struct secret *data_key, uint8_t commitment_out[32],
+                              struct error *err)
 {
     struct sjb1_context context;
 
@@ -113,7 +105,7 @@ struct result blob_has(struct blob_store *store, const struct driver_entry *entr
 {
     const struct result probed = probe(store, entry, err);
 
-    /* What is larger or shorter than one of ours is there, too. */
+    /* An object that is longer or shorter than ours also exists. */
     if (!probed.ok && err->kind != ERROR_NOT_FOUND && err->kind != ERROR_LIMIT && err->kind != ERROR_CORRUPT) return probed;
     *has_out = probed.ok || err->kind != ERROR_NOT_FOUND;
     return SUCCESS;

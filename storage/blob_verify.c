@@ -1,7 +1,7 @@
-/* A blob at rest is checked: all of it, at a rate that the caller bounds, without a trace in the page cache. */
+/* Checks a stored blob: all of it, at a rate that the caller limits, without changing the page cache. */
 #include "storage/blob_reader_priv.h"
 
-enum { WINDOW_RECORDS = 32 }; /* 2 MiB: asked for together, and forgotten or kept together */
+enum { WINDOW_RECORDS = 32 }; /* 2 MiB, which are read ahead together, and dropped or kept together */
 
 static bool goes_on(const struct blob_verify_options *options, uint64_t done, uint64_t length)
 {
@@ -9,8 +9,8 @@ static bool goes_on(const struct blob_verify_options *options, uint64_t done, ui
 }
 
 /*
- * Was it in the page cache before the check came? Then others read it and it stays there. Only the window's last record is
- * tried, which nothing has asked for yet: the kernel reads ahead a little of its own accord.
+ * Whether the window was in the page cache before the check: then other readers use it, and it stays. Only the window's
+ * last record is tested, because the kernel reads a little ahead by itself, and nothing has asked for the last record yet.
  */
 static bool is_served(struct blob_reader *reader, uint64_t last)
 {
@@ -25,7 +25,7 @@ static bool is_served(struct blob_reader *reader, uint64_t last)
 static struct result verify_batch(struct blob_reader *reader, uint64_t record, size_t count, struct hasher *hasher,
                                   struct error *err)
 {
-    reader->cached = NO_RECORD; /* its memory is used here */
+    reader->cached = NO_RECORD; /* the memory of `plain` is used here */
     TRY(blob_reader_fetch(reader, record, count, err));
     for (size_t i = 0; i < count; i++) {
         const size_t length = sjb1_record_plain(reader->trailer.length, record + i);
@@ -40,8 +40,8 @@ struct window {
     uint64_t first, end; /* records of the open extent */
 };
 
-static struct result verify_window(struct blob_reader *reader, struct window window,
-                                   const struct blob_verify_options *options, struct hasher *hasher, struct error *err)
+static struct result verify_window(struct blob_reader *reader, struct window window, const struct blob_verify_options *options,
+                                   struct hasher *hasher, struct error *err)
 {
     const struct driver_operations *operations = reader->store->operations;
     const bool stays = !reader->is_again && is_served(reader, window.end - 1);
@@ -55,9 +55,9 @@ static struct result verify_window(struct blob_reader *reader, struct window win
         const uint64_t last = record + count - 1;
         TRY(verify_batch(reader, record, count, hasher, err));
         if (!stays)
-            operations->part_forget(reader->part, blob_reader_record_at(reader, reader->current, record), count * SJB1_RECORD_SIZE);
-        if (!goes_on(options, last * BLOB_RECORD_PLAIN + sjb1_record_plain(reader->trailer.length, last),
-                     reader->trailer.length))
+            operations->part_forget(reader->part, blob_reader_record_at(reader, reader->current, record),
+                                    count * SJB1_RECORD_SIZE);
+        if (!goes_on(options, last * BLOB_RECORD_PLAIN + sjb1_record_plain(reader->trailer.length, last), reader->trailer.length))
             return failure(err, ERROR_UNAVAILABLE, "the check was stopped");
     }
     return SUCCESS;
@@ -85,8 +85,7 @@ static struct result verify_all(struct blob_reader *reader, const struct blob_ve
     OWNED(hasher) *hasher = NULL;
 
     if (options->with_digest) TRY(hasher_new(reader->content.digest.algorithm, &hasher, err));
-    for (size_t i = 0; i < reader->trailer.extents.count; i++)
-        TRY(verify_extent(reader, i, options, hasher, err));
+    for (size_t i = 0; i < reader->trailer.extents.count; i++) TRY(verify_extent(reader, i, options, hasher, err));
     if (hasher == NULL) return SUCCESS;
     const struct digest digest = hasher_digest(hasher);
     if (!digest_equal(&digest, &reader->content.digest))
@@ -94,8 +93,7 @@ static struct result verify_all(struct blob_reader *reader, const struct blob_ve
     return SUCCESS;
 }
 
-struct result blob_verify(struct blob_reader *reader, const struct blob_verify_options *options,
-                          struct error *err)
+struct result blob_verify(struct blob_reader *reader, const struct blob_verify_options *options, struct error *err)
 {
     reader->is_check = true;
     const struct result verified = verify_all(reader, options, err);

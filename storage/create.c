@@ -2,20 +2,19 @@
 
 #include "storage/pg_priv.h"
 
-static const struct pg_statement database_count_sql = {
-    "database_count", "SELECT count(*) FROM pg_database WHERE datname = 'sijil'", "", "int8"};
+static const struct pg_statement database_count_sql = {"database_count",
+                                                       "SELECT count(*) FROM pg_database WHERE datname = 'sijil'", "", "int8"};
 static const struct pg_statement *const statements[] = {
     &database_count_sql,
 };
 static const struct pg_table table = PG_TABLE(statements);
 
-static const char roles_sql[] =
-    "DO $$ DECLARE role text; BEGIN"
-    " FOREACH role IN ARRAY ARRAY['sijil_owner', 'sijil_app'] LOOP"
-    "  IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role) THEN"
-    "   EXECUTE format('CREATE ROLE %I LOGIN', role);"
-    "  END IF;"
-    " END LOOP; END $$";
+static const char roles_sql[] = "DO $$ DECLARE role text; BEGIN"
+                                " FOREACH role IN ARRAY ARRAY['sijil_owner', 'sijil_app'] LOOP"
+                                "  IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role) THEN"
+                                "   EXECUTE format('CREATE ROLE %I LOGIN', role);"
+                                "  END IF;"
+                                " END LOOP; END $$";
 static const char database_sql[] = "CREATE DATABASE sijil OWNER sijil_owner ENCODING 'UTF8' TEMPLATE template0";
 static const char rights_sql[] = "REVOKE CONNECT, TEMPORARY ON DATABASE sijil FROM PUBLIC;"
                                  "GRANT CONNECT ON DATABASE sijil TO sijil_app";

@@ -1,18 +1,18 @@
 /*
- * storage/driver.h -- where the bytes of one region lie: a folder, an object store, or memory.
+ * storage/driver.h -- the storage of one region's bytes: a folder, an object store, or memory.
  *
- * A driver knows no keys and no format. It keeps, for each blob, append-only extents and a few small objects, all
- * of them named by the blob's id. Nothing is ever written twice: an extent gets a number that no writer had before
- * it, and a small object is refused when its name is taken. So a writer that wakes up late can overwrite nothing.
+ * A driver knows no keys and no format. For each blob it keeps append-only extents and a few small objects, all named by
+ * the blob's id. Nothing is ever overwritten: a new extent gets a number that no earlier writer had, and a small object is
+ * refused if its name is taken. So a writer that continues late can't overwrite anything.
  *
- * In a bucket (driver_s3.h) an extent is an object: one PUT, or a multipart upload that whoever begins the next extent
- * completes. A driver may also lay all extents of a blob out as one object; then `is_flat` is set, and pieces say which
- * bytes of each count.
+ * In a bucket (driver_s3.h) an extent is an object: one PUT, or a multipart upload that the writer of the next extent
+ * completes. A driver may also store all extents of a blob as one object: then `is_flat` is set, and a list of pieces names
+ * the bytes of each extent that belong to the blob.
  *
- * A driver is for any number of threads; an extent or a part that is open is for one thread at a time.
- * Errors: ERROR_FULL without room, ERROR_NOT_FOUND, ERROR_CONFLICT when a name is taken, ERROR_CORRUPT when an
- * object ends too early, ERROR_UNAVAILABLE for whatever else the disk or the network does, ERROR_NO_MEMORY.
- * An append, sync or finish that failed is never tried again on the same extent.
+ * A driver is thread-safe; an open extent or part is for one thread at a time. Errors: ERROR_FULL without space,
+ * ERROR_NOT_FOUND, ERROR_CONFLICT if a name is taken, ERROR_CORRUPT if an object is too short, ERROR_UNAVAILABLE for any
+ * other failure of the disk or the network, ERROR_NO_MEMORY. After a failed append, sync or finish an extent is not used
+ * any more.
  */
 #pragma once
 
@@ -21,131 +21,131 @@
 #include "base/uuid.h"
 
 struct driver;
-struct driver_extent; /* being written; each driver has its own kind */
-struct driver_part;   /* being read; each driver has its own kind */
+struct driver_extent; /* being written; each driver has its own struct */
+struct driver_part;   /* being read; each driver has its own struct */
 
 #define DRIVER_NAME_MAX 40 /* characters of a small object's name: lower-case letters, digits; ours have 33 */
 
-#define DRIVER_APPENDS_HELD 2 /* whose bytes a driver may still be writing */
+#define DRIVER_APPENDS_HELD 2 /* appends whose bytes a driver may still be writing */
 
-/** One object, as a listing shows it. */
+/** One object of a listing. */
 struct driver_entry {
     struct uuid blob;
     bool is_extent;
     uint32_t part;                  /* of an extent */
-    char name[DRIVER_NAME_MAX + 1]; /* of a small object; empty for an extent */
+    char name[DRIVER_NAME_MAX + 1]; /* of a small object; "" for an extent */
     uint64_t size_bytes;
     int64_t modified_ms; /* wall time of the last append */
 };
 typedef struct result driver_visit(void *context, const struct driver_entry *entry, struct error *err);
 
-/** An earlier extent of the same blob that counts: its bytes from `place` up to the next one's place. */
+/** An earlier extent of the same blob that counts: its bytes from `offset` up to the next piece's offset. */
 struct driver_piece {
-    uint64_t place; /* where in the whole blob its first byte lies, the header's 4096 bytes counted */
+    uint64_t offset; /* of its first byte in the whole blob, including the header's 4096 bytes */
     uint32_t part;
 };
 
-/** What a new extent follows. */
+/** The extents before a new one. */
 struct driver_history {
     const struct driver_piece *pieces;
     size_t count;
-    uint64_t place; /* where the new extent begins */
-    uint64_t expected; /* bytes it will have as an object of its own, as far as anybody knows; 0: nobody does */
+    uint64_t offset;   /* where the new extent begins */
+    uint64_t expected; /* its expected length as a separate object; 0: unknown */
 };
 
-/** Of a file system, in bytes. */
+/** Space in a file system, in bytes. */
 struct driver_room {
     uint64_t size_bytes, free_bytes;
 };
 
-/** What one kind of driver does; `driver->operations->extent_append(extent, ...)`. The closers take NULL. */
+/** The operations of one kind of driver: `driver->operations->extent_append(extent, ...)`. Functions that close accept NULL. */
 struct driver_operations {
     const char *kind; /* "fs", "s3", "memory"; as in table region */
-    bool is_flat;     /* all extents of a blob end up in one object; else each is an object of its own */
+    bool is_flat;     /* all extents of a blob become one object; else each is a separate object */
 
-    /** Begins an extent with a number that is new and higher than those before it. */
-    struct result (*extent_create)(struct driver *driver, const struct uuid *blob,
-                                   const struct driver_history *history, struct driver_extent **extent_out,
-                                   struct error *err);
+    /** Begins an extent. Its number is new, and higher than all before it. */
+    struct result (*extent_create)(struct driver *driver, const struct uuid *blob, const struct driver_history *history,
+                                   struct driver_extent **extent_out, struct error *err);
     uint32_t (*extent_part)(const struct driver_extent *extent);
-    /** The header, then whole records; only the very last call may end within one. Fastest: page-aligned. Such bytes stay as
-     *  they are until DRIVER_APPENDS_HELD more calls, a sync, a finish, or whatever ends the extent has returned: they may be
-     *  written meanwhile, and a failure is told by one of these. */
+    /** Appends the header, then whole records; only the very last call may end within a record. Page-aligned bytes are
+     *  fastest. These must stay unchanged until DRIVER_APPENDS_HELD more calls, a sync, a finish, or the function that
+     *  ends the extent has returned: the driver may write them until then, and one of these calls returns a failure. */
     struct result (*extent_append)(struct driver_extent *extent, struct bytes bytes, struct error *err);
-    /** All that was appended, and the extent's name, survive a crash. */
+    /** Makes all appended bytes, and the extent's name, durable. */
     struct result (*extent_sync)(struct driver_extent *extent, struct error *err);
-    /** As sync, and nothing will be appended any more. The bytes can be read afterwards. */
+    /** As extent_sync. After it nothing can be appended, and the bytes can be read. */
     struct result (*extent_finish)(struct driver_extent *extent, struct error *err);
-    /** Closes an extent that nothing names, and removes it as well as it can. */
+    /** Closes an extent that nothing names, and removes it as far as possible. */
     void (*extent_discard)(struct driver_extent *extent);
     void (*extent_close)(struct driver_extent *extent);
 
     /** Offsets count from the start of the object. */
-    struct result (*part_open)(struct driver *driver, const struct uuid *blob, uint32_t part,
-                               struct driver_part **part_out, struct error *err);
-    /** The same without waiting for a disk or a network; false: not now, and part_open will open it or say why. NULL: never. */
+    struct result (*part_open)(struct driver *driver, const struct uuid *blob, uint32_t part, struct driver_part **part_out,
+                               struct error *err);
+    /** As part_open, but never waits for a disk or a network. False: call part_open, which opens the part or returns the error.
+     *  NULL: never possible. */
     bool (*part_open_at_once)(struct driver *driver, const struct uuid *blob, uint32_t part, struct driver_part **part_out);
     uint64_t (*part_size)(const struct driver_part *part);
-    struct result (*part_read)(struct driver_part *part, uint64_t offset, uint8_t *into, size_t length,
-                               struct error *err);
-    /** The same without waiting for a disk or a network; false: not now, and part_read will bring it or say why. NULL: never. */
+    struct result (*part_read)(struct driver_part *part, uint64_t offset, uint8_t *into, size_t length, struct error *err);
+    /** As part_read, but never waits for a disk or a network. False: call part_read, which reads the bytes or returns the error.
+     *  NULL: never possible. */
     bool (*part_read_at_once)(struct driver_part *part, uint64_t offset, uint8_t *into, size_t length);
     /** Hint: these bytes are read soon. */
     void (*part_ahead)(struct driver_part *part, uint64_t offset, uint64_t length);
-    /** As part_ahead, of who reads them in order to serve them: the driver may have them come another way than into the page
-     *  cache, and part_read_at_once says false meanwhile. Fastest: page-aligned. NULL: as part_ahead. */
+    /** As part_ahead, for bytes that will be sent to a client: the driver may read them without the page cache; until
+     *  they are there part_read_at_once returns false. Page-aligned is fastest. NULL: as part_ahead. */
     void (*part_pull)(struct driver_part *part, uint64_t offset, uint64_t length);
-    /** Hint: these are not read again (keeps a scrub out of the page cache). */
+    /** Hint: these bytes are not read again (keeps a scrub out of the page cache). */
     void (*part_forget)(struct driver_part *part, uint64_t offset, uint64_t length);
     void (*part_close)(struct driver_part *part);
 
-    /** Small objects: durable when put returns; at most the buffer's maximum is read. Removing nothing is fine. */
-    struct result (*small_put)(struct driver *driver, const struct uuid *blob, const char *name,
-                               struct bytes content, struct error *err);
-    struct result (*small_get)(struct driver *driver, const struct uuid *blob, const char *name,
-                               struct buffer *content, struct error *err);
-    struct result (*small_remove)(struct driver *driver, const struct uuid *blob, const char *name,
-                                  struct error *err);
+    /** Small objects. put returns when the object is durable; get reads at most the buffer's maximum; removing a missing object
+     *  is fine. */
+    struct result (*small_put)(struct driver *driver, const struct uuid *blob, const char *name, struct bytes content,
+                               struct error *err);
+    struct result (*small_get)(struct driver *driver, const struct uuid *blob, const char *name, struct buffer *content,
+                               struct error *err);
+    struct result (*small_remove)(struct driver *driver, const struct uuid *blob, const char *name, struct error *err);
 
-    /** Removes every object of the blob but the extents whose numbers are kept. Removing nothing is fine. */
-    struct result (*remove)(struct driver *driver, const struct uuid *blob, const uint32_t *kept_parts,
-                            size_t kept_count, struct error *err);
-    /** Calls `visit` for each object of the region, in no order; its failure ends the listing. */
-    /* A large extent may be visited in several pieces. */
+    /** Removes every object of the blob except the extents in `kept_parts`. Success also if there are none. */
+    struct result (*remove)(struct driver *driver, const struct uuid *blob, const uint32_t *kept_parts, size_t kept_count,
+                            struct error *err);
+    /** Calls `visit` for each object of the region, in no order; its failure ends the listing. A large extent may be
+     *  visited in several pieces. */
     struct result (*list)(struct driver *driver, driver_visit *visit, void *context, struct error *err);
-    /** Asks whether the place can be used and is where the configuration says: ERROR_INVALID if not, a person must mend it;
-     *  of a bucket (bucket_location), everything is ERROR_UNAVAILABLE until it is asked again. NULL: nothing can happen to it. */
+    /** Checks that the storage can be used and is where the configuration says. ERROR_INVALID if not: a person must
+     *  repair it. For a bucket (bucket_location) all calls are then ERROR_UNAVAILABLE until a check succeeds. NULL:
+     *  nothing can go wrong. */
     struct result (*check)(struct driver *driver, struct error *err);
-    /** How large the file system is, and how much of it this user may still fill. NULL: there is no such bound. */
+    /** The size of the file system, and the free space for this user. NULL: there is no such bound. */
     struct result (*room)(struct driver *driver, struct driver_room *room_out, struct error *err);
     void (*close)(struct driver *driver);
 };
 
-/** Each driver's own struct starts with this. */
+/** The first member of each driver's own struct. */
 struct driver {
     const struct driver_operations *operations;
 };
 
-/** Calls close; nothing may be open. */
+/** Calls the driver's close function. No extent and no part may be open. */
 void driver_free(struct driver *driver);
 DEFINE_OWNED(driver);
 
 /**
- * A folder of a local file system. Makes `root` (its parent must exist) and the folders "00" .. "ff" in it, mode
- * 0700. Names: docs/formats/sjb1.md, "Files". Extents of at most `cached_max` bytes are written into the page cache and read from
- * it, longer ones go past it, where that works; an extent whose length nobody announced, from there on.
+ * A folder of a local file system. Creates `root` (its parent must exist) and the folders "00" .. "ff" in it, mode 0700.
+ * Names: docs/formats/sjb1.md, "Files". Extents of at most `cached_max` bytes are written into the page cache and read from
+ * it. Longer ones use direct I/O where that works; an extent of unannounced length does so beyond that many bytes.
  */
 RESULT driver_fs_open(const char *root, uint64_t cached_max, struct driver **driver_out, struct error *err);
 
 struct driver_memory_options {
     uint64_t capacity_bytes; /* ERROR_FULL beyond it; 0: no limit */
-    unsigned delay_ms;       /* each operation that would reach a disk takes this long */
-    bool is_flat;            /* lays blobs out as an object store does */
+    unsigned delay_ms;       /* the duration of each operation that would use a disk */
+    bool is_flat;            /* stores blobs as an object store does */
 };
-/** The same rules in memory; all is lost when it is closed. `options` may be NULL. */
-RESULT driver_memory_open(const struct driver_memory_options *options, struct driver **driver_out,
-                          struct error *err);
-/** What a power cut does: bytes that no sync covered are lost, as are extents that were never synced. */
+/** A driver in memory with the same rules. Closing it loses all objects. `options` may be NULL. */
+RESULT driver_memory_open(const struct driver_memory_options *options, struct driver **driver_out, struct error *err);
+/** Simulates a power cut: bytes without a sync are lost, and so are extents that were never synced. */
 void driver_memory_lose_unsynced(struct driver *driver);
-/** A larger or smaller disk from now on. */
+/** Changes the size of the simulated disk. */
 void driver_memory_set_capacity(struct driver *driver, uint64_t capacity_bytes);

@@ -44,7 +44,7 @@ struct result fs_open_folder(int root, const char *path, int *folder_out, struct
     return file_open_at(root, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, folder_out, err);
 }
 
-/* Makes the name of a new or removed file durable. */
+/* Makes the creation or removal of a name durable. */
 struct result fs_sync_folder(int root, const char *path, struct error *err)
 {
     OWNED_FD folder = -1;
@@ -75,8 +75,8 @@ static struct result write_small(int root, const char *path, struct bytes conten
     return result;
 }
 
-static struct result fs_small_put(struct driver *driver, const struct uuid *blob, const char *name,
-                                  struct bytes content, struct error *err)
+static struct result fs_small_put(struct driver *driver, const struct uuid *blob, const char *name, struct bytes content,
+                                  struct error *err)
 {
     char path[FS_PATH_SIZE];
 
@@ -84,27 +84,25 @@ static struct result fs_small_put(struct driver *driver, const struct uuid *blob
     return write_small(fs_of(driver)->root, path, content, err);
 }
 
-static struct result fs_small_get(struct driver *driver, const struct uuid *blob, const char *name,
-                                  struct buffer *content, struct error *err)
+static struct result fs_small_get(struct driver *driver, const struct uuid *blob, const char *name, struct buffer *content,
+                                  struct error *err)
 {
     OWNED_FD file = -1;
     char path[FS_PATH_SIZE];
     uint64_t size = 0;
-    uint8_t *place = NULL;
+    uint8_t *destination = NULL;
 
     format_path(blob, name, path);
     TRY(file_open_at(fs_of(driver)->root, path, O_RDONLY | O_NOFOLLOW, 0, &file, err));
     TRY(file_size(file, &size, err));
-    if (size > content->maximum - content->length)
-        return failure(err, ERROR_LIMIT, "%s has %" PRIu64 " bytes", path, size);
-    TRY(buffer_reserve(content, (size_t)size, &place, err));
-    TRY(file_read_at(file, place, (size_t)size, 0, err));
+    if (size > content->maximum - content->length) return failure(err, ERROR_LIMIT, "%s has %" PRIu64 " bytes", path, size);
+    TRY(buffer_reserve(content, (size_t)size, &destination, err));
+    TRY(file_read_at(file, destination, (size_t)size, 0, err));
     content->length += (size_t)size;
     return SUCCESS;
 }
 
-static struct result fs_small_remove(struct driver *driver, const struct uuid *blob, const char *name,
-                                     struct error *err)
+static struct result fs_small_remove(struct driver *driver, const struct uuid *blob, const char *name, struct error *err)
 {
     char path[FS_PATH_SIZE];
 
@@ -116,7 +114,7 @@ static struct result fs_small_remove(struct driver *driver, const struct uuid *b
 
 /* ---- Listing and removing ---- */
 
-/* "<32 hex digits>.e<number>" or "<32 hex digits>.<name>"; false for a file that is not ours. */
+/* "<32 hex digits>.e<number>" or "<32 hex digits>.<name>"; false for a foreign file. */
 static bool parse_name(const char *name, struct driver_entry *entry_out)
 {
     struct driver_entry entry = {0};
@@ -124,8 +122,7 @@ static bool parse_name(const char *name, struct driver_entry *entry_out)
     uint64_t part = 0;
 
     if (length <= HEX_LENGTH + 1 || length > HEX_LENGTH + 1 + DRIVER_NAME_MAX || name[HEX_LENGTH] != '.' ||
-        !text_from_hex((struct bytes){(const uint8_t *)name, HEX_LENGTH}, entry.blob.bytes,
-                       sizeof entry.blob.bytes))
+        !text_from_hex((struct bytes){(const uint8_t *)name, HEX_LENGTH}, entry.blob.bytes, sizeof entry.blob.bytes))
         return false;
     const char *suffix = name + HEX_LENGTH + 1;
     entry.is_extent = suffix[0] == 'e' && text_to_u64(bytes_of_text(suffix + 1), UINT32_MAX, &part);
@@ -171,8 +168,8 @@ static bool is_kept(const struct driver_entry *entry, const uint32_t *kept, size
     return false;
 }
 
-static struct result fs_remove(struct driver *driver, const struct uuid *blob, const uint32_t *kept_parts,
-                               size_t kept_count, struct error *err)
+static struct result fs_remove(struct driver *driver, const struct uuid *blob, const uint32_t *kept_parts, size_t kept_count,
+                               struct error *err)
 {
     OWNED_LISTING listing = NULL;
     struct driver_entry entry;
@@ -200,7 +197,7 @@ static struct result list_folder(DIR *listing, driver_visit *visit, void *contex
         TRY(next_entry(listing, &entry, &name, err));
         if (name == NULL) return SUCCESS;
         const struct result looked = file_status_at(dirfd(listing), name, &status, err);
-        if (!looked.ok && err->kind == ERROR_NOT_FOUND) continue; /* removed meanwhile */
+        if (!looked.ok && err->kind == ERROR_NOT_FOUND) continue; /* it was removed in the meantime */
         TRY(looked);
         entry.size_bytes = (uint64_t)status.st_size;
         entry.modified_ms = (int64_t)status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1000000;
@@ -237,15 +234,15 @@ static struct result unusable(const char *why, struct error *err)
     return failure(err, ERROR_INVALID, "its folder %s", why);
 }
 
-/* Under its name must stand what was opened: else it was removed, unmounted, or something was mounted over it. */
-static struct result check_place(const struct fs_driver *fs, struct error *err)
+/* The path must still name the folder that was opened. Otherwise the folder was removed or unmounted, or covered by another
+ * mount. */
+static struct result check_root(const struct fs_driver *fs, struct error *err)
 {
     struct stat opened, named;
 
     if (fstat(fs->root, &opened) != 0) return unusable(strerror(errno), err);
     if (stat(fs->path, &named) != 0) return unusable(errno == ENOENT ? "is missing" : strerror(errno), err);
-    if (opened.st_dev != named.st_dev || opened.st_ino != named.st_ino)
-        return unusable("is another one than at the start", err);
+    if (opened.st_dev != named.st_dev || opened.st_ino != named.st_ino) return unusable("is another one than at the start", err);
     return SUCCESS;
 }
 
@@ -254,7 +251,7 @@ static struct result fs_check(struct driver *driver, struct error *err)
     const struct fs_driver *fs = fs_of(driver);
     char text[64];
 
-    TRY(check_place(fs, err));
+    TRY(check_root(fs, err));
     for (unsigned i = 0; i <= FAN_OUT; i++) {
         char folder[3] = ".";
         if (i < FAN_OUT) (void)snprintf(folder, sizeof folder, "%02x", i & 0xff);
@@ -306,9 +303,8 @@ static const struct driver_operations fs_operations = {
 };
 
 /*
- * Blobs of one folder have nothing to do with those of another: ext4 then spreads the folders over its block groups. All in
- * one group, it looks at each inode that was deleted there in the last minutes, one by one, for every new file. Other file
- * systems do not know the flag, and lose nothing.
+ * Blobs of different folders are unrelated, so ext4 may spread the folders over its block groups. If all were in one group,
+ * ext4 would examine each inode deleted there in the last minutes for every new file. Other file systems ignore the flag.
  */
 static void spread_folders(int root)
 {
@@ -326,14 +322,15 @@ static struct result make_folders(int root, struct error *err)
 
         (void)snprintf(folder, sizeof folder, "%02x", i & 0xff);
         if (fault_is_due(FAULT_FILE) || (mkdirat(root, folder, 0700) != 0 && errno != EEXIST))
-            return failure(err, errno == ENOSPC ? ERROR_FULL : ERROR_UNAVAILABLE,
-                           "can't make the folder %s: %s", folder, strerror(errno));
+            return failure(err, errno == ENOSPC ? ERROR_FULL : ERROR_UNAVAILABLE, "can't make the folder %s: %s", folder,
+                           strerror(errno));
     }
     return file_sync(root, err);
 }
 
-NO_LEAK_BEGIN /* the caller owns it through its first member; fs_close() frees it */
-struct result driver_fs_open(const char *root, uint64_t cached_max, struct driver **driver_out, struct error *err)
+NO_LEAK_BEGIN /* the caller owns the struct through its first member; fs_close() frees it */
+    struct result
+    driver_fs_open(const char *root, uint64_t cached_max, struct driver **driver_out, struct error *err)
 {
     OWNED_FD folder = -1;
 

@@ -1,5 +1,5 @@
 /*
- * storage/driver_fs_priv.h -- what driver_fs*.c share: a folder, names in it, and how an extent is written and read.
+ * storage/driver_fs_priv.h -- shared by driver_fs*.c: the folder, its names, and the writing and reading of extents.
  */
 #pragma once
 
@@ -9,22 +9,22 @@
 #include "storage/driver.h"
 
 enum {
-    FS_PATH_SIZE = 96, /* "ab/", 32 digits, '.', the longest small name */
-    FS_QUEUES_KEPT = 16, /* queues of writes that wait for their next extent; more are made while more write */
-    FS_STREAMS_MAX = 16, /* parts that are read past the page cache at a time: a megabyte each */
+    FS_PATH_SIZE = 96,   /* "ab/", 32 digits, '.', the longest small name */
+    FS_QUEUES_KEPT = 16, /* idle queues of writes that are kept; more are made when needed */
+    FS_STREAMS_MAX = 16, /* parts that are read with direct I/O at a time: a megabyte each */
 };
 
 struct file_queue;
 struct fs_stream;
 
-/** Queues that nobody uses now: to make one costs the kernel more than a small blob. For any number of threads. */
+/** Idle queues. They are reused, because a new queue costs the kernel more than the write of a small blob. Thread-safe. */
 struct fs_queues {
     pthread_mutex_t lock;
     size_t count;
     struct file_queue *idle[FS_QUEUES_KEPT];
 };
 
-/** Memory for reads past the page cache, used again. For any number of threads. */
+/** Memory for direct reads, reused. Thread-safe. */
 struct fs_streams {
     pthread_mutex_t lock;
     size_t used, count;
@@ -37,8 +37,8 @@ struct fs_driver {
     char *path; /* of the root, as it was given */
     struct fs_queues queues;
     struct fs_streams streams;
-    atomic_bool is_direct; /* a write past the page cache has worked */
-    uint64_t cached_max;   /* longer extents go past the page cache */
+    atomic_bool is_direct; /* a direct write has worked */
+    uint64_t cached_max;   /* longer extents use direct I/O */
 };
 
 static inline struct fs_driver *fs_of(struct driver *driver)
@@ -47,14 +47,14 @@ static inline struct fs_driver *fs_of(struct driver *driver)
 }
 
 void fs_extent_path(const struct uuid *blob, uint32_t part, char out[FS_PATH_SIZE]);
-/** The folder that holds the path. */
+/** Opens the folder that holds the path. */
 RESULT fs_open_folder(int root, const char *path, int *folder_out, struct error *err);
-/** Makes the name of a new or removed file durable. */
+/** Makes the creation or removal of a name durable. */
 RESULT fs_sync_folder(int root, const char *path, struct error *err);
-/** Whether the file has O_DIRECT now as asked; *is_direct is what it had, and has. */
+/** Sets or clears O_DIRECT. *is_direct is the present state before and after. False: that failed. */
 bool fs_set_direct(int file, bool wanted, bool *is_direct);
 
-/** driver_operations, as far as they write extents. */
+/** The operations that write extents. */
 RESULT fs_extent_create(struct driver *driver, const struct uuid *blob, const struct driver_history *history,
                         struct driver_extent **extent_out, struct error *err);
 uint32_t fs_extent_part(const struct driver_extent *extent);
@@ -65,8 +65,9 @@ void fs_extent_discard(struct driver_extent *extent);
 void fs_extent_close(struct driver_extent *extent);
 void fs_queues_done(struct fs_queues *queues);
 
-/** driver_operations, as far as they read extents. */
-RESULT fs_part_open(struct driver *driver, const struct uuid *blob, uint32_t number, struct driver_part **part_out, struct error *err);
+/** The operations that read extents. */
+RESULT fs_part_open(struct driver *driver, const struct uuid *blob, uint32_t number, struct driver_part **part_out,
+                    struct error *err);
 bool fs_part_open_at_once(struct driver *driver, const struct uuid *blob, uint32_t number, struct driver_part **part_out);
 uint64_t fs_part_size(const struct driver_part *part);
 RESULT fs_part_read(struct driver_part *part, uint64_t offset, uint8_t *into, size_t length, struct error *err);

@@ -1,9 +1,9 @@
 /*
- * Short parts are read through the page cache, where pushes leave them. Long ones are read past it, as they were written, four
- * pieces at a time; docs/decisions/0043-a-size-for-the-page-cache.md.
+ * Short parts are read through the page cache, where pushes leave them. Long parts are read with direct I/O, as they were
+ * written, four pieces at a time; docs/decisions/0043-a-size-for-the-page-cache.md.
  *
- * What of a part is under way or ready is its stream: pieces from `begin` to `end`, of which the first is read from. Any range
- * that it doesn't hold is read as usual, so nothing depends on the order of reads but how fast they are.
+ * The pieces of a part that are being read or ready are its stream: from `begin` to `end`; bytes are taken from the first.
+ * Bytes outside the stream are read in the ordinary way, so the order of reads affects only their speed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,8 +17,8 @@
 #include "storage/driver_fs_priv.h"
 
 enum {
-    PIECE = 256 << 10, /* what a blob is read in */
-    PIECES = 4,        /* with four under way the disk measured on is never idle */
+    PIECE = 256 << 10, /* a blob is read in such pieces */
+    PIECES = 4,        /* with four at a time the measured disk was never idle */
 };
 
 _Static_assert(PIECES <= FILE_QUEUE_DEPTH_MAX && PIECE % FILE_QUEUE_ALIGNMENT == 0, "a piece is a read");
@@ -26,9 +26,9 @@ _Static_assert(PIECES <= FILE_QUEUE_DEPTH_MAX && PIECE % FILE_QUEUE_ALIGNMENT ==
 struct fs_stream {
     struct file_queue *queue;
     void *memory;
-    uint8_t *pieces; /* in `memory`, aligned; that of an offset lies where its number, modulo PIECES, says */
+    uint8_t *pieces; /* in `memory`, aligned; the piece of an offset is at its number modulo PIECES */
     uint64_t begin, end, until;
-    bool is_ready; /* the first piece */
+    bool is_ready; /* the first piece is ready */
 };
 
 struct fs_part {
@@ -36,8 +36,8 @@ struct fs_part {
     int file;
     uint64_t size;
     bool is_open_direct; /* the file has O_DIRECT now */
-    bool is_past;        /* what was asked for last comes past the page cache */
-    bool is_refused;     /* that does not work here, or all memory for it was used: it is read as usual */
+    bool is_direct;      /* the bytes that were asked for last are read with direct I/O */
+    bool is_refused;     /* direct I/O does not work here, or all memory for it is in use: the part is read in the ordinary way */
     struct fs_stream *stream;
 };
 
@@ -46,7 +46,7 @@ static struct fs_part *part_of(struct driver_part *part)
     return (struct fs_part *)part;
 }
 
-/* ---- Memory that is used again ---- */
+/* ---- Memory for streams ---- */
 
 static void free_stream(struct fs_stream *stream)
 {
@@ -58,7 +58,7 @@ static void free_stream(struct fs_stream *stream)
 static struct fs_stream *new_stream(void)
 {
     struct fs_stream *stream = memory_zeroed(1, sizeof *stream);
-    struct error ignored; /* then it is read as usual */
+    struct error ignored; /* without memory the part is read in the ordinary way */
 
     if (stream == NULL) return NULL;
     stream->memory = memory_resize(NULL, PIECES * PIECE + FILE_QUEUE_ALIGNMENT);
@@ -70,7 +70,7 @@ static struct fs_stream *new_stream(void)
     return stream;
 }
 
-/* NULL when all are used. */
+/* NULL when all are in use. */
 static struct fs_stream *take_stream(struct fs_streams *streams)
 {
     struct fs_stream *stream = NULL;
@@ -91,7 +91,8 @@ static struct fs_stream *take_stream(struct fs_streams *streams)
     return NULL;
 }
 
-/* What is under way in it may go on: whoever takes it next waits. So nobody waits for a disk whose client has gone away. */
+/* Pending reads may continue; the next user of the memory waits for them. So no thread waits for the disk when a client has
+ * left. */
 static void drop_stream(struct fs_part *part)
 {
     struct fs_streams *streams = &part->fs->streams;
@@ -109,16 +110,16 @@ void fs_streams_done(struct fs_streams *streams)
     (void)pthread_mutex_destroy(&streams->lock);
 }
 
-/* ---- Past the page cache ---- */
+/* ---- Direct I/O ---- */
 
-/* A rest shorter than a piece is not worth the disk's wait for it alone. */
-static bool goes_past(const struct fs_part *part, uint64_t offset)
+/* A rest shorter than a piece does not justify a wait for the disk. */
+static bool reads_direct(const struct fs_part *part, uint64_t offset)
 {
     return part->size > part->fs->cached_max && !part->is_refused && offset % FILE_QUEUE_ALIGNMENT == 0 &&
            part->size - offset >= PIECE;
 }
 
-/* As much as there is room for. What does not begin is not held, and so is read as usual. */
+/* Begins as many reads as there are free pieces. If a read can't begin, its bytes are read in the ordinary way. */
 static void top_up(struct fs_part *part)
 {
     struct fs_stream *stream = part->stream;
@@ -128,14 +129,12 @@ static void top_up(struct fs_part *part)
         uint8_t *piece = stream->pieces + stream->end / PIECE % PIECES * PIECE;
         part->is_refused = !fs_set_direct(part->file, true, &part->is_open_direct) ||
                            !file_queue_read(stream->queue, part->file, piece, PIECE, stream->end, &ignored).ok;
-        if (part->is_refused)
-            stream->until = stream->end;
-        else
-            stream->end += PIECE;
+        if (part->is_refused) stream->until = stream->end;
+        else stream->end += PIECE;
     }
 }
 
-/* Whether the part has a stream now that goes on with these bytes. */
+/* Whether the part has a stream now that continues with these bytes. */
 static bool extend(struct fs_part *part, uint64_t offset, uint64_t length)
 {
     struct fs_stream *stream = part->stream;
@@ -152,7 +151,8 @@ static bool extend(struct fs_part *part, uint64_t offset, uint64_t length)
     return stream->until > offset;
 }
 
-/* Waits for the first piece. A read that failed, or ended early, is tried as usual: that says why, or goes on. */
+/* Waits for the first piece. If its read failed or ended early, the bytes are read in the ordinary way, which succeeds
+ * or returns the error. */
 static bool get_ready(struct fs_part *part)
 {
     struct fs_stream *stream = part->stream;
@@ -168,12 +168,12 @@ static bool get_ready(struct fs_part *part)
     return false;
 }
 
-/* Whether the stream's first piece has the byte at `offset`, which those before it haven't; nobody needs these any more. */
+/* Whether the stream's first piece has the byte at `offset`. Pieces before it are dropped. */
 static bool holds(struct fs_part *part, uint64_t offset)
 {
     while (part->stream != NULL && offset >= part->stream->begin) {
         if (part->stream->begin == part->stream->end) {
-            drop_stream(part); /* all was read */
+            drop_stream(part); /* all of it was read */
         } else if (!get_ready(part) || offset - part->stream->begin < PIECE) {
             return part->stream != NULL;
         } else {
@@ -185,8 +185,8 @@ static bool holds(struct fs_part *part, uint64_t offset)
     return false;
 }
 
-/* How many of these bytes came past the page cache. */
-static size_t read_past(struct fs_part *part, uint64_t offset, uint8_t *into, size_t length)
+/* Copies bytes from the stream, and returns how many. */
+static size_t read_direct(struct fs_part *part, uint64_t offset, uint8_t *into, size_t length)
 {
     size_t done = 0, count = 0;
 
@@ -202,7 +202,7 @@ static size_t read_past(struct fs_part *part, uint64_t offset, uint8_t *into, si
 
 /* ---- Reading ---- */
 
-/* Takes the file over on success, and leaves -1. */
+/* Takes the file over on success, and sets it to -1. */
 static struct result make_part(struct driver *driver, int *file, struct driver_part **part_out, struct error *err)
 {
     uint64_t size = 0;
@@ -251,7 +251,7 @@ static struct result read_usual(struct fs_part *part, uint64_t offset, uint8_t *
 
 struct result fs_part_read(struct driver_part *part, uint64_t offset, uint8_t *into, size_t length, struct error *err)
 {
-    const size_t done = read_past(part_of(part), offset, into, length);
+    const size_t done = read_direct(part_of(part), offset, into, length);
 
     return done == length ? SUCCESS : read_usual(part_of(part), offset + done, into + done, length - done, err);
 }
@@ -260,7 +260,8 @@ bool fs_part_read_at_once(struct driver_part *handle, uint64_t offset, uint8_t *
 {
     struct fs_part *part = part_of(handle);
 
-    if (part->is_past || part->stream != NULL || goes_past(part, offset) || !fs_set_direct(part->file, false, &part->is_open_direct))
+    if (part->is_direct || part->stream != NULL || reads_direct(part, offset) ||
+        !fs_set_direct(part->file, false, &part->is_open_direct))
         return false;
     return file_read_at_once(part->file, into, length, offset);
 }
@@ -272,11 +273,11 @@ void fs_part_ahead(struct driver_part *part, uint64_t offset, uint64_t length)
 
 static bool pull_past(struct fs_part *part, uint64_t offset, uint64_t length)
 {
-    const bool is_wanted = goes_past(part, offset);
+    const bool is_wanted = reads_direct(part, offset);
 
-    part->is_past = is_wanted && extend(part, offset, length);
-    part->is_refused = part->is_refused || (is_wanted && !part->is_past);
-    return part->is_past;
+    part->is_direct = is_wanted && extend(part, offset, length);
+    part->is_refused = part->is_refused || (is_wanted && !part->is_direct);
+    return part->is_direct;
 }
 
 void fs_part_pull(struct driver_part *handle, uint64_t offset, uint64_t length)
@@ -286,7 +287,7 @@ void fs_part_pull(struct driver_part *handle, uint64_t offset, uint64_t length)
     if (offset >= part->size || length == 0) return;
     if (length > part->size - offset) length = part->size - offset;
     if (pull_past(part, offset, length)) return;
-    if (part->stream != NULL && offset < part->stream->begin) drop_stream(part); /* its reader went back */
+    if (part->stream != NULL && offset < part->stream->begin) drop_stream(part); /* the reader went back */
     fs_part_ahead(handle, offset, length);
 }
 

@@ -1,6 +1,7 @@
 /*
- * An extent is written into the page cache up to a size that is set: small blobs are often pulled right after they were pushed. What is
- * longer goes past it, and goes on while the caller hashes and seals what comes next; docs/decisions/0043-a-size-for-the-page-cache.md.
+ * An extent is written into the page cache up to a configured size, because small blobs are often pulled right after they
+ * were pushed. A longer extent uses direct I/O from there on, while the caller hashes and seals the next bytes;
+ * docs/decisions/0043-a-size-for-the-page-cache.md.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,13 +17,12 @@
 #include "storage/driver_fs_priv.h"
 
 enum {
-    WRITES_AT_ONCE = 2,  /* measured: with one that is written and one that waits, a disk is never idle */
-    PARTS_MAX = 1 << 20, /* tries for a free extent number; far above what an upload may have */
-    LONG_APPEND = 256 << 10, /* shorter ones are the end of an extent, or little comes at a time */
-    ROOM_MIN = 2 << 20,  /* reserved at first, then as much again, */
-    ROOM_MAX = 16 << 20, /* up to this, which is what a crash may leave unused behind an extent */
-    PUSH_OUT_EVERY =
-        512 << 10, /* bytes after which the kernel is asked to start writing, so that fsync is short */
+    WRITES_AT_ONCE = 2,         /* measured: with one write running and one waiting, a disk is never idle */
+    PARTS_MAX = 1 << 20,        /* attempts to find a free extent number; far more than an upload may have */
+    LONG_APPEND = 256 << 10,    /* shorter appends are the end of an extent, or come from a slow client */
+    ROOM_MIN = 2 << 20,         /* the first reservation in bytes; each later one doubles the reserved space ... */
+    ROOM_MAX = 16 << 20,        /* ... but reserves at most this; a crash may leave so much unused space after an extent */
+    PUSH_OUT_EVERY = 512 << 10, /* each time after this many bytes the kernel is asked to start writing, so that fsync is short */
 };
 _Static_assert((int)WRITES_AT_ONCE <= DRIVER_APPENDS_HELD, "callers keep the bytes long enough");
 
@@ -30,13 +30,13 @@ struct fs_extent {
     struct fs_driver *fs;
     int file;
     uint32_t part;
-    bool is_named;       /* the folder was fsynced since the file was made */
+    bool is_named;       /* the folder was fsynced after the file was created */
     bool is_open_direct; /* the file has O_DIRECT now */
-    bool has_direct;     /* it was written past the page cache: so is what follows */
-    bool is_refused;     /* that does not work here */
-    bool is_roomless;    /* no more can be reserved; a part may have been */
+    bool has_direct;     /* a part was written with direct I/O, and the rest is as well */
+    bool is_refused;     /* direct I/O does not work here */
+    bool is_roomless;    /* no more space can be reserved; space that was reserved before stays */
     uint64_t written, pushed_out, room, expected;
-    struct file_queue *queue; /* while writes are under way */
+    struct file_queue *queue; /* while writes are pending */
     char path[FS_PATH_SIZE];
 };
 
@@ -74,7 +74,7 @@ void fs_queues_done(struct fs_queues *queues)
     (void)pthread_mutex_destroy(&queues->lock);
 }
 
-/* Until nothing is under way. */
+/* Waits until no write is pending. */
 static struct result settle(struct fs_extent *extent, struct error *err)
 {
     if (extent->queue == NULL) return SUCCESS;
@@ -86,13 +86,12 @@ static struct result settle(struct fs_extent *extent, struct error *err)
 
 /* ---- Files ---- */
 
-static struct result create_file(struct fs_driver *fs, const struct uuid *blob, struct fs_extent *extent,
-                                 struct error *err)
+static struct result create_file(struct fs_driver *fs, const struct uuid *blob, struct fs_extent *extent, struct error *err)
 {
     for (uint32_t tries = 0; tries < PARTS_MAX; tries++, extent->part++) {
         fs_extent_path(blob, extent->part, extent->path);
-        const struct result result = file_open_at(
-            fs->root, extent->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600, &extent->file, err);
+        const struct result result =
+            file_open_at(fs->root, extent->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600, &extent->file, err);
         if (result.ok || err->kind != ERROR_CONFLICT) return result;
     }
     return failure(err, ERROR_LIMIT, "a blob has more than %d extents", PARTS_MAX);
@@ -108,10 +107,8 @@ struct result fs_extent_create(struct driver *driver, const struct uuid *blob, c
     extent->expected = history->expected;
     extent->part = history->count == 0 ? 0 : history->pieces[history->count - 1].part + 1;
     const struct result result = create_file(fs_of(driver), blob, extent, err);
-    if (result.ok)
-        *extent_out = (struct driver_extent *)extent;
-    else
-        free(extent);
+    if (result.ok) *extent_out = (struct driver_extent *)extent;
+    else free(extent);
     return result;
 }
 
@@ -120,9 +117,10 @@ uint32_t fs_extent_part(const struct driver_extent *extent)
     return ((const struct fs_extent *)extent)->part;
 }
 
-/* ---- Past the page cache ---- */
+/* ---- Direct I/O ---- */
 
-/* No more than is announced, so that nothing has to be given back; but not all of it at once: who knows whether it comes? */
+/* Reserves no more than was announced, so that no space must be given back. Does not reserve all at once: the bytes may not
+ * come. */
 static uint64_t room_wanted(const struct fs_extent *extent, uint64_t end)
 {
     uint64_t wanted = extent->room > ROOM_MIN ? extent->room : ROOM_MIN;
@@ -132,19 +130,18 @@ static uint64_t room_wanted(const struct fs_extent *extent, uint64_t end)
     return wanted;
 }
 
-/* So that writes make the file no longer, which file systems wait for. Without room for it they do. */
+/* Writes then do not make the file longer; file systems wait for writes that do. If no space can be reserved, the writes wait. */
 static void reserve(struct fs_extent *extent, uint64_t end)
 {
     while (!extent->is_roomless && extent->room < end) {
         const uint64_t more = room_wanted(extent, end);
         if (fault_is_due(FAULT_FILE) || fallocate(extent->file, 0, (off_t)extent->room, (off_t)more) != 0)
             extent->is_roomless = true;
-        else
-            extent->room += more;
+        else extent->room += more;
     }
 }
 
-/* What was reserved and not needed. */
+/* Gives back the space that was reserved and not used. */
 static struct result give_room_back(struct fs_extent *extent, struct error *err)
 {
     if (!extent->is_roomless && (extent->room == 0 || extent->room == extent->written)) return SUCCESS;
@@ -160,10 +157,11 @@ static bool is_aligned(const struct fs_extent *extent, const uint8_t *bytes)
     return (uintptr_t)bytes % FILE_QUEUE_ALIGNMENT == 0 && extent->written % FILE_QUEUE_ALIGNMENT == 0;
 }
 
-/* Whether this append begins to go past the page cache. The first of all is waited for: it says whether that works here. */
+/* Whether this append begins direct I/O. The first direct write of all is waited for, because it shows whether direct I/O works
+ * here. */
 static bool begins_direct(struct fs_extent *extent, struct bytes bytes)
 {
-    struct error ignored; /* a disk that is broken breaks the usual write, too */
+    struct error ignored; /* a broken disk fails the ordinary write, too */
 
     extent->is_refused = !fs_set_direct(extent->file, true, &extent->is_open_direct);
     if (extent->is_refused) return false;
@@ -175,7 +173,7 @@ static bool begins_direct(struct fs_extent *extent, struct bytes bytes)
     return extent->has_direct;
 }
 
-/* As soon as it is known. */
+/* Whether the extent is known to be longer than the size for the page cache. */
 static bool is_large(const struct fs_extent *extent, size_t more)
 {
     return extent->expected > extent->fs->cached_max || extent->written + more > extent->fs->cached_max;
@@ -215,7 +213,7 @@ static struct result append_usual(struct fs_extent *extent, struct bytes bytes, 
     return push_out(extent, err);
 }
 
-/* All whole pages; what is left of `bytes` comes back. */
+/* Appends all whole pages; *bytes is then the rest. */
 static struct result append_direct(struct fs_extent *extent, struct bytes *bytes, struct error *err)
 {
     const size_t length = bytes->length - bytes->length % FILE_QUEUE_ALIGNMENT;
@@ -237,15 +235,15 @@ struct result fs_extent_append(struct driver_extent *handle, struct bytes bytes,
     return append_usual(extent, bytes, err);
 }
 
-/* The folder's fsync and the file's wait for the same commit of the file system, so both are asked for at once. */
+/* The folder's fsync and the file's wait for the same commit of the file system, so both are requested at once. */
 static struct result sync_with_name(struct fs_extent *extent, struct error *err)
 {
     OWNED_FD folder = -1;
-    struct error ignored; /* without a queue one comes after the other */
+    struct error ignored; /* without a queue the two calls run one after the other */
 
     TRY(fs_open_folder(extent->fs->root, extent->path, &folder, err));
-    const bool is_begun = take_queue(&extent->fs->queues, &extent->queue, &ignored).ok &&
-                          file_queue_sync(extent->queue, folder, &ignored).ok;
+    const bool is_begun =
+        take_queue(&extent->fs->queues, &extent->queue, &ignored).ok && file_queue_sync(extent->queue, folder, &ignored).ok;
     const struct result synced = file_sync(extent->file, err);
     const struct result named = settle(extent, synced.ok ? err : &ignored);
     TRY(synced);
@@ -274,7 +272,7 @@ struct result fs_extent_finish(struct driver_extent *handle, struct error *err)
 
 void fs_extent_close(struct driver_extent *extent)
 {
-    struct error ignored; /* it was synced before, or nobody needs it */
+    struct error ignored; /* the file was synced before, or its bytes are not needed */
 
     if (extent == NULL) return;
     (void)settle(extent_of(extent), &ignored).ok;

@@ -8,7 +8,7 @@ struct memory_extent {
     struct memory_driver *memory;
     struct object *object;
     struct driver_history history;
-    struct driver_piece *pieces; /* owned; what history.pieces views */
+    struct driver_piece *pieces; /* owned; history.pieces points to it */
 };
 
 struct memory_part {
@@ -36,8 +36,7 @@ static void release_lock(pthread_mutex_t **lock)
 
 /* ---- Writing ---- */
 
-static struct result keep_history(struct memory_extent *extent, const struct driver_history *history,
-                                  struct error *err)
+static struct result keep_history(struct memory_extent *extent, const struct driver_history *history, struct error *err)
 {
     extent->history = *history;
     extent->history.pieces = NULL;
@@ -49,23 +48,21 @@ static struct result keep_history(struct memory_extent *extent, const struct dri
     return SUCCESS;
 }
 
-static struct result fill_extent(struct memory_driver *memory, const struct uuid *blob,
-                                 struct memory_extent *extent, struct error *err)
+static struct result fill_extent(struct memory_driver *memory, const struct uuid *blob, struct memory_extent *extent,
+                                 struct error *err)
 {
     const struct driver_history *history = &extent->history;
     assert(history->count == 0 || history->pieces != NULL);
     uint32_t part = history->count == 0 ? 0 : history->pieces[history->count - 1].part + 1;
 
-    while (memory_find(memory, blob, OBJECT_EXTENT, part, "") != NULL)
-        part++;
+    while (memory_find(memory, blob, OBJECT_EXTENT, part, "") != NULL) part++;
     TRY(memory_create(memory, blob, OBJECT_EXTENT, &extent->object, err));
     extent->object->entry.part = part;
     extent->object->references++;
     return SUCCESS;
 }
 
-static struct result memory_extent_create(struct driver *driver, const struct uuid *blob,
-                                          const struct driver_history *history,
+static struct result memory_extent_create(struct driver *driver, const struct uuid *blob, const struct driver_history *history,
                                           struct driver_extent **extent_out, struct error *err)
 {
     struct memory_driver *memory = memory_of(driver);
@@ -111,20 +108,17 @@ static struct result memory_extent_sync(struct driver_extent *handle, struct err
     return SUCCESS;
 }
 
-/* One piece of the whole: the extent's bytes from its place up to the next one's. */
-static struct result append_piece(struct memory_extent *extent, struct object *whole, size_t index,
-                                  struct error *err)
+/* Appends one piece of the whole: the extent's bytes from its offset up to the next piece's offset. */
+static struct result append_piece(struct memory_extent *extent, struct object *whole, size_t index, struct error *err)
 {
     const struct driver_history *history = &extent->history;
     const struct driver_piece *piece = &history->pieces[index];
-    const uint64_t end = index + 1 < history->count ? piece[1].place : history->place;
-    const struct object *object =
-        memory_find(extent->memory, &whole->entry.blob, OBJECT_EXTENT, piece->part, "");
+    const uint64_t end = index + 1 < history->count ? piece[1].offset : history->offset;
+    const struct object *object = memory_find(extent->memory, &whole->entry.blob, OBJECT_EXTENT, piece->part, "");
 
-    if (object == NULL || object->content.length < end - piece->place)
+    if (object == NULL || object->content.length < end - piece->offset)
         return failure(err, ERROR_CORRUPT, "extent %u is gone or cut", piece->part);
-    return memory_append(extent->memory, whole,
-                         (struct bytes){object->content.data, (size_t)(end - piece->place)}, err);
+    return memory_append(extent->memory, whole, (struct bytes){object->content.data, (size_t)(end - piece->offset)}, err);
 }
 
 static struct result put_together(struct memory_extent *extent, struct error *err)
@@ -136,8 +130,7 @@ static struct result put_together(struct memory_extent *extent, struct error *er
         return failure(err, ERROR_CONFLICT, "another writer has finished this blob");
     TRY(memory_create(extent->memory, blob, OBJECT_WHOLE, &whole, err));
     struct result result = SUCCESS;
-    for (size_t i = 0; result.ok && i < extent->history.count; i++)
-        result = append_piece(extent, whole, i, err);
+    for (size_t i = 0; result.ok && i < extent->history.count; i++) result = append_piece(extent, whole, i, err);
     if (result.ok) result = memory_append(extent->memory, whole, buffer_bytes(&extent->object->content), err);
     whole->was_synced = true;
     whole->synced = whole->content.length;
@@ -185,8 +178,7 @@ static struct result memory_part_open(struct driver *driver, const struct uuid *
 
     TRY(memory_reach(memory, err));
     LOCKED(memory);
-    struct object *object =
-        memory_find(memory, blob, driver->operations->is_flat ? OBJECT_WHOLE : OBJECT_EXTENT, part, "");
+    struct object *object = memory_find(memory, blob, driver->operations->is_flat ? OBJECT_WHOLE : OBJECT_EXTENT, part, "");
     if (object == NULL) return failure(err, ERROR_NOT_FOUND, "extent %u is not there", part);
     struct memory_part *opened = memory_zeroed(1, sizeof *opened);
     if (opened == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a part");
@@ -214,8 +206,8 @@ static bool copy_part(const struct memory_part *part, uint64_t offset, uint8_t *
     return true;
 }
 
-static struct result memory_part_read(struct driver_part *handle, uint64_t offset, uint8_t *into,
-                                      size_t length, struct error *err)
+static struct result memory_part_read(struct driver_part *handle, uint64_t offset, uint8_t *into, size_t length,
+                                      struct error *err)
 {
     const struct memory_part *part = (const struct memory_part *)handle;
 
@@ -233,7 +225,7 @@ static bool memory_part_read_at_once(struct driver_part *handle, uint64_t offset
 
 static void memory_part_hint(struct driver_part *part, uint64_t offset, uint64_t length)
 {
-    (void)part, (void)offset, (void)length; /* memory needs no reading ahead, and forgets nothing */
+    (void)part, (void)offset, (void)length; /* memory needs no read-ahead, and has no cache to drop */
 }
 
 static void memory_part_close(struct driver_part *handle)
@@ -248,8 +240,8 @@ static void memory_part_close(struct driver_part *handle)
 
 /* ---- Small objects ---- */
 
-static struct result memory_small_put(struct driver *driver, const struct uuid *blob, const char *name,
-                                      struct bytes content, struct error *err)
+static struct result memory_small_put(struct driver *driver, const struct uuid *blob, const char *name, struct bytes content,
+                                      struct error *err)
 {
     struct memory_driver *memory = memory_of(driver);
     struct object *object = NULL;
@@ -267,8 +259,8 @@ static struct result memory_small_put(struct driver *driver, const struct uuid *
     return result;
 }
 
-static struct result memory_small_get(struct driver *driver, const struct uuid *blob, const char *name,
-                                      struct buffer *content, struct error *err)
+static struct result memory_small_get(struct driver *driver, const struct uuid *blob, const char *name, struct buffer *content,
+                                      struct error *err)
 {
     struct memory_driver *memory = memory_of(driver);
 
@@ -279,8 +271,7 @@ static struct result memory_small_get(struct driver *driver, const struct uuid *
     return buffer_add(content, object->content.data, object->content.length, err);
 }
 
-static struct result memory_small_remove(struct driver *driver, const struct uuid *blob, const char *name,
-                                         struct error *err)
+static struct result memory_small_remove(struct driver *driver, const struct uuid *blob, const char *name, struct error *err)
 {
     struct memory_driver *memory = memory_of(driver);
 
@@ -301,8 +292,8 @@ static bool is_kept(const struct object *object, const uint32_t *kept, size_t co
     return false;
 }
 
-static struct result memory_remove(struct driver *driver, const struct uuid *blob, const uint32_t *kept_parts,
-                                   size_t kept_count, struct error *err)
+static struct result memory_remove(struct driver *driver, const struct uuid *blob, const uint32_t *kept_parts, size_t kept_count,
+                                   struct error *err)
 {
     struct memory_driver *memory = memory_of(driver);
     struct object *next = NULL;
@@ -311,15 +302,14 @@ static struct result memory_remove(struct driver *driver, const struct uuid *blo
     LOCKED(memory);
     for (struct object *object = *memory_bucket(memory, blob); object != NULL; object = next) {
         next = object->next;
-        if (uuid_equal(&object->entry.blob, blob) && !is_kept(object, kept_parts, kept_count))
-            memory_unlink(memory, object);
+        if (uuid_equal(&object->entry.blob, blob) && !is_kept(object, kept_parts, kept_count)) memory_unlink(memory, object);
     }
     return SUCCESS;
 }
 
-/* A listing sees each object as it is when its turn comes; `visit` runs unlocked, so that it may remove. */
-static struct result copy_bucket(struct memory_driver *memory, size_t bucket, struct buffer *entries,
-                                 struct error *err)
+/* A listing shows each object in its state at the moment of the visit. `visit` runs without the lock, so it may
+ * remove objects. */
+static struct result copy_bucket(struct memory_driver *memory, size_t bucket, struct buffer *entries, struct error *err)
 {
     LOCKED(memory);
     for (const struct object *object = memory->buckets[bucket]; object != NULL; object = object->next) {
@@ -330,8 +320,8 @@ static struct result copy_bucket(struct memory_driver *memory, size_t bucket, st
     return SUCCESS;
 }
 
-static struct result list_bucket(struct memory_driver *memory, size_t bucket, driver_visit *visit,
-                                 void *context, struct error *err)
+static struct result list_bucket(struct memory_driver *memory, size_t bucket, driver_visit *visit, void *context,
+                                 struct error *err)
 {
     struct buffer OWNED_BUFFER entries = BUFFER(SIZE_MAX / 2);
     struct driver_entry entry;
@@ -347,8 +337,7 @@ static struct result list_bucket(struct memory_driver *memory, size_t bucket, dr
 static struct result memory_list(struct driver *driver, driver_visit *visit, void *context, struct error *err)
 {
     TRY(memory_reach(memory_of(driver), err));
-    for (size_t bucket = 0; bucket < BUCKETS; bucket++)
-        TRY(list_bucket(memory_of(driver), bucket, visit, context, err));
+    for (size_t bucket = 0; bucket < BUCKETS; bucket++) TRY(list_bucket(memory_of(driver), bucket, visit, context, err));
     return SUCCESS;
 }
 
@@ -383,8 +372,7 @@ static void memory_close(struct driver *driver)
     struct memory_driver *memory = memory_of(driver);
 
     for (size_t bucket = 0; bucket < BUCKETS; bucket++)
-        while (memory->buckets[bucket] != NULL)
-            memory_unlink(memory, memory->buckets[bucket]);
+        while (memory->buckets[bucket] != NULL) memory_unlink(memory, memory->buckets[bucket]);
     (void)pthread_mutex_destroy(&memory->lock);
     free(memory);
 }
@@ -413,9 +401,9 @@ static const struct driver_operations memory_operations = {
     .close = memory_close,
 };
 
-NO_LEAK_BEGIN /* the caller owns it through a member; memory_close() frees it */
-struct result driver_memory_open(const struct driver_memory_options *options, struct driver **driver_out,
-                                 struct error *err)
+NO_LEAK_BEGIN /* the caller owns the struct through a member; memory_close() frees it */
+    struct result
+    driver_memory_open(const struct driver_memory_options *options, struct driver **driver_out, struct error *err)
 {
     struct memory_driver *memory = memory_zeroed(1, sizeof *memory);
 

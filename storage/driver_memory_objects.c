@@ -20,8 +20,8 @@ struct object **memory_bucket(struct memory_driver *memory, const struct uuid *b
     return &memory->buckets[blob->bytes[0]];
 }
 
-struct object *memory_find(struct memory_driver *memory, const struct uuid *blob, enum object_kind kind,
-                           uint32_t part, const char *name)
+struct object *memory_find(struct memory_driver *memory, const struct uuid *blob, enum object_kind kind, uint32_t part,
+                           const char *name)
 {
     for (struct object *object = *memory_bucket(memory, blob); object != NULL; object = object->next)
         if (uuid_equal(&object->entry.blob, blob) && object->kind == kind &&
@@ -40,8 +40,7 @@ void memory_unreference(struct memory_driver *memory, struct object *object)
 
 void memory_unlink(struct memory_driver *memory, struct object *unwanted)
 {
-    for (struct object **link = memory_bucket(memory, &unwanted->entry.blob); *link != NULL;
-         link = &(*link)->next) {
+    for (struct object **link = memory_bucket(memory, &unwanted->entry.blob); *link != NULL; link = &(*link)->next) {
         if (*link != unwanted) continue;
         *link = unwanted->next;
         memory_unreference(memory, unwanted);
@@ -67,12 +66,11 @@ struct result memory_create(struct memory_driver *memory, const struct uuid *blo
     return SUCCESS;
 }
 
-struct result memory_append(struct memory_driver *memory, struct object *object, struct bytes bytes,
-                            struct error *err)
+struct result memory_append(struct memory_driver *memory, struct object *object, struct bytes bytes, struct error *err)
 {
     if (memory->capacity > 0 && memory->used + bytes.length > memory->capacity)
-        return failure(err, ERROR_FULL, "no room: %llu of %llu bytes are used",
-                       (unsigned long long)memory->used, (unsigned long long)memory->capacity);
+        return failure(err, ERROR_FULL, "no room: %llu of %llu bytes are used", (unsigned long long)memory->used,
+                       (unsigned long long)memory->capacity);
     TRY(buffer_add(&object->content, bytes.data, bytes.length, err));
     memory->used += bytes.length;
     object->entry.modified_ms = clock_wall_ms();

@@ -1,7 +1,7 @@
 /*
- * storage/driver_memory_priv.h -- the objects that the memory driver keeps.
+ * storage/driver_memory_priv.h -- the objects of the memory driver.
  *
- * All but memory_reach() are called with the lock held.
+ * All functions except memory_reach() are called with the lock held.
  */
 #pragma once
 
@@ -11,13 +11,13 @@
 
 enum { BUCKETS = 256 }; /* by the first byte of the blob's id */
 
-enum object_kind { OBJECT_EXTENT, OBJECT_SMALL, OBJECT_WHOLE /* flat: what finish puts together */ };
+enum object_kind { OBJECT_EXTENT, OBJECT_SMALL, OBJECT_WHOLE /* flat: made by finish */ };
 
 struct object {
     struct object *next; /* in its bucket */
     struct driver_entry entry;
     enum object_kind kind;
-    unsigned references; /* the bucket's, and one for each extent or part that is open */
+    unsigned references; /* the bucket's, and one for each open extent or part */
     bool was_synced;
     size_t synced; /* bytes that survive a power cut */
     struct buffer content;
@@ -32,20 +32,19 @@ struct memory_driver {
     struct object *buckets[BUCKETS];
 };
 
-/** Every operation that would reach a disk goes through here: it takes its time, and may fail on demand. */
+/** Called by every operation that would use a disk: waits, and may fail on demand. */
 RESULT memory_reach(const struct memory_driver *memory, struct error *err);
 
-/** Where the list of objects with such a blob id begins. */
+/** The list of objects whose blob id has this first byte. */
 struct object **memory_bucket(struct memory_driver *memory, const struct uuid *blob);
-/** NULL when there is none; `part` counts for extents, `name` is "" but for small objects. */
-struct object *memory_find(struct memory_driver *memory, const struct uuid *blob, enum object_kind kind,
-                           uint32_t part, const char *name);
-/** An empty object in its bucket. */
-RESULT memory_create(struct memory_driver *memory, const struct uuid *blob, enum object_kind kind,
-                     struct object **object_out, struct error *err);
-/** ERROR_FULL beyond the capacity. */
-RESULT memory_append(struct memory_driver *memory, struct object *object, struct bytes bytes,
+/** NULL if there is none. `part` is used for extents; `name` is "" except for small objects. */
+struct object *memory_find(struct memory_driver *memory, const struct uuid *blob, enum object_kind kind, uint32_t part,
+                           const char *name);
+/** Creates an empty object in its bucket. */
+RESULT memory_create(struct memory_driver *memory, const struct uuid *blob, enum object_kind kind, struct object **object_out,
                      struct error *err);
-/** Out of its bucket; whoever has it open keeps it, as with files. */
+/** ERROR_FULL beyond the capacity. */
+RESULT memory_append(struct memory_driver *memory, struct object *object, struct bytes bytes, struct error *err);
+/** Removes an object from its bucket. Open extents and parts keep it, as with files. */
 void memory_unlink(struct memory_driver *memory, struct object *unwanted);
 void memory_unreference(struct memory_driver *memory, struct object *object);

@@ -5,14 +5,15 @@
 #include "base/text.h"
 #include "storage/driver_s3_priv.h"
 
-/* ---- Where the bucket is ---- */
+/* ---- The bucket's location ---- */
 
-/* ERROR_INVALID where somebody asks for just that: a configuration that can't be right. */
+/* ERROR_INVALID, as a check of the configuration reports it: the configuration can't be right. */
 static struct result refuse(const struct s3_driver *s3, const char *found, struct error *err)
 {
-    return failure(err, ERROR_INVALID,
-                   "region %.63s may be in %.40s alone (bucket_location), but bucket %.63s is %s%.40s: nothing is read or written there",
-                   s3->region, s3->location, s3->bucket, found[0] == '\0' ? "elsewhere" : "in ", found);
+    return failure(
+        err, ERROR_INVALID,
+        "region %.63s may be in %.40s alone (bucket_location), but bucket %.63s is %s%.40s: nothing is read or written there",
+        s3->region, s3->location, s3->bucket, found[0] == '\0' ? "elsewhere" : "in ", found);
 }
 
 static struct result ask_location(struct s3_driver *s3, char location_out[S3_LOCATION_SIZE], struct error *err)
@@ -42,13 +43,14 @@ struct result s3_reach(struct s3_driver *s3, struct error *err)
 
     if (placement == S3_IN_PLACE) return SUCCESS;
     const struct result result = placement == S3_ELSEWHERE ? refuse(s3, "", err) : s3_check(&s3->driver, err);
-    if (!result.ok && err->kind == ERROR_INVALID) err->kind = ERROR_UNAVAILABLE; /* for who wants a blob it is an outage */
+    if (!result.ok && err->kind == ERROR_INVALID)
+        err->kind = ERROR_UNAVAILABLE; /* for a client that requests a blob this is an outage */
     return result;
 }
 
 /* ---- Small objects ---- */
 
-/* The name is taken after several tries: the first may have taken it. */
+/* If the name is taken after several tries, the first try may have taken it. */
 static struct result look_whether_ours(struct s3_driver *s3, const char *key, struct bytes content, struct error *err)
 {
     struct buffer OWNED_BUFFER stored = BUFFER(content.length + 1);
@@ -94,7 +96,7 @@ static struct result s3_small_remove(struct driver *driver, const struct uuid *b
 
 /* ---- Listing ---- */
 
-/* "7" or "7.1": which extent, and which of its objects. */
+/* "7" or "7.1": the number of the extent, and of its object. */
 static bool parse_extent(const char *digits, uint32_t *part_out)
 {
     const char *dot = strchr(digits, '.');
@@ -107,7 +109,7 @@ static bool parse_extent(const char *digits, uint32_t *part_out)
     return true;
 }
 
-/* "ab/<32 hex digits>.e<extent>", with the segment or without, or "ab/<32 hex digits>.<name>"; false: not ours. */
+/* "ab/<32 hex digits>.e<extent>", with or without the segment, or "ab/<32 hex digits>.<name>"; false for a foreign object. */
 static bool parse_key(const char *key, struct driver_entry *entry_out)
 {
     struct driver_entry entry = {.part = 0};
@@ -147,7 +149,7 @@ struct question {
     void *context;
 };
 
-/* A store that lists more than was asked for must not lose another blob's bytes. */
+/* A store may list more objects than the request names. That must not remove the bytes of another blob. */
 static struct result visit_asked(void *context, const struct s3_listed *listed, struct error *err)
 {
     const struct question *question = context;
@@ -189,7 +191,7 @@ struct removal {
     struct s3_driver *s3;
     const uint32_t *kept;
     size_t kept_count;
-    struct buffer keys; /* to be removed after the page was read, each with its '\0' */
+    struct buffer keys; /* removed after the page is read; each ends in '\0' */
 };
 
 static struct result abort_upload(void *context, const struct part_upload *upload, struct error *err)
@@ -311,17 +313,16 @@ static struct result fill(struct s3_driver *s3, const struct driver_s3_options *
     return part_list_new(options->database, &s3->parts, err);
 }
 
-NO_LEAK_BEGIN /* the caller owns it through its first member; s3_close() frees it */
-struct result driver_s3_open(const struct driver_s3_options *options, struct driver **driver_out, struct error *err)
+NO_LEAK_BEGIN /* the caller owns the struct through its first member; s3_close() frees it */
+    struct result
+    driver_s3_open(const struct driver_s3_options *options, struct driver **driver_out, struct error *err)
 {
     struct s3_driver *s3 = memory_zeroed(1, sizeof *s3);
 
     if (s3 == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a driver");
     const struct result result = fill(s3, options, err);
-    if (result.ok)
-        *driver_out = &s3->driver;
-    else
-        s3_close(&s3->driver);
+    if (result.ok) *driver_out = &s3->driver;
+    else s3_close(&s3->driver);
     return result;
 }
 NO_LEAK_END

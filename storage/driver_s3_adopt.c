@@ -1,19 +1,19 @@
-/* What a writer left behind becomes whole, by whoever goes on: in this process or another, and by two at once. */
+/* Completes the extent of a writer that ended early. A later writer does this, in any process; two writers may do it at once. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "storage/driver_s3_priv.h"
 
-enum { ROUNDS_MAX = 3 }; /* of looking again after another did the same meanwhile */
+enum { ROUNDS_MAX = 3 }; /* the list is read again after another writer completed the extent in the meantime */
 
-/* One segment as the list has it. */
+/* One segment, as in the list. */
 struct orphan {
     const struct extent_name *name;
     uint32_t segment;
     const struct part_piece *pieces;
     size_t count;
-    char *upload_id;     /* owned; NULL: no part was sent */
+    char *upload_id;       /* owned; NULL: no part was sent */
     struct buffer spilled; /* bytes after the last part */
 };
 
@@ -34,13 +34,13 @@ static struct result find_upload(void *context, const struct part_upload *upload
     return SUCCESS;
 }
 
-/* Where the parts end. */
+/* The end of the last part. */
 static uint64_t parts_end(const struct s3_driver *s3, const struct orphan *orphan)
 {
     uint64_t end = orphan->segment * s3->segment_bytes;
 
     for (size_t i = 0; i < orphan->count; i++)
-        if (orphan->pieces[i].number > 0 && orphan->pieces[i].place == end) end += orphan->pieces[i].size_bytes;
+        if (orphan->pieces[i].number > 0 && orphan->pieces[i].offset == end) end += orphan->pieces[i].size_bytes;
     return end;
 }
 
@@ -51,7 +51,7 @@ static struct result gather_spilled(struct s3_driver *s3, struct orphan *orphan,
 
     for (size_t i = 0; i < orphan->count; i++) {
         const struct part_piece *piece = &orphan->pieces[i];
-        if (piece->number > 0 || piece->place != end) continue;
+        if (piece->number > 0 || piece->offset != end) continue;
         s3_spill_key(s3, orphan->name, piece, key);
         TRY(s3_get(s3, key, &orphan->spilled, err));
         end += piece->size_bytes;
@@ -86,7 +86,8 @@ static struct result make_whole(struct s3_driver *s3, const struct orphan *orpha
     return s3_put(s3, key, buffer_bytes(&orphan->spilled), err);
 }
 
-/* After NOT_FOUND: a first try, a writer that died, or another who adopts may have done it, and not told the list yet. */
+/* After NOT_FOUND. A first try, a crashed writer or another later writer may have completed the object before the list was
+ * updated. */
 static struct result look_whether_whole(struct s3_driver *s3, const struct orphan *orphan, struct error *err)
 {
     struct buffer OWNED_BUFFER first = BUFFER(1);
@@ -100,7 +101,8 @@ static struct result look_whether_whole(struct s3_driver *s3, const struct orpha
     return SUCCESS;
 }
 
-/* If not, it was made whole, and forgotten, before its writer woke up and added more: that was promised to nobody. */
+/* Otherwise the object was completed and removed from the list before its old writer added more; these bytes were not
+ * acknowledged to anybody. */
 static bool has_start(const struct s3_driver *s3, const struct orphan *orphan)
 {
     return orphan->spilled.length > 0 || parts_end(s3, orphan) > orphan->segment * s3->segment_bytes;
@@ -110,7 +112,7 @@ static void remove_spilled(struct s3_driver *s3, const struct orphan *orphan)
 {
     struct error ignored;
     char key[S3_NAME_SIZE];
-    bool ok = true; /* what stays goes with the blob */
+    bool ok = true; /* the rest is removed with the blob */
 
     for (size_t i = 0; i < orphan->count && ok; i++) {
         if (orphan->pieces[i].number > 0) continue;
@@ -124,7 +126,8 @@ struct late_upload {
     const struct orphan *orphan;
 };
 
-/* One that its writer listed after the list was read: the extent is whole without it, and nothing more may go into it. */
+/* An upload that its writer listed after the list was read. The extent is complete without this upload, and nothing may be
+ * added. */
 static struct result end_late_upload(void *context, const struct part_upload *upload, struct error *err)
 {
     const struct late_upload *late = context;
@@ -134,7 +137,8 @@ static struct result end_late_upload(void *context, const struct part_upload *up
     (void)err;
     if (late->orphan->upload_id != NULL && strcmp(late->orphan->upload_id, upload->upload_id) == 0) return SUCCESS;
     s3_extent_key(late->s3, &upload->name, upload->segment, key);
-    (void)s3_abort(late->s3, key, upload->upload_id, &ignored).ok; /* else its writer finds parts missing in the list */
+    (void)s3_abort(late->s3, key, upload->upload_id, &ignored)
+        .ok; /* if this fails, the upload's writer still notices that its parts are not in the list */
     return SUCCESS;
 }
 
@@ -170,7 +174,7 @@ static struct result adopt_all(struct s3_driver *s3, const struct extent_name *n
     return SUCCESS;
 }
 
-/* An extent that is in no list must be whole. */
+/* An extent without entries in the list must be complete. */
 static struct result require_whole(struct s3_driver *s3, const struct extent_name *name, struct error *err)
 {
     struct buffer OWNED_BUFFER first = BUFFER(1);
@@ -198,7 +202,7 @@ struct result s3_adopt(struct s3_driver *s3, const struct extent_name *name, str
 {
     struct result result = adopt_once(s3, name, err);
 
-    /* Something that the list named is not there: another has made it whole, and the list says so by now. */
+    /* An object of the list is missing: another writer has completed the extent, and the list says so by now. */
     for (int round = 1; round < ROUNDS_MAX && !result.ok && err->kind == ERROR_NOT_FOUND; round++)
         result = adopt_once(s3, name, err);
     if (!result.ok && err->kind == ERROR_NOT_FOUND)

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "storage/driver_s3_priv.h"
 
-#define COMPLETION_MAX (3u << 20) /* 10,000 parts with an etag of 128 letters */
+#define COMPLETION_MAX (3u << 20) /* 10,000 parts with an etag of 128 characters */
 
 /* ---- Names ---- */
 
@@ -21,10 +21,8 @@ void s3_extent_key(const struct s3_driver *s3, const struct extent_name *name, u
 {
     char suffix[S3_SUFFIX_SIZE];
 
-    if (segment == 0)
-        (void)snprintf(suffix, sizeof suffix, "e%" PRIu32, name->extent);
-    else
-        (void)snprintf(suffix, sizeof suffix, "e%" PRIu32 ".%" PRIu32, name->extent, segment);
+    if (segment == 0) (void)snprintf(suffix, sizeof suffix, "e%" PRIu32, name->extent);
+    else (void)snprintf(suffix, sizeof suffix, "e%" PRIu32 ".%" PRIu32, name->extent, segment);
     s3_name(s3, &name->blob, suffix, key_out);
 }
 
@@ -33,7 +31,8 @@ void s3_spill_key(const struct s3_driver *s3, const struct extent_name *name, co
 {
     char suffix[S3_SUFFIX_SIZE];
 
-    (void)snprintf(suffix, sizeof suffix, "s%08" PRIx32 "%016" PRIx64 "%08" PRIx64, name->extent, piece->place, piece->size_bytes);
+    (void)snprintf(suffix, sizeof suffix, "s%08" PRIx32 "%016" PRIx64 "%08" PRIx64, name->extent, piece->offset,
+                   piece->size_bytes);
     s3_name(s3, &name->blob, suffix, key_out);
 }
 
@@ -56,19 +55,16 @@ struct result s3_get(struct s3_driver *s3, const char *key, struct buffer *conte
     return buffer_add(content, answer.body.data, answer.body.length, err);
 }
 
-struct result s3_get_range(struct s3_driver *s3, const char *key, uint64_t offset, struct buffer *content,
-                           uint64_t *whole_out, struct error *err)
+struct result s3_get_range(struct s3_driver *s3, const char *key, uint64_t offset, struct buffer *content, uint64_t *whole_out,
+                           struct error *err)
 {
-    const struct s3_request request = {.method = "GET",
-                                       .key = key,
-                                       .with_range = true,
-                                       .range_first = offset,
-                                       .range_last = offset + content->maximum - 1};
+    const struct s3_request request = {
+        .method = "GET", .key = key, .with_range = true, .range_first = offset, .range_last = offset + content->maximum - 1};
     struct s3_answer answer = {.body = *content};
 
     buffer_clear(&answer.body);
     const struct result result = s3_call(s3->s3, &request, &answer, err);
-    *content = answer.body; /* its memory may have moved */
+    *content = answer.body; /* the memory of the body may have moved */
     if (!result.ok && err->kind == ERROR_LIMIT)
         return failure(err, ERROR_UNAVAILABLE, "the object store gave more bytes than were asked for");
     TRY(result);
@@ -115,12 +111,12 @@ static struct result format_completion(const struct part_piece *pieces, size_t c
     TRY(buffer_add_text(text, "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">", err));
     for (size_t i = 0; i < count; i++)
         if (pieces[i].number > 0)
-            TRY(buffer_format(text, err, "<Part><PartNumber>%" PRIu32 "</PartNumber><ETag>\"%s\"</ETag></Part>",
-                              pieces[i].number, pieces[i].etag));
+            TRY(buffer_format(text, err, "<Part><PartNumber>%" PRIu32 "</PartNumber><ETag>\"%s\"</ETag></Part>", pieces[i].number,
+                              pieces[i].etag));
     return buffer_add_text(text, "</CompleteMultipartUpload>", err);
 }
 
-/* An upload that is not there any more may have been completed: by a first try whose answer was lost, or by another. */
+/* A missing upload may have been completed: by a first try whose answer was lost, or by another writer. */
 static struct result look_whether_done(struct s3_driver *s3, const char *key, const struct part_piece *pieces, size_t count,
                                        struct error *err)
 {
@@ -133,8 +129,8 @@ static struct result look_whether_done(struct s3_driver *s3, const char *key, co
     return SUCCESS;
 }
 
-struct result s3_complete(struct s3_driver *s3, const struct s3_part_name *upload, const struct part_piece *pieces,
-                          size_t count, struct error *err)
+struct result s3_complete(struct s3_driver *s3, const struct s3_part_name *upload, const struct part_piece *pieces, size_t count,
+                          struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(COMPLETION_MAX);
     OWNED_ANSWER answer = S3_ANSWER(S3_ANSWER_MAX);
@@ -155,8 +151,7 @@ struct result s3_complete(struct s3_driver *s3, const struct s3_part_name *uploa
 
 struct result s3_abort(struct s3_driver *s3, const char *key, const char *upload_id, struct error *err)
 {
-    const struct s3_request request = {
-        .method = "DELETE", .key = key, .query = {{"uploadId", upload_id}}, .query_count = 1};
+    const struct s3_request request = {.method = "DELETE", .key = key, .query = {{"uploadId", upload_id}}, .query_count = 1};
     OWNED_ANSWER answer = S3_ANSWER(S3_ANSWER_MAX);
     const struct result result = s3_call(s3->s3, &request, &answer, err);
 

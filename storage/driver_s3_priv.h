@@ -1,5 +1,5 @@
 /*
- * storage/driver_s3_priv.h -- what driver_s3*.c share: names of objects, and how an extent becomes whole.
+ * storage/driver_s3_priv.h -- shared by driver_s3*.c: the names of objects, and how an extent is completed.
  */
 #pragma once
 
@@ -11,10 +11,10 @@
 
 enum {
     S3_PREFIX_SIZE = 128,
-    S3_SUFFIX_SIZE = 48, /* a small object's name, or "e4294967295.4294967295" */
+    S3_SUFFIX_SIZE = 48,                                         /* a small object's name, or "e4294967295.4294967295" */
     S3_NAME_SIZE = S3_PREFIX_SIZE + 3 + 32 + 1 + S3_SUFFIX_SIZE, /* "ab/", 32 digits, '.' */
-    S3_PART_GROWTH = 3,           /* the largest parts are so many times the smallest */
-    S3_ADOPTED_NUMBER = 10000,    /* of a part that makes an extent whole; no writer comes so far */
+    S3_PART_GROWTH = 3,                                          /* size of the largest parts, in smallest parts */
+    S3_ADOPTED_NUMBER = 10000, /* of the part that completes another writer's extent; a writer's own parts have lower numbers */
 };
 
 enum s3_placement { S3_UNCHECKED, S3_IN_PLACE, S3_ELSEWHERE };
@@ -35,33 +35,33 @@ static inline struct s3_driver *s3_of(struct driver *driver)
     return (struct s3_driver *)driver;
 }
 
-/** Is the bucket where it must be? Asks once; driver_operations.check asks each time. */
+/** Checks that the bucket is where it must be. Asks the store once; driver_operations.check asks each time. */
 RESULT s3_reach(struct s3_driver *s3, struct error *err);
 
-/** "models/ab/abcd....e7" and, for later segments of an extent, "models/ab/abcd....e7.1". */
+/** "models/ab/abcd....e7"; for later segments of an extent "models/ab/abcd....e7.1". */
 void s3_name(const struct s3_driver *s3, const struct uuid *blob, const char *suffix, char name_out[S3_NAME_SIZE]);
 void s3_extent_key(const struct s3_driver *s3, const struct extent_name *name, uint32_t segment, char key_out[S3_NAME_SIZE]);
-/** Of the object that holds bytes of an extent which are too few for a part. */
+/** The key of the object that holds bytes of an extent which are too few for a part. */
 void s3_spill_key(const struct s3_driver *s3, const struct extent_name *name, const struct part_piece *piece,
                   char key_out[S3_NAME_SIZE]);
 
 RESULT s3_put(struct s3_driver *s3, const char *key, struct bytes content, struct error *err);
 /** Appends the whole object. */
 RESULT s3_get(struct s3_driver *s3, const char *key, struct buffer *content, struct error *err);
-/** Bytes from `offset` on, `length` of them or as many as there are, appended; and how long the object is. */
+/** Appends `length` bytes from `offset` on, or as many as there are; *whole_out is the length of the object. */
 RESULT s3_get_range(struct s3_driver *s3, const char *key, uint64_t offset, struct buffer *content, uint64_t *whole_out,
                     struct error *err);
-/** Removing nothing is fine. */
+/** Removes an object. Success also if it does not exist. */
 RESULT s3_delete(struct s3_driver *s3, const char *key, struct error *err);
 
-/** One part of a multipart upload; writes its etag. */
+/** Names one part of a multipart upload. */
 struct s3_part_name {
     const char *key, *upload_id;
     uint32_t number;
 };
 RESULT s3_put_part(struct s3_driver *s3, const struct s3_part_name *part, struct bytes content, char etag_out[S3_ETAG_SIZE],
                    struct error *err);
-/** Where the pieces of a segment begin; all before it are of earlier ones. */
+/** The index of a segment's first piece; all pieces before it are of earlier segments. */
 static inline size_t s3_first_of(const struct part_piece *pieces, size_t count, uint32_t segment)
 {
     size_t first = 0;
@@ -69,12 +69,12 @@ static inline size_t s3_first_of(const struct part_piece *pieces, size_t count, 
     while (first < count && pieces[first].segment < segment) first++;
     return first;
 }
-/** Makes one object of the pieces that are parts (number > 0); fine if that was done before. */
+/** Completes the upload: makes one object of the pieces that are parts (number > 0). Success also if that was done before. */
 RESULT s3_complete(struct s3_driver *s3, const struct s3_part_name *upload, const struct part_piece *pieces, size_t count,
                    struct error *err);
-/** Fine if there is no such upload. */
+/** Ends an upload. Success also if it does not exist. */
 RESULT s3_abort(struct s3_driver *s3, const char *key, const char *upload_id, struct error *err);
-/** Makes an extent whole that a writer left behind: all that the list names of it. Fine if it is whole already. */
+/** Completes an extent that its writer left incomplete, from all entries of the list. Success also if it is complete already. */
 RESULT s3_adopt(struct s3_driver *s3, const struct extent_name *name, struct error *err);
 
 struct result s3_extent_create(struct driver *driver, const struct uuid *blob, const struct driver_history *history,

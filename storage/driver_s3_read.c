@@ -4,16 +4,16 @@
 #include "storage/driver_s3_priv.h"
 
 enum {
-    HEAD_BYTES = 64 << 10,     /* of an object, when it is opened: a small one is read with that */
-    WINDOW_FIRST = 256 << 10,  /* what blob_reader.c reads at a time */
-    WINDOW_MAX = 2 << 20,      /* as far as a reader that goes on and on is ahead */
+    HEAD_BYTES = 64 << 10,    /* read when an object is opened: a small one is read whole */
+    WINDOW_FIRST = 256 << 10, /* the length of blob_reader.c's reads */
+    WINDOW_MAX = 2 << 20,     /* the most that is read ahead for a sequential reader */
 };
 
 struct s3_part {
     struct s3_driver *s3;
     struct extent_name name;
     uint64_t size;
-    struct buffer head;   /* from the object's start on */
+    struct buffer head;   /* from the start of the object */
     struct buffer window; /* from window_at on */
     uint64_t window_at;
     size_t next_window;
@@ -24,7 +24,7 @@ static struct s3_part *part_of(struct driver_part *part)
     return (struct s3_part *)part;
 }
 
-/* Sizes of later segments: all but the last are full. */
+/* Adds the sizes of later segments: all but the last one are full. */
 static struct result measure(struct s3_part *part, struct error *err)
 {
     char key[S3_NAME_SIZE];
@@ -63,10 +63,8 @@ struct result s3_part_open(struct driver *driver, const struct uuid *blob, uint3
                              .window = BUFFER(WINDOW_MAX),
                              .next_window = WINDOW_FIRST};
     const struct result result = open_object(part, err);
-    if (result.ok)
-        *part_out = (struct driver_part *)part;
-    else
-        s3_part_close((struct driver_part *)part);
+    if (result.ok) *part_out = (struct driver_part *)part;
+    else s3_part_close((struct driver_part *)part);
     return result;
 }
 
@@ -80,7 +78,7 @@ static size_t smaller(uint64_t a, size_t b)
     return a < b ? (size_t)a : b;
 }
 
-/* What of `length` bytes at `offset` is in memory. */
+/* Copies the part of these `length` bytes at `offset` that is in memory. */
 static size_t copy_known(const struct buffer *known, uint64_t known_at, uint64_t offset, uint8_t *into, size_t length)
 {
     if (offset < known_at || offset - known_at >= known->length) return 0;
@@ -90,16 +88,14 @@ static size_t copy_known(const struct buffer *known, uint64_t known_at, uint64_t
     return count;
 }
 
-/* Whoever reads on from where the window ends gets a larger one; near the end, what stands just before comes along: after a
- * footer its trailer is read. */
+/* A reader that continues at the end of the window gets a larger window. Near the end of the object the window begins
+ * earlier, because a footer is read before its trailer. */
 static uint64_t aim_window(struct s3_part *part, uint64_t offset)
 {
     const bool goes_on = part->window.length > 0 && offset == part->window_at + part->window.length;
 
-    if (goes_on)
-        part->next_window = smaller(2 * (uint64_t)part->next_window, WINDOW_MAX);
-    else
-        part->next_window = WINDOW_FIRST;
+    if (goes_on) part->next_window = smaller(2 * (uint64_t)part->next_window, WINDOW_MAX);
+    else part->next_window = WINDOW_FIRST;
     if (goes_on || part->size - offset >= HEAD_BYTES) return offset;
     return part->size > HEAD_BYTES ? part->size - HEAD_BYTES : 0;
 }
@@ -110,7 +106,7 @@ static struct result move_window(struct s3_part *part, uint64_t offset, struct e
     uint64_t at = aim_window(part, offset), whole = 0;
     char key[S3_NAME_SIZE];
 
-    if (at / segment_bytes != offset / segment_bytes) at = offset; /* one request, one object */
+    if (at / segment_bytes != offset / segment_bytes) at = offset; /* one request reads one object */
     const uint64_t left = segment_bytes - at % segment_bytes;
     part->window.maximum = smaller(left < part->size - at ? left : part->size - at, part->next_window);
     part->window_at = at;
@@ -140,7 +136,7 @@ struct result s3_part_read(struct driver_part *handle, uint64_t offset, uint8_t 
 
 void s3_part_hint(struct driver_part *part, uint64_t offset, uint64_t length)
 {
-    (void)part, (void)offset, (void)length; /* the window follows the reader by itself, and nothing stays in a cache */
+    (void)part, (void)offset, (void)length; /* each read moves the window itself, and there is no cache to drop */
 }
 
 void s3_part_close(struct driver_part *handle)

@@ -4,20 +4,20 @@
 #include "base/memory.h"
 #include "storage/driver_s3_priv.h"
 
-enum { SPILLS_MAX = 64 }; /* objects of bytes that fill no part yet; then one takes their place */
+enum { SPILLS_MAX = 64 }; /* objects with bytes that fill no part; 64 of them are replaced by one */
 
 struct s3_extent {
     struct s3_driver *s3;
     struct extent_name name;
     uint32_t segment;
-    char *upload_id;        /* owned; NULL before the first part of this segment */
-    uint32_t parts;         /* of this segment */
-    struct buffer pending;  /* what is in no part yet */
-    uint64_t pending_place; /* of its first byte, in the extent */
-    uint64_t safe_until;    /* what lies before it is in the list */
+    char *upload_id;         /* owned; NULL before the first part of this segment */
+    uint32_t parts;          /* of this segment */
+    struct buffer pending;   /* bytes that are in no part yet */
+    uint64_t pending_offset; /* of its first byte, in the extent */
+    uint64_t safe_until;     /* bytes before it are in the list */
     struct part_piece spills[SPILLS_MAX];
     size_t spill_count;
-    bool is_listed; /* the list has something of this segment */
+    bool is_listed; /* the list has entries of this segment */
 };
 
 static struct s3_extent *extent_of(struct driver_extent *extent)
@@ -59,16 +59,14 @@ struct result s3_extent_create(struct driver *driver, const struct uuid *blob, c
     extent->name.blob = *blob;
     extent->pending = BUFFER((size_t)extent->s3->part_bytes * S3_PART_GROWTH);
     const struct result result = start(extent, history, err);
-    if (result.ok)
-        *extent_out = (struct driver_extent *)extent;
-    else
-        free(extent);
+    if (result.ok) *extent_out = (struct driver_extent *)extent;
+    else free(extent);
     return result;
 }
 
 /* ---- Parts ---- */
 
-/* Small while a blob may be small, so that many uploads need little memory; larger later, so that requests are fewer. */
+/* Small at first, so many uploads of small blobs need little memory; larger later, so there are fewer requests. */
 static size_t part_size(const struct s3_extent *extent)
 {
     const size_t times = extent->parts < 100 ? 1 : extent->parts < 1000 ? 2 : S3_PART_GROWTH;
@@ -83,7 +81,7 @@ static uint64_t segment_end(const struct s3_extent *extent)
 
 static struct result take_upload_id(struct s3_extent *extent, struct bytes answer, struct error *err)
 {
-    struct buffer OWNED_BUFFER id = BUFFER(1024); /* as long as a row may have it */
+    struct buffer OWNED_BUFFER id = BUFFER(1024); /* as long as the column allows */
 
     TRY(s3_answer_upload_id(answer, &id, err));
     const struct part_upload upload = {.name = extent->name, .segment = extent->segment, .upload_id = buffer_text(&id)};
@@ -94,7 +92,7 @@ static struct result take_upload_id(struct s3_extent *extent, struct bytes answe
     return SUCCESS;
 }
 
-/* One that was begun, but not written down, holds no bytes; the bucket's own rule ends it (docs/s3.md). */
+/* An upload that was begun but not recorded holds no bytes; the bucket's own rule ends it (docs/s3.md). */
 static struct result begin_upload(struct s3_extent *extent, const char *key, struct error *err)
 {
     const struct s3_request request = {
@@ -106,13 +104,13 @@ static struct result begin_upload(struct s3_extent *extent, const char *key, str
     return take_upload_id(extent, buffer_bytes(&answer.body), err);
 }
 
-/* What they held is in a part now. */
+/* The bytes of these objects are in a part now. */
 static void remove_spills(struct s3_extent *extent, size_t count)
 {
     struct error ignored;
     char key[S3_NAME_SIZE];
 
-    bool ok = true; /* what stays goes with the blob */
+    bool ok = true; /* the rest is removed with the blob */
     for (size_t i = 0; i < count && ok; i++) {
         s3_spill_key(extent->s3, &extent->name, &extent->spills[i], key);
         ok = s3_delete(extent->s3, key, &ignored).ok;
@@ -123,8 +121,8 @@ static void remove_spills(struct s3_extent *extent, size_t count)
 
 static void move_on(struct s3_extent *extent)
 {
-    extent->pending_place += extent->pending.length;
-    extent->safe_until = extent->pending_place;
+    extent->pending_offset += extent->pending.length;
+    extent->safe_until = extent->pending_offset;
     buffer_clear(&extent->pending);
 }
 
@@ -140,7 +138,7 @@ static struct result put_part(struct s3_extent *extent, const struct s3_part_nam
 static struct result send_part(struct s3_extent *extent, const char *key, struct error *err)
 {
     struct part_piece piece = {.segment = extent->segment,
-                               .place = extent->pending_place,
+                               .offset = extent->pending_offset,
                                .size_bytes = extent->pending.length,
                                .number = extent->parts + 1};
 
@@ -154,11 +152,11 @@ static struct result send_part(struct s3_extent *extent, const char *key, struct
     return SUCCESS;
 }
 
-/* ---- One object ---- */
+/* ---- Completing an object ---- */
 
 /*
- * Whoever took the upload over may have made the extent whole without this upload's parts, and forgotten them: what would be
- * completed with the rest is not the extent, and would take its place.
+ * A writer that took the upload over may have completed the extent without this upload's parts, and removed them from the
+ * list. An object made of the remaining parts would not be the extent, and would replace it.
  */
 static bool are_all(const struct s3_extent *extent, const struct part_piece *pieces, size_t count)
 {
@@ -167,11 +165,11 @@ static bool are_all(const struct s3_extent *extent, const struct part_piece *pie
 
     for (size_t i = 0; i < count; i++) {
         if (pieces[i].number == 0) continue;
-        if (pieces[i].place != end) return false;
+        if (pieces[i].offset != end) return false;
         end += pieces[i].size_bytes;
         parts++;
     }
-    return parts == extent->parts && end == extent->pending_place;
+    return parts == extent->parts && end == extent->pending_offset;
 }
 
 static struct result complete(struct s3_extent *extent, const char *key, struct error *err)
@@ -198,7 +196,7 @@ static struct result put_whole(struct s3_extent *extent, const char *key, struct
     return SUCCESS;
 }
 
-/* The segment's object, whole; nothing of it is in the list any more. */
+/* Completes the segment's object, and removes the segment from the list. */
 static struct result end_segment(struct s3_extent *extent, struct error *err)
 {
     char key[S3_NAME_SIZE];
@@ -217,19 +215,19 @@ static struct result end_segment(struct s3_extent *extent, struct error *err)
 
 /* ---- The driver's operations ---- */
 
-/* A part is sent when a byte comes that it has no room for: so the last one is known as such. */
+/* A full part is sent only when a further byte comes, because the last part is sent differently. */
 static struct result make_room(struct s3_extent *extent, struct error *err)
 {
     char key[S3_NAME_SIZE];
 
-    if (extent->pending_place + extent->pending.length == segment_end(extent)) return end_segment(extent, err);
+    if (extent->pending_offset + extent->pending.length == segment_end(extent)) return end_segment(extent, err);
     s3_extent_key(extent->s3, &extent->name, extent->segment, key);
     return send_part(extent, key, err);
 }
 
 static size_t room_of(const struct s3_extent *extent)
 {
-    const uint64_t left = segment_end(extent) - extent->pending_place;
+    const uint64_t left = segment_end(extent) - extent->pending_offset;
     const size_t size = part_size(extent);
 
     return (left < size ? (size_t)left : size) - extent->pending.length;
@@ -255,15 +253,15 @@ struct result s3_extent_append(struct driver_extent *handle, struct bytes bytes,
 
 static struct result spill(struct s3_extent *extent, struct error *err)
 {
-    const uint64_t end = extent->pending_place + extent->pending.length;
+    const uint64_t end = extent->pending_offset + extent->pending.length;
     const bool is_crowded = extent->spill_count == SPILLS_MAX - 1;
-    const uint64_t place = is_crowded ? extent->pending_place : extent->safe_until;
-    const struct part_piece piece = {.segment = extent->segment, .place = place, .size_bytes = end - place};
+    const uint64_t offset = is_crowded ? extent->pending_offset : extent->safe_until;
+    const struct part_piece piece = {.segment = extent->segment, .offset = offset, .size_bytes = end - offset};
     char key[S3_NAME_SIZE];
 
     s3_spill_key(extent->s3, &extent->name, &piece, key);
-    TRY(s3_put(extent->s3, key, (struct bytes){extent->pending.data + (place - extent->pending_place), (size_t)piece.size_bytes},
-               err));
+    TRY(s3_put(extent->s3, key,
+               (struct bytes){extent->pending.data + (offset - extent->pending_offset), (size_t)piece.size_bytes}, err));
     TRY(part_list_add(extent->s3->parts, &extent->name, &piece, err));
     extent->is_listed = true;
     extent->safe_until = end;
@@ -278,7 +276,7 @@ struct result s3_extent_sync(struct driver_extent *handle, struct error *err)
     char key[S3_NAME_SIZE];
 
     TRY(s3_reach(extent->s3, err));
-    if (extent->safe_until == extent->pending_place + extent->pending.length) return SUCCESS;
+    if (extent->safe_until == extent->pending_offset + extent->pending.length) return SUCCESS;
     if (extent->pending.length < extent->s3->part_bytes) return spill(extent, err);
     s3_extent_key(extent->s3, &extent->name, extent->segment, key);
     return send_part(extent, key, err);
@@ -310,7 +308,7 @@ void s3_extent_discard(struct driver_extent *handle)
 
     if (extent == NULL) return;
     s3_extent_key(extent->s3, &extent->name, extent->segment, key);
-    /* What can't be ended now stays in the list, for the removal of the blob. */
+    /* An upload that can't be ended now stays in the list; the removal of the blob ends it. */
     const bool is_gone = extent->upload_id == NULL || s3_abort(extent->s3, key, extent->upload_id, &ignored).ok;
     if (extent->is_listed && is_gone)
         (void)part_list_forget(extent->s3->parts, &extent->name, extent->segment, NULL, NULL, &ignored).ok;

@@ -1,8 +1,9 @@
 /*
- * storage/lookup.h -- a connection through which nothing can be done but find what a name stands for.
+ * storage/lookup.h -- a connection that can only be used to find the id of a named thing.
  *
- * Whoever works out what is to be decided has no permit yet, and gets this in place of the connection: only the few functions
- * that take it can use it, and they tell ids (repository_find(), robot_resolve()).
+ * A target function finds the resource that a request names (docs/architecture.md). It has no permit yet, so it gets a
+ * lookup and not the connection. Only a few functions take a lookup, and they return ids (repository_find(),
+ * robot_resolve()).
  */
 #pragma once
 
@@ -10,5 +11,5 @@
 
 struct lookup;
 
-/** The same connection; lives as long as it. NULL for NULL. */
+/** The connection as a lookup, which is valid as long as the connection. NULL for NULL. */
 struct lookup *lookup_of(struct pg *pg);

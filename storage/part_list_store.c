@@ -6,7 +6,8 @@
 #include "storage/pg.h"
 #include "storage/pg_table.h"
 
-#define CONNECTIONS_MAX 64 /* that are kept: as many as workers ever are */
+/* clang-format off */
+#define CONNECTIONS_MAX 64 /* idle connections that are kept; further ones are closed */
 
 static const struct pg_statement extent_next_sql = {"extent_next", "SELECT nextval('bucket_extent')", "", "int8"};
 static const struct pg_statement multipart_begin_sql = {
@@ -39,6 +40,7 @@ static const struct pg_statement *const statements[] = {
     &extent_next_sql, &multipart_begin_sql, &multipart_add_sql, &multipart_pieces_sql, &multipart_uploads_sql,
     &multipart_forget_sql, &multipart_forget_blob_sql,
 };
+/* clang-format on */
 
 static const struct pg_table table = PG_TABLE(statements);
 static const struct pg_table *const tables[] = {&table, NULL};
@@ -65,7 +67,7 @@ static struct result take(struct part_list *list, struct pg **pg_out, struct err
     return SUCCESS;
 }
 
-/* A broken one is not kept. */
+/* A broken connection is not kept. */
 static void give(struct part_list *list, struct pg *pg)
 {
     (void)pthread_mutex_lock(&list->lock);
@@ -82,7 +84,7 @@ static struct result run_on(struct pg *pg, const struct pg_statement *statement,
     return pg_run(pg, statement, arguments, rows_out, err);
 }
 
-/* Once more after a connection that was lost: no statement here does harm when it comes twice. */
+/* Tries once more after a lost connection: no statement here does harm when it runs twice. */
 static struct result run(struct part_list *list, const struct pg_statement *statement, const struct pg_arguments *arguments,
                          struct pg_rows **rows_out, struct error *err)
 {
@@ -155,7 +157,7 @@ struct result part_list_add(struct part_list *list, const struct extent_name *na
 
     add_name(&arguments, name);
     pg_add_int4(&arguments, (int32_t)piece->segment);
-    pg_add_int8(&arguments, (int64_t)piece->place);
+    pg_add_int8(&arguments, (int64_t)piece->offset);
     pg_add_int8(&arguments, (int64_t)piece->size_bytes);
     pg_add_int4(&arguments, (int32_t)piece->number);
     pg_add_text(&arguments, piece->etag);
@@ -169,7 +171,7 @@ static struct result read_piece(const struct pg_rows *rows, size_t row, struct p
 
     if (length >= sizeof piece->etag) return failure(err, ERROR_CORRUPT, "a row of multipart_piece has a long etag");
     piece->segment = (uint32_t)pg_int8(rows, row, 0);
-    piece->place = (uint64_t)pg_int8(rows, row, 1);
+    piece->offset = (uint64_t)pg_int8(rows, row, 1);
     piece->size_bytes = (uint64_t)pg_int8(rows, row, 2);
     piece->number = (uint32_t)pg_int8(rows, row, 3);
     memcpy(piece->etag, etag, length + 1);

@@ -9,24 +9,22 @@
 
 #include <poll.h>
 
-struct result pg_open_with(const char *conninfo, const struct pg_table *const *tables,
-                           const struct pg_limits *limits, struct pg **pg_out, struct error *err)
+struct result pg_open_with(const char *conninfo, const struct pg_table *const *tables, const struct pg_limits *limits,
+                           struct pg **pg_out, struct error *err)
 {
     OWNED(pg) *pg = memory_zeroed(1, sizeof *pg);
 
     if (pg == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a connection to PostgreSQL");
     pg->limits = limits;
     pg->conninfo = memory_copy_text(conninfo, strlen(conninfo));
-    if (pg->conninfo == NULL)
-        return failure(err, ERROR_NO_MEMORY, "no memory for a connection to PostgreSQL");
+    if (pg->conninfo == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a connection to PostgreSQL");
     TRY(pg_collect(pg, tables, err));
     TRY(pg_reopen(pg, err));
     *pg_out = GIVE(pg);
     return SUCCESS;
 }
 
-struct result pg_open(const char *conninfo, const struct pg_table *const *tables, struct pg **pg_out,
-                      struct error *err)
+struct result pg_open(const char *conninfo, const struct pg_table *const *tables, struct pg **pg_out, struct error *err)
 {
     return pg_open_with(conninfo, tables, &pg_limits_of_requests, pg_out, err);
 }
@@ -48,17 +46,16 @@ struct pg_backend pg_backend(const struct pg *pg)
     return pg->connection == NULL ? none : pg->backend;
 }
 
-static struct result send_one(struct pg *pg, const struct pg_prepared *prepared,
-                              const struct pg_arguments *arguments, struct error *err)
+static struct result send_one(struct pg *pg, const struct pg_prepared *prepared, const struct pg_arguments *arguments,
+                              struct error *err)
 {
     struct pg_encoded encoded;
 
     TRY(pg_encode(prepared, arguments, &encoded, err));
     const struct result ready = pg_before_send(pg, err);
     if (ready.ok) pg->is_uncertain = prepared->is_change && !pg->in_transaction;
-    const bool sent =
-        ready.ok && PQsendQueryPrepared(pg->connection, prepared->statement->name, (int)prepared->count,
-                                        encoded.values, encoded.lengths, encoded.formats, 1) == 1;
+    const bool sent = ready.ok && PQsendQueryPrepared(pg->connection, prepared->statement->name, (int)prepared->count,
+                                                      encoded.values, encoded.lengths, encoded.formats, 1) == 1;
     pg_encoded_done(&encoded);
     TRY(ready);
     return sent ? SUCCESS : pg_lost(pg, PQerrorMessage(pg->connection), err);
@@ -129,8 +126,7 @@ struct result pg_commit(struct pg *pg, struct error *err)
     pg->in_transaction = false; /* a COMMIT that fails rolls back */
     TRY(answered);
     if (strcmp(PQcmdStatus(result), "COMMIT") != 0)
-        return failure(err, ERROR_INVALID,
-                       "a statement of the transaction had failed: nothing was committed");
+        return failure(err, ERROR_INVALID, "a statement of the transaction had failed: nothing was committed");
     return SUCCESS;
 }
 
@@ -148,7 +144,7 @@ struct result pg_send_listen(struct pg *pg, const char *channel, struct error *e
 {
     struct buffer OWNED_BUFFER sql = BUFFER(128);
 
-    /* LISTEN takes no parameters; a channel is a name in our source. */
+    /* LISTEN takes no parameters; a channel is a constant in our source. */
     assert(strspn(channel, "abcdefghijklmnopqrstuvwxyz_") == strlen(channel) && strlen(channel) < 64);
     TRY(buffer_format(&sql, err, "LISTEN %s", channel));
     return pg_execute(pg, "LISTEN", buffer_text(&sql), err);
@@ -171,8 +167,7 @@ static bool take_notifications(struct pg *pg)
 {
     bool any = false;
 
-    for (PGnotify *notify; (notify = PQnotifies(pg->connection)) != NULL; any = true)
-        PQfreemem(notify);
+    for (PGnotify *notify; (notify = PQnotifies(pg->connection)) != NULL; any = true) PQfreemem(notify);
     return any;
 }
 
@@ -190,7 +185,7 @@ struct result pg_wait_notify(struct pg *pg, unsigned timeout_ms, bool *notified_
             return SUCCESS;
         }
         struct pollfd socket = {.fd = PQsocket(pg->connection), .events = POLLIN};
-        (void)poll(&socket, 1, (int)left_ms); /* an interruption only looks again */
+        (void)poll(&socket, 1, (int)left_ms); /* after an interruption the loop looks again */
     }
 }
 

@@ -1,10 +1,10 @@
 /*
- * storage/pg.h -- PostgreSQL through prepared statements only.
+ * storage/pg.h -- PostgreSQL, through prepared statements only.
  *
- * SQL stands in *_store.c files as objects that are private to the file (storage/pg_table.h), so no other file can run
- * them. A connection prepares the tables of statements that it is given and checks the parameter and column types of each
- * against the live schema before it is used. No SQL text is ever built at run time. All values travel in binary. A
- * connection belongs to one thread at a time.
+ * SQL is in *_store.c files, as objects that are private to their file (storage/pg_table.h), so no other file can run them.
+ * A connection prepares the tables of statements that it is given, and checks the parameter and column types of each
+ * statement against the live schema. No SQL text is built at run time. All values are sent in binary. A connection belongs
+ * to one thread at a time.
  */
 #pragma once
 
@@ -16,36 +16,37 @@ struct pg;
 struct pg_statement;
 struct pg_table;
 
-/* What begins the words of PostgreSQL and libpq in a message. They name tables, roles and addresses: for the log, not for clients. */
+/* Prefixes of messages that quote PostgreSQL or libpq. Such a message may name tables, roles and addresses, so it is for the
+ * log, not for clients. */
 #define PG_STATEMENT_FAILED  "PostgreSQL, "
 #define PG_CONNECTION_FAILED "PostgreSQL: "
 
 /**
- * Connects, refuses a server without fsync or with synchronous_commit off, sets statement and lock timeouts,
- * prepares and checks all statements of the NULL-terminated `tables`. ERROR_UNAVAILABLE when the server can't
- * be reached, ERROR_INVALID when a statement does not fit the schema ("run sijild --migrate").
+ * Connects, sets statement and lock timeouts, and prepares and checks all statements of the NULL-terminated `tables`.
+ * ERROR_UNAVAILABLE if the server can't be reached. ERROR_INVALID if the server has fsync or synchronous_commit off, or if
+ * a statement does not fit the schema ("run sijild --migrate").
  */
-RESULT pg_open(const char *conninfo, const struct pg_table *const *tables, struct pg **pg_out,
-               struct error *err);
-/** The form of a connection string, without a connection. The error quotes nothing: a password may stand anywhere in it. */
+RESULT pg_open(const char *conninfo, const struct pg_table *const *tables, struct pg **pg_out, struct error *err);
+/** Checks the form of a connection string, without a connection. The error quotes nothing, because any part of it may be a
+ *  password. */
 RESULT pg_conninfo_check(const char *conninfo, bool *has_password_out, struct error *err);
-/** The connection broke; pg_reopen() is needed. */
+/** Whether the connection broke: then pg_reopen() is needed. */
 bool pg_is_broken(const struct pg *pg);
 /**
- * For a connection that was idle: notices, without a round trip, that the server has gone away meanwhile. It is then
- * broken before a statement is lost to it.
+ * For a connection that was idle: checks, without a round trip, whether the server has closed it. If so, the connection is
+ * marked as broken before a statement is lost.
  */
 void pg_notice_loss(struct pg *pg);
-/** Connects and prepares again. Any transaction is gone. */
+/** Connects and prepares again. An open transaction is lost. */
 RESULT pg_reopen(struct pg *pg, struct error *err);
 int pg_socket(const struct pg *pg);
-/** The process of the server that serves a connection; all 0: none. Numbers come again, in another container at once. */
+/** The server process of a connection; all 0: none. Process numbers are reused, in another container at once. */
 struct pg_backend {
     int64_t id, began_us;
 };
 struct pg_backend pg_backend(const struct pg *pg);
 
-/** The arguments of one execution. Views must live until pg_run() returns. At most PG_PARAMETERS_MAX. */
+/** The arguments of one execution, at most PG_PARAMETERS_MAX. Views must live until pg_run() returns. */
 #define PG_PARAMETERS_MAX 24
 struct pg_arguments {
     size_t count;
@@ -62,9 +63,9 @@ struct pg_arguments {
 void pg_add_int8(struct pg_arguments *arguments, int64_t value);
 void pg_add_int4(struct pg_arguments *arguments, int32_t value);
 void pg_add_bool(struct pg_arguments *arguments, bool value);
-void pg_add_text(struct pg_arguments *arguments, const char *value);   /* NULL is SQL's NULL */
-void pg_add_bytes(struct pg_arguments *arguments, struct bytes value); /* bytea or text; NULL data is empty */
-void pg_add_null(struct pg_arguments *arguments);                      /* of any type */
+void pg_add_text(struct pg_arguments *arguments, const char *value);        /* NULL is SQL's NULL */
+void pg_add_bytes(struct pg_arguments *arguments, struct bytes value);      /* bytea or text; NULL data is empty */
+void pg_add_null(struct pg_arguments *arguments);                           /* of any type */
 void pg_add_uuid(struct pg_arguments *arguments, const struct uuid *value); /* NULL is SQL's NULL */
 void pg_add_time(struct pg_arguments *arguments, int64_t wall_ms);
 void pg_add_text_array(struct pg_arguments *arguments, const struct bytes *values, size_t count);
@@ -75,12 +76,11 @@ void pg_add_int8_array(struct pg_arguments *arguments, const int64_t *values, si
 struct pg_rows;
 
 /**
- * Executes a statement that this connection has prepared: another one aborts the program. *rows_out may be NULL when no
- * rows are wanted. Errors: ERROR_UNAVAILABLE (connection lost, time-out), ERROR_FULL (out of disk), ERROR_UNCERTAIN
- * (lost while a COMMIT was under way,
- * or a change outside a transaction), ERROR_CONFLICT (a constraint, deadlock, serialization), ERROR_CORRUPT
- * (a page's checksum), ERROR_INVALID (anything else; a bug or a broken schema). No call waits longer than 10
- * s: after that the connection is broken. An error inside a transaction leaves only pg_rollback().
+ * Executes a statement that this connection has prepared; another statement aborts the program. *rows_out may be NULL if no
+ * rows are wanted. Errors: ERROR_UNAVAILABLE (lost connection, timeout), ERROR_FULL (disk full), ERROR_UNCERTAIN (lost
+ * during a COMMIT, or during a change outside a transaction), ERROR_CONFLICT (constraint, deadlock, serialization),
+ * ERROR_CORRUPT (checksum of a page), ERROR_INVALID (anything else: a bug or a broken schema). No call waits longer than 10
+ * s: after that the connection is broken. After an error inside a transaction only pg_rollback() is possible.
  */
 RESULT pg_run(struct pg *pg, const struct pg_statement *statement, const struct pg_arguments *arguments,
               struct pg_rows **rows_out, struct error *err);
@@ -88,8 +88,7 @@ RESULT pg_run(struct pg *pg, const struct pg_statement *statement, const struct 
 int64_t pg_rows_affected(const struct pg_rows *rows);
 size_t pg_rows_count(const struct pg_rows *rows);
 bool pg_is_null(const struct pg_rows *rows, size_t row, size_t column);
-/** The type must be the declared one (asserted). Views live as long as `rows`. NULL reads as 0, false, empty.
- */
+/** The type must be the declared one (asserted). Views live as long as `rows`. NULL reads as 0, false or empty. */
 int64_t pg_int8(const struct pg_rows *rows, size_t row, size_t column); /* also int4 */
 bool pg_bool(const struct pg_rows *rows, size_t row, size_t column);
 const char *pg_text(const struct pg_rows *rows, size_t row, size_t column);
@@ -100,35 +99,34 @@ void pg_rows_free(struct pg_rows *rows);
 DEFINE_OWNED(pg_rows);
 
 /**
- * Several statements in one round trip (libpq's pipeline mode). Results come in order; the first error ends
- * it. Between the first add and the run nothing else may be called. An add that fails breaks the connection:
- * what was added before it must not come true.
+ * Several statements in one round trip (libpq's pipeline mode). Results come in order; the first error ends the pipeline.
+ * Between the first add and the run no other function may be called. An add that fails breaks the connection, because the
+ * statements before it must not take effect.
  */
 RESULT pg_pipeline_add(struct pg *pg, const struct pg_statement *statement, const struct pg_arguments *arguments,
                        struct error *err);
-/** Sends what was added and collects one pg_rows for each into rows_out[0 .. count-1]; frees them and sets
- * NULL on failure.
- */
+/** Sends the statements and returns a pg_rows for each in rows_out[0 .. count-1]; on failure frees them and sets NULL. */
 RESULT pg_pipeline_run(struct pg *pg, struct pg_rows **rows_out, size_t count, struct error *err);
-/** BEGIN as the first, and COMMIT as the last statement of a pipeline, each with a pg_rows of its own; prepared with the tables, so a
- *  connection without any has no pipelines. When the
- *  run fails but the connection lives, pg_rollback() ends the transaction. */
+/** BEGIN as the first and COMMIT as the last statement of a pipeline, each with a pg_rows of its own. They are prepared
+ *  with the tables, so a connection without tables has no pipelines. If the run fails but the connection lives,
+ *  pg_rollback() ends the transaction. */
 RESULT pg_pipeline_begin(struct pg *pg, struct error *err);
 RESULT pg_pipeline_commit(struct pg *pg, struct error *err);
-/** Rows that pg_run() has changed, and statements of it that failed: if this did not grow, the transaction is as it was. */
+/** The rows that pg_run() has changed, plus its failed statements. If this number did not grow, the transaction is unchanged. */
 uint64_t pg_rows_touched(const struct pg *pg);
 
 RESULT pg_begin(struct pg *pg, struct error *err);
-/** Reads only, and all of one moment (REPEATABLE READ); end it with pg_commit() or pg_rollback(). */
+/** Reads only, with one view of the data (REPEATABLE READ). End it with pg_commit() or pg_rollback(). */
 RESULT pg_begin_snapshot(struct pg *pg, struct error *err);
-/** ERROR_UNCERTAIN when the answer was lost: the transaction may or may not be durable. */
+/** ERROR_UNCERTAIN if the answer was lost: the transaction may or may not be durable. */
 RESULT pg_commit(struct pg *pg, struct error *err);
-/** Never fails: a connection that can't roll back is broken. */
+/** Never fails: if the rollback fails, the connection is broken. */
 void pg_rollback(struct pg *pg);
 
 /**
- * Waits up to timeout_ms for a NOTIFY on a channel that pg_listen() named (a literal: it is kept).
- * Once for each channel: pg_reopen() listens again; what was notified in between is lost, so look at the data then.
+ * pg_wait_notify() waits up to timeout_ms for a NOTIFY on a channel that pg_listen() named (a literal: the pointer is
+ * kept). Call pg_listen() once for each channel; pg_reopen() listens again. Notifications
+ * between the break and pg_reopen() are lost, so read the data again.
  */
 RESULT pg_listen(struct pg *pg, const char *channel, struct error *err);
 RESULT pg_wait_notify(struct pg *pg, unsigned timeout_ms, bool *notified_out, struct error *err);

@@ -7,14 +7,15 @@
 
 #define SERVER_VERSION_MIN 150000
 
-/* A gateway that stands still in a transaction may hold the log's lock, so it loses the session before others give up
- * waiting for that: less than lock_timeout. Compiling a statement takes longer than any of ours runs. A day has 24 hours: not so
- * where the server's time zone has summer time. */
+/* A gateway that hangs in a transaction may hold the log's lock, so it loses its session before other gateways stop
+ * waiting: in less than lock_timeout. JIT is off, because compiling a statement takes longer than running any of
+ * ours. The time zone is UTC, where a day always has 24 hours. */
 const struct pg_limits pg_limits_of_requests = {
     .connect_ms = 5000,
     .answer_ms = 10000,
-    .session = "SET TimeZone = 'UTC'; SET statement_timeout = '8s'; SET lock_timeout = '5s'; SET default_transaction_isolation = 'read committed';"
-               "SET idle_in_transaction_session_timeout = '3s'; SET client_connection_check_interval = '2s'; SET jit = off",
+    .session =
+        "SET TimeZone = 'UTC'; SET statement_timeout = '8s'; SET lock_timeout = '5s'; SET default_transaction_isolation = 'read committed';"
+        "SET idle_in_transaction_session_timeout = '3s'; SET client_connection_check_interval = '2s'; SET jit = off",
 };
 
 const struct pg_limits pg_limits_of_migrations = {
@@ -30,7 +31,7 @@ static void drop_notice(void *context, const PGresult *notice)
     (void)notice;
 }
 
-/* What the connection string says wins over the first rows, not over the last. */
+/* The connection string overrides the first rows, and the last rows override the connection string. */
 static PGconn *start(const char *conninfo)
 {
     static const char *const keys[] = {
@@ -58,16 +59,14 @@ static const struct requirement {
 } requirements[] = {
     {"fsync", "fsync is off: a crash would lose what was acknowledged; set fsync = on"},
     {"full_page_writes", "full_page_writes is off: a crash could tear pages; set full_page_writes = on"},
-    {"synchronous_commit",
-     "synchronous_commit is off: a crash would lose what was acknowledged; set it to on"},
+    {"synchronous_commit", "synchronous_commit is off: a crash would lose what was acknowledged; set it to on"},
 };
 
-/* One row: version, whether it is a standby, then the settings in the order of `requirements`, and who answers. */
-static const char server_sql[] =
-    "SELECT current_setting('server_version_num'), pg_is_in_recovery(), current_setting('fsync'),"
-    " current_setting('full_page_writes'), current_setting('synchronous_commit'),"
-    " current_setting('server_encoding'), pid, (extract(epoch FROM backend_start) * 1000000)::int8"
-    " FROM pg_stat_activity WHERE pid = pg_backend_pid()";
+/* One row: version, whether the server is a standby, the settings in the order of `requirements`, and the backend. */
+static const char server_sql[] = "SELECT current_setting('server_version_num'), pg_is_in_recovery(), current_setting('fsync'),"
+                                 " current_setting('full_page_writes'), current_setting('synchronous_commit'),"
+                                 " current_setting('server_encoding'), pid, (extract(epoch FROM backend_start) * 1000000)::int8"
+                                 " FROM pg_stat_activity WHERE pid = pg_backend_pid()";
 
 static int64_t number_at(const PGresult *row, int column)
 {
@@ -80,16 +79,14 @@ static int64_t number_at(const PGresult *row, int column)
 static struct result check_server(const PGresult *row, struct error *err)
 {
     if (number_at(row, 0) < SERVER_VERSION_MIN)
-        return failure(err, ERROR_INVALID, "PostgreSQL %s is too old: 15 or newer is needed",
-                       PQgetvalue(row, 0, 0));
+        return failure(err, ERROR_INVALID, "PostgreSQL %s is too old: 15 or newer is needed", PQgetvalue(row, 0, 0));
     if (strcmp(PQgetvalue(row, 0, 1), "t") == 0)
         return failure(err, ERROR_UNAVAILABLE, "this PostgreSQL is a standby; connect to the primary");
     for (size_t i = 0; i < sizeof requirements / sizeof requirements[0]; i++)
         if (strcmp(PQgetvalue(row, 0, (int)i + 2), "off") == 0)
             return failure(err, ERROR_INVALID, "PostgreSQL's %s", requirements[i].why);
     if (strcmp(PQgetvalue(row, 0, 5), "UTF8") != 0)
-        return failure(err, ERROR_INVALID, "the database's encoding is %s; it must be UTF8",
-                       PQgetvalue(row, 0, 5));
+        return failure(err, ERROR_INVALID, "the database's encoding is %s; it must be UTF8", PQgetvalue(row, 0, 5));
     return SUCCESS;
 }
 
@@ -108,8 +105,7 @@ static struct result inspect_server(struct pg *pg, struct error *err)
 
 static struct result listen_again(struct pg *pg, struct error *err)
 {
-    for (size_t i = 0; i < pg->channel_count; i++)
-        TRY(pg_send_listen(pg, pg->channels[i], err));
+    for (size_t i = 0; i < pg->channel_count; i++) TRY(pg_send_listen(pg, pg->channels[i], err));
     return SUCCESS;
 }
 
@@ -126,18 +122,17 @@ struct result pg_reopen(struct pg *pg, struct error *err)
 {
     pg_break(pg);
     pg->connection = start(pg->conninfo);
-    if (pg->connection == NULL)
-        return failure(err, ERROR_NO_MEMORY, "no memory for a connection to PostgreSQL");
+    if (pg->connection == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a connection to PostgreSQL");
     (void)PQsetNoticeReceiver(pg->connection, drop_notice, NULL);
     if (PQsetnonblocking(pg->connection, 1) != 0 || PQstatus(pg->connection) == CONNECTION_BAD)
         return pg_lost(pg, PQerrorMessage(pg->connection), err);
 
     const struct result ready = set_up(pg, err);
-    if (!ready.ok) pg_break(pg); /* half prepared is of no use */
+    if (!ready.ok) pg_break(pg); /* a partly prepared connection is of no use */
     return ready;
 }
 
-/* "5432", or one for each host: "5432,,5433". libpq reads them as it connects. */
+/* "5432", or one for each host: "5432,,5433". libpq checks them only when it connects. */
 static bool are_ports(const char *ports)
 {
     uint64_t number = 0;
@@ -156,7 +151,7 @@ struct result pg_conninfo_check(const char *conninfo, bool *has_password_out, st
 
     if (options == NULL)
         return failure(err, ERROR_INVALID,
-                       "no connection string: pairs name=value with blanks between, and values with blanks in single quotes");
+                       "no connection string: pairs name=value with spaces between, and values with spaces in single quotes");
     *has_password_out = false;
     struct result result = SUCCESS;
     for (const PQconninfoOption *option = options; option->keyword != NULL; option++) {

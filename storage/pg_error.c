@@ -2,7 +2,7 @@
 
 #include "storage/pg_priv.h"
 
-/* By the beginning of the SQLSTATE; the first row that fits counts. */
+/* Each row has the beginning of an SQLSTATE; the first matching row counts. */
 static const struct {
     const char *state;
     enum error_kind kind;
@@ -47,13 +47,12 @@ struct result pg_check(struct pg *pg, const PGresult *result, const char *name, 
 
     if (status == PGRES_PIPELINE_ABORTED) return failure(err, ERROR_INVALID, "an earlier statement failed");
 
-    /* Only the primary message: the detail may quote a row. */
+    /* Only the primary message, because the detail may quote a row. */
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
     if (state == NULL || PQstatus(pg->connection) == CONNECTION_BAD || ends_the_session(result))
         return pg_lost(pg, message != NULL ? message : PQresultErrorMessage(result), err);
 
     pg->is_uncertain = false;
-    return failure(err, kind_of(state), PG_STATEMENT_FAILED "%s: %s (%s)", name, message == NULL ? "?" : message,
-                   state);
+    return failure(err, kind_of(state), PG_STATEMENT_FAILED "%s: %s (%s)", name, message == NULL ? "?" : message, state);
 }

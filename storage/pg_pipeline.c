@@ -5,17 +5,16 @@
 
 static const struct pg_arguments none;
 
-static struct result enqueue(struct pg *pg, const struct pg_prepared *prepared,
-                             const struct pg_arguments *arguments, struct error *err)
+static struct result enqueue(struct pg *pg, const struct pg_prepared *prepared, const struct pg_arguments *arguments,
+                             struct error *err)
 {
     struct pg_encoded encoded;
 
     TRY(pg_before_send(pg, err));
-    if (pg->pipelined == 0 && !PQenterPipelineMode(pg->connection))
-        return pg_lost(pg, PQerrorMessage(pg->connection), err);
+    if (pg->pipelined == 0 && !PQenterPipelineMode(pg->connection)) return pg_lost(pg, PQerrorMessage(pg->connection), err);
     TRY(pg_encode(prepared, arguments, &encoded, err));
-    const int sent = PQsendQueryPrepared(pg->connection, prepared->statement->name, (int)prepared->count,
-                                         encoded.values, encoded.lengths, encoded.formats, 1);
+    const int sent = PQsendQueryPrepared(pg->connection, prepared->statement->name, (int)prepared->count, encoded.values,
+                                         encoded.lengths, encoded.formats, 1);
     pg_encoded_done(&encoded);
     if (!sent) return pg_lost(pg, PQerrorMessage(pg->connection), err);
     pg->pipelined++;
@@ -37,39 +36,33 @@ struct result pg_pipeline_begin(struct pg *pg, struct error *err)
     assert(!pg->in_transaction && pg->pipelined == 0);
     const struct result added = enqueue(pg, pg_find(pg, &pg_begin_sql), &none, err);
 
-    if (added.ok)
-        pg->in_transaction = true;
-    else
-        pg_break(pg);
+    if (added.ok) pg->in_transaction = true;
+    else pg_break(pg);
     return added;
 }
 
 struct result pg_pipeline_commit(struct pg *pg, struct error *err)
 {
     assert(pg->connection == NULL || (pg->in_transaction && !pg->commits));
-    pg->is_uncertain =
-        pg->connection != NULL; /* before: the server commits when it reads this, not at the run */
+    pg->is_uncertain = pg->connection != NULL; /* set now: the server may commit before the run */
     const struct result added = enqueue(pg, pg_find(pg, &pg_commit_sql), &none, err);
 
-    if (added.ok)
-        pg->commits = true;
-    else
-        pg_break(pg);
+    if (added.ok) pg->commits = true;
+    else pg_break(pg);
     return added;
 }
 
-/* A COMMIT after a statement that failed would answer ROLLBACK. */
+/* After a failed statement COMMIT answers ROLLBACK. */
 static struct result check_commit(struct pg *pg, const struct pg_rows *last, struct error *err)
 {
     if (!pg->commits) return SUCCESS;
     pg->commits = pg->in_transaction = false;
     if (strcmp(PQcmdStatus(last->result), "COMMIT") != 0)
-        return failure(err, ERROR_INVALID,
-                       "a statement of the transaction had failed: nothing was committed");
+        return failure(err, ERROR_INVALID, "a statement of the transaction had failed: nothing was committed");
     return SUCCESS;
 }
 
-/* Results come one by one; the first error is kept, and the rest is read up to the synchronisation point. */
+/* Results come one by one. The first error is kept, and the rest is read up to the synchronisation point. */
 static struct result collect(struct pg *pg, struct pg_rows **rows, size_t count, struct error *err)
 {
     struct result outcome = SUCCESS;
@@ -97,8 +90,7 @@ static struct result finish(struct pg *pg, struct error *err)
 
 static struct result make_rows(struct pg_rows **rows, size_t count, struct error *err)
 {
-    for (size_t i = 0; i < count; i++)
-        TRY(pg_rows_new(&rows[i], err));
+    for (size_t i = 0; i < count; i++) TRY(pg_rows_new(&rows[i], err));
     return SUCCESS;
 }
 
@@ -107,7 +99,8 @@ static struct result run(struct pg *pg, struct pg_rows **rows, size_t count, str
     struct error later;
 
     TRY(pg_before_send(pg, err));
-    /* Of a large pipeline the server has read a part, perhaps its COMMIT: no memory now is a lost answer. */
+    /* The server may have read a part of a large pipeline, perhaps its COMMIT. Without memory for its answers, the outcome is
+     * unknown. */
     if (!make_rows(rows, count, err).ok) return pg_lost(pg, "no memory for the answers", err);
     if (!PQpipelineSync(pg->connection)) return pg_lost(pg, PQerrorMessage(pg->connection), err);
     const struct result outcome = collect(pg, rows, count, err);
@@ -124,8 +117,7 @@ static struct result run(struct pg *pg, struct pg_rows **rows, size_t count, str
 struct result pg_pipeline_run(struct pg *pg, struct pg_rows **rows_out, size_t count, struct error *err)
 {
     assert(pg->connection == NULL || count == pg->pipelined);
-    for (size_t i = 0; i < count; i++)
-        rows_out[i] = NULL;
+    for (size_t i = 0; i < count; i++) rows_out[i] = NULL;
     if (count == 0) return SUCCESS;
 
     const struct result outcome = run(pg, rows_out, count, err);
@@ -134,6 +126,6 @@ struct result pg_pipeline_run(struct pg *pg, struct pg_rows **rows_out, size_t c
         pg_rows_free(rows_out[i]);
         rows_out[i] = NULL;
     }
-    if (pg->pipelined > 0) pg_break(pg); /* never synchronised: nothing of it may come true */
+    if (pg->pipelined > 0) pg_break(pg); /* the pipeline was never synchronised: no statement of it may take effect */
     return outcome;
 }

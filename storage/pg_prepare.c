@@ -35,7 +35,7 @@ static struct result collect_table(struct pg *pg, const struct pg_table *table, 
     return SUCCESS;
 }
 
-/* Of every connection that has statements: a pipeline begins and ends with them, and the server need not read them anew. */
+/* Every connection with statements prepares these, because pipelines begin and end with them. */
 const struct pg_statement pg_begin_sql = {"BEGIN", "BEGIN", "", ""};
 const struct pg_statement pg_commit_sql = {"COMMIT", "COMMIT", "", ""};
 static const struct pg_statement *const transaction[] = {&pg_begin_sql, &pg_commit_sql};
@@ -45,21 +45,18 @@ struct result pg_collect(struct pg *pg, const struct pg_table *const *tables, st
 {
     size_t count = 0;
 
-    for (size_t i = 0; tables != NULL && tables[i] != NULL; i++)
-        count += tables[i]->count;
+    for (size_t i = 0; tables != NULL && tables[i] != NULL; i++) count += tables[i]->count;
     if (count == 0) return SUCCESS;
     count += transaction_table.count;
     pg->prepared = memory_zeroed(count, sizeof *pg->prepared);
     if (pg->prepared == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for %zu statements", count);
 
-    for (size_t i = 0; tables[i] != NULL; i++)
-        TRY(collect_table(pg, tables[i], err));
+    for (size_t i = 0; tables[i] != NULL; i++) TRY(collect_table(pg, tables[i], err));
     TRY(collect_table(pg, &transaction_table, err));
     qsort(pg->prepared, count, sizeof *pg->prepared, by_name);
     for (size_t i = 1; i < count; i++)
         if (by_name(&pg->prepared[i - 1], &pg->prepared[i]) == 0)
-            return failure(err, ERROR_INVALID, "two statements are called %s",
-                           pg->prepared[i].statement->name);
+            return failure(err, ERROR_INVALID, "two statements are called %s", pg->prepared[i].statement->name);
     qsort(pg->prepared, count, sizeof *pg->prepared, by_address);
     return SUCCESS;
 }
@@ -68,16 +65,13 @@ const struct pg_prepared *pg_find(const struct pg *pg, const struct pg_statement
 {
     const struct pg_prepared key = {.statement = statement};
     const struct pg_prepared *found =
-        pg->prepared_count == 0
-            ? NULL
-            : bsearch(&key, pg->prepared, pg->prepared_count, sizeof *pg->prepared, by_address);
+        pg->prepared_count == 0 ? NULL : bsearch(&key, pg->prepared, pg->prepared_count, sizeof *pg->prepared, by_address);
 
     assert(found != NULL);
     return found;
 }
 
-static struct result check_parameters(const struct pg_prepared *prepared, const PGresult *description,
-                                      struct error *err)
+static struct result check_parameters(const struct pg_prepared *prepared, const PGresult *description, struct error *err)
 {
     const size_t count = (size_t)PQnparams(description);
 
@@ -93,8 +87,7 @@ static struct result check_parameters(const struct pg_prepared *prepared, const 
     return SUCCESS;
 }
 
-static struct result check_columns(const struct pg_statement *statement, const PGresult *description,
-                                   struct error *err)
+static struct result check_columns(const struct pg_statement *statement, const PGresult *description, struct error *err)
 {
     Oid types[PG_COLUMNS_MAX];
     const size_t count = (size_t)PQnfields(description);
@@ -102,14 +95,13 @@ static struct result check_columns(const struct pg_statement *statement, const P
 
     TRY(pg_types_of(statement->columns, PG_COLUMNS_MAX, types, &declared, err));
     if (count != declared)
-        return failure(err, ERROR_INVALID, "statement %s yields %zu columns, not the %zu that are declared",
-                       statement->name, count, declared);
+        return failure(err, ERROR_INVALID, "statement %s yields %zu columns, not the %zu that are declared", statement->name,
+                       count, declared);
     for (size_t i = 0; i < count; i++) {
         const Oid type = PQftype(description, (int)i);
         if (type != types[i])
-            return failure(err, ERROR_INVALID, "column %s of statement %s is of type %s, not %s",
-                           PQfname(description, (int)i), statement->name, pg_type_name(type),
-                           pg_type_name(types[i]));
+            return failure(err, ERROR_INVALID, "column %s of statement %s is of type %s, not %s", PQfname(description, (int)i),
+                           statement->name, pg_type_name(type), pg_type_name(types[i]));
     }
     return SUCCESS;
 }
@@ -121,8 +113,7 @@ static struct result send_all(struct pg *pg, struct error *err)
     for (size_t i = 0; ok && i < pg->prepared_count; i++) {
         const struct pg_prepared *prepared = &pg->prepared[i];
         const struct pg_statement *statement = prepared->statement;
-        ok = PQsendPrepare(pg->connection, statement->name, statement->sql, (int)prepared->count,
-                           prepared->types) &&
+        ok = PQsendPrepare(pg->connection, statement->name, statement->sql, (int)prepared->count, prepared->types) &&
              PQsendDescribePrepared(pg->connection, statement->name);
     }
     if (!ok || !PQpipelineSync(pg->connection)) return pg_lost(pg, PQerrorMessage(pg->connection), err);
@@ -146,15 +137,14 @@ struct result pg_prepare_all(struct pg *pg, struct error *err)
 
     if (pg->prepared_count == 0) return SUCCESS;
     TRY(send_all(pg, err));
-    for (size_t i = 0; i < pg->prepared_count; i++)
-        TRY(check_one(pg, &pg->prepared[i], err));
+    for (size_t i = 0; i < pg->prepared_count; i++) TRY(check_one(pg, &pg->prepared[i], err));
     TRY(pg_next(pg, pg_deadline(pg), &end, err));
     if (PQresultStatus(end) != PGRES_PIPELINE_SYNC || !PQexitPipelineMode(pg->connection))
         return pg_lost(pg, "a broken protocol", err);
     return SUCCESS;
 }
 
-/* One object, two types: that of a lookup has no functions that change something. */
+/* A lookup is the connection under another type. No function with that type changes anything. */
 struct lookup *lookup_of(struct pg *pg)
 {
     return (struct lookup *)(void *)pg;

@@ -1,8 +1,8 @@
 /*
- * storage/pg_priv.h -- what the files of storage/pg*.c share.
+ * storage/pg_priv.h -- shared by storage/pg*.c.
  *
- * The connection is libpq's asynchronous one: nothing waits but pg_await(), and that has a deadline. A
- * connection that missed it, or whose peer is gone, is closed at once (pg_break): it is then "broken".
+ * The connection is libpq's asynchronous one. Only pg_await() waits, and it has a deadline. A connection that missed its
+ * deadline, or whose peer is gone, is closed at once (pg_break): it is then "broken".
  */
 #pragma once
 
@@ -22,21 +22,21 @@
 #define PG_UUID        2950
 #define PG_UUID_ARRAY  2951
 
-/** How long to wait, and what the session is told to do by itself meanwhile. */
+/** The time limits of a connection, and the settings of its session. */
 struct pg_limits {
     unsigned connect_ms, answer_ms;
     const char *session; /* SQL */
 };
-/** A request's: 10 s, so that no thread hangs on a server that stands still. */
+/** For requests: 10 s, so no thread hangs on a server that does not answer. */
 extern const struct pg_limits pg_limits_of_requests;
-/** A migration's: it may rewrite a large table. */
+/** For migrations, which may rewrite a large table. */
 extern const struct pg_limits pg_limits_of_migrations;
 
 struct pg_prepared {
     const struct pg_statement *statement;
     size_t count;
     Oid types[PG_PARAMETERS_MAX];
-    bool is_change; /* anything but a SELECT, or the BEGIN of a transaction */
+    bool is_change; /* anything except a SELECT, or the BEGIN of a transaction */
 };
 
 #define PG_CHANNELS_MAX 4 /* no caller listens to more than two */
@@ -49,7 +49,7 @@ struct pg {
     struct pg_prepared *prepared; /* sorted by the statement's address */
     size_t prepared_count;
     bool in_transaction;
-    bool is_uncertain; /* what is under way may have become durable although its answer is lost */
+    bool is_uncertain; /* a running statement may have become durable although its answer is lost */
     size_t pipelined;  /* added and not yet run */
     bool commits;      /* the pipeline ends in COMMIT */
     uint64_t touched;  /* rows that pg_run() changed, and failures */
@@ -64,39 +64,39 @@ struct pg_rows {
 /* pg_type.c */
 
 #define PG_COLUMNS_MAX 32 /* of one result: a row of a job has 27 */
-/** The types of "uuid text int8"; ERROR_INVALID for an unknown word or more than `maximum`. */
+/** The types in "uuid text int8". ERROR_INVALID for an unknown word or more than `maximum`. */
 RESULT pg_types_of(const char *words, size_t maximum, Oid *types_out, size_t *count_out, struct error *err);
-const char *pg_type_name(Oid type); /* "int8"; "another type" if it is none of ours */
+const char *pg_type_name(Oid type); /* "int8"; "another type" for a type that we don't use */
 
 /* pg_value.c */
 
-/** Arguments in the wire's binary form. `values` point into `text`. */
+/** Arguments in PostgreSQL's binary format. `values` point into `text`. */
 struct pg_encoded {
     struct buffer text;
     const char *values[PG_PARAMETERS_MAX];
     int lengths[PG_PARAMETERS_MAX], formats[PG_PARAMETERS_MAX];
 };
 /** Asserts that the arguments fit the statement. */
-RESULT pg_encode(const struct pg_prepared *prepared, const struct pg_arguments *arguments,
-                 struct pg_encoded *encoded_out, struct error *err);
+RESULT pg_encode(const struct pg_prepared *prepared, const struct pg_arguments *arguments, struct pg_encoded *encoded_out,
+                 struct error *err);
 void pg_encoded_done(struct pg_encoded *encoded);
 
-/** Made before anything is sent: lack of memory must not hide what the server did. */
+/** Made before anything is sent, so lack of memory can't hide the server's answer. */
 RESULT pg_rows_new(struct pg_rows **rows_out, struct error *err);
 
 /* pg_wait.c */
 
 void pg_break(struct pg *pg);
-/** The connection is lost; breaks it. ERROR_UNCERTAIN if what was under way may have been done. */
+/** Breaks the connection and returns the error: ERROR_UNCERTAIN if the running statement may have taken effect. */
 RESULT pg_lost(struct pg *pg, const char *why, struct error *err);
-/** Waits for `events` (of poll) on the socket; breaks the connection when the deadline passes. */
+/** Waits for `events` (of poll) on the socket. Breaks the connection when the deadline passes. */
 RESULT pg_await(struct pg *pg, short events, int64_t deadline_ms, struct error *err);
-/** The next result of libpq; NULL ends those of a statement. The caller clears it. */
+/** The next result of libpq; NULL ends the results of a statement. The caller clears it. */
 RESULT pg_next(struct pg *pg, int64_t deadline_ms, PGresult **result_out, struct error *err);
-/** One statement's only result, checked. */
+/** The only result of a statement, checked. */
 RESULT pg_take(struct pg *pg, const char *name, PGresult **result_out, struct error *err);
 int64_t pg_deadline(const struct pg *pg);
-/** To be asked before anything is sent: a fault on demand is a connection that breaks now. */
+/** Called before anything is sent: a fault on demand breaks the connection here. */
 RESULT pg_before_send(struct pg *pg, struct error *err);
 
 static inline void pg_result_free_owned(PGresult **result)
@@ -107,23 +107,23 @@ static inline void pg_result_free_owned(PGresult **result)
 
 /* pg_error.c */
 
-/** Fails if the result says so; a result that broke the connection breaks it. */
+/** Fails if the result is an error. An error that ends the connection breaks it. */
 RESULT pg_check(struct pg *pg, const PGresult *result, const char *name, struct error *err);
 
 /* pg_prepare.c */
 
-/** Gathers the statements of all tables; ERROR_INVALID for a name that stands twice. */
+/** Collects the statements of all tables. ERROR_INVALID for a name that occurs twice. */
 RESULT pg_collect(struct pg *pg, const struct pg_table *const *tables, struct error *err);
-/** Prepares them on the connection and holds their types against the schema. */
+/** Prepares them on the connection and compares their types with the schema. */
 RESULT pg_prepare_all(struct pg *pg, struct error *err);
-/** Aborts the program if no table of this connection has it. */
+/** Aborts the program if no table of this connection has the statement. */
 const struct pg_prepared *pg_find(const struct pg *pg, const struct pg_statement *statement);
 extern const struct pg_statement pg_begin_sql, pg_commit_sql;
 
 /* pg.c */
 
-RESULT pg_open_with(const char *conninfo, const struct pg_table *const *tables,
-                    const struct pg_limits *limits, struct pg **pg_out, struct error *err);
-/** Runs SQL text that is part of the program (a migration, a setting); results are dropped. */
+RESULT pg_open_with(const char *conninfo, const struct pg_table *const *tables, const struct pg_limits *limits,
+                    struct pg **pg_out, struct error *err);
+/** Runs SQL text that is part of the program (a migration, a setting); drops the results. */
 RESULT pg_execute(struct pg *pg, const char *name, const char *sql, struct error *err);
 RESULT pg_send_listen(struct pg *pg, const char *channel, struct error *err);

@@ -14,8 +14,9 @@
 
 /** One statement. Types are words of: int8 int4 bool text bytea uuid timestamptz int8[] text[] bytea[] uuid[]. */
 struct pg_statement {
-    const char *name;       /* unique over all tables: "blob_find" */
-    const char *sql;        /* $1 .. $n; what begins with SELECT changes no row, not by a function either: WITH does */
+    const char *name; /* unique over all tables: "blob_find" */
+    const char
+        *sql; /* $1 .. $n; a statement that begins with SELECT must change no row, not even by a function; use WITH for that */
     const char *parameters; /* "uuid text int8"; "" for none */
     const char *columns;    /* of the result: "uuid bytea"; "" for none */
 };
@@ -25,7 +26,7 @@ struct pg_table {
     size_t count;
 };
 
-/** The connection behind a lookup, for functions that find what a name stands for. */
+/** The connection of a lookup, for functions that find the id of a named thing. */
 struct pg *lookup_connection(struct lookup *lookup);
 
 #define PG_TABLE(array)                                                    \

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "storage/pg_priv.h"
 
-#define ENCODED_MAX                                                                         \
+#define ENCODED_MAX \
     (64U << 20) /* bytes of all arguments of one statement: far more than a group of events \
                  */
 
@@ -95,7 +95,7 @@ void pg_add_int8_array(struct pg_arguments *arguments, const int64_t *values, si
     arguments->values[arguments->count - 1].integers = values;
 }
 
-/* Which kinds of argument a parameter takes. */
+/* The kinds of argument that a parameter takes. */
 static const char *kinds_of(Oid type)
 {
     switch (type) {
@@ -124,8 +124,7 @@ static Oid element_of(char kind)
     }
 }
 
-static struct result encode_element(struct buffer *text, const struct pg_argument *argument, size_t i,
-                                    struct error *err)
+static struct result encode_element(struct buffer *text, const struct pg_argument *argument, size_t i, struct error *err)
 {
     if (argument->type != 'I') {
         assert(argument->type != 'U' || argument->array[i].length == sizeof(struct uuid));
@@ -146,8 +145,7 @@ static struct result encode_array(struct buffer *text, const struct pg_argument 
     if (count == 0) return SUCCESS;
     TRY(buffer_add_u32(text, (uint32_t)count, err));
     TRY(buffer_add_u32(text, 1, err));
-    for (size_t i = 0; i < count; i++)
-        TRY(encode_element(text, argument, i, err));
+    for (size_t i = 0; i < count; i++) TRY(encode_element(text, argument, i, err));
     return SUCCESS;
 }
 
@@ -165,8 +163,7 @@ static struct result encode_one(struct buffer *text, const struct pg_argument *a
     }
 }
 
-static struct result encode_all(const struct pg_arguments *arguments, struct pg_encoded *encoded,
-                                struct error *err)
+static struct result encode_all(const struct pg_arguments *arguments, struct pg_encoded *encoded, struct error *err)
 {
     for (size_t i = 0; i < arguments->count; i++) {
         const size_t start = encoded->text.length;
@@ -184,14 +181,13 @@ static struct result encode_all(const struct pg_arguments *arguments, struct pg_
     return SUCCESS;
 }
 
-struct result pg_encode(const struct pg_prepared *prepared, const struct pg_arguments *arguments,
-                        struct pg_encoded *encoded_out, struct error *err)
+struct result pg_encode(const struct pg_prepared *prepared, const struct pg_arguments *arguments, struct pg_encoded *encoded_out,
+                        struct error *err)
 {
     struct pg_encoded encoded = {.text = BUFFER(ENCODED_MAX)};
 
     assert(arguments->count == prepared->count);
-    for (size_t i = 0; i < arguments->count; i++)
-        assert(strchr(kinds_of(prepared->types[i]), arguments->values[i].type) != NULL);
+    for (size_t i = 0; i < arguments->count; i++) assert(strchr(kinds_of(prepared->types[i]), arguments->values[i].type) != NULL);
 
     const struct result done = encode_all(arguments, &encoded, err);
     if (!done.ok) {
@@ -227,7 +223,7 @@ bool pg_is_null(const struct pg_rows *rows, size_t row, size_t column)
     return PQgetisnull(rows->result, (int)row, (int)column) == 1;
 }
 
-/* The bytes of a value that must be of `type`; none for NULL. */
+/* The bytes of a value, whose type must be `type`; empty for NULL. */
 static struct bytes value_of(const struct pg_rows *rows, size_t row, size_t column, Oid type)
 {
     if (pg_is_null(rows, row, column)) return (struct bytes){0};
@@ -278,7 +274,7 @@ int64_t pg_time_ms(const struct pg_rows *rows, size_t row, size_t column)
 
     if (value.length == 0) return 0;
     const int64_t micros = (int64_t)load_u64(value.data);
-    const int64_t whole = micros / 1000 - (micros % 1000 < 0); /* towards the past */
+    const int64_t whole = micros / 1000 - (micros % 1000 < 0); /* rounded towards the past */
     return whole + EPOCH_2000_MS;
 }
 

@@ -19,15 +19,14 @@ void pg_break(struct pg *pg)
 struct result pg_lost(struct pg *pg, const char *why, struct error *err)
 {
     const enum error_kind kind = pg->is_uncertain ? ERROR_UNCERTAIN : ERROR_UNAVAILABLE;
-    const struct result lost =
-        failure(err, kind, PG_CONNECTION_FAILED "%.*s%s", (int)strcspn(why, "\n"), why,
-                kind == ERROR_UNCERTAIN ? " (whether the change was made is not known)" : "");
+    const struct result lost = failure(err, kind, PG_CONNECTION_FAILED "%.*s%s", (int)strcspn(why, "\n"), why,
+                                       kind == ERROR_UNCERTAIN ? " (whether the change was made is not known)" : "");
 
-    pg_break(pg); /* last: `why` may be libpq's */
+    pg_break(pg); /* last, because `why` may be libpq's memory */
     return lost;
 }
 
-/* The server's farewell is read first, and only then the end of the connection. */
+/* The server's last message is read before the end of the connection. */
 void pg_notice_loss(struct pg *pg)
 {
     struct pollfd idle = {.fd = pg_socket(pg), .events = POLLIN};
@@ -43,8 +42,7 @@ int64_t pg_deadline(const struct pg *pg)
 
 struct result pg_before_send(struct pg *pg, struct error *err)
 {
-    if (pg->connection == NULL)
-        return failure(err, ERROR_UNAVAILABLE, PG_CONNECTION_FAILED "the connection is broken");
+    if (pg->connection == NULL) return failure(err, ERROR_UNAVAILABLE, PG_CONNECTION_FAILED "the connection is broken");
     if (fault_is_due(FAULT_QUERY)) return pg_lost(pg, "a failure that a test asked for", err);
     return SUCCESS;
 }
@@ -75,7 +73,7 @@ struct result pg_next(struct pg *pg, int64_t deadline_ms, PGresult **result_out,
     return SUCCESS;
 }
 
-/* Reads up to the end of the statement, or of several sent as one text; the first failure counts. */
+/* Reads all results of one statement, or of several statements that were sent as one text; the first failure counts. */
 static struct result drain(struct pg *pg, const char *name, int64_t deadline_ms, struct error *err)
 {
     struct result outcome = SUCCESS;

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "storage/pg_table.h"
 
+/* clang-format off */
 static const struct pg_statement region_list_sql = {
     "region_list", "SELECT region_id, region_tag, driver, location FROM region ORDER BY region_id", "",
     "text bytea text text"};
@@ -19,11 +20,11 @@ static const struct pg_statement region_insert_sql = {
 static const struct pg_statement *const statements[] = {
     &region_list_sql, &region_find_sql, &region_insert_sql,
 };
+/* clang-format on */
 
 const struct pg_table region_store_table = PG_TABLE(statements);
 
-static const char *const drivers[] = {
-    [REGION_DRIVER_FS] = "fs", [REGION_DRIVER_S3] = "s3", [REGION_DRIVER_MEMORY] = "memory"};
+static const char *const drivers[] = {[REGION_DRIVER_FS] = "fs", [REGION_DRIVER_S3] = "s3", [REGION_DRIVER_MEMORY] = "memory"};
 
 const char *region_driver_name(enum region_driver driver)
 {
@@ -40,24 +41,22 @@ static struct result driver_of(const char *name, enum region_driver *driver_out,
     return failure(err, ERROR_CORRUPT, "a region has the unknown driver %s", name);
 }
 
-static struct result copy_text(char *place, size_t size, const char *text, struct error *err)
+static struct result copy_text(char *destination, size_t size, const char *text, struct error *err)
 {
     const size_t length = strlen(text);
 
     if (length >= size) return failure(err, ERROR_CORRUPT, "a region's %.40s... is too long", text);
-    memcpy(place, text, length + 1);
+    memcpy(destination, text, length + 1);
     return SUCCESS;
 }
 
-static struct result region_of(const struct pg_rows *rows, size_t row, struct region *region_out,
-                               struct error *err)
+static struct result region_of(const struct pg_rows *rows, size_t row, struct region *region_out, struct error *err)
 {
     const struct bytes tag = pg_bytes(rows, row, 1);
     struct region region = {0};
 
     TRY(copy_text(region.id, sizeof region.id, pg_text(rows, row, 0), err));
-    if (tag.length != sizeof region.tag)
-        return failure(err, ERROR_CORRUPT, "region %s has no tag", region.id);
+    if (tag.length != sizeof region.tag) return failure(err, ERROR_CORRUPT, "region %s has no tag", region.id);
     memcpy(region.tag, tag.data, sizeof region.tag);
     TRY(driver_of(pg_text(rows, row, 2), &region.driver, err));
     TRY(copy_text(region.location, sizeof region.location, pg_text(rows, row, 3), err));
@@ -75,8 +74,7 @@ struct result region_list(struct pg *pg, struct region **regions_out, size_t *co
     if (block == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for %zu regions", count);
 
     struct region *regions = (void *)block;
-    for (size_t i = 0; i < count; i++)
-        TRY(region_of(rows, i, &regions[i], err));
+    for (size_t i = 0; i < count; i++) TRY(region_of(rows, i, &regions[i], err));
     block = NULL;
     *regions_out = regions;
     *count_out = count;

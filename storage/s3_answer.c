@@ -14,9 +14,9 @@ enum {
 
 /* An element that ended. */
 struct element {
-    unsigned depth; /* 1 is the whole answer */
-    const char *name, *parent; /* without prefix; "" for the parent of the whole */
-    const char *text;          /* what stood in it, outside of other elements */
+    unsigned depth;            /* 1 is the outermost element */
+    const char *name, *parent; /* without prefix; "" for the parent of the outermost element */
+    const char *text;          /* its text, without that of inner elements */
 };
 typedef struct result element_visit(void *context, const struct element *element, struct error *err);
 
@@ -88,7 +88,7 @@ static void on_end(void *context, const char *name)
     reading->length = 0;
 }
 
-/* With a document type come entities, which let a small answer become a large one. */
+/* A document type can define entities, which expand a small answer into a large one. */
 static void on_document_type(void *context, const char *name, const char *system, const char *public, int has_subset)
 {
     (void)name, (void)system, (void)public, (void)has_subset;
@@ -129,25 +129,25 @@ static struct result read_answer(struct bytes xml, element_visit *visit, void *c
     return result;
 }
 
-static bool copy_text(char *place, size_t size, const char *text)
+static bool copy_text(char *destination, size_t size, const char *text)
 {
     const size_t length = strlen(text);
 
     if (length >= size) return false;
-    memcpy(place, text, length + 1);
+    memcpy(destination, text, length + 1);
     return true;
 }
 
 /* ---- Errors ---- */
 
-/* For a log and for people: what is no letter, digit or usual sign is left out. */
-static void copy_plain(char *place, size_t size, const char *text)
+/* For logs and people: drops everything except printable ASCII. */
+static void copy_plain(char *destination, size_t size, const char *text)
 {
     size_t length = 0;
 
     for (; *text != '\0' && length + 1 < size; text++)
-        if (*text >= ' ' && *text <= '~' && *text != '"' && *text != '\\') place[length++] = *text;
-    place[length] = '\0';
+        if (*text >= ' ' && *text <= '~' && *text != '"' && *text != '\\') destination[length++] = *text;
+    destination[length] = '\0';
 }
 
 static struct result take_complaint(void *context, const struct element *element, struct error *err)
@@ -207,8 +207,7 @@ static struct result take_upload_id(void *context, const struct element *element
 {
     struct buffer *id = context;
 
-    if (strcmp(element->name, "UploadId") != 0 || strcmp(element->parent, "InitiateMultipartUploadResult") != 0)
-        return SUCCESS;
+    if (strcmp(element->name, "UploadId") != 0 || strcmp(element->parent, "InitiateMultipartUploadResult") != 0) return SUCCESS;
     buffer_clear(id);
     return buffer_add_text(id, element->text, err);
 }
@@ -257,8 +256,7 @@ static struct result take_member(struct page *page, const struct element *elemen
         if (!page->has_key) return failure(err, ERROR_UNAVAILABLE, "the object store's answer has a key that is too long");
     } else if (strcmp(element->name, "Size") == 0) {
         page->has_size = text_to_u64(bytes_of_text(element->text), INT64_MAX, &listed->size_bytes);
-    } else if (strcmp(element->name, "LastModified") == 0 &&
-               !clock_parse(bytes_of_text(element->text), &listed->modified_ms)) {
+    } else if (strcmp(element->name, "LastModified") == 0 && !clock_parse(bytes_of_text(element->text), &listed->modified_ms)) {
         return failure(err, ERROR_UNAVAILABLE, "the object store's answer has a time of another form");
     }
     return SUCCESS;
@@ -280,8 +278,7 @@ static struct result take_listed(void *context, const struct element *element, s
 
     if (element->depth == 3 && strcmp(element->parent, "Contents") == 0) return take_member(page, element, err);
     if (element->depth == 2 && strcmp(element->name, "Contents") == 0) return take_object(page, err);
-    if (element->depth == 2 && strcmp(element->name, "IsTruncated") == 0)
-        page->is_truncated = strcmp(element->text, "true") == 0;
+    if (element->depth == 2 && strcmp(element->name, "IsTruncated") == 0) page->is_truncated = strcmp(element->text, "true") == 0;
     if (element->depth == 2 && strcmp(element->name, "NextContinuationToken") == 0) {
         buffer_clear(page->next);
         return buffer_add_text(page->next, element->text, err);

@@ -9,16 +9,15 @@
 #include "storage/s3_http_priv.h"
 
 enum {
-    URL_MAX = 8192, /* a key of 1024 and an upload id of 2048 letters, encoded */
-    TRIES_MS = 30000, /* no try begins later: whoever waits shall hear that the bucket is away */
-    HEADERS_MAX = 8,
-    CALLS_WHILE_AWAY = 3, /* one of them may be the janitor's */
+    URL_MAX = 8192,       /* a key of 1024 and an upload id of 2048 characters, encoded */
+    TRIES_MS = 30000,     /* no try begins later, so a client soon learns that the bucket is not reachable */
+    CALLS_WHILE_AWAY = 3, /* one of them may be the maintenance thread's */
 };
 
-/* What one request is, before it is signed. */
+/* A request before it is signed. */
 struct draft {
     struct buffer path, url;
-    struct s3_pair headers[HEADERS_MAX];
+    struct s3_pair headers[S3_HEADERS_MAX - 1];
     size_t header_count;
     char payload_hash[2 * SHA256_SIZE + 1], range[48], time[S3_TIME_SIZE];
 };
@@ -61,7 +60,7 @@ static void draft_headers(const struct s3 *s3, const struct s3_request *request,
     add(draft, "range", draft->range);
 }
 
-/* Under the key of this moment: it may be replaced between two tries. */
+/* Reads the key for each try, because the key may be replaced between two tries. */
 static struct result sign(struct s3 *s3, const struct s3_request *request, struct draft *draft, struct buffer *authorization,
                           struct error *err)
 {
@@ -76,20 +75,18 @@ static struct result sign(struct s3 *s3, const struct s3_request *request, struc
 
     s3_time_format(signable.wall_ms, draft->time);
     (void)pthread_mutex_lock(&s3->lock);
-    const struct s3_signer signer = {.access_key_id = s3->key.id,
-                                     .secret = secret_bytes(s3->key.secret),
-                                     .location = s3->location,
-                                     .service = "s3"};
+    const struct s3_signer signer = {
+        .access_key_id = s3->key.id, .secret = secret_bytes(s3->key.secret), .location = s3->location, .service = "s3"};
     const struct result result = s3_sign(&signable, &signer, authorization, err);
     (void)pthread_mutex_unlock(&s3->lock);
     return result;
 }
 
-static struct result sign_and_try(struct s3 *s3, const struct s3_request *request, struct draft *draft,
-                                  struct s3_answer *answer, struct s3_outcome *outcome_out, struct error *err)
+static struct result sign_and_try(struct s3 *s3, const struct s3_request *request, struct draft *draft, struct s3_answer *answer,
+                                  struct s3_outcome *outcome_out, struct error *err)
 {
     struct buffer OWNED_BUFFER authorization = BUFFER(2048);
-    struct s3_pair headers[HEADERS_MAX + 1];
+    struct s3_pair headers[S3_HEADERS_MAX];
 
     TRY(sign(s3, request, draft, &authorization, err));
     memcpy(headers, draft->headers, sizeof draft->headers);
@@ -98,10 +95,8 @@ static struct result sign_and_try(struct s3 *s3, const struct s3_request *reques
     TRY(s3_try(s3, request, &sending, answer, outcome_out, err));
     if (!request->may_lie || outcome_out->status != 200) return SUCCESS;
     s3_answer_complaint(buffer_bytes(&answer->body), &outcome_out->complaint);
-    if (strcmp(outcome_out->complaint.code, "NoSuchUpload") == 0)
-        outcome_out->status = 404;
-    else if (outcome_out->complaint.code[0] != '\0')
-        outcome_out->status = 500;
+    if (strcmp(outcome_out->complaint.code, "NoSuchUpload") == 0) outcome_out->status = 404;
+    else if (outcome_out->complaint.code[0] != '\0') outcome_out->status = 500;
     return SUCCESS;
 }
 
@@ -123,7 +118,7 @@ static bool is_full(const struct s3_outcome *outcome)
            says(outcome, "QuotaExceeded") || says(outcome, "XMinioAdminBucketQuotaExceeded");
 }
 
-/* Said by the store itself: a 404 without such a code is of something before it that does not know the way. */
+/* Whether the store itself reported this. A 404 without such a code comes from a proxy in front of the store. */
 static bool is_absent(const struct s3_outcome *outcome)
 {
     return outcome->status == 404 && (says(outcome, "NoSuchKey") || says(outcome, "NoSuchUpload"));
@@ -164,8 +159,7 @@ static struct result explain(const struct s3 *s3, const struct s3_request *reque
     const char *code = outcome->complaint.code[0] == '\0' ? "no code" : outcome->complaint.code;
 
     if (status == 0) return failure(err, ERROR_UNAVAILABLE, "%.100s: %.120s", s3->endpoint, outcome->reason);
-    if (is_absent(outcome))
-        return failure(err, ERROR_NOT_FOUND, "%.100s has no such object or upload", s3->endpoint);
+    if (is_absent(outcome)) return failure(err, ERROR_NOT_FOUND, "%.100s has no such object or upload", s3->endpoint);
     if (status == 412) return failure(err, ERROR_CONFLICT, "%.100s: the name is taken", s3->endpoint);
     if (is_full(outcome)) return failure(err, ERROR_FULL, "%.100s: the bucket is full: %.63s", s3->endpoint, code);
     if ((status >= 300 && status < 400) || says(outcome, "AuthorizationHeaderMalformed") || says(outcome, "InvalidRegion"))
@@ -189,8 +183,8 @@ static struct result try_often(struct s3 *s3, const struct s3_request *request, 
     return SUCCESS;
 }
 
-/* While no answer comes, a few wait for one, and the others hear at once: each would keep a thread for half a minute, until
- * none is left for what needs no store. */
+/* While the store does not answer, a few calls wait for it, and the others fail at once. Otherwise each would keep a
+ * thread for half a minute, until no thread is left for requests that need no store. */
 static struct result enter(struct s3 *s3, struct error *err)
 {
     (void)pthread_mutex_lock(&s3->lock);

@@ -1,38 +1,30 @@
-#include <curl/curl.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include "base/fault.h"
 #include "base/text.h"
 #include "storage/s3_http_priv.h"
 
-#define CONNECT_SECONDS  10L
-#define PATIENT_SECONDS  300L     /* Amazon: completing an upload "may take several minutes" */
-#define SLOWEST_RATE     1024L    /* bytes a second, over the time that may pass in silence */
-#define COMPLAINT_MAX    (32u << 10) /* of an error's body; more is not read */
-#define BUFFER_BYTES     262144L
-#define CONNECTION_AGE_S 60L      /* an idle one that is older has probably been closed by its peer */
+#define CONNECT_SECONDS 10
+#define PATIENT_SECONDS 300         /* Amazon: completing an upload "may take several minutes" */
+#define SLOWEST_RATE    1024        /* bytes a second, averaged over the longest silence allowed */
+#define COMPLAINT_MAX   (32u << 10) /* of an error's body; the rest is not read ... */
+#define COMPLAINT_WHOLE (1u << 20)  /* ... and a body longer than this ends the connection */
 
-/* What the callbacks of one try share. */
+/* Shared by the callbacks of one try. */
 struct trying {
-    CURL *curl;
     struct s3_answer *answer;
     struct buffer complaint;
-    struct result outcome;
-    struct error *err;
 };
 
-/* ---- The head ---- */
+/* ---- Headers ---- */
 
 static bool is_field(struct bytes line, const char *name, struct bytes *value_out)
 {
     const size_t length = strlen(name);
 
-    if (line.length <= length || strncasecmp((const char *)line.data, name, length) != 0 || line.data[length] != ':') return false;
+    if (line.length <= length || strncasecmp((const char *)line.data, name, length) != 0 || line.data[length] != ':')
+        return false;
     line.data += length + 1;
     line.length -= length + 1;
     while (line.length > 0 && line.data[0] == ' ') line.data++, line.length--;
@@ -41,7 +33,7 @@ static bool is_field(struct bytes line, const char *name, struct bytes *value_ou
     return true;
 }
 
-/* Only what can stand in XML as it is: it is sent back when the upload is completed. */
+/* Only characters that XML can hold as they are, because the etag is sent back when the upload is completed. */
 static void take_etag(struct s3_answer *answer, struct bytes value)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.+/=";
@@ -71,13 +63,11 @@ void s3_head_line(struct s3_answer *answer, struct bytes line)
     if (is_field(line, "content-range", &value)) take_range(answer, value);
 }
 
-/* NOLINTNEXTLINE(readability-non-const-parameter): libcurl calls it with this type */
-static size_t on_head(char *bytes, size_t size, size_t count, void *context)
+static void on_head(void *context, struct bytes line)
 {
-    struct trying *trying = context;
+    const struct trying *trying = context;
 
-    s3_head_line(trying->answer, (struct bytes){(const uint8_t *)bytes, size * count});
-    return size * count;
+    s3_head_line(trying->answer, line);
 }
 
 /* ---- The body ---- */
@@ -87,175 +77,72 @@ static bool is_good(long status)
     return status >= 200 && status < 300;
 }
 
-/* NOLINTNEXTLINE(readability-non-const-parameter): libcurl calls it with this type */
-static size_t on_body(char *bytes, size_t size, size_t count, void *context)
+static struct result on_body(void *context, long status, struct bytes piece, struct error *err)
 {
     struct trying *trying = context;
-    const size_t length = size * count;
     struct error ignored = {0};
-    long status = 0;
 
-    (void)curl_easy_getinfo(trying->curl, CURLINFO_RESPONSE_CODE, &status);
-    if (!is_good(status)) {
-        (void)buffer_add(&trying->complaint, bytes, length, &ignored).ok; /* what has no room is not missed */
-        return length;
-    }
-    trying->outcome = buffer_add(&trying->answer->body, bytes, length, trying->err);
-    return trying->outcome.ok ? length : 0;
-}
-
-/* ---- Connections ---- */
-
-static void start_curl(void)
-{
-    (void)curl_global_init(CURL_GLOBAL_DEFAULT);
-}
-
-static CURL *take_handle(struct s3 *s3)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    CURL *curl = NULL;
-
-    (void)pthread_once(&once, start_curl);
-    (void)pthread_mutex_lock(&s3->lock);
-    if (s3->handle_count > 0) curl = s3->handles[--s3->handle_count];
-    (void)pthread_mutex_unlock(&s3->lock);
-    if (curl != NULL) return curl;
-    return fault_is_due(FAULT_MEMORY) ? NULL : curl_easy_init();
-}
-
-static void give_handle(struct s3 *s3, CURL *curl)
-{
-    (void)pthread_mutex_lock(&s3->lock);
-    const bool is_kept = s3->handle_count < S3_HANDLES_MAX;
-    if (is_kept) s3->handles[s3->handle_count++] = curl;
-    (void)pthread_mutex_unlock(&s3->lock);
-    if (!is_kept) curl_easy_cleanup(curl);
-}
-
-void s3_drop_handles(struct s3 *s3)
-{
-    while (s3->handle_count > 0) curl_easy_cleanup(s3->handles[--s3->handle_count]);
-}
-
-static curl_socket_t on_socket(void *context, curlsocktype purpose, struct curl_sockaddr *address)
-{
-    const struct s3 *s3 = context;
-
-    (void)purpose;
-    if (!s3_networks_allow(&s3->networks, &address->addr)) return CURL_SOCKET_BAD;
-    return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    if (is_good(status)) return buffer_add(&trying->answer->body, piece.data, piece.length, err);
+    (void)buffer_add(&trying->complaint, piece.data, piece.length, &ignored).ok; /* bytes that do not fit are not needed */
+    return SUCCESS;
 }
 
 /* ---- One try ---- */
 
-static void set_transport(CURL *curl, const struct s3 *s3, bool is_patient)
+static struct outgoing_limits limits_of(const struct s3 *s3, const struct s3_request *request, const struct s3_answer *answer)
 {
-    (void)curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-    (void)curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "https");
-    (void)curl_easy_setopt(curl, CURLOPT_PROXY, "");
-    (void)curl_easy_setopt(curl, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_3);
-    (void)curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    (void)curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, CONNECT_SECONDS);
-    (void)curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, is_patient ? 1L : SLOWEST_RATE);
-    (void)curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, is_patient ? PATIENT_SECONDS : (long)s3->silence_s);
-    (void)curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, BUFFER_BYTES);
-    (void)curl_easy_setopt(curl, CURLOPT_UPLOAD_BUFFERSIZE, BUFFER_BYTES);
-    (void)curl_easy_setopt(curl, CURLOPT_MAXAGE_CONN, CONNECTION_AGE_S);
-    (void)curl_easy_setopt(curl, CURLOPT_OPENSOCKETFUNCTION, on_socket);
-    (void)curl_easy_setopt(curl, CURLOPT_OPENSOCKETDATA, s3);
-    (void)curl_easy_setopt(curl, CURLOPT_USERAGENT, "sijil/" SIJIL_VERSION);
-    if (s3->ca_file[0] != '\0') (void)curl_easy_setopt(curl, CURLOPT_CAINFO, s3->ca_file);
+    return (struct outgoing_limits){.connect_s = CONNECT_SECONDS,
+                                    .silence_s = request->is_patient ? PATIENT_SECONDS : s3->silence_s,
+                                    .slowest_rate = request->is_patient ? 1 : SLOWEST_RATE,
+                                    .answer_bytes = (uint64_t)answer->body.maximum + COMPLAINT_WHOLE};
 }
 
-static void set_request(CURL *curl, const struct s3_request *request, struct trying *trying)
+/* libcurl makes the header Host from the URL. */
+static size_t take_headers(const struct s3_sending *sending, struct outgoing_header headers_out[S3_HEADERS_MAX])
 {
-    const bool has_body = strcmp(request->method, "PUT") == 0 || strcmp(request->method, "POST") == 0;
+    size_t count = 0;
 
-    if (has_body) {
-        (void)curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request->body.data == NULL ? "" : (const char *)request->body.data);
-        (void)curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body.length);
-    }
-    (void)curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request->method);
-    (void)curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_head);
-    (void)curl_easy_setopt(curl, CURLOPT_HEADERDATA, trying);
-    (void)curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
-    (void)curl_easy_setopt(curl, CURLOPT_WRITEDATA, trying);
-}
-
-static struct result add_line(struct curl_slist **list, const char *name, const char *value, struct error *err)
-{
-    struct buffer OWNED_BUFFER line = BUFFER(16384);
-
-    TRY(buffer_format(&line, err, "%s: %s", name, value));
-    struct curl_slist *longer = fault_is_due(FAULT_MEMORY) ? NULL : curl_slist_append(*list, buffer_text(&line));
-    if (longer == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for headers");
-    *list = longer;
-    return SUCCESS;
-}
-
-/* Host is what curl makes of the URL; an Expect would cost a round trip. */
-static struct result add_lines(struct curl_slist **list, const struct s3_sending *sending, struct error *err)
-{
-    struct curl_slist *longer = curl_slist_append(*list, "Expect:");
-
-    if (longer == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for headers");
-    *list = longer;
     for (size_t i = 0; i < sending->header_count; i++)
         if (strcmp(sending->headers[i].name, "host") != 0)
-            TRY(add_line(list, sending->headers[i].name, sending->headers[i].value, err));
-    return SUCCESS;
+            headers_out[count++] = (struct outgoing_header){sending->headers[i].name, sending->headers[i].value};
+    return count;
 }
 
-static bool is_hopeless(CURLcode code)
+static void tell(const struct outgoing_outcome *ended, struct trying *trying, struct s3_outcome *outcome_out)
 {
-    return code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE || code == CURLE_SSL_CERTPROBLEM ||
-           code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL;
-}
+    struct s3_outcome outcome = {.status = ended->status,
+                                 .is_hopeless = ended->end == OUTGOING_UNTRUSTED || ended->end == OUTGOING_MALFORMED};
 
-static void tell(struct trying *trying, CURLcode code, const char *text, struct s3_outcome *outcome_out)
-{
-    struct s3_outcome outcome = {.status = 0};
-
-    if (code == CURLE_OK)
-        (void)curl_easy_getinfo(trying->curl, CURLINFO_RESPONSE_CODE, &outcome.status);
-    else
-        (void)snprintf(outcome.reason, sizeof outcome.reason, "%.120s", text[0] == '\0' ? curl_easy_strerror(code) : text);
-    outcome.is_hopeless = is_hopeless(code);
-    if (code == CURLE_OK && !is_good(outcome.status)) s3_answer_complaint(buffer_bytes(&trying->complaint), &outcome.complaint);
+    (void)snprintf(outcome.reason, sizeof outcome.reason, "%.120s", ended->reason);
+    if (ended->end == OUTGOING_ANSWERED && !is_good(outcome.status))
+        s3_answer_complaint(buffer_bytes(&trying->complaint), &outcome.complaint);
     *outcome_out = outcome;
 }
 
-static void perform(struct trying *trying, struct s3_outcome *outcome_out)
+struct result s3_try(struct s3 *s3, const struct s3_request *request, const struct s3_sending *sending, struct s3_answer *answer,
+                     struct s3_outcome *outcome_out, struct error *err)
 {
-    char text[CURL_ERROR_SIZE] = "";
+    struct trying trying = {.answer = answer, .complaint = BUFFER(COMPLAINT_MAX)};
+    struct outgoing_header headers[S3_HEADERS_MAX];
+    struct outgoing_outcome ended = {.end = OUTGOING_BROKEN};
 
-    (void)curl_easy_setopt(trying->curl, CURLOPT_ERRORBUFFER, text);
-    CURLcode code = fault_is_due(FAULT_SOCKET) ? CURLE_COULDNT_CONNECT : curl_easy_perform(trying->curl);
-    if (fault_is_due(FAULT_SOCKET)) code = CURLE_RECV_ERROR; /* it may have come true */
-    tell(trying, code, text, outcome_out);
-}
-
-struct result s3_try(struct s3 *s3, const struct s3_request *request, const struct s3_sending *sending,
-                     struct s3_answer *answer, struct s3_outcome *outcome_out, struct error *err)
-{
-    struct trying trying = {
-        .curl = take_handle(s3), .answer = answer, .complaint = BUFFER(COMPLAINT_MAX), .outcome = SUCCESS, .err = err};
-    struct curl_slist *lines = NULL;
-
-    if (trying.curl == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a connection");
     buffer_clear(&answer->body);
     answer->whole_bytes = 0;
     answer->etag[0] = '\0';
-    curl_easy_reset(trying.curl);
-    set_transport(trying.curl, s3, request->is_patient);
-    set_request(trying.curl, request, &trying);
-    (void)curl_easy_setopt(trying.curl, CURLOPT_URL, sending->url);
-    struct result result = add_lines(&lines, sending, err);
-    (void)curl_easy_setopt(trying.curl, CURLOPT_HTTPHEADER, lines);
-    if (result.ok) perform(&trying, outcome_out);
-    curl_slist_free_all(lines);
+    const struct outgoing_request call = {.method = request->method,
+                                          .url = sending->url,
+                                          .headers = headers,
+                                          .header_count = take_headers(sending, headers),
+                                          .with_body =
+                                              strcmp(request->method, "PUT") == 0 || strcmp(request->method, "POST") == 0,
+                                          .body = request->body,
+                                          .is_repeatable = true, /* every request here may be sent twice */
+                                          .limits = limits_of(s3, request, answer),
+                                          .head = on_head,
+                                          .take = on_body,
+                                          .context = &trying};
+    const struct result result = outgoing_call(s3->outgoing, &call, &ended, err);
+    if (result.ok) tell(&ended, &trying, outcome_out);
     buffer_done(&trying.complaint);
-    give_handle(s3, trying.curl);
-    return result.ok ? trying.outcome : result;
+    return result;
 }

@@ -1,21 +1,21 @@
 /*
- * storage/s3_http_priv.h -- what s3_*.c share: the bucket, its key, and one try of a request.
+ * storage/s3_http_priv.h -- shared by s3_*.c: the bucket, its key, and one try of a request.
  */
 #pragma once
 
 #include <pthread.h>
 
 #include "crypto/secret.h"
+#include "outgoing/call.h"
 #include "storage/s3_answer.h"
 #include "storage/s3_http.h"
-#include "storage/s3_network.h"
 
 enum {
-    S3_HANDLES_MAX = 64, /* connections that are kept for the next request; as many as workers ever are */
     S3_HOST_SIZE = 256,
     S3_BUCKET_SIZE = 64, /* S3: 63 letters at most */
-    S3_PATH_SIZE = 512,  /* of a file */
-    S3_ID_SIZE = 129,    /* of an access key */
+    S3_PATH_SIZE = OUTGOING_PATH_SIZE,
+    S3_HEADERS_MAX = 9, /* of a request, its signature among them */
+    S3_ID_SIZE = 129,   /* of an access key */
     S3_PAUSE_MAX_MS = 5000,
 };
 
@@ -28,22 +28,21 @@ struct s3 {
     char endpoint[S3_HOST_SIZE], host[S3_HOST_SIZE]; /* "https://s3.example", "s3.example" */
     char bucket[S3_BUCKET_SIZE], location[S3_LOCATION_SIZE];
     char access_key_file[S3_PATH_SIZE], ca_file[S3_PATH_SIZE];
-    struct s3_networks networks;
+    struct networks networks;
+    struct outgoing *outgoing;
     unsigned tries_max, pause_ms, silence_s;
 
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* of the fields below */
     struct s3_key key;
-    void *handles[S3_HANDLES_MAX]; /* CURL */
-    size_t handle_count;
-    unsigned calls; /* under way */
-    bool is_away;   /* the last one that ended got no answer, however often it tried */
+    unsigned calls; /* calls that are running */
+    bool is_away;   /* the last call that ended got no answer in any of its tries */
 };
 
-/** What one try brought. */
+/** The outcome of one try. */
 struct s3_outcome {
-    long status;      /* 0: no answer came */
-    bool is_hopeless; /* of no answer: another try will not get one */
-    char reason[128]; /* of no answer */
+    long status;      /* 0: no answer */
+    bool is_hopeless; /* for a try without an answer: another try will not get one either */
+    char reason[128]; /* for a try without an answer: the cause */
     struct s3_complaint complaint;
 };
 
@@ -53,15 +52,14 @@ struct s3_sending {
     size_t header_count;
 };
 
-/** How long to wait before try `number` + 2. Full jitter: anything from nothing to a bound that doubles, so that many who failed at
- *  once do not come at once again. */
+/** How long to wait before try `number` + 2. Full jitter: a random time up to a bound that doubles, so that many callers
+ *  that failed together do not retry together. */
 uint64_t s3_pause_ms(unsigned first_ms, unsigned number, uint64_t random);
-/** Sends the request once; fails only for lack of memory, or when the answer's buffer is too small. */
+/** Sends the request once. Fails only for lack of memory, or if the answer's buffer is too small. */
 RESULT s3_try(struct s3 *s3, const struct s3_request *request, const struct s3_sending *sending, struct s3_answer *answer,
               struct s3_outcome *outcome_out, struct error *err);
-void s3_drop_handles(struct s3 *s3);
 
 /** Two lines: id and secret. */
 RESULT s3_key_parse(struct bytes text, struct s3_key *key_out, struct error *err);
-/** One line of an answer's head. */
+/** Takes one header line of an answer. */
 void s3_head_line(struct s3_answer *answer, struct bytes line);

@@ -7,20 +7,20 @@
 #include "base/memory.h"
 #include "storage/s3_http_priv.h"
 
-#define KEY_FILE_MAX 1024 /* an id of 128 and a secret of a few hundred letters */
+#define KEY_FILE_MAX 1024 /* an id of 128 and a secret of a few hundred characters */
 
-static struct result copy_text(char *place, size_t size, const char *what, const char *text, struct error *err)
+static struct result copy_text(char *destination, size_t size, const char *what, const char *text, struct error *err)
 {
     const size_t length = strlen(text);
 
     if (length >= size) return failure(err, ERROR_INVALID, "%s is longer than %zu letters", what, size - 1);
-    memcpy(place, text, length + 1);
+    memcpy(destination, text, length + 1);
     return SUCCESS;
 }
 
 /* ---- The access key ---- */
 
-/* The next line, without what ends it; what follows stays in *text. */
+/* Removes the next line from the start of *text. The result has no line end. */
 static struct bytes take_line(struct bytes *text)
 {
     const uint8_t *end = text->length == 0 ? NULL : memchr(text->data, '\n', text->length);
@@ -46,7 +46,8 @@ struct result s3_key_parse(struct bytes text, struct s3_key *key_out, struct err
     const struct bytes id = take_line(&text), secret = take_line(&text);
 
     if (!is_word(id) || !is_word(secret) || id.length >= sizeof key.id || memchr(id.data, '/', id.length) != NULL)
-        return failure(err, ERROR_INVALID, "the file of the access key must have the id on its first and the secret on its second line");
+        return failure(err, ERROR_INVALID,
+                       "the file of the access key must have the id on its first and the secret on its second line");
     memcpy(key.id, id.data, id.length);
     TRY(secret_new(sizeof prefix + secret.length, &key.secret, err));
     memcpy(key.secret->bytes, prefix, sizeof prefix);
@@ -87,7 +88,7 @@ struct result s3_reread_key(struct s3 *s3, struct error *err)
 
 /* ---- Opening ---- */
 
-/* https://host or https://host:port; the port that https has anyway is left out, as clients leave it out of Host. */
+/* https://host or https://host:port. The default port of https is left out, as clients leave it out of Host. */
 static struct result take_endpoint(struct s3 *s3, const char *endpoint, struct error *err)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-:[]";
@@ -104,7 +105,7 @@ static struct result take_endpoint(struct s3 *s3, const char *endpoint, struct e
     return copy_text(s3->host, sizeof s3->host, "endpoint", s3->endpoint + strlen("https://"), err);
 }
 
-/* Amazon's rule for names of buckets, dots included; so it needs no encoding in a path. */
+/* Amazon's rule for names of buckets, dots included. Such a name needs no encoding in a path. */
 static struct result take_bucket(struct s3 *s3, const char *bucket, struct error *err)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789.-";
@@ -122,11 +123,12 @@ static struct result take_options(struct s3 *s3, const struct s3_options *option
     TRY(take_endpoint(s3, options->endpoint, err));
     TRY(take_bucket(s3, options->bucket, err));
     if (options->location[0] == '\0' || options->location[strspn(options->location, letters)] != '\0')
-        return failure(err, ERROR_INVALID, "bucket_location = %.70s: where the bucket must be, such as me-central-1", options->location);
+        return failure(err, ERROR_INVALID, "bucket_location = %.70s: where the bucket must be, such as me-central-1",
+                       options->location);
     TRY(copy_text(s3->location, sizeof s3->location, "bucket_location", options->location, err));
     TRY(copy_text(s3->access_key_file, sizeof s3->access_key_file, "access_key_file", options->access_key_file, err));
     TRY(copy_text(s3->ca_file, sizeof s3->ca_file, "ca_file", options->ca_file, err));
-    TRY(s3_networks_parse(options->networks == NULL ? "" : options->networks, &s3->networks, err));
+    TRY(networks_parse("endpoint_networks", options->networks == NULL ? "" : options->networks, &s3->networks, err));
     s3->tries_max = options->tries_max == 0 ? 7 : options->tries_max;
     s3->pause_ms = options->pause_ms == 0 ? 100 : options->pause_ms;
     s3->silence_s = options->silence_s == 0 ? 30 : options->silence_s;
@@ -150,6 +152,9 @@ struct result s3_new(const struct s3_options *options, struct s3 **s3_out, struc
     if (s3 == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a bucket");
     (void)pthread_mutex_init(&s3->lock, NULL);
     TRY(take_options(s3, options, err));
+    const struct outgoing_options rules = {
+        .reach = s3->networks.count == 0 ? OUTGOING_USUAL : OUTGOING_LISTED, .networks = s3->networks, .ca_file = s3->ca_file};
+    TRY(outgoing_new(&rules, &s3->outgoing, err));
     TRY(s3_reread_key(s3, err));
     *s3_out = GIVE(s3);
     return SUCCESS;
@@ -158,7 +163,7 @@ struct result s3_new(const struct s3_options *options, struct s3 **s3_out, struc
 void s3_free(struct s3 *s3)
 {
     if (s3 == NULL) return;
-    s3_drop_handles(s3);
+    outgoing_free(s3->outgoing);
     secret_free(s3->key.secret);
     (void)pthread_mutex_destroy(&s3->lock);
     free(s3);

@@ -10,7 +10,7 @@
 #include "crypto/secret.h"
 
 enum {
-    ENCODED_MAX = 8192, /* of a name or a value: an upload id of a thousand letters, each three times as long, has room */
+    ENCODED_MAX = 8192, /* of a name or a value: an upload id of a thousand characters, each three times as long, fits */
     CANONICAL_MAX = 65536,
     HEX_SIZE = 2 * SHA256_SIZE + 1,
     DAY_LENGTH = 8, /* "20150830" */
@@ -26,7 +26,7 @@ void s3_time_format(int64_t wall_ms, char text_out[S3_TIME_SIZE])
     text_out[S3_TIME_SIZE - 1] = '\0';
 }
 
-/* RFC 3986's unreserved letters, which are never encoded. */
+/* RFC 3986's unreserved characters, which are never encoded. */
 static bool is_plain(char letter)
 {
     return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') || (letter >= '0' && letter <= '9') ||
@@ -36,10 +36,8 @@ static bool is_plain(char letter)
 struct result s3_encode(struct buffer *out, const char *text, bool is_path, struct error *err)
 {
     for (; *text != '\0'; text++) {
-        if (is_plain(*text) || (is_path && *text == '/'))
-            TRY(buffer_add(out, text, 1, err));
-        else
-            TRY(buffer_format(out, err, "%%%02X", (unsigned)(uint8_t)*text));
+        if (is_plain(*text) || (is_path && *text == '/')) TRY(buffer_add(out, text, 1, err));
+        else TRY(buffer_format(out, err, "%%%02X", (unsigned)(uint8_t)*text));
     }
     return SUCCESS;
 }
@@ -50,7 +48,7 @@ static int compare_encoded(const struct s3_pair *a, const struct s3_pair *b)
     return names != 0 ? names : strcmp(a->value, b->value);
 }
 
-/* Equal ones stay in the order that they were given in. */
+/* Stable: equal names keep their order. */
 static void sort(struct s3_pair *pairs, size_t count, int (*compare)(const struct s3_pair *, const struct s3_pair *))
 {
     for (size_t i = 1; i < count; i++) {
@@ -106,7 +104,7 @@ static int compare_names(const struct s3_pair *a, const struct s3_pair *b)
     return strcmp(a->name, b->name);
 }
 
-/* Without blanks at its ends, and with one where there were several. */
+/* The value without spaces at its ends, and with one space in place of several. */
 static struct result add_trimmed(struct buffer *out, const char *value, struct error *err)
 {
     const size_t length = out->length;
@@ -128,10 +126,8 @@ static bool same_as_before(const struct s3_pair *sorted, size_t i)
 static struct result add_headers(struct buffer *out, const struct s3_pair *sorted, size_t count, struct error *err)
 {
     for (size_t i = 0; i < count; i++) {
-        if (same_as_before(sorted, i))
-            TRY(buffer_add_text(out, ",", err));
-        else
-            TRY(buffer_format(out, err, "%s%s:", i == 0 ? "" : "\n", sorted[i].name));
+        if (same_as_before(sorted, i)) TRY(buffer_add_text(out, ",", err));
+        else TRY(buffer_format(out, err, "%s%s:", i == 0 ? "" : "\n", sorted[i].name));
         TRY(add_trimmed(out, sorted[i].value, err));
     }
     return buffer_add_text(out, "\n\n", err);
@@ -166,7 +162,7 @@ struct result s3_canonical_request(const struct s3_signable *request, struct buf
     return buffer_format(out, err, "\n%s", request->payload_hash);
 }
 
-/* The key of a day, a location and a service, of which the secret can't be told. */
+/* The key of a day, a location and a service; the secret can't be computed from it. */
 static void derive_key(const struct s3_signer *signer, const char day[DAY_LENGTH], uint8_t key_out[HMAC_SIZE])
 {
     hmac_sha256(signer->secret, (struct bytes){(const uint8_t *)day, DAY_LENGTH}, key_out);
@@ -175,8 +171,8 @@ static void derive_key(const struct s3_signer *signer, const char day[DAY_LENGTH
     hmac_sha256((struct bytes){key_out, HMAC_SIZE}, bytes_of_text("aws4_request"), key_out);
 }
 
-static struct result string_to_sign(const struct s3_signable *request, const char *time, const char *scope,
-                                    struct buffer *out, struct error *err)
+static struct result string_to_sign(const struct s3_signable *request, const char *time, const char *scope, struct buffer *out,
+                                    struct error *err)
 {
     struct buffer OWNED_BUFFER canonical = BUFFER(CANONICAL_MAX);
     uint8_t digest[SHA256_SIZE];

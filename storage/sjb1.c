@@ -36,17 +36,15 @@ size_t sjb1_record_plain(uint64_t length, uint64_t index)
     return length - start < BLOB_RECORD_PLAIN ? (size_t)(length - start) : BLOB_RECORD_PLAIN;
 }
 
-uint64_t sjb1_record_place(uint64_t index)
+uint64_t sjb1_record_offset(uint64_t index)
 {
     return SJB1_HEADER_SIZE + index * SJB1_RECORD_SIZE;
 }
 
-struct result sjb1_extents_add(struct sjb1_extents *extents, const struct sjb1_extent *extent,
-                               struct error *err)
+struct result sjb1_extents_add(struct sjb1_extents *extents, const struct sjb1_extent *extent, struct error *err)
 {
     if (extents->count == SJB1_EXTENTS_MAX)
-        return failure(err, ERROR_LIMIT, "an upload may be interrupted %d times at most; start it again",
-                       SJB1_EXTENTS_MAX);
+        return failure(err, ERROR_LIMIT, "an upload may be interrupted %d times at most; start it again", SJB1_EXTENTS_MAX);
     if (extents->count == extents->capacity) {
         const size_t capacity = extents->capacity == 0 ? 4 : extents->capacity * 2;
         struct sjb1_extent *list = memory_resize(extents->list, capacity * sizeof *list);
@@ -64,8 +62,8 @@ void sjb1_extents_done(struct sjb1_extents *extents)
     *extents = (struct sjb1_extents){0};
 }
 
-struct result sjb1_key(const struct sjb1_context *context, struct bytes data_key, const char *info,
-                       const uint8_t *salt, uint8_t key_out[SJB1_KEY_SIZE], struct error *err)
+struct result sjb1_key(const struct sjb1_context *context, struct bytes data_key, const char *info, const uint8_t *salt,
+                       uint8_t key_out[SJB1_KEY_SIZE], struct error *err)
 {
     uint8_t full[32 + SJB1_SALT_SIZE]; /* the longest info has 15 characters */
     const struct bytes text = bytes_of_text(info);
@@ -75,20 +73,18 @@ struct result sjb1_key(const struct sjb1_context *context, struct bytes data_key
     memcpy(full, text.data, length);
     if (salt != NULL) memcpy(full + length, salt, SJB1_SALT_SIZE);
     return hkdf_sha256(data_key, (struct bytes){context->salt, sizeof context->salt},
-                       (struct bytes){full, length + (salt == NULL ? 0 : SJB1_SALT_SIZE)}, key_out,
-                       SJB1_KEY_SIZE, err);
+                       (struct bytes){full, length + (salt == NULL ? 0 : SJB1_SALT_SIZE)}, key_out, SJB1_KEY_SIZE, err);
 }
 
-struct result sjb1_context_make(const struct blob_identity *identity, struct bytes data_key,
-                                struct sjb1_context *context_out, struct error *err)
+struct result sjb1_context_make(const struct blob_identity *identity, struct bytes data_key, struct sjb1_context *context_out,
+                                struct error *err)
 {
     uint8_t region[SHA256_SIZE];
     struct sjb1_context context = {0};
     uint8_t *header = context.header;
 
     if (data_key.length != SJB1_KEY_SIZE)
-        return failure(err, ERROR_INVALID, "a data key has %d bytes, not %zu", SJB1_KEY_SIZE,
-                       data_key.length);
+        return failure(err, ERROR_INVALID, "a data key has %d bytes, not %zu", SJB1_KEY_SIZE, data_key.length);
     memcpy(header + AT_MAGIC, magic, sizeof magic);
     header[AT_SUITE] = SUITE;
     header[AT_RECORD_SIZE] = RECORD_SIZE_LOG2;
@@ -107,8 +103,7 @@ const uint8_t *sjb1_commitment(const struct sjb1_context *context)
     return context->header + AT_COMMITMENT;
 }
 
-struct result sjb1_header_check(const struct sjb1_context *expected, const uint8_t header[SJB1_HEADER_SIZE],
-                                struct error *err)
+struct result sjb1_header_check(const struct sjb1_context *expected, const uint8_t header[SJB1_HEADER_SIZE], struct error *err)
 {
     static const struct {
         size_t from, to;
@@ -126,8 +121,7 @@ struct result sjb1_header_check(const struct sjb1_context *expected, const uint8
     };
 
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
-        if (memcmp(expected->header + fields[i].from, header + fields[i].from,
-                   fields[i].to - fields[i].from) != 0)
+        if (memcmp(expected->header + fields[i].from, header + fields[i].from, fields[i].to - fields[i].from) != 0)
             return failure(err, ERROR_CORRUPT, "%s", fields[i].problem);
     return SUCCESS;
 }
@@ -141,7 +135,7 @@ void sjb1_nonce(uint64_t index, bool is_last, uint8_t nonce_out[GCM_NONCE_SIZE])
 
 struct result sjb1_within(struct result result, struct error *err, const char *format, ...)
 {
-    char what[64], below[sizeof err->message]; /* "extent 65535" and the like */
+    char what[64], below[sizeof err->message]; /* such as "extent 65535" */
     va_list arguments;
 
     if (result.ok) return result;

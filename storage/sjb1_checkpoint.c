@@ -11,29 +11,28 @@ static const uint8_t magic[4] = {'S', 'J', 'C', '1'};
 void sjb1_state_free(struct sjb1_state *state)
 {
     if (state == NULL) return;
-    for (size_t i = 0; i < state->hasher_count; i++)
-        hasher_free(state->hashers[i]);
+    for (size_t i = 0; i < state->hasher_count; i++) hasher_free(state->hashers[i]);
     sjb1_extents_done(&state->extents);
     secret_wipe(state->tail, sizeof state->tail);
     free(state);
 }
 
-static uint8_t *put(uint8_t *place, const void *bytes, uint32_t length)
+static uint8_t *put(uint8_t *destination, const void *bytes, uint32_t length)
 {
-    store_u32(place, length);
-    memcpy(place + 4, bytes, length);
-    return place + 4 + length;
+    store_u32(destination, length);
+    memcpy(destination + 4, bytes, length);
+    return destination + 4 + length;
 }
 
-static uint8_t *put_u64(uint8_t *place, uint64_t value)
+static uint8_t *put_u64(uint8_t *destination, uint64_t value)
 {
     uint8_t bytes[8];
 
     store_u64(bytes, value);
-    return put(place, bytes, sizeof bytes);
+    return put(destination, bytes, sizeof bytes);
 }
 
-/* Each field with its length before it: the checkpoint's associated data, and what it starts with. */
+/* Each bound field after its length: these are the first bytes of the checkpoint, and its associated data. */
 static void format_binding(const struct sjb1_binding *binding, uint8_t out[BINDING_SIZE])
 {
     out = put(out, binding->upload.bytes, sizeof binding->upload.bytes);
@@ -88,15 +87,13 @@ static struct result parse_into(struct reader *reader, struct sjb1_state *state,
     return SUCCESS;
 }
 
-struct result sjb1_state_parse(struct bytes plain, uint64_t offset, struct sjb1_state **state_out,
-                               struct error *err)
+struct result sjb1_state_parse(struct bytes plain, uint64_t offset, struct sjb1_state **state_out, struct error *err)
 {
     OWNED(sjb1_state) *state = memory_zeroed(1, sizeof *state);
     struct reader reader = reader_of(plain);
 
     if (state == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a checkpoint");
-    if (offset > SJB1_LENGTH_MAX)
-        return failure(err, ERROR_CORRUPT, "checkpoint: the offset is not possible");
+    if (offset > SJB1_LENGTH_MAX) return failure(err, ERROR_CORRUPT, "checkpoint: the offset is not possible");
     state->offset = offset;
     TRY(sjb1_within(parse_into(&reader, state, err), err, "checkpoint"));
     *state_out = GIVE(state);
@@ -104,44 +101,39 @@ struct result sjb1_state_parse(struct bytes plain, uint64_t offset, struct sjb1_
 }
 
 struct result sjb1_checkpoint_seal(const struct sjb1_binding *binding, const struct sjb1_view *view,
-                                   const uint8_t key[SJB1_KEY_SIZE], const uint8_t nonce[XCHACHA_NONCE_SIZE],
-                                   struct buffer *out, struct error *err)
+                                   const uint8_t key[SJB1_KEY_SIZE], const uint8_t nonce[XCHACHA_NONCE_SIZE], struct buffer *out,
+                                   struct error *err)
 {
     struct buffer OWNED_BUFFER plain = BUFFER(SJB1_CHECKPOINT_MAX);
     uint8_t bound[BINDING_SIZE];
-    uint8_t *place = NULL;
+    uint8_t *destination = NULL;
 
     format_binding(binding, bound);
     TRY(buffer_add(out, magic, sizeof magic, err));
     TRY(buffer_add(out, bound, sizeof bound, err));
     TRY(buffer_add(out, nonce, XCHACHA_NONCE_SIZE, err));
-    /* All at once: a buffer that grows leaves copies of content behind. */
-    TRY(buffer_reserve(&plain, 64 + 2 * HASHER_STATE_MAX + view->extents->count * 28 + view->tail.length,
-                       &place, err));
+    /* All at once, because a buffer that grows leaves copies of content behind. */
+    TRY(buffer_reserve(&plain, 64 + 2 * HASHER_STATE_MAX + view->extents->count * 28 + view->tail.length, &destination, err));
     struct result result = sjb1_state_format(view, &plain, err);
-    if (result.ok) result = buffer_reserve(out, plain.length + XCHACHA_TAG_SIZE, &place, err);
+    if (result.ok) result = buffer_reserve(out, plain.length + XCHACHA_TAG_SIZE, &destination, err);
     if (result.ok) {
-        xchacha_seal(key, nonce, (struct bytes){bound, sizeof bound}, buffer_bytes(&plain), place);
+        xchacha_seal(key, nonce, (struct bytes){bound, sizeof bound}, buffer_bytes(&plain), destination);
         out->length += plain.length + XCHACHA_TAG_SIZE;
     }
     if (plain.length > 0) secret_wipe(plain.data, plain.length);
     return result;
 }
 
-/* The row knows every bound value, so a difference has a name before the cipher is asked. */
-static struct result check_binding(const struct sjb1_binding *expected, const uint8_t *stored,
-                                   struct error *err)
+/* The row has every bound value, so a field that differs is named before the cipher is used. */
+static struct result check_binding(const struct sjb1_binding *expected, const uint8_t *stored, struct error *err)
 {
     static const struct {
         size_t end;
         const char *problem;
     } fields[] = {
-        {20, "checkpoint: it is of another upload"},
-        {40, "checkpoint: it is of another blob"},
-        {60, "checkpoint: it is of another project"},
-        {72, "checkpoint: it is of another writer"},
-        {84, "checkpoint: it is an older or a newer one"},
-        {BINDING_SIZE, "checkpoint: its offset is another one"},
+        {20, "checkpoint: it is of another upload"},       {40, "checkpoint: it is of another blob"},
+        {60, "checkpoint: it is of another project"},      {72, "checkpoint: it is of another writer"},
+        {84, "checkpoint: it is an older or a newer one"}, {BINDING_SIZE, "checkpoint: its offset is another one"},
     };
     uint8_t bound[BINDING_SIZE];
     size_t from = 0;
@@ -153,21 +145,21 @@ static struct result check_binding(const struct sjb1_binding *expected, const ui
     return SUCCESS;
 }
 
-struct result sjb1_checkpoint_open(const struct sjb1_binding *binding, const uint8_t key[SJB1_KEY_SIZE],
-                                   struct bytes stored, struct sjb1_state **state_out, struct error *err)
+struct result sjb1_checkpoint_open(const struct sjb1_binding *binding, const uint8_t key[SJB1_KEY_SIZE], struct bytes stored,
+                                   struct sjb1_state **state_out, struct error *err)
 {
     struct buffer OWNED_BUFFER plain = BUFFER(SJB1_CHECKPOINT_MAX);
-    uint8_t *place = NULL;
+    uint8_t *destination = NULL;
 
     if (stored.length < BOX_AT + BOX_OVERHEAD || stored.length > SJB1_CHECKPOINT_MAX ||
         memcmp(stored.data, magic, sizeof magic) != 0)
         return failure(err, ERROR_CORRUPT, "checkpoint: the file is none, or it is cut");
     TRY(check_binding(binding, stored.data + sizeof magic, err));
-    TRY(buffer_reserve(&plain, stored.length, &place, err));
+    TRY(buffer_reserve(&plain, stored.length, &destination, err));
     const struct bytes bound = {stored.data + sizeof magic, BINDING_SIZE};
     const uint8_t *nonce = stored.data + BOX_AT;
     const struct bytes sealed = {nonce + XCHACHA_NONCE_SIZE, stored.length - BOX_AT - XCHACHA_NONCE_SIZE};
-    TRY(sjb1_within(xchacha_open(key, nonce, bound, sealed, place, err), err, "checkpoint"));
+    TRY(sjb1_within(xchacha_open(key, nonce, bound, sealed, destination, err), err, "checkpoint"));
     plain.length = sealed.length - XCHACHA_TAG_SIZE;
     const struct result result = sjb1_state_parse(buffer_bytes(&plain), binding->offset, state_out, err);
     secret_wipe(plain.data, plain.length);

@@ -18,8 +18,7 @@ static struct result format_digests(const struct sjb1_trailer *trailer, struct b
     TRY(buffer_add_u8(out, (uint8_t)trailer->digest_count, err));
     for (size_t i = 0; i < trailer->digest_count; i++) {
         const struct digest *digest = &trailer->digests[i];
-        TRY(buffer_add_u8(out, digest->algorithm == DIGEST_SHA256 ? ALGORITHM_SHA256 : ALGORITHM_SHA512,
-                          err));
+        TRY(buffer_add_u8(out, digest->algorithm == DIGEST_SHA256 ? ALGORITHM_SHA256 : ALGORITHM_SHA512, err));
         TRY(buffer_add(out, digest->bytes, digest_size(digest->algorithm), err));
     }
     return SUCCESS;
@@ -63,7 +62,7 @@ static struct result parse_digests(struct reader *reader, struct sjb1_trailer *t
     return SUCCESS;
 }
 
-/* Each extent holds at least one record, and later ones lie in later parts. */
+/* Each extent has at least one record, and later extents have later parts. */
 static bool follows(const struct sjb1_extents *extents, const struct sjb1_extent *next)
 {
     if (extents->count == 0) return next->first == 0;
@@ -71,8 +70,7 @@ static bool follows(const struct sjb1_extents *extents, const struct sjb1_extent
     return next->first > last->first && next->part > last->part;
 }
 
-struct result sjb1_extents_parse(struct reader *reader, uint64_t records, struct sjb1_extents *extents,
-                                 struct error *err)
+struct result sjb1_extents_parse(struct reader *reader, uint64_t records, struct sjb1_extents *extents, struct error *err)
 {
     const uint32_t count = reader_u32(reader);
 
@@ -102,8 +100,7 @@ static struct result parse_into(struct reader *reader, struct sjb1_trailer *trai
         return failure(err, ERROR_CORRUPT, "trailer: the number of records does not fit the length");
     TRY(parse_digests(reader, trailer, err));
     TRY(sjb1_within(sjb1_extents_parse(reader, trailer->records, &trailer->extents, err), err, "trailer"));
-    if (!reader_is_done(reader))
-        return failure(err, ERROR_CORRUPT, "trailer: something follows its last extent");
+    if (!reader_is_done(reader)) return failure(err, ERROR_CORRUPT, "trailer: something follows its last extent");
     return SUCCESS;
 }
 
@@ -113,10 +110,8 @@ struct result sjb1_trailer_parse(struct bytes plain, struct sjb1_trailer *traile
     struct sjb1_trailer trailer = {0};
 
     const struct result result = parse_into(&reader, &trailer, err);
-    if (result.ok)
-        *trailer_out = trailer;
-    else
-        sjb1_trailer_done(&trailer);
+    if (result.ok) *trailer_out = trailer;
+    else sjb1_trailer_done(&trailer);
     return result;
 }
 
@@ -131,14 +126,12 @@ static void make_footer(uint32_t length, uint8_t footer_out[SJB1_FOOTER_SIZE])
     memcpy(footer_out + 4, footer_magic, sizeof footer_magic);
 }
 
-struct result sjb1_footer_parse(const uint8_t footer[SJB1_FOOTER_SIZE], uint32_t *length_out,
-                                struct error *err)
+struct result sjb1_footer_parse(const uint8_t footer[SJB1_FOOTER_SIZE], uint32_t *length_out, struct error *err)
 {
     const uint32_t length = load_u32(footer);
 
     if (memcmp(footer + 4, footer_magic, sizeof footer_magic) != 0)
-        return failure(err, ERROR_CORRUPT,
-                       "footer: the file does not end with a trailer; it is cut or extended");
+        return failure(err, ERROR_CORRUPT, "footer: the file does not end with a trailer; it is cut or extended");
     if (length < SJB1_TRAILER_MIN || length > SJB1_TRAILER_MAX)
         return failure(err, ERROR_CORRUPT, "footer: a trailer of %u bytes is not possible", length);
     *length_out = length;
@@ -151,15 +144,15 @@ struct result sjb1_trailer_seal(const struct sjb1_trailer *trailer, const uint8_
     struct buffer OWNED_BUFFER plain = BUFFER(SJB1_TRAILER_MAX);
     OWNED(gcm) *gcm = NULL;
     uint8_t footer[SJB1_FOOTER_SIZE];
-    uint8_t *place = NULL;
+    uint8_t *destination = NULL;
 
     TRY(sjb1_trailer_format(trailer, &plain, err));
     const size_t sealed = plain.length + GCM_TAG_SIZE;
     make_footer((uint32_t)(SJB1_SALT_SIZE + sealed), footer);
     TRY(buffer_add(out, salt, SJB1_SALT_SIZE, err));
-    TRY(buffer_reserve(out, sealed, &place, err));
+    TRY(buffer_reserve(out, sealed, &destination, err));
     TRY(gcm_new(key, &gcm, err));
-    TRY(gcm_seal(gcm, zero_nonce, (struct bytes){footer, sizeof footer}, buffer_bytes(&plain), place, err));
+    TRY(gcm_seal(gcm, zero_nonce, (struct bytes){footer, sizeof footer}, buffer_bytes(&plain), destination, err));
     out->length += sealed;
     return buffer_add(out, footer, sizeof footer, err);
 }
@@ -175,8 +168,7 @@ struct result sjb1_trailer_open(uint8_t *sealed, size_t length, const uint8_t ke
     length -= SJB1_SALT_SIZE;
     make_footer((uint32_t)(SJB1_SALT_SIZE + length), footer);
     TRY(gcm_new(key, &gcm, err));
-    TRY(sjb1_within(gcm_open(gcm, zero_nonce, (struct bytes){footer, sizeof footer},
-                             (struct bytes){box, length}, box, err),
-                    err, "trailer"));
+    TRY(sjb1_within(gcm_open(gcm, zero_nonce, (struct bytes){footer, sizeof footer}, (struct bytes){box, length}, box, err), err,
+                    "trailer"));
     return sjb1_trailer_parse((struct bytes){box, length - GCM_TAG_SIZE}, trailer_out, err);
 }

@@ -11,7 +11,7 @@ struct result checkpoint_write(const struct checkpoint *checkpoint, struct buffe
     const struct bytes root = {checkpoint->root.bytes, MERKLE_HASH_SIZE};
 
     if (!note_name_is_valid(bytes_of_text(checkpoint->origin)))
-        return failure(err, ERROR_INVALID, "the origin of a log is a name without blanks and '+', such as host/audit");
+        return failure(err, ERROR_INVALID, "the origin of a log is a name without spaces and '+', such as host/audit");
     if (checkpoint->size > MERKLE_SIZE_MAX) return failure(err, ERROR_INVALID, "no log is that large");
     TRY(buffer_format(text, err, "%s\n%llu\n", checkpoint->origin, (unsigned long long)checkpoint->size));
     TRY(text_base64(text, BASE64_STANDARD, root, err));

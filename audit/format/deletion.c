@@ -31,12 +31,11 @@ static json_t *compose(const struct deletion *deletion)
     char hash[2 * sizeof deletion->leaf_hash + 1];
 
     text_hex(deletion->leaf_hash, sizeof deletion->leaf_hash, hash);
-    OWNED_JSON object = json_pack(
-        "{s:i, s:i, s:s, s:s, s:s, s:I, s:I, s:b, s:{s:s, s:I, s:s}}", "version", VERSION, "stage", (int)deletion->stage,
-        "project", deletion->name, "region", deletion->region, "digest", deletion->digest, "size",
-        (json_int_t)deletion->size_bytes, "key_version", (json_int_t)deletion->key_version, "stored_again",
-        (int)deletion->is_stored_again, "log", "origin", deletion->origin, "entry", (json_int_t)deletion->sequence, "hash",
-        hash);
+    OWNED_JSON object = json_pack("{s:i, s:i, s:s, s:s, s:s, s:I, s:I, s:b, s:{s:s, s:I, s:s}}", "version", VERSION, "stage",
+                                  (int)deletion->stage, "project", deletion->name, "region", deletion->region, "digest",
+                                  deletion->digest, "size", (json_int_t)deletion->size_bytes, "key_version",
+                                  (json_int_t)deletion->key_version, "stored_again", (int)deletion->is_stored_again, "log",
+                                  "origin", deletion->origin, "entry", (json_int_t)deletion->sequence, "hash", hash);
     if (object == NULL || !set_id(object, "organisation_id", &deletion->organisation) ||
         !set_id(object, "project_id", &deletion->project) || !set_id(object, "blob_id", &deletion->blob) ||
         !set_time(object, "forgotten", deletion->forgotten_ms) || !set_time(object, "issued", deletion->issued_ms) ||
@@ -125,7 +124,7 @@ static bool get_all(const json_t *object, struct deletion *deletion)
            (json_object_get(object, "destroyed") == NULL || get_time(object, "destroyed", &deletion->destroyed_ms));
 }
 
-/* Whatever is not said in exactly our words could mean something else to somebody. */
+/* A certificate is accepted only in exactly this wording: another wording could mean something else to another reader. */
 struct result deletion_read(struct bytes payload, struct deletion *deletion_out, struct error *err)
 {
     struct buffer OWNED_BUFFER again = BUFFER(DELETION_PAYLOAD_MAX);

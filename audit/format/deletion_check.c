@@ -1,4 +1,4 @@
-/* Is a certificate of deletion genuine, and about the entry that comes with it? */
+/* Checks that a certificate of deletion is genuine, and that it is about the entry that comes with it. */
 #include <inttypes.h>
 #include <string.h>
 

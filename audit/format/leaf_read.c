@@ -10,16 +10,16 @@ static struct result not_a_leaf(struct error *err, const char *member)
     return failure(err, ERROR_INVALID, "not an event of the log: its member \"%s\" is missing or not as it must be", member);
 }
 
-/* A text of at most `room` - 1 bytes without control characters. */
-static bool copy_text(const json_t *value, char *place, size_t room)
+/* Takes a text of at most `room` - 1 bytes without control characters. */
+static bool copy_text(const json_t *value, char *destination, size_t room)
 {
     const size_t length = json_string_length(value);
 
     if (!json_is_string(value) || length >= room) return false;
     const char *text = json_string_value(value);
     if (!leaf_text_is_valid((struct bytes){(const uint8_t *)text, length})) return false;
-    memcpy(place, text, length);
-    place[length] = '\0';
+    memcpy(destination, text, length);
+    destination[length] = '\0';
     return true;
 }
 
@@ -64,38 +64,36 @@ static struct result read_rules(const json_t *value, struct leaf_reason *reason,
     if (value == NULL) return SUCCESS;
     if (count == 0 || count > LEAF_RULES_MAX) return not_a_leaf(err, "why.rules");
     for (size_t i = 0; i < count; i++)
-        if (!copy_text(json_array_get(value, i), reason->rules[i], sizeof reason->rules[i]))
-            return not_a_leaf(err, "why.rules");
+        if (!copy_text(json_array_get(value, i), reason->rules[i], sizeof reason->rules[i])) return not_a_leaf(err, "why.rules");
     reason->rule_count = count;
     return SUCCESS;
 }
 
-/* Texts of `why` are left out when they are empty, so an empty one is not canonical. */
-static bool read_optional_text(const json_t *object, const char *name, char *place, size_t room, size_t *seen)
+/* The writer leaves out an empty text of `why`, so an empty text in a leaf is not canonical. */
+static bool read_optional_text(const json_t *object, const char *name, char *destination, size_t room, size_t *seen)
 {
     const json_t *value = json_object_get(object, name);
 
     if (value == NULL) return true;
     ++*seen;
-    return copy_text(value, place, room) && place[0] != '\0';
+    return copy_text(value, destination, room) && destination[0] != '\0';
 }
 
-static bool read_optional_integer(const json_t *object, const char *name, bool *has, uint64_t *place, size_t *seen)
+static bool read_optional_integer(const json_t *object, const char *name, bool *has, uint64_t *destination, size_t *seen)
 {
     const json_t *value = json_object_get(object, name);
 
     if (value == NULL) return true;
     ++*seen;
     *has = true;
-    return copy_integer(value, LEAF_INTEGER_MAX, place);
+    return copy_integer(value, LEAF_INTEGER_MAX, destination);
 }
 
 static struct result read_reason(const json_t *why, struct leaf_reason *reason, struct error *err)
 {
     size_t seen = 0;
 
-    if (!json_is_object(why) ||
-        !read_optional_text(why, "id", reason->decision, sizeof reason->decision, &seen) ||
+    if (!json_is_object(why) || !read_optional_text(why, "id", reason->decision, sizeof reason->decision, &seen) ||
         !read_optional_text(why, "policy", reason->policy, sizeof reason->policy, &seen) ||
         !read_optional_integer(why, "at", &reason->has_decided, &reason->decided_ms, &seen) ||
         !read_optional_text(why, "note", reason->note, sizeof reason->note, &seen) ||
@@ -108,7 +106,7 @@ static struct result read_reason(const json_t *why, struct leaf_reason *reason, 
     return SUCCESS;
 }
 
-/* The names must be those that follow from the rest: whoever filters by key relies on it. */
+/* The names must follow from the other members: a search by key relies on it. */
 static struct result read_keys(const json_t *object, struct leaf *leaf, struct error *err)
 {
     leaf_fill_keys(leaf);
@@ -132,7 +130,7 @@ static struct result read_payload(const json_t *object, struct leaf *leaf, struc
     return SUCCESS;
 }
 
-/* What was decided says on which facts and when, for each target; what was not has neither, and so has version 1. */
+/* A decided event has a time, and facts for each target. An event without a decision has neither, and version 1 has neither. */
 static struct result read_facts(const json_t *value, struct leaf *leaf, struct error *err)
 {
     const size_t count = json_array_size(value);
@@ -154,16 +152,16 @@ static struct result read_texts(const json_t *object, struct leaf *leaf, struct 
     struct leaf_target *target = &leaf->targets[0];
     const struct {
         const char *name;
-        char *place;
+        char *destination;
         size_t room;
     } texts[] = {
-        {"act", target->action, sizeof target->action},       {"actor", leaf->actor, sizeof leaf->actor},
-        {"out", leaf->outcome, sizeof leaf->outcome},         {"req", leaf->request, sizeof leaf->request},
-        {"res", target->resource, sizeof target->resource},   {"rgn", target->region, sizeof target->region},
+        {"act", target->action, sizeof target->action},     {"actor", leaf->actor, sizeof leaf->actor},
+        {"out", leaf->outcome, sizeof leaf->outcome},       {"req", leaf->request, sizeof leaf->request},
+        {"res", target->resource, sizeof target->resource}, {"rgn", target->region, sizeof target->region},
     };
 
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
-        if (!copy_text(json_object_get(object, texts[i].name), texts[i].place, texts[i].room))
+        if (!copy_text(json_object_get(object, texts[i].name), texts[i].destination, texts[i].room))
             return not_a_leaf(err, texts[i].name);
     return SUCCESS;
 }
@@ -182,7 +180,7 @@ static struct result read_integers(const json_t *object, struct leaf *leaf, stru
     return SUCCESS;
 }
 
-#define MEMBERS ((size_t)13) /* that every leaf has; "also", "facts" and "pay" may come to them */
+#define MEMBERS ((size_t)13) /* of every leaf; "also", "facts" and "pay" are optional */
 
 static struct result read_members(const json_t *object, struct leaf *leaf, struct error *err)
 {
@@ -203,13 +201,14 @@ static struct result read_members(const json_t *object, struct leaf *leaf, struc
     return SUCCESS;
 }
 
-/* All that there is was read, so writing it makes the one spelling that it has; which is much less work than sorting JSON. */
+/* Every member has been read, so writing the leaf again yields its one canonical spelling. That is much cheaper than sorting
+ * JSON. */
 static struct result require_canonical(struct bytes text, const struct leaf *leaf, struct error *err)
 {
     struct buffer OWNED_BUFFER canonical = BUFFER(2 * LEAF_MAX);
-    uint8_t *place = NULL;
+    uint8_t *destination = NULL;
 
-    TRY(buffer_reserve(&canonical, text.length, &place, err));
+    TRY(buffer_reserve(&canonical, text.length, &destination, err));
     TRY(leaf_write(leaf, &canonical, err));
     if (!bytes_equal(text, buffer_bytes(&canonical)))
         return failure(err, ERROR_INVALID, "not an event of the log: its JSON is not in the canonical spelling");
@@ -222,8 +221,7 @@ struct result leaf_read(struct bytes text, struct leaf *leaf_out, struct error *
     struct leaf leaf = {0};
 
     TRY(json_read(text, LEAF_MAX, &object, err));
-    if (json_typeof(object) != JSON_OBJECT)
-        return failure(err, ERROR_INVALID, "not an event of the log: it is no JSON object");
+    if (json_typeof(object) != JSON_OBJECT) return failure(err, ERROR_INVALID, "not an event of the log: it is no JSON object");
     TRY(read_members(object, &leaf, err));
     TRY(require_canonical(text, &leaf, err));
     *leaf_out = leaf;

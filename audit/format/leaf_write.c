@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "crypto/digest.h"
 
-/* Members are written in the byte order of their names; this keeps the commas. */
+/* Members are written in the byte order of their names; the writer puts the commas. */
 struct writer {
     struct buffer *text;
     bool is_first;
@@ -54,7 +54,7 @@ static struct result write_integer_member(struct writer *writer, const char *nam
     return write_integer(writer->text, value, err);
 }
 
-/* The targets after the first, each ["action","resource","region"]. */
+/* The targets after the first, each as ["action","resource","region"]. */
 static struct result write_others(struct writer *writer, const struct leaf *leaf, struct error *err)
 {
     if (leaf->target_count == 1) return SUCCESS;
@@ -202,14 +202,13 @@ static int compare_keys(const void *a, const void *b)
     return strcmp(left->name, right->name);
 }
 
-/* "acme/models/digits#sha256:..." stands under its organisation, its project and itself. */
+/* "acme/models/digits#sha256:..." has keys of its organisation, its project and its repository. */
 static void add_keys_of(struct leaf *leaf, const char *resource)
 {
     const size_t organisation = strcspn(resource, "/#"), whole = strcspn(resource, "#");
 
     add_key(leaf, "org:", resource, organisation);
-    if (organisation < whole)
-        add_key(leaf, "prj:", resource, organisation + 1 + strcspn(resource + organisation + 1, "/#"));
+    if (organisation < whole) add_key(leaf, "prj:", resource, organisation + 1 + strcspn(resource + organisation + 1, "/#"));
     add_key(leaf, "res:", resource, whole);
 }
 
@@ -244,8 +243,7 @@ bool leaf_key_is_possible(const char *key)
 
 void leaf_shorten(struct leaf *leaf)
 {
-    for (size_t i = 1; i < leaf->target_count; i++)
-        leaf->targets[i].resource[strcspn(leaf->targets[i].resource, "#")] = '\0';
+    for (size_t i = 1; i < leaf->target_count; i++) leaf->targets[i].resource[strcspn(leaf->targets[i].resource, "#")] = '\0';
     if (leaf->reason.rule_count > 1) leaf->reason.rule_count = 1;
     leaf->reason.note[0] = '\0';
     if (leaf->target_count < LEAF_TARGETS_MAX) return;
@@ -261,13 +259,13 @@ void leaf_key_id(const char *name, uint8_t id_out[LEAF_KEY_ID_SIZE])
     memcpy(id_out, digest, LEAF_KEY_ID_SIZE);
 }
 
-struct result leaf_payload_commitment(const uint8_t salt[LEAF_SALT_SIZE], struct bytes payload,
-                                      uint8_t commitment_out[32], struct error *err)
+struct result leaf_payload_commitment(const uint8_t salt[LEAF_SALT_SIZE], struct bytes payload, uint8_t commitment_out[32],
+                                      struct error *err)
 {
     OWNED(hasher) *hasher = NULL;
 
     TRY(hasher_new(DIGEST_SHA256, &hasher, err));
-    hasher_add(hasher, (struct bytes){(const uint8_t *)"sijil-pay-v1", sizeof "sijil-pay-v1"}); /* with its zero */
+    hasher_add(hasher, (struct bytes){(const uint8_t *)"sijil-pay-v1", sizeof "sijil-pay-v1"}); /* with its zero byte */
     hasher_add(hasher, (struct bytes){salt, LEAF_SALT_SIZE});
     hasher_add(hasher, payload);
     const struct digest digest = hasher_digest(hasher);

@@ -6,7 +6,7 @@
 #include "base/fault.h"
 #include "crypto/digest.h"
 
-#define SHORT_LEAF_MAX 4096 /* an event of ours; hashed without a large stack frame, which release builds zero */
+#define SHORT_LEAF_MAX 4096 /* our longest event; hashed without a large stack frame, which release builds would zero */
 
 static void hash_leaf_in(uint8_t *input, struct bytes leaf, struct merkle_hash *hash_out)
 {
@@ -60,8 +60,7 @@ void merkle_append(struct merkle_frontier *frontier, const struct merkle_hash *l
     unsigned i = 0;
 
     assert(frontier->size < MERKLE_SIZE_MAX);
-    for (uint64_t bits = frontier->size; bits & 1; bits >>= 1, i++)
-        merkle_node_hash(&frontier->hashes[i], &hash, &hash);
+    for (uint64_t bits = frontier->size; bits & 1; bits >>= 1, i++) merkle_node_hash(&frontier->hashes[i], &hash, &hash);
     frontier->hashes[i] = hash;
     frontier->size++;
 }
@@ -83,8 +82,7 @@ struct result merkle_frontier_write(const struct merkle_frontier *frontier, stru
     return SUCCESS;
 }
 
-struct result merkle_frontier_read(uint64_t size, struct bytes stored, struct merkle_frontier *frontier_out,
-                                   struct error *err)
+struct result merkle_frontier_read(uint64_t size, struct bytes stored, struct merkle_frontier *frontier_out, struct error *err)
 {
     struct merkle_frontier frontier = {.size = size};
     struct reader reader = reader_of(stored);

@@ -2,15 +2,15 @@
 
 #include <assert.h>
 
-/* The largest power of two strictly below `count`, which is at least 2: where RFC 6962 splits. */
+/* The largest power of two below `count`, which is at least 2: RFC 6962 splits there. */
 static uint64_t split(uint64_t count)
 {
     return UINT64_C(1) << (63 - __builtin_clzll(count - 1));
 }
 
-/* The root over leaves [low, high): complete subtrees from left to right, folded from the right. */
-static struct result range_hash(struct merkle_source *source, uint64_t low, uint64_t high,
-                                struct merkle_hash *hash_out, struct error *err)
+/* The root over leaves [low, high): complete subtrees from left to right, combined from the right. */
+static struct result range_hash(struct merkle_source *source, uint64_t low, uint64_t high, struct merkle_hash *hash_out,
+                                struct error *err)
 {
     struct merkle_hash parts[64]; /* one for each set bit of high - low */
     size_t count = 0;
@@ -28,8 +28,7 @@ static struct result range_hash(struct merkle_source *source, uint64_t low, uint
     return SUCCESS;
 }
 
-struct result merkle_root_at(struct merkle_source *source, uint64_t size, struct merkle_hash *root_out,
-                             struct error *err)
+struct result merkle_root_at(struct merkle_source *source, uint64_t size, struct merkle_hash *root_out, struct error *err)
 {
     if (size > MERKLE_SIZE_MAX) return failure(err, ERROR_INVALID, "no log is that large");
     if (size > 0) return range_hash(source, 0, size, root_out, err);
@@ -37,7 +36,7 @@ struct result merkle_root_at(struct merkle_source *source, uint64_t size, struct
     return SUCCESS;
 }
 
-/* Walks down from the root; each step leaves one sibling behind, which belongs into the proof, the last step first. */
+/* Walks down from the root. Each step leaves one sibling, which belongs in the proof; the last step's sibling comes first. */
 struct descent {
     size_t count;
     struct range {
@@ -51,8 +50,8 @@ static void leave(struct descent *descent, uint64_t low, uint64_t high)
     descent->siblings[descent->count++] = (struct range){low, high};
 }
 
-static struct result collect(struct merkle_source *source, const struct descent *descent,
-                             struct merkle_proof *proof, struct error *err)
+static struct result collect(struct merkle_source *source, const struct descent *descent, struct merkle_proof *proof,
+                             struct error *err)
 {
     for (size_t i = descent->count; i > 0; i--) {
         const struct range *range = &descent->siblings[i - 1];
@@ -62,8 +61,8 @@ static struct result collect(struct merkle_source *source, const struct descent 
     return SUCCESS;
 }
 
-struct result merkle_prove_inclusion(struct merkle_source *source, uint64_t index, uint64_t size,
-                                     struct merkle_proof *proof_out, struct error *err)
+struct result merkle_prove_inclusion(struct merkle_source *source, uint64_t index, uint64_t size, struct merkle_proof *proof_out,
+                                     struct error *err)
 {
     struct descent descent = {0};
     struct merkle_proof proof = {0};
@@ -107,7 +106,7 @@ struct result merkle_prove_consistency(struct merkle_source *source, uint64_t ol
             low = middle;
         }
     }
-    /* The verifier knows the old root already when the old tree is one complete subtree from the left edge. */
+    /* If the old tree is one complete subtree at the left edge, the verifier knows its root already. */
     if (low > 0) TRY(range_hash(source, low, high, &proof.hashes[proof.count++], err));
     TRY(collect(source, &descent, &proof, err));
     *proof_out = proof;

@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-/* A path from a node to the root: `node` is its index in its row, `last` that of the row's last node. */
+/* A path from a node to the root: `node` is the node's index in its row, `last` the index of the row's last node. */
 struct path {
     uint64_t node, last;
 };
@@ -19,15 +19,15 @@ static void climb(struct path *path)
     path->last >>= 1;
 }
 
-/* The last node of an odd row has no sibling: it stands in the rows above until it is a right child. */
+/* The last node of a row of odd length has no sibling: the rows above repeat it, until it is a right child. */
 static void climb_over_rows_without_sibling(struct path *path)
 {
-    assert(path->node != 0); /* the root has been reached before */
+    assert(path->node != 0); /* the loop ended before the root */
     while ((path->node & 1) == 0) climb(path);
 }
 
-bool merkle_verify_inclusion(uint64_t index, uint64_t size, const struct merkle_hash *leaf_hash,
-                             const struct merkle_proof *proof, const struct merkle_hash *root)
+bool merkle_verify_inclusion(uint64_t index, uint64_t size, const struct merkle_hash *leaf_hash, const struct merkle_proof *proof,
+                             const struct merkle_hash *root)
 {
     if (index >= size || proof->count > MERKLE_PROOF_MAX) return false;
     struct path path = {index, size - 1};
@@ -46,7 +46,7 @@ bool merkle_verify_inclusion(uint64_t index, uint64_t size, const struct merkle_
     return path.last == 0 && merkle_hash_equal(&hash, root);
 }
 
-/* The two roots that a consistency proof leads to, beginning with a node that both trees have. */
+/* The two roots that a consistency proof yields, computed from a node that both trees have. */
 struct roots {
     struct merkle_hash old, new;
 };
@@ -80,6 +80,6 @@ bool merkle_verify_consistency(uint64_t old_size, uint64_t size, const struct me
     struct roots roots = {*first, *first};
     struct path path = {old_size - 1, size - 1};
     while ((path.node & 1) != 0) climb(&path);
-    return climb_both(path, proof->hashes + used, proof->count - used, &roots) &&
-           merkle_hash_equal(&roots.old, old_root) && merkle_hash_equal(&roots.new, root);
+    return climb_both(path, proof->hashes + used, proof->count - used, &roots) && merkle_hash_equal(&roots.old, old_root) &&
+           merkle_hash_equal(&roots.new, root);
 }

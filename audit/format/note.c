@@ -9,11 +9,10 @@
 #include "crypto/digest.h"
 #include "crypto/ed25519.h"
 
-#define SIGNATURE_PREFIX "\xe2\x80\x94 " /* an em dash and a blank */
+#define SIGNATURE_PREFIX "\xe2\x80\x94 " /* an em dash and a space */
 
-/* Key id: SHA-256(name || 0x0A || algorithm || public key), the first four bytes. */
-static void compute_key_id(struct bytes name, uint8_t algorithm, struct bytes public_key,
-                           uint8_t id_out[NOTE_KEY_ID_SIZE])
+/* Key id: the first four bytes of SHA-256(name || 0x0A || algorithm || public key). */
+static void compute_key_id(struct bytes name, uint8_t algorithm, struct bytes public_key, uint8_t id_out[NOTE_KEY_ID_SIZE])
 {
     uint8_t input[NOTE_NAME_MAX + 2 + ED25519_PUBLIC_SIZE]; /* name, line feed, algorithm, key */
     uint8_t digest[SHA256_SIZE];
@@ -34,8 +33,7 @@ struct result note_key_make(const char *name, enum note_algorithm algorithm, con
     struct note_key key = {.algorithm = algorithm};
 
     if (name_bytes.length > NOTE_NAME_MAX || !note_name_is_valid(name_bytes))
-        return failure(err, ERROR_INVALID, "the name of a log key is 1 to %d letters without blanks and '+'",
-                       NOTE_NAME_MAX);
+        return failure(err, ERROR_INVALID, "the name of a log key is 1 to %d letters without spaces and '+'", NOTE_NAME_MAX);
     if (algorithm != NOTE_ED25519 && algorithm != NOTE_COSIGNATURE)
         return failure(err, ERROR_INVALID, "a log key of algorithm %d; 1 and 4 (Ed25519) are known", (int)algorithm);
     memcpy(key.name, name_bytes.data, name_bytes.length);
@@ -65,8 +63,7 @@ struct result note_key_read(struct bytes vkey, struct note_key *key_out, struct 
 
     const struct bytes name_bytes = take_until(&vkey, '+');
     const struct bytes hex = take_until(&vkey, '+');
-    if (name_bytes.length > NOTE_NAME_MAX || !note_name_is_valid(name_bytes) ||
-        !text_from_hex(hex, id, sizeof id) ||
+    if (name_bytes.length > NOTE_NAME_MAX || !note_name_is_valid(name_bytes) || !text_from_hex(hex, id, sizeof id) ||
         !text_from_base64_exactly(BASE64_STANDARD, vkey, material, sizeof material))
         return failure(err, ERROR_INVALID, "a log's public key has the form name+12345678+base64, as the log prints it");
     memcpy(name, name_bytes.data, name_bytes.length);
@@ -96,8 +93,7 @@ struct result note_write_text(struct buffer *note, struct bytes text, struct err
     return buffer_add_u8(note, '\n', err);
 }
 
-struct result note_write_signature(struct buffer *note, const struct note_key *key, struct bytes signature,
-                                   struct error *err)
+struct result note_write_signature(struct buffer *note, const struct note_key *key, struct bytes signature, struct error *err)
 {
     struct buffer OWNED_BUFFER payload = BUFFER(NOTE_KEY_ID_SIZE + 8 + ED25519_SIGNATURE_SIZE);
     const size_t expected = key->algorithm == NOTE_COSIGNATURE ? 8 + ED25519_SIGNATURE_SIZE : ED25519_SIGNATURE_SIZE;

@@ -10,7 +10,7 @@
 #define SIGNATURE_PREFIX_LENGTH 4
 #define BASE64_MAX              (4 * ((NOTE_KEY_ID_SIZE + NOTE_SIGNATURE_MAX + 2) / 3)) /* characters */
 
-/* Where the text ends: at the last "\n\n"; its first line feed belongs to the text. 0: there is none. */
+/* Returns where the text ends: at the last "\n\n", whose first line feed belongs to the text. 0: there is none. */
 static size_t text_length(struct bytes note)
 {
     for (size_t i = note.length; i >= 2; i--)
@@ -26,7 +26,7 @@ static struct result decode(const struct note_signature *signature, struct buffe
     return SUCCESS;
 }
 
-/* "— name base64", without its line feed */
+/* "— name base64", without its line feed. */
 static struct result read_signature(struct bytes line, struct note_signature *signature_out, struct error *err)
 {
     struct buffer OWNED_BUFFER decoded = BUFFER(NOTE_KEY_ID_SIZE + NOTE_SIGNATURE_MAX);
@@ -35,10 +35,10 @@ static struct result read_signature(struct bytes line, struct note_signature *si
     if (line.length <= SIGNATURE_PREFIX_LENGTH || memcmp(line.data, SIGNATURE_PREFIX, SIGNATURE_PREFIX_LENGTH) != 0)
         return failure(err, ERROR_INVALID, "a line below the note is not a signature line");
     line = (struct bytes){line.data + SIGNATURE_PREFIX_LENGTH, line.length - SIGNATURE_PREFIX_LENGTH};
-    const uint8_t *blank = memchr(line.data, ' ', line.length);
-    if (blank == NULL) return failure(err, ERROR_INVALID, "a signature line of the note lacks its name or signature");
-    signature.name = (struct bytes){line.data, (size_t)(blank - line.data)};
-    signature.base64 = (struct bytes){blank + 1, line.length - signature.name.length - 1};
+    const uint8_t *space = memchr(line.data, ' ', line.length);
+    if (space == NULL) return failure(err, ERROR_INVALID, "a signature line of the note lacks its name or signature");
+    signature.name = (struct bytes){line.data, (size_t)(space - line.data)};
+    signature.base64 = (struct bytes){space + 1, line.length - signature.name.length - 1};
     if (!note_name_is_valid(signature.name) || signature.base64.length > BASE64_MAX)
         return failure(err, ERROR_INVALID, "a signature line of the note has a bad name or is too long");
     TRY(decode(&signature, &decoded, err));
@@ -66,7 +66,7 @@ struct result note_read(struct bytes bytes, struct note *note_out, struct error 
     if (!note_text_is_valid(bytes))
         return failure(err, ERROR_INVALID, "a note is UTF-8, ends in a line feed and has no control characters");
     const size_t length = text_length(bytes);
-    if (length < 1) return failure(err, ERROR_INVALID, "the note has no blank line before its signatures");
+    if (length < 1) return failure(err, ERROR_INVALID, "the note has no empty line before its signatures");
     struct note note = {.text = {bytes.data, length}};
     TRY(read_signatures((struct bytes){bytes.data + length + 1, bytes.length - length - 1}, &note, err));
     *note_out = note;
@@ -75,11 +75,10 @@ struct result note_read(struct bytes bytes, struct note *note_out, struct error 
 
 static bool is_by(const struct note_signature *signature, const struct note_key *key)
 {
-    return bytes_equal(signature->name, bytes_of_text(key->name)) &&
-           memcmp(signature->id, key->id, NOTE_KEY_ID_SIZE) == 0;
+    return bytes_equal(signature->name, bytes_of_text(key->name)) && memcmp(signature->id, key->id, NOTE_KEY_ID_SIZE) == 0;
 }
 
-/* A cosignature states its time before the signature, and signs it with the text. */
+/* A cosignature has its time before the signature, and the signature covers the time and the text. */
 static struct result check_cosignature(struct bytes text, const struct note_key *key, struct bytes signature,
                                        uint64_t *time_s_out, struct error *err)
 {

@@ -6,8 +6,7 @@
 
 #include "crypto/digest.h"
 
-void policy_load_detail(struct bytes envelope, uint64_t epoch, const uint8_t digest[32],
-                        char detail_out[POLICY_LOAD_DETAIL_SIZE])
+void policy_load_detail(struct bytes envelope, uint64_t epoch, const uint8_t digest[32], char detail_out[POLICY_LOAD_DETAIL_SIZE])
 {
     const struct digest outer = digest_of(DIGEST_SHA256, envelope);
     struct digest inner = {.algorithm = DIGEST_SHA256};

@@ -52,8 +52,7 @@ static struct result add_hash(struct bytes line, struct merkle_proof *inclusion,
     if (inclusion->count == MERKLE_PROOF_MAX)
         return failure(err, ERROR_INVALID, "a proof with more than %d hashes", MERKLE_PROOF_MAX);
     if (!text_from_base64_exactly(BASE64_STANDARD, line, inclusion->hashes[inclusion->count].bytes, MERKLE_HASH_SIZE))
-        return failure(err, ERROR_INVALID, "line %zu of the proof's hashes is not a hash of 32 bytes",
-                       inclusion->count + 1);
+        return failure(err, ERROR_INVALID, "line %zu of the proof's hashes is not a hash of 32 bytes", inclusion->count + 1);
     inclusion->count++;
     return SUCCESS;
 }

@@ -32,8 +32,10 @@ static struct result check_inclusion(const struct tlog_proof *proof, struct byte
     if (entry.length > MERKLE_ENTRY_MAX) return failure(err, ERROR_LIMIT, "the entry is larger than any entry of a log");
     merkle_leaf_hash(entry, &hash);
     if (!merkle_verify_inclusion(proof->index, report->checkpoint.size, &hash, &proof->inclusion, &report->checkpoint.root))
-        return failure(err, ERROR_DENIED, "the entry is not number %" PRIu64 " under that checkpoint: its bytes, or the "
-                                          "proof, were changed, or they do not belong together", proof->index);
+        return failure(err, ERROR_DENIED,
+                       "the entry is not number %" PRIu64 " under that checkpoint: its bytes, or the "
+                       "proof, were changed, or they do not belong together",
+                       proof->index);
     report->index = proof->index;
     report->is_event = leaf_read(entry, &report->event, &unread).ok;
     if (!report->is_event && unread.kind == ERROR_NO_MEMORY) return failure(err, unread.kind, "%s", unread.message);
@@ -43,8 +45,8 @@ static struct result check_inclusion(const struct tlog_proof *proof, struct byte
     return SUCCESS;
 }
 
-struct result proof_check(struct bytes vkey, struct bytes entry, struct bytes proof_text,
-                          struct proof_report *report_out, struct error *err)
+struct result proof_check(struct bytes vkey, struct bytes entry, struct bytes proof_text, struct proof_report *report_out,
+                          struct error *err)
 {
     struct proof_report report = {.index = 0};
     struct tlog_proof proof;
@@ -69,12 +71,9 @@ static struct result write_event(const struct leaf *event, struct buffer *text, 
                       target->resource[0] == '\0' ? "(the registry itself)" : target->resource));
     for (size_t i = 1; i < event->target_count; i++)
         TRY(buffer_format(text, err, "  and %s %s\n", event->targets[i].action, event->targets[i].resource));
-    if (strcmp(event->actor, "anonymous") == 0)
-        TRY(buffer_add_text(text, "  by somebody without a valid credential\n", err));
-    else if (strcmp(event->actor, "system") == 0)
-        TRY(buffer_add_text(text, "  by the registry itself\n", err));
-    else
-        TRY(buffer_format(text, err, "  by the subject with the pseudonym %s\n", event->actor));
+    if (strcmp(event->actor, "anonymous") == 0) TRY(buffer_add_text(text, "  by somebody without a valid credential\n", err));
+    else if (strcmp(event->actor, "system") == 0) TRY(buffer_add_text(text, "  by the registry itself\n", err));
+    else TRY(buffer_format(text, err, "  by the subject with the pseudonym %s\n", event->actor));
     if (event->reason.decision[0] != '\0') TRY(buffer_format(text, err, "  decision %s\n", event->reason.decision));
     for (size_t i = 0; i < event->reason.rule_count; i++)
         TRY(buffer_format(text, err, "  refused by rule %s\n", event->reason.rules[i]));
@@ -99,8 +98,7 @@ struct result proof_report_text(const struct proof_report *report, struct buffer
                         "  - that everybody is shown the same log: only a witness' signature shows that",
                         err));
     if (report->other_signatures > 0)
-        TRY(buffer_format(text, err, " (the checkpoint has %zu more, by keys that you did not give)",
-                          report->other_signatures));
+        TRY(buffer_format(text, err, " (the checkpoint has %zu more, by keys that you did not give)", report->other_signatures));
     return buffer_add_text(text,
                            ";\n"
                            "  - that what the event says is true: the registry wrote it;\n"
@@ -117,8 +115,8 @@ struct result proof_report_json(const struct proof_report *report, struct buffer
     text_hex(report->key.id, sizeof report->key.id, id);
     TRY(buffer_add_text(text, "{\"verified\":true,\"origin\":", err));
     TRY(json_write_string(text, bytes_of_text(report->checkpoint.origin), err));
-    TRY(buffer_format(text, err, ",\"index\":%" PRIu64 ",\"size\":%" PRIu64 ",\"root\":\"%s\",\"key_id\":\"%s\"",
-                      report->index, report->checkpoint.size, root, id));
-    return buffer_format(text, err, ",\"is_event\":%s,\"unchecked_signatures\":%zu}\n",
-                         report->is_event ? "true" : "false", report->other_signatures);
+    TRY(buffer_format(text, err, ",\"index\":%" PRIu64 ",\"size\":%" PRIu64 ",\"root\":\"%s\",\"key_id\":\"%s\"", report->index,
+                      report->checkpoint.size, root, id));
+    return buffer_format(text, err, ",\"is_event\":%s,\"unchecked_signatures\":%zu}\n", report->is_event ? "true" : "false",
+                         report->other_signatures);
 }

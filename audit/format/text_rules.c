@@ -5,7 +5,7 @@
 #include "audit/format/leaf.h"
 #include "audit/format/note.h"
 
-/* How many bytes a code point has that begins with this one; 0: none begins so. */
+/* The length of a code point that begins with this byte; 0: no code point begins so. */
 static unsigned length_from(uint8_t first)
 {
     if (first < 0x80) return 1;
@@ -17,7 +17,7 @@ static unsigned length_from(uint8_t first)
 /* The next code point, or -1 for bytes that are not UTF-8. */
 static int32_t next_code_point(struct reader *reader)
 {
-    static const int32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000}; /* by length: shorter forms exist below it */
+    static const int32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000}; /* by length: a smaller value has a shorter form */
     const uint8_t first = reader_u8(reader);
     const unsigned length = length_from(first);
     int32_t point = length == 1 ? first : first & (0x7f >> length);
@@ -32,13 +32,13 @@ static int32_t next_code_point(struct reader *reader)
     return point < smallest[length] || is_surrogate || point > 0x10ffff ? -1 : point;
 }
 
-/* unicode.IsSpace, which Go's readers refuse in a name, above the control characters. */
-static bool is_blank(int32_t point)
+/* unicode.IsSpace, beyond the control characters: Go's readers refuse these in a name. */
+static bool is_space(int32_t point)
 {
-    static const int32_t blanks[] = {0x20, 0x85, 0xa0, 0x1680, 0x2028, 0x2029, 0x202f, 0x205f, 0x3000};
+    static const int32_t spaces[] = {0x20, 0x85, 0xa0, 0x1680, 0x2028, 0x2029, 0x202f, 0x205f, 0x3000};
 
-    for (size_t i = 0; i < sizeof blanks / sizeof blanks[0]; i++)
-        if (point == blanks[i]) return true;
+    for (size_t i = 0; i < sizeof spaces / sizeof spaces[0]; i++)
+        if (point == spaces[i]) return true;
     return point >= 0x2000 && point <= 0x200a;
 }
 
@@ -60,7 +60,7 @@ bool note_name_is_valid(struct bytes name)
     if (name.length == 0) return false;
     while (reader.left.length > 0) {
         const int32_t point = next_code_point(&reader);
-        if (point < 0x20 || point == '+' || is_blank(point)) return false;
+        if (point < 0x20 || point == '+' || is_space(point)) return false;
     }
     return true;
 }

@@ -1,11 +1,11 @@
 /*
- * audit/format/text_rules_priv.h -- which characters may stand where in notes and names.
+ * audit/format/text_rules_priv.h -- the characters that notes and names may have.
  */
 #pragma once
 
 #include "base/bytes.h"
 
-/** Not empty, UTF-8, no Unicode blank, no control character, no '+'. */
+/** Whether the name is UTF-8, not empty, and without Unicode space, control character and '+'. */
 bool note_name_is_valid(struct bytes name);
-/** The next line without its line feed, dropped from `left`; false if there is no line feed any more. */
+/** Takes the next line off `left`, without its line feed; false if no line feed is left. */
 bool next_line(struct bytes *left, struct bytes *line_out);

@@ -15,20 +15,20 @@ uint64_t tile_full_count(uint64_t size, unsigned level)
 }
 
 /* 1234067 -> "x001/x234/067" */
-/* NOLINTNEXTLINE(misc-no-recursion): once for each three digits of 64 bits */
-static size_t write_index(uint64_t index, char *place, size_t room)
+/* NOLINTNEXTLINE(misc-no-recursion): one level for each three digits of 64 bits */
+static size_t write_index(uint64_t index, char *destination, size_t room)
 {
     size_t used = 0;
 
-    if (index >= 1000) used = write_index(index / 1000, place, room);
-    if (used > 0) { /* the group before is not the last: it gets its x */
+    if (index >= 1000) used = write_index(index / 1000, destination, room);
+    if (used > 0) { /* not the last group of three digits: it gets an x */
         const size_t group = used - 3;
-        memmove(place + group + 1, place + group, 3);
-        place[group] = 'x';
-        place[used + 1] = '/';
+        memmove(destination + group + 1, destination + group, 3);
+        destination[group] = 'x';
+        destination[used + 1] = '/';
         used += 2;
     }
-    const int length = snprintf(place + used, room - used, "%03u", (unsigned)(index % 1000));
+    const int length = snprintf(destination + used, room - used, "%03u", (unsigned)(index % 1000));
     assert(length == 3);
     return used + 3;
 }
@@ -70,8 +70,7 @@ struct merkle_hash tile_root(const struct merkle_hash *hashes, size_t count)
 struct result tile_add_entry(struct buffer *bundle, struct bytes entry, struct error *err)
 {
     if (entry.length > MERKLE_ENTRY_MAX)
-        return failure(err, ERROR_LIMIT, "an entry of %zu bytes; a bundle takes at most %d", entry.length,
-                       MERKLE_ENTRY_MAX);
+        return failure(err, ERROR_LIMIT, "an entry of %zu bytes; a bundle takes at most %d", entry.length, MERKLE_ENTRY_MAX);
     TRY(buffer_add_u16(bundle, (uint16_t)entry.length, err));
     return buffer_add(bundle, entry.data, entry.length, err);
 }
@@ -90,8 +89,8 @@ static struct tile_slot *find_slot(struct tile_source *tiles, unsigned level, ui
     return pair[0].used ? &pair[1] : &pair[0];
 }
 
-static struct result tile_node(struct merkle_source *source, unsigned level, uint64_t index,
-                               struct merkle_hash *hash_out, struct error *err)
+static struct result tile_node(struct merkle_source *source, unsigned level, uint64_t index, struct merkle_hash *hash_out,
+                               struct error *err)
 {
     struct tile_source *tiles = (struct tile_source *)(void *)source;
     const unsigned tile_level = level / 8, shift = level % 8;

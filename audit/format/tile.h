@@ -1,8 +1,8 @@
 /*
  * audit/format/tile.h -- the tree cut into tiles of 256 hashes (docs/formats/audit-log.md sections 3 and 4).
  *
- * Tile (level, index) holds the nodes of tree level 8 * level, from index * 256 on. A full tile never changes again;
- * any prefix of a partial one is a valid partial tile; a partial tile is never hashed into the level above.
+ * Tile (level, index) holds the nodes of tree level 8 * level, from index * 256 on. A full tile never changes. Any prefix
+ * of a partial tile is a valid partial tile. A partial tile is never hashed into the level above.
  */
 #pragma once
 
@@ -10,36 +10,38 @@
 
 #define TILE_WIDTH     256
 #define TILE_BYTES     (TILE_WIDTH * MERKLE_HASH_SIZE)
-#define TILE_LEVEL_MAX 7   /* 2^63 entries fill no tile above it */
-#define TILE_PATH_MAX  64  /* "tile/entries/", seven groups of "x123/", ".p/255" and '\0' */
+#define TILE_LEVEL_MAX 7  /* 2^63 entries fill no tile of a higher level */
+#define TILE_PATH_MAX  64 /* "tile/entries/", seven groups of "x123/", ".p/255" and '\0' */
 
-/** The number of hashes of the partial tile at `level` for a log of `size`; 0: there is no partial tile. */
+/** The number of hashes in the partial tile at `level` of a log of `size`; 0: there is no partial tile. */
 unsigned tile_partial_width(uint64_t size, unsigned level);
 /** The number of full tiles at `level`. */
 uint64_t tile_full_count(uint64_t size, unsigned level);
-/** Names for the HTTP paths below the log's prefix; `width` 0 means the full tile. */
+/** Paths below the log's HTTP prefix; `width` 0 means the full tile. */
 void tile_path(unsigned level, uint64_t index, unsigned width, char path_out[TILE_PATH_MAX]);
 void tile_entries_path(uint64_t index, unsigned width, char path_out[TILE_PATH_MAX]);
-/** The root over 2^k hashes: what a full tile is in the level above. Asserts that `count` is a power of two. */
+/** The root over 2^k hashes, which stands for a full tile in the level above. Asserts that `count` is a power of two. */
 struct merkle_hash tile_root(const struct merkle_hash *hashes, size_t count);
 
-/** One entry of an entry bundle: u16 length, then the bytes. ERROR_LIMIT over 65,535 bytes. */
+/** Appends one entry to an entry bundle: u16 length, then the bytes. ERROR_LIMIT over 65,535 bytes. */
 RESULT tile_add_entry(struct buffer *bundle, struct bytes entry, struct error *err);
 
-/** A source of nodes over whatever loads tiles, with the few that one proof touches kept. */
+/** A source of nodes that loads tiles, and keeps the few that one proof needs. */
 struct tile_source {
-    struct merkle_source source; /* first: give &tiles->source to the functions of merkle.h */
-    /** Fills hashes_out[0 .. width-1] with the first `width` hashes of the tile. */
+    struct merkle_source source; /* first member: pass &tiles->source to the functions of merkle.h */
+    /** Sets hashes_out[0 .. width-1] to the first `width` hashes of the tile. */
+    /* clang-format off */
     RESULT (*load)(struct tile_source *tiles, unsigned level, uint64_t index, unsigned width,
                    struct merkle_hash *hashes_out, struct error *err);
-    uint64_t size; /* of the log that is read: no tile is asked to be wider */
+    /* clang-format on */
+    uint64_t size; /* of the log; no tile is asked for beyond it */
     struct tile_slot {
         bool used;
         unsigned width;
         uint64_t index;
         struct merkle_hash hashes[TILE_WIDTH];
-    } slots[2 * (TILE_LEVEL_MAX + 1)]; /* a proof meets at most two tiles of a level */
+    } slots[2 * (TILE_LEVEL_MAX + 1)]; /* a proof needs at most two tiles of a level */
 };
 void tile_source_init(struct tile_source *tiles, uint64_t size);
-/** Uses these hashes for that tile instead of loading it, until two others of its level were asked for. */
+/** Uses these hashes for the tile and does not load it, until two other tiles of its level were used. */
 void tile_source_put(struct tile_source *tiles, unsigned level, uint64_t index, const struct merkle_hash *hashes, unsigned width);

@@ -58,15 +58,13 @@ static struct result take_ca_file(const struct invocation *invocation, struct ho
         return failure(err, ERROR_INVALID, "%.150s has no PEM certificate", path);
     OWNED_STRING whole = realpath(path, NULL);
     if (whole == NULL) return failure(err, ERROR_INVALID, "can't find %.150s: %s", path, strerror(errno));
-    if (strlen(whole) >= sizeof login->ca_file)
-        return failure(err, ERROR_INVALID, "the path of the CA file is too long");
+    if (strlen(whole) >= sizeof login->ca_file) return failure(err, ERROR_INVALID, "the path of the CA file is too long");
     memcpy(login->ca_file, whole, strlen(whole) + 1);
     return SUCCESS;
 }
 
-/* The login is tried before it is kept: a wrong password is told now, not at the first push. */
-static struct result try_login(struct invocation *invocation, const char *host, const struct host_login *login,
-                               struct error *err)
+/* Tries the login before it is stored, so that a wrong password shows now and not at the first push. */
+static struct result try_login(struct invocation *invocation, const char *host, const struct host_login *login, struct error *err)
 {
     OWNED(session) *session = NULL;
     OWNED_RESPONSE response = RESPONSE;
@@ -76,7 +74,7 @@ static struct result try_login(struct invocation *invocation, const char *host, 
     return session_call(session, "", &request, &response, err);
 }
 
-/* Takes `value` over. */
+/* Takes over `value`. */
 static struct result say(json_t *value, struct error *err)
 {
     OWNED_JSON object = value;
@@ -91,13 +89,16 @@ struct result command_login(struct invocation *invocation, struct error *err)
 
     TRY(line_check(invocation, check_host(host, err)));
     if (username == NULL)
-        return line_check(invocation, failure(err, ERROR_INVALID, "--username is missing: a robot's name, or oidc for a CI token"));
-    if (!user_name_is_valid(username)) /* of curl's USER:SECRET: not to be repeated */
-        return line_check(invocation, failure(err, ERROR_INVALID, "a user name has no ':'; the secret is read from standard input"));
+        return line_check(invocation,
+                          failure(err, ERROR_INVALID, "--username is missing: a robot's name, or oidc for a CI token"));
+    if (!user_name_is_valid(username)) /* may be curl's USER:SECRET, so it is not repeated */
+        return line_check(invocation,
+                          failure(err, ERROR_INVALID, "a user name has no ':'; the secret is read from standard input"));
     if (strlen(username) >= sizeof login.username)
         return line_check(invocation, failure(err, ERROR_INVALID, "the user name is too long"));
     memcpy(login.username, username, strlen(username) + 1);
     TRY(take_ca_file(invocation, &login, err));
+    TRY(host_proxy_find(&login, err));
     TRY(read_secret(login.password, sizeof login.password, err));
     struct result result = try_login(invocation, host, &login, err);
     if (result.ok) result = host_login_save(host, &login, err);
@@ -129,11 +130,12 @@ static void show_roles(const json_t *roles)
         cell_text(json_object_get(each, "scope"), scope);
         cell_text(json_object_get(each, "expires"), expires);
         (void)printf("%-17s on %s%s%s\n", role, where == NULL || where[0] == '\0' ? "the registry" : scope,
-                     json_object_get(each, "expires") == NULL ? "" : " until ", json_object_get(each, "expires") == NULL ? "" : expires);
+                     json_object_get(each, "expires") == NULL ? "" : " until ",
+                     json_object_get(each, "expires") == NULL ? "" : expires);
     }
 }
 
-/* Who that is where two persons are needed; a gateway of before persons says nothing. */
+/* Shows the person that this login counts as; gateways older than that feature don't say. */
 static void show_person(const json_t *answer)
 {
     const json_t *person = json_object_get(answer, "person");
@@ -143,7 +145,7 @@ static void show_person(const json_t *answer)
 
     if (person == NULL) return;
     cell_text(person, cell);
-    if (text != NULL && strcmp(text, "administrator") == 0) who = "the administrator, whoever runs the machine";
+    if (text != NULL && strcmp(text, "administrator") == 0) who = "the administrator: the person who runs the machine";
     else if (text != NULL && kind != NULL && strcmp(kind, "external") == 0) who = "yourself";
     else if (text != NULL) who = cell;
     (void)printf("%-17s %s\n", "person", who);
@@ -151,8 +153,8 @@ static void show_person(const json_t *answer)
 
 struct result command_whoami(struct invocation *invocation, struct error *err)
 {
-    static const char *const lines[][2] = {{"name", "name"}, {"issuer", "issuer"}, {"id", "id"}, {"secret_expires", "secret ends"},
-                                           {"token_expires", "token ends"}};
+    static const char *const lines[][2] = {
+        {"name", "name"}, {"issuer", "issuer"}, {"id", "id"}, {"secret_expires", "secret ends"}, {"token_expires", "token ends"}};
     const struct http_request request = {.method = "GET", .path = "/api/v1/self", .wanted = 200};
     OWNED(session) *session = NULL;
     OWNED_RESPONSE response = RESPONSE;

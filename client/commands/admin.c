@@ -10,17 +10,17 @@
 #include "policy/label.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-#define LABEL_MAX 4096
-#define PAGES_MAX 10000
+#define LABEL_MAX    4096
+#define PAGES_MAX    10000
 
-/* Sends `body`, prints the answer. */
-/* Why there is no JSON of what was given; the command ends with it. */
+/* The failure if the body could not be made from the operands. */
 static struct result no_json(const char *what, struct error *err)
 {
     if (json_lacks() > 0) return failure(err, ERROR_NO_MEMORY, "no memory for a request");
     return failure(err, ERROR_INVALID, "%s that is not UTF-8", what);
 }
 
+/* Sends `body` and prints the answer. */
 static struct result create(struct invocation *invocation, const char *path, const json_t *body, struct error *err)
 {
     OWNED_JSON answer = NULL;
@@ -41,7 +41,7 @@ static const char classes[] =
 #undef X
     ;
 
-/* The words that would do, below a registry's word that one does not. */
+/* Adds the allowed words below the registry's message about a wrong one. */
 static struct result with_words(struct invocation *invocation, const char *what, const char *words, struct result result,
                                 const struct error *err)
 {
@@ -62,7 +62,7 @@ static struct result split_name(const char *text, char first[64], const char **r
     return SUCCESS;
 }
 
-/* A member that were lost would make another request of it: a robot of all organisations, say. */
+/* A missing member would change the request: a robot of all organisations, for example. */
 static struct result set_text(json_t *body, const char *key, const char *text, struct error *err)
 {
     if (body == NULL) return no_json("a name", err);
@@ -194,13 +194,13 @@ static bool take_robot_id(const json_t *page, const char *robot, char id_out[64]
     return false;
 }
 
-/* As the registry makes them: a UUID. */
+/* Whether it has the form of the registry's ids: a UUID. */
 static bool is_id(const char *text)
 {
     return strlen(text) == 36 && strspn(text, "0123456789abcdef-") == 36;
 }
 
-/* robot$acme+ci, as it is, for the acme/ci that it was made as; of the whole registry: robot$ci for ci. */
+/* robot$acme+ci for itself or for acme/ci, the name in `create`; for a robot of the registry, robot$ci for ci. */
 static void robot_name(const char *given, char name_out[256])
 {
     const char *slash = strchr(given, '/');
@@ -210,7 +210,7 @@ static void robot_name(const char *given, char name_out[256])
     else (void)snprintf(name_out, 256, "robot$%.*s+%s", (int)(slash - given), given, slash + 1);
 }
 
-/* A robot may be named, as it was made or as it logs in, as well as given by its id: its name is looked up. */
+/* A robot may be given by its id, by the name in `create`, or by its login name. A name is looked up. */
 static struct result robot_id(struct session *session, const char *given, char id_out[64], struct error *err)
 {
     OWNED_JSON next = NULL;
@@ -234,7 +234,8 @@ static struct result robot_id(struct session *session, const char *given, char i
     return failure(err, ERROR_NOT_FOUND, "there is no robot '%.100s' that you may see", robot);
 }
 
-static struct result revoke(struct invocation *invocation, struct session *session, const char *kind, const char *id, struct error *err)
+static struct result revoke(struct invocation *invocation, struct session *session, const char *kind, const char *id,
+                            struct error *err)
 {
     struct buffer OWNED_BUFFER path = BUFFER(1024);
 
@@ -334,7 +335,8 @@ struct result command_binding_revoke(struct invocation *invocation, struct error
     OWNED(session) *session = NULL;
 
     if (!is_id(invocation->operands[1]))
-        return line_check(invocation, failure(err, ERROR_INVALID, "'%.80s' is no ID: sijil admin binding list %.100s shows those of all roles",
+        return line_check(invocation, failure(err, ERROR_INVALID,
+                                              "'%.80s' is no ID: sijil admin binding list %.100s shows those of all roles",
                                               invocation->operands[1], invocation->operands[0]));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     return revoke(invocation, session, "bindings", invocation->operands[1], err);

@@ -9,9 +9,9 @@
 #include "client/local.h"
 #include "client/terminal.h"
 
-#define API_ROOT       "/api/v1"
-#define PAGES_MAX      10000
-#define COLUMNS_MAX    9
+#define API_ROOT    "/api/v1"
+#define PAGES_MAX   10000
+#define COLUMNS_MAX 9
 
 /* "projects/acme/models" of "/projects/acme/models?x=y" */
 static void name_place(const char *path, struct error *err)
@@ -22,8 +22,8 @@ static void name_place(const char *path, struct error *err)
     failure_name(name, err);
 }
 
-struct result api_call_in(struct session *session, const char *method, const char *path, const json_t *body,
-                          json_t **answer_out, struct error *err)
+struct result api_call_in(struct session *session, const char *method, const char *path, const json_t *body, json_t **answer_out,
+                          struct error *err)
 {
     OWNED_RESPONSE response = RESPONSE;
     struct buffer OWNED_BUFFER url = BUFFER(4096);
@@ -32,9 +32,14 @@ struct result api_call_in(struct session *session, const char *method, const cha
     TRY(buffer_format(&url, err, API_ROOT "%s", path));
     if (body != NULL) TRY(json_write_canonical(&text, body, err));
     const bool removes = strcmp(method, "DELETE") == 0, makes = strcmp(method, "POST") == 0;
-    const struct http_request request = {.method = method, .path = buffer_text(&url), .body = buffer_bytes(&text),
+    const struct http_request request = {.method = method,
+                                         .path = buffer_text(&url),
+                                         .body = buffer_bytes(&text),
                                          .content_type = body == NULL ? NULL : "application/json",
-                                         .wanted = removes ? 204 : makes ? 201 : 200, .also = 200};
+                                         .wanted = removes ? 204
+                                                   : makes ? 201
+                                                           : 200,
+                                         .also = 200};
     const struct result called = session_call(session, ADMIN_SCOPE, &request, &response, err);
     if (!called.ok && err->kind == ERROR_NOT_FOUND) name_place(path, err);
     TRY(called);
@@ -82,8 +87,7 @@ static bool pairs_text(const json_t *value, char cell[CELL_MAX])
     size_t used = 0;
 
     if (json_object_size(value) == 0) return false;
-    json_object_foreach((json_t *)(uintptr_t)value, key, member)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)value, key, member) {
         char words[CELL_MAX];
         if (json_string_length(member) > 0) (void)snprintf(words, sizeof words, "%s", json_string_value(member));
         else if (!words_text(member, words)) return false;
@@ -98,14 +102,12 @@ void cell_text(const json_t *value, char cell[CELL_MAX])
     struct buffer OWNED_BUFFER text = BUFFER(CELL_MAX - 1);
     struct error ignored = {0};
 
-    if (json_string_length(value) > 0)
-        (void)snprintf(cell, CELL_MAX, "%s", json_string_value(value));
+    if (json_string_length(value) > 0) (void)snprintf(cell, CELL_MAX, "%s", json_string_value(value));
     else if (words_text(value, cell) || pairs_text(value, cell))
-        ; /* a label, regimes: no brackets and quotes for a person */
+        ; /* a label or regimes, shown without brackets and quotes */
     else if (value == NULL || json_is_string(value) || json_is_null(value) || !json_write_canonical(&text, value, &ignored).ok)
         (void)snprintf(cell, CELL_MAX, "-");
-    else
-        (void)snprintf(cell, CELL_MAX, "%s", buffer_text(&text));
+    else (void)snprintf(cell, CELL_MAX, "%s", buffer_text(&text));
     terminal_tame(cell);
 }
 
@@ -132,7 +134,7 @@ static void print_table(const json_t *rows, const struct column *columns, size_t
     }
 }
 
-/* Canonical JSON escapes ASCII's control characters but the last, and none of the others that steer. */
+/* Canonical JSON escapes ASCII's control characters except DEL, and none of the other characters that steer a terminal. */
 struct result api_print_json(const json_t *value, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER((size_t)64 << 20);
@@ -153,7 +155,7 @@ struct result api_output(const struct invocation *invocation, const char *path, 
 {
     if (path == NULL || strcmp(path, "-") == 0) {
         (void)fwrite(document.data, 1, document.length, stdout);
-        return SUCCESS; /* what could not be written is told at the end, by client_main() */
+        return SUCCESS; /* client_main() reports failed output at the end */
     }
     TRY(local_output(file_write_output(path, document, 0644, err), path, err));
     if (!invocation->json) return SUCCESS;
@@ -172,7 +174,7 @@ struct result api_add_after(struct buffer *path, const json_t *next, struct erro
     return http_escape(path, cell, err);
 }
 
-/* "limit=1000&after=<what the page before said>" */
+/* "limit=1000&after=<the last entry of the page before>" */
 static struct result page_path(struct buffer *path, const char *root, const json_t *next, struct error *err)
 {
     TRY(buffer_format(path, err, "%s%climit=1000", root, strchr(root, '?') == NULL ? '?' : '&'));
@@ -187,8 +189,8 @@ struct result api_print_rows(const struct invocation *invocation, const json_t *
     return SUCCESS;
 }
 
-struct result api_list(struct invocation *invocation, const char *path, const char *list,
-                       const struct column *columns, size_t column_count, struct error *err)
+struct result api_list(struct invocation *invocation, const char *path, const char *list, const struct column *columns,
+                       size_t column_count, struct error *err)
 {
     OWNED(session) *session = NULL;
     OWNED_JSON rows = json_array();
@@ -219,8 +221,8 @@ struct result api_rows(const struct invocation *invocation, const json_t *answer
     return api_print_rows(invocation, rows, columns, column_count, err);
 }
 
-struct result api_table(struct invocation *invocation, const char *path, const char *list,
-                        const struct column *columns, size_t column_count, struct error *err)
+struct result api_table(struct invocation *invocation, const char *path, const char *list, const struct column *columns,
+                        size_t column_count, struct error *err)
 {
     OWNED_JSON answer = NULL;
 
@@ -236,9 +238,8 @@ struct result api_print(const struct invocation *invocation, const json_t *objec
     size_t width = 12;
 
     if (invocation->json) return api_print_json(object, err);
-    json_object_foreach((json_t *)(uintptr_t)object, key, value) width = strlen(key) > width ? strlen(key) : width;
-    json_object_foreach((json_t *)(uintptr_t)object, key, value)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)object, key, value) width = strlen(key) > width ? strlen(key) : width;
+    json_object_foreach ((json_t *)(uintptr_t)object, key, value) {
         cell_text(value, cell);
         (void)snprintf(name, sizeof name, "%s", key);
         terminal_tame(name);

@@ -1,4 +1,4 @@
-/* `sijil audit ...`: what happened, and the proof that it is in the log. */
+/* `sijil audit ...`: events of the log, and proofs that they are in it. */
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 #define TAIL_MAX       1000
 #define FOLLOW_SECONDS 1
 
-/* The rules that refused it, for a person: "H-READ-AE SYS-NO-BINDING"; "" if nothing did. */
+/* The rules that denied it, for a person: "H-READ-AE SYS-NO-BINDING"; "" if none did. */
 static void rules_text(const json_t *entry, char cell_out[CELL_MAX])
 {
     const json_t *rules = json_object_get(json_object_get(entry, "why"), "rules");
@@ -32,7 +32,7 @@ static void rules_text(const json_t *entry, char cell_out[CELL_MAX])
     }
 }
 
-/* One line an event: number, time, outcome, action, resource, who, and the rules of a denial. */
+/* One line for each event: number, time, outcome, action, resource, actor, and the rules of a denial. */
 static struct result print_event(const struct invocation *invocation, const json_t *event, struct error *err)
 {
     const json_t *entry = json_object_get(event, "entry"), *who = json_object_get(event, "who");
@@ -47,14 +47,14 @@ static struct result print_event(const struct invocation *invocation, const json
     cell_text(json_object_get(entry, "out"), outcome);
     cell_text(json_object_get(entry, "act"), action);
     cell_text(json_object_get(entry, "res"), resource);
-    cell_text(json_object_get(who, "subject"), subject); /* an issuer's word */
+    cell_text(json_object_get(who, "subject"), subject); /* chosen by an issuer */
     rules_text(entry, rules);
     (void)printf("%6" PRId64 "  %s  %-9s  %-18s  %-40s  %s%s%s\n", sequence, time_text, outcome, action, resource, subject,
                  rules[0] == '\0' ? "" : "  ", rules);
     return SUCCESS;
 }
 
-/* An auditor of an organisation or a project says which: the whole log is for auditors of the registry. */
+/* An auditor of an organisation or a project must name it with --within; only auditors of the registry read the whole log. */
 static struct result add_within(const struct invocation *invocation, char mark, struct buffer *path, struct error *err)
 {
     const char *within = invocation_option(invocation, 'w');
@@ -64,8 +64,9 @@ static struct result add_within(const struct invocation *invocation, char mark, 
     return http_escape(path, within, err);
 }
 
-/* To an auditor of a part, refused without --within: where the own roles lie, which nobody should have to guess. */
-static struct result advised(struct invocation *invocation, struct session *session, struct result result, const struct error *err)
+/* For an auditor of a part who was refused without --within: lists the auditor's roles, so that no one has to guess. */
+static struct result advised(struct invocation *invocation, struct session *session, struct result result,
+                             const struct error *err)
 {
     const struct http_request request = {.method = "GET", .path = "/api/v1/self", .wanted = 200};
     OWNED_RESPONSE response = RESPONSE;
@@ -90,8 +91,7 @@ static struct result advised(struct invocation *invocation, struct session *sess
     return result;
 }
 
-static struct result events_path(const struct invocation *invocation, const char *query, struct buffer *path,
-                                 struct error *err)
+static struct result events_path(const struct invocation *invocation, const char *query, struct buffer *path, struct error *err)
 {
     const char *key = invocation_option(invocation, 'k');
 
@@ -113,9 +113,9 @@ static struct result fetch_page(const struct invocation *invocation, struct sess
     return api_call_in(session, "GET", buffer_text(&path), NULL, page_out, err);
 }
 
-/* A page may end before it has all that was asked for: pages are followed until enough are there. Newest first. */
-static struct result fetch_newest(const struct invocation *invocation, struct session *session, size_t wanted,
-                                  json_t *events, struct error *err)
+/* Newest first. A page may be shorter than asked for, so pages are fetched until there are enough events. */
+static struct result fetch_newest(const struct invocation *invocation, struct session *session, size_t wanted, json_t *events,
+                                  struct error *err)
 {
     char query[96], after[CELL_MAX] = "";
 
@@ -132,9 +132,9 @@ static struct result fetch_newest(const struct invocation *invocation, struct se
     return SUCCESS;
 }
 
-/* Prints events, oldest first, and says which number was the last. */
-static struct result print_events(const struct invocation *invocation, const json_t *events, bool newest_first,
-                                  int64_t *last, struct error *err)
+/* Prints events, oldest first, and returns the number of the last one. */
+static struct result print_events(const struct invocation *invocation, const json_t *events, bool newest_first, int64_t *last,
+                                  struct error *err)
 {
     const size_t count = json_array_size(events);
 
@@ -169,7 +169,8 @@ struct result command_audit_tail(struct invocation *invocation, struct error *er
     int64_t last = -1;
 
     if (lines_text != NULL && (!text_to_u64(bytes_of_text(lines_text), TAIL_MAX, &lines) || lines == 0))
-        return line_check(invocation, failure(err, ERROR_INVALID, "--lines %.20s: a whole number from 1 to %d", lines_text, TAIL_MAX));
+        return line_check(invocation,
+                          failure(err, ERROR_INVALID, "--lines %.20s: a whole number from 1 to %d", lines_text, TAIL_MAX));
     if (events == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(advised(invocation, session, fetch_newest(invocation, session, (size_t)lines, events, err), err));
@@ -177,7 +178,7 @@ struct result command_audit_tail(struct invocation *invocation, struct error *er
     return invocation_option(invocation, 'f') == NULL ? SUCCESS : follow(invocation, session, last, err);
 }
 
-/* What a registry says of itself, as text that moves no cursor. */
+/* Prints the registry's description of itself, without characters that steer a terminal. */
 static struct result print_facts(const json_t *facts, size_t target, struct error *err)
 {
     (void)printf("facts of target %zu: ", target + 1);
@@ -206,8 +207,8 @@ struct result command_audit_show(struct invocation *invocation, struct error *er
     return SUCCESS;
 }
 
-static struct result fetch_text(const struct invocation *invocation, struct session *session, const char *what,
-                                const char *file, struct error *err)
+static struct result fetch_text(const struct invocation *invocation, struct session *session, const char *what, const char *file,
+                                struct error *err)
 {
     OWNED_RESPONSE response = RESPONSE;
     struct buffer OWNED_BUFFER path = BUFFER(1024);
@@ -243,7 +244,7 @@ struct result command_audit_proof(struct invocation *invocation, struct error *e
     return SUCCESS;
 }
 
-/* Read and written again: nothing but a key reaches the terminal or the file. */
+/* Parses the key and writes it again, so that only a key reaches the terminal or the file. */
 static struct result print_pem(const char *text, struct error *err)
 {
     OWNED(ecdsa_key) *key = NULL;

@@ -1,4 +1,4 @@
-/* `sijil ls`, `inspect` and `tag`: what a registry has, without its bytes. */
+/* `sijil ls`, `inspect` and `tag`: the content of a registry, without blobs. */
 #include <stdio.h>
 #include <string.h>
 
@@ -24,7 +24,8 @@ static bool is_below(const char *name, const char *folder)
     return length == 0 || (strncmp(name, folder, length) == 0 && (name[length] == '/' || name[length] == '\0'));
 }
 
-static struct result take_repositories(const struct http_response *response, const char *host, const char *folder, json_t *rows, struct error *err)
+static struct result take_repositories(const struct http_response *response, const char *host, const char *folder, json_t *rows,
+                                       struct error *err)
 {
     OWNED_JSON answer = NULL;
 
@@ -66,7 +67,8 @@ struct result command_list(struct invocation *invocation, struct error *err)
         next_page(&response, path, sizeof path);
     }
     if (folder[0] != '\0' && json_array_size(rows) == 0)
-        return failure(err, ERROR_NOT_FOUND, "%s: no repository that you may see is called %.150s or lies below it", host, folder);
+        return failure(err, ERROR_NOT_FOUND, "%s: no repository that you may see is called %.150s or lies below it", host,
+                       folder);
     return api_print_rows(invocation, rows, columns, COUNT(columns), err);
 }
 
@@ -106,8 +108,7 @@ static void print_annotations(json_t *annotations)
     const char *key;
     json_t *value;
 
-    json_object_foreach(annotations, key, value)
-    {
+    json_object_foreach (annotations, key, value) {
         cell_text(value, cell);
         (void)snprintf(name, sizeof name, "%s", key);
         terminal_tame(name);
@@ -152,7 +153,8 @@ struct result command_inspect(struct invocation *invocation, struct error *err)
     TRY(manifest_fetch(session, scope, &target, ACCEPTED_MANIFESTS ", " ACCEPTED_INDEXES, &manifest, err));
     if (invocation_option(invocation, 'r') != NULL)
         return fwrite(manifest.bytes.data, 1, manifest.bytes.length, stdout) == manifest.bytes.length
-                   ? SUCCESS : failure(err, ERROR_INVALID, "can't write to standard output");
+                   ? SUCCESS
+                   : failure(err, ERROR_INVALID, "can't write to standard output");
     if (!invocation->json) return print_summary(invocation, invocation->operands[0], &manifest, err);
     OWNED_JSON object = json_pack("{s:s,s:s,s:s,s:O}", "reference", invocation->operands[0], "digest", manifest.digest,
                                   "mediaType", manifest.media_type, "manifest", manifest.json);
@@ -172,8 +174,9 @@ struct result command_tag(struct invocation *invocation, struct error *err)
     TRY(line_check(invocation, remote_reference_parse(invocation->operands[0], &source, err)));
     for (unsigned i = 1; i < invocation->operand_count; i++) {
         if (!tag_is_valid(bytes_of_text(invocation->operands[i])))
-            return line_check(invocation, failure(err, ERROR_INVALID, "'%.60s' is no tag: letters, digits, '_', '.' and '-', at most %d",
-                                                  invocation->operands[i], TAG_MAX));
+            return line_check(invocation,
+                              failure(err, ERROR_INVALID, "'%.60s' is no tag: letters, digits, '_', '.' and '-', at most %d",
+                                      invocation->operands[i], TAG_MAX));
         if (json_array_append_new(tags, json_string(invocation->operands[i])) != 0)
             return failure(err, ERROR_NO_MEMORY, "no memory for tags");
     }

@@ -79,9 +79,7 @@ static int words_of(const struct command *command, int argc, char **argv)
 
     while (*name != '\0') {
         const size_t length = strcspn(name, " ");
-        if (words + 1 >= argc || strlen(argv[words + 1]) != length ||
-            strncmp(argv[words + 1], name, length) != 0)
-            return 0;
+        if (words + 1 >= argc || strlen(argv[words + 1]) != length || strncmp(argv[words + 1], name, length) != 0) return 0;
         words++;
         name += length;
         name += strspn(name, " ");
@@ -116,15 +114,14 @@ static void spell(struct spellings *spellings, const struct option_row *rows, si
     for (size_t i = 0; i < count; i++) {
         assert(spellings->long_count < PROGRAM_OPTIONS_MAX);
         spellings->longs[spellings->long_count++] = (struct option){
-            .name = rows[i].name, .has_arg = rows[i].argument == NULL ? no_argument : required_argument,
-            .val = rows[i].letter};
+            .name = rows[i].name, .has_arg = rows[i].argument == NULL ? no_argument : required_argument, .val = rows[i].letter};
         if (rows[i].letter >= 128) continue;
         spellings->shorts[spellings->short_length++] = (char)rows[i].letter;
         if (rows[i].argument != NULL) spellings->shorts[spellings->short_length++] = ':';
     }
 }
 
-/* "REFERENCE" of "FILE... REFERENCE": what the operand of this number is called. */
+/* The name of an operand: "REFERENCE" for the last one of "FILE... REFERENCE". */
 static const char *operand_name(const struct command *command, unsigned number, char name_out[64])
 {
     const char *word = command->operands;
@@ -139,7 +136,7 @@ static bool begins(const char *text, const char *start)
     return strncmp(text, start, strlen(start)) == 0;
 }
 
-/* Of too few operands, each may be the one that is an address. */
+/* If there are too few operands, each of them may be the address. */
 static bool is_address(const struct command *command, unsigned number, unsigned count, const char *name)
 {
     if (count < command->least) return true;
@@ -147,7 +144,7 @@ static bool is_address(const struct command *command, unsigned number, unsigned 
     return begins(name, "HOST") || begins(name, "REFERENCE") || begins(name, "REPOSITORY");
 }
 
-/* "USER:SECRET@HOST" where something else is expected. A file that is there may be called so; subjects and JSON have any letters. */
+/* "USER:SECRET@HOST" as another operand. A file may have such a name if it exists; subjects and JSON may have any letters. */
 static bool is_misplaced(const char *operand, const char *name)
 {
     if (strstr(operand, "://") != NULL) return url_names_user(operand);
@@ -184,11 +181,11 @@ static struct result check_operands(const struct invocation *invocation, struct 
     return failure(err, ERROR_INVALID, "%s is missing", operand_name(command, count, name));
 }
 
-/* getopt_long gives nothing but '?' or ':' and where it stands. */
+/* getopt_long() only gives '?' or ':' and the position. */
 static struct result wrong_option(struct invocation *invocation, const char *given, int letter, struct error *err)
 {
     const char *nearest = help_nearest_option(invocation->command, given);
-    const int length = (int)strcspn(given, "="); /* what is behind it may be a secret: --password=... */
+    const int length = (int)strcspn(given, "="); /* the part after it may be a secret: --password=... */
     const int shown = length < 60 ? length : 60;
 
     invocation->line_is_wrong = true;
@@ -196,7 +193,8 @@ static struct result wrong_option(struct invocation *invocation, const char *giv
     if (optopt != 0 && strncmp(given, "--", 2) == 0 && strchr(given, '=') != NULL)
         return failure(err, ERROR_INVALID, "the option %.*s takes no value", shown, given);
     if (optopt != 0) return failure(err, ERROR_INVALID, "there is no option -%c", optopt);
-    if (nearest == NULL) return failure(err, ERROR_INVALID, "there is no option '%.*s', or more than one begins so", shown, given);
+    if (nearest == NULL)
+        return failure(err, ERROR_INVALID, "there is no option '%.*s', or more than one begins so", shown, given);
     return failure(err, ERROR_INVALID, "there is no option '%.*s'; did you mean '--%s'?", shown, given, nearest);
 }
 
@@ -236,7 +234,7 @@ static struct result parse_or_advise(struct invocation *invocation, int argc, ch
     return parsed;
 }
 
-/* Lines "  label  value" as members; of a label that comes again, the first counts, and `detail` has all. */
+/* Lines "  label  value" as members. If a label repeats, the first value is the member; `detail` has all of them. */
 static struct result add_members(json_t *object, const char *explanation, struct error *err)
 {
     for (const char *line = explanation; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n') {
@@ -246,14 +244,16 @@ static struct result add_members(json_t *object, const char *explanation, struct
         const char *text = name + length + strspn(name + length, " ");
         (void)snprintf(label, sizeof label, "%.*s", (int)length, name);
         (void)snprintf(value, sizeof value, "%.*s", (int)(line + end - text), text);
-        if (strcmp(label, "message") == 0) (void)snprintf(label, sizeof label, "said"); /* in the registry's own words, whole */
+        if (strcmp(label, "message") == 0) (void)snprintf(label, sizeof label, "said"); /* the registry's whole message */
         if (json_object_get(object, label) != NULL) continue;
-        if (json_object_set_new(object, label, json_string(value)) != 0) return failure(err, ERROR_NO_MEMORY, "no memory for an answer");
+        if (json_object_set_new(object, label, json_string(value)) != 0)
+            return failure(err, ERROR_NO_MEMORY, "no memory for an answer");
     }
     return SUCCESS;
 }
 
-static struct result write_report(const struct invocation *invocation, const struct error *told, struct buffer *text, struct error *err)
+static struct result write_report(const struct invocation *invocation, const struct error *told, struct buffer *text,
+                                  struct error *err)
 {
     OWNED_JSON object = json_pack("{s:s,s:s,s:s}", "error", error_kind_name(told->kind), "message", told->message, "detail",
                                   invocation->report.explanation);
@@ -265,18 +265,18 @@ static struct result write_report(const struct invocation *invocation, const str
 
 static void report_json(const struct invocation *invocation, const struct error *err)
 {
-    struct buffer OWNED_BUFFER text = BUFFER(16 * sizeof invocation->report.explanation); /* twice, each letter escaped, and the rest */
+    struct buffer OWNED_BUFFER text =
+        BUFFER(16 * sizeof invocation->report.explanation); /* each letter may be escaped, and the other members need room */
     struct error ignored = {0};
 
-    if (write_report(invocation, err, &text, &ignored).ok)
-        (void)fprintf(stderr, "%s\n", buffer_text(&text));
-    else /* without memory for the words, the kind is said */
+    if (write_report(invocation, err, &text, &ignored).ok) (void)fprintf(stderr, "%s\n", buffer_text(&text));
+    else /* out of memory for the text, so only the kind is shown */
         (void)fprintf(stderr, "{\"error\":\"%s\",\"message\":\"\",\"detail\":\"\"}\n", error_kind_name(err->kind));
 }
 
 void command_report(const struct invocation *invocation, const struct error *err)
 {
-    struct error shown = *err; /* often a registry's words */
+    struct error shown = *err; /* often text of the registry */
 
     address_hide(shown.message);
     terminal_tame(shown.message);
@@ -288,7 +288,7 @@ void command_report(const struct invocation *invocation, const struct error *err
     if (invocation->report.explanation[0] != '\0') (void)fprintf(stderr, "%s\n", invocation->report.explanation);
 }
 
-/* Also where the line can't be read as a whole. */
+/* Works also if the command line can't be parsed. */
 static bool wants_json(int argc, char **argv)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
@@ -313,28 +313,27 @@ static struct result run(struct invocation *invocation, int argc, char **argv, s
     return invocation->command->run(invocation, err);
 }
 
-/* What was printed is known to have arrived. */
+/* Makes sure that all output was written. */
 static struct result finish(struct error *err)
 {
     errno = 0;
     if (fflush(stdout) == 0 && ferror(stdout) == 0) return SUCCESS;
-    return failure(err, ERROR_INVALID, "can't write to standard output%s%s", errno == 0 ? "" : ": ", errno == 0 ? "" : strerror(errno));
+    return failure(err, ERROR_INVALID, "can't write to standard output%s%s", errno == 0 ? "" : ": ",
+                   errno == 0 ? "" : strerror(errno));
 }
 
 int client_main(int argc, char **argv)
 {
-    static struct invocation invocation; /* large, and there is one a process */
+    static struct invocation invocation; /* static because it is large */
     struct error err = {0};
     const char *first = argc >= 2 ? argv[1] : "";
     struct result done = SUCCESS;
 
     invocation.json = wants_json(argc, argv);
-    if (strcmp(first, "--version") == 0)
-        (void)puts("sijil " SIJIL_VERSION);
+    if (strcmp(first, "--version") == 0) (void)puts("sijil " SIJIL_VERSION);
     else if (strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0 || strcmp(first, "help") == 0)
         done = line_check(&invocation, help_level(&invocation, argc - 2, argv + 2, &err));
-    else
-        done = run(&invocation, argc, argv, &err);
+    else done = run(&invocation, argc, argv, &err);
     if (done.ok) done = finish(&err);
     if (done.ok) return EXIT_DONE;
     (void)fflush(stdout);

@@ -1,8 +1,7 @@
 /*
- * client/commands/command.h -- the commands of `sijil`, and the words of one invocation.
+ * client/commands/command.h -- the commands of `sijil`, and the parsed command line of one run.
  *
- * client/commands/commands.c has the one table of commands and options; parsing, --help, man pages and completion come from
- * it. GNU conventions: long options, "--" ends them, options and operands may be mixed.
+ * client/commands/commands.def is the one table of commands; parsing, --help, man pages and completion come from it. GNU conventions: long options, "--" ends them, options and operands may be mixed.
  */
 #pragma once
 
@@ -13,13 +12,13 @@
 #include "client/report.h"
 
 /* code, what it means to a script */
-#define EXIT_CODES(X)                                                            \
-    X(EXIT_DONE, 0, "done")                                                      \
-    X(EXIT_FAILED, 1, "failed for a reason that no other code names")            \
-    X(EXIT_USAGE, 2, "the command line is wrong; nothing was sent")              \
-    X(EXIT_NOT_FOUND, 3, "no such repository, tag, digest or file")              \
+#define EXIT_CODES(X)                                                                                 \
+    X(EXIT_DONE, 0, "done")                                                                           \
+    X(EXIT_FAILED, 1, "failed for a reason that no other code names")                                 \
+    X(EXIT_USAGE, 2, "the command line is wrong; nothing was sent")                                   \
+    X(EXIT_NOT_FOUND, 3, "no such repository, tag, digest or file")                                   \
     X(EXIT_DENIED, 4, "not logged in, no trust in the certificate, or refused by a role or a policy") \
-    X(EXIT_UNAVAILABLE, 5, "the registry can't be reached or is overloaded; try again later") \
+    X(EXIT_UNAVAILABLE, 5, "the registry can't be reached or is overloaded; try again later")         \
     X(EXIT_DAMAGED, 6, "bytes do not match their digest")
 
 enum exit_code {
@@ -31,17 +30,17 @@ enum exit_code {
 struct invocation;
 
 struct command {
-    const char *name;      /* "push", "admin robot create" */
-    const char *operands;  /* "FILE... REFERENCE" */
-    unsigned least, most;  /* how many operands */
-    const char *summary;   /* one line */
-    const char *detail;    /* more, for --help and the man page; may be "" */
+    const char *name;     /* "push", "admin robot create" */
+    const char *operands; /* "FILE... REFERENCE" */
+    unsigned least, most; /* how many operands */
+    const char *summary;  /* one line */
+    const char *detail;   /* more, for --help and the man page; may be "" */
     const struct option_row *options;
     size_t option_count;
     RESULT (*run)(struct invocation *invocation, struct error *err);
 };
 
-#define OPERANDS_MAX 0x7fffffffu /* as many as the kernel passes on */
+#define OPERANDS_MAX      0x7fffffffu /* as many as the kernel passes on */
 #define OPTION_VALUES_MAX 64
 
 /** One run of the program. */
@@ -55,8 +54,9 @@ struct invocation {
     } values[OPTION_VALUES_MAX];
     unsigned value_count;
     bool json, verbose;
-    bool line_is_wrong;     /* what failed was a check of operands and options */
-    struct report report;   /* of all its sessions */
+    bool line_is_wrong;   /* the failure is about operands or options */
+    struct report report; /* of all its sessions */
+    char notes[4096];     /* notes_folder() */
 };
 
 /** The option's last value, "" for a flag that was given, NULL if it was not. */
@@ -71,17 +71,16 @@ const struct option_row *commands_global_options(size_t *count_out);
 /** The whole program behind cmd/sijil.c. */
 int client_main(int argc, char **argv);
 
-/** Says on standard error why the command failed: for people, or (--json) as one JSON object with what the server said as
- *  members of their own. */
+/** Reports the failure of the command on standard error: as text, or (--json) as one JSON object with the server's details as members. */
 void command_report(const struct invocation *invocation, const struct error *err);
 
-/** The result of a check of operands and options, before anything is sent: a failure of it ends with EXIT_USAGE. */
+/** Marks a failed check of operands and options, before any request: the program then ends with EXIT_USAGE. */
 RESULT line_check(struct invocation *invocation, struct result checked);
 
 /** Adds a line "label value" to what is shown below the error's sentence; nothing without a value. */
 void invocation_explain(struct invocation *invocation, const char *label, const char *value);
 
-/** The option --jobs, or JOBS_DEFAULT. ERROR_INVALID for what is no number of jobs. */
+/** The value of --jobs, or JOBS_DEFAULT. ERROR_INVALID if it is not a number of jobs. */
 RESULT jobs_option(const struct invocation *invocation, unsigned *at_once_out, struct error *err);
 
 enum exit_code exit_code_of(const struct invocation *invocation, const struct error *err);

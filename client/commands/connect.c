@@ -1,4 +1,4 @@
-/* The session of a command, and what its registry says meanwhile: on standard error, for a person or as JSON. */
+/* The session of a command. Warnings of its registry go to standard error, as text or as JSON. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -40,9 +40,20 @@ struct result command_session(struct invocation *invocation, const char *host, s
 
     TRY(line_check(invocation, address_check(host, err)));
     if (strchr(host, '/') != NULL)
-        return line_check(invocation, failure(err, ERROR_INVALID, "'%.80s' is no HOST[:PORT]; leave out https:// and any path", host));
+        return line_check(invocation,
+                          failure(err, ERROR_INVALID, "'%.80s' is no HOST[:PORT]; leave out https:// and any path", host));
     TRY(host_login_find(host, &login, err));
     const struct result opened = session_open(invocation_report(invocation), host, &login, session_out, err);
     explicit_bzero(&login, sizeof login);
     return opened;
+}
+
+const char *notes_folder(struct invocation *invocation)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(sizeof invocation->notes - 1);
+    struct error ignored = {0};
+
+    if (!user_folder("XDG_CACHE_HOME", ".cache", true, &path, &ignored).ok) return NULL;
+    (void)snprintf(invocation->notes, sizeof invocation->notes, "%s", buffer_text(&path));
+    return invocation->notes;
 }

@@ -1,4 +1,4 @@
-/* `sijil copy`: manifests go byte for byte; a blob is mounted, or fetched into an unnamed file and pushed from it. */
+/* `sijil copy`: copies manifests byte for byte; a blob is mounted, or fetched into an unnamed file and pushed from there. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,20 +14,22 @@
 #include "client/manifest.h"
 #include "client/upload.h"
 
-#define DEPTH_MAX 4     /* an index of indexes: nobody nests deeper */
+#define DEPTH_MAX 4     /* of indexes in indexes; deeper ones do not occur */
 #define PARTS_MAX 10000 /* of one manifest or index */
 
 struct copy {
     struct invocation *invocation;
-    struct session *from, *to; /* one and the same inside one registry */
+    struct session *from, *to; /* the same session inside one registry */
     struct remote_reference source, target;
+    const char *notes; /* notes_folder() */
     char pull_scope[400], push_scope[400], mount_scope[800];
     unsigned at_once, blobs, manifests;
-    const json_t *parts; /* of the manifest that is copied now */
+    const json_t *parts; /* of the manifest that is being copied */
     atomic_bool wants_sessions;
 };
 
-static struct result ask_mount(struct copy *copy, struct session *session, const char *digest, bool *is_there_out, struct error *err)
+static struct result ask_mount(struct copy *copy, struct session *session, const char *digest, bool *is_there_out,
+                               struct error *err)
 {
     OWNED_RESPONSE response = RESPONSE, ended = RESPONSE;
     struct buffer OWNED_BUFFER path = BUFFER(2048);
@@ -40,7 +42,7 @@ static struct result ask_mount(struct copy *copy, struct session *session, const
     TRY(session_call(session, copy->mount_scope, &request, &response, err));
     *is_there_out = response.status == 201;
     if (*is_there_out || response.location[0] == '\0') return SUCCESS;
-    /* The answer to a mount that could not be done is an upload that this program does not use. */
+    /* A failed mount is answered with an upload session, which this program does not use. */
     const struct http_request end = {.method = "DELETE", .path = response.location, .is_session = true, .wanted = 204};
     (void)session_call(session, copy->push_scope, &end, &ended, &ignored).ok;
     return SUCCESS;
@@ -55,9 +57,17 @@ static const char *temporary_folder(void)
 
 static struct result push_fetched(struct copy *copy, struct session *session, const struct fetch *fetch, struct error *err)
 {
-    const struct upload upload = {.session = session, .host = copy->target.host, .repository = copy->target.repository,
-                                  .scope = copy->push_scope, .label = fetch->name, .digest = fetch->digest, .fd = fetch->fd,
-                                  .size = fetch->size, .quiet = copy->invocation->json, .wants_sessions = &copy->wants_sessions};
+    const struct upload upload = {.session = session,
+                                  .host = copy->target.host,
+                                  .repository = copy->target.repository,
+                                  .scope = copy->push_scope,
+                                  .label = fetch->name,
+                                  .digest = fetch->digest,
+                                  .fd = fetch->fd,
+                                  .size = fetch->size,
+                                  .notes = copy->notes,
+                                  .quiet = copy->invocation->json,
+                                  .wants_sessions = &copy->wants_sessions};
     const struct result pushed = upload_blob(&upload, err);
 
     if (!pushed.ok) failure_name(fetch->name, err);
@@ -72,10 +82,14 @@ static struct result carry(struct copy *copy, struct session *from, struct sessi
     struct progress progress;
     const char *title = json_text_of(json_object_get(part, "annotations"), "org.opencontainers.image.title");
     int64_t size = -1;
-    struct fetch fetch = {.session = from, .repository = copy->source.repository, .scope = copy->pull_scope,
-                          .digest = json_text_of(part, "digest"), .progress = &progress};
+    struct fetch fetch = {.session = from,
+                          .repository = copy->source.repository,
+                          .scope = copy->pull_scope,
+                          .digest = json_text_of(part, "digest"),
+                          .progress = &progress};
 
-    if (!json_integer_of(part, "size", &size) || size < 0) return failure(err, ERROR_CORRUPT, "a part of the manifest has no size");
+    if (!json_integer_of(part, "size", &size) || size < 0)
+        return failure(err, ERROR_CORRUPT, "a part of the manifest has no size");
     fetch.size = (uint64_t)size;
     fetch.name = title != NULL ? title : fetch.digest;
     TRY(digest_parse(bytes_of_text(fetch.digest), &digest, err));
@@ -98,8 +112,9 @@ static struct result copy_part(void *context, size_t index, struct session *sess
     bool is_there = false;
 
     if (digest == NULL) return failure(err, ERROR_CORRUPT, "a part of the manifest has no digest");
-    if (json_array_size(json_object_get(part, "urls")) > 0) return SUCCESS; /* bytes that no registry has to hold */
-    const struct upload asked = {.session = session, .scope = copy->push_scope, .repository = copy->target.repository, .digest = digest};
+    if (json_array_size(json_object_get(part, "urls")) > 0) return SUCCESS; /* a registry need not hold these bytes */
+    const struct upload asked = {
+        .session = session, .scope = copy->push_scope, .repository = copy->target.repository, .digest = digest};
     TRY(upload_is_there(&asked, &is_there, err));
     if (!is_there && copy->from == copy->to) TRY(ask_mount(copy, session, digest, &is_there, err));
     if (is_there) return SUCCESS;
@@ -133,7 +148,8 @@ static struct result copy_listed(struct copy *copy, const struct manifest *index
     char ignored[DIGEST_TEXT_SIZE];
 
     if (depth == DEPTH_MAX || json_array_size(list) > PARTS_MAX)
-        return failure(err, ERROR_LIMIT, "%s lists more than %d manifests, or nests deeper than %d", index->digest, PARTS_MAX, DEPTH_MAX);
+        return failure(err, ERROR_LIMIT, "%s lists more than %d manifests, or nests deeper than %d", index->digest, PARTS_MAX,
+                       DEPTH_MAX);
     for (size_t i = 0; i < json_array_size(list); i++) {
         const char *digest = json_text_of(json_array_get(list, i), "digest");
         struct remote_reference listed = copy->source;
@@ -163,7 +179,7 @@ static struct result copy_manifest(struct copy *copy, const struct remote_refere
     return manifest_put(copy->to, copy->push_scope, &target, &manifest, err);
 }
 
-/* Without a tag the target gets that of the source, or, of a digest, none. */
+/* The tag at the target: the one given there, else that of the source, else none. */
 static const char *name_at_target(const struct copy *copy)
 {
     if (copy->target.was_given) return copy->target.reference;
@@ -183,8 +199,8 @@ static struct result copy_all(struct copy *copy, struct error *err)
     char target[700];
     (void)snprintf(target, sizeof target, "%s/%s%c%s", copy->target.host, copy->target.repository, name == NULL ? '@' : ':',
                    name == NULL ? digest : name);
-    OWNED_JSON object = json_pack("{s:s,s:s,s:s,s:i,s:i}", "source", copy->invocation->operands[0], "reference", target, "digest", digest,
-                                  "manifests", (int)copy->manifests, "blobs", (int)copy->blobs);
+    OWNED_JSON object = json_pack("{s:s,s:s,s:s,s:i,s:i}", "source", copy->invocation->operands[0], "reference", target, "digest",
+                                  digest, "manifests", (int)copy->manifests, "blobs", (int)copy->blobs);
     return object == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for an answer") : api_print_json(object, err);
 }
 
@@ -208,5 +224,6 @@ struct result command_copy(struct invocation *invocation, struct error *err)
         TRY(command_session(invocation, copy.source.host, &from, err));
         copy.from = from;
     }
+    copy.notes = notes_folder(invocation);
     return copy_all(&copy, err);
 }

@@ -1,4 +1,4 @@
-/* `sijil admin organisation|project|repository delete`: the plan first, then what was seen in it. */
+/* `sijil admin organisation|project|repository delete`: shows the plan, then deletes exactly what the plan names. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,10 +37,18 @@ static struct result show_plan(const struct invocation *invocation, const json_t
 {
     static const struct {
         const char *member, *what;
-    } rows[] = {{"projects", "projects"},   {"repositories", "repositories"}, {"tags", "tags"},
-                {"manifests", "manifests"}, {"blobs", "blobs"},               {"bytes", "bytes"},
-                {"blobs_shared", "blobs kept"}, {"uploads", "open uploads"},  {"bindings", "roles"},
-                {"robots", "robots"},       {"labels", "labels"},             {"tags_immutable", "immutable tags"}};
+    } rows[] = {{"projects", "projects"},
+                {"repositories", "repositories"},
+                {"tags", "tags"},
+                {"manifests", "manifests"},
+                {"blobs", "blobs"},
+                {"bytes", "bytes"},
+                {"blobs_shared", "blobs kept"},
+                {"uploads", "open uploads"},
+                {"bindings", "roles"},
+                {"robots", "robots"},
+                {"labels", "labels"},
+                {"tags_immutable", "immutable tags"}};
     char cell[CELL_MAX];
 
     if (!json_is_object(plan)) return failure(err, ERROR_INVALID, "the registry answered without a plan");
@@ -83,7 +91,7 @@ static struct result say_deleted(const struct invocation *invocation, struct err
     return object == NULL ? failure(err, ERROR_INVALID, "a name that is not UTF-8") : api_print_json(object, err);
 }
 
-/* A refusal brings the plan as it is now. */
+/* The answer to a refused deletion has the current plan. */
 static struct result refused(struct invocation *invocation, const struct http_response *response, struct error *err)
 {
     OWNED_JSON answer = NULL;
@@ -94,7 +102,8 @@ static struct result refused(struct invocation *invocation, const struct http_re
     const char *plan = json_text_of(json_object_get(answer, "plan"), "plan");
     if (plan == NULL) return told;
     invocation_explain(invocation, "plan", plan);
-    return failure(err, ERROR_CONFLICT, "409: nothing was deleted: read the plan, then repeat the command with --plan %.80s", plan);
+    return failure(err, ERROR_CONFLICT, "409: nothing was deleted: read the plan, then repeat the command with --plan %.80s",
+                   plan);
 }
 
 static struct result erase(struct invocation *invocation, const char *kind, struct error *err)

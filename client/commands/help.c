@@ -7,8 +7,8 @@
 #include "client/address.h"
 #include "client/terminal.h"
 
-#define NAME_MAX_LETTERS 64 /* of a command or an option: all in client/commands/commands.c are shorter */
-#define TYPO_MAX         3  /* letters that differ: beyond it nothing is suggested */
+#define NAME_MAX_LETTERS 64 /* of a command or an option: all in client/commands/commands.def are shorter */
+#define TYPO_MAX         3  /* wrong letters; above that nothing is suggested */
 
 static void print_options(FILE *out, const struct option_row *rows, size_t count)
 {
@@ -31,7 +31,7 @@ void help_command(FILE *out, const struct command *command)
     print_options(out, global, count);
 }
 
-/* "admin robot" of {"admin", "robot", "--help"}: what is no word ends it. */
+/* "admin robot" for {"admin", "robot", "--help"}: ends at the first word that is an option. */
 static void join(int count, char **words, char joined[NAME_MAX_LETTERS])
 {
     size_t length = 0;
@@ -51,7 +51,7 @@ static bool begins_with(const char *name, const char *level)
     return length == 0 || (strncmp(name, level, length) == 0 && (name[length] == ' ' || name[length] == '\0'));
 }
 
-/* How many commands begin with the level; they are shown if `out` is given. */
+/* Counts the commands that begin with the level, and prints them if `out` is given. */
 static size_t list_level(FILE *out, const char *level)
 {
     size_t count = 0, found = 0;
@@ -75,8 +75,10 @@ static void print_level(FILE *out, const char *level)
     (void)fputs("\n`sijil COMMAND --help` says more. REFERENCE is HOST[:PORT]/ORGANISATION/PROJECT/REPOSITORY[:TAG|@DIGEST].\n",
                 out);
     if (level[0] != '\0') return;
-    (void)fputs("SIJIL_USERNAME, SIJIL_PASSWORD and SIJIL_CA_FILE in the environment win over what `sijil login` keeps.\n\n"
-                "examples:\n" CLIENT_EXAMPLES, out);
+    (void)fputs("SIJIL_USERNAME, SIJIL_PASSWORD and SIJIL_CA_FILE in the environment win over what `sijil login` keeps.\n"
+                "SIJIL_PROXY=http://HOST:PORT names a proxy; HTTPS_PROXY is not used.\n\n"
+                "examples:\n" CLIENT_EXAMPLES,
+                out);
 }
 
 static unsigned least(unsigned a, unsigned b)
@@ -84,7 +86,7 @@ static unsigned least(unsigned a, unsigned b)
     return a < b ? a : b;
 }
 
-/* How many letters have to be put in, taken out, replaced or exchanged with their neighbour. Both texts are shorter than
+/* The number of letters to insert, delete, replace or swap with a neighbour. Both texts are shorter than
  * NAME_MAX_LETTERS. */
 static unsigned distance(const char *given, const char *name)
 {
@@ -104,7 +106,7 @@ static unsigned distance(const char *given, const char *name)
     return rows[rest][length];
 }
 
-/* A third of the letters, and never more than TYPO_MAX, may be wrong. */
+/* At most a third of the letters, and at most TYPO_MAX, may be wrong. */
 static bool is_near(const char *given, const char *name, unsigned *best)
 {
     const unsigned apart = distance(given, name), letters = (unsigned)strlen(name);
@@ -122,11 +124,11 @@ static int words_in(const char *name)
     return words;
 }
 
-/* What other programs call it. */
+/* The name of the same command in other programs. */
 static const char *other_name(const char *given)
 {
-    static const char *const names[][2] = {{"list", "ls"}, {"version", "--version"}, {"rm", "delete"}, {"remove", "delete"},
-                                           {"cp", "copy"}, {"show", "inspect"}, {"upload", "push"}, {"download", "pull"}};
+    static const char *const names[][2] = {{"list", "ls"}, {"version", "--version"}, {"rm", "delete"},   {"remove", "delete"},
+                                           {"cp", "copy"}, {"show", "inspect"},      {"upload", "push"}, {"download", "pull"}};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(given, names[i][0]) == 0) return names[i][1];
@@ -201,8 +203,10 @@ struct result help_without_command(const struct invocation *invocation, int coun
     if (next[0] != '\0' && !invocation->json) print_level(stderr, given);
     if (given[0] == '\0') return failure(err, ERROR_INVALID, "a command is missing: %s", next);
     if (next[0] != '\0') return failure(err, ERROR_INVALID, "a word is missing behind '%s': %s", given, next);
-    for (int i = 0; i < count; i++) TRY(address_check(words[i], err)); /* the command was forgotten: it isn't repeated */
-    for (known = 0; known < count; known++) { /* up to the word that begins nothing: operands are nobody's typing error */
+    for (int i = 0; i < count; i++)
+        TRY(address_check(words[i], err)); /* a reference without a command may hold a secret, so it is not repeated */
+    for (known = 0; known < count;
+         known++) { /* up to the first word that no command has; operands are not checked for typing errors */
         join(known + 1, words, given);
         if (list_level(NULL, given) == 0) break;
     }

@@ -1,4 +1,4 @@
-/* `sijil admin issuer ...`: whose tokens are taken. */
+/* `sijil admin issuer ...`: the issuers whose tokens the registry accepts. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "client/terminal.h"
 
 #define COUNT(array)     (sizeof(array) / sizeof((array)[0]))
-#define JWKS_MAX         (64 * 1024) /* what a body of /api/v1 may have */
+#define JWKS_MAX         (64 * 1024) /* limit of bodies of /api/v1 */
 #define LIFETIME_SECONDS 86400
 #define PAGES_MAX        10000
 #define ID_SIZE          64
@@ -43,7 +43,8 @@ static struct result set_options(const struct invocation *invocation, json_t *bo
         return failure(err, ERROR_INVALID, "--audience: text in UTF-8");
     if (lifetime == NULL) return SUCCESS;
     if (!text_to_u64(bytes_of_text(lifetime), LIFETIME_SECONDS, &seconds) || seconds == 0)
-        return failure(err, ERROR_INVALID, "--lifetime-max %.20s: a whole number of seconds, at most %d", lifetime, LIFETIME_SECONDS);
+        return failure(err, ERROR_INVALID, "--lifetime-max %.20s: a whole number of seconds, at most %d", lifetime,
+                       LIFETIME_SECONDS);
     return json_object_set_new(body, "lifetime_max", json_integer((json_int_t)seconds)) == 0 ? SUCCESS : no_memory(err);
 }
 
@@ -141,6 +142,8 @@ void issuer_warn(struct session *session, const char *url)
     if (!find(session, url, id, &ignored).ok || id[0] != '\0') return;
     (void)snprintf(shown, sizeof shown, "%.200s", url);
     terminal_tame(shown);
-    (void)fprintf(stderr, "warning: no trusted issuer has the URL %s, so this role lets nobody in until one has:"
-                          " sijil admin issuer trust\n", shown);
+    (void)fprintf(stderr,
+                  "warning: no trusted issuer has the URL %s, so this role has no effect until one has:"
+                  " sijil admin issuer trust\n",
+                  shown);
 }

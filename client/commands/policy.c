@@ -10,7 +10,7 @@
 #include "client/session.h"
 #include "policy/set.h"
 
-/* A member that nobody reads would be signed away in silence: a set without its policies denies everything. */
+/* An unknown member would be signed unnoticed: a set whose policies are misspelt denies everything. */
 static struct result check_form(const json_t *document, struct error *err)
 {
     const char *key = NULL;
@@ -18,11 +18,12 @@ static struct result check_form(const json_t *document, struct error *err)
 
     if (json_object_get(document, "payloadType") != NULL)
         return failure(err, ERROR_INVALID, "this is a signed set already; what is signed is the set itself (docs/policies.md)");
-    json_object_foreach((json_t *)(uintptr_t)document, key, value) {
+    json_object_foreach ((json_t *)(uintptr_t)document, key, value) {
         if (!policy_set_has_member(key)) return failure(err, ERROR_INVALID, "a policy set has no member \"%.60s\"", key);
     }
     if (!json_is_array(json_object_get(document, "policies")) || !json_is_object(json_object_get(document, "regions")))
-        return failure(err, ERROR_INVALID, "a policy set is a JSON object with \"policies\", an array, and \"regions\", an object");
+        return failure(err, ERROR_INVALID,
+                       "a policy set is a JSON object with \"policies\", an array, and \"regions\", an object");
     return SUCCESS;
 }
 
@@ -48,7 +49,7 @@ struct result command_policy_sign(struct invocation *invocation, struct error *e
 {
     OWNED(ecdsa_key) *key = NULL;
     struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
-    struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX + 1); /* and a line feed */
+    struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX + 1); /* and a line end */
     const char *key_path = invocation_option(invocation, 'k'), *epoch_text = invocation_option(invocation, 'e');
     const char *output = invocation_option(invocation, 'o');
     uint64_t epoch = 0;
@@ -58,7 +59,8 @@ struct result command_policy_sign(struct invocation *invocation, struct error *e
     if (!text_to_u64(bytes_of_text(epoch_text), INT64_MAX, &epoch) || epoch == 0)
         return line_check(invocation, failure(err, ERROR_INVALID, "--epoch %.30s: a whole number from 1", epoch_text));
     TRY(local(ecdsa_key_load(key_path, &key, err), key_path, err));
-    if (!ecdsa_key_is_private(key)) return failure(err, ERROR_INVALID, "--key %.200s: a public key; the private one signs", key_path);
+    if (!ecdsa_key_is_private(key))
+        return failure(err, ERROR_INVALID, "--key %.200s: a public key; the private one signs", key_path);
     TRY(local(compose(invocation->operands[0], epoch, &payload, err), invocation->operands[0], err));
     TRY(policy_set_sign(buffer_bytes(&payload), key, &envelope, err));
     TRY(buffer_add_u8(&envelope, '\n', err));
@@ -81,8 +83,12 @@ struct result command_policy_load(struct invocation *invocation, struct error *e
 
     TRY(local(file_read(invocation->operands[1], &envelope, err), invocation->operands[1], err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    const struct http_request request = {.method = "POST", .path = "/api/v1/policies", .content_type = "application/json",
-                                         .body = buffer_bytes(&envelope), .wanted = 201, .also = 200};
+    const struct http_request request = {.method = "POST",
+                                         .path = "/api/v1/policies",
+                                         .content_type = "application/json",
+                                         .body = buffer_bytes(&envelope),
+                                         .wanted = 201,
+                                         .also = 200};
     TRY(session_call(session, ADMIN_SCOPE, &request, &response, err));
     return print_answer(&response, err);
 }

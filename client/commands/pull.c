@@ -1,4 +1,4 @@
-/* `sijil pull`: manifest, then each layer with a name into the target folder, verified while receiving. */
+/* `sijil pull`: fetches the manifest, then each named layer into the target folder, and verifies it while it arrives. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -35,10 +35,10 @@ struct pull {
     int folder;
     unsigned at_once;
     atomic_uint written, skipped;
-    struct progress_group *group; /* when several layers come at a time, else NULL */
+    struct progress_group *group; /* when several layers are fetched at a time, else NULL */
 };
 
-/* One layer on its way: into ".<name>.sijil-part" beside its place, hashed as it comes. */
+/* One layer in transfer: written to ".<name>.sijil-part" beside its final name, and hashed as it arrives. */
 struct incoming {
     struct fetch fetch;
     const char *title;
@@ -46,7 +46,7 @@ struct incoming {
     struct progress progress;
 };
 
-/* What an earlier pull left is hashed and kept; the digest at the end says whether it was any good. */
+/* Hashes and keeps the part of an earlier pull; the digest at the end verifies it too. */
 static struct result take_over_part(const struct pull *pull, struct incoming *incoming, struct error *err)
 {
     struct progress checking;
@@ -58,7 +58,8 @@ static struct result take_over_part(const struct pull *pull, struct incoming *in
         return failure(err, ERROR_INVALID, "can't cut %.100s: %s", incoming->part, strerror(errno));
     progress_begin(&checking, incoming->title, 0, there,
                    pull->invocation->json || pull->group != NULL || there < ((uint64_t)256 << 20));
-    TRY(local(hash_file(incoming->fetch.fd, there, incoming->fetch.hasher, &checking, &incoming->fetch.offset, err), incoming->part, err));
+    TRY(local(hash_file(incoming->fetch.fd, there, incoming->fetch.hasher, &checking, &incoming->fetch.offset, err),
+              incoming->part, err));
     progress_end(&checking, "were here, and are hashed again");
     return SUCCESS;
 }
@@ -67,7 +68,7 @@ static struct result check_and_place(struct pull *pull, struct incoming *incomin
 {
     const struct result checked = fetch_check(&incoming->fetch, err);
 
-    if (!checked.ok && ftruncate(incoming->fetch.fd, 0) != 0) /* nothing of it may be taken over by the next pull */
+    if (!checked.ok && ftruncate(incoming->fetch.fd, 0) != 0) /* the next pull must not keep the bad part */
         return failure(err, ERROR_CORRUPT, "%.150s is damaged and can't be emptied: remove it", incoming->part);
     TRY(checked);
     TRY(local(file_sync(incoming->fetch.fd, err), incoming->part, err));
@@ -88,8 +89,7 @@ static struct result receive(struct pull *pull, struct incoming *incoming, struc
     const char *slash = strrchr(incoming->title, '/');
     const int head = slash == NULL ? 0 : (int)(slash + 1 - incoming->title);
 
-    (void)snprintf(incoming->part, sizeof incoming->part, "%.*s.%s" PART_ENDING, head, incoming->title,
-                   incoming->title + head);
+    (void)snprintf(incoming->part, sizeof incoming->part, "%.*s.%s" PART_ENDING, head, incoming->title, incoming->title + head);
     TRY(local_output(title_open(pull->folder, incoming->part, O_RDWR | O_CREAT, &incoming->fetch.fd, err), incoming->part, err));
     TRY(take_over_part(pull, incoming, err));
     progress_begin_in(&incoming->progress, pull->group, incoming->title, incoming->fetch.offset, incoming->fetch.size,
@@ -104,7 +104,7 @@ static struct result receive(struct pull *pull, struct incoming *incoming, struc
     return SUCCESS;
 }
 
-/* Is the very file there already? */
+/* Whether the same file is there already. */
 static bool is_there(const struct pull *pull, const struct incoming *incoming)
 {
     OWNED_FD fd = -1;
@@ -135,8 +135,12 @@ static struct result pull_layer(void *context, size_t index, struct session *ses
     const json_t *layer = json_array_get(pull->layers, index);
     const char *title = layer_name(layer);
     struct incoming incoming = {.title = title,
-                                .fetch = {.session = session, .repository = pull->source.repository, .scope = pull->scope,
-                                          .digest = json_text_of(layer, "digest"), .name = title, .fd = -1}};
+                                .fetch = {.session = session,
+                                          .repository = pull->source.repository,
+                                          .scope = pull->scope,
+                                          .digest = json_text_of(layer, "digest"),
+                                          .name = title,
+                                          .fd = -1}};
     struct digest digest;
     int64_t size = -1;
 
@@ -145,7 +149,8 @@ static struct result pull_layer(void *context, size_t index, struct session *ses
         return SUCCESS;
     }
     if (!title_is_safe(incoming.title))
-        return failure(err, ERROR_INVALID, "refused: the layer called '%.100s' would leave the target folder, or has control characters",
+        return failure(err, ERROR_INVALID,
+                       "refused: the layer called '%.100s' would leave the target folder, or has control characters",
                        incoming.title);
     if (incoming.fetch.digest == NULL || !json_integer_of(layer, "size", &size) || size < 0)
         return failure(err, ERROR_CORRUPT, "the layer '%.100s' has no digest or size", incoming.title);
@@ -164,7 +169,7 @@ static struct result pull_layer(void *context, size_t index, struct session *ses
     return received;
 }
 
-/* All names are judged before the first byte is written. */
+/* All names are checked before the first byte is written. */
 static struct result check_layers(const json_t *layers, struct error *err)
 {
     OWNED_JSON seen = json_object();
@@ -175,8 +180,8 @@ static struct result check_layers(const json_t *layers, struct error *err)
         const char *title = layer_name(json_array_get(layers, i));
         if (title == NULL) continue;
         if (!title_is_safe(title))
-            return failure(err, ERROR_INVALID, "refused: the layer called '%.100s' would leave the target folder, or has control characters",
-                           title);
+            return failure(err, ERROR_INVALID,
+                           "refused: the layer called '%.100s' would leave the target folder, or has control characters", title);
         if (json_object_get(seen, title) != NULL)
             return failure(err, ERROR_INVALID, "refused: two layers are called '%.100s'", title);
         if (json_object_set_new(seen, title, json_true()) != 0) return failure(err, ERROR_NO_MEMORY, "no memory for names");
@@ -184,7 +189,7 @@ static struct result check_layers(const json_t *layers, struct error *err)
     return SUCCESS;
 }
 
-/* And all places, before the first byte is fetched. */
+/* All destinations are checked before the first byte is fetched. */
 static struct result check_places(const struct pull *pull, struct error *err)
 {
     for (size_t i = 0; i < json_array_size(pull->layers); i++) {
@@ -220,14 +225,15 @@ static struct result report(const struct pull *pull, const char *digest, struct 
         const json_t *layer = json_array_get(pull->layers, i);
         if (layer_name(layer) == NULL || !json_integer_of(layer, "size", &size)) continue;
         total += size;
-        if (json_array_append_new(list, json_pack("{s:s,s:O,s:O}", "name", layer_name(layer), "digest", json_object_get(layer, "digest"),
-                                                  "size", json_object_get(layer, "size"))) != 0)
+        if (json_array_append_new(list, json_pack("{s:s,s:O,s:O}", "name", layer_name(layer), "digest",
+                                                  json_object_get(layer, "digest"), "size", json_object_get(layer, "size"))) != 0)
             return failure(err, ERROR_NO_MEMORY, "no memory for an answer");
     }
-    OWNED_JSON object = json_pack("{s:s,s:s,s:s,s:i,s:i,s:I,s:O}", "reference", pull->invocation->operands[0], "digest", digest, "output",
-                                  pull->target, "files", (int)pull->written, "skipped", (int)pull->skipped, "bytes", (json_int_t)total,
-                                  "layers", list);
-    return object == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for an answer, or a folder that is not UTF-8") : api_print_json(object, err);
+    OWNED_JSON object = json_pack("{s:s,s:s,s:s,s:i,s:i,s:I,s:O}", "reference", pull->invocation->operands[0], "digest", digest,
+                                  "output", pull->target, "files", (int)pull->written, "skipped", (int)pull->skipped, "bytes",
+                                  (json_int_t)total, "layers", list);
+    return object == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for an answer, or a folder that is not UTF-8")
+                          : api_print_json(object, err);
 }
 
 static struct result pull_all(struct pull *pull, struct error *err)
@@ -246,14 +252,15 @@ static struct result pull_all(struct pull *pull, struct error *err)
     return SUCCESS;
 }
 
-/* A folder and those above it. */
+/* Makes a folder and its parents. */
 static struct result make_folders(const char *path, struct error *err)
 {
     char above[PATH_MAX];
     bool is_there = false;
 
     if (strlen(path) >= sizeof above) return failure(err, ERROR_INVALID, "a path of %zu letters", strlen(path));
-    for (const char *slash = strchr(path + strspn(path, "/"), '/'); slash != NULL; slash = strchr(slash + strspn(slash, "/"), '/')) {
+    for (const char *slash = strchr(path + strspn(path, "/"), '/'); slash != NULL;
+         slash = strchr(slash + strspn(slash, "/"), '/')) {
         (void)snprintf(above, sizeof above, "%.*s", (int)(slash - path), path);
         TRY(file_is_there(above, &is_there, err));
         if (!is_there) TRY(file_make_directory(above, 0777, err));

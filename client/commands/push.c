@@ -1,4 +1,4 @@
-/* `sijil push`: hash, ask what is there, send what is not, then the manifest that names it all. */
+/* `sijil push`: hashes the files, sends the blobs that the registry lacks, then the manifest. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -25,15 +25,16 @@
 #include "client/upload.h"
 #include "crypto/digest.h"
 
-#define CONFIG_MAX ((size_t)1 << 20)   /* PUSH_FILES_MAX layers of 90 bytes, with room */
+#define CONFIG_MAX         ((size_t)1 << 20) /* for PUSH_FILES_MAX layers of 90 bytes */
 #define HASHED_IN_A_MOMENT ((uint64_t)256 << 20)
-#define MANIFEST_MAX ((size_t)4 << 20) /* what registries take */
+#define MANIFEST_MAX       ((size_t)4 << 20) /* limit of registries */
 
-/* All that one push needs to hand around. */
+/* The state of one push. */
 struct push {
     struct invocation *invocation;
     struct session *session;
     struct remote_reference target;
+    const char *notes; /* notes_folder() */
     char scope[400];
     struct file_list list;
     unsigned at_once;
@@ -79,7 +80,7 @@ static struct result hash_one(void *context, size_t index, struct session *sessi
     return file_digest(push, fd, file, err);
 }
 
-/* Two uploads of the same content would go on in the same session. */
+/* Two uploads of the same content would share a session. */
 static bool is_pushed_under_another_name(const struct push *push, size_t index)
 {
     for (size_t i = 0; i < index; i++)
@@ -95,12 +96,21 @@ static struct result push_one(void *context, size_t index, struct session *sessi
 
     if (is_pushed_under_another_name(push, index)) return SUCCESS;
     TRY(file_list_open(file, &fd, err));
-    const struct upload upload = {.session = session, .host = push->target.host, .repository = push->target.repository,
-                                  .scope = push->scope, .label = file->title, .digest = file->digest, .fd = fd,
-                                  .size = file->size, .quiet = push->invocation->json, .group = push->group,
+    const struct upload upload = {.session = session,
+                                  .host = push->target.host,
+                                  .repository = push->target.repository,
+                                  .scope = push->scope,
+                                  .label = file->title,
+                                  .digest = file->digest,
+                                  .fd = fd,
+                                  .size = file->size,
+                                  .notes = push->notes,
+                                  .quiet = push->invocation->json,
+                                  .group = push->group,
                                   .wants_sessions = &push->wants_sessions};
     const struct result uploaded = upload_blob(&upload, err);
-    if (uploaded.ok || err->kind == ERROR_DENIED) return uploaded; /* rights are of the repository */
+    if (uploaded.ok || err->kind == ERROR_DENIED)
+        return uploaded; /* rights are about the repository, so other uploads would fail too */
     failure_name(file->path, err);
     return uploaded;
 }
@@ -122,7 +132,7 @@ static struct result for_each_file(struct push *push, file_work work, uint64_t w
     return done;
 }
 
-/* The config is small and lives in memory; it goes the same way as files do, through a file in memory. */
+/* The config is uploaded as files are, from a file in memory. */
 static struct result push_config(struct push *push, struct bytes config, struct error *err)
 {
     const struct digest digest = digest_of(DIGEST_SHA256, config);
@@ -133,21 +143,27 @@ static struct result push_config(struct push *push, struct bytes config, struct 
     if (fd < 0) return failure(err, ERROR_NO_MEMORY, "no memory for the config: %s", strerror(errno));
     TRY(local(file_write_all(fd, config.data, config.length, err), "config", err));
     digest_format(&digest, digest_text);
-    const struct upload upload = {.session = push->session, .host = push->target.host,
-                                  .repository = push->target.repository, .scope = push->scope, .label = "config",
-                                  .digest = digest_text, .fd = fd, .size = config.length, .quiet = true,
+    const struct upload upload = {.session = push->session,
+                                  .host = push->target.host,
+                                  .repository = push->target.repository,
+                                  .scope = push->scope,
+                                  .label = "config",
+                                  .digest = digest_text,
+                                  .fd = fd,
+                                  .size = config.length,
+                                  .notes = push->notes,
+                                  .quiet = true,
                                   .wants_sessions = &push->wants_sessions};
     return upload_blob(&upload, err);
 }
 
-static struct result push_manifest(struct push *push, struct bytes manifest, struct http_response *response,
-                                   struct error *err)
+static struct result push_manifest(struct push *push, struct bytes manifest, struct http_response *response, struct error *err)
 {
     struct buffer OWNED_BUFFER path = BUFFER(2048);
 
     TRY(buffer_format(&path, err, "/v2/%s/manifests/%s", push->target.repository, push->target.reference));
-    const struct http_request request = {.method = "PUT", .path = buffer_text(&path), .content_type = IMAGE_MANIFEST_TYPE,
-                                         .body = manifest, .wanted = 201};
+    const struct http_request request = {
+        .method = "PUT", .path = buffer_text(&path), .content_type = IMAGE_MANIFEST_TYPE, .body = manifest, .wanted = 201};
     return session_call(push->session, push->scope, &request, response, err);
 }
 
@@ -182,8 +198,8 @@ static struct result report_push(const struct push *push, struct bytes manifest,
         (void)printf("%s\n%s\n", buffer_text(&reference), digest_text);
         return SUCCESS;
     }
-    OWNED_JSON object = json_pack("{s:s,s:s,s:s}", "reference", buffer_text(&reference), "digest", digest_text,
-                                  "audit", response->audit);
+    OWNED_JSON object =
+        json_pack("{s:s,s:s,s:s}", "reference", buffer_text(&reference), "digest", digest_text, "audit", response->audit);
     return object == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for an answer") : api_print_json(object, err);
 }
 
@@ -229,6 +245,7 @@ struct result command_push(struct invocation *invocation, struct error *err)
     TRY(line_check(invocation, read_annotations(invocation, annotations, err)));
     TRY(command_session(invocation, push.target.host, &session, err));
     push.session = session;
+    push.notes = notes_folder(invocation);
     const struct result pushed = push_all(&push, annotations, err);
     file_list_done(&push.list);
     return pushed;

@@ -23,7 +23,7 @@ void next_page(const struct http_response *response, char *path, size_t room)
     path[close - open - 1] = '\0';
 }
 
-/* Every tag of a page joins `tags`; what is no tag is not shown to anybody. */
+/* Appends every tag of a page; text that is not a tag is left out. */
 static struct result take_tags(const struct http_response *response, json_t *tags, struct error *err)
 {
     OWNED_JSON answer = NULL;
@@ -39,7 +39,8 @@ static struct result take_tags(const struct http_response *response, json_t *tag
     return SUCCESS;
 }
 
-static struct result print_tags(const struct invocation *invocation, const struct remote_reference *repository, json_t *tags, struct error *err)
+static struct result print_tags(const struct invocation *invocation, const struct remote_reference *repository, json_t *tags,
+                                struct error *err)
 {
     if (invocation->json) {
         OWNED_JSON object = json_pack("{s:s,s:s,s:O}", "host", repository->host, "name", repository->repository, "tags", tags);
@@ -49,12 +50,15 @@ static struct result print_tags(const struct invocation *invocation, const struc
     return SUCCESS;
 }
 
-/* Which one it was about. */
+/* Adds the reference to a failure. */
 static struct result named(const struct remote_reference *target, struct result result, struct error *err)
 {
     char name[700];
 
-    (void)snprintf(name, sizeof name, "%s/%s%s%s", target->host, target->repository, !target->was_given ? "" : target->is_digest ? "@" : ":",
+    (void)snprintf(name, sizeof name, "%s/%s%s%s", target->host, target->repository,
+                   !target->was_given  ? ""
+                   : target->is_digest ? "@"
+                                       : ":",
                    target->was_given ? target->reference : "");
     if (!result.ok) failure_name(name, err);
     return result;
@@ -100,7 +104,8 @@ struct result command_delete(struct invocation *invocation, struct error *err)
     const struct http_request request = {.method = "DELETE", .path = path, .wanted = 202};
     TRY(named(&target, session_call(session, scope, &request, &response, err), err));
     if (invocation->json) {
-        OWNED_JSON object = json_pack("{s:s,s:s,s:s}", "reference", invocation->operands[0], "deleted", target.reference, "audit", response.audit);
+        OWNED_JSON object = json_pack("{s:s,s:s,s:s}", "reference", invocation->operands[0], "deleted", target.reference, "audit",
+                                      response.audit);
         return object == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for an answer") : api_print_json(object, err);
     }
     (void)fprintf(stderr, "deleted %s of %s/%s\n", target.reference, target.host, target.repository);

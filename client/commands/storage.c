@@ -1,4 +1,4 @@
-/* `sijil admin gc`, `admin project quota`, `admin project rules` and `admin uploads`: what a registry keeps, and how much of it. */
+/* `sijil admin gc`, `admin project quota`, `admin project rules` and `admin uploads`: the content that a registry keeps, and its limits. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,9 +9,9 @@
 #include "client/commands/commands_priv.h"
 #include "client/local.h"
 
-#define COUNT(array)  (sizeof(array) / sizeof((array)[0]))
-#define RULES_MAX     32768
-#define PATH_MAX_URL  1024
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define RULES_MAX    32768
+#define PATH_MAX_URL 1024
 
 static struct result no_memory(struct error *err)
 {
@@ -34,7 +34,7 @@ static struct result read_document(const char *path, json_t **document_out, stru
 
 /* ---- quota ---- */
 
-/* "none", or a number with K, M, G or T behind it for KiB, MiB, GiB or TiB. */
+/* "none", or a number, also with K, M, G or T for KiB, MiB, GiB or TiB. */
 static struct result read_limit(const char *option, const char *text, json_t **limit_out, struct error *err)
 {
     static const char units[] = "KMGT";
@@ -47,20 +47,25 @@ static struct result read_limit(const char *option, const char *text, json_t **l
         *limit_out = json_null();
         return SUCCESS;
     }
-    if (!text_to_u64((struct bytes){(const uint8_t *)text, unit == NULL ? length : length - 1}, (uint64_t)INT64_MAX >> shift, &number))
-        return failure(err, ERROR_INVALID, "--%s %.30s: a whole number, with K, M, G or T for 1024s of it, or none", option, text);
+    if (!text_to_u64((struct bytes){(const uint8_t *)text, unit == NULL ? length : length - 1}, (uint64_t)INT64_MAX >> shift,
+                     &number))
+        return failure(err, ERROR_INVALID, "--%s %.30s: a whole number, with K, M, G or T for 1024s of it, or none", option,
+                       text);
     number <<= shift;
     *limit_out = json_integer((json_int_t)number);
     return *limit_out == NULL ? no_memory(err) : SUCCESS;
 }
 
-/* Puts what the options say into the quota. */
+/* Sets the options' values in the quota. */
 static struct result take_limits(const struct invocation *invocation, json_t *quota, bool *changes_out, struct error *err)
 {
     static const struct {
         int letter;
         const char *option, *member;
-    } rows[] = {{'b', "bytes", "bytes"}, {'s', "sessions", "sessions"}, {'S', "sessions-per-client", "sessions_per_client"}, {'e', "events-per-minute", "events_per_minute"}};
+    } rows[] = {{'b', "bytes", "bytes"},
+                {'s', "sessions", "sessions"},
+                {'S', "sessions-per-client", "sessions_per_client"},
+                {'e', "events-per-minute", "events_per_minute"}};
 
     bool changes = false;
 
@@ -118,9 +123,9 @@ struct result command_project_rules(struct invocation *invocation, struct error 
 
 struct result command_uploads_list(struct invocation *invocation, struct error *err)
 {
-    static const struct column columns[] = {{"ID", "id"},       {"REPOSITORY", "repository"}, {"ROBOT", "robot"},
-                                            {"SUBJECT", "subject"}, {"BYTES", "bytes"},       {"BEGUN", "begun"},
-                                            {"IDLE SINCE", "idle_since"}, {"EXPIRES", "expires"}};
+    static const struct column columns[] = {
+        {"ID", "id"},       {"REPOSITORY", "repository"}, {"ROBOT", "robot"},           {"SUBJECT", "subject"},
+        {"BYTES", "bytes"}, {"BEGUN", "begun"},           {"IDLE SINCE", "idle_since"}, {"EXPIRES", "expires"}};
     const char *scope = invocation->operands[1];
     struct buffer OWNED_BUFFER path = BUFFER(PATH_MAX_URL);
 

@@ -1,17 +1,13 @@
-/*
- * bash completion. An option with a value is offered with its "="; bash splits a word there, so the parts are put
- * together again first.
- */
+/* bash completion. An option with a value is offered with its "=". bash splits a word at "=", so the script joins the parts first. */
 #include <ctype.h>
 #include <string.h>
 
 #include "cmd/manual/manual.h"
 
-static const char beginning[] =
-    "# Made while building, from the tables of the programs. Do not edit.\n"
-    "# shellcheck shell=bash disable=SC2207\n";
+static const char beginning[] = "# Made while building, from the tables of the programs. Do not edit.\n"
+                                "# shellcheck shell=bash disable=SC2207\n";
 
-/* $1 words to offer, $2 what else: files or nothing. */
+/* $1: the words to offer; $2: whether to offer files, too. */
 static const char tail[] =
     "    local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n"
     "    [ \"$current\" != '=' ] || current=\n"
@@ -33,7 +29,7 @@ static void put_names(FILE *out, const struct option_row *rows, size_t count)
     for (size_t i = 0; i < count; i++) (void)fprintf(out, " --%s%s", rows[i].name, rows[i].argument == NULL ? "" : "=");
 }
 
-/* The spellings of options whose value is a file, or is none. */
+/* The spellings of options whose value is a file (`file`), or is not. */
 static void put_with_value(FILE *out, const struct option_row *rows, size_t count, bool file)
 {
     for (size_t i = 0; i < count; i++) {

@@ -4,7 +4,7 @@
 
 #include "cmd/manual/manual.h"
 
-#define PREFIX_SIZE 64 /* all words of a command's name but the last */
+#define PREFIX_SIZE 64 /* all words of a command's name except the last */
 
 bool names_file(const char *argument)
 {
@@ -38,7 +38,7 @@ void words_after(const char *prefix, struct words *words_out)
             add_word(words_out, table[i].name + length, strcspn(table[i].name + length, " "));
 }
 
-/* The first command with a prefix is the one that shows it. */
+/* The first command with a prefix lists it. */
 static bool is_first_with(const struct command *table, size_t index, size_t length)
 {
     for (size_t i = 0; i < index; i++)
@@ -53,8 +53,8 @@ void each_prefix(void (*each)(FILE *out, const char *prefix), FILE *out)
     char prefix[PREFIX_SIZE];
 
     for (size_t i = 0; i < count; i++)
-        for (const char *blank = table[i].name; (blank = strchr(blank, ' ')) != NULL; blank++) {
-            const size_t length = (size_t)(blank + 1 - table[i].name);
+        for (const char *space = table[i].name; (space = strchr(space, ' ')) != NULL; space++) {
+            const size_t length = (size_t)(space + 1 - table[i].name);
             assert(length < sizeof prefix);
             if (!is_first_with(table, i, length)) continue;
             memcpy(prefix, table[i].name, length);

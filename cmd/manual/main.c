@@ -25,8 +25,18 @@ static bool write_program(FILE *out, const char *kind, const struct program *pro
     return true;
 }
 
+static bool write_api(FILE *out, const char *name)
+{
+    if (strcmp(name, "openapi.json") == 0) return api_description(out);
+    if (strcmp(name, "roles") == 0) roles_table(out);
+    else if (strcmp(name, "tables") == 0) api_tables(out);
+    else return false;
+    return true;
+}
+
 static bool write_one(FILE *out, const char *kind, const char *name)
 {
+    if (strcmp(kind, "api") == 0) return write_api(out, name);
     if (strcmp(name, "sijil") == 0) return write_client(out, kind);
     for (size_t i = 0; i < sizeof programs / sizeof programs[0]; i++)
         if (strcmp(name, programs[i]->name) == 0) return write_program(out, kind, programs[i]);
@@ -40,7 +50,7 @@ int main(int argc, char **argv)
     FILE *out = argc == 4 ? fopen(argv[3], "we") : NULL;
 
     if (out == NULL) {
-        (void)fputs("usage: sijil-manual man|bash|zsh PROGRAM FILE\n", stderr);
+        (void)fputs("usage: sijil-manual man|bash|zsh PROGRAM FILE, or api openapi.json|tables|roles FILE\n", stderr);
         return EXIT_FAILURE;
     }
     const bool known = write_one(out, argv[1], argv[2]);

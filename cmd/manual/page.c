@@ -1,4 +1,4 @@
-/* The pages themselves. What stands here and in no table is what no program knows: files, environment, other pages. */
+/* The pages. The text in this file is about things that no table has: files, environment, other pages. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "client/commands/help.h"
 #include "cmd/manual/manual.h"
 
-#define TITLE_SIZE 160 /* a command's name and operands */
+#define TITLE_SIZE 160 /* name and operands of a command */
 
 void page_of_program(FILE *out, const struct program *program)
 {
@@ -68,6 +68,8 @@ static void put_client_places(FILE *out)
     roff_section(out, "ENVIRONMENT");
     roff_item(out, "SIJIL_USERNAME, SIJIL_PASSWORD, SIJIL_CA_FILE",
               "take the place of what sijil login keeps, for jobs that have no home folder.");
+    roff_item(out, "SIJIL_PROXY",
+              "the proxy for connections to registries, http://HOST:PORT; HTTPS_PROXY and similar variables are not used.");
     roff_item(out, "XDG_CONFIG_HOME, XDG_CACHE_HOME, HOME", "say where the files below are.");
     roff_section(out, "FILES");
     roff_item(out, "~/.config/sijil/hosts.json", "logins, with their passwords; only you may read it.");
@@ -90,8 +92,9 @@ void page_of_client(FILE *out)
     (void)fputs(".br\n", out);
     roff_line(out, 'B', "sijil --version");
     roff_section(out, "DESCRIPTION");
-    roff_line(out, 'R', "Pushes models and datasets to a Sijil registry, pulls them, and asks it who did what.\n"
-                        "Long options may be shortened, \"--\" ends them, and options and operands may be mixed.");
+    roff_line(out, 'R',
+              "Pushes models and datasets to a Sijil registry, pulls them, and asks it who did what.\n"
+              "Long options may be shortened, \"--\" ends them, and options and operands may be mixed.");
     roff_paragraph(out);
     roff_line(out, 'R', "REFERENCE is HOST[:PORT]/ORGANISATION/PROJECT/REPOSITORY[:TAG|@DIGEST].");
     roff_section(out, "OPTIONS OF EVERY COMMAND");
@@ -101,9 +104,11 @@ void page_of_client(FILE *out)
     put_exit_codes(out);
     put_client_places(out);
     roff_section(out, "FAILURES AS JSON");
-    roff_line(out, 'R', "With --json, a failure is one object on standard error: error (its kind), message, detail (all that was said beside it),\n"
-                        "and of that, as members of their own, what there is of rule, policy, missing, decision, digest, reference, audit,\n"
-                        "request, said (the registry's sentence, where it is long), usage and try. Of a policy's denials the first has the members.");
+    roff_line(
+        out, 'R',
+        "With --json, a failure is one object on standard error: error (its kind), message, detail (all that was said beside it),\n"
+        "and of that, as members of their own, what there is of rule, policy, missing, decision, digest, reference, audit,\n"
+        "request, said (the registry's sentence, where it is long), usage and try. Of a policy's denials the first has the members.");
     roff_section(out, "EXAMPLES");
     (void)fputs(".nf\n", out);
     roff_line(out, 'R', CLIENT_EXAMPLES);
@@ -126,8 +131,8 @@ static void put_setting(FILE *out, const struct setting_row *row)
     (void)fputs(".br\n", out);
     (void)fputs(types[row->type], out);
     if (row->type == CONFIG_INTEGER)
-        (void)fprintf(out, ", %" PRId64 " to %" PRId64 "%s%s", row->minimum, row->maximum,
-                      row->unit[0] == '\0' ? "" : " ", row->unit);
+        (void)fprintf(out, ", %" PRId64 " to %" PRId64 "%s%s", row->minimum, row->maximum, row->unit[0] == '\0' ? "" : " ",
+                      row->unit);
     (void)fputs(row->initial == NULL ? "; must be given\n" : "; default:\n", out);
     if (row->initial != NULL) roff_line(out, 'B', row->initial[0] == '\0' ? "empty" : row->initial);
 }
@@ -147,14 +152,16 @@ void page_of_settings(FILE *out)
 
     roff_begin(out, "sijild.conf", 5, "configuration of sijild");
     roff_section(out, "DESCRIPTION");
-    roff_line(out, 'R', "Each line is \"name = value\"; texts stand in double quotes, and # begins a comment.\n"
-                        "A name or value that is not known is an error, never ignored.\n"
-                        "\"sijild --check-config\" checks a file; \"sijild --sample-config\" prints one with all defaults.");
+    roff_line(out, 'R',
+              "Each line is \"name = value\"; texts stand in double quotes, and # begins a comment.\n"
+              "A name or value that is not known is an error, never ignored.\n"
+              "\"sijild --check-config\" checks a file; \"sijild --sample-config\" prints one with all defaults.");
     roff_section(out, "PARAMETERS");
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) put_setting(out, &settings[i]);
     roff_section(out, "REGIONS");
-    roff_line(out, 'R', "A section region \"PROVIDER/REGION\" { ... } for each place that bytes may be in.\n"
-                        "Its title is the region's id, such as \"local/main\". It holds:");
+    roff_line(out, 'R',
+              "A section region \"PROVIDER/REGION\" { ... } for each place that bytes may be in.\n"
+              "Its title is the region's id, such as \"local/main\". It holds:");
     for (size_t i = 0; i < sizeof region_settings / sizeof region_settings[0]; i++) put_setting(out, &region_settings[i]);
     roff_see_also(out, see_also);
 }

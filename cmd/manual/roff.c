@@ -2,9 +2,9 @@
 
 #include <string.h>
 
-#define TAG_SIZE 128 /* an option with letter, name and argument, with room */
+#define TAG_SIZE 128 /* an option with letter, name and argument, and some more */
 
-/* What roff would take for something else: groff_char(7). */
+/* Characters that roff would interpret: groff_char(7). */
 static const char *special(char letter)
 {
     switch (letter) {

@@ -1,9 +1,9 @@
-/* zsh completion, in the words of its _arguments. */
+/* zsh completion, in the language of its _arguments. */
 #include <string.h>
 
 #include "cmd/manual/manual.h"
 
-/* Inside '...[help]:message:...': a quote would end the text, and so would the letters of `ends`. */
+/* Inside '...[help]:message:...' a quote would end the text, and so would the characters in `ends`. */
 static void put(FILE *out, const char *text, const char *ends)
 {
     for (; *text != '\0'; text++) {
@@ -18,10 +18,8 @@ static void put_option(FILE *out, const struct option_row *row, const char *inde
     const char *equals = row->argument == NULL ? "" : "=", *plus = row->argument == NULL ? "" : "+";
 
     (void)fprintf(out, " \\\n%s", indent);
-    if (row->letter < 128)
-        (void)fprintf(out, "'*'{-%c%s,--%s%s}'", row->letter, plus, row->name, equals);
-    else
-        (void)fprintf(out, "'*--%s%s", row->name, equals);
+    if (row->letter < 128) (void)fprintf(out, "'*'{-%c%s,--%s%s}'", row->letter, plus, row->name, equals);
+    else (void)fprintf(out, "'*--%s%s", row->name, equals);
     (void)fputc('[', out);
     put(out, row->help, "[]:\\");
     (void)fputc(']', out);
@@ -42,12 +40,12 @@ void zsh_of_program(FILE *out, const struct program *program)
 {
     const bool operand_is_file = strstr(program->synopses[0], "PROOF-FILE") != NULL;
 
-    (void)fprintf(out, "#compdef %s\n# Made while building, from the tables of the programs. Do not edit.\n_arguments -S", program->name);
-    for (size_t i = 0; i < program->group_count; i++)
-        put_options(out, program->groups[i].rows, program->groups[i].count, "    ");
+    (void)fprintf(out, "#compdef %s\n# Made while building, from the tables of the programs. Do not edit.\n_arguments -S",
+                  program->name);
+    for (size_t i = 0; i < program->group_count; i++) put_options(out, program->groups[i].rows, program->groups[i].count, "    ");
     if (operand_is_file)
-        (void)fprintf(out, " \\\n    '1:what:(%.*s)' \\\n    '2:PROOF-FILE:_files'",
-                      (int)strcspn(program->synopses[0], " "), program->synopses[0]);
+        (void)fprintf(out, " \\\n    '1:what:(%.*s)' \\\n    '2:PROOF-FILE:_files'", (int)strcspn(program->synopses[0], " "),
+                      program->synopses[0]);
     (void)fputc('\n', out);
 }
 
@@ -58,7 +56,7 @@ static void put_command(FILE *out, const struct command *command)
     const char *last = strrchr(command->operands, ' ');
     int words = 1;
 
-    for (const char *blank = command->name; (blank = strchr(blank, ' ')) != NULL; blank++) words++;
+    for (const char *space = command->name; (space = strchr(space, ' ')) != NULL; space++) words++;
     (void)fprintf(out, "'%s '*)\n    shift %d words; (( CURRENT -= %d ))\n    _arguments -s -S", command->name, words, words);
     put_options(out, command->options, command->option_count, "        ");
     put_options(out, global, global_count, "        ");

@@ -22,8 +22,8 @@ static bool counts(const struct document_approver *approver, const struct docume
            memcmp(approver->principal, but->principal, sizeof approver->principal) != 0;
 }
 
-struct result document_has_approver(const struct document *document, const struct document_trust *trust, const struct document_own *but,
-                                    bool *has_out, struct error *err)
+struct result document_has_approver(const struct document *document, const struct document_trust *trust,
+                                    const struct document_own *but, bool *has_out, struct error *err)
 {
     *has_out = false;
     for (size_t i = 0; i < DOCUMENT_APPROVERS_MAX && !*has_out; i++)
@@ -37,7 +37,7 @@ struct result document_check(const struct document *document, const struct docum
     return checkers[document->kind](document, trust, err);
 }
 
-/* What a set allows is no matter here: the approver has signed it, and policy/ reads it before anybody does as it says. */
+/* The content of the set is not checked here: the approver has signed it, and policy/ reads it before it takes effect. */
 struct result document_check_policy_set(const struct document *document, const struct document_trust *trust, struct error *err)
 {
     static const uint8_t unset[ECDSA_PUBLIC_SIZE];

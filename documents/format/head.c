@@ -8,19 +8,19 @@
 #include "crypto/digest.h"
 #include "documents/format/document_priv.h"
 
-#define SCHEMA         "sijil.document/v1"
-#define NAME_LETTERS   "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
-#define SCOPE_LETTERS  "abcdefghijklmnopqrstuvwxyz0123456789._-/"
-#define WITHDRAWN_MAX  256
+#define SCHEMA        "sijil.document/v1"
+#define NAME_LETTERS  "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+#define SCOPE_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789._-/"
+#define WITHDRAWN_MAX 256
 
-/* Members of a payload, as json_unpack_ex() gives them. */
+/* The members of a payload, as json_unpack_ex() returns them. */
 struct head {
     const char *schema, *kind, *scope, *name, *effective, *expires, *withdrawn;
     json_int_t version;
     const json_t *body;
 };
 
-/* Without memory jansson does not notice a member too many. */
+/* Without memory jansson does not notice unknown members. */
 struct result document_unpack(const json_t *json, const char *what, struct error *err, const char *format, ...)
 {
     const unsigned before = json_lacks();
@@ -36,15 +36,16 @@ struct result document_unpack(const json_t *json, const char *what, struct error
 
 static struct result unpack(const json_t *json, struct head *head, struct error *err)
 {
-    TRY(document_unpack(json, "a signed document", err, "{s:s, s:s, s:s, s:s, s:I, s:s, s?:s, s?:s, s:o}", "schema", &head->schema, "kind",
-                        &head->kind, "scope", &head->scope, "name", &head->name, "version", &head->version, "effective_from",
-                        &head->effective, "expires", &head->expires, "withdrawn", &head->withdrawn, "body", &head->body));
+    TRY(document_unpack(json, "a signed document", err, "{s:s, s:s, s:s, s:s, s:I, s:s, s?:s, s?:s, s:o}", "schema",
+                        &head->schema, "kind", &head->kind, "scope", &head->scope, "name", &head->name, "version", &head->version,
+                        "effective_from", &head->effective, "expires", &head->expires, "withdrawn", &head->withdrawn, "body",
+                        &head->body));
     if (strcmp(head->schema, SCHEMA) != 0 || !json_is_object(head->body))
         return failure(err, ERROR_INVALID, "a signed document has \"schema\":\"" SCHEMA "\" and an object \"body\"");
     return SUCCESS;
 }
 
-/* "", "acme" or "acme/models"; who may touch what is there is decided by rights, not by this form. */
+/* "", "acme" or "acme/models". Only the form is checked here; rights decide who may do what there. */
 static bool is_scope(const char *scope)
 {
     const char *slash = strchr(scope, '/');
@@ -98,7 +99,7 @@ struct result document_head_common(struct document *document, struct error *err)
     return SUCCESS;
 }
 
-/* Its digest covers the rest, which policy/ reads. */
+/* The set's digest covers the rest of it, which policy/ reads. */
 struct result document_head_policy_set(struct document *document, struct error *err)
 {
     const char *text = json_text_of(document->json, "digest");
@@ -108,9 +109,8 @@ struct result document_head_policy_set(struct document *document, struct error *
     if (!json_integer_of(document->json, "epoch", &epoch) || epoch < 1 || text == NULL)
         return failure(err, ERROR_INVALID, "a policy set needs \"digest\" and an \"epoch\" of at least 1");
     TRY(digest_parse(bytes_of_text(text), &digest, err));
-    if (digest.algorithm != DIGEST_SHA256)
-        return failure(err, ERROR_INVALID, "the digest of a policy set must be SHA-256");
-    (void)snprintf(document->name, sizeof document->name, "policies");
+    if (digest.algorithm != DIGEST_SHA256) return failure(err, ERROR_INVALID, "the digest of a policy set must be SHA-256");
+    (void)snprintf(document->name, sizeof document->name, DOCUMENT_POLICY_SET_NAME);
     document->version = (uint64_t)epoch;
     memcpy(document->digest, digest.bytes, sizeof document->digest);
     return SUCCESS;
@@ -124,10 +124,10 @@ struct result document_compose(const struct document_parts *parts, struct buffer
 
     clock_format(parts->effective_ms, effective);
     clock_format(parts->expires_ms, expires);
-    OWNED_JSON json = json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s*, s:s*, s:O}", "schema", SCHEMA, "kind",
-                                document_kind(parts->kind)->name, "scope", parts->scope, "name", parts->name, "version",
-                                (json_int_t)parts->version, "effective_from", effective, "expires",
-                                parts->expires_ms == 0 ? NULL : expires, "withdrawn", parts->withdrawn, "body", parts->body);
+    OWNED_JSON json =
+        json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s*, s:s*, s:O}", "schema", SCHEMA, "kind", document_kind(parts->kind)->name,
+                  "scope", parts->scope, "name", parts->name, "version", (json_int_t)parts->version, "effective_from", effective,
+                  "expires", parts->expires_ms == 0 ? NULL : expires, "withdrawn", parts->withdrawn, "body", parts->body);
     if (json == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a document, or text that is not UTF-8");
     TRY(json_write_canonical(payload, json, err));
     TRY(document_read_payload(parts->kind, (struct bytes){payload->data + before, payload->length - before}, &document, err));

@@ -1,5 +1,5 @@
 /*
- * documents/format/kind.h -- the kinds of signed documents, as documents/format/kinds.def has them.
+ * documents/format/kind.h -- the kinds of signed documents, from documents/format/kinds.def.
  */
 #pragma once
 
@@ -15,10 +15,10 @@ enum document_kind {
 struct document_kind_row {
     const char *name, *type;
     uint8_t number;
-    size_t bytes_max;             /* of a payload */
-    unsigned signers;             /* how many keys must have signed */
-    unsigned withdrawers;         /* the same of a withdrawal; 0: there is none */
-    const char *action, *withdrawal; /* of the event that brings it into force; of a withdrawal */
+    size_t bytes_max;                /* of a payload */
+    unsigned signers;                /* the number of keys that must have signed */
+    unsigned withdrawers;            /* the same for a withdrawal; 0: the kind can't be withdrawn */
+    const char *action, *withdrawal; /* action of the event that brings it into force; of a withdrawal */
 };
 const struct document_kind_row *document_kind(enum document_kind kind);
 

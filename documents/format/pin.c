@@ -14,12 +14,12 @@ void document_detail(const struct document *document, char detail_out[DOCUMENT_D
     memcpy(inner.bytes, document->digest, DOCUMENT_DIGEST_SIZE);
     digest_format(&outer, outer_text);
     digest_format(&inner, inner_text);
-    const int length = snprintf(detail_out, DOCUMENT_DETAIL_SIZE, "%s %llu %s", outer_text, (unsigned long long)document->version,
-                                inner_text);
+    const int length =
+        snprintf(detail_out, DOCUMENT_DETAIL_SIZE, "%s %llu %s", outer_text, (unsigned long long)document->version, inner_text);
     assert(length > 0 && length < DOCUMENT_DETAIL_SIZE);
 }
 
-/* A set replaces the one before as a whole, so its own epoch and digest say all. */
+/* A set replaces the previous one as a whole, so its own epoch and digest are the pin. */
 static struct document_pin pin_of_set(const struct document *document)
 {
     struct document_pin pin = {.epoch = document->version};
@@ -28,7 +28,7 @@ static struct document_pin pin_of_set(const struct document *document)
     return pin;
 }
 
-/* Of the others all that were pinned count together: one that is left out, or put in, breaks the chain. */
+/* For other kinds the pin is a chain over all pinned documents, so leaving one out or adding one breaks the chain. */
 static struct document_pin pin_of_chain(const struct document_pin *pin, const struct document *document, uint64_t sequence)
 {
     uint8_t link[2 * DOCUMENT_DIGEST_SIZE + 8];
@@ -41,7 +41,7 @@ static struct document_pin pin_of_chain(const struct document_pin *pin, const st
     return next;
 }
 
-/* The same set, or the event that was pinned last: whoever lost the answer asks again. */
+/* The document that was pinned last is no error: a client that lost the answer asks again. */
 static bool is_same(const struct document_pin *pin, const struct document_pin *next, bool is_set)
 {
     return next->epoch == pin->epoch && (!is_set || memcmp(next->digest, pin->digest, sizeof pin->digest) == 0);
@@ -54,9 +54,10 @@ struct result document_pin_next(const struct document_pin *pin, const struct doc
     const struct document_pin next = is_set ? pin_of_set(document) : pin_of_chain(pin, document, sequence);
     const bool is_again = is_same(pin, &next, is_set);
 
+    if (next.epoch == 0) return failure(err, ERROR_DENIED, "the log begins with no document"); /* 0: none is pinned yet */
     if (next.epoch <= pin->epoch && !is_again)
-        return failure(err, ERROR_DENIED, "epoch %llu of the kind %s is pinned; %llu may not replace it", (unsigned long long)pin->epoch,
-                       document_kind(document->kind)->name, (unsigned long long)next.epoch);
+        return failure(err, ERROR_DENIED, "epoch %llu of the kind %s is pinned; %llu may not replace it",
+                       (unsigned long long)pin->epoch, document_kind(document->kind)->name, (unsigned long long)next.epoch);
     *pin_out = is_again ? *pin : next;
     return SUCCESS;
 }

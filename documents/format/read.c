@@ -16,14 +16,13 @@ static document_head *const heads[DOCUMENT_KIND_COUNT] = {
 #undef KIND
 };
 
-/* One spelling: else two payloads that say the same would have two digests. */
+/* Only one spelling is accepted: otherwise two payloads with the same content would have two digests. */
 static struct result read_canonical(struct bytes payload, size_t maximum, json_t **json_out, struct error *err)
 {
     struct buffer OWNED_BUFFER canonical = BUFFER(maximum);
     OWNED_JSON json = NULL;
 
-    if (payload.length > maximum)
-        return failure(err, ERROR_LIMIT, "a document of this kind has at most %zu bytes", maximum);
+    if (payload.length > maximum) return failure(err, ERROR_LIMIT, "a document of this kind has at most %zu bytes", maximum);
     TRY(json_read(payload, maximum, &json, err));
     TRY(json_write_canonical(&canonical, json, err));
     if (!bytes_equal(buffer_bytes(&canonical), payload))
@@ -39,7 +38,8 @@ static struct result fill(struct document *document, struct bytes payload, struc
     return heads[document->kind](document, err);
 }
 
-struct result document_read_payload(enum document_kind kind, struct bytes payload, struct document **document_out, struct error *err)
+struct result document_read_payload(enum document_kind kind, struct bytes payload, struct document **document_out,
+                                    struct error *err)
 {
     OWNED(document) *document = memory_zeroed(1, sizeof *document);
 
@@ -91,7 +91,7 @@ struct result document_read(const struct bytes *envelopes, size_t count, struct 
     return SUCCESS;
 }
 
-/* Only what is known not to be signed is not signed: what could not be looked at says so. */
+/* A signature that could not be verified, for lack of memory, is an error and not a "no". */
 static struct result no_unless_lacking(const struct error *refused, struct error *err)
 {
     return refused->kind == ERROR_NO_MEMORY ? failure(err, ERROR_NO_MEMORY, "%s", refused->message) : SUCCESS;

@@ -7,9 +7,9 @@
 #include "crypto/digest.h"
 #include "documents/format/document_priv.h"
 
-#define EARLY_MS    60000 /* clocks of a person's machine and of keyd's */
-#define DAY_MS      86400000
-#define POINT_TEXT  87 /* letters of base64url for 65 bytes */
+#define EARLY_MS          60000 /* difference between the clocks of a person's machine and keyd's */
+#define DAY_MS            86400000
+#define POINT_TEXT        87 /* characters of base64url for 65 bytes */
 #define PRINCIPAL_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789:-"
 
 static const char *const purposes[SIGNING_PURPOSES] = {[SIGNING_APPROVE] = "approve", [SIGNING_SIGN] = "sign"};
@@ -56,8 +56,8 @@ static struct result read_body(const json_t *body, struct signing_key *key, stru
 {
     const char *principal = NULL, *point = NULL, *purpose = NULL;
 
-    TRY(document_unpack(body, "the body of a signing key", err, "{s:s, s:s, s:s}", "principal", &principal, "public_key", &point, "purpose",
-                        &purpose));
+    TRY(document_unpack(body, "the body of a signing key", err, "{s:s, s:s, s:s}", "principal", &principal, "public_key", &point,
+                        "purpose", &purpose));
     if (!is_principal(principal)) return failure(err, ERROR_INVALID, "principal: robot:ID or ext:DIGEST");
     if (!signing_purpose_find(purpose, &key->purpose)) return failure(err, ERROR_INVALID, "purpose: approve or sign");
     if (!text_from_base64_exactly(BASE64_URL, bytes_of_text(point), key->point, sizeof key->point))
@@ -66,7 +66,7 @@ static struct result read_body(const json_t *body, struct signing_key *key, stru
     return SUCCESS;
 }
 
-/* A key that was withdrawn stays so: whoever needs one again makes another. */
+/* A withdrawn key stays withdrawn: its owner enrols another one. */
 static struct result check_life(const struct document *document, struct error *err)
 {
     if (document->version != (document->is_withdrawn ? 2U : 1U))
@@ -102,14 +102,29 @@ static struct result check_time(const struct document *document, int64_t now_ms,
     return SUCCESS;
 }
 
+struct result signing_key_check_holder(const struct document *document, int64_t now_ms, struct signing_key *key_out,
+                                       struct error *err)
+{
+    struct signing_key key;
+    bool has_signed = false;
+
+    TRY(signing_key_read(document, &key, err));
+    if (document->is_withdrawn) return failure(err, ERROR_INVALID, "this withdraws a signing key, and enrols none");
+    TRY(check_time(document, now_ms, err));
+    TRY(document_is_signed_by(document, key.point, &has_signed, err));
+    if (!has_signed) return failure(err, ERROR_DENIED, "the key that is to be enrolled has not signed the document");
+    *key_out = key;
+    return SUCCESS;
+}
+
 static void principal_digest(const struct signing_key *key, uint8_t digest_out[DOCUMENT_DIGEST_SIZE])
 {
     sha256_of(bytes_of_text(key->principal), digest_out);
 }
 
-/* The root is nobody's own key. Whoever may approve is approved by the root alone, so that approvers do not multiply by themselves. */
-static struct result is_approved(const struct document *document, const struct document_trust *trust, const struct signing_key *key,
-                                 bool *is_approved_out, struct error *err)
+/* The root is no person's key. Only the root approves a key that may approve, so approvers can't add further approvers. */
+static struct result is_approved(const struct document *document, const struct document_trust *trust,
+                                 const struct signing_key *key, bool *is_approved_out, struct error *err)
 {
     uint8_t principal[DOCUMENT_DIGEST_SIZE];
     const struct document_own own = {key->point, principal};
@@ -136,37 +151,39 @@ struct result document_check_signing_key(const struct document *document, const 
     TRY(is_approved(document, trust, &key, &has_approval, err));
     const unsigned signers = (has_holder ? 1U : 0U) + (has_approval ? 1U : 0U);
     if (signers >= needed) return SUCCESS;
-    return failure(err, ERROR_DENIED, "%u signatures that count are needed, and there are %u: one must be another person's approval",
-                   needed, signers);
+    return failure(err, ERROR_DENIED,
+                   "%u signatures that count are needed, and there are %u: one must be another person's approval", needed,
+                   signers);
 }
 
-static struct document_approver *place_of(const struct signing_key *key, struct document_approver *approvers, int64_t now_ms)
+static struct document_approver *slot_of(const struct signing_key *key, struct document_approver *approvers, int64_t now_ms)
 {
-    struct document_approver *free_place = NULL;
+    struct document_approver *free_slot = NULL;
 
     for (size_t i = 0; i < DOCUMENT_APPROVERS_MAX; i++) {
         if (memcmp(approvers[i].point, key->point, sizeof key->point) == 0) return &approvers[i];
-        if (free_place == NULL && (approvers[i].point[0] == 0 || approvers[i].expires_ms <= now_ms)) free_place = &approvers[i];
+        if (free_slot == NULL && (approvers[i].point[0] == 0 || approvers[i].expires_ms <= now_ms)) free_slot = &approvers[i];
     }
-    return free_place;
+    return free_slot;
 }
 
-struct result signing_key_note(const struct document *document, struct document_approver approvers[DOCUMENT_APPROVERS_MAX], int64_t now_ms,
-                               struct error *err)
+struct result signing_key_note(const struct document *document, struct document_approver approvers[DOCUMENT_APPROVERS_MAX],
+                               int64_t now_ms, struct error *err)
 {
     struct document_approver approver = {.expires_ms = document->expires_ms, .is_revoked = document->is_withdrawn};
     struct signing_key key;
 
     TRY(signing_key_read(document, &key, err));
     if (key.purpose != SIGNING_APPROVE) return SUCCESS;
-    struct document_approver *place = place_of(&key, approvers, now_ms);
-    if (place == NULL)
-        return failure(err, ERROR_LIMIT, "there are %d approvers, live or revoked: one must expire first", DOCUMENT_APPROVERS_MAX);
-    const bool is_known = memcmp(place->point, key.point, sizeof key.point) == 0;
-    if (is_known && place->is_revoked && !document->is_withdrawn) return failure(err, ERROR_DENIED, "this key was revoked");
-    if (is_known && place->expires_ms > approver.expires_ms) approver.expires_ms = place->expires_ms;
+    struct document_approver *slot = slot_of(&key, approvers, now_ms);
+    if (slot == NULL)
+        return failure(err, ERROR_LIMIT, "there are %d approvers, live or revoked: one must expire first",
+                       DOCUMENT_APPROVERS_MAX);
+    const bool is_known = memcmp(slot->point, key.point, sizeof key.point) == 0;
+    if (is_known && slot->is_revoked && !document->is_withdrawn) return failure(err, ERROR_DENIED, "this key was revoked");
+    if (is_known && slot->expires_ms > approver.expires_ms) approver.expires_ms = slot->expires_ms;
     memcpy(approver.point, key.point, sizeof key.point);
     principal_digest(&key, approver.principal);
-    *place = approver;
+    *slot = approver;
     return SUCCESS;
 }

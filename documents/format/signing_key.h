@@ -1,40 +1,46 @@
 /*
- * documents/format/signing_key.h -- the key with which a person signs, and what it may sign (docs/documents.md).
+ * documents/format/signing_key.h -- the key with which a person signs, and its purpose (docs/documents.md).
  *
- * A document of the kind signing-key: its name is the key's RFC 7638 thumbprint. Version 1 enrols the key and carries two signatures:
- * of the key itself, which shows that its holder has it, and of an approver. Version 2 withdraws it, for good.
+ * A document of the kind signing-key. Its name is the key's RFC 7638 thumbprint. Version 1 enrols the key and has two
+ * signatures: one by the key itself, which proves that the holder has the private key, and one by an approver. Version 2
+ * withdraws the key for good.
  */
 #pragma once
 
 #include "documents/format/document.h"
 
-/** What the approver says that the key is for. */
+/** The purpose of the key, which the approver confirms. */
 enum signing_purpose {
     SIGNING_APPROVE, /* approves documents, as the root does; only the root approves such a key */
-    SIGNING_SIGN     /* signs what its holder asks for */
+    SIGNING_SIGN     /* signs its holder's requests */
 };
 #define SIGNING_PURPOSES 2
 const char *signing_purpose_name(enum signing_purpose purpose);
 bool signing_purpose_find(const char *name, enum signing_purpose *purpose_out);
 
-#define SIGNING_PRINCIPAL_SIZE 80 /* "robot:<uuid>", "ext:" and 64 hex digits (authz/role.h) */
-#define SIGNING_KEY_DAYS_MAX   732 /* two years */
+#define SIGNING_PRINCIPAL_SIZE 80                      /* "robot:<uuid>", "ext:" and 64 hex digits (authz/role.h) */
+#define SIGNING_KEY_DAYS_MAX   732                     /* two years */
 #define SIGNING_KEY_WAIT_MS    ((int64_t)7 * 86400000) /* from the holder's signature to the approver's */
 
 struct signing_key {
     uint8_t point[ECDSA_PUBLIC_SIZE];
-    char principal[SIGNING_PRINCIPAL_SIZE]; /* whose it is */
+    char principal[SIGNING_PRINCIPAL_SIZE]; /* the key's owner */
     enum signing_purpose purpose;
 };
-/** The body of a document of this kind. ERROR_INVALID. */
+/** Reads the body of a document of this kind. ERROR_INVALID. */
 RESULT signing_key_read(const struct document *document, struct signing_key *key_out, struct error *err);
-/** A body for document_compose(); NULL: no memory. */
+/**
+ * Checks a draft before others are asked to approve it: a recent enrolment, signed with the key itself. ERROR_DENIED,
+ * ERROR_INVALID.
+ */
+RESULT signing_key_check_holder(const struct document *document, int64_t now_ms, struct signing_key *key_out, struct error *err);
+/** A body for document_compose(); NULL when out of memory. */
 json_t *signing_key_body(const struct signing_key *key);
-/** The name of its document. */
+/** The name of the key's document. */
 void signing_key_name(const struct signing_key *key, char name_out[ECDSA_THUMBPRINT_SIZE]);
 /**
- * Keeps `approvers` as they must be once `document` is pinned. ERROR_DENIED for a key that was revoked, ERROR_LIMIT when all places
- * are taken. Does nothing for keys that do not approve.
+ * Updates `approvers` for the pinned `document`. ERROR_DENIED for a key that was revoked, ERROR_LIMIT if all slots are in
+ * use. Does nothing for a key that does not approve.
  */
-RESULT signing_key_note(const struct document *document, struct document_approver approvers[DOCUMENT_APPROVERS_MAX], int64_t now_ms,
-                        struct error *err);
+RESULT signing_key_note(const struct document *document, struct document_approver approvers[DOCUMENT_APPROVERS_MAX],
+                        int64_t now_ms, struct error *err);

@@ -1,6 +1,5 @@
 #include "gateway/api/api_priv.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,50 +19,12 @@ bool api_proves_later(struct request *request, struct pg *pg, const struct error
     return true;
 }
 
-struct result api_body(const struct request *request, json_t **body_out, struct error *err)
-{
-    OWNED_JSON body = NULL;
-
-    TRY(json_read(request->body, API_BODY_MAX, &body, err));
-    if (!json_is_object(body)) return failure(err, ERROR_INVALID, "the body is not a JSON object");
-    *body_out = GIVE(body);
-    return SUCCESS;
-}
-
-struct result api_unpack(json_t *body, struct error *err, const char *format, ...)
-{
-    const unsigned before = json_lacks();
-    json_error_t problem = {0};
-    va_list places;
-
-    va_start(places, format);
-    const int status = json_vunpack_ex(body, &problem, JSON_STRICT, format, places);
-    va_end(places);
-    if (json_lacks() != before) return failure(err, ERROR_NO_MEMORY, "no memory to look at a body");
-    if (status == 0) return SUCCESS;
-    return failure(err, ERROR_INVALID, "the body is not as docs/api.md has it: %.160s", problem.text);
-}
-
 bool api_is_project_name(const char *name)
 {
     const char *slash = strchr(name, '/');
 
-    return slash != NULL && scope_name_is_valid((struct bytes){(const uint8_t *)name, (size_t)(slash - name)}) &&
-           scope_name_is_valid(bytes_of_text(slash + 1));
-}
-
-bool api_page(struct request *request, unsigned *limit_out, const char **after_out)
-{
-    const char *limit = request_argument(request, "limit"), *after = request_argument(request, "after");
-    uint64_t value = API_LIMIT_DEFAULT;
-
-    if (limit != NULL && (!text_to_u64(bytes_of_text(limit), API_LIMIT_MAX, &value) || value == 0)) {
-        response_problem(request, 400, "The request breaks a rule", "limit is a number from 1 to 1000");
-        return false;
-    }
-    *limit_out = (unsigned)value;
-    *after_out = after == NULL ? "" : after;
-    return true;
+    return slash != NULL && namespace_name_is_valid((struct bytes){(const uint8_t *)name, (size_t)(slash - name)}) &&
+           namespace_name_is_valid(bytes_of_text(slash + 1));
 }
 
 struct resource *api_pair(struct request *request, enum action action, enum resource_kind kind, const char *name)
@@ -77,10 +38,8 @@ struct resource *api_pair(struct request *request, enum action action, enum reso
 
 void api_pair_of_project(struct request *request, enum action action)
 {
-    if (api_is_project_name(request->name))
-        (void)api_pair(request, action, RESOURCE_PROJECT, request->name);
-    else
-        response_unknown(request);
+    if (api_is_project_name(request->name)) (void)api_pair(request, action, RESOURCE_PROJECT, request->name);
+    else response_unknown(request);
 }
 
 void api_pair_of_id(struct request *request, enum action action,
@@ -101,6 +60,19 @@ void api_pair_of_id(struct request *request, enum action action,
     if (resolve_allows(request, pair)) decider_name(decider, &pair->resource);
 }
 
+struct result api_id(const struct request *request, const char *what, struct uuid *id_out, struct error *err)
+{
+    if (uuid_parse(bytes_of_text(request->reference), id_out)) return SUCCESS;
+    return failure(err, ERROR_NOT_FOUND, "there is no such %s", what);
+}
+
+struct result api_remove(struct request *request, struct change *change, struct error *err)
+{
+    TRY(request_record(request, change, err));
+    response_empty(request, 204);
+    return SUCCESS;
+}
+
 bool api_asks_for_credential(struct request *request, enum action action)
 {
     if (request->principal.kind != PRINCIPAL_NONE) return false;
@@ -117,8 +89,7 @@ bool api_set_time(json_t *object, const char *member, int64_t wall_ms)
     return json_object_set_new(object, member, json_string(text)) == 0;
 }
 
-struct result api_may(const struct request *request, const struct action_pair *pair, bool *may_out,
-                      struct error *err)
+struct result api_may(const struct request *request, const struct action_pair *pair, bool *may_out, struct error *err)
 {
     struct decision_request question = {
         .principal = &request->principal, .pair_count = 1, .pairs = {*pair}, .now_ms = clock_wall_ms()};

@@ -1,54 +1,80 @@
 /*
- * gateway/api/api_priv.h -- what the handlers of /api/v1 share (docs/api.md): bodies, pages, names.
+ * gateway/api/api_priv.h -- the functions that the handlers of /api/v1 share (docs/api.md): pages, names, pairs.
  */
 #pragma once
 
+#include "gateway/pipeline/document.h"
 #include "gateway/pipeline/gateway.h"
 #include "gateway/pipeline/handler.h"
 
-#define API_BODY_MAX      ((size_t)64 << 10) /* every body of /api/v1 but policy sets, as in gateway/routes.def */
 #define API_LIMIT_DEFAULT 100
 #define API_LIMIT_MAX     1000
-
-/** The gathered body as one JSON object. ERROR_INVALID, ERROR_LIMIT. The caller owns *body_out. */
-RESULT api_body(const struct request *request, json_t **body_out, struct error *err);
-
-/** json_unpack() of a body that has the members of `format` and no others. ERROR_INVALID, ERROR_NO_MEMORY. */
-RESULT api_unpack(json_t *body, struct error *err, const char *format, ...);
 
 /** "acme/models": exactly two names. */
 bool api_is_project_name(const char *name);
 
-/** `limit` and `after` of a list; false and 400 when the limit is none. *after_out is "" for the start. */
-bool api_page(struct request *request, unsigned *limit_out, const char **after_out);
+/** The requested part of a list. */
+struct api_page {
+    unsigned limit;
+    const char *after; /* "" for the start */
+};
+/** Reads `limit` and `after` of a list. False: `limit` is not a valid number, and the answer is 400. */
+bool api_page(struct request *request, struct api_page *page_out);
+/**
+ * `after` as an id, or as a number; at the start of a list the result is not written. ERROR_INVALID if `after` has another
+ * form.
+ */
+RESULT api_after_id(const struct api_page *page, struct uuid *id_out, struct error *err);
+RESULT api_after_number(const struct api_page *page, int64_t *number_out, struct error *err);
 
-/** One pair for the decision: `name` as it stands, ids and region as the snapshot has them. */
+#define API_CURSOR_SIZE 256 /* the longest is an issuer's URL */
+
+/** One page: {"name": [...], "next": the cursor of the last row, if there are more}. */
+struct api_list {
+    const char *name;
+    const void *rows;
+    size_t count;
+    bool has_more; /* then there is at least one row */
+    /** Makes one object. Success with *row_out NULL leaves the row out. */
+    struct result (*describe)(struct request *request, const void *rows, size_t index, json_t **row_out, struct error *err);
+    void (*cursor)(const void *rows, size_t index, char next_out[API_CURSOR_SIZE]);
+};
+/** Answers 200 with the page. */
+RESULT api_answer_list(struct request *request, const struct api_list *list, struct error *err);
+
+/** The id in the path. ERROR_NOT_FOUND, "there is no such `what`", if it is not a UUID. */
+RESULT api_id(const struct request *request, const char *what, struct uuid *id_out, struct error *err);
+/** The last step of each removal by id: records the change, and answers 204. */
+RESULT api_remove(struct request *request, struct change *change, struct error *err);
+
+/** Adds one pair for the decision, with `name` unchanged, and ids and region from the snapshot. */
 struct resource *api_pair(struct request *request, enum action action, enum resource_kind kind, const char *name);
 
-/** The same for the project that the path names; nothing is found when that is no name of one. */
+/** The same for the project that the path names. If the path has no valid project name, the answer is 404. */
 void api_pair_of_project(struct request *request, enum action action);
 
 /**
- * One pair for what the path names by its id. `find` says where that belongs; one that is not there is decided on as if its
- * organisation were not there, so that others learn nothing. The name of the place is looked up only for callers that may know.
+ * Adds one pair for the object whose id is in the path. `find` finds the object's organisation. An object that does not exist
+ * is decided like one of an organisation that does not exist, so that other tenants learn nothing. The organisation's name is
+ * looked up only for callers whose rights allow the pair.
  */
 void api_pair_of_id(struct request *request, enum action action,
                     bool (*find)(struct decider *decider, const struct uuid *id, struct resource *resource_out));
 
 /**
- * For targets that read the body: true without a credential, because then no body was gathered. The pair that asks
- * for one (on the system) is added.
+ * For target functions that read the body. True: the request has no credential, so no body was gathered, and a pair on the
+ * system was added; its decision asks for a credential.
  */
 bool api_asks_for_credential(struct request *request, enum action action);
 
 /**
- * After a proof failed: true if the event is only not signed yet, which takes a second. The handler then returns success, and is called
- * once more a little later.
+ * Call it after a proof failed. True: the event may only be not signed yet, which takes a second. The handler then returns
+ * success, and is called again a little later.
  */
 bool api_proves_later(struct request *request, struct pg *pg, const struct error *err);
 
-/** `member` in RFC 3339; a time that is 0 is none, and left out. False: memory is out. */
+/** Sets `member` to the time in RFC 3339. 0 is no time, and the member is left out. False: out of memory. */
 bool api_set_time(json_t *object, const char *member, int64_t wall_ms);
 
-/** Would the caller be allowed this? For lists that show only what may be seen; records nothing. */
+/** Whether the caller would be allowed the pair. For lists that show only rows that the caller may see; records nothing. */
 RESULT api_may(const struct request *request, const struct action_pair *pair, bool *may_out, struct error *err);

@@ -10,11 +10,24 @@
 #include "gateway/api/api_priv.h"
 #include "registry/project.h"
 
-#define PAGE_BYTES_MAX   ((size_t)256 << 10) /* a page ends early, with "next", before it is larger; the arena holds it */
-#define ONE_EVENT_MAX    ((size_t)64 << 10)  /* a leaf, a payload and their frame */
-#define WITH_FACTS_MAX   (ONE_EVENT_MAX + LEAF_TARGETS_MAX * ((size_t)32 << 10)) /* and as much as rows of facts can have */
+#define PAGE_BYTES_MAX ((size_t)256 << 10) /* a larger page ends early, with "next"; it must fit into the arena */
+#define ONE_EVENT_MAX  ((size_t)64 << 10)  /* a leaf, a payload and the JSON around them */
+#define WITH_FACTS_MAX (ONE_EVENT_MAX + LEAF_TARGETS_MAX * ((size_t)32 << 10)) /* and the largest rows of facts */
 
-/* ?within=acme or acme/models: what an auditor of an organisation or a project may ask for. */
+SCHEMA(event, "an event of the log", HAS_COUNT("seq", REQUIRED, "its sequence number, which names it in paths"),
+       HAS_ANY("entry", OPTIONAL, "the leaf of the log, an object; left out if the event is unreadable"),
+       HAS_ANY("who", OPTIONAL,
+               "who did it, an object; null: nobody; {\"missing\":\"payload\"}, {\"missing\":\"key\"} or {\"damaged\":true}"),
+       HAS_ANY("facts", OPTIONAL, "a list: what each target was decided on; null for what is gone"),
+       HAS_FLAG("unreadable", OPTIONAL, "true: the leaf is no event"))
+
+SCHEMA(events, "a page of events", HAS_LIST("events", REQUIRED, 1000, schema_event, "in the order that was asked for"), HAS_NEXT)
+
+SCHEMA(audit_key, "public keys of the registry", HAS_TEXT("origin", REQUIRED, FORM_FREE, 1, 0, "the name of the log"),
+       HAS_TEXT("vkey", REQUIRED, FORM_FREE, 1, 0, "the key of the log, as signed notes have it"),
+       HAS_TEXT("documents", REQUIRED, FORM_FREE, 1, 0, "the key of certificates of deletion, in PEM"))
+
+/* ?within=acme or ?within=acme/models limits the request to the part that an auditor of an organisation or a project may read. */
 struct result target_audit_read(struct request *request, struct lookup *lookup, struct error *err)
 {
     const char *within = request_argument(request, "within");
@@ -27,8 +40,8 @@ struct result target_audit_read(struct request *request, struct lookup *lookup, 
     }
     const char *slash = strchr(within, '/');
     const size_t first = slash == NULL ? strlen(within) : (size_t)(slash - within);
-    const bool is_name = scope_name_is_valid((struct bytes){(const uint8_t *)within, first}) &&
-                         (slash == NULL || scope_name_is_valid(bytes_of_text(slash + 1)));
+    const bool is_name = namespace_name_is_valid((struct bytes){(const uint8_t *)within, first}) &&
+                         (slash == NULL || namespace_name_is_valid(bytes_of_text(slash + 1)));
     if (is_name) (void)api_pair(request, ACTION_AUDIT_READ, slash == NULL ? RESOURCE_ORGANISATION : RESOURCE_PROJECT, within);
     else response_problem(request, 400, "The request breaks a rule", "within is an organisation, or organisation/project");
     return SUCCESS;
@@ -39,9 +52,8 @@ static bool read_sequence(const char *text, uint64_t *value_out)
     return text_to_u64(bytes_of_text(text), INT64_MAX - 1, value_out);
 }
 
-/* `after` goes on in the order of reading, -1 from the start; `before` is an upper bound in any order. */
-static struct result read_filter(const struct request *request, const char *after, struct audit_filter *filter,
-                                 struct error *err)
+/* `after` continues in the order of reading; -1: from the start. `before` is an upper bound in both orders. */
+static struct result read_filter(const struct request *request, const char *after, struct audit_filter *filter, struct error *err)
 {
     const char *order = request_argument(request, "order"), *before = request_argument(request, "before");
     uint64_t cursor = 0, bound = 0;
@@ -51,8 +63,10 @@ static struct result read_filter(const struct request *request, const char *afte
     filter->ascending = order != NULL && strcmp(order, "ascending") == 0;
     filter->until = INT64_MAX;
     if (filter->key != NULL && !leaf_key_is_possible(filter->key))
-        return failure(err, ERROR_INVALID, "no event stands under the key \"%.80s\": a key is org:, prj: or res: and a name, act: "
-                                           "and a pseudonym, anonymous or system, out:denied or out:failed", filter->key);
+        return failure(err, ERROR_INVALID,
+                       "no event stands under the key \"%.80s\": a key is org:, prj: or res: and a name, act: "
+                       "and a pseudonym, anonymous or system, out:denied or out:failed",
+                       filter->key);
     if (order != NULL && !filter->ascending && strcmp(order, "descending") != 0)
         return failure(err, ERROR_INVALID, "order is ascending or descending");
     if ((after[0] != '\0' && !read_sequence(after, &cursor)) || (before != NULL && !read_sequence(before, &bound)))
@@ -65,7 +79,8 @@ static struct result read_filter(const struct request *request, const char *afte
 }
 
 /*
- * The payload; null of an event that has none; else why it can't be shown. What was done to one event's payload hides no other event.
+ * Writes the payload, null if the event has none, or the reason why it can't be shown. A damaged payload does not hide the
+ * other events.
  */
 static struct result write_who(const struct request *request, struct audit_page *page, size_t index, struct buffer *text,
                                struct error *err)
@@ -82,7 +97,7 @@ static struct result write_who(const struct request *request, struct audit_page 
     return missing == NULL ? buffer_add_text(text, "null", err) : buffer_format(text, err, "{\"missing\":\"%s\"}", missing);
 }
 
-/* ?facts=true: with what it was decided on. False and 400 for anything else. */
+/* ?facts=true: events with the facts of their decisions. False: the argument has another value, and the answer is 400. */
 static bool wants_facts(struct request *request, bool *wants_out)
 {
     const char *facts = request_argument(request, "facts");
@@ -98,7 +113,7 @@ static struct result load_facts(struct pg *pg, struct audit_page *page, bool wan
     return wanted ? audit_page_load_facts(pg, page, err) : SUCCESS;
 }
 
-/* In the order of the targets; null for what is gone. */
+/* Writes the facts in the order of the targets; null for missing ones. */
 static struct result write_facts(const struct audit_page *page, size_t index, struct buffer *text, struct error *err)
 {
     struct bytes facts;
@@ -115,7 +130,8 @@ static struct result write_facts(const struct audit_page *page, size_t index, st
     return buffer_add_u8(text, ']', err);
 }
 
-/* {"seq":N,"entry":the leaf as it stands,"who":write_who(),"facts":write_facts() if they are asked for}, or {"seq":N,"unreadable":true} */
+/* {"seq":N,"entry":the leaf unchanged,"who":write_who(),"facts":write_facts() with ?facts=true}, or
+ * {"seq":N,"unreadable":true} */
 static struct result write_event(const struct request *request, struct audit_page *page, size_t index, bool with_facts,
                                  struct buffer *text, struct error *err)
 {
@@ -148,8 +164,7 @@ static struct result write_page(const struct request *request, struct audit_page
     return buffer_add_u8(text, '}', err);
 }
 
-static struct result answer_with(struct request *request, const char *type, const struct buffer *text,
-                                 struct error *err)
+static struct result answer_with(struct request *request, const char *type, const struct buffer *text, struct error *err)
 {
     const char *copy = arena_copy_text(request->arena, buffer_bytes(text));
 
@@ -164,28 +179,28 @@ static struct result handle_list(struct request *request, struct pg *pg, struct 
     OWNED(audit_page) *page = NULL;
     struct buffer OWNED_BUFFER text = BUFFER(PAGE_BYTES_MAX);
     struct audit_filter filter = {.from = 0};
-    const char *after = NULL;
-    unsigned limit = 0;
+    struct api_page asked;
     uint64_t born = 0;
     bool with_facts = false;
 
-    if (!api_page(request, &limit, &after) || !wants_facts(request, &with_facts)) return SUCCESS;
-    TRY(read_filter(request, after, &filter, err));
-    TRY(scope_born(request->permit, pg, &born, err));
+    if (!api_page(request, &asked) || !wants_facts(request, &with_facts)) return SUCCESS;
+    TRY(read_filter(request, asked.after, &filter, err));
+    TRY(namespace_born(request->permit, pg, &born, err));
     if (filter.from < born) filter.from = born;
-    filter.limit = limit + 1;
+    filter.limit = asked.limit + 1;
     TRY(audit_list(pg, request->permit, &filter, &page, err));
     TRY(load_facts(pg, page, with_facts, err));
-    TRY(write_page(request, page, limit, with_facts, &text, err));
+    TRY(write_page(request, page, asked.limit, with_facts, &text, err));
     return answer_with(request, "application/json", &text, err);
 }
 
-/* The event that the path names, unless it is of others who had the name before. */
+/* The sequence number in the path. An event from before the namespace's creation is not found: it may be about a deleted one
+ * with this name. */
 static struct result read_number(const struct request *request, struct pg *pg, uint64_t *sequence_out, struct error *err)
 {
     uint64_t sequence = 0, born = 0;
 
-    TRY(scope_born(request->permit, pg, &born, err));
+    TRY(namespace_born(request->permit, pg, &born, err));
     if (!read_sequence(request->reference, &sequence) || sequence < born)
         return failure(err, ERROR_NOT_FOUND, "there is no such event");
     *sequence_out = sequence;
@@ -224,7 +239,8 @@ static struct result handle_entry(struct request *request, struct pg *pg, struct
     return answer_with(request, "application/json", &text, err);
 }
 
-static struct result prove(const struct request *request, struct pg *pg, uint64_t sequence, struct buffer *proof, struct error *err)
+static struct result prove(const struct request *request, struct pg *pg, uint64_t sequence, struct buffer *proof,
+                           struct error *err)
 {
     struct signed_checkpoint checkpoint;
 
@@ -244,7 +260,7 @@ static struct result handle_proof(struct request *request, struct pg *pg, struct
     return answer_with(request, "text/plain; charset=utf-8", &text, err);
 }
 
-/* From memory: what the table of checkpoints says, anybody may have written. */
+/* The checkpoint comes from memory, because anyone with access to the database could write the table of checkpoints. */
 static struct result handle_checkpoint(struct request *request, struct pg *pg, struct error *err)
 {
     struct signed_checkpoint checkpoint;
@@ -268,8 +284,8 @@ static struct result handle_key(struct request *request, struct pg *pg, struct e
     TRY(keyd_identify(request->gateway->keyd, &identity, err));
     TRY(ecdsa_key_from_public(identity.document_public, &documents, err));
     TRY(ecdsa_key_public_pem(documents, &pem, err));
-    OWNED_JSON value = json_pack("{s:s, s:s, s:s}", "origin", identity.origin, "vkey", identity.log_vkey, "documents",
-                                 buffer_text(&pem));
+    OWNED_JSON value =
+        json_pack("{s:s, s:s, s:s}", "origin", identity.origin, "vkey", identity.log_vkey, "documents", buffer_text(&pem));
     if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
     response_json(request, 200, value);
     return SUCCESS;

@@ -14,19 +14,34 @@
 #define DAY_S    86400
 #define DAYS_MAX 3650
 
-/* What a body asks for, or why it can't be meant; texts are views of `json`. */
+SCHEMA(
+    binding_wanted, "a role to be given: to a robot, or to a subject of an issuer",
+    HAS_TEXT("role", REQUIRED, FORM_FREE, 1, 64, "its name"),
+    HAS_TEXT(
+        "scope", REQUIRED, FORM_FREE, 0, RESOURCE_NAME_MAX,
+        "organisation, organisation/project, organisation/project/repository, or organisation/project/path/*; empty: the registry"),
+    HAS_TEXT("robot", OPTIONAL, FORM_FREE, 1, ROBOT_NAME_SIZE - 1, "the robot, by its id or its name"),
+    HAS_TEXT("issuer", OPTIONAL, FORM_URL, 1, 255, "the issuer of the subject; by the rule for issuers"),
+    HAS_TEXT("subject", OPTIONAL, FORM_FREE, 1, CLAIMS_SUBJECT_MAX, "the subject, as its tokens name it"),
+    HAS_NUMBER("expires_days", OPTIONAL, 1, DAYS_MAX, "days until the role ends; it has no end if left out"))
+
+SCHEMA(binding, "a role that was given", HAS_ID("id", REQUIRED, "names it in paths"),
+       HAS_TEXT("role", REQUIRED, FORM_FREE, 1, 64, "its name"),
+       HAS_TEXT("scope", REQUIRED, FORM_FREE, 0, RESOURCE_NAME_MAX, "where; empty: the registry"),
+       HAS_TEXT("robot", OPTIONAL, FORM_FREE, 1, ROBOT_NAME_SIZE - 1, "the name of the robot that has it"),
+       HAS_TEXT("issuer", OPTIONAL, FORM_URL, 1, 255, "the issuer of the subject that has it"),
+       HAS_TEXT("subject", OPTIONAL, FORM_FREE, 1, CLAIMS_SUBJECT_MAX, "the subject that has it"),
+       HAS_TEXT("granted_by", OPTIONAL, FORM_FREE, 1, 0, "the credential that gave it, as the log has it"),
+       HAS_TIME("expires", OPTIONAL, "when it ends; left out: it has no end"))
+
+SCHEMA(bindings, "a page of roles that were given", HAS_LIST("bindings", REQUIRED, 1000, schema_binding, "by id"), HAS_NEXT)
+
+/* The wanted binding, from the body; texts are views of the document. */
 struct wanted_binding {
-    json_t *json;
-    const char *robot, *issuer, *subject, *role, *scope;
+    const char *robot, *issuer, *subject, *scope;
     struct authz_binding binding;
     int64_t lifetime_s;
 };
-
-static void wanted_done(struct wanted_binding *wanted)
-{
-    json_decref(wanted->json);
-}
-#define OWNED_WANTED __attribute__((cleanup(wanted_done))) struct wanted_binding
 
 static struct result read_external(struct wanted_binding *wanted, struct error *err)
 {
@@ -43,7 +58,7 @@ static struct result read_external(struct wanted_binding *wanted, struct error *
     return SUCCESS;
 }
 
-/* By id or by name. One that is not there keeps a nil id. */
+/* Finds the robot by id or by name. If it does not exist, its id is nil. */
 static struct result find_robot(struct lookup *lookup, const struct wanted_binding *wanted, struct robot_identity *robot_out,
                                 struct error *err)
 {
@@ -56,7 +71,7 @@ static struct result find_robot(struct lookup *lookup, const struct wanted_bindi
     return SUCCESS;
 }
 
-/* Who may see the registry's own robots. */
+/* Whether the caller may see the registry's own robots. */
 static bool sees_registry_robots(const struct request *request)
 {
     const struct action_pair pair = {.action = ACTION_ROBOT_READ, .resource.kind = RESOURCE_SYSTEM};
@@ -65,8 +80,8 @@ static bool sees_registry_robots(const struct request *request)
 }
 
 /*
- * Looked for only when the caller may grant on the scope, whoever gets the role. Another organisation's robot is as one that is
- * not there, in the answer and in the event, and so is the registry's own for a caller that may not see those.
+ * Looks up the robot only if the caller may grant on the scope. Answer and event do not tell a robot of another organisation
+ * from one that does not exist. The same holds for the registry's own robots, if the caller may not see them.
  */
 static struct result read_robot(const struct request *request, struct lookup *lookup, struct wanted_binding *wanted,
                                 struct action_pair *pair, struct error *err)
@@ -85,19 +100,21 @@ static struct result read_robot(const struct request *request, struct lookup *lo
     return SUCCESS;
 }
 
-static struct result read_wanted(const struct request *request, struct wanted_binding *wanted, struct error *err)
+static struct result read_wanted(struct request *request, struct wanted_binding *wanted, struct error *err)
 {
-    json_int_t days = 0;
+    const json_t *body = NULL;
+    int64_t days = 0;
 
-    TRY(api_body(request, &wanted->json, err));
-    TRY(api_unpack(wanted->json, err, "{s:s, s:s, s?:s, s?:s, s?:s, s?:I}", "role", &wanted->role, "scope",
-                   &wanted->scope, "robot", &wanted->robot, "issuer", &wanted->issuer, "subject", &wanted->subject,
-                   "expires_days", &days));
-    if (!role_find(bytes_of_text(wanted->role), &wanted->binding.role))
-        return failure(err, ERROR_INVALID, "there is no role called %.40s", wanted->role);
-    if (days < 0 || days > DAYS_MAX || (days == 0 && json_object_get(wanted->json, "expires_days") != NULL))
-        return failure(err, ERROR_INVALID, "expires_days is a number from 1 to %d", DAYS_MAX);
-    wanted->lifetime_s = (int64_t)days * DAY_S;
+    TRY(request_document(request, &body, err));
+    (void)json_integer_of(body, "expires_days", &days);
+    *wanted = (struct wanted_binding){.robot = json_text_of(body, "robot"),
+                                      .issuer = json_text_of(body, "issuer"),
+                                      .subject = json_text_of(body, "subject"),
+                                      .scope = json_text_of(body, "scope"),
+                                      .lifetime_s = days * DAY_S};
+    const char *role = json_text_of(body, "role");
+    if (!role_find(bytes_of_text(role), &wanted->binding.role))
+        return failure(err, ERROR_INVALID, "there is no role called %.40s", role);
     if (wanted->robot == NULL) return read_external(wanted, err);
     if (wanted->issuer != NULL || wanted->subject != NULL)
         return failure(err, ERROR_INVALID, "a binding is for a robot, or for an issuer and a subject, not for both");
@@ -105,24 +122,17 @@ static struct result read_wanted(const struct request *request, struct wanted_bi
     return SUCCESS;
 }
 
-static bool is_project(const char *name)
-{
-    const char *slash = strchr(name, '/');
-
-    return slash != NULL && scope_name_is_valid((struct bytes){(const uint8_t *)name, (size_t)(slash - name)}) &&
-           scope_name_is_valid(bytes_of_text(slash + 1));
-}
-
-/* What is before "/" and an asterisk may be a project; by OCI's grammar, as any name that a push may have. */
+/* Whether the name, without a final "/" and asterisk, is a project, or a repository name of OCI's grammar. */
 static bool is_place(const char *name)
 {
     struct repository_name split;
     struct error wrong = {0};
 
-    return is_project(name) || repository_name_split(bytes_of_text(name), &split, &wrong).ok;
+    return api_is_project_name(name) || repository_name_split(bytes_of_text(name), &split, &wrong).ok;
 }
 
-/* "", "acme", "acme/models", "acme/models/digits" or "acme/models/" and an asterisk; false if it is none of these. */
+/* The scope is "", "acme", "acme/models", "acme/models/digits", or "acme/models/" with an asterisk after it. False: another
+ * form. */
 static bool add_scope(struct request *request, enum action action, const char *scope, struct resource **resource_out)
 {
     char place[RESOURCE_NAME_MAX + 1];
@@ -130,8 +140,8 @@ static bool add_scope(struct request *request, enum action action, const char *s
     size_t length = strlen(scope);
 
     if (scope[0] == '\0') kind = RESOURCE_SYSTEM;
-    else if (scope_name_is_valid(bytes_of_text(scope))) kind = RESOURCE_ORGANISATION;
-    else if (is_project(scope)) kind = RESOURCE_PROJECT;
+    else if (namespace_name_is_valid(bytes_of_text(scope))) kind = RESOURCE_ORGANISATION;
+    else if (api_is_project_name(scope)) kind = RESOURCE_PROJECT;
     else if (!binding_is_pattern(scope)) return false;
     if (kind == RESOURCE_REPOSITORY && scope[length - 1] == '*') length -= 2;
     (void)snprintf(place, sizeof place, "%.*s", (int)length, scope);
@@ -144,14 +154,15 @@ static bool add_scope(struct request *request, enum action action, const char *s
 
 struct result target_binding_create(struct request *request, struct lookup *lookup, struct error *err)
 {
-    OWNED_WANTED wanted = {0};
+    struct wanted_binding wanted;
     struct resource *resource = NULL;
 
     if (api_asks_for_credential(request, ACTION_BINDING_CREATE)) return SUCCESS;
     TRY(read_wanted(request, &wanted, err));
     if (!add_scope(request, ACTION_BINDING_CREATE, wanted.scope, &resource))
-        return failure(err, ERROR_INVALID, "a scope is organisation, organisation/project, organisation/project/"
-                                           "repository, or organisation/project/path/*");
+        return failure(err, ERROR_INVALID,
+                       "a scope is organisation, organisation/project, organisation/project/"
+                       "repository, or organisation/project/path/*");
     return read_robot(request, lookup, &wanted, &request->pairs[0], err);
 }
 
@@ -161,18 +172,16 @@ struct result target_binding_list(struct request *request, struct lookup *lookup
 
     (void)lookup;
     (void)err;
-    if (scope == NULL || scope[0] == '\0')
-        (void)api_pair(request, ACTION_BINDING_READ, RESOURCE_SYSTEM, "");
-    else if (scope_name_is_valid(bytes_of_text(scope)))
+    if (scope == NULL || scope[0] == '\0') (void)api_pair(request, ACTION_BINDING_READ, RESOURCE_SYSTEM, "");
+    else if (namespace_name_is_valid(bytes_of_text(scope)))
         (void)api_pair(request, ACTION_BINDING_READ, RESOURCE_ORGANISATION, scope);
-    else if (is_project(scope))
-        (void)api_pair(request, ACTION_BINDING_READ, RESOURCE_PROJECT, scope);
-    else
-        response_unknown(request);
+    else if (api_is_project_name(scope)) (void)api_pair(request, ACTION_BINDING_READ, RESOURCE_PROJECT, scope);
+    else response_unknown(request);
     return SUCCESS;
 }
 
-/* One that is not there is decided on as if its organisation were not there: others learn nothing. */
+/* A binding that does not exist is decided like one of an organisation that does not exist, so that other tenants learn
+ * nothing. */
 struct result target_binding_revoke(struct request *request, struct lookup *lookup, struct error *err)
 {
     (void)lookup;
@@ -186,7 +195,7 @@ static bool set_text(json_t *object, const char *key, const char *text)
     return text[0] == '\0' || json_object_set_new(object, key, json_string(text)) == 0;
 }
 
-/* NULL if memory is out. */
+/* NULL: out of memory. */
 static json_t *describe(const struct binding_row *row)
 {
     const struct authz_binding *binding = &row->binding;
@@ -204,9 +213,8 @@ static json_t *describe(const struct binding_row *row)
 static struct result handle_binding_create(struct request *request, struct pg *pg, struct error *err)
 {
     struct binding_create create;
-    OWNED_WANTED wanted = {0};
+    struct wanted_binding wanted;
     struct binding_row row;
-
     struct action_pair decided = request->pairs[0];
 
     TRY(read_wanted(request, &wanted, err));
@@ -221,47 +229,43 @@ static struct result handle_binding_create(struct request *request, struct pg *p
     return SUCCESS;
 }
 
-static struct result add_bindings(const struct binding_page *page, size_t count, json_t *list, struct error *err)
+static struct result describe_row(struct request *request, const void *rows, size_t index, json_t **row_out, struct error *err)
 {
-    for (size_t i = 0; i < count; i++)
-        if (json_array_append_new(list, describe(&page->rows[i])) != 0)
-            return failure(err, ERROR_NO_MEMORY, "no memory for a list");
-    return SUCCESS;
+    const struct binding_row *bindings = rows;
+
+    (void)request;
+    *row_out = describe(&bindings[index]);
+    return *row_out == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for a list") : SUCCESS;
 }
 
-static struct result answer_bindings(struct request *request, const struct binding_page *page, size_t limit,
-                                     struct error *err)
+static void cursor(const void *rows, size_t index, char next_out[API_CURSOR_SIZE])
 {
-    const size_t count = page->count < limit ? page->count : limit;
-    char next[UUID_TEXT_SIZE];
-    OWNED_JSON bindings = json_array();
+    const struct binding_row *bindings = rows;
 
-    TRY(add_bindings(page, count, bindings, err));
-    OWNED_JSON value = json_pack("{s:O}", "bindings", bindings);
-    if (page->count > limit) uuid_format(&page->rows[count - 1].binding.id, next);
-    if (value == NULL || (page->count > limit && json_object_set_new(value, "next", json_string(next)) != 0))
-        return failure(err, ERROR_NO_MEMORY, "no memory for a list");
-    response_json(request, 200, value);
-    return SUCCESS;
+    uuid_format(&bindings[index].binding.id, next_out);
 }
 
 static struct result handle_binding_list(struct request *request, struct pg *pg, struct error *err)
 {
     const struct resource *where = permit_resource(request->permit, ACTION_BINDING_READ);
     const struct uuid *const known = where->kind == RESOURCE_PROJECT ? &where->project : &where->organisation;
-    struct binding_page page = {0};
-    const char *after = NULL;
+    struct binding_page found = {0};
     struct uuid last = {{0}};
-    unsigned limit = 0;
+    struct api_page page;
 
-    if (!api_page(request, &limit, &after)) return SUCCESS;
-    if (after[0] != '\0' && !uuid_parse(bytes_of_text(after), &last))
-        return failure(err, ERROR_INVALID, "after is the id that the page before ended with");
+    if (!api_page(request, &page)) return SUCCESS;
+    TRY(api_after_id(&page, &last, err));
     if (where->kind != RESOURCE_SYSTEM && uuid_is_nil(known))
         return failure(err, ERROR_NOT_FOUND, "there is no such organisation or project");
-    TRY(binding_list(request->permit, pg, &last, limit + 1, &page, err));
-    const struct result result = answer_bindings(request, &page, limit, err);
-    free(page.rows);
+    TRY(binding_list(request->permit, pg, &last, page.limit + 1, &found, err));
+    const struct api_list list = {.name = "bindings",
+                                  .rows = found.rows,
+                                  .count = found.count < page.limit ? found.count : page.limit,
+                                  .has_more = found.count > page.limit,
+                                  .describe = describe_row,
+                                  .cursor = cursor};
+    const struct result result = api_answer_list(request, &list, err);
+    free(found.rows);
     return result;
 }
 
@@ -271,12 +275,9 @@ static struct result handle_binding_revoke(struct request *request, struct pg *p
     struct uuid id;
 
     (void)pg;
-    if (!uuid_parse(bytes_of_text(request->reference), &id))
-        return failure(err, ERROR_NOT_FOUND, "there is no such binding");
+    TRY(api_id(request, "binding", &id, err));
     binding_revoke_init(&revoke, &id);
-    TRY(request_record(request, &revoke.change, err));
-    response_empty(request, 204);
-    return SUCCESS;
+    return api_remove(request, &revoke.change, err);
 }
 
 const struct handler handler_binding_create = {.handle = handle_binding_create};

@@ -10,19 +10,22 @@
 #include "registry/jobs/forgotten.h"
 #include "registry/project.h"
 
-#define ENTRY_MAX     ((size_t)8 << 10)
-#define PROOF_MAX     ((size_t)64 << 10)
-#define ENVELOPE_MAX  ((size_t)8 << 10)
+#define ENTRY_MAX    ((size_t)8 << 10)
+#define PROOF_MAX    ((size_t)64 << 10)
+#define ENVELOPE_MAX ((size_t)8 << 10)
+
+SCHEMA(deletion_certificate, "that content was deleted",
+       HAS_OBJECT("certificate", REQUIRED, schema_envelope, "what is certified, signed"),
+       HAS_TEXT("entry", REQUIRED, FORM_FREE, 1, 0, "the leaf of the log that tells of it"),
+       HAS_TEXT("proof", REQUIRED, FORM_FREE, 1, 0, "that the leaf is in the log (C2SP tlog-proof)"))
 
 struct result target_deletion_certify(struct request *request, struct lookup *lookup, struct error *err)
 {
-    const char *slash = strchr(request->name, '/');
     struct digest digest;
     struct error wrong = {0};
 
     (void)lookup, (void)err;
-    if (slash == NULL || !scope_name_is_valid((struct bytes){(const uint8_t *)request->name, (size_t)(slash - request->name)}) ||
-        !scope_name_is_valid(bytes_of_text(slash + 1))) {
+    if (!api_is_project_name(request->name)) {
         response_unknown(request);
         return SUCCESS;
     }
@@ -69,8 +72,8 @@ static struct result answer(struct request *request, const struct buffer *envelo
     OWNED_JSON certificate = NULL;
 
     TRY(json_read(buffer_bytes(envelope), ENVELOPE_MAX, &certificate, err));
-    OWNED_JSON bundle = json_pack("{s:O, s:s, s:s}", "certificate", certificate, "entry", buffer_text(entry), "proof",
-                                  buffer_text(proof));
+    OWNED_JSON bundle =
+        json_pack("{s:O, s:s, s:s}", "certificate", certificate, "entry", buffer_text(entry), "proof", buffer_text(proof));
     if (bundle == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a certificate");
     response_json(request, 200, bundle);
     response_header(request, "Cache-Control", "no-store");

@@ -1,4 +1,4 @@
-/* DELETE of organisations, projects and repositories, and the plan of it: docs/deletion.md. */
+/* DELETE of organisations, projects and repositories, and the plan of a deletion: docs/deletion.md. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,20 +13,39 @@
 #include "registry/jobs/erase.h"
 #include "registry/names/reference.h"
 
-#define KEPT_SHOWN  100 /* repositories that a plan names; it counts all */
+#define KEPT_SHOWN  100 /* kept repositories that a plan names; it counts all of them */
 #define PLAN_MAX    ((size_t)128 << 10)
 #define DIGEST_SIZE (sizeof "sha256:" + 2 * SHA256_SIZE)
 #define DAY_MS      INT64_C(86400000)
-#define TRIES       5 /* rights of the same organisation may change just then */
+#define TRIES       5 /* rights of the organisation may change during a try */
 
-/* What a deletion would do, as it is shown. */
+PART(kept, "a repository that a policy keeps", HAS_TEXT("repository", REQUIRED, FORM_FREE, 1, RESOURCE_NAME_MAX, "its name"),
+     HAS_TEXT("rule", REQUIRED, FORM_FREE, 1, 0, "the rule that keeps it"),
+     HAS_TEXT("policy", REQUIRED, FORM_FREE, 1, 0, "the policy of the rule"),
+     HAS_TIME("until", OPTIONAL, "until when; left out: without an end"))
+SCHEMA(deletion_plan, "what a deletion would remove",
+       HAS_TEXT("plan", REQUIRED, FORM_DIGEST, 71, 71, "the digest of this plan; the deletion names it"),
+       HAS_WORD("kind", REQUIRED, "organisation project repository", "what would be deleted"),
+       HAS_TEXT("name", REQUIRED, FORM_FREE, 1, RESOURCE_NAME_MAX, "its name"), HAS_ID("id", REQUIRED, "its id"),
+       HAS_TEXT("content", REQUIRED, FORM_FREE, 64, 64, "a digest of the names and digests that are in it"),
+       HAS_COUNT("projects", REQUIRED, "projects"), HAS_COUNT("repositories", REQUIRED, "repositories"),
+       HAS_COUNT("tags", REQUIRED, "tags"), HAS_COUNT("manifests", REQUIRED, "manifests"), HAS_COUNT("blobs", REQUIRED, "blobs"),
+       HAS_COUNT("bytes", REQUIRED, "bytes of the blobs"),
+       HAS_COUNT("blobs_shared", REQUIRED, "blobs that stay, because other repositories have them"),
+       HAS_COUNT("uploads", REQUIRED, "open uploads"), HAS_COUNT("bindings", REQUIRED, "roles that were given"),
+       HAS_COUNT("robots", REQUIRED, "robots"), HAS_COUNT("labels", REQUIRED, "floor labels"),
+       HAS_COUNT("tags_immutable", REQUIRED, "tags that rules keep as they are"),
+       HAS_COUNT("kept_count", REQUIRED, "repositories that policies keep"),
+       HAS_LIST("kept", REQUIRED, KEPT_SHOWN, schema_kept, "the first of them"))
+
+/* The plan of a deletion, as the API shows it. */
 struct plan {
     struct erase_counts counts;
-    uint64_t epoch;           /* rights and policies that it was made with */
+    uint64_t epoch; /* of the rights and policies at the time of the plan */
     int64_t kept_count;
-    json_t *kept;             /* the first of them, each with its rule */
+    json_t *kept; /* the first kept repositories, each with its rule */
     char immutable[RESOURCE_NAME_MAX + 130];
-    char digest[DIGEST_SIZE]; /* over what is shown */
+    char digest[DIGEST_SIZE]; /* of the shown plan */
     json_t *shown;
 };
 
@@ -37,7 +56,7 @@ static void plan_done(struct plan *plan)
 }
 #define OWNED_PLAN __attribute__((cleanup(plan_done))) struct plan
 
-/* "organisations", "projects" or "repositories" stands in the route's pattern. */
+/* The route's pattern has "organisations", "projects" or "repositories". */
 static enum resource_kind kind_of(const struct request *request)
 {
     const char *what = request->route->pattern + sizeof "/api/v1/" - 1;
@@ -50,7 +69,7 @@ static bool is_name(const struct request *request, enum resource_kind kind)
     struct repository_name name;
     struct error wrong = {0};
 
-    if (kind == RESOURCE_ORGANISATION) return scope_name_is_valid(bytes_of_text(request->name));
+    if (kind == RESOURCE_ORGANISATION) return namespace_name_is_valid(bytes_of_text(request->name));
     if (kind == RESOURCE_PROJECT) return api_is_project_name(request->name);
     return repository_name_split(bytes_of_text(request->name), &name, &wrong).ok;
 }
@@ -76,22 +95,22 @@ struct result target_erase_plan(struct request *request, struct lookup *lookup, 
     return target(request, ACTION_DELETION_PLAN);
 }
 
-/* ---- what policies keep ---- */
+/* ---- repositories that policies keep ---- */
 
-static bool is_kept(const struct policy_keeping *keeping, const struct erase_repository *repository, int64_t now_ms)
+static bool is_kept(const struct policy_retention *retention, const struct erase_repository *repository, int64_t now_ms)
 {
-    return keeping->for_ever || (keeping->days > 0 && (now_ms - repository->stored_ms) / DAY_MS < keeping->days);
+    return retention->for_ever || (retention->days > 0 && (now_ms - repository->stored_ms) / DAY_MS < retention->days);
 }
 
-static struct result show_kept(struct plan *plan, const struct erase_repository *repository, const struct policy_keeping *keeping,
-                               struct error *err)
+static struct result show_kept(struct plan *plan, const struct erase_repository *repository,
+                               const struct policy_retention *retention, struct error *err)
 {
     char until[CLOCK_TEXT_SIZE] = "";
 
     if (plan->kept_count++ >= KEPT_SHOWN) return SUCCESS;
-    if (!keeping->for_ever && keeping->days < 100000) clock_format(repository->stored_ms + keeping->days * DAY_MS, until);
-    json_t *entry = json_pack("{s:s, s:s, s:s, s:s*}", "repository", repository->name, "rule", keeping->rule, "policy",
-                              keeping->policy, "until", until[0] == '\0' ? NULL : until);
+    if (!retention->for_ever && retention->days < 100000) clock_format(repository->stored_ms + retention->days * DAY_MS, until);
+    json_t *entry = json_pack("{s:s, s:s, s:s, s:s*}", "repository", repository->name, "rule", retention->rule, "policy",
+                              retention->policy, "until", until[0] == '\0' ? NULL : until);
     if (entry != NULL && json_array_append_new(plan->kept, entry) == 0) return SUCCESS;
     return failure(err, ERROR_NO_MEMORY, "no memory for a plan");
 }
@@ -102,9 +121,9 @@ static struct result judge_page(const struct request *request, struct plan *plan
     const int64_t now_ms = clock_wall_ms();
 
     for (size_t i = 0; i < count; i++) {
-        struct policy_keeping keeping;
-        TRY(decider_keeping(request->gateway->decider, repositories[i].name, now_ms, &keeping, err));
-        if (is_kept(&keeping, &repositories[i], now_ms)) TRY(show_kept(plan, &repositories[i], &keeping, err));
+        struct policy_retention retention;
+        TRY(decider_retention(request->gateway->decider, repositories[i].name, now_ms, &retention, err));
+        if (is_kept(&retention, &repositories[i], now_ms)) TRY(show_kept(plan, &repositories[i], &retention, err));
     }
     return SUCCESS;
 }
@@ -156,12 +175,12 @@ static json_t *describe(const struct resource *where, const struct plan *plan)
                      (json_int_t)counts->projects, "repositories", (json_int_t)counts->repositories, "tags",
                      (json_int_t)counts->tags, "manifests", (json_int_t)counts->manifests, "blobs", (json_int_t)counts->blobs,
                      "bytes", (json_int_t)counts->bytes, "blobs_shared", (json_int_t)counts->blobs_shared, "uploads",
-                     (json_int_t)counts->uploads, "bindings", (json_int_t)counts->bindings, "robots",
-                     (json_int_t)counts->robots, "labels", (json_int_t)counts->labels, "tags_immutable",
-                     (json_int_t)counts->tags_immutable, "kept_count", (json_int_t)plan->kept_count, "kept", plan->kept);
+                     (json_int_t)counts->uploads, "bindings", (json_int_t)counts->bindings, "robots", (json_int_t)counts->robots,
+                     "labels", (json_int_t)counts->labels, "tags_immutable", (json_int_t)counts->tags_immutable, "kept_count",
+                     (json_int_t)plan->kept_count, "kept", plan->kept);
 }
 
-/* The digest is over the canonical JSON of all else that is shown. */
+/* The digest is of the canonical JSON of all other members of the shown plan. */
 static struct result sign_off(const struct resource *where, struct plan *plan, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(PLAN_MAX);
@@ -184,7 +203,7 @@ static struct result make_plan(const struct request *request, struct pg *pg, str
 
     plan_done(plan);
     memset(plan, 0, sizeof *plan);
-    plan->epoch = decider_epoch(request->gateway->decider); /* before anything is judged with it */
+    plan->epoch = decider_epoch(request->gateway->decider); /* read before the policies are evaluated */
     TRY(erase_count(request->permit, pg, &view, &plan->counts, err));
     TRY(judge(request, pg, &view, plan, err));
     if (plan->counts.tags_immutable > 0)
@@ -202,7 +221,7 @@ static bool is_there(const struct request *request)
     return !uuid_is_nil(where->kind == RESOURCE_PROJECT ? &where->project : &where->repository);
 }
 
-/* The deletion was allowed, and is not done: that stands in the log, too. */
+/* Records that the deletion was allowed but not done, and makes the answer. */
 static struct result refuse(struct request *request, unsigned status, const char *title, const char *why, const struct plan *plan,
                             struct error *err)
 {
@@ -227,15 +246,19 @@ static struct result refuse_kept(struct request *request, const struct plan *pla
         (void)snprintf(why, sizeof why, "the project's rules make the tag %s immutable: change the rules first", plan->immutable);
         return refuse(request, 403, "Not allowed", why, plan, err);
     }
-    const char *rule = json_text_of(first, "rule"), *policy = json_text_of(first, "policy"), *until = json_text_of(first, "until");
+    const char *rule = json_text_of(first, "rule"), *policy = json_text_of(first, "policy"),
+               *until = json_text_of(first, "until");
     const bool is_pin = strcmp(rule, "SYS-PIN-MISSING") == 0;
     (void)snprintf(why, sizeof why, "%s of policy %s keeps %s %s%s; %lld repositories in all", rule, policy,
                    json_text_of(first, "repository"), is_pin ? "until a set has the policy again, or declassifies it" : "until ",
-                   is_pin ? "" : until == NULL ? "later than anybody can plan" : until, (long long)plan->kept_count);
+                   is_pin          ? ""
+                   : until == NULL ? "later than anybody can plan"
+                                   : until,
+                   (long long)plan->kept_count);
     return refuse(request, 403, "Not allowed", why, plan, err);
 }
 
-/* If nothing changed since it was counted, it is done, in one transaction. */
+/* Deletes in one transaction, if nothing changed since the count. */
 static struct result do_it(struct request *request, struct pg *pg, struct plan *plan, struct error *err)
 {
     const struct erase_view view = {.action = request->pairs[0].action, .where = &request->pairs[0].resource};
@@ -245,12 +268,13 @@ static struct result do_it(struct request *request, struct pg *pg, struct plan *
     erase_prepare(&request->pairs[0].resource, &plan->counts, plan->epoch, &erase);
     TRY(request_record_outcome(request, OUTCOME_COMPLETED, plan->digest, &erase.change, err));
     struct error late = {0};
-    if (!decider_refresh(request->gateway->decider, &late).ok) log_error("a deletion is recorded, but not in force here yet", &late);
+    if (!decider_refresh(request->gateway->decider, &late).ok)
+        log_error("a deletion is recorded, but not in force here yet", &late);
     response_empty(request, 204);
     return SUCCESS;
 }
 
-/* One try: done, or answered with what stands against it, or ERROR_CONFLICT. */
+/* One try. Success: it was deleted, or the answer says why not. ERROR_CONFLICT: something changed during the try. */
 static struct result try_erase(struct request *request, struct pg *pg, struct plan *plan, struct error *err)
 {
     const char *named = request_argument(request, "plan");
@@ -260,7 +284,8 @@ static struct result try_erase(struct request *request, struct pg *pg, struct pl
     if (named == NULL && !erase_is_empty(&plan->counts))
         return refuse(request, 409, "It is not empty", "look at the plan, and name its digest: ?plan=sha256:...", plan, err);
     if (named != NULL && strcmp(named, plan->digest) != 0)
-        return refuse(request, 409, "It changed meanwhile", "this is not what was planned any more: look at the new plan", plan, err);
+        return refuse(request, 409, "It changed meanwhile", "this is not what was planned any more: look at the new plan", plan,
+                      err);
     return do_it(request, pg, plan, err);
 }
 

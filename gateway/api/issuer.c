@@ -7,11 +7,31 @@
 #include "base/clock.h"
 #include "gateway/api/api_priv.h"
 
-#define LIFETIME_DEFAULT_S 3600 /* GitLab's job tokens; GitHub's and Kubernetes' are shorter */
+#define LIFETIME_DEFAULT_S 3600 /* GitLab's job tokens live that long; those of GitHub and Kubernetes are shorter */
 
-/* What a body asks for; `record.jwks` is `jwks`, which is ours. */
+#define ALGORITHMS "RS256 PS256 ES256 ES384"
+
+PART_WITH(SCHEMA_IS_OPEN, jwk, "a public key (RFC 7517)", HAS_TEXT("kty", OPTIONAL, FORM_FREE, 0, 0, "its kind: RSA or EC"))
+PART_WITH(SCHEMA_IS_OPEN, jwks, "a key set (RFC 7517)", HAS_LIST("keys", REQUIRED, 0, schema_jwk, "public keys"))
+
+SCHEMA(issuer_wanted, "an issuer to be trusted",
+       HAS_TEXT("url", REQUIRED, FORM_URL, 1, 255, "what its tokens state as `iss`; https, without a query or a fragment"),
+       HAS_TEXTS("algorithms", REQUIRED, 1, 0, ALGORITHMS, "how its tokens may be signed"),
+       HAS_OBJECT("jwks", REQUIRED, schema_jwks, "its keys"),
+       HAS_TEXT("audience", OPTIONAL, FORM_FREE, 0, 255, "what its tokens must state as `aud`; the public URL if left out"),
+       HAS_NUMBER("lifetime_max", OPTIONAL, 1, ISSUER_LIFETIME_MAX_S, "seconds that a token may live; 3600 if left out"))
+
+SCHEMA(issuer, "a trusted issuer", HAS_ID("id", REQUIRED, "names it in paths"),
+       HAS_TEXT("url", REQUIRED, FORM_URL, 1, 255, "what its tokens state as `iss`"),
+       HAS_TEXT("audience", REQUIRED, FORM_FREE, 0, 255, "what its tokens must state as `aud`"),
+       HAS_TEXTS("algorithms", REQUIRED, 1, 0, ALGORITHMS, "how its tokens may be signed"),
+       HAS_NUMBER("lifetime_max", REQUIRED, 1, ISSUER_LIFETIME_MAX_S, "seconds that a token may live"))
+
+SCHEMA(issuers, "a page of issuers", HAS_LIST("issuers", REQUIRED, 1000, schema_issuer, "by URL"), HAS_NEXT)
+
+/* The wanted issuer, as views of the document; `record.jwks` is a view of `jwks`, which this struct owns. */
 struct wanted_issuer {
-    json_t *json, *algorithms, *keys;
+    const json_t *algorithms, *keys;
     const char *url, *audience;
     char *jwks;
     struct issuer_record record;
@@ -19,7 +39,6 @@ struct wanted_issuer {
 
 static void wanted_done(struct wanted_issuer *wanted)
 {
-    json_decref(wanted->json);
     free(wanted->jwks);
 }
 #define OWNED_WANTED __attribute__((cleanup(wanted_done))) struct wanted_issuer
@@ -29,7 +48,7 @@ static struct result read_algorithms(struct wanted_issuer *wanted, struct error 
     const json_t *name;
     size_t i;
 
-    json_array_foreach(wanted->algorithms, i, name) {
+    json_array_foreach (wanted->algorithms, i, name) {
         enum jose_algorithm algorithm = 0;
         const char *text = json_string_value(name);
         if (text == NULL || !jose_algorithm_find(text, &algorithm))
@@ -40,18 +59,15 @@ static struct result read_algorithms(struct wanted_issuer *wanted, struct error 
     return SUCCESS;
 }
 
-static struct result fill_record(struct wanted_issuer *wanted, json_int_t lifetime_s, struct error *err)
+static struct result fill_record(struct wanted_issuer *wanted, int64_t lifetime_s, struct error *err)
 {
     struct issuer_record *record = &wanted->record;
 
     if (strlen(wanted->url) >= sizeof record->url || strlen(wanted->audience) >= sizeof record->audience)
         return failure(err, ERROR_INVALID, "url and audience have at most 255 bytes");
-    if (lifetime_s < 1 || lifetime_s > ISSUER_LIFETIME_MAX_S)
-        return failure(err, ERROR_INVALID, "lifetime_max is a number of seconds from 1 to %d", ISSUER_LIFETIME_MAX_S);
     record->lifetime_max_s = (unsigned)lifetime_s;
     (void)snprintf(record->url, sizeof record->url, "%s", wanted->url);
     (void)snprintf(record->audience, sizeof record->audience, "%s", wanted->audience);
-    if (!json_is_object(wanted->keys)) return failure(err, ERROR_INVALID, "jwks is a key set: {\"keys\":[...]}");
     const unsigned before = json_lacks();
     wanted->jwks = json_dumps(wanted->keys, JSON_COMPACT);
     if (wanted->jwks == NULL || json_lacks() != before) return failure(err, ERROR_NO_MEMORY, "no memory for a key set");
@@ -59,7 +75,7 @@ static struct result fill_record(struct wanted_issuer *wanted, json_int_t lifeti
     return read_algorithms(wanted, err);
 }
 
-/* Our own tokens say this one: whoever could put its keys here would make them. */
+/* Whether the URL is our own issuer's. If keys could be set for it, their owner could forge our tokens. */
 static bool is_our_own(const struct request *request, const char *url)
 {
     const char *own = request->gateway->settings->public_url;
@@ -68,15 +84,18 @@ static bool is_our_own(const struct request *request, const char *url)
     return strncasecmp(url, own, length) == 0 && (url[length] == '\0' || url[length] == '/');
 }
 
-static struct result read_wanted(const struct request *request, struct wanted_issuer *wanted, struct error *err)
+static struct result read_wanted(struct request *request, struct wanted_issuer *wanted, struct error *err)
 {
-    json_int_t lifetime_s = LIFETIME_DEFAULT_S;
+    int64_t lifetime_s = LIFETIME_DEFAULT_S;
+    const json_t *body = NULL;
 
-    wanted->audience = request->gateway->settings->public_url;
-    TRY(api_body(request, &wanted->json, err));
-    TRY(api_unpack(wanted->json, err, "{s:s, s?:s, s:o, s?:I, s:o}", "url", &wanted->url, "audience",
-                   &wanted->audience, "algorithms", &wanted->algorithms, "lifetime_max", &lifetime_s, "jwks",
-                   &wanted->keys));
+    TRY(request_document(request, &body, err));
+    (void)json_integer_of(body, "lifetime_max", &lifetime_s);
+    const char *audience = json_text_of(body, "audience");
+    wanted->audience = audience == NULL ? request->gateway->settings->public_url : audience;
+    wanted->url = json_text_of(body, "url");
+    wanted->algorithms = json_object_get(body, "algorithms");
+    wanted->keys = json_object_get(body, "jwks");
     if (is_our_own(request, wanted->url))
         return failure(err, ERROR_INVALID, "this registry's own URL can't be an issuer that it trusts besides");
     return fill_record(wanted, lifetime_s, err);
@@ -117,7 +136,7 @@ struct result target_issuer_remove(struct request *request, struct lookup *looku
     return SUCCESS;
 }
 
-/* NULL if memory is out. */
+/* NULL: out of memory. */
 static json_t *describe(const struct issuer_record *record)
 {
     OWNED_JSON algorithms = json_array();
@@ -125,8 +144,7 @@ static json_t *describe(const struct issuer_record *record)
 
     uuid_format(&record->id, id);
     for (enum jose_algorithm i = 0; i < JOSE_ALGORITHM_COUNT; i++)
-        if ((record->algorithms & 1U << i) != 0 &&
-            json_array_append_new(algorithms, json_string(jose_algorithm_name(i))) != 0)
+        if ((record->algorithms & 1U << i) != 0 && json_array_append_new(algorithms, json_string(jose_algorithm_name(i))) != 0)
             return NULL;
     return json_pack("{s:s, s:s, s:s, s:O, s:i}", "id", id, "url", record->url, "audience", record->audience, "algorithms",
                      algorithms, "lifetime_max", (int)record->lifetime_max_s);
@@ -148,33 +166,37 @@ static struct result handle_issuer_trust(struct request *request, struct pg *pg,
     return SUCCESS;
 }
 
-static struct result answer_issuers(struct request *request, const struct issuer_page *page, size_t limit,
-                                    struct error *err)
+static struct result describe_row(struct request *request, const void *rows, size_t index, json_t **row_out, struct error *err)
 {
-    const size_t count = page->count < limit ? page->count : limit;
-    OWNED_JSON issuers = json_array();
+    const struct issuer_row *issuers = rows;
 
-    for (size_t i = 0; i < count; i++)
-        if (json_array_append_new(issuers, describe(&page->rows[i].record)) != 0)
-            return failure(err, ERROR_NO_MEMORY, "no memory for a list");
-    OWNED_JSON value = json_pack("{s:O}", "issuers", issuers);
-    if (value == NULL ||
-        (page->count > limit && json_object_set_new(value, "next", json_string(page->rows[count - 1].record.url)) != 0))
-        return failure(err, ERROR_NO_MEMORY, "no memory for a list");
-    response_json(request, 200, value);
-    return SUCCESS;
+    (void)request;
+    *row_out = describe(&issuers[index].record);
+    return *row_out == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for a list") : SUCCESS;
+}
+
+static void cursor(const void *rows, size_t index, char next_out[API_CURSOR_SIZE])
+{
+    const struct issuer_row *issuers = rows;
+
+    (void)snprintf(next_out, API_CURSOR_SIZE, "%s", issuers[index].record.url);
 }
 
 static struct result handle_issuer_list(struct request *request, struct pg *pg, struct error *err)
 {
-    struct issuer_page page = {0};
-    const char *after = NULL;
-    unsigned limit = 0;
+    struct issuer_page found = {0};
+    struct api_page page;
 
-    if (!api_page(request, &limit, &after)) return SUCCESS;
-    TRY(issuer_list(request->permit, pg, after, limit + 1, &page, err));
-    const struct result result = answer_issuers(request, &page, limit, err);
-    free(page.rows);
+    if (!api_page(request, &page)) return SUCCESS;
+    TRY(issuer_list(request->permit, pg, page.after, page.limit + 1, &found, err));
+    const struct api_list list = {.name = "issuers",
+                                  .rows = found.rows,
+                                  .count = found.count < page.limit ? found.count : page.limit,
+                                  .has_more = found.count > page.limit,
+                                  .describe = describe_row,
+                                  .cursor = cursor};
+    const struct result result = api_answer_list(request, &list, err);
+    free(found.rows);
     return result;
 }
 
@@ -184,12 +206,9 @@ static struct result handle_issuer_remove(struct request *request, struct pg *pg
     struct uuid id;
 
     (void)pg;
-    if (!uuid_parse(bytes_of_text(request->reference), &id))
-        return failure(err, ERROR_NOT_FOUND, "there is no such issuer");
+    TRY(api_id(request, "issuer", &id, err));
     issuer_remove_init(&gone, &id);
-    TRY(request_record(request, &gone.change, err));
-    response_empty(request, 204);
-    return SUCCESS;
+    return api_remove(request, &gone.change, err);
 }
 
 const struct handler handler_issuer_trust = {.handle = handle_issuer_trust};

@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "gateway/api/api_priv.h"
-#include "gateway/background/upkeep.h"
+#include "gateway/background/job_workers.h"
 #include "registry/jobs/job.h"
 #include "registry/project_rules.h"
 
@@ -25,39 +25,76 @@ static void findings_free(struct job_finding **findings)
 #define OWNED_JOBS     __attribute__((cleanup(jobs_free))) struct job *
 #define OWNED_FINDINGS __attribute__((cleanup(findings_free))) struct job_finding *
 
+SCHEMA(scrub_wanted, "a scrub to be begun",
+       HAS_TEXT("region", OPTIONAL, FORM_FREE, 1, REGION_ID_MAX, "the region; the first of the gateway if left out"),
+       HAS_FLAG("digest", OPTIONAL, "true: digests are computed, too"),
+       HAS_NUMBER("bytes_per_second", OPTIONAL, 65536, INT64_MAX, "how fast it reads; scrub_rate of the gateway if left out"))
+
+SCHEMA(collection_wanted, "a collection of garbage to be begun",
+       HAS_TEXT("project", OPTIONAL, FORM_PROJECT, 3, 127, "only of this project; of all if left out"),
+       HAS_FLAG("dry_run", OPTIONAL, "true: it only says what it would remove"),
+       HAS_OBJECT("rules", OPTIONAL, schema_rules, "of a dry run of one project: rules that are tried in place of its own"))
+
+PART_WITH(SCHEMA_IS_OPEN, job_report, "what a collection removed or would remove; no members until there is something to tell",
+          HAS_COUNT("blobs", OPTIONAL, "blobs"), HAS_COUNT("bytes", OPTIONAL, "bytes of the blobs"),
+          HAS_COUNT("manifests", OPTIONAL, "manifests"), HAS_COUNT("tags", OPTIONAL, "tags"),
+          HAS_COUNT("sessions", OPTIONAL, "uploads"), HAS_COUNT("blobs_looked_at", OPTIONAL, "blobs that it looked at"),
+          HAS_ANY("projects", OPTIONAL, "the same of each project"), HAS_ANY("removed", OPTIONAL, "of a dry run: what would go"),
+          HAS_FLAG("is_whole", OPTIONAL, "false: `removed` is cut off"))
+
+SCHEMA(job, "a job", HAS_ID("id", REQUIRED, "names it in paths"),
+       HAS_WORD("kind", REQUIRED, "scrub rewrap collection", "what it does"),
+       HAS_WORD("state", REQUIRED, "waiting running stopping completed stopped failed", "how it is"),
+       HAS_TEXT("phase", REQUIRED, FORM_FREE, 1, 0, "what it goes over now; done at the end"),
+       HAS_COUNT("done", REQUIRED, "how many it has gone over"), HAS_COUNT("total", REQUIRED, "how many there are"),
+       HAS_COUNT("found", REQUIRED, "how many findings it has"), HAS_TIME("requested", OPTIONAL, "when it was asked for"),
+       HAS_TIME("started", OPTIONAL, "when it began"), HAS_TIME("ended", OPTIONAL, "when it ended"),
+       HAS_TEXT("runner", OPTIONAL, FORM_FREE, 1, 0, "the gateway that runs it"),
+       HAS_TEXT("waits_for", OPTIONAL, FORM_FREE, 1, 0, "why it does not go on"),
+       HAS_TEXT("region", OPTIONAL, FORM_FREE, 0, REGION_ID_MAX, "of a scrub: the region"),
+       HAS_FLAG("digest", OPTIONAL, "of a scrub: digests are computed, too"),
+       HAS_COUNT("bytes_per_second", OPTIONAL, "of a scrub: how fast it reads"),
+       HAS_COUNT("bytes_done", OPTIONAL, "of a scrub: bytes that it has read"),
+       HAS_COUNT("bytes_total", OPTIONAL, "of a scrub: bytes that there are"),
+       HAS_FLAG("dry_run", OPTIONAL, "of a collection: it only says what it would remove"),
+       HAS_TEXT("project", OPTIONAL, FORM_PROJECT, 3, 127, "of a collection of one project: which"),
+       HAS_OBJECT("report", OPTIONAL, schema_job_report, "of one collection: what it did so far"))
+
+SCHEMA(jobs, "a page of jobs", HAS_LIST("jobs", REQUIRED, PAGE_JOBS_MAX, schema_job, "newest first"), HAS_NEXT)
+
+PART(finding, "something that a job found",
+     HAS_WORD("kind", REQUIRED, "damaged missing unreadable key manifest stray", "what is wrong"),
+     HAS_TEXT("subject", REQUIRED, FORM_FREE, 0, 0, "the object, or the repository and the digest"),
+     HAS_TEXT("name", REQUIRED, FORM_FREE, 0, 0, "the project or the repository; empty if none is known"),
+     HAS_TEXT("digest", REQUIRED, FORM_FREE, 0, 0, "the digest; empty if none is known"),
+     HAS_TEXT("detail", REQUIRED, FORM_FREE, 0, 0, "what does not fit"), HAS_TIME("found", OPTIONAL, "when it was found"))
+SCHEMA(findings, "a page of findings", HAS_LIST("findings", REQUIRED, PAGE_JOBS_MAX, schema_finding, "oldest first"), HAS_NEXT)
+
 /* ---- Begin and stop ---- */
 
-static struct result read_scrub(const struct request *request, json_t **body_out, struct job *job, struct error *err)
+static struct result read_scrub(struct request *request, struct job *job, struct error *err)
 {
     const struct settings *settings = request->gateway->settings;
-    OWNED_JSON body = NULL;
-    const char *region = settings->regions[0].title;
-    int digest = 0;
-    json_int_t rate = settings->scrub_rate;
+    int64_t rate = settings->scrub_rate;
+    const json_t *body = NULL;
 
-    TRY(api_body(request, &body, err));
-    TRY(api_unpack(body, err, "{s?:s, s?:b, s?:I}", "region", &region, "digest", &digest, "bytes_per_second", &rate));
-    if (strlen(region) == 0 || strlen(region) > REGION_ID_MAX) return failure(err, ERROR_INVALID, "there is no such region");
-    if (rate < 65536) return failure(err, ERROR_INVALID, "bytes_per_second is a number from 65536");
-    *job = (struct job){.kind = JOB_SCRUB, .with_digest = digest != 0, .rate_bytes = (uint64_t)rate};
-    (void)snprintf(job->region, sizeof job->region, "%s", region);
-    *body_out = GIVE(body);
+    TRY(request_document(request, &body, err));
+    (void)json_integer_of(body, "bytes_per_second", &rate);
+    const char *region = json_text_of(body, "region");
+    *job = (struct job){
+        .kind = JOB_SCRUB, .with_digest = json_is_true(json_object_get(body, "digest")), .rate_bytes = (uint64_t)rate};
+    (void)snprintf(job->region, sizeof job->region, "%.*s", REGION_ID_MAX, region == NULL ? settings->regions[0].title : region);
     return SUCCESS;
 }
 
-/* The event names the region, so it must be known before the decision; without a credential no body was read. */
+/* The event names the region, so the body is read before the decision. Without a credential there is no body. */
 struct result target_scrub_start(struct request *request, struct lookup *lookup, struct error *err)
 {
-    OWNED_JSON body = NULL;
     struct job job;
 
     (void)lookup;
     if (api_asks_for_credential(request, ACTION_SCRUB_START)) return SUCCESS;
-    if (!read_scrub(request, &body, &job, err).ok) {
-        if (err->kind == ERROR_NO_MEMORY) return (struct result){.ok = false};
-        response_problem(request, 400, "The request breaks a rule", err->message);
-        return SUCCESS;
-    }
+    TRY(read_scrub(request, &job, err));
     struct resource *where = api_pair(request, ACTION_SCRUB_START, RESOURCE_SYSTEM, "");
     (void)snprintf(where->region, sizeof where->region, "%s", job.region);
     return SUCCESS;
@@ -81,27 +118,24 @@ struct result target_key_list(struct request *request, struct lookup *lookup, st
     return target_system(request, ACTION_JOB_READ);
 }
 
-/* What a body asks for; texts are views of `json`. */
+/* The wanted collection, as views of the document. */
 struct wanted {
-    json_t *json, *rules;
+    const json_t *rules;
     const char *project; /* NULL: all */
-    int is_dry_run;
+    bool is_dry_run;
 };
 
-static void wanted_done(struct wanted *wanted)
+static struct result read_wanted(struct request *request, struct wanted *wanted, struct error *err)
 {
-    json_decref(wanted->json);
-}
-#define OWNED_WANTED __attribute__((cleanup(wanted_done))) struct wanted
+    const json_t *body = NULL;
 
-static struct result read_wanted(const struct request *request, struct wanted *wanted, struct error *err)
-{
-    TRY(api_body(request, &wanted->json, err));
-    TRY(api_unpack(wanted->json, err, "{s?:s, s?:b, s?:o}", "project", &wanted->project, "dry_run", &wanted->is_dry_run,
-                   "rules", &wanted->rules));
+    TRY(request_document(request, &body, err));
+    *wanted = (struct wanted){.rules = json_object_get(body, "rules"),
+                              .project = json_text_of(body, "project"),
+                              .is_dry_run = json_is_true(json_object_get(body, "dry_run"))};
     if (wanted->project != NULL && !api_is_project_name(wanted->project))
         return failure(err, ERROR_INVALID, "project is organisation/project");
-    if (wanted->rules != NULL && (wanted->is_dry_run == 0 || wanted->project == NULL))
+    if (wanted->rules != NULL && (!wanted->is_dry_run || wanted->project == NULL))
         return failure(err, ERROR_INVALID, "rules are tried in a dry run of one project; set them first to use them");
     return SUCCESS;
 }
@@ -113,7 +147,7 @@ static struct resource *add_place(struct request *request, enum action action, c
 
 struct result target_collection_start(struct request *request, struct lookup *lookup, struct error *err)
 {
-    OWNED_WANTED wanted = {0};
+    struct wanted wanted;
 
     (void)lookup;
     if (api_asks_for_credential(request, ACTION_STORAGE_COLLECT)) return SUCCESS;
@@ -122,7 +156,7 @@ struct result target_collection_start(struct request *request, struct lookup *lo
     return SUCCESS;
 }
 
-/* Who looks says of which project; a job of another one is unknown there. NULL: the answer is made. */
+/* The query names the project of the job; in another project the job is unknown. NULL: the answer was made. */
 static struct resource *target_job(struct request *request, enum action action)
 {
     const char *project = request_argument(request, "project");
@@ -179,8 +213,9 @@ static struct result describe(const struct job *job, json_t **value_out, struct 
     OWNED_JSON value = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I}", "id", id, "kind", job_kind_name(job->kind), "state",
                                  state_name(job), "phase", job_phase_name(job), "done", (json_int_t)job->done, "total",
                                  (json_int_t)job->total, "found", (json_int_t)job->found);
-    if (value == NULL || !set_scrub(value, job) || !set_collection(value, job) || !api_set_time(value, "requested", job->requested_ms) ||
-        !api_set_time(value, "started", job->started_ms) || !api_set_time(value, "ended", job->ended_ms) ||
+    if (value == NULL || !set_scrub(value, job) || !set_collection(value, job) ||
+        !api_set_time(value, "requested", job->requested_ms) || !api_set_time(value, "started", job->started_ms) ||
+        !api_set_time(value, "ended", job->ended_ms) ||
         (job->runner[0] != '\0' && json_object_set_new(value, "runner", json_string(job->runner)) != 0) ||
         (job->waits_for[0] != '\0' && json_object_set_new(value, "waits_for", json_string(job->waits_for)) != 0))
         return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
@@ -201,7 +236,7 @@ static struct result begin(struct request *request, const struct job *wanted, co
     job_begin_prepare(where, &job, &change);
     change.rules = rules;
     TRY(request_record(request, &change.change, err));
-    upkeep_wake(request->gateway->upkeep);
+    job_workers_wake(request->gateway->job_workers);
     TRY(describe(&job, &value, err));
     response_json(request, 201, value);
     return SUCCESS;
@@ -209,19 +244,20 @@ static struct result begin(struct request *request, const struct job *wanted, co
 
 static struct result start_scrub(struct request *request, struct pg *pg, struct error *err)
 {
-    OWNED_JSON body = NULL;
     struct job job;
 
     (void)pg;
-    TRY(read_scrub(request, &body, &job, err));
+    TRY(read_scrub(request, &job, err));
     return begin(request, &job, NULL, err);
 }
 
 static struct result start_rewrap(struct request *request, struct pg *pg, struct error *err)
 {
     const struct job job = {.kind = JOB_REWRAP};
+    const json_t *body = NULL;
 
     (void)pg;
+    if (request->body.length > 0) TRY(request_document(request, &body, err));
     return begin(request, &job, NULL, err);
 }
 
@@ -229,11 +265,11 @@ static struct result start_collection(struct request *request, struct pg *pg, st
 {
     struct buffer OWNED_BUFFER text = BUFFER(RULES_TEXT_MAX);
     OWNED(rules) *rules = NULL;
-    OWNED_WANTED wanted = {0};
+    struct wanted wanted;
 
     (void)pg;
     TRY(read_wanted(request, &wanted, err));
-    const struct job job = {.kind = JOB_COLLECTION, .is_dry_run = wanted.is_dry_run != 0};
+    const struct job job = {.kind = JOB_COLLECTION, .is_dry_run = wanted.is_dry_run};
     if (wanted.rules == NULL) return begin(request, &job, NULL, err);
     TRY(json_write_canonical(&text, wanted.rules, err));
     TRY(rules_read(buffer_bytes(&text), &rules, err));
@@ -246,66 +282,66 @@ static struct result stop(struct request *request, struct pg *pg, struct error *
     struct uuid id;
 
     (void)pg;
-    if (!uuid_parse(bytes_of_text(request->reference), &id)) return failure(err, ERROR_NOT_FOUND, "there is no such job");
+    TRY(api_id(request, "job", &id, err));
     job_stop_prepare(&request->pairs[0].resource, &id, (unsigned)request->gateway->settings->jobs_kept, &change);
-    TRY(request_record(request, &change.change, err));
-    response_empty(request, 204);
-    return SUCCESS;
+    return api_remove(request, &change.change, err);
 }
 
 /* ---- Read ---- */
 
-static struct result read_page(struct request *request, int64_t start, struct job_page *page, bool *is_good_out,
-                               struct error *err)
+/* A page from `start` on; the caller applies asked->after. False: the answer was made. */
+static bool read_page(struct request *request, int64_t start, struct job_page *page, struct api_page *asked)
 {
-    const char *after = NULL;
-    uint64_t number = 0;
-    unsigned limit = 0;
-
-    const bool is_good = api_page(request, &limit, &after);
-    if (is_good && after[0] != '\0' && !text_to_u64(bytes_of_text(after), INT64_MAX, &number))
-        return failure(err, ERROR_INVALID, "after is what the page before ended with");
-    *is_good_out = is_good;
-    if (!is_good) return SUCCESS;
-    page->from = after[0] == '\0' ? start : (int64_t)number;
-    page->limit = limit < PAGE_JOBS_MAX ? limit : PAGE_JOBS_MAX;
-    return SUCCESS;
+    page->from = start;
+    if (!api_page(request, asked)) return false;
+    page->limit = asked->limit < PAGE_JOBS_MAX ? asked->limit : PAGE_JOBS_MAX;
+    return true;
 }
 
-static struct result answer_list(struct request *request, const char *name, json_t *list, int64_t next, struct error *err)
+static void cursor_of(int64_t number, char next_out[API_CURSOR_SIZE])
 {
-    OWNED_JSON value = json_pack("{s:O}", name, list);
+    (void)snprintf(next_out, API_CURSOR_SIZE, "%lld", (long long)number);
+}
 
-    if (value == NULL || (next != 0 && json_object_set_new(value, "next", json_sprintf("%lld", (long long)next)) != 0))
-        return failure(err, ERROR_NO_MEMORY, "no memory for a list");
-    response_json(request, 200, value);
-    return SUCCESS;
+static struct result describe_job(struct request *request, const void *rows, size_t index, json_t **row_out, struct error *err)
+{
+    const struct job *jobs = rows;
+
+    (void)request;
+    return describe(&jobs[index], row_out, err);
+}
+
+static void cursor_of_job(const void *rows, size_t index, char next_out[API_CURSOR_SIZE])
+{
+    const struct job *jobs = rows;
+
+    cursor_of(jobs[index].number, next_out);
 }
 
 static struct result list_jobs(struct request *request, struct pg *pg, struct error *err)
 {
     struct job_page page = {.job = NULL};
+    struct api_page asked;
     OWNED_JOBS jobs = NULL;
     size_t count = 0;
-    bool is_good = false;
-    OWNED_JSON list = json_array();
 
-    TRY(read_page(request, INT64_MAX, &page, &is_good, err));
-    if (!is_good) return SUCCESS;
+    if (!read_page(request, INT64_MAX, &page, &asked)) return SUCCESS;
+    TRY(api_after_number(&asked, &page.from, err));
     TRY(job_list(request->permit, pg, &page, &jobs, &count, err));
-    for (size_t i = 0; i < count; i++) {
-        json_t *value = NULL;
-        TRY(describe(&jobs[i], &value, err));
-        if (json_array_append_new(list, value) != 0) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
-    }
-    return answer_list(request, "jobs", list, count == page.limit ? jobs[count - 1].number : 0, err);
+    const struct api_list list = {.name = "jobs",
+                                  .rows = jobs,
+                                  .count = count,
+                                  .has_more = count == page.limit,
+                                  .describe = describe_job,
+                                  .cursor = cursor_of_job};
+    return api_answer_list(request, &list, err);
 }
 
 static struct result find(struct request *request, struct pg *pg, struct job *job_out, struct error *err)
 {
     struct uuid id;
 
-    if (!uuid_parse(bytes_of_text(request->reference), &id)) return failure(err, ERROR_NOT_FOUND, "there is no such job");
+    TRY(api_id(request, "job", &id, err));
     return job_find(request->permit, pg, &id, job_out, err);
 }
 
@@ -335,30 +371,46 @@ static struct result read_job(struct request *request, struct pg *pg, struct err
     return SUCCESS;
 }
 
-static struct result describe_finding(const struct job_finding *finding, json_t *list, struct error *err)
+static struct result describe_finding(struct request *request, const void *rows, size_t index, json_t **row_out,
+                                      struct error *err)
 {
-    json_t *value = json_pack("{s:s, s:s, s:s, s:s, s:s}", "kind", finding_kind_name(finding->kind), "subject",
-                              finding->subject, "name", finding->name, "digest", finding->digest, "detail", finding->detail);
+    const struct job_finding *finding = &((const struct job_finding *)rows)[index];
+    OWNED_JSON value = json_pack("{s:s, s:s, s:s, s:s, s:s}", "kind", finding_kind_name(finding->kind), "subject",
+                                 finding->subject, "name", finding->name, "digest", finding->digest, "detail", finding->detail);
 
-    if (value != NULL && api_set_time(value, "found", finding->found_ms) && json_array_append_new(list, value) == 0) return SUCCESS;
-    return failure(err, ERROR_NO_MEMORY, "no memory for a list");
+    (void)request;
+    if (value == NULL || !api_set_time(value, "found", finding->found_ms))
+        return failure(err, ERROR_NO_MEMORY, "no memory for a list");
+    *row_out = GIVE(value);
+    return SUCCESS;
+}
+
+static void cursor_of_finding(const void *rows, size_t index, char next_out[API_CURSOR_SIZE])
+{
+    const struct job_finding *findings = rows;
+
+    cursor_of(findings[index].number, next_out);
 }
 
 static struct result list_findings(struct request *request, struct pg *pg, struct error *err)
 {
     struct job job;
     struct job_page page = {.job = &job.id};
+    struct api_page asked;
     OWNED_FINDINGS findings = NULL;
     size_t count = 0;
-    bool is_good = false;
-    OWNED_JSON list = json_array();
 
-    TRY(read_page(request, 0, &page, &is_good, err));
-    if (!is_good) return SUCCESS;
+    if (!read_page(request, 0, &page, &asked)) return SUCCESS;
+    TRY(api_after_number(&asked, &page.from, err));
     TRY(find(request, pg, &job, err));
     TRY(job_findings(request->permit, pg, &page, &findings, &count, err));
-    for (size_t i = 0; i < count; i++) TRY(describe_finding(&findings[i], list, err));
-    return answer_list(request, "findings", list, count == page.limit ? findings[count - 1].number : 0, err);
+    const struct api_list list = {.name = "findings",
+                                  .rows = findings,
+                                  .count = count,
+                                  .has_more = count == page.limit,
+                                  .describe = describe_finding,
+                                  .cursor = cursor_of_finding};
+    return api_answer_list(request, &list, err);
 }
 
 const struct handler handler_scrub_start = {.handle = start_scrub};

@@ -12,6 +12,23 @@
 
 #define DESCRIPTION_MAX (64 * 1024) /* 64 policies at some 300 bytes */
 
+PART(policy, "a policy of the set", HAS_TEXT("id", REQUIRED, FORM_FREE, 1, 64, "its name"),
+     HAS_COUNT("version", REQUIRED, "its version"),
+     HAS_TEXT("digest", REQUIRED, FORM_DIGEST, 71, 71, "the digest of its document"),
+     HAS_TEXT("review_by", REQUIRED, FORM_FREE, 0, 10, "the day by which it has to be looked at again"))
+
+SCHEMA(policy_set, "a set of policies", HAS_COUNT("epoch", REQUIRED, "its number; each set has a larger one than the set before"),
+       HAS_TEXT("digest", REQUIRED, FORM_DIGEST, 71, 71, "the digest of its document"),
+       HAS_LIST("policies", REQUIRED, 0, schema_policy, "its policies"),
+       HAS_ANY("set", OPTIONAL, "the whole document as it was signed, an object; left out where a set was just brought"))
+
+PART(signature, "a signature", HAS_TEXT("sig", REQUIRED, FORM_FREE, 1, 0, "base64"),
+     HAS_TEXT("keyid", OPTIONAL, FORM_FREE, 0, 0, "which key made it"))
+SCHEMA_WITH(SCHEMA_IS_READ_ELSEWHERE, envelope, "a signed document (DSSE)",
+            HAS_TEXT("payloadType", REQUIRED, FORM_FREE, 1, 0, "what the payload is"),
+            HAS_TEXT("payload", REQUIRED, FORM_FREE, 1, 0, "the document in base64"),
+            HAS_LIST("signatures", REQUIRED, 0, schema_signature, "of its signers"))
+
 struct result target_policy_read(struct request *request, struct lookup *lookup, struct error *err)
 {
     (void)lookup;
@@ -20,7 +37,8 @@ struct result target_policy_read(struct request *request, struct lookup *lookup,
     return SUCCESS;
 }
 
-/* The event names the envelope by its digest, unless it was denied and not taken in; what is in it is read after the decision. */
+/* The event names the digest of the envelope, unless the request was denied before the body arrived. The content is read after
+ * the decision. */
 struct result target_policy_load(struct request *request, struct lookup *lookup, struct error *err)
 {
     struct resource *resource = api_pair(request, ACTION_POLICY_LOAD, RESOURCE_SYSTEM, "");
@@ -52,14 +70,14 @@ static struct result handle_policy_read(struct request *request, struct pg *pg, 
     (void)pg;
     if (set == NULL) return failure(err, ERROR_NOT_FOUND, "no policy set is loaded yet");
     TRY(policy_set_describe(set, &json, err));
-    json.length--; /* its last brace: one member more */
+    json.length--; /* removes the last brace, to add one more member */
     TRY(buffer_add_text(&json, ",\"set\":", err));
     TRY(policy_set_write(set, &json, err));
     TRY(buffer_add_text(&json, "}", err));
     return answer(request, 200, &json, err);
 }
 
-/* 202: recorded, and in force as soon as keyd can be asked to pin it; until then nothing is decided at all. */
+/* 202: the set is recorded, but keyd could not pin it yet. Until keyd does, this gateway makes no decisions. */
 static unsigned put_in_force(struct request *request)
 {
     struct error err = {0};

@@ -8,34 +8,67 @@
 #include "policy/label.h"
 #include "registry/project.h"
 
-/* What a body asks for; texts are views of `json`. */
+SCHEMA_WITH(SCHEMA_IS_READ_ELSEWHERE, label, "a floor label; what is left out asks for nothing",
+            HAS_WORD("class", OPTIONAL, "open confidential sensitive secret", "how sensitive it is"),
+            HAS_WORD("lineage", OPTIONAL, "unknown declared attested", "what must be known of where it comes from"),
+            HAS_TEXTS("subjects", OPTIONAL, 0, 0,
+                      "personal special health biometric genetic child financial-customer government critical-infra",
+                      "whom it is about"),
+            HAS_TEXTS("attached", OPTIONAL, 0, 0, NULL, "laws that follow it"))
+
+SCHEMA(organisation_wanted, "an organisation to be made",
+       HAS_TEXT("name", REQUIRED, FORM_NAME, 1, NAMESPACE_NAME_MAX, "its name"),
+       HAS_OBJECT("label", OPTIONAL, schema_label, "its floor label"))
+
+SCHEMA(project_wanted, "a project to be made",
+       HAS_TEXT("organisation", REQUIRED, FORM_NAME, 1, NAMESPACE_NAME_MAX, "whose project it is"),
+       HAS_TEXT("name", REQUIRED, FORM_NAME, 1, NAMESPACE_NAME_MAX, "its name in the organisation"),
+       HAS_TEXT("region", OPTIONAL, FORM_FREE, 1, REGION_ID_MAX,
+                "where its bytes are; the first region of the gateway if left out"),
+       HAS_OBJECT("label", OPTIONAL, schema_label, "its floor label"))
+
+SCHEMA(place, "an organisation, a project or a repository", HAS_ID("id", REQUIRED, "its id"),
+       HAS_TEXT("name", REQUIRED, FORM_FREE, 1, RESOURCE_NAME_MAX, "its whole name"),
+       HAS_TEXT("region", OPTIONAL, FORM_FREE, 1, REGION_ID_MAX, "of a project and a repository: where its bytes are"),
+       HAS_OBJECT("label", OPTIONAL, schema_label, "its floor label"), HAS_TIME("created", OPTIONAL, "when it was made"))
+
+SCHEMA(organisations, "a page of organisations", HAS_LIST("organisations", REQUIRED, 1000, schema_place, "by id"), HAS_NEXT)
+SCHEMA(projects, "a page of projects", HAS_LIST("projects", REQUIRED, 1000, schema_place, "by id"), HAS_NEXT)
+
+/* The wanted namespace, as views of the document. */
 struct wanted {
-    json_t *json, *label;
+    const json_t *label;
     const char *organisation, *name, *region;
-    char full_name[2 * SCOPE_NAME_MAX + 2];
+    char full_name[2 * NAMESPACE_NAME_MAX + 2];
 };
 
-static void wanted_done(struct wanted *wanted)
+static bool is_namespace_name(const char *name)
 {
-    json_decref(wanted->json);
-}
-#define OWNED_WANTED __attribute__((cleanup(wanted_done))) struct wanted
-
-static bool is_scope_name(const char *name)
-{
-    return scope_name_is_valid(bytes_of_text(name));
+    return namespace_name_is_valid(bytes_of_text(name));
 }
 
-static struct result read_organisation(const struct request *request, struct wanted *wanted, struct error *err)
+static struct result read_wanted(struct request *request, struct wanted *wanted, struct error *err)
 {
-    TRY(api_body(request, &wanted->json, err));
-    TRY(api_unpack(wanted->json, err, "{s:s, s?:o}", "name", &wanted->name, "label", &wanted->label));
-    if (!is_scope_name(wanted->name))
-        return failure(err, ERROR_INVALID, "a name has a-z, 0-9 and single separators . _ -, at most %d", SCOPE_NAME_MAX);
+    const json_t *body = NULL;
+
+    TRY(request_document(request, &body, err));
+    *wanted = (struct wanted){.organisation = json_text_of(body, "organisation"),
+                              .name = json_text_of(body, "name"),
+                              .region = json_text_of(body, "region"),
+                              .label = json_object_get(body, "label")};
     return SUCCESS;
 }
 
-/* A typing error is said as one: the policies would only find that nothing is known of the place. */
+static struct result read_organisation(struct request *request, struct wanted *wanted, struct error *err)
+{
+    TRY(read_wanted(request, wanted, err));
+    if (!is_namespace_name(wanted->name))
+        return failure(err, ERROR_INVALID, "a name has a-z, 0-9 and single separators . _ -, at most %d", NAMESPACE_NAME_MAX);
+    return SUCCESS;
+}
+
+/* Reports an unknown region as such. Otherwise a typing error would become a denial, because policies know nothing of the
+ * region. */
 static struct result know_region(const struct settings *settings, const char *region, struct error *err)
 {
     for (size_t i = 0; i < settings->region_count; i++)
@@ -43,20 +76,20 @@ static struct result know_region(const struct settings *settings, const char *re
     return failure(err, ERROR_NOT_FOUND, "there is no region '%.64s' here", region);
 }
 
-static struct result read_project(const struct request *request, struct wanted *wanted, struct error *err)
+static struct result read_project(struct request *request, struct wanted *wanted, struct error *err)
 {
-    wanted->region = request->gateway->settings->regions[0].title;
-    TRY(api_body(request, &wanted->json, err));
-    TRY(api_unpack(wanted->json, err, "{s:s, s:s, s?:s, s?:o}", "organisation", &wanted->organisation, "name",
-                   &wanted->name, "region", &wanted->region, "label", &wanted->label));
-    if (!is_scope_name(wanted->organisation) || !is_scope_name(wanted->name))
-        return failure(err, ERROR_INVALID, "a name has a-z, 0-9 and single separators . _ -, at most %d", SCOPE_NAME_MAX);
-    TRY(know_region(request->gateway->settings, wanted->region, err));
+    const struct settings *settings = request->gateway->settings;
+
+    TRY(read_wanted(request, wanted, err));
+    if (wanted->region == NULL) wanted->region = settings->regions[0].title;
+    if (!is_namespace_name(wanted->organisation) || !is_namespace_name(wanted->name))
+        return failure(err, ERROR_INVALID, "a name has a-z, 0-9 and single separators . _ -, at most %d", NAMESPACE_NAME_MAX);
+    TRY(know_region(settings, wanted->region, err));
     (void)snprintf(wanted->full_name, sizeof wanted->full_name, "%s/%s", wanted->organisation, wanted->name);
     return SUCCESS;
 }
 
-/* What the decision is to be about, too. No label is one that asks for nothing. */
+/* Adds the wanted label to the decision. A missing label asks for nothing. */
 static struct result ask_for_label(struct request *request, const json_t *label, struct error *err)
 {
     struct asked_label *asked = NULL;
@@ -68,7 +101,7 @@ static struct result ask_for_label(struct request *request, const json_t *label,
 
 struct result target_organisation_create(struct request *request, struct lookup *lookup, struct error *err)
 {
-    OWNED_WANTED wanted = {0};
+    struct wanted wanted;
 
     (void)lookup;
     if (api_asks_for_credential(request, ACTION_ORGANISATION_CREATE)) return SUCCESS;
@@ -79,7 +112,7 @@ struct result target_organisation_create(struct request *request, struct lookup 
 
 struct result target_project_create(struct request *request, struct lookup *lookup, struct error *err)
 {
-    OWNED_WANTED wanted = {0};
+    struct wanted wanted;
 
     (void)lookup;
     if (api_asks_for_credential(request, ACTION_PROJECT_CREATE)) return SUCCESS;
@@ -98,13 +131,13 @@ struct result target_project_list(struct request *request, struct lookup *lookup
     return SUCCESS;
 }
 
-/* The body comes after the first decision, and is decided about then. */
+/* The body arrives after the first decision; then its label is part of a second decision. */
 static struct result ask_for_body(struct request *request, struct error *err)
 {
-    OWNED_JSON label = NULL;
+    const json_t *label = NULL;
 
     if (request->body.length == 0) return SUCCESS;
-    TRY(api_body(request, &label, err));
+    TRY(request_document(request, &label, err));
     return ask_for_label(request, label, err);
 }
 
@@ -128,10 +161,8 @@ struct result target_organisation_label(struct request *request, struct lookup *
 {
     (void)lookup;
     TRY(ask_for_body(request, err));
-    if (is_scope_name(request->name))
-        (void)api_pair(request, ACTION_PROJECT_LABEL, RESOURCE_ORGANISATION, request->name);
-    else
-        response_unknown(request);
+    if (is_namespace_name(request->name)) (void)api_pair(request, ACTION_PROJECT_LABEL, RESOURCE_ORGANISATION, request->name);
+    else response_unknown(request);
     return SUCCESS;
 }
 
@@ -150,15 +181,14 @@ struct result target_repository_label(struct request *request, struct lookup *lo
     return SUCCESS;
 }
 
-/* {"id","name"} and, for what has them, region, label, created. Takes `label` over; NULL if memory is out. */
-static json_t *describe(const struct uuid *id, const char *name, const char *region, json_t *label)
+/* {"id","name"}, and region and label if there are any. NULL: out of memory. */
+static json_t *describe(const struct uuid *id, const char *name, const char *region, const json_t *label)
 {
     char text[UUID_TEXT_SIZE];
 
     uuid_format(id, text);
-    json_t *object = json_pack("{s:s, s:s, s:o*}", "id", text, "name", name, "label", label);
-    if (object == NULL || region[0] == '\0' || json_object_set_new(object, "region", json_string(region)) == 0)
-        return object;
+    json_t *object = json_pack("{s:s, s:s, s:O*}", "id", text, "name", name, "label", label);
+    if (object == NULL || region[0] == '\0' || json_object_set_new(object, "region", json_string(region)) == 0) return object;
     json_decref(object);
     return NULL;
 }
@@ -173,14 +203,14 @@ static struct result create_organisation(struct request *request, struct pg *pg,
 {
     struct buffer OWNED_BUFFER label = BUFFER(LABEL_TEXT_MAX);
     struct organisation_create change;
-    OWNED_WANTED wanted = {0};
+    struct wanted wanted;
 
     (void)pg;
     TRY(read_organisation(request, &wanted, err));
     TRY(floor_label_write(wanted.label, &label, err));
     TRY(organisation_create_prepare(&request->pairs[0].resource, buffer_text(&label), &change, err));
     TRY(request_record(request, &change.change, err));
-    answer(request, 201, describe(&change.organisation, wanted.name, "", json_incref(wanted.label)));
+    answer(request, 201, describe(&change.organisation, wanted.name, "", wanted.label));
     return SUCCESS;
 }
 
@@ -188,15 +218,14 @@ static struct result create_project(struct request *request, struct pg *pg, stru
 {
     struct buffer OWNED_BUFFER label = BUFFER(LABEL_TEXT_MAX);
     struct project_create change;
-    OWNED_WANTED wanted = {0};
+    struct wanted wanted;
 
     (void)pg;
     TRY(read_project(request, &wanted, err));
     TRY(floor_label_write(wanted.label, &label, err));
-    TRY(project_create_prepare(request->gateway->registry, &request->pairs[0].resource, buffer_text(&label), &change,
-                               err));
+    TRY(project_create_prepare(request->gateway->registry, &request->pairs[0].resource, buffer_text(&label), &change, err));
     TRY(request_record(request, &change.change, err));
-    answer(request, 201, describe(&change.project, wanted.full_name, wanted.region, json_incref(wanted.label)));
+    answer(request, 201, describe(&change.project, wanted.full_name, wanted.region, wanted.label));
     return SUCCESS;
 }
 
@@ -208,85 +237,84 @@ static struct result set_label(struct request *request, struct pg *pg, struct er
                                                                : &where->organisation;
     struct buffer OWNED_BUFFER text = BUFFER(LABEL_TEXT_MAX);
     struct label_change change;
-    OWNED_JSON label = NULL;
+    const json_t *label = NULL;
 
     (void)pg;
-    TRY(api_body(request, &label, err));
+    TRY(request_document(request, &label, err));
     TRY(floor_label_write(label, &text, err));
     if (uuid_is_nil(id)) return failure(err, ERROR_NOT_FOUND, "there is no such organisation, project or repository");
     label_change_prepare(where, buffer_text(&text), &change);
     TRY(request_record(request, &change.change, err));
-    answer(request, 200, describe(id, where->name, where->region, json_incref(label)));
+    answer(request, 200, describe(id, where->name, where->region, label));
     return SUCCESS;
 }
 
-static struct result describe_record(const struct scope_record *record, json_t **object_out, struct error *err)
+static struct result describe_record(const struct namespace_record *record, json_t **object_out, struct error *err)
 {
     char created[CLOCK_TEXT_SIZE];
     OWNED_JSON label = NULL;
 
     TRY(json_read(bytes_of_text(record->label), LABEL_TEXT_MAX, &label, err));
     clock_format(record->created_ms, created);
-    OWNED_JSON object = describe(&record->id, record->name, record->region, json_incref(label));
+    OWNED_JSON object = describe(&record->id, record->name, record->region, label);
     if (object == NULL || json_object_set_new(object, "created", json_string(created)) != 0)
         return failure(err, ERROR_NO_MEMORY, "no memory for a list");
     *object_out = GIVE(object);
     return SUCCESS;
 }
 
-/* Adds those of the page that the caller may see; the page holds what its roles let it see, and policies may say no besides. */
-static struct result add_records(const struct request *request, const struct scope_page *page, bool projects,
-                                 json_t *list, struct error *err)
+/* Describes a row that the caller may see. The page has the rows that its roles allow; policies may hide some of them. */
+static struct result describe_row(struct request *request, const void *rows, size_t index, json_t **row_out, struct error *err)
 {
+    const struct namespace_page *page = rows;
+    const struct namespace_record *record = &page->records[index];
     struct action_pair pair = {.action = ACTION_PROJECT_READ,
-                               .resource.kind = projects ? RESOURCE_PROJECT : RESOURCE_ORGANISATION};
+                               .resource.kind = strchr(record->name, '/') == NULL ? RESOURCE_ORGANISATION : RESOURCE_PROJECT};
+    bool may = false;
 
-    for (size_t i = 0; i < page->count; i++) {
-        bool may = false;
-        json_t *object = NULL;
-        (void)snprintf(pair.resource.name, sizeof pair.resource.name, "%s", page->records[i].name);
-        TRY(api_may(request, &pair, &may, err));
-        if (!may) continue;
-        TRY(describe_record(&page->records[i], &object, err));
-        if (json_array_append_new(list, object) != 0) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
-    }
-    return SUCCESS;
+    (void)snprintf(pair.resource.name, sizeof pair.resource.name, "%s", record->name);
+    TRY(api_may(request, &pair, &may, err));
+    return may ? describe_record(record, row_out, err) : SUCCESS;
 }
 
-static bool set_next(json_t *value, const struct uuid *last)
+static void cursor(const void *rows, size_t index, char next_out[API_CURSOR_SIZE])
 {
-    char id[UUID_TEXT_SIZE];
+    const struct namespace_page *page = rows;
 
-    uuid_format(last, id);
-    return json_object_set_new(value, "next", json_string(id)) == 0;
+    uuid_format(&page->records[index].id, next_out);
+}
+
+static struct result find_page(struct request *request, struct pg *pg, struct namespace_query *query,
+                               struct namespace_page **page_out, struct error *err)
+{
+    OWNED(readable_namespaces) *scopes = NULL;
+
+    TRY(decider_readable_namespaces(request->gateway->decider, &request->principal, clock_wall_ms(), &scopes, err));
+    const struct namespace_reader reader = {.organisations = scopes->organisations,
+                                            .projects = scopes->projects,
+                                            .organisation_count = scopes->organisation_count,
+                                            .project_count = scopes->project_count};
+    query->reader = scopes->all ? NULL : &reader;
+    return namespace_list(request->permit, pg, query, page_out, err);
 }
 
 static struct result list(struct request *request, struct pg *pg, bool projects, struct error *err)
 {
-    struct scope_query query = {
-        .where = &request->pairs[0].resource, .projects = projects};
-    OWNED(readable_scopes) *scopes = NULL;
-    OWNED(scope_page) *page = NULL;
-    const char *after = NULL;
+    struct namespace_query query = {.where = &request->pairs[0].resource, .projects = projects};
+    OWNED(namespace_page) *found = NULL;
+    struct api_page page;
 
-    if (!api_page(request, &query.limit, &after)) return SUCCESS;
-    if (after[0] != '\0' && !uuid_parse(bytes_of_text(after), &query.last))
-        return failure(err, ERROR_INVALID, "after is the id that the page before ended with");
-    TRY(decider_readable_scopes(request->gateway->decider, &request->principal, clock_wall_ms(), &scopes, err));
-    const struct scope_reader reader = {.organisations = scopes->organisations,
-                                        .projects = scopes->projects,
-                                        .organisation_count = scopes->organisation_count,
-                                        .project_count = scopes->project_count};
-    query.reader = scopes->all ? NULL : &reader;
-    TRY(scope_list(request->permit, pg, &query, &page, err));
-    OWNED_JSON records = json_array();
-    if (records == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
-    TRY(add_records(request, page, projects, records, err));
-    OWNED_JSON value = json_pack("{s:O}", projects ? "projects" : "organisations", records);
-    if (value == NULL || (page->has_more && !set_next(value, &page->records[page->count - 1].id)))
-        return failure(err, ERROR_NO_MEMORY, "no memory for a list");
-    response_json(request, 200, value);
-    return SUCCESS;
+    if (!api_page(request, &page)) return SUCCESS;
+    TRY(api_after_id(&page, &query.last, err));
+    query.limit = page.limit;
+    TRY(find_page(request, pg, &query, &found, err));
+    const struct api_list rows = {.name = projects ? "projects" : "organisations",
+                                  .rows = found,
+                                  .count = found->count,
+                                  .has_more = found->has_more,
+                                  .describe = describe_row,
+                                  .cursor = cursor};
+    return api_answer_list(request, &rows, err);
 }
 
 static struct result list_projects(struct request *request, struct pg *pg, struct error *err)
@@ -301,12 +329,11 @@ static struct result list_organisations(struct request *request, struct pg *pg, 
 
 static struct result read_one(struct request *request, struct pg *pg, struct error *err)
 {
-    const struct scope_query query = {.where = &request->pairs[0].resource,
-                                      .projects = true, .limit = 1};
-    OWNED(scope_page) *page = NULL;
+    const struct namespace_query query = {.where = &request->pairs[0].resource, .projects = true, .limit = 1};
+    OWNED(namespace_page) *page = NULL;
     json_t *object = NULL;
 
-    if (!uuid_is_nil(&query.where->project)) TRY(scope_list(request->permit, pg, &query, &page, err));
+    if (!uuid_is_nil(&query.where->project)) TRY(namespace_list(request->permit, pg, &query, &page, err));
     if (page == NULL || page->count == 0) {
         response_unknown(request);
         return SUCCESS;

@@ -1,10 +1,40 @@
 /* /api/v1/projects/{name}/quota and /rules: docs/api.md, docs/quotas.md. */
+#include "registry/quota.h"
 #include "base/log.h"
 #include "gateway/api/api_priv.h"
 #include "registry/project_rules.h"
-#include "registry/quota.h"
 
-/* Who may set quotas of the whole registry sets a ceiling: that right is part of what is decided and recorded. */
+#define LIMITS(presence)                                                                                    \
+    HAS_NUMBER("bytes", presence, 0, INT64_MAX, "bytes that its blobs and manifests may have"),             \
+        HAS_NUMBER("sessions", presence, 0, INT64_MAX, "uploads that may be open"),                         \
+        HAS_NUMBER("sessions_per_client", presence, 0, INT64_MAX, "uploads that one client may have open"), \
+        HAS_NUMBER("events_per_minute", presence, 0, INT64_MAX, "requests a minute")
+
+SCHEMA(quota_wanted, "limits of a project; left out or null: no limit", LIMITS(OPTIONAL | NULLABLE))
+SCHEMA(quota, "limits of a project; null: no limit", LIMITS(REQUIRED | NULLABLE))
+SCHEMA(quota_use, "limits of a project, and what is used", LIMITS(REQUIRED | NULLABLE),
+       HAS_OBJECT("ceiling", REQUIRED, schema_quota, "the limits that the project's own may not exceed"),
+       HAS_COUNT("bytes_used", REQUIRED, "bytes that are stored"),
+       HAS_COUNT("bytes_reserved", REQUIRED, "bytes that open uploads hold"),
+       HAS_COUNT("sessions_open", REQUIRED, "uploads that are open"))
+
+PART(retention_rule, "tags that are kept",
+     HAS_TEXT("repositories", REQUIRED, FORM_FREE, 1, PATTERN_MAX, "a pattern of repositories below the project"),
+     HAS_TEXT("tags", REQUIRED, FORM_FREE, 1, PATTERN_MAX, "a pattern of tags"),
+     HAS_NUMBER("keep_last", OPTIONAL, 0, RULES_LAST_MAX, "so many of the newest are kept"),
+     HAS_NUMBER("pushed_days", OPTIONAL, 0, RULES_DAYS_MAX, "those that were pushed in so many days are kept"),
+     HAS_NUMBER("pulled_days", OPTIONAL, 0, RULES_DAYS_MAX, "those that were pulled in so many days are kept"))
+PART(immutable_rule, "tags that stay as they are",
+     HAS_TEXT("repositories", REQUIRED, FORM_FREE, 1, PATTERN_MAX, "a pattern of repositories below the project"),
+     HAS_TEXT("tags", REQUIRED, FORM_FREE, 1, PATTERN_MAX, "a pattern of tags"))
+SCHEMA_WITH(SCHEMA_IS_READ_ELSEWHERE, rules, "what a project keeps; each member may be left out",
+            HAS_LIST("retention", OPTIONAL, RULES_MAX, schema_retention_rule,
+                     "tags that fit one of these and none of its conditions go"),
+            HAS_NUMBER("untagged_days", OPTIONAL, 0, RULES_DAYS_MAX, "manifests that nothing refers to go after so many days"),
+            HAS_LIST("immutable", OPTIONAL, RULES_MAX, schema_immutable_rule, "tags that no push changes and nobody deletes"))
+
+/* A caller with the right to set quotas of the whole registry sets a ceiling. That right is part of the decision and of its
+ * record. */
 struct result target_project_quota(struct request *request, struct lookup *lookup, struct error *err)
 {
     const struct action_pair from_above = {.action = ACTION_PROJECT_QUOTA, .resource.kind = RESOURCE_SYSTEM};
@@ -26,29 +56,25 @@ struct result target_project_rules(struct request *request, struct lookup *looku
     return SUCCESS;
 }
 
-/* Absent and null are no limit. */
-static struct result read_limit(const json_t *value, const char *member, int64_t *limit_out, struct error *err)
+/* Absent or null: no limit. */
+static int64_t limit_in(const json_t *body, const char *member)
 {
-    const bool is_none = value == NULL || json_is_null(value);
+    int64_t limit = QUOTA_NONE;
 
-    if (!is_none && (!json_is_integer(value) || json_integer_value(value) < 0))
-        return failure(err, ERROR_INVALID, "%s is a whole number of 0 or more, or null", member);
-    *limit_out = is_none ? QUOTA_NONE : json_integer_value(value);
-    return SUCCESS;
+    (void)json_integer_of(body, member, &limit);
+    return limit;
 }
 
-static struct result read_limits(const struct request *request, struct quota_limits_of_project *limits, struct error *err)
+static struct result read_limits(struct request *request, struct quota_limits_of_project *limits, struct error *err)
 {
-    json_t *bytes = NULL, *sessions = NULL, *events = NULL, *of_client = NULL;
-    OWNED_JSON body = NULL;
+    const json_t *body = NULL;
 
-    TRY(api_body(request, &body, err));
-    TRY(api_unpack(body, err, "{s?:o, s?:o, s?:o, s?:o}", "bytes", &bytes, "sessions", &sessions, "events_per_minute", &events,
-                   "sessions_per_client", &of_client));
-    TRY(read_limit(bytes, "bytes", &limits->bytes, err));
-    TRY(read_limit(sessions, "sessions", &limits->sessions, err));
-    TRY(read_limit(of_client, "sessions_per_client", &limits->client_sessions, err));
-    return read_limit(events, "events_per_minute", &limits->events, err);
+    TRY(request_document(request, &body, err));
+    limits->bytes = limit_in(body, "bytes");
+    limits->sessions = limit_in(body, "sessions");
+    limits->client_sessions = limit_in(body, "sessions_per_client");
+    limits->events = limit_in(body, "events_per_minute");
+    return SUCCESS;
 }
 
 static json_t *limit_of(int64_t limit)
@@ -58,15 +84,16 @@ static json_t *limit_of(int64_t limit)
 
 static struct result describe(const struct quota_limits_of_project *limits, json_t **object_out, struct error *err)
 {
-    json_t *object = json_pack("{s:o, s:o, s:o, s:o}", "bytes", limit_of(limits->bytes), "sessions", limit_of(limits->sessions),
-                               "events_per_minute", limit_of(limits->events), "sessions_per_client", limit_of(limits->client_sessions));
+    json_t *object =
+        json_pack("{s:o, s:o, s:o, s:o}", "bytes", limit_of(limits->bytes), "sessions", limit_of(limits->sessions),
+                  "events_per_minute", limit_of(limits->events), "sessions_per_client", limit_of(limits->client_sessions));
 
     if (object == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an answer");
     *object_out = object;
     return SUCCESS;
 }
 
-/* It is set whatever becomes of the count: the janitor makes up for one that fails. */
+/* The quota is set, even if the count fails: then the maintenance thread counts later. */
 static void count_new(struct pg *pg, const struct uuid *project)
 {
     struct error err = {0};
@@ -118,11 +145,11 @@ static struct result set_rules(struct request *request, struct pg *pg, struct er
 {
     struct buffer OWNED_BUFFER text = BUFFER(RULES_TEXT_MAX);
     struct rules_change change;
-    OWNED_JSON document = NULL;
+    const json_t *document = NULL;
     OWNED(rules) *rules = NULL;
 
     (void)pg;
-    TRY(api_body(request, &document, err));
+    TRY(request_document(request, &document, err));
     TRY(json_write_canonical(&text, document, err));
     TRY(rules_read(buffer_bytes(&text), &rules, err));
     TRY(rules_change_prepare(&request->pairs[0].resource, buffer_text(&text), rules, &change, err));

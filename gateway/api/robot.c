@@ -10,45 +10,51 @@
 
 #define DAY_S 86400
 
-/* What a body asks for; texts are views of `json`. */
+SCHEMA(robot_wanted, "a robot to be made", HAS_TEXT("name", REQUIRED, FORM_NAME, 1, 63, "its name in its organisation"),
+       HAS_TEXT("organisation", OPTIONAL, FORM_NAME, 1, 63,
+                "the organisation that it belongs to; the registry itself if left out"),
+       HAS_NUMBER("expires_days", OPTIONAL, 1, ROBOT_DAYS_MAX, "days until its secret ends; 90 if left out"))
+
+#define ROBOT_MEMBERS                                                                                                       \
+    HAS_ID("id", REQUIRED, "names it in paths"),                                                                            \
+        HAS_TEXT("name", REQUIRED, FORM_FREE, 1, 135, "robot$acme+ci; the user name at /token"),                            \
+        HAS_FLAG("enabled", REQUIRED, "false: it can get no token"), HAS_TIME("expires", REQUIRED, "when its secret ends"), \
+        HAS_TIME("previous_until", OPTIONAL, "until when the secret before is good, too")
+
+PART(robot, "a robot", ROBOT_MEMBERS)
+SCHEMA(robot_secret, "a robot and its new secret", ROBOT_MEMBERS,
+       HAS_TEXT("secret", REQUIRED, FORM_FREE, 1, 64, "the password at /token; shown this once"))
+SCHEMA(robots, "a page of robots", HAS_LIST("robots", REQUIRED, 1000, schema_robot, "by name"), HAS_NEXT)
+
+/* The wanted robot; the organisation is a view of the document. */
 struct wanted_robot {
-    json_t *json;
-    const char *organisation;         /* NULL: of the registry */
+    const char *organisation; /* NULL: a robot of the registry */
     char name[ROBOT_NAME_SIZE];
     int64_t lifetime_s;
 };
 
-static void wanted_done(struct wanted_robot *wanted)
+static struct result read_wanted(struct request *request, struct wanted_robot *wanted, struct error *err)
 {
-    json_decref(wanted->json);
-}
-#define OWNED_WANTED __attribute__((cleanup(wanted_done))) struct wanted_robot
+    const json_t *body = NULL;
+    int64_t days = ROBOT_DAYS_MAX;
 
-static struct result read_wanted(const struct request *request, struct wanted_robot *wanted, struct error *err)
-{
-    json_int_t days = ROBOT_DAYS_MAX;
-    const char *name = NULL;
-
-    TRY(api_body(request, &wanted->json, err));
-    TRY(api_unpack(wanted->json, err, "{s:s, s?:s, s?:I}", "name", &name, "organisation", &wanted->organisation,
-                   "expires_days", &days));
-    if (days < 1 || days > ROBOT_DAYS_MAX)
-        return failure(err, ERROR_INVALID, "expires_days is a number from 1 to %d", ROBOT_DAYS_MAX);
-    wanted->lifetime_s = (int64_t)days * DAY_S;
-    return robot_name(wanted->organisation, bytes_of_text(name), wanted->name, err);
+    TRY(request_document(request, &body, err));
+    (void)json_integer_of(body, "expires_days", &days);
+    wanted->organisation = json_text_of(body, "organisation");
+    wanted->lifetime_s = days * DAY_S;
+    return robot_name(wanted->organisation, bytes_of_text(json_text_of(body, "name")), wanted->name, err);
 }
 
 struct result target_robot_create(struct request *request, struct lookup *lookup, struct error *err)
 {
-    OWNED_WANTED wanted = {0};
+    struct wanted_robot wanted = {.organisation = NULL};
 
     (void)lookup;
     if (api_asks_for_credential(request, ACTION_ROBOT_CREATE)) return SUCCESS;
     TRY(read_wanted(request, &wanted, err));
-    struct resource *resource =
-        wanted.organisation == NULL
-            ? api_pair(request, ACTION_ROBOT_CREATE, RESOURCE_SYSTEM, "")
-            : api_pair(request, ACTION_ROBOT_CREATE, RESOURCE_ORGANISATION, wanted.organisation);
+    struct resource *resource = wanted.organisation == NULL
+                                    ? api_pair(request, ACTION_ROBOT_CREATE, RESOURCE_SYSTEM, "")
+                                    : api_pair(request, ACTION_ROBOT_CREATE, RESOURCE_ORGANISATION, wanted.organisation);
     (void)snprintf(resource->detail, sizeof resource->detail, "%s", wanted.name);
     return SUCCESS;
 }
@@ -59,18 +65,17 @@ struct result target_robot_list(struct request *request, struct lookup *lookup, 
 
     (void)lookup;
     (void)err;
-    if (organisation == NULL)
-        (void)api_pair(request, ACTION_ROBOT_READ, RESOURCE_SYSTEM, "");
-    else if (scope_name_is_valid(bytes_of_text(organisation)))
+    if (organisation == NULL) (void)api_pair(request, ACTION_ROBOT_READ, RESOURCE_SYSTEM, "");
+    else if (namespace_name_is_valid(bytes_of_text(organisation)))
         (void)api_pair(request, ACTION_ROBOT_READ, RESOURCE_ORGANISATION, organisation);
-    else
-        response_unknown(request);
+    else response_unknown(request);
     return SUCCESS;
 }
 
 /*
- * A robot is known by its organisation. One that is not there, and one of the registry itself, is decided on as if
- * its organisation were not there: only the registry's administrators may touch it, and others learn nothing.
+ * The decision is about the robot's organisation. A robot that does not exist, and a robot of the registry itself, is decided
+ * like one of an organisation that does not exist. So only the registry's administrators may change it, and other callers
+ * learn nothing.
  */
 struct result target_robot_revoke(struct request *request, struct lookup *lookup, struct error *err)
 {
@@ -80,7 +85,7 @@ struct result target_robot_revoke(struct request *request, struct lookup *lookup
     return SUCCESS;
 }
 
-/* NULL if memory is out. The end of the secret before is shown for as long as that is good: nobody shall have one that is not seen. */
+/* NULL: out of memory. Shows until when the previous secret is valid, so that no valid secret stays unnoticed. */
 static json_t *describe(const struct authz_robot *robot)
 {
     char id[UUID_TEXT_SIZE], expires[CLOCK_TEXT_SIZE], until[CLOCK_TEXT_SIZE];
@@ -97,8 +102,7 @@ static struct result create_robot(struct request *request, struct robot_create *
     principal_key(&request->principal, create->created_by);
     TRY(request_record(request, &create->change, err));
     OWNED_JSON value = describe(&create->robot);
-    if (value == NULL ||
-        json_object_set_new(value, "secret", json_string((const char *)secret_bytes(create->secret).data)) != 0)
+    if (value == NULL || json_object_set_new(value, "secret", json_string((const char *)secret_bytes(create->secret).data)) != 0)
         return failure(err, ERROR_NO_MEMORY, "the robot was made, but its secret is lost: revoke it and make another");
     response_json(request, 201, value);
     response_header(request, "Cache-Control", "no-store");
@@ -109,12 +113,12 @@ static struct result handle_robot_create(struct request *request, struct pg *pg,
 {
     const struct resource *where = &request->pairs[0].resource;
     struct robot_create create;
-    OWNED_WANTED wanted = {0};
+    struct wanted_robot wanted = {.organisation = NULL};
 
     (void)pg;
     TRY(read_wanted(request, &wanted, err));
-    TRY(robot_create_init(&create, wanted.name, wanted.organisation == NULL ? NULL : &where->organisation,
-                          wanted.lifetime_s, err));
+    TRY(robot_create_init(&create, wanted.name, wanted.organisation == NULL ? NULL : &where->organisation, wanted.lifetime_s,
+                          err));
     const struct result result = wanted.organisation != NULL && uuid_is_nil(&where->organisation)
                                      ? failure(err, ERROR_NOT_FOUND, "there is no such organisation")
                                      : create_robot(request, &create, err);
@@ -122,42 +126,40 @@ static struct result handle_robot_create(struct request *request, struct pg *pg,
     return result;
 }
 
-static struct result add_robots(const struct robot_page *page, size_t count, json_t *list, struct error *err)
+static struct result describe_row(struct request *request, const void *rows, size_t index, json_t **row_out, struct error *err)
 {
-    for (size_t i = 0; i < count; i++)
-        if (json_array_append_new(list, describe(&page->rows[i].robot)) != 0)
-            return failure(err, ERROR_NO_MEMORY, "no memory for a list");
-    return SUCCESS;
+    const struct robot_row *robots = rows;
+
+    (void)request;
+    *row_out = describe(&robots[index].robot);
+    return *row_out == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for a list") : SUCCESS;
 }
 
-static struct result answer_robots(struct request *request, const struct robot_page *page, size_t limit,
-                                   struct error *err)
+static void cursor(const void *rows, size_t index, char next_out[API_CURSOR_SIZE])
 {
-    const size_t count = page->count < limit ? page->count : limit;
-    OWNED_JSON robots = json_array();
+    const struct robot_row *robots = rows;
 
-    TRY(add_robots(page, count, robots, err));
-    OWNED_JSON value = json_pack("{s:O}", "robots", robots);
-    if (value == NULL || (page->count > limit &&
-                          json_object_set_new(value, "next", json_string(page->rows[count - 1].robot.name)) != 0))
-        return failure(err, ERROR_NO_MEMORY, "no memory for a list");
-    response_json(request, 200, value);
-    return SUCCESS;
+    (void)snprintf(next_out, API_CURSOR_SIZE, "%s", robots[index].robot.name);
 }
 
 static struct result handle_robot_list(struct request *request, struct pg *pg, struct error *err)
 {
     const struct resource *where = permit_resource(request->permit, ACTION_ROBOT_READ);
-    struct robot_page page = {0};
-    const char *after = NULL;
-    unsigned limit = 0;
+    struct robot_page found = {0};
+    struct api_page page;
 
-    if (!api_page(request, &limit, &after)) return SUCCESS;
+    if (!api_page(request, &page)) return SUCCESS;
     if (where->kind == RESOURCE_ORGANISATION && uuid_is_nil(&where->organisation))
         return failure(err, ERROR_NOT_FOUND, "there is no such organisation");
-    TRY(robot_list(request->permit, pg, after, limit + 1, &page, err));
-    const struct result result = answer_robots(request, &page, limit, err);
-    free(page.rows);
+    TRY(robot_list(request->permit, pg, page.after, page.limit + 1, &found, err));
+    const struct api_list list = {.name = "robots",
+                                  .rows = found.rows,
+                                  .count = found.count < page.limit ? found.count : page.limit,
+                                  .has_more = found.count > page.limit,
+                                  .describe = describe_row,
+                                  .cursor = cursor};
+    const struct result result = api_answer_list(request, &list, err);
+    free(found.rows);
     return result;
 }
 
@@ -167,12 +169,9 @@ static struct result handle_robot_revoke(struct request *request, struct pg *pg,
     struct uuid id;
 
     (void)pg;
-    if (!uuid_parse(bytes_of_text(request->reference), &id))
-        return failure(err, ERROR_NOT_FOUND, "there is no such robot");
+    TRY(api_id(request, "robot", &id, err));
     robot_revoke_init(&revoke, &id, &request->pairs[0].resource.organisation);
-    TRY(request_record(request, &revoke.change, err));
-    response_empty(request, 204);
-    return SUCCESS;
+    return api_remove(request, &revoke.change, err);
 }
 
 const struct handler handler_robot_create = {.handle = handle_robot_create};

@@ -14,27 +14,28 @@ struct result target_robot_rotate(struct request *request, struct lookup *lookup
     return SUCCESS;
 }
 
-static struct result read_wanted(const struct request *request, int64_t *lifetime_s_out, int64_t *grace_s_out, struct error *err)
-{
-    json_int_t days = ROBOT_DAYS_MAX, grace_s = 0;
-    OWNED_JSON body = NULL;
+SCHEMA_WITH(SCHEMA_MAY_BE_LEFT_OUT, robot_rotation, "a new secret for a robot; both members may be left out, and so may the body",
+            HAS_NUMBER("expires_days", OPTIONAL, 1, ROBOT_DAYS_MAX, "days until the new secret ends; 90 if left out"),
+            HAS_NUMBER("grace_seconds", OPTIONAL, 0, ROBOT_GRACE_SECONDS_MAX,
+                       "how long the secret before stays good; 0 if left out"))
 
-    if (request->body.length > 0) {
-        TRY(api_body(request, &body, err));
-        TRY(api_unpack(body, err, "{s?:I, s?:I}", "expires_days", &days, "grace_seconds", &grace_s));
-    }
-    if (days < 1 || days > ROBOT_DAYS_MAX)
-        return failure(err, ERROR_INVALID, "expires_days is a number from 1 to %d", ROBOT_DAYS_MAX);
-    if (grace_s < 0 || grace_s > ROBOT_GRACE_SECONDS_MAX)
-        return failure(err, ERROR_INVALID, "grace_seconds is a number from 0 to %lld", (long long)ROBOT_GRACE_SECONDS_MAX);
-    *lifetime_s_out = (int64_t)days * DAY_S;
-    *grace_s_out = (int64_t)grace_s;
+static struct result read_wanted(struct request *request, int64_t *lifetime_s_out, int64_t *grace_s_out, struct error *err)
+{
+    int64_t days = ROBOT_DAYS_MAX, grace_s = 0;
+    const json_t *body = NULL;
+
+    if (request->body.length > 0) TRY(request_document(request, &body, err));
+    (void)json_integer_of(body, "expires_days", &days);
+    (void)json_integer_of(body, "grace_seconds", &grace_s);
+    *lifetime_s_out = days * DAY_S;
+    *grace_s_out = grace_s;
     return SUCCESS;
 }
 
 /*
- * Tokens that were made before the end of the old secret count no longer then, whichever secret they are of. The new one is told
- * once that is over: so the old ones have ended when the answer comes, and nobody makes a token with the new one that does not count.
+ * All tokens that were made before the end of the old secret are invalid from then on, whichever secret made them. So the
+ * answer with the new secret waits for that time: then the old tokens have ended, and a token made with the new secret is
+ * valid.
  */
 static void let_old_tokens_end(struct request *request, int64_t end_ms)
 {
@@ -50,8 +51,8 @@ static struct result answer(struct request *request, const struct robot_rotate *
     uuid_format(&rotate->robot, id);
     clock_format(rotate->expires_ms, expires);
     clock_format(rotate->previous_until_ms, until);
-    OWNED_JSON value = json_pack("{s:s, s:s, s:b, s:s, s:s, s:s}", "id", id, "name", rotate->name, "enabled", 1, "expires", expires,
-                                 "previous_until", until, "secret", (const char *)secret_bytes(rotate->secret).data);
+    OWNED_JSON value = json_pack("{s:s, s:s, s:b, s:s, s:s, s:s}", "id", id, "name", rotate->name, "enabled", 1, "expires",
+                                 expires, "previous_until", until, "secret", (const char *)secret_bytes(rotate->secret).data);
     if (value == NULL) return failure(err, ERROR_NO_MEMORY, "the secret was replaced, but the new one is lost: replace it again");
     response_json(request, 200, value);
     response_header(request, "Cache-Control", "no-store");
@@ -73,7 +74,7 @@ static struct result handle(struct request *request, struct pg *pg, struct error
     struct uuid id;
 
     (void)pg;
-    if (!uuid_parse(bytes_of_text(request->reference), &id)) return failure(err, ERROR_NOT_FOUND, "there is no such robot");
+    TRY(api_id(request, "robot", &id, err));
     TRY(read_wanted(request, &lifetime_s, &grace_s, err));
     TRY(robot_rotate_init(&rotate, &id, &request->pairs[0].resource.organisation, lifetime_s, grace_s, err));
     principal_key(&request->principal, rotate.rotated_by);

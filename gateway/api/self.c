@@ -1,7 +1,23 @@
-/* GET /api/v1/self: who the credential is, and what it has; about oneself alone. */
+/* GET /api/v1/self: the caller's identity, roles and expiry; only about the caller itself. */
 #include "base/clock.h"
 #include "gateway/api/api_priv.h"
 #include "policy/decider.h"
+
+PART(held_role, "a role that the credential has", HAS_TEXT("role", REQUIRED, FORM_FREE, 1, 64, "its name"),
+     HAS_TEXT("scope", REQUIRED, FORM_FREE, 0, 255, "where; empty: the registry"),
+     HAS_TIME("expires", OPTIONAL, "when it ends; left out: with the credential"))
+
+SCHEMA(credential, "the credential that asks",
+       HAS_WORD("kind", REQUIRED, "robot external", "external: a subject of a trusted issuer"),
+       HAS_TEXT("name", REQUIRED, FORM_FREE, 1, 255, "the robot's name, or the subject"), HAS_ID("id", OPTIONAL, "of a robot"),
+       HAS_TEXT("issuer", OPTIONAL, FORM_URL, 1, 255, "of a subject"),
+       HAS_TEXT("person", REQUIRED | NULLABLE, FORM_FREE, 1, 0, "who it counts as where two persons are needed; null: nobody"),
+       HAS_LIST("roles", REQUIRED, 0, schema_held_role, "the roles that it has now"),
+       HAS_FLAG("has_more", REQUIRED, "true: there are more roles than are shown"),
+       HAS_TIME("token_expires", OPTIONAL, "when the token ends"),
+       HAS_TIME("secret_expires", OPTIONAL, "when the secret of the robot ends"),
+       HAS_TIME("previous_until", OPTIONAL, "until when the secret before is good, too"),
+       HAS_FLAG("secret_replaced", OPTIONAL, "true: it goes on with a secret that was replaced"))
 
 struct result target_credential_read(struct request *request, struct lookup *lookup, struct error *err)
 {
@@ -28,9 +44,10 @@ static struct result describe(const struct request *request, json_t *roles, bool
 
     uuid_format(&principal->id, id);
     const struct person person = decider_person(request->gateway->decider, principal);
-    OWNED_JSON value = json_pack("{s:s, s:s, s:s*, s:s*, s:s?, s:O, s:b}", "kind", is_robot ? "robot" : "external", "name",
-                                 principal->subject, "id", is_robot ? id : NULL, "issuer", is_robot ? NULL : principal->issuer,
-                                 "person", person.key[0] == '\0' ? NULL : person.key, "roles", roles, "has_more", has_more ? 1 : 0);
+    OWNED_JSON value =
+        json_pack("{s:s, s:s, s:s*, s:s*, s:s?, s:O, s:b}", "kind", is_robot ? "robot" : "external", "name", principal->subject,
+                  "id", is_robot ? id : NULL, "issuer", is_robot ? NULL : principal->issuer, "person",
+                  person.key[0] == '\0' ? NULL : person.key, "roles", roles, "has_more", has_more ? 1 : 0);
     if (value == NULL || !api_set_time(value, "token_expires", principal->expires_ms) ||
         !api_set_time(value, "secret_expires", decider_robot_expires(request->gateway->decider, principal)) ||
         !api_set_time(value, "previous_until", decider_previous_until(request->gateway->decider, principal, clock_wall_ms())) ||

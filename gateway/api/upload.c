@@ -1,9 +1,21 @@
-/* Open uploads of a project or an organisation, for those who administer it: docs/api.md, docs/registry.md. */
+/* Open uploads of a project or an organisation, for its administrators: docs/api.md, docs/registry.md. */
 #include <stdio.h>
 
 #include "gateway/api/api_priv.h"
 #include "registry/names/reference.h"
 #include "registry/upload/upload_admin.h"
+
+PART(upload, "an upload that has begun and not ended", HAS_ID("id", REQUIRED, "names it in the path that ends it"),
+     HAS_TEXT("repository", REQUIRED, FORM_FREE, 1, 255, "where its blob will be"),
+     HAS_TEXT("region", REQUIRED, FORM_FREE, 1, 63, "where its bytes are"), HAS_COUNT("bytes", REQUIRED, "how many have come"),
+     HAS_COUNT("reserved", REQUIRED, "how many of the project's limit it holds"),
+     HAS_TEXT("robot", OPTIONAL | NULLABLE, FORM_FREE, 1, 135, "the robot that began it; null: one that is gone"),
+     HAS_TEXT("issuer", OPTIONAL, FORM_URL, 1, 255, "the issuer of the subject that began it"),
+     HAS_TEXT("subject", OPTIONAL, FORM_FREE, 1, 255, "the subject that began it"), HAS_TIME("begun", OPTIONAL, "when it began"),
+     HAS_TIME("idle_since", OPTIONAL, "when a request got on with it last"),
+     HAS_TIME("expires", OPTIONAL, "when it ends by itself"))
+
+SCHEMA(uploads, "a page of uploads", HAS_LIST("uploads", REQUIRED, 1000, schema_upload, "by id"), HAS_NEXT)
 
 struct result target_upload_list(struct request *request, struct lookup *lookup, struct error *err)
 {
@@ -17,14 +29,13 @@ struct result target_upload_list_whole(struct request *request, struct lookup *l
 {
     (void)lookup;
     (void)err;
-    if (scope_name_is_valid(bytes_of_text(request->name)))
+    if (namespace_name_is_valid(bytes_of_text(request->name)))
         (void)api_pair(request, ACTION_UPLOAD_LIST, RESOURCE_ORGANISATION, request->name);
-    else
-        response_unknown(request);
+    else response_unknown(request);
     return SUCCESS;
 }
 
-/* Judged by the project's name; whether it has such an upload is asked after that. */
+/* The decision is about the project's name; whether the project has such an upload is looked up after it. */
 struct result target_upload_end(struct request *request, struct lookup *lookup, struct error *err)
 {
     struct uuid id;
@@ -39,7 +50,7 @@ struct result target_upload_end(struct request *request, struct lookup *lookup, 
     return SUCCESS;
 }
 
-/* As a list of bindings says it: a robot of this registry, or a subject of its issuer. */
+/* The same members as in a list of bindings: a robot of this registry, or a subject with its issuer. */
 static bool set_who(json_t *object, const struct listed_upload *upload)
 {
     if (upload->issuer[0] == '\0')
@@ -48,56 +59,52 @@ static bool set_who(json_t *object, const struct listed_upload *upload)
            json_object_set_new(object, "subject", json_string(upload->subject)) == 0;
 }
 
-/* NULL if memory is out. */
-static json_t *describe(const struct listed_upload *upload)
+static struct result describe(struct request *request, const void *rows, size_t index, json_t **row_out, struct error *err)
 {
+    const struct listed_upload upload = upload_page_row(rows, index);
     char id[UUID_TEXT_SIZE];
 
-    uuid_format(&upload->upload, id);
-    OWNED_JSON object = json_pack("{s:s, s:s, s:s, s:I, s:I}", "id", id, "repository", upload->repository, "region", upload->region,
-                                  "bytes", (json_int_t)upload->bytes, "reserved", (json_int_t)upload->reserved);
-    if (object == NULL || !set_who(object, upload) || !api_set_time(object, "begun", upload->begun_ms) ||
-        !api_set_time(object, "idle_since", upload->moved_ms) || !api_set_time(object, "expires", upload->expires_ms))
-        return NULL;
-    return GIVE(object);
+    (void)request;
+    uuid_format(&upload.upload, id);
+    OWNED_JSON object = json_pack("{s:s, s:s, s:s, s:I, s:I}", "id", id, "repository", upload.repository, "region", upload.region,
+                                  "bytes", (json_int_t)upload.bytes, "reserved", (json_int_t)upload.reserved);
+    if (object == NULL || !set_who(object, &upload) || !api_set_time(object, "begun", upload.begun_ms) ||
+        !api_set_time(object, "idle_since", upload.moved_ms) || !api_set_time(object, "expires", upload.expires_ms))
+        return failure(err, ERROR_NO_MEMORY, "no memory for a list");
+    *row_out = GIVE(object);
+    return SUCCESS;
 }
 
-static struct result answer(struct request *request, const struct upload_page *page, size_t limit, struct error *err)
+static void cursor(const void *rows, size_t index, char next_out[API_CURSOR_SIZE])
 {
-    const size_t found = upload_page_count(page), count = found < limit ? found : limit;
-    OWNED_JSON list = json_array();
-    char last[UUID_TEXT_SIZE] = "";
+    const struct listed_upload upload = upload_page_row(rows, index);
 
-    for (size_t i = 0; i < count; i++) {
-        const struct listed_upload upload = upload_page_row(page, i);
-        if (json_array_append_new(list, describe(&upload)) != 0) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
-        uuid_format(&upload.upload, last);
-    }
-    OWNED_JSON value = json_pack("{s:O}", "uploads", list);
-    if (value == NULL || (found > limit && json_object_set_new(value, "next", json_string(last)) != 0))
-        return failure(err, ERROR_NO_MEMORY, "no memory for a list");
-    response_json(request, 200, value);
-    return SUCCESS;
+    uuid_format(&upload.upload, next_out);
 }
 
 static struct result handle_list(struct request *request, struct pg *pg, struct error *err)
 {
     struct upload_query query = {.where = permit_resource(request->permit, ACTION_UPLOAD_LIST)};
-    const char *after = NULL;
-    OWNED(upload_page) *page = NULL;
-    unsigned limit = 0;
+    OWNED(upload_page) *found = NULL;
+    struct api_page page;
 
-    if (!api_page(request, &limit, &after)) return SUCCESS;
-    if (after[0] != '\0' && !uuid_parse(bytes_of_text(after), &query.after))
-        return failure(err, ERROR_INVALID, "after is the \"next\" of a page before");
+    if (!api_page(request, &page)) return SUCCESS;
+    TRY(api_after_id(&page, &query.after, err));
     const bool is_project = query.where->kind == RESOURCE_PROJECT;
     if (uuid_is_nil(is_project ? &query.where->project : &query.where->organisation)) {
         response_unknown(request);
         return SUCCESS;
     }
-    query.limit = limit + 1;
-    TRY(upload_list(request->permit, pg, &query, &page, err));
-    return answer(request, page, limit, err);
+    query.limit = page.limit + 1;
+    TRY(upload_list(request->permit, pg, &query, &found, err));
+    const size_t count = upload_page_count(found);
+    const struct api_list list = {.name = "uploads",
+                                  .rows = found,
+                                  .count = count < page.limit ? count : page.limit,
+                                  .has_more = count > page.limit,
+                                  .describe = describe,
+                                  .cursor = cursor};
+    return api_answer_list(request, &list, err);
 }
 
 static struct result handle_end(struct request *request, struct pg *pg, struct error *err)
@@ -111,9 +118,8 @@ static struct result handle_end(struct request *request, struct pg *pg, struct e
         return SUCCESS;
     }
     upload_end_prepare(where, &id, &end);
-    TRY(request_record(request, &end.change, err));
+    TRY(api_remove(request, &end.change, err));
     upload_end_finish(request->gateway->registry, pg, &end);
-    response_empty(request, 204);
     return SUCCESS;
 }
 

@@ -39,7 +39,7 @@ static void tell(struct mint_watch *watch)
 
 bool mint_watch_look(struct mint_watch *watch, struct keyd_client *keyd, struct pg *pg)
 {
-    struct error ignored = {0}; /* /readyz says it already */
+    struct error ignored = {0}; /* /readyz shows it already */
 
     if (!watch->is_behind && !keyd_identify(keyd, &watch->said, &ignored).ok) return false;
     if (!audit_count_more_mints(pg, &watch->recorded, &watch->next, ENTRIES_AT_A_TIME, &ignored).ok) {

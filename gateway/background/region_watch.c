@@ -13,73 +13,73 @@
 
 #define LOOK_EVERY_S 5
 
-struct places {
+struct region_watch {
     struct gateway *gateway;
     pthread_mutex_t mutex;
     pthread_cond_t woken;
     pthread_t thread;
     bool has_thread, is_stopping; /* the second under the mutex */
-    char said[256]; /* what the log said last, so that it says it once */
+    char said[256];               /* the newest log line, so that it is not repeated */
 };
 
-static void look(struct places *places)
+static void look(struct region_watch *watch)
 {
     struct error err = {0};
 
-    if (registry_check_places(places->gateway->registry, &err).ok) {
-        if (places->said[0] != '\0') log_line(LOG_INFO, "all regions can be used again", NULL);
-        places->said[0] = '\0';
-    } else if (strcmp(places->said, err.message) != 0) {
+    if (registry_check_stores(watch->gateway->registry, &err).ok) {
+        if (watch->said[0] != '\0') log_line(LOG_INFO, "all regions can be used again", NULL);
+        watch->said[0] = '\0';
+    } else if (strcmp(watch->said, err.message) != 0) {
         log_error("a region can't be used", &err);
-        (void)snprintf(places->said, sizeof places->said, "%s", err.message);
+        (void)snprintf(watch->said, sizeof watch->said, "%s", err.message);
     }
 }
 
-/* False: it is time to end. */
-static bool rest(struct places *places)
+/* False: the thread must end. */
+static bool rest(struct region_watch *watch)
 {
     struct timespec until;
 
     (void)clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += LOOK_EVERY_S;
-    (void)pthread_mutex_lock(&places->mutex);
-    while (!places->is_stopping && pthread_cond_timedwait(&places->woken, &places->mutex, &until) == 0) continue;
-    const bool goes_on = !places->is_stopping;
-    (void)pthread_mutex_unlock(&places->mutex);
+    (void)pthread_mutex_lock(&watch->mutex);
+    while (!watch->is_stopping && pthread_cond_timedwait(&watch->woken, &watch->mutex, &until) == 0) continue;
+    const bool goes_on = !watch->is_stopping;
+    (void)pthread_mutex_unlock(&watch->mutex);
     return goes_on;
 }
 
-static void *places_main(void *argument)
+static void *region_watch_main(void *argument)
 {
-    struct places *places = argument;
+    struct region_watch *watch = argument;
 
-    while (rest(places)) look(places);
+    while (rest(watch)) look(watch);
     return NULL;
 }
 
-struct result places_start(struct gateway *gateway, struct places **places_out, struct error *err)
+struct result region_watch_start(struct gateway *gateway, struct region_watch **watch_out, struct error *err)
 {
-    OWNED(places) *places = memory_zeroed(1, sizeof *places);
+    OWNED(region_watch) *watch = memory_zeroed(1, sizeof *watch);
 
-    if (places == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to look after regions");
-    places->gateway = gateway;
-    (void)pthread_mutex_init(&places->mutex, NULL);
-    clock_condition(&places->woken);
-    places->has_thread = pthread_create(&places->thread, NULL, places_main, places) == 0;
-    if (!places->has_thread) return failure(err, ERROR_NO_MEMORY, "can't start a thread for regions");
-    *places_out = GIVE(places);
+    if (watch == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to look after regions");
+    watch->gateway = gateway;
+    (void)pthread_mutex_init(&watch->mutex, NULL);
+    clock_condition(&watch->woken);
+    watch->has_thread = pthread_create(&watch->thread, NULL, region_watch_main, watch) == 0;
+    if (!watch->has_thread) return failure(err, ERROR_NO_MEMORY, "can't start a thread for regions");
+    *watch_out = GIVE(watch);
     return SUCCESS;
 }
 
-void places_free(struct places *places)
+void region_watch_free(struct region_watch *watch)
 {
-    if (places == NULL) return;
-    (void)pthread_mutex_lock(&places->mutex);
-    places->is_stopping = true;
-    (void)pthread_cond_signal(&places->woken);
-    (void)pthread_mutex_unlock(&places->mutex);
-    if (places->has_thread) (void)pthread_join(places->thread, NULL);
-    (void)pthread_cond_destroy(&places->woken);
-    (void)pthread_mutex_destroy(&places->mutex);
-    free(places);
+    if (watch == NULL) return;
+    (void)pthread_mutex_lock(&watch->mutex);
+    watch->is_stopping = true;
+    (void)pthread_cond_signal(&watch->woken);
+    (void)pthread_mutex_unlock(&watch->mutex);
+    if (watch->has_thread) (void)pthread_join(watch->thread, NULL);
+    (void)pthread_cond_destroy(&watch->woken);
+    (void)pthread_mutex_destroy(&watch->mutex);
+    free(watch);
 }

@@ -1,7 +1,7 @@
 /*
- * gateway/background/region_watch.h -- a thread that asks every few seconds whether each region can still be used, for /readyz and the log.
+ * gateway/background/region_watch.h -- a thread that checks every few seconds whether each region can be used, for /readyz and the log.
  *
- * Of its own, because a file system that is away may hold it for as long as that lasts.
+ * It is a separate thread, because a file system without an answer can block it for a long time.
  */
 #pragma once
 
@@ -9,8 +9,8 @@
 #include "base/result.h"
 
 struct gateway;
-struct places;
+struct region_watch;
 
-RESULT places_start(struct gateway *gateway, struct places **places_out, struct error *err);
-void places_free(struct places *places);
-DEFINE_OWNED(places);
+RESULT region_watch_start(struct gateway *gateway, struct region_watch **watch_out, struct error *err);
+void region_watch_free(struct region_watch *watch);
+DEFINE_OWNED(region_watch);

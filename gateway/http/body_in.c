@@ -1,14 +1,14 @@
 /*
- * Bodies that stream in: the event thread copies into the ring, and one mover at a time hands on what is there, which is hashed,
- * encrypted and written. A mover is taken only while a slot is full.
+ * Request bodies that stream. The event thread copies the body into the ring; one receiver at a time passes it to the pipeline, which
+ * hashes, encrypts and writes it. A receiver is busy only while a slot is full.
  */
 #include <string.h>
 
 #include "gateway/http/exchange_priv.h"
 
-#define IN_SLOTS       RING_SLOTS_MAX
-#define IN_SLOT_SIZE   (BLOCK_SIZE / 2)
-#define SLOTS_AT_A_TIME 8 /* then other uploads get the mover */
+#define IN_SLOTS        RING_SLOTS_MAX
+#define IN_SLOT_SIZE    (BLOCK_SIZE / 2)
+#define SLOTS_AT_A_TIME 8 /* then the receiver serves another upload */
 
 static void pump(struct http_exchange *exchange, void *worker_state);
 
@@ -19,17 +19,17 @@ void http_stream(struct http_exchange *exchange)
     http_resume(exchange, PHASE_STREAM);
 }
 
-/* With the mutex held. */
+/* With the mutex. */
 static void schedule(struct http_exchange *exchange)
 {
     struct transfer *transfer = &exchange->transfer;
 
     if (transfer->is_busy) return;
-    transfer->is_busy = http_submit(exchange, exchange->server->options.movers, pump);
+    transfer->is_busy = http_submit(exchange, exchange->server->options.receivers, pump);
     if (!transfer->is_busy) transfer->has_failed = true;
 }
 
-/* Copies until the data or the room ends; how much was taken. */
+/* Copies until the data or the room ends, and returns how many bytes. */
 static size_t copy_in(struct http_exchange *exchange, const char *data, size_t size)
 {
     struct transfer *transfer = &exchange->transfer;
@@ -37,11 +37,11 @@ static size_t copy_in(struct http_exchange *exchange, const char *data, size_t s
 
     while (taken < size && !transfer->has_failed && !ring_is_full(&transfer->ring)) {
         size_t room = 0;
-        uint8_t *place = ring_room(&transfer->ring, &room);
+        uint8_t *destination = ring_room(&transfer->ring, &room);
         const size_t part = size - taken < room ? size - taken : room;
-        transfer->has_failed = place == NULL;
-        if (place == NULL) break;
-        memcpy(place, data + taken, part);
+        transfer->has_failed = destination == NULL;
+        if (destination == NULL) break;
+        memcpy(destination, data + taken, part);
         taken += part;
         if (ring_fill(&transfer->ring, part)) schedule(exchange);
     }
@@ -59,21 +59,21 @@ static void end_body(struct http_exchange *exchange)
     schedule(exchange);
 }
 
-/* At the end the right is asked for a last time; what is decided then is the commit. */
+/* The right is decided a last time at the end of the body, because the commit follows. */
 static bool may_go_on(struct http_exchange *exchange, bool is_end)
 {
     return is_end ? lease_end(exchange) : lease_move(exchange, 0);
 }
 
-/* What is only drained needs no right. */
+/* Bytes that are only drained need no right. */
 static void count_in(struct http_exchange *exchange, size_t taken)
 {
     exchange->body_bytes += taken;
     if (exchange->transfer.has_failed) (void)lease_end(exchange);
-    else (void)lease_move(exchange, taken); /* the next call says what came of it */
+    else (void)lease_move(exchange, taken); /* the next call finds the result */
 }
 
-/* With the mutex held: some of the body; all that fits is taken. */
+/* With the mutex: copies as much of the body as fits. */
 static void take_some(struct http_exchange *exchange, const char *data, size_t *data_size)
 {
     struct transfer *transfer = &exchange->transfer;
@@ -104,13 +104,13 @@ enum MHD_Result body_in_take(struct http_exchange *exchange, const char *data, s
         take_some(exchange, data, data_size);
     } else {
         (void)lease_end(exchange);
-        end_body(exchange); /* given up: what is here stays, so that we are asked again when there is an answer */
+        end_body(exchange); /* given up: *data_size stays, so that libmicrohttpd calls again when there is an answer */
     }
     pthread_mutex_unlock(&exchange->mutex);
     return MHD_YES;
 }
 
-/* With the mutex held: the event thread may go on. */
+/* With the mutex: lets the event thread go on. */
 static void let_in(struct http_exchange *exchange)
 {
     if (!exchange->transfer.is_waited_for) return;
@@ -118,7 +118,7 @@ static void let_in(struct http_exchange *exchange)
     http_resume(exchange, PHASE_STREAM);
 }
 
-/* With the mutex held at start and end, not while those above write. False once there is nothing to write. */
+/* With the mutex at start and end, without it while the pipeline writes. False: there is nothing to write. */
 static bool write_slot(struct http_exchange *exchange, void *worker_state)
 {
     struct transfer *transfer = &exchange->transfer;
@@ -126,17 +126,17 @@ static bool write_slot(struct http_exchange *exchange, void *worker_state)
 
     if (bytes.length == 0 || transfer->has_failed || exchange->end != HTTP_GOES_ON) return false;
     pthread_mutex_unlock(&exchange->mutex);
-    const bool is_written = exchange->upper->write(exchange, worker_state, bytes);
+    const bool is_written = exchange->callbacks->write(exchange, worker_state, bytes);
     pthread_mutex_lock(&exchange->mutex);
     ring_empty(&transfer->ring, bytes.length);
-    if (!is_written) transfer->has_failed = true; /* the event thread may have said so, too */
+    if (!is_written) transfer->has_failed = true; /* the event thread may have set it too */
     if (transfer->ring.count <= IN_SLOTS / 2 || transfer->has_failed) let_in(exchange);
     return true;
 }
 
 enum rest { REST_NONE, REST_MORE, REST_END, REST_GONE };
 
-/* Writes some slots; what is left to do. For REST_NONE the event thread may already have the exchange again. */
+/* Writes some slots, and returns how to go on. After REST_NONE the event thread may already own the exchange again. */
 static enum rest pump_some(struct http_exchange *exchange, void *worker_state)
 {
     struct transfer *transfer = &exchange->transfer;
@@ -145,33 +145,30 @@ static enum rest pump_some(struct http_exchange *exchange, void *worker_state)
     pthread_mutex_lock(&exchange->mutex);
     for (int i = 0; i < SLOTS_AT_A_TIME && write_slot(exchange, worker_state); i++) continue;
     if (transfer->has_failed) let_in(exchange);
-    if (exchange->end != HTTP_GOES_ON)
-        rest = REST_GONE;
-    else if (transfer->ring.count > 0 && !transfer->has_failed)
-        rest = REST_MORE;
-    else if (transfer->has_ended)
-        rest = REST_END;
+    if (exchange->end != HTTP_GOES_ON) rest = REST_GONE;
+    else if (transfer->ring.count > 0 && !transfer->has_failed) rest = REST_MORE;
+    else if (transfer->has_ended) rest = REST_END;
     transfer->is_busy = rest == REST_MORE;
     pthread_mutex_unlock(&exchange->mutex);
     return rest;
 }
 
-/* The exchange is suspended: nobody else looks. */
+/* The exchange is suspended, so no other thread uses it. */
 static void finish(struct http_exchange *exchange, void *worker_state)
 {
-    const struct http_upper *upper = exchange->upper;
+    const struct http_callbacks *callbacks = exchange->callbacks;
 
-    if (http_is_malformed(exchange) && upper->answer(exchange) == NULL)
-        upper->refuse_body(exchange, &exchange->connection->framer.refusal);
-    upper->finish(exchange, worker_state, !exchange->transfer.has_failed);
+    if (http_is_malformed(exchange) && callbacks->answer(exchange) == NULL)
+        callbacks->refuse_body(exchange, &exchange->connection->framer.refusal);
+    callbacks->finish(exchange, worker_state, !exchange->transfer.has_failed);
 }
 
-/* On a mover. */
+/* On a receiver. */
 static void pump(struct http_exchange *exchange, void *worker_state)
 {
     enum rest rest = pump_some(exchange, worker_state);
 
-    while (rest == REST_MORE && !http_submit(exchange, exchange->server->options.movers, pump))
+    while (rest == REST_MORE && !http_submit(exchange, exchange->server->options.receivers, pump))
         rest = pump_some(exchange, worker_state);
     if (rest == REST_GONE) exchange_leave(exchange);
     if (rest == REST_END) finish(exchange, worker_state);

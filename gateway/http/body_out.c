@@ -1,7 +1,7 @@
 /*
- * Bodies that stream out. What is in memory the event thread reads and decrypts itself, right into libmicrohttpd's
- * buffer: handing it over would cost more than the work. What has to come from a disk a sender reads ahead of the
- * client into a ring, from which the event thread copies, a few blocks for each time that something was missing.
+ * Answer bodies that stream. The event thread itself reads and decrypts the blocks in memory, right into libmicrohttpd's buffer, because
+ * a hand-over would cost more than that work. A sender reads blocks from a disk ahead of the client, into a ring from which the event
+ * thread copies. Each time a block is missing, the sender reads a few.
  */
 #include <string.h>
 
@@ -12,14 +12,14 @@
 _Static_assert(RESPONSE_BLOCK_SIZE <= BLOCK_SIZE, "a slot is a block");
 
 #define OUT_SLOTS       2
-#define SLOTS_AT_A_TIME 4 /* then other downloads get the sender, and the event thread tries again */
+#define SLOTS_AT_A_TIME 4 /* then the sender serves another download, and the event thread tries again */
 #define SIZE_AT_A_TIME  (SLOTS_AT_A_TIME * RESPONSE_BLOCK_SIZE)
 
 static void pump(struct http_exchange *exchange, void *worker_state);
 
 static const struct response_source *source_of(const struct http_exchange *exchange)
 {
-    return exchange->upper->answer(exchange)->source;
+    return exchange->callbacks->answer(exchange)->source;
 }
 
 static size_t next_block(const struct http_exchange *exchange, const struct response_source *source)
@@ -29,8 +29,9 @@ static size_t next_block(const struct http_exchange *exchange, const struct resp
     return left < RESPONSE_BLOCK_SIZE ? (size_t)left : RESPONSE_BLOCK_SIZE;
 }
 
-/* Reads the next block into a slot of the ring, which the caller counts. */
-static struct result read_block(struct http_exchange *exchange, const struct response_source *source, uint8_t *slot, struct error *err)
+/* Reads the next block into a slot of the ring; the caller counts it. */
+static struct result read_block(struct http_exchange *exchange, const struct response_source *source, uint8_t *slot,
+                                struct error *err)
 {
     if (slot == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to read ahead");
     return source->read(source->state, exchange->transfer.read_bytes, slot, next_block(exchange, source), err);
@@ -59,13 +60,13 @@ static struct result read_first(struct http_exchange *exchange, const struct res
     uint8_t nothing = 0;
     size_t room = 0;
 
-    if (source->length == 0) return source->read(source->state, 0, &nothing, 0, err); /* which is verified, too */
+    if (source->length == 0) return source->read(source->state, 0, &nothing, 0, err); /* read() verifies an empty object too */
     TRY(read_block(exchange, source, ring_room(&exchange->transfer.ring, &room), err));
     note_first(&exchange->transfer, source, next_block(exchange, source));
     return SUCCESS;
 }
 
-/* False: it has to be waited for. */
+/* False: the source has to wait for a disk. */
 static bool read_first_at_once(struct http_exchange *exchange, const struct response_source *source)
 {
     struct transfer *transfer = &exchange->transfer;
@@ -73,8 +74,8 @@ static bool read_first_at_once(struct http_exchange *exchange, const struct resp
     size_t room = 0;
 
     if (size == 0 || source->read_at_once == NULL) return false;
-    uint8_t *place = ring_room(&transfer->ring, &room);
-    if (place == NULL || !source->read_at_once(source->state, 0, place, size)) return false;
+    uint8_t *destination = ring_room(&transfer->ring, &room);
+    if (destination == NULL || !source->read_at_once(source->state, 0, destination, size)) return false;
     note_first(transfer, source, size);
     return true;
 }
@@ -83,14 +84,14 @@ static void try_first(struct http_exchange *exchange, const struct response_sour
 {
     struct error err = {0};
 
-    if (!read_first(exchange, source, &err).ok) exchange->upper->fail(exchange, &err, true);
+    if (!read_first(exchange, source, &err).ok) exchange->callbacks->fail(exchange, &err, true);
 }
 
 static void refuse_first(struct http_exchange *exchange)
 {
     const struct error late = {ERROR_UNAVAILABLE, "no sender was free in time"};
 
-    exchange->upper->fail(exchange, &late, false);
+    exchange->callbacks->fail(exchange, &late, false);
 }
 
 static void begin_on_sender(struct http_exchange *exchange, void *worker_state)
@@ -98,31 +99,31 @@ static void begin_on_sender(struct http_exchange *exchange, void *worker_state)
     (void)worker_state;
     if (clock_monotonic_ms() - exchange->queued_ms <= exchange->server->options.queue_timeout_ms)
         try_first(exchange, source_of(exchange));
-    else
-        refuse_first(exchange);
+    else refuse_first(exchange);
     http_resume(exchange, PHASE_ANSWER);
 }
 
-/* True: a sender does the rest. */
+/* True: a sender goes on with the exchange. */
 static bool leave_to_sender(struct http_exchange *exchange, const struct response_source *source)
 {
     const struct http_options *options = &exchange->server->options;
 
     if (read_first_at_once(exchange, source)) return false;
-    if (work_waiting(options->senders) < options->queue_max && http_submit(exchange, options->senders, begin_on_sender)) return true;
+    if (work_waiting(options->senders) < options->queue_max && http_submit(exchange, options->senders, begin_on_sender))
+        return true;
     refuse_first(exchange);
     return false;
 }
 
 static const struct response_source *source_to_send(const struct http_exchange *exchange)
 {
-    const struct response *answer = exchange->upper->answer(exchange);
+    const struct response *answer = exchange->callbacks->answer(exchange);
 
     return answer == NULL || exchange->method != METHOD_GET ? NULL : answer->source;
 }
 
-/* As a rule it is in memory, and read before anybody else would have begun. Before a disk that hangs half of the readers stand
- * at most, then as many requests wait for senders as for readers: all that needs no disk goes on. */
+/* The first block is usually in memory. If disks hang, at most half of the readers wait for first blocks; further requests wait
+ * for senders, at most queue_max of them. So requests that need no disk go on. */
 void http_answer(struct http_exchange *exchange)
 {
     const struct response_source *source = source_to_send(exchange);
@@ -136,7 +137,7 @@ void http_answer(struct http_exchange *exchange)
         atomic_fetch_sub(&server->first_reads, 1);
         is_left = !is_usual && leave_to_sender(exchange, source);
     }
-    if (!is_left) http_resume(exchange, PHASE_ANSWER); /* from here on neither it nor the server need be there */
+    if (!is_left) http_resume(exchange, PHASE_ANSWER); /* from here on the exchange and the server may be gone */
 }
 
 bool http_answer_at_once(struct http_exchange *exchange)
@@ -148,7 +149,7 @@ bool http_answer_at_once(struct http_exchange *exchange)
     return read_first_at_once(exchange, source);
 }
 
-/* With the mutex held. */
+/* With the mutex. */
 static void schedule(struct http_exchange *exchange)
 {
     struct transfer *transfer = &exchange->transfer;
@@ -159,26 +160,26 @@ static void schedule(struct http_exchange *exchange)
     if (!transfer->is_busy) transfer->has_failed = true;
 }
 
-/* With the mutex held. */
-static size_t copy_out(struct ring *ring, char *place, size_t size)
+/* With the mutex. */
+static size_t copy_out(struct ring *ring, char *destination, size_t size)
 {
     const struct bytes first = ring_first(ring);
     const size_t part = size < first.length ? size : first.length;
 
-    memcpy(place, first.data, part);
+    memcpy(destination, first.data, part);
     ring_empty(ring, part);
     return part;
 }
 
-/* Without the mutex: no job has the source now. 0: a sender has to read what comes next. */
-static size_t read_at_once(struct http_exchange *exchange, char *place, size_t size)
+/* Without the mutex, because no job uses the source now. 0: a sender has to read the next block. */
+static size_t read_at_once(struct http_exchange *exchange, char *destination, size_t size)
 {
     const struct response_source *source = source_of(exchange);
     struct transfer *transfer = &exchange->transfer;
     const size_t wanted = next_block(exchange, source);
     const uint64_t left = source->length - transfer->read_bytes;
 
-    if (size < wanted || !source->read_at_once(source->state, transfer->read_bytes, (uint8_t *)place, wanted)) {
+    if (size < wanted || !source->read_at_once(source->state, transfer->read_bytes, (uint8_t *)destination, wanted)) {
         transfer->sender_until = transfer->read_bytes + (left < SIZE_AT_A_TIME ? left : SIZE_AT_A_TIME);
         return 0;
     }
@@ -187,20 +188,20 @@ static size_t read_at_once(struct http_exchange *exchange, char *place, size_t s
     return wanted;
 }
 
-/* With the mutex held at start and end. How much there is at once, from the ring or from the source. */
-static size_t take(struct http_exchange *exchange, char *place, size_t size)
+/* With the mutex at start and end. Returns how many bytes the ring or the source has without waiting. */
+static size_t take(struct http_exchange *exchange, char *destination, size_t size)
 {
     struct transfer *transfer = &exchange->transfer;
 
-    if (transfer->ring.count > 0) return copy_out(&transfer->ring, place, size);
+    if (transfer->ring.count > 0) return copy_out(&transfer->ring, destination, size);
     if (transfer->is_busy || transfer->has_failed || transfer->read_bytes < transfer->sender_until) return 0;
     pthread_mutex_unlock(&exchange->mutex);
-    const size_t given = read_at_once(exchange, place, size);
+    const size_t given = read_at_once(exchange, destination, size);
     pthread_mutex_lock(&exchange->mutex);
     return given;
 }
 
-ssize_t body_out_give(void *context, uint64_t position, char *place, size_t size)
+ssize_t body_out_give(void *context, uint64_t position, char *destination, size_t size)
 {
     struct http_exchange *exchange = context;
     struct transfer *transfer = &exchange->transfer;
@@ -208,7 +209,7 @@ ssize_t body_out_give(void *context, uint64_t position, char *place, size_t size
     (void)position; /* libmicrohttpd asks in order */
     pthread_mutex_lock(&exchange->mutex);
     const bool may_go_on = lease_move(exchange, 0);
-    ssize_t given = may_go_on ? (ssize_t)take(exchange, place, size) : 0;
+    ssize_t given = may_go_on ? (ssize_t)take(exchange, destination, size) : 0;
     (void)lease_move(exchange, (uint64_t)given);
     transport_promise(&exchange->connection->transport, (uint64_t)given);
     exchange->sent_bytes += (uint64_t)given;
@@ -224,7 +225,7 @@ ssize_t body_out_give(void *context, uint64_t position, char *place, size_t size
     return given;
 }
 
-/* With the mutex held: the event thread may go on. */
+/* With the mutex: lets the event thread go on. */
 static void let_out(struct http_exchange *exchange)
 {
     if (!exchange->transfer.is_waited_for) return;
@@ -232,7 +233,7 @@ static void let_out(struct http_exchange *exchange)
     http_resume(exchange, PHASE_SENT);
 }
 
-/* With the mutex held at start and end, not while the source reads. False once there is nothing to do. */
+/* With the mutex at start and end, without it while the source reads. False: there is nothing to do. */
 static bool read_slot(struct http_exchange *exchange)
 {
     const struct response_source *source = source_of(exchange);

@@ -1,17 +1,17 @@
 /*
  * gateway/http/condition.h -- If-Match and If-None-Match of a request (RFC 9110, 13.1.1, 13.1.2) against an entity tag.
  *
- * An entity tag without its quotes, as people type it, is taken as if it had them. What is no list names nothing from there on.
- */
+ * People type entity tags without quotes, so a tag without quotes counts as the same tag with quotes. From the first malformed
+ * member on, the list names nothing. */
 #pragma once
 
 #include "gateway/http/message.h"
 
-/** What does not hold: the first of them (RFC 9110, 13.2.2). */
+/** The first condition that does not hold (RFC 9110, 13.2.2). */
 enum condition { CONDITIONS_HOLD, CONDITION_NO_MATCH, CONDITION_A_MATCH };
 
-/** `etag`: with its quotes, of what the request's target is now; NULL: there is nothing. Without the headers, all holds. */
+/** `etag`: the current entity tag of the resource, with its quotes; NULL: nothing is there. Without both headers the conditions hold. */
 enum condition condition_of_request(const struct fields *headers, const char *etag);
 
-/** Whether a list ("*", or entity tags and commas) names `etag`. A weak tag is named by If-None-Match alone: `takes_weak`. */
+/** Whether a list ("*", or entity tags with commas) names `etag`. Only If-None-Match may name a weak tag: `takes_weak`. */
 bool entity_tags_name(const char *list, const char *etag, bool takes_weak);

@@ -39,7 +39,7 @@ static bool bytes_moved(const struct connection *connection, int stage, uint64_t
     return true;
 }
 
-/* Who drips takes a place that others wait for: while few are left, a body has to come faster. */
+/* Slow bodies hold slots that other clients wait for. While few slots are left, a body has to move faster. */
 static int64_t slowest(const struct connection_limits *limits, int stage)
 {
     const bool is_busy = stage == CONNECTION_BODY && atomic_load(limits->streams) > limits->streams_many;
@@ -81,7 +81,8 @@ static void watch(const struct connection_limits *limits, struct connection *con
     if (stage == CONNECTION_BODY || stage == CONNECTION_ANSWER) {
         watch_rate(limits, connection, stage, now_ms);
     } else if (stage != CONNECTION_OURS && age_ms > longest_ms) {
-        if (!connection->is_cut) metric_add(&metrics_http[stage == CONNECTION_HANDSHAKE ? METRIC_CUT_HANDSHAKE : METRIC_CUT_HEAD], 1);
+        if (!connection->is_cut)
+            metric_add(&metrics_http[stage == CONNECTION_HANDSHAKE ? METRIC_CUT_HANDSHAKE : METRIC_CUT_HEAD], 1);
         cut(connection);
     }
     connection->seen_stage = stage;
@@ -166,10 +167,8 @@ void connection_free(struct watcher *watcher, struct connection *connection)
 {
     pthread_mutex_lock(&watcher->mutex);
     if (connection->next != NULL) connection->next->previous = connection->previous;
-    if (connection->previous != NULL)
-        connection->previous->next = connection->next;
-    else
-        watcher->first = connection->next;
+    if (connection->previous != NULL) connection->previous->next = connection->next;
+    else watcher->first = connection->next;
     pthread_mutex_unlock(&watcher->mutex);
     metric_add(&metrics_http[METRIC_CONNECTIONS], -1);
     free(connection);

@@ -1,9 +1,9 @@
 /*
- * gateway/http/connection.h -- one TCP connection, watched from outside.
+ * gateway/http/connection.h -- the state of one TCP connection, and the thread that watches all of them.
  *
- * libmicrohttpd knows idle time only. A thread of ours looks at every connection twice a second and cuts those that
- * take too long for their handshake or their head, or move bytes too slowly; how many bytes moved is asked of the kernel (TCP_INFO), so
- * that the path of the bytes does not count anything.
+ * libmicrohttpd limits idle time only. The watcher looks at every connection twice a second. It cuts a connection whose handshake or
+ * head takes too long, and one whose body moves too slowly. It asks the kernel (TCP_INFO) how many bytes moved, so the code that
+ * moves the bytes counts nothing.
  */
 #pragma once
 
@@ -20,12 +20,12 @@ struct credentials;
 struct http_exchange;
 
 enum connection_stage {
-    CONNECTION_HANDSHAKE, /* of TLS */
-    CONNECTION_WAITING, /* between requests, or before the first */
-    CONNECTION_HEAD,    /* the request line is here, the headers are not */
-    CONNECTION_OURS,    /* we work; the client may take its time */
-    CONNECTION_BODY,    /* a body should arrive */
-    CONNECTION_ANSWER   /* an answer should leave */
+    CONNECTION_HANDSHAKE, /* the TLS handshake */
+    CONNECTION_WAITING,   /* between requests, or before the first */
+    CONNECTION_HEAD,      /* the request line arrived, the headers did not */
+    CONNECTION_OURS,      /* the server works; no limit on the client's time */
+    CONNECTION_BODY,      /* a request body should arrive */
+    CONNECTION_ANSWER     /* an answer should leave */
 };
 
 struct connection {
@@ -33,19 +33,19 @@ struct connection {
     int fd;
     bool is_tcp;
     struct transport transport;
-    struct quota_ticket place;       /* among the connections of its network */
-    struct framer framer;            /* its event thread's */
-    uint64_t requests;               /* that libmicrohttpd has begun, as framer.requests counts those that came */
-    bool must_linger;                /* the client may still be sending when it is closed */
-    struct credentials *credentials; /* that its handshake was made with; NULL without TLS */
-    uint64_t verified_by;            /* generation of the authorities that judged the client's certificate; 0: none */
-    char confirmation[44];           /* x5t#S256 of it, or "" */
-    struct http_exchange *exchange;       /* the request that libmicrohttpd has begun and not ended; its event thread's */
+    struct quota_ticket network_ticket; /* counts it among the connections of its network */
+    struct framer framer;               /* of its event thread */
+    uint64_t requests;                  /* requests that libmicrohttpd has begun; framer.requests counts those that arrived */
+    bool must_linger;                   /* the client may still send when the connection is closed */
+    struct credentials *credentials;    /* the ones that the handshake used; NULL without TLS */
+    uint64_t verified_by;               /* generation of the authorities that verified the client's certificate; 0: none */
+    char confirmation[44];              /* x5t#S256 of the client's certificate, or "" */
+    struct http_exchange *exchange;     /* the request that libmicrohttpd has begun and not ended; of its event thread */
     _Atomic bool has_requested;
     _Atomic int stage;
-    _Atomic int64_t since_ms;        /* monotonic: when the stage began */
+    _Atomic int64_t since_ms; /* monotonic; the start of the stage */
 
-    /* The watcher's own. */
+    /* Of the watcher alone. */
     int seen_stage;
     int64_t window_ms;
     uint64_t window_bytes;
@@ -54,7 +54,7 @@ struct connection {
 
 struct connection_limits {
     int64_t idle_ms, handshake_ms, head_ms, window_ms, rate; /* rate: bytes a second */
-    int64_t rate_busy;                         /* of bodies that come in, while more than `streams_many` do */
+    int64_t rate_busy;                                       /* for request bodies, while more than `streams_many` arrive */
     int64_t streams_many;
     const _Atomic int *streams;
 };
@@ -63,12 +63,12 @@ struct watcher;
 
 RESULT watcher_start(const struct connection_limits *limits, struct watcher **watcher_out, struct error *err);
 void watcher_stop(struct watcher *watcher);
-/** NULL when memory is out. */
+/** NULL: out of memory. */
 struct connection *connection_new(struct watcher *watcher, int fd);
 /** Before the descriptor is closed. */
 void connection_free(struct watcher *watcher, struct connection *connection);
 void connection_enter(struct connection *connection, enum connection_stage stage);
-/** Cuts one, and what the kernel has to send for it is thrown away. */
+/** Cuts one connection. Bytes that the kernel has still to send for it are dropped. */
 void watcher_cut(struct watcher *watcher, struct connection *connection);
-/** Cuts all connections: for the end of a shutdown that took too long. */
+/** Cuts all connections, when a shutdown takes too long. */
 void watcher_cut_all(struct watcher *watcher);

@@ -25,25 +25,25 @@ const char *http_client_confirmation(const struct http_exchange *exchange)
     return exchange->connection->confirmation;
 }
 
-/* False: memory is out. */
-static bool take_target(struct http_exchange *exchange, const char *target)
+/* False: out of memory. */
+static bool take_request_target(struct http_exchange *exchange, const char *target)
 {
     const struct http_limits *limits = &exchange->server->options.limits;
     struct error err = {0};
 
     if (!arena_new(EXCHANGE_MEMORY, &exchange->arena, &err).ok) return false;
-    exchange->target_length = strlen(target);
-    if (exchange->target_length > limits->path + limits->query) return true;
-    exchange->target = arena_copy_text(exchange->arena, bytes_of_text(target));
-    return exchange->target != NULL;
+    exchange->request_target_length = strlen(target);
+    if (exchange->request_target_length > limits->path + limits->query) return true;
+    exchange->request_target = arena_copy_text(exchange->arena, bytes_of_text(target));
+    return exchange->request_target != NULL;
 }
 
 static struct http_exchange *exchange_new(struct server *server, struct connection *connection, struct MHD_Connection *mhd)
 {
-    struct http_exchange *exchange = memory_zeroed(1, server->options.upper->exchange_size);
+    struct http_exchange *exchange = memory_zeroed(1, server->options.callbacks->exchange_size);
 
     if (exchange == NULL) return NULL;
-    exchange->upper = server->options.upper;
+    exchange->callbacks = server->options.callbacks;
     exchange->context = server->options.context;
     exchange->server = server;
     exchange->connection = connection;
@@ -72,12 +72,12 @@ void *exchange_begin(void *context, const char *target, struct MHD_Connection *m
     if (exchange == NULL) return NULL;
     atomic_fetch_add(&exchange->server->exchanges, 1);
     connection_enter(connection, CONNECTION_HEAD);
-    if (!take_target(exchange, target)) {
+    if (!take_request_target(exchange, target)) {
         exchange_free(exchange);
         return NULL;
     }
     metric_add(&metrics_http[METRIC_REQUESTS_NOW], 1);
-    exchange->upper->begin(exchange);
+    exchange->callbacks->begin(exchange);
     connection->exchange = exchange;
     exchange->number = ++connection->requests;
     return exchange;
@@ -104,7 +104,7 @@ static void run_job(struct work_job *job, void *worker_state)
 {
     struct http_exchange *exchange = (struct http_exchange *)(void *)((char *)job - offsetof(struct http_exchange, job));
 
-    exchange->upper->wake(worker_state);
+    exchange->callbacks->wake(worker_state);
     exchange->next(exchange, worker_state);
 }
 
@@ -124,7 +124,7 @@ void exchange_drop_body(struct http_exchange *exchange)
 
     if (body->data == NULL) return;
     metric_add(&metrics_http[METRIC_GATHERED], -(int64_t)body->capacity);
-    (void)exchange->upper->hold(exchange, -(int64_t)body->capacity);
+    (void)exchange->callbacks->hold(exchange, -(int64_t)body->capacity);
     secret_wipe(body->data, body->capacity); /* a form may have a password */
     buffer_done(body);
 }
@@ -135,7 +135,7 @@ static void end(struct http_exchange *exchange, void *worker_state, bool is_on_w
     metric_add(&metrics_http[METRIC_BYTES_IN], (int64_t)exchange->body_bytes);
     metric_add(&metrics_http[METRIC_BYTES_OUT], (int64_t)exchange->sent_bytes);
     exchange_drop_body(exchange);
-    exchange->upper->end(exchange, worker_state, is_on_worker);
+    exchange->callbacks->end(exchange, worker_state, is_on_worker);
     exchange_free(exchange);
 }
 
@@ -146,34 +146,36 @@ static void end_on_worker(struct http_exchange *exchange, void *worker_state)
 
 void exchange_leave(struct http_exchange *exchange)
 {
-    const struct http_upper *upper = exchange->upper;
+    const struct http_callbacks *callbacks = exchange->callbacks;
     const struct http_options *options = &exchange->server->options;
-    const struct response *answer = upper->answer(exchange);
-    struct work_pool *pool = answer != NULL && answer->source != NULL ? options->readers : options->movers; /* a disk that hangs takes all senders */
+    const struct response *answer = callbacks->answer(exchange);
+    struct work_pool *pool = answer != NULL && answer->source != NULL
+                                 ? options->readers
+                                 : options->receivers; /* not senders: a slow disk would block all of them */
 
-    if (exchange->end != HTTP_CUT) upper->leave(exchange);
-    if (upper->ends_on_worker(exchange) && http_submit(exchange, pool, end_on_worker)) return;
+    if (exchange->end != HTTP_CUT) callbacks->leave(exchange);
+    if (callbacks->ends_on_worker(exchange) && http_submit(exchange, pool, end_on_worker)) return;
     end(exchange, NULL, false);
 }
 
-/* Of all that it could be, what its end was. */
+/* In PHASE_STREAM the body is not complete. A body that failed has its answer already, so it was not cut. */
 static enum http_end end_of(const struct http_exchange *exchange)
 {
     return exchange->phase == PHASE_STREAM && !exchange->transfer.has_failed ? HTTP_CUT : HTTP_ENDED;
 }
 
-void exchange_end(void *server, struct MHD_Connection *mhd, void **place, enum MHD_RequestTerminationCode why)
+void exchange_end(void *server, struct MHD_Connection *mhd, void **request_context, enum MHD_RequestTerminationCode why)
 {
-    struct http_exchange *exchange = *place;
+    struct http_exchange *exchange = *request_context;
 
     (void)server;
     (void)mhd;
     if (exchange == NULL) return;
-    *place = NULL;
+    *request_context = NULL;
     exchange->is_right_lost = !lease_end(exchange);
     exchange->connection->exchange = NULL;
-    exchange->is_refused_by_library = why == MHD_REQUEST_TERMINATED_WITH_ERROR && exchange->phase != PHASE_SENT &&
-                                      exchange->body_state != HTTP_BODY_GIVEN_UP;
+    exchange->is_refused_by_library =
+        why == MHD_REQUEST_TERMINATED_WITH_ERROR && exchange->phase != PHASE_SENT && exchange->body_state != HTTP_BODY_GIVEN_UP;
     exchange->connection->has_requested = true;
     exchange->connection->must_linger = exchange->body_state != HTTP_BODY_DONE && exchange->phase == PHASE_SENT;
     transport_rest(&exchange->connection->transport);
@@ -196,7 +198,7 @@ bool http_is_malformed(const struct http_exchange *exchange)
 bool exchange_sends_too_much(const struct http_exchange *exchange)
 {
     const uint64_t most = (uint64_t)exchange->server->options.drain_size_max;
-    const uint64_t length = exchange->framing.length; /* 0 of chunks: nobody knows */
+    const uint64_t length = exchange->framing.length; /* 0 with chunks: unknown */
 
     return exchange->drained_bytes > most || (length > exchange->body_bytes && length - exchange->body_bytes > most);
 }

@@ -1,9 +1,10 @@
 /*
  * gateway/http/exchange.h -- a request and its answer on their connection, as far as that is HTTP.
  *
- * Who may touch it: while it is suspended, the worker that has it; else the connection's event thread. Only `transfer` is
- * shared, under `mutex`. An exchange is freed by whoever is last: the event thread when libmicrohttpd is done with the request, or the
- * job that still runs then. Those above have an object of their own, which begins with this one (gateway/http/upper.h).
+ * Ownership: while an exchange is suspended, it belongs to the worker that has it; at all other times to the event thread of its
+ * connection. Only `transfer` is shared, under `mutex`. The last user frees the exchange: the event thread, when libmicrohttpd is done
+ * with the request, or a job that still runs at that time. The pipeline's own exchange begins with this struct
+ * (gateway/http/callbacks.h).
  */
 #pragma once
 
@@ -21,82 +22,82 @@
 
 struct MHD_Connection;
 struct connection;
-struct http_upper;
+struct http_callbacks;
 struct server;
 
 enum http_phase {
-    PHASE_HEAD,   /* the head is arriving, or just arrived */
-    PHASE_WORK,   /* suspended: a worker or those above have it */
-    PHASE_RECALL, /* those above may have the answer at hand */
-    PHASE_GATHER, /* the body goes into `body` */
-    PHASE_STREAM, /* the body goes through the ring */
-    PHASE_ANSWER, /* there is an answer; what is left of the body is drained first */
-    PHASE_SENT    /* libmicrohttpd has the answer */
+    PHASE_HEAD,      /* the head is arriving, or just arrived */
+    PHASE_WORK,      /* suspended: a worker or the pipeline has it */
+    PHASE_FAST_PATH, /* the pipeline may have the answer in memory */
+    PHASE_GATHER,    /* the body goes into `body` */
+    PHASE_STREAM,    /* the body goes through the ring */
+    PHASE_ANSWER,    /* there is an answer; the rest of the body is drained first */
+    PHASE_SENT       /* libmicrohttpd has the answer */
 };
 
 enum http_body_state {
     HTTP_BODY_COMES,
     HTTP_BODY_DONE,
-    HTTP_BODY_GIVEN_UP /* the client sends more than we are willing to throw away, and is answered before the end */
+    HTTP_BODY_GIVEN_UP /* the client sends more than drain_size_max; it gets the answer before the end of its body */
 };
 
 enum http_end {
     HTTP_GOES_ON,
-    HTTP_ENDED, /* libmicrohttpd is done with the request, and its connection is not to be touched */
-    HTTP_CUT    /* the same, before the whole body was there */
+    HTTP_ENDED, /* libmicrohttpd is done with the request; the connection must not be used any more */
+    HTTP_CUT    /* the same, before the whole body had arrived */
 };
 
 struct http_exchange {
-    const struct http_upper *upper;
-    void *context;               /* of those above: struct http_options */
+    const struct http_callbacks *callbacks;
+    void *context; /* the pipeline's: struct http_options */
     struct server *server;
     struct connection *connection;
     struct MHD_Connection *mhd;
 
     struct arena *arena;
-    char *target;                /* as it came; NULL if it was too long to keep */
-    size_t target_length;
-    uint64_t number;             /* of its connection's requests */
+    char *request_target; /* as it arrived; NULL: too long */
+    size_t request_target_length;
+    uint64_t number; /* among the requests of its connection */
     enum method method;
     struct fields headers;
     struct http_framing framing;
     enum http_phase phase;
     enum http_body_state body_state;
-    bool is_at_head;             /* the answer can still go out instead of 100 Continue */
-    bool is_refused_by_library;  /* libmicrohttpd answered by itself, which server.c told */
-    bool is_right_lost;          /* while its body moved: it was cut off, and nothing of it may stay */
+    bool is_at_head;            /* an answer can still replace 100 Continue */
+    bool is_refused_by_library; /* libmicrohttpd made the answer itself, as server.c noticed */
+    bool is_right_lost;         /* while the body moved: it was cut off, and nothing of it may be kept */
     uint64_t drained_bytes, body_bytes, sent_bytes;
-    struct buffer body;          /* gathered */
-    struct lease lease;          /* of the body that moves */
+    struct buffer body; /* gathered */
+    struct lease lease; /* of the moving body */
 
     struct work_job job;
     void (*next)(struct http_exchange *exchange, void *worker_state); /* what the job does */
-    int64_t begun_us, queued_ms; /* monotonic */
+    int64_t begun_us, queued_ms;                                      /* monotonic */
 
-    pthread_mutex_t mutex;       /* for all below */
+    pthread_mutex_t mutex; /* for all members below */
     enum http_end end;
     struct transfer transfer;
 };
 
-/** Where the request came from, as libmicrohttpd has it; NULL on the unix socket. While its connection is there. */
+/** The client's address, as libmicrohttpd has it; NULL on the unix socket. Valid while the connection exists. */
 const struct sockaddr *http_client(const struct http_exchange *exchange);
-/** Thumbprint of the client's certificate (RFC 8705), or "". While its connection is there. */
+/** Thumbprint of the client's certificate (RFC 8705), or "". Valid while the connection exists. */
 const char *http_client_confirmation(const struct http_exchange *exchange);
 
-/** Queues a job, which runs on a worker of the pool; false when there are too many. */
+/** Queues a job for a worker of the pool. False: the queue is full. */
 bool http_submit(struct http_exchange *exchange, struct work_pool *pool, void (*next)(struct http_exchange *, void *));
-/** The connection stands still until http_resume(), whoever has the exchange meanwhile. On its event thread. */
+/** Stops the connection until http_resume(). On its event thread. */
 void http_suspend(struct http_exchange *exchange);
-/** Hands the exchange back to its event thread, which goes on with `phase`. */
+/** Gives the exchange back to its event thread, which goes on with `phase`. */
 void http_resume(struct http_exchange *exchange, enum http_phase phase);
-/** The exchange is suspended: its event thread takes in the body, at most so many bytes, and then tells upper->gathered(). A body that
- *  may move by a right only is under a lease meanwhile. */
+/** The exchange is suspended. Its event thread gathers the body, at most `limit` bytes, and then calls callbacks->gathered().
+ *  `is_by_right`: the body moves under a lease. */
 void http_gather(struct http_exchange *exchange, size_t limit, bool is_by_right);
-/** The exchange is suspended: its body is passed on as it comes, with upper->write(). */
+/** The exchange is suspended. Each piece of its body goes to callbacks->write() as it arrives. */
 void http_stream(struct http_exchange *exchange);
-/** Those above have made the answer, and the exchange is suspended: reads the first block of a source, and sends it. */
+/** The exchange is suspended and has an answer. Reads the first block of the answer's source, and sends the answer. */
 void http_answer(struct http_exchange *exchange);
-/** The same on the event thread. False: the source has to be waited for. */
+/** The same on the event thread. False: the source has to wait for a disk. */
 bool http_answer_at_once(struct http_exchange *exchange);
-/** The bytes that frame its body are wrong, and nothing of it may count (gateway/http/framer.h). */
+/** Whether the framing of its body is malformed (gateway/http/framer.h). Then nothing of the body counts. */
 bool http_is_malformed(const struct http_exchange *exchange);

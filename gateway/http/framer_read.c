@@ -6,13 +6,13 @@
 #include <stdatomic.h>
 #include <sys/socket.h>
 
-#define SOCKETS_MAX   65536 /* descriptors of the unix socket's connections; larger ones are not served */
-#define REFUSED_READS 16    /* of a request that was refused, thrown away at a time; then other connections have their turn */
+#define SOCKETS_MAX   65536 /* highest descriptors of the unix socket's connections; a connection with a larger one is refused */
+#define REFUSED_READS 16    /* of a refused request, dropped at a time; then other connections are served */
 
-typedef ssize_t read_session(gnutls_session_t session, void *place, size_t size);
-typedef ssize_t read_socket(int fd, void *place, size_t size, int flags);
+typedef ssize_t read_session(gnutls_session_t session, void *destination, size_t size);
+typedef ssize_t read_socket(int fd, void *destination, size_t size, int flags);
 
-/* Programs whose calls of the kernel fail on demand have a recv() of their own. */
+/* Fault tests define a recv() of their own. */
 #ifdef SIJIL_FAULTS
 #define STANDS_BEFORE __attribute__((visibility("default"), weak))
 #else
@@ -27,23 +27,23 @@ static struct {
 
 static _Atomic(struct framer *) of_socket[SOCKETS_MAX];
 
-/* ISO C has no way from a pointer to a function; POSIX has dlsym(3). */
+/* ISO C can't turn an object pointer into a function pointer; POSIX dlsym(3) can. */
 static void find_real(void)
 {
     *(void **)(void *)&real.session = dlsym(RTLD_NEXT, "gnutls_record_recv");
     *(void **)(void *)&real.socket = dlsym(RTLD_NEXT, "recv");
 }
 
-/* Where a connection's bytes come from. */
+/* Where the bytes of a connection come from. */
 struct origin {
     gnutls_session_t session; /* NULL: the socket */
     int fd, flags;
 };
 
-static ssize_t read_real(const struct origin *origin, void *place, size_t size)
+static ssize_t read_real(const struct origin *origin, void *destination, size_t size)
 {
-    if (origin->session != NULL) return real.session(origin->session, place, size);
-    return real.socket(origin->fd, place, size, origin->flags);
+    if (origin->session != NULL) return real.session(origin->session, destination, size);
+    return real.socket(origin->fd, destination, size, origin->flags);
 }
 
 static ssize_t nothing_now(const struct origin *origin)
@@ -53,18 +53,19 @@ static ssize_t nothing_now(const struct origin *origin)
     return -1;
 }
 
-/* What comes after a refusal is nobody's. */
-static ssize_t throw_away(const struct origin *origin, uint8_t *place, size_t size)
+/* Drops bytes that follow a refusal. */
+static ssize_t throw_away(const struct origin *origin, uint8_t *destination, size_t size)
 {
     for (int i = 0; i < REFUSED_READS; i++) {
-        const ssize_t got = read_real(origin, place, size);
+        const ssize_t got = read_real(origin, destination, size);
         if (got <= 0) return got;
     }
     return nothing_now(origin);
 }
 
-/* Reads once and passes it. While something is held back, one byte from beside the place: what it sets free may be more. */
-static ssize_t read_and_pass(struct framer *framer, const struct origin *origin, uint8_t *place, size_t size, size_t *passed_out)
+/* Reads once and checks the bytes. While the framer holds bytes, reads one byte into a variable, because that byte may release more. */
+static ssize_t read_and_pass(struct framer *framer, const struct origin *origin, uint8_t *destination, size_t size,
+                             size_t *passed_out)
 {
     uint8_t byte = 0;
 
@@ -74,33 +75,33 @@ static ssize_t read_and_pass(struct framer *framer, const struct origin *origin,
         if (got > 0) framer_pass_one(framer, byte);
         return got;
     }
-    const ssize_t got = read_real(origin, place, size);
-    if (got > 0) *passed_out = framer_pass(framer, place, (size_t)got);
+    const ssize_t got = read_real(origin, destination, size);
+    if (got > 0) *passed_out = framer_pass(framer, destination, (size_t)got);
     return got;
 }
 
 /*
- * As much as there is for `place`, and nothing but what passed. Ends only when the origin had less than it was asked for or the place is
- * full: from a socket of which less came, libmicrohttpd expects no more before epoll(7) says so.
+ * Reads as much as is available for `destination`, checked. Ends only when the origin had less than was asked for, or the destination is
+ * full: after a short read from a socket, libmicrohttpd waits for epoll(7).
  */
-static ssize_t read_through(struct framer *framer, const struct origin *origin, uint8_t *place, size_t size)
+static ssize_t read_through(struct framer *framer, const struct origin *origin, uint8_t *destination, size_t size)
 {
     size_t total = 0;
 
     for (;;) {
-        total += framer_pay(framer, place + total, size - total);
+        total += framer_pay(framer, destination + total, size - total);
         if (total == size) return (ssize_t)total;
-        if (framer->stage == FRAMER_REFUSED) return total > 0 ? (ssize_t)total : throw_away(origin, place, size);
+        if (framer->stage == FRAMER_REFUSED) return total > 0 ? (ssize_t)total : throw_away(origin, destination, size);
         const size_t asked = framer_is_holding(framer) ? 1 : size - total;
         size_t passed = 0;
-        const ssize_t got = read_and_pass(framer, origin, place + total, size - total, &passed);
+        const ssize_t got = read_and_pass(framer, origin, destination + total, size - total, &passed);
         total += passed;
         if (got <= 0) return total > 0 ? (ssize_t)total : got;
         if (total > 0 && (size_t)got < asked && framer->owed_count == 0) return (ssize_t)total;
     }
 }
 
-/* The parameters are named as in the headers of GnuTLS and of the C library. */
+/* The parameters have the names of the headers of GnuTLS and the C library. */
 STANDS_BEFORE ssize_t gnutls_record_recv(gnutls_session_t session, void *data, size_t size)
 {
     struct framer *framer = gnutls_db_get_ptr(session);
@@ -125,11 +126,12 @@ bool framer_is_in_place(void)
     read_socket *socket = recv;
 
     (void)pthread_once(&real.once, find_real);
-    return real.session != NULL && real.socket != NULL && dlsym(RTLD_DEFAULT, "gnutls_record_recv") == *(void **)(void *)&session &&
+    return real.session != NULL && real.socket != NULL &&
+           dlsym(RTLD_DEFAULT, "gnutls_record_recv") == *(void **)(void *)&session &&
            dlsym(RTLD_DEFAULT, "recv") == *(void **)(void *)&socket;
 }
 
-/* Nobody keeps sessions for resumption here, so the pointer for their database is free. */
+/* The server keeps no sessions for resumption, so the session's database pointer is free. */
 bool framer_enter(struct framer *framer, gnutls_session_t session, int fd)
 {
     if (session != NULL) {

@@ -1,4 +1,4 @@
-/* Bodies that are gathered in memory: forms, manifests, documents. Those above count the memory, as it is taken. */
+/* Bodies that are gathered in memory: forms, manifests, documents. The pipeline counts their memory as it is taken. */
 #include "gateway/http/exchange_priv.h"
 
 void http_gather(struct http_exchange *exchange, size_t limit, bool is_by_right)
@@ -17,8 +17,8 @@ static bool add(struct http_exchange *exchange, const char *data, size_t size)
     const bool is_added = buffer_add(&exchange->body, data, size, &err).ok;
     const int64_t more = (int64_t)(exchange->body.capacity - before);
     if (more > 0) metric_add(&metrics_http[METRIC_GATHERED], more);
-    if (more > 0 && !exchange->upper->hold(exchange, more)) return false;
-    if (!is_added) exchange->upper->fail(exchange, &err, false);
+    if (more > 0 && !exchange->callbacks->hold(exchange, more)) return false;
+    if (!is_added) exchange->callbacks->fail(exchange, &err, false);
     return is_added;
 }
 
@@ -27,7 +27,7 @@ static void complete(struct http_exchange *exchange)
     exchange->body_state = HTTP_BODY_DONE;
     exchange->phase = PHASE_WORK;
     http_suspend(exchange);
-    exchange->upper->gathered(exchange, buffer_bytes(&exchange->body));
+    exchange->callbacks->gathered(exchange, buffer_bytes(&exchange->body));
 }
 
 enum MHD_Result gather_take(struct http_exchange *exchange, const char *data, size_t *data_size)
@@ -45,7 +45,7 @@ enum MHD_Result gather_take(struct http_exchange *exchange, const char *data, si
     exchange->body_bytes += *data_size;
     if (!add(exchange, data, *data_size)) {
         (void)lease_end(exchange);
-        exchange_drop_body(exchange); /* at once, so that it stands in nobody's way; the rest is only drained */
+        exchange_drop_body(exchange); /* at once, so that its memory is free for others; the rest is only drained */
         exchange->phase = PHASE_ANSWER;
     }
     *data_size = 0;

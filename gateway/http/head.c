@@ -1,4 +1,4 @@
-/* The head of a request: out of MHD's memory into the arena, and checked. */
+/* Copies the head of a request out of libmicrohttpd's memory into the arena, and checks it. */
 #include <string.h>
 
 #include "gateway/http/exchange_priv.h"
@@ -9,17 +9,15 @@ struct copying {
     bool is_broken;
 };
 
-static enum MHD_Result copy_field(void *context, enum MHD_ValueKind kind, const char *name, size_t name_size,
-                                  const char *value, size_t value_size)
+static enum MHD_Result copy_field(void *context, enum MHD_ValueKind kind, const char *name, size_t name_size, const char *value,
+                                  size_t value_size)
 {
     struct copying *copying = context;
     struct fields *fields = &copying->fields;
-    struct field field = {.name = arena_copy_text(copying->arena, (struct bytes){(const uint8_t *)name, name_size}),
-                          .value = ""};
+    struct field field = {.name = arena_copy_text(copying->arena, (struct bytes){(const uint8_t *)name, name_size}), .value = ""};
 
     (void)kind;
-    if (value != NULL)
-        field.value = arena_copy_text(copying->arena, (struct bytes){(const uint8_t *)value, value_size});
+    if (value != NULL) field.value = arena_copy_text(copying->arena, (struct bytes){(const uint8_t *)value, value_size});
     if (field.name == NULL || field.value == NULL) {
         copying->is_broken = true;
         return MHD_NO;
@@ -28,7 +26,7 @@ static enum MHD_Result copy_field(void *context, enum MHD_ValueKind kind, const 
     return MHD_YES;
 }
 
-/* Blanks after a value are no part of it (RFC 9110 section 5.5). False when memory is out. */
+/* Spaces after a value are not part of it (RFC 9110 section 5.5). False: out of memory. */
 static bool trim_values(struct arena *arena, struct fields *fields)
 {
     for (size_t i = 0; i < fields->count; i++) {
@@ -43,8 +41,7 @@ static bool trim_values(struct arena *arena, struct fields *fields)
     return true;
 }
 
-bool head_take(struct http_exchange *exchange, const char *method, const char *version,
-               struct http_refusal *refusal_out)
+bool head_take(struct http_exchange *exchange, const char *method, const char *version, struct http_refusal *refusal_out)
 {
     struct copying copying = {.arena = exchange->arena};
 
@@ -52,17 +49,18 @@ bool head_take(struct http_exchange *exchange, const char *method, const char *v
     *refusal_out = (struct http_refusal){.status = 503, .why = "no memory"};
     if (copying.fields.list == NULL) return false;
     *refusal_out = (struct http_refusal){.status = 414, .why = "the request target is too long"};
-    if (exchange->target == NULL) return false;
+    if (exchange->request_target == NULL) return false;
 
     (void)MHD_get_connection_values_n(exchange->mhd, MHD_HEADER_KIND, copy_field, &copying);
-    if (copying.fields.count > REQUEST_HEADERS_MAX) *refusal_out = (struct http_refusal){.status = 431, .why = "the headers are too large"};
-    else *refusal_out = (struct http_refusal){.status = 503, .why = "no memory"}; /* so few fit into an arena */
+    if (copying.fields.count > REQUEST_HEADERS_MAX)
+        *refusal_out = (struct http_refusal){.status = 431, .why = "the headers are too large"};
+    else *refusal_out = (struct http_refusal){.status = 503, .why = "no memory"}; /* the arena has no room for all headers */
     if (copying.is_broken) return false;
 
     const struct http_head head = {
         .method = method,
         .version = version,
-        .target = {(const uint8_t *)exchange->target, exchange->target_length},
+        .target = {(const uint8_t *)exchange->request_target, exchange->request_target_length},
         .headers = copying.fields,
     };
     if (!http_check(&head, &exchange->server->options.limits, &exchange->framing, refusal_out)) return false;

@@ -28,7 +28,7 @@ static bool is_name(struct bytes name)
     return consists_of(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_");
 }
 
-/* Without zeros before it, so that equal ports are equal texts. */
+/* Without leading zeros, so that equal ports are equal texts. */
 static bool is_port(struct bytes port)
 {
     uint64_t number = 0;
@@ -51,7 +51,7 @@ static bool split(struct bytes text, struct authority *authority_out)
     return is_name(authority.name);
 }
 
-/* The next word of a list at *at; empty at its end. */
+/* The next word of a list from *at; empty at the end. */
 static struct bytes next_word(const char *list, size_t *at)
 {
     *at += strspn(list + *at, " \t,");
@@ -65,7 +65,7 @@ static bool is_allowed_word(struct bytes word, struct authority *authority_out)
     return split(word, authority_out) && (is_port(authority_out->port) || bytes_equal(authority_out->port, bytes_of_text("*")));
 }
 
-/* What looks like an address is one: a host of four numbers is never looked up as a name. */
+/* A host of four numbers must be an IPv4 address, so that it is never resolved as a name. */
 static bool is_sound(struct bytes name)
 {
     const bool has_brackets = name.length > 2 && name.data[0] == '[';
@@ -96,7 +96,7 @@ struct result hosts_check(const char *allowed, struct error *err)
 
     for (struct bytes word; (word = next_word(allowed, &at)).length > 0;)
         if (!is_allowed_word(word, &authority) || !is_sound(authority.name))
-            return failure(err, ERROR_INVALID, "allowed_hosts: %.*s: host, host:port or host:*, with blanks between them",
+            return failure(err, ERROR_INVALID, "allowed_hosts: %.*s: host, host:port or host:*, with spaces between them",
                            (int)(word.length > 100 ? 100 : word.length), (const char *)word.data);
     return SUCCESS;
 }
@@ -113,8 +113,9 @@ bool hosts_next(const char *allowed, size_t *at, struct bytes *name_out)
 
 static bool fits(const struct authority *allowed, const struct authority *asked)
 {
-    const bool is_same_name = allowed->name.length == asked->name.length &&
-                              strncasecmp((const char *)allowed->name.data, (const char *)asked->name.data, asked->name.length) == 0;
+    const bool is_same_name =
+        allowed->name.length == asked->name.length &&
+        strncasecmp((const char *)allowed->name.data, (const char *)asked->name.data, asked->name.length) == 0;
 
     return is_same_name && (bytes_equal(allowed->port, asked->port) || bytes_equal(allowed->port, bytes_of_text("*")));
 }
@@ -145,6 +146,5 @@ void hosts_url(const struct hosts *hosts, const char *host, char url_out[HOSTS_U
 
     if (split(bytes_of_text(host), &asked) && is_port(asked.port) && is_allowed(hosts->allowed, &asked))
         write_url(&asked, url_out);
-    else
-        (void)snprintf(url_out, HOSTS_URL_SIZE, "%s", hosts->public_url);
+    else (void)snprintf(url_out, HOSTS_URL_SIZE, "%s", hosts->public_url);
 }

@@ -4,10 +4,10 @@
 
 #include "base/text.h"
 
-#define REFUSE(number, text)                                        \
-    do {                                                            \
-        *refusal_out = (struct http_refusal){.status = (number), .why = (text)};     \
-        return false;                                               \
+#define REFUSE(number, text)                                                     \
+    do {                                                                         \
+        *refusal_out = (struct http_refusal){.status = (number), .why = (text)}; \
+        return false;                                                            \
     } while (0)
 
 /* RFC 9110 section 5.6.2. */
@@ -38,18 +38,18 @@ static size_t count_of(const struct http_head *head, const char *name, const cha
     return count;
 }
 
-static bool check_line(const struct http_head *head, const struct http_limits *limits,
-                       struct http_refusal *refusal_out)
+static bool check_line(const struct http_head *head, const struct http_limits *limits, struct http_refusal *refusal_out)
 {
     if (!is_token(head->method)) REFUSE(400, "the method is not a token");
-    if (strcmp(head->version, "HTTP/1.1") != 0 && strcmp(head->version, "HTTP/1.0") != 0)
-        REFUSE(505, "HTTP/1.1 only");
+    if (strcmp(head->version, "HTTP/1.1") != 0 && strcmp(head->version, "HTTP/1.0") != 0) REFUSE(505, "HTTP/1.1 only");
     const uint8_t *mark = memchr(head->target.data, '?', head->target.length);
     const size_t path = mark == NULL ? head->target.length : (size_t)(mark - head->target.data);
     for (size_t i = 0; i < head->target.length; i++) {
         if (head->target.data[i] > ' ' && head->target.data[i] <= '~') continue;
-        *refusal_out = (struct http_refusal){
-            .status = 400, .why = "the request target holds a blank or a character that must be percent-encoded", .is_of_path = i < path};
+        *refusal_out =
+            (struct http_refusal){.status = 400,
+                                  .why = "the request target holds a space or a character that must be percent-encoded",
+                                  .is_of_path = i < path};
         return false;
     }
     if (path > limits->path) REFUSE(414, "the path is too long");
@@ -57,8 +57,7 @@ static bool check_line(const struct http_head *head, const struct http_limits *l
     return true;
 }
 
-static bool check_fields(const struct http_head *head, const struct http_limits *limits,
-                         struct http_refusal *refusal_out)
+static bool check_fields(const struct http_head *head, const struct http_limits *limits, struct http_refusal *refusal_out)
 {
     size_t size = 0;
 
@@ -73,11 +72,11 @@ static bool check_fields(const struct http_head *head, const struct http_limits 
     return true;
 }
 
-/* Headers that two readers could choose differently from must be there once at most. */
+/* Headers where two readers could pick different values may stand at most once. */
 static bool check_single(const struct http_head *head, struct http_refusal *refusal_out)
 {
-    static const char *const once[] = {"Authorization", "Content-Length", "Content-Range", "Content-Type", "Expect",
-                                       "Host", "If-Range", "Range", "Transfer-Encoding", "traceparent"};
+    static const char *const once[] = {"Authorization", "Content-Length", "Content-Range", "Content-Type",      "Expect",
+                                       "Host",          "If-Range",       "Range",         "Transfer-Encoding", "traceparent"};
     const char *value = NULL;
 
     for (size_t i = 0; i < sizeof once / sizeof once[0]; i++)
@@ -87,8 +86,7 @@ static bool check_single(const struct http_head *head, struct http_refusal *refu
 }
 
 /* RFC 9112 section 6. */
-static bool check_framing(const struct http_head *head, struct http_framing *framing_out,
-                          struct http_refusal *refusal_out)
+static bool check_framing(const struct http_head *head, struct http_framing *framing_out, struct http_refusal *refusal_out)
 {
     const char *length = NULL, *coding = NULL, *expect = NULL;
     struct http_framing framing = {0};
@@ -112,6 +110,6 @@ static bool check_framing(const struct http_head *head, struct http_framing *fra
 bool http_check(const struct http_head *head, const struct http_limits *limits, struct http_framing *framing_out,
                 struct http_refusal *refusal_out)
 {
-    return check_line(head, limits, refusal_out) && check_fields(head, limits, refusal_out) &&
-           check_single(head, refusal_out) && check_framing(head, framing_out, refusal_out);
+    return check_line(head, limits, refusal_out) && check_fields(head, limits, refusal_out) && check_single(head, refusal_out) &&
+           check_framing(head, framing_out, refusal_out);
 }

@@ -1,9 +1,9 @@
 /*
- * gateway/http/http_check.h -- what must be true of a request's head before anybody believes any of it.
+ * gateway/http/http_check.h -- checks the head of a request before anything else reads it.
  *
- * How lines end and bodies are framed was judged on the bytes already (gateway/http/framer.h); this judges what libmicrohttpd made of them. Whatever it refuses
- * is answered with the status that it names and the connection is closed, because where the next request begins is
- * then a matter of opinion (RFC 9112 section 11.2).
+ * The framer (gateway/http/framer.h) has checked line ends and framing on the bytes; this checks the head that libmicrohttpd parsed
+ * from them. A refused request gets the status named here, and its connection is closed: after a malformed head it is not certain where
+ * the next request begins (RFC 9112 section 11.2).
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 
 struct http_head {
     const char *method, *version;
-    struct bytes target;       /* as it came, query included */
+    struct bytes target; /* as it arrived, with the query */
     struct fields headers;
 };
 
@@ -22,10 +22,10 @@ struct http_limits {
 struct http_refusal {
     unsigned status;
     const char *why; /* constant text */
-    bool is_of_path; /* a name in the path has a letter that none has */
+    bool is_of_path; /* a name in the path has a letter that no name may have */
 };
 
-/** How the body is framed, once the head was found good. */
+/** The framing of the body, of a head that is well-formed. */
 struct http_framing {
     bool has_body, is_chunked;
     bool expects_continue;

@@ -8,15 +8,15 @@
 #include "base/memory.h"
 #include "gateway/http/exchange_priv.h"
 
-/* Leases stand in the order in which they end. As all last equally long, a new one and a renewed one go to the end. */
+/* The list is in the order in which leases end. All leases last equally long, so new and renewed ones go to the end. */
 struct lease_keeper {
     struct server *server;
     struct lease_limits limits;
-    pthread_mutex_t mutex; /* held for one decision at most, never over I/O */
+    pthread_mutex_t mutex; /* held for at most one decision, never over I/O */
     pthread_cond_t woken;
     pthread_t thread;
     bool is_stopping;
-    int64_t wakes_ms; /* the thread does by itself; INT64_MAX: never */
+    int64_t wakes_ms; /* when the thread wakes without a signal; INT64_MAX: never */
     struct lease *first, *last;
 };
 
@@ -43,10 +43,10 @@ static void put_last(struct lease_keeper *keeper, struct lease *lease)
     if (lease->ends_ms < keeper->wakes_ms) (void)pthread_cond_signal(&keeper->woken);
 }
 
-/* Under the mutex, so that the connection is still that of the exchange. */
+/* Under the mutex, so that the connection still belongs to the exchange. */
 static void settle(struct lease_keeper *keeper, struct lease *lease, const char *rule)
 {
-    if (!lease->is_held) return; /* somebody else found it lost */
+    if (!lease->is_held) return; /* another thread found it lost */
     take_out(keeper, lease);
     if (rule[0] == '\0') {
         metric_add(&metrics_http[METRIC_LEASES_RENEWED], 1);
@@ -59,14 +59,14 @@ static void settle(struct lease_keeper *keeper, struct lease *lease, const char 
     watcher_cut(keeper->server->watcher, exchange_of(lease)->connection);
 }
 
-/* True: there was one to end. The mutex is given away after each, so that bodies that begin or end do not wait for all. */
+/* True: there was a lease to end. Releases the mutex after each lease, so that bodies that begin or end do not wait for all of them. */
 static bool end_one(struct lease_keeper *keeper, int64_t now_ms)
 {
     struct lease *lease = keeper->first;
     char rule[sizeof lease->rule];
 
     if (lease == NULL || lease->ends_ms > now_ms) return false;
-    exchange_of(lease)->upper->right(exchange_of(lease), rule);
+    exchange_of(lease)->callbacks->right(exchange_of(lease), rule);
     settle(keeper, lease, rule);
     return true;
 }
@@ -77,11 +77,9 @@ static void wait_for_next(struct lease_keeper *keeper)
     const struct timespec until = {.tv_sec = (time_t)(wakes_ms / 1000), .tv_nsec = (long)(wakes_ms % 1000) * 1000000L};
 
     keeper->wakes_ms = wakes_ms;
-    if (keeper->first == NULL)
-        (void)pthread_cond_wait(&keeper->woken, &keeper->mutex);
-    else
-        (void)pthread_cond_timedwait(&keeper->woken, &keeper->mutex, &until);
-    keeper->wakes_ms = 0; /* it looks before it waits again */
+    if (keeper->first == NULL) (void)pthread_cond_wait(&keeper->woken, &keeper->mutex);
+    else (void)pthread_cond_timedwait(&keeper->woken, &keeper->mutex, &until);
+    keeper->wakes_ms = 0; /* it looks at the list before it waits again */
 }
 
 static void *keeper_main(void *argument)
@@ -108,8 +106,8 @@ static void keeper_free(struct lease_keeper *keeper)
     free(keeper);
 }
 
-struct result lease_keeper_start(struct server *server, const struct lease_limits *limits,
-                                 struct lease_keeper **keeper_out, struct error *err)
+struct result lease_keeper_start(struct server *server, const struct lease_limits *limits, struct lease_keeper **keeper_out,
+                                 struct error *err)
 {
     struct lease_keeper *keeper = memory_zeroed(1, sizeof *keeper);
 
@@ -154,7 +152,7 @@ static void renew(struct http_exchange *exchange)
     struct lease_keeper *keeper = exchange->server->leases;
     char rule[sizeof exchange->lease.rule];
 
-    exchange->upper->right(exchange, rule);
+    exchange->callbacks->right(exchange, rule);
     (void)pthread_mutex_lock(&keeper->mutex);
     settle(keeper, &exchange->lease, rule);
     (void)pthread_mutex_unlock(&keeper->mutex);
@@ -177,7 +175,7 @@ bool lease_end(struct http_exchange *exchange)
     struct lease_keeper *keeper = exchange->server->leases;
     struct lease *lease = &exchange->lease;
 
-    if (lease->ends_size == 0) return true; /* none was begun */
+    if (lease->ends_size == 0) return true; /* lease_begin() was not called */
     (void)pthread_mutex_lock(&keeper->mutex);
     if (lease->is_held) take_out(keeper, lease);
     (void)pthread_mutex_unlock(&keeper->mutex);

@@ -1,10 +1,11 @@
 /*
- * gateway/http/lease.h -- for how long a body may move before its right is decided again.
+ * gateway/http/lease.h -- how long a body may move before the right to it is decided again.
  *
- * A body can take hours, and what was decided at its head may not be so any more. So what was decided holds for so many
- * bytes or so much time, whichever ends first; then those above are asked again (upper->right), who answer from memory. A body whose right is gone is cut off, also when nothing moves, and one event says how much had gone.
+ * A body can take hours, and rights can change in that time. So a decision holds for a number of bytes or a time, whichever ends first.
+ * Then callbacks->right() decides again from memory. A body without a right is cut off, also while no byte moves, and one event records
+ * how many bytes had moved.
  *
- * The rule: between lease_begin() and lease_end() nobody changes what the right was decided on.
+ * The rule: between lease_begin() and lease_end() no thread changes the facts that the right is decided on.
  */
 #pragma once
 
@@ -18,13 +19,13 @@ struct http_exchange;
 struct server;
 
 struct lease {
-    struct lease *next, *previous;  /* the one that ends later, and the one that ends earlier; under the keeper's mutex */
-    bool is_held;                   /* it is among them; under the mutex */
-    int64_t ends_ms;                /* monotonic; under the mutex */
-    uint64_t size;                  /* of the body, so far: of the thread that moves it */
-    uint64_t ends_size;             /* when the body is so large, it is decided again; of the same thread */
+    struct lease *next, *previous; /* the leases that end later and earlier; under the keeper's mutex */
+    bool is_held;                  /* it is in the keeper's list; under the mutex */
+    int64_t ends_ms;               /* monotonic; under the mutex */
+    uint64_t size;                 /* bytes of the body so far; of the thread that moves it */
+    uint64_t ends_size;            /* at this size the right is decided again; of the same thread */
     _Atomic bool is_lost;
-    char rule[65];                  /* why it was lost; written once, before is_lost */
+    char rule[65]; /* that denied the right; written once, before is_lost */
 };
 
 struct lease_limits {
@@ -36,12 +37,12 @@ struct lease_keeper;
 /** Starts the thread that ends leases by time. */
 RESULT lease_keeper_start(struct server *server, const struct lease_limits *limits, struct lease_keeper **keeper_out,
                           struct error *err);
-/** No lease is held any more. */
+/** Must be called after all leases ended. */
 void lease_keeper_stop(struct lease_keeper *keeper);
 
-/** The body of this exchange begins to move; its connection may be cut from now on. Before the exchange is given to another thread. */
+/** The body begins to move; from now on its connection may be cut. Before the exchange goes to another thread. */
 void lease_begin(struct http_exchange *exchange);
-/** So many bytes more moved; decides again when that is due. False: the right is gone, and no byte may follow. */
+/** Counts moved bytes, and decides again when that is due. False: the right is lost, and no further byte may move. */
 bool lease_move(struct http_exchange *exchange, uint64_t bytes);
-/** The body is over, or the connection is. False: the right was lost before. Also where none was begun. */
+/** The body or its connection ended. False: the right was lost before. May be called without lease_begin(). */
 bool lease_end(struct http_exchange *exchange);

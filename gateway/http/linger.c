@@ -12,10 +12,10 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
-#define LINGERING_MAX     64              /* connections; beyond them one is closed as it is */
-#define LONGEST_MS 10000
-#define PIECE      ((size_t)1 << 20) /* thrown away at a time; the kernel copies nothing */
-#define PIECES_AT_A_TIME       16              /* pieces, then others are looked at */
+#define LINGERING_MAX    64 /* connections; further ones are closed at once */
+#define LONGEST_MS       10000
+#define PIECE            ((size_t)1 << 20) /* dropped at a time; the kernel copies nothing */
+#define PIECES_AT_A_TIME 16                /* pieces; then other connections are served */
 
 struct lingering {
     int fd; /* -1: free */
@@ -23,7 +23,7 @@ struct lingering {
 };
 
 struct lingerer {
-    pthread_mutex_t mutex; /* for `lingerings`: only the thread empties one, only lingerer_take() fills one */
+    pthread_mutex_t mutex; /* for `lingerings`: only the thread empties an entry, only lingerer_take() fills one */
     struct lingering lingerings[LINGERING_MAX];
     int64_t bytes_max;
     int wake;
@@ -39,12 +39,12 @@ static void leave(struct lingerer *lingerer, struct lingering *lingering)
     pthread_mutex_unlock(&lingerer->mutex);
 }
 
-/* False: it is over. */
+/* False: the connection ended. */
 static bool throw_away(const struct lingerer *lingerer, struct lingering *lingering)
 {
     for (int i = 0; i < PIECES_AT_A_TIME; i++) {
         const ssize_t got = recv(lingering->fd, NULL, PIECE, MSG_TRUNC | MSG_DONTWAIT);
-        if (got < 0) return true; /* nothing now; poll(2) tells of the end */
+        if (got < 0) return true; /* nothing now; poll(2) reports the end */
         if (got == 0) return false;
         lingering->bytes += got;
         if (lingering->bytes > lingerer->bytes_max) return false;
@@ -52,7 +52,7 @@ static bool throw_away(const struct lingerer *lingerer, struct lingering *linger
     return true;
 }
 
-/* Fills `waiting` with what is there, and `index` with where it stands; how many, and how long they may wait. */
+/* Fills `waiting` with the open connections and `index` with their entries. Returns how many, and how long the thread may wait. */
 static nfds_t gather(struct lingerer *lingerer, struct pollfd *waiting, size_t *index, int *longest_ms_out)
 {
     const int64_t now_ms = clock_monotonic_ms();

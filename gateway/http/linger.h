@@ -1,9 +1,9 @@
 /*
- * gateway/http/linger.h -- connections that were answered and closed while their client was still sending.
+ * gateway/http/linger.h -- lingering close: for connections that are answered and closed while the client still sends.
  *
- * A socket that is closed with bytes unread makes the kernel send a reset, which may overtake the answer. So such a connection is kept for
- * a while: our end of it says that nothing more comes, and what the client sends is thrown away, until the client closes, or a
- * bound of time, of bytes, or of connections is reached (RFC 9112 section 9.6).
+ * If a socket is closed with unread bytes, the kernel sends a reset, which may arrive before the answer. So the server shuts down its own
+ * end, and reads and drops the client's bytes until the client closes, or until a limit of time, bytes or connections is reached (RFC
+ * 9112 section 9.6).
  */
 #pragma once
 
@@ -13,9 +13,9 @@
 
 struct lingerer;
 
-/** `bytes_max`: of one connection. */
+/** `bytes_max`: limit of one connection. */
 RESULT lingerer_start(int64_t bytes_max, struct lingerer **lingerer_out, struct error *err);
-/** Closes all at once. NULL is nothing. */
+/** Closes all connections now. NULL is allowed. */
 void lingerer_stop(struct lingerer *lingerer);
-/** Takes part in the connection `fd`, which the caller closes as ever. */
+/** Keeps the connection of `fd` open in the background. The caller closes its descriptor as usual. */
 void lingerer_take(struct lingerer *lingerer, int fd);

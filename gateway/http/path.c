@@ -10,7 +10,7 @@ static bool has_prefix(struct bytes text, const char *prefix)
     return text.length >= length && memcmp(text.data, prefix, length) == 0;
 }
 
-/* RFC 9112 section 3.2.2: a server must accept the absolute-form; the authority is not looked at; Host is for a challenge alone. */
+/* RFC 9112 section 3.2.2: a server must accept the absolute-form. Its authority is ignored; challenges use the Host header. */
 static struct bytes without_authority(struct bytes target)
 {
     size_t skip = has_prefix(target, "https://") ? 8 : has_prefix(target, "http://") ? 7 : 0;
@@ -20,9 +20,9 @@ static struct bytes without_authority(struct bytes target)
     return (struct bytes){target.data + skip, target.length - skip};
 }
 
-bool target_split(struct bytes target, struct bytes *path_out, struct bytes *query_out)
+bool request_target_split(struct bytes request_target, struct bytes *path_out, struct bytes *query_out)
 {
-    const struct bytes origin = without_authority(target);
+    const struct bytes origin = without_authority(request_target);
     if (origin.length == 0 || origin.data[0] != '/') return false;
 
     const uint8_t *mark = memchr(origin.data, '?', origin.length);
@@ -32,27 +32,26 @@ bool target_split(struct bytes target, struct bytes *path_out, struct bytes *que
     return true;
 }
 
-/* pchar of RFC 3986 without what only percent-encoding could bring in. */
+/* pchar of RFC 3986, without the characters that only percent-encoding can produce. */
 static bool is_plain(const char *segment)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~!$&'()*+,;=:@";
     return segment[strspn(segment, letters)] == '\0';
 }
 
-static struct result add_segment(struct bytes raw, bool is_last, struct arena *arena, struct path *path,
-                                 struct error *err)
+static struct result add_segment(struct bytes raw, bool is_last, struct arena *arena, struct path *path, struct error *err)
 {
     const char *segment = NULL;
 
-    if (path->count == PATH_SEGMENTS_MAX)
-        return failure(err, ERROR_INVALID, "a path has at most %d segments", PATH_SEGMENTS_MAX);
+    if (path->count == PATH_SEGMENTS_MAX) return failure(err, ERROR_INVALID, "a path has at most %d segments", PATH_SEGMENTS_MAX);
     TRY(percent_decode(raw, false, arena, &segment, err));
     if (segment[0] == '\0' && !is_last) return failure(err, ERROR_INVALID, "a path has no empty segments");
     if (strcmp(segment, ".") == 0 || strcmp(segment, "..") == 0)
         return failure(err, ERROR_INVALID, "a path has no segments '.' and '..'");
     if (!is_plain(segment))
-        return failure(err, ERROR_INVALID, "a path may not hold slashes, blanks, control or other special characters, "
-                                           "also not percent-encoded");
+        return failure(err, ERROR_INVALID,
+                       "a path may not hold slashes, spaces, control or other special characters, "
+                       "also not percent-encoded");
     path->segments[path->count++] = segment;
     return SUCCESS;
 }

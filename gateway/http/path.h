@@ -1,9 +1,9 @@
 /*
- * gateway/http/path.h -- the target of a request taken apart, so that nobody behind it decodes anything again.
+ * gateway/http/path.h -- takes the path of a request target apart, so that no later code decodes anything again.
  *
- * Segments are split first and percent-decoded then (RFC 3986 section 2.4), so that %2f never makes a new segment.
- * Only letters that our own names consist of may remain after decoding: no slash, no control character, no blank, no
- * second '%'; "." and ".." are refused, and so are empty segments but the last.
+ * Segments are split first and percent-decoded afterwards (RFC 3986 section 2.4), so %2f never makes a new segment. After decoding,
+ * only letters of our own names may remain: no slash, no control character, no space, no second '%'. "." and ".." are refused, and so
+ * are empty segments but the last.
  */
 #pragma once
 
@@ -16,7 +16,7 @@ struct path {
     const char *segments[PATH_SEGMENTS_MAX]; /* decoded, in the arena; "" at the end for a final slash */
 };
 
-/** The path of a request target in origin-form or absolute-form (RFC 9112 section 3.2), without the query. Views. */
-bool target_split(struct bytes target, struct bytes *path_out, struct bytes *query_out);
-/** ERROR_INVALID for what is refused, ERROR_NO_MEMORY. `path` begins with '/'. */
+/** Path and query of a request target in origin-form or absolute-form (RFC 9112 section 3.2). Views. False: it has no path. */
+bool request_target_split(struct bytes request_target, struct bytes *path_out, struct bytes *query_out);
+/** ERROR_INVALID for a path that is refused, ERROR_NO_MEMORY. `path` begins with '/'. */
 RESULT path_split(struct bytes path, struct arena *arena, struct path *path_out, struct error *err);

@@ -7,8 +7,7 @@
 static struct result printable(const char *text, struct error *err)
 {
     for (const char *at = text; *at != '\0'; at++)
-        if (*at < ' ' || *at > '~')
-            return failure(err, ERROR_INVALID, "arguments are printable ASCII, once decoded");
+        if (*at < ' ' || *at > '~') return failure(err, ERROR_INVALID, "arguments are printable ASCII, once decoded");
     return SUCCESS;
 }
 
@@ -16,12 +15,10 @@ static struct result add_argument(struct bytes part, struct arena *arena, struct
 {
     const uint8_t *equals = memchr(part.data, '=', part.length);
     const size_t length = equals == NULL ? part.length : (size_t)(equals - part.data);
-    const struct bytes value = equals == NULL ? ((struct bytes){0})
-                                              : (struct bytes){equals + 1, part.length - length - 1};
+    const struct bytes value = equals == NULL ? ((struct bytes){0}) : (struct bytes){equals + 1, part.length - length - 1};
     struct field field = {0};
 
-    if (fields->count == REQUEST_ARGUMENTS_MAX)
-        return failure(err, ERROR_LIMIT, "at most %d arguments", REQUEST_ARGUMENTS_MAX);
+    if (fields->count == REQUEST_ARGUMENTS_MAX) return failure(err, ERROR_LIMIT, "at most %d arguments", REQUEST_ARGUMENTS_MAX);
     TRY(percent_decode((struct bytes){part.data, length}, true, arena, &field.name, err));
     TRY(percent_decode(value, true, arena, &field.value, err));
     TRY(printable(field.name, err));

@@ -10,22 +10,22 @@
 #include "crypto/hmac.h"
 #include "crypto/random.h"
 
-#define BURST_S 10 /* seconds' worth of requests that may come at once */
-#define PROBES  16 /* slots that a key may be in; where all are taken, it is refused */
+#define BURST_S 10 /* seconds' worth of requests that may arrive at once */
+#define PROBES  16 /* slots that a key may use; if all are in use, it is refused */
 
 struct slot {
-    uint64_t key;         /* 0: never used */
-    uint64_t realm;       /* hashed like a key */
+    uint64_t key;   /* 0: never used */
+    uint64_t realm; /* hashed as the key is */
     unsigned at_a_time;
     unsigned rate;
     int64_t held_bytes[QUOTA_HELD];
-    int64_t tokens_milli; /* thousandths of a request that may still come */
+    int64_t tokens_milli; /* thousandths of a request that are still allowed */
     int64_t filled_ms;
 };
 
 struct quota {
     pthread_mutex_t mutex;
-    uint8_t secret[TABLE_KEY_SIZE]; /* so that nobody can choose names that collide */
+    uint8_t secret[TABLE_KEY_SIZE]; /* so that no client can choose names that collide */
     unsigned count;
     struct slot slots[];
 };
@@ -42,10 +42,9 @@ struct result quota_new(unsigned keys, struct quota **quota_out, struct error *e
     return SUCCESS;
 }
 
-static struct result hash(const struct quota *quota, const char *kind, const char *key, uint64_t *hash_out,
-                          struct error *err)
+static struct result hash(const struct quota *quota, const char *kind, const char *key, uint64_t *hash_out, struct error *err)
 {
-    char text[1024]; /* an issuer's URL and a subject are under 600 */
+    char text[1024]; /* an issuer's URL and a subject have under 600 */
 
     const int length = snprintf(text, sizeof text, "%s%c%s", kind, '\0', key);
     if (length < 0 || (size_t)length >= sizeof text) return failure(err, ERROR_LIMIT, "a %s of %d characters", kind, length);
@@ -62,7 +61,7 @@ static void refill(struct slot *slot, int64_t now_ms)
     slot->filled_ms = now_ms;
 }
 
-/* A slot that says nothing which a fresh one would not say. */
+/* A slot that holds nothing that a fresh one would not hold. */
 static bool is_idle(struct slot *slot, int64_t now_ms)
 {
     if (slot->key == 0) return true;
@@ -70,25 +69,25 @@ static bool is_idle(struct slot *slot, int64_t now_ms)
     return slot->at_a_time == 0 && slot->tokens_milli >= (int64_t)slot->rate * BURST_S * 1000;
 }
 
-static unsigned places_of(const struct quota *quota, uint64_t key, uint64_t realm)
+static unsigned slots_of_realm(const struct quota *quota, uint64_t key, uint64_t realm)
 {
-    unsigned places = 0;
+    unsigned slots = 0;
 
-    for (unsigned i = 0; i < PROBES; i++) places += quota->slots[(key + i) % quota->count].realm == realm;
-    return places;
+    for (unsigned i = 0; i < PROBES; i++) slots += quota->slots[(key + i) % quota->count].realm == realm;
+    return slots;
 }
 
-/* The slot whose loss costs the least: of the realm with the most, and of nobody who is being served. NULL: that is the asker's own. */
-static struct slot *find_crowded(struct quota *quota, uint64_t key, uint64_t realm)
+/* A slot without a request in progress, of the realm with the most slots. NULL: that is the realm of the key itself. */
+static struct slot *find_of_largest_realm(struct quota *quota, uint64_t key, uint64_t realm)
 {
-    unsigned most = places_of(quota, key, realm);
+    unsigned most = slots_of_realm(quota, key, realm);
     struct slot *found = NULL;
 
     for (unsigned i = 0; i < PROBES; i++) {
         struct slot *slot = &quota->slots[(key + i) % quota->count];
-        const unsigned places = slot->at_a_time > 0 ? 0 : places_of(quota, key, slot->realm);
-        if (places <= most) continue;
-        most = places;
+        const unsigned slots = slot->at_a_time > 0 ? 0 : slots_of_realm(quota, key, slot->realm);
+        if (slots <= most) continue;
+        most = slots;
         found = slot;
     }
     return found;
@@ -103,7 +102,7 @@ static struct slot *find(struct quota *quota, uint64_t key, uint64_t realm, cons
         if (slot->key == key) return slot;
         if (idle == NULL && is_idle(slot, now_ms)) idle = slot;
     }
-    if (idle == NULL) idle = find_crowded(quota, key, realm);
+    if (idle == NULL) idle = find_of_largest_realm(quota, key, realm);
     if (idle == NULL) return NULL;
     *idle = (struct slot){.key = key, .realm = realm, .rate = limits->rate, .filled_ms = now_ms};
     idle->tokens_milli = (int64_t)limits->rate * BURST_S * 1000;

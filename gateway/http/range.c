@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 
-/* Takes the digits at *at as a number; one that is too large for us becomes the largest. False without digits. */
+/* Parses the digits at *at as a number; a number that is too large becomes the largest one. False: there are no digits. */
 static bool take_number(const char **at, uint64_t *number_out)
 {
     const char *digits = *at;
@@ -76,10 +76,8 @@ bool content_range_read(const char *value, struct range *range_out)
     if (!strict_number(&at, &range.last) || range.last < range.first) return false;
     if (has_unit) {
         if (*at++ != '/') return false;
-        if (*at == '*')
-            at++;
-        else if (!strict_number(&at, &size) || size <= range.last)
-            return false;
+        if (*at == '*') at++;
+        else if (!strict_number(&at, &size) || size <= range.last) return false;
     }
     if (*at != '\0') return false;
     *range_out = range;

@@ -1,14 +1,14 @@
 /*
- * gateway/http/range.h -- Range and Content-Range, read strictly.
+ * gateway/http/range.h -- Range and Content-Range, parsed strictly.
  */
 #pragma once
 
 #include "gateway/http/message.h"
 
 enum range_kind {
-    RANGE_WHOLE,        /* no range, or one that may be ignored (RFC 9110 section 14.2): plain 200 */
+    RANGE_WHOLE,        /* no range, or a range that may be ignored (RFC 9110 section 14.2): plain 200 */
     RANGE_PART,         /* 206 */
-    RANGE_UNSATISFIABLE /* 416 with Content-Range: bytes * / size; also for a last before the first, as others do */
+    RANGE_UNSATISFIABLE /* 416 with Content-Range: bytes * / size; also for a last before the first, as other servers do */
 };
 
 struct range {
@@ -22,7 +22,7 @@ enum range_kind range_of_request(enum method method, const struct fields *header
                                  struct range *range_out);
 
 /**
- * "0-1023" as OCI has it on uploads, or "bytes 0-1023/2048" and "bytes 0-1023/ *" (without the blank) as RFC 9110
- * section 14.4 has it. False for anything else, and for a last before the first.
+ * "0-1023", the form of OCI uploads, or "bytes 0-1023/2048" and "bytes 0-1023/ *" (without the space), the form of RFC 9110 section
+ * 14.4. False for other text, and for a last before the first.
  */
 bool content_range_read(const char *value, struct range *range_out);

@@ -1,11 +1,11 @@
-/* What libmicrohttpd calls as a request comes: the head, then its body piece by piece, then its end. */
+/* The functions that libmicrohttpd calls as a request arrives: for the head, for each piece of the body, at the end. */
 #include "base/work.h"
 #include "gateway/http/exchange_priv.h"
 #include "gateway/http/tls.h"
 
 /*
- * Back at the place where the head ended. An answer that goes out here ends the connection, so it waits until the
- * request is over (at once if it has no body), unless the client waits for leave to send, or would send too much.
+ * The answer may be ready before the body. An answer that is sent here ends the connection, so it waits for the end of the request
+ * (which is now if there is no body), unless the client waits for 100 Continue, or would send too much.
  */
 static enum MHD_Result leave_head(struct http_exchange *exchange)
 {
@@ -19,16 +19,16 @@ static enum MHD_Result leave_head(struct http_exchange *exchange)
     return MHD_YES;
 }
 
-/* Once it is suspended, a worker may have it. */
+/* After http_suspend() a worker may own the exchange. */
 static enum MHD_Result admit(struct http_exchange *exchange)
 {
-    if (!exchange->upper->admit(exchange, atomic_load(&exchange->server->is_open))) {
+    if (!exchange->callbacks->admit(exchange, atomic_load(&exchange->server->is_open))) {
         exchange->phase = PHASE_ANSWER;
         return leave_head(exchange);
     }
     exchange->phase = PHASE_WORK;
     http_suspend(exchange);
-    exchange->upper->start(exchange);
+    exchange->callbacks->start(exchange);
     return MHD_YES;
 }
 
@@ -47,7 +47,7 @@ static enum MHD_Result take_head(struct http_exchange *exchange, const char *met
     return admit(exchange);
 }
 
-/* The answer stands; what is left of the body is read first, because some clients that write look for no answer. */
+/* There is an answer. The rest of the body is read first, because some clients do not look for an answer while they write. */
 static enum MHD_Result drain(struct http_exchange *exchange, size_t *data_size)
 {
     if (*data_size == 0) {
@@ -63,28 +63,28 @@ static enum MHD_Result drain(struct http_exchange *exchange, size_t *data_size)
     return MHD_NO;
 }
 
-/* Bytes that frame the body are wrong; what we have of it is no request. libmicrohttpd was given an end of it (gateway/http/framer.h). */
+/* The framing of the body is malformed, so its gathered part is no request. libmicrohttpd got an end of it (gateway/http/framer.h). */
 static enum MHD_Result drop_gathered(struct http_exchange *exchange, size_t *data_size)
 {
     (void)lease_end(exchange);
     exchange_drop_body(exchange);
-    exchange->upper->refuse_body(exchange, &exchange->connection->framer.refusal);
+    exchange->callbacks->refuse_body(exchange, &exchange->connection->framer.refusal);
     exchange->phase = PHASE_ANSWER;
     return drain(exchange, data_size);
 }
 
 /* NOLINTNEXTLINE(readability-function-size): the parameters are libmicrohttpd's */
-enum MHD_Result exchange_continue(void *server, struct MHD_Connection *mhd, const char *url, const char *method, const char *version,
-                                  const char *data, size_t *data_size, void **place)
+enum MHD_Result exchange_continue(void *server, struct MHD_Connection *mhd, const char *url, const char *method,
+                                  const char *version, const char *data, size_t *data_size, void **request_context)
 {
-    struct http_exchange *exchange = *place;
+    struct http_exchange *exchange = *request_context;
 
     (void)server;
     (void)mhd;
     (void)url;
     if (exchange == NULL) return MHD_NO; /* no memory to answer with */
     if (exchange->phase == PHASE_HEAD) return take_head(exchange, method, version);
-    if (exchange->phase == PHASE_RECALL && !exchange->upper->recall(exchange)) return MHD_YES;
+    if (exchange->phase == PHASE_FAST_PATH && !exchange->callbacks->fast_path(exchange)) return MHD_YES;
     if (exchange->is_at_head) return leave_head(exchange);
     switch (exchange->phase) {
     case PHASE_GATHER:
@@ -92,7 +92,7 @@ enum MHD_Result exchange_continue(void *server, struct MHD_Connection *mhd, cons
     case PHASE_STREAM: return body_in_take(exchange, data, data_size);
     case PHASE_ANSWER: return drain(exchange, data_size);
     case PHASE_HEAD:
-    case PHASE_RECALL:
+    case PHASE_FAST_PATH:
     case PHASE_WORK:
     case PHASE_SENT: break;
     }

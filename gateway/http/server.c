@@ -15,24 +15,25 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "gateway/http/crowd.h"
 #include "gateway/http/exchange_priv.h"
 #include "gateway/http/framer_read.h"
 #include "gateway/http/linger.h"
+#include "gateway/http/metrics.h"
+#include "gateway/http/network_quota.h"
 #include "gateway/http/server_priv.h"
 #include "gateway/http/tls.h"
-#include "gateway/http/metrics.h"
 
-#define CONNECTION_ROOM   ((size_t)16 * 1024) /* beside a head: what libmicrohttpd notes of each header, and an answer's head */
-#define EVENT_THREADS_MAX 4                   /* more event threads than cores only take turns */
+#define CONNECTION_ROOM   ((size_t)16 * 1024) /* beside a head: libmicrohttpd's notes of each header, and the head of an answer */
+#define EVENT_THREADS_MAX 4                   /* more event threads than cores only alternate */
 #define BACKLOG           1024                /* the kernel caps it at net.core.somaxconn */
 
-/* libmicrohttpd 0.9.75 closes connections whose head was wrong twice, or whose epoll_ctl(2) failed, without a word about the request. */
+/* libmicrohttpd 0.9.75 closes a connection with a second malformed head, or with a failed epoll_ctl(2), without ending the request. */
 static void end_forgotten(struct server *server, struct MHD_Connection *mhd, struct connection *connection)
 {
     void *forgotten = connection->exchange;
 
-    const bool is_head = connection->exchange != NULL && connection->exchange->phase == PHASE_HEAD; /* else a system call failed */
+    const bool is_head =
+        connection->exchange != NULL && connection->exchange->phase == PHASE_HEAD; /* else a system call failed */
 
     exchange_end(server, mhd, &forgotten, is_head ? MHD_REQUEST_TERMINATED_WITH_ERROR : MHD_REQUEST_TERMINATED_READ_ERROR);
 }
@@ -46,19 +47,19 @@ static gnutls_session_t session_of(struct MHD_Connection *mhd)
 
 static void connection_close(struct server *server, struct connection *connection)
 {
-    crowd_leave(server->crowd, &connection->place);
+    network_quota_leave(server->network_quota, &connection->network_ticket);
     connection_free(server->watcher, connection);
 }
 
-/* Several threads may have been told at once by may_connect() that there is room for one more. */
+/* may_connect() may have allowed several threads the same last connection. */
 static bool take_place(struct server *server, struct MHD_Connection *mhd, struct connection *connection)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
 
-    return info != NULL && crowd_enter(server->crowd, info->client_addr, &connection->place);
+    return info != NULL && network_quota_enter(server->network_quota, info->client_addr, &connection->network_ticket);
 }
 
-/* NULL: it is not served, for want of memory, of a place where its bytes are looked at, or of one for its network. */
+/* NULL: the connection is not served, because there is no memory, no room for its framer, or no share left for its network. */
 static struct connection *connection_begin(struct server *server, struct MHD_Connection *mhd, int fd)
 {
     struct connection *connection = connection_new(server->watcher, fd);
@@ -73,7 +74,7 @@ static struct connection *connection_begin(struct server *server, struct MHD_Con
     return NULL;
 }
 
-/* Nobody watches a connection that is not served, so it ends here. */
+/* The watcher does not know a connection that is not served, so it ends here. */
 static struct connection *connection_serve(struct server *server, struct MHD_Connection *mhd)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
@@ -94,22 +95,22 @@ static void connection_end(struct server *server, struct MHD_Connection *mhd, st
     connection_close(server, connection);
 }
 
-static void connection_changed(void *context, struct MHD_Connection *mhd, void **place,
+static void connection_changed(void *context, struct MHD_Connection *mhd, void **connection_context,
                                enum MHD_ConnectionNotificationCode code)
 {
     struct server *server = context;
 
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        *place = connection_serve(server, mhd);
-    } else if (*place != NULL) {
-        connection_end(server, mhd, *place);
-        *place = NULL;
+        *connection_context = connection_serve(server, mhd);
+    } else if (*connection_context != NULL) {
+        connection_end(server, mhd, *connection_context);
+        *connection_context = NULL;
     }
 }
 
 /*
- * libmicrohttpd answers some requests by itself (431, bad lengths, malformed lines) and tells nobody but its log:
- * one line of this form for each. It says so once a request, so the count is exact.
+ * libmicrohttpd answers some requests itself (431, bad lengths, malformed lines) and reports that only in its log, with one line of this
+ * form for each request. So the count is exact.
  */
 static void server_log(void *context, const char *format, va_list args)
 {
@@ -122,11 +123,11 @@ static void server_log(void *context, const char *format, va_list args)
 
     (void)snprintf(text, sizeof text, "%u", status);
     metric_add(&metrics_http[METRIC_STATUS_4], 1);
-    server->options.upper->refused_by_library(server->options.context);
+    server->options.callbacks->refused_by_library(server->options.context);
     log_line(LOG_INFO, "refused by the parser", "status", text, NULL);
 }
 
-/* Nothing is decoded by libmicrohttpd: gateway/http/path.h does it, once. */
+/* libmicrohttpd must decode nothing: gateway/http/path.h decodes once. */
 static size_t leave_escaped(void *context, struct MHD_Connection *mhd, char *text)
 {
     (void)context;
@@ -140,8 +141,8 @@ static enum MHD_Result may_connect(void *context, const struct sockaddr *address
 
     (void)length;
     if (atomic_load(&server->is_draining)) return MHD_NO;
-    if (crowd_has_room(server->crowd, address)) return MHD_YES;
-    metric_add(&metrics_http[METRIC_CROWDED], 1);
+    if (network_quota_has_room(server->network_quota, address)) return MHD_YES;
+    metric_add(&metrics_http[METRIC_NETWORK_REFUSED], 1);
     return MHD_NO;
 }
 
@@ -153,13 +154,13 @@ static unsigned event_threads(const struct http_options *options)
     return cores < 1 ? 1 : cores > EVENT_THREADS_MAX ? EVENT_THREADS_MAX : (unsigned)cores;
 }
 
-/* A head at all of its limits. No more: libmicrohttpd fills all of it with zeros after each request. */
+/* Memory for a head at all of its limits. No more, because libmicrohttpd zeroes all of it after each request. */
 static size_t connection_memory(const struct http_limits *limits)
 {
     return limits->path + limits->query + limits->headers + CONNECTION_ROOM;
 }
 
-/* Takes over the socket among `own`, also when it fails: libmicrohttpd may have closed it then. */
+/* Takes over the socket in `own`, also on failure: libmicrohttpd may have closed it then. */
 static struct result start_daemon(struct server *server, unsigned flags, struct MHD_OptionItem *own,
                                   struct MHD_Daemon **daemon_out, struct error *err)
 {
@@ -176,23 +177,22 @@ static struct result start_daemon(struct server *server, unsigned flags, struct 
         {MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)options->idle_s, NULL},
         {MHD_OPTION_PER_IP_CONNECTION_LIMIT, (intptr_t)options->connections_per_address, NULL},
         {MHD_OPTION_LISTEN_BACKLOG_SIZE, BACKLOG, NULL},
-        {threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_LISTEN_BACKLOG_SIZE, threads > 1 ? threads : BACKLOG,
-         NULL},
+        {threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_LISTEN_BACKLOG_SIZE, threads > 1 ? threads : BACKLOG, NULL},
         {MHD_OPTION_END, 0, NULL},
     };
 
-    /* The logger goes first: with any other order the first complaints would go to standard error. */
-    struct MHD_Daemon *daemon = MHD_start_daemon(
-        flags | MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, may_connect, server,
-        exchange_continue, server, MHD_OPTION_ARRAY, common, MHD_OPTION_ARRAY, own, MHD_OPTION_END);
+    /* The logger must be first; in any other order, early complaints go to standard error. */
+    struct MHD_Daemon *daemon =
+        MHD_start_daemon(flags | MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, may_connect,
+                         server, exchange_continue, server, MHD_OPTION_ARRAY, common, MHD_OPTION_ARRAY, own, MHD_OPTION_END);
     if (daemon == NULL) return failure(err, ERROR_UNAVAILABLE, "libmicrohttpd does not start");
     *daemon_out = daemon;
     return SUCCESS;
 }
 
-/* A numeric address only: a name would be resolved by somebody else. */
-static struct result address_of(const struct http_options *options, struct sockaddr_storage *address_out,
-                                socklen_t *length_out, struct error *err)
+/* A numeric address only, because a name could resolve to any address. */
+static struct result address_of(const struct http_options *options, struct sockaddr_storage *address_out, socklen_t *length_out,
+                                struct error *err)
 {
     struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)options->listen_port)};
     struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = four.sin_port};
@@ -205,14 +205,13 @@ static struct result address_of(const struct http_options *options, struct socka
     return SUCCESS;
 }
 
-/* An address may come to a machine later than this start: one that is moved between machines, above all. */
+/* An address may be added to a machine after this start, above all one that moves between machines. */
 static enum error_kind kind_of(int number)
 {
     return number == EADDRINUSE ? ERROR_CONFLICT : number == EADDRNOTAVAIL ? ERROR_UNAVAILABLE : ERROR_INVALID;
 }
 
-static struct result listen_on(int fd, const struct sockaddr *address, socklen_t length, const char *what,
-                               struct error *err)
+static struct result listen_on(int fd, const struct sockaddr *address, socklen_t length, const char *what, struct error *err)
 {
     const int yes = 1;
 
@@ -231,7 +230,7 @@ static struct result bound_port(int fd, int *port_out, struct error *err)
 
     if (getsockname(fd, (struct sockaddr *)&address, &length) != 0)
         return failure(err, ERROR_UNAVAILABLE, "can't see the port: %s", strerror(errno));
-    /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): all of it is zero, and then what the kernel wrote */
+    /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): getsockname() wrote it, and the rest is zero */
     *port_out = ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)(void *)&address)->sin6_port
                                                     : ((struct sockaddr_in *)(void *)&address)->sin_port);
     return SUCCESS;
@@ -269,7 +268,7 @@ static struct result start_tls(struct server *server, struct error *err)
     return start_tls_on(server, fd, err);
 }
 
-/* Plain HTTP for a proxy on this machine: whoever may open the socket file may speak. */
+/* Plain HTTP for a proxy on this machine. The permissions of the socket file say which processes may connect. */
 static struct result start_unix(struct server *server, struct error *err)
 {
     const char *path = server->options.listen_socket;
@@ -298,7 +297,7 @@ static void server_free(struct server *server)
     watcher_stop(server->watcher);
     lingerer_stop(server->lingerer);
     blocks_free(server->blocks);
-    crowd_free(server->crowd);
+    network_quota_free(server->network_quota);
     tls_free(server->tls);
     free(server);
 }
@@ -316,9 +315,10 @@ static struct result server_fill(struct server *server, struct error *err)
                                              .streams = options->streams};
 
     server->threads = event_threads(options);
-    if (!framer_is_in_place()) return failure(err, ERROR_INVALID, "libmicrohttpd does not read through this program; it must be linked dynamically");
+    if (!framer_is_in_place())
+        return failure(err, ERROR_INVALID, "libmicrohttpd does not read through this program; it must be linked dynamically");
     TRY(blocks_new(BLOCK_SIZE, &server->blocks, err));
-    TRY(crowd_new(options->connections_max, options->connections_per_network, &server->crowd, err));
+    TRY(network_quota_new(options->connections_max, options->connections_per_network, &server->network_quota, err));
     TRY(tls_new(&options->tls, &server->tls, err));
     TRY(watcher_start(&limits, &server->watcher, err));
     TRY(lease_keeper_start(server, &options->leases, &server->leases, err));
@@ -335,10 +335,8 @@ struct result server_start(const struct http_options *options, struct server **s
     server->options = *options;
     const struct result result = server_fill(server, err);
     atomic_store(&server->is_open, result.ok);
-    if (result.ok)
-        *server_out = server;
-    else
-        server_free(server);
+    if (result.ok) *server_out = server;
+    else server_free(server);
     return result;
 }
 
@@ -362,18 +360,18 @@ static void cut_all(struct server *server, const char *message)
 }
 
 /*
- * From now on the kernel refuses whoever connects. libmicrohttpd 0.9.75 can't be told so while it runs: MHD_quiesce_daemon() and
- * the daemon's thread may both take the socket out of its epoll set, and the second of them ends the program. So what it listens
- * on becomes something that nobody can connect to; the kernel takes the socket out of the set when it is closed by that. A thread
- * takes it out itself at its limit of connections, or once it could not accept. False: one could be there by now, so it stays for
- * the moment; may_connect() lets go who comes.
+ * From now on the kernel refuses new connections. libmicrohttpd 0.9.75 can't stop listening while it runs: MHD_quiesce_daemon() and the
+ * daemon's thread may both remove the socket from the epoll set, and the second removal ends the program. So dup3() puts an eventfd in the
+ * place of the listening socket; the kernel closes the socket and removes it from the set. A thread removes the socket itself at its limit
+ * of connections, or after a failed accept. False: that may have happened, so the socket stays a while, and may_connect() refuses new
+ * connections.
  */
 static bool stop_listening(const struct server *server, struct MHD_Daemon *daemon)
 {
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
     const uint64_t limit_of_each = (uint64_t)server->options.connections_max / server->threads;
 
-    /* Each thread may just let in one more. */
+    /* Each thread may be accepting one more. */
     if (info == NULL || info->num_connections + server->threads >= limit_of_each) return false;
     info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_LISTEN_FD);
     if (info == NULL || info->listen_fd < 0) return false;
@@ -385,7 +383,7 @@ static bool stop_listening(const struct server *server, struct MHD_Daemon *daemo
     return may_stop;
 }
 
-/* Waits until a number is zero; false when the time is over. Tries again meanwhile to stop listening: connections only leave. */
+/* Waits until a counter is zero; false when the time is over. Tries again to stop listening, because connections only leave. */
 static bool wait_for_none(struct server *server, const _Atomic int *count, int64_t longest_ms)
 {
     const struct timespec moment = {.tv_nsec = 10 * 1000000L};
@@ -406,11 +404,12 @@ void server_stop(struct server *server)
 
     atomic_store(&server->is_draining, true);
     if (!wait_for_none(server, &server->exchanges, longest_ms)) cut_all(server, "requests did not finish in time and are cut");
-    /* Whoever came in before this is waited for, or cut. Nobody is suspended afterwards: libmicrohttpd ends the program when it
-       finds one at its end. */
+    /* Requests that came in before this are waited for, or cut. No connection is suspended afterwards: libmicrohttpd ends the
+           program if it finds a suspended one at its end. */
     atomic_store(&server->is_open, false);
     while (!wait_for_none(server, &server->exchanges, longest_ms)) cut_all(server, "requests are still being worked on");
-    while (!wait_for_none(server, &server->suspended, longest_ms)) continue; /* who resumed the last ones is out of libmicrohttpd */
+    while (!wait_for_none(server, &server->suspended, longest_ms))
+        continue; /* the last job that resumed one has left libmicrohttpd */
     for (unsigned i = 0; i < server->daemon_count; i++) MHD_stop_daemon(server->daemons[i]);
     server->daemon_count = 0;
     while (!wait_for_none(server, &server->exchanges, longest_ms)) log_line(LOG_WARNING, "bodies are still being put away", NULL);

@@ -1,7 +1,7 @@
 /*
- * gateway/http/server.h -- the HTTP server: libmicrohttpd with TLS 1.3, its limits, and an orderly end.
+ * gateway/http/server.h -- the HTTP server: libmicrohttpd with TLS 1.3, its limits, and an orderly shutdown.
  *
- * Event threads copy bytes and nothing else; all else runs on the workers that it is given.
+ * Event threads only copy bytes; the workers given in the options do all other work.
  */
 #pragma once
 
@@ -12,40 +12,40 @@
 #include "gateway/http/lease.h"
 #include "gateway/http/tls_files.h"
 
-struct http_upper;
+struct http_callbacks;
 struct server;
 
-/** Texts stay the caller's, for as long as the server lives. */
+/** The texts belong to the caller and must live as long as the server. */
 struct http_options {
-    const struct http_upper *upper;     /* who answers: gateway/http/upper.h */
-    void *context;                      /* theirs */
+    const struct http_callbacks *callbacks; /* gateway/http/callbacks.h */
+    void *context;                          /* for the callbacks */
 
-    const char *listen_address;         /* an IP address in figures */
-    int listen_port;                    /* 0: any */
-    const char *listen_socket;          /* "": none */
+    const char *listen_address; /* an IP address in figures */
+    int listen_port;            /* 0: any */
+    const char *listen_socket;  /* "": none */
     struct tls_files tls;
-    unsigned event_threads;             /* 0: as many as cores, at most 4 */
+    unsigned event_threads; /* 0: as many as cores, at most 4 */
 
-    struct work_pool *readers, *movers, *senders; /* they run already, and until server_stop() returned */
-    unsigned queue_max;                 /* answers that wait for a sender */
+    struct work_pool *readers, *receivers, *senders; /* running; they must run until server_stop() has returned */
+    unsigned queue_max;                              /* answers that may wait for a sender */
     int64_t queue_timeout_ms;
-    int first_reads_max;                /* first blocks of sources that are waited for on threads of others */
+    int first_reads_max; /* first blocks of sources that readers and event threads may wait for */
 
     struct http_limits limits;
     struct lease_limits leases;
     int64_t connections_max, connections_per_address, connections_per_network; /* the last one in percent of the first */
-    int64_t drain_size_max;             /* bytes of a refused body that are read */
+    int64_t drain_size_max;                                                    /* bytes of a refused body that the server reads */
     int64_t idle_s, handshake_s, head_s, shutdown_s, rate_window_s;
     int64_t rate_minimum, rate_minimum_busy; /* bytes a second */
-    int64_t streams_many;               /* bodies that come in; with more of them they have to come with rate_minimum_busy */
-    const _Atomic int *streams;         /* how many there are now */
+    int64_t streams_many;                    /* with more incoming bodies than this, each needs rate_minimum_busy */
+    const _Atomic int *streams;              /* bodies that arrive now */
 };
 
-/** Listens. `options` is copied. */
+/** Starts to listen. `options` is copied. */
 RESULT server_start(const struct http_options *options, struct server **server_out, struct error *err);
-/** Reads certificate, key and client authorities again; on failure the old ones stay. Drops no connection. */
+/** Reads certificate, key and client authorities again. On failure the old ones stay. No connection is dropped. */
 RESULT server_reload(struct server *server, struct error *err);
-/** The TCP port that is listened on. */
+/** The TCP port of the server. */
 int server_port(const struct server *server);
-/** Accepts nothing more, lets requests finish for up to shutdown_s, then cuts them; frees the server. */
+/** Accepts no further connection, lets requests finish for up to shutdown_s, cuts the rest, and frees the server. */
 void server_stop(struct server *server);

@@ -1,4 +1,4 @@
-/* gateway/http/server_priv.h -- what the parts of the server share. */
+/* gateway/http/server_priv.h -- the state that the files of the server share. */
 #pragma once
 
 #include <microhttpd.h>
@@ -7,7 +7,7 @@
 #include "gateway/http/server.h"
 
 struct blocks;
-struct crowd;
+struct network_quota;
 struct lease_keeper;
 struct lingerer;
 struct tls;
@@ -18,7 +18,7 @@ struct watcher;
 struct server {
     struct http_options options;
     struct tls *tls;
-    struct crowd *crowd;
+    struct network_quota *network_quota;
     struct watcher *watcher;
     struct lease_keeper *leases;
     struct lingerer *lingerer;
@@ -26,13 +26,13 @@ struct server {
     struct MHD_Daemon *daemons[SERVER_DAEMONS];
     unsigned daemon_count;
     bool is_deaf[SERVER_DAEMONS]; /* it does not listen any more */
-    unsigned threads;         /* of each daemon */
+    unsigned threads;             /* of each daemon */
     int port;
-    _Atomic int suspended;    /* connections; MHD must not be stopped before there are none */
+    _Atomic int suspended; /* connections; MHD must not be stopped before this is 0 */
     _Atomic int exchanges;
-    _Atomic int first_reads;  /* of answers, on threads that others wait for */
-    _Atomic bool is_out_of_descriptors; /* libmicrohttpd could not accept somebody, once */
-    _Atomic bool is_open;     /* requests are taken in: all of it stands, and it does not end yet */
-    _Atomic bool is_draining; /* nobody new may connect, and answers say Connection: close */
-    _Atomic bool is_stopping; /* bodies are broken off */
+    _Atomic int first_reads;            /* first blocks of answers that are read on readers or event threads */
+    _Atomic bool is_out_of_descriptors; /* libmicrohttpd once could not accept a connection */
+    _Atomic bool is_open;               /* the server takes requests: it is complete, and shutdown has not reached its end */
+    _Atomic bool is_draining;           /* no new connections; answers say Connection: close */
+    _Atomic bool is_stopping;           /* bodies are aborted */
 };

@@ -28,7 +28,7 @@ struct credentials {
 
 struct tls {
     struct tls_files files;
-    pthread_mutex_t mutex;       /* for `current` and `generation` */
+    pthread_mutex_t mutex; /* for `current` and `generation` */
     struct credentials *current;
     uint64_t generation;
     struct buffer certificate_pem, key_pem;
@@ -42,7 +42,7 @@ static void credentials_free(struct credentials *credentials)
 }
 DEFINE_OWNED(credentials);
 
-/* One use less; the last one frees it. */
+/* Drops one reference; the last one frees the credentials. */
 static void credentials_drop(struct credentials *credentials)
 {
     if (credentials != NULL && atomic_fetch_sub(&credentials->uses, 1) == 1) credentials_free(credentials);
@@ -57,8 +57,7 @@ static struct credentials *credentials_keep(struct tls *tls)
     return credentials;
 }
 
-static struct result read_pair(const struct tls_files *files, struct buffer *certificate, struct buffer *key,
-                               struct error *err)
+static struct result read_pair(const struct tls_files *files, struct buffer *certificate, struct buffer *key, struct error *err)
 {
     struct certificate_facts facts;
 
@@ -72,28 +71,24 @@ static gnutls_datum_t datum_of(const struct buffer *buffer)
     return (gnutls_datum_t){.data = buffer->data, .size = (unsigned)buffer->length};
 }
 
-static struct result fill(struct credentials *credentials, const struct tls_files *files,
-                          const struct buffer *certificate, const struct buffer *key, struct error *err)
+static struct result fill(struct credentials *credentials, const struct tls_files *files, const struct buffer *certificate,
+                          const struct buffer *key, struct error *err)
 {
     const gnutls_datum_t chain = datum_of(certificate), private_key = datum_of(key);
 
     if (gnutls_certificate_allocate_credentials(&credentials->certificate) != GNUTLS_E_SUCCESS)
         return failure(err, ERROR_NO_MEMORY, "no memory for TLS credentials");
     int code = gnutls_certificate_set_x509_key_mem(credentials->certificate, &chain, &private_key, GNUTLS_X509_FMT_PEM);
-    if (code < 0)
-        return failure(err, ERROR_INVALID, "%s and %s: %s", files->certificate, files->key,
-                       gnutls_strerror(code));
+    if (code < 0) return failure(err, ERROR_INVALID, "%s and %s: %s", files->certificate, files->key, gnutls_strerror(code));
     if (files->client_ca[0] == '\0') return SUCCESS;
-    code = gnutls_certificate_set_x509_trust_file(credentials->certificate, files->client_ca,
-                                                  GNUTLS_X509_FMT_PEM);
+    code = gnutls_certificate_set_x509_trust_file(credentials->certificate, files->client_ca, GNUTLS_X509_FMT_PEM);
     if (code <= 0) return failure(err, ERROR_INVALID, "%s holds no authority", files->client_ca);
     credentials->asks_client = true;
     return SUCCESS;
 }
 
-static struct result credentials_new(const struct tls_files *files, const struct buffer *certificate,
-                                     const struct buffer *key, struct credentials **credentials_out,
-                                     struct error *err)
+static struct result credentials_new(const struct tls_files *files, const struct buffer *certificate, const struct buffer *key,
+                                     struct credentials **credentials_out, struct error *err)
 {
     OWNED(credentials) *credentials = memory_zeroed(1, sizeof *credentials);
 
@@ -104,7 +99,7 @@ static struct result credentials_new(const struct tls_files *files, const struct
     return SUCCESS;
 }
 
-/* The one that ends first is the one to renew. */
+/* Keeps the earliest expiry: that certificate must be renewed first. */
 static void take_expiry(gnutls_x509_crt_t certificate, int64_t *first_s)
 {
     const int64_t ends_s = (int64_t)gnutls_x509_crt_get_expiration_time(certificate);
@@ -130,12 +125,12 @@ static int64_t chain_expiry_s(const struct credentials *credentials)
 static int64_t authorities_expiry_s(const struct credentials *credentials)
 {
     gnutls_x509_trust_list_t authorities = NULL;
-    gnutls_x509_trust_list_iter_t place = NULL;
+    gnutls_x509_trust_list_iter_t iterator = NULL;
     gnutls_x509_crt_t authority = NULL;
     int64_t first_s = 0;
 
     gnutls_certificate_get_trust_list(credentials->certificate, &authorities);
-    while (authorities != NULL && gnutls_x509_trust_list_iter_get_ca(authorities, &place, &authority) == GNUTLS_E_SUCCESS) {
+    while (authorities != NULL && gnutls_x509_trust_list_iter_get_ca(authorities, &iterator, &authority) == GNUTLS_E_SUCCESS) {
         take_expiry(authority, &first_s);
         gnutls_x509_crt_deinit(authority);
     }
@@ -208,8 +203,9 @@ static gnutls_session_t session_of(struct MHD_Connection *mhd)
     return info == NULL ? NULL : info->tls_session;
 }
 
-/* What the client says last in its handshake; from now on it has the time of a head. */
-static int end_handshake(gnutls_session_t session, unsigned message, unsigned when, unsigned is_incoming, const gnutls_datum_t *text)
+/* On the client's last handshake message. From now on the time limit of a head counts. */
+static int end_handshake(gnutls_session_t session, unsigned message, unsigned when, unsigned is_incoming,
+                         const gnutls_datum_t *text)
 {
     const struct transport *transport = gnutls_transport_get_ptr(session);
 
@@ -228,8 +224,8 @@ void tls_enter(struct tls *tls, struct connection *connection, struct MHD_Connec
     if (session == NULL) return; /* the unix socket */
     connection->credentials = credentials_keep(tls);
     (void)gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, connection->credentials->certificate);
-    gnutls_certificate_server_set_request(session, connection->credentials->asks_client ? GNUTLS_CERT_REQUEST
-                                                                                  : GNUTLS_CERT_IGNORE);
+    gnutls_certificate_server_set_request(session,
+                                          connection->credentials->asks_client ? GNUTLS_CERT_REQUEST : GNUTLS_CERT_IGNORE);
     (void)gnutls_alpn_set_protocols(session, &protocol, 1, 0);
     connection_enter(connection, CONNECTION_HANDSHAKE);
     transport_enter(&connection->transport, session, connection->fd, blocks);
@@ -257,9 +253,9 @@ static bool set_confirmation(struct connection *connection, const gnutls_datum_t
     return true;
 }
 
-#define CHAIN_MAX 8 /* certificates; no sane client sends more than three */
+#define CHAIN_MAX 8 /* certificates; real clients send at most three */
 
-/* How many were imported; they must be freed. All or none are good. */
+/* Imports all certificates or none, and returns how many. The caller frees them. */
 static unsigned import_chain(const gnutls_datum_t *chain, unsigned count, gnutls_x509_crt_t certificates[CHAIN_MAX],
                              bool *all_out)
 {
@@ -277,7 +273,7 @@ static unsigned import_chain(const gnutls_datum_t *chain, unsigned count, gnutls
     return imported;
 }
 
-/* By the newest authorities, not by those of the handshake; the status counts, not the return code alone. */
+/* Verifies by the newest authorities, not by those of the handshake. The status counts, not only the return code. */
 static bool is_trusted(struct tls *tls, const gnutls_datum_t *chain, unsigned count)
 {
     struct credentials *newest = credentials_keep(tls);
@@ -290,8 +286,8 @@ static bool is_trusted(struct tls *tls, const gnutls_datum_t *chain, unsigned co
     const unsigned imported = import_chain(chain, count, certificates, &all);
     gnutls_certificate_get_trust_list(newest->certificate, &authorities);
     const bool verified = all && authorities != NULL &&
-                          gnutls_x509_trust_list_verify_crt2(authorities, certificates, imported, &purpose, 1, 0,
-                                                             &status, NULL) == GNUTLS_E_SUCCESS;
+                          gnutls_x509_trust_list_verify_crt2(authorities, certificates, imported, &purpose, 1, 0, &status,
+                                                             NULL) == GNUTLS_E_SUCCESS;
     for (unsigned i = 0; i < imported; i++) gnutls_x509_crt_deinit(certificates[i]);
     credentials_drop(newest);
     return verified && status == 0;

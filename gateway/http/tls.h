@@ -1,8 +1,8 @@
 /*
- * gateway/http/tls.h -- TLS 1.3 and nothing else; credentials that can be exchanged while connections live.
+ * gateway/http/tls.h -- TLS 1.3 only, with credentials that can be replaced while connections live.
  *
- * A session keeps the credentials that its handshake began with, by reference count. There are no session tickets: a
- * resumed session would carry an old identity.
+ * A session keeps the credentials of its handshake, by reference count. There are no session tickets, because a resumed session would
+ * keep an old identity.
  */
 #pragma once
 
@@ -16,18 +16,18 @@
 
 struct tls;
 
-/** `files` is copied; its texts stay the caller's, for as long as this lives. */
+/** `files` is copied; its texts belong to the caller and must live as long as the result. */
 RESULT tls_new(const struct tls_files *files, struct tls **tls_out, struct error *err);
-/** Reads all files again; on failure the old credentials stay. */
+/** Reads all files again. On failure the old credentials stay. */
 RESULT tls_reload(struct tls *tls, struct error *err);
-/** PEM texts for libmicrohttpd, which wants some of its own at the start, and not const. */
+/** PEM texts for libmicrohttpd, which needs some at its start and takes them through pointers that are not const. */
 char *tls_certificate_pem(struct tls *tls);
 char *tls_key_pem(struct tls *tls);
 /** Before the handshake of a new connection. */
 void tls_enter(struct tls *tls, struct connection *connection, struct MHD_Connection *mhd, struct blocks *blocks);
-/** Once its session is gone. */
+/** After the session ended. */
 void tls_leave(struct connection *connection);
-/** Judges the client's certificate, if it gave one, by the newest authorities; sets connection->confirmation. */
+/** Verifies the client's certificate, if there is one, by the newest authorities, and sets connection->confirmation. */
 bool tls_check_client(struct tls *tls, struct connection *connection, struct MHD_Connection *mhd);
 
 void tls_free(struct tls *tls);

@@ -64,7 +64,7 @@ void ring_empty(struct ring *ring, size_t size)
     ring->used += size;
     if (ring->used < ring->filled[ring->head]) return;
     ring->used = 0;
-    blocks_give(ring->blocks, ring->data[ring->head]); /* whoever fills next takes it, while it is warm */
+    blocks_give(ring->blocks, ring->data[ring->head]); /* the next user of the block finds it in the cache */
     ring->data[ring->head] = NULL;
     ring->filled[ring->head] = 0;
     ring->head = (ring->head + 1) % ring->slots;

@@ -5,17 +5,17 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define INBOX_SIZE  (BLOCK_SIZE / 2) /* a slot of the ring: what comes at once is taken at once */
-#define GATHER_FROM ((uint64_t)32 * 1024) /* less is sent as it comes: two records gain nothing */
+#define INBOX_SIZE  (BLOCK_SIZE / 2)      /* a slot of the ring, so that one read fills one slot */
+#define GATHER_FROM ((uint64_t)32 * 1024) /* smaller bodies are sent as they come: two records gain nothing */
 
 /* ---- In ---- */
 
-static size_t inbox_take(struct transport *transport, void *place, size_t size)
+static size_t inbox_take(struct transport *transport, void *destination, size_t size)
 {
     const size_t left = transport->inbox_end - transport->inbox_at;
     const size_t part = size < left ? size : left;
 
-    memcpy(place, transport->inbox + transport->inbox_at, part);
+    memcpy(destination, transport->inbox + transport->inbox_at, part);
     transport->inbox_at += part;
     return part;
 }
@@ -27,34 +27,34 @@ static void inbox_release(struct transport *transport)
     transport->inbox_at = transport->inbox_end = 0;
 }
 
-/* As recv(); errno goes to GnuTLS at once, before anything else sets it. */
-static ssize_t receive(const struct transport *transport, void *place, size_t size)
+/* As recv(); GnuTLS reads errno before any other call sets it. */
+static ssize_t receive(const struct transport *transport, void *destination, size_t size)
 {
-    const ssize_t received = recv(transport->fd, place, size, 0);
+    const ssize_t received = recv(transport->fd, destination, size, 0);
 
     if (received < 0) gnutls_transport_set_errno(transport->session, errno);
     return received;
 }
 
-static ssize_t pull(gnutls_transport_ptr_t pointer, void *place, size_t size)
+static ssize_t pull(gnutls_transport_ptr_t pointer, void *destination, size_t size)
 {
     struct transport *transport = pointer;
 
-    if (transport->inbox_at < transport->inbox_end) return (ssize_t)inbox_take(transport, place, size);
+    if (transport->inbox_at < transport->inbox_end) return (ssize_t)inbox_take(transport, destination, size);
     if (transport->is_receiving && transport->inbox == NULL) transport->inbox = blocks_take(transport->blocks);
     if (transport->is_receiving && transport->inbox != NULL) {
         const ssize_t received = receive(transport, transport->inbox, INBOX_SIZE);
         transport->inbox_at = 0;
         transport->inbox_end = received > 0 ? (size_t)received : 0;
-        if (received > 0) return (ssize_t)inbox_take(transport, place, size);
+        if (received > 0) return (ssize_t)inbox_take(transport, destination, size);
         inbox_release(transport);
         return received;
     }
     inbox_release(transport);
-    return receive(transport, place, size);
+    return receive(transport, destination, size);
 }
 
-/* GnuTLS asks only when a handshake has a time limit; its own answer would take the pointer for a descriptor. */
+/* GnuTLS asks only when a handshake has a time limit; its default function would take the pointer for a descriptor. */
 static int wait_for_data(gnutls_transport_ptr_t pointer, unsigned longest_ms)
 {
     const struct transport *transport = pointer;
@@ -81,7 +81,7 @@ static size_t size_of(const giovec_t *pieces, int count)
     return size;
 }
 
-/* Keeps the pieces back; false if they do not fit. */
+/* Keeps the pieces back. False: they do not fit. */
 static bool outbox_add(struct transport *transport, const giovec_t *pieces, int count, size_t size)
 {
     if (transport->outbox == NULL && transport->promised < GATHER_FROM) return false;
@@ -94,9 +94,9 @@ static bool outbox_add(struct transport *transport, const giovec_t *pieces, int 
     return true;
 }
 
-#define PIECES_MAX 65 /* what was kept back, and twice of what GnuTLS 3.7 has in one call at most */
+#define PIECES_MAX 65 /* the kept records, and twice the pieces of the largest call of GnuTLS 3.7 */
 
-/* What was kept back, and then the pieces; how many bytes of the pieces the kernel took, or -1. */
+/* Sends the kept records and then the pieces. Returns how many bytes of the pieces the kernel took, or -1. */
 static ssize_t send_all(struct transport *transport, const giovec_t *pieces, int count, int flags)
 {
     const size_t kept = transport->outbox_end - transport->outbox_at;
@@ -110,7 +110,7 @@ static ssize_t send_all(struct transport *transport, const giovec_t *pieces, int
     if (sent < 0) return -1;
     if ((size_t)sent <= kept) {
         transport->outbox_at += (size_t)sent;
-        gnutls_transport_set_errno(transport->session, EAGAIN); /* the kernel is full */
+        gnutls_transport_set_errno(transport->session, EAGAIN); /* the kernel's buffer is full */
         return -1;
     }
     outbox_release(transport);
@@ -121,9 +121,10 @@ static ssize_t push(gnutls_transport_ptr_t pointer, const giovec_t *pieces, int 
 {
     struct transport *transport = pointer;
     const size_t size = size_of(pieces, count);
-    const int flags = transport->is_head_next ? MSG_MORE : 0; /* the kernel forgets nothing either: 0.2 s at most */
+    const int flags =
+        transport->is_head_next ? MSG_MORE : 0; /* the kernel sends it after 0.2 s at the latest, also with MSG_MORE */
 
-    /* Sealed sizes are taken off the promise, which are a little more: what is kept back is always less than it. */
+    /* `promised` counts plain bytes and `size` sealed ones, which are a little more: so fewer bytes are kept back than will follow. */
     if (!transport->is_head_next && transport->promised > size && outbox_add(transport, pieces, count, size)) {
         transport->promised -= size;
         return (ssize_t)size;

@@ -20,7 +20,7 @@ static struct result target_blob(struct request *request, enum action action)
     return SUCCESS;
 }
 
-/* Whether it is there is another question than reading it. */
+/* HEAD asks whether the blob exists, which is an action other than reading it. */
 static enum action action_of(const struct request *request)
 {
     return request->method == METHOD_HEAD ? ACTION_BLOB_STAT : ACTION_BLOB_READ;
@@ -40,24 +40,24 @@ struct result target_blob_delete(struct request *request, struct lookup *lookup,
     return target_blob(request, ACTION_BLOB_DELETE);
 }
 
-/* A blob on its way out: `first` is where the answer begins in it. */
+/* A blob that is sent: `first` is the position in it where the answer begins. */
 struct outgoing {
     struct stored_blob *blob;
     uint64_t first;
 };
 
-static struct result read_blob(void *state, uint64_t offset, uint8_t *place, size_t length, struct error *err)
+static struct result read_blob(void *state, uint64_t offset, uint8_t *destination, size_t length, struct error *err)
 {
     const struct outgoing *outgoing = state;
 
-    return stored_blob_read(outgoing->blob, outgoing->first + offset, place, length, err);
+    return stored_blob_read(outgoing->blob, outgoing->first + offset, destination, length, err);
 }
 
-static bool read_blob_at_once(void *state, uint64_t offset, uint8_t *place, size_t length)
+static bool read_blob_at_once(void *state, uint64_t offset, uint8_t *destination, size_t length)
 {
     const struct outgoing *outgoing = state;
 
-    return stored_blob_read_at_once(outgoing->blob, outgoing->first + offset, place, length);
+    return stored_blob_read_at_once(outgoing->blob, outgoing->first + offset, destination, length);
 }
 
 static void close_blob(void *state)
@@ -75,20 +75,13 @@ static void describe(struct request *request, const char *digest)
     response_header(request, "Cache-Control", "private, max-age=31536000, immutable");
 }
 
-#define ETAG_SIZE (DIGEST_TEXT_SIZE + 2)
-
-static void write_etag(const struct request *request, char out[ETAG_SIZE])
-{
-    (void)snprintf(out, ETAG_SIZE, "\"%s\"", request->reference);
-}
-
 static bool is_answered_by_condition(struct request *request, const struct stored_blob *blob)
 {
-    char etag[ETAG_SIZE];
+    char etag[OCI_ETAG_SIZE];
 
-    write_etag(request, etag);
+    oci_etag(request->reference, "", etag);
     if (!oci_is_answered_by_condition(request, etag, stored_blob_size(blob))) return false;
-    if (request->response->status == 304) describe(request, request->reference); /* a 412 must not be kept for a year */
+    if (request->response->status == 304) describe(request, request->reference); /* a 412 must not be cached for a year */
     return true;
 }
 
@@ -99,15 +92,15 @@ static struct result refuse_range(struct request *request, uint64_t size)
     return SUCCESS;
 }
 
-/* Takes the blob over. */
+/* Takes over the blob. */
 static struct result answer(struct request *request, struct stored_blob *blob, struct error *err)
 {
     const uint64_t size = stored_blob_size(blob);
     struct outgoing *outgoing = arena_take(request->arena, sizeof *outgoing);
     struct range range = {0};
-    char etag[ETAG_SIZE];
+    char etag[OCI_ETAG_SIZE];
 
-    write_etag(request, etag);
+    oci_etag(request->reference, "", etag);
     const enum range_kind kind =
         request->method == METHOD_GET ? range_of_request(request->method, &request->headers, size, etag, &range) : RANGE_WHOLE;
     if (outgoing == NULL || kind == RANGE_UNSATISFIABLE) {
@@ -115,8 +108,10 @@ static struct result answer(struct request *request, struct stored_blob *blob, s
         return outgoing == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for an answer") : refuse_range(request, size);
     }
     *outgoing = (struct outgoing){.blob = blob, .first = kind == RANGE_PART ? range.first : 0};
-    const struct response_source source = {.state = outgoing, .read = read_blob,
-                                           .read_at_once = read_blob_at_once, .close = close_blob,
+    const struct response_source source = {.state = outgoing,
+                                           .read = read_blob,
+                                           .read_at_once = read_blob_at_once,
+                                           .close = close_blob,
                                            .length = kind == RANGE_PART ? range.last - range.first + 1 : size};
     response_from_source(request, kind == RANGE_PART ? 206 : 200, "application/octet-stream", &source);
     describe(request, request->reference);
@@ -125,12 +120,12 @@ static struct result answer(struct request *request, struct stored_blob *blob, s
     return SUCCESS;
 }
 
-/* With the record of the read: the row is as fresh as one that is read after it, and needs no connection of its own. */
+/* Reads the row in the transaction of the record: it is as fresh as a read after it, and needs no connection of its own. */
 static struct change *search(struct request *request)
 {
     const struct resource *where = oci_where(request);
 
-    request->handler_state = NULL; /* of an earlier decision, which came too late */
+    request->handler_state = NULL; /* of an earlier decision that was stale */
     if (oci_is_probe(request) || uuid_is_nil(&where->repository)) return NULL;
     struct blob_search *search = arena_take(request->arena, sizeof *search);
     if (search == NULL) return NULL;
@@ -141,17 +136,20 @@ static struct change *search(struct request *request)
 
 static struct blob_query query_of(const struct request *request)
 {
-    return (struct blob_query){.action = action_of(request), .where = oci_where(request),
-                               .digest = request->reference, .search = request->handler_state};
+    return (struct blob_query){.action = action_of(request),
+                               .where = oci_where(request),
+                               .digest = request->reference,
+                               .search = request->handler_state};
 }
 
-static bool recall(struct request *request)
+static bool fast_path(struct request *request)
 {
     const struct blob_query query = query_of(request);
     OWNED(stored_blob) *blob = NULL;
     struct error ignored = {0};
 
-    if (oci_is_probe(request) || !stored_blob_recall(request->permit, request->gateway->registry, &query, &blob)) return false;
+    if (oci_is_probe(request) || !stored_blob_open_cached(request->permit, request->gateway->registry, &query, &blob))
+        return false;
     return is_answered_by_condition(request, blob) || answer(request, GIVE(blob), &ignored).ok;
 }
 
@@ -170,13 +168,13 @@ static struct result read(struct request *request, struct pg *pg, struct error *
     return answer(request, GIVE(blob), err);
 }
 
-static struct result delete(struct request *request, struct pg *pg, struct error *err)
+static struct result delete (struct request *request, struct pg *pg, struct error *err)
 {
     struct blob_unlink unlink;
-    char etag[ETAG_SIZE];
+    char etag[OCI_ETAG_SIZE];
 
     (void)pg;
-    write_etag(request, etag); /* of the blob, if it is here: it can have no other */
+    oci_etag(request->reference, "", etag); /* of the blob, if it is here: it can have no other */
     if (condition_of_request(&request->headers, etag) != CONDITIONS_HOLD)
         return oci_refuse(request, 412, "PRECONDITION_FAILED", "If-Match or If-None-Match does not hold");
     blob_unlink_prepare(oci_where(request), request->reference, &unlink);
@@ -186,5 +184,5 @@ static struct result delete(struct request *request, struct pg *pg, struct error
 }
 
 const struct handler handler_blob_read = {
-    .handle = read, .instead = oci_probe_instead, .search = search, .recall = recall, .decides_at_once = true};
+    .handle = read, .instead = oci_probe_instead, .search = search, .fast_path = fast_path, .decides_at_once = true};
 const struct handler handler_blob_delete = {.handle = delete};

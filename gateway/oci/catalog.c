@@ -1,4 +1,4 @@
-/* GET _catalog: the repositories that the caller may pull from, in byte order and in pages. */
+/* GET _catalog: the repositories that the caller may pull from, in byte order, page by page. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,15 +9,15 @@
 
 #define CATALOG_DEFAULT 100
 #define CATALOG_MAX     1000
-#define LOOKED_MAX      100000 /* names in a row that may not be listed: half a second's worth */
+#define LOOKED_MAX      100000 /* names in a row that may not be listed: half a second of work */
 
 struct catalog {
     struct buffer *body;
     unsigned wanted, count;
-    const char *after;                /* what the caller named */
-    char last[RESOURCE_NAME_MAX + 1]; /* that was added */
-    bool has_more;                    /* than are wanted */
-    char looked[RESOURCE_NAME_MAX + 1]; /* the last name that was looked at, whether or not it may be listed */
+    const char *after;                  /* the caller's argument */
+    char last[RESOURCE_NAME_MAX + 1];   /* the last listed name */
+    bool has_more;                      /* there are more names than wanted */
+    char looked[RESOURCE_NAME_MAX + 1]; /* the last name that was checked, listed or not */
     unsigned looked_count;
 };
 
@@ -29,11 +29,10 @@ struct result target_catalog(struct request *request, struct lookup *lookup, str
     return SUCCESS;
 }
 
-/* The bindings let the caller see it; whether the policies let its client list it is asked for each name. */
+/* The bindings allow the caller to list the name; the policies are evaluated for each name. */
 static struct result add_name(const struct request *request, const char *name, struct catalog *catalog, struct error *err)
 {
-    const struct sockaddr *client =
-        request->client.ss_family == AF_UNSPEC ? NULL : (const struct sockaddr *)&request->client;
+    const struct sockaddr *client = request->client.ss_family == AF_UNSPEC ? NULL : (const struct sockaddr *)&request->client;
     bool may = false;
 
     if (++catalog->looked_count > LOOKED_MAX)
@@ -50,21 +49,20 @@ static struct result add_name(const struct request *request, const char *name, s
     return SUCCESS;
 }
 
-/* What of a range is after the caller's name and still wanted; one more tells whether another page follows. */
-static struct result add_range(struct request *request, struct pg *pg, const struct name_range *range,
-                               struct catalog *catalog, struct error *err)
+/* Adds the names of a range that follow `after`, as many as are wanted, and one more that tells whether there is a next page. */
+static struct result add_range(struct request *request, struct pg *pg, const struct name_range *range, struct catalog *catalog,
+                               struct error *err)
 {
     unsigned limit = catalog->wanted - catalog->count + 1;
     bool is_full = false;
 
     do {
         const struct repository_query query = {
-            .where = oci_where(request), .from = range->from, .until = range->until,
-            .last = catalog->looked, .limit = limit};
+            .where = oci_where(request), .from = range->from, .until = range->until, .last = catalog->looked, .limit = limit};
         OWNED(repository_page) *page = NULL;
         TRY(repository_list(request->permit, pg, &query, &page, err));
         is_full = page->count == limit;
-        limit = SCOPE_PAGE_MAX; /* some may not be listed: then how many more have to be looked at is not known */
+        limit = NAMESPACE_PAGE_MAX; /* some may not be listed, so the number of names to check is unknown */
         for (size_t i = 0; i < page->count && !catalog->has_more; i++) TRY(add_name(request, page->names[i], catalog, err));
     } while (is_full && !catalog->has_more);
     return SUCCESS;
@@ -79,7 +77,7 @@ static struct result add_ranges(struct request *request, struct pg *pg, const st
     return SUCCESS;
 }
 
-/* Some organisations at a time: it may have roles in any number of them. */
+/* A few organisations at a time, because the caller may have roles in any number of them. */
 static struct result add_names(struct request *request, struct pg *pg, struct catalog *catalog, struct error *err)
 {
     char after[RESOURCE_NAME_MAX + 2];

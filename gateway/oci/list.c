@@ -8,9 +8,9 @@
 #include "registry/tag.h"
 
 #define TAGS_DEFAULT  1000
-#define REFERRER_PAGE ((size_t)1 << 20) /* bytes of descriptors; clients read at most 4 MiB */
+#define REFERRER_PAGE ((size_t)1 << 20)    /* bytes of descriptors; clients read at most 4 MiB */
 #define REFERRER_READ ((uint64_t)32 << 20) /* of manifests for one page: some tens of milliseconds */
-#define REFERRER_MAX  (REFERRER_PAGE + MANIFEST_REFERRER_ANNOTATIONS_MAX + 4096) /* what one descriptor has beside them is short */
+#define REFERRER_MAX  (REFERRER_PAGE + MANIFEST_REFERRER_ANNOTATIONS_MAX + 4096) /* the other members of a descriptor are short */
 
 struct result target_tag_list(struct request *request, struct lookup *lookup, struct error *err)
 {
@@ -36,8 +36,7 @@ static struct result list_tags(struct request *request, struct pg *pg, struct er
     OWNED(tag_page) *page = NULL;
     char path[RESOURCE_NAME_MAX + 16];
 
-    if (uuid_is_nil(&query.where->repository))
-        return oci_refuse(request, 404, "NAME_UNKNOWN", "there is no such repository");
+    if (uuid_is_nil(&query.where->repository)) return oci_refuse(request, 404, "NAME_UNKNOWN", "there is no such repository");
     if (!oci_page_size(request, TAGS_DEFAULT, TAG_PAGE_MAX, &query.limit)) return SUCCESS;
     query.last = request_argument(request, "last");
     if (query.last == NULL) query.last = "";
@@ -72,9 +71,9 @@ static void referrer_headers(struct request *request, const struct referrer_quer
 
     if (is_filtered) response_header(request, "OCI-Filters-Applied", "artifactType");
     if (last[0] == '\0') return;
-    if (type == NULL) request->response->is_broken = true; /* a list without its next page would pass for all of it */
-    response_header(request, "Link", "</v2/%s/referrers/%s?last=%s%s%s>; rel=\"next\"", request->name,
-                    request->reference, last, is_filtered ? "&artifactType=" : "", type == NULL ? "" : type);
+    if (type == NULL) request->response->is_broken = true; /* a list without its link to the next page would look complete */
+    response_header(request, "Link", "</v2/%s/referrers/%s?last=%s%s%s>; rel=\"next\"", request->name, request->reference, last,
+                    is_filtered ? "&artifactType=" : "", type == NULL ? "" : type);
 }
 
 static struct result list_referrers(struct request *request, struct pg *pg, struct error *err)
@@ -91,8 +90,8 @@ static struct result list_referrers(struct request *request, struct pg *pg, stru
 
     struct result result = referrers_list(request->permit, request->gateway->registry, pg, &query, &page, err);
     if (result.ok)
-        result = buffer_format(&body, err, "{\"schemaVersion\":2,\"mediaType\":\"%s\",\"manifests\":[%s]}",
-                               MEDIA_TYPE_INDEX, buffer_text(&page.descriptors));
+        result = buffer_format(&body, err, "{\"schemaVersion\":2,\"mediaType\":\"%s\",\"manifests\":[%s]}", MEDIA_TYPE_INDEX,
+                               buffer_text(&page.descriptors));
     buffer_done(&page.descriptors);
     if (!result.ok) return oci_fail(request, "NAME_UNKNOWN", err);
     oci_body(request, 200, MEDIA_TYPE_INDEX, &body);

@@ -10,13 +10,13 @@
 #include "registry/stored_manifest.h"
 #include "registry/tag.h"
 
-/* A reference is a tag or a digest; what has a ':' can only be meant as a digest. */
+/* A reference is a tag or a digest; a tag has no ':'. */
 static bool is_digest(const char *reference)
 {
     return strchr(reference, ':') != NULL;
 }
 
-/* True when the reference is well-formed; else there is an answer. */
+/* False: the reference is malformed, and an answer was made. */
 static bool check_reference(struct request *request, bool is_push)
 {
     const char *reference = request->reference;
@@ -29,10 +29,8 @@ static bool check_reference(struct request *request, bool is_push)
         return false;
     }
     if (tag_is_valid(bytes_of_text(reference))) return true;
-    if (is_push)
-        (void)oci_refuse(request, 400, "TAG_INVALID", "a tag has up to 128 letters, digits and . _ -").ok;
-    else
-        (void)oci_refuse(request, 404, "MANIFEST_UNKNOWN", "this repository has no such manifest").ok;
+    if (is_push) (void)oci_refuse(request, 400, "TAG_INVALID", "a tag has up to 128 letters, digits and . _ -").ok;
+    else (void)oci_refuse(request, 404, "MANIFEST_UNKNOWN", "this repository has no such manifest").ok;
     return false;
 }
 
@@ -74,21 +72,18 @@ struct result target_manifest_delete(struct request *request, struct lookup *loo
 
 static struct manifest_query query_of(const struct request *request)
 {
-    return (struct manifest_query){
-        .action = action_of(request), .where = oci_where(request), .reference = request->reference};
+    return (struct manifest_query){.action = action_of(request), .where = oci_where(request), .reference = request->reference};
 }
 
-#define ETAG_SIZE (DIGEST_TEXT_SIZE + sizeof "\".docker\"")
-
-/* The same bytes may be pushed again under Docker's name for their type: then what a client has kept is another answer. */
-static void write_etag(const char *digest, const char *media_type, char out[ETAG_SIZE])
+/* The entity tag depends on the media type too, because the same bytes may be pushed again under Docker's media type. */
+static void manifest_etag(const char *digest, const char *media_type, char etag_out[OCI_ETAG_SIZE])
 {
     const bool is_docker = strcmp(media_type, MEDIA_TYPE_DOCKER) == 0 || strcmp(media_type, MEDIA_TYPE_DOCKER_LIST) == 0;
 
-    (void)snprintf(out, ETAG_SIZE, "\"%s%s\"", digest, is_docker ? ".docker" : "");
+    oci_etag(digest, is_docker ? ".docker" : "", etag_out);
 }
 
-/* What a change asks of the manifest that its reference names. */
+/* If-Match and If-None-Match of a change, about the manifest that its reference names. */
 struct condition_on_manifest {
     struct manifest_condition condition;
     const struct request *request;
@@ -96,10 +91,11 @@ struct condition_on_manifest {
 
 static bool holds(const struct manifest_condition *condition, const char *digest, const char *media_type)
 {
-    const struct condition_on_manifest *self = (const struct condition_on_manifest *)(const void *)condition; /* its first member */
-    char etag[ETAG_SIZE];
+    const struct condition_on_manifest *self =
+        (const struct condition_on_manifest *)(const void *)condition; /* its first member */
+    char etag[OCI_ETAG_SIZE];
 
-    if (digest != NULL) write_etag(digest, media_type, etag);
+    if (digest != NULL) manifest_etag(digest, media_type, etag);
     return condition_of_request(&self->request->headers, digest == NULL ? NULL : etag) == CONDITIONS_HOLD;
 }
 
@@ -107,11 +103,11 @@ static struct condition_on_manifest condition_of(const struct request *request)
 {
     const bool is_stated = request_header(request, "If-Match") != NULL || request_header(request, "If-None-Match") != NULL;
 
-    return (struct condition_on_manifest){
-        .condition = {.holds = is_stated ? holds : NULL, .reference = request->reference}, .request = request};
+    return (struct condition_on_manifest){.condition = {.holds = is_stated ? holds : NULL, .reference = request->reference},
+                                          .request = request};
 }
 
-/* What a reference names is the business of those alone that may look: the others are told that it is not what they said. */
+/* Only callers that may look get to know which manifest the reference names; others get a text without it. */
 static struct result refuse_condition(struct request *request, const struct error *err)
 {
     struct action_pair look = {.action = ACTION_MANIFEST_STAT, .resource = *oci_where(request)};
@@ -122,16 +118,14 @@ static struct result refuse_condition(struct request *request, const struct erro
 
 static void answer(struct request *request, struct stored_manifest *manifest)
 {
-    char etag[ETAG_SIZE];
+    char etag[OCI_ETAG_SIZE];
 
-    /* A repository's bytes are what was pushed, whatever the client lists in Accept. */
-    write_etag(manifest->digest, manifest->media_type, etag);
+    /* The answer has the media type of the push, whatever Accept lists. */
+    manifest_etag(manifest->digest, manifest->media_type, etag);
     const bool is_answered = oci_is_answered_by_condition(request, etag, manifest->size_bytes);
     const struct response_source described = {.length = manifest->size_bytes}; /* HEAD never reads it */
-    if (!is_answered && request->method == METHOD_HEAD)
-        response_from_source(request, 200, manifest->media_type, &described);
-    else if (!is_answered)
-        oci_body(request, 200, manifest->media_type, &manifest->body);
+    if (!is_answered && request->method == METHOD_HEAD) response_from_source(request, 200, manifest->media_type, &described);
+    else if (!is_answered) oci_body(request, 200, manifest->media_type, &manifest->body);
     response_header(request, "Docker-Content-Digest", "%s", manifest->digest);
     response_header(request, "ETag", "%s", etag);
     response_header(request, "Cache-Control", "private, no-cache");
@@ -150,17 +144,18 @@ static struct result read(struct request *request, struct pg *pg, struct error *
     return SUCCESS;
 }
 
-static bool recall(struct request *request)
+static bool fast_path(struct request *request)
 {
     const struct manifest_query query = query_of(request);
     OWNED(stored_manifest) *manifest = NULL;
 
-    if (oci_is_probe(request) || !stored_manifest_recall(request->permit, request->gateway->registry, &query, &manifest)) return false;
+    if (oci_is_probe(request) || !stored_manifest_find_cached(request->permit, request->gateway->registry, &query, &manifest))
+        return false;
     answer(request, manifest);
     return true;
 }
 
-/* The tags of a push: its reference, unless that is a digest, and each ?tag=. */
+/* The tags of a push: its reference, unless that is a digest, and every ?tag=. */
 struct tags {
     size_t count;
     const char *names[MANIFEST_TAGS_MAX];
@@ -190,7 +185,7 @@ static bool gather_tags(struct request *request, struct tags *tags)
     return true;
 }
 
-/* Writes the digest's text; false and 400 when the body is not what the reference says. */
+/* Writes the digest's text. False: the body has another digest than the reference, and the answer is 400. */
 static bool check_digest(struct request *request, char text_out[DIGEST_TEXT_SIZE])
 {
     struct digest expected = {.algorithm = DIGEST_SHA256};
@@ -221,8 +216,10 @@ static void warn_of_layers_elsewhere(struct request *request, const struct manif
 
     for (size_t i = 0; i < manifest->reference_count; i++) count += !manifest->references[i].is_required;
     if (count > 0)
-        response_warning(request, "%zu of the layers may be kept elsewhere (non-distributable, or with urls): whether they "
-                                  "are here was not checked", count);
+        response_warning(request,
+                         "%zu of the layers may be kept elsewhere (non-distributable, or with urls): whether they "
+                         "are here was not checked",
+                         count);
 }
 
 static void created(struct request *request, const struct manifest_push *push)
@@ -230,8 +227,8 @@ static void created(struct request *request, const struct manifest_push *push)
     response_empty(request, 201);
     oci_location(request, "manifests", push->digest);
     response_header(request, "Docker-Content-Digest", "%s", push->digest);
-    char etag[ETAG_SIZE];
-    write_etag(push->digest, push->manifest->media_type, etag);
+    char etag[OCI_ETAG_SIZE];
+    manifest_etag(push->digest, push->manifest->media_type, etag);
     response_header(request, "ETag", "%s", etag);
     if (push->manifest->subject[0] != '\0') response_header(request, "OCI-Subject", "%s", push->manifest->subject);
     for (size_t i = 0; i < push->tag_count; i++) response_header(request, "OCI-Tag", "%s", push->tags[i]);
@@ -258,9 +255,8 @@ static struct result parse(struct request *request, struct manifest **manifest_o
     const struct bytes type = content_type == NULL ? ((struct bytes){0}) : bytes_of_text(content_type);
 
     if (manifest_parse(request->body, type, manifest_out, err).ok) return SUCCESS;
-    /* Its size was judged by the route; what is over a limit now is its nesting or its length of lists. */
-    if (err->kind == ERROR_INVALID || err->kind == ERROR_LIMIT)
-        return oci_refuse(request, 400, "MANIFEST_INVALID", err->message);
+    /* The route has checked the size; other limits are of nesting and of list lengths. */
+    if (err->kind == ERROR_INVALID || err->kind == ERROR_LIMIT) return oci_refuse(request, 400, "MANIFEST_INVALID", err->message);
     return (struct result){.ok = false};
 }
 
@@ -281,10 +277,10 @@ static struct result push(struct request *request, struct pg *pg, struct error *
     return store(request, pg, push, err);
 }
 
-/* A tag may go: what it names stays, and so does the log's word of it. What policies keep is the manifest. */
-static struct result delete(struct request *request, struct pg *pg, struct error *err)
+/* Deleting a tag keeps its manifest and the events. Policies on retention are about the manifest. */
+static struct result delete (struct request *request, struct pg *pg, struct error *err)
 {
-    struct policy_keeping keeping;
+    struct policy_retention retention;
     union {
         struct tag_delete tag;
         struct manifest_delete manifest;
@@ -294,8 +290,8 @@ static struct result delete(struct request *request, struct pg *pg, struct error
 
     (void)pg;
     if (is_digest(request->reference)) {
-        TRY(decider_keeping(request->gateway->decider, request->name, clock_wall_ms(), &keeping, err));
-        manifest_delete_prepare(oci_where(request), request->reference, &keeping, &deletion.manifest);
+        TRY(decider_retention(request->gateway->decider, request->name, clock_wall_ms(), &retention, err));
+        manifest_delete_prepare(oci_where(request), request->reference, &retention, &deletion.manifest);
         deletion.manifest.condition = &condition.condition;
         change = &deletion.manifest.change;
     } else {
@@ -309,6 +305,7 @@ static struct result delete(struct request *request, struct pg *pg, struct error
     return SUCCESS;
 }
 
-const struct handler handler_manifest_read = {.handle = read, .instead = oci_probe_instead, .recall = recall, .decides_at_once = true};
+const struct handler handler_manifest_read = {
+    .handle = read, .instead = oci_probe_instead, .fast_path = fast_path, .decides_at_once = true};
 const struct handler handler_manifest_push = {.handle = push};
 const struct handler handler_manifest_delete = {.handle = delete};

@@ -59,8 +59,7 @@ struct resource *oci_target(struct request *request, enum action action)
 
 bool oci_may(const struct request *request, const struct action_pair *pairs, size_t count)
 {
-    struct decision_request question = {
-        .principal = &request->principal, .pair_count = count, .now_ms = clock_wall_ms()};
+    struct decision_request question = {.principal = &request->principal, .pair_count = count, .now_ms = clock_wall_ms()};
     OWNED(decision) *decision = NULL;
     struct error ignored = {0};
 
@@ -70,7 +69,7 @@ bool oci_may(const struct request *request, const struct action_pair *pairs, siz
            decision_verdict(decision) == VERDICT_ALLOW;
 }
 
-/* Whoever pushes asks first what is there already, to save the upload. Without that answer it uploads, which is all it needs. */
+/* Clients ask before a push what exists, to save the upload. A client without the right to look is told "not there", and uploads. */
 void oci_probe_instead(struct request *request)
 {
     if (request->method == METHOD_HEAD) request->pairs[0].action = ACTION_UPLOAD_PROBE;
@@ -86,20 +85,20 @@ const struct resource *oci_where(const struct request *request)
     return &request->pairs[0].resource;
 }
 
-#define COPIED_MAX ((size_t)128 << 10) /* what a request's arena has room for several times */
+#define COPIED_MAX ((size_t)128 << 10) /* a request's arena has room for several of these */
 
-static bool copy_buffer(void *state, uint64_t offset, uint8_t *place, size_t length)
+static bool copy_buffer(void *state, uint64_t offset, uint8_t *destination, size_t length)
 {
     const struct buffer *body = state;
 
-    memcpy(place, body->data + offset, length);
+    memcpy(destination, body->data + offset, length);
     return true;
 }
 
-static struct result read_buffer(void *state, uint64_t offset, uint8_t *place, size_t length, struct error *err)
+static struct result read_buffer(void *state, uint64_t offset, uint8_t *destination, size_t length, struct error *err)
 {
     (void)err;
-    (void)copy_buffer(state, offset, place, length);
+    (void)copy_buffer(state, offset, destination, length);
     return SUCCESS;
 }
 
@@ -147,14 +146,18 @@ void oci_warn_of_expiry(struct request *request)
                      request->principal.subject, when);
 }
 
+void oci_etag(const char *digest, const char *suffix, char etag_out[OCI_ETAG_SIZE])
+{
+    (void)snprintf(etag_out, OCI_ETAG_SIZE, "\"%s%s\"", digest, suffix);
+}
+
 bool oci_is_answered_by_condition(struct request *request, const char *etag, uint64_t size)
 {
     const enum condition condition = condition_of_request(&request->headers, etag);
 
     if (condition == CONDITION_NO_MATCH)
         (void)oci_refuse(request, 412, "PRECONDITION_FAILED", "it is not what If-Match names").ok;
-    else if (condition == CONDITION_A_MATCH)
-        response_not_modified(request, size);
+    else if (condition == CONDITION_A_MATCH) response_not_modified(request, size);
     return condition != CONDITIONS_HOLD;
 }
 
@@ -176,8 +179,8 @@ void oci_next_page(struct request *request, const char *path, unsigned size, con
     response_header(request, "Link", "</v2/%s?n=%u&last=%s>; rel=\"next\"", path, size, last);
 }
 
-static struct result record_outcome(struct recorder *recorder, enum outcome outcome, const char *note,
-                                    struct change *change, struct error *err)
+static struct result record_outcome(struct recorder *recorder, enum outcome outcome, const char *note, struct change *change,
+                                    struct error *err)
 {
     struct request_recorder *self = (struct request_recorder *)(void *)recorder; /* its first member */
 

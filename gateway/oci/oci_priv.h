@@ -1,51 +1,56 @@
 /*
- * gateway/oci/oci_priv.h -- what the handlers of OCI Distribution share: targets, locations, error answers.
+ * gateway/oci/oci_priv.h -- the functions that the handlers of OCI Distribution share: targets, locations, error answers.
  *
  * Errors carry the specification's codes ("Error Codes"); a message never tells more than the caller may know.
  */
 #pragma once
 
+#include "crypto/digest.h"
 #include "gateway/pipeline/gateway.h"
 #include "gateway/pipeline/handler.h"
 #include "registry/recorder.h"
 #include "registry/registry.h"
 
-/** An error answer; always success, so that a handler can return it. */
+/** An error answer. Always returns success, so that a handler can return the result. */
 RESULT oci_refuse(struct request *request, unsigned status, const char *code, const char *message);
 /**
- * The answer to a failure of the registry: what is not found has `code`; limits are 429; a digest, a conflict and
- * damage have answers of their own. What is not the caller's business is passed on as the failure that it is.
+ * The answer to a failure of the registry. ERROR_NOT_FOUND gets `code`; limits are 429; a digest, a conflict and damage have separate
+ * answers. Other failures, which are not the caller's business, are passed on unchanged.
  */
 RESULT oci_fail(struct request *request, const char *code, struct error *err);
-/** The same, where a conflict is that something needs what is to be deleted. */
+/** The same for deletions: ERROR_CONFLICT means that another object needs the one to be deleted. */
 RESULT oci_fail_to_delete(struct request *request, const char *code, struct error *err);
 
-/** One pair for this request's repository: checks the name (400 NAME_INVALID), resolves ids and region. NULL: an answer was
+/** Adds a pair for this request's repository: checks the name (400 NAME_INVALID), resolves ids and region. NULL: an answer was
  *  made. */
 struct resource *oci_target(struct request *request, enum action action);
-/** The resource that was decided on. */
+/** The resource of the decision. */
 const struct resource *oci_where(const struct request *request);
 
-/** Would these be allowed? They are decided, and nothing is recorded: for what an answer may say. */
+/** Whether the pairs would be allowed. Decides without a record: for the text of an answer only. */
 bool oci_may(const struct request *request, const struct action_pair *pairs, size_t count);
 
-/** For HEAD (gateway/pipeline/handler.h, `instead`): a client that may push here but not look is told that nothing is there. */
+/** `instead` of HEAD (gateway/pipeline/handler.h): a client that may push here but not look gets "not there". */
 void oci_probe_instead(struct request *request);
-/** Was the request taken for such a probe? */
+/** Whether `instead` replaced the pair, so that the answer must be "not there". */
 bool oci_is_probe(const struct request *request);
 
-/** A body of any size from the heap; takes `body` over, also when it fails. */
+/** A body of any size on the heap; takes over `body`, also on failure. */
 void oci_body(struct request *request, unsigned status, const char *content_type, struct buffer *body);
-/** Location, relative to the request (RFC 9110, 10.2.2): right by whatever name and through whatever tunnel a client came. */
+/** Location, relative to the request (RFC 9110, 10.2.2), so that it works for each name and tunnel that a client may use. */
 void oci_location(struct request *request, const char *kind, const char *reference);
-/** Warns whoever comes with a robot's secret that ends in a week. */
+/** Adds a warning if the robot's secret of this request ends within a week. */
 void oci_warn_of_expiry(struct request *request);
-/** For GET and HEAD. True when If-Match does not name the entity tag (412), or If-None-Match does (304; the object has so many bytes). */
+#define OCI_ETAG_SIZE (DIGEST_TEXT_SIZE + sizeof "\".docker\"")
+
+/** The entity tag of what has this digest. The same manifest under another type is another answer, told apart by `suffix`. */
+void oci_etag(const char *digest, const char *suffix, char etag_out[OCI_ETAG_SIZE]);
+/** For GET and HEAD. True: an answer was made, because If-Match does not name the entity tag (412) or If-None-Match does (304, with `size`). */
 bool oci_is_answered_by_condition(struct request *request, const char *etag, uint64_t size);
 
-/** `n` of a list: false and 400 for anything but a number. Absent: `fallback`; larger than it: cut to `most`. */
+/** `n` of a list. Absent: `fallback`; more than `most`: `most`. False: not a number, and the answer is 400. */
 bool oci_page_size(struct request *request, unsigned fallback, unsigned most, unsigned *size_out);
-/** Link: <...>; rel="next" for a page that ended with `last`. */
+/** Link: <...>; rel="next" for a page with `last` at its end. */
 void oci_next_page(struct request *request, const char *path, unsigned size, const char *last);
 
 /** Records outcomes of a request's operation. */

@@ -6,7 +6,7 @@
 #include "gateway/http/range.h"
 #include "gateway/oci/upload_priv.h"
 
-/* The id alone goes into the decision and the log; the secret stays in the request. */
+/* Only the id goes into the decision and the log; the secret stays in the request. */
 static struct result target_session(struct request *request, enum action action)
 {
     struct upload_location location;
@@ -50,15 +50,14 @@ struct result target_upload_cancel(struct request *request, struct lookup *looku
 
 static struct upload_request session_of(const struct request *request)
 {
-    struct upload_request session = {.action = request->pairs[0].action,
-                                     .where = oci_where(request),
-                                     .principal = &request->principal};
+    struct upload_request session = {
+        .action = request->pairs[0].action, .where = oci_where(request), .principal = &request->principal};
 
-    (void)upload_location_parse(bytes_of_text(request->reference), &session.location); /* the target did it before */
+    (void)upload_location_parse(bytes_of_text(request->reference), &session.location); /* the target function has checked it */
     return session;
 }
 
-/* 416 with what the client needs to go on. */
+/* 416 with the offset from which the client can go on. */
 static struct result out_of_order(struct request *request, const struct upload_body *state)
 {
     (void)oci_refuse(request, 416, "RANGE_INVALID", "the body does not begin where the upload ends; Range says where").ok;
@@ -66,7 +65,7 @@ static struct result out_of_order(struct request *request, const struct upload_b
     return SUCCESS;
 }
 
-/* A Content-Range must begin at the offset and be as long as the body; "0-0" with an empty body is what some send. */
+/* A Content-Range must begin at the offset and be as long as the body. Some clients send "0-0" with an empty body. */
 static struct result check_range(struct request *request, struct upload_body *state)
 {
     const char *value = request_header(request, "Content-Range");
@@ -91,7 +90,7 @@ static struct result ask(struct request *request, struct error *err)
     const struct upload_request session = session_of(request);
     struct upload_body *state = NULL;
 
-    upload_body_release(request); /* of an earlier decision, which came too late */
+    upload_body_release(request); /* of an earlier decision that was stale */
     TRY(upload_body_new(request, &state, err));
     state->location = session.location;
     return upload_new(request->gateway->registry, &session, &state->upload, err);
@@ -101,7 +100,7 @@ static struct change *search(struct request *request)
 {
     struct error ignored = {0};
 
-    if (!ask(request, &ignored).ok) return NULL; /* asked again, and said, by who needs it */
+    if (!ask(request, &ignored).ok) return NULL; /* begin() asks again, and reports the failure */
     return upload_search(((struct upload_body *)request->handler_state)->upload);
 }
 
@@ -152,7 +151,7 @@ static struct result finish_write(struct request *request, struct pg *pg, struct
 {
     struct upload_body *state = request->handler_state;
 
-    const bool wrong = is_short(request, state); /* then what was not saved meanwhile does not count */
+    const bool wrong = is_short(request, state); /* bytes that were not saved in time do not count then */
     const struct result saved = wrong ? SUCCESS : upload_save(state->upload, pg, &state->recorder.recorder, err);
     const uint64_t offset = upload_offset(state->upload);
     upload_body_let_go(state, pg);
@@ -165,21 +164,21 @@ static struct result finish_write(struct request *request, struct pg *pg, struct
 
 static struct result finish_close(struct request *request, struct pg *pg, struct error *err)
 {
-    const struct result result =
-        is_short(request, request->handler_state) ? SUCCESS : upload_body_commit(request, pg, err);
+    const struct result result = is_short(request, request->handler_state) ? SUCCESS : upload_body_commit(request, pg, err);
 
     upload_body_end(request->handler_state);
     return result;
 }
 
-/* What came before the connection broke is kept; the client asks where to go on. */
+/* The bytes that arrived before the connection broke are kept; the client asks where to go on. */
 static void cut(struct request *request, struct pg *pg)
 {
     struct upload_body *state = request->handler_state;
     struct error ignored = {0};
 
     if (state == NULL || state->upload == NULL) return;
-    if (!request->is_right_lost && upload_can_save(state->upload)) (void)upload_save(state->upload, pg, &state->recorder.recorder, &ignored).ok;
+    if (!request->is_right_lost && upload_can_save(state->upload))
+        (void)upload_save(state->upload, pg, &state->recorder.recorder, &ignored).ok;
     upload_body_let_go(state, pg);
 }
 
@@ -205,12 +204,20 @@ static struct result cancel(struct request *request, struct pg *pg, struct error
     return SUCCESS;
 }
 
-const struct handler handler_upload_write = {
-    .search = search, .begin = begin, .write = upload_body_write, .finish = finish_write, .cut = cut, .release = upload_body_release,
-    .decides_at_once = true};
-const struct handler handler_upload_commit = {
-    .search = search, .begin = begin_close, .write = upload_body_write, .finish = finish_close, .cut = cut, .release = upload_body_release,
-    .decides_at_once = true};
+const struct handler handler_upload_write = {.search = search,
+                                             .begin = begin,
+                                             .write = upload_body_write,
+                                             .finish = finish_write,
+                                             .cut = cut,
+                                             .release = upload_body_release,
+                                             .decides_at_once = true};
+const struct handler handler_upload_commit = {.search = search,
+                                              .begin = begin_close,
+                                              .write = upload_body_write,
+                                              .finish = finish_close,
+                                              .cut = cut,
+                                              .release = upload_body_release,
+                                              .decides_at_once = true};
 const struct handler handler_upload_read = {
     .search = search, .handle = status, .release = upload_body_release, .decides_at_once = true};
 const struct handler handler_upload_cancel = {.handle = cancel};

@@ -6,9 +6,9 @@
 #include "gateway/pipeline/resolve.h"
 #include "registry/stored_blob.h"
 
-#define CHUNK_MIN "1048576" /* bytes: 65,536 extents of it are 64 GiB, and writers that go on need none */
+#define CHUNK_MIN "1048576" /* bytes: 65,536 extents of this size are 64 GiB; a session that stays open needs no minimum */
 
-/* Two repositories of one project. Nothing is mounted from elsewhere, and an event of both would show each the other's names and numbers. */
+/* Whether both are in one project. Nothing is mounted from another project: an event of both would show each the other's names and numbers. */
 static bool is_beside(const char *name, const struct repository_name *other)
 {
     struct repository_name own;
@@ -18,7 +18,7 @@ static bool is_beside(const char *name, const struct repository_name *other)
            bytes_equal(own.project, other->project);
 }
 
-/* `from`, or the repository itself, which may have the blob already. False: it can't be a repository. */
+/* Names the source of a mount: `from`, or the repository itself, which may have the blob. False: it can't be a repository. */
 static bool name_source(const struct request *request, const char **from_out, struct repository_name *name_out)
 {
     const char *from = request_argument(request, "from");
@@ -38,8 +38,8 @@ static struct action_pair reading_of(const struct request *request, const char *
 }
 
 /*
- * Where to mount from, in the same project. False: can't be. One that is not there is decided and recorded on like one that is
- * hidden: the time that it takes would tell them apart.
+ * Finds the source of a mount, in the same project. False: it can't be one. A source that does not exist is decided and recorded like a
+ * hidden one, because the time would tell them apart.
  */
 static bool find_source(struct request *request, struct lookup *lookup, struct action_pair *source)
 {
@@ -61,7 +61,7 @@ static bool digest_to_mount(const struct request *request, struct digest *digest
     return text != NULL && digest_parse(bytes_of_text(text), digest_out, &ignored).ok;
 }
 
-/* What a mount is decided on: the target, and the source that it is read from. False: it can't be one. */
+/* The pairs of a mount: the target, and the source that is read. False: it can't be mounted. */
 static bool mount_pairs(struct request *request, struct lookup *lookup, const struct resource *target,
                         struct action_pair pairs_out[2])
 {
@@ -76,8 +76,8 @@ static bool mount_pairs(struct request *request, struct lookup *lookup, const st
 }
 
 /*
- * From another project: nothing is read there, so nothing is recorded there but that somebody asked who may not read, in an event
- * that says nothing of this place.
+ * For a source in another project. Nothing is read there, so only a denial is recorded there: that the caller asked and may not read. That
+ * event says nothing about the target.
  */
 static void record_if_denied(struct request *request)
 {
@@ -89,10 +89,10 @@ static void record_if_denied(struct request *request)
     if (!digest_to_mount(request, &digest) || !name_source(request, &from, &name) || is_beside(request->name, &name)) return;
     struct action_pair source = reading_of(request, from);
     digest_format(&digest, source.resource.detail);
-    (void)request_record_denial(request, &source, &ignored).ok; /* the upload says so where the log can't be written */
+    (void)request_record_denial(request, &source, &ignored).ok; /* if the log can't be written, the upload reports it */
 }
 
-/* Who has no credential yet is told to ask for the source as well, whether or not it exists. What is in another project can't be mounted. */
+/* The challenge asks for the source too, whether or not it exists. A source in another project can't be mounted. */
 static void ask_for_source(struct request *request)
 {
     const char *from = NULL;
@@ -103,7 +103,7 @@ static void ask_for_source(struct request *request)
         request_add_pair(request, ACTION_BLOB_READ, from)->kind = RESOURCE_REPOSITORY;
 }
 
-/* Who may not upload may still mount what is there (the role promoter): then the request is that and nothing else. */
+/* A caller without the right to upload may still mount (the role promoter); then the request is decided as a mount only. */
 static void choose_pairs(struct request *request, struct lookup *lookup)
 {
     struct action_pair pairs[2];
@@ -124,15 +124,13 @@ struct result target_upload_begin(struct request *request, struct lookup *lookup
     if (algorithm != NULL && strcmp(algorithm, "sha256") != 0 && strcmp(algorithm, "sha512") != 0)
         return oci_refuse(request, 400, "DIGEST_INVALID", "the digest-algorithm is neither sha256 nor sha512");
     if (oci_target(request, ACTION_UPLOAD_BEGIN) == NULL) return SUCCESS;
-    if (request->principal.kind == PRINCIPAL_NONE)
-        ask_for_source(request);
-    else
-        choose_pairs(request, lookup);
+    if (request->principal.kind == PRINCIPAL_NONE) ask_for_source(request);
+    else choose_pairs(request, lookup);
     return SUCCESS;
 }
 
-/* Decided and recorded by itself. Whatever stands against it, also a denial, means a plain upload: clients take a
- * 403 here for the end of the push. */
+/* Decides and records the mount separately. After any failure or denial the client gets an upload session: clients take a 403 here
+ * as the end of the push. */
 static bool mount(struct request *request, struct pg *pg)
 {
     struct action_pair pairs[2];
@@ -147,8 +145,8 @@ static bool mount(struct request *request, struct pg *pg)
     return request_record_instead(request, pairs, 2, &change.change, &ignored).ok;
 }
 
-/* For a caller that has no upload to fall back to. What can't be mounted is denied, as its plain POST is: a 202 would make the client read the
-   blob elsewhere and send it, and 404 is taken for a repository that is not there (docs/conformance.md). */
+/* For a caller without the right to upload. A blob that can't be mounted is denied, as the caller's plain POST is. After a 202 the client
+   would send the blob, and a 404 would mean that the repository does not exist (docs/conformance.md). */
 static struct result mount_only(struct request *request, struct error *err)
 {
     const struct action_pair *pairs = request->pairs;
@@ -157,14 +155,15 @@ static struct result mount_only(struct request *request, struct error *err)
     blob_mount_prepare(request->gateway->registry, &pairs[0].resource, &pairs[1].resource, pairs[0].resource.detail, &change);
     const struct result mounted = request_record(request, &change.change, err);
     if (!mounted.ok && err->kind == ERROR_NOT_FOUND)
-        return oci_refuse(request, 403, "DENIED", "this can't be mounted from there, and no role that you have here permits an upload; blobs are "
-                                                  "mounted inside one project");
+        return oci_refuse(request, 403, "DENIED",
+                          "this can't be mounted from there, and no role that you have here permits an upload; blobs are "
+                          "mounted inside one project");
     if (!mounted.ok) return oci_fail(request, "BLOB_UNKNOWN", err);
     upload_created(request, change.digest);
     return SUCCESS;
 }
 
-/* What the client will close with, as far as it says: a digest to mount is also the one to upload. */
+/* The algorithm of the final digest, if the client names it; a digest to mount is also the one to upload. */
 static enum digest_algorithm algorithm_of(const struct request *request)
 {
     const char *algorithm = request_argument(request, "digest-algorithm");
@@ -184,9 +183,8 @@ static void accepted(struct request *request, const struct upload_location *loca
     response_header(request, "OCI-Chunk-Min-Length", CHUNK_MIN);
 }
 
-/* A session that this same request fills and closes. */
-static struct result claim_whole(struct request *request, struct pg *pg, const struct upload_begin *begun,
-                                 struct error *err)
+/* Claims a session that this same request fills and closes. */
+static struct result claim_whole(struct request *request, struct pg *pg, const struct upload_begin *begun, struct error *err)
 {
     struct upload_body *state = request->handler_state;
     struct result result = SUCCESS;
@@ -211,8 +209,8 @@ static struct result begin(struct request *request, struct pg *pg, struct error 
     }
     if (is_whole && !upload_digest_argument(request, &digest)) return SUCCESS;
     TRY(upload_body_new(request, &state, err));
-    const struct result prepared = upload_begin_prepare(request->gateway->registry, oci_where(request),
-                                                        &request->principal, algorithm_of(request), &begun, err);
+    const struct result prepared = upload_begin_prepare(request->gateway->registry, oci_where(request), &request->principal,
+                                                        algorithm_of(request), &begun, err);
     if (!prepared.ok || !request_record(request, &begun.change, err).ok) return oci_fail(request, "NAME_UNKNOWN", err);
     upload_begin_finish(request->gateway->registry, &begun);
     state->location = begun.location;
@@ -239,7 +237,7 @@ static struct result finish(struct request *request, struct pg *pg, struct error
 {
     struct upload_body *state = request->handler_state;
 
-    /* Without a body it is the beginning of a session by a client that names the digest early. */
+    /* Without a body, the client only names the digest early, and the request begins a session. */
     if (upload_offset(state->upload) == 0 && !is_empty_digest(&state->digest)) {
         upload_body_end(state);
         accepted(request, &state->location);

@@ -26,7 +26,7 @@ void upload_headers(struct request *request, const struct upload_location *locat
     uuid_format(&location->upload, id);
     oci_location(request, "blobs/uploads", name);
     response_header(request, "Docker-Upload-UUID", "%s", id);
-    /* "0-0" also says that nothing is there; in a 416 that would send some clients to byte 1, again and again. */
+    /* "0-0" also means that there are no bytes. In a 416 it would send some clients to byte 1, again and again. */
     if (offset > 0 || request->response->status != 416)
         response_header(request, "Range", "0-%" PRIu64, offset > 0 ? offset - 1 : 0);
     secret_wipe(name, sizeof name);
@@ -38,8 +38,7 @@ bool upload_digest_argument(struct request *request, struct digest *digest_out)
     struct error wrong = {0};
 
     if (text != NULL && digest_parse(bytes_of_text(text), digest_out, &wrong).ok) return true;
-    (void)oci_refuse(request, 400, "DIGEST_INVALID",
-                     text == NULL ? "the argument digest is missing" : wrong.message).ok;
+    (void)oci_refuse(request, 400, "DIGEST_INVALID", text == NULL ? "the argument digest is missing" : wrong.message).ok;
     return false;
 }
 
@@ -50,7 +49,6 @@ void upload_created(struct request *request, const char *digest)
     response_header(request, "Docker-Content-Digest", "%s", digest);
 }
 
-/* What a session's failures mean to a client. */
 struct result upload_body_refuse(struct request *request, struct error *err)
 {
     switch (err->kind) {
@@ -75,13 +73,14 @@ void upload_body_end(struct upload_body *state)
     upload_free(GIVE(state->upload));
 }
 
-/* All that is announced, before the first byte of it: room where it is stored, and bytes of a project with a quota. */
+/* Reserves the announced length before the first byte: room where it is stored, and bytes of the project's quota. */
 static struct result reserve(struct request *request, struct upload_body *state, struct error *err)
 {
     const char *text = request_header(request, "Content-Length");
     uint64_t length = 0;
 
-    if (text == NULL || !text_to_u64(bytes_of_text(text), INT64_MAX, &length)) return SUCCESS; /* in pieces, as it comes */
+    if (text == NULL || !text_to_u64(bytes_of_text(text), INT64_MAX, &length))
+        return SUCCESS; /* unknown length: reserved piece by piece */
     upload_expect(state->upload, length);
     return upload_reserve(state->upload, &(struct upload_announcement){.length = length}, &state->recorder.recorder, err);
 }
@@ -92,14 +91,12 @@ void upload_body_let_go(struct upload_body *state, struct pg *pg)
     struct error ignored = {0};
 
     if (state->upload == NULL) return;
-    if (state->is_whole)
-        (void)upload_drop(state->upload, pg, "its only request failed", recorder, &ignored).ok;
-    else
-        (void)upload_give_back(state->upload, recorder, &ignored).ok;
+    if (state->is_whole) (void)upload_drop(state->upload, pg, "its only request failed", recorder, &ignored).ok;
+    else (void)upload_give_back(state->upload, recorder, &ignored).ok;
     upload_body_end(state);
 }
 
-/* Clients begin anew when they hear that an upload is unknown; one that is lost is, from now on, unless another writer has it. */
+/* Clients begin anew if an upload is unknown. A damaged upload becomes unknown, unless another writer has it. */
 static struct result end_lost(struct request *request, struct pg *pg, struct error *err)
 {
     struct upload_body *state = request->handler_state;
@@ -121,8 +118,7 @@ static struct result give_up(struct request *request, struct pg *pg, struct erro
     return upload_body_refuse(request, err);
 }
 
-bool upload_body_claim(struct request *request, struct pg *pg, struct result found, struct result *result_out,
-                  struct error *err)
+bool upload_body_claim(struct request *request, struct pg *pg, struct result found, struct result *result_out, struct error *err)
 {
     struct upload_body *state = request->handler_state;
 
@@ -138,7 +134,7 @@ static struct result write(struct upload_body *state, struct pg *pg, struct byte
     if (upload_must_reserve(state->upload, bytes.length))
         TRY(upload_reserve(state->upload, &announced, &state->recorder.recorder, err));
     TRY(upload_write(state->upload, bytes, err));
-    TRY(upload_show(state->upload, pg, err));
+    TRY(upload_heartbeat(state->upload, pg, err));
     return upload_must_save(state->upload) ? upload_save(state->upload, pg, &state->recorder.recorder, err) : SUCCESS;
 }
 

@@ -1,5 +1,5 @@
 /*
- * gateway/oci/upload_priv.h -- a body on its way into an upload session: PATCH, PUT, and a POST that brings all.
+ * gateway/oci/upload_priv.h -- request bodies that go into an upload session: PATCH, PUT, and a POST with the whole blob.
  */
 #pragma once
 
@@ -11,34 +11,33 @@ struct upload_body {
     struct upload *upload;
     struct upload_location location;
     struct request_recorder recorder;
-    bool is_whole; /* nobody is told the session's Location: whatever fails ends it */
+    bool is_whole; /* no client knows the session's Location, so any failure ends the session */
     bool has_range;
-    uint64_t expected_end; /* with a Content-Range: where the body must end */
-    struct digest digest;  /* PUT and POST: what it must be */
+    uint64_t expected_end; /* with a Content-Range: the offset where the body must end */
+    struct digest digest;  /* of PUT and POST: the digest that the blob must have */
 };
 
 /** In the arena, zeroed, as the request's handler_state. ERROR_NO_MEMORY. */
 RESULT upload_body_new(struct request *request, struct upload_body **state_out, struct error *err);
-/** Lets go of the session. Before the answer goes out, because the client's next request may come at once. */
+/** Releases the session. Before the answer goes out, because the client's next request may come at once. */
 void upload_body_end(struct upload_body *state);
 /**
- * upload_body_end(), and what was reserved of the project's quota and did not come is given back; a session that nobody was told of ends.
- * What can't be done now is, when the session expires.
+ * upload_body_end(), and gives back the unused part of the project's quota; a session that no client knows ends. If that fails now, it
+ * happens when the session expires.
  */
 void upload_body_let_go(struct upload_body *state, struct pg *pg);
-/** Claims the session that was found, if it was. True: go on; false: *result_out is what the handler returns. */
-bool upload_body_claim(struct request *request, struct pg *pg, struct result found, struct result *result_out,
-                  struct error *err);
-/** What a session's failure means to a client. */
+/** Claims the session if `found` is a success. True: go on; false: the handler returns *result_out. */
+bool upload_body_claim(struct request *request, struct pg *pg, struct result found, struct result *result_out, struct error *err);
+/** Makes the answer to a failure of a session. */
 RESULT upload_body_refuse(struct request *request, struct error *err);
 RESULT upload_body_write(struct request *request, struct pg *pg, struct bytes bytes, struct error *err);
 /** Commits and answers 201. */
 RESULT upload_body_commit(struct request *request, struct pg *pg, struct error *err);
 void upload_body_release(struct request *request);
 
-/** Location, Range and Docker-Upload-UUID of a session, added to an answer (docs/decisions/0015-range-of-nothing.md). */
+/** Adds Location, Range and Docker-Upload-UUID of a session to an answer (docs/decisions/0015-range-of-nothing.md). */
 void upload_headers(struct request *request, const struct upload_location *location, uint64_t offset);
-/** `?digest=`: false and an answer if it is none. */
+/** `?digest=`. False: it is missing or malformed, and an answer was made. */
 bool upload_digest_argument(struct request *request, struct digest *digest_out);
-/** 201 for a blob that is there now. */
+/** Makes the 201 of a blob that is stored. */
 void upload_created(struct request *request, const char *digest);

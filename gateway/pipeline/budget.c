@@ -1,4 +1,4 @@
-/* How much of the log one principal, and one organisation, may fill; what is beyond that is counted, and answered 429. */
+/* How much of the log one principal and one organisation may fill. Requests beyond that are counted, and answered with 429. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,10 +8,10 @@
 #include "gateway/pipeline/exchange_priv.h"
 #include "policy/decider.h"
 
-#define QUEUE_SHARED 64 /* a shorter queue has no parts */
-#define REALM_SIZE (sizeof((struct principal *)0)->issuer + 16)
+#define QUEUE_SHARED 64 /* a shorter queue is not divided */
+#define REALM_SIZE   (sizeof((struct principal *)0)->issuer + 16)
 
-/* robot$acme+ci is of acme. */
+/* robot$acme+ci belongs to acme. */
 static void organisation_of(const struct principal *principal, char organisation_out[BUDGET_ORGANISATION_SIZE])
 {
     const char *first = principal->kind == PRINCIPAL_ROBOT ? strchr(principal->subject, '$') : NULL;
@@ -22,7 +22,7 @@ static void organisation_of(const struct principal *principal, char organisation
     (void)snprintf(organisation_out, BUDGET_ORGANISATION_SIZE, "%.*s", (int)(end - first - 1), first + 1);
 }
 
-/* Whose requests share a budget: an organisation's robots, those of the registry itself, an issuer's subjects. */
+/* Whose requests share a budget: the robots of an organisation, the robots of the registry itself, or the subjects of an issuer. */
 static void realm_of(const struct principal *principal, char realm_out[REALM_SIZE])
 {
     char organisation[BUDGET_ORGANISATION_SIZE];
@@ -47,7 +47,7 @@ static bool takes(struct exchange *exchange, const struct key *key, int64_t rate
     return is_within;
 }
 
-/* The principal's own first: one of many cannot use up what they have together. */
+/* The principal's own budget first, so that one principal can't use up the budget of its realm. */
 static bool takes_of_denials(struct exchange *exchange)
 {
     const struct settings *settings = exchange->request.gateway->settings;
@@ -83,7 +83,7 @@ unsigned budget_of_queue(const struct exchange *exchange, unsigned else_most)
     return is_pressed && share < else_most ? share : else_most;
 }
 
-/* An organisation has any number of requests at a time, as long as others need not wait for them. */
+/* An organisation may have any number of requests at a time, while the queue is less than half full. */
 static struct result enter_organisation(struct exchange *exchange, const char *realm, struct error *err)
 {
     const struct settings *settings = exchange->request.gateway->settings;
@@ -91,7 +91,8 @@ static struct result enter_organisation(struct exchange *exchange, const char *r
                                         .rate = (unsigned)settings->request_rate_per_organisation,
                                         .realm = realm};
 
-    return quota_enter(exchange->request.gateway->quota, "organisation", realm, &limits, &exchange->shares.tickets[TICKET_ORGANISATION], err);
+    return quota_enter(exchange->request.gateway->quota, "organisation", realm, &limits,
+                       &exchange->shares.tickets[TICKET_ORGANISATION], err);
 }
 
 struct result budget_enter(struct exchange *exchange, enum gateway_metric *metric_out, struct error *err)
@@ -109,7 +110,7 @@ struct result budget_enter(struct exchange *exchange, enum gateway_metric *metri
     exchange->shares.is_without_role = !decider_has_role(request->gateway->decider, &request->principal, clock_wall_ms());
     *metric_out = METRIC_REFUSED_DENIED;
     if (!exchange->shares.is_without_role || takes_of_denials(exchange)) return SUCCESS;
-    return failure(err, ERROR_LIMIT, "too many requests of somebody who has no role; ask for less, or slower");
+    return failure(err, ERROR_LIMIT, "too many requests of a principal without any role; ask for less, or slower");
 }
 
 bool budget_allows_denial(struct exchange *exchange)
@@ -131,7 +132,7 @@ bool budget_of_workers(struct exchange *exchange)
     return work_own(&exchange->http.job, quota_number(request->gateway->quota, "workers", key), request->route->handler->is_long);
 }
 
-/* What is asked for, as far as it is known by now. */
+/* The action and the organisation, as far as they are known by now. */
 static void name_refusal(struct exchange *exchange)
 {
     const struct request *request = &exchange->request;

@@ -1,4 +1,4 @@
-/* What a caller is told when the answer is no. */
+/* Makes the answers to denied requests. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,21 +7,21 @@
 #include "gateway/pipeline/exchange_priv.h"
 #include "gateway/pipeline/token_endpoint.h"
 
-/* RFC 6750 section 3; built from the route and the client's name for us alone, so that it is the same whether or not the thing exists. */
+/* RFC 6750 section 3. Built from the route and the Host header only, so that it is the same whether or not the resource exists. */
 static struct result challenge_text(const struct request *request, struct buffer *text, struct error *err)
 {
     const struct settings *settings = request->gateway->settings;
     const struct hosts hosts = {settings->public_url, settings->allowed_hosts};
-    const char *host = request_header(request, "Host"); /* http_check() saw one */
+    const char *host = request_header(request, "Host"); /* http_check() requires it */
     char url[HOSTS_URL_SIZE];
     struct authentication found = {0};
-    struct scope scope;
+    struct token_scope scope;
 
     if (request->route->credential == CREDENTIAL_MINT)
         return buffer_format(text, err, "Basic realm=\"%s\"", request->gateway->settings->service);
     if (request->authentication != NULL) found = *request->authentication;
     if (found.error == OAUTH_NONE && found.principal.kind != PRINCIPAL_NONE) found.error = OAUTH_INSUFFICIENT_SCOPE;
-    scope_of_pairs(request->pairs, request->pair_count, &scope);
+    token_scope_of_pairs(request->pairs, request->pair_count, &scope);
     hosts_url(&hosts, host == NULL ? "" : host, url);
     const struct challenge challenge = {
         .url = url, .service = authenticator_service(request->gateway->authenticator), .scope = &scope, .authentication = &found};
@@ -33,21 +33,18 @@ static void challenge_header(struct request *request)
     struct buffer OWNED_BUFFER text = BUFFER(CHALLENGE_MAX);
     struct error err = {0};
 
-    if (challenge_text(request, &text, &err).ok)
-        response_header(request, "WWW-Authenticate", "%s", buffer_text(&text));
-    else
-        response_failure(request, &err);
+    if (challenge_text(request, &text, &err).ok) response_header(request, "WWW-Authenticate", "%s", buffer_text(&text));
+    else response_failure(request, &err);
 }
 
-/* Clients of /token read RFC 6749's errors. Only a refused credential is asked for again. */
+/* Clients of /token read RFC 6749's errors. Only a refused credential gets a challenge. */
 static void refuse_token(struct request *request)
 {
     const struct authentication *found = request->authentication;
 
     if (found == NULL || found->error == OAUTH_NONE)
         token_refuse(request, OAUTH_INVALID_CLIENT, "a robot's name and secret, or an issuer's token, is needed");
-    else
-        token_refuse(request, found->error, found->description);
+    else token_refuse(request, found->error, found->description);
     if (request->response->status == 401) challenge_header(request);
 }
 
@@ -68,16 +65,14 @@ static void challenge(struct request *request)
 
 static json_t *reason_of(const struct denial *denial)
 {
-    json_t *reason = json_pack("{s:s, s:s, s:s}", "rule", denial->rule, "policy", denial->policy, "message",
-                               denial->message);
+    json_t *reason = json_pack("{s:s, s:s, s:s}", "rule", denial->rule, "policy", denial->policy, "message", denial->message);
 
-    if (reason != NULL && denial->missing[0] != '\0')
-        (void)json_object_set_new(reason, "missing", json_string(denial->missing));
+    if (reason != NULL && denial->missing[0] != '\0') (void)json_object_set_new(reason, "missing", json_string(denial->missing));
     if (reason != NULL && denial->failed[0] != '\0') (void)json_object_set_new(reason, "failed", json_string(denial->failed));
     return reason;
 }
 
-/* The first reason stands for itself, and with the others in "denials". */
+/* The first denial on the top level, and with the others in "denials". */
 static json_t *detail_of(const struct decision *decision)
 {
     const size_t count = decision_denial_count(decision);
@@ -92,7 +87,6 @@ static json_t *detail_of(const struct decision *decision)
     return detail;
 }
 
-/* Nothing is said against the caller: rights and policies could not be read for a while, or changed just now. */
 bool denial_will_pass(const struct decision *decision)
 {
     const struct denial *first = decision_denial_count(decision) == 0 ? NULL : decision_denial(decision, 0);

@@ -14,7 +14,8 @@ struct event_context exchange_context(const struct exchange *exchange)
         context.issuer = request->principal.issuer;
         context.subject = request->principal.subject;
     }
-    if (request->authentication != NULL && request->authentication->tried[0] != '\0') context.tried = request->authentication->tried;
+    if (request->authentication != NULL && request->authentication->tried[0] != '\0')
+        context.tried = request->authentication->tried;
     memcpy(context.request_id, request->id, sizeof context.request_id);
     return context;
 }

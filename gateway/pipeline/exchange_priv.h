@@ -1,14 +1,14 @@
 /*
- * gateway/pipeline/exchange_priv.h -- a request on its way through the pipeline.
+ * gateway/pipeline/exchange_priv.h -- a request in the pipeline, and the functions that the pipeline's files share.
  *
- * It begins with what gateway/http has of it, which says who may touch it when.
+ * The struct begins with gateway/http's exchange; gateway/http/exchange.h says which thread may use it when.
  */
 #pragma once
 
 #include "audit/sequencer.h"
 #include "gateway/http/exchange.h"
 #include "gateway/http/quota.h"
-#include "gateway/pipeline/allotment.h"
+#include "gateway/pipeline/event_quota.h"
 #include "gateway/pipeline/gateway.h"
 #include "gateway/pipeline/metrics.h"
 #include "gateway/pipeline/response.h"
@@ -18,39 +18,39 @@ enum { TICKET_ADDRESS, TICKET_PRINCIPAL, TICKET_ORGANISATION, TICKET_STREAM_PRIN
 
 #define BUDGET_ORGANISATION_SIZE 64 /* an organisation's name has at most 63 letters */
 
-/** Does anything say what became of the request? */
+/** How the outcome of the request is recorded. */
 enum recorded {
     RECORDED_NOT,
-    RECORDED_COUNTED, /* a counter does, which becomes an event */
-    RECORDED_EVENT    /* an event of its own, with the number `sequence` */
+    RECORDED_COUNTED, /* by a counter, which becomes an event */
+    RECORDED_EVENT    /* by an event of its own, with the number `sequence` */
 };
 
-/** What went against the request after it was allowed. */
+/** Why a request that was allowed did not succeed. */
 enum objection {
     OBJECTION_NONE,
-    OBJECTION_FAILED,       /* an event says that it failed */
-    OBJECTION_DENIED,       /* it was decided again: an event says that it was denied */
-    OBJECTION_DENIED_OFTEN  /* the same, counted only */
+    OBJECTION_FAILED,      /* an event says that it failed */
+    OBJECTION_DENIED,      /* a later decision denied it, and an event says so */
+    OBJECTION_DENIED_OFTEN /* the same, only counted */
 };
 
-/** What it has of things that are shared out, until it ends. */
+/** Its parts of shared limits, until it ends. */
 struct shares {
     struct quota_ticket tickets[TICKETS];
-    bool is_without_role; /* all that its principal asks for counts like a denial */
-    bool is_allotted;     /* counted in its project's quota of events */
-    bool is_rationed;     /* counted among the rights that are made */
-    bool is_stream;       /* counted among the bodies that move */
+    bool is_without_role;   /* every request of its principal counts as a denial */
+    bool is_in_event_quota; /* counted in its project's quota of events */
+    bool is_in_grant_rate;  /* counted among the rights that are made */
+    bool is_stream;         /* counted among the bodies that stream in */
 };
 
-/** Decisions that came back stale, one after the other. */
+/** Stale decisions in a row. */
 struct stale {
     unsigned count;
-    int64_t since_ms; /* the first of them; monotonic */
+    int64_t since_ms; /* of the first one; monotonic */
 };
 
 /** Of gateway/pipeline/pause.c. */
 struct pause {
-    struct exchange *next; /* the one that goes on after it */
+    struct exchange *next; /* the next one to go on */
     int64_t ends_ms;       /* monotonic */
     void (*then)(struct exchange *exchange);
 };
@@ -58,15 +58,15 @@ struct pause {
 struct exchange {
     struct http_exchange http;
     struct request request;
-    struct response blank;
-    size_t step;                 /* of the pipeline */
-    bool has_begun;              /* the handler ran, so its release must */
+    struct response response_space;
+    size_t step;    /* of the pipeline's table */
+    bool has_begun; /* the handler ran, so its release must run too */
 
     struct decision *decision;
     struct stale stale;
     struct record record;
-    struct refusal refusal;      /* beyond a budget */
-    char organisation[BUDGET_ORGANISATION_SIZE]; /* of the refusal */
+    struct refusal refusal;                      /* of a request over a budget */
+    char organisation[BUDGET_ORGANISATION_SIZE]; /* in the refusal */
     enum recorded recorded;
     uint64_t sequence;
     enum objection objection;
@@ -81,108 +81,108 @@ static inline struct exchange *exchange_of(struct http_exchange *http)
 }
 
 struct stream_refusal {
-    unsigned status; /* 429: this organisation or principal has its share; 503: all have all there is */
+    unsigned status; /* 429: this organisation or principal has its share; 503: all shares are in use */
     char why[160];
     enum gateway_metric metric;
 };
 
 /* gateway/pipeline/exchange.c */
-/** Who asks, and from where, for a record. */
+/** Actor and address for a record. */
 struct event_context exchange_context(const struct exchange *exchange);
-/** If nothing says what became of it yet, a counter does, which becomes an event. Before the answer goes out. */
+/** Counts the outcome if nothing has recorded it yet; the count becomes an event. Before the answer goes out. */
 void exchange_count_unrecorded(struct exchange *exchange, enum gateway_metric metric);
-/** Makes the answer that it can't be now, 429 or 503, and when to try again; it is counted, and has no event of its own. */
+/** Makes a 429 or 503 with Retry-After. The refusal is counted under `metric` and has no event of its own. */
 void exchange_refuse(struct exchange *exchange, unsigned status, const char *why, unsigned wait_s, enum gateway_metric metric);
-/** Makes that answer alone. */
+/** Makes that answer only. */
 void exchange_say_later(struct exchange *exchange, unsigned status, const char *why, unsigned wait_s);
-/** The answer to a failure, which the operator's log has, too. */
+/** Makes the answer to a failure, and logs it for the operator. */
 void exchange_fail(struct exchange *exchange, const struct error *err);
-/** An answer was made, or `failed` is it: goes back to the event thread. */
+/** There is an answer, or `failed` becomes it. Gives the exchange back to the event thread. */
 void exchange_answer(struct exchange *exchange, const struct error *failed);
 
 /* gateway/pipeline/body_memory.c */
-/** Counts memory of its gathered body: more, or less. False: there is too much; an answer was made. */
+/** Counts memory of the gathered body; negative: given back. False: a limit is reached, and an answer was made. */
 bool body_memory_hold(struct exchange *exchange, int64_t bytes);
 
 /* gateway/pipeline/outcome.c */
-/** An event says that the request was allowed, if none does yet: no answer goes out and no body comes in without one. Blocks. */
+/** Records that the request was allowed, if no event says so yet: no answer goes out and no body comes in without one. Blocks. */
 RESULT outcome_ensure(struct exchange *exchange, struct error *err);
-/** The answer to a failure; or to the denial that it was, if what was allowed is denied by now. */
+/** Makes the answer to a failure; if a newer decision denies the request, the answer to that denial. */
 void outcome_answer(struct exchange *exchange, const struct error *err);
-/** What the handler came to, as answer and as event. Blocks. */
+/** Records the result of the handler, and makes the answer. Blocks. */
 void outcome_conclude(struct exchange *exchange, struct result result, const struct error *err);
 
 /* gateway/pipeline/pause.c */
-/** After request->wait_ms its answer goes out or, if it has none yet, `then` is called. It is not the caller's any more. */
+/** After request->wait_ms the answer goes out; if there is none, `then` is called. The exchange does not belong to the caller any more. */
 void pause_begin(struct exchange *exchange, void (*then)(struct exchange *exchange));
 struct pauser;
 /** Starts the thread that ends pauses. */
 RESULT pauser_start(struct pauser **pauser_out, struct error *err);
-/** Nobody pauses any more. */
+/** Must be called after all pauses ended. */
 void pauser_stop(struct pauser *pauser);
 
 /* gateway/pipeline/pipeline.c, beside gateway/pipeline/pipeline.h */
-/** What was waited for has come, and the exchange is suspended: the next step, on a worker. */
+/** The wait of a step is over, and the exchange is suspended: runs the next step, on a worker. */
 void pipeline_continue(struct exchange *exchange);
-/** On the event thread: true if the answer was at hand. Else the exchange is suspended, and a worker has it. */
-bool pipeline_recall(struct exchange *exchange);
-/** The streamed body has ended; on a mover. `is_whole`: all of it was written. */
+/** On the event thread. True: the answer was in memory. False: the exchange is suspended, and a worker has it. */
+bool pipeline_fast_path(struct exchange *exchange);
+/** The streamed body ended; on a receiver. `is_whole`: all of it was written. */
 void pipeline_finish(struct exchange *exchange, struct pg *pg, bool is_whole);
 
 /* gateway/pipeline/record.c */
-/** Decides on request->pairs; exchange->decision. */
+/** Decides on request->pairs, and sets exchange->decision. */
 RESULT exchange_decide(struct exchange *exchange, struct error *err);
-/** After a denial: decides on what the handler puts in its place (gateway/pipeline/handler.h). */
+/** After a denial: decides on the handler's other pair (`instead`, gateway/pipeline/handler.h). */
 RESULT exchange_decide_instead(struct exchange *exchange, struct error *err);
-/** "" if what was decided still holds (before a decision: if the credential does), else the rule that says why not. Thread-safe. */
+/** "" if the decision still holds (before a decision: if the credential does), else the rule that denies it now. Thread-safe. */
 void exchange_right(const struct exchange *exchange, char rule_out[65]);
-/** The body was cut off for want of a right: the event that says so. Blocks. */
+/** Records that the body was cut off because its right was lost. Blocks. */
 void exchange_record_lost(struct exchange *exchange);
 /** Counts the request in its project's quota of events. */
-RESULT exchange_allot(struct exchange *exchange, struct pg *pg, struct allotted_now *now_out, struct error *err);
-/** Prepares exchange->record for exchange->decision, which it takes over. */
+RESULT exchange_take_event_quota(struct exchange *exchange, struct pg *pg, struct event_quota_answer *now_out, struct error *err);
+/** Prepares exchange->record for exchange->decision. The record takes the decision over. */
 void exchange_record_prepare(struct exchange *exchange, struct change *change);
-/** Takes over sequence and permit from a record that is done. */
+/** Takes sequence and permit over from a record that is done. */
 void exchange_record_take(struct exchange *exchange);
-/** A decision came back stale: true while another try fits into the time that a record may take. */
+/** The decision was stale. True while there is time for another try. */
 bool exchange_may_decide_again(struct exchange *exchange);
 
 /* gateway/pipeline/budget.c */
 /**
- * Takes the request out of what its principal and its organisation may have recorded. ERROR_LIMIT: it is to be refused,
- * and counted under *metric_out.
+ * Counts the request in the budgets of its principal and its organisation. ERROR_LIMIT: the request must be refused, and counted under
+ * *metric_out.
  */
 RESULT budget_enter(struct exchange *exchange, enum gateway_metric *metric_out, struct error *err);
-/** False: exchange->decision denies somebody known who was denied too often of late. */
+/** False: exchange->decision denies an authenticated principal that had too many denials lately. */
 bool budget_allows_denial(struct exchange *exchange);
 #define DENIED_TOO_OFTEN "too many requests in a row were denied; ask for less, or slower" /* the answer then */
-/** Answers 429 once the log counts the request. The exchange is suspended, and not the caller's any more. */
+/** Answers 429 after the log has counted the request. The exchange is suspended, and does not belong to the caller any more. */
 void budget_refuse(struct exchange *exchange, const char *why, unsigned wait_s, enum gateway_metric metric);
-/** The same for workers: waits until it is counted, and makes no answer. ERROR_UNAVAILABLE. */
+/** The same on a worker: waits until the request is counted, and makes no answer. ERROR_UNAVAILABLE. */
 RESULT budget_count(struct exchange *exchange, enum gateway_metric metric, struct error *err);
 
-/** So many of those who wait for a worker may be one address's, or one organisation's: any number, unless the queue is half full. */
+/** How many queued requests may belong to one address or organisation: `else_most`, or fewer while the queue is half full. */
 unsigned budget_of_queue(const struct exchange *exchange, unsigned else_most);
 
 /**
- * From here on a reader that works on the exchange counts for the organisation that it asks about, or else for who asks. False: that
- * one has its part of the readers, so it is to be submitted again.
+ * From now on a reader that works on the exchange counts for the organisation that the request is about, or else for its principal.
+ * False: that one has its share of the readers, so the exchange must be submitted again.
  */
 bool budget_of_workers(struct exchange *exchange);
 
 /* gateway/pipeline/streams.c */
-/** Whether one more body may come in; counted until the exchange ends. False: *refusal_out says why, and the caller makes the answer. */
+/** Whether one more body may stream in; counted until the exchange ends. False: the caller makes the answer from *refusal_out. */
 bool stream_enter(struct exchange *exchange, struct stream_refusal *refusal_out);
 /** The exchange ends. */
 void stream_leave(struct exchange *exchange);
 
-/* gateway/pipeline/ration.c */
-/** Whether an allowed request makes rights faster than its organisation, or its principal, may. */
-bool ration_is_used_up(struct exchange *exchange);
+/* gateway/pipeline/grant_rate.c */
+/** Whether an allowed request makes rights faster than its organisation or its principal may. */
+bool grant_rate_is_exceeded(struct exchange *exchange);
 #define RIGHTS_TOO_FAST "rights are made too fast here; Retry-After says when to come again" /* the answer then */
 
 /* gateway/pipeline/denial.c */
-/** Nothing is said against the caller: rights and policies could not be read for a while, or changed just now. */
+/** The denial is not about the caller: rights and policies could not be read for a while, or changed just now. */
 bool denial_will_pass(const struct decision *decision);
-/** The answer to a decision that is not VERDICT_ALLOW. */
+/** Makes the answer to a decision other than VERDICT_ALLOW. */
 void denial_answer(struct exchange *exchange, const struct decision *decision);

@@ -1,4 +1,4 @@
-/* What each kind of failure is answered with. */
+/* Makes the answers to failures, by kind. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,26 +11,26 @@
 #include "storage/pg.h"
 
 /*
- * kind, status, code of OCI errors, title of problems, and what to do; NULL: the message is for the caller's eyes. Other
- * messages name parts of the service, and stay in the log.
+ * Kind, status, code of OCI errors, title of problems, advice. NULL: the error's message is shown to the caller. All other messages name
+ * parts of the service and stay in the log.
  */
-#define ANSWERS(X)                                                                                              \
-    X(ERROR_INVALID, 400, "UNKNOWN", "The request breaks a rule", NULL)                                         \
-    X(ERROR_DENIED, 403, "DENIED", "Not allowed", NULL)                                                         \
-    X(ERROR_NOT_FOUND, 404, "NAME_UNKNOWN", "There is no such thing", NULL)                                     \
-    X(ERROR_CONFLICT, 409, "UNKNOWN", "It conflicts with what is there", NULL)                                   \
-    X(ERROR_LIMIT, 413, "SIZE_INVALID", "A limit was reached", NULL)                                            \
-    X(ERROR_FULL, 507, "UNAVAILABLE", "There is no room",                                                       \
-      "there is no room for it; once the operator has made some, try again: an upload goes on where it stopped") \
-    X(ERROR_UNAVAILABLE, 503, "UNAVAILABLE", "A part of the service is down",                                   \
-      "a part of the service is down, and it was not done; try again in a few seconds")                         \
-    X(ERROR_UNCERTAIN, 503, "UNAVAILABLE", "It is not known whether it was done",                               \
-      "a part of the service went down meanwhile; look whether it was done, then try again")                    \
-    X(ERROR_CORRUPT, 500, "UNKNOWN", "Stored data is damaged",                                                  \
-      "stored data is damaged; tell the operator: trying again does not help, pushing the content anew may")    \
-    X(ERROR_NO_MEMORY, 503, "UNAVAILABLE", "A part of the service is overloaded",                               \
-      "the service is overloaded, and it was not done; try again in a few seconds")                            \
-    X(ERROR_FORKED, 503, "UNAVAILABLE", "The audit log was changed",                                            \
+#define ANSWERS(X)                                                                                                        \
+    X(ERROR_INVALID, 400, "UNKNOWN", "The request breaks a rule", NULL)                                                   \
+    X(ERROR_DENIED, 403, "DENIED", "Not allowed", NULL)                                                                   \
+    X(ERROR_NOT_FOUND, 404, "NAME_UNKNOWN", "There is no such thing", NULL)                                               \
+    X(ERROR_CONFLICT, 409, "UNKNOWN", "It conflicts with what is there", NULL)                                            \
+    X(ERROR_LIMIT, 413, "SIZE_INVALID", "A limit was reached", NULL)                                                      \
+    X(ERROR_FULL, 507, "UNAVAILABLE", "There is no room",                                                                 \
+      "there is no room for it; once the operator has made some, try again: an upload goes on where it stopped")          \
+    X(ERROR_UNAVAILABLE, 503, "UNAVAILABLE", "A part of the service is down",                                             \
+      "a part of the service is down, and it was not done; try again in a few seconds")                                   \
+    X(ERROR_UNCERTAIN, 503, "UNAVAILABLE", "It is not known whether it was done",                                         \
+      "a part of the service went down meanwhile; look whether it was done, then try again")                              \
+    X(ERROR_CORRUPT, 500, "UNKNOWN", "Stored data is damaged",                                                            \
+      "stored data is damaged; tell the operator: trying again does not help, pushing the content anew may")              \
+    X(ERROR_NO_MEMORY, 503, "UNAVAILABLE", "A part of the service is overloaded",                                         \
+      "the service is overloaded, and it was not done; try again in a few seconds")                                       \
+    X(ERROR_FORKED, 503, "UNAVAILABLE", "The audit log was changed",                                                      \
       "the audit log in the database is not the one that was signed: nothing is served until the operator has found out " \
       "who changed it, has restored the signed one and has started the gateway again; trying again does not help")
 
@@ -48,10 +48,11 @@ static struct answer answer_of(enum error_kind kind)
 #undef X
     case ERROR_NONE: break;
     }
-    return (struct answer){500, "UNKNOWN", "Something went wrong", "tell the operator: the log says why, by the id of the request"};
+    return (struct answer){500, "UNKNOWN", "Something went wrong",
+                           "tell the operator: the log says why, by the id of the request"};
 }
 
-/* A caller's mistake is no error of the service: it would hide those, and any tenant could fill the log with it. */
+/* A caller's mistake is not logged as an error: it would hide errors of the service, and any tenant could fill the log with it. */
 void failure_tell(const struct request *request, const struct error *err)
 {
     log_line(answer_of(err->kind).status >= 500 ? LOG_ERROR : LOG_DEBUG, request->route == NULL ? "none" : request->route->name,
@@ -62,19 +63,20 @@ void failure_words(const struct error *err, char words_out[sizeof err->message])
 {
     static const struct {
         const char *begins, *part;
-    } private[] = {{PG_STATEMENT_FAILED, "the database"}, {PG_CONNECTION_FAILED, "the database"}, {KEYD_NOT_REACHED, "sijil-keyd"}};
+    } private[] = {
+        {PG_STATEMENT_FAILED, "the database"}, {PG_CONNECTION_FAILED, "the database"}, {KEYD_NOT_REACHED, "sijil-keyd"}};
 
     for (size_t i = 0; i < sizeof private / sizeof private[0]; i++) {
         const char *found = strstr(err->message, private[i].begins);
         if (found == NULL) continue;
-        (void)snprintf(words_out, sizeof err->message, "%.*s%s: %s; the gateway's log says why", (int)(found - err->message), err->message,
-                       private[i].part, error_kind_name(err->kind));
+        (void)snprintf(words_out, sizeof err->message, "%.*s%s: %s; the gateway's log says why", (int)(found - err->message),
+                       err->message, private[i].part, error_kind_name(err->kind));
         return;
     }
     (void)snprintf(words_out, sizeof err->message, "%s", err->message);
 }
 
-/* To whom is allowed there: their project says which region it has. Why it can't be used is the operator's. */
+/* Names the region to callers that are allowed there, because their project shows its region. The cause is for the operator only. */
 static const char *advice_of(struct request *request, const struct error *err, const char *advice)
 {
     const char *region = request->pair_count == 0 ? "" : request->pairs[0].resource.region;
@@ -82,7 +84,8 @@ static const char *advice_of(struct request *request, const struct error *err, c
     if (err->kind != ERROR_UNAVAILABLE || request->permit == NULL || region[0] == '\0' ||
         !registry_region_has_problem(request->gateway->registry, region))
         return advice;
-    const char *named = arena_format(request->arena, "region %s can't be used now, and it was not done; the operator's log says why", region);
+    const char *named =
+        arena_format(request->arena, "region %s can't be used now, and it was not done; the operator's log says why", region);
     return named == NULL ? advice : named;
 }
 

@@ -1,7 +1,7 @@
 /*
- * gateway/pipeline/gateway.h -- what all requests of one gateway share.
+ * gateway/pipeline/gateway.h -- the parts that all requests of one gateway share.
  *
- * Nothing in here changes while requests run: each part guards itself. gateway/gateway.h opens and closes the parts.
+ * The pointers do not change while requests run, and each part is thread-safe. gateway/gateway.h opens and closes the parts.
  */
 #pragma once
 
@@ -11,42 +11,45 @@
 #include "gateway/http/quota.h"
 #include "gateway/settings/settings.h"
 
-struct allotment;
+struct event_quota;
 struct authenticator;
 struct authz_directory;
 struct decider;
-struct janitor;
-struct places;
+struct document_view;
+struct maintenance;
+struct region_watch;
 struct keyd_client;
 struct pauser;
 struct pg_table;
 struct registry;
 struct route_table;
 struct sequencer;
-struct upkeep;
-struct log_patrol;
+struct job_workers;
+struct log_verifier;
 
 struct gateway {
     const struct settings *settings;
     const struct route_table *routes;
-    const struct pg_table *const *tables; /* of statements, for those who open connections: NULL-terminated */
-    char origin[128];                    /* of the audit log, from keyd: Sijil-Audit is "<origin>/<sequence>" */
+    const struct pg_table *const *tables; /* of statements, for new connections: NULL-terminated */
+    struct buffer description;            /* of all routes: gateway/api/openapi.h */
+    char origin[128];                     /* of the audit log, from keyd: Sijil-Audit is "<origin>/<sequence>" */
     struct keyd_client *keyd;
     struct sequencer *sequencer;
-    struct log_patrol *patrol;           /* goes through the log again and again */
+    struct log_verifier *log_verifier; /* goes through the log again and again */
     struct decider *decider;
-    struct authz_directory *directory;   /* the newest snapshot of robots and issuers */
+    struct document_view *documents;   /* signed documents that are in force: documents/view.h */
+    struct authz_directory *directory; /* robots and issuers of the newest snapshot */
     struct authenticator *authenticator;
-    struct registry *registry;           /* regions, uploads, keys: registry/registry.h */
-    struct work_pool *readers;           /* decisions and handlers; each worker has its own struct pg */
-    struct work_pool *movers;            /* bodies that come in; the same */
-    struct work_pool *senders;           /* bodies that go out: never behind uploads that wait for a disk. No database */
+    struct registry *registry;   /* regions, uploads, keys: registry/registry.h */
+    struct work_pool *readers;   /* run decisions and handlers; each worker has its own struct pg */
+    struct work_pool *receivers; /* write bodies that come in; the same */
+    struct work_pool *senders;   /* read bodies that go out, so that these never wait behind uploads. No database */
     struct quota *quota;
-    struct janitor *janitor;             /* cleans up behind uploads */
-    struct places *places;               /* asks how the regions are */
-    struct upkeep *upkeep;               /* works on jobs: scrubs, re-wraps, collections */
-    struct allotment *allotment;         /* requests of projects with a quota of events */
-    struct pauser *pauser;               /* requests that wait for a time */
-    _Atomic int streams;                 /* bodies that come in: gateway/pipeline/streams.c */
+    struct maintenance *maintenance;            /* cleans up ended uploads */
+    struct region_watch *region_watch;          /* checks the regions */
+    struct job_workers *job_workers;            /* work on jobs: scrubs, re-wraps, collections */
+    struct event_quota *event_quota;            /* counts requests of projects with a quota of events */
+    struct pauser *pauser;                      /* requests that wait for a time */
+    _Atomic int streams;                        /* bodies that come in: gateway/pipeline/streams.c */
     _Atomic int64_t gathered_bytes[QUOTA_HELD]; /* memory of gathered bodies, by their kind: gateway/pipeline/body_memory.c */
 };

@@ -1,8 +1,7 @@
-/* What a handler came to: the events that say so, and the answer. */
+/* Records the result of a handler, and makes the answer. */
 #include <stdio.h>
 
 #include "gateway/pipeline/exchange_priv.h"
-
 
 struct result outcome_ensure(struct exchange *exchange, struct error *err)
 {
@@ -13,8 +12,8 @@ struct result outcome_ensure(struct exchange *exchange, struct error *err)
 }
 
 /*
- * What was allowed and then came to nothing is said, too. A handler that failed before it came to its change gets
- * two events, that it was allowed and that it failed, because a change that fails would make its whole group wait.
+ * An allowed request that fails is recorded too. A handler that fails before its change gets two events, for the permission and for the
+ * failure: a change that fails would make its whole group wait.
  */
 static struct result record_failure(struct exchange *exchange, const struct error *handler_failure, struct error *err)
 {
@@ -23,22 +22,20 @@ static struct result record_failure(struct exchange *exchange, const struct erro
     const bool failed = handler_failure != NULL || (request->response != NULL && request->response->status >= 400);
     char note[32];
 
-    if (!changes || !failed || exchange->objection == OBJECTION_FAILED || exchange->objection == OBJECTION_DENIED || request->permit == NULL) return SUCCESS;
-    if (handler_failure != NULL)
-        (void)snprintf(note, sizeof note, "%s", error_kind_name(handler_failure->kind));
-    else
-        (void)snprintf(note, sizeof note, "status %u", request->response->status);
+    if (!changes || !failed || exchange->objection == OBJECTION_FAILED || exchange->objection == OBJECTION_DENIED ||
+        request->permit == NULL)
+        return SUCCESS;
+    if (handler_failure != NULL) (void)snprintf(note, sizeof note, "%s", error_kind_name(handler_failure->kind));
+    else (void)snprintf(note, sizeof note, "status %u", request->response->status);
     return request_record_outcome(request, OUTCOME_FAILED, note, NULL, err);
 }
 
 void outcome_answer(struct exchange *exchange, const struct error *err)
 {
-    if (exchange->objection == OBJECTION_DENIED)
-        denial_answer(exchange, exchange->record.decision);
+    if (exchange->objection == OBJECTION_DENIED) denial_answer(exchange, exchange->record.decision);
     else if (exchange->objection == OBJECTION_DENIED_OFTEN)
         exchange_refuse(exchange, 429, DENIED_TOO_OFTEN, 1, METRIC_REFUSED_DENIED);
-    else
-        response_failure(&exchange->request, err);
+    else response_failure(&exchange->request, err);
 }
 
 void outcome_conclude(struct exchange *exchange, struct result result, const struct error *err)
@@ -47,10 +44,8 @@ void outcome_conclude(struct exchange *exchange, struct result result, const str
 
     if (!result.ok) failure_tell(&exchange->request, err);
     if (!result.ok && err->kind == ERROR_FORKED) sequencer_set_forked(exchange->request.gateway->sequencer, err);
-    const bool is_unknown = !result.ok && err->kind == ERROR_UNCERTAIN; /* whatever else can't be recorded now */
-    if (!outcome_ensure(exchange, &unrecorded).ok ||
-        !record_failure(exchange, result.ok ? NULL : err, &unrecorded).ok)
+    const bool is_unknown = !result.ok && err->kind == ERROR_UNCERTAIN; /* whether or not more can be recorded now */
+    if (!outcome_ensure(exchange, &unrecorded).ok || !record_failure(exchange, result.ok ? NULL : err, &unrecorded).ok)
         outcome_answer(exchange, is_unknown ? err : &unrecorded);
-    else if (!result.ok || exchange->objection == OBJECTION_DENIED)
-        outcome_answer(exchange, err);
+    else if (!result.ok || exchange->objection == OBJECTION_DENIED) outcome_answer(exchange, err);
 }

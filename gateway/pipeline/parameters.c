@@ -1,13 +1,19 @@
-/* Clients of /v2 send more than the specification has. */
+/* Only /api/v1 is checked, because clients of /v2 send parameters that the specification does not have. */
 #include "gateway/pipeline/parameters.h"
 
 #include <string.h>
+
+const struct schema_member route_parameters[] = {
+#define PARAMETER(...) __VA_ARGS__,
+#include "gateway/parameters.def"
+#undef PARAMETER
+    {.name = NULL}};
 
 static bool is_among(const char *names, const char *name)
 {
     const size_t length = strlen(name);
 
-    while (names != NULL && *names != '\0') {
+    while (*names != '\0') {
         const size_t word = strcspn(names, " ");
         if (word == length && memcmp(names, name, length) == 0) return true;
         names += word;
@@ -23,15 +29,23 @@ static bool stands_before(const struct fields *arguments, size_t index)
     return false;
 }
 
+const struct schema_member *parameter_find(const char *name, size_t length)
+{
+    for (const struct schema_member *row = route_parameters; row->name != NULL; row++)
+        if (strlen(row->name) == length && memcmp(row->name, name, length) == 0) return row;
+    return NULL;
+}
+
 struct result parameters_check(const struct route *route, const struct fields *arguments, struct error *err)
 {
-    if (route->parameters == NULL || strncmp(route->pattern, "/api/v1/", strlen("/api/v1/")) != 0) return SUCCESS;
-    const char *taken = *route->parameters;
+    if (route->about == NULL || strncmp(route->pattern, "/api/v1/", strlen("/api/v1/")) != 0) return SUCCESS;
+    const char *taken = route->about->parameters;
+    const bool is_none = taken[0] == '\0';
     for (size_t i = 0; i < arguments->count; i++) {
         const char *name = arguments->list[i].name;
         if (!is_among(taken, name))
             return failure(err, ERROR_INVALID, "there is no query parameter \"%.60s\" here; there %s: %s", name,
-                           taken == NULL ? "is none" : "are", taken == NULL ? "leave it out" : taken);
+                           is_none ? "is none" : "are", is_none ? "leave it out" : taken);
         if (stands_before(arguments, i))
             return failure(err, ERROR_INVALID, "the query parameter \"%.60s\" is given twice; once is enough", name);
     }

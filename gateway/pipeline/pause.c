@@ -1,6 +1,6 @@
 /*
- * Requests that wait for a time: without a worker, so that those of one tenant keep none from others. There are at most as many as
- * connections, and none waits for more than some seconds.
+ * Requests that wait for a time. They hold no worker, so waiting requests of one tenant keep no worker from others. There are at most as
+ * many as connections, and none waits for more than a few seconds.
  */
 #include <pthread.h>
 #include <time.h>
@@ -14,7 +14,7 @@ struct pauser {
     pthread_cond_t woken;
     pthread_t thread;
     bool is_stopping;
-    struct exchange *first; /* in the order in which they go on */
+    struct exchange *first; /* in the order of their ends */
 };
 
 void request_wait(struct request *request, int64_t milliseconds)
@@ -25,14 +25,14 @@ void request_wait(struct request *request, int64_t milliseconds)
 
 static void put_in(struct pauser *pauser, struct exchange *exchange)
 {
-    struct exchange **place = &pauser->first;
+    struct exchange **position = &pauser->first;
 
-    while (*place != NULL && (*place)->pause.ends_ms <= exchange->pause.ends_ms) place = &(*place)->pause.next;
-    exchange->pause.next = *place;
-    *place = exchange;
+    while (*position != NULL && (*position)->pause.ends_ms <= exchange->pause.ends_ms) position = &(*position)->pause.next;
+    exchange->pause.next = *position;
+    *position = exchange;
 }
 
-/* With the mutex. NULL: the thread is to end. */
+/* With the mutex. NULL: the thread must end. */
 static struct exchange *wait_for_one(struct pauser *pauser)
 {
     while (!pauser->is_stopping) {

@@ -17,7 +17,7 @@
 enum step_result {
     STEP_NEXT,   /* the next step */
     STEP_WORKER, /* the same step again, on a worker */
-    STEP_WAIT,   /* whoever is waited for goes on with the next step; the exchange is not ours any more */
+    STEP_WAIT,   /* the event waited for starts the next step; the exchange does not belong to this thread any more */
     STEP_ANSWER  /* there is an answer */
 };
 
@@ -29,15 +29,13 @@ static enum step_result answer_failure(struct exchange *exchange, const struct e
 
 static enum step_result unrouted(struct exchange *exchange, const struct route_match *match)
 {
-    if (match->answer == ROUTE_METHOD)
-        response_not_allowed(&exchange->request, match->methods);
-    else
-        response_unknown(&exchange->request);
+    if (match->answer == ROUTE_METHOD) response_not_allowed(&exchange->request, match->methods);
+    else response_unknown(&exchange->request);
     exchange_count_unrecorded(exchange, METRIC_REFUSED_ROUTE);
     return STEP_ANSWER;
 }
 
-/* Below /v2 what stands in a path is a name, or what belongs to one. */
+/* A path below /v2 names a repository, so a malformed one is NAME_INVALID. */
 static bool split_path(struct request *request, struct bytes path, struct path *split_out, struct error *err)
 {
     request->speaks_oci = path.length > 4 && memcmp(path.data, "/v2/", 4) == 0;
@@ -52,12 +50,12 @@ static bool split_path(struct request *request, struct bytes path, struct path *
 static struct result find_route(struct exchange *exchange, struct route_match *match_out, struct error *err)
 {
     struct request *request = &exchange->request;
-    const struct bytes target = {(const uint8_t *)exchange->http.target, exchange->http.target_length};
+    const struct bytes target = {(const uint8_t *)exchange->http.request_target, exchange->http.request_target_length};
     struct bytes path = {0}, query = {0};
     struct path *split = arena_take(request->arena, sizeof *split);
 
     if (split == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a path");
-    if (!target_split(target, &path, &query)) return failure(err, ERROR_INVALID, "the request target has no path");
+    if (!request_target_split(target, &path, &query)) return failure(err, ERROR_INVALID, "the request target has no path");
     if (!split_path(request, path, split, err)) return (struct result){.ok = false};
     TRY(query_read(query, request->arena, &request->arguments, err));
     return route_find(request->gateway->routes, split, request->method, request->arena, match_out, err);
@@ -97,7 +95,7 @@ static void gather(struct exchange *exchange)
 {
     const struct route *route = exchange->request.route;
 
-    http_gather(&exchange->http, route->body_limit, route->body != BODY_FORM); /* forms come before any right */
+    http_gather(&exchange->http, route->body_limit, route->body != BODY_FORM); /* a form arrives before any decision */
 }
 
 static enum step_result step_form(struct exchange *exchange, struct pg *pg)
@@ -108,8 +106,8 @@ static enum step_result step_form(struct exchange *exchange, struct pg *pg)
     return STEP_WAIT;
 }
 
-/* What has to block, or may have to, goes on where that is allowed. */
-static enum step_result step_place(struct exchange *exchange, struct pg *pg)
+/* Steps that may block go on where blocking is allowed. */
+static enum step_result step_thread(struct exchange *exchange, struct pg *pg)
 {
     const struct request *request = &exchange->request;
 
@@ -117,7 +115,7 @@ static enum step_result step_place(struct exchange *exchange, struct pg *pg)
     return request->is_on_worker || request->route->handler->decides_at_once ? STEP_NEXT : STEP_WORKER;
 }
 
-static enum credential_place place_of(enum credential_kind kind)
+static enum credential_endpoint endpoint_of(enum credential_kind kind)
 {
     if (kind == CREDENTIAL_MINT) return CREDENTIAL_AT_TOKEN;
     return kind == CREDENTIAL_SESSION ? CREDENTIAL_AT_SESSION : CREDENTIAL_AT_ROUTE;
@@ -129,7 +127,7 @@ static struct result check_credential(struct exchange *exchange, struct error *e
     struct authentication *found = arena_take(request->arena, sizeof *found);
     const char *thumbprint = request->client_confirmation;
     const struct credential credential = {
-        .place = place_of(request->route->credential),
+        .endpoint = endpoint_of(request->route->credential),
         .takes_secrets = request->speaks_oci,
         .authorization = request_header(request, "Authorization"),
         .thumbprint = thumbprint[0] == '\0' ? NULL : thumbprint,
@@ -138,7 +136,7 @@ static struct result check_credential(struct exchange *exchange, struct error *e
     };
 
     if (found == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a credential");
-    if (credential.place == CREDENTIAL_AT_TOKEN) TRY(token_authenticate(request, &credential, found, err));
+    if (credential.endpoint == CREDENTIAL_AT_TOKEN) TRY(token_authenticate(request, &credential, found, err));
     else TRY(authenticate(request->gateway->authenticator, &credential, found, err));
     request->authentication = found;
     if (found->error == OAUTH_NONE) request->principal = found->principal;
@@ -166,7 +164,7 @@ static enum step_result step_authenticate(struct exchange *exchange, struct pg *
     return too_many(exchange, err.message, 1, metric);
 }
 
-/* Who has no good credential does not get his body stored, only drained. */
+/* The body of a request without a valid credential is drained, not stored. */
 static enum step_result step_gather(struct exchange *exchange, struct pg *pg)
 {
     const struct request *request = &exchange->request;
@@ -178,12 +176,11 @@ static enum step_result step_gather(struct exchange *exchange, struct pg *pg)
     return STEP_WAIT;
 }
 
-/* A target function that names what routes.def does not is a bug. */
+/* A target function that names an action which routes.def does not list is a bug. */
 static void require_actions(const struct request *request)
 {
     assert(request->pair_count > 0);
-    for (size_t i = 0; i < request->pair_count; i++)
-        assert(route_has_action(request->route, request->pairs[i].action));
+    for (size_t i = 0; i < request->pair_count; i++) assert(route_has_action(request->route, request->pairs[i].action));
 }
 
 static enum step_result step_decide(struct exchange *exchange, struct pg *pg)
@@ -209,11 +206,11 @@ static enum step_result step_decide(struct exchange *exchange, struct pg *pg)
 
 static size_t step_of_decide(void);
 
-/* Who may not send it is told so before any of it is stored. It may come slowly, so whether he still may is decided again. */
+/* The body is gathered only after a decision that allows it. It may take long to arrive, so the right is decided again after it. */
 static enum step_result step_take(struct exchange *exchange, struct pg *pg)
 {
-    const bool is_missing =
-        exchange->request.route->body == BODY_ALLOWED && exchange->http.framing.has_body && exchange->http.body_state != HTTP_BODY_DONE;
+    const bool is_missing = exchange->request.route->body == BODY_ALLOWED && exchange->http.framing.has_body &&
+                            exchange->http.body_state != HTTP_BODY_DONE;
 
     (void)pg;
     if (!is_missing || decision_verdict(exchange->decision) != VERDICT_ALLOW) return STEP_NEXT;
@@ -233,32 +230,30 @@ static enum step_result admit_stream(struct exchange *exchange)
     return STEP_ANSWER;
 }
 
-static enum step_result step_allot(struct exchange *exchange, struct pg *pg)
+static enum step_result step_event_quota(struct exchange *exchange, struct pg *pg)
 {
     static const char why[] = "the project's quota of requests for this minute is used up; Retry-After says when to come again";
-    struct allotted_now now = {.allotted = ALLOTTED};
+    struct event_quota_answer now = {.verdict = EVENT_QUOTA_TAKEN};
     struct error err = {0};
 
-    if (ration_is_used_up(exchange)) return too_many(exchange, RIGHTS_TOO_FAST, 1, METRIC_REFUSED_RIGHTS);
-    if (!exchange_allot(exchange, pg, &now, &err).ok) return answer_failure(exchange, &err);
-    if (now.allotted == ALLOTTED) return admit_stream(exchange);
-    return now.allotted == ALLOTTED_LATER ? STEP_WORKER : too_many(exchange, why, now.wait_s, METRIC_REFUSED_PROJECT);
+    if (grant_rate_is_exceeded(exchange)) return too_many(exchange, RIGHTS_TOO_FAST, 1, METRIC_REFUSED_RIGHTS);
+    if (!exchange_take_event_quota(exchange, pg, &now, &err).ok) return answer_failure(exchange, &err);
+    if (now.verdict == EVENT_QUOTA_TAKEN) return admit_stream(exchange);
+    return now.verdict == EVENT_QUOTA_ASK_DATABASE ? STEP_WORKER : too_many(exchange, why, now.wait_s, METRIC_REFUSED_PROJECT);
 }
 
 static void continue_later(struct exchange *exchange);
 
-/* On the sequencer's thread, which must not be kept. */
+/* On the sequencer's thread, which must not block. */
 static void recorded(struct record *record)
 {
     struct exchange *exchange = (struct exchange *)(void *)((char *)record - offsetof(struct exchange, record));
     const bool is_allowed = record->status == RECORD_DONE && decision_verdict(record->decision) == VERDICT_ALLOW;
 
     if (record->status != RECORD_STALE && exchange->recorded == RECORDED_NOT)
-        exchange->recorded = RECORDED_COUNTED; /* also if nobody waits for the answer any more; step_recorded() says more */
-    if (is_allowed && exchange->request.route->handler->recall != NULL)
-        http_resume(&exchange->http, PHASE_RECALL);
-    else
-        continue_later(exchange);
+        exchange->recorded = RECORDED_COUNTED; /* also if no thread waits for the record any more; step_recorded() replaces it */
+    if (is_allowed && exchange->request.route->handler->fast_path != NULL) http_resume(&exchange->http, PHASE_FAST_PATH);
+    else continue_later(exchange);
 }
 
 static enum step_result step_record(struct exchange *exchange, struct pg *pg)
@@ -285,7 +280,7 @@ static enum step_result step_recorded(struct exchange *exchange, struct pg *pg)
     struct record *record = &exchange->record;
 
     (void)pg;
-    if (record->done == NULL) return STEP_NEXT; /* nothing was recorded yet: a change will be */
+    if (record->done == NULL) return STEP_NEXT; /* the record is made later, together with a change */
     exchange_record_take(exchange);
     switch (record->status) {
     case RECORD_DONE:
@@ -337,7 +332,7 @@ static enum step_result step_handle(struct exchange *exchange, struct pg *pg)
     const struct result result = request->route->handler->handle(request, pg, &err);
     const bool waits = result.ok && request->wait_ms > 0, has_answer = request->response != NULL;
     if (has_answer || !waits) outcome_conclude(exchange, result, &err);
-    else exchange->step--; /* it is run again */
+    else exchange->step--; /* the same step is run again */
     if (!waits) return STEP_ANSWER;
     pause_begin(exchange, pipeline_continue);
     return STEP_WAIT;
@@ -347,9 +342,9 @@ static const struct step {
     const char *name;
     enum step_result (*run)(struct exchange *exchange, struct pg *pg);
 } steps[] = {
-    {"route", step_route},   {"form", step_form},     {"place", step_place},
-    {"authenticate", step_authenticate}, {"gather", step_gather}, {"decide", step_decide}, {"take", step_take},
-    {"allot", step_allot},   {"record", step_record}, {"recorded", step_recorded}, {"handle", step_handle},
+    {"route", step_route},   {"form", step_form},         {"thread", step_thread}, {"authenticate", step_authenticate},
+    {"gather", step_gather}, {"decide", step_decide},     {"take", step_take},     {"event_quota", step_event_quota},
+    {"record", step_record}, {"recorded", step_recorded}, {"handle", step_handle},
 };
 #define STEP_COUNT (sizeof steps / sizeof steps[0])
 
@@ -367,10 +362,8 @@ void pipeline_finish(struct exchange *exchange, struct pg *pg, bool is_whole)
     struct request *request = &exchange->request;
     struct error err = {0};
 
-    if (is_whole)
-        outcome_conclude(exchange, request->route->handler->finish(request, pg, &err), &err);
-    else
-        outcome_conclude(exchange, (struct result){.ok = request->response != NULL}, &no_memory);
+    if (is_whole) outcome_conclude(exchange, request->route->handler->finish(request, pg, &err), &err);
+    else outcome_conclude(exchange, (struct result){.ok = request->response != NULL}, &no_memory);
     exchange_answer(exchange, NULL);
 }
 
@@ -420,17 +413,20 @@ void pipeline_start(struct exchange *exchange)
     run_steps(exchange, NULL);
 }
 
-bool pipeline_recall(struct exchange *exchange)
+bool pipeline_fast_path(struct exchange *exchange)
 {
     struct request *request = &exchange->request;
 
     exchange_record_take(exchange);
     exchange->has_begun = true;
     exchange->http.phase = PHASE_ANSWER;
-    const bool is_at_hand = request->route->handler->recall(request);
+    const bool is_at_hand = request->route->handler->fast_path(request);
     if (is_at_hand && http_answer_at_once(&exchange->http)) return true;
     exchange->http.phase = PHASE_WORK;
-    exchange->step = is_at_hand ? STEP_COUNT : STEP_COUNT - 1; /* what is not done: to read the first bytes, or to handle, too */
+    exchange->step =
+        is_at_hand ? STEP_COUNT
+                   : STEP_COUNT -
+                         1; /* with a source, reading its first bytes is still to be done; without the fast path, handling too */
     http_suspend(&exchange->http);
     continue_later(exchange);
     return false;

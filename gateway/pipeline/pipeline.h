@@ -1,15 +1,14 @@
 /*
- * gateway/pipeline/pipeline.h -- the one way of every request.
+ * gateway/pipeline/pipeline.h -- the steps of every request.
  *
  *   route -> authenticate -> decide -> record -> handler -> answer
  *
- * The steps are a table in gateway/pipeline/pipeline.c. What can be decided from memory runs on the event thread; what may block
- * runs on reader workers. Where a step has to wait (for a body, for the sequencer) its thread goes on with other requests
- * and the step after it runs when the wait is over.
+ * gateway/pipeline/pipeline.c has the steps as a table. Decisions from memory run on the event thread; steps that may block run on reader
+ * workers. If a step has to wait (for a body, for the sequencer), its thread serves other requests, and the next step runs after the wait.
  */
 #pragma once
 
 struct exchange;
 
-/** The head was checked and the connection is suspended. On the event thread. */
+/** Begins the steps. The head was checked, and the connection is suspended. On the event thread. */
 void pipeline_start(struct exchange *exchange);

@@ -1,4 +1,4 @@
-/* Decisions and their events, for a request. */
+/* Decides requests and records the decisions. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "gateway/pipeline/exchange_priv.h"
 #include "policy/decider.h"
 
-#define STALE_MAX 100 /* a loop, whatever the clock says */
+#define STALE_MAX 100 /* ends a loop even if the clock stands still */
 
 static struct exchange *exchange_of_request(struct request *request)
 {
@@ -18,10 +18,8 @@ static struct exchange *exchange_of_request(struct request *request)
 
 static struct result decide(const struct request *request, struct decision **decision_out, struct error *err)
 {
-    struct decision_request question = {.principal = &request->principal,
-                                        .pair_count = request->pair_count,
-                                        .asked = request->asked,
-                                        .now_ms = clock_wall_ms()};
+    struct decision_request question = {
+        .principal = &request->principal, .pair_count = request->pair_count, .asked = request->asked, .now_ms = clock_wall_ms()};
 
     memcpy(question.pairs, request->pairs, sizeof question.pairs);
     if (request->client.ss_family != AF_UNSPEC) question.client = (const struct sockaddr *)&request->client;
@@ -62,23 +60,23 @@ void exchange_right(const struct exchange *exchange, char rule_out[65])
     if (request->pair_count == 0)
         rule = decider_is_live(request->gateway->decider, &request->principal, clock_wall_ms()) ? "" : "SYS-NOT-LIVE";
     else if (!decide(request, &decision, &err).ok)
-        rule = "SYS-UNDECIDED"; /* no memory: what can't be decided is not allowed */
-    else if (decision_verdict(decision) != VERDICT_ALLOW)
-        rule = decision_denial(decision, 0)->rule;
+        rule = "SYS-UNDECIDED"; /* out of memory: a request without a decision is not allowed */
+    else if (decision_verdict(decision) != VERDICT_ALLOW) rule = decision_denial(decision, 0)->rule;
     (void)snprintf(rule_out, 65, "%s", rule);
 }
 
-/* What is denied is not a project's: strangers could use up its quota. Nor is what its administrators do. */
-struct result exchange_allot(struct exchange *exchange, struct pg *pg, struct allotted_now *now_out, struct error *err)
+/* Denied requests are not counted for a project, because outsiders could use up its quota. Nor are those of its administrators. */
+struct result exchange_take_event_quota(struct exchange *exchange, struct pg *pg, struct event_quota_answer *now_out,
+                                        struct error *err)
 {
     const struct request *request = &exchange->request;
-    struct allotted_now now = {.allotted = ALLOTTED};
+    struct event_quota_answer now = {.verdict = EVENT_QUOTA_TAKEN};
 
-    const bool counts = request->route->record != RECORD_NONE && request->speaks_oci && !exchange->shares.is_allotted &&
+    const bool counts = request->route->record != RECORD_NONE && request->speaks_oci && !exchange->shares.is_in_event_quota &&
                         !uuid_is_nil(&request->pairs[0].resource.project) &&
                         decision_verdict(exchange->decision) == VERDICT_ALLOW;
-    if (counts) TRY(allotment_take(request->gateway->allotment, &request->pairs[0].resource.project, pg, &now, err));
-    if (counts && now.allotted != ALLOTTED_LATER) exchange->shares.is_allotted = true;
+    if (counts) TRY(event_quota_take(request->gateway->event_quota, &request->pairs[0].resource.project, pg, &now, err));
+    if (counts && now.verdict != EVENT_QUOTA_ASK_DATABASE) exchange->shares.is_in_event_quota = true;
     *now_out = now;
     return SUCCESS;
 }
@@ -86,13 +84,11 @@ struct result exchange_allot(struct exchange *exchange, struct pg *pg, struct al
 void exchange_record_prepare(struct exchange *exchange, struct change *change)
 {
     record_done(&exchange->record);
-    exchange->record = (struct record){.decision = exchange->decision,
-                                       .context = exchange_context(exchange),
-                                       .change = change};
+    exchange->record = (struct record){.decision = exchange->decision, .context = exchange_context(exchange), .change = change};
     exchange->decision = NULL;
 }
 
-/* If they can't be had, deciding again is stale again, and in the end that is the answer. */
+/* On failure the next decision is stale again; after record_timeout that becomes the answer. */
 static void meet_newer_rights(const struct request *request, uint64_t epoch)
 {
     struct error err = {0};
@@ -123,8 +119,8 @@ void exchange_record_take(struct exchange *exchange)
 }
 
 /*
- * Who made an organisation, a robot or a binding uses it next, and who revoked one counts on it: here it is so when the
- * answer goes out. The permit has the epoch that the change raised, so any newer snapshot has it.
+ * A client that made an organisation, a robot or a binding uses it next, and a client that revoked one relies on that. So this gateway has the
+ * change in force before the answer goes out. The permit has the epoch that the change raised, so any newer snapshot has the change.
  */
 static void meet_own_change(const struct request *request, const struct record *record)
 {
@@ -135,7 +131,7 @@ static void meet_own_change(const struct request *request, const struct record *
         log_error("a change of rights is recorded, but not in force here yet", &err);
 }
 
-/* A commit whose answer was lost may have come true: whoever is told that nothing was done would not look. */
+/* A commit whose answer was lost may have happened. A client that is told "not done" would not look, so it is told "not known". */
 static struct result not_recorded(const struct record *record, struct error *err)
 {
     if (record->error.kind == ERROR_UNCERTAIN || record->error.kind == ERROR_FORKED) {
@@ -145,7 +141,7 @@ static struct result not_recorded(const struct record *record, struct error *err
     return failure(err, ERROR_UNAVAILABLE, "the audit log can't be written now, so nothing was done");
 }
 
-/* An event says that it failed; a denial that was recorded before says more. */
+/* An event says that the request failed; a denial that was recorded before has priority. */
 static void object(struct exchange *exchange)
 {
     if (exchange->objection == OBJECTION_NONE) exchange->objection = OBJECTION_FAILED;
@@ -168,7 +164,7 @@ static struct result record_and_wait(struct exchange *exchange, struct change *c
     return not_recorded(&exchange->record, err);
 }
 
-/* Decides anew, and records a denial: what was allowed a moment ago is not any more, or the mount that is asked for is not. */
+/* Decides again and records a denial: the request is not allowed any more, or the mount that it asks for is not. */
 static struct result decide_again(struct exchange *exchange, struct error *err)
 {
     TRY(exchange_decide(exchange, err));
@@ -183,7 +179,7 @@ static struct result decide_again(struct exchange *exchange, struct error *err)
     return failure(err, ERROR_DENIED, "not allowed any more");
 }
 
-/* Out, at most: of what was handed over some may not have left. */
+/* An upper bound: some of the bytes may not have left the machine. */
 static uint64_t bytes_gone(const struct exchange *exchange)
 {
     const struct response *response = exchange->request.response;
@@ -192,23 +188,23 @@ static uint64_t bytes_gone(const struct exchange *exchange)
     return response->source == NULL ? response->body.length : exchange->http.sent_bytes;
 }
 
-/* What was permitted has failed. What was not permitted yet is denied now; without pairs nothing was decided, and it is counted. */
+/* With a permit, the operation failed. Without one, it is denied now; without pairs nothing was decided, and it is only counted. */
 void exchange_record_lost(struct exchange *exchange)
 {
     struct request *request = &exchange->request;
     struct error err = {0};
     char note[80];
 
-    (void)snprintf(note, sizeof note, "%llu bytes had gone: %.44s", (unsigned long long)bytes_gone(exchange), exchange->http.lease.rule);
-    if (request->permit != NULL)
-        (void)request_record_outcome(request, OUTCOME_FAILED, note, NULL, &err).ok;
+    (void)snprintf(note, sizeof note, "%llu bytes had gone: %.44s", (unsigned long long)bytes_gone(exchange),
+                   exchange->http.lease.rule);
+    if (request->permit != NULL) (void)request_record_outcome(request, OUTCOME_FAILED, note, NULL, &err).ok;
     else if (request->pair_count > 0 && exchange_decide(exchange, &err).ok &&
              decision_verdict(exchange->decision) != VERDICT_ALLOW && budget_allows_denial(exchange))
         (void)record_and_wait(exchange, NULL, &err).ok;
     if (err.kind != ERROR_NONE) log_error("the end of a body whose right was lost is not recorded", &err);
 }
 
-/* Whoever may grant can raise the epoch many times a second: that must not keep others out, only make them wait. */
+/* A principal with the right to grant can raise the epoch many times a second. Others must not fail because of that, only wait. */
 bool exchange_may_decide_again(struct exchange *exchange)
 {
     const int64_t now_ms = clock_monotonic_ms(), longest_ms = exchange->request.gateway->settings->record_timeout;
@@ -234,7 +230,7 @@ struct result request_record(struct request *request, struct change *change, str
     return record_decision(exchange_of_request(request), change, err);
 }
 
-/* What a request was decided on, while something else is decided and recorded in its place. */
+/* The request's own decision, while another decision is made and recorded. */
 struct own {
     struct decision *decision;
     struct action_pair pairs[ACTION_PAIRS_MAX];
@@ -273,10 +269,8 @@ struct result request_record_instead(struct request *request, const struct actio
 
     set_aside(exchange, pairs, pair_count, &own);
     const struct result result = record_decision(exchange, change, err);
-    if (result.ok)
-        decision_free(own.decision);
-    else
-        take_back(exchange, &own);
+    if (result.ok) decision_free(own.decision);
+    else take_back(exchange, &own);
     return result;
 }
 
@@ -307,12 +301,12 @@ static struct result outcome_of(struct record *record, struct error *err)
     return not_recorded(record, err);
 }
 
-struct result request_record_outcome(struct request *request, enum outcome outcome, const char *note,
-                                     struct change *change, struct error *err)
+struct result request_record_outcome(struct request *request, enum outcome outcome, const char *note, struct change *change,
+                                     struct error *err)
 {
     struct exchange *exchange = exchange_of_request(request);
-    struct record record = {.under = request->permit, .outcome = outcome, .context = exchange_context(exchange),
-                            .change = change};
+    struct record record = {
+        .under = request->permit, .outcome = outcome, .context = exchange_context(exchange), .change = change};
 
     (void)snprintf(record.note, sizeof record.note, "%s", note);
     sequencer_submit_and_wait(request->gateway->sequencer, &record);
@@ -324,7 +318,7 @@ struct result request_record_outcome(struct request *request, enum outcome outco
     record_done(&record);
     if (status != RECORD_STALE) return result;
 
-    /* Decided under an older epoch: whether the rest may still be done is decided now. */
+    /* Decided under an older epoch, so the rest of the operation is decided again. */
     meet_newer_rights(request, outdated_epoch);
     return record_decision(exchange, change, err);
 }

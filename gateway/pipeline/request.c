@@ -19,11 +19,6 @@ const char *request_argument(const struct request *request, const char *key)
     return request_next_argument(request, key, &at);
 }
 
-const char *request_next_header(const struct request *request, const char *name, size_t *at)
-{
-    return header_next(&request->headers, name, at);
-}
-
 const char *request_header(const struct request *request, const char *name)
 {
     return header_find(&request->headers, name);

@@ -17,10 +17,10 @@ void resolve_name(const struct request *request, struct resource *resource)
 
 bool resolve_allows(const struct request *request, const struct action_pair *pair)
 {
-    return decider_rights(request->gateway->decider, &request->principal, pair, clock_wall_ms()) == JUDGED_ALLOWED;
+    return decider_rights(request->gateway->decider, &request->principal, pair, clock_wall_ms()) == AUTHZ_ALLOWED;
 }
 
-/* Grants on a repository are about a name or a pattern, which need not be there yet. */
+/* Grants on a repository name a repository or a pattern, and that need not exist yet. */
 static bool is_for_repository(const struct action_pair *pair)
 {
     const enum access_right right = action_right(pair->action);
@@ -41,7 +41,7 @@ struct result resolve_repository(const struct request *request, struct lookup *l
     *is_later_out = false;
     if (!is_for_repository(pair) || !resolve_allows(request, pair)) return SUCCESS;
     if (lookup != NULL) return registry_resolve(registry, lookup, version, &pair->resource, err);
-    *is_later_out = !registry_recall(registry, version, &pair->resource);
+    *is_later_out = !registry_resolve_cached(registry, version, &pair->resource);
     return SUCCESS;
 }
 

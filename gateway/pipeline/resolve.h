@@ -1,26 +1,26 @@
 /*
- * gateway/pipeline/resolve.h -- from the name in a request to what stands behind it, as far as the caller's rights reach.
+ * gateway/pipeline/resolve.h -- from the names in a request to ids, as far as the caller's rights allow.
  *
- * Looking something up takes longer for what is there than for what is not, or the other way round. So nothing is looked up
- * without a valid credential, and nothing but the snapshot in memory unless rights allow the caller what he asks. Target
- * functions use this and no other way (gateway/pipeline/handler.h).
+ * A look-up takes a different time for a thing that exists and for one that does not. So a request without a valid credential looks up
+ * nothing; until rights allow the request, only the snapshot in memory is read. Target functions look up through this header only
+ * (gateway/pipeline/handler.h).
  */
 #pragma once
 
 #include "gateway/pipeline/request.h"
 #include "storage/lookup.h"
 
-/** Ids and home region of resource->name, as the snapshot has them; nothing without a valid credential. The kind stays. */
+/** Sets ids and home region of resource->name from the snapshot; sets nothing without a valid credential. The kind stays. */
 void resolve_name(const struct request *request, struct resource *resource);
 
-/** Do rights allow the caller this, whether or not it is there? The pair is as resolve_name() left it. */
+/** Whether rights allow the pair, existing or not. The pair is as resolve_name() left it. */
 bool resolve_allows(const struct request *request, const struct action_pair *pair);
 
 /**
- * The id of the repository that a pair is for, if it is for one and rights allow the pair; else it stays nil. With lookup NULL
- * *is_later_out says that the database has to be asked, which wants a worker. ERROR_UNAVAILABLE.
+ * Sets the id of the pair's repository, if the pair is for one and rights allow it; else the id stays nil. With lookup NULL,
+ * *is_later_out says that the database must be asked, on a worker. ERROR_UNAVAILABLE.
  */
 RESULT resolve_repository(const struct request *request, struct lookup *lookup, struct action_pair *pair, bool *is_later_out,
                           struct error *err);
-/** The same for all that is to be decided. */
+/** The same for all pairs of the request. */
 RESULT resolve_repositories(struct request *request, struct lookup *lookup, bool *is_later_out, struct error *err);

@@ -5,14 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WARNING_SIZE      600  /* a sentence, with names of 255 */
-#define WARNINGS_SIZE_MAX 4096 /* of all in one answer, by the specification */
-#define WARNINGS_MAX      4    /* so that what the pipeline adds has its places */
-#define HEADER_VALUE_SIZE 4224 /* a challenge may have 4096 characters; all else is far under */
+#define WARNING_SIZE      600  /* a sentence with names of 255 letters */
+#define WARNINGS_SIZE_MAX 4096 /* of all warnings in an answer, by the specification */
+#define WARNINGS_MAX      4    /* so that the pipeline has room for its own */
+#define HEADER_VALUE_SIZE 4224 /* a challenge may have 4096 characters; all others are much shorter */
 
 static struct response *begin(struct request *request, unsigned status)
 {
-    struct response *response = request->blank;
+    struct response *response = request->response_space;
     struct field *list = response->headers.list;
 
     *response = (struct response){.status = status, .headers.list = list};
@@ -52,7 +52,7 @@ void response_text(struct request *request, unsigned status, const char *text)
     copied(request, status, "text/plain; charset=utf-8", bytes_of_text(text));
 }
 
-/* jansson 2.14 leaves a member's name out when it lacks memory for it, and says that all is well. */
+/* Out of memory, jansson 2.14 leaves out a member's name and returns success. */
 static void json_body(struct request *request, unsigned status, const char *content_type, const json_t *value)
 {
     const unsigned before = json_lacks();
@@ -75,7 +75,7 @@ void response_from_source(struct request *request, unsigned status, const char *
     struct response_source *copy = arena_take(request->arena, sizeof *copy);
 
     assert(request->source == NULL);
-    if (copy == NULL) { /* nobody else would close it */
+    if (copy == NULL) { /* no other code would close it */
         response->is_broken = true;
         if (source->close != NULL) source->close(source->state);
         return;
@@ -107,12 +107,11 @@ void response_header(struct request *request, const char *name, const char *form
     struct field field = {.name = arena_copy_text(request->arena, bytes_of_text(name)),
                           .value = arena_copy_text(request->arena, bytes_of_text(value))};
     if (!fits || !is_clean(value) || field.name == NULL || field.value == NULL)
-        response->is_broken = true; /* 500: better no answer than one that says something else */
-    else
-        response->headers.list[response->headers.count++] = field;
+        response->is_broken = true; /* becomes a 500, because an incomplete answer could mislead */
+    else response->headers.list[response->headers.count++] = field;
 }
 
-/* As a quoted-string of RFC 9110, section 5.6.4; what is not printable ASCII has no place in one. */
+/* Writes a quoted-string of RFC 9110, section 5.6.4; other characters than printable ASCII are left out. */
 static void quote(const char *text, char quoted_out[2 * WARNING_SIZE + 16])
 {
     char *to = quoted_out + snprintf(quoted_out, 16, "299 - \"");
@@ -150,11 +149,9 @@ void response_warning(struct request *request, const char *format, ...)
     if (has_room_for(request->response, quoted)) response_header(request, "Warning", "%s", quoted);
 }
 
-void response_oci_error(struct request *request, unsigned status, const char *code, const char *message,
-                        const json_t *detail)
+void response_oci_error(struct request *request, unsigned status, const char *code, const char *message, const json_t *detail)
 {
-    OWNED_JSON body = json_pack("{s:[{s:s, s:s, s:O*}]}", "errors", "code", code, "message", message, "detail",
-                                detail);
+    OWNED_JSON body = json_pack("{s:[{s:s, s:s, s:O*}]}", "errors", "code", code, "message", message, "detail", detail);
     json_body(request, status, "application/json", body);
 }
 
@@ -162,16 +159,13 @@ void response_unknown(struct request *request)
 {
     if (request->speaks_oci)
         response_oci_error(request, 404, "NAME_UNKNOWN", "there is no such repository or object, or none for you", NULL);
-    else
-        response_problem(request, 404, "There is no such thing", "it does not exist, or not for you");
+    else response_problem(request, 404, "There is no such thing", "it does not exist, or not for you");
 }
 
 void response_error(struct request *request, unsigned status, const char *code, const char *title, const char *why)
 {
-    if (request->speaks_oci)
-        response_oci_error(request, status, code, why, NULL);
-    else
-        response_problem(request, status, title, why);
+    if (request->speaks_oci) response_oci_error(request, status, code, why, NULL);
+    else response_problem(request, status, title, why);
 }
 
 void response_not_allowed(struct request *request, unsigned methods)
@@ -187,16 +181,16 @@ void response_not_allowed(struct request *request, unsigned methods)
     response_header(request, "Allow", "%s", allow);
 }
 
-void response_problem_with(struct request *request, unsigned status, const char *title, const char *detail,
-                           const json_t *extra)
+void response_problem_with(struct request *request, unsigned status, const char *title, const char *detail, const json_t *extra)
 {
     char instance[64];
 
     (void)snprintf(instance, sizeof instance, "urn:uuid:%s", request->id);
-    OWNED_JSON body = json_pack("{s:s, s:s, s:i, s:s, s:s}", "type", "about:blank", "title", title, "status",
-                                (int)status, "detail", detail, "instance", instance);
+    OWNED_JSON body = json_pack("{s:s, s:s, s:i, s:s, s:s}", "type", "about:blank", "title", title, "status", (int)status,
+                                "detail", detail, "instance", instance);
     OWNED_JSON beside = extra == NULL ? NULL : json_deep_copy(extra);
-    if (body != NULL && beside != NULL) (void)json_object_update_missing(body, beside); /* says less if memory lacks */
+    if (body != NULL && beside != NULL)
+        (void)json_object_update_missing(body, beside); /* without memory only the extra members are missing */
     json_body(request, status, "application/problem+json", body);
 }
 

@@ -1,8 +1,15 @@
 #include "gateway/pipeline/route.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "gateway/http/path.h"
+
+struct result target_none(struct request *request, struct lookup *lookup, struct error *err)
+{
+    (void)request, (void)lookup, (void)err;
+    abort();
+}
 
 bool route_has_action(const struct route *route, enum action action)
 {
@@ -35,7 +42,7 @@ static bool is_name(struct bytes segment)
     return bytes_equal(segment, bytes_of_text("{name}"));
 }
 
-/* One segment of the pattern against one of the path. */
+/* Matches one segment of the pattern against one of the path. */
 static bool segment_fits(struct bytes wanted, const char *segment, const char **reference)
 {
     if (!bytes_equal(wanted, bytes_of_text("{reference}"))) return bytes_equal(wanted, bytes_of_text(segment));
@@ -45,7 +52,7 @@ static bool segment_fits(struct bytes wanted, const char *segment, const char **
 }
 
 struct fit {
-    size_t name_first, name_count; /* segments of the path that {name} takes */
+    size_t name_first, name_count; /* the segments that {name} takes */
     const char *reference;
 };
 
@@ -57,11 +64,10 @@ static bool path_fits(const struct shape *shape, const struct path *path, struct
     const size_t after = before == shape->count ? 0 : shape->count - before - 1;
     const bool has_name = before < shape->count;
     if (has_name ? path->count <= before + after : path->count != before) return false;
-    if (has_name && path->segments[path->count - after - 1][0] == '\0') return false; /* no name ends in a slash */
+    if (has_name && path->segments[path->count - after - 1][0] == '\0') return false; /* no name ends with a slash */
 
     for (size_t i = 0; i < after; i++)
-        if (!segment_fits(shape->segments[shape->count - 1 - i], path->segments[path->count - 1 - i],
-                          &fit->reference))
+        if (!segment_fits(shape->segments[shape->count - 1 - i], path->segments[path->count - 1 - i], &fit->reference))
             return false;
     for (size_t i = 0; i < before; i++)
         if (!segment_fits(shape->segments[i], path->segments[i], &fit->reference)) return false;
@@ -70,10 +76,10 @@ static bool path_fits(const struct shape *shape, const struct path *path, struct
     return true;
 }
 
-#define NAME_SIZE_MAX 8192 /* of a path that the head's check let through */
+#define NAME_SIZE_MAX 8192 /* of a path within the limits of http_check() */
 
-static struct result join_name(const struct path *path, const struct fit *fit, struct arena *arena,
-                               const char **name_out, struct error *err)
+static struct result join_name(const struct path *path, const struct fit *fit, struct arena *arena, const char **name_out,
+                               struct error *err)
 {
     struct buffer OWNED_BUFFER name = BUFFER(NAME_SIZE_MAX);
 
@@ -85,8 +91,8 @@ static struct result join_name(const struct path *path, const struct fit *fit, s
     return SUCCESS;
 }
 
-struct result route_find(const struct route_table *table, const struct path *path, enum method method,
-                         struct arena *arena, struct route_match *match_out, struct error *err)
+struct result route_find(const struct route_table *table, const struct path *path, enum method method, struct arena *arena,
+                         struct route_match *match_out, struct error *err)
 {
     struct route_match match = {.answer = ROUTE_UNKNOWN};
 

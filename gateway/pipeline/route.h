@@ -1,64 +1,75 @@
 /*
- * gateway/pipeline/route.h -- which request goes where: the table gateway/routes.def.
+ * gateway/pipeline/route.h -- which handler serves a request: the table gateway/routes.def.
  *
- * One row for every route, and no route without one. Patterns are matched from the right, because a repository may
- * be called `blobs`: {name} takes one or more segments, {reference} exactly one, all else is literal. The first row
- * that matches path and method wins; a path that only rows of other methods match is 405.
+ * There is one row for every route, and no route without a row. Patterns are matched from the right, because a repository may be called
+ * `blobs`: {name} takes one or more segments, {reference} exactly one, all other text is literal. The first row that matches path and
+ * method wins; if rows match the path only with other methods, the answer is 405.
  */
 #pragma once
 
 #include "gateway/pipeline/handler.h"
+#include "gateway/pipeline/schema.h"
 
 /** When the event becomes durable. */
 enum record_kind {
     RECORD_NONE,       /* probes only: no decision, no event */
-    RECORD_FIRST,      /* before the handler runs: reads, and bodies that are taken in */
+    RECORD_FIRST,      /* before the handler runs: for reads, and for bodies that stream in */
     RECORD_WITH_CHANGE /* by request_record() in the handler, together with the change */
 };
 
 enum body_kind {
     BODY_NONE,     /* a body is refused with 400 */
-    BODY_FORM,     /* gathered before authentication, because credentials may be in it; at most 32 KiB */
+    BODY_FORM,     /* gathered before authentication, because it may hold credentials; at most 32 KiB */
     BODY_GATHERED, /* gathered after authentication, because `target` reads it; at most 64 KiB */
-    BODY_ALLOWED,  /* gathered once the request is allowed, up to the row's limit; when it is there that is decided again */
+    BODY_ALLOWED,  /* gathered once the request is allowed, up to the row's limit; decided again when the body is complete */
     BODY_STREAMED  /* decided and recorded before the first byte is taken; then begin, write..., finish */
 };
 
-/* The longest limit that a row may have. */
+/* The longest limits that a row may have. */
 #define BODY_UNDECIDED_MAX (64 << 10) /* of BODY_FORM and BODY_GATHERED */
 #define BODY_ALLOWED_MAX   (4 << 20)
 
-/** How strict authentication is. */
+/** Which credentials authenticate. */
 enum credential_kind {
-    CREDENTIAL_NONE,    /* probes */
-    CREDENTIAL_REGISTRY,/* a registry token (or an issuer's for us) */
-    CREDENTIAL_SESSION, /* the same, but a passed expiry is tolerated: the upload session has a limit of its own */
-    CREDENTIAL_MINT     /* /token: what tokens are made from */
+    CREDENTIAL_NONE,     /* probes */
+    CREDENTIAL_REGISTRY, /* a registry token (or an issuer's for us) */
+    CREDENTIAL_SESSION,  /* the same, but an expired one counts too: the upload session has a limit of its own */
+    CREDENTIAL_MINT      /* /token: the credentials that tokens are made from */
 };
 
 struct metric; /* base/metrics.h */
 
+#define ROUTE_STATUSES_MAX 3
+
+/** A route in the description of the API, from its row ABOUT() of gateway/routes.def. */
+struct route_about {
+    const char *parameters; /* names of the query parameters, in one text; each is a row of gateway/parameters.def */
+    const struct schema *body, *answer;
+    const char *summary;
+    unsigned statuses[ROUTE_STATUSES_MAX]; /* of success, the usual one first; 0: no more */
+};
+
 #define ROUTE_ACTIONS_MAX 6 /* a push may begin, write, commit or mount */
 
 struct route {
-    const char *name;             /* in metrics and logs: "blob_read" */
-    unsigned methods;             /* METHOD_BIT() */
+    const char *name; /* in metrics and logs: "blob_read" */
+    unsigned methods; /* METHOD_BIT() */
     const char *pattern;
     enum credential_kind credential;
     enum record_kind record;
     enum body_kind body;
-    size_t body_limit;            /* bytes; for streamed bodies 0: the project's quota limits them */
-    route_target *target;         /* names what is decided; NULL only for probes */
+    size_t body_limit;    /* bytes; for streamed bodies 0: the project's quota limits them */
+    route_target *target; /* names the pairs to decide; NULL only for probes */
     const struct handler *handler;
-    struct metric *duration;      /* histogram; NULL: not observed */
-    const char *const *parameters; /* of the query, in one text (gateway/parameters.def); NULL: any, also below /api/v1 */
+    struct metric *duration;         /* histogram; NULL: not observed */
+    const struct route_about *about; /* NULL only in tests: then the query may have any parameters, also below /api/v1 */
     size_t action_count;
-    enum action actions[1 + ROUTE_ACTIONS_MAX]; /* from [1] on: the only ones that `target` may name */
+    enum action actions[1 + ROUTE_ACTIONS_MAX]; /* from [1] on: the only actions that `target` may name */
 };
 /** Whether the row lists `action`. */
 bool route_has_action(const struct route *route, enum action action);
 
-/** Rows that are tried from the first to the last. Tests have tables of their own. */
+/** Rows, tried from the first to the last. Tests have tables of their own. */
 struct route_table {
     size_t count;
     const struct route *rows;
@@ -69,12 +80,12 @@ enum route_answer { ROUTE_FOUND, ROUTE_UNKNOWN, ROUTE_METHOD };
 
 struct route_match {
     enum route_answer answer;
-    const struct route *route;     /* ROUTE_FOUND */
-    unsigned methods;              /* ROUTE_METHOD: what the path allows, for Allow */
-    const char *name, *reference;  /* in the arena */
+    const struct route *route;    /* ROUTE_FOUND */
+    unsigned methods;             /* ROUTE_METHOD: the methods of the path, for Allow */
+    const char *name, *reference; /* in the arena */
 };
 
-/** Matches a path that path_split() has taken apart. ERROR_NO_MEMORY only; an unknown path is an answer. */
+/** Matches a path from path_split(). Fails with ERROR_NO_MEMORY only; an unknown path is a result. */
 struct path;
 RESULT route_find(const struct route_table *table, const struct path *path, enum method method, struct arena *arena,
                   struct route_match *match_out, struct error *err);

@@ -1,7 +1,7 @@
 #include "gateway/pipeline/serve.h"
 
+#include "gateway/pipeline/callbacks_priv.h"
 #include "gateway/pipeline/exchange_priv.h"
-#include "gateway/pipeline/upper_priv.h"
 
 static struct http_limits limits_of(const struct settings *settings)
 {
@@ -20,7 +20,7 @@ static struct http_options options_of(struct gateway *gateway)
     const struct settings *settings = gateway->settings;
 
     return (struct http_options){
-        .upper = &pipeline_upper,
+        .callbacks = &pipeline_callbacks,
         .context = gateway,
         .listen_address = settings->listen_address,
         .listen_port = (int)settings->listen_port,
@@ -28,7 +28,7 @@ static struct http_options options_of(struct gateway *gateway)
         .tls = tls_of(settings),
         .event_threads = (unsigned)settings->event_threads,
         .readers = gateway->readers,
-        .movers = gateway->movers,
+        .receivers = gateway->receivers,
         .senders = gateway->senders,
         .queue_max = (unsigned)settings->queue_max,
         .queue_timeout_ms = settings->queue_timeout,

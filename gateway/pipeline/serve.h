@@ -1,10 +1,10 @@
-/* gateway/pipeline/serve.h -- the server with the pipeline above it. */
+/* gateway/pipeline/serve.h -- starts and stops the server with the pipeline's callbacks. */
 #pragma once
 
 #include "gateway/http/server.h"
 #include "gateway/pipeline/gateway.h"
 
-/** Listens as the settings say. The gateway's workers must run already, and until serve_stop() returned. */
+/** Listens as the settings say. The gateway's workers must run from now until serve_stop() has returned. */
 RESULT serve_start(struct gateway *gateway, struct server **server_out, struct error *err);
-/** Accepts nothing more, lets requests finish for up to shutdown_timeout, then cuts them. */
+/** Accepts no further connection, lets requests finish for up to shutdown_timeout, then cuts them. */
 void serve_stop(struct gateway *gateway, struct server *server);

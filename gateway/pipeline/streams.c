@@ -1,7 +1,7 @@
 /*
- * Bodies that stream in: so many in all, and of these a share of each organisation into which they go and of each principal. By where they go, because
- * only who may push there can use that share up; subjects of one issuer may be of many organisations. The last
- * quarter is for those with little of it (base/share.h), so that those who have their whole share never have all.
+ * Bodies that stream in. There is a limit for all, and a share of it for each organisation that they go into and for each principal. The
+ * share belongs to the organisation of the target, because only clients that may push there can use it up, and because subjects of one issuer
+ * may push into many organisations. The last quarter is for those with few bodies (base/share.h), so that large shares never fill the limit.
  */
 #include <stdio.h>
 
@@ -14,7 +14,7 @@ static int64_t lower(int64_t one, int64_t other)
     return one < other ? one : other;
 }
 
-/* False: `*refusal` says that the share is used up. */
+/* False: the share is used up, and `*refusal` says so. */
 static bool enter(struct exchange *exchange, unsigned ticket, const char *kind, const char *key, int64_t most,
                   struct stream_refusal *refusal)
 {
@@ -23,9 +23,11 @@ static bool enter(struct exchange *exchange, unsigned ticket, const char *kind, 
     struct error err = {0};
 
     uuid_format(&exchange->request.pairs[0].resource.organisation, realm);
-    if (quota_enter(exchange->request.gateway->quota, kind, key, &limits, &exchange->shares.tickets[ticket], &err).ok) return true;
-    (void)snprintf(refusal->why, sizeof refusal->why, "%lld bodies are coming in %s already, and more of its bodies don't fit now",
-                   (long long)most, ticket == TICKET_STREAM_ORGANISATION ? "for this organisation" : "from this client");
+    if (quota_enter(exchange->request.gateway->quota, kind, key, &limits, &exchange->shares.tickets[ticket], &err).ok)
+        return true;
+    (void)snprintf(refusal->why, sizeof refusal->why,
+                   "%lld bodies are coming in %s already, and more of its bodies don't fit now", (long long)most,
+                   ticket == TICKET_STREAM_ORGANISATION ? "for this organisation" : "from this client");
     return false;
 }
 
@@ -56,11 +58,11 @@ bool stream_enter(struct exchange *exchange, struct stream_refusal *refusal_out)
     exchange->shares.is_stream = true;
     metric_add(&metrics_gateway[METRIC_STREAMS_NOW], 1);
     if (now < most && enter_shares(exchange, now, refusal_out)) return true;
-    stream_leave(exchange); /* at once: its answer may take as long as its client likes */
+    stream_leave(exchange); /* now, because the client may take long to read its answer */
     if (now < most) return false;
     *refusal_out = (struct stream_refusal){.status = 503, .metric = METRIC_REFUSED_BUSY};
-    (void)snprintf(refusal_out->why, sizeof refusal_out->why, "%lld bodies are coming in already, which is all that fit; try again in a second",
-                   (long long)most);
+    (void)snprintf(refusal_out->why, sizeof refusal_out->why,
+                   "%lld bodies are coming in already, which is all that fit; try again in a second", (long long)most);
     return false;
 }
 

@@ -17,11 +17,11 @@
 #define GRANT_EXCHANGE "urn:ietf:params:oauth:grant-type:token-exchange" /* RFC 8693 section 2.1 */
 #define TOKEN_TYPE     "urn:ietf:params:oauth:token-type:"               /* RFC 8693 section 3 */
 
-/* A request to this endpoint, once its target was found. */
+/* A request to this endpoint, parsed by the target function. */
 struct wish {
-    struct scope scope;
+    struct token_scope scope;
     bool is_exchange;
-    struct uuid organisation; /* of the first repository to which it gets a right; nil: of none */
+    struct uuid organisation; /* of the first repository that it gets a right for; nil: none */
 };
 
 static const char *field_of(const struct fields *fields, const char *name)
@@ -31,13 +31,12 @@ static const char *field_of(const struct fields *fields, const char *name)
     return NULL;
 }
 
-/* RFC 6749, 3.2: parameters come once. Only scope is repeated, by clients of registries. */
+/* RFC 6749, 3.2: parameters must not repeat. Only scope does, from clients of registries. */
 static bool has_duplicates(const struct fields *fields)
 {
     for (size_t i = 0; i < fields->count; i++)
         for (size_t j = 0; j < i; j++)
-            if (strcmp(fields->list[i].name, fields->list[j].name) == 0 &&
-                strcmp(fields->list[i].name, "scope") != 0)
+            if (strcmp(fields->list[i].name, fields->list[j].name) == 0 && strcmp(fields->list[i].name, "scope") != 0)
                 return true;
     return false;
 }
@@ -48,7 +47,7 @@ static void refuse(struct authentication *authentication, enum oauth_error error
     (void)memccpy(authentication->description, description, '\0', sizeof authentication->description - 1);
 }
 
-/* The form takes the place of the query's arguments: what follows does not care where they came from. */
+/* The form replaces the query's arguments, so later code need not know where they came from. */
 static struct result read_form(struct request *request, struct authentication *authentication, struct error *err)
 {
     static const char type[] = "application/x-www-form-urlencoded";
@@ -66,7 +65,7 @@ static struct result read_form(struct request *request, struct authentication *a
     return SUCCESS;
 }
 
-/* As if it had come in a header, so that there is one way for names and passwords. */
+/* Handles name and password like those of a header, so that both have one code path. */
 static struct result try_password(struct request *request, const struct credential *credential, const char *name,
                                   const char *password, struct authentication *authentication, struct error *err)
 {
@@ -163,27 +162,27 @@ void token_refuse(struct request *request, enum oauth_error error, const char *d
     json_decref(value);
 }
 
-static struct result read_scopes(struct request *request, struct scope *scope, struct error *err)
+static struct result read_scopes(struct request *request, struct token_scope *scope, struct error *err)
 {
     const char *text = NULL;
 
     for (size_t at = 0; (text = request_next_argument(request, "scope", &at)) != NULL;)
-        TRY(scope_add(scope, bytes_of_text(text), err));
+        TRY(token_scope_add(scope, bytes_of_text(text), err));
     return SUCCESS;
 }
 
-/* The event says what was asked for, as far as it fits. */
-static struct result describe_wish(const struct scope *scope, struct resource *resource, struct error *err)
+/* The event holds the requested scope, as far as it fits. */
+static struct result describe_wish(const struct token_scope *scope, struct resource *resource, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER((size_t)64 << 10);
 
-    const struct scope administration = {.administration = scope->administration};
-    struct scope others = *scope;
+    const struct token_scope administration = {.administration = scope->administration};
+    struct token_scope others = *scope;
 
     others.administration = false;
-    TRY(scope_write(&administration, &text, err)); /* first: it is what keyd's count of such tokens is held against */
+    TRY(token_scope_write(&administration, &text, err)); /* first, because keyd's count of such tokens is compared with it */
     if (text.length > 0) TRY(buffer_add_u8(&text, ' ', err));
-    TRY(scope_write(&others, &text, err));
+    TRY(token_scope_write(&others, &text, err));
     (void)snprintf(resource->detail, sizeof resource->detail, "%s", buffer_text(&text));
     return SUCCESS;
 }
@@ -194,6 +193,13 @@ static bool names_another(const struct request *request, const char *parameter)
 
     return value != NULL && strcmp(value, request->gateway->settings->service) != 0;
 }
+
+SCHEMA(token, "a token, as OCI's clients and OAuth 2.0 have it",
+       HAS_TEXT("access_token", REQUIRED, FORM_FREE, 1, 0, "goes into Authorization: Bearer"),
+       HAS_TEXT("token", REQUIRED, FORM_FREE, 1, 0, "the same"), HAS_TEXT("token_type", OPTIONAL, FORM_FREE, 1, 0, "Bearer"),
+       HAS_NUMBER("expires_in", REQUIRED, 1, 86400, "seconds that it lives"), HAS_TIME("issued_at", REQUIRED, "when it was made"),
+       HAS_TEXT("issued_token_type", OPTIONAL, FORM_FREE, 1, 0, "of an exchange: that it is an access token"),
+       HAS_TEXT("scope", OPTIONAL, FORM_FREE, 0, 0, "what it is for"))
 
 struct result target_token_mint(struct request *request, struct lookup *lookup, struct error *err)
 {
@@ -206,19 +212,18 @@ struct result target_token_mint(struct request *request, struct lookup *lookup, 
     request->handler_state = wish;
     wish->is_exchange = grant != NULL && strcmp(grant, GRANT_EXCHANGE) == 0;
     struct resource *resource = request_add_pair(request, ACTION_TOKEN_MINT, "");
-    if (request->principal.kind == PRINCIPAL_NONE) return SUCCESS; /* a challenge, whatever was wished for */
+    if (request->principal.kind == PRINCIPAL_NONE) return SUCCESS; /* gets a challenge, whatever the request */
     if (names_another(request, "service") || names_another(request, "audience"))
         token_refuse(request, OAUTH_INVALID_REQUEST, "service and audience must be the service of the challenge");
-    else if (!read_scopes(request, &wish->scope, &wrong).ok)
-        token_refuse(request, OAUTH_INVALID_SCOPE, wrong.message);
-    /* As many count to the administration as there are events of it, so who gets none has none in the event (docs/keys.md). */
+    else if (!read_scopes(request, &wish->scope, &wrong).ok) token_refuse(request, OAUTH_INVALID_SCOPE, wrong.message);
+    /* The event must show exactly the tokens for the administration that are issued, so a token without it has none in the event (docs/keys.md). */
     if (wish->scope.administration)
         wish->scope.administration = decider_has_role(request->gateway->decider, &request->principal, clock_wall_ms());
     return describe_wish(&wish->scope, resource, err);
 }
 
-/* What is asked for and what bindings allow now; a name that can't be a repository's has no rights. Without any right there
- * is nothing to look up, and what it took would tell whether the repository is there. */
+/* Limits the requested scope to the rights of the moment; a name that can't be a repository's has none. Without any right nothing is looked
+ * up, because the time of a look-up would show whether the repository exists. */
 static struct result narrow(struct request *request, struct pg *pg, struct wish *wish, struct principal_access *wanted,
                             struct error *err)
 {
@@ -226,7 +231,7 @@ static struct result narrow(struct request *request, struct pg *pg, struct wish 
     struct repository_name name;
     struct resource resource;
     struct error wrong = {0};
-    const uint64_t version = decider_names_version(request->gateway->decider); /* before what is found by it */
+    const uint64_t version = decider_names_version(request->gateway->decider); /* taken before the look-ups that it covers */
 
     if (repository_name_split(bytes_of_text(wanted->name), &name, &wrong).ok) {
         decider_live_access(request->gateway->decider, &request->principal, wanted->name, clock_wall_ms(), &live);
@@ -236,11 +241,11 @@ static struct result narrow(struct request *request, struct pg *pg, struct wish 
         if (has_right && uuid_is_nil(&wish->organisation)) wish->organisation = resource.organisation;
         live.repository = resource.repository;
     }
-    scope_narrow(wanted, &live);
+    token_scope_narrow(wanted, &live);
     return SUCCESS;
 }
 
-/* A subject of an issuer may have roles of several organisations: what it asks for says which of them gives it this token. */
+/* A subject of an issuer may have roles in several organisations; the requested scope says which of them the token belongs to. */
 static struct uuid organisation_of(const struct request *request, const struct wish *wish)
 {
     if (request->principal.kind == PRINCIPAL_EXTERNAL && !uuid_is_nil(&wish->organisation)) return wish->organisation;
@@ -250,16 +255,16 @@ static struct uuid organisation_of(const struct request *request, const struct w
 static struct result mint(struct request *request, const struct wish *wish, struct buffer *answer, struct error *err)
 {
     const struct gateway *gateway = request->gateway;
-    const struct mint_request asked = {
-        .issuer = authenticator_issuer(gateway->authenticator),
-        .service = authenticator_service(gateway->authenticator),
-        .principal = &request->principal,
-        .granted = &wish->scope,
-        .organisation = organisation_of(request, wish),
-        .thumbprint = request->client_confirmation[0] == '\0' ? NULL : request->client_confirmation,
-        .is_exchange = wish->is_exchange,
-        .request = request->id,
-        .now_ms = clock_wall_ms()};
+    const struct mint_request asked = {.issuer = authenticator_issuer(gateway->authenticator),
+                                       .service = authenticator_service(gateway->authenticator),
+                                       .principal = &request->principal,
+                                       .granted = &wish->scope,
+                                       .organisation = organisation_of(request, wish),
+                                       .thumbprint =
+                                           request->client_confirmation[0] == '\0' ? NULL : request->client_confirmation,
+                                       .is_exchange = wish->is_exchange,
+                                       .request = request->id,
+                                       .now_ms = clock_wall_ms()};
 
     return mint_token(gateway->keyd, &asked, answer, err);
 }
@@ -271,7 +276,7 @@ static struct result handle_token(struct request *request, struct pg *pg, struct
     struct error wrong = {0};
 
     for (size_t i = 0; i < wish->scope.count; i++) TRY(narrow(request, pg, wish, &wish->scope.access[i], err));
-    scope_compact(&wish->scope);
+    token_scope_compact(&wish->scope);
     if (!mint(request, wish, &answer, &wrong).ok) {
         if (wrong.kind == ERROR_LIMIT) {
             response_error(request, 429, "TOOMANYREQUESTS", "Too many tokens", wrong.message);

@@ -37,9 +37,10 @@ static const struct config_section sections[] = {
     },
 };
 
-static const struct config_gone gone[] = {
-    {"database_owner", "a gateway must not be able to read it. Put its value into the file of sijild --migrate --database-owner=FILE, "
-                       "mode 0600, and change the password"},
+static const struct config_removed removed[] = {
+    {"database_owner",
+     "a gateway must not be able to read it. Put its value into the file of sijild --migrate --database-owner=FILE, "
+     "mode 0600, and change the password"},
 };
 
 static const struct config_form form = {
@@ -47,8 +48,8 @@ static const struct config_form form = {
     .parameter_count = sizeof parameters / sizeof parameters[0],
     .sections = sections,
     .section_count = sizeof sections / sizeof sections[0],
-    .gone = gone,
-    .gone_count = sizeof gone / sizeof gone[0],
+    .removed = removed,
+    .removed_count = sizeof removed / sizeof removed[0],
 };
 
 struct result settings_init(struct settings *settings, struct error *err)
@@ -57,13 +58,13 @@ struct result settings_init(struct settings *settings, struct error *err)
     return config_defaults(&form, settings, err);
 }
 
-/* Where clients are sent that came by a name not in allowed_hosts, and `iss` of tokens: in small letters. */
+/* For clients that used a name outside allowed_hosts, and for `iss` of tokens: in small letters. */
 bool settings_is_public_url(const char *url)
 {
     return hosts_is_url(url) && text_consists_of(bytes_of_text(url), "abcdefghijklmnopqrstuvwxyz0123456789.-:[]/");
 }
 
-/* Goes into headers between quotes, and into tokens. */
+/* The text goes into headers between quotes, and into tokens. */
 static bool is_word(const char *text)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:/";
@@ -74,7 +75,8 @@ static bool is_word(const char *text)
 static void check_file(const char *name, const char *path, struct problems *problems)
 {
     if (path[0] == '\0' || access(path, R_OK) == 0) return;
-    problems_say(problems, ERROR_INVALID, "%s = %.140s: user %u can't read this file: %s", name, path, geteuid(), strerror(errno));
+    problems_say(problems, ERROR_INVALID, "%s = %.140s: user %u can't read this file: %s", name, path, geteuid(),
+                 strerror(errno));
 }
 
 static void check_socket(const char *name, const char *path, struct problems *problems)
@@ -85,7 +87,7 @@ static void check_socket(const char *name, const char *path, struct problems *pr
         problems_say(problems, ERROR_INVALID, "%s = %.120s: an absolute path of at most %zu bytes", name, path, maximum);
 }
 
-/* Whatever has this name is replaced when the gateway starts. */
+/* The gateway replaces an old socket of this name when it starts. */
 static void check_listen_socket(const char *path, struct problems *problems)
 {
     const char *slash = strrchr(path, '/');
@@ -93,11 +95,11 @@ static void check_listen_socket(const char *path, struct problems *problems)
     struct stat about;
 
     check_socket("listen_socket", path, problems);
-    if (path[0] != '/') return; /* none, or that was said */
+    if (path[0] != '/') return; /* there is none, or a problem was reported */
     (void)snprintf(folder, sizeof folder, "%.*s", (int)(slash - path + 1), path);
     if (access(folder, W_OK | X_OK) != 0)
-        problems_say(problems, ERROR_INVALID, "listen_socket = %.110s: user %u can't make a socket in that folder: %s", path, geteuid(),
-                     strerror(errno));
+        problems_say(problems, ERROR_INVALID, "listen_socket = %.110s: user %u can't make a socket in that folder: %s", path,
+                     geteuid(), strerror(errno));
     else if (lstat(path, &about) == 0 && !S_ISSOCK(about.st_mode))
         problems_say(problems, ERROR_INVALID, "listen_socket = %.110s: something that is no socket has this name", path);
 }
@@ -112,9 +114,10 @@ bool settings_is_address(const char *text)
 static void check_listening(const struct settings *settings, struct problems *problems)
 {
     if (!settings_is_address(settings->listen_address))
-        problems_say(problems, ERROR_INVALID,
-                     "listen_address = %.60s: a numeric IP address, such as 127.0.0.1, 0.0.0.0 for all of IPv4, or :: for all addresses",
-                     settings->listen_address);
+        problems_say(
+            problems, ERROR_INVALID,
+            "listen_address = %.60s: a numeric IP address, such as 127.0.0.1, 0.0.0.0 for all of IPv4, or :: for all addresses",
+            settings->listen_address);
     check_listen_socket(settings->listen_socket, problems);
 }
 
@@ -146,11 +149,10 @@ static void check_bucket_form(const struct region_settings *region, struct probl
                                               .prefix = region->prefix};
     struct error why = {0};
 
-    if (!driver_s3_check(&options, &why).ok)
-        problems_say(problems, why.kind, "region %.63s: %.180s", region->title, why.message);
+    if (!driver_s3_check(&options, &why).ok) problems_say(problems, why.kind, "region %.63s: %.180s", region->title, why.message);
 }
 
-/* The forms are storage/'s to judge; here is what a person may have left out. */
+/* storage/ checks the forms; this finds parameters that are missing. */
 static void check_bucket(const struct region_settings *region, struct problems *problems)
 {
     char name[128];
@@ -167,7 +169,7 @@ static void check_bucket(const struct region_settings *region, struct problems *
     check_file(name, region->ca_file, problems);
 }
 
-/* As the database takes it (migrations/0001_tenancy.sql): "provider/region". */
+/* As the database requires it (migrations/0001_tenancy.sql): "provider/region". */
 static bool is_region_title(const char *title)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
@@ -179,9 +181,9 @@ static bool is_region_title(const char *title)
 static void check_region(const struct region_settings *region, struct problems *problems)
 {
     if (!is_region_title(region->title))
-        problems_say(problems, ERROR_INVALID, "region %.70s: a title is provider/region, of a-z, 0-9 and '-', and has at most 63 letters",
-                     region->title);
-    if (region->driver[0] == '\0') return; /* that was said */
+        problems_say(problems, ERROR_INVALID,
+                     "region %.70s: a title is provider/region, of a-z, 0-9 and '-', and has at most 63 letters", region->title);
+    if (region->driver[0] == '\0') return; /* a problem was reported */
     if (strcmp(region->driver, "fs") != 0 && strcmp(region->driver, "s3") != 0 && strcmp(region->driver, "memory") != 0)
         problems_say(problems, ERROR_INVALID, "region %.63s: driver = %.40s: fs, s3 or memory", region->title, region->driver);
     if (strcmp(region->driver, "fs") == 0 && region->location[0] != '/')
@@ -201,7 +203,7 @@ static void check_regions(const struct settings *settings, struct problems *prob
                      settings->metadata_region);
 }
 
-/* What must be given and is not was said by whoever read the file. */
+/* The reader of the file has reported missing parameters. */
 static void check_names(const struct settings *settings, struct problems *problems)
 {
     struct error why = {0};
@@ -258,6 +260,8 @@ struct result settings_read(const char *path, struct settings *settings, struct 
 
 struct result settings_sample(struct buffer *text, struct error *err)
 {
-    TRY(buffer_add_text(text, "# sijild.conf: every parameter with its default. Check a file with sijild --config=FILE --check-config.\n\n", err));
+    TRY(buffer_add_text(
+        text, "# sijild.conf: every parameter with its default. Check a file with sijild --config=FILE --check-config.\n\n",
+        err));
     return config_write_sample(&form, text, err);
 }

@@ -1,4 +1,5 @@
-/* A collection, from project to project: what rules no longer keep, then what nothing needs (docs/garbage-collection.md). */
+/* A collection goes from project to project: it removes manifests that no rule keeps, then blobs that no manifest needs
+ * (docs/garbage-collection.md). */
 #include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,13 +7,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "registry/jobs/clean_up.h"
 #include "registry/jobs/collect_priv.h"
 #include "registry/jobs/erased.h"
-#include "registry/jobs/tidy.h"
 #include "registry/manifest_use.h"
 #include "registry/manifest_use_store.h"
 
-#define TELL_MS 1000 /* how often the report is written anew; the job saves the newest */
+#define TELL_MS 1000 /* how often the report is written again; the job saves the newest one */
 
 /* ---- removing ---- */
 
@@ -102,7 +103,7 @@ struct result collect_remove(struct collect_run *run, struct removal *removals, 
     return result;
 }
 
-/* ---- what a dry run takes as gone ---- */
+/* ---- manifests that a dry run counts as removed ---- */
 
 struct result collect_note_gone(struct collect_run *run, const char *digest, struct error *err)
 {
@@ -167,7 +168,7 @@ static struct result write_report(const struct collect_run *run, struct buffer *
     return json_write_canonical(text, report, err);
 }
 
-/* The job never saves half a report. */
+/* Replaces the job's report as a whole, so the job never saves half a report. */
 static struct result tell(struct collect_run *run, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(JOB_REPORT_MAX);
@@ -189,7 +190,7 @@ struct result collect_go_on(struct collect_run *run, struct error *err)
     return failure(err, ERROR_UNAVAILABLE, "the collection was stopped");
 }
 
-/* What an earlier runner removed is gone, and counts. */
+/* Continues from the report of an earlier runner: its removals count too. */
 static struct result read_report(struct collect_run *run, const char *text, struct error *err)
 {
     struct collect_totals *totals = &run->totals;
@@ -208,13 +209,15 @@ static struct result read_report(struct collect_run *run, const char *text, stru
     return failure(err, ERROR_NO_MEMORY, "no memory for a report");
 }
 
-#define PROJECTS_MAX 1000 /* with something to tell, in one report */
+#define PROJECTS_MAX 1000 /* projects in one report; projects without a removal are left out */
 
 static struct result report_project(struct collect_run *run, const struct collect_totals *before, struct error *err)
 {
     const struct collect_totals *after = &run->totals;
-    const struct collect_totals own = {.looked_at = after->looked_at - before->looked_at, .blobs = after->blobs - before->blobs,
-                                       .bytes = after->bytes - before->bytes, .manifests = after->manifests - before->manifests,
+    const struct collect_totals own = {.looked_at = after->looked_at - before->looked_at,
+                                       .blobs = after->blobs - before->blobs,
+                                       .bytes = after->bytes - before->bytes,
+                                       .manifests = after->manifests - before->manifests,
                                        .tags = after->tags - before->tags};
 
     if (own.blobs == 0 && own.manifests == 0) return SUCCESS;
@@ -230,7 +233,7 @@ static struct result report_project(struct collect_run *run, const struct collec
 
 /* ---- a run ---- */
 
-/* Rules that nobody can read any more keep everything, and keep nobody else's garbage. */
+/* A project whose rules can't be read keeps everything. The other projects are collected as usual. */
 static struct result read_rules(struct collect_run *run, struct error *err)
 {
     const char *document = run->try_rules == NULL ? run->project.rules : run->try_rules;
@@ -274,7 +277,7 @@ static struct result collect_projects(struct collect_run *run, struct error *err
     }
 }
 
-/* Also of projects without rules, whose manifests nobody goes over. */
+/* Cleans all projects, because the collection reads no manifests of projects without rules. */
 static struct result clean_uses(struct collect_run *run, struct error *err)
 {
     struct manifest_use last = {.digest = ""};
@@ -292,7 +295,8 @@ static struct result end_sessions(struct collect_run *run, struct error *err)
 {
     size_t ended = 1;
 
-    if (run->job->job.is_dry_run) return collect_count_expired(run->pg, &run->job->registry->uploads_open, &run->totals.sessions, err);
+    if (run->job->job.is_dry_run)
+        return collect_count_expired(run->pg, &run->job->registry->uploads_open, &run->totals.sessions, err);
     while (ended > 0) {
         TRY(collect_go_on(run, err));
         TRY(registry_end_expired(run->job->registry, run->pg, &ended, err));
@@ -301,7 +305,7 @@ static struct result end_sessions(struct collect_run *run, struct error *err)
     return SUCCESS;
 }
 
-/* A dry run begins again: what it took away in its mind is in no table. */
+/* A dry run begins again, because the manifests that it counted as removed are in no table. */
 static struct result take_up(struct collect_run *run, const char *report, struct error *err)
 {
     struct job *job = &run->job->job;
@@ -362,7 +366,7 @@ struct result collection_run(struct job_run *job, struct error *err)
     return SUCCESS;
 }
 
-/* ---- runs that the clock begins ---- */
+/* ---- scheduled collections ---- */
 
 struct result job_begin_collection_if_due(struct registry *registry, struct pg *pg, int64_t interval_s, struct error *err)
 {
@@ -370,5 +374,5 @@ struct result job_begin_collection_if_due(struct registry *registry, struct pg *
     bool is_due = false;
 
     TRY(job_collection_is_due(pg, interval_s, &is_due, err));
-    return is_due ? job_begin_by_clock(registry, &job, err) : SUCCESS;
+    return is_due ? job_begin_scheduled(registry, &job, err) : SUCCESS;
 }

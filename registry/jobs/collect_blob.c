@@ -1,4 +1,4 @@
-/* Blobs that no manifest needs and that nobody was told of lately. */
+/* Removes blobs that no manifest needs and whose lease is over. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,9 +6,9 @@
 
 static struct removal removal_of(const struct collect_run *run, const struct collect_blob *blob)
 {
-    struct removal removal = {.where = {.kind = RESOURCE_PROJECT, .organisation = run->project.organisation,
-                                        .project = run->project.id},
-                              .blob = *blob};
+    struct removal removal = {
+        .where = {.kind = RESOURCE_PROJECT, .organisation = run->project.organisation, .project = run->project.id},
+        .blob = *blob};
 
     memcpy(removal.where.name, run->project.name, sizeof removal.where.name);
     memcpy(removal.where.region, blob->region, sizeof removal.where.region);
@@ -33,7 +33,7 @@ static struct result remove_batch(struct collect_run *run, struct removal *remov
     return result;
 }
 
-/* A page of blobs, as it was read. */
+/* Removes the garbage of one page of blobs; a dry run only counts it. */
 static struct result collect_page(struct collect_run *run, const struct pg_rows *rows, struct collect_blob *last,
                                   struct error *err)
 {
@@ -59,8 +59,7 @@ struct result collect_blobs(struct collect_run *run, struct error *err)
 {
     const struct collect_gone gone = collect_gone_of_project(run);
     struct collect_blob last = {.digest = ""};
-    const struct collect_blob_query query = {
-        .project = &run->project.id, .last = &last, .gone = &gone, .limit = COLLECT_PAGE};
+    const struct collect_blob_query query = {.project = &run->project.id, .last = &last, .gone = &gone, .limit = COLLECT_PAGE};
 
     for (;;) {
         OWNED(pg_rows) *rows = NULL;

@@ -1,4 +1,4 @@
-/* What repositories held that were deleted, by themselves or with their project (registry/jobs/erase.h). */
+/* Removes the content of deleted repositories, which were deleted alone or with their project (registry/jobs/erase.h). */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,10 +10,12 @@
 static struct removal removal_of(const struct collect_run *run, const struct collect_repository *repository,
                                  const struct collect_manifest *manifest)
 {
-    struct removal removal = {.where = {.kind = RESOURCE_REPOSITORY, .organisation = run->project.organisation,
-                                        .project = run->project.id, .repository = repository->id},
-                              .manifest = {.repository = repository->id, .project = run->project.id, .is_erased = true,
-                                           .manifest = *manifest}};
+    struct removal removal = {
+        .where = {.kind = RESOURCE_REPOSITORY,
+                  .organisation = run->project.organisation,
+                  .project = run->project.id,
+                  .repository = repository->id},
+        .manifest = {.repository = repository->id, .project = run->project.id, .is_erased = true, .manifest = *manifest}};
 
     memcpy(removal.where.name, repository->name, sizeof removal.where.name);
     memcpy(removal.where.region, run->project.region, sizeof removal.where.region);
@@ -39,8 +41,8 @@ static struct result remove_batch(struct collect_run *run, struct removal *remov
     return result;
 }
 
-/* The tags of one manifest go with it, under the log's lock. Of one with more tags than that may take they go before, by and by: nobody
- * finds them any more. */
+/* A manifest is deleted with its tags under the log's lock. If it has more tags than the lock allows, they are deleted before
+ * it, in small steps. No client can find them any more. */
 static struct result untag_many(struct collect_run *run, const struct collect_manifest *manifest, struct error *err)
 {
     if (manifest->tags <= MANIFEST_ALL_TAGS_MAX / COLLECT_BATCH) return SUCCESS;
@@ -51,7 +53,7 @@ static struct result untag_many(struct collect_run *run, const struct collect_ma
     return SUCCESS;
 }
 
-/* A page of manifests, as it was read. A dry run counts them, and what they alone need as gone. */
+/* Removes one page of manifests. A dry run counts them as removed, so blobs that only they need count as garbage. */
 static struct result remove_page(struct collect_run *run, const struct pg_rows *rows, struct collect_manifest *last,
                                  struct error *err)
 {
@@ -107,13 +109,13 @@ static struct result empty_repository(struct collect_run *run, struct error *err
     return erased_repository_remove(run->pg, &run->repository.id, err);
 }
 
-/* One short statement buried the project, however many repositories it has. */
-static struct result bury_all(struct collect_run *run, struct error *err)
+/* The deletion marked only the project, in one short statement. This marks its repositories. */
+static struct result mark_all_deleted(struct collect_run *run, struct error *err)
 {
     if (!run->project.is_deleted || run->job->job.is_dry_run) return SUCCESS;
-    for (size_t buried = ERASED_PAGE; buried == ERASED_PAGE;) {
+    for (size_t marked = ERASED_PAGE; marked == ERASED_PAGE;) {
         TRY(collect_go_on(run, err));
-        TRY(erased_bury_some(run->pg, &run->project.id, &buried, err));
+        TRY(erased_mark_repositories(run->pg, &run->project.id, &marked, err));
     }
     return SUCCESS;
 }
@@ -123,7 +125,7 @@ struct result collect_erased(struct collect_run *run, struct error *err)
     struct uuid last = {{0}};
     bool found = true;
 
-    TRY(bury_all(run, err));
+    TRY(mark_all_deleted(run, err));
     for (;;) {
         TRY(collect_go_on(run, err));
         TRY(erased_next_repository(run->pg, &run->project, &last, &run->repository, &found, err));
@@ -135,8 +137,11 @@ struct result collect_erased(struct collect_run *run, struct error *err)
 
 struct result collect_erased_project(struct collect_run *run, struct error *err)
 {
-    struct removal removal = {.is_end = true, .where = {.kind = RESOURCE_PROJECT, .organisation = run->project.organisation,
-                                                        .project = run->project.id, .detail = "keys of manifests"}};
+    struct removal removal = {.is_end = true,
+                              .where = {.kind = RESOURCE_PROJECT,
+                                        .organisation = run->project.organisation,
+                                        .project = run->project.id,
+                                        .detail = "keys of manifests"}};
     bool is_empty = false, removed = false;
 
     if (!run->project.is_deleted || run->job->job.is_dry_run) return SUCCESS;

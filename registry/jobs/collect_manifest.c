@@ -1,6 +1,7 @@
 /*
- * Manifests that the project's rules no longer keep: with tags, by retention; without, after their days. What goes may
- * have held others (an index its children), so a repository is looked at again until nothing goes any more.
+ * Removes manifests that the project's rules no longer keep: tagged ones by the retention rules, untagged ones after
+ * untagged_days. A removed manifest may have kept others (an index its children), so passes over a repository repeat until one
+ * removes nothing.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,16 +12,16 @@
 #include "registry/manifest_use_store.h"
 #include "registry/stored_manifest.h"
 
-#define PASSES_MAX   64   /* indexes in indexes deeper than this wait for the next run */
-#define REMOVED_MAX  1000 /* manifests that the report of a dry run names */
-#define DAY_S        INT64_C(86400)
+#define PASSES_MAX    64   /* deeper indexes in indexes are left for the next run */
+#define REMOVED_MAX   1000 /* manifests that the report of a dry run names */
+#define DAY_S         INT64_C(86400)
 #define KEPT_DAYS_MAX 100000 /* 273 years: PostgreSQL can still count back from now */
 
-/* What waits to be removed together. */
-struct harvest {
+/* Manifests that will be removed in one batch. */
+struct pending_removals {
     struct removal removals[COLLECT_BATCH];
     size_t size;
-    int64_t tags;    /* of them together */
+    int64_t tags;    /* sum of their tags */
     int64_t removed; /* in this pass */
 };
 
@@ -36,31 +37,31 @@ static struct result report(struct collect_run *run, const struct collect_manife
     return failure(err, ERROR_NO_MEMORY, "no memory for a report");
 }
 
-static void count(struct collect_run *run, struct harvest *harvest, const struct collect_manifest *manifest)
+static void count(struct collect_run *run, struct pending_removals *pending, const struct collect_manifest *manifest)
 {
     run->totals.manifests++;
     run->totals.bytes += manifest->size_bytes;
     run->totals.tags += manifest->tags;
-    harvest->removed++;
+    pending->removed++;
 }
 
-static struct result remove_all(struct collect_run *run, struct harvest *harvest, struct error *err)
+static struct result remove_all(struct collect_run *run, struct pending_removals *pending, struct error *err)
 {
     bool removed[COLLECT_BATCH] = {false};
-    const size_t size = harvest->size;
+    const size_t size = pending->size;
 
-    harvest->size = 0;
-    harvest->tags = 0;
+    pending->size = 0;
+    pending->tags = 0;
     if (size == 0) return SUCCESS;
     TRY(collect_go_on(run, err));
-    const struct result result = collect_remove(run, harvest->removals, size, removed, err);
+    const struct result result = collect_remove(run, pending->removals, size, removed, err);
     for (size_t i = 0; i < size; i++)
-        if (removed[i]) count(run, harvest, &harvest->removals[i].manifest.manifest);
+        if (removed[i]) count(run, pending, &pending->removals[i].manifest.manifest);
     return result;
 }
 
-/* Past its list, a dry run tells what it knows by then. */
-static struct result remove_in_mind(struct collect_run *run, struct harvest *harvest,
+/* Counts a removal of a dry run. Once its list is full, the report is incomplete. */
+static struct result remove_in_mind(struct collect_run *run, struct pending_removals *pending,
                                     const struct collect_manifest_row *row, struct error *err)
 {
     if (run->gone.count == GONE_MAX) {
@@ -68,62 +69,71 @@ static struct result remove_in_mind(struct collect_run *run, struct harvest *har
         return SUCCESS;
     }
     TRY(collect_note_gone(run, row->manifest.digest, err));
-    count(run, harvest, &row->manifest);
+    count(run, pending, &row->manifest);
     return report(run, row, err);
 }
 
-static struct result add(struct collect_run *run, struct harvest *harvest, const struct collect_manifest *manifest,
+static struct result add(struct collect_run *run, struct pending_removals *pending, const struct collect_manifest *manifest,
                          bool is_untagged, struct error *err)
 {
-    const struct collect_manifest_row row = {.repository = run->repository.id, .project = run->project.id,
-                                             .rules_version = run->project.rules_version, .is_untagged = is_untagged,
+    const struct collect_manifest_row row = {.repository = run->repository.id,
+                                             .project = run->project.id,
+                                             .rules_version = run->project.rules_version,
+                                             .is_untagged = is_untagged,
                                              .manifest = *manifest};
 
-    if (run->job->job.is_dry_run) return remove_in_mind(run, harvest, &row, err);
-    if (harvest->tags + manifest->tags > MANIFEST_ALL_TAGS_MAX) TRY(remove_all(run, harvest, err));
-    harvest->tags += manifest->tags;
-    struct removal *removal = &harvest->removals[harvest->size++];
-    *removal = (struct removal){.where = {.kind = RESOURCE_REPOSITORY, .organisation = run->project.organisation,
-                                          .project = run->project.id, .repository = run->repository.id},
+    if (run->job->job.is_dry_run) return remove_in_mind(run, pending, &row, err);
+    if (pending->tags + manifest->tags > MANIFEST_ALL_TAGS_MAX) TRY(remove_all(run, pending, err));
+    pending->tags += manifest->tags;
+    struct removal *removal = &pending->removals[pending->size++];
+    *removal = (struct removal){.where = {.kind = RESOURCE_REPOSITORY,
+                                          .organisation = run->project.organisation,
+                                          .project = run->project.id,
+                                          .repository = run->repository.id},
                                 .manifest = row};
     memcpy(removal->where.name, run->repository.name, sizeof removal->where.name);
     memcpy(removal->where.region, run->project.region, sizeof removal->where.region);
     (void)snprintf(removal->where.detail, sizeof removal->where.detail, "%s", manifest->digest);
-    return harvest->size == COLLECT_BATCH ? remove_all(run, harvest, err) : SUCCESS;
+    return pending->size == COLLECT_BATCH ? remove_all(run, pending, err) : SUCCESS;
 }
 
 /* ---- retention ---- */
 
-struct judged {
+struct evaluated {
     struct tag_fact *tags;
     bool *is_kept;
 };
 
-static void judged_done(struct judged *judged)
+static void evaluated_done(struct evaluated *evaluated)
 {
-    free(judged->tags);
-    free(judged->is_kept);
+    free(evaluated->tags);
+    free(evaluated->is_kept);
 }
 
-static struct result judge(const struct collect_run *run, const struct pg_rows *rows, struct judged *judged, struct error *err)
+static struct result evaluate(const struct collect_run *run, const struct pg_rows *rows, struct evaluated *evaluated,
+                              struct error *err)
 {
     const size_t tags = pg_rows_count(rows);
     struct collect_tag tag;
 
-    judged->tags = memory_zeroed(tags + 1, sizeof *judged->tags);
-    judged->is_kept = memory_zeroed(tags + 1, sizeof *judged->is_kept);
-    if (judged->tags == NULL || judged->is_kept == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to judge %zu tags", tags);
+    evaluated->tags = memory_zeroed(tags + 1, sizeof *evaluated->tags);
+    evaluated->is_kept = memory_zeroed(tags + 1, sizeof *evaluated->is_kept);
+    if (evaluated->tags == NULL || evaluated->is_kept == NULL)
+        return failure(err, ERROR_NO_MEMORY, "no memory to judge %zu tags", tags);
     for (size_t i = 0; i < tags; i++) {
         collect_tag_of(rows, i, &tag);
-        judged->tags[i] = (struct tag_fact){.name = tag.name, .digest = tag.digest, .pushed_ms = tag.pushed_ms,
-                                            .pulled_ms = tag.pulled_ms, .is_attachment = tag.is_attachment};
+        evaluated->tags[i] = (struct tag_fact){.name = tag.name,
+                                               .digest = tag.digest,
+                                               .pushed_ms = tag.pushed_ms,
+                                               .pulled_ms = tag.pulled_ms,
+                                               .is_attachment = tag.is_attachment};
     }
     const struct tag_facts facts = {
-        .repository = run->repository.path, .count = tags, .tags = judged->tags, .now_ms = clock_wall_ms()};
-    return rules_judge(run->rules, &facts, judged->is_kept, err);
+        .repository = run->repository.path, .count = tags, .tags = evaluated->tags, .now_ms = clock_wall_ms()};
+    return rules_evaluate(run->rules, &facts, evaluated->is_kept, err);
 }
 
-static struct result remove_judged(struct collect_run *run, struct harvest *harvest, const struct pg_rows *rows,
+static struct result remove_unkept(struct collect_run *run, struct pending_removals *pending, const struct pg_rows *rows,
                                    const bool *is_kept, struct error *err)
 {
     struct collect_manifest manifest;
@@ -133,35 +143,34 @@ static struct result remove_judged(struct collect_run *run, struct harvest *harv
         collect_tag_of(rows, i, &tag);
         if (is_kept[i] || !tag.is_first || tag.is_held) continue;
         collect_manifest_of(rows, i, &manifest);
-        if (manifest.tags > MANIFEST_ALL_TAGS_MAX) run->is_cut = true; /* from before there was a limit: it stays */
-        else TRY(add(run, harvest, &manifest, false, err));
+        if (manifest.tags > MANIFEST_ALL_TAGS_MAX) run->is_cut = true; /* pushed before the limit existed: it is kept */
+        else TRY(add(run, pending, &manifest, false, err));
     }
-    return remove_all(run, harvest, err);
+    return remove_all(run, pending, err);
 }
 
-static struct result retain(struct collect_run *run, struct harvest *harvest, struct error *err)
+static struct result retain(struct collect_run *run, struct pending_removals *pending, struct error *err)
 {
     const struct collect_gone gone = collect_gone_of_repository(run);
-    const struct collect_scope scope = {
-        .repository = &run->repository.id, .gone = &gone, .age_s = run->kept_s};
-    __attribute__((cleanup(judged_done))) struct judged judged = {0};
+    const struct collect_range range = {.repository = &run->repository.id, .gone = &gone, .age_s = run->kept_s};
+    __attribute__((cleanup(evaluated_done))) struct evaluated evaluated = {0};
     OWNED(pg_rows) *rows = NULL;
     bool is_too_large = false;
 
     if (!rules_retain(run->rules, run->repository.path)) return SUCCESS;
     TRY(collect_has_too_many_tags(run->pg, &run->repository.id, &is_too_large, err));
-    if (!is_too_large) TRY(collect_read_tags(run->pg, &scope, &rows, err));
+    if (!is_too_large) TRY(collect_read_tags(run->pg, &range, &rows, err));
     if (is_too_large || pg_rows_count(rows) > COLLECT_TAGS_MAX) {
-        run->is_cut = true; /* all of it is kept: a judgement over a part of the tags would be wrong */
+        run->is_cut = true; /* all of it is kept, because the rules need all tags */
         return SUCCESS;
     }
-    TRY(judge(run, rows, &judged, err));
-    return remove_judged(run, harvest, rows, judged.is_kept, err);
+    TRY(evaluate(run, rows, &evaluated, err));
+    return remove_unkept(run, pending, rows, evaluated.is_kept, err);
 }
 
-/* ---- without a tag ---- */
+/* ---- untagged manifests ---- */
 
-static struct result remove_untagged(struct collect_run *run, struct harvest *harvest, struct error *err)
+static struct result remove_untagged(struct collect_run *run, struct pending_removals *pending, struct error *err)
 {
     const int64_t rule_s = run->rules->untagged_days * DAY_S, lease_s = run->lease_s;
     struct collect_manifest manifest = {.digest = ""};
@@ -169,37 +178,38 @@ static struct result remove_untagged(struct collect_run *run, struct harvest *ha
     if (run->rules->untagged_days == RULES_NONE) return SUCCESS;
     for (size_t found = COLLECT_PAGE; found == COLLECT_PAGE;) {
         const struct collect_gone gone = collect_gone_of_repository(run);
-        const struct collect_scope scope = {
-            .repository = &run->repository.id, .gone = &gone, .age_s = rule_s > lease_s ? rule_s : lease_s,
-            .kept_s = run->kept_s};
+        const struct collect_range range = {.repository = &run->repository.id,
+                                            .gone = &gone,
+                                            .age_s = rule_s > lease_s ? rule_s : lease_s,
+                                            .kept_s = run->kept_s};
         OWNED(pg_rows) *rows = NULL;
         TRY(collect_go_on(run, err));
-        TRY(collect_read_untagged(run->pg, &scope, manifest.digest, COLLECT_PAGE, &rows, err));
+        TRY(collect_read_untagged(run->pg, &range, manifest.digest, COLLECT_PAGE, &rows, err));
         found = pg_rows_count(rows);
         for (size_t i = 0; i < found; i++) {
-            if (collect_untagged_of(rows, i, &manifest)) TRY(add(run, harvest, &manifest, true, err));
+            if (collect_untagged_of(rows, i, &manifest)) TRY(add(run, pending, &manifest, true, err));
         }
-        TRY(remove_all(run, harvest, err));
+        TRY(remove_all(run, pending, err));
     }
     return SUCCESS;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole repository ---- */
 
-/* A rule of the project takes nothing that a policy obliges to keep. False: nothing may go at all. */
+/* Policies limit the project's rules: sets run->kept_s from their retention. *may_go_out false: nothing may be removed. */
 static struct result ask_policies(struct collect_run *run, bool *may_go_out, struct error *err)
 {
     const struct job_options *options = run->job->options;
-    struct policy_keeping keeping = {.days = 0};
+    struct policy_retention retention = {.days = 0};
 
-    if (options->keeping != NULL) TRY(options->keeping(options->context, run->repository.name, &keeping, err));
-    const int64_t days = keeping.days < KEPT_DAYS_MAX ? keeping.days : KEPT_DAYS_MAX;
+    if (options->retention != NULL) TRY(options->retention(options->context, run->repository.name, &retention, err));
+    const int64_t days = retention.days < KEPT_DAYS_MAX ? retention.days : KEPT_DAYS_MAX;
     run->kept_s = days * DAY_S > run->lease_s ? days * DAY_S : run->lease_s;
-    *may_go_out = !keeping.for_ever;
+    *may_go_out = !retention.for_ever;
     return SUCCESS;
 }
 
-static struct result collect_repository(struct collect_run *run, struct harvest *harvest, struct error *err)
+static struct result collect_repository(struct collect_run *run, struct pending_removals *pending, struct error *err)
 {
     bool may_go = false;
 
@@ -207,15 +217,15 @@ static struct result collect_repository(struct collect_run *run, struct harvest 
     if (!may_go) return SUCCESS;
     run->gone.from = run->gone.count;
     for (int pass = 0; pass < PASSES_MAX; pass++) {
-        harvest->removed = 0;
-        TRY(retain(run, harvest, err));
-        TRY(remove_untagged(run, harvest, err));
-        if (harvest->removed == 0) break;
+        pending->removed = 0;
+        TRY(retain(run, pending, err));
+        TRY(remove_untagged(run, pending, err));
+        if (pending->removed == 0) break;
     }
     return run->job->job.is_dry_run ? SUCCESS : manifest_uses_clean(run->pg, &run->repository.id, err);
 }
 
-static struct result collect_repositories(struct collect_run *run, struct harvest *harvest, struct error *err)
+static struct result collect_repositories(struct collect_run *run, struct pending_removals *pending, struct error *err)
 {
     bool found = true;
 
@@ -224,16 +234,16 @@ static struct result collect_repositories(struct collect_run *run, struct harves
         TRY(collect_go_on(run, err));
         TRY(collect_next_repository(run->pg, &run->project.id, run->repository.path, &run->repository, &found, err));
         if (!found) return SUCCESS;
-        TRY(collect_repository(run, harvest, err));
+        TRY(collect_repository(run, pending, err));
     }
 }
 
 struct result collect_manifests(struct collect_run *run, struct error *err)
 {
     if (run->rules->retention_count == 0 && run->rules->untagged_days == RULES_NONE) return SUCCESS;
-    struct harvest *harvest = memory_zeroed(1, sizeof *harvest);
-    if (harvest == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to collect");
-    const struct result result = collect_repositories(run, harvest, err);
-    free(harvest);
+    struct pending_removals *pending = memory_zeroed(1, sizeof *pending);
+    if (pending == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to collect");
+    const struct result result = collect_repositories(run, pending, err);
+    free(pending);
     return result;
 }

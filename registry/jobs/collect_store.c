@@ -8,21 +8,23 @@
 #include "registry/upload/upload_store.h"
 #include "storage/pg_table.h"
 
-/* What a read may still need of a blob that is collected: a moment, until it has opened the files. */
+/* clang-format off */
+/* A read that found the row before its deletion needs a moment until it has opened the files. */
 #define GRACE "interval '30 seconds'"
 #define MICROSECONDS(time) "(extract(epoch FROM " time ") * 1000000)::int8"
 
 /*
- * OFFSET 0 makes the planner look up each row by its index. The plans of these statements are made once for all repositories, by
- * averages: with one large repository and many small ones it would read whole tables for each small one.
+ * OFFSET 0 makes the planner look up each row by its index. A plan is made once for all repositories, from averages. With one
+ * large repository and many small ones, a plan without OFFSET 0 would read whole tables for each small one.
  */
-/* Of m: an index that is not gone lists it. $2: digests of this repository that are gone. */
+/* Whether an index lists m, other than the indexes in $2: the digests that a dry run counts as removed. */
 #define IS_LISTED                                                                                                        \
     "EXISTS (SELECT FROM manifest_reference l WHERE l.repository_id = m.repository_id AND l.digest = m.digest"           \
     " AND l.is_manifest AND l.manifest_digest <> ALL($2) OFFSET 0)"
 #define LAST_USE(m)                                                                                                      \
     "LEFT JOIN LATERAL (SELECT used_at FROM manifest_use WHERE repository_id = $1 AND digest = " m ".digest OFFSET 0) u ON true"
-/* A tag that is named after a digest: clients keep signatures and lists of referrers there. Hex digits are before 'g'. */
+/* Whether the tag is named after an existing digest: clients keep signatures and lists of referrers under such tags. 'g'
+ * follows all hex digits. */
 #define IS_ATTACHMENT                                                                                                    \
     "(t.name ~ '^sha(256|512)-[0-9a-f]{64}([.]|$)' AND EXISTS (SELECT FROM manifest s WHERE s.repository_id = $1"        \
     " AND s.digest >= substr(t.name, 1, 6) || ':' || substr(t.name, 8, 64)"                                              \
@@ -96,7 +98,7 @@ static const struct pg_statement collect_blobs_sql = {
     " ORDER BY region_id, digest LIMIT $6) b ORDER BY b.region_id, b.digest",
     "uuid text text uuid[] text[] int8", "uuid text text int8 bool"};
 static const struct pg_statement collect_blob_sql = {
-    "collect_blob", /* a HEAD may renew the lease meanwhile: then the row is looked at again, as it is by then */
+    "collect_blob", /* FOR UPDATE checks the row again if a HEAD renewed the lease at the same time */
     "WITH doomed AS (SELECT b.blob_id, b.region_id, b.project_id, b.size_bytes FROM blob b WHERE b.blob_id = $1"
     " AND b.lease_until <= now() AND NOT EXISTS (SELECT FROM repository_blob r JOIN manifest_reference m"
     " ON m.repository_id = r.repository_id AND m.digest = r.digest AND NOT m.is_manifest WHERE r.blob_id = b.blob_id)"
@@ -111,6 +113,7 @@ static const struct pg_statement *const statements[] = {
     &collect_project_sql, &collect_repository_sql, &collect_tags_sql, &collect_untagged_sql, &collect_tag_count_sql,
     &collect_count_sql, &collect_expired_sql, &collect_manifest_sql, &collect_blobs_sql, &collect_blob_sql,
 };
+/* clang-format on */
 const struct pg_table collect_statements = PG_TABLE(statements);
 
 struct result collect_next_project(struct pg *pg, const struct uuid *last, const struct uuid *only,
@@ -123,8 +126,10 @@ struct result collect_next_project(struct pg *pg, const struct uuid *last, const
     pg_add_uuid(&arguments, only);
     TRY(pg_run(pg, &collect_project_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) > 0) {
-        *project = (struct collect_project){.id = pg_uuid(rows, 0, 0), .organisation = pg_uuid(rows, 0, 1),
-                                            .rules = pg_text(rows, 0, 4), .rules_version = pg_int8(rows, 0, 5),
+        *project = (struct collect_project){.id = pg_uuid(rows, 0, 0),
+                                            .organisation = pg_uuid(rows, 0, 1),
+                                            .rules = pg_text(rows, 0, 4),
+                                            .rules_version = pg_int8(rows, 0, 5),
                                             .is_deleted = pg_bool(rows, 0, 6)};
         (void)snprintf(project->name, sizeof project->name, "%s", pg_text(rows, 0, 2));
         (void)snprintf(project->region, sizeof project->region, "%s", pg_text(rows, 0, 3));
@@ -150,47 +155,51 @@ struct result collect_next_repository(struct pg *pg, const struct uuid *project,
     return SUCCESS;
 }
 
-static void add_scope(struct pg_arguments *arguments, const struct collect_scope *scope)
+static void add_range(struct pg_arguments *arguments, const struct collect_range *range)
 {
-    pg_add_uuid(arguments, scope->repository);
-    pg_add_text_array(arguments, scope->gone->digests, scope->gone->count);
-    pg_add_int8(arguments, scope->age_s);
+    pg_add_uuid(arguments, range->repository);
+    pg_add_text_array(arguments, range->gone->digests, range->gone->count);
+    pg_add_int8(arguments, range->age_s);
 }
 
-struct result collect_read_tags(struct pg *pg, const struct collect_scope *scope, struct pg_rows **rows_out,
-                                struct error *err)
+struct result collect_read_tags(struct pg *pg, const struct collect_range *range, struct pg_rows **rows_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
 
-    add_scope(&arguments, scope);
+    add_range(&arguments, range);
     pg_add_int8(&arguments, COLLECT_TAGS_MAX + 1);
     return pg_run(pg, &collect_tags_sql, &arguments, rows_out, err);
 }
 
 void collect_tag_of(const struct pg_rows *rows, size_t row, struct collect_tag *tag_out)
 {
-    *tag_out = (struct collect_tag){.name = pg_text(rows, row, 0), .digest = pg_text(rows, row, 1),
-                                    .pushed_ms = pg_time_ms(rows, row, 2), .pulled_ms = pg_time_ms(rows, row, 3),
-                                    .is_attachment = pg_bool(rows, row, 4), .is_first = pg_bool(rows, row, 5),
+    *tag_out = (struct collect_tag){.name = pg_text(rows, row, 0),
+                                    .digest = pg_text(rows, row, 1),
+                                    .pushed_ms = pg_time_ms(rows, row, 2),
+                                    .pulled_ms = pg_time_ms(rows, row, 3),
+                                    .is_attachment = pg_bool(rows, row, 4),
+                                    .is_first = pg_bool(rows, row, 5),
                                     .is_held = pg_bool(rows, row, 6)};
 }
 
 void collect_manifest_of(const struct pg_rows *rows, size_t row, struct collect_manifest *manifest_out)
 {
-    *manifest_out = (struct collect_manifest){.size_bytes = pg_int8(rows, row, 7), .renewed_us = pg_int8(rows, row, 8),
-                                              .used_us = pg_int8(rows, row, 9), .tags = pg_int8(rows, row, 10)};
+    *manifest_out = (struct collect_manifest){.size_bytes = pg_int8(rows, row, 7),
+                                              .renewed_us = pg_int8(rows, row, 8),
+                                              .used_us = pg_int8(rows, row, 9),
+                                              .tags = pg_int8(rows, row, 10)};
     (void)snprintf(manifest_out->digest, sizeof manifest_out->digest, "%s", pg_text(rows, row, 1));
 }
 
-struct result collect_read_untagged(struct pg *pg, const struct collect_scope *scope, const char *last, size_t limit,
+struct result collect_read_untagged(struct pg *pg, const struct collect_range *range, const char *last, size_t limit,
                                     struct pg_rows **rows_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
 
-    add_scope(&arguments, scope);
+    add_range(&arguments, range);
     pg_add_text(&arguments, last);
     pg_add_int8(&arguments, (int64_t)limit);
-    pg_add_int8(&arguments, scope->kept_s);
+    pg_add_int8(&arguments, range->kept_s);
     return pg_run(pg, &collect_untagged_sql, &arguments, rows_out, err);
 }
 
@@ -230,8 +239,8 @@ struct result collect_count_blobs(struct pg *pg, const struct uuid *project, uin
 
 bool collect_untagged_of(const struct pg_rows *rows, size_t row, struct collect_manifest *manifest_out)
 {
-    *manifest_out = (struct collect_manifest){.size_bytes = pg_int8(rows, row, 1), .renewed_us = pg_int8(rows, row, 2),
-                                              .used_us = pg_int8(rows, row, 3)};
+    *manifest_out = (struct collect_manifest){
+        .size_bytes = pg_int8(rows, row, 1), .renewed_us = pg_int8(rows, row, 2), .used_us = pg_int8(rows, row, 3)};
     (void)snprintf(manifest_out->digest, sizeof manifest_out->digest, "%s", pg_text(rows, row, 0));
     return pg_bool(rows, row, 4);
 }
@@ -269,8 +278,8 @@ struct result collect_read_blobs(struct pg *pg, const struct collect_blob_query 
 
 void collect_blob_of(const struct pg_rows *rows, size_t row, struct collect_blob *blob_out)
 {
-    *blob_out = (struct collect_blob){.blob = pg_uuid(rows, row, 0), .size_bytes = pg_int8(rows, row, 3),
-                                      .is_garbage = pg_bool(rows, row, 4)};
+    *blob_out = (struct collect_blob){
+        .blob = pg_uuid(rows, row, 0), .size_bytes = pg_int8(rows, row, 3), .is_garbage = pg_bool(rows, row, 4)};
     (void)snprintf(blob_out->digest, sizeof blob_out->digest, "%s", pg_text(rows, row, 1));
     (void)snprintf(blob_out->region, sizeof blob_out->region, "%s", pg_text(rows, row, 2));
 }

@@ -1,7 +1,7 @@
 /*
- * registry/jobs/collect_store.h -- what garbage collection reads, and the two statements that take something away.
+ * registry/jobs/collect_store.h -- the statements of the garbage collection.
  *
- * Rule: reading decides nothing. A statement that removes a row asks everything again, inside itself, and runs as a
+ * Rule: what was read may be outdated. A statement that removes a row checks all conditions again and runs as a
  * change, so under the log's lock (docs/decisions/0020-collection-beside-pushes.md).
  */
 #pragma once
@@ -14,7 +14,7 @@ struct collect_project {
     char name[RESOURCE_NAME_MAX + 1], region[REGION_ID_MAX + 1];
     const char *rules; /* the document; a view of *rows_out */
     int64_t rules_version;
-    bool is_deleted;   /* its name, and those of its repositories, are as they were before */
+    bool is_deleted; /* then its name, and those of its repositories, are the names from before */
 };
 /** The first project after `last` (nil: of all), or `only` (NULL: any). No row in *rows_out: there is none. */
 RESULT collect_next_project(struct pg *pg, const struct uuid *last, const struct uuid *only, struct collect_project *project,
@@ -22,21 +22,21 @@ RESULT collect_next_project(struct pg *pg, const struct uuid *last, const struct
 
 struct collect_repository {
     struct uuid id;
-    char path[RESOURCE_NAME_MAX + 1], name[RESOURCE_NAME_MAX + 1]; /* below the project; in full */
+    char path[RESOURCE_NAME_MAX + 1], name[RESOURCE_NAME_MAX + 1]; /* path: below the project; name: in full */
 };
 /** The first of a project after the path `last`; *found_out. */
 RESULT collect_next_repository(struct pg *pg, const struct uuid *project, const char *last,
                                struct collect_repository *repository_out, bool *found_out, struct error *err);
 
-/** What is removed by a dry run counts as gone for the rest of it. */
+/** Manifests that a dry run counts as removed. */
 struct collect_gone {
     size_t count;
-    const struct bytes *repositories, *digests; /* of manifests, side by side */
+    const struct bytes *repositories, *digests; /* of the manifests, as parallel arrays */
 };
 
-#define COLLECT_TAGS_MAX 100000 /* of a repository that rules are to judge; of larger ones all is kept */
+#define COLLECT_TAGS_MAX 100000 /* of a repository; in a larger one all manifests are kept */
 
-/** A manifest as it was judged: all of it must still be so when it is removed. */
+/** A manifest as it was read: all values must be the same when it is removed. */
 struct collect_manifest {
     char digest[DIGEST_TEXT_SIZE];
     int64_t size_bytes, renewed_us, used_us, tags;
@@ -46,28 +46,28 @@ struct collect_tag {
     int64_t pushed_ms, pulled_ms;
     bool is_attachment;
     bool is_first; /* of its digest */
-    bool is_held;  /* leased, or an index needs it */
+    bool is_held;  /* it has a lease, or an index needs it */
 };
-struct collect_scope {
+struct collect_range {
     const struct uuid *repository;
     const struct collect_gone *gone; /* of this repository */
-    int64_t age_s;                   /* nothing younger is looked at */
-    int64_t kept_s;                  /* of manifests without a tag: nothing that was pushed later, whenever it was asked for */
+    int64_t age_s;                   /* younger manifests are skipped */
+    int64_t kept_s;                  /* manifests without a tag that were pushed later are kept, even without a pull */
 };
-/** Sessions that have expired and were not ended yet. */
+/** Counts expired sessions that have not been ended. */
 RESULT collect_count_expired(struct pg *pg, const struct session_limits *limits, int64_t *count_out, struct error *err);
-/** How many blobs a project has; NULL: all. */
+/** Counts the blobs of a project; NULL: of all. */
 RESULT collect_count_blobs(struct pg *pg, const struct uuid *project, uint64_t *count_out, struct error *err);
 /** More than COLLECT_TAGS_MAX tags? */
 RESULT collect_has_too_many_tags(struct pg *pg, const struct uuid *repository, bool *too_many_out, struct error *err);
 /** All tags, newest push first; COLLECT_TAGS_MAX + 1 of them if there are more. */
-RESULT collect_read_tags(struct pg *pg, const struct collect_scope *scope, struct pg_rows **rows_out, struct error *err);
+RESULT collect_read_tags(struct pg *pg, const struct collect_range *range, struct pg_rows **rows_out, struct error *err);
 void collect_tag_of(const struct pg_rows *rows, size_t row, struct collect_tag *tag_out);
 void collect_manifest_of(const struct pg_rows *rows, size_t row, struct collect_manifest *manifest_out);
-/** The next `limit` manifests after `last`; all are read, whether or not something refers to them. */
-RESULT collect_read_untagged(struct pg *pg, const struct collect_scope *scope, const char *last, size_t limit,
+/** The next `limit` manifests after `last`, also those that something refers to. */
+RESULT collect_read_untagged(struct pg *pg, const struct collect_range *range, const char *last, size_t limit,
                              struct pg_rows **rows_out, struct error *err);
-/** True: nothing refers to it, no tag, no index, no subject that is there, and it is old enough. */
+/** True if it is old enough and nothing refers to it: no tag, no index, and its subject does not exist. */
 bool collect_untagged_of(const struct pg_rows *rows, size_t row, struct collect_manifest *manifest_out);
 
 /** One change of a batch. */
@@ -75,10 +75,10 @@ struct collect_manifest_row {
     struct uuid repository, project;
     int64_t rules_version;
     bool is_untagged;
-    bool is_erased; /* its repository was deleted: nothing else is asked */
+    bool is_erased; /* its repository was deleted: nothing else is checked */
     struct collect_manifest manifest;
 };
-/** With its tags. ERROR_CONFLICT: it is needed, or not what was judged; no row was touched. */
+/** Deletes a manifest with its tags. ERROR_CONFLICT if it is needed, or differs from what was read; no row is changed then. */
 RESULT collect_manifest_row_delete(struct pg *pg, const struct collect_manifest_row *row, struct error *err);
 
 struct collect_blob {
@@ -87,15 +87,14 @@ struct collect_blob {
     int64_t size_bytes;
     bool is_garbage;
 };
-/** The next `limit` blobs of a project after *last in the order of its index; all are read, garbage or not. */
+/** The next `limit` blobs of a project after *last, in the order of its index, garbage or not. */
 struct collect_blob_query {
     const struct uuid *project;
     const struct collect_blob *last;
     const struct collect_gone *gone; /* of the project */
     size_t limit;
 };
-RESULT collect_read_blobs(struct pg *pg, const struct collect_blob_query *query, struct pg_rows **rows_out,
-                          struct error *err);
+RESULT collect_read_blobs(struct pg *pg, const struct collect_blob_query *query, struct pg_rows **rows_out, struct error *err);
 void collect_blob_of(const struct pg_rows *rows, size_t row, struct collect_blob *blob_out);
-/** Row and links go, the object is in abandoned_object. ERROR_CONFLICT: it is needed again; no row was touched. */
+/** Deletes row and links, and abandons the object. ERROR_CONFLICT if it is needed again; no row is changed then. */
 RESULT collect_blob_row_delete(struct pg *pg, const struct uuid *blob, struct error *err);

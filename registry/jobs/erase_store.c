@@ -1,4 +1,4 @@
-/* What a deletion counts, and the change that makes it. */
+/* Counts the content for a deletion, and makes the change. */
 #include "registry/jobs/erase.h"
 
 #include <assert.h>
@@ -10,10 +10,12 @@
 #include "registry/jobs/statements.h"
 #include "storage/pg_table.h"
 
-#define CATCH_UPS 8 /* each has less to look at than the one before */
-#define OCSF_READ 2 /* the activity of action_ocsf_type() */
+/* clang-format off */
+#define CATCH_UPS 8 /* each one has fewer events to check than the one before */
+#define OCSF_READ 2 /* action_ocsf_type() % 100 of actions that only read */
 
-/* $1, $2, $3: organisation, project, repository; those below the place are NULL. Of r and p. */
+/* Whether r, with its project p, is inside the resource: $1, $2, $3 are organisation, project and repository; NULL below its
+ * level. */
 #define INSIDE                                                                                                       \
     "r.deleted_at IS NULL AND p.deleted_at IS NULL AND p.organisation_id = $1 AND ($2::uuid IS NULL OR p.project_id = $2)" \
     " AND ($3::uuid IS NULL OR r.repository_id = $3)"
@@ -23,7 +25,7 @@
 #define REPOSITORIES                                                                                                  \
     "repositories AS MATERIALIZED (SELECT r.repository_id, r.project_id, r.name, r.full_name, r.label FROM repository r" \
     " JOIN project p USING (project_id) WHERE " INSIDE ")"
-/* Those on the place, and on what is in it. */
+/* Bindings on the resource, and on resources inside it. */
 #define BINDINGS(columns)                                                                                             \
     "SELECT " columns " FROM binding b WHERE b.revoked_at IS NULL AND b.organisation_id = $1"                          \
     " AND ($2::uuid IS NULL OR b.project_id = $2)"                                                                    \
@@ -109,8 +111,8 @@ static const struct pg_statement erase_repositories_sql = {
     " WHERE " INSIDE " AND r.full_name > $4) s WHERE stored IS NOT NULL ORDER BY full_name LIMIT $5",
     THREE " text int8", "text timestamptz"};
 static const struct pg_statement erase_log_size_sql = {"erase_log_size", "SELECT size FROM audit_log", "", "int8"};
-/* What was recorded of the place since, and how much of it may have changed something. The place and each entry are found by
- * index, which the order asks for, so the time depends on $3 alone. */
+/* Counts the events of the resource since $2, and those of them that may have changed it. ORDER BY makes the planner use the
+ * index for the resource and for each entry, so the time depends only on $3. */
 static const struct pg_statement erase_changes_sql = {
     "erase_changes",
     "SELECT count(*), count(*) FILTER (WHERE e.seq IS NULL OR (e.outcome <> 'denied' AND e.action <> ALL($4)))"
@@ -123,7 +125,7 @@ static const struct pg_statement erase_is_outdated_sql = {
     "SELECT EXISTS (SELECT FROM authorization_change WHERE epoch > $2"
     " AND organisation_id IN ($1, '00000000-0000-0000-0000-000000000000'))",
     "uuid int8", "bool"};
-/* From here on under the log's lock: each begins with an index of what ends, and looks at no repositories to find it. */
+/* The statements from here on run under the log's lock. Each one finds its rows by an index, without reading the repositories. */
 static const struct pg_statement erase_sessions_sql = {
     "erase_sessions",
     "WITH gone AS (DELETE FROM upload u WHERE u.organisation_id = $1 AND ($2::uuid IS NULL OR u.project_id = $2)"
@@ -154,6 +156,7 @@ static const struct pg_statement *const statements[] = {
     &erase_bindings_project_sql, &erase_bindings_repository_sql, &erase_robots_sql, &erase_organisation_sql, &erase_project_sql,
     &erase_repository_sql, &erase_raise_epoch_sql,
 };
+/* clang-format on */
 const struct pg_table erase_statements = PG_TABLE(statements);
 
 enum action erase_action(enum resource_kind kind)
@@ -166,7 +169,8 @@ enum action erase_action(enum resource_kind kind)
 bool erase_is_empty(const struct erase_counts *counts)
 {
     return counts->projects == 0 && counts->repositories == 0 && counts->tags == 0 && counts->manifests == 0 &&
-           counts->uploads == 0 && counts->bindings == 0 && counts->robots == 0 && counts->blobs == 0 && counts->blobs_shared == 0;
+           counts->uploads == 0 && counts->bindings == 0 && counts->robots == 0 && counts->blobs == 0 &&
+           counts->blobs_shared == 0;
 }
 
 static void add_place(struct pg_arguments *arguments, const struct resource *where)
@@ -176,7 +180,7 @@ static void add_place(struct pg_arguments *arguments, const struct resource *whe
     pg_add_uuid(arguments, where->kind == RESOURCE_REPOSITORY ? &where->repository : NULL);
 }
 
-/* The place itself is not inside it. */
+/* The deleted project or repository does not count as inside itself. */
 static void leave_out_itself(const struct resource *where, struct erase_counts *counts)
 {
     if (where->kind == RESOURCE_PROJECT) counts->projects--;
@@ -201,12 +205,12 @@ static struct result count_all(struct pg *pg, const struct resource *where, stru
     add_place(&arguments, where);
     TRY(pg_run(pg, &erase_count_sql, &arguments, &rows, err));
     TRY(pg_run(pg, &erase_content_sql, &arguments, &hash, err));
-    int64_t *const places[] = {&counts->projects, &counts->repositories, &counts->tags,  &counts->manifests,
-                               &counts->uploads,  &counts->bindings,     &counts->robots, &counts->labels,
+    int64_t *const places[] = {&counts->projects, &counts->repositories, &counts->tags,         &counts->manifests,
+                               &counts->uploads,  &counts->bindings,     &counts->robots,       &counts->labels,
                                &counts->blobs,    &counts->bytes,        &counts->blobs_shared, &counts->tags_immutable};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) *places[i] = pg_int8(rows, 0, i);
     const struct bytes content = pg_bytes(hash, 0, 0);
-    assert(content.length == sizeof counts->content); /* what sha256() of PostgreSQL answers */
+    assert(content.length == sizeof counts->content); /* the size of PostgreSQL's sha256() */
     memcpy(counts->content, content.data, content.length);
     leave_out_itself(where, counts);
     return SUCCESS;
@@ -222,10 +226,13 @@ static struct result check_size(struct pg *pg, const struct resource *where, str
     pg_add_int8(&arguments, ERASE_RIGHTS_MAX + 1);
     TRY(pg_run(pg, &erase_size_sql, &arguments, &rows, err));
     if (pg_int8(rows, 0, 0) > ERASE_ROWS_MAX)
-        return failure(err, ERROR_LIMIT, "more than %d tags, manifests and blobs: delete its repositories first, or have rules remove what "
-                                         "is old", ERASE_ROWS_MAX);
+        return failure(err, ERROR_LIMIT,
+                       "more than %d tags, manifests and blobs: delete its repositories first, or have rules remove what "
+                       "is old",
+                       ERASE_ROWS_MAX);
     if (pg_int8(rows, 0, 1) > ERASE_RIGHTS_MAX)
-        return failure(err, ERROR_LIMIT, "more than %d projects, roles, robots and open uploads: delete, revoke or end some first",
+        return failure(err, ERROR_LIMIT,
+                       "more than %d projects, roles, robots and open uploads: delete, revoke or end some first",
                        ERASE_RIGHTS_MAX);
     return SUCCESS;
 }
@@ -239,9 +246,9 @@ static struct result read_log_size(struct pg *pg, int64_t *size_out, struct erro
     return SUCCESS;
 }
 
-/* Whatever is committed together with the last event before `seen` is counted, because the size is read first. */
-struct result erase_count(const struct permit *permit, struct pg *pg, const struct erase_view *view, struct erase_counts *counts_out,
-                          struct error *err)
+/* The log's size is read first. So each change whose event is before `seen` is in the count. */
+struct result erase_count(const struct permit *permit, struct pg *pg, const struct erase_view *view,
+                          struct erase_counts *counts_out, struct error *err)
 {
     struct erase_counts counts = {.seen = 0};
 
@@ -254,7 +261,7 @@ struct result erase_count(const struct permit *permit, struct pg *pg, const stru
     return SUCCESS;
 }
 
-/* Those that only read. Any other counts as a change: what it did not do costs no more than another look. */
+/* The actions that only read. Each other action counts as a change; if it changed nothing, the only cost is another plan. */
 static size_t reading_actions(struct bytes names_out[ACTION_COUNT])
 {
     size_t count = 0;
@@ -264,11 +271,13 @@ static size_t reading_actions(struct bytes names_out[ACTION_COUNT])
     return count;
 }
 
-/* How many events of the place were recorded from `seen` on; at most `limit` are looked at. */
+/* Counts the resource's events from `seen` on, at most `limit`. ERROR_CONFLICT if one of them may be a change, or the limit is
+ * reached. */
 static struct result check_changes(struct pg *pg, const struct resource *where, int64_t seen, int64_t limit, int64_t *count_out,
                                    struct error *err)
 {
-    static const char *const kinds[] = {[RESOURCE_ORGANISATION] = "org:", [RESOURCE_PROJECT] = "prj:", [RESOURCE_REPOSITORY] = "res:"};
+    static const char *const kinds[] = {
+        [RESOURCE_ORGANISATION] = "org:", [RESOURCE_PROJECT] = "prj:", [RESOURCE_REPOSITORY] = "res:"};
     struct pg_arguments arguments = {0};
     struct bytes reading[ACTION_COUNT];
     uint8_t id[LEAF_KEY_ID_SIZE];
@@ -287,8 +296,8 @@ static struct result check_changes(struct pg *pg, const struct resource *where, 
     return failure(err, ERROR_CONFLICT, "what is in it changed meanwhile; look at the plan again");
 }
 
-struct result erase_catch_up(const struct permit *permit, struct pg *pg, const struct erase_view *view, struct erase_counts *counts,
-                             struct error *err)
+struct result erase_catch_up(const struct permit *permit, struct pg *pg, const struct erase_view *view,
+                             struct erase_counts *counts, struct error *err)
 {
     permit_require(permit, view->action, view->where);
     for (unsigned i = 0; i < CATCH_UPS; i++) {
@@ -298,11 +307,11 @@ struct result erase_catch_up(const struct permit *permit, struct pg *pg, const s
         counts->seen = size;
         if (count < ERASE_EVENTS_MAX / 4) return SUCCESS;
     }
-    return SUCCESS; /* the change itself looks at no more than it may */
+    return SUCCESS; /* the change has its own limit of events */
 }
 
-struct result erase_immutable_tag(const struct permit *permit, struct pg *pg, const struct erase_view *view, char *tag_out, size_t size,
-                                  struct error *err)
+struct result erase_immutable_tag(const struct permit *permit, struct pg *pg, const struct erase_view *view, char *tag_out,
+                                  size_t size, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
@@ -314,8 +323,8 @@ struct result erase_immutable_tag(const struct permit *permit, struct pg *pg, co
     return SUCCESS;
 }
 
-struct result erase_repositories(const struct permit *permit, struct pg *pg, const struct erase_view *view, struct erase_page *page,
-                                 struct error *err)
+struct result erase_repositories(const struct permit *permit, struct pg *pg, const struct erase_view *view,
+                                 struct erase_page *page, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
@@ -342,10 +351,11 @@ static struct result check_rights(struct pg *pg, const struct erase *erase, stru
     pg_add_uuid(&arguments, &erase->where.organisation);
     pg_add_int8(&arguments, (int64_t)erase->epoch);
     TRY(pg_run(pg, &erase_is_outdated_sql, &arguments, &rows, err));
-    return pg_bool(rows, 0, 0) ? failure(err, ERROR_CONFLICT, "rights or policies changed meanwhile; look at the plan again") : SUCCESS;
+    return pg_bool(rows, 0, 0) ? failure(err, ERROR_CONFLICT, "rights or policies changed meanwhile; look at the plan again")
+                               : SUCCESS;
 }
 
-/* Sessions, roles, robots: with the name they end. */
+/* Ends the sessions, roles and robots. */
 static struct result end_all(struct pg *pg, const struct resource *where, struct error *err)
 {
     static const struct pg_statement *const bindings[] = {[RESOURCE_ORGANISATION] = &erase_bindings_organisation_sql,
@@ -363,14 +373,18 @@ static struct result end_all(struct pg *pg, const struct resource *where, struct
     return where->kind == RESOURCE_ORGANISATION ? pg_run(pg, &erase_robots_sql, &organisation, NULL, err) : SUCCESS;
 }
 
-static struct result bury(struct pg *pg, const struct resource *where, struct error *err)
+static struct result mark_deleted(struct pg *pg, const struct resource *where, struct error *err)
 {
     const bool is_repository = where->kind == RESOURCE_REPOSITORY, is_project = where->kind == RESOURCE_PROJECT;
     struct pg_arguments arguments = {0}, organisation = {0};
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_uuid(&arguments, is_repository ? &where->repository : is_project ? &where->project : &where->organisation);
-    TRY(pg_run(pg, is_repository ? &erase_repository_sql : is_project ? &erase_project_sql : &erase_organisation_sql, &arguments, &rows, err));
+    TRY(pg_run(pg,
+               is_repository ? &erase_repository_sql
+               : is_project  ? &erase_project_sql
+                             : &erase_organisation_sql,
+               &arguments, &rows, err));
     pg_add_uuid(&organisation, &where->organisation);
     return pg_run(pg, &erase_raise_epoch_sql, &organisation, NULL, err);
 }
@@ -385,11 +399,13 @@ static struct result run_erase(const struct permit *permit, struct change *chang
     TRY(check_rights(pg, erase, err));
     TRY(check_changes(pg, &erase->where, erase->seen, ERASE_EVENTS_MAX, &count, err));
     TRY(end_all(pg, &erase->where, err));
-    return bury(pg, &erase->where, err);
+    return mark_deleted(pg, &erase->where, err);
 }
 
 void erase_prepare(const struct resource *where, const struct erase_counts *counts, uint64_t epoch, struct erase *erase_out)
 {
-    *erase_out = (struct erase){.change = {.run = run_erase, .raises_epoch = true, .is_alone = true}, .where = *where,
-                                .seen = counts->seen, .epoch = epoch};
+    *erase_out = (struct erase){.change = {.run = run_erase, .raises_epoch = true, .is_alone = true},
+                                .where = *where,
+                                .seen = counts->seen,
+                                .epoch = epoch};
 }

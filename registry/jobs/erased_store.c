@@ -5,11 +5,12 @@
 #include "registry/jobs/statements.h"
 #include "storage/pg_table.h"
 
-/* Longer than a request that found a repository by its name may take to come to its change. */
+/* clang-format off */
+/* Longer than the time from a request's look-up of a repository to its change. */
 #define LATELY "interval '10 minutes'"
 
-static const struct pg_statement erased_bury_sql = {
-    "erased_bury",
+static const struct pg_statement erased_mark_sql = {
+    "erased_mark",
     "SELECT 1::int8 FROM (SELECT repository_id FROM repository r JOIN project p USING (project_id) WHERE r.project_id = $1"
     " AND r.deleted_at IS NULL AND p.deleted_at IS NOT NULL LIMIT $2) r CROSS JOIN LATERAL bury_repository(r.repository_id)",
     "uuid int8", "int8"};
@@ -19,7 +20,7 @@ static const struct pg_statement erased_repository_sql = {
     " ORDER BY repository_id LIMIT 1",
     "uuid uuid", "uuid text"};
 static const struct pg_statement erased_repository_of_sql = {
-    "erased_repository_of", /* a dry run buries none */
+    "erased_repository_of", /* for a dry run, which has marked no repository as deleted */
     "SELECT repository_id, coalesce(deleted_name, full_name) FROM repository WHERE project_id = $1 AND repository_id > $2"
     " ORDER BY repository_id LIMIT 1",
     "uuid uuid", "uuid text"};
@@ -59,19 +60,20 @@ static const struct pg_statement erased_project_left_sql = {
     "uuid", "bool"};
 static const struct pg_statement erased_project_sql = {"erased_project", "SELECT empty_buried_project($1)", "uuid", "bool"};
 static const struct pg_statement *const statements[] = {
-    &erased_bury_sql, &erased_repository_sql, &erased_repository_of_sql, &erased_manifests_sql, &erased_tags_sql,
+    &erased_mark_sql, &erased_repository_sql, &erased_repository_of_sql, &erased_manifests_sql, &erased_tags_sql,
     &erased_manifest_sql, &erased_links_sql, &erased_remove_sql, &erased_project_left_sql, &erased_project_sql,
 };
+/* clang-format on */
 const struct pg_table erased_statements = PG_TABLE(statements);
 
-struct result erased_bury_some(struct pg *pg, const struct uuid *project, size_t *count_out, struct error *err)
+struct result erased_mark_repositories(struct pg *pg, const struct uuid *project, size_t *count_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_uuid(&arguments, project);
     pg_add_int8(&arguments, ERASED_PAGE);
-    TRY(pg_run(pg, &erased_bury_sql, &arguments, &rows, err));
+    TRY(pg_run(pg, &erased_mark_sql, &arguments, &rows, err));
     *count_out = pg_rows_count(rows);
     return SUCCESS;
 }
@@ -109,7 +111,8 @@ void erased_manifest_of(const struct pg_rows *rows, size_t row, struct collect_m
     (void)snprintf(manifest_out->digest, sizeof manifest_out->digest, "%s", pg_text(rows, row, 0));
 }
 
-struct result erased_tags_delete(struct pg *pg, const struct uuid *repository, const char *digest, size_t *count_out, struct error *err)
+struct result erased_tags_delete(struct pg *pg, const struct uuid *repository, const char *digest, size_t *count_out,
+                                 struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;

@@ -9,17 +9,18 @@
 #include "storage/pg_table.h"
 
 enum {
-    DROP_MAX = 5000,  /* in one round; with more, all keys are dropped */
+    DROP_MAX = 5000, /* in one round; with more, all keys are dropped */
     RECORD_MAX = 50,
 };
 
+/* clang-format off */
 #define NAMES " JOIN project p USING (project_id) JOIN organisation o USING (organisation_id)"
 #define COLUMNS                                                                                                  \
     "f.blob_id, f.project_id, p.organisation_id, coalesce(p.deleted_name, o.name || '/' || p.name), f.region_id, f.digest, f.size_bytes,"  \
     " f.key_version, f.forgotten_at"
 #define COLUMN_TYPES "uuid uuid uuid text text text int8 int4 timestamptz"
 
-/* Longer than a key may be served, and than a transaction lasts between its trigger and its end. */
+/* Longer than a key is served from the cache, and than a transaction can last after its trigger ran. */
 static const struct pg_statement forgotten_lately_sql = {
     "forgotten_lately",
     "SELECT blob_id FROM forgotten_key WHERE forgotten_at > now() - interval '90 s' ORDER BY forgotten_at DESC LIMIT $1",
@@ -39,14 +40,14 @@ static const struct pg_statement forgotten_find_sql = {
     " FROM forgotten_key f" NAMES " WHERE f.project_id = $1 AND f.digest = $2 ORDER BY f.forgotten_at DESC LIMIT 1",
     "uuid text", COLUMN_TYPES " int8 bool"};
 static const struct pg_statement forgotten_find_deleted_sql = {
-    "forgotten_find_deleted", /* of a project that was deleted: by the name that it had */
+    "forgotten_find_deleted", /* in a deleted project, by its former name */
     "SELECT " COLUMNS ", f.sequence, EXISTS (SELECT FROM blob b WHERE b.project_id = f.project_id AND b.digest = f.digest)"
     " FROM project p JOIN organisation o USING (organisation_id) JOIN forgotten_key f USING (project_id)"
     " WHERE p.deleted_at IS NOT NULL AND p.deleted_name = $1 AND ($2::uuid IS NULL OR p.organisation_id = $2) AND f.digest = $3"
     " ORDER BY f.forgotten_at DESC LIMIT 1",
     "text uuid text", COLUMN_TYPES " int8 bool"};
 static const struct pg_statement forgotten_stored_sql = {
-    "forgotten_stored", /* a row, if it is stored: who holds it */
+    "forgotten_stored", /* one row if it is stored: whether a manifest refers to it, and its lease */
     "SELECT bool_or(EXISTS (SELECT FROM repository_blob r JOIN manifest_reference m USING (repository_id, digest)"
     " WHERE r.blob_id = b.blob_id AND NOT m.is_manifest)), max(b.lease_until), max(b.lease_until) > now()"
     " FROM blob b WHERE b.project_id = $1 AND b.digest = $2 HAVING count(*) > 0",
@@ -55,6 +56,7 @@ static const struct pg_statement *const statements[] = {
     &forgotten_lately_sql, &forgotten_claim_sql, &forgotten_record_sql, &forgotten_find_sql, &forgotten_find_deleted_sql,
     &forgotten_stored_sql,
 };
+/* clang-format on */
 const struct pg_table forgotten_statements = PG_TABLE(statements);
 
 struct result registry_drop_forgotten(struct registry *registry, struct pg *pg, struct error *err)
@@ -78,8 +80,8 @@ struct result registry_drop_forgotten(struct registry *registry, struct pg *pg, 
 
 static struct forgotten_key read_key(const struct pg_rows *rows, size_t row)
 {
-    struct forgotten_key key = {.blob = pg_uuid(rows, row, 0), .project = pg_uuid(rows, row, 1),
-                                .organisation = pg_uuid(rows, row, 2)};
+    struct forgotten_key key = {
+        .blob = pg_uuid(rows, row, 0), .project = pg_uuid(rows, row, 1), .organisation = pg_uuid(rows, row, 2)};
 
     (void)snprintf(key.name, sizeof key.name, "%s", pg_text(rows, row, 3));
     (void)snprintf(key.region, sizeof key.region, "%s", pg_text(rows, row, 4));
@@ -90,11 +92,13 @@ static struct forgotten_key read_key(const struct pg_rows *rows, size_t row)
     return key;
 }
 
-/* The event first, then its number: whoever is killed in between records it again, never not at all. */
+/* Records the event, then stores its number. If the gateway is killed in between, the event is recorded again; it is never
+ * lost. */
 static struct result record(struct registry *registry, struct pg *pg, const struct forgotten_key *key, struct error *err)
 {
-    struct action_pair pair = {.action = ACTION_KEY_FORGOTTEN,
-                               .resource = {.kind = RESOURCE_PROJECT, .organisation = key->organisation, .project = key->project}};
+    struct action_pair pair = {
+        .action = ACTION_KEY_FORGOTTEN,
+        .resource = {.kind = RESOURCE_PROJECT, .organisation = key->organisation, .project = key->project}};
     struct pg_arguments arguments = {0};
     OWNED(permit) *permit = NULL;
 
@@ -123,15 +127,18 @@ struct result registry_record_forgotten(struct registry *registry, struct pg *pg
     return SUCCESS;
 }
 
-/* What is still to be done before its key can be forgotten, the first thing first: registry/jobs/collect_store.c decides by the same. */
+/* The first step that is still needed before the key can be forgotten. registry/jobs/collect_store.c has the same conditions. */
 static struct result explain_stored(const struct pg_rows *rows, struct error *err)
 {
     char until[CLOCK_TEXT_SIZE];
 
-    if (pg_bool(rows, 0, 0)) return failure(err, ERROR_CONFLICT, "it is stored, and a manifest refers to it: delete that by its digest first");
+    if (pg_bool(rows, 0, 0))
+        return failure(err, ERROR_CONFLICT, "it is stored, and a manifest refers to it: delete that by its digest first");
     clock_format(pg_time_ms(rows, 0, 1), until);
     if (pg_bool(rows, 0, 2))
-        return failure(err, ERROR_CONFLICT, "it is stored, and safe until %s, because somebody pushed it or was told of it: collect after that", until);
+        return failure(err, ERROR_CONFLICT,
+                       "it is stored, and safe until %s, because somebody pushed it or was told of it: collect after that",
+                       until);
     return failure(err, ERROR_CONFLICT, "it is stored, and nothing needs it: its key is forgotten when the garbage is collected");
 }
 

@@ -1,6 +1,4 @@
-/*
- * registry/jobs/job_priv.h -- a job that this gateway works on, and what its kinds have in common.
- */
+/* registry/jobs/job_priv.h -- a running job, and the functions that all kinds share. */
 #pragma once
 
 #include "registry/jobs/job.h"
@@ -13,36 +11,36 @@ struct job_run {
     struct job job;
     struct permit *permit; /* for job.run on `where` */
     struct resource where; /* the system, with the region */
-    int64_t began_ms; /* monotonic: when this gateway took it up */
+    int64_t began_ms;      /* monotonic: when this gateway claimed it */
     int64_t saved_ms;
-    bool is_lost;          /* another gateway has it now */
-    int64_t next_read_us;  /* monotonic: when the next bytes may be read */
-    unsigned in_a_row;     /* findings without a sound blob between */
-    struct buffer report;  /* of a collection, saved with the rest; empty: none yet */
+    bool is_lost;         /* another gateway has claimed it */
+    int64_t next_read_us; /* monotonic: the earliest time of the next read */
+    unsigned in_a_row;    /* consecutive findings, without a sound blob between them */
+    struct buffer report; /* of a collection, saved with the rest; empty: none yet */
 };
 
-/** Saves how far it is, if the last time was a while ago; false: stop now (lost, stop wanted, or the gateway ends). */
+/** Saves the progress if it is time to. False: stop now, because the job is lost or must stop, or the gateway ends. */
 bool job_go_on(struct job_run *run);
-/** The same at once. ERROR_CONFLICT when it was lost. */
+/** Saves the progress now. ERROR_CONFLICT if the job was lost. */
 RESULT job_save(struct job_run *run, struct error *err);
-/** Waits, and goes on saving; false as job_go_on(). `why` is shown meanwhile. */
+/** Waits, and continues to save; false as job_go_on(). `why` is the shown reason. */
 bool job_wait(struct job_run *run, unsigned wait_ms, const char *why);
-/** Waits until so many bytes more may be read at the job's rate. */
+/** Waits until so many more bytes may be read at the job's rate. */
 bool job_pace(struct job_run *run, uint64_t bytes);
 
 /** Records a finding: its row, the blob's mark (if `blob` is not NULL) and the event, once. */
-RESULT job_report(struct job_run *run, const struct job_finding *finding, const struct resource *where,
-                  const struct uuid *blob, struct error *err);
+RESULT job_report(struct job_run *run, const struct job_finding *finding, const struct resource *where, const struct uuid *blob,
+                  struct error *err);
 
-/** They return success also when they were stopped midway: job_go_on() says so. */
+/** These return success also if they were stopped: job_go_on() tells. */
 RESULT scrub_run(struct job_run *run, struct error *err);
 RESULT scrub_manifests(struct job_run *run, struct error *err);
 RESULT scrub_others(struct job_run *run, struct error *err);
 struct scrub_blob;
 struct blob_reader;
-/** Not through the cache of keys: what is only checked is not kept, and puts out nothing that is served. */
+/** Does not use the cache of keys, so a scrub evicts no key that is in use. */
 RESULT scrub_unwrap(const struct job_run *run, const struct scrub_blob *blob, struct secret **key_out, struct error *err);
-/** Opens it, at the job's pace. */
+/** Opens the blob at the job's rate. */
 RESULT scrub_open(struct job_run *run, const struct scrub_blob *blob, const struct secret *key, struct blob_reader **reader_out,
                   struct error *err);
 RESULT rewrap_run(struct job_run *run, struct error *err);
@@ -56,19 +54,19 @@ struct job_regions {
 };
 int64_t job_lease_ms(const struct job_options *options);
 /** *found_out is false, and nothing written, when there is none. */
-RESULT job_row_claim(struct pg *pg, const struct job_options *options, const struct job_regions *regions,
-                     struct job *job_out, bool *found_out, struct error *err);
-/** How far it is, and what comes then. */
+RESULT job_row_claim(struct pg *pg, const struct job_options *options, const struct job_regions *regions, struct job *job_out,
+                     bool *found_out, struct error *err);
+/** A save of a job's progress, and its effect. */
 struct job_saving {
-    int64_t lease_ms;    /* 0: whoever comes first may take it up */
-    const char *report;  /* NULL: as it was */
-    const char *outcome; /* it is over (for changes); NULL: it goes on */
+    int64_t lease_ms;    /* 0: any gateway may claim it */
+    const char *report;  /* NULL: unchanged */
+    const char *outcome; /* the end of the job (for changes); NULL: it continues */
 };
-/** *stop_out: somebody wants it to end. ERROR_CONFLICT: lost. */
+/** *stop_out: a stop was requested. ERROR_CONFLICT if the job was lost. */
 RESULT job_row_save(struct pg *pg, const struct job *job, const struct job_saving *saving, bool *stop_out, struct error *err);
-/** Removes the oldest ended jobs like this one, a few at a time, so that `kept` stay; their findings go with them. */
+/** Deletes the oldest ended jobs of the same kind and project, with their findings, a few at a time, so that `kept` stay. */
 RESULT job_rows_prune(struct pg *pg, const struct job *job, unsigned kept, struct error *err);
-/** Two texts of a collection; the rules are NULL if it has none to try. Views of *rows_out. */
+/** Two texts of a collection; `rules` is NULL unless a dry run tries some. Views of *rows_out. */
 struct job_texts {
     const char *rules, *report;
 };
@@ -77,9 +75,9 @@ RESULT job_row_texts(struct pg *pg, const struct uuid *id, struct job_texts *tex
 RESULT job_row_add_finding(struct pg *pg, const struct job *job, const struct job_finding *finding, struct error *err);
 RESULT job_row_has_finding(struct pg *pg, const struct job *job, const struct job_finding *finding, bool *has_out,
                            struct error *err);
-/** Begins a job that nobody asked for, with its event; one that is not over yet is as good. */
-RESULT job_begin_by_clock(struct registry *registry, const struct job *job, struct error *err);
-/** Was the last scrub of the region asked for longer ago? */
+/** Begins a scheduled job, with its event. Succeeds if such a job runs already. */
+RESULT job_begin_scheduled(struct registry *registry, const struct job *job, struct error *err);
+/** Did the last scrub of the region begin longer ago? */
 RESULT job_scrub_is_due(struct pg *pg, const char *region, int64_t interval_s, bool *is_due_out, struct error *err);
-/** Was the last collection of all projects asked for longer ago? */
+/** Did the last collection of all projects begin longer ago? */
 RESULT job_collection_is_due(struct pg *pg, int64_t interval_s, bool *is_due_out, struct error *err);

@@ -1,4 +1,4 @@
-/* A gateway works on a job: lease, pace, findings, end. */
+/* How a gateway runs a job: lease, pace, findings, end. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,9 +12,9 @@
 
 enum {
     LEASE_MS = 30000,
-    SAVES_PER_LEASE = 15,   /* every 2 s */
-    SLICE_MS = 100,         /* how long a wait lasts before somebody asks whether to stop */
-    FINDINGS_MAX = 10000,   /* of one job: beyond that nobody looks at them one by one */
+    SAVES_PER_LEASE = 15, /* every 2 s */
+    SLICE_MS = 100,       /* during a wait, how often the job checks whether it must stop */
+    FINDINGS_MAX = 10000, /* of one job: no person reads more of them */
 };
 
 int64_t job_lease_ms(const struct job_options *options)
@@ -51,7 +51,8 @@ struct result job_save(struct job_run *run, struct error *err)
     return save(run, job_lease_ms(run->options), err);
 }
 
-/* Past its lease it may be another's: whoever could not save in time stops and asks again. */
+/* After its lease the job may belong to another gateway. So a runner that could not save in time stops, and claims a job
+ * again. */
 bool job_go_on(struct job_run *run)
 {
     const int64_t now_ms = clock_monotonic_ms(), lease_ms = job_lease_ms(run->options);
@@ -90,7 +91,7 @@ bool job_wait(struct job_run *run, unsigned wait_ms, const char *why)
     return goes_on;
 }
 
-/* No burst after a pause: what was not used is lost. */
+/* There is no burst after a pause: unused bytes are lost. */
 bool job_pace(struct job_run *run, uint64_t bytes)
 {
     const int64_t now_us = clock_monotonic_ms() * 1000;
@@ -123,15 +124,15 @@ static struct result run_finding(const struct permit *permit, struct change *cha
 struct result job_report(struct job_run *run, const struct job_finding *finding, const struct resource *where,
                          const struct uuid *blob, struct error *err)
 {
-    struct finding_change found = {.change = {.run = run_finding, .reach = CHANGE_REACHES_NOTHING},
-                                   .run = run,
-                                   .finding = finding,
-                                   .blob = blob,
-                                   .pair = {.action = blob == NULL ? ACTION_SCRUB_FINDING : ACTION_BLOB_DAMAGED,
-                                            .resource = *where}};
+    struct finding_change found = {
+        .change = {.run = run_finding, .reach = CHANGE_REACHES_NOTHING},
+        .run = run,
+        .finding = finding,
+        .blob = blob,
+        .pair = {.action = blob == NULL ? ACTION_SCRUB_FINDING : ACTION_BLOB_DAMAGED, .resource = *where}};
     struct job_recorder recorder;
     OWNED(permit) *permit = NULL;
-    char note[80]; /* as long as one may be */
+    char note[80]; /* the longest note */
     bool is_known = false;
 
     TRY(job_row_has_finding(run->pg, &run->job, finding, &is_known, err));
@@ -144,8 +145,7 @@ struct result job_report(struct job_run *run, const struct job_finding *finding,
     TRY(recorded);
     metric_add(&registry_metrics_rows[METRIC_FOUND_FIRST + finding->kind], 1);
     run->job.found++;
-    if (run->job.found >= FINDINGS_MAX)
-        return failure(err, ERROR_LIMIT, "%d findings: mend the region first", FINDINGS_MAX);
+    if (run->job.found >= FINDINGS_MAX) return failure(err, ERROR_LIMIT, "%d findings: mend the region first", FINDINGS_MAX);
     return SUCCESS;
 }
 
@@ -176,14 +176,13 @@ static void count_end(enum job_kind kind, enum ending ending)
     metric_add(&registry_metrics_rows[METRIC_SCRUB_COMPLETED + kind * ENDINGS + ending], 1);
 }
 
-/* `why` is NULL for an end that is none of trouble. */
+/* `why` is the failure; NULL if there was none. */
 static struct result end(struct job_run *run, enum ending ending, const char *why, struct error *err)
 {
     const char *outcome = endings[ending];
-    struct end_change change = {
-        .change = {.run = run_end, .reach = CHANGE_REACHES_NOTHING}, .run = run, .outcome = outcome};
+    struct end_change change = {.change = {.run = run_end, .reach = CHANGE_REACHES_NOTHING}, .run = run, .outcome = outcome};
     struct job_recorder recorder;
-    char note[80]; /* as long as one may be */
+    char note[80]; /* the longest note */
 
     (void)snprintf(run->job.waits_for, sizeof run->job.waits_for, "%.299s", why == NULL ? "" : why);
     (void)snprintf(note, sizeof note, "%s: %" PRIu64 " done, %" PRIu64 " found", outcome, run->job.done, run->job.found);
@@ -192,12 +191,12 @@ static struct result end(struct job_run *run, enum ending ending, const char *wh
     TRY(recorder.recorder.record(&recorder.recorder, recorded, note, &change.change, err));
     count_end(run->job.kind, ending);
     const unsigned kept = run->options->kept == 0 ? JOBS_KEPT : run->options->kept;
-    struct error ignored = {0}; /* what stays is pruned by the next one that ends */
+    struct error ignored = {0}; /* if it fails, the next job that ends prunes more */
     (void)job_rows_prune(run->pg, &run->job, kept, &ignored).ok;
     return SUCCESS;
 }
 
-/* Let go of: another gateway, or this one after its next start, goes on from here. */
+/* Releases the job. Another gateway, or this one after its next start, continues from here. */
 static void release(struct job_run *run)
 {
     struct error ignored = {0};
@@ -221,7 +220,7 @@ static struct result work(struct job_run *run, struct error *err)
     const struct result worked = runners[run->job.kind](run, err);
 
     if (!worked.ok && may_be_over_soon(err->kind)) {
-        if (run->job.stop_wanted && !run->is_lost) return end(run, ENDED_STOPPED, NULL, err); /* nobody waits for that any more */
+        if (run->job.stop_wanted && !run->is_lost) return end(run, ENDED_STOPPED, NULL, err); /* so it is not retried */
         (void)snprintf(run->job.waits_for, sizeof run->job.waits_for, "%.255s", err->message);
         release(run);
         metric_add(&registry_metrics_rows[METRIC_JOBS_RETRIED], 1);
@@ -238,7 +237,7 @@ static struct result work(struct job_run *run, struct error *err)
     return SUCCESS;
 }
 
-/* What is begun, or gone on with, is in the log before anything is read. */
+/* The begin or the continuation of a job is recorded before anything is read. */
 static struct result permit_run(struct job_run *run, struct error *err)
 {
     struct action_pair pair = {.action = ACTION_JOB_RUN, .resource = {.kind = RESOURCE_SYSTEM}};
@@ -268,8 +267,8 @@ static struct result work_on(struct job_run *run, struct error *err)
     return worked;
 }
 
-struct result registry_work(struct registry *registry, struct pg *pg, const struct job_options *options,
-                            bool *worked_out, struct error *err)
+struct result registry_work(struct registry *registry, struct pg *pg, const struct job_options *options, bool *worked_out,
+                            struct error *err)
 {
     struct job_run run = {.registry = registry, .pg = pg, .options = options, .report = BUFFER(JOB_REPORT_MAX)};
     struct job_regions regions = {.count = registry->region_count};
@@ -288,7 +287,7 @@ static const enum action begins[JOB_KIND_COUNT] = {
 #undef X
 };
 
-struct result job_begin_by_clock(struct registry *registry, const struct job *job, struct error *err)
+struct result job_begin_scheduled(struct registry *registry, const struct job *job, struct error *err)
 {
     struct action_pair pair = {.action = begins[job->kind], .resource.kind = RESOURCE_SYSTEM};
     struct job_begin change;

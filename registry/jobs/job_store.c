@@ -8,6 +8,7 @@
 #include "registry/jobs/statements.h"
 #include "storage/pg_table.h"
 
+/* clang-format off */
 #define ROW                                                                                                        \
     "job_id, kind, coalesce(region_id, ''), with_digest, rate_bytes, phase, cursor_id, cursor_text, cursor_bytes," \
     " done_count, done_bytes, total_count, total_bytes, found_count, waits_for, runner, runner_epoch,"             \
@@ -31,7 +32,7 @@ static const struct pg_statement job_place_is_there_sql = {
     " AND ($2::uuid IS NULL OR EXISTS (SELECT FROM project WHERE project_id = $2))",
     "text uuid", "bool"};
 static const struct pg_statement job_want_stop_sql = {
-    "job_want_stop", /* what nobody runs is over at once: nobody else may ever take it up, or be free for it */
+    "job_want_stop", /* a job without a runner ends at once: perhaps no gateway will ever claim it */
     "UPDATE job SET stop_wanted = true, ended_at = CASE WHEN lease_until > now() THEN NULL ELSE now() END,"
     " outcome = CASE WHEN lease_until > now() THEN NULL ELSE 'stopped' END,"
     " lease_until = CASE WHEN lease_until > now() THEN lease_until END"
@@ -52,7 +53,7 @@ static const struct pg_statement job_claim_sql = {
     " ORDER BY number LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING " ROW,
     "text text text[] int8", ROW_TYPES};
 static const struct pg_statement job_save_sql = {
-    "job_save", /* what is over has neither lease nor another end */
+    "job_save", /* an ended job has no lease, and can't end again */
     "UPDATE job SET phase = $3, cursor_id = $4, cursor_text = $5, cursor_bytes = $6, done_count = $7, done_bytes = $8,"
     " total_count = $9, total_bytes = $10, found_count = $11, waits_for = $12, report = coalesce($13, report),"
     " lease_until = CASE WHEN $15::text IS NULL THEN now() + $14 * interval '1 ms' END, outcome = $15,"
@@ -92,6 +93,7 @@ static const struct pg_statement *const statements[] = {
     &job_save_sql, &job_prune_sql, &job_collection_is_due_sql, &job_scrub_is_due_sql, &job_add_finding_sql, &job_has_finding_sql,
     &job_findings_sql,
 };
+/* clang-format on */
 const struct pg_table job_statements = PG_TABLE(statements);
 
 static const struct {
@@ -133,7 +135,7 @@ static enum job_kind kind_of(const char *name)
     enum job_kind kind = 0;
 
     while (kind < JOB_KIND_COUNT && strcmp(kinds[kind].name, name) != 0) kind++;
-    assert(kind < JOB_KIND_COUNT); /* the table has no other */
+    assert(kind < JOB_KIND_COUNT); /* the table allows no others */
     return kind;
 }
 
@@ -166,7 +168,7 @@ static struct job read_row(const struct pg_rows *rows, size_t row)
     return job;
 }
 
-/* NULL for what is not of one project. */
+/* NULL if the job is not about one project. */
 static const struct uuid *project_of(const struct resource *where)
 {
     return where->kind == RESOURCE_PROJECT ? &where->project : NULL;
@@ -237,8 +239,8 @@ void job_stop_prepare(const struct resource *where, const struct uuid *job, unsi
                                   .kept = kept == 0 ? JOBS_KEPT : kept};
 }
 
-struct result job_list(const struct permit *permit, struct pg *pg, const struct job_page *page, struct job **jobs_out, size_t *count_out,
-                       struct error *err)
+struct result job_list(const struct permit *permit, struct pg *pg, const struct job_page *page, struct job **jobs_out,
+                       size_t *count_out, struct error *err)
 {
     const struct resource *where = permit_resource(permit, ACTION_JOB_READ);
     struct pg_arguments arguments = {0};
@@ -280,8 +282,7 @@ struct result job_row_texts(struct pg *pg, const struct uuid *id, struct job_tex
     pg_add_uuid(&arguments, id);
     TRY(pg_run(pg, &job_texts_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such job");
-    *texts_out = (struct job_texts){.rules = pg_is_null(rows, 0, 0) ? NULL : pg_text(rows, 0, 0),
-                                    .report = pg_text(rows, 0, 1)};
+    *texts_out = (struct job_texts){.rules = pg_is_null(rows, 0, 0) ? NULL : pg_text(rows, 0, 0), .report = pg_text(rows, 0, 1)};
     *rows_out = GIVE(rows);
     return SUCCESS;
 }
@@ -310,8 +311,8 @@ static struct job_finding read_finding(const struct pg_rows *rows, size_t row)
     return finding;
 }
 
-struct result job_findings(const struct permit *permit, struct pg *pg, const struct job_page *page, struct job_finding **findings_out,
-                           size_t *count_out, struct error *err)
+struct result job_findings(const struct permit *permit, struct pg *pg, const struct job_page *page,
+                           struct job_finding **findings_out, size_t *count_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
@@ -357,10 +358,10 @@ static struct result lost(struct error *err)
     return failure(err, ERROR_CONFLICT, "another gateway has taken this job over, or it is over");
 }
 
-struct result job_row_save(struct pg *pg, const struct job *job, const struct job_saving *saving, bool *stop_out, struct error *err)
+struct result job_row_save(struct pg *pg, const struct job *job, const struct job_saving *saving, bool *stop_out,
+                           struct error *err)
 {
-    const uint64_t counts[] = {job->cursor_bytes, job->done,        job->done_bytes,
-                               job->total,        job->total_bytes, job->found};
+    const uint64_t counts[] = {job->cursor_bytes, job->done, job->done_bytes, job->total, job->total_bytes, job->found};
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
@@ -413,8 +414,7 @@ struct result job_scrub_is_due(struct pg *pg, const char *region, int64_t interv
     return SUCCESS;
 }
 
-struct result job_row_add_finding(struct pg *pg, const struct job *job, const struct job_finding *finding,
-                                  struct error *err)
+struct result job_row_add_finding(struct pg *pg, const struct job *job, const struct job_finding *finding, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;

@@ -1,4 +1,5 @@
-/* All keys under the newest version: blobs, then projects, then uploads, again until none is left (docs/keys.md). */
+/* Wraps all keys under the newest version: of blobs, then projects, then uploads; repeats until no older one is left
+ * (docs/keys.md). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,9 +13,9 @@
 
 enum {
     TRY_AGAIN_MS = 2000,
-    PASS_AGAIN_MS = 1000, /* rows that somebody worked on are free by then */
-    /* What sijil-keyd wrapped before it knew the newest version, and nobody has inserted yet: a request does not take
-     * longer, and what comes after that is found by the last pass. */
+    PASS_AGAIN_MS = 1000, /* rows that were locked are free by then */
+    /* Before sijil-keyd knew the newest version, it may have wrapped keys that are not inserted yet. No request takes
+     * longer than this to insert its key, so the last pass finds such rows. */
     SETTLE_MS = 60000,
 };
 
@@ -26,7 +27,7 @@ struct rewrapping {
     uint64_t changed;
 };
 
-/* Keys that do not unwrap are findings: they are lost already, and hold nothing up. */
+/* A key that does not unwrap is a finding. It is lost already, so the job goes on. */
 static struct result report_key(struct rewrapping *rewrapping, const struct rewrap_key *key, const struct error *why,
                                 struct error *err)
 {
@@ -52,7 +53,7 @@ static bool wrap_one(struct rewrapping *rewrapping, struct rewrap_key *key, stru
     return true;
 }
 
-/* Those that could be wrapped stand first afterwards. */
+/* Moves the keys that were wrapped to the front. */
 static struct result wrap_all(struct rewrapping *rewrapping, bool *stopped_out, struct error *err)
 {
     size_t good = 0;
@@ -71,7 +72,7 @@ static struct result wrap_all(struct rewrapping *rewrapping, bool *stopped_out, 
     return SUCCESS;
 }
 
-/* Gateways keep manifests with the key that opens them: they are told that it has changed. */
+/* Gateways cache manifests with their wrapped keys, so the change announces that these changed. */
 struct replace_change {
     struct change change;
     struct rewrapping *rewrapping;
@@ -90,7 +91,7 @@ static struct result replace_projects(struct rewrapping *rewrapping, struct erro
 {
     struct replace_change change = {.change = {.run = run_replace, .reach = CHANGE_REACHES_ALL}, .rewrapping = rewrapping};
     struct job_recorder recorder;
-    char note[80]; /* as long as one may be */
+    char note[80]; /* the longest note */
 
     (void)snprintf(note, sizeof note, "keys of projects under version %u: %zu", rewrapping->version, rewrapping->count);
     job_recorder_init(&recorder, rewrapping->run->registry->sequencer, rewrapping->run->permit);
@@ -115,8 +116,7 @@ static struct result replace(struct rewrapping *rewrapping, enum key_table table
 static struct result rewrap_page(struct rewrapping *rewrapping, enum key_table table, struct error *err)
 {
     struct job *job = &rewrapping->run->job;
-    const struct rewrap_page page = {
-        .table = table, .version = rewrapping->version, .after = job->cursor, .limit = REWRAP_BATCH};
+    const struct rewrap_page page = {.table = table, .version = rewrapping->version, .after = job->cursor, .limit = REWRAP_BATCH};
     bool stopped = false;
 
     TRY(rewrap_keys(rewrapping->run->pg, &page, rewrapping->keys, &rewrapping->count, err));
@@ -133,7 +133,7 @@ static struct result rewrap_page(struct rewrapping *rewrapping, enum key_table t
     return SUCCESS;
 }
 
-/* How many rows are under an older version; those that do not unwrap are counted, too. */
+/* How many rows have a key under an older version, also keys that do not unwrap. */
 static struct result count_old(struct job_run *run, uint32_t version, uint64_t *old_out, struct error *err)
 {
     struct key_count counts[KEY_COUNTS_MAX];
@@ -155,12 +155,12 @@ static struct result begin_again(struct job_run *run, int64_t wait_ms, const cha
     return SUCCESS;
 }
 
-/* A pass is over. */
+/* After a pass: begins another one, or tells sijil-keyd that no older version is used. */
 static struct result conclude(struct rewrapping *rewrapping, struct error *err)
 {
     struct job_run *run = rewrapping->run;
     const int64_t settled_ms = run->options->settle_ms == 0 ? SETTLE_MS : run->options->settle_ms;
-    const int64_t age_ms = clock_monotonic_ms() - run->began_ms; /* no clock of another machine is asked */
+    const int64_t age_ms = clock_monotonic_ms() - run->began_ms; /* by the clock of this machine only */
     uint64_t old = 0;
 
     TRY(count_old(run, rewrapping->version, &old, err));

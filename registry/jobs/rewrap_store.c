@@ -8,12 +8,13 @@
 #include "registry/registry_priv.h"
 #include "storage/pg_table.h"
 
+/* clang-format off */
 #define KEYS(columns) \
     "SELECT " columns ", k.key_version, k.wrapped_key, k.commitment, p.organisation_id, p.project_id, k.region_id FROM "
 #define OF_PROJECT(id) \
     " k JOIN project p USING (project_id) WHERE k.key_version < $1 AND k." id " > $2 ORDER BY k." id " LIMIT $3"
 #define KEY_TYPES "uuid uuid int4 bytea bytea uuid uuid text"
-/* Whoever holds a row would be waited for, and might wait for another one of ours. */
+/* SKIP LOCKED: waiting for the holder of a row could deadlock, because the holder may wait for another row of this statement. */
 #define REPLACE(table, id)                                                                                             \
     "WITH free AS (SELECT " id " AS id FROM " table " WHERE " id " = ANY($1) ORDER BY " id " FOR NO KEY UPDATE SKIP LOCKED)" \
     " UPDATE " table " t SET key_version = $4, wrapped_key = n.fresh FROM free,"                                       \
@@ -47,6 +48,7 @@ const struct pg_table rewrap_statements = PG_TABLE(statements);
 
 static const struct pg_statement *const listing[] = {&rewrap_blobs_sql, &rewrap_projects_sql, &rewrap_uploads_sql};
 static const struct pg_statement *const replacing[] = {&rewrap_replace_blobs_sql, &rewrap_replace_projects_sql, &rewrap_replace_uploads_sql};
+/* clang-format on */
 
 static struct result read_key(const struct pg_rows *rows, size_t row, struct rewrap_key *key, struct error *err)
 {
@@ -96,8 +98,8 @@ struct result rewrap_replace(struct pg *pg, enum key_table table, const struct r
     return SUCCESS;
 }
 
-struct result job_count_keys(const struct permit *permit, struct pg *pg, struct key_count counts_out[KEY_COUNTS_MAX], size_t *count_out,
-                             struct error *err)
+struct result job_count_keys(const struct permit *permit, struct pg *pg, struct key_count counts_out[KEY_COUNTS_MAX],
+                             size_t *count_out, struct error *err)
 {
     (void)permit_resource(permit, ACTION_JOB_READ);
     return rewrap_count(pg, counts_out, count_out, err);

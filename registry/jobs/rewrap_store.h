@@ -1,6 +1,4 @@
-/*
- * registry/jobs/rewrap_store.h -- wrapped keys in all tables that have them.
- */
+/* registry/jobs/rewrap_store.h -- reads and replaces wrapped keys in all tables that have them. */
 #pragma once
 
 #include "registry/jobs/job.h"
@@ -24,11 +22,11 @@ struct rewrap_page {
 RESULT rewrap_keys(struct pg *pg, const struct rewrap_page *page, struct rewrap_key *keys_out, size_t *count_out,
                    struct error *err);
 /**
- * Puts `fresh` in place of what the record holds, where that is still what the row has. Waits for no lock: rows that
- * somebody works on stay as they are, for the next pass. *changed_out: how many.
+ * Replaces the keys of the records by `fresh`, in rows that still have the key of the record. Never waits for a lock:
+ * locked rows are left for the next pass. *changed_out: how many were replaced.
  */
-RESULT rewrap_replace(struct pg *pg, enum key_table table, const struct rewrap_key *keys, size_t count,
-                      uint64_t *changed_out, struct error *err);
+RESULT rewrap_replace(struct pg *pg, enum key_table table, const struct rewrap_key *keys, size_t count, uint64_t *changed_out,
+                      struct error *err);
 
 /** As job_count_keys(). */
 RESULT rewrap_count(struct pg *pg, struct key_count counts_out[KEY_COUNTS_MAX], size_t *count_out, struct error *err);

@@ -9,20 +9,20 @@
 #include "registry/stored_blob.h"
 
 enum {
-    PAGE = 32,          /* blobs that are read from the table together */
-    TRIES = 3,          /* before a blob that can't be read is a finding */
+    PAGE = 32, /* blobs that are read from the table together */
+    TRIES = 3, /* before a blob that can't be read is a finding */
     TRY_AGAIN_MS = 2000,
-    OBJECT_COST = 65536, /* bytes that an object counts for beside its own: its key comes from sijil-keyd, which bounds how
-                          * many a project may have in a second, and those who read have the same bound */
-    IN_A_ROW_MAX = 8,   /* findings without a sound blob between: then it is the region that is wrong, or the key ring */
+    OBJECT_COST = 65536, /* bytes that each object counts for in addition: sijil-keyd limits the keys of a project in a
+                          * second, and readers share this limit with the scrub */
+    IN_A_ROW_MAX = 8,    /* consecutive findings; more mean that the region or the key ring is wrong, not the blobs */
 };
 
-/* What came of one blob. */
+/* The result for one blob. */
 enum answer { IS_SOUND, IS_FOUND, IS_GONE, IS_STOPPED };
 
 struct checking {
     struct job_run *run;
-    struct scrub_blob *blob; /* as the page has it, then as it is when its key is asked for */
+    struct scrub_blob *blob;    /* as in the page; read again before its key is unwrapped */
     struct job_finding finding; /* for IS_FOUND */
 };
 
@@ -67,18 +67,15 @@ struct result scrub_open(struct job_run *run, const struct scrub_blob *blob, con
 static struct result verify(struct checking *checking, const struct secret *key, bool again, struct error *err)
 {
     struct job_run *run = checking->run;
-    const struct blob_verify_options options = {.with_digest = run->job.with_digest,
-                                                .from_bytes = run->job.cursor_bytes,
-                                                .progress = progressed,
-                                                .context = run};
+    const struct blob_verify_options options = {
+        .with_digest = run->job.with_digest, .from_bytes = run->job.cursor_bytes, .progress = progressed, .context = run};
     OWNED(blob_reader) *reader = NULL;
 
     TRY(open_blob(run, checking->blob, key, again, &reader, err));
     return blob_verify(reader, &options, err);
 }
 
-struct result scrub_unwrap(const struct job_run *run, const struct scrub_blob *blob, struct secret **key_out,
-                           struct error *err)
+struct result scrub_unwrap(const struct job_run *run, const struct scrub_blob *blob, struct secret **key_out, struct error *err)
 {
     const struct key_scope scope = registry_key_scope(&blob->where);
     const struct key_binding binding = key_binding_of(&scope, &blob->row.key.id, blob->row.key.commitment);
@@ -86,8 +83,8 @@ struct result scrub_unwrap(const struct job_run *run, const struct scrub_blob *b
     return keyd_unwrap(run->registry->keyd, &binding, &blob->row.key.wrapped, key_out, err);
 }
 
-/* Hours may have passed since the page was read, and waiting for keyd takes as long as that is away. Meanwhile a re-wrap may
- * have given the blob another wrapped key, and the version that the old one names may be destroyed. */
+/* Reads the row again. Hours may have passed since the page was read, also because sijil-keyd was away. A re-wrap may have
+ * replaced the wrapped key since, and the old version may be destroyed. */
 static struct result look_again(struct checking *checking, bool *there_out, struct error *err)
 {
     const struct job_run *run = checking->run;
@@ -100,7 +97,7 @@ static struct result look_again(struct checking *checking, bool *there_out, stru
     return SUCCESS;
 }
 
-/* IS_STOPPED: sijil-keyd can't say it now. */
+/* IS_STOPPED: sijil-keyd can't unwrap now. */
 static enum answer unwrap(struct checking *checking, struct secret **key_out, struct error *why)
 {
     if (scrub_unwrap(checking->run, checking->blob, key_out, why).ok) return IS_SOUND;
@@ -109,7 +106,7 @@ static enum answer unwrap(struct checking *checking, struct secret **key_out, st
     return IS_FOUND;
 }
 
-/* Without sijil-keyd nothing can be said of any blob: it is waited for. *key_out is there if *answer_out IS_SOUND. */
+/* Waits for sijil-keyd, because no blob can be verified without it. *key_out is set if *answer_out is IS_SOUND. */
 static struct result get_key(struct checking *checking, struct secret **key_out, enum answer *answer_out, struct error *err)
 {
     for (;;) {
@@ -123,7 +120,7 @@ static struct result get_key(struct checking *checking, struct secret **key_out,
     }
 }
 
-/* A hashed content is hashed from its beginning; else what was verified is not read again. */
+/* With a digest, the content is hashed from its start again; else verified bytes are not read again. */
 static void begin_again(struct job *job)
 {
     if (!job->with_digest) return;
@@ -155,7 +152,7 @@ static enum answer read_blob(struct checking *checking, const struct secret *key
         if (verify(checking, key, tries > 1, &err).ok) return IS_SOUND;
         if (!job_go_on(run)) return IS_STOPPED;
         const bool is_lost = err.kind == ERROR_CORRUPT || err.kind == ERROR_NOT_FOUND;
-        if (is_lost && tries == 1) continue; /* asked of the disk, not of memory */
+        if (is_lost && tries == 1) continue; /* the second read comes from the disk, not from the page cache */
         if (tries >= (is_lost ? 2 : TRIES) && region_answers(run)) {
             find(checking, finding_of(err.kind), &err);
             return IS_FOUND;
@@ -174,9 +171,9 @@ static struct result check(struct checking *checking, enum answer *answer_out, s
     return SUCCESS;
 }
 
-/* ---- What is done about it ---- */
+/* ---- What follows from the result ---- */
 
-/* Marked by a read that met bad memory, say, or while the region was not what it should be. */
+/* The blob is sound, so the mark was wrong: for example, a read met bad memory, or the region was a wrong folder. */
 static struct result unmark(struct job_run *run, const struct scrub_blob *blob, struct error *err)
 {
     bool there = false;
@@ -185,7 +182,7 @@ static struct result unmark(struct job_run *run, const struct scrub_blob *blob, 
     return there ? stored_blob_unmark(run->registry, &blob->where, &blob->row.key.id, err) : SUCCESS;
 }
 
-/* A blob whose row has gone meanwhile was collected with its bytes: nothing is wrong with that. */
+/* If the row does not exist any more, the blob was collected with its bytes, which is no finding. */
 static struct result report(struct checking *checking, struct error *err)
 {
     struct job_run *run = checking->run;
@@ -216,7 +213,7 @@ static struct result settle(struct checking *checking, enum answer answer, struc
     if (answer == IS_FOUND) TRY(report(checking, err));
     if (answer == IS_SOUND) run->in_a_row = 0;
     if (answer == IS_SOUND && checking->blob->row.is_damaged) TRY(unmark(run, checking->blob, err));
-    job->done_bytes += checking->blob->row.content.length - job->cursor_bytes; /* nobody waits for what is not there */
+    job->done_bytes += checking->blob->row.content.length - job->cursor_bytes; /* also the bytes that could not be read */
     job->cursor_bytes = 0;
     job->cursor_text[0] = '\0';
     job->cursor = checking->blob->row.key.id;
@@ -225,7 +222,7 @@ static struct result settle(struct checking *checking, enum answer answer, struc
     return SUCCESS;
 }
 
-/* ---- All of them ---- */
+/* ---- All blobs ---- */
 
 static struct result scrub_one(struct job_run *run, struct scrub_blob *blob, struct error *err)
 {
@@ -234,7 +231,7 @@ static struct result scrub_one(struct job_run *run, struct scrub_blob *blob, str
     char id[UUID_TEXT_SIZE];
 
     uuid_format(&blob->row.key.id, id);
-    if (strcmp(run->job.cursor_text, id) != 0) run->job.cursor_bytes = 0; /* that was another blob, which is gone */
+    if (strcmp(run->job.cursor_text, id) != 0) run->job.cursor_bytes = 0; /* of another blob, which no longer exists */
     (void)snprintf(run->job.cursor_text, sizeof run->job.cursor_text, "%s", id);
     TRY(check(&checking, &answer, err));
     return answer == IS_STOPPED ? SUCCESS : settle(&checking, answer, err);
@@ -267,7 +264,7 @@ struct result scrub_run(struct job_run *run, struct error *err)
     return SUCCESS;
 }
 
-/* ---- Scrubs that the clock begins ---- */
+/* ---- Scheduled scrubs ---- */
 
 static struct result begin_if_due(struct registry *registry, struct pg *pg, const char *region,
                                   const struct scrub_schedule *schedule, struct error *err)
@@ -278,13 +275,12 @@ static struct result begin_if_due(struct registry *registry, struct pg *pg, cons
     TRY(job_scrub_is_due(pg, region, schedule->interval_s, &is_due, err));
     if (!is_due) return SUCCESS;
     (void)snprintf(job.region, sizeof job.region, "%s", region);
-    return job_begin_by_clock(registry, &job, err);
+    return job_begin_scheduled(registry, &job, err);
 }
 
 struct result job_begin_scrubs_if_due(struct registry *registry, struct pg *pg, const struct scrub_schedule *schedule,
                                       struct error *err)
 {
-    for (size_t i = 0; i < registry->region_count; i++)
-        TRY(begin_if_due(registry, pg, registry->regions[i].id, schedule, err));
+    for (size_t i = 0; i < registry->region_count; i++) TRY(begin_if_due(registry, pg, registry->regions[i].id, schedule, err));
     return SUCCESS;
 }

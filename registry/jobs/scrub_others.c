@@ -1,4 +1,4 @@
-/* What a scrub looks at beside blobs: manifests in PostgreSQL, and objects that no row or no trailer names. */
+/* The other parts of a scrub: manifests in PostgreSQL, and objects that no row or no trailer names. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,10 +10,10 @@
 #include "registry/seal.h"
 
 enum {
-    PAGE = 8,                 /* manifests, of at most 4 MiB each */
+    PAGE = 8, /* manifests, of at most 4 MiB each */
     TRY_AGAIN_MS = 2000,
     MANIFEST_BYTES_MAX = 4 << 20,
-    STRAY_AGE_MS = 3600000,   /* younger ones may be about to get their row */
+    STRAY_AGE_MS = 3600000, /* younger objects may not have their row yet */
 };
 
 /* ---- Manifests ---- */
@@ -70,7 +70,7 @@ static struct result scrub_manifest(struct job_run *run, const struct scrub_mani
     run->job.done_bytes += manifest->size_bytes;
     metric_add(&registry_metrics_rows[METRIC_SCRUBBED], 1);
     metric_add(&registry_metrics_rows[METRIC_SCRUBBED_BYTES], (int64_t)manifest->size_bytes);
-    (void)job_pace(run, manifest->sealed.length); /* the loop asks job_go_on() itself */
+    (void)job_pace(run, manifest->sealed.length); /* the loop calls job_go_on() itself */
     return SUCCESS;
 }
 
@@ -109,7 +109,7 @@ struct search {
     struct scrub_owner owners[SCRUB_BATCH];
 };
 
-/* `blob` is the closed one that it lies beside, or NULL. */
+/* `blob` is the closed blob with the same id, or NULL. */
 static struct result report_stray(struct search *search, const struct driver_entry *entry, const struct scrub_blob *blob,
                                   struct error *err)
 {
@@ -119,7 +119,7 @@ static struct result report_stray(struct search *search, const struct driver_ent
     bool there = false;
 
     TRY(blob_has(search->blobs, entry, &there, err));
-    if (!there) return SUCCESS; /* its row was removed first, then the object */
+    if (!there) return SUCCESS; /* it was removed since the listing, after its row */
     uuid_format(&entry->blob, id);
     if (entry->is_extent) (void)snprintf(finding.subject, sizeof finding.subject, "%s.e%u", id, entry->part);
     else (void)snprintf(finding.subject, sizeof finding.subject, "%s.%s", id, entry->name);
@@ -133,7 +133,7 @@ static struct result report_stray(struct search *search, const struct driver_ent
     return job_report(search->run, &finding, &where, NULL, err);
 }
 
-/* What can't be opened is a finding of its own: then nobody can say what belongs to it. */
+/* If the blob can't be opened, that is another finding, and it is unknown which objects belong to it: *reader_out stays NULL. */
 static struct result open_closed(struct search *search, const struct scrub_blob *blob, struct blob_reader **reader_out,
                                  struct error *err)
 {
@@ -149,7 +149,7 @@ static struct result open_closed(struct search *search, const struct scrub_blob 
     }
 }
 
-/* All of the batch that lie beside the same closed blob as the first, against its sealed trailer. */
+/* Compares all extents of the batch with the blob id of entry `first` against the sealed trailer of that blob. */
 static struct result look_beside(struct search *search, size_t first, struct error *err)
 {
     const struct uuid id = search->entries[first].blob;
@@ -189,7 +189,7 @@ static struct result visit(void *context, const struct driver_entry *entry, stru
     return search->count < SCRUB_BATCH ? SUCCESS : ask(search, err);
 }
 
-/* A listing can't go on in its middle: after a restart it begins again, and what was found is not found twice. */
+/* A listing can't continue in the middle. After a restart it begins again; a finding is reported only once. */
 static struct result list(struct search *search, struct error *err)
 {
     struct job *job = &search->run->job;

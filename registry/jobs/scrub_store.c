@@ -8,6 +8,7 @@
 #include "registry/registry_priv.h"
 #include "storage/pg_table.h"
 
+/* clang-format off */
 #define BLOBS                                                                                                             \
     "SELECT b.blob_id, b.key_version, b.wrapped_key, b.commitment, b.size_bytes, b.part, b.damaged_at IS NOT NULL,"        \
     " b.digest, p.organisation_id, b.project_id, coalesce(p.deleted_name, o.name || '/' || p.name) FROM blob b JOIN project p USING (project_id)"    \
@@ -33,7 +34,7 @@ static const struct pg_statement scrub_total_sql = {
     " bytes FROM manifest JOIN project_key USING (key_id) WHERE region_id = $1) m",
     "text", "int8 int8"};
 static const struct pg_statement scrub_owners_sql = {
-    "scrub_owners", /* a fresh blob's writer may be about to remove what it does not need */
+    "scrub_owners", /* the writer of a new blob may still remove extents that it does not need */
     "SELECT b.blob_id IS NOT NULL OR EXISTS (SELECT FROM upload WHERE blob_id = e.id)"
     " OR EXISTS (SELECT FROM abandoned_object WHERE blob_id = e.id),"
     " coalesce(b.part <> e.part AND b.created_at < now() - interval '1 hour', false)"
@@ -43,6 +44,7 @@ static const struct pg_statement scrub_owners_sql = {
 static const struct pg_statement *const statements[] = {
     &scrub_blobs_sql, &scrub_blob_sql, &scrub_blob_is_there_sql, &scrub_manifests_sql, &scrub_total_sql, &scrub_owners_sql,
 };
+/* clang-format on */
 const struct pg_table scrub_statements = PG_TABLE(statements);
 
 static struct result read_blob(const struct pg_rows *rows, size_t row, const char *region, struct scrub_blob *blob,
@@ -91,8 +93,8 @@ struct result scrub_blob_is_there(struct pg *pg, const struct scrub_blob *blob, 
     return SUCCESS;
 }
 
-static struct result read_manifest(const struct pg_rows *rows, size_t row, const char *region,
-                                   struct scrub_manifest *manifest, struct error *err)
+static struct result read_manifest(const struct pg_rows *rows, size_t row, const char *region, struct scrub_manifest *manifest,
+                                   struct error *err)
 {
     *manifest = (struct scrub_manifest){.where = {.kind = RESOURCE_REPOSITORY}};
     manifest->key.id = pg_uuid(rows, row, 0);
@@ -148,7 +150,7 @@ struct result scrub_owners(struct pg *pg, const struct driver_entry *entries, si
     assert(count <= SCRUB_BATCH);
     for (size_t i = 0; i < count; i++) {
         ids[i] = uuid_bytes(&entries[i].blob);
-        parts[i] = entries[i].is_extent ? (int64_t)entries[i].part : -1; /* no extent closes a blob under a name */
+        parts[i] = entries[i].is_extent ? (int64_t)entries[i].part : -1; /* -1: no extent has this number */
     }
     pg_add_uuid_array(&arguments, ids, count);
     pg_add_int8_array(&arguments, parts, count);
@@ -159,8 +161,8 @@ struct result scrub_owners(struct pg *pg, const struct driver_entry *entries, si
     return SUCCESS;
 }
 
-struct result scrub_blob_find(struct pg *pg, const char *region, const struct uuid *id, struct scrub_blob *blob_out, bool *found_out,
-                              struct error *err)
+struct result scrub_blob_find(struct pg *pg, const char *region, const struct uuid *id, struct scrub_blob *blob_out,
+                              bool *found_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;

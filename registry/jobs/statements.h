@@ -5,5 +5,5 @@
 
 #include "storage/pg.h"
 
-extern const struct pg_table collect_statements, erase_statements, erased_statements, forgotten_statements, job_statements, rewrap_statements,
-    scrub_statements, turn_statements;
+extern const struct pg_table collect_statements, erase_statements, erased_statements, forgotten_statements, job_statements,
+    rewrap_statements, scrub_statements, advisory_lock_statements;

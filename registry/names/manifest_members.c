@@ -3,10 +3,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a member's value must be; null is as if it were not there. */
+/* The type of a member's value; null counts as absent. */
 enum type { TEXT, NUMBER, TEXTS, MAP, OBJECT, ARRAY, ANYTHING };
 
-/* A member that is specified; `inside`: the members of its object, or of each object of its array. The last one has no name. */
+/* A specified member. `inside` has the members of its object, or of each object of its array. The last element has no name. */
 struct member {
     const char *name;
     enum type type;
@@ -19,22 +19,27 @@ static const struct member platform_members[] = {
 };
 
 static const struct member descriptor_members[] = {
-    {"mediaType", TEXT, NULL},  {"digest", TEXT, NULL}, {"size", NUMBER, NULL},
-    {"urls", TEXTS, NULL},      {"data", TEXT, NULL},   {"artifactType", TEXT, NULL},
-    {"annotations", MAP, NULL}, {"platform", OBJECT, platform_members}, {NULL, ANYTHING, NULL},
+    {"mediaType", TEXT, NULL}, {"digest", TEXT, NULL},       {"size", NUMBER, NULL},     {"urls", TEXTS, NULL},
+    {"data", TEXT, NULL},      {"artifactType", TEXT, NULL}, {"annotations", MAP, NULL}, {"platform", OBJECT, platform_members},
+    {NULL, ANYTHING, NULL},
 };
 
 /* Of manifests and of indexes. fsLayers and history are of schema 1: registry/manifest.c refuses them. */
 static const struct member document_members[] = {
-    {"schemaVersion", NUMBER, NULL},           {"mediaType", TEXT, NULL},
-    {"artifactType", TEXT, NULL},              {"config", OBJECT, descriptor_members},
-    {"layers", ARRAY, descriptor_members},     {"manifests", ARRAY, descriptor_members},
-    {"subject", OBJECT, descriptor_members},   {"annotations", MAP, NULL},
-    {"fsLayers", ANYTHING, NULL},              {"history", ANYTHING, NULL},
+    {"schemaVersion", NUMBER, NULL},
+    {"mediaType", TEXT, NULL},
+    {"artifactType", TEXT, NULL},
+    {"config", OBJECT, descriptor_members},
+    {"layers", ARRAY, descriptor_members},
+    {"manifests", ARRAY, descriptor_members},
+    {"subject", OBJECT, descriptor_members},
+    {"annotations", MAP, NULL},
+    {"fsLayers", ANYTHING, NULL},
+    {"history", ANYTHING, NULL},
     {NULL, ANYTHING, NULL},
 };
 
-/* One letter as Go's strings.EqualFold has it, as far as it is one of ASCII; moves `text` behind it. */
+/* One character folded like Go's strings.EqualFold, if the result is ASCII; moves `text` past it. */
 static char folded(const char **text)
 {
     const char *at = *text;
@@ -66,7 +71,8 @@ static struct result find(const char *key, const struct member *members, const s
     for (const struct member *member = members; member->name != NULL; member++) {
         if (!is_folded_same(key, member->name)) continue;
         if (!is_same(key, member->name))
-            return failure(err, ERROR_INVALID, "the name \"%.60s\" is spelled \"%s\"; some clients would take it for that", key, member->name);
+            return failure(err, ERROR_INVALID, "the name \"%.60s\" is spelled \"%s\"; some clients would take it for that", key,
+                           member->name);
         *member_out = member;
         return SUCCESS;
     }
@@ -79,7 +85,7 @@ static bool all_are_texts(const json_t *array)
     const json_t *item = NULL;
     size_t index = 0;
 
-    json_array_foreach(array, index, item) {
+    json_array_foreach (array, index, item) {
         if (!json_is_string(item)) return false;
     }
     return true;
@@ -90,7 +96,7 @@ static bool has_texts_only(const json_t *object)
     const char *key = NULL;
     const json_t *value = NULL;
 
-    json_object_foreach((json_t *)(uintptr_t)object, key, value) {
+    json_object_foreach ((json_t *)(uintptr_t)object, key, value) {
         if (!json_is_string(value)) return false;
     }
     return true;
@@ -98,7 +104,8 @@ static bool has_texts_only(const json_t *object)
 
 static struct result check_type(const json_t *value, const struct member *member, struct error *err)
 {
-    static const char *const types[] = {"a text", "a number", "a list of texts", "an object of texts", "an object", "an array", ""};
+    static const char *const types[] = {"a text",   "a number", "a list of texts", "an object of texts", "an object",
+                                        "an array", ""};
     bool fits = true;
 
     switch (member->type) {
@@ -111,7 +118,8 @@ static struct result check_type(const json_t *value, const struct member *member
     case ANYTHING: break;
     }
     if (fits || json_is_null(value)) return SUCCESS;
-    return failure(err, ERROR_INVALID, "\"%s\" is not %s: some clients would not read the manifest", member->name, types[member->type]);
+    return failure(err, ERROR_INVALID, "\"%s\" is not %s: some clients would not read the manifest", member->name,
+                   types[member->type]);
 }
 
 static struct result check_inside(const json_t *value, const struct member *members, struct error *err);
@@ -122,7 +130,7 @@ static struct result check_object(const json_t *object, const struct member *mem
     const char *key = NULL;
     const json_t *value = NULL;
 
-    json_object_foreach((json_t *)(uintptr_t)object, key, value) {
+    json_object_foreach ((json_t *)(uintptr_t)object, key, value) {
         const struct member *member = NULL;
         TRY(find(key, members, &member, err));
         if (member == NULL) continue;
@@ -139,7 +147,7 @@ static struct result check_inside(const json_t *value, const struct member *memb
     size_t index = 0;
 
     if (json_is_object(value)) return check_object(value, members, err);
-    json_array_foreach(value, index, item) {
+    json_array_foreach (value, index, item) {
         if (json_is_object(item)) TRY(check_object(item, members, err));
     }
     return SUCCESS;

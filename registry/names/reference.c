@@ -41,9 +41,9 @@ static bool segment_is_valid(struct bytes text)
     return false;
 }
 
-bool scope_name_is_valid(struct bytes text)
+bool namespace_name_is_valid(struct bytes text)
 {
-    if (text.length == 0 || text.length > SCOPE_NAME_MAX) return false;
+    if (text.length == 0 || text.length > NAMESPACE_NAME_MAX) return false;
     for (size_t i = 1; i < text.length; i++)
         if (!is_alphanumeric(text.data[i]) && !is_alphanumeric(text.data[i - 1])) return false;
     return segment_is_valid(text);
@@ -70,11 +70,9 @@ static struct result check_segments(struct bytes text, size_t *count_out, struct
     while (rest.length > 0) {
         if (!segment_is_valid(next_segment(&rest)))
             return failure(err, ERROR_INVALID,
-                           "segment %zu of a repository's name is not of a-z, 0-9 and single separators . _ __ -",
-                           count + 1);
+                           "segment %zu of a repository's name is not of a-z, 0-9 and single separators . _ __ -", count + 1);
         if (++count > REPOSITORY_SEGMENTS_MAX)
-            return failure(err, ERROR_INVALID, "a repository's name of more than %d segments",
-                           REPOSITORY_SEGMENTS_MAX);
+            return failure(err, ERROR_INVALID, "a repository's name of more than %d segments", REPOSITORY_SEGMENTS_MAX);
     }
     *count_out = count;
     return SUCCESS;
@@ -86,19 +84,19 @@ struct result repository_name_split(struct bytes text, struct repository_name *n
     size_t count = 0;
 
     if (text.length > RESOURCE_NAME_MAX)
-        return failure(err, ERROR_INVALID, "a repository's name of %zu bytes; at most %d", text.length,
-                       RESOURCE_NAME_MAX);
+        return failure(err, ERROR_INVALID, "a repository's name of %zu bytes; at most %d", text.length, RESOURCE_NAME_MAX);
     TRY(check_segments(text, &count, err));
     if (count < 3)
-        return failure(err, ERROR_INVALID, "a repository is named organisation/project/name; this has %zu parts",
-                       count);
+        return failure(err, ERROR_INVALID, "a repository is named organisation/project/name; this has %zu parts", count);
     const struct bytes organisation = next_segment(&rest), project = next_segment(&rest);
-    if (!scope_name_is_valid(organisation) || !scope_name_is_valid(project))
-        return failure(err, ERROR_INVALID, "an organisation or a project has a name of at most %d letters and single "
-                                           "separators", SCOPE_NAME_MAX);
+    if (!namespace_name_is_valid(organisation) || !namespace_name_is_valid(project))
+        return failure(err, ERROR_INVALID,
+                       "an organisation or a project has a name of at most %d letters and single "
+                       "separators",
+                       NAMESPACE_NAME_MAX);
     if (rest.length > REPOSITORY_PATH_MAX)
-        return failure(err, ERROR_INVALID, "a repository's path below its project of %zu bytes; at most %d",
-                       rest.length, REPOSITORY_PATH_MAX);
+        return failure(err, ERROR_INVALID, "a repository's path below its project of %zu bytes; at most %d", rest.length,
+                       REPOSITORY_PATH_MAX);
     *name_out = (struct repository_name){.organisation = organisation, .project = project, .path = rest};
     return SUCCESS;
 }

@@ -4,6 +4,7 @@
 
 #include "storage/pg_table.h"
 
+/* clang-format off */
 static const struct pg_statement abandoned_insert_sql = {
     "abandoned_insert", "INSERT INTO abandoned_object (blob_id, region_id) VALUES ($1, $2)", "uuid text", ""};
 static const struct pg_statement abandoned_reserve_sql = {
@@ -16,11 +17,12 @@ static const struct pg_statement abandoned_list_sql = {
     "text int8 int8", "uuid text"};
 static const struct pg_statement abandoned_forget_sql = {
     "abandoned_forget", "DELETE FROM abandoned_object WHERE blob_id = $1", "uuid", ""};
-static const struct pg_statement tidy_lock_sql = {"tidy_lock", "SELECT pg_try_advisory_lock(7307, 4)", "", "bool"};
-static const struct pg_statement tidy_unlock_sql = {"tidy_unlock", "SELECT pg_advisory_unlock(7307, 4)", "", "bool"};
+static const struct pg_statement clean_up_lock_sql = {"clean_up_lock", "SELECT pg_try_advisory_lock(7307, 4)", "", "bool"};
+static const struct pg_statement clean_up_unlock_sql = {"clean_up_unlock", "SELECT pg_advisory_unlock(7307, 4)", "", "bool"};
 static const struct pg_statement *const statements[] = {
-    &abandoned_insert_sql, &abandoned_reserve_sql, &abandoned_list_sql, &abandoned_forget_sql, &tidy_lock_sql, &tidy_unlock_sql,
+    &abandoned_insert_sql, &abandoned_reserve_sql, &abandoned_list_sql, &abandoned_forget_sql, &clean_up_lock_sql, &clean_up_unlock_sql,
 };
+/* clang-format on */
 const struct pg_table abandoned_statements = PG_TABLE(statements);
 
 static struct result abandon(struct pg *pg, const struct pg_statement *statement, const struct uuid *blob, const char *region,
@@ -70,19 +72,19 @@ struct result abandoned_forget(struct pg *pg, const struct uuid *blob, struct er
     return pg_run(pg, &abandoned_forget_sql, &arguments, NULL, err);
 }
 
-struct result tidy_lock(struct pg *pg, bool *is_ours_out, struct error *err)
+struct result clean_up_lock(struct pg *pg, bool *is_ours_out, struct error *err)
 {
     const struct pg_arguments none = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    TRY(pg_run(pg, &tidy_lock_sql, &none, &rows, err));
+    TRY(pg_run(pg, &clean_up_lock_sql, &none, &rows, err));
     *is_ours_out = pg_bool(rows, 0, 0);
     return SUCCESS;
 }
 
-struct result tidy_unlock(struct pg *pg, struct error *err)
+struct result clean_up_unlock(struct pg *pg, struct error *err)
 {
     const struct pg_arguments none = {0};
 
-    return pg_run(pg, &tidy_unlock_sql, &none, NULL, err);
+    return pg_run(pg, &clean_up_unlock_sql, &none, NULL, err);
 }

@@ -1,5 +1,6 @@
 /*
- * registry/upload/abandoned_store.h -- the table `abandoned_object`: objects without a row of a blob or a session, whose bytes a sweep removes.
+ * registry/upload/abandoned_store.h -- the table `abandoned_object`: objects without the row of a blob or a session.
+ * A sweep removes their bytes.
  */
 #pragma once
 
@@ -12,18 +13,18 @@ struct abandoned_object {
 };
 struct abandoned_query {
     const char *region;
-    size_t skipped, capacity; /* so many of the oldest are left out */
+    size_t skipped, capacity; /* skipped: the number of the oldest to leave out */
 };
-/** At most `capacity` objects of the region whose bytes may go, the oldest first. */
-RESULT abandoned_list(struct pg *pg, const struct abandoned_query *query, struct abandoned_object *objects_out,
-                      size_t *count_out, struct error *err);
-/** Its row is gone: the bytes may go. */
+/** At most `capacity` objects of the region whose bytes may be removed, the oldest first. */
+RESULT abandoned_list(struct pg *pg, const struct abandoned_query *query, struct abandoned_object *objects_out, size_t *count_out,
+                      struct error *err);
+/** For an object whose row was deleted: its bytes may be removed. */
 RESULT abandoned_insert(struct pg *pg, const struct uuid *blob, const char *region, struct error *err);
-/** Has an object that is about to be written removed after a day, unless a commit takes it. */
+/** For an object before it is written: it is removed after a day, unless a commit uses it. */
 RESULT abandoned_reserve(struct pg *pg, const struct uuid *blob, const char *region, struct error *err);
-/** Its bytes are gone. */
+/** Deletes the row, after the bytes were removed. */
 RESULT abandoned_forget(struct pg *pg, const struct uuid *blob, struct error *err);
 
-/** One gateway tidies at a time; the connection holds the lock until tidy_unlock(), or until it breaks. */
-RESULT tidy_lock(struct pg *pg, bool *is_ours_out, struct error *err);
-RESULT tidy_unlock(struct pg *pg, struct error *err);
+/** A lock, so that one gateway cleans up at a time. The connection holds it until clean_up_unlock(), or until it breaks. */
+RESULT clean_up_lock(struct pg *pg, bool *is_ours_out, struct error *err);
+RESULT clean_up_unlock(struct pg *pg, struct error *err);

@@ -46,7 +46,7 @@ static struct result add_search(const struct permit *permit, struct change *chan
     return upload_row_add_find(pg, &key, err);
 }
 
-/* What can't be read stays open: upload_find() says why. */
+/* If it can't be read, the search stays open, and upload_find() reports the error. */
 static void take_search(struct change *change, const struct pg_rows *answer)
 {
     struct upload *upload = (struct upload *)(void *)change; /* its first member */
@@ -56,8 +56,8 @@ static void take_search(struct change *change, const struct pg_rows *answer)
     if (upload_row_take_find(answer, &upload->row, &is_found, &ignored).ok) note_search(upload, is_found);
 }
 
-static struct result make(struct registry *registry, enum action action, const struct resource *where,
-                          struct upload **upload_out, struct error *err)
+static struct result make(struct registry *registry, enum action action, const struct resource *where, struct upload **upload_out,
+                          struct error *err)
 {
     OWNED(upload) *upload = memory_zeroed(1, sizeof *upload);
 
@@ -76,8 +76,7 @@ struct result upload_new(struct registry *registry, const struct upload_request 
     struct upload *upload = NULL;
 
     TRY(make(registry, request->action, request->where, &upload, err));
-    upload->search =
-        (struct change){.run = run_search, .add = add_search, .take = take_search, .reach = CHANGE_REACHES_NOTHING};
+    upload->search = (struct change){.run = run_search, .add = add_search, .take = take_search, .reach = CHANGE_REACHES_NOTHING};
     upload->row.upload = request->location.upload;
     upload_owner_hash(request->principal, upload->bound_to);
     upload_secret_hash(&request->location, upload->secret_hash);
@@ -123,17 +122,16 @@ uint64_t upload_offset(const struct upload *upload)
                                                              : upload->row.checkpoint.offset;
 }
 
-/* May the writer that was kept go on? Only if nobody claimed, saved or wrote since. */
+/* May the kept writer continue? Only if no other writer has claimed, saved or written since. */
 static bool kept_writer_fits(const struct upload *upload)
 {
     const struct live_upload *live = &upload->live;
 
     return live->writer != NULL && live->writer_epoch == upload->row.writer_epoch &&
-           live->sequence == upload->row.checkpoint.sequence &&
-           blob_writer_offset(live->writer) == upload->row.checkpoint.offset;
+           live->sequence == upload->row.checkpoint.sequence && blob_writer_offset(live->writer) == upload->row.checkpoint.offset;
 }
 
-/* The claim that began it, if it was never used: a writer that could not be opened wrote nothing under it. */
+/* Is the claim from the session's begin still unused? A writer that could not be opened has written nothing under it. */
 static bool is_claimed_already(const struct upload *upload)
 {
     return upload->live.is_begun && upload->row.writer_epoch == UPLOAD_FIRST_EPOCH && upload->row.checkpoint.sequence == 0;
@@ -163,8 +161,8 @@ bool upload_is_lost(const struct upload *upload)
 }
 
 /*
- * Whoever claims it between our claim and our opening saves under his own, and removes the checkpoint that we were told of:
- * then the upload is not lost, but further.
+ * Another gateway may claim the session between our claim and our opening, save under its own claim, and remove the
+ * checkpoint that we have read. Then the upload is not lost: the row has a newer checkpoint.
  */
 static struct result open_newest(struct upload *upload, struct pg *pg, const struct secret *key, struct error *err)
 {
@@ -199,7 +197,7 @@ struct result upload_claim(struct upload *upload, struct pg *pg, struct error *e
     assert(!upload->is_claimed && upload->found == SEARCH_FOUND); /* upload_find() took the permit */
     TRY(upload_table_take(upload->registry->uploads, &upload->row.upload, &upload->live, err));
     upload->is_claimed = true;
-    upload->safe_ms = upload->shown_ms = clock_monotonic_ms();
+    upload->safe_ms = upload->heartbeat_ms = clock_monotonic_ms();
     if (kept_writer_fits(upload)) return SUCCESS;
     upload->is_dead = true; /* until it is open */
     TRY(open_writer(upload, pg, err));
@@ -213,7 +211,7 @@ void upload_expect(struct upload *upload, uint64_t length)
     blob_writer_expect(upload->live.writer, length);
 }
 
-/* A session that ended while this request wrote to it had its bytes removed then; what was written since is nobody's. */
+/* The bytes of a session were removed when it ended. This removes the bytes that the request has written since. */
 static void remove_again(const struct upload *upload)
 {
     struct error err = {0};
@@ -246,7 +244,7 @@ bool upload_must_save(const struct upload *upload)
     return blob_writer_is_checkpoint_due(upload->live.writer) || clock_monotonic_ms() - upload->safe_ms >= UPLOAD_SAVE_EVERY_MS;
 }
 
-/* Asked after the refusal is recorded: in the transaction that refused, the end could still be rolled back. */
+/* Runs after the refusal is recorded, because the session's end could still be rolled back in the transaction that refused. */
 void upload_note_end(const struct upload *upload, struct pg *pg, struct error *refusal)
 {
     struct error err = {0};
@@ -257,16 +255,16 @@ void upload_note_end(const struct upload *upload, struct pg *pg, struct error *r
     (void)no_such_upload(refusal).ok;
 }
 
-struct result upload_show(struct upload *upload, struct pg *pg, struct error *err)
+struct result upload_heartbeat(struct upload *upload, struct pg *pg, struct error *err)
 {
     const int64_t now_ms = clock_monotonic_ms();
 
-    if (now_ms - upload->shown_ms < UPLOAD_SHOW_EVERY_MS) return SUCCESS;
-    upload->shown_ms = now_ms;
-    const struct result shown = upload_row_go_on(pg, &upload->row, err);
+    if (now_ms - upload->heartbeat_ms < UPLOAD_HEARTBEAT_MS) return SUCCESS;
+    upload->heartbeat_ms = now_ms;
+    const struct result shown = upload_row_touch(pg, &upload->row, err);
     if (!shown.ok) upload_note_end(upload, pg, err);
     upload->is_dead |= !shown.ok && err->kind != ERROR_UNAVAILABLE;
-    return shown.ok || err->kind == ERROR_UNAVAILABLE ? SUCCESS : shown; /* what can't be asked now is asked again */
+    return shown.ok || err->kind == ERROR_UNAVAILABLE ? SUCCESS : shown; /* without a database it is checked next time */
 }
 
 struct save_change {
@@ -362,16 +360,16 @@ static void sweep_dropped(struct upload *upload, struct pg *pg, const struct dro
     }
 }
 
-struct result upload_commit(struct upload *upload, struct pg *pg, const struct digest *expected,
-                            struct recorder *recorder, struct error *err)
+struct result upload_commit(struct upload *upload, struct pg *pg, const struct digest *expected, struct recorder *recorder,
+                            struct error *err)
 {
-    struct commit_change commit = {
-        .change = {.run = run_commit, .take = take_commit, .reach = CHANGE_REACHES_NOTHING}, .upload = upload};
+    struct commit_change commit = {.change = {.run = run_commit, .take = take_commit, .reach = CHANGE_REACHES_NOTHING},
+                                   .upload = upload};
     char note[64];
 
     assert(upload->is_claimed && !upload->is_dead);
     TRY(upload_close(upload, pg, expected, &commit.closed, err));
-    upload->is_dead = true; /* closed: whatever happens now, nothing more is written with it */
+    upload->is_dead = true; /* closed: the writer can't be used again */
     if (uuid_equal(&commit.closed.key.id, &upload->row.blob)) commit.change.add = add_commit;
     (void)snprintf(note, sizeof note, "%" PRIu64 " bytes stored", commit.closed.content.length);
     const struct result recorded = recorder->record(recorder, OUTCOME_COMPLETED, note, &commit.change, err);
@@ -391,8 +389,7 @@ static struct result run_drop(const struct permit *permit, struct change *change
     return upload_row_drop(pg, &drop->upload->row, err);
 }
 
-struct result upload_drop(struct upload *upload, struct pg *pg, const char *note, struct recorder *recorder,
-                          struct error *err)
+struct result upload_drop(struct upload *upload, struct pg *pg, const char *note, struct recorder *recorder, struct error *err)
 {
     struct save_change drop = {.change = {.run = run_drop, .reach = CHANGE_REACHES_NOTHING}, .upload = upload};
     struct abandoned_object object = {.blob = upload->row.blob};
@@ -409,7 +406,7 @@ void upload_free(struct upload *upload)
 {
     if (upload == NULL) return;
     if (upload->is_claimed) {
-        /* What was written but not saved is not the row's: a kept writer would not fit. */
+        /* A writer with unsaved bytes does not match the row, so it is not kept. */
         const bool is_saved = !upload->is_dead && upload->live.writer != NULL &&
                               blob_writer_offset(upload->live.writer) == upload->row.checkpoint.offset;
         if (!is_saved) blob_writer_free(GIVE(upload->live.writer));

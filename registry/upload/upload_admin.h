@@ -1,7 +1,7 @@
 /*
- * registry/upload/upload_admin.h -- open uploads as those see and end them who administer a project or an organisation.
+ * registry/upload/upload_admin.h -- lists and ends open uploads, for administrators of a project or an organisation.
  *
- * They learn who, where and how many bytes; never the secret of a session, nor a byte of it.
+ * A row has the client, the repository and the number of bytes, never the secret of a session nor its content.
  */
 #pragma once
 
@@ -15,10 +15,10 @@ struct upload_query {
 
 struct listed_upload {
     struct uuid upload;
-    const char *repository, *region;   /* "acme/models/digits"; views of the page */
-    const char *issuer, *subject;      /* of who began it: "" and "robot$acme+ci", or those of a token; both "": not known */
-    uint64_t bytes, reserved;          /* made safe so far; taken out of the project's quota */
-    int64_t begun_ms, moved_ms, expires_ms; /* wall clock; moved: when a request last got on with it */
+    const char *repository, *region;        /* "acme/models/digits"; views of the page */
+    const char *issuer, *subject;           /* of the client: "" and "robot$acme+ci", or those of a token; both "": not known */
+    uint64_t bytes, reserved;               /* saved so far; reserved in the project's quota */
+    int64_t begun_ms, moved_ms, expires_ms; /* wall clock; moved: the last progress */
 };
 
 struct upload_page;
@@ -31,16 +31,19 @@ void upload_page_free(struct upload_page *page);
 DEFINE_OWNED(upload_page);
 
 /**
- * A change: ends an upload of the project, whoever began it; what it had reserved is free. The permit: upload.end on `where`, whose
- * detail is the id. ERROR_NOT_FOUND: the project has no such upload.
+ * A change: ends an upload of the project, of any client, and releases its reserved bytes. The permit: upload.end on
+ * `where`, whose detail is the id. ERROR_NOT_FOUND: the project has no such upload.
  */
 struct upload_end {
     struct change change;
     struct resource where;
     struct uuid upload;
-    struct uuid blob;                /* set by the change, as is the region */
+    struct uuid blob; /* set by the change, as is the region */
     char region[REGION_ID_MAX + 1];
 };
 void upload_end_prepare(const struct resource *where, const struct uuid *upload, struct upload_end *end_out);
-/** After the change: stops its writer, if this gateway has it, and removes its bytes; what fails is done later by registry_tidy(). */
+/**
+ * Call it after the change: stops its writer, if this gateway has it, and removes its bytes. registry_clean_up()
+ * repeats what fails.
+ */
 void upload_end_finish(struct registry *registry, struct pg *pg, const struct upload_end *end);

@@ -8,6 +8,7 @@
 #include "registry/upload/upload_sweep.h"
 #include "storage/pg_table.h"
 
+/* clang-format off */
 #define COLUMNS                                                                                                    \
     "SELECT u.upload_id, coalesce(r.deleted_name, r.full_name), u.region_id, u.issuer, u.subject, u.offset_bytes, u.reserved_bytes, u.created_at," \
     " u.moved_at, u.expires_at FROM upload u JOIN repository r USING (repository_id) WHERE "
@@ -26,6 +27,7 @@ static const struct pg_statement upload_end_sql = {
 static const struct pg_statement *const statements[] = {
     &upload_list_project_sql, &upload_list_organisation_sql, &upload_end_sql,
 };
+/* clang-format on */
 const struct pg_table upload_admin_statements = PG_TABLE(statements);
 
 struct upload_page {
@@ -37,8 +39,8 @@ static bool is_of_organisation(const struct resource *where)
     return where->kind == RESOURCE_ORGANISATION;
 }
 
-struct result upload_list(const struct permit *permit, struct pg *pg, const struct upload_query *query, struct upload_page **page_out,
-                          struct error *err)
+struct result upload_list(const struct permit *permit, struct pg *pg, const struct upload_query *query,
+                          struct upload_page **page_out, struct error *err)
 {
     const struct resource *where = query->where;
     struct pg_arguments arguments = {0};
@@ -49,7 +51,8 @@ struct result upload_list(const struct permit *permit, struct pg *pg, const stru
     pg_add_uuid(&arguments, is_of_organisation(where) ? &where->organisation : &where->project);
     pg_add_uuid(&arguments, &query->after);
     pg_add_int8(&arguments, (int64_t)query->limit);
-    TRY(pg_run(pg, is_of_organisation(where) ? &upload_list_organisation_sql : &upload_list_project_sql, &arguments, &page->rows, err));
+    TRY(pg_run(pg, is_of_organisation(where) ? &upload_list_organisation_sql : &upload_list_project_sql, &arguments, &page->rows,
+               err));
     *page_out = GIVE(page);
     return SUCCESS;
 }
@@ -100,8 +103,8 @@ static struct result run_end(const struct permit *permit, struct change *change,
 
 void upload_end_prepare(const struct resource *where, const struct uuid *upload, struct upload_end *end_out)
 {
-    *end_out = (struct upload_end){
-        .change = {.run = run_end, .reach = CHANGE_REACHES_NOTHING}, .where = *where, .upload = *upload};
+    *end_out =
+        (struct upload_end){.change = {.run = run_end, .reach = CHANGE_REACHES_NOTHING}, .where = *where, .upload = *upload};
 }
 
 void upload_end_finish(struct registry *registry, struct pg *pg, const struct upload_end *end)

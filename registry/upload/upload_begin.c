@@ -6,7 +6,7 @@
 #include "registry/upload/upload_priv.h"
 #include "registry/upload/upload_sweep.h"
 
-/* Every part has a fixed largest size, so one buffer holds them all. */
+/* Every part has a maximum size, so one buffer has room for all. */
 void upload_owner_hash(const struct principal *principal, uint8_t hash_out[SHA256_SIZE])
 {
     uint8_t parts[sizeof principal->issuer + sizeof principal->subject + sizeof principal->source +
@@ -19,7 +19,7 @@ void upload_owner_hash(const struct principal *principal, uint8_t hash_out[SHA25
     length += sizeof principal->id.bytes;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         memcpy(parts + length, texts[i], strlen(texts[i]));
-        length += strlen(texts[i]) + 1; /* with its end, so that no text runs into the next */
+        length += strlen(texts[i]) + 1; /* with its '\0', so that parts can't run together */
     }
     sha256_of((struct bytes){parts, length}, hash_out);
 }
@@ -81,9 +81,8 @@ static struct result make_key(struct registry *registry, struct upload_begin *be
     return SUCCESS;
 }
 
-struct result upload_begin_prepare(struct registry *registry, const struct resource *where,
-                                   const struct principal *principal, enum digest_algorithm algorithm,
-                                   struct upload_begin *begin_out, struct error *err)
+struct result upload_begin_prepare(struct registry *registry, const struct resource *where, const struct principal *principal,
+                                   enum digest_algorithm algorithm, struct upload_begin *begin_out, struct error *err)
 {
     struct upload_begin begin = {.change = {.run = run_begin, .take = take_begin, .reach = CHANGE_REACHES_NOTHING},
                                  .where = *where,
@@ -92,10 +91,10 @@ struct result upload_begin_prepare(struct registry *registry, const struct resou
 
     begin.repository = where->repository;
     begin.limits = registry->uploads_open;
-    begin.repositories_max = registry->places.repositories_per_project;
+    begin.repositories_max = registry->namespaces.repositories_per_project;
     memcpy(begin.issuer, principal->issuer, sizeof begin.issuer);
     memcpy(begin.subject, principal->subject, sizeof begin.subject);
-    if (!uuid_is_nil(&where->repository)) begin.change.add = add_begin; /* a new one is made first */
+    if (!uuid_is_nil(&where->repository)) begin.change.add = add_begin; /* a new repository needs other statements first */
     if (uuid_is_nil(&where->project)) return failure(err, ERROR_NOT_FOUND, "there is no such project");
     begin.location.upload = uuid_random();
     random_bytes(begin.location.secret, sizeof begin.location.secret);

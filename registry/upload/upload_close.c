@@ -6,9 +6,9 @@
 #include "registry/upload/upload_sweep.h"
 
 /*
- * Only SHA-256 is computed unless the POST asked for SHA-512, which costs as much again. A client that asks for it only
- * at the end has its bytes closed, read back with proof, and written once more under a key of their own. That keeps a
- * worker for as long as the bytes take, so few may at a time.
+ * Only SHA-256 is computed unless the POST asked for SHA-512, which costs as much again. If a client asks for SHA-512
+ * only at the end, the blob is closed, read back with verification, and written again under a new key. That occupies
+ * a worker for the whole copy, so only a few may run at a time.
  */
 
 static struct result open_copy(const struct upload *upload, const struct key_record *record, const struct secret *key,
@@ -36,30 +36,30 @@ static struct result open_original(const struct upload *upload, const struct blo
     return blob_reader_open(upload->blobs, &identity, content, key, reader_out, err);
 }
 
-/* For hours, perhaps: nothing is saved meanwhile, but the session is not idle. */
-static struct result go_on(struct upload *upload, struct pg *pg, int64_t *shown_ms, struct error *err)
+/* A copy may take hours without a save; this keeps the session from being idle. */
+static struct result go_on(struct upload *upload, struct pg *pg, int64_t *heartbeat_ms, struct error *err)
 {
     const int64_t now_ms = clock_monotonic_ms();
 
     if (!upload_table_touch(upload->registry->uploads, &upload->live)) return no_such_upload(err);
-    if (now_ms - *shown_ms < UPLOAD_SAVE_EVERY_MS) return SUCCESS;
-    *shown_ms = now_ms;
-    return upload_row_go_on(pg, &upload->row, err);
+    if (now_ms - *heartbeat_ms < UPLOAD_SAVE_EVERY_MS) return SUCCESS;
+    *heartbeat_ms = now_ms;
+    return upload_row_touch(pg, &upload->row, err);
 }
 
-/* Whoever tries again meanwhile finds that it is being worked on. */
+/* The copy notes progress, so a repeated request finds the session in use. */
 static struct result copy(struct upload *upload, struct pg *pg, struct blob_reader *reader, struct blob_writer *writer,
                           struct error *err)
 {
     const uint64_t length = blob_reader_length(reader);
-    int64_t shown_ms = upload->safe_ms;
+    int64_t heartbeat_ms = upload->safe_ms;
     uint8_t *piece = memory_resize(NULL, BLOB_READ_SIZE);
     struct result result = SUCCESS;
 
     if (piece == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to copy a blob");
     for (uint64_t at = 0; at < length && result.ok;) {
         const size_t size = length - at < BLOB_READ_SIZE ? (size_t)(length - at) : BLOB_READ_SIZE;
-        result = go_on(upload, pg, &shown_ms, err);
+        result = go_on(upload, pg, &heartbeat_ms, err);
         if (!result.ok) break;
         result = blob_reader_read(reader, at, piece, size, err).ok ? SUCCESS : upload_note_loss(upload, err);
         if (result.ok) result = blob_writer_write(writer, (struct bytes){piece, size}, err);
@@ -70,7 +70,7 @@ static struct result copy(struct upload *upload, struct pg *pg, struct blob_read
     return result;
 }
 
-/* Under the version of this moment: a re-wrap that went by while gigabytes were copied saw no row of this key. */
+/* Wraps the key again under the present version: a re-wrap that ran during the copy did not find a row of this key. */
 static struct result wrap_again(const struct upload *upload, const struct secret *key, struct key_record *record,
                                 struct error *err)
 {
@@ -80,7 +80,7 @@ static struct result wrap_again(const struct upload *upload, const struct secret
     return keyd_wrap(upload->registry->keyd, &binding, key, &record->wrapped, err);
 }
 
-/* `closed` has the content of the original, and then that of the copy. */
+/* On entry `closed` has the content of the original, on return that of the copy. */
 static struct result write_again(struct upload *upload, struct pg *pg, const struct digest *expected, const struct secret *key,
                                  struct closed_blob *closed, struct error *err)
 {
@@ -131,16 +131,17 @@ static struct result close_again_in_turn(struct upload *upload, struct pg *pg, c
     const bool may = atomic_fetch_add(copies, 1) < UPLOAD_COPIES_MAX;
     const struct result result =
         may ? close_again(upload, pg, expected, closed_out, err)
-            : failure(err, ERROR_LIMIT,
-                      "%d uploads are being read again for their SHA-512: try again later, or begin with ?digest-algorithm=sha512",
-                      UPLOAD_COPIES_MAX);
+            : failure(
+                  err, ERROR_LIMIT,
+                  "%d uploads are being read again for their SHA-512: try again later, or begin with ?digest-algorithm=sha512",
+                  UPLOAD_COPIES_MAX);
 
     atomic_fetch_sub(copies, 1);
     return result;
 }
 
-struct result upload_close(struct upload *upload, struct pg *pg, const struct digest *expected,
-                           struct closed_blob *closed_out, struct error *err)
+struct result upload_close(struct upload *upload, struct pg *pg, const struct digest *expected, struct closed_blob *closed_out,
+                           struct error *err)
 {
     struct closed_blob closed = {.key = upload->row.key};
 

@@ -1,5 +1,7 @@
-/* Bytes of a project's quota, taken before they come. In the sequencer's transaction like all that counts them, so no
- * count waits for another one, and none is lost with a process. */
+/*
+ * Reserves bytes of a project's quota before they arrive. Runs in the sequencer's transaction, like all statements
+ * that count bytes: so counts never wait for one another, and none is lost if a process dies.
+ */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,12 +9,12 @@
 #include "registry/quota_store.h"
 #include "registry/upload/upload_priv.h"
 
-#define PIECE ((uint64_t)16 << 20) /* of a body of unknown length: one event each */
+#define PIECE ((uint64_t)16 << 20) /* reserved at a time for a body of unknown length; one event each */
 
 struct reserve_change {
     struct change change;
     struct upload *upload;
-    struct upload_row row; /* what becomes of the upload's */
+    struct upload_row row; /* a copy of the upload's row, with the new values */
     struct upload_reservation wanted;
 };
 
@@ -34,14 +36,14 @@ struct result upload_reserve(struct upload *upload, const struct upload_announce
                              struct error *err)
 {
     const uint64_t offset = upload_offset(upload), needed = offset + announced->length;
-    struct reserve_change change = {
-        .change = {.run = run_reserve, .reach = CHANGE_REACHES_NOTHING}, .upload = upload,
-        .wanted = {.project = upload->where.project, .needed = needed, .wished = needed}};
+    struct reserve_change change = {.change = {.run = run_reserve, .reach = CHANGE_REACHES_NOTHING},
+                                    .upload = upload,
+                                    .wanted = {.project = upload->where.project, .needed = needed, .wished = needed}};
     char note[64];
 
     assert(upload->is_claimed);
     if (!upload->row.is_counted || needed <= upload->row.reserved) return SUCCESS;
-    if (needed > INT64_MAX) return quota_is_used_up(err); /* more than any quota, and than a row's number */
+    if (needed > INT64_MAX) return quota_is_used_up(err); /* more than any quota, and than the column's type */
     if (announced->more_may_come && announced->length < PIECE) change.wanted.wished = offset + PIECE;
     (void)snprintf(note, sizeof note, "%" PRIu64 " bytes are asked for", change.wanted.wished);
     TRY(recorder->record(recorder, OUTCOME_COMPLETED, note, &change.change, err));
@@ -60,9 +62,9 @@ static struct result run_give_back(const struct permit *permit, struct change *c
 
 struct result upload_give_back(struct upload *upload, struct recorder *recorder, struct error *err)
 {
-    const uint64_t kept = upload->row.checkpoint.offset; /* what is not safe does not count: it comes again */
-    struct reserve_change change = {.change = {.run = run_give_back, .reach = CHANGE_REACHES_NOTHING}, .upload = upload,
-                                    .wanted = {.wished = kept}};
+    const uint64_t kept = upload->row.checkpoint.offset; /* unsaved bytes do not count, because the client sends them again */
+    struct reserve_change change = {
+        .change = {.run = run_give_back, .reach = CHANGE_REACHES_NOTHING}, .upload = upload, .wanted = {.wished = kept}};
     char note[64];
 
     if (!upload->is_claimed || !upload->row.is_counted || upload->row.reserved <= kept) return SUCCESS;

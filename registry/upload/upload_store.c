@@ -9,10 +9,11 @@
 #include "registry/stored_blob_store.h"
 #include "storage/pg_table.h"
 
+/* clang-format off */
 #define CHECKPOINT_COLUMNS "writer_epoch, sequence, offset_bytes, checkpoint_epoch, checkpoint_digest"
 #define CHECKPOINT_TYPES   "int8 int8 int8 int8 bytea"
 #define OWNER              "upload_id = $1 AND repository_id = $2 AND region_id = $3 AND bound_to = $4 AND secret_hash = $5"
-/* Moves the end, now and then only: the index need not know of each piece. */
+/* Moves the expiry at most once an hour, so that not each piece changes the index. */
 #define GOES_ON                                                                                                    \
     "moved_at = now(), expires_at = CASE WHEN expires_at < now() + interval '23 hours' THEN now() + interval '24 hours' ELSE expires_at END"
 
@@ -40,7 +41,7 @@ static const struct pg_statement upload_find_sql = {
     " " IS_COUNTED("u.project_id") " FROM upload u WHERE " OWNER " AND expires_at > now()",
     "uuid uuid text bytea bytea", "uuid text int4 bytea bytea " CHECKPOINT_TYPES " int8 bool"};
 static const struct pg_statement upload_reserve_sql = {
-    "upload_reserve", /* as much as is wanted, or what is left, if that is as much as is needed */
+    "upload_reserve", /* as much as is wished, or all that is left if that is enough */
     "WITH room AS (SELECT u.upload_id, u.project_id, u.reserved_bytes,"
     " least($4, q.bytes_max - q.bytes_used + u.reserved_bytes) AS wanted FROM upload u JOIN project_quota q USING (project_id)"
     " WHERE u.upload_id = $1 AND u.writer_epoch = $2 AND q.bytes_max - q.bytes_used + u.reserved_bytes >= $3),"
@@ -92,7 +93,7 @@ static const struct pg_statement upload_expired_sql = {
     " FROM ending u JOIN repository r USING (repository_id) JOIN project p ON p.project_id = u.project_id"
     " ORDER BY u.expires_at LIMIT $5", "int8 int8 int8 int8 int8", "uuid uuid uuid uuid uuid text text bool"};
 static const struct pg_statement upload_expire_sql = {
-    "upload_expire", /* unless it got on since it was listed */
+    "upload_expire", /* unless it made progress since it was listed */
     "WITH gone AS (DELETE FROM upload WHERE upload_id = $1 AND (expires_at <= now() OR " UPLOAD_IS_IDLE("$2") ")" UPLOAD_ENDED ")," UPLOAD_RELEASE
     " INSERT INTO abandoned_object (blob_id, region_id) SELECT blob_id, region_id FROM gone",
     "uuid int8", ""};
@@ -101,6 +102,7 @@ static const struct pg_statement *const statements[] = {
     &upload_is_counted_sql, &upload_claim_sql, &upload_save_sql, &upload_goes_on_sql, &upload_is_gone_sql, &upload_drop_sql,
     &upload_cancel_sql, &upload_expired_sql, &upload_expire_sql,
 };
+/* clang-format on */
 const struct pg_table upload_statements = PG_TABLE(statements);
 
 static const char *algorithm_name(enum digest_algorithm algorithm)
@@ -154,8 +156,7 @@ void upload_row_take_begin(const struct pg_rows *answer, struct upload_begin *be
 }
 
 /* Reads CHECKPOINT_COLUMNS. */
-static struct result read_checkpoint(const struct pg_rows *rows, size_t column, struct upload_row *row,
-                                     struct error *err)
+static struct result read_checkpoint(const struct pg_rows *rows, size_t column, struct upload_row *row, struct error *err)
 {
     const struct bytes digest = pg_bytes(rows, 0, column + 4);
     struct blob_checkpoint checkpoint = {
@@ -257,7 +258,7 @@ struct result upload_row_save(struct pg *pg, const struct uuid *upload, const st
     return pg_rows_affected(rows) == 1 ? SUCCESS : lost(err);
 }
 
-/* Nothing was reserved: there is no quota any more, or no session, or no room. */
+/* Nothing was reserved: the quota was removed, the session has ended, or there is no room. */
 static struct result why_not_reserved(struct pg *pg, struct upload_row *upload, const struct upload_reservation *wanted,
                                       struct error *err)
 {
@@ -268,8 +269,7 @@ static struct result why_not_reserved(struct pg *pg, struct upload_row *upload, 
     pg_add_int8(&arguments, (int64_t)upload->writer_epoch);
     TRY(pg_run(pg, &upload_is_counted_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return lost(err);
-    if (pg_bool(rows, 0, 0))
-        return quota_refuse(pg, &wanted->project, (int64_t)(wanted->needed - upload->reserved), err);
+    if (pg_bool(rows, 0, 0)) return quota_refuse(pg, &wanted->project, (int64_t)(wanted->needed - upload->reserved), err);
     upload->is_counted = false;
     return SUCCESS;
 }
@@ -300,8 +300,9 @@ struct result upload_row_give_back(struct pg *pg, const struct upload_row *uploa
     return pg_run(pg, &upload_give_back_sql, &arguments, NULL, err);
 }
 
-/* A statement that changes the one row, of whoever claimed it last. */
-static struct result run_as_writer(struct pg *pg, const struct pg_statement *statement, const struct upload_row *upload, struct error *err)
+/* Runs a statement that changes the row of the writer that claimed it last. */
+static struct result run_as_writer(struct pg *pg, const struct pg_statement *statement, const struct upload_row *upload,
+                                   struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
@@ -312,7 +313,7 @@ static struct result run_as_writer(struct pg *pg, const struct pg_statement *sta
     return pg_rows_affected(rows) == 1 ? SUCCESS : lost(err);
 }
 
-struct result upload_row_go_on(struct pg *pg, const struct upload_row *upload, struct error *err)
+struct result upload_row_touch(struct pg *pg, const struct upload_row *upload, struct error *err)
 {
     return run_as_writer(pg, &upload_goes_on_sql, upload, err);
 }
@@ -343,8 +344,11 @@ static struct result drop(struct pg *pg, const struct uuid *blob, const char *re
 
 static struct blob_commit blob_commit_of(const struct upload_commit_row *commit, const struct blob_row *fresh)
 {
-    return (struct blob_commit){.where = commit->where, .fresh = fresh, .upload = commit->upload->upload,
-                                .writer_epoch = commit->upload->writer_epoch, .lease_s = commit->lease_s};
+    return (struct blob_commit){.where = commit->where,
+                                .fresh = fresh,
+                                .upload = commit->upload->upload,
+                                .writer_epoch = commit->upload->writer_epoch,
+                                .lease_s = commit->lease_s};
 }
 
 struct result upload_row_commit(struct pg *pg, const struct upload_commit_row *commit, struct dropped_blobs *dropped_out,
@@ -358,7 +362,7 @@ struct result upload_row_commit(struct pg *pg, const struct upload_commit_row *c
 
     TRY(blob_row_commit(pg, &blob, &other, err));
     if (!uuid_equal(&fresh.key.id, &upload->blob)) {
-        TRY(abandoned_forget(pg, &fresh.key.id, err)); /* it was reserved */
+        TRY(abandoned_forget(pg, &fresh.key.id, err)); /* its object was reserved */
         TRY(drop(pg, &upload->blob, commit->where->region, &dropped, err));
     }
     if (!uuid_is_nil(&other)) TRY(drop(pg, &other, commit->where->region, &dropped, err));
@@ -382,8 +386,7 @@ void upload_row_take_commit(const struct pg_rows *answer, const struct upload_ro
     if (!uuid_equal(&there, &upload->blob)) *dropped_out = (struct dropped_blobs){1, {upload->blob}};
 }
 
-struct result upload_row_cancel(struct pg *pg, const struct upload_key *key, struct uuid *blob_out,
-                                struct error *err)
+struct result upload_row_cancel(struct pg *pg, const struct upload_key *key, struct uuid *blob_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
@@ -415,9 +418,12 @@ struct result upload_rows_expired(struct pg *pg, const struct session_limits *li
     const size_t count = pg_rows_count(rows);
     for (size_t i = 0; i < count; i++) {
         struct expired_upload *expired = &expired_out[i];
-        *expired = (struct expired_upload){.upload = pg_uuid(rows, i, 0), .blob = pg_uuid(rows, i, 1),
-                                           .organisation = pg_uuid(rows, i, 2), .project = pg_uuid(rows, i, 3),
-                                           .repository = pg_uuid(rows, i, 4), .makes_room = pg_bool(rows, i, 7)};
+        *expired = (struct expired_upload){.upload = pg_uuid(rows, i, 0),
+                                           .blob = pg_uuid(rows, i, 1),
+                                           .organisation = pg_uuid(rows, i, 2),
+                                           .project = pg_uuid(rows, i, 3),
+                                           .repository = pg_uuid(rows, i, 4),
+                                           .makes_room = pg_bool(rows, i, 7)};
         (void)snprintf(expired->name, sizeof expired->name, "%s", pg_text(rows, i, 5));
         (void)snprintf(expired->region, sizeof expired->region, "%s", pg_text(rows, i, 6));
     }

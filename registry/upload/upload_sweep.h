@@ -1,9 +1,7 @@
-/*
- * registry/upload/upload_sweep.h -- the bytes that an ended upload leaves.
- */
+/* registry/upload/upload_sweep.h -- removes the bytes of ended uploads. */
 #pragma once
 
 #include "registry/upload/upload_store.h"
 
-/** Removes the bytes of an object that is in abandoned_object; what fails (false) is tried again by registry_tidy(). */
+/** Removes the bytes of an object in abandoned_object. False if that fails; registry_clean_up() tries again. */
 bool upload_sweep(struct registry *registry, struct pg *pg, const struct abandoned_object *object);

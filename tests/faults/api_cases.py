@@ -39,7 +39,7 @@ def trusting(world):
 
 
 def policy_load(world):
-    epoch = int(world.machine.sql("SELECT max(epoch) FROM policy_set")) + 1
+    epoch = int(world.machine.sql("SELECT max(version) FROM document WHERE kind = 1")) + 1
     document = world.machine.policy_set(epoch)
 
     def after(done):

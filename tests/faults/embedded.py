@@ -25,7 +25,7 @@ LASTING_S = 2     # what lacks for good is given back after so long
 STATUSES = (1, 75)  # of a start that failed: for good, or for now
 PRIVATE = ("admin.json", "tls/ca.key", "tls/server.key", "officer/approver.pem")
 STATE = """SELECT concat_ws(' ', (SELECT count(*) FROM organisation), (SELECT count(*) FROM project),
-  (SELECT count(*) FROM region), (SELECT count(*) FROM policy_set),
+  (SELECT count(*) FROM region), (SELECT count(*) FROM document WHERE kind = 1),
   (SELECT count(*) FROM robot WHERE name = 'robot$admin' AND revoked_at IS NULL),
   (SELECT size FROM audit_log) = (SELECT count(*) FROM audit_entry))"""
 WHOLE = "1 1 1 1 1 t"

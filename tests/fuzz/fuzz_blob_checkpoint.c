@@ -15,8 +15,7 @@ static void open_as_stored(const uint8_t *data, size_t size)
     struct sjb1_state *state = NULL;
     struct error err;
 
-    if (size >=
-        4 + 3 * 20) { /* the ids that stand there, so that more than the first comparison is reached */
+    if (size >= 4 + 3 * 20) { /* the ids that stand there, so that more than the first comparison is reached */
         memcpy(binding.upload.bytes, data + 4 + 4, 16);
         memcpy(binding.blob.bytes, data + 4 + 24, 16);
         memcpy(binding.project.bytes, data + 4 + 44, 16);
@@ -36,14 +35,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct error err;
 
     open_as_stored(data, size);
-    if (size < 8 || !sjb1_state_parse((struct bytes){data + 8, size - 8}, load_u64(data), &state, &err).ok)
-        return 0;
+    if (size < 8 || !sjb1_state_parse((struct bytes){data + 8, size - 8}, load_u64(data), &state, &err).ok) return 0;
     assert(state->tail_length <= BLOB_RECORD_PLAIN && state->offset >= state->tail_length);
     assert(hasher_length(state->hashers[0]) == state->offset);
-    const struct sjb1_view view = {(const struct hasher *const *)state->hashers,
-                                   state->hasher_count,
-                                   &state->extents,
-                                   {state->tail, state->tail_length}};
+    const struct sjb1_view view = {
+        (const struct hasher *const *)state->hashers, state->hasher_count, &state->extents, {state->tail, state->tail_length}};
     if (!sjb1_state_format(&view, &again, &err).ok) abort();
     assert(again.length == size - 8 && memcmp(again.data, data + 8, again.length) == 0);
     return 0;

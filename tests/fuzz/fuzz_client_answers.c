@@ -21,15 +21,15 @@
 #include "client/http.h"
 #include "crypto/digest.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define COUNT(array)  (sizeof(array) / sizeof((array)[0]))
 #define EXCHANGES_MAX 64
-#define REFERENCE "registry.example/acme/models/digits:v1"
-#define HOST      "registry.example"
+#define REFERENCE     "registry.example/acme/models/digits:v1"
+#define HOST          "registry.example"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
-static struct bytes answers;      /* what the registry has left to say */
+static struct bytes answers; /* what the registry has left to say */
 static unsigned exchanges;
 static char home[] = "/dev/shm/sijil-fuzz-XXXXXX";
 static int home_folder = -1, start_folder = -1;
@@ -107,8 +107,7 @@ static long status_of(struct bytes text)
     return text_to_u64(text, 999, &status) ? (long)status : 0;
 }
 
-struct result http_call(struct http *http, const struct http_request *request, struct http_response *response,
-                        struct error *err)
+struct result http_call(struct http *http, const struct http_request *request, struct http_response *response, struct error *err)
 {
     struct bytes answer = take(&answers, "\x1e");
 
@@ -171,7 +170,6 @@ static void make_home(void)
     write_file("canary", "untouched");
 }
 
-
 static unsigned entries;
 
 static int count_one(const char *path, const struct stat *status, int type, struct FTW *place)
@@ -220,8 +218,7 @@ static void check_pulled(void)
     const json_t *layer;
 
     assert(json_read(buffer_bytes(&manifest_said), HTTP_ANSWER_MAX, &manifest, &err).ok);
-    json_array_foreach(json_object_get(manifest, "layers"), i, layer)
-    {
+    json_array_foreach (json_object_get(manifest, "layers"), i, layer) {
         struct buffer OWNED_BUFFER path = BUFFER(8192), content = BUFFER(HTTP_ANSWER_MAX);
         struct digest wanted;
         const json_t *annotations = json_object_get(layer, "annotations");
@@ -268,8 +265,7 @@ static bool run(const struct step *step)
     for (size_t i = 0; i < count; i++)
         if (strcmp(table[i].name, step->command) == 0) invocation.command = &table[i];
     assert(invocation.command != NULL);
-    for (size_t i = 0; i < COUNT(step->operands) && step->operands[i] != NULL; i++)
-        invocation.operand_count++;
+    for (size_t i = 0; i < COUNT(step->operands) && step->operands[i] != NULL; i++) invocation.operand_count++;
     invocation.operands = step->operands;
     if (step->value.value != NULL) invocation.values[invocation.value_count++] = step->value;
     /* One file at a time: answers are taken in the order of the input, by one thread. */

@@ -63,7 +63,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     assert(again.framer.requests == whole.framer.requests);
     assert((whole.framer.stage == FRAMER_REFUSED) == (whole.framer.refusal.status >= 400));
     if (whole.framer.stage != FRAMER_REFUSED) check_same(&whole, &again);
-    else assert(whole.framer.requests > 0 && again.framer.stage != FRAMER_METHOD && again.framer.stage != FRAMER_TARGET && again.framer.stage != FRAMER_VALUE);
+    else
+        assert(whole.framer.requests > 0 && again.framer.stage != FRAMER_METHOD && again.framer.stage != FRAMER_TARGET &&
+               again.framer.stage != FRAMER_VALUE);
     free(whole.bytes);
     free(pieces.bytes);
     free(single.bytes);

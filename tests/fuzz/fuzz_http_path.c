@@ -26,7 +26,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct route_match match;
     struct error err;
 
-    if (!arena_new((size_t)1 << 20, &arena, &err).ok || !target_split((struct bytes){data, size}, &path, &query)) return 0;
+    if (!arena_new((size_t)1 << 20, &arena, &err).ok || !request_target_split((struct bytes){data, size}, &path, &query))
+        return 0;
     if (!path_split(path, arena, &split, &err).ok) return 0;
     check(&split);
     for (int method = 0; method < METHOD_COUNT; method++)

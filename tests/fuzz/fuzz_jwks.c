@@ -17,9 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (text == NULL) return 0;
     record.jwks = text;
-    if (issuer_new(&record, &issuer, &err).ok)
-        assert(strlen(issuer_digest(issuer)) == ISSUER_DIGEST_SIZE - 1);
-    else
-        assert(err.message[0] != '\0');
+    if (issuer_new(&record, &issuer, &err).ok) assert(strlen(issuer_digest(issuer)) == ISSUER_DIGEST_SIZE - 1);
+    else assert(err.message[0] != '\0');
     return 0;
 }

@@ -38,8 +38,8 @@ static void remove_folder(void)
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     struct error err;
-    const struct keyring_options options = {.origin = "fuzz.example/log", .passphrase = bytes_of_text("fuzz"),
-                                            .cost = {.passes = 1, .memory_kib = 64}};
+    const struct keyring_options options = {
+        .origin = "fuzz.example/log", .passphrase = bytes_of_text("fuzz"), .cost = {.passes = 1, .memory_kib = 64}};
 
     (void)argc;
     (void)argv;
@@ -107,7 +107,7 @@ static void check_promises(const struct ledger_state *before, const struct ledge
     assert(after->log_size > before->log_size || memcmp(after->log_root, before->log_root, 32) == 0);
     for (size_t i = 0; i < DOCUMENT_KINDS_MAX; i++) {
         const struct document_pin *old = &before->pins[i], *new = &after->pins[i];
-        assert(new->epoch > old->epoch || (new->epoch == old->epoch && memcmp(new->digest, old->digest, sizeof new->digest) == 0));
+        assert(new->epoch > old->epoch || (new->epoch == old->epoch &&memcmp(new->digest, old->digest, sizeof new->digest) == 0));
     }
     if (!all_zero(before->approver, sizeof before->approver))
         assert(memcmp(after->approver, before->approver, sizeof after->approver) == 0);

@@ -25,7 +25,7 @@ static bool decide(const struct policy_set *set, const struct policy_facts *fact
     OWNED(policy_decision) *decision = NULL;
     struct error err;
 
-    assert(policy_decide(policy_set_documents(set), facts, policy_set_groups(set), &decision, &err).ok);
+    assert(policy_evaluate(policy_set_documents(set), facts, policy_set_groups(set), &decision, &err).ok);
     assert(policy_decision_write(text, decision, &err).ok);
     assert(policy_decision_allows(decision) == (policy_decision_denial_count(decision) == 0));
     return policy_decision_allows(decision);
@@ -33,8 +33,8 @@ static bool decide(const struct policy_set *set, const struct policy_facts *fact
 
 static void decide_all_ways(const struct policy_set *set, const struct policy_facts *facts)
 {
-    static const struct label strict = {.class = LABEL_SENSITIVE, .lineage = LINEAGE_UNKNOWN, .subjects = 1 << 2,
-                                        .pin_count = 1, .pins = {"registry-default"}};
+    static const struct label strict = {
+        .class = LABEL_SENSITIVE, .lineage = LINEAGE_UNKNOWN, .subjects = 1 << 2, .pin_count = 1, .pins = {"registry-default"}};
     struct buffer OWNED_BUFFER first = BUFFER(4 << 20);
     struct buffer OWNED_BUFFER second = BUFFER(4 << 20);
     struct buffer OWNED_BUFFER third = BUFFER(4 << 20);

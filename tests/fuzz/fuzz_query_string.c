@@ -17,7 +17,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct fields fields = {0};
     struct error err;
 
-    if (!arena_new((size_t)1 << 20, &arena, &err).ok || !query_read((struct bytes){data, size}, arena, &fields, &err).ok) return 0;
+    if (!arena_new((size_t)1 << 20, &arena, &err).ok || !query_read((struct bytes){data, size}, arena, &fields, &err).ok)
+        return 0;
     assert(fields.count <= REQUEST_ARGUMENTS_MAX);
     for (size_t i = 0; i < fields.count; i++) {
         check(fields.list[i].name);

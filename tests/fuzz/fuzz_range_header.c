@@ -13,7 +13,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 8) return 0;
     const uint64_t whole = load_u64(data);
     OWNED_STRING text = memory_copy_text((const char *)data + 8, size - 8);
-    if (text != NULL && range_read(text, whole, &range) == RANGE_PART)
-        assert(range.first <= range.last && range.last < whole);
+    if (text != NULL && range_read(text, whole, &range) == RANGE_PART) assert(range.first <= range.last && range.last < whole);
     return 0;
 }

@@ -20,10 +20,8 @@ static void look_at_page(struct bytes xml)
     struct error err = {0};
     unsigned count = 0;
 
-    if (s3_answer_page(xml, look, &count, &next, &err).ok)
-        assert(next.length < S3_TEXT_SIZE);
-    else
-        assert(err.message[0] != '\0' && (err.kind == ERROR_UNAVAILABLE || err.kind == ERROR_CONFLICT));
+    if (s3_answer_page(xml, look, &count, &next, &err).ok) assert(next.length < S3_TEXT_SIZE);
+    else assert(err.message[0] != '\0' && (err.kind == ERROR_UNAVAILABLE || err.kind == ERROR_CONFLICT));
 }
 
 static void look_at_location(struct bytes xml)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/network.h"
 #include "base/text.h"
 #include "base/uuid.h"
 
@@ -40,6 +41,21 @@ static void check_hex(struct bytes text)
     assert(bytes_equal(bytes_of_text(again), text));
 }
 
+/* It has no bits behind its prefix, holds itself, and is the same when it is written and read again. */
+static void check_network(struct bytes text)
+{
+    char again[NETWORK_TEXT_SIZE];
+    struct network network, same, widened;
+
+    if (network_read(text, &network) != NETWORK_GOOD) return;
+    network_write(&network, again);
+    assert(network_read(bytes_of_text(again), &same) == NETWORK_GOOD);
+    assert(same.bits == network.bits && memcmp(same.address, network.address, sizeof same.address) == 0);
+    widened = network;
+    network_widen(&widened, 24, 64);
+    assert(network_holds(&network, &network) && network_holds(&widened, &network));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const struct bytes text = {data, size};
@@ -51,6 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_base64(text, BASE64_STANDARD);
     check_base64(text, BASE64_URL);
     check_hex(text);
+    check_network(text);
     if (uuid_parse(text, &uuid)) {
         uuid_format(&uuid, again);
         assert(bytes_equal(bytes_of_text(again), text));

@@ -9,8 +9,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const struct claims_rule rule = {.audience = "us", .lifetime_max_s = 900, .subject_max = CLAIMS_SUBJECT_MAX,
-                                            .now_ms = 1700000000000};
+    static const struct claims_rule rule = {
+        .audience = "us", .lifetime_max_s = 900, .subject_max = CLAIMS_SUBJECT_MAX, .now_ms = 1700000000000};
     struct principal principal = {0};
     OWNED_JSON payload = NULL;
     struct claims claims;

@@ -30,17 +30,17 @@ static struct verifier *verifier_for(enum jose_algorithm algorithm)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct gate_token OWNED_GATE_TOKEN token = {0};
+    struct jws OWNED_JWS token = {0};
     const struct claims_rule rule = {.audience = "us", .lifetime_max_s = 900, .subject_max = 255, .now_ms = 1};
     struct claims claims;
     struct error err = {0};
 
-    if (!gate_open((struct bytes){data, size}, &token, &err).ok) {
+    if (!jws_parse((struct bytes){data, size}, &token, &err).ok) {
         assert(err.message[0] != '\0' && (err.kind == ERROR_INVALID || err.kind == ERROR_LIMIT));
         return 0;
     }
-    assert(size <= GATE_TOKEN_MAX && memchr(data, '=', size) == NULL && memchr(data, '\0', size) == NULL);
-    assert(strlen(token.kid) < GATE_KID_SIZE && token.issuer[0] != '\0');
+    assert(size <= JWS_SIZE_MAX && memchr(data, '=', size) == NULL && memchr(data, '\0', size) == NULL);
+    assert(strlen(token.kid) < JWS_KID_SIZE && token.issuer[0] != '\0');
     assert(!verifier_check(verifier_for(token.algorithm), &token, false, &err).ok);
     assert(!verifier_check(verifier_for(token.algorithm), &token, true, &err).ok);
     if (claims_check(token.payload, &rule, &claims, &err).ok) assert(claims.expires_s > 0);

@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "audit/decision_make.h"
-#include "audit/log_patrol.h"
+#include "audit/log_verifier.h"
 #include "audit/permit_priv.h"
 #include "audit/sequencer.h"
 #include "base/memory.h"
@@ -81,7 +81,8 @@ static void settle(struct sequencer *sequencer, struct record *record)
     record->sequence = ++sequencer->sequence;
     atomic_fetch_add(record->under == NULL ? &double_recorded : &double_outcomes, 1);
     if (record->under != NULL) (void)fprintf(stderr, "outcome %d: %s\n", (int)record->outcome, record->note);
-    else if (decision_verdict(record->decision) != VERDICT_ALLOW) (void)fprintf(stderr, "denied: %s\n", decision_pair(record->decision, 0)->resource.name);
+    else if (decision_verdict(record->decision) != VERDICT_ALLOW)
+        (void)fprintf(stderr, "denied: %s\n", decision_pair(record->decision, 0)->resource.name);
     if (record->decision == NULL || decision_verdict(record->decision) != VERDICT_ALLOW) return;
     if (!permit_make(record->decision, &record->permit, &err).ok) abort();
     if (record->change == NULL || record->change->run(record->permit, record->change, NULL, &record->error).ok) return;
@@ -93,8 +94,7 @@ static void settle(struct sequencer *sequencer, struct record *record)
 static struct record *next_record(struct sequencer *sequencer)
 {
     pthread_mutex_lock(&sequencer->mutex);
-    while (sequencer->first == NULL && !sequencer->is_stopping)
-        pthread_cond_wait(&sequencer->changed, &sequencer->mutex);
+    while (sequencer->first == NULL && !sequencer->is_stopping) pthread_cond_wait(&sequencer->changed, &sequencer->mutex);
     struct record *record = sequencer->first;
     if (record != NULL) sequencer->first = record->next;
     pthread_mutex_unlock(&sequencer->mutex);
@@ -112,8 +112,7 @@ static void *sequencer_main(void *argument)
     return NULL;
 }
 
-struct result sequencer_start(const struct sequencer_options *options, struct sequencer **sequencer_out,
-                              struct error *err)
+struct result sequencer_start(const struct sequencer_options *options, struct sequencer **sequencer_out, struct error *err)
 {
     struct sequencer *sequencer = memory_zeroed(1, sizeof *sequencer);
 
@@ -130,10 +129,8 @@ void sequencer_submit(struct sequencer *sequencer, struct record *record)
 {
     pthread_mutex_lock(&sequencer->mutex);
     record->next = NULL;
-    if (sequencer->first == NULL)
-        sequencer->first = record;
-    else
-        sequencer->last->next = record;
+    if (sequencer->first == NULL) sequencer->first = record;
+    else sequencer->last->next = record;
     sequencer->last = record;
     pthread_cond_broadcast(&sequencer->changed);
     pthread_mutex_unlock(&sequencer->mutex);
@@ -195,12 +192,21 @@ bool sequencer_is_ready(const struct sequencer *sequencer, struct error *err)
 {
     (void)sequencer;
     if (double_mode != DOUBLE_LOG_DOWN) return true;
-    return failure(err, ERROR_UNAVAILABLE, "the log can't be written: PostgreSQL, audit_append: relation \"audit_entry\" does not exist (42P01)").ok;
+    return failure(err, ERROR_UNAVAILABLE,
+                   "the log can't be written: PostgreSQL, audit_append: relation \"audit_entry\" does not exist (42P01)")
+        .ok;
 }
 
 void sequencer_set_forked(struct sequencer *sequencer, const struct error *why)
 {
     (void)sequencer, (void)why;
+}
+
+struct result sequencer_await_signed(struct sequencer *sequencer, uint64_t sequence, struct error *err)
+{
+    (void)sequencer;
+    (void)sequence;
+    return failure(err, ERROR_UNAVAILABLE, "nothing is signed in this test");
 }
 
 struct result sequencer_checkpoint(const struct sequencer *sequencer, struct signed_checkpoint *checkpoint_out, struct error *err)
@@ -210,16 +216,17 @@ struct result sequencer_checkpoint(const struct sequencer *sequencer, struct sig
 }
 
 /* There is no log to go through. */
-struct result log_patrol_start(const struct log_patrol_options *options, struct log_patrol **patrol_out, struct error *err)
+struct result log_verifier_start(const struct log_verifier_options *options, struct log_verifier **verifier_out,
+                                 struct error *err)
 {
     (void)options, (void)err;
-    *patrol_out = NULL;
+    *verifier_out = NULL;
     return SUCCESS;
 }
 
-void log_patrol_free(struct log_patrol *patrol)
+void log_verifier_free(struct log_verifier *verifier)
 {
-    assert(patrol == NULL);
+    assert(verifier == NULL);
 }
 
 void sequencer_free(struct sequencer *sequencer)
@@ -246,18 +253,17 @@ static enum verdict verdict_of(const struct decision_request *request)
     return strcmp(name, "stranger") == 0 ? VERDICT_CHALLENGE : VERDICT_ALLOW;
 }
 
-struct result decider_decide(struct decider *decider, const struct decision_request *request,
-                             struct decision **decision_out, struct error *err)
+struct result decider_decide(struct decider *decider, const struct decision_request *request, struct decision **decision_out,
+                             struct error *err)
 {
-    struct decision_parts parts = {.verdict = verdict_of(request), .epoch = 1, .id = "sha256:test",
-                                   .pair_count = request->pair_count};
+    struct decision_parts parts = {
+        .verdict = verdict_of(request), .epoch = 1, .id = "sha256:test", .pair_count = request->pair_count};
 
     (void)decider;
     memcpy(parts.pairs, request->pairs, sizeof parts.pairs);
     if (parts.verdict != VERDICT_ALLOW) {
         parts.denial_count = 1;
-        parts.denials[0] = (struct denial){.rule = "T-RULE", .policy = "test@1", .message = "not for you",
-                                           .missing = "geo"};
+        parts.denials[0] = (struct denial){.rule = "T-RULE", .policy = "test@1", .message = "not for you", .missing = "geo"};
     }
     return decision_make(&parts, decision_out, err);
 }
@@ -293,14 +299,14 @@ void decider_resolve(struct decider *decider, const char *name, struct resource 
     (void)snprintf(resource_out->name, sizeof resource_out->name, "%s", name);
 }
 
-enum judgement decider_rights(struct decider *decider, const struct principal *principal, const struct action_pair *pair,
-                              int64_t now_ms)
+enum authz_verdict decider_rights(struct decider *decider, const struct principal *principal, const struct action_pair *pair,
+                                  int64_t now_ms)
 {
     (void)decider;
     (void)principal;
     (void)pair;
     (void)now_ms;
-    return JUDGED_INVISIBLE;
+    return AUTHZ_INVISIBLE;
 }
 
 struct result decider_readable(struct decider *decider, const struct principal *principal, const char *after, int64_t now_ms,
@@ -326,6 +332,13 @@ struct person decider_person(struct decider *decider, const struct principal *pr
     (void)decider;
     principal_key(principal, person.key);
     return person;
+}
+
+struct person decider_person_of_key(struct decider *decider, const char *principal)
+{
+    (void)decider;
+    (void)principal;
+    return (struct person){.key = ""};
 }
 
 struct uuid decider_home(struct decider *decider, const struct principal *principal, int64_t now_ms)
@@ -358,8 +371,8 @@ int64_t decider_robot_expires(struct decider *decider, const struct principal *p
     return 0;
 }
 
-void decider_live_access(struct decider *decider, const struct principal *principal, const char *name,
-                         int64_t now_ms, struct principal_access *access_out)
+void decider_live_access(struct decider *decider, const struct principal *principal, const char *name, int64_t now_ms,
+                         struct principal_access *access_out)
 {
     (void)decider;
     (void)principal;

@@ -20,6 +20,7 @@
 #include "base/text.h"
 #include "crypto/certificate.h"
 #include "crypto/digest.h"
+#include "documents/view.h"
 #include "gateway/http/quota.h"
 #include "gateway/pipeline/gateway.h"
 #include "gateway/pipeline/route.h"
@@ -89,8 +90,7 @@ static struct result echo(struct request *request, struct pg *pg, struct error *
     if (request_argument(request, "answer_later") != NULL) request_wait(request, (int64_t)number_of(request, "answer_later"));
     if (request_argument(request, "fail") != NULL) return failure(err, ERROR_CORRUPT, "a secret detail");
     (void)snprintf(text, sizeof text, "%s %s body=%zu;\n", method_name(request->method),
-                   request->name == NULL ? request->reference : request->name,
-                   request->body.length);
+                   request->name == NULL ? request->reference : request->name, request->body.length);
     response_text(request, 200, text);
     return SUCCESS;
 }
@@ -185,8 +185,8 @@ static void sink_release(struct request *request)
     hasher_free(sink->hasher);
     atomic_fetch_sub(&open_sinks, 1);
 }
-static const struct handler handler_sink = {.begin = sink_begin, .write = sink_write, .finish = sink_finish,
-                                            .cut = sink_cut, .release = sink_release};
+static const struct handler handler_sink = {
+    .begin = sink_begin, .write = sink_write, .finish = sink_finish, .cut = sink_cut, .release = sink_release};
 
 /* ---- bodies out ---- */
 static _Atomic int open_sources, reads_of_sources;
@@ -204,7 +204,8 @@ static struct result spring_read(void *state, uint64_t offset, uint8_t *place, s
     atomic_fetch_add(&reads_of_sources, 1);
     pause_ms(spring->slow_ms);
     while (spring->may_hang && is_stuck) pause_ms(10);
-    if (spring->fail_at != 0 && offset + length > spring->fail_at - 1) return failure(err, ERROR_CORRUPT, "record 7 of a secret place");
+    if (spring->fail_at != 0 && offset + length > spring->fail_at - 1)
+        return failure(err, ERROR_CORRUPT, "record 7 of a secret place");
     for (size_t i = 0; i < length; i++) place[i] = (uint8_t)((offset + i) * 7 % 251);
     return SUCCESS;
 }
@@ -233,7 +234,9 @@ static struct result pour(struct request *request, struct pg *pg, struct error *
     spring->slow_ms = number_of(request, "slow_ms");
     spring->misses = number_of(request, "misses");
     spring->may_hang = request_argument(request, "may_hang") != NULL;
-    const struct response_source source = {.state = spring, .length = number_of(request, "size"), .read = spring_read,
+    const struct response_source source = {.state = spring,
+                                           .length = number_of(request, "size"),
+                                           .read = spring_read,
                                            .read_at_once = spring->misses == 0 ? NULL : spring_read_at_once,
                                            .close = spring_close};
     atomic_fetch_add(&open_sources, 1);
@@ -254,17 +257,17 @@ static struct result control(struct request *request, struct pg *pg, struct erro
     if (request_argument(request, "stale") != NULL) double_stale = (int)number_of(request, "stale");
     if (request_argument(request, "revoked") != NULL) double_revoked = (int)number_of(request, "revoked");
     if (request_argument(request, "stuck") != NULL) is_stuck = number_of(request, "stuck") != 0;
-    (void)snprintf(text, sizeof text,
-                   "{\"refused\":%d,\"recorded\":%d,\"outcomes\":%d,\"sinks\":%d,\"cut\":%d,\"sources\":%d,\"reads\":%d,\"hanging\":%d}",
-                   double_refused, double_recorded, double_outcomes, open_sinks, cut_sinks, open_sources,
-                   reads_of_sources, hanging);
+    (void)snprintf(
+        text, sizeof text,
+        "{\"refused\":%d,\"recorded\":%d,\"outcomes\":%d,\"sinks\":%d,\"cut\":%d,\"sources\":%d,\"reads\":%d,\"hanging\":%d}",
+        double_refused, double_recorded, double_outcomes, open_sinks, cut_sinks, open_sources, reads_of_sources, hanging);
     response_text(request, 200, text);
     return SUCCESS;
 }
 static const struct handler handler_control = {.handle = control};
 
-#define ANY  (METHOD_BIT(METHOD_GET) | METHOD_BIT(METHOD_HEAD) | METHOD_BIT(METHOD_POST) | METHOD_BIT(METHOD_PUT))
-#define READ (METHOD_BIT(METHOD_GET) | METHOD_BIT(METHOD_HEAD))
+#define ANY        (METHOD_BIT(METHOD_GET) | METHOD_BIT(METHOD_HEAD) | METHOD_BIT(METHOD_POST) | METHOD_BIT(METHOD_PUT))
+#define READ       (METHOD_BIT(METHOD_GET) | METHOD_BIT(METHOD_HEAD))
 #define TEST_ROUTE .credential = CREDENTIAL_REGISTRY, .target = target_named, .action_count = 1, .actions = {0, ACTION_PING}
 static const struct route rows[] = {
     {.name = "alive", .methods = READ, .pattern = "/healthz", .handler = &handler_alive},
@@ -272,25 +275,50 @@ static const struct route rows[] = {
     {.name = "metrics", .methods = READ, .pattern = "/metrics", .handler = &handler_metrics},
     {.name = "control", .methods = READ, .pattern = "/control", .handler = &handler_control},
     {.name = "ping", .methods = READ, .pattern = "/v2/", .record = RECORD_FIRST, .handler = &handler_ping, TEST_ROUTE},
-    {.name = "change", .methods = ANY, .pattern = "/change/{name}", .record = RECORD_WITH_CHANGE,
-     .handler = &handler_change, TEST_ROUTE},
-    {.name = "sink", .methods = ANY, .pattern = "/v2/{name}/sink", .record = RECORD_FIRST, .body = BODY_STREAMED,
-     .handler = &handler_sink, TEST_ROUTE},
-    {.name = "pour", .methods = READ, .pattern = "/v2/{name}/pour", .record = RECORD_FIRST, .handler = &handler_pour,
+    {.name = "change",
+     .methods = ANY,
+     .pattern = "/change/{name}",
+     .record = RECORD_WITH_CHANGE,
+     .handler = &handler_change,
      TEST_ROUTE},
+    {.name = "sink",
+     .methods = ANY,
+     .pattern = "/v2/{name}/sink",
+     .record = RECORD_FIRST,
+     .body = BODY_STREAMED,
+     .handler = &handler_sink,
+     TEST_ROUTE},
+    {.name = "pour", .methods = READ, .pattern = "/v2/{name}/pour", .record = RECORD_FIRST, .handler = &handler_pour, TEST_ROUTE},
     {.name = "long", .methods = READ, .pattern = "/long/{name}", .record = RECORD_FIRST, .handler = &handler_long, TEST_ROUTE},
-    {.name = "form", .methods = ANY, .pattern = "/form/{name}", .record = RECORD_FIRST, .body = BODY_FORM,
-     .body_limit = 1000, .handler = &handler_echo, TEST_ROUTE},
-    {.name = "taken", .methods = ANY, .pattern = "/taken/{name}", .record = RECORD_WITH_CHANGE, .body = BODY_ALLOWED,
-     .body_limit = 4 << 20, .handler = &handler_change, TEST_ROUTE},
-    {.name = "echo", .methods = ANY, .pattern = "/{reference}", .record = RECORD_FIRST, .body = BODY_FORM,
-     .body_limit = 100000, .handler = &handler_echo, TEST_ROUTE},
+    {.name = "form",
+     .methods = ANY,
+     .pattern = "/form/{name}",
+     .record = RECORD_FIRST,
+     .body = BODY_FORM,
+     .body_limit = 1000,
+     .handler = &handler_echo,
+     TEST_ROUTE},
+    {.name = "taken",
+     .methods = ANY,
+     .pattern = "/taken/{name}",
+     .record = RECORD_WITH_CHANGE,
+     .body = BODY_ALLOWED,
+     .body_limit = 4 << 20,
+     .handler = &handler_change,
+     TEST_ROUTE},
+    {.name = "echo",
+     .methods = ANY,
+     .pattern = "/{reference}",
+     .record = RECORD_FIRST,
+     .body = BODY_FORM,
+     .body_limit = 100000,
+     .handler = &handler_echo,
+     TEST_ROUTE},
 };
 static const struct route_table table = {.count = sizeof rows / sizeof rows[0], .rows = rows};
 
 /* ---- set-up ---- */
-static struct result write_pem(const char *folder, const char *name, const struct buffer *pem, char *path,
-                               struct error *err)
+static struct result write_pem(const char *folder, const char *name, const struct buffer *pem, char *path, struct error *err)
 {
     (void)snprintf(path, CONFIG_TEXT_SIZE, "%.400s/%s", folder, name);
     return file_replace(path, buffer_bytes(pem), 0600, err);
@@ -317,10 +345,10 @@ static struct result make_certificates(const char *folder, struct settings *sett
     return SUCCESS;
 }
 
-#define NUMBER(name_)                                                                    \
-    if (strncmp(argument, #name_ "=", sizeof #name_) == 0) {                             \
-        settings->name_ = (int64_t)strtoll(argument + sizeof #name_, NULL, 10);          \
-        return;                                                                          \
+#define NUMBER(name_)                                                           \
+    if (strncmp(argument, #name_ "=", sizeof #name_) == 0) {                    \
+        settings->name_ = (int64_t)strtoll(argument + sizeof #name_, NULL, 10); \
+        return;                                                                 \
     }
 static void set(struct settings *settings, const char *argument)
 {
@@ -356,18 +384,20 @@ static struct result open_parts(struct gateway *gateway, struct error *err)
     OWNED(authz_snapshot) *snapshot = NULL;
     OWNED(ecdsa_key) *key = NULL;
     uint8_t public_point[65];
-    const struct work_options readers = {.name = "reader", .threads = (unsigned)gateway->settings->reader_threads, .queue_max = 1 << 20,
-                                         .is_shared = true};
+    const struct work_options readers = {
+        .name = "reader", .threads = (unsigned)gateway->settings->reader_threads, .queue_max = 1 << 20, .is_shared = true};
     const struct work_options senders = {.name = "sender", .threads = 4, .queue_max = 1 << 20};
-    const struct work_options movers = {.name = "mover", .threads = 4, .queue_max = 1 << 20};
+    const struct work_options receivers = {.name = "receiver", .threads = 4, .queue_max = 1 << 20};
 
     TRY(ecdsa_key_new(&key, err));
     char thumbprint[ECDSA_THUMBPRINT_SIZE];
 
     ecdsa_key_public(key, public_point);
     ecdsa_thumbprint(public_point, thumbprint);
-    const struct authenticator_options options = {.issuer = "https://localhost", .service = "sijil",
-                                                  .token_kid = thumbprint, .token_public = public_point,
+    const struct authenticator_options options = {.issuer = "https://localhost",
+                                                  .service = "sijil",
+                                                  .token_kid = thumbprint,
+                                                  .token_public = public_point,
                                                   .directory = gateway->directory};
     TRY(authz_snapshot_build(&(struct authz_parts){0}, &snapshot, err));
     authz_directory_publish(gateway->directory, snapshot);
@@ -375,7 +405,7 @@ static struct result open_parts(struct gateway *gateway, struct error *err)
     TRY(sequencer_start(&(struct sequencer_options){0}, &gateway->sequencer, err));
     TRY(quota_new(1000, &gateway->quota, err));
     TRY(work_pool_new(&readers, &gateway->readers, err));
-    TRY(work_pool_new(&movers, &gateway->movers, err));
+    TRY(work_pool_new(&receivers, &gateway->receivers, err));
     return work_pool_new(&senders, &gateway->senders, err);
 }
 
@@ -399,13 +429,15 @@ static struct result run(const char *folder, struct settings *settings, const si
 
     TRY(make_certificates(folder, settings, err));
     TRY(authz_directory_new(&gateway.directory, err));
+    TRY(document_view_new(&gateway.documents, err));
     struct result result = open_parts(&gateway, err);
     if (result.ok) result = serve(&gateway, signals, err);
     work_pool_free(gateway.senders);
-    work_pool_free(gateway.movers);
+    work_pool_free(gateway.receivers);
     work_pool_free(gateway.readers);
     authenticator_free(gateway.authenticator);
     authz_directory_free(gateway.directory);
+    document_view_free(gateway.documents);
     sequencer_free(gateway.sequencer);
     quota_free(gateway.quota);
     return result;

@@ -21,12 +21,12 @@
 #define ACME   "10000000-0000-4000-8000-000000000001"
 #define BETA   "10000000-0000-4000-8000-000000000002"
 #define MODELS "20000000-0000-4000-8000-000000000001"
-#define JWKS                                                                                                      \
-    "{\"keys\":[{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\","                                                    \
+#define JWKS                                                      \
+    "{\"keys\":[{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\"," \
     "\"x\":\"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU\",\"y\":\"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0\"}]}"
 
-static const struct pg_table *const tables[] = {&robot_table, &robot_rotate_table, &binding_table,        &administrator_table,
-                                                &trusted_issuer_table, &authz_snapshot_table, NULL};
+static const struct pg_table *const tables[] = {
+    &robot_table, &robot_rotate_table, &binding_table, &administrator_table, &trusted_issuer_table, &authz_snapshot_table, NULL};
 
 static inline int set_up(void **state)
 {
@@ -61,8 +61,8 @@ static inline struct resource resource_of(enum resource_kind kind, const char *n
 /* As the sequencer makes it of a decision that allows; the caller ends it with permit_free(). */
 static inline struct permit *permit_of(enum action action, const struct resource *resource)
 {
-    struct decision_parts parts = {.verdict = VERDICT_ALLOW, .id = "sha256:0", .pair_count = 1,
-                                   .pairs = {{.action = action, .resource = *resource}}};
+    struct decision_parts parts = {
+        .verdict = VERDICT_ALLOW, .id = "sha256:0", .pair_count = 1, .pairs = {{.action = action, .resource = *resource}}};
     OWNED(decision) *decision = NULL;
     struct permit *permit = NULL;
     struct error err = {0};

@@ -1,20 +1,19 @@
 #include "tests/integration/collect_fixture.h"
 
+#include "registry/jobs/clean_up.h"
 #include "registry/jobs/job.h"
-#include "registry/jobs/tidy.h"
 #include "registry/project_rules.h"
 #include "registry/rules.h"
 
 /* The row of a project with a quota says what a sum over all says. */
 void collect_count_is_exact(void)
 {
-    assert_string_equal(
-        ask("SELECT count(*) FROM project_quota q WHERE bytes_used <>"
-            " (SELECT coalesce(sum(size_bytes), 0) FROM blob b WHERE b.project_id = q.project_id)"
-            " + (SELECT coalesce(sum(m.size_bytes), 0) FROM manifest m JOIN repository r USING (repository_id)"
-            "    WHERE r.project_id = q.project_id)"
-            " + (SELECT coalesce(sum(reserved_bytes), 0) FROM upload u WHERE u.project_id = q.project_id)"),
-        "0");
+    assert_string_equal(ask("SELECT count(*) FROM project_quota q WHERE bytes_used <>"
+                            " (SELECT coalesce(sum(size_bytes), 0) FROM blob b WHERE b.project_id = q.project_id)"
+                            " + (SELECT coalesce(sum(m.size_bytes), 0) FROM manifest m JOIN repository r USING (repository_id)"
+                            "    WHERE r.project_id = q.project_id)"
+                            " + (SELECT coalesce(sum(reserved_bytes), 0) FROM upload u WHERE u.project_id = q.project_id)"),
+                        "0");
 }
 
 /* ---- a run, and what is done in between ---- */
@@ -83,8 +82,10 @@ const char *collect_told(const char *figure)
 {
     char sql[160];
 
-    (void)snprintf(sql, sizeof sql, "SELECT outcome || ' ' || (report::jsonb->>'%s') FROM job WHERE kind = 'collection'"
-                   " ORDER BY number DESC LIMIT 1", figure);
+    (void)snprintf(sql, sizeof sql,
+                   "SELECT outcome || ' ' || (report::jsonb->>'%s') FROM job WHERE kind = 'collection'"
+                   " ORDER BY number DESC LIMIT 1",
+                   figure);
     const char *told = ask(sql);
     if (strncmp(told, "completed ", 10) != 0) fail_msg("%s: %s", figure, told);
     return told + 10;
@@ -97,7 +98,6 @@ void collect_end_leases(void)
 }
 
 /* ---- manifests ---- */
-
 
 struct result collect_push_manifest(const struct resource *where, const char *tag, struct pushed *pushed, struct error *err)
 {
@@ -120,16 +120,20 @@ void collect_write_image(struct pushed *pushed, const char *config, const char *
     char extra[200] = "";
 
     if (subject != NULL)
-        (void)snprintf(extra, sizeof extra, ",\"subject\":{\"mediaType\":\"" MEDIA_TYPE_IMAGE "\",\"digest\":\"%s\",\"size\":1}", subject);
+        (void)snprintf(extra, sizeof extra, ",\"subject\":{\"mediaType\":\"" MEDIA_TYPE_IMAGE "\",\"digest\":\"%s\",\"size\":1}",
+                       subject);
     (void)snprintf(pushed->body, sizeof pushed->body,
-                   "{\"schemaVersion\":2,\"mediaType\":\"" MEDIA_TYPE_IMAGE "\",\"config\":{\"mediaType\":\"a/b\",\"digest\":\"%s\","
-                   "\"size\":%d},\"layers\":[]%s,\"annotations\":{\"mark\":\"%d\"}}", config, SMALL, extra, mark);
+                   "{\"schemaVersion\":2,\"mediaType\":\"" MEDIA_TYPE_IMAGE
+                   "\",\"config\":{\"mediaType\":\"a/b\",\"digest\":\"%s\","
+                   "\"size\":%d},\"layers\":[]%s,\"annotations\":{\"mark\":\"%d\"}}",
+                   config, SMALL, extra, mark);
 }
 
 void collect_write_index(struct pushed *pushed, const struct pushed *child)
 {
     (void)snprintf(pushed->body, sizeof pushed->body,
-                   "{\"schemaVersion\":2,\"manifests\":[{\"mediaType\":\"" MEDIA_TYPE_IMAGE "\",\"digest\":\"%s\",\"size\":%zu}]}",
+                   "{\"schemaVersion\":2,\"manifests\":[{\"mediaType\":\"" MEDIA_TYPE_IMAGE
+                   "\",\"digest\":\"%s\",\"size\":%zu}]}",
                    child->digest, strlen(child->body));
 }
 
@@ -145,18 +149,18 @@ bool collect_is_told_of(const struct resource *where, const char *digest)
     return found;
 }
 
-void collect_tidy_all(void)
+void collect_clean_up_all(void)
 {
     size_t count = 1;
 
     execute("UPDATE abandoned_object SET abandoned_at = now()");
-    while (count > 0) MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err));
+    while (count > 0) MUST(registry_clean_up(fixture.registry, fixture.stack->pg, &count, &err));
 }
 
 void collect_set_rules(const char *document)
 {
-    struct resource where = {.kind = RESOURCE_PROJECT, .organisation = fixture.organisation, .project = fixture.models,
-                             .name = "acme/models"};
+    struct resource where = {
+        .kind = RESOURCE_PROJECT, .organisation = fixture.organisation, .project = fixture.models, .name = "acme/models"};
     struct rules_change change;
     OWNED(rules) *rules = NULL;
 

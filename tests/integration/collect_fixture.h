@@ -31,7 +31,7 @@ const char *collect_all(bool is_dry_run, const char *figure);
 /** All that is there is old. */
 void collect_end_leases(void);
 /** Removes the bytes of all that ended. */
-void collect_tidy_all(void);
+void collect_clean_up_all(void);
 /** The rules of acme/models. */
 void collect_set_rules(const char *document);
 

@@ -18,19 +18,22 @@
 #include "policy/set_store.h"
 #include "tests/support/audit_log.h"
 
-#define PROJECT_SQL                                                                                               \
-    "INSERT INTO organisation (organisation_id, name) VALUES ('00000000-0000-0000-0000-00000000000a', 'acme');"    \
-    "INSERT INTO region VALUES ('local/main', '0123456789abcdef', 'fs', '/x');"                                    \
-    "INSERT INTO project (project_id, organisation_id, name, home_region, label) VALUES"                           \
-    " ('00000000-0000-0000-0000-00000000000b', '00000000-0000-0000-0000-00000000000a', 'models', 'local/main',"     \
-    " '{\"class\":\"confidential\"}');"                                                                             \
-    "INSERT INTO robot (robot_id, name, secret_hash, created_by, expires_at) VALUES"                               \
-    " ('00000000-0000-0000-0000-00000000000c', 'robot$ci', decode(repeat('00', 32), 'hex'), 'system',"             \
-    " now() + interval '1 day');"                                                                                  \
-    "INSERT INTO binding (binding_id, robot_id, role, organisation_id, project_id, granted_by) VALUES"             \
-    " ('00000000-0000-0000-0000-00000000000d', '00000000-0000-0000-0000-00000000000c', 'publisher',"               \
-    " '00000000-0000-0000-0000-00000000000a', '00000000-0000-0000-0000-00000000000b', 'system');"                   \
+#define PROJECT_SQL                                                                                             \
+    "INSERT INTO organisation (organisation_id, name) VALUES ('00000000-0000-0000-0000-00000000000a', 'acme');" \
+    "INSERT INTO region VALUES ('local/main', '0123456789abcdef', 'fs', '/x');"                                 \
+    "INSERT INTO project (project_id, organisation_id, name, home_region, label) VALUES"                        \
+    " ('00000000-0000-0000-0000-00000000000b', '00000000-0000-0000-0000-00000000000a', 'models', 'local/main'," \
+    " '{\"class\":\"confidential\"}');"                                                                         \
+    "INSERT INTO robot (robot_id, name, secret_hash, created_by, expires_at) VALUES"                            \
+    " ('00000000-0000-0000-0000-00000000000c', 'robot$ci', decode(repeat('00', 32), 'hex'), 'system',"          \
+    " now() + interval '1 day');"                                                                               \
+    "INSERT INTO binding (binding_id, robot_id, role, organisation_id, project_id, granted_by) VALUES"          \
+    " ('00000000-0000-0000-0000-00000000000d', '00000000-0000-0000-0000-00000000000c', 'publisher',"            \
+    " '00000000-0000-0000-0000-00000000000a', '00000000-0000-0000-0000-00000000000b', 'system');"               \
     "SELECT raise_authorization_epoch()"
+
+/* One row of a policy set, past the application: epoch, digest and envelope follow, and who wrote it. */
+#define INSERT_SET "INSERT INTO document (kind, scope, name, version, digest, envelopes, recorded_by) SELECT 1, '', 'policies', "
 
 struct place {
     struct audit_log log;
@@ -38,7 +41,7 @@ struct place {
     struct decider *decider;
 };
 
-static const struct pg_table *const tables[] = {&policy_set_table, &audit_tree_table, NULL};
+static const struct pg_table *const tables[] = {&policy_set_table, &document_table, &audit_tree_table, NULL};
 
 /* As place_open(), before anybody has pinned who approves policy sets. */
 static inline void place_open_unpinned(struct place *place)
@@ -114,8 +117,7 @@ static inline void sign(const struct place *place, uint64_t epoch, struct buffer
 {
     static int64_t in_force_ms; /* one moment, so that the same epoch is the same set */
     if (in_force_ms == 0) in_force_ms = clock_wall_ms() - 60000;
-    const struct policy_default_options options = {
-        .epoch = epoch, .region = "local/main", .now_ms = in_force_ms};
+    const struct policy_default_options options = {.epoch = epoch, .region = "local/main", .now_ms = in_force_ms};
     struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
     struct error err = {0};
 
@@ -205,8 +207,8 @@ static inline enum record_status load_over(struct place *place, struct bytes env
     assert_true(policy_set_read(envelope, officer, &set, &err).ok);
     policy_set_load_change(&change, envelope, set, before, "robot$ci");
     parts.pairs[0].action = ACTION_POLICY_LOAD;
-    assert_true(text_to_u64(bytes_of_text(database_ask(place->log.database, "SELECT epoch FROM authorization_epoch")),
-                            UINT32_MAX, &parts.epoch));
+    assert_true(text_to_u64(bytes_of_text(database_ask(place->log.database, "SELECT epoch FROM authorization_epoch")), UINT32_MAX,
+                            &parts.epoch));
     assert_true(decision_make(&parts, &record.decision, &err).ok);
     sequencer_submit_and_wait(place->log.sequencer, &record);
     const enum record_status status = record.status;

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "audit/log_check_priv.h"
-#include "audit/log_patrol.h"
+#include "audit/log_verifier.h"
 #include "audit/query.h"
 #include "base/clock.h"
 #include "tests/support/audit_log.h"
@@ -83,8 +83,11 @@ static inline void count_notice(const char *what, const struct error *why)
 
 static inline struct sequencer *start_with_notice(const struct audit_log *log)
 {
-    struct sequencer_options options = {.conninfo = database_app(log->database), .keyd = keyd_process_client(log->keyd),
-                                        .origin = TEST_ORIGIN, .instance = "gw1", .notice = count_notice};
+    struct sequencer_options options = {.conninfo = database_app(log->database),
+                                        .keyd = keyd_process_client(log->keyd),
+                                        .origin = TEST_ORIGIN,
+                                        .instance = "gw1",
+                                        .notice = count_notice};
     struct sequencer *sequencer = NULL;
     struct error err = {0};
 
@@ -102,14 +105,17 @@ static inline struct pg *checker(const struct audit_log *log)
     return pg;
 }
 
-static inline struct log_patrol *patrol(const struct audit_log *log, unsigned patience_s)
+static inline struct log_verifier *start_verifier(const struct audit_log *log, unsigned patience_s)
 {
-    const struct log_patrol_options options = {
-        .conninfo = database_app(log->database), .sequencer = log->sequencer, .rate = 1000000, .rest_s = 0, .patience_s = patience_s};
-    struct log_patrol *started = NULL;
+    const struct log_verifier_options options = {.conninfo = database_app(log->database),
+                                                 .sequencer = log->sequencer,
+                                                 .rate = 1000000,
+                                                 .rest_s = 0,
+                                                 .patience_s = patience_s};
+    struct log_verifier *started = NULL;
     struct error err = {0};
 
-    if (!log_patrol_start(&options, &started, &err).ok) fail_msg("%s", err.message);
+    if (!log_verifier_start(&options, &started, &err).ok) fail_msg("%s", err.message);
     return started;
 }
 

@@ -63,8 +63,8 @@ static inline struct uuid begin_scrub(bool with_digest)
 
 static inline bool work_as(struct registry *registry, enum job_kind kind, struct stopper *stopper)
 {
-    const struct job_options options = {.kind = kind, .instance = "gw1", .is_stopping = is_stopping, .context = stopper,
-                                        .settle_ms = 1, .kept = KEPT};
+    const struct job_options options = {
+        .kind = kind, .instance = "gw1", .is_stopping = is_stopping, .context = stopper, .settle_ms = 1, .kept = KEPT};
     bool worked = false;
 
     MUST(registry_work(registry, fixture.stack->pg, &options, &worked, &err));

@@ -14,11 +14,10 @@ static const char arrange_sql[] =
     " $$ BEGIN RAISE EXCEPTION 'a test' USING ERRCODE = state, DETAIL = 'secret'; END $$;"
     "GRANT ALL ON thing TO sijil_app";
 
-static const struct pg_statement thing_insert_sql = {
-    "thing_insert", "INSERT INTO thing VALUES ($1, $2, $3, $4, $5, $6, $7)",
-    "int8 text bytea uuid bool int4 timestamptz", ""};
-static const struct pg_statement thing_find_sql = {
-    "thing_find", "SELECT * FROM thing WHERE id = $1", "int8", "int8 text bytea uuid bool int4 timestamptz"};
+static const struct pg_statement thing_insert_sql = {"thing_insert", "INSERT INTO thing VALUES ($1, $2, $3, $4, $5, $6, $7)",
+                                                     "int8 text bytea uuid bool int4 timestamptz", ""};
+static const struct pg_statement thing_find_sql = {"thing_find", "SELECT * FROM thing WHERE id = $1", "int8",
+                                                   "int8 text bytea uuid bool int4 timestamptz"};
 static const struct pg_statement thing_add_sql = {"thing_add", "INSERT INTO thing (id) VALUES ($1)", "int8", ""};
 static const struct pg_statement thing_name_sql = {"thing_name", "INSERT INTO thing (id, name) VALUES ($1, $2)", "int8 text", ""};
 static const struct pg_statement thing_count_sql = {"thing_count", "SELECT count(*) FROM thing", "", "int8"};
@@ -33,8 +32,8 @@ static const struct pg_statement tell_sql = {"tell", "SELECT pg_notify('news', '
 static const struct pg_statement zone_sql = {"zone", "SELECT current_setting('TimeZone')", "", "text"};
 static const struct pg_statement sleep_sql = {"sleep", "SELECT pg_sleep(30)::text", "", "text"};
 static const struct pg_statement *const statements[] = {
-    &thing_insert_sql, &thing_find_sql, &thing_add_sql, &thing_name_sql, &thing_count_sql, &lengths_sql, &fail_as_sql,
-    &backend_sql, &tell_sql, &zone_sql, &sleep_sql,
+    &thing_insert_sql, &thing_find_sql, &thing_add_sql, &thing_name_sql, &thing_count_sql, &lengths_sql,
+    &fail_as_sql,      &backend_sql,    &tell_sql,      &zone_sql,       &sleep_sql,
 };
 static const struct pg_table table = PG_TABLE(statements);
 static const struct pg_table *const tables[] = {&table, NULL};

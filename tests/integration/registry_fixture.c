@@ -5,12 +5,27 @@
 
 struct fixture fixture;
 
-static const struct pg_table *const tables[] = {
-    &project_statements, &repository_statements,      &seal_statements, &stored_blob_statements,
-    &upload_statements, &abandoned_statements, &upload_admin_statements,  &stored_manifest_statements, &tag_statements,  &region_store_table,
-    &job_statements,     &scrub_statements,           &rewrap_statements, &turn_statements,
-    &quota_statements,   &manifest_use_statements,    &rules_statements,           &collect_statements,       &erase_statements,
-    &erased_statements, NULL};
+static const struct pg_table *const tables[] = {&project_statements,
+                                                &repository_statements,
+                                                &seal_statements,
+                                                &stored_blob_statements,
+                                                &upload_statements,
+                                                &abandoned_statements,
+                                                &upload_admin_statements,
+                                                &stored_manifest_statements,
+                                                &tag_statements,
+                                                &region_store_table,
+                                                &job_statements,
+                                                &scrub_statements,
+                                                &rewrap_statements,
+                                                &advisory_lock_statements,
+                                                &quota_statements,
+                                                &manifest_use_statements,
+                                                &rules_statements,
+                                                &collect_statements,
+                                                &erase_statements,
+                                                &erased_statements,
+                                                NULL};
 
 #define PERMITS_MAX 4096 /* permits of one test program; uploads borrow them */
 static struct permit *permits[PERMITS_MAX];
@@ -61,8 +76,7 @@ void fixture_restart(void)
     fixture.registry = open_registry();
 }
 
-struct result fixture_change(enum action action, const struct resource *where, struct change *change,
-                             struct error *err)
+struct result fixture_change(enum action action, const struct resource *where, struct change *change, struct error *err)
 {
     const struct action_pair pair = {.action = action, .resource = *where};
 
@@ -112,11 +126,10 @@ int fixture_tear_down(void **state)
 
 struct resource fixture_repository(const struct uuid *project, const char *name)
 {
-    struct resource where = {.kind = RESOURCE_REPOSITORY, .organisation = fixture.organisation, .project = *project,
-                             .region = TEST_REGION};
+    struct resource where = {
+        .kind = RESOURCE_REPOSITORY, .organisation = fixture.organisation, .project = *project, .region = TEST_REGION};
 
-    (void)snprintf(where.name, sizeof where.name, "acme/%s/%s",
-                   uuid_equal(project, &fixture.models) ? "models" : "other", name);
+    (void)snprintf(where.name, sizeof where.name, "acme/%s/%s", uuid_equal(project, &fixture.models) ? "models" : "other", name);
     MUST(registry_resolve(fixture.registry, lookup_of(fixture.stack->pg), 1, &where, &err));
     return where;
 }
@@ -191,8 +204,7 @@ void fixture_push(struct resource *repository, uint64_t seed, size_t length, cha
 void fixture_check_as(const struct resource *repository, const char *digest, const uint8_t *content, size_t length)
 {
     uint8_t *read = memory_zeroed(length + 1, 1);
-    const struct blob_query query = {
-        .action = ACTION_BLOB_READ, .where = repository, .digest = digest};
+    const struct blob_query query = {.action = ACTION_BLOB_READ, .where = repository, .digest = digest};
     OWNED(stored_blob) *blob = NULL;
 
     assert_non_null(read);

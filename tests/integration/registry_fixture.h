@@ -10,11 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "registry/jobs/advisory_lock.h"
 #include "registry/project.h"
 #include "registry/stored_blob.h"
 #include "registry/stored_manifest.h"
 #include "registry/tag.h"
-#include "registry/jobs/turn.h"
 #include "registry/upload/upload.h"
 #include "storage/region_store.h"
 #include "tests/support/blob.h"
@@ -31,17 +31,16 @@ struct fixture {
 };
 extern struct fixture fixture;
 
-#define MUST(call)                                            \
-    do {                                                      \
-        struct error err = {0};                               \
+#define MUST(call)                                              \
+    do {                                                        \
+        struct error err = {0};                                 \
         if (!(call).ok) fail_msg("%s: %s", #call, err.message); \
     } while (0)
-#define MUST_FAIL(expected, call)                                                              \
-    do {                                                                                       \
-        struct error err = {0};                                                                \
-        if ((call).ok) fail_msg("%s succeeded", #call);                                        \
-        if (err.kind != (expected))                                                            \
-            fail_msg("%s: %s (%s)", #call, err.message, error_kind_name(err.kind));            \
+#define MUST_FAIL(expected, call)                                                                           \
+    do {                                                                                                    \
+        struct error err = {0};                                                                             \
+        if ((call).ok) fail_msg("%s succeeded", #call);                                                     \
+        if (err.kind != (expected)) fail_msg("%s: %s (%s)", #call, err.message, error_kind_name(err.kind)); \
     } while (0)
 
 int fixture_set_up(void **state);

@@ -15,8 +15,7 @@
 #include "tests/support/audit_log.h"
 
 static const struct pg_statement test_insert_sql = {
-    "test_insert", "INSERT INTO organisation (organisation_id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING", "uuid text",
-    ""};
+    "test_insert", "INSERT INTO organisation (organisation_id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING", "uuid text", ""};
 static const struct pg_statement test_insert_at_once_sql = {
     "test_insert_at_once",
     "WITH made AS (INSERT INTO organisation (organisation_id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING"

@@ -38,8 +38,9 @@ static void refuse(struct audit_log *log, const struct asked *asked)
     const struct refusal refusal = {asked->organisation, asked->action, asked->target};
 
     for (unsigned i = 0; i < asked->times; i++) {
-        struct record record = {.refusal = &refusal, .context = {.issuer = asked->issuer, .subject = asked->subject,
-                                                                 .client_address = asked->address, .request_id = "r"}};
+        struct record record = {
+            .refusal = &refusal,
+            .context = {.issuer = asked->issuer, .subject = asked->subject, .client_address = asked->address, .request_id = "r"}};
         sequencer_submit_and_wait(log->sequencer, &record);
         assert_int_equal(record.status, RECORD_DONE);
         assert_true(record.folded);
@@ -72,8 +73,7 @@ static json_int_t count_in(const json_t *payload, const char *action, const char
     size_t index;
     json_t *row;
 
-    json_array_foreach(json_object_get(payload, "rows"), index, row)
-    {
+    json_array_foreach (json_object_get(payload, "rows"), index, row) {
         const json_t *its = json_object_get(row, "target");
         if (strcmp(json_string_value(json_object_get(row, "action")), action) == 0 &&
             strcmp(json_string_value(json_object_get(row, "network")), network) == 0 && its != NULL &&
@@ -159,9 +159,10 @@ static void more_organisations_than_places_lose_no_count(void **state)
     sequencer_free(log.sequencer);
     log.sequencer = NULL;
     assert_int_equal(audit_log_check(&log), 2 * 33);
-    assert_string_equal(database_ask(log.database, "SELECT sum((convert_from(leaf, 'UTF8')::json #>> '{why,count}')::int) || ' ' ||"
-                                                   " count(*) FILTER (WHERE convert_from(leaf, 'UTF8')::json ->> 'res' = '')"
-                                                   " FROM audit_entry WHERE action = 'denied.burst' AND outcome = 'completed'"),
+    assert_string_equal(database_ask(log.database,
+                                     "SELECT sum((convert_from(leaf, 'UTF8')::json #>> '{why,count}')::int) || ' ' ||"
+                                     " count(*) FILTER (WHERE convert_from(leaf, 'UTF8')::json ->> 'res' = '')"
+                                     " FROM audit_entry WHERE action = 'denied.burst' AND outcome = 'completed'"),
                         "80 1");
     audit_log_close(&log);
 }
@@ -184,7 +185,8 @@ static void sum_rows(const struct audit_log *log, const char *action, const char
         json_t *payload = json_loadb((const char *)text.data, text.length, 0, NULL);
         size_t index;
         json_t *row;
-        json_array_foreach(json_object_get(payload, "rows"), index, row) sums_out[1] += json_integer_value(json_object_get(row, "count"));
+        json_array_foreach (json_object_get(payload, "rows"), index, row)
+            sums_out[1] += json_integer_value(json_object_get(row, "count"));
         sums_out[1] += json_integer_value(json_object_get(payload, "rest"));
         sums_out[0] += count_in(payload, action, "192.0.2.0/24", target);
         json_decref(payload);

@@ -43,10 +43,15 @@ static struct pg *reader(const struct audit_log *log)
 
 static void record_of(struct audit_log *log, enum action action, const char *name, const char *subject, enum verdict verdict)
 {
-    struct decision_parts parts = {.verdict = verdict, .epoch = TEST_EPOCH, .pair_count = 1,
-                                   .denial_count = verdict == VERDICT_ALLOW ? 0 : 1, .denials = {{.rule = "R"}}};
-    struct record record = {.context = {.issuer = "https://issuer.example", .subject = subject,
-                                        .client_address = "192.0.2.7", .user_agent = "a \"quoted\" agent",
+    struct decision_parts parts = {.verdict = verdict,
+                                   .epoch = TEST_EPOCH,
+                                   .pair_count = 1,
+                                   .denial_count = verdict == VERDICT_ALLOW ? 0 : 1,
+                                   .denials = {{.rule = "R"}}};
+    struct record record = {.context = {.issuer = "https://issuer.example",
+                                        .subject = subject,
+                                        .client_address = "192.0.2.7",
+                                        .user_agent = "a \"quoted\" agent",
                                         .request_id = "r"}};
     struct error err = {0};
 
@@ -87,8 +92,7 @@ static const struct list_row {
     {"denials", RESOURCE_SYSTEM, "", {.key = "out:denied", .until = INT64_MAX, .limit = 9}, "7 "},
     {"nothing there", RESOURCE_SYSTEM, "", {.key = "res:nobody", .until = INT64_MAX, .limit = 9}, ""},
     {"an organisation's auditor", RESOURCE_ORGANISATION, "beta", {.until = INT64_MAX, .limit = 9}, "7 3 "},
-    {"a project's auditor", RESOURCE_PROJECT, "acme/models", {.ascending = true, .until = INT64_MAX, .limit = 9},
-     "0 1 4 5 8 9 "},
+    {"a project's auditor", RESOURCE_PROJECT, "acme/models", {.ascending = true, .until = INT64_MAX, .limit = 9}, "0 1 4 5 8 9 "},
     {"inside his project", RESOURCE_PROJECT, "acme/models", {.key = "res:acme/models/fraud", .until = 9, .limit = 9}, "5 1 "},
     {"outside his project", RESOURCE_PROJECT, "acme/models", {.key = "res:beta/models/other", .until = 9, .limit = 9}, ""},
     {"denials of others", RESOURCE_ORGANISATION, "acme", {.key = "out:denied", .until = INT64_MAX, .limit = 9}, ""},
@@ -109,8 +113,7 @@ static void auditors_see_what_is_theirs(void **state)
         char found[64] = ""; /* ten numbers */
         if (!audit_list(pg, permit, &row->filter, &page, &err).ok) fail_msg("%s: %s", row->name, err.message);
         for (size_t k = 0; k < audit_page_count(page); k++)
-            (void)snprintf(found + strlen(found), sizeof found - strlen(found), "%u ",
-                           (unsigned)audit_page_sequence(page, k));
+            (void)snprintf(found + strlen(found), sizeof found - strlen(found), "%u ", (unsigned)audit_page_sequence(page, k));
         if (strcmp(found, row->expected) != 0) fail_msg("%s: %s, not %s", row->name, found, row->expected);
     }
     OWNED(permit) *other = auditor(RESOURCE_ORGANISATION, "beta");
@@ -235,7 +238,8 @@ static void what_cannot_be_read_is_no_change(void **state)
     OWNED(permit) *everything = auditor(RESOURCE_SYSTEM, "");
     OWNED(permit) *models = auditor(RESOURCE_PROJECT, "acme/models");
     struct audit_page *page = NULL;
-    database_execute(log.database, "UPDATE audit_entry SET leaf = '{}', leaf_hash = sha256('\\x00' || '{}'::bytea) WHERE seq = 2");
+    database_execute(log.database,
+                     "UPDATE audit_entry SET leaf = '{}', leaf_hash = sha256('\\x00' || '{}'::bytea) WHERE seq = 2");
     assert_true(audit_list(pg, everything, &(struct audit_filter){.until = INT64_MAX, .limit = 10}, &page, &err).ok);
     for (size_t i = 0; i < audit_page_count(page); i++)
         assert_int_equal(audit_page_is_readable(page, i), audit_page_sequence(page, i) != 2);
@@ -244,7 +248,8 @@ static void what_cannot_be_read_is_no_change(void **state)
     assert_true(audit_find(pg, everything, 2, &page, &err).ok);
     audit_page_free(GIVE(page));
     database_execute(log.database, "UPDATE audit_entry SET leaf = leaf || ' ' WHERE seq = 3");
-    assert_true(!audit_list(pg, everything, &(struct audit_filter){.until = INT64_MAX, .limit = 10}, &page, &err).ok && err.kind == ERROR_FORKED);
+    assert_true(!audit_list(pg, everything, &(struct audit_filter){.until = INT64_MAX, .limit = 10}, &page, &err).ok &&
+                err.kind == ERROR_FORKED);
     audit_log_close(&log);
 }
 
@@ -325,11 +330,12 @@ static void a_proof_is_checked_without_us(void **state)
         (void)snprintf(path, sizeof path, "%s/proof", folder);
         write_file(path, buffer_bytes(&proof));
         assert_int_equal(run(VERIFY, identity.log_vkey, folder, folder), 0);
-        assert_int_equal(run("/usr/bin/python3 '%s' '%s' %s/entry %s/proof >/dev/null", AUDIT_LOG_PY, identity.log_vkey,
-                             folder, folder), 0);
+        assert_int_equal(
+            run("/usr/bin/python3 '%s' '%s' %s/entry %s/proof >/dev/null", AUDIT_LOG_PY, identity.log_vkey, folder, folder), 0);
         assert_int_equal(run("'" SIJIL_VERIFY "' proof --json --key '%s' --entry - %s/proof <%s/entry |"
-                             " grep -q '\"verified\":true,.*\"index\":%u,'", identity.log_vkey, folder, folder,
-                             (unsigned)sequences[i]), 0);
+                             " grep -q '\"verified\":true,.*\"index\":%u,'",
+                             identity.log_vkey, folder, folder, (unsigned)sequences[i]),
+                         0);
         /* One bit of the entry, another entry's proof, another key, no file. */
         assert_int_equal(run("sed -i 's/allowed/alloweD/; s/denied/denieD/' %s/entry", folder), 0);
         assert_int_equal(run(VERIFY, identity.log_vkey, folder, folder), 1);
@@ -338,7 +344,8 @@ static void a_proof_is_checked_without_us(void **state)
     assert_int_equal(run(VERIFY, identity.log_vkey, folder, folder), 1);
     assert_int_equal(run(VERIFY, "sijil.example/audit+d589d843+AQOhB7/zzhC+HXDdGOdLwJln5NYwm6UNXx3chmQSVTG4", folder, folder), 1);
     assert_int_equal(run(VERIFY, "nonsense", folder, folder), 2);
-    assert_int_equal(run("'" SIJIL_VERIFY "' proof --key '%s' --entry %s/none %s/proof 2>/dev/null", identity.log_vkey, folder, folder), 2);
+    assert_int_equal(
+        run("'" SIJIL_VERIFY "' proof --key '%s' --entry %s/none %s/proof 2>/dev/null", identity.log_vkey, folder, folder), 2);
     assert_int_equal(run("'" SIJIL_VERIFY "' proof 2>/dev/null"), 2);
     assert_int_equal(run("rm -r %s", folder), 0);
     audit_log_close(&log);
@@ -409,8 +416,7 @@ static struct result read_all(const struct reading *reading, struct error *err)
 {
     const struct audit_filter filter = {.until = INT64_MAX, .limit = 20};
     struct keyd_client *keyd = keyd_process_client(reading->log->keyd);
-    struct buffer OWNED_BUFFER proof = BUFFER(65536), entry = BUFFER(LEAF_MAX), other = BUFFER(65536),
-                               payload = BUFFER(65536);
+    struct buffer OWNED_BUFFER proof = BUFFER(65536), entry = BUFFER(LEAF_MAX), other = BUFFER(65536), payload = BUFFER(65536);
     OWNED(audit_page) *page = NULL;
     OWNED(audit_page) *found = NULL;
 
@@ -433,7 +439,8 @@ static void tokens_are_counted_piece_by_piece(void **state)
 
     (void)state;
     fill(&log);
-    for (unsigned i = 0; i < 7; i++) record_of(&log, ACTION_TOKEN_MINT, i < 3 ? "registry:admin:*" : "acme/models", "alice@example", VERDICT_ALLOW);
+    for (unsigned i = 0; i < 7; i++)
+        record_of(&log, ACTION_TOKEN_MINT, i < 3 ? "registry:admin:*" : "acme/models", "alice@example", VERDICT_ALLOW);
     record_of(&log, ACTION_TOKEN_MINT, "acme/models", "alice@example", VERDICT_DENY);
     OWNED(pg) *pg = reader(&log);
     for (uint64_t most = 1; most < 40; most += 9) {

@@ -7,6 +7,7 @@
 #include "audit/audit_store.h"
 #include "audit/subject_priv.h"
 #include "base/fault.h"
+#include "base/hash.h"
 #include "tests/support/database.h"
 #include "tests/support/keyd_process.h"
 
@@ -72,7 +73,7 @@ static void the_oldest_gives_way(void **state)
     struct audit_subject *carol = resolve(&place, "i", "carol");
     (void)snprintf(first, sizeof first, "%s", carol->pseudonym);
     assert_int_equal(refusal(&place, "i", "dave"), ERROR_LIMIT); /* all three are in use */
-    assert_ptr_equal(resolve(&place, "i", "bob"), bob);         /* the same place: pinned twice */
+    assert_ptr_equal(resolve(&place, "i", "bob"), bob);          /* the same place: pinned twice */
     subject_cache_release(place.cache, bob);
     assert_int_equal(refusal(&place, "i", "dave"), ERROR_LIMIT);
     subject_cache_release(place.cache, bob);
@@ -96,16 +97,6 @@ static void the_oldest_gives_way(void **state)
     place_close(&place);
 }
 
-static unsigned bucket_of(char issuer, const char *subject) /* FNV-1a of issuer, 0, subject, as the cache has it */
-{
-    uint32_t hash = 2166136261u;
-
-    hash = (hash ^ (uint8_t)issuer) * 16777619u;
-    hash *= 16777619u;
-    for (const char *at = subject; *at != '\0'; at++) hash = (hash ^ (uint8_t)*at) * 16777619u;
-    return hash % 1024;
-}
-
 /* Three subjects of one bucket, one of another issuer: the one in the middle goes, the others are still found. */
 static void buckets_hold_several(void **state)
 {
@@ -118,7 +109,8 @@ static void buckets_hold_several(void **state)
     for (unsigned i = 0; count < 3; i++) {
         char name[16];
         (void)snprintf(name, sizeof name, "s%u", i);
-        if (bucket_of(count == 2 ? 'j' : 'i', name) == 77) memcpy(names[count++], name, sizeof name);
+        if (hash_bucket(hash_add(hash_add(HASH_BEGIN, count == 2 ? "j" : "i"), name), 1024) == 77)
+            memcpy(names[count++], name, sizeof name);
     }
     for (size_t i = 0; i < 3; i++) (void)resolve(&place, i == 2 ? "j" : "i", names[i]);
     struct audit_subject *middle = subject_cache_find(place.cache, "i", names[1]);

@@ -30,8 +30,8 @@ static void publish(void)
     static const char jwks[] = "{\"keys\":[{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\","
                                "\"x\":\"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU\","
                                "\"y\":\"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0\"}]}";
-    const struct issuer_record issuer = {.url = ISSUER, .audience = URL, .algorithms = 1U << JOSE_ES256, .types = 1,
-                                         .lifetime_max_s = 600, .jwks = jwks};
+    const struct issuer_record issuer = {
+        .url = ISSUER, .audience = URL, .algorithms = 1U << JOSE_ES256, .types = 1, .lifetime_max_s = 600, .jwks = jwks};
     struct authz_robot robot = {.name = "robot$acme+ci", .enabled = true, .expires_ms = clock_wall_ms() + 86400000};
     const struct authz_parts parts = {.robots = &robot, .robot_count = 1, .issuers = &issuer, .issuer_count = 1};
     OWNED(authz_snapshot) *snapshot = NULL;
@@ -50,11 +50,14 @@ static int set_up(void **state)
     (void)state;
     keyd_daemon_prepare(&world.daemon, KEYD_DAEMON_ORIGIN);
     keyd_daemon_start(&world.daemon, NULL);
-    if (!keyd_client_new(world.daemon.socket, 5000, &world.client, &err).ok ||
-        !keyd_identify(world.client, &identity, &err).ok || !authz_directory_new(&world.directory, &err).ok)
+    if (!keyd_client_new(world.daemon.socket, 5000, &world.client, &err).ok || !keyd_identify(world.client, &identity, &err).ok ||
+        !authz_directory_new(&world.directory, &err).ok)
         fail_msg("%s", err.message);
-    const struct authenticator_options options = {.issuer = URL, .service = SERVICE, .token_kid = identity.token_kid,
-                                                  .token_public = identity.token_public, .directory = world.directory};
+    const struct authenticator_options options = {.issuer = URL,
+                                                  .service = SERVICE,
+                                                  .token_kid = identity.token_kid,
+                                                  .token_public = identity.token_public,
+                                                  .directory = world.directory};
     if (!authenticator_new(&options, &world.authenticator, &err).ok) fail_msg("%s", err.message);
     publish();
     return 0;
@@ -91,15 +94,18 @@ static bool mint(const struct mint_request *wanted, json_t **answer_out, struct 
     return true;
 }
 
-static struct authentication present(const json_t *answer, enum credential_place place, const char *thumbprint, int64_t later_ms)
+static struct authentication present(const json_t *answer, enum credential_endpoint endpoint, const char *thumbprint,
+                                     int64_t later_ms)
 {
     struct buffer OWNED_BUFFER header = BUFFER(16384);
     struct authentication found = {.error = OAUTH_INVALID_REQUEST};
     struct error err = {0};
 
     assert_true(buffer_format(&header, &err, "Bearer %s", json_text_of(answer, "token")).ok);
-    const struct credential credential = {.place = place, .authorization = buffer_text(&header),
-                                          .thumbprint = thumbprint, .now_ms = clock_wall_ms() + later_ms};
+    const struct credential credential = {.endpoint = endpoint,
+                                          .authorization = buffer_text(&header),
+                                          .thumbprint = thumbprint,
+                                          .now_ms = clock_wall_ms() + later_ms};
     assert_true(authenticate(world.authenticator, &credential, &found, &err).ok);
     return found;
 }
@@ -107,9 +113,10 @@ static struct authentication present(const json_t *answer, enum credential_place
 static void a_robot_gets_what_it_may_have(void **state)
 {
     const struct principal principal = robot_principal(86400000);
-    struct scope granted = {.count = 2,
-                            .access = {{.name = "acme/m/digits", .pull = true, .push = true}, {.name = "acme/m/new", .remove = true}},
-                            .catalog = true};
+    struct token_scope granted = {
+        .count = 2,
+        .access = {{.name = "acme/m/digits", .pull = true, .push = true}, {.name = "acme/m/new", .remove = true}},
+        .catalog = true};
     const struct mint_request request = {.principal = &principal, .granted = &granted};
     OWNED_JSON answer = NULL;
     int64_t seconds = 0, issued_ms = 0;
@@ -120,7 +127,8 @@ static void a_robot_gets_what_it_may_have(void **state)
     if (!mint(&request, &answer, &err)) fail_msg("%s", err.message);
     assert_string_equal(json_text_of(answer, "token"), json_text_of(answer, "access_token"));
     assert_string_equal(json_text_of(answer, "token_type"), "Bearer");
-    assert_string_equal(json_text_of(answer, "scope"), "repository:acme/m/digits:pull,push repository:acme/m/new:delete registry:catalog:*");
+    assert_string_equal(json_text_of(answer, "scope"),
+                        "repository:acme/m/digits:pull,push repository:acme/m/new:delete registry:catalog:*");
     assert_true(json_integer_of(answer, "expires_in", &seconds) && seconds == MINT_SECONDS_DEFAULT);
     assert_true(clock_parse(bytes_of_text(json_text_of(answer, "issued_at")), &issued_ms));
     assert_in_range((uint64_t)(clock_wall_ms() - issued_ms), 0, 5000);
@@ -144,7 +152,7 @@ static void a_robot_gets_what_it_may_have(void **state)
 static void no_rights_are_a_token_too(void **state)
 {
     const struct principal principal = robot_principal(86400000);
-    const struct scope granted = {.count = 1, .access = {{.name = "acme/m/digits"}}};
+    const struct token_scope granted = {.count = 1, .access = {{.name = "acme/m/digits"}}};
     const struct mint_request request = {.principal = &principal, .granted = &granted};
     OWNED_JSON answer = NULL;
     struct error err = {0};
@@ -159,8 +167,9 @@ static void no_rights_are_a_token_too(void **state)
 
 static void an_external_subject_gets_one(void **state)
 {
-    struct principal principal = {.kind = PRINCIPAL_EXTERNAL, .issuer = ISSUER, .source = "token:1", .expires_ms = clock_wall_ms() + 60000};
-    const struct scope granted = {.administration = true};
+    struct principal principal = {
+        .kind = PRINCIPAL_EXTERNAL, .issuer = ISSUER, .source = "token:1", .expires_ms = clock_wall_ms() + 60000};
+    const struct token_scope granted = {.administration = true};
     const struct mint_request request = {.principal = &principal, .granted = &granted, .is_exchange = true, .lifetime_s = 900};
     OWNED_JSON answer = NULL;
     int64_t seconds = 0;
@@ -184,7 +193,7 @@ static void an_external_subject_gets_one(void **state)
 static void lifetimes_are_cut(void **state)
 {
     const struct principal soon = robot_principal(1500), later = robot_principal(86400000);
-    const struct scope granted = {.count = 0};
+    const struct token_scope granted = {.count = 0};
     struct mint_request request = {.principal = &soon, .granted = &granted};
     OWNED_JSON answer = NULL;
     int64_t seconds = 0;
@@ -203,7 +212,7 @@ static void lifetimes_are_cut(void **state)
 static void a_token_may_be_bound_to_a_certificate(void **state)
 {
     const struct principal principal = robot_principal(86400000);
-    const struct scope granted = {.count = 0};
+    const struct token_scope granted = {.count = 0};
     const struct mint_request request = {.principal = &principal, .granted = &granted, .thumbprint = THUMB};
     OWNED_JSON answer = NULL;
     struct error err = {0};
@@ -219,7 +228,7 @@ static void a_token_may_be_bound_to_a_certificate(void **state)
 static void sixteen_long_names_fit(void **state)
 {
     const struct principal principal = robot_principal(86400000);
-    struct scope granted = {.count = PRINCIPAL_ACCESS_MAX, .catalog = true, .administration = true};
+    struct token_scope granted = {.count = PRINCIPAL_ACCESS_MAX, .catalog = true, .administration = true};
     const struct mint_request request = {.principal = &principal, .granted = &granted};
     OWNED_JSON answer = NULL;
     struct error err = {0};
@@ -239,7 +248,7 @@ static void sixteen_long_names_fit(void **state)
 static void a_dead_keyd_makes_none(void **state)
 {
     const struct principal principal = robot_principal(86400000);
-    const struct scope granted = {.count = 0};
+    const struct token_scope granted = {.count = 0};
     const struct mint_request request = {.principal = &principal, .granted = &granted};
     OWNED_JSON answer = NULL;
     struct error err = {0};

@@ -54,8 +54,8 @@ static void rotate(struct pg *pg, const struct principal *robot, const struct pr
 }
 
 /* Gives the role on the registry, as `granter`. */
-static bool give(struct pg *pg, enum role role, const struct principal *to, const struct principal *granter, struct binding_create *create,
-                 struct error *err)
+static bool give(struct pg *pg, enum role role, const struct principal *to, const struct principal *granter,
+                 struct binding_create *create, struct error *err)
 {
     struct resource where = resource_of(RESOURCE_SYSTEM, "");
     struct authz_binding wanted = {.kind = to->kind, .robot = to->id, .role = role};
@@ -146,7 +146,8 @@ static void a_secret_that_two_have_seen_is_nobodys(void **state)
 {
     struct fixture *fixture = *state;
     const struct person root = as_person(&alice);
-    const struct principal robot = made_by(fixture->pg, "robot$one", &alice, NULL), other = made_by(fixture->pg, "robot$two", &alice, NULL);
+    const struct principal robot = made_by(fixture->pg, "robot$one", &alice, NULL),
+                           other = made_by(fixture->pg, "robot$two", &alice, NULL);
     const struct principal its = made_by(fixture->pg, "robot$three", &robot, NULL);
 
     rotate(fixture->pg, &robot, &alice, 0);
@@ -169,7 +170,8 @@ static void robots_of_one_person_do_not_appoint_both_officers(void **state)
 {
     struct fixture *fixture = *state;
     const struct principal maker = made_by(fixture->pg, "robot$maker", &alice, NULL);
-    const struct principal one = made_by(fixture->pg, "robot$one", &maker, NULL), two = made_by(fixture->pg, "robot$two", &alice, NULL);
+    const struct principal one = made_by(fixture->pg, "robot$one", &maker, NULL),
+                           two = made_by(fixture->pg, "robot$two", &alice, NULL);
     const struct principal bobs = made_by(fixture->pg, "robot$bobs", &bob, NULL);
     const struct principal ours = {.kind = PRINCIPAL_EXTERNAL, .issuer = "https://i", .subject = "carol"};
     struct resource where = resource_of(RESOURCE_SYSTEM, "");
@@ -184,14 +186,15 @@ static void robots_of_one_person_do_not_appoint_both_officers(void **state)
     revoke(fixture->pg, &maker);
     authz_grant_detail(ROLE_SECURITY_OFFICER, &second, where.detail);
     OWNED(authz_snapshot) *snapshot = load(fixture->pg);
-    assert_int_equal(authz_snapshot_judge(snapshot, &two, ACTION_BINDING_CREATE, &where, 0).verdict, JUDGED_NOT_ALLOWED);
-    assert_int_equal(authz_snapshot_judge(snapshot, &bobs, ACTION_BINDING_CREATE, &where, 0).verdict, JUDGED_ALLOWED);
+    assert_int_equal(authz_snapshot_authorize(snapshot, &two, ACTION_BINDING_CREATE, &where, 0).verdict, AUTHZ_NOT_ALLOWED);
+    assert_int_equal(authz_snapshot_authorize(snapshot, &bobs, ACTION_BINDING_CREATE, &where, 0).verdict, AUTHZ_ALLOWED);
 }
 
 static void a_subject_and_its_robot_are_not_two_officers(void **state)
 {
     struct fixture *fixture = *state;
-    const struct principal robot = made_by(fixture->pg, "robot$one", &alice, NULL), unknown = made_by(fixture->pg, "robot$two", NULL, NULL);
+    const struct principal robot = made_by(fixture->pg, "robot$one", &alice, NULL),
+                           unknown = made_by(fixture->pg, "robot$two", NULL, NULL);
     struct binding_create create;
     struct error err = {0};
 
@@ -227,25 +230,33 @@ static void nobody_gives_himself_a_role_by_a_robot(void **state)
 static void what_is_there_already_gets_its_persons(void **state)
 {
     struct fixture *fixture = *state;
-    const struct principal first = made_by(fixture->pg, "robot$first", &alice, NULL), second = made_by(fixture->pg, "robot$second", &first, NULL);
-    const struct principal founded = made_by(fixture->pg, "robot$founded", NULL, NULL), its = made_by(fixture->pg, "robot$its", &founded, NULL);
+    const struct principal first = made_by(fixture->pg, "robot$first", &alice, NULL),
+                           second = made_by(fixture->pg, "robot$second", &first, NULL);
+    const struct principal founded = made_by(fixture->pg, "robot$founded", NULL, NULL),
+                           its = made_by(fixture->pg, "robot$its", &founded, NULL);
     const struct principal replaced = made_by(fixture->pg, "robot$replaced", &alice, NULL);
     const struct migration *migration = storage_migrations;
     const struct person root = as_person(&alice);
     struct binding_create create;
     struct error err = {0};
 
-    assert_true(give(fixture->pg, ROLE_AUDITOR, &bob, &second, &create, &err) && give(fixture->pg, ROLE_AUDITOR, &its, &founded, &create, &err));
+    assert_true(give(fixture->pg, ROLE_AUDITOR, &bob, &second, &create, &err) &&
+                give(fixture->pg, ROLE_AUDITOR, &its, &founded, &create, &err));
     revoke(fixture->pg, &first);
     rotate(fixture->pg, &replaced, &alice, 0);
     while (strstr(migration->name, "_persons") == NULL) migration++;
-    database_execute(fixture->database, "DROP FUNCTION keep_person CASCADE; ALTER TABLE robot DROP COLUMN person; ALTER TABLE binding DROP COLUMN giver");
+    database_execute(
+        fixture->database,
+        "DROP FUNCTION keep_person CASCADE; ALTER TABLE robot DROP COLUMN person; ALTER TABLE binding DROP COLUMN giver");
     database_execute(fixture->database, migration->sql);
     assert_person(fixture->pg, &second, root.key);
     assert_person(fixture->pg, &founded, "");
     assert_person(fixture->pg, &its, "");
     assert_person(fixture->pg, &replaced, ""); /* by whom is not known here */
-    assert_string_equal(database_ask(fixture->database, "SELECT string_agg(coalesce(giver, '-'), ' ' ORDER BY giver) = min(giver) || ' -' FROM binding"), "t");
+    assert_string_equal(
+        database_ask(fixture->database,
+                     "SELECT string_agg(coalesce(giver, '-'), ' ' ORDER BY giver) = min(giver) || ' -' FROM binding"),
+        "t");
 }
 
 int main(void)

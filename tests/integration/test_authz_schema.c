@@ -52,9 +52,11 @@ static void the_schema_holds_the_rules(void **state)
     database_execute(database, "INSERT INTO organisation (organisation_id, name) VALUES ('" ACME "', 'acme')");
     for (size_t i = 0; i < COUNT(rows); i++) {
         buffer_clear(&sql);
-        assert_true(buffer_format(&sql, &err,
-                                  "DO $do$ BEGIN %s; RAISE EXCEPTION 'accepted'; EXCEPTION WHEN check_violation THEN NULL; END $do$",
-                                  rows[i]).ok);
+        assert_true(
+            buffer_format(&sql, &err,
+                          "DO $do$ BEGIN %s; RAISE EXCEPTION 'accepted'; EXCEPTION WHEN check_violation THEN NULL; END $do$",
+                          rows[i])
+                .ok);
         database_execute(database, buffer_text(&sql));
     }
 }
@@ -67,7 +69,8 @@ static void the_schema_holds_the_rules(void **state)
 static const char one_way_arrange[] =
     "INSERT INTO organisation (organisation_id, name, label) VALUES ('" ACME "', 'acme', '{\"class\":\"confidential\"}');"
     "INSERT INTO robot (robot_id, name, secret_hash, created_by, expires_at, revoked_at)"
-    " VALUES ('" ROBOT "', 'robot$a', sha256('x'), 'system', now() + interval '1 day', now()); UPDATE robot SET person = 'administrator';"
+    " VALUES ('" ROBOT
+    "', 'robot$a', sha256('x'), 'system', now() + interval '1 day', now()); UPDATE robot SET person = 'administrator';"
     "INSERT INTO binding (binding_id, issuer, subject, role, granted_by, revoked_at)"
     " VALUES ('" GRANT "', 'https://i', 's', 'consumer', 'system', now());"
     "INSERT INTO forgotten_key (blob_id, project_id, region_id, digest, size_bytes, key_version, sequence) VALUES"
@@ -96,7 +99,8 @@ static const struct one_way_row {
     {"UPDATE organisation SET label = '{\"class\":\"sensitive\",\"subjects\":[\"health\"],\"attached\":[\"a\"]}'", "done"},
     {"UPDATE organisation SET label = '{\"class\":\"secret\",\"attached\":[\"a\"]}'", "refused"},
     {"UPDATE organisation SET label = '{\"class\":\"secret\",\"subjects\":[\"health\"]}'", "refused"},
-    {"UPDATE organisation SET label = '{\"class\":\"secret\",\"subjects\":[\"health\"],\"attached\":[\"b\",\"a\"],\"lineage\":\"unknown\"}'", "done"},
+    {"UPDATE organisation SET label = '{\"class\":\"secret\",\"subjects\":[\"health\"],\"attached\":[\"b\",\"a\"],\"lineage\":\"unknown\"}'",
+     "done"},
     {"UPDATE organisation SET label = '{\"class\":\"secret\",\"subjects\":[\"health\"],\"attached\":[\"b\",\"a\"]}'", "refused"},
     {"UPDATE forgotten_key SET sequence = 9 WHERE sequence IS NULL", "refused"},
     {"UPDATE forgotten_key SET sequence = 1 WHERE sequence IS NULL", "refused"},
@@ -143,9 +147,8 @@ static void some_changes_go_one_way(void **state)
 static void the_schema_knows_every_role(void **state)
 {
     OWNED(database) *database = database_new();
-    const char *definition = database_ask(
-        database, "SELECT string_agg(pg_get_constraintdef(oid), ' ') FROM pg_constraint"
-                           " WHERE conrelid = 'binding'::regclass AND contype = 'c'");
+    const char *definition = database_ask(database, "SELECT string_agg(pg_get_constraintdef(oid), ' ') FROM pg_constraint"
+                                                    " WHERE conrelid = 'binding'::regclass AND contype = 'c'");
 
     (void)state;
     for (enum role role = 0; role < ROLE_COUNT; role++) {

@@ -4,11 +4,10 @@
 #include "authz/snapshot_priv.h"
 #include "base/clock.h"
 
-static bool make_robot(struct pg *pg, const char *name, const char *organisation, struct robot_create *create,
-                       struct error *err)
+static bool make_robot(struct pg *pg, const char *name, const char *organisation, struct robot_create *create, struct error *err)
 {
-    const struct resource where = resource_of(organisation == NULL ? RESOURCE_SYSTEM : RESOURCE_ORGANISATION,
-                                              organisation == NULL ? "" : organisation);
+    const struct resource where =
+        resource_of(organisation == NULL ? RESOURCE_SYSTEM : RESOURCE_ORGANISATION, organisation == NULL ? "" : organisation);
 
     assert_true(robot_create_init(create, name, organisation == NULL ? NULL : &where.organisation, 3600, err).ok);
     (void)snprintf(create->created_by, sizeof create->created_by, "system");
@@ -54,8 +53,17 @@ static void assert_begins_anew(struct pg *pg, const struct resource *project)
     assert_true(make_robot(pg, "robot$acme+ci", "acme", &again, &err));
     OWNED(authz_snapshot) *later = load(pg);
     const struct principal principal = {.kind = PRINCIPAL_ROBOT, .id = again.robot.id};
-    assert_int_equal(authz_snapshot_judge(later, &principal, ACTION_PROJECT_READ, project, clock_wall_ms()).verdict, JUDGED_INVISIBLE);
+    assert_int_equal(authz_snapshot_authorize(later, &principal, ACTION_PROJECT_READ, project, clock_wall_ms()).verdict,
+                     AUTHZ_INVISIBLE);
     robot_create_done(&again);
+}
+
+static void assert_logs_in(struct pg *pg, struct bytes name, const char *secret)
+{
+    OWNED(authz_snapshot) *snapshot = load(pg);
+
+    assert_non_null(authz_snapshot_login(snapshot, name, bytes_of_text(secret), clock_wall_ms()));
+    assert_null(authz_snapshot_login(snapshot, name, bytes_of_text("sijil_"), clock_wall_ms()));
 }
 
 static void a_robot_lives_and_ends(void **state)
@@ -74,12 +82,12 @@ static void a_robot_lives_and_ends(void **state)
     assert_memory_equal(secret, ROBOT_SECRET_PREFIX, strlen(ROBOT_SECRET_PREFIX));
     assert_true(create.robot.expires_ms > clock_wall_ms());
     assert_string_equal(database_ask(fixture->database, "SELECT epoch::text FROM authorization_epoch"), "2");
-    assert_string_equal(database_ask(fixture->database, "SELECT count(*)::text FROM robot WHERE position('sijil_' in encode(secret_hash, 'escape')) > 0"), "0");
+    assert_string_equal(
+        database_ask(fixture->database,
+                     "SELECT count(*)::text FROM robot WHERE position('sijil_' in encode(secret_hash, 'escape')) > 0"),
+        "0");
 
-    OWNED(authz_snapshot) *snapshot = load(fixture->pg);
-    const struct bytes name = bytes_of_text("robot$acme+ci");
-    assert_non_null(authz_snapshot_login(snapshot, name, bytes_of_text(secret), clock_wall_ms()));
-    assert_null(authz_snapshot_login(snapshot, name, bytes_of_text("sijil_"), clock_wall_ms()));
+    assert_logs_in(fixture->pg, bytes_of_text("robot$acme+ci"), secret);
 
     assert_false(make_robot(fixture->pg, "robot$acme+ci", "acme", &again, &err));
     assert_int_equal(err.kind, ERROR_CONFLICT);
@@ -156,7 +164,6 @@ static void bindings_are_given_and_taken(void **state)
     struct robot_create robot, foreign;
     struct binding_revoke revoke;
     struct binding_row row;
-    struct resource scope;
     struct uuid id;
     struct error err = {0};
 
@@ -170,28 +177,30 @@ static void bindings_are_given_and_taken(void **state)
 
     OWNED(authz_snapshot) *snapshot = load(fixture->pg);
     const struct principal principal = {.kind = PRINCIPAL_ROBOT, .id = robot.robot.id};
-    struct authz_judgement found =
-        authz_snapshot_judge(snapshot, &principal, ACTION_UPLOAD_BEGIN, &repository, clock_wall_ms());
-    assert_int_equal(found.verdict, JUDGED_ALLOWED);
+    struct authz_answer found = authz_snapshot_authorize(snapshot, &principal, ACTION_UPLOAD_BEGIN, &repository, clock_wall_ms());
+    assert_int_equal(found.verdict, AUTHZ_ALLOWED);
     assert_true(uuid_equal(&found.binding, &id));
 
     OWNED(permit) *made = permit_of(ACTION_BINDING_CREATE, &pattern);
     assert_true(binding_find(made, fixture->pg, &id, &row, &err).ok);
     assert_string_equal(row.on, "acme/models/team/*");
     assert_string_equal(row.robot, "robot$acme+ci");
-    binding_scope(&row, &scope);
-    assert_int_equal(scope.kind, RESOURCE_REPOSITORY);
-    assert_true(uuid_equal(&scope.project, &project.project));
+    assert_int_equal(row.binding.scope, RESOURCE_REPOSITORY);
+    assert_true(uuid_equal(&row.binding.project, &project.project));
+    struct resource scope = {.kind = row.binding.scope, .organisation = row.binding.organisation, .project = row.binding.project};
+    uuid_format(&row.binding.id, scope.detail);
     binding_revoke_init(&revoke, &id);
     assert_true(run(fixture->pg, &revoke.change, ACTION_BINDING_REVOKE, &scope, &err));
     assert_false(run(fixture->pg, &revoke.change, ACTION_BINDING_REVOKE, &scope, &err));
     assert_int_equal(err.kind, ERROR_NOT_FOUND);
     OWNED(authz_snapshot) *later = load(fixture->pg);
-    assert_int_equal(authz_snapshot_judge(later, &principal, ACTION_UPLOAD_BEGIN, &repository, clock_wall_ms()).verdict, JUDGED_INVISIBLE);
+    assert_int_equal(authz_snapshot_authorize(later, &principal, ACTION_UPLOAD_BEGIN, &repository, clock_wall_ms()).verdict,
+                     AUTHZ_INVISIBLE);
 
     /* What has expired does not stand in the way of being given again. */
     assert_true(bind(fixture->pg, &robot.robot.id, ROLE_CONSUMER, &project, NULL, &err));
-    database_execute(fixture->database, "UPDATE binding SET created_at = now() - interval '2 days', expires_at = now() - interval '1 day'");
+    database_execute(fixture->database,
+                     "UPDATE binding SET created_at = now() - interval '2 days', expires_at = now() - interval '1 day'");
     assert_true(bind(fixture->pg, &robot.robot.id, ROLE_CONSUMER, &project, NULL, &err));
     robot_create_done(&robot);
     robot_create_done(&foreign);
@@ -264,7 +273,8 @@ static void bindings_of_one_principal_are_bounded(void **state)
 
     database_execute(fixture->database,
                      "INSERT INTO binding (binding_id, issuer, subject, role, organisation_id, project_id, pattern, granted_by)"
-                     " SELECT gen_random_uuid(), 'https://i', 'ci', 'consumer', '" ACME "', '" MODELS "', 'acme/models/r' || n, 'system'"
+                     " SELECT gen_random_uuid(), 'https://i', 'ci', 'consumer', '" ACME "', '" MODELS
+                     "', 'acme/models/r' || n, 'system'"
                      " FROM generate_series(1, 256) n");
     assert_false(bind(fixture->pg, NULL, ROLE_CONSUMER, &project, NULL, &err));
     assert_int_equal(err.kind, ERROR_LIMIT);
@@ -316,13 +326,15 @@ static void a_change_in_one_organisation_makes_its_part_anew(void **state)
     assert_non_null(authz_snapshot_robot(after, &robots[1].robot.id));
     assert_null(authz_snapshot_robot(before, &robots[1].robot.id));
     const struct principal robot = {.kind = PRINCIPAL_ROBOT, .id = robots[1].robot.id};
-    assert_int_equal(authz_snapshot_judge(after, &robot, ACTION_PROJECT_READ, &beta, clock_wall_ms()).verdict, JUDGED_ALLOWED);
-    assert_int_equal(authz_snapshot_judge(after, &robot, ACTION_PROJECT_READ, &acme, clock_wall_ms()).verdict, JUDGED_INVISIBLE);
+    assert_int_equal(authz_snapshot_authorize(after, &robot, ACTION_PROJECT_READ, &beta, clock_wall_ms()).verdict, AUTHZ_ALLOWED);
+    assert_int_equal(authz_snapshot_authorize(after, &robot, ACTION_PROJECT_READ, &acme, clock_wall_ms()).verdict,
+                     AUTHZ_INVISIBLE);
 
     robot_revoke_init(&revoke, &robots[1].robot.id, &beta_id);
     assert_true(run(fixture->pg, &revoke.change, ACTION_ROBOT_REVOKE, &beta, &err));
     OWNED(authz_snapshot) *last = NULL;
-    assert_true(authz_snapshot_renew(fixture->pg, after, &(struct rights_change){(struct uuid[]){registry, beta_id}, 2}, &last, &err).ok);
+    assert_true(
+        authz_snapshot_renew(fixture->pg, after, &(struct rights_change){(struct uuid[]){registry, beta_id}, 2}, &last, &err).ok);
     assert_null(part_of(last, BETA));
     assert_null(authz_snapshot_robot(last, &robots[1].robot.id));
     assert_int_equal(last->parts[0]->binding_count, 1);
@@ -409,14 +421,18 @@ static void an_administrator_is_made_and_replaced(void **state)
 
     OWNED(authz_snapshot) *snapshot = load(fixture->pg);
     const struct bytes name = bytes_of_text(ADMINISTRATOR_NAME);
-    assert_null(authz_snapshot_login(snapshot, name, bytes_of_text((const char *)secret_bytes(first.secret).data), clock_wall_ms()));
+    assert_null(
+        authz_snapshot_login(snapshot, name, bytes_of_text((const char *)secret_bytes(first.secret).data), clock_wall_ms()));
     const struct authz_robot *robot =
         authz_snapshot_login(snapshot, name, bytes_of_text((const char *)secret_bytes(second.secret).data), clock_wall_ms());
     assert_non_null(robot);
     const struct principal principal = {.kind = PRINCIPAL_ROBOT, .id = robot->id};
-    assert_int_equal(authz_snapshot_judge(snapshot, &principal, ACTION_ROBOT_CREATE, &all, clock_wall_ms()).verdict, JUDGED_ALLOWED);
-    assert_int_equal(authz_snapshot_judge(snapshot, &principal, ACTION_AUDIT_READ, &all, clock_wall_ms()).verdict, JUDGED_ALLOWED);
-    assert_int_equal(authz_snapshot_judge(snapshot, &principal, ACTION_BLOB_READ, &repository, clock_wall_ms()).verdict, JUDGED_NOT_ALLOWED);
+    assert_int_equal(authz_snapshot_authorize(snapshot, &principal, ACTION_ROBOT_CREATE, &all, clock_wall_ms()).verdict,
+                     AUTHZ_ALLOWED);
+    assert_int_equal(authz_snapshot_authorize(snapshot, &principal, ACTION_AUDIT_READ, &all, clock_wall_ms()).verdict,
+                     AUTHZ_ALLOWED);
+    assert_int_equal(authz_snapshot_authorize(snapshot, &principal, ACTION_BLOB_READ, &repository, clock_wall_ms()).verdict,
+                     AUTHZ_NOT_ALLOWED);
     robot_create_done(&first);
     robot_create_done(&second);
 }
@@ -435,8 +451,11 @@ static void assert_in_snapshot(struct pg *pg, int64_t lifetime_max_s, unsigned a
 static void issuers_are_put_and_removed(void **state)
 {
     struct fixture *fixture = *state;
-    struct issuer_record record = {.url = "https://i", .audience = "us", .algorithms = 1U << JOSE_ES256 | 1U << JOSE_RS256,
-                                   .lifetime_max_s = 600, .jwks = JWKS};
+    struct issuer_record record = {.url = "https://i",
+                                   .audience = "us",
+                                   .algorithms = 1U << JOSE_ES256 | 1U << JOSE_RS256,
+                                   .lifetime_max_s = 600,
+                                   .jwks = JWKS};
     const struct resource all = resource_of(RESOURCE_SYSTEM, "");
     struct issuer_page page = {0};
     struct issuer_remove gone;

@@ -11,8 +11,8 @@ static struct known {
     struct permit *robots, *bindings, *issuers, *creating, *trusting, *replacing;
 } known;
 
-static const struct issuer_record issuer = {.url = "https://i", .audience = "us", .algorithms = 1U << JOSE_ES256,
-                                            .lifetime_max_s = 600, .jwks = JWKS};
+static const struct issuer_record issuer = {
+    .url = "https://i", .audience = "us", .algorithms = 1U << JOSE_ES256, .lifetime_max_s = 600, .jwks = JWKS};
 
 static struct result look_at_robots(struct error *err)
 {
@@ -75,7 +75,8 @@ static struct result begin_changes(struct error *err)
 static struct result trust_and_bind(struct error *err)
 {
     const struct resource project = resource_of(RESOURCE_PROJECT, "acme/models");
-    const struct authz_binding wanted = {.kind = PRINCIPAL_ROBOT, .robot = known.robot, .role = ROLE_PUBLISHER, .granted_by = "system"};
+    const struct authz_binding wanted = {
+        .kind = PRINCIPAL_ROBOT, .robot = known.robot, .role = ROLE_PUBLISHER, .granted_by = "system"};
     struct binding_create create;
     struct issuer_trust trust;
 
@@ -130,17 +131,25 @@ static void prepare(struct fixture *fixture)
 
     const struct resource all = {.kind = RESOURCE_SYSTEM};
 
-    known = (struct known){.fixture = fixture, .pg = fixture->pg, .robots = permit_of(ACTION_ROBOT_READ, &all),
-                           .bindings = permit_of(ACTION_BINDING_READ, &all), .issuers = permit_of(ACTION_ISSUER_READ, &all),
-                           .creating = permit_of(ACTION_BINDING_CREATE, &all), .trusting = permit_of(ACTION_ISSUER_TRUST, &all),
+    known = (struct known){.fixture = fixture,
+                           .pg = fixture->pg,
+                           .robots = permit_of(ACTION_ROBOT_READ, &all),
+                           .bindings = permit_of(ACTION_BINDING_READ, &all),
+                           .issuers = permit_of(ACTION_ISSUER_READ, &all),
+                           .creating = permit_of(ACTION_BINDING_CREATE, &all),
+                           .trusting = permit_of(ACTION_ISSUER_TRUST, &all),
                            .replacing = permit_of(ACTION_ADMINISTRATOR_REPLACE, &all)};
     assert_true(robot_create_init(&create, "robot$acme+ci", &organisation, 3600, &err).ok);
     (void)snprintf(create.created_by, sizeof create.created_by, "system");
     assert_true(robot_row_insert(known.pg, &create, &err).ok);
     known.robot = create.robot.id;
     robot_create_done(&create);
-    const struct authz_binding wanted = {.kind = PRINCIPAL_ROBOT, .robot = known.robot, .role = ROLE_CONSUMER,
-                                         .scope = RESOURCE_ORGANISATION, .organisation = organisation, .granted_by = "system"};
+    const struct authz_binding wanted = {.kind = PRINCIPAL_ROBOT,
+                                         .robot = known.robot,
+                                         .role = ROLE_CONSUMER,
+                                         .scope = RESOURCE_ORGANISATION,
+                                         .organisation = organisation,
+                                         .granted_by = "system"};
     struct binding_create bound;
     binding_create_init(&bound, &wanted, 0);
     assert_true(binding_row_insert(known.pg, &bound, &err).ok);
@@ -152,7 +161,8 @@ static void prepare(struct fixture *fixture)
 
 static void finish(void)
 {
-    struct permit *const permits[] = {known.robots, known.bindings, known.issuers, known.creating, known.trusting, known.replacing};
+    struct permit *const permits[] = {known.robots,   known.bindings, known.issuers,
+                                      known.creating, known.trusting, known.replacing};
 
     for (size_t i = 0; i < COUNT(permits); i++) permit_free(permits[i]);
 }
@@ -185,7 +195,8 @@ static void each_failure_is_said_and_changes_nothing(void **state)
         if (pg_is_broken(known.pg)) assert_true(pg_reopen(known.pg, &err).ok);
         check_changes(row, ok, &err);
         if (err.kind == ERROR_UNCERTAIN)
-            database_execute(fixture->database, "DELETE FROM binding WHERE role <> 'consumer'; DELETE FROM robot WHERE name = 'robot$admin'");
+            database_execute(fixture->database,
+                             "DELETE FROM binding WHERE role <> 'consumer'; DELETE FROM robot WHERE name = 'robot$admin'");
     }
     assert_failures(nth - 2, row->least);
     finish();

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "policy/decider_priv.h"
 #include "policy/metrics.h"
 
 static void the_first_set_is_installed_and_pinned(void **state)
@@ -16,7 +17,8 @@ static void the_first_set_is_installed_and_pinned(void **state)
     place_open(&place);
     start_well(&place);
     expect(&place, VERDICT_DENY, "SYS-NO-POLICY");
-    assert_false(decider_describe_policies(place.decider, &text, &err).ok);
+    OWNED(snapshot) *none = decider_take(place.decider);
+    assert_null(none->set);
     install_well(&place, 1);
     install_well(&place, 1); /* the same set again is no error */
     refresh(&place);
@@ -24,9 +26,10 @@ static void the_first_set_is_installed_and_pinned(void **state)
     assert_int_equal(pinned(&place), 1);
     assert_int_equal(metric_value(&policy_metrics_rows[POLICY_METRIC_SET_EPOCH]), 1);
     assert_int_equal(metric_value(&policy_metrics_rows[POLICY_METRIC_ALLOWED]), 1);
-    assert_true(decider_describe_policies(place.decider, &text, &err).ok);
+    OWNED(snapshot) *installed = decider_take(place.decider);
+    assert_true(policy_set_describe(installed->set, &text, &err).ok);
     assert_non_null(strstr(buffer_text(&text), "\"epoch\":1,\"policies\":[{"));
-    assert_string_equal(database_ask(place.log.database, "SELECT count(*) FROM policy_set"), "1");
+    assert_string_equal(database_ask(place.log.database, "SELECT count(*) FROM document"), "1");
     place_close(&place);
 }
 
@@ -67,8 +70,9 @@ static void a_change_in_one_organisation_reads_its_rights_alone(void **state)
     database_execute(place.log.database, "SELECT raise_authorization_epoch('be000000-0000-0000-0000-000000000000', false)");
     refresh(&place);
     expect(&place, VERDICT_ALLOW, NULL);
-    database_execute(place.log.database, "UPDATE binding SET revoked_at = now();"
-                                         "SELECT raise_authorization_epoch((SELECT organisation_id FROM organisation WHERE name = 'acme'), false)");
+    database_execute(place.log.database,
+                     "UPDATE binding SET revoked_at = now();"
+                     "SELECT raise_authorization_epoch((SELECT organisation_id FROM organisation WHERE name = 'acme'), false)");
     refresh(&place);
     expect(&place, VERDICT_HIDE, "SYS-NO-BINDING");
     assert_int_equal(made(POLICY_METRIC_WHOLE), whole);
@@ -92,8 +96,9 @@ static void an_epoch_that_went_back_hides_no_change(void **state)
     refresh(&place);
     expect(&place, VERDICT_ALLOW, NULL);
     const uint64_t epoch = decider_epoch(place.decider);
-    database_execute(place.log.database, "UPDATE authorization_epoch SET epoch = epoch - 1; UPDATE binding SET revoked_at = now();"
-                                         "SELECT raise_authorization_epoch(NULL, false)");
+    database_execute(place.log.database,
+                     "UPDATE authorization_epoch SET epoch = epoch - 1; UPDATE binding SET revoked_at = now();"
+                     "SELECT raise_authorization_epoch(NULL, false)");
     assert_true(decider_await_newer(place.decider, epoch, &err).ok); /* as the gateway does that revoked */
     assert_int_equal(decider_epoch(place.decider), epoch);
     expect(&place, VERDICT_HIDE, "SYS-NO-BINDING");
@@ -113,7 +118,7 @@ static void a_load_is_recorded_then_pinned(void **state)
     assert_int_equal(pinned(&place), 5);
     assert_int_equal(load(&place, 5), RECORD_REFUSED);
     assert_int_equal(load(&place, 4), RECORD_REFUSED);
-    assert_string_equal(database_ask(place.log.database, "SELECT count(*) FROM policy_set"), "2");
+    assert_string_equal(database_ask(place.log.database, "SELECT count(*) FROM document"), "2");
     assert_true(decider_await_newer(place.decider, 0, &err).ok);
     assert_true(decider_await_newer(place.decider, decider_epoch(place.decider), &err).ok);
     place_close(&place);
@@ -195,8 +200,10 @@ static void replace_set(struct place *place, uint64_t epoch, const char *more, c
     assert_true(policy_default_set(&options, &first, &err).ok);
     OWNED_JSON set = json_of(buffer_text(&first));
     OWNED_JSON retired = declassified == NULL ? NULL : json_of(declassified);
-    struct policy_set_parts parts = {.epoch = epoch, .policies = json_object_get(set, "policies"),
-                                     .regions = json_object_get(set, "regions"), .declassified = retired};
+    struct policy_set_parts parts = {.epoch = epoch,
+                                     .policies = json_object_get(set, "policies"),
+                                     .regions = json_object_get(set, "regions"),
+                                     .declassified = retired};
     if (more != NULL) assert_int_equal(json_array_append_new(parts.policies, json_of(more)), 0);
     if (!policy_set_compose(&parts, &payload, &err).ok) fail_msg("%s", err.message);
     assert_true(policy_set_sign(buffer_bytes(&payload), place->officer, &envelope, &err).ok);
@@ -204,13 +211,14 @@ static void replace_set(struct place *place, uint64_t epoch, const char *more, c
     refresh(place);
 }
 
-#define ADGM_FROM(version, scope, class, from)                                                                        \
-    "{\"apiVersion\":\"sijil.policy/v1\",\"kind\":\"ResidencyPolicy\",\"metadata\":{\"id\":\"adgm\",\"version\":" version ","  \
-    "\"scope\":[" scope "],\"effective_from\":\"" from "\",\"review_by\":\"2030-01-01\"},"                              \
-    "\"labels\":{\"class\":\"" class "\"},\"rules\":[{\"id\":\"A-PERMIT\",\"effect\":\"permit\",\"ops\":[\"ingest\",\"read\"]}]}"
+#define ADGM_FROM(version, scope, class, from)                                                                                \
+    "{\"apiVersion\":\"sijil.policy/v1\",\"kind\":\"ResidencyPolicy\",\"metadata\":{\"id\":\"adgm\",\"version\":" version "," \
+    "\"scope\":[" scope "],\"effective_from\":\"" from "\",\"review_by\":\"2030-01-01\"},"                                    \
+    "\"labels\":{\"class\":\"" class                                                                                          \
+        "\"},\"rules\":[{\"id\":\"A-PERMIT\",\"effect\":\"permit\",\"ops\":[\"ingest\",\"read\"]}]}"
 #define ADGM(version, scope, class) ADGM_FROM(version, scope, class, "2026-01-01T00:00:00Z")
-#define REPOSITORY(digit, path)                                                                            \
-    "INSERT INTO repository (repository_id, project_id, name) VALUES"                                          \
+#define REPOSITORY(digit, path)                                       \
+    "INSERT INTO repository (repository_id, project_id, name) VALUES" \
     " ('00000000-0000-0000-0000-0000000000e" digit "', '00000000-0000-0000-0000-00000000000b', '" path "');"
 
 static void expect_pin(struct place *place, const char *row, const char *name, bool is_missing)
@@ -227,8 +235,8 @@ static const struct leaving_row {
     const char *name, *before, *after, *declassified;
     bool of_new, of_a, of_deep, of_odd; /* is denied then: a new repository, "a", "a/b/c", "x.y" */
 } leaving_rows[] = {
-    {"without the policy, what it has labelled is denied, and what is new is not", ADGM("1", "\"acme/models/**\"", "confidential"),
-     NULL, NULL, false, true, true, true},
+    {"without the policy, what it has labelled is denied, and what is new is not",
+     ADGM("1", "\"acme/models/**\"", "confidential"), NULL, NULL, false, true, true, true},
     {"one segment", ADGM("1", "\"acme/*/a\"", "confidential"), NULL, NULL, false, true, false, false},
     {"a point stands for itself", ADGM("1", "\"acme/models/x.y\"", "confidential"), NULL, NULL, false, false, false, true},
     {"any depth in the middle", ADGM("1", "\"**/a/**/c\"", "confidential"), NULL, NULL, false, false, true, false},

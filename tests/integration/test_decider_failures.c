@@ -68,7 +68,8 @@ static void a_database_that_stays_away_is_asked_for_again(void **state)
     }
 }
 
-static const struct pg_table *const loader_tables[] = {&decider_table, &policy_set_table, &authz_snapshot_table, &audit_tree_table, NULL};
+static const struct pg_table *const loader_tables[] = {&decider_table, &policy_set_table, &authz_snapshot_table,
+                                                       &audit_tree_table, NULL};
 
 static struct result load_once(struct policy_set_source *source, struct error *err)
 {
@@ -83,12 +84,13 @@ static void pretend(struct place *place, unsigned long long epoch, unsigned long
 {
     char sql[800];
 
-    (void)snprintf(sql, sizeof sql,
-                   "CREATE OR REPLACE VIEW authorization_epoch AS SELECT %llu::bigint AS epoch;"
-                   "CREATE OR REPLACE VIEW authorization_change AS SELECT '00000000-0000-0000-0000-000000000000'::uuid AS organisation_id,"
-                   " %llu::bigint AS epoch, %llu::bigint AS names_epoch, %llu::bigint AS whole_epoch;"
-                   "GRANT SELECT, UPDATE ON authorization_epoch, authorization_change TO sijil_app",
-                   epoch, whole_epoch, whole_epoch, whole_epoch);
+    (void)snprintf(
+        sql, sizeof sql,
+        "CREATE OR REPLACE VIEW authorization_epoch AS SELECT %llu::bigint AS epoch;"
+        "CREATE OR REPLACE VIEW authorization_change AS SELECT '00000000-0000-0000-0000-000000000000'::uuid AS organisation_id,"
+        " %llu::bigint AS epoch, %llu::bigint AS names_epoch, %llu::bigint AS whole_epoch;"
+        "GRANT SELECT, UPDATE ON authorization_epoch, authorization_change TO sijil_app",
+        epoch, whole_epoch, whole_epoch, whole_epoch);
     database_execute(place->log.database, sql);
 }
 

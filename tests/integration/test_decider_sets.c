@@ -22,9 +22,9 @@ static void a_row_that_no_officer_signed_counts_for_nothing(void **state)
 
     (void)state;
     place_open_ruled(&place);
-    database_execute(place.log.database,
-                     "INSERT INTO policy_set SELECT n, decode(repeat('00', 32), 'hex'), '{}', 'mallory' FROM generate_series(9, 40) n;"
-                     "INSERT INTO policy_set SELECT 8, digest, envelope, 'mallory' FROM policy_set WHERE epoch = 1");
+    database_execute(place.log.database, INSERT_SET
+                     "n, decode(repeat('00', 32), 'hex'), ARRAY['{}'::bytea], 'mallory' FROM generate_series(9, 40) n;" INSERT_SET
+                     "8, digest, envelopes, 'mallory' FROM document WHERE version = 1");
     start_well(&place);
     expect(&place, VERDICT_ALLOW, NULL);
     assert_int_equal(pinned(&place), 1);
@@ -39,7 +39,7 @@ static void a_database_without_the_pinned_set_is_not_served(void **state)
     (void)state;
     place_open_ruled(&place);
     install_well(&place, 2);
-    database_execute(place.log.database, "DELETE FROM policy_set WHERE epoch = 2"); /* an old backup came back */
+    database_execute(place.log.database, "DELETE FROM document WHERE version = 2"); /* an old backup came back */
     assert_false(start(&place, &err));
     assert_int_equal(err.kind, ERROR_CORRUPT);
     assert_non_null(strstr(err.message, "policy epoch 2"));
@@ -80,8 +80,8 @@ static void plant(struct place *place, uint64_t epoch, struct buffer *envelope)
     assert_true(policy_set_read(buffer_bytes(envelope), place->officer, &set, &err).ok);
     text_hex(envelope->data, envelope->length, hex);
     (void)snprintf(sql, sizeof sql,
-                   "INSERT INTO policy_set VALUES (%llu, decode('%s', 'hex'), decode('%s', 'hex'), 'mallory');"
-                   "SELECT raise_authorization_epoch()",
+                   INSERT_SET "%llu, decode('%s', 'hex'), ARRAY[decode('%s', 'hex')], 'mallory';"
+                              "SELECT raise_authorization_epoch()",
                    (unsigned long long)epoch, policy_set_digest(set) + 7, hex);
     database_execute(place->log.database, sql);
 }
@@ -116,7 +116,7 @@ static void a_set_that_nobody_loaded_never_comes_into_force(void **state)
     expect(&place, VERDICT_ALLOW, NULL);
     assert_int_equal(pinned(&place), 1);
     assert_non_null(strstr(noticed, "up to epoch 9"));
-    assert_int_equal(metric_value(&policy_metrics_rows[POLICY_METRIC_STRANGE_SETS]), 1);
+    assert_int_equal(metric_value(&policy_metrics_rows[POLICY_METRIC_UNRECORDED_SETS]), 1);
 
     assert_int_equal(load(&place, 2), RECORD_DONE); /* it is in nobody's way */
     refresh(&place);
@@ -124,7 +124,7 @@ static void a_set_that_nobody_loaded_never_comes_into_force(void **state)
     assert_int_equal(load_signed(&place, buffer_bytes(&envelope)), RECORD_DONE); /* and may be loaded */
     refresh(&place);
     assert_int_equal(pinned(&place), 9);
-    assert_int_equal(metric_value(&policy_metrics_rows[POLICY_METRIC_STRANGE_SETS]), 0);
+    assert_int_equal(metric_value(&policy_metrics_rows[POLICY_METRIC_UNRECORDED_SETS]), 0);
     place_close(&place);
 }
 
@@ -138,9 +138,10 @@ static void a_false_entry_does_not_bring_a_set_into_force(void **state)
     place_open_ruled(&place);
     plant(&place, 9, &envelope);
     sequencer_free(GIVE(place.log.sequencer)); /* all is signed */
-    database_execute(place.log.database,
-                     "UPDATE audit_entry e SET leaf = convert_to(replace(convert_from(leaf, 'UTF8'), old.load_detail, new.load_detail),"
-                     " 'UTF8') FROM policy_set old, policy_set new WHERE old.epoch = 1 AND new.epoch = 9 AND e.action = 'policy.load'");
+    database_execute(
+        place.log.database,
+        "UPDATE audit_entry e SET leaf = convert_to(replace(convert_from(leaf, 'UTF8'), old.detail, new.detail),"
+        " 'UTF8') FROM document old, document new WHERE old.version = 1 AND new.version = 9 AND e.action = 'policy.load'");
     start_noticing(&place);
     expect(&place, VERDICT_ALLOW, NULL);
     assert_int_equal(pinned(&place), 1);
@@ -152,16 +153,17 @@ static void a_false_entry_does_not_bring_a_set_into_force(void **state)
  * What somebody with the application's role can leave: rows of later epochs, of the epoch that comes next, of the pinned set's epoch and
  * digest, of its envelope under other epochs, large ones; and entries behind the end of the log that name them all.
  */
-#define JUNK_SQL                                                                                                                    \
-    "INSERT INTO policy_set SELECT n, sha256(n::text::bytea), n::text::bytea, 'mallory' FROM generate_series(3, 30000) n;"          \
-    "INSERT INTO policy_set SELECT 9223372036854775807 - n, digest, envelope, 'mallory' FROM generate_series(0, 9999) n, policy_set" \
-    " WHERE epoch = 1;"                                                                                                             \
-    "INSERT INTO policy_set SELECT 2, sha256(n::text::bytea), n::text::bytea, 'mallory' FROM generate_series(1, 10000) n;"          \
-    "INSERT INTO policy_set SELECT 1, digest, n::text::bytea, 'mallory' FROM generate_series(1, 20000) n,"                          \
-    " (SELECT digest FROM policy_set WHERE epoch = 1 AND loaded_by <> 'mallory') pinned;"                                           \
-    "INSERT INTO policy_set SELECT 40000 + n, sha256(''), repeat(md5(n::text), 65536)::bytea, 'mallory' FROM generate_series(1, 16) n;" \
-    "INSERT INTO audit_entry SELECT 1000000 + row_number() OVER (), 0, convert_to('\"res\":\"#' || load_detail || '\"', 'UTF8'),"   \
-    " sha256(''), 'policy.load', 'allowed' FROM policy_set"
+#define JUNK_SQL                                                                                                             \
+    INSERT_SET                                                                                                               \
+    "n, sha256(n::text::bytea), ARRAY[n::text::bytea], 'mallory' FROM generate_series(3, 30000) n;" INSERT_SET               \
+    "9223372036854775807 - n, digest, envelopes, 'mallory' FROM generate_series(0, 9999) n, document"                        \
+    " WHERE version = 1;" INSERT_SET                                                                                         \
+    "2, sha256(n::text::bytea), ARRAY[n::text::bytea], 'mallory' FROM generate_series(1, 10000) n;" INSERT_SET               \
+    "1, digest, ARRAY[n::text::bytea], 'mallory' FROM generate_series(1, 20000) n,"                                          \
+    " (SELECT digest FROM document WHERE version = 1 AND recorded_by <> 'mallory') pinned;" INSERT_SET                       \
+    "40000 + n, sha256(''), ARRAY[repeat(md5(n::text), 65536)::bytea], 'mallory' FROM generate_series(1, 16) n;"             \
+    "INSERT INTO audit_entry SELECT 1000000 + row_number() OVER (), 0, convert_to('\"res\":\"#' || detail || '\"', 'UTF8')," \
+    " sha256(''), 'policy.load', 'allowed' FROM document"
 
 static void rows_that_no_event_names_stand_in_nobodys_way(void **state)
 {
@@ -198,9 +200,9 @@ static void append_false_load(struct place *place, unsigned epoch)
 {
     char sql[256], detail[POLICY_LOAD_DETAIL_SIZE];
 
-    (void)snprintf(sql, sizeof sql, "INSERT INTO policy_set VALUES (%u, sha256('x'), 'x', 'mallory')", epoch);
+    (void)snprintf(sql, sizeof sql, INSERT_SET "%u, sha256('x'), ARRAY['x'::bytea], 'mallory'", epoch);
     database_execute(place->log.database, sql);
-    (void)snprintf(sql, sizeof sql, "SELECT load_detail FROM policy_set WHERE epoch = %u", epoch);
+    (void)snprintf(sql, sizeof sql, "SELECT detail FROM document WHERE version = %u", epoch);
     (void)snprintf(detail, sizeof detail, "%s", database_ask(place->log.database, sql));
     struct change change = {.run = do_nothing, .detail = detail};
     struct decision_parts parts = {.verdict = VERDICT_ALLOW, .id = "sha256:test", .pair_count = 1};

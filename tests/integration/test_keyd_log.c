@@ -36,8 +36,8 @@ static struct merkle_hash leaf(const struct memory_log *log, uint64_t index)
     return hash;
 }
 
-static struct result node(struct merkle_source *source, unsigned level, uint64_t index,
-                          struct merkle_hash *hash_out, struct error *err)
+static struct result node(struct merkle_source *source, unsigned level, uint64_t index, struct merkle_hash *hash_out,
+                          struct error *err)
 {
     const struct memory_log *log = (const struct memory_log *)source;
     struct merkle_hash left, right;
@@ -61,8 +61,7 @@ static struct checkpoint_request request_for(uint64_t old_size, uint64_t size, u
     struct error err = {0};
 
     if (size > 0) assert_true(merkle_root_at(&log.source, size, &root, &err).ok);
-    if (old_size > 0 && old_size <= size)
-        assert_true(merkle_prove_consistency(&log.source, old_size, size, &proof, &err).ok);
+    if (old_size > 0 && old_size <= size) assert_true(merkle_prove_consistency(&log.source, old_size, size, &proof, &err).ok);
     memcpy(request.root, root.bytes, sizeof request.root);
     request.proof_count = proof.count;
     for (size_t i = 0; i < proof.count; i++) memcpy(request.proof[i], proof.hashes[i].bytes, 32);
@@ -355,7 +354,8 @@ static void users_have_names_or_numbers(void **state)
 {
     const char *const strangers[] = {"--allow-uid", "nobody", NULL};
     const char *const both[] = {"--allow-uid", "nobody", "--allow-uid", "root", NULL};
-    const char *const unknown[] = {"--socket", process.socket, "--passphrase-file", process.passphrase, "--allow-uid", "no such user", NULL};
+    const char *const unknown[] = {
+        "--socket", process.socket, "--passphrase-file", process.passphrase, "--allow-uid", "no such user", NULL};
     struct keyd_identity identity;
     struct error err = {0};
     char said[1024];
@@ -457,7 +457,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(it_is_closed_off, start, stop),
     };
 
-    return RUN_TABLE(growth_rows, the_log_only_grows) +
-           RUN_TABLE(message_rows, malformed_messages_end_the_connection) +
+    return RUN_TABLE(growth_rows, the_log_only_grows) + RUN_TABLE(message_rows, malformed_messages_end_the_connection) +
            cmocka_run_group_tests_name("the log and the door", others, NULL, NULL);
 }

@@ -15,9 +15,9 @@
 #include "crypto/keyd_protocol.h"
 #include "documents/format/signing_key.h"
 
-#define POLICY_TYPE "application/vnd.sijil.policy-set.v1+json"
-#define A64         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-#define B64         "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+#define POLICY_TYPE         "application/vnd.sijil.policy-set.v1+json"
+#define A64                 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define B64                 "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 #define SET(letters, epoch) "{\"digest\":\"sha256:" letters "\",\"epoch\":" epoch "}"
 
 /* ---- a log in memory: keyd signs each entry that is added ---- */
@@ -93,8 +93,13 @@ static void write_event(const struct telling *telling, struct bytes envelope, co
     uint8_t digest[32] = {0};
     char detail[POLICY_LOAD_DETAIL_SIZE];
 
-    leaf = (struct leaf){.version = LEAF_VERSION, .sequence = the_log.size, .time_ms = 1, .source = {"gw1", 1, the_log.size + 1}, .class_uid = 600301,
-                         .actor = "system", .target_count = telling->targets};
+    leaf = (struct leaf){.version = LEAF_VERSION,
+                         .sequence = the_log.size,
+                         .time_ms = 1,
+                         .source = {"gw1", 1, the_log.size + 1},
+                         .class_uid = 600301,
+                         .actor = "system",
+                         .target_count = telling->targets};
     assert_true(json_read(bytes_of_text(payload), 4 << 20, &set, &err).ok);
     const char *text = json_text_of(set, "digest");
     (void)json_integer_of(set, "epoch", &epoch);
@@ -118,8 +123,7 @@ static struct document_pin_request prove(struct bytes envelope, struct bytes lea
     struct merkle_proof proof = {0};
     struct error err = {0};
 
-    if (sequence < request.size)
-        assert_true(merkle_prove_inclusion(&the_log.source, sequence, request.size, &proof, &err).ok);
+    if (sequence < request.size) assert_true(merkle_prove_inclusion(&the_log.source, sequence, request.size, &proof, &err).ok);
     request.proof_count = proof.count;
     copy_proof(&proof, request.proof);
     return request;
@@ -311,9 +315,14 @@ static void compose_enrolment(const struct enrolment *enrolment, struct buffer *
     (void)snprintf(key.principal, sizeof key.principal, "%s", enrolment->principal);
     signing_key_name(&key, name);
     OWNED_JSON body = signing_key_body(&key);
-    const struct document_parts parts = {.kind = DOCUMENT_SIGNING_KEY, .scope = enrolment->scope, .name = name, .body = body,
-                                         .version = enrolment->withdrawn == NULL ? 1 : 2, .withdrawn = enrolment->withdrawn,
-                                         .effective_ms = now_ms - 1000, .expires_ms = now_ms + 86400000};
+    const struct document_parts parts = {.kind = DOCUMENT_SIGNING_KEY,
+                                         .scope = enrolment->scope,
+                                         .name = name,
+                                         .body = body,
+                                         .version = enrolment->withdrawn == NULL ? 1 : 2,
+                                         .withdrawn = enrolment->withdrawn,
+                                         .effective_ms = now_ms - 1000,
+                                         .expires_ms = now_ms + 86400000};
     if (!document_compose(&parts, payload, &err).ok) fail_msg("%s", err.message);
 }
 
@@ -323,8 +332,14 @@ static uint64_t add_event(const struct document *document, const char *action, s
     char detail[DOCUMENT_DETAIL_SIZE];
     struct error err = {0};
 
-    leaf = (struct leaf){.version = 1, .sequence = the_log.size, .time_ms = 1, .source = {"gw1", 1, the_log.size + 1}, .class_uid = 600301,
-                         .actor = "system", .target_count = 1, .outcome = "allowed"};
+    leaf = (struct leaf){.version = 1,
+                         .sequence = the_log.size,
+                         .time_ms = 1,
+                         .source = {"gw1", 1, the_log.size + 1},
+                         .class_uid = 600301,
+                         .actor = "system",
+                         .target_count = 1,
+                         .outcome = "allowed"};
     document_detail(document, detail);
     (void)snprintf(leaf.targets[0].action, sizeof leaf.targets[0].action, "%s", action);
     (void)snprintf(leaf.targets[0].resource, sizeof leaf.targets[0].resource, "%s#%s", document->scope, detail);

@@ -82,10 +82,8 @@ static void unwraps_only_where_it_belongs(void **state)
     if (row->flip >= 0) wrapped.bytes[row->flip] ^= 1;
     const bool ok = keyd_unwrap(client, &other_binding, &wrapped, &opened, &err).ok;
     assert_int_equal(ok, row->opens);
-    if (row->opens)
-        assert_true(bytes_equal(secret_bytes(key), secret_bytes(opened)));
-    else
-        assert_int_equal(err.kind, ERROR_CORRUPT);
+    if (row->opens) assert_true(bytes_equal(secret_bytes(key), secret_bytes(opened)));
+    else assert_int_equal(err.kind, ERROR_CORRUPT);
     assert_int_equal(identify().unwrap_count, row->opens ? 1 : 0);
     (void)stop(NULL);
 }
@@ -150,8 +148,7 @@ static void *wrap_and_unwrap(void *argument)
         OWNED(secret) *key = NULL;
         OWNED(secret) *opened = NULL;
         struct wrapped_key wrapped;
-        const bool ok = secret_random(DATA_KEY_SIZE, &key, &err).ok &&
-                        keyd_wrap(client, &binding, key, &wrapped, &err).ok &&
+        const bool ok = secret_random(DATA_KEY_SIZE, &key, &err).ok && keyd_wrap(client, &binding, key, &wrapped, &err).ok &&
                         keyd_unwrap(client, &binding, &wrapped, &opened, &err).ok &&
                         bytes_equal(secret_bytes(key), secret_bytes(opened));
         if (!ok) (*failures)++;
@@ -285,9 +282,14 @@ static json_t *decode(const char *token, int which)
 static void tokens_are_composed_and_signed(void **state)
 {
     const struct token_request request = {
-        .issuer = "https://registry.example", .audience = "registry.example", .subject = "robot:7",
-        .source = "robot:7:1", .lifetime_s = 86400, .confirmation = "0123456789012345678901234567890123456789012",
-        .catalog = true, .access_count = 2,
+        .issuer = "https://registry.example",
+        .audience = "registry.example",
+        .subject = "robot:7",
+        .source = "robot:7:1",
+        .lifetime_s = 86400,
+        .confirmation = "0123456789012345678901234567890123456789012",
+        .catalog = true,
+        .access_count = 2,
         .access = {{.name = "acme/models/digits", .repository = {{0xaa}}, .pull = true, .push = true},
                    {.name = "acme/new", .pull = true, .remove = true}}};
     struct buffer OWNED_BUFFER token = BUFFER(KEYD_TOKEN_MAX);
@@ -327,8 +329,7 @@ static void tokens_are_composed_and_signed(void **state)
 
 static void tokens_never_repeat_and_must_be_text(void **state)
 {
-    struct token_request request = {
-        .issuer = "i", .audience = "a", .subject = "s", .source = "c", .lifetime_s = 60};
+    struct token_request request = {.issuer = "i", .audience = "a", .subject = "s", .source = "c", .lifetime_s = 60};
     struct buffer OWNED_BUFFER first = BUFFER(KEYD_TOKEN_MAX);
     struct buffer OWNED_BUFFER second = BUFFER(KEYD_TOKEN_MAX);
     struct error err = {0};

@@ -18,8 +18,8 @@
 static struct keyd_daemon keyd;
 static struct keyd_client *client;
 static char folder[64], pin_file[96], shim_file[96];
-static const char *options[] = {"--token-module", SHIM, "--token-label", "sijil", "--token-pin-file", pin_file,
-                                "--token-timeout", "800", NULL};
+static const char *options[] = {
+    "--token-module", SHIM, "--token-label", "sijil", "--token-pin-file", pin_file, "--token-timeout", "800", NULL};
 
 /* `command` in a shell that knows the folder as $D. */
 static void shell(const char *command)
@@ -68,9 +68,8 @@ static void expect_said(const char *said, const char *words)
 
 static struct key_binding binding(void)
 {
-    struct key_binding bound = {.scope = {.organisation = {{1}}, .project = {{2}}, .region = "azure/uaenorth"},
-                                .blob = {{3}},
-                                .commitment = {4}};
+    struct key_binding bound = {
+        .scope = {.organisation = {{1}}, .project = {{2}}, .region = "azure/uaenorth"}, .blob = {{3}}, .commitment = {4}};
 
     return bound;
 }
@@ -100,8 +99,7 @@ static void expect_refused(const struct key_binding *bound, const struct wrapped
     struct error err = {0};
 
     assert_false(keyd_unwrap(client, bound, wrapped, &opened, &err).ok);
-    if (err.kind != kind || strstr(err.message, words) == NULL)
-        fail_msg("%s: %s", error_kind_name(err.kind), err.message);
+    if (err.kind != kind || strstr(err.message, words) == NULL) fail_msg("%s: %s", error_kind_name(err.kind), err.message);
 }
 
 /* Until the workers are themselves again. */
@@ -134,7 +132,8 @@ static int set_up(void **state)
     (void)snprintf(conf, sizeof conf, "%s/softhsm2.conf", folder);
     (void)snprintf(pin_file, sizeof pin_file, "%s/pin", folder);
     (void)snprintf(shim_file, sizeof shim_file, "%s/shim", folder);
-    (void)snprintf(text, sizeof text, "directories.tokendir = %s/tokens\nobjectstore.backend = file\nlog.level = ERROR\n", folder);
+    (void)snprintf(text, sizeof text, "directories.tokendir = %s/tokens\nobjectstore.backend = file\nlog.level = ERROR\n",
+                   folder);
     write_text(conf, text, 0644);
     write_text(pin_file, PIN "\n", 0600);
     shell("mkdir $D/tokens");
@@ -335,7 +334,8 @@ static void nothing_outlives_keyd(void **state)
 
     (void)state;
     assert_int_not_equal(keyd_daemon_end(&keyd, SIGKILL), 0);
-    (void)snprintf(command, sizeof command, "for i in $(seq 50); do pgrep -f '[s]ijil-keyd.*%s' > /dev/null || exit 0; sleep 0.1; done; exit 1",
+    (void)snprintf(command, sizeof command,
+                   "for i in $(seq 50); do pgrep -f '[s]ijil-keyd.*%s' > /dev/null || exit 0; sleep 0.1; done; exit 1",
                    keyd.folder);
     assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c): our own words */
     keyd_daemon_start(&keyd, options);

@@ -85,13 +85,15 @@ static void temporary_tables_come_last(void **state)
 
     (void)state;
     assert_string_equal(database_ask(database, "SELECT count(*) >= 7 FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace"
-                                               " WHERE n.nspname = 'public' AND p.prosecdef"), "t");
+                                               " WHERE n.nspname = 'public' AND p.prosecdef"),
+                        "t");
     assert_string_equal(
         database_ask(database,
                      "SELECT coalesce(string_agg(p.oid::regprocedure::text, ' ' ORDER BY 1), '') FROM pg_proc p"
                      " WHERE p.pronamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace)"
                      "   AND (p.prosecdef OR p.prorettype = 'trigger'::regtype OR p.proconfig::text LIKE '%search_path%')"
-                     "   AND NOT ('search_path=public, pg_temp' = ANY (coalesce(p.proconfig, '{}')))"), "");
+                     "   AND NOT ('search_path=public, pg_temp' = ANY (coalesce(p.proconfig, '{}')))"),
+        "");
 }
 
 static const struct refused_row {
@@ -100,9 +102,7 @@ static const struct refused_row {
     const char *said;
 } refused_rows[] = {
     {"an edited file", {{1, "0001_first", "SELECT 1", "cc"}, SECOND, END}, "0001_first was edited"},
-    {"a renamed file",
-     {{1, "0001_other", "SELECT 1", "aa"}, SECOND, END},
-     "is 0001_first, this program's is 0001_other"},
+    {"a renamed file", {{1, "0001_other", "SELECT 1", "aa"}, SECOND, END}, "is 0001_first, this program's is 0001_other"},
     {"a missing first file", {SECOND, END, END}, "is 0001_first, this program's is 0002_second"},
     {"an older program", {FIRST, END, END}, "0002_second, which this program does not know"},
 };
@@ -146,9 +146,7 @@ static void nothing_changes_under_a_running_gateway(void **state)
 static void a_failing_one_leaves_nothing(void **state)
 {
     static const struct migration failing[] = {
-        FIRST,
-        {2, "0002_bad", "CREATE TABLE two (x int); SELECT 1 / 0; CREATE TABLE three (x int)", "bb"},
-        END};
+        FIRST, {2, "0002_bad", "CREATE TABLE two (x int); SELECT 1 / 0; CREATE TABLE three (x int)", "bb"}, END};
     OWNED(database) *database = database_new_empty();
     struct migration_report report = {77, 77};
     struct error err = {0};
@@ -160,8 +158,7 @@ static void a_failing_one_leaves_nothing(void **state)
     assert_int_equal(report.version, 77);
     assert_string_equal(database_ask(database, "SELECT to_regclass('two')"), "");
     assert_string_equal(database_ask(database, "SELECT to_regclass('three')"), "");
-    assert_string_equal(database_ask(database, "SELECT string_agg(name, ' ') FROM schema_migration"),
-                        "0001_first");
+    assert_string_equal(database_ask(database, "SELECT string_agg(name, ' ') FROM schema_migration"), "0001_first");
     assert_true(storage_migrate_with(database_owner(database), both, &report, &err).ok);
     assert_int_equal(report.applied, 1);
 }
@@ -209,8 +206,7 @@ static void an_older_database_is_refused(void **state)
     struct error err = {0};
 
     (void)state;
-    database_execute(
-        database, "DELETE FROM schema_migration WHERE number = (SELECT max(number) FROM schema_migration)");
+    database_execute(database, "DELETE FROM schema_migration WHERE number = (SELECT max(number) FROM schema_migration)");
     assert_false(storage_check_schema(database_app(database), &err).ok);
     assert_int_equal(err.kind, ERROR_CONFLICT);
     assert_non_null(strstr(err.message, "run sijild --migrate"));
@@ -273,6 +269,5 @@ int main(void)
         cmocka_unit_test(any_failure_can_be_repeated),
     };
 
-    return RUN_TABLE(refused_rows, what_was_applied_must_stand) +
-           cmocka_run_group_tests_name("others", others, NULL, NULL);
+    return RUN_TABLE(refused_rows, what_was_applied_must_stand) + cmocka_run_group_tests_name("others", others, NULL, NULL);
 }

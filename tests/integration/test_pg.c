@@ -31,8 +31,7 @@ static void every_type_survives_a_round_trip(void **state)
     assert_true(pg_bool(rows, 0, 4));
     assert_true(pg_int8(rows, 0, 5) == INT32_MIN);
     assert_true(pg_time_ms(rows, 0, 6) == 1795171186123);
-    assert_string_equal(database_ask(fixture->database, "SELECT at AT TIME ZONE 'UTC' FROM thing"),
-                        "2026-11-20 10:39:46.123");
+    assert_string_equal(database_ask(fixture->database, "SELECT at AT TIME ZONE 'UTC' FROM thing"), "2026-11-20 10:39:46.123");
 }
 
 static void null_reads_as_nothing(void **state)
@@ -46,14 +45,12 @@ static void null_reads_as_nothing(void **state)
     pg_add_text(&row, NULL);
     pg_add_null(&row);
     pg_add_uuid(&row, NULL);
-    for (int i = 0; i < 3; i++)
-        pg_add_null(&row);
+    for (int i = 0; i < 3; i++) pg_add_null(&row);
     assert_true(pg_run(fixture->pg, &thing_insert_sql, &row, NULL, &err).ok);
     pg_add_int8(&key, 1);
     assert_true(pg_run(fixture->pg, &thing_find_sql, &key, &rows, &err).ok);
 
-    for (size_t column = 1; column < 7; column++)
-        assert_true(pg_is_null(rows, 0, column));
+    for (size_t column = 1; column < 7; column++) assert_true(pg_is_null(rows, 0, column));
     assert_string_equal(pg_text(rows, 0, 1), "");
     assert_int_equal(pg_bytes(rows, 0, 2).length, 0);
     const struct uuid uuid = pg_uuid(rows, 0, 3);
@@ -80,8 +77,7 @@ static void arrays_arrive_whole(void **state)
     pg_add_uuid_array(&arguments, views, 2);
     pg_add_int8_array(&arguments, numbers, 2);
     assert_true(pg_run(fixture->pg, &lengths_sql, &arguments, &rows, &err).ok);
-    for (size_t i = 0; i < 4; i++)
-        assert_int_equal(pg_int8(rows, 0, i), 2);
+    for (size_t i = 0; i < 4; i++) assert_int_equal(pg_int8(rows, 0, i), 2);
     assert_string_equal(pg_text(rows, 0, 4), "{\"two\",}");
     assert_true(bytes_equal(pg_bytes(rows, 0, 5), raws[1]));
     const struct uuid uuid = pg_uuid(rows, 0, 6);
@@ -101,10 +97,8 @@ static void empty_arrays_are_empty(void **state)
     pg_add_uuid_array(&arguments, NULL, 0);
     pg_add_int8_array(&arguments, NULL, 0);
     assert_true(pg_run(fixture->pg, &lengths_sql, &arguments, &rows, &err).ok);
-    for (size_t i = 0; i < 4; i++)
-        assert_int_equal(pg_int8(rows, 0, i), 0);
-    for (size_t i = 4; i < 8; i++)
-        assert_true(pg_is_null(rows, 0, i));
+    for (size_t i = 0; i < 4; i++) assert_int_equal(pg_int8(rows, 0, i), 0);
+    for (size_t i = 4; i < 8; i++) assert_true(pg_is_null(rows, 0, i));
 }
 
 static const struct misfit_row {
@@ -131,9 +125,7 @@ static const struct misfit_row {
      {"x", "SELECT driver FROM region WHERE location = $1", "", "text"},
      "statement x has 1 parameters, not the 0 that are declared"},
     {"a word that is no type", {"x", "SELECT 1", "", "integer"}, "no type is called integer"},
-    {"a table that is not there",
-     {"x", "SELECT 1 FROM nowhere", "", "int4"},
-     "relation \"nowhere\" does not exist"},
+    {"a table that is not there", {"x", "SELECT 1 FROM nowhere", "", "int4"}, "relation \"nowhere\" does not exist"},
     {"a name that stands twice", {"lengths", "SELECT 1", "", "int4"}, "two statements are called lengths"},
 };
 
@@ -264,8 +256,7 @@ static void a_pipeline_keeps_its_order(void **state)
         assert_int_equal(pg_int8(rows[0], 0, 0), round);
         assert_int_equal(pg_rows_affected(rows[1]), 1);
         assert_int_equal(pg_int8(rows[2], 0, 0), round + 1);
-        for (int i = 0; i < 3; i++)
-            pg_rows_free(rows[i]);
+        for (int i = 0; i < 3; i++) pg_rows_free(rows[i]);
     }
 }
 
@@ -281,8 +272,7 @@ static void the_first_error_ends_a_pipeline(void **state)
     add_to_pipeline(fixture->pg, &thing_count_sql, 0);
     assert_false(pg_pipeline_run(fixture->pg, rows, 4, &err).ok);
     assert_int_equal(err.kind, ERROR_CONFLICT);
-    for (int i = 0; i < 4; i++)
-        assert_null(rows[i]);
+    for (int i = 0; i < 4; i++) assert_null(rows[i]);
     assert_false(pg_is_broken(fixture->pg));
     assert_string_equal(database_ask(fixture->database, "SELECT count(*) FROM thing"), "0");
     assert_true(add_thing(fixture->pg, 1, &err).ok);
@@ -344,7 +334,6 @@ int main(void)
         TEST(a_day_has_24_hours),
     };
 
-    return RUN_TABLE(misfit_rows, statements_must_fit_the_schema) +
-           RUN_TABLE(state_rows, states_become_kinds) +
+    return RUN_TABLE(misfit_rows, statements_must_fit_the_schema) + RUN_TABLE(state_rows, states_become_kinds) +
            cmocka_run_group_tests_name("others", others, NULL, NULL);
 }

@@ -57,8 +57,7 @@ static void a_lost_commit_is_uncertain(void **state)
     assert_int_equal(err.kind, ERROR_UNCERTAIN);
 }
 
-static const struct pg_limits impatient = {
-    .connect_ms = 2000, .answer_ms = 1500, .session = "SET TimeZone = 'UTC'"};
+static const struct pg_limits impatient = {.connect_ms = 2000, .answer_ms = 1500, .session = "SET TimeZone = 'UTC'"};
 
 static void a_server_that_stands_still_blocks_nobody(void **state)
 {
@@ -118,14 +117,12 @@ static void notifications_arrive(void **state)
     assert_true(pg_listen(listener, "news", &err).ok);
     assert_true(pg_wait_notify(listener, 50, &notified, &err).ok);
     assert_false(notified);
-    for (int i = 0; i < 2; i++)
-        assert_true(pg_run(fixture->pg, &tell_sql, NULL, NULL, &err).ok);
+    for (int i = 0; i < 2; i++) assert_true(pg_run(fixture->pg, &tell_sql, NULL, NULL, &err).ok);
     assert_true(pg_wait_notify(listener, 5000, &notified, &err).ok);
     assert_true(notified);
 
     database_disconnect_all(fixture->database);
-    while (pg_wait_notify(listener, 5000, &notified, &err).ok)
-        assert_true(notified); /* what came before */
+    while (pg_wait_notify(listener, 5000, &notified, &err).ok) assert_true(notified); /* what came before */
     assert_int_equal(err.kind, ERROR_UNAVAILABLE);
     assert_true(pg_reopen(listener, &err).ok && pg_reopen(fixture->pg, &err).ok);
     assert_true(pg_run(fixture->pg, &tell_sql, NULL, NULL, &err).ok);
@@ -209,12 +206,9 @@ static void try_every_failure(struct fixture *fixture, struct result (*try)(cons
         if (ok) assert_string_equal(count, "1");
         assert_int_equal(ok, !has_fired);
         if (ok) break;
-        if (err.kind == ERROR_UNCERTAIN)
-            was_uncertain = true;
-        else
-            assert_string_equal(count, "0");
-        assert_true(err.kind == ERROR_UNCERTAIN || err.kind == ERROR_UNAVAILABLE ||
-                    err.kind == ERROR_NO_MEMORY);
+        if (err.kind == ERROR_UNCERTAIN) was_uncertain = true;
+        else assert_string_equal(count, "0");
+        assert_true(err.kind == ERROR_UNCERTAIN || err.kind == ERROR_UNAVAILABLE || err.kind == ERROR_NO_MEMORY);
     }
     assert_true(was_uncertain);
     assert_failures(nth - 1, 40);

@@ -28,8 +28,8 @@ static void make_token(const char *label)
 {
     char command[160];
 
-    (void)snprintf(command, sizeof command, "softhsm2-util --init-token --free --label '%s' --pin " PIN " --so-pin 12345678 > /dev/null",
-                   label);
+    (void)snprintf(command, sizeof command,
+                   "softhsm2-util --init-token --free --label '%s' --pin " PIN " --so-pin 12345678 > /dev/null", label);
     shell(command);
 }
 
@@ -79,7 +79,8 @@ static int set_up(void **state)
     (void)snprintf(folder, sizeof folder, "/tmp/sijil-pkcs11-XXXXXX");
     assert_non_null(mkdtemp(folder));
     (void)snprintf(conf, sizeof conf, "%s/softhsm2.conf", folder);
-    (void)snprintf(text, sizeof text, "directories.tokendir = %s/tokens\nobjectstore.backend = file\nlog.level = ERROR\n", folder);
+    (void)snprintf(text, sizeof text, "directories.tokendir = %s/tokens\nobjectstore.backend = file\nlog.level = ERROR\n",
+                   folder);
     FILE *file = fopen(conf, "wbe");
     assert_non_null(file);
     assert_true(fputs(text, file) >= 0);
@@ -265,17 +266,21 @@ static void what_was_sealed_opens_where_it_belongs(void **state)
         if (!pkcs11_unseal(pkcs11, &box, (struct bytes){sealed, length}, opened, &err).ok) fail_msg("%s", err.message);
         assert_memory_equal(opened, text, lengths[i]);
         const struct pkcs11_box other = {.id = id, .associated = {(const uint8_t *)"blob 8", 6}};
-        expect(pkcs11_unseal(pkcs11, &other, (struct bytes){sealed, length}, opened, &err), &err, ERROR_CORRUPT, "does not belong");
+        expect(pkcs11_unseal(pkcs11, &other, (struct bytes){sealed, length}, opened, &err), &err, ERROR_CORRUPT,
+               "does not belong");
         for (size_t at = 0; at < lengths[i]; at++) assert_int_equal(opened[at], 0);
         for (size_t at = 0; at < length; at += 9) {
             sealed[at] ^= 0x10;
-            expect(pkcs11_unseal(pkcs11, &box, (struct bytes){sealed, length}, opened, &err), &err, ERROR_CORRUPT, "does not belong");
+            expect(pkcs11_unseal(pkcs11, &box, (struct bytes){sealed, length}, opened, &err), &err, ERROR_CORRUPT,
+                   "does not belong");
             sealed[at] ^= 0x10;
         }
     }
     expect(pkcs11_seal(pkcs11, &box, (struct bytes){text, 257}, sealed, &err), &err, ERROR_INVALID, "at most 256 bytes");
-    expect(pkcs11_unseal(pkcs11, &box, (struct bytes){sealed, PKCS11_OVERHEAD}, opened, &err), &err, ERROR_CORRUPT, "wrong length");
-    expect(pkcs11_unseal(pkcs11, &box, (struct bytes){sealed, 257 + PKCS11_OVERHEAD}, opened, &err), &err, ERROR_CORRUPT, "wrong length");
+    expect(pkcs11_unseal(pkcs11, &box, (struct bytes){sealed, PKCS11_OVERHEAD}, opened, &err), &err, ERROR_CORRUPT,
+           "wrong length");
+    expect(pkcs11_unseal(pkcs11, &box, (struct bytes){sealed, 257 + PKCS11_OVERHEAD}, opened, &err), &err, ERROR_CORRUPT,
+           "wrong length");
 }
 
 static void what_fails_while_sealing_is_said(void **state)

@@ -39,8 +39,7 @@ static void blobs_are_known_only_where_they_were_pushed(void **state)
     assert_string_equal(ask("SELECT count(*) FROM blob WHERE size_bytes = 5000"), "2");
 }
 
-static struct result mount(const struct resource *target, const struct resource *source, const char *digest,
-                           struct error *err)
+static struct result mount(const struct resource *target, const struct resource *source, const char *digest, struct error *err)
 {
     const struct action_pair pairs[2] = {{.action = ACTION_BLOB_MOUNT, .resource = *target},
                                          {.action = ACTION_BLOB_READ, .resource = *source}};
@@ -89,9 +88,9 @@ static void a_damaged_blob_is_marked_and_healed_by_a_push(void **state)
     assert_string_equal(ask("SELECT count(*) FROM abandoned_object"), "0");
 }
 
-#define MANIFEST                                                                                                   \
+#define MANIFEST                                                                                                     \
     "{\"schemaVersion\":2,\"mediaType\":\"" MEDIA_TYPE_IMAGE "\",\"artifactType\":\"%s\",\"config\":{\"mediaType\":" \
-    "\"application/vnd.oci.empty.v1+json\",\"digest\":\"%s\",\"size\":1},\"layers\":[]%s,"                          \
+    "\"application/vnd.oci.empty.v1+json\",\"digest\":\"%s\",\"size\":1},\"layers\":[]%s,"                           \
     "\"annotations\":{\"secret\":\"plaintext-marker\",\"x\":\"%s\"}}"
 
 /* A manifest of one config blob; `extra` comes after its layers. */
@@ -99,8 +98,7 @@ struct pushed {
     char digest[DIGEST_TEXT_SIZE], body[1024], missing[DIGEST_TEXT_SIZE];
 };
 
-static struct result push_body(const struct resource *where, const char *tag, struct pushed *pushed,
-                               struct error *err)
+static struct result push_body(const struct resource *where, const char *tag, struct pushed *pushed, struct error *err)
 {
     struct manifest_push push = {0};
     OWNED(manifest) *manifest = NULL;
@@ -185,18 +183,18 @@ static void a_changed_row_is_found(void **state)
     MUST(push_body(&where, "a", &one, &err));
     MUST(push_body(&where, "b", &two, &err));
     execute("UPDATE manifest m SET sealed = o.sealed FROM manifest o, tag a, tag b, repository r"
-                     " WHERE r.name = 'tampered' AND a.repository_id = r.repository_id AND a.name = 'a'"
-                     " AND b.repository_id = r.repository_id AND b.name = 'b' AND m.repository_id = r.repository_id"
-                     " AND o.repository_id = r.repository_id AND m.digest = a.manifest_digest AND o.digest = b.manifest_digest");
+            " WHERE r.name = 'tampered' AND a.repository_id = r.repository_id AND a.name = 'a'"
+            " AND b.repository_id = r.repository_id AND b.name = 'b' AND m.repository_id = r.repository_id"
+            " AND o.repository_id = r.repository_id AND m.digest = a.manifest_digest AND o.digest = b.manifest_digest");
     OWNED(permit) *permit = permit_of(ACTION_MANIFEST_READ, &where);
     const struct manifest_query query = {.action = ACTION_MANIFEST_READ, .where = &where, .reference = "a"};
     MUST_FAIL(ERROR_CORRUPT, stored_manifest_find(permit, fixture.registry, fixture.stack->pg, &query, &manifest, &err));
 }
 
 /* Rows of one repository, each with a tag, behind the registry's back. */
-#define FILL(like, first, last)                                                                                            \
-    "INSERT INTO manifest (repository_id, digest, media_type, size_bytes, key_id, sealed)"                                   \
-    " SELECT repository_id, 'sha256:' || lpad(i::text, 64, '0'), media_type, size_bytes, key_id, sealed FROM manifest"        \
+#define FILL(like, first, last)                                                                                                \
+    "INSERT INTO manifest (repository_id, digest, media_type, size_bytes, key_id, sealed)"                                     \
+    " SELECT repository_id, 'sha256:' || lpad(i::text, 64, '0'), media_type, size_bytes, key_id, sealed FROM manifest"         \
     " JOIN tag USING (repository_id), generate_series(" first ", " last ") AS i WHERE name = '" like "';"                      \
     "INSERT INTO tag (repository_id, name, manifest_digest) SELECT m.repository_id, substr(digest, 8), digest FROM manifest m" \
     " JOIN tag USING (repository_id) WHERE name = '" like "' AND digest LIKE 'sha256:00000%';"
@@ -214,8 +212,8 @@ static void one_manifest_is_read_for_a_tag_of_many(void **state)
     fixture_push(&where, 27, 1, config);
     write_manifest(&pushed, config, "", "one of many");
     MUST(push_body(&known, "known", &pushed, &err));
-    execute("ALTER TABLE tag SET (autovacuum_enabled = off); ALTER TABLE manifest SET (autovacuum_enabled = off);"
-            FILL("known", "1", "40") "ANALYZE tag; ANALYZE manifest");
+    execute("ALTER TABLE tag SET (autovacuum_enabled = off); ALTER TABLE manifest SET (autovacuum_enabled = off);" FILL(
+        "known", "1", "40") "ANALYZE tag; ANALYZE manifest");
     MUST(push_body(&where, "of-many", &pushed, &err));
     execute(FILL("of-many", "1", "8000"));
     check_manifest(&where, "of-many", &pushed); /* or statement_timeout ends it */
@@ -267,7 +265,7 @@ static void what_is_deleted_is_gone(void **state)
     MUST_FAIL(ERROR_NOT_FOUND, fixture_change(ACTION_TAG_DELETE, &where, &untag.change, &err));
     check_manifest(&where, "a", NULL);
     check_manifest(&where, "b", &pushed);
-    manifest_delete_prepare(&where, pushed.digest, &(struct policy_keeping){.days = 0}, &deletion);
+    manifest_delete_prepare(&where, pushed.digest, &(struct policy_retention){.days = 0}, &deletion);
     MUST(fixture_change(ACTION_MANIFEST_DELETE, &where, &deletion.change, &err));
     check_manifest(&where, "b", NULL);
     check_manifest(&where, pushed.digest, NULL);
@@ -288,8 +286,9 @@ static void an_index_needs_its_manifests(void **state)
     write_manifest(&child, config, "", "1");
     const struct digest digest = digest_of(DIGEST_SHA256, bytes_of_text(child.body));
     digest_format(&digest, child.digest);
-    (void)snprintf(index.body, sizeof index.body, "{\"schemaVersion\":2,\"manifests\":[{\"mediaType\":\"%s\",\"digest\":"
-                                                  "\"%s\",\"size\":%zu}]}",
+    (void)snprintf(index.body, sizeof index.body,
+                   "{\"schemaVersion\":2,\"manifests\":[{\"mediaType\":\"%s\",\"digest\":"
+                   "\"%s\",\"size\":%zu}]}",
                    MEDIA_TYPE_IMAGE, child.digest, strlen(child.body));
     MUST_FAIL(ERROR_NOT_FOUND, push_body(&where, "all", &index, &err));
     assert_string_equal(index.missing, child.digest);
@@ -312,8 +311,9 @@ static void sizes_are_those_of_the_content(void **state)
     MUST_FAIL(ERROR_INVALID, push_body(&where, "wrong", &image, &err));
     (void)snprintf(child.body, sizeof child.body, SIZED(100), config);
     MUST(push_body(&where, "right", &child, &err));
-    (void)snprintf(index.body, sizeof index.body, "{\"schemaVersion\":2,\"manifests\":[{\"mediaType\":\"" MEDIA_TYPE_IMAGE "\",\"digest\":"
-                                                  "\"%s\",\"size\":%zu}]}",
+    (void)snprintf(index.body, sizeof index.body,
+                   "{\"schemaVersion\":2,\"manifests\":[{\"mediaType\":\"" MEDIA_TYPE_IMAGE "\",\"digest\":"
+                   "\"%s\",\"size\":%zu}]}",
                    child.digest, strlen(child.body) + 1);
     MUST_FAIL(ERROR_INVALID, push_body(&where, "wrong", &index, &err));
 }
@@ -356,15 +356,19 @@ static void lists_what_refers_to_a_manifest(void **state)
     fixture_push(&where, 26, 1, config);
     write_manifest(&subject, config, "", "subject");
     MUST(push_body(&where, NULL, &subject, &err));
-    (void)snprintf(extra, sizeof extra, ",\"subject\":{\"mediaType\":\"%s\",\"digest\":\"%s\",\"size\":1}",
-                   MEDIA_TYPE_IMAGE, subject.digest);
+    (void)snprintf(extra, sizeof extra, ",\"subject\":{\"mediaType\":\"%s\",\"digest\":\"%s\",\"size\":1}", MEDIA_TYPE_IMAGE,
+                   subject.digest);
     for (size_t i = 0; i < COUNT(referrer); i++) {
         write_manifest(&referrer[i], config, extra, i == 0 ? "r0" : i == 1 ? "r1" : "r2");
         MUST(push_body(&where, NULL, &referrer[i], &err));
     }
     OWNED(permit) *permit = permit_of(ACTION_REFERRER_LIST, &where);
-    struct referrer_query query = {.where = &where, .subject = subject.digest, .artifact_type = "",
-                                   .last = "", .page_bytes = 65536, .read_bytes = UINT64_MAX};
+    struct referrer_query query = {.where = &where,
+                                   .subject = subject.digest,
+                                   .artifact_type = "",
+                                   .last = "",
+                                   .page_bytes = 65536,
+                                   .read_bytes = UINT64_MAX};
     MUST(referrers_list(permit, fixture.registry, fixture.stack->pg, &query, &page, &err));
     for (size_t i = 0; i < COUNT(referrer); i++) assert_non_null(strstr(buffer_text(&page.descriptors), referrer[i].digest));
     assert_non_null(strstr(buffer_text(&page.descriptors), "\"x\":\"r1\""));

@@ -62,7 +62,8 @@ static void refer(void *context)
 static void one_step_beside(void (*act)(void *), uint64_t seed, int due, bool *happened_out)
 {
     struct pushing pushing = {.where = fixture_repository(&fixture.models, "beside"),
-                              .other = fixture_repository(&fixture.models, "beside/other"), .seed = seed};
+                              .other = fixture_repository(&fixture.models, "beside/other"),
+                              .seed = seed};
     struct between between = {.due = due, .act = act, .context = &pushing};
 
     fixture_push(&pushing.where, seed, SMALL, pushing.digest);
@@ -122,8 +123,8 @@ static void *run_in_thread(void *context)
 
 static struct pg *another_connection(void)
 {
-    static const struct pg_table *const tables[] = {&collect_statements, &erased_statements, &job_statements, &manifest_use_statements,
-                                                    &upload_statements, NULL};
+    static const struct pg_table *const tables[] = {&collect_statements,      &erased_statements, &job_statements,
+                                                    &manifest_use_statements, &upload_statements, NULL};
     struct pg *pg = NULL;
 
     MUST(pg_open(database_app(fixture.stack->database), tables, &pg, &err));
@@ -180,8 +181,9 @@ static unsigned count_garbage(void)
     uint64_t count = 0;
 
     assert_true(text_to_u64(bytes_of_text(ask("SELECT count(*) FROM blob b WHERE NOT EXISTS (SELECT FROM repository_blob r"
-                                                      " JOIN manifest_reference m USING (repository_id, digest)"
-                                                      " WHERE r.blob_id = b.blob_id)")), UINT32_MAX, &count));
+                                              " JOIN manifest_reference m USING (repository_id, digest)"
+                                              " WHERE r.blob_id = b.blob_id)")),
+                            UINT32_MAX, &count));
     assert_true(count >= 20);
     return (unsigned)count;
 }
@@ -212,7 +214,8 @@ static void two_collections_remove_each_thing_once(void **state)
     assert_int_equal(stack_events(fixture.stack, "blob.collect", "allowed"), before + garbage);
     uint64_t told = 0;
     assert_true(text_to_u64(bytes_of_text(ask("SELECT sum((report::jsonb->>'blobs')::int) FROM (SELECT report FROM job"
-                                               " WHERE kind = 'collection' ORDER BY number DESC LIMIT 2) c")), UINT32_MAX, &told));
+                                              " WHERE kind = 'collection' ORDER BY number DESC LIMIT 2) c")),
+                            UINT32_MAX, &told));
     assert_int_equal(told, garbage);
 }
 
@@ -247,7 +250,7 @@ static void a_run_that_breaks_off_is_gone_on_with(void **state)
 
     (void)state;
     const unsigned before = collect_rest();
-    collect_tidy_all();
+    collect_clean_up_all();
     const unsigned files_before = files();
     for (uint64_t seed = 4000; seed < 4050; seed++) fixture_push(&where, seed, SMALL, digest);
     collect_end_leases();
@@ -266,7 +269,7 @@ static void a_run_that_breaks_off_is_gone_on_with(void **state)
     assert_string_equal(collect_told("blobs"), expected);
     assert_true(files() > files_before); /* their bytes go after a moment */
     fixture_restart();
-    collect_tidy_all();
+    collect_clean_up_all();
     assert_int_equal(files(), files_before);
     assert_string_equal(ask("SELECT count(*) FROM abandoned_object"), "0");
 }
@@ -320,7 +323,8 @@ static void notes_of_what_is_no_more_are_removed(void **state)
     assert_string_equal(collect_told("is_whole"), "true");
     assert_string_equal(ask("SELECT count(*) > 0 FROM manifest"), "t");
     assert_string_equal(ask("SELECT count(*) FROM manifest m FULL JOIN manifest_use u USING (repository_id, digest)"
-                            " WHERE m.digest IS NULL OR u.digest IS NULL"), "0");
+                            " WHERE m.digest IS NULL OR u.digest IS NULL"),
+                        "0");
 }
 
 int main(void)

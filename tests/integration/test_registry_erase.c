@@ -14,7 +14,8 @@ struct erase_place {
 
 static struct erase_place place_new(const char *name)
 {
-    struct erase_place place = {.project = {.kind = RESOURCE_PROJECT, .organisation = fixture.organisation, .region = TEST_REGION}};
+    struct erase_place place = {
+        .project = {.kind = RESOURCE_PROJECT, .organisation = fixture.organisation, .region = TEST_REGION}};
     struct project_create change;
     char config[DIGEST_TEXT_SIZE];
 
@@ -22,8 +23,8 @@ static struct erase_place place_new(const char *name)
     MUST(project_create_prepare(fixture.registry, &place.project, "{}", &change, &err));
     MUST(fixture_change(ACTION_PROJECT_CREATE, &place.project, &change.change, &err));
     place.project.project = change.project;
-    place.repository = (struct resource){.kind = RESOURCE_REPOSITORY, .organisation = fixture.organisation, .project = change.project,
-                                         .region = TEST_REGION};
+    place.repository = (struct resource){
+        .kind = RESOURCE_REPOSITORY, .organisation = fixture.organisation, .project = change.project, .region = TEST_REGION};
     (void)snprintf(place.repository.name, sizeof place.repository.name, "acme/%s/digits", name);
     fixture_push(&place.repository, 700, SMALL, config);
     collect_write_image(&place.pushed, config, NULL, 1);
@@ -105,7 +106,8 @@ static void what_was_read_meanwhile_is_caught_up_with(void **state)
     struct resource where = place.repository;
 
     (void)state;
-    for (unsigned i = 0; i < ERASE_EVENTS_MAX; i++) permit_free(stack_permit(fixture.stack, ACTION_MANIFEST_READ, &place.repository));
+    for (unsigned i = 0; i < ERASE_EVENTS_MAX; i++)
+        permit_free(stack_permit(fixture.stack, ACTION_MANIFEST_READ, &place.repository));
     MUST_FAIL(ERROR_CONFLICT, erase(&place.project, &late, epoch_now(), &err));
     counts = count(&place.project);
     for (unsigned i = 0; i < 10; i++) permit_free(stack_permit(fixture.stack, ACTION_MANIFEST_READ, &place.repository));

@@ -3,8 +3,8 @@
 #include "tests/integration/registry_fixture.h"
 
 #include "base/fault.h"
+#include "registry/jobs/clean_up.h"
 #include "registry/jobs/statements.h"
-#include "registry/jobs/tidy.h"
 
 #define LENGTH 70000 /* two records */
 
@@ -15,8 +15,7 @@ struct attempt {
     uint8_t *content;
 };
 
-static struct result permit_for(enum action action, const struct resource *where, struct permit **permit_out,
-                                struct error *err)
+static struct result permit_for(enum action action, const struct resource *where, struct permit **permit_out, struct error *err)
 {
     const struct action_pair pair = {.action = action, .resource = *where};
 
@@ -27,15 +26,15 @@ static struct result begin(struct attempt *attempt, struct upload_location *loca
 {
     struct upload_begin begin;
 
-    TRY_UNTOUCHED_BYTES(begin, upload_begin_prepare(fixture.registry, &attempt->where, &fixture.principal, DIGEST_SHA256, &begin, err));
+    TRY_UNTOUCHED_BYTES(begin,
+                        upload_begin_prepare(fixture.registry, &attempt->where, &fixture.principal, DIGEST_SHA256, &begin, err));
     TRY(fixture_change(ACTION_UPLOAD_BEGIN, &attempt->where, &begin.change, err));
     attempt->where.repository = begin.repository;
     *location_out = begin.location;
     return SUCCESS;
 }
 
-static struct result fill(const struct attempt *attempt, struct upload *upload, struct job_recorder *recorder,
-                          struct error *err)
+static struct result fill(const struct attempt *attempt, struct upload *upload, struct job_recorder *recorder, struct error *err)
 {
     struct digest digest;
 
@@ -50,8 +49,7 @@ static struct result fill(const struct attempt *attempt, struct upload *upload, 
 
 static struct result push(struct attempt *attempt, struct error *err)
 {
-    struct upload_request request = {.action = ACTION_UPLOAD_WRITE, .where = &attempt->where,
-                                     .principal = &fixture.principal};
+    struct upload_request request = {.action = ACTION_UPLOAD_WRITE, .where = &attempt->where, .principal = &fixture.principal};
     OWNED(permit) *permit = NULL;
     struct job_recorder recorder;
 
@@ -71,8 +69,9 @@ static struct result push_manifest(const struct attempt *attempt, struct error *
     const char *tag = "latest";
     OWNED(manifest) *manifest = NULL;
 
-    TRY(buffer_format(&body, err, "{\"schemaVersion\":2,\"config\":{\"mediaType\":\"a/b\",\"digest\":\"%s\",\"size\":%d},"
-                                  "\"layers\":[]}",
+    TRY(buffer_format(&body, err,
+                      "{\"schemaVersion\":2,\"config\":{\"mediaType\":\"a/b\",\"digest\":\"%s\",\"size\":%d},"
+                      "\"layers\":[]}",
                       attempt->digest, LENGTH));
     TRY_UNTOUCHED_BYTES(manifest, manifest_parse(buffer_bytes(&body), (struct bytes){0}, &manifest, err));
     const struct digest digest = digest_of(DIGEST_SHA256, buffer_bytes(&body));
@@ -151,27 +150,28 @@ static void what_was_left_is_tidied(void **state)
 
     (void)state;
     execute("UPDATE upload SET expires_at = now()");
-    while (count > 0) MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err));
+    while (count > 0) MUST(registry_clean_up(fixture.registry, fixture.stack->pg, &count, &err));
     assert_string_equal(ask("SELECT (SELECT count(*) FROM upload) + (SELECT count(*) FROM abandoned_object)"), "0");
 }
 
 static void a_turn_is_one_connections_until_it_ends_or_breaks(void **state)
 {
-    static const struct pg_table *const tables[] = {&turn_statements, NULL};
+    static const struct pg_table *const tables[] = {&advisory_lock_statements, NULL};
     struct pg *pg[2] = {NULL};
     bool is_ours = false;
 
     (void)state;
     for (size_t i = 0; i < 2; i++) MUST(pg_open(database_app(fixture.stack->database), tables, &pg[i], &err));
-    MUST(turn_begin(pg[0], TURN_OF_UNWRAPS, &is_ours, &err));
+    MUST(advisory_lock_take(pg[0], LOCK_OF_UNWRAP_COUNT, &is_ours, &err));
     assert_true(is_ours);
-    MUST(turn_begin(pg[1], TURN_OF_UNWRAPS, &is_ours, &err));
+    MUST(advisory_lock_take(pg[1], LOCK_OF_UNWRAP_COUNT, &is_ours, &err));
     assert_false(is_ours);
-    MUST(turn_end(pg[0], TURN_OF_UNWRAPS, &err));
-    MUST(turn_begin(pg[1], TURN_OF_UNWRAPS, &is_ours, &err));
+    MUST(advisory_lock_release(pg[0], LOCK_OF_UNWRAP_COUNT, &err));
+    MUST(advisory_lock_take(pg[1], LOCK_OF_UNWRAP_COUNT, &is_ours, &err));
     assert_true(is_ours);
     pg_free(pg[1]);
-    for (is_ours = false; !is_ours;) MUST(turn_begin(pg[0], TURN_OF_UNWRAPS, &is_ours, &err)); /* its server ends soon */
+    for (is_ours = false; !is_ours;)
+        MUST(advisory_lock_take(pg[0], LOCK_OF_UNWRAP_COUNT, &is_ours, &err)); /* its server ends soon */
     pg_free(pg[0]);
 }
 

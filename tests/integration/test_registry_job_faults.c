@@ -47,7 +47,10 @@ static const struct kind_row {
 } rows[] = {
     {"collection", {.kind = JOB_COLLECTION}, 100, make_garbage, collection_was_whole},
     {"dry run", {.kind = JOB_COLLECTION, .is_dry_run = true}, 80, nothing_to_make, all_is_sound},
-    {"scrub", {.kind = JOB_SCRUB, .with_digest = true, .rate_bytes = 1 << 30, .region = TEST_REGION}, 400, nothing_to_make,
+    {"scrub",
+     {.kind = JOB_SCRUB, .with_digest = true, .rate_bytes = 1 << 30, .region = TEST_REGION},
+     400,
+     nothing_to_make,
      all_is_sound},
     {"rewrap", {.kind = JOB_REWRAP}, 20, nothing_to_make, all_is_sound},
 };

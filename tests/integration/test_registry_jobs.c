@@ -5,9 +5,18 @@
 
 /* ---- Files ---- */
 
-static void flip_header(const char *path) { fixture_flip(path, 60); }
-static void flip_record(const char *path) { fixture_flip(path, 4096 + 65536 + 100); }
-static void flip_tag(const char *path) { fixture_flip(path, 4096 + 2 * 65536 - 1); }
+static void flip_header(const char *path)
+{
+    fixture_flip(path, 60);
+}
+static void flip_record(const char *path)
+{
+    fixture_flip(path, 4096 + 65536 + 100);
+}
+static void flip_tag(const char *path)
+{
+    fixture_flip(path, 4096 + 2 * 65536 - 1);
+}
 static void flip_footer(const char *path)
 {
     struct stat about;
@@ -22,7 +31,10 @@ static void flip_trailer(const char *path)
     assert_int_equal(stat(path, &about), 0);
     fixture_flip(path, about.st_size - 40);
 }
-static void cut(const char *path) { assert_int_equal(truncate(path, 4096 + 65536), 0); }
+static void cut(const char *path)
+{
+    assert_int_equal(truncate(path, 4096 + 65536), 0);
+}
 static void extend(const char *path)
 {
     FILE *file = fopen(path, "abe");
@@ -43,8 +55,14 @@ static void copy_record(const char *path, long from, long to)
     assert_int_equal(fwrite(record, 1, sizeof record, file), sizeof record);
     assert_int_equal(fclose(file), 0);
 }
-static void duplicate_record(const char *path) { copy_record(path, 4096, 4096 + 65536); }
-static void remove_file(const char *path) { assert_int_equal(unlink(path), 0); }
+static void duplicate_record(const char *path)
+{
+    copy_record(path, 4096, 4096 + 65536);
+}
+static void remove_file(const char *path)
+{
+    assert_int_equal(unlink(path), 0);
+}
 /* Another blob's file under this name, as a backup that went to the wrong place. */
 static void swap_file(const char *path)
 {
@@ -205,7 +223,8 @@ static void ended_jobs_are_pruned_with_what_they_found(void **state)
     assert_int_equal(stack_events(fixture.stack, "job.run", "completed"), runs);
     begin_and_stop_many(stop_under_a_runner);
     assert_int_equal(stack_events(fixture.stack, "job.run", "completed"), runs + KEPT + 3);
-    assert_string_equal(ask("SELECT count(*) FROM job_finding f WHERE NOT EXISTS (SELECT FROM job j WHERE j.job_id = f.job_id)"), "0");
+    assert_string_equal(ask("SELECT count(*) FROM job_finding f WHERE NOT EXISTS (SELECT FROM job j WHERE j.job_id = f.job_id)"),
+                        "0");
     assert_string_equal(ask("SELECT count(*) FROM job_finding"), "0");
     assert_string_equal(look(&kept).outcome, "");
     stop(&kept);
@@ -250,7 +269,7 @@ static void a_lost_runner_changes_nothing(void **state)
 
     (void)state;
     execute("UPDATE job SET lease_until = now() + interval '1 hour', runner_epoch = 7, runner = 'gw9',"
-                      " started_at = now() WHERE ended_at IS NULL");
+            " started_at = now() WHERE ended_at IS NULL");
     assert_false(work_as(fixture.registry, JOB_SCRUB, NULL)); /* somebody has it */
     assert_true(look(&id).is_held);
     execute("UPDATE job SET lease_until = now() - interval '1 s' WHERE ended_at IS NULL");

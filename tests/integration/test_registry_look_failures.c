@@ -3,7 +3,7 @@
 #include "tests/integration/job_fixture.h"
 
 #include "base/fault.h"
-#include "registry/jobs/tidy.h"
+#include "registry/jobs/clean_up.h"
 #include "registry/quota.h"
 
 static struct resource everything, project, where;
@@ -13,14 +13,14 @@ static struct uuid job;
 static struct result list_names(struct error *err)
 {
     struct pg *pg = fixture.stack->pg;
-    const struct scope_query below = {.where = &everything, .projects = true, .limit = 10};
+    const struct namespace_query below = {.where = &everything, .projects = true, .limit = 10};
     const struct repository_query names = {.where = &everything, .from = "", .until = "\x7f", .last = "", .limit = 10};
     const struct tag_query query = {.where = &where, .last = "", .limit = 10};
-    OWNED(scope_page) *scopes = NULL;
+    OWNED(namespace_page) *scopes = NULL;
     OWNED(repository_page) *repositories = NULL;
     OWNED(tag_page) *tags = NULL;
 
-    TRY_UNTOUCHED_BYTES(scopes, scope_list(lister, pg, &below, &scopes, err));
+    TRY_UNTOUCHED_BYTES(scopes, namespace_list(lister, pg, &below, &scopes, err));
     TRY_UNTOUCHED_BYTES(repositories, repository_list(cataloguer, pg, &names, &repositories, err));
     TRY_UNTOUCHED_BYTES(tags, tag_list(tag_lister, pg, &query, &tags, err));
     return SUCCESS;
@@ -28,7 +28,8 @@ static struct result list_names(struct error *err)
 
 static struct result look_at_quotas(struct error *err)
 {
-    const struct quota_limits_of_project limits = {.bytes = 1 << 30, .sessions = QUOTA_NONE, .client_sessions = QUOTA_NONE, .events = 1000};
+    const struct quota_limits_of_project limits = {
+        .bytes = 1 << 30, .sessions = QUOTA_NONE, .client_sessions = QUOTA_NONE, .events = 1000};
     const struct quota_events events = {.project = project.project, .most = 1000};
     struct quota_use use;
     struct quota_change change;
@@ -88,7 +89,8 @@ static struct result look_at_reports(struct error *err)
 static struct result prepare_changes(struct error *err)
 {
     const struct resource organisation = {.kind = RESOURCE_ORGANISATION, .name = "beta"};
-    struct resource fresh = {.kind = RESOURCE_PROJECT, .name = "acme/fresh", .organisation = fixture.organisation, .region = TEST_REGION};
+    struct resource fresh = {
+        .kind = RESOURCE_PROJECT, .name = "acme/fresh", .organisation = fixture.organisation, .region = TEST_REGION};
     struct organisation_create first;
     struct project_create second;
     struct upload_begin begun;
@@ -104,7 +106,7 @@ static struct result tidy_up(struct error *err)
     size_t count;
 
     TRY_UNTOUCHED_BYTES(count, registry_end_expired(fixture.registry, fixture.stack->pg, &count, err));
-    TRY_UNTOUCHED_BYTES(count, registry_tidy(fixture.registry, fixture.stack->pg, &count, err));
+    TRY_UNTOUCHED_BYTES(count, registry_clean_up(fixture.registry, fixture.stack->pg, &count, err));
     return SUCCESS;
 }
 

@@ -20,8 +20,8 @@ static struct result label(const struct resource *where, const char *text, struc
 
 static void labels_only_rise(void **state)
 {
-    struct resource where = {.kind = RESOURCE_PROJECT, .organisation = fixture.organisation, .name = "acme/labelled",
-                             .region = TEST_REGION};
+    struct resource where = {
+        .kind = RESOURCE_PROJECT, .organisation = fixture.organisation, .name = "acme/labelled", .region = TEST_REGION};
     struct project_create change;
 
     (void)state;
@@ -34,7 +34,8 @@ static void labels_only_rise(void **state)
     MUST_FAIL(ERROR_CONFLICT, label(&where, "{\"class\":\"confidential\",\"lineage\":\"attested\"}", &err)); /* it was unknown */
     MUST(label(&where, "{\"class\":\"confidential\",\"lineage\":\"unknown\"}", &err));
     MUST(label(&where, "{\"class\":\"sensitive\",\"subjects\":[\"health\"],\"lineage\":\"unknown\"}", &err));
-    MUST_FAIL(ERROR_CONFLICT, label(&where, "{\"class\":\"secret\",\"lineage\":\"unknown\"}", &err)); /* it would forget the subject */
+    MUST_FAIL(ERROR_CONFLICT,
+              label(&where, "{\"class\":\"secret\",\"lineage\":\"unknown\"}", &err)); /* it would forget the subject */
     assert_string_equal(ask("SELECT label->>'class' FROM project WHERE name = 'labelled'"), "sensitive");
     where = (struct resource){.kind = RESOURCE_ORGANISATION, .organisation = fixture.organisation, .name = "acme"};
     MUST(label(&where, "{\"class\":\"confidential\"}", &err));
@@ -43,8 +44,8 @@ static void labels_only_rise(void **state)
 
 static void projects_need_their_organisation_and_region(void **state)
 {
-    struct resource where = {.kind = RESOURCE_PROJECT, .organisation = fixture.organisation, .name = "acme/nowhere",
-                             .region = "test/nowhere"};
+    struct resource where = {
+        .kind = RESOURCE_PROJECT, .organisation = fixture.organisation, .name = "acme/nowhere", .region = "test/nowhere"};
     struct project_create change;
 
     (void)state;
@@ -56,15 +57,15 @@ static void lists_projects_by_name(void **state)
 {
     const struct resource system = {.kind = RESOURCE_SYSTEM};
     OWNED(permit) *permit = permit_of(ACTION_PROJECT_LIST, &system);
-    struct scope_query query = {.where = &system, .projects = true, .limit = 1};
+    struct namespace_query query = {.where = &system, .projects = true, .limit = 1};
     bool found = false, has_more = true;
 
     (void)state;
     for (char before[RESOURCE_NAME_MAX + 1] = ""; has_more;) {
-        OWNED(scope_page) *page = NULL;
-        MUST(scope_list(permit, fixture.stack->pg, &query, &page, &err));
+        OWNED(namespace_page) *page = NULL;
+        MUST(namespace_list(permit, fixture.stack->pg, &query, &page, &err));
         assert_int_equal(page->count, 1);
-        const struct scope_record *record = &page->records[0];
+        const struct namespace_record *record = &page->records[0];
         assert_true(strcmp(before, record->name) < 0);
         (void)snprintf(before, sizeof before, "%s", record->name);
         if (strcmp(record->name, "acme/models") == 0) {
@@ -82,19 +83,19 @@ static void hidden_projects_count_in_no_page(void **state)
 {
     const struct resource system = {.kind = RESOURCE_SYSTEM};
     OWNED(permit) *permit = permit_of(ACTION_PROJECT_LIST, &system);
-    OWNED(scope_page) *all = NULL;
-    struct scope_query query = {.where = &system, .projects = true, .limit = 100};
+    OWNED(namespace_page) *all = NULL;
+    struct namespace_query query = {.where = &system, .projects = true, .limit = 100};
 
     (void)state;
-    MUST(scope_list(permit, fixture.stack->pg, &query, &all, &err));
+    MUST(namespace_list(permit, fixture.stack->pg, &query, &all, &err));
     assert_true(all->count > 1);
     const struct uuid last = all->records[all->count - 1].id;
-    const struct scope_reader readers[] = {{0}, {.projects = &last, .project_count = 1}};
+    const struct namespace_reader readers[] = {{0}, {.projects = &last, .project_count = 1}};
     for (size_t i = 0; i < COUNT(readers); i++) {
-        OWNED(scope_page) *page = NULL;
+        OWNED(namespace_page) *page = NULL;
         query.limit = 1;
         query.reader = &readers[i];
-        MUST(scope_list(permit, fixture.stack->pg, &query, &page, &err));
+        MUST(namespace_list(permit, fixture.stack->pg, &query, &page, &err));
         assert_int_equal(page->count, i);
         assert_false(page->has_more);
         if (i == 1) assert_true(uuid_equal(&page->records[0].id, &last));
@@ -105,8 +106,7 @@ static void repositories_are_listed_between_names(void **state)
 {
     const struct resource system = {.kind = RESOURCE_SYSTEM};
     OWNED(permit) *permit = permit_of(ACTION_CATALOG_LIST, &system);
-    struct repository_query query = {
-        .where = &system, .from = "", .until = "~", .last = "", .limit = SCOPE_PAGE_MAX};
+    struct repository_query query = {.where = &system, .from = "", .until = "~", .last = "", .limit = NAMESPACE_PAGE_MAX};
     OWNED(repository_page) *all = NULL;
     OWNED(repository_page) *rest = NULL;
     OWNED(repository_page) *first = NULL;
@@ -134,15 +134,18 @@ static void repositories_are_listed_between_names(void **state)
 
 static void an_organisation_has_so_many_projects(void **state)
 {
-    struct resource where = {.kind = RESOURCE_PROJECT, .organisation = fixture.organisation, .name = "acme/last", .region = TEST_REGION};
-    struct place_limits *places = &fixture.registry->places;
-    const struct place_limits before = *places;
+    struct resource where = {
+        .kind = RESOURCE_PROJECT, .organisation = fixture.organisation, .name = "acme/last", .region = TEST_REGION};
+    struct namespace_limits *places = &fixture.registry->namespaces;
+    const struct namespace_limits before = *places;
     struct project_create last, more;
     struct error refusal = {0};
 
     (void)state;
-    places->projects_per_organisation = (unsigned)strtoul(ask("SELECT 1 + count(*) FROM project JOIN organisation o USING (organisation_id)"
-                                                              " WHERE o.name = 'acme' AND emptied_at IS NULL"), NULL, 10);
+    places->projects_per_organisation =
+        (unsigned)strtoul(ask("SELECT 1 + count(*) FROM project JOIN organisation o USING (organisation_id)"
+                              " WHERE o.name = 'acme' AND emptied_at IS NULL"),
+                          NULL, 10);
     MUST(project_create_prepare(fixture.registry, &where, "{}", &last, &err));
     (void)snprintf(where.name, sizeof where.name, "acme/more");
     MUST(project_create_prepare(fixture.registry, &where, "{}", &more, &err));
@@ -151,7 +154,8 @@ static void an_organisation_has_so_many_projects(void **state)
     assert_int_equal(refusal.kind, ERROR_CONFLICT);
     assert_non_null(strstr(refusal.message, "(projects_per_organisation): delete some"));
     execute("UPDATE project SET deleted_at = now(), deleted_name = 'acme/last', name = '#' || project_id WHERE name = 'last'");
-    MUST_FAIL(ERROR_CONFLICT, fixture_change(ACTION_PROJECT_CREATE, &where, &more.change, &err)); /* it may hold something still */
+    MUST_FAIL(ERROR_CONFLICT,
+              fixture_change(ACTION_PROJECT_CREATE, &where, &more.change, &err)); /* it may hold something still */
     execute("UPDATE project SET emptied_at = now() WHERE deleted_name = 'acme/last'");
     MUST(fixture_change(ACTION_PROJECT_CREATE, &where, &more.change, &err));
     *places = before;
@@ -168,8 +172,8 @@ static struct result begin(const char *path, struct error *refusal)
 
 static void a_project_has_so_many_repositories(void **state)
 {
-    struct place_limits *places = &fixture.registry->places;
-    const struct place_limits before = *places;
+    struct namespace_limits *places = &fixture.registry->namespaces;
+    const struct namespace_limits before = *places;
     struct resource target = fixture_repository(&fixture.models, "limit/mounted"), source;
     struct error refusal = {0};
     struct blob_mount mount;

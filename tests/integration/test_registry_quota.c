@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "registry/jobs/tidy.h"
+#include "registry/jobs/clean_up.h"
 #include "registry/quota.h"
 
 #define IS_COUNTED "SELECT count(*) FROM project_quota WHERE uncounted IS NULL"
@@ -13,9 +13,10 @@
 /* The change alone. */
 static struct result put_quota(int64_t bytes, struct error *err)
 {
-    struct resource where = {.kind = RESOURCE_PROJECT, .organisation = fixture.organisation, .project = fixture.models,
-                             .name = "acme/models"};
-    const struct quota_limits_of_project limits = {.bytes = bytes, .sessions = QUOTA_NONE, .client_sessions = QUOTA_NONE, .events = QUOTA_NONE};
+    struct resource where = {
+        .kind = RESOURCE_PROJECT, .organisation = fixture.organisation, .project = fixture.models, .name = "acme/models"};
+    const struct quota_limits_of_project limits = {
+        .bytes = bytes, .sessions = QUOTA_NONE, .client_sessions = QUOTA_NONE, .events = QUOTA_NONE};
     struct quota_change change;
 
     TRY(quota_change_prepare(&where, QUOTA_OWN, &limits, &change, err));
@@ -35,8 +36,8 @@ static void push(unsigned seed)
 
 static int64_t bytes_told(void)
 {
-    struct resource where = {.kind = RESOURCE_PROJECT, .organisation = fixture.organisation, .project = fixture.models,
-                             .name = "acme/models"};
+    struct resource where = {
+        .kind = RESOURCE_PROJECT, .organisation = fixture.organisation, .project = fixture.models, .name = "acme/models"};
     OWNED(permit) *permit = stack_permit(fixture.stack, ACTION_PROJECT_READ, &where);
     struct quota_use use;
 
@@ -71,18 +72,18 @@ static void the_change_counts_nothing(void **state)
 }
 
 /* As if the gateway that set it had been killed. */
-static void the_janitor_counts_what_waits(void **state)
+static void the_maintenance_thread_counts_what_waits(void **state)
 {
     size_t count = 0;
 
     (void)state;
     MUST(put_quota(INT64_MAX, &err));
     push(3);
-    MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err));
+    MUST(registry_clean_up(fixture.registry, fixture.stack->pg, &count, &err));
     assert_int_equal(count, 1);
     assert_string_equal(ask(IS_COUNTED), "1");
     collect_count_is_exact();
-    MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err));
+    MUST(registry_clean_up(fixture.registry, fixture.stack->pg, &count, &err));
     assert_int_equal(count, 0);
     MUST(put_quota(QUOTA_NONE, &err));
 }
@@ -126,7 +127,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_change_counts_nothing),
-        cmocka_unit_test(the_janitor_counts_what_waits),
+        cmocka_unit_test(the_maintenance_thread_counts_what_waits),
         cmocka_unit_test(two_gateways_count_once_beside_pushes),
     };
 

@@ -3,9 +3,9 @@
 
 #include <sys/stat.h>
 
+#include "registry/jobs/clean_up.h"
 #include "registry/jobs/forgotten.h"
 #include "registry/jobs/statements.h"
-#include "registry/jobs/tidy.h"
 #include "registry/registry_priv.h"
 
 /* An unmounted region looked like a folder of damaged blobs, and each read marked one for good. */
@@ -45,8 +45,8 @@ static void abandon(unsigned number, bool is_removable)
     } else {
         assert_int_equal(mkdir(path, 0700), 0);
     }
-    (void)snprintf(sql, sizeof sql, "INSERT INTO abandoned_object VALUES ('%032u', '" TEST_REGION "', now() - interval '%d min')", number,
-                   is_removable ? 1 : 60);
+    (void)snprintf(sql, sizeof sql, "INSERT INTO abandoned_object VALUES ('%032u', '" TEST_REGION "', now() - interval '%d min')",
+                   number, is_removable ? 1 : 60);
     execute(sql);
 }
 
@@ -61,13 +61,13 @@ static void what_cannot_be_removed_stands_in_nobodys_way(void **state)
     assert_string_equal(ask(left), "0");
     for (unsigned number = 0; number < 100; number++) abandon(number, false);
     abandon(100, true);
-    for (int rounds = 0; rounds < 2; rounds++) MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err));
+    for (int rounds = 0; rounds < 2; rounds++) MUST(registry_clean_up(fixture.registry, fixture.stack->pg, &count, &err));
     assert_string_equal(ask(left), "100");
     for (unsigned number = 0; number < 100; number++) {
         (void)snprintf(path, sizeof path, "%s/00/%032u.e0", fixture.folder.path, number);
         assert_int_equal(rmdir(path), 0);
     }
-    MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err)); /* they have their turn again */
+    MUST(registry_clean_up(fixture.registry, fixture.stack->pg, &count, &err)); /* they have their turn again */
     assert_int_equal(count, 100);
     assert_string_equal(ask(left), "0");
 }
@@ -94,7 +94,8 @@ static void a_forgotten_key_leaves_the_memory(void **state)
     key_cache_name(&scope, &record, name);
     MUST(registry_drop_forgotten(fixture.registry, pg, &err));
     assert_true(key_cache_get(fixture.registry->keys, name, found));
-    (void)snprintf(sql, sizeof sql, "DELETE FROM repository_blob WHERE digest = '%s'; DELETE FROM blob WHERE digest = '%s'", digest, digest);
+    (void)snprintf(sql, sizeof sql, "DELETE FROM repository_blob WHERE digest = '%s'; DELETE FROM blob WHERE digest = '%s'",
+                   digest, digest);
     execute(sql);
     MUST(registry_drop_forgotten(fixture.registry, pg, &err));
     assert_false(key_cache_get(fixture.registry->keys, name, found));

@@ -99,7 +99,7 @@ static void a_key_that_is_lost_is_a_finding(void **state)
     fixture_push(&where, 800, 1000, digest);
     fixture_restart();
     execute("UPDATE blob SET key_version = 1 WHERE size_bytes = 1000"
-                                               " AND digest = (SELECT digest FROM blob ORDER BY created_at DESC LIMIT 1)");
+            " AND digest = (SELECT digest FROM blob ORDER BY created_at DESC LIMIT 1)");
     const struct uuid id = begin_scrub(false);
     work(JOB_SCRUB);
     struct job_finding *findings = findings_of(&id, &count);

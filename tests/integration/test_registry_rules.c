@@ -16,7 +16,8 @@ static const char *manifests_of(const char *repository)
 {
     char sql[200];
 
-    (void)snprintf(sql, sizeof sql, "SELECT count(*) FROM manifest JOIN repository USING (repository_id) WHERE name = '%s'", repository);
+    (void)snprintf(sql, sizeof sql, "SELECT count(*) FROM manifest JOIN repository USING (repository_id) WHERE name = '%s'",
+                   repository);
     return ask(sql);
 }
 
@@ -45,9 +46,9 @@ static void an_index_keeps_its_children_and_a_subject_what_refers_to_it(void **s
     assert_string_equal(collect_all(true, "manifests"), "1");
     assert_string_equal(collect_all(false, "manifests"), "1"); /* the orphan */
     assert_string_equal(manifests_of("held"), "4");
-    manifest_delete_prepare(&where, index.digest, &(struct policy_keeping){.days = 0}, &deletion);
+    manifest_delete_prepare(&where, index.digest, &(struct policy_retention){.days = 0}, &deletion);
     MUST(fixture_change(ACTION_MANIFEST_DELETE, &where, &deletion.change, &err));
-    manifest_delete_prepare(&where, subject.digest, &(struct policy_keeping){.days = 0}, &deletion);
+    manifest_delete_prepare(&where, subject.digest, &(struct policy_retention){.days = 0}, &deletion);
     MUST(fixture_change(ACTION_MANIFEST_DELETE, &where, &deletion.change, &err));
     assert_string_equal(collect_all(true, "manifests"), "2");
     assert_string_equal(collect_all(false, "manifests"), "2");
@@ -99,8 +100,8 @@ static void pull_it(void *context)
 {
     struct rescue *rescue = context;
     OWNED(permit) *permit = stack_permit(fixture.stack, ACTION_MANIFEST_STAT, &rescue->where);
-    const struct manifest_query query = {.action = ACTION_MANIFEST_STAT, .where = &rescue->where,
-                                         .reference = rescue->doomed->digest};
+    const struct manifest_query query = {
+        .action = ACTION_MANIFEST_STAT, .where = &rescue->where, .reference = rescue->doomed->digest};
     OWNED(stored_manifest) *manifest = NULL;
     struct error problem = {0};
 
@@ -185,9 +186,10 @@ static void every_pull_is_noted_until_it_is_written(void **state)
     (void)state;
     MUST(manifest_uses_new(&uses, &err));
     execute("DELETE FROM manifest_use");
-    execute("CREATE FUNCTION be_full() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN"
-            " IF (SELECT count(*) FROM manifest_use) > 4000 THEN RAISE 'full' USING ERRCODE = '53100'; END IF; RETURN NULL; END$$;"
-            "GRANT SELECT ON manifest_use TO PUBLIC; CREATE TRIGGER be_full BEFORE INSERT ON manifest_use EXECUTE FUNCTION be_full()");
+    execute(
+        "CREATE FUNCTION be_full() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN"
+        " IF (SELECT count(*) FROM manifest_use) > 4000 THEN RAISE 'full' USING ERRCODE = '53100'; END IF; RETURN NULL; END$$;"
+        "GRANT SELECT ON manifest_use TO PUBLIC; CREATE TRIGGER be_full BEFORE INSERT ON manifest_use EXECUTE FUNCTION be_full()");
     note(uses, 0, 8000);
     assert_false(manifest_uses_are_many(uses));
     note(uses, 8000, 20000);
@@ -215,9 +217,10 @@ static void every_pull_is_noted_until_it_is_written(void **state)
 
 static void set_quota(int64_t bytes)
 {
-    struct resource where = {.kind = RESOURCE_PROJECT, .organisation = fixture.organisation, .project = fixture.models,
-                             .name = "acme/models"};
-    const struct quota_limits_of_project limits = {.bytes = bytes, .sessions = QUOTA_NONE, .client_sessions = QUOTA_NONE, .events = QUOTA_NONE};
+    struct resource where = {
+        .kind = RESOURCE_PROJECT, .organisation = fixture.organisation, .project = fixture.models, .name = "acme/models"};
+    const struct quota_limits_of_project limits = {
+        .bytes = bytes, .sessions = QUOTA_NONE, .client_sessions = QUOTA_NONE, .events = QUOTA_NONE};
     struct quota_change change;
 
     MUST(quota_change_prepare(&where, QUOTA_OWN, &limits, &change, &err));
@@ -298,10 +301,11 @@ static void a_quota_that_comes_during_an_upload_is_kept(void **state)
     MUST(digest_parse(bytes_of_text(digest), &expected, &err));
     MUST_FAIL(ERROR_DENIED, upload_commit(upload, fixture.stack->pg, &expected, &recorder.recorder, &err));
     assert_string_equal(ask("SELECT count(*) FROM blob b JOIN project_quota USING (project_id) WHERE size_bytes = 3000"
-                            " AND b.created_at > now() - interval '1 second'"), "0");
+                            " AND b.created_at > now() - interval '1 second'"),
+                        "0");
     collect_count_is_exact();
     execute("UPDATE upload SET expires_at = now()");
-    collect_tidy_all();
+    collect_clean_up_all();
     collect_count_is_exact();
     free(content);
     set_quota(QUOTA_NONE);
@@ -310,12 +314,14 @@ static void a_quota_that_comes_during_an_upload_is_kept(void **state)
 
 static struct result put_quota(enum quota_setter setter, int64_t bytes, int64_t events, struct error *err)
 {
-    const struct action_pair pairs[] = {
-        {.action = ACTION_PROJECT_QUOTA,
-         .resource = {.kind = RESOURCE_PROJECT, .organisation = fixture.organisation, .project = fixture.models,
-                      .name = "acme/models"}},
-        {.action = ACTION_PROJECT_QUOTA, .resource.kind = RESOURCE_SYSTEM}};
-    const struct quota_limits_of_project limits = {.bytes = bytes, .sessions = QUOTA_NONE, .client_sessions = QUOTA_NONE, .events = events};
+    const struct action_pair pairs[] = {{.action = ACTION_PROJECT_QUOTA,
+                                         .resource = {.kind = RESOURCE_PROJECT,
+                                                      .organisation = fixture.organisation,
+                                                      .project = fixture.models,
+                                                      .name = "acme/models"}},
+                                        {.action = ACTION_PROJECT_QUOTA, .resource.kind = RESOURCE_SYSTEM}};
+    const struct quota_limits_of_project limits = {
+        .bytes = bytes, .sessions = QUOTA_NONE, .client_sessions = QUOTA_NONE, .events = events};
     struct quota_change change;
 
     TRY(quota_change_prepare(&pairs[0].resource, setter, &limits, &change, err));
@@ -377,7 +383,8 @@ static int64_t milliseconds_of_minute(void)
 {
     uint64_t now_ms = 0;
 
-    assert_true(text_to_u64(bytes_of_text(ask("SELECT floor(extract(second FROM clock_timestamp()) * 1000)::int8")), 60000, &now_ms));
+    assert_true(
+        text_to_u64(bytes_of_text(ask("SELECT floor(extract(second FROM clock_timestamp()) * 1000)::int8")), 60000, &now_ms));
     return (int64_t)now_ms;
 }
 
@@ -395,9 +402,10 @@ static void check_end_of_minute(const struct quota_events *quota)
 
 static void gateways_share_a_minute_exactly(void **state)
 {
-    struct resource where = {.kind = RESOURCE_PROJECT, .organisation = fixture.organisation, .project = fixture.models,
-                             .name = "acme/models"};
-    const struct quota_limits_of_project limits = {.bytes = QUOTA_NONE, .sessions = QUOTA_NONE, .client_sessions = QUOTA_NONE, .events = 1000};
+    struct resource where = {
+        .kind = RESOURCE_PROJECT, .organisation = fixture.organisation, .project = fixture.models, .name = "acme/models"};
+    const struct quota_limits_of_project limits = {
+        .bytes = QUOTA_NONE, .sessions = QUOTA_NONE, .client_sessions = QUOTA_NONE, .events = 1000};
     struct taker takers[4];
     struct quota_change change;
     struct quota_events listed[2];

@@ -1,8 +1,8 @@
 /* How long upload sessions live, how many there may be, and which of them make room. */
 #include "tests/integration/registry_fixture.h"
 
+#include "registry/jobs/clean_up.h"
 #include "registry/jobs/collect_store.h"
-#include "registry/jobs/tidy.h"
 #include "registry/upload/upload_admin.h"
 #include "registry/upload/upload_priv.h"
 
@@ -72,7 +72,8 @@ static void one_that_is_written_again_is_not_idle(void **state)
         if (waits == 1) upload->safe_ms -= UPLOAD_SAVE_EVERY_MS;
         MUST_FAIL(ERROR_INVALID, upload_commit(upload, fixture.stack->pg, &other, &recorder.recorder, &err));
         assert_string_equal(ask("SELECT expires_at > now() + interval '23 h' AND moved_at > now() - interval '1 min' FROM upload"
-                                " JOIN repository USING (repository_id) WHERE name = 'again'"), waits == 1 ? "t" : "f");
+                                " JOIN repository USING (repository_id) WHERE name = 'again'"),
+                            waits == 1 ? "t" : "f");
     }
 }
 
@@ -86,11 +87,13 @@ static void copy_sessions(const char *owner, unsigned count)
                    " SELECT gen_random_uuid(), repository_id, project_id, region_id, gen_random_uuid(), key_version,"
                    " wrapped_key, commitment, digest_algorithm, %s, secret_hash, organisation_id FROM (SELECT u.* FROM upload u"
                    " JOIN repository r USING (repository_id, project_id) WHERE r.name = 'many' LIMIT 1) one,"
-                   " generate_series(1, %u)", owner, count);
+                   " generate_series(1, %u)",
+                   owner, count);
     execute(sql);
 }
 
-static const struct session_limits LIMITS = {UPLOAD_SESSIONS_PER_PROJECT, UPLOAD_SESSIONS_PER_OWNER, UPLOAD_SESSIONS_PER_ORGANISATION, UPLOAD_IDLE_S};
+static const struct session_limits LIMITS = {UPLOAD_SESSIONS_PER_PROJECT, UPLOAD_SESSIONS_PER_OWNER,
+                                             UPLOAD_SESSIONS_PER_ORGANISATION, UPLOAD_IDLE_S};
 
 static void too_many_sessions_are_refused(void **state)
 {
@@ -135,7 +138,8 @@ static void a_quota_says_how_many_a_client_may_have(void **state)
     (void)fixture_begin(&where);
     copy_sessions("bound_to", UPLOAD_SESSIONS_PER_OWNER - 1);
     assert_refused(&where, "as one client may, 250:");
-    execute("INSERT INTO project_quota (project_id, bytes_used, client_sessions_max) SELECT project_id, 0, 251 FROM upload LIMIT 1");
+    execute(
+        "INSERT INTO project_quota (project_id, bytes_used, client_sessions_max) SELECT project_id, 0, 251 FROM upload LIMIT 1");
     MUST(upload_begin_prepare(fixture.registry, &where, &fixture.principal, DIGEST_SHA256, &begin, &err));
     MUST(fixture_change(ACTION_UPLOAD_BEGIN, &where, &begin.change, &err));
     assert_refused(&where, "as one client may, 251:");
@@ -151,7 +155,8 @@ static void leave_sessions(const char *owner, unsigned count)
 
     (void)snprintf(sql, sizeof sql,
                    "DELETE FROM upload WHERE bound_to = %s AND upload_id NOT IN"
-                   " (SELECT upload_id FROM upload WHERE bound_to = %s LIMIT %u)", owner, owner, count);
+                   " (SELECT upload_id FROM upload WHERE bound_to = %s LIMIT %u)",
+                   owner, owner, count);
     execute(sql);
 }
 
@@ -184,7 +189,7 @@ static void idle_ones_make_room(void **state)
     age_sessions("sha256('fourth')", 5, "61 min"); /* has half, which is not too much */
     MUST(collect_count_expired(fixture.stack->pg, &LIMITS, &ending, &err));
     assert_int_equal(ending, 5); /* as a dry run says */
-    MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err));
+    MUST(registry_clean_up(fixture.registry, fixture.stack->pg, &count, &err));
     assert_int_equal(count, 10); /* sessions, and their objects */
     assert_string_equal(ask("SELECT count(*) FROM upload WHERE bound_to = sha256('third')"), "121");
     assert_string_equal(ask("SELECT count(*) FROM upload WHERE bound_to = sha256('fourth')"), "125");
@@ -192,18 +197,18 @@ static void idle_ones_make_room(void **state)
     /* Now too many of the project are open, whoever has them. */
     copy_sessions("sha256(gen_random_uuid()::text::bytea)", UPLOAD_SESSIONS_PER_PROJECT / 2 - 247);
     assert_string_equal(ask("SELECT count(*) FROM upload"), "500");
-    MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err));
+    MUST(registry_clean_up(fixture.registry, fixture.stack->pg, &count, &err));
     assert_int_equal(count, 0);
     copy_sessions("sha256('one more')", 1);
-    MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err));
+    MUST(registry_clean_up(fixture.registry, fixture.stack->pg, &count, &err));
     assert_int_equal(count, 10);
     leave_sessions("sha256('fourth')", 1);
     execute("INSERT INTO project_quota (project_id, bytes_used, sessions_max) SELECT DISTINCT project_id, 0, 900 FROM upload");
     age_sessions("sha256('fourth')", 1, "23 h");
-    MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err));
+    MUST(registry_clean_up(fixture.registry, fixture.stack->pg, &count, &err));
     assert_int_equal(count, 0);
     execute("UPDATE project_quota SET sessions_max = 100");
-    MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err));
+    MUST(registry_clean_up(fixture.registry, fixture.stack->pg, &count, &err));
     assert_int_equal(count, 2);
     execute("DELETE FROM project_quota");
 }
@@ -225,11 +230,11 @@ static void an_organisation_has_a_share(void **state)
     assert_refused(&elsewhere, "the organisation has as many open uploads as it may, 11,");
     assert_refused(&where, "the organisation has as many");
     age_sessions("sha256('third')", 4, "61 min");
-    MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err));
+    MUST(registry_clean_up(fixture.registry, fixture.stack->pg, &count, &err));
     assert_int_equal(count, 8); /* sessions, and their objects */
     age_sessions("sha256('third')", 3, "61 min");
     limits->per_organisation = 14;
-    MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err));
+    MUST(registry_clean_up(fixture.registry, fixture.stack->pg, &count, &err));
     assert_int_equal(count, 0); /* there is room */
     limits->per_organisation = before;
 }
@@ -292,9 +297,9 @@ static void one_that_is_ended_is_unknown_to_its_writer(void **state)
             MUST_FAIL(ERROR_NOT_FOUND, upload_write(upload, bytes_of_text("more"), &err));
         } else {
             MUST(upload_write(upload, bytes_of_text("more"), &err)); /* nobody told this gateway */
-            MUST(upload_show(upload, fixture.stack->pg, &err));
-            upload->shown_ms -= UPLOAD_SHOW_EVERY_MS;
-            MUST_FAIL(ERROR_NOT_FOUND, upload_show(upload, fixture.stack->pg, &err));
+            MUST(upload_heartbeat(upload, fixture.stack->pg, &err));
+            upload->heartbeat_ms -= UPLOAD_HEARTBEAT_MS;
+            MUST_FAIL(ERROR_NOT_FOUND, upload_heartbeat(upload, fixture.stack->pg, &err));
         }
         upload_free(GIVE(upload));
         assert_string_equal(ask("SELECT count(*) FROM abandoned_object"), "0");

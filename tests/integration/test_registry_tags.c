@@ -21,8 +21,10 @@ static void add_tags(const struct resource *where, int from, int to)
     char id[UUID_TEXT_SIZE], sql[400];
 
     uuid_format(&where->repository, id);
-    (void)snprintf(sql, sizeof sql, "INSERT INTO tag (repository_id, name, manifest_digest) SELECT m.repository_id, 't' || i, m.digest"
-                   " FROM manifest m, generate_series(%d, %d) AS i WHERE m.repository_id = '%s'", from, to, id);
+    (void)snprintf(sql, sizeof sql,
+                   "INSERT INTO tag (repository_id, name, manifest_digest) SELECT m.repository_id, 't' || i, m.digest"
+                   " FROM manifest m, generate_series(%d, %d) AS i WHERE m.repository_id = '%s'",
+                   from, to, id);
     execute(sql);
 }
 
@@ -39,7 +41,7 @@ static struct result delete_manifest(const struct resource *where, const struct 
 {
     struct manifest_delete deletion;
 
-    manifest_delete_prepare(where, pushed->digest, &(struct policy_keeping){.days = 0}, &deletion);
+    manifest_delete_prepare(where, pushed->digest, &(struct policy_retention){.days = 0}, &deletion);
     return fixture_change(ACTION_MANIFEST_DELETE, where, &deletion.change, err);
 }
 
@@ -88,9 +90,11 @@ static void one_with_more_tags_is_not_deleted_at_once(void **state)
     assert_string_equal(problem.message, "it has more than 4096 tags, and all go at once: delete some of them first");
     MUST(collect_push_manifest(&where, "first", &pushed, &err));
     delete_tag(&where, "t1");
-    collect_set_rules("{\"immutable\":[{\"repositories\":\"other\",\"tags\":\"*\"},{\"repositories\":\"mo?e\",\"tags\":\"*77\"}]}");
+    collect_set_rules(
+        "{\"immutable\":[{\"repositories\":\"other\",\"tags\":\"*\"},{\"repositories\":\"mo?e\",\"tags\":\"*77\"}]}");
     MUST_FAIL(ERROR_DENIED, delete_manifest(&where, &pushed, &err));
-    collect_set_rules("{\"immutable\":[{\"repositories\":\"other\",\"tags\":\"*\"},{\"repositories\":\"more\",\"tags\":\"x*\"}]}");
+    collect_set_rules(
+        "{\"immutable\":[{\"repositories\":\"other\",\"tags\":\"*\"},{\"repositories\":\"more\",\"tags\":\"x*\"}]}");
     MUST(delete_manifest(&where, &pushed, &err));
     collect_set_rules("{}");
 }
@@ -108,7 +112,8 @@ static void the_collection_keeps_one_with_more_tags_and_says_so(void **state)
     assert_string_equal(collect_told("is_whole"), "false");
     assert_string_equal(collect_all(false, "manifests"), "0");
     delete_tag(&where, "t1");
-    collect_set_rules("{\"retention\":[{\"repositories\":\"kept\",\"tags\":\"none\"}],\"immutable\":[{\"repositories\":\"kept\",\"tags\":\"t4096\"}]}");
+    collect_set_rules(
+        "{\"retention\":[{\"repositories\":\"kept\",\"tags\":\"none\"}],\"immutable\":[{\"repositories\":\"kept\",\"tags\":\"t4096\"}]}");
     assert_string_equal(collect_all(false, "manifests"), "0");
     collect_set_rules("{\"retention\":[{\"repositories\":\"kept\",\"tags\":\"none\"}]}");
     assert_string_equal(collect_all(false, "manifests"), "1");
@@ -128,9 +133,10 @@ static void tags_of_what_was_deleted_go_in_steps(void **state)
     uuid_format(&where.repository, id);
     (void)snprintf(sql, sizeof sql, "SELECT bury_repository('%s')", id);
     execute(sql);
-    execute("CREATE FUNCTION is_alone() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN IF (SELECT count(*) FROM tags_gone) > 1000 THEN"
-            " RAISE 'too many tags at once'; END IF; RETURN NULL; END$$;"
-            "CREATE TRIGGER is_alone AFTER DELETE ON tag REFERENCING OLD TABLE AS tags_gone FOR EACH STATEMENT EXECUTE FUNCTION is_alone()");
+    execute(
+        "CREATE FUNCTION is_alone() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN IF (SELECT count(*) FROM tags_gone) > 1000 THEN"
+        " RAISE 'too many tags at once'; END IF; RETURN NULL; END$$;"
+        "CREATE TRIGGER is_alone AFTER DELETE ON tag REFERENCING OLD TABLE AS tags_gone FOR EACH STATEMENT EXECUTE FUNCTION is_alone()");
     assert_string_equal(collect_all(false, "manifests"), "1");
     assert_string_equal(collect_told("tags"), "8193");
     execute("DROP TRIGGER is_alone ON tag");

@@ -1,7 +1,7 @@
 /* Upload sessions against a real database, key process and folder. */
 #include "tests/integration/registry_fixture.h"
 
-#include "registry/jobs/tidy.h"
+#include "registry/jobs/clean_up.h"
 #include "registry/registry_priv.h"
 
 static struct digest parsed(const char *text)
@@ -30,8 +30,7 @@ static void comes_in_pieces(void **state)
         MUST(upload_write(upload, (struct bytes){content + cuts[i], cuts[i + 1] - cuts[i]}, &err));
         MUST(upload_save(upload, fixture.stack->pg, &recorder.recorder, &err));
         assert_int_equal(upload_offset(upload), cuts[i + 1]);
-        if (cuts[i + 1] == ARTIFACTS)
-            MUST(upload_commit(upload, fixture.stack->pg, &expected, &recorder.recorder, &err));
+        if (cuts[i + 1] == ARTIFACTS) MUST(upload_commit(upload, fixture.stack->pg, &expected, &recorder.recorder, &err));
     }
     assert_string_equal(ask("SELECT max(writer_epoch) FROM upload"), ""); /* the session is over */
     fixture_check(&where, 1, ARTIFACTS);
@@ -52,7 +51,8 @@ static void one_writer_serves_many_pieces(void **state)
         MUST(upload_save(upload, fixture.stack->pg, &recorder.recorder, &err));
     }
     assert_string_equal(ask("SELECT writer_epoch FROM upload JOIN repository r USING (repository_id)"
-                            " WHERE r.name = 'kept'"), "2");
+                            " WHERE r.name = 'kept'"),
+                        "2");
 }
 
 /* The one that began it claimed it with that; whoever comes later, or knows nothing of it, claims it anew. */
@@ -285,11 +285,8 @@ static void a_cancelled_one_leaves_nothing_to_a_request_that_still_writes(void *
             MUST(fixture_change(ACTION_UPLOAD_CANCEL, &where, &cancel.change, &err));
             upload_cancel_finish(elsewhere, fixture.stack->pg, &cancel);
             MUST(upload_write(upload, (struct bytes){content + ARTIFACTS / 2, ARTIFACTS / 2}, &err));
-            if (closes)
-                MUST_FAIL(ERROR_NOT_FOUND,
-                          upload_commit(upload, fixture.stack->pg, &expected, &recorder.recorder, &err));
-            else
-                MUST_FAIL(ERROR_NOT_FOUND, upload_save(upload, fixture.stack->pg, &recorder.recorder, &err));
+            if (closes) MUST_FAIL(ERROR_NOT_FOUND, upload_commit(upload, fixture.stack->pg, &expected, &recorder.recorder, &err));
+            else MUST_FAIL(ERROR_NOT_FOUND, upload_save(upload, fixture.stack->pg, &recorder.recorder, &err));
         }
         free(content);
         assert_int_equal(objects(), before);
@@ -307,12 +304,12 @@ static void an_old_one_is_reaped(void **state)
 
     (void)state;
     execute("UPDATE upload SET expires_at = now() - interval '1 s' FROM repository r"
-                     " WHERE r.repository_id = upload.repository_id AND r.name = 'old'");
+            " WHERE r.repository_id = upload.repository_id AND r.name = 'old'");
     assert_false(is_found(&request, permit));
-    MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err));
+    MUST(registry_clean_up(fixture.registry, fixture.stack->pg, &count, &err));
     assert_int_equal(count, 2); /* the session, and its object */
     assert_int_equal(stack_events(fixture.stack, "upload.reap", "completed"), 1);
-    MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err));
+    MUST(registry_clean_up(fixture.registry, fixture.stack->pg, &count, &err));
     assert_int_equal(count, 0);
 }
 
@@ -338,7 +335,8 @@ static void the_second_of_two_equal_ones_is_dropped(void **state)
         upload_free(uploads[i]);
     }
     assert_string_equal(ask("SELECT count(DISTINCT blob_id) FROM repository_blob JOIN repository r USING (repository_id)"
-                            " WHERE r.name LIKE 'twin/%'"), "1");
+                            " WHERE r.name LIKE 'twin/%'"),
+                        "1");
     assert_string_equal(ask("SELECT count(*) FROM abandoned_object"), "0");
     fixture_check(&first, 6, ARTIFACTS);
     fixture_check(&second, 6, ARTIFACTS);
@@ -373,10 +371,8 @@ static void sha512_may_be_asked_for_at_the_end(void **state)
         OWNED(upload) *upload = fixture_find(fixture.registry, &begun, &recorder);
         MUST(upload_claim(upload, fixture.stack->pg, &err));
         MUST(upload_write(upload, (struct bytes){content, ARTIFACTS}, &err));
-        if (i == 0)
-            MUST_FAIL(ERROR_INVALID, upload_commit(upload, fixture.stack->pg, &wrong, &recorder.recorder, &err));
-        else
-            MUST(upload_commit(upload, fixture.stack->pg, &digest, &recorder.recorder, &err));
+        if (i == 0) MUST_FAIL(ERROR_INVALID, upload_commit(upload, fixture.stack->pg, &wrong, &recorder.recorder, &err));
+        else MUST(upload_commit(upload, fixture.stack->pg, &digest, &recorder.recorder, &err));
         assert_string_equal(ask("SELECT count(*) FROM abandoned_object"), "0");
     }
     registry_forget_keys(fixture.registry); /* it has a key of its own: the row must know it */

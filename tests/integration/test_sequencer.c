@@ -47,10 +47,11 @@ static void an_allowed_request_gets_a_permit(void **state)
     record_done(&later);
     record_done(&record);
     assert_int_equal(audit_log_check(&log), 2);
-    assert_string_equal(database_ask(log.database, "SELECT convert_from(leaf,'UTF8')::json ->> 'out' FROM audit_entry WHERE seq = 1"),
-                        "completed");
-    assert_string_equal(database_ask(log.database, "SELECT count(DISTINCT convert_from(leaf,'UTF8')::json ->> 'actor') FROM audit_entry"),
-                        "1");
+    assert_string_equal(
+        database_ask(log.database, "SELECT convert_from(leaf,'UTF8')::json ->> 'out' FROM audit_entry WHERE seq = 1"),
+        "completed");
+    assert_string_equal(
+        database_ask(log.database, "SELECT count(DISTINCT convert_from(leaf,'UTF8')::json ->> 'actor') FROM audit_entry"), "1");
     assert_string_equal(database_ask(log.database, "SELECT count(*) FROM audit_payload"), "1");
     audit_log_close(&log);
 }
@@ -83,11 +84,12 @@ static void the_leaf_names_nobody(void **state)
     audit_log_open(&log);
     sequencer_submit_and_wait(log.sequencer, &record);
     record_done(&record);
-    assert_string_equal(database_ask(log.database, "SELECT count(*) FROM audit_entry WHERE position('robot' in"
-                                                   " convert_from(leaf,'UTF8')) > 0 OR position('192.0' in convert_from(leaf,'UTF8')) > 0"),
+    assert_string_equal(database_ask(log.database,
+                                     "SELECT count(*) FROM audit_entry WHERE position('robot' in"
+                                     " convert_from(leaf,'UTF8')) > 0 OR position('192.0' in convert_from(leaf,'UTF8')) > 0"),
                         "0");
-    assert_string_equal(database_ask(log.database, "SELECT count(*) FROM audit_payload WHERE position('robot'::bytea in box) > 0"),
-                        "0");
+    assert_string_equal(
+        database_ask(log.database, "SELECT count(*) FROM audit_payload WHERE position('robot'::bytea in box) > 0"), "0");
     audit_log_close(&log);
 }
 
@@ -182,7 +184,8 @@ static void two_gateways_share_one_log(void **state)
     sequencer_free(sequencers[1]);
     assert_int_equal(audit_log_check(&log), 800);
     assert_string_equal(
-        database_ask(log.database, "SELECT count(DISTINCT convert_from(leaf,'UTF8')::json -> 'src' ->> 0) FROM audit_entry"), "2");
+        database_ask(log.database, "SELECT count(DISTINCT convert_from(leaf,'UTF8')::json -> 'src' ->> 0) FROM audit_entry"),
+        "2");
     assert_string_equal(database_ask(log.database, "SELECT count(*) FROM audit_tile"), "3");
     audit_log_close(&log);
 }
@@ -200,7 +203,8 @@ static void a_restart_goes_on(void **state)
     submit_from_threads(&log.sequencer, 1, 20);
     assert_int_equal(audit_log_check(&log), 640);
     assert_string_equal(
-        database_ask(log.database, "SELECT count(DISTINCT convert_from(leaf,'UTF8')::json -> 'src' ->> 1) FROM audit_entry"), "2");
+        database_ask(log.database, "SELECT count(DISTINCT convert_from(leaf,'UTF8')::json -> 'src' ->> 1) FROM audit_entry"),
+        "2");
     audit_log_close(&log);
 }
 
@@ -240,28 +244,38 @@ static void the_server_permits_itself(void **state)
     permit_require(permit, ACTION_SERVER_START, &pair.resource);
     permit_free(permit);
     assert_int_equal(audit_log_check(&log), 1);
-    assert_string_equal(database_ask(log.database, "SELECT convert_from(leaf,'UTF8')::json ->> 'actor' FROM audit_entry"), "system");
+    assert_string_equal(database_ask(log.database, "SELECT convert_from(leaf,'UTF8')::json ->> 'actor' FROM audit_entry"),
+                        "system");
     audit_log_close(&log);
 }
 
 static void the_application_can_change_no_entry(void **state)
 {
     static const char *const attempts[] = {
-        "UPDATE audit_entry SET leaf = ''", "DELETE FROM audit_entry",          "TRUNCATE audit_entry",
-        "UPDATE audit_entry_0 SET ts = 0",  "DELETE FROM audit_run",            "UPDATE audit_tile SET level = 9",
-        "DELETE FROM audit_checkpoint",     "UPDATE audit_checkpoint SET size = 9", "DROP TABLE audit_entry_0",
-        "UPDATE audit_log SET epoch = 7",   "ALTER TABLE audit_entry DISABLE TRIGGER ALL",
-        "SELECT audit_add_partition(3)",    "INSERT INTO audit_checkpoint (size, root, note, id) OVERRIDING SYSTEM VALUE VALUES (1, sha256(''), '', 1)",
+        "UPDATE audit_entry SET leaf = ''",
+        "DELETE FROM audit_entry",
+        "TRUNCATE audit_entry",
+        "UPDATE audit_entry_0 SET ts = 0",
+        "DELETE FROM audit_run",
+        "UPDATE audit_tile SET level = 9",
+        "DELETE FROM audit_checkpoint",
+        "UPDATE audit_checkpoint SET size = 9",
+        "DROP TABLE audit_entry_0",
+        "UPDATE audit_log SET epoch = 7",
+        "ALTER TABLE audit_entry DISABLE TRIGGER ALL",
+        "SELECT audit_add_partition(3)",
+        "INSERT INTO audit_checkpoint (size, root, note, id) OVERRIDING SYSTEM VALUE VALUES (1, sha256(''), '', 1)",
     };
     OWNED(database) *database = database_new();
     char sql[512];
 
     (void)state;
     for (size_t i = 0; i < COUNT(attempts); i++) {
-        (void)snprintf(sql, sizeof sql,
-                       "DO $do$ BEGIN SET ROLE sijil_app; EXECUTE $sql$%s$sql$; RAISE EXCEPTION 'it was allowed: %%', $sql$%s$sql$;"
-                       " EXCEPTION WHEN insufficient_privilege THEN RESET ROLE; END $do$",
-                       attempts[i], attempts[i]);
+        (void)snprintf(
+            sql, sizeof sql,
+            "DO $do$ BEGIN SET ROLE sijil_app; EXECUTE $sql$%s$sql$; RAISE EXCEPTION 'it was allowed: %%', $sql$%s$sql$;"
+            " EXCEPTION WHEN insufficient_privilege THEN RESET ROLE; END $do$",
+            attempts[i], attempts[i]);
         database_execute(database, sql);
     }
 }
@@ -371,7 +385,8 @@ static void what_is_missing_is_said_exactly(void **state)
     assert_false(sequencer_look(database_app(log.database), &identity, &err).ok);
     assert_int_equal(err.kind, ERROR_FORKED);
     if (strstr(err.message, "sijil-keyd signed 5210 events, the log ends at 1 (20") == NULL) fail_msg("%s", err.message);
-    if (strstr(err.message, "Restore all up to 5210; else two officers must sign a new origin") == NULL) fail_msg("%s", err.message);
+    if (strstr(err.message, "Restore all up to 5210; else two approvers must sign a new origin") == NULL)
+        fail_msg("%s", err.message);
     (void)snprintf(identity.origin, sizeof identity.origin, "another.example/audit");
     assert_false(sequencer_look(database_app(log.database), &identity, &err).ok);
     assert_int_equal(err.kind, ERROR_FORKED);

@@ -1,20 +1,17 @@
 /* Changes that share a transaction with their events, floods that fold, and counters that become events. */
 #include "audit/event_priv.h"
-#include "audit/log_memory_priv.h"
+#include "audit/log_cache_priv.h"
 #include "tests/integration/sequencer_fixture.h"
 
 static void a_change_and_its_event_are_one(void **state)
 {
     struct audit_log log;
-    struct batched records[] = {with_change(INSERTS, "one"),
-                                with_change(CONFLICTS, ""),
-                                with_change(INSERTS, "two"),
-                                with_change(INSERTS_THEN_FAILS, "half"),
-                                with_change(INSERTS, "three"),
-                                with_change(BREAKS_A_CONSTRAINT, ""),
+    struct batched records[] = {with_change(INSERTS, "one"),   with_change(CONFLICTS, ""),
+                                with_change(INSERTS, "two"),   with_change(INSERTS_THEN_FAILS, "half"),
+                                with_change(INSERTS, "three"), with_change(BREAKS_A_CONSTRAINT, ""),
                                 with_change(INSERTS, "four")};
-    static const enum record_status expected[] = {RECORD_DONE,    RECORD_REFUSED, RECORD_DONE, RECORD_REFUSED,
-                                                  RECORD_DONE,    RECORD_REFUSED, RECORD_DONE};
+    static const enum record_status expected[] = {RECORD_DONE, RECORD_REFUSED, RECORD_DONE, RECORD_REFUSED,
+                                                  RECORD_DONE, RECORD_REFUSED, RECORD_DONE};
 
     (void)state;
     open_log(&log);
@@ -47,7 +44,7 @@ static void a_change_and_its_event_are_one(void **state)
  * behind it finds it new, however slow the machine is. */
 static void make_at_once(struct batched *records, size_t count)
 {
-    (void)usleep((LOG_MEMORY_SYNC_MS + 100) * 1000);
+    (void)usleep((LOG_CACHE_SYNC_MS + 100) * 1000);
     attach_changes(records, count);
     for (size_t i = 0; i < count; i++) {
         records[i].change.change.add = add;

@@ -127,15 +127,18 @@ static void a_clock_that_jumps_is_not_followed(void **state)
     assert_false(sequencer_is_ready(log.sequencer, &err));
     set_clock(&log, 0); /* over when it is over */
     record_some(&log, 2);
-    assert_string_equal(database_ask(log.database, "SELECT count(*) FROM audit_entry WHERE ts > extract(epoch FROM now()) * 1000 + 5000"), "0");
+    assert_string_equal(
+        database_ask(log.database, "SELECT count(*) FROM audit_entry WHERE ts > extract(epoch FROM now()) * 1000 + 5000"), "0");
     set_clock(&log, 20); /* believed, and in the log */
     record_some(&log, 1);
     wait_for_answer(&log, "SELECT count(*) FROM audit_entry WHERE action = 'clock.step'", "1");
     set_clock(&log, 0);
     record_some(&log, 1);
     wait_for_answer(&log, "SELECT count(*) FROM audit_entry WHERE action = 'clock.step'", "2");
-    assert_string_equal(database_ask(log.database, "SELECT string_agg(substr(convert_from(leaf, 'UTF8')::json -> 'why' ->> 'note', 1, 1), ''"
-                                                   " ORDER BY seq) FROM audit_entry WHERE action = 'clock.step'"), "+-");
+    assert_string_equal(database_ask(log.database,
+                                     "SELECT string_agg(substr(convert_from(leaf, 'UTF8')::json -> 'why' ->> 'note', 1, 1), ''"
+                                     " ORDER BY seq) FROM audit_entry WHERE action = 'clock.step'"),
+                        "+-");
     assert_true(audit_log_check(&log) > 6);
     audit_log_close(&log);
 }

@@ -126,14 +126,14 @@ static void the_application_adds_true_rows_alone(void **state)
 
     (void)state;
     open_log(&log);
-    static const char *const refused[] = {
-        "UPDATE audit_facts SET facts = 'x'", "DELETE FROM audit_facts", "TRUNCATE audit_facts",
-        "INSERT INTO audit_facts VALUES (sha256('x'), 'y')"};
+    static const char *const refused[] = {"UPDATE audit_facts SET facts = 'x'", "DELETE FROM audit_facts", "TRUNCATE audit_facts",
+                                          "INSERT INTO audit_facts VALUES (sha256('x'), 'y')"};
     char sql[512];
     for (size_t i = 0; i < COUNT(refused); i++) {
         (void)snprintf(sql, sizeof sql,
                        "DO $$ BEGIN BEGIN SET LOCAL ROLE sijil_app; %s; EXCEPTION WHEN insufficient_privilege OR check_violation"
-                       " THEN RETURN; END; RAISE EXCEPTION 'it may'; END $$", refused[i]);
+                       " THEN RETURN; END; RAISE EXCEPTION 'it may'; END $$",
+                       refused[i]);
         database_execute(log.database, sql);
     }
     database_execute(log.database, "SET ROLE sijil_app; INSERT INTO audit_facts VALUES (sha256('y'), 'y'); RESET ROLE");
@@ -155,7 +155,7 @@ static void expect_facts(struct audit_log *log, enum facts_state first, enum fac
     if (!audit_page_between(pg, 0, 1, &page, &err).ok) fail_msg("%s", err.message);
     assert_int_equal(audit_page_facts_count(page, 0), 2);
     assert_int_equal(audit_page_facts(page, 0, 0, &text), FACTS_MISSING); /* nobody asked for them */
-    for (unsigned i = 0; i < 2; i++) /* asking again changes nothing */
+    for (unsigned i = 0; i < 2; i++)                                      /* asking again changes nothing */
         if (!audit_page_load_facts(pg, page, &err).ok) fail_msg("%s", err.message);
     assert_int_equal(audit_page_facts(page, 0, 0, &text), first);
     if (first == FACTS_SOUND) assert_true(bytes_equal(text, bytes_of_text("{\"a\":1}")));
@@ -176,7 +176,8 @@ static void facts_are_read_with_their_event(void **state)
     expect_facts(&log, FACTS_SOUND, FACTS_DAMAGED);
     database_execute(log.database, "DELETE FROM audit_facts WHERE position('}' IN convert_from(facts, 'UTF8')) = 1");
     expect_facts(&log, FACTS_SOUND, FACTS_MISSING);
-    database_execute(log.database, "ALTER TABLE audit_facts DROP CONSTRAINT audit_facts_digest; UPDATE audit_facts SET facts = '{\"a\":2}'");
+    database_execute(log.database,
+                     "ALTER TABLE audit_facts DROP CONSTRAINT audit_facts_digest; UPDATE audit_facts SET facts = '{\"a\":2}'");
     expect_facts(&log, FACTS_DAMAGED, FACTS_MISSING);
     audit_log_close(&log);
 }
@@ -185,8 +186,14 @@ static void facts_are_read_with_their_event(void **state)
 
 static struct leaf old_leaf(uint64_t sequence)
 {
-    struct leaf leaf = {.version = 1, .sequence = sequence, .time_ms = 1795171186000, .source = {"gw0", 1, sequence + 1},
-                        .class_uid = 600302, .actor = "system", .outcome = "allowed", .target_count = 1};
+    struct leaf leaf = {.version = 1,
+                        .sequence = sequence,
+                        .time_ms = 1795171186000,
+                        .source = {"gw0", 1, sequence + 1},
+                        .class_uid = 600302,
+                        .actor = "system",
+                        .outcome = "allowed",
+                        .target_count = 1};
 
     (void)snprintf(leaf.targets[0].action, sizeof leaf.targets[0].action, "blob.read");
     (void)snprintf(leaf.targets[0].resource, sizeof leaf.targets[0].resource, "acme/models/digits");
@@ -209,7 +216,8 @@ static struct merkle_hash add_old_entry(struct audit_log *log, uint64_t sequence
     text_hex(text.data, text.length, hex);
     (void)snprintf(sql, sizeof sql,
                    "INSERT INTO audit_entry SELECT %llu, 1795171186000, l, sha256('\\x00'::bytea || l), 'blob.read', 'allowed'"
-                   " FROM decode('%s', 'hex') AS l", (unsigned long long)sequence, hex);
+                   " FROM decode('%s', 'hex') AS l",
+                   (unsigned long long)sequence, hex);
     database_execute(log->database, sql);
     return hash;
 }
@@ -222,8 +230,10 @@ static void add_old_state(struct audit_log *log, const struct merkle_frontier *f
 
     assert_true(merkle_frontier_write(frontier, &stored, &err).ok);
     text_hex(stored.data, stored.length, hex);
-    (void)snprintf(sql, sizeof sql, "UPDATE audit_log SET origin = '" TEST_ORIGIN "', size = %d, last_ts = 1795171186000,"
-                   " frontier = decode('%s', 'hex')", OLD_COUNT, hex);
+    (void)snprintf(sql, sizeof sql,
+                   "UPDATE audit_log SET origin = '" TEST_ORIGIN "', size = %d, last_ts = 1795171186000,"
+                   " frontier = decode('%s', 'hex')",
+                   OLD_COUNT, hex);
     database_execute(log->database, sql);
 }
 
@@ -241,13 +251,16 @@ static void write_old_log(struct audit_log *log)
     (void)snprintf(sql, sizeof sql,
                    "INSERT INTO audit_run (key, last, n, seqs) SELECT substr(sha256(convert_to(k, 'UTF8')), 1, 16), %d, %d,"
                    " array(SELECT generate_series(0, %d)::bigint) FROM unnest(array['act:system', 'org:acme', 'prj:acme/models',"
-                   " 'res:acme/models/digits']) AS k", OLD_COUNT - 1, OLD_COUNT, OLD_COUNT - 1);
+                   " 'res:acme/models/digits']) AS k",
+                   OLD_COUNT - 1, OLD_COUNT, OLD_COUNT - 1);
     database_execute(log->database, sql);
     const struct merkle_hash root = tile_root(hashes, TILE_WIDTH);
     char hex[2 * MERKLE_HASH_SIZE + 1];
     text_hex(root.bytes, sizeof root.bytes, hex);
-    (void)snprintf(sql, sizeof sql, "INSERT INTO audit_tile SELECT 0, 0, string_agg(leaf_hash, '' ORDER BY seq), decode('%s', 'hex')"
-                   " FROM audit_entry WHERE seq < 256", hex);
+    (void)snprintf(sql, sizeof sql,
+                   "INSERT INTO audit_tile SELECT 0, 0, string_agg(leaf_hash, '' ORDER BY seq), decode('%s', 'hex')"
+                   " FROM audit_entry WHERE seq < 256",
+                   hex);
     database_execute(log->database, sql);
     add_old_state(log, &frontier);
 }
@@ -300,8 +313,11 @@ static void an_old_log_goes_on(void **state)
     if (!sequencer_await_signed(log.sequencer, 2 * OLD_COUNT - 1, &err).ok) fail_msg("%s", err.message);
     assert_true(sequencer_checkpoint(log.sequencer, &checkpoint, &err).ok);
     assert_int_equal(audit_log_check(&log), 2 * OLD_COUNT);
-    expect(&log, "SELECT string_agg(v || ':' || n, ' ' ORDER BY v) FROM (SELECT convert_from(leaf, 'UTF8')::json ->> 'v' AS v, count(*) AS n"
-                 " FROM audit_entry GROUP BY 1) AS versions", "1:300 2:300");
+    expect(
+        &log,
+        "SELECT string_agg(v || ':' || n, ' ' ORDER BY v) FROM (SELECT convert_from(leaf, 'UTF8')::json ->> 'v' AS v, count(*) AS n"
+        " FROM audit_entry GROUP BY 1) AS versions",
+        "1:300 2:300");
     expect(&log, "SELECT convert_from(leaf, 'UTF8')::json -> 'k' ->> 'org:acme' FROM audit_entry WHERE seq = 599", "600");
     is_proven(&log, 5, &checkpoint);
     is_proven(&log, OLD_COUNT - 1, &checkpoint);

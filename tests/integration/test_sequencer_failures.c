@@ -27,7 +27,7 @@ static void server_do(const char *action)
     if (system(command) != 0) fail_msg("%s failed", command);
 }
 
-#define SUBMITTERS 8
+#define SUBMITTERS       8
 #define ACKNOWLEDGED_MAX 40000
 
 struct acknowledged {
@@ -85,8 +85,9 @@ static void check_acknowledged(struct audit_log *log, const struct load *load)
         assert_string_equal(database_ask(log->database, sql), load->list[i].request);
     }
     /* No event was recorded twice because its first answer was lost. */
-    assert_string_equal(database_ask(log->database, "SELECT count(*) FROM (SELECT convert_from(leaf, 'UTF8')::json ->> 'req' AS r"
-                                                    " FROM audit_entry WHERE action = 'blob.read') t GROUP BY r HAVING count(*) > 1"),
+    assert_string_equal(database_ask(log->database,
+                                     "SELECT count(*) FROM (SELECT convert_from(leaf, 'UTF8')::json ->> 'req' AS r"
+                                     " FROM audit_entry WHERE action = 'blob.read') t GROUP BY r HAVING count(*) > 1"),
                         "");
 }
 
@@ -169,8 +170,9 @@ static void a_database_that_stands_still_means_503_in_time(void **state)
     assert_true(strtol(counted, NULL, 10) >= 2);
     char expected[32];
     (void)snprintf(expected, sizeof expected, "%ld", strtol(counted, NULL, 10));
-    assert_string_equal(database_ask(log.database, "SELECT max((s ->> 2)::int) - count(*) FROM (SELECT convert_from(leaf, 'UTF8')::json"
-                                                   " -> 'src' AS s FROM audit_entry) t"),
+    assert_string_equal(database_ask(log.database,
+                                     "SELECT max((s ->> 2)::int) - count(*) FROM (SELECT convert_from(leaf, 'UTF8')::json"
+                                     " -> 'src' AS s FROM audit_entry) t"),
                         expected);
     assert_true(audit_log_check(&log) > 0);
     audit_log_close(&log);
@@ -203,7 +205,8 @@ static void without_signatures_serving_stops_and_comes_back(void **state)
     assert_true(sequencer_is_ready(log.sequencer, &err));
     sequencer_free(log.sequencer);
     log.sequencer = NULL;
-    assert_string_equal(database_ask(log.database, "SELECT max(c.size) = (SELECT size FROM audit_log) FROM audit_checkpoint c"), "t");
+    assert_string_equal(database_ask(log.database, "SELECT max(c.size) = (SELECT size FROM audit_log) FROM audit_checkpoint c"),
+                        "t");
     assert_true(audit_log_check(&log) > 0);
     audit_log_close(&log);
 }
@@ -261,8 +264,7 @@ static void wait_until_signed(struct audit_log *log, const char *size)
     }
 }
 
-static const char save_backup[] =
-    "CREATE TABLE old_log AS TABLE audit_log";
+static const char save_backup[] = "CREATE TABLE old_log AS TABLE audit_log";
 static const char restore_backup[] =
     "ALTER TABLE audit_entry DISABLE TRIGGER ALL; DELETE FROM audit_payload WHERE seq >= 1;"
     "DELETE FROM audit_entry WHERE seq >= 1; DELETE FROM audit_run WHERE last >= 1;"

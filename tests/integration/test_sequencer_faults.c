@@ -13,8 +13,8 @@
 #define FOR_EVER (UINT64_C(1) << 40)
 
 /* Of each kind, evenly spread over its places, the first among them; with SIJIL_FAULTS_ALL=1 all places are tried. */
-#define SAMPLES      8
-#define SAMPLES_STOP 4 /* each starts a sequencer, and stops it */
+#define SAMPLES      4
+#define SAMPLES_STOP 2 /* each starts a sequencer, and stops it */
 
 static const enum fault_kind kinds_tried[] = {FAULT_MEMORY, FAULT_QUERY, FAULT_SOCKET};
 static struct fault_plan plan;
@@ -118,8 +118,9 @@ static void check_outcomes(struct audit_log *log, struct outcome_list *list)
         lost += entries == 0 ? 1 : 0;
         list->unavailable += record->status == RECORD_UNAVAILABLE ? 1 : 0;
     }
-    const char *counted = database_ask(log->database, "SELECT coalesce(sum((convert_from(leaf, 'UTF8')::json -> 'why' ->> 'count')::int)"
-                                                      ", 0) FROM audit_entry WHERE action = 'log.unrecorded'");
+    const char *counted =
+        database_ask(log->database, "SELECT coalesce(sum((convert_from(leaf, 'UTF8')::json -> 'why' ->> 'count')::int)"
+                                    ", 0) FROM audit_entry WHERE action = 'log.unrecorded'");
     assert_int_equal(strtoul(counted, NULL, 10), lost);
     assert_true(audit_log_check(log) > 0);
 }
@@ -270,18 +271,18 @@ static void one_entry_that_the_server_refuses_harms_no_other(void **state)
     (void)state;
     open_with_deadline(&log, 10000);
     wait_until_recorded(&log, &list);
-    database_execute(log.database,
-                     "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF convert_from(NEW.leaf, 'UTF8') LIKE"
-                     " '%" POISON "%' THEN RAISE EXCEPTION 'refused'; END IF; RETURN NEW; END $$;"
-                     "CREATE TRIGGER refuse BEFORE INSERT ON audit_entry FOR EACH ROW EXECUTE FUNCTION refuse()");
+    database_execute(
+        log.database,
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF convert_from(NEW.leaf, 'UTF8') LIKE"
+        " '%" POISON "%' THEN RAISE EXCEPTION 'refused'; END IF; RETURN NEW; END $$;"
+        "CREATE TRIGGER refuse BEFORE INSERT ON audit_entry FOR EACH ROW EXECUTE FUNCTION refuse()");
     for (size_t i = 0; i < TOGETHER; i++) {
         records[i] = (struct batched){.record = test_record(VERDICT_ALLOW)};
         name_request(&records[i].record);
     }
     (void)snprintf(records[2].record.context.request_id, sizeof records[2].record.context.request_id, "%s", POISON);
     submit_as_one_group(&log, records, TOGETHER);
-    for (size_t i = 0; i < TOGETHER; i++)
-        assert_int_equal(records[i].record.status, i == 2 ? RECORD_UNAVAILABLE : RECORD_DONE);
+    for (size_t i = 0; i < TOGETHER; i++) assert_int_equal(records[i].record.status, i == 2 ? RECORD_UNAVAILABLE : RECORD_DONE);
     note_batch(&list, records);
     database_execute(log.database, "DROP TRIGGER refuse ON audit_entry");
     wait_until_recorded(&log, &list);

@@ -36,9 +36,12 @@ static void a_row_that_nobody_signed_turns_signing_off_for_nobody(void **state)
     wait_until_keyd_signed(&log, 2);
     for (uint64_t i = 0; i < COUNT(roles); i++) {
         const uint64_t size = 2 + 4 * i;
-        (void)snprintf(sql, sizeof sql, "SET ROLE %s; " STRANGE("1000000000 + %u") "INSERT INTO audit_checkpoint (size, root, note)"
-                       " SELECT n, decode(repeat('00', 32), 'hex'), 'x' FROM generate_series(%u, %u) AS n; RESET ROLE",
-                       roles[i], (unsigned)i, (unsigned)size + 1, (unsigned)size + 4);
+        (void)snprintf(
+            sql, sizeof sql,
+            "SET ROLE %s; " STRANGE(
+                "1000000000 + %u") "INSERT INTO audit_checkpoint (size, root, note)"
+                                   " SELECT n, decode(repeat('00', 32), 'hex'), 'x' FROM generate_series(%u, %u) AS n; RESET ROLE",
+            roles[i], (unsigned)i, (unsigned)size + 1, (unsigned)size + 4);
         database_execute(log.database, sql);
         record_some(&log, 4);
         wait_until_keyd_signed(&log, size + 4);
@@ -91,47 +94,64 @@ static const char restore[] =
     "TRUNCATE audit_entry, audit_tile, audit_run; INSERT INTO audit_entry TABLE old_entry; INSERT INTO audit_tile TABLE old_tile;"
     " INSERT INTO audit_run TABLE old_run";
 
-#define SWAP(column, a, b)                                                                                          \
-    "UPDATE audit_entry e SET " column " = o." column " FROM old_entry o WHERE (e.seq, o.seq) IN ((" #a ", " #b "), (" #b ", " #a "))"
-#define CONSISTENT "leaf_hash = sha256('\\x00'::bytea || convert_to(replace(convert_from(leaf, 'UTF8'), 'digits', 'digitz'), 'UTF8'))"
+#define SWAP(column, a, b)                                                                                                \
+    "UPDATE audit_entry e SET " column " = o." column " FROM old_entry o WHERE (e.seq, o.seq) IN ((" #a ", " #b "), (" #b \
+    ", " #a "))"
+#define CONSISTENT \
+    "leaf_hash = sha256('\\x00'::bytea || convert_to(replace(convert_from(leaf, 'UTF8'), 'digits', 'digitz'), 'UTF8'))"
 
 static const struct edit_row {
     const char *name, *sql, *says;
 } edit_rows[] = {
-    {"a leaf's bytes", "UPDATE audit_entry SET leaf = convert_to(replace(convert_from(leaf, 'UTF8'), 'digits', 'digitz'), 'UTF8')"
-                       " WHERE seq = 300", "entry 300"},
-    {"a leaf with its hash", "UPDATE audit_entry SET leaf = convert_to(replace(convert_from(leaf, 'UTF8'), 'digits', 'digitz'), 'UTF8'), "
-                             CONSISTENT " WHERE seq = 300", "entries 256 to 511"},
-    {"a leaf with its hash in the last tile", "UPDATE audit_entry SET leaf = convert_to(replace(convert_from(leaf, 'UTF8'), 'digits',"
-                                              " 'digitz'), 'UTF8'), " CONSISTENT " WHERE seq = 590", "do not lead to the root"},
+    {"a leaf's bytes",
+     "UPDATE audit_entry SET leaf = convert_to(replace(convert_from(leaf, 'UTF8'), 'digits', 'digitz'), 'UTF8')"
+     " WHERE seq = 300",
+     "entry 300"},
+    {"a leaf with its hash",
+     "UPDATE audit_entry SET leaf = convert_to(replace(convert_from(leaf, 'UTF8'), 'digits', 'digitz'), 'UTF8'), " CONSISTENT
+     " WHERE seq = 300",
+     "entries 256 to 511"},
+    {"a leaf with its hash in the last tile",
+     "UPDATE audit_entry SET leaf = convert_to(replace(convert_from(leaf, 'UTF8'), 'digits',"
+     " 'digitz'), 'UTF8'), " CONSISTENT " WHERE seq = 590",
+     "no proof leads from them to the root"},
     {"a leaf's hash", "UPDATE audit_entry SET leaf_hash = sha256(leaf) WHERE seq = 7", "entry 7"},
     {"two leaves swapped", SWAP("leaf", 20, 21), "entry 20"},
-    {"two leaves swapped with their hashes", "UPDATE audit_entry e SET leaf = o.leaf, leaf_hash = o.leaf_hash FROM old_entry o"
-                                             " WHERE (e.seq, o.seq) IN ((20, 21), (21, 20))", "entries 0 to 255"},
+    {"two leaves swapped with their hashes",
+     "UPDATE audit_entry e SET leaf = o.leaf, leaf_hash = o.leaf_hash FROM old_entry o"
+     " WHERE (e.seq, o.seq) IN ((20, 21), (21, 20))",
+     "entries 0 to 255"},
     {"an entry dropped", "DELETE FROM audit_entry WHERE seq = 400", "entry 400"},
     {"an entry's time", "UPDATE audit_entry SET ts = ts + 1 WHERE seq = 5", "time beside it"},
     {"an entry's action", "UPDATE audit_entry SET action = 'registry.ping' WHERE seq = 5", "action beside it"},
     {"an entry's outcome", "UPDATE audit_entry SET outcome = 'denied' WHERE seq = 5", "outcome beside it"},
-    {"an entry behind the end", "INSERT INTO audit_entry SELECT seq + 100000, ts, leaf, leaf_hash, action, outcome FROM old_entry"
-                                " WHERE seq = 1", "behind the end"},
+    {"an entry behind the end",
+     "INSERT INTO audit_entry SELECT seq + 100000, ts, leaf, leaf_hash, action, outcome FROM old_entry"
+     " WHERE seq = 1",
+     "behind the end"},
     {"a tile's hashes", "UPDATE audit_tile SET hashes = decode(repeat('00', 8192), 'hex') WHERE idx = 1", "tile 0/1"},
     {"a tile's root", "UPDATE audit_tile SET root = decode(repeat('00', 32), 'hex') WHERE idx = 1", "entries"},
-    {"two tiles swapped", "UPDATE audit_tile t SET hashes = o.hashes FROM old_tile o WHERE t.level = 0 AND o.level = 0 AND"
-                          " (t.idx, o.idx) IN ((0, 1), (1, 0))", "tile 0/"},
+    {"two tiles swapped",
+     "UPDATE audit_tile t SET hashes = o.hashes FROM old_tile o WHERE t.level = 0 AND o.level = 0 AND"
+     " (t.idx, o.idx) IN ((0, 1), (1, 0))",
+     "tile 0/"},
     {"a tile dropped", "DELETE FROM audit_tile WHERE idx = 0", "the log"},
-    {"a run dropped", "DELETE FROM audit_run WHERE last = (SELECT min(last) FROM audit_run WHERE last > 100)", "index of its keys"},
+    {"a run dropped", "DELETE FROM audit_run WHERE last = (SELECT min(last) FROM audit_run WHERE last > 100)",
+     "index of its keys"},
     {"a run's numbers", "UPDATE audit_run SET n = n + 1 WHERE last = (SELECT max(last) FROM audit_run)", "number"},
     {"a run's entries", "UPDATE audit_run SET seqs = ARRAY[3::bigint] || seqs WHERE last = (SELECT max(last) FROM audit_run)",
      "does not go on"},
     {"a run that nobody made", "INSERT INTO audit_run VALUES (decode(repeat('07', 16), 'hex'), 9, 1, '{9}')", "does not say"},
-    {"a head that is too high", "INSERT INTO audit_run SELECT key, 598, max(n) + 1, '{598}' FROM audit_run GROUP BY key"
-                                " HAVING max(last) = 596", "does not say"},
+    {"a head that is too high",
+     "INSERT INTO audit_run SELECT key, 598, max(n) + 1, '{598}' FROM audit_run GROUP BY key"
+     " HAVING max(last) = 596",
+     "does not say"},
 };
 
 static struct result check_all(struct pg *pg, const struct signed_checkpoint *checkpoint, struct error *err)
 {
     OWNED(log_check) *check = NULL;
-    struct run_place place = {.last = -1};
+    struct run_cursor place = {.last = -1};
     size_t count = 1;
 
     TRY(log_check_new(pg, &check, err));
@@ -142,7 +162,8 @@ static struct result check_all(struct pg *pg, const struct signed_checkpoint *ch
     return log_check_end(pg, err);
 }
 
-static void check_edit(struct audit_log *log, struct pg *pg, const struct signed_checkpoint *checkpoint, const struct edit_row *row)
+static void check_edit(struct audit_log *log, struct pg *pg, const struct signed_checkpoint *checkpoint,
+                       const struct edit_row *row)
 {
     struct error err = {0};
 
@@ -218,7 +239,8 @@ static void a_finding_outlives_whoever_made_it(void **state)
     record_some(&log, 300);
     wait_until_keyd_signed(&log, 300);
     keyd_process_pause(log.keyd, true);
-    sequencer_set_forked(log.sequencer, &(struct error){.kind = ERROR_FORKED, .message = "entry 5 of the log is not as it was signed"});
+    sequencer_set_forked(log.sequencer,
+                         &(struct error){.kind = ERROR_FORKED, .message = "entry 5 of the log is not as it was signed"});
     (void)usleep(300000);
     keyd_process_pause(log.keyd, false);
     stop(&log); /* which waits until it is told */
@@ -246,7 +268,7 @@ static void an_edit_while_it_runs_stops_it_for_good(void **state)
     log.sequencer = start_with_notice(&log);
     record_some(&log, 300);
     wait_until_keyd_signed(&log, 300);
-    struct log_patrol *walking = patrol(&log, 600);
+    struct log_verifier *walking = start_verifier(&log, 600);
     (void)sleep(1); /* some rounds find nothing */
     record_some(&log, 3);
     database_execute(log.database, "CREATE TABLE old_entry AS TABLE audit_entry; UPDATE audit_entry SET leaf ="
@@ -256,14 +278,14 @@ static void an_edit_while_it_runs_stops_it_for_good(void **state)
     assert_int_equal(atomic_load(&notices), 1);
     database_execute(log.database, "UPDATE audit_entry e SET leaf = o.leaf FROM old_entry o WHERE e.seq = o.seq");
     nothing_is_recorded(&log); /* until somebody starts it again */
-    log_patrol_free(walking);
+    log_verifier_free(walking);
     stop(&log);
     start_is_refused(&log, "entry 17"); /* although the row is as it was: nobody has said so */
     keyd_process_kill(log.keyd);
     keyd_process_restart(log.keyd);
     start_is_refused(&log, "entry 17");
     the_log_is_restored(&log, 0, "entry 17");
-    the_log_is_restored(&log, 1, "no gateway found anything");
+    the_log_is_restored(&log, 1, "no gateway has reported");
     log.sequencer = audit_log_start(&log, "gw1");
     record_some(&log, 1);
     audit_log_close(&log);
@@ -332,30 +354,47 @@ static void the_unsigned_tail_is_read_leaf_by_leaf(void **state)
     audit_log_close(&log);
 }
 
-/* keyd tells the slower of two that it has to ask again: that is no fork, and no reason not to start. */
+/* What a thread beside the test records; the test itself judges it, because cmocka knows no other thread. */
+struct recorder {
+    const struct audit_log *log;
+    atomic_bool is_over;
+    unsigned recorded;
+    struct error found; /* ERROR_NONE, or that the log is not as it was signed */
+};
+
+/* A machine that is slow for a moment answers that it has no time, and is asked again. */
 static void *record_until_told(void *argument)
 {
-    const struct audit_log *log = argument;
+    struct recorder *recorder = argument;
 
-    while (atomic_load(&notices) == 0) record_some(log, 1);
+    while (!atomic_load(&recorder->is_over) && recorder->found.kind == ERROR_NONE) {
+        struct record record = test_record(VERDICT_ALLOW);
+        sequencer_submit_and_wait(recorder->log->sequencer, &record);
+        if (record.status == RECORD_DONE) recorder->recorded++;
+        if (record.status != RECORD_DONE && record.error.kind == ERROR_FORKED) recorder->found = record.error;
+        record_done(&record);
+    }
     return NULL;
 }
 
+/* keyd tells the slower of two that it has to ask again: that is no fork, and no reason not to start. */
 static void gateways_start_while_others_have_the_log_signed(void **state)
 {
     struct audit_log log;
     struct sequencer *others[4];
     struct error err = {0};
-    pthread_t recorder;
+    struct recorder recorder = {.log = &log};
+    pthread_t thread;
 
     (void)state;
-    atomic_store(&notices, 0);
     audit_log_open(&log);
     for (size_t i = 0; i < COUNT(others); i++) others[i] = audit_log_start(&log, "other");
-    assert_int_equal(pthread_create(&recorder, NULL, record_until_told, &log), 0);
+    assert_int_equal(pthread_create(&thread, NULL, record_until_told, &recorder), 0);
     for (unsigned i = 0; i < 30; i++) sequencer_free(audit_log_start(&log, "new"));
-    atomic_store(&notices, 1);
-    assert_int_equal(pthread_join(recorder, NULL), 0);
+    atomic_store(&recorder.is_over, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    if (recorder.found.kind != ERROR_NONE) fail_msg("%s", recorder.found.message);
+    assert_true(recorder.recorded > 0);
     for (size_t i = 0; i < COUNT(others); i++) {
         assert_true(sequencer_is_ready(others[i], &err));
         sequencer_free(others[i]);
@@ -385,15 +424,18 @@ static void no_row_decides_the_next_number(void **state)
     sequencer_submit_and_wait(log.sequencer, &stranger);
     record_done(&stranger);
     assert_string_equal(database_ask(log.database, "SELECT size FROM audit_log"), "4");
-    database_execute(log.database, "SET ROLE sijil_app; INSERT INTO audit_run SELECT key, 3, 777777, '{3}' FROM audit_run GROUP BY key"
-                                   " HAVING max(last) = 2; RESET ROLE");
+    database_execute(log.database,
+                     "SET ROLE sijil_app; INSERT INTO audit_run SELECT key, 3, 777777, '{3}' FROM audit_run GROUP BY key"
+                     " HAVING max(last) = 2; RESET ROLE");
     stop(&log);
     log.sequencer = audit_log_start(&log, "gw1"); /* which has no numbers in memory */
     struct record record = test_record(VERDICT_ALLOW);
     sequencer_submit_and_wait(log.sequencer, &record);
-    if (record.status != RECORD_UNAVAILABLE || record.error.kind != ERROR_FORKED) fail_msg("%d: %s", (int)record.status, record.error.message);
+    if (record.status != RECORD_UNAVAILABLE || record.error.kind != ERROR_FORKED)
+        fail_msg("%d: %s", (int)record.status, record.error.message);
     record_done(&record);
-    assert_string_equal(database_ask(log.database, "SELECT count(*) FROM audit_entry WHERE position('77777'::bytea IN leaf) > 0"), "0");
+    assert_string_equal(database_ask(log.database, "SELECT count(*) FROM audit_entry WHERE position('77777'::bytea IN leaf) > 0"),
+                        "0");
     audit_log_close(&log);
 }
 
@@ -416,7 +458,8 @@ static void what_does_not_verify_is_not_served(void **state)
     OWNED(audit_page) *page = NULL;
     assert_true(audit_prove(pg, permit, 5, &checkpoint, &proof, &err).ok);
     buffer_clear(&proof);
-    database_execute(log.database, "CREATE TABLE old_tile AS TABLE audit_tile; UPDATE audit_tile SET hashes = set_byte(hashes, 8000, 1)");
+    database_execute(log.database,
+                     "CREATE TABLE old_tile AS TABLE audit_tile; UPDATE audit_tile SET hashes = set_byte(hashes, 8000, 1)");
     assert_false(audit_prove(pg, permit, 5, &checkpoint, &proof, &err).ok);
     assert_int_equal(err.kind, ERROR_FORKED);
     assert_int_equal(proof.length, 0);

@@ -38,7 +38,8 @@ static void append(struct sequencer *sequencer, const struct permit *permit)
     struct batch batch = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, BATCH};
 
     for (size_t i = 0; i < BATCH; i++) {
-        records[i] = (struct batched){.record = {.under = permit, .outcome = OUTCOME_COMPLETED, .done = one_done}, .batch = &batch};
+        records[i] =
+            (struct batched){.record = {.under = permit, .outcome = OUTCOME_COMPLETED, .done = one_done}, .batch = &batch};
         sequencer_submit(sequencer, &records[i].record);
     }
     (void)pthread_mutex_lock(&batch.mutex);
@@ -99,8 +100,8 @@ static void tiles_of_the_second_level(void **state)
     assert_string_equal(database_ask(log.database, "SELECT string_agg(level || ':' || n, ' ' ORDER BY level) FROM"
                                                    " (SELECT level, count(*) AS n FROM audit_tile GROUP BY level) t"),
                         "0:257 1:1");
-    assert_string_equal(database_ask(log.database, "SELECT (max(c.size) = (SELECT size FROM audit_log))::text FROM audit_checkpoint c"),
-                        "true");
+    assert_string_equal(
+        database_ask(log.database, "SELECT (max(c.size) = (SELECT size FROM audit_log))::text FROM audit_checkpoint c"), "true");
     log.sequencer = audit_log_start(&log, "gw1"); /* which compares the tiles' root with the state's, and with keyd's */
     assert_true(permit_for_job(log.sequencer, &read, &auditor, &err).ok);
     assert_true(pg_open(database_app(log.database), tables, &pg, &err).ok);

@@ -115,7 +115,8 @@ static void an_old_decision_is_stale(void **state)
 static const struct uuid acme = {.bytes = {0xac}}, beta = {.bytes = {0xbe}};
 
 /* What comes of a decision that depends on one organisation, and perhaps on a second one. */
-static enum record_status decided_on(struct sequencer *sequencer, uint64_t epoch, const struct uuid *first, const struct uuid *second)
+static enum record_status decided_on(struct sequencer *sequencer, uint64_t epoch, const struct uuid *first,
+                                     const struct uuid *second)
 {
     struct record record = test_record(VERDICT_ALLOW);
 
@@ -217,9 +218,11 @@ static void changes_of_another_gateway_reach_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_gateway_remembers),       cmocka_unit_test(two_gateways_take_turns),
+        cmocka_unit_test(one_gateway_remembers),
+        cmocka_unit_test(two_gateways_take_turns),
         cmocka_unit_test(a_change_concerns_its_organisation_alone),
-        cmocka_unit_test(an_old_decision_is_stale),    cmocka_unit_test(changes_reach_who_remembers),
+        cmocka_unit_test(an_old_decision_is_stale),
+        cmocka_unit_test(changes_reach_who_remembers),
         cmocka_unit_test(changes_of_another_gateway_reach_it),
     };
 

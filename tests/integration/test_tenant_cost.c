@@ -13,38 +13,62 @@
 #include "registry/stored_blob.h"
 #include "storage/pg_table.h"
 
-static const struct pg_table *const tables[] = {&binding_table, &robot_table, &trusted_issuer_table, &erase_statements,
-                                                &stored_blob_statements, &project_statements, NULL};
+static const struct pg_table *const tables[] = {
+    &binding_table, &robot_table, &trusted_issuer_table, &erase_statements, &stored_blob_statements, &project_statements, NULL};
 
-#define ID(number)   "'00000000-0000-4000-8000-' || lpad(to_hex(" #number "), 12, '0')"
-#define ONE          "'00000000-0000-4000-8000-000000000001'"
-#define MANY         "20000"
+#define ID(number) "'00000000-0000-4000-8000-' || lpad(to_hex(" #number "), 12, '0')"
+#define ONE        "'00000000-0000-4000-8000-000000000001'"
+#define MANY       "20000"
 
 /* Organisations with many robots, roles, blobs and events. The planner is told, and plans for any parameters. */
 static int set_up(void **state)
 {
-    return open_fixture(state,
+    return open_fixture(
+        state,
         "INSERT INTO region (region_id, region_tag, driver, location) SELECT 'local/' || n, substring(sha256(n::bytea) FROM 1 FOR 16),"
         " 'memory', '-' FROM unnest('{main,spare}'::text[]) AS n;"
-        "INSERT INTO organisation (organisation_id, name) SELECT (" ID(i) ")::uuid, 'o' || i FROM generate_series(1, 40) AS i;"
-        "INSERT INTO project (project_id, organisation_id, name, home_region) SELECT (" ID(i) ")::uuid, (" ID(i) ")::uuid, 'p',"
-        " 'local/main' FROM generate_series(1, 40) AS i;"
-        "INSERT INTO project (project_id, organisation_id, name, home_region, deleted_name, deleted_at, emptied_at) SELECT (" ID(i + 40) ")::uuid,"
-        " (" ID(i % 40 + 1) ")::uuid, '#' || (" ID(i + 40) "), 'local/main', 'o/p' || i, now(), now() FROM generate_series(1, " MANY ") AS i;"
-        "INSERT INTO repository (repository_id, project_id, name, full_name) SELECT (" ID(i) ")::uuid, (" ID(i % 40 + 1) ")::uuid, 'r' || i, 'r' || i"
-        " FROM generate_series(1, " MANY ") AS i;"
-        "INSERT INTO robot (robot_id, organisation_id, name, secret_hash, created_by, expires_at) SELECT (" ID(i) ")::uuid,"
-        " (" ID(i % 40 + 1) ")::uuid, 'robot$acme+r' || i, sha256(''), 'a test', now() + interval '1 day' FROM generate_series(1, " MANY ") AS i;"
-        "INSERT INTO binding (binding_id, robot_id, issuer, subject, role, organisation_id, project_id, granted_by)"
-        " SELECT (" ID(i) ")::uuid, CASE WHEN i % 2 = 0 THEN (" ID(i) ")::uuid END, CASE WHEN i % 2 = 1 THEN 'https://idp.example' END,"
-        " CASE WHEN i % 2 = 1 THEN 's' || i END, 'consumer', (" ID(i % 40 + 1) ")::uuid,"
-        " (" ID(i % 40 + 1) ")::uuid, 'a test' FROM generate_series(1, " MANY ") AS i;"
-        "INSERT INTO blob (blob_id, project_id, region_id, digest, size_bytes, part, key_version, wrapped_key, commitment)"
-        " SELECT (" ID(i) ")::uuid, " ONE ", 'local/main', 'sha256:' || encode(sha256(i::text::bytea), 'hex'), 1, 0, 1, 'k',"
-        " sha256('') FROM generate_series(1, " MANY ") AS i;"
-        "INSERT INTO audit_entry SELECT i, 0, 'leaf', sha256(''), 'blob.read', 'allowed' FROM generate_series(1, " MANY ") AS i;"
-        "INSERT INTO audit_run SELECT substring(sha256('org:acme') FROM 1 FOR 16), i, i, ARRAY[i] FROM generate_series(1, " MANY ") AS i;"
-        "ANALYZE; SET plan_cache_mode = force_generic_plan",
+        "INSERT INTO organisation (organisation_id, name) SELECT (" ID(
+            i) ")::uuid, 'o' || i FROM generate_series(1, 40) AS i;"
+               "INSERT INTO project (project_id, organisation_id, name, home_region) SELECT (" ID(i) ")::uuid, (" ID(
+                   i) ")::uuid, 'p',"
+                      " 'local/main' FROM generate_series(1, 40) AS i;"
+                      "INSERT INTO project (project_id, organisation_id, name, home_region, deleted_name, deleted_at, emptied_at) SELECT (" ID(
+                          i +
+                          40) ")::uuid,"
+                              " (" ID(i % 40 + 1) ")::uuid, '#' || (" ID(
+                                  i +
+                                  40) "), 'local/main', 'o/p' || i, now(), now() FROM generate_series(1, " MANY ") AS i;"
+                                      "INSERT INTO repository (repository_id, project_id, name, full_name) SELECT (" ID(i) ")::uuid, (" ID(
+                                          i % 40 +
+                                          1) ")::uuid, 'r' || i, 'r' || i"
+                                             " FROM generate_series(1, " MANY ") AS i;"
+                                             "INSERT INTO robot (robot_id, organisation_id, name, secret_hash, created_by, expires_at) SELECT (" ID(
+                                                 i) ")::uuid,"
+                                                    " (" ID(
+                                                        i % 40 +
+                                                        1) ")::uuid, 'robot$acme+r' || i, sha256(''), 'a test', now() + interval '1 day' FROM generate_series(1, " MANY
+                                                           ") AS i;"
+                                                           "INSERT INTO binding (binding_id, robot_id, issuer, subject, role, organisation_id, project_id, granted_by)"
+                                                           " SELECT (" ID(i) ")::uuid, CASE WHEN i % 2 = 0 THEN (" ID(
+                                                               i) ")::uuid END, CASE WHEN i % 2 = 1 THEN 'https://idp.example' END,"
+                                                                  " CASE WHEN i % 2 = 1 THEN 's' || i END, 'consumer', (" ID(
+                                                                      i % 40 +
+                                                                      1) ")::uuid,"
+                                                                         " (" ID(
+                                                                             i % 40 +
+                                                                             1) ")::uuid, 'a test' FROM generate_series(1, " MANY
+                                                                                ") AS i;"
+                                                                                "INSERT INTO blob (blob_id, project_id, region_id, digest, size_bytes, part, key_version, wrapped_key, commitment)"
+                                                                                " SELECT (" ID(
+                                                                                    i) ")::uuid, " ONE
+                                                                                       ", 'local/main', 'sha256:' || encode(sha256(i::text::bytea), 'hex'), 1, 0, 1, 'k',"
+                                                                                       " sha256('') FROM generate_series(1, " MANY
+                                                                                       ") AS i;"
+                                                                                       "INSERT INTO audit_entry SELECT i, 0, 'leaf', sha256(''), 'blob.read', 'allowed' FROM generate_series(1, " MANY
+                                                                                       ") AS i;"
+                                                                                       "INSERT INTO audit_run SELECT substring(sha256('org:acme') FROM 1 FOR 16), i, i, ARRAY[i] FROM generate_series(1, " MANY
+                                                                                       ") AS i;"
+                                                                                       "ANALYZE; SET plan_cache_mode = force_generic_plan",
         tables);
 }
 
@@ -91,11 +115,12 @@ static const char *plan_of(struct database *database, const struct cost_row *row
     (void)snprintf(types, sizeof types, "%s", statement->parameters);
     for (char *at = types; *at != '\0'; at++)
         if (*at == ' ') *at = ',';
-    (void)snprintf(sql, sizeof sql, "PREPARE %s%s%s%s AS %s", row->name, types[0] == '\0' ? "" : " (", types, types[0] == '\0' ? "" : ")",
-                   statement->sql);
+    (void)snprintf(sql, sizeof sql, "PREPARE %s%s%s%s AS %s", row->name, types[0] == '\0' ? "" : " (", types,
+                   types[0] == '\0' ? "" : ")", statement->sql);
     database_execute(database, sql);
-    (void)snprintf(explain, sizeof explain, "EXPLAIN (FORMAT JSON) EXECUTE %s%s%s%s", row->name, row->arguments == NULL ? "" : " (",
-                   row->arguments == NULL ? "" : row->arguments, row->arguments == NULL ? "" : ")");
+    (void)snprintf(explain, sizeof explain, "EXPLAIN (FORMAT JSON) EXECUTE %s%s%s%s", row->name,
+                   row->arguments == NULL ? "" : " (", row->arguments == NULL ? "" : row->arguments,
+                   row->arguments == NULL ? "" : ")");
     return database_ask(database, explain);
 }
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 FEWEST = 250
-FOLDERS = ("base", "crypto", "storage", "audit", "keyd", "documents", "authz", "policy", "registry", "training", "gateway", "client", "embedded", "cmd")
+FOLDERS = ("base", "supervision", "journal", "crypto", "outgoing", "storage", "audit", "keyd", "documents", "authz", "policy", "registry", "training", "gateway", "client", "embedded", "cmd")
 DEFINERS = re.compile(r"(_store\.c|storage/(create|migrate|pg_prepare)\.c)$")
 RUNNERS = re.compile(r"(_store\.c|storage/[a-z_]+\.[ch]|authz/(epoch_priv\.h|last\.c))$")
 INCLUDERS = re.compile(r"(_store\.c|storage/(create|migrate)\.c|storage/pg_priv\.h)$")

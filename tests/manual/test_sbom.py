@@ -36,7 +36,7 @@ SCHEMA = {"type": "object", "required": ["bomFormat", "specVersion"], "additiona
 
 
 def run(*command):
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=600).stdout
 
 
 def main():

@@ -165,12 +165,20 @@ TIGHTEN = Object({}, {"subjects_any": some_subjects, "attached_any": some_regime
                       "class_at_least": classes})
 LOOSEN = Object({}, {"subjects_none": some_subjects, "class_at_most": classes})
 DEMAND = Object({}, {**LOOSEN.optional, "lineage_at_least": lineages})
+# test in a rule: (fact, form of the fact, form of the test, what holds, samples for random cases)
+COMPARED = {
+    "regime_any": ("regimes", ListOf(regime, 0), some_regimes, lambda have, wanted: bool(set(have) & set(wanted)),
+                   ["AE-FED", "DIFC", "ADGM", "AE-CBUAE"]),
+    "attrs_all": ("attrs", ListOf(text, 0), some_text, lambda have, wanted: set(wanted) <= set(have),
+                  ["iso27001", "sovereign", "x", "ثلاثة", 'quo"te\\', "\u007f\t"]),
+    "min_assurance": ("assurance", whole(0, 4), whole(0, 4), lambda have, wanted: have >= wanted, [0, 1, 2, 3, 4]),
+    "recipient_in": ("recipient", recipient, ListOf(recipient, 1), lambda have, wanted: have in wanted, RECIPIENTS),
+}
 TARGET = Object({}, {
-    "geo_within": places, "geo_in_group": some_ids,
-    "regime_any": some_regimes, "regime_in_group": some_ids,
-    "operator_not_controlled_from": places, "attrs_all": some_text,
+    "geo_within": places, "geo_in_group": some_ids, "regime_in_group": some_ids,
+    "operator_not_controlled_from": places,
     "key_geo_within": places, "key_control_in": ListOf(key_control, 1),
-    "min_assurance": whole(0, 4), "recipient_in": ListOf(recipient, 1)})
+    **{test: wanted for test, (_, _, wanted, _, _) in COMPARED.items()}})
 OBLIGE = Object({}, {
     "anchor_copy": Object({"geo_within": places}, {"max_staleness_s": whole(0)}),
     "min_sites": whole(1), "retain_min_days": whole(0), "retain_max_days": whole(0),
@@ -217,11 +225,10 @@ LABEL = Object({"class": classes, "subjects": ListOf(subject, 0),
                 "attached": ListOf(regime, 0), "pins": ListOf(identifier, 0),
                 "lineage": lineages}, {})
 KNOWN = Object({}, {
-    "geo": geo, "regimes": ListOf(regime, 0), "attrs": ListOf(text, 0),
+    "geo": geo, **{fact: form for fact, form, _, _, _ in COMPARED.values()},
     "operator": Object({}, {"name": text, "controlled_from": ListOf(geo, 0)}),
     "key": Object({}, {"ring": text, "geo": geo, "control": key_control}),
-    "location_evidence": text, "site": text, "assurance": whole(0, 4),
-    "recipient": recipient})
+    "location_evidence": text, "site": text})
 GROUP = {kind: Object({"kind": anything, "members": ListOf(member, 0)},
                       {"as_of": text, "note": text, "review_by": text})
          for kind, member in (("geo", geo), ("regime", regime))}
@@ -415,31 +422,24 @@ def target_fact(name, wanted, target, groups):
     """One target predicate -> (truth, names)."""
     place, regimes = target.get("geo"), target.get("regimes")
     key, operator = target.get("key") or {}, target.get("operator") or {}
-    attrs, assurance = target.get("attrs"), target.get("assurance")
+    if name in COMPARED:
+        fact, _, _, holds, _ = COMPARED[name]
+        return (None if target.get(fact) is None else holds(target[fact], wanted)), {fact}
     if name == "geo_within":
         return geo_within(place, wanted), {"geo"}
     if name == "geo_in_group":
         return in_groups("geo", wanted, groups, "geo",
                          lambda members: geo_within(place, members))
-    if name == "regime_any":
-        return shares(regimes, wanted), {"regimes"}
     if name == "regime_in_group":
         return in_groups("regime", wanted, groups, "regimes",
                          lambda members: shares(regimes, members))
     if name == "operator_not_controlled_from":
         return free_of_control(operator.get("controlled_from"), wanted), {"operator"}
-    if name == "attrs_all":
-        return (None if attrs is None else set(wanted) <= set(attrs)), {"attrs"}
     if name == "key_geo_within":
         return geo_within(key.get("geo"), wanted), {"key.geo"}
     if name == "key_control_in":
         control = key.get("control")
         return (None if not control else control in wanted), {"key.control"}
-    if name == "min_assurance":
-        return (None if assurance is None else assurance >= wanted), {"assurance"}
-    if name == "recipient_in":
-        recipient = target.get("recipient")
-        return (None if not recipient else recipient in wanted), {"recipient"}
     raise Refused(f"unknown predicate {name}")
 
 

@@ -9,7 +9,7 @@ import oracle
 from fixtures import (
     ALL, D1, D2, HEALTH, NOW, OTHER_PROJECT, POLICY_SCHEMA, PROJECT, RECORD, RESEARCH,
     WITH_RESEARCH, WORLD, check_policy, decide, facts, permit, policy, sha)
-from oracle import CLASSES, KEY_CONTROL, LINEAGES, LOOKS, OPS, V2, RECIPIENTS, Refused, join, load, make_label
+from oracle import CLASSES, COMPARED, KEY_CONTROL, LINEAGES, LOOKS, ListOf, OPS, V2, RECIPIENTS, Refused, join, load, make_label
 
 RANDOM = random.Random(7)
 SUBJECTS = ["personal", "health", "financial-customer", "government"]
@@ -159,13 +159,18 @@ def present(**makers):
     return {name: make() for name, make in makers.items() if RANDOM.random() < .6}
 
 
+def sampled(form, samples, least=0):
+    """A maker of values of a fact, or of its test."""
+    return (lambda: some(samples, 3, least)) if isinstance(form, ListOf) else (lambda: RANDOM.choice(samples))
+
+
 def wide_target_test():
     makers = {
         "geo_within": lambda: some(GEOS, 3, 1), "geo_in_group": lambda: some(["GCC", "EEA", "NOWHERE", "DIFC-ADEQUATE"], 3, 1),
-        "regime_any": lambda: some(REGIMES, 3, 1), "regime_in_group": lambda: some(["DIFC-ADEQUATE", "GCC", "LOST"], 3, 1),
-        "operator_not_controlled_from": lambda: some(GEOS + ["US/CA"], 2, 1), "attrs_all": lambda: some(TEXTS, 2, 1),
+        "regime_in_group": lambda: some(["DIFC-ADEQUATE", "GCC", "LOST"], 3, 1),
+        "operator_not_controlled_from": lambda: some(GEOS + ["US/CA"], 2, 1),
         "key_geo_within": lambda: some(GEOS, 2, 1), "key_control_in": lambda: some(KEY_CONTROL, 2, 1),
-        "min_assurance": lambda: RANDOM.randint(0, 4), "recipient_in": lambda: some(RECIPIENTS, 2, 1)}
+        **{test: sampled(form, samples, 1) for test, (_, _, form, _, samples) in COMPARED.items()}}
     return {name: makers[name]() for name in some(sorted(makers), 3, 1)}
 
 
@@ -216,9 +221,8 @@ def wide_policy(index):
 
 def wide_known():
     known = dict(RANDOM.choice([{}, *WORLD["regions"].values()]))
-    known.update(present(geo=lambda: RANDOM.choice(GEOS), assurance=lambda: RANDOM.randint(0, 4),
-                         recipient=lambda: RANDOM.choice(RECIPIENTS), regimes=lambda: some(REGIMES, 2),
-                         attrs=lambda: some(TEXTS, 3)) if RANDOM.random() < .5 else {})
+    known.update(present(geo=lambda: RANDOM.choice(GEOS), **{fact: sampled(form, samples) for fact, form, _, _, samples in COMPARED.values()})
+                 if RANDOM.random() < .5 else {})
     for name in ("geo", "regimes", "key", "operator", "attrs"):
         if RANDOM.random() < .15:
             known.pop(name, None)

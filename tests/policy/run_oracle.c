@@ -52,7 +52,7 @@ static struct result decide(struct pool *pool, const json_t *line, struct buffer
     TRY(policy_documents_new(policies, &documents, err));
     TRY(policy_groups_new(json_array_get(pool->groups, (size_t)number), &groups, err));
     TRY(policy_facts_read(json_object_get(line, "facts"), &facts, err));
-    TRY(policy_decide(documents, policy_facts_of(facts), groups, &decision, err));
+    TRY(policy_evaluate(documents, policy_facts_of(facts), groups, &decision, err));
     policy_facts_document_free(GIVE(facts)); /* a decision does not need them any more */
     pool->allowed += policy_decision_allows(decision);
     return policy_decision_write(text, decision, err);
@@ -63,17 +63,17 @@ static struct result join_floors(struct pool *pool, const json_t *line, struct b
     OWNED_JSON policies = chosen(pool, json_object_get(line, "label"));
     const json_t *own = json_object_get(line, "own"), *stored = json_object_get(line, "stored");
     OWNED(policy_documents) *documents = NULL;
-    struct policy_place place = {.scope = json_text_of(line, "scope")};
+    struct label_query query = {.scope = json_text_of(line, "scope")};
     struct label own_label, stored_label, label;
     bool is_labelled = false;
 
-    if (!policy_time_parse(bytes_of_text(json_text_of(line, "now")), &place.now_us)) abort();
+    if (!policy_time_parse(bytes_of_text(json_text_of(line, "now")), &query.now_us)) abort();
     TRY(policy_documents_new(policies, &documents, err));
-    place.documents = documents;
+    query.documents = documents;
     if (!json_is_null(own)) TRY(label_read(own, &own_label, err));
     if (!json_is_null(stored)) TRY(label_read(stored, &stored_label, err));
-    TRY(policy_stored_label(&place, json_is_null(stored) ? NULL : &stored_label,
-                            json_is_null(own) ? NULL : &own_label, &label, &is_labelled, err));
+    TRY(policy_stored_label(&query, json_is_null(stored) ? NULL : &stored_label, json_is_null(own) ? NULL : &own_label, &label,
+                            &is_labelled, err));
     return is_labelled ? label_write(text, &label, err) : buffer_add_text(text, "null", err);
 }
 
@@ -120,12 +120,10 @@ static void read_line(struct pool *pool, const char *raw, size_t length)
         return;
     }
     json_t *policy = json_object_get(line, "policy"), *decided = json_object_get(line, "decide");
-    if (policy != NULL)
-        (void)json_array_append(pool->policies, policy);
+    if (policy != NULL) (void)json_array_append(pool->policies, policy);
     else if (decided == NULL && json_object_size(line) == 1)
         (void)json_array_append(pool->groups, json_object_get(line, "groups"));
-    else
-        ask(pool, raw, line);
+    else ask(pool, raw, line);
 }
 
 int main(int argc, char **argv)

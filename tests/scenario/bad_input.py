@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Input that should hurt, against a real server: each gets its status and a clear message, each leaves an event or is
-counted, and the server lives. The table is in docs/http.md."""
+"""Hostile input for a real server. Each input gets its status and a clear message, and leaves an event or is counted; the
+server survives. The table is in docs/http.md."""
 import glob
 import json
 import os
@@ -24,7 +24,7 @@ def repository(name="main/models/bad"):
 
 
 def raw(request, limit=65536, timeout=20):
-    """Sends bytes as they are over TLS; answers everything that comes back until the server closes."""
+    """Sends the bytes unchanged over TLS, and returns all bytes that arrive until the server closes."""
     context = ssl.create_default_context(cafile=server.ca_file)
     with socket.create_connection(("127.0.0.1", server.port), timeout=timeout) as plain:
         with context.wrap_socket(plain, server_hostname="127.0.0.1") as link:
@@ -64,7 +64,7 @@ def newest_events(count=50):
 
 
 def expect_event(action, outcome, since):
-    """What became of a request may be recorded a moment after its answer."""
+    """The outcome of a request may be recorded a moment after its answer."""
     until = time.monotonic() + 15
     while not (found := [event for event in newest_events() if event["seq"] > since and event["entry"]["act"] == action
                          and event["entry"]["out"] == outcome]):
@@ -183,7 +183,7 @@ def digests_that_are_none_are_refused():
         assert answer.status in (400, 404) and answer.codes in (["DIGEST_INVALID"], ["BLOB_UNKNOWN"]), (digest, answer.body)
 
 
-# --- what stands behind -------------------------------------------------------------------------------------------
+# --- parts behind the gateway -------------------------------------------------------------------------------------------
 def object_files(size):
     found = [path for path in glob.glob(server.folder + "/**", recursive=True) if os.path.isfile(path)
              and os.path.getsize(path) > size and open(path, "rb").read(4) == b"SJB1"]
@@ -191,7 +191,7 @@ def object_files(size):
 
 
 def damage(change, size=300_000):
-    """Pushes a blob, lets `change` loose on its file, and answers what a pull then says."""
+    """Pushes a blob, calls `change` on its file, and returns the answer to a pull."""
     place, data = repository(), os.urandom(size)
     digest = place.push_blob(data)
     path = object_files(size)[-1]
@@ -199,7 +199,7 @@ def damage(change, size=300_000):
     try:
         answer = place.call("GET", "blobs/" + digest)
         return answer, data
-    except Exception as broken:  # cut off in the middle: never a complete answer
+    except Exception as broken:  # it is cut off in the middle, so the answer is never complete
         return broken, data
 
 
@@ -267,7 +267,7 @@ def a_stopped_database_is_a_503_and_then_it_is_over():
                 pass
     server.wait_ready()
     assert repository().call("GET", "blobs/" + digest).body == b"still here"
-    # It was sent, and its answer lost: either it came true after all, or it is counted as what could not be recorded.
+    # The commit was sent and its answer lost. Either the event exists, or it is counted as one that could not be recorded.
     until = time.monotonic() + 20
     while not any(event["entry"]["act"] == "log.unrecorded" or event["entry"]["req"] == answer.headers["X-Request-Id"]
                   for event in newest_events(200)):
@@ -303,7 +303,7 @@ def a_dead_key_process_is_a_503_and_then_it_is_over():
 
 
 def mounted_small(folder, mebibytes):
-    """Puts the folder, as it is, on a file system of its own that is soon full."""
+    """Moves the folder to a separate small file system, which is soon full."""
     owner = os.stat(folder)
     kept = folder + ".kept"
     os.rename(folder, kept)
@@ -341,7 +341,7 @@ def a_full_disk_is_said_and_loses_nothing():
 
 
 def parameters_that_a_route_does_not_take_are_refused():
-    """An answer that left out a filter would look complete."""
+    """An answer that ignored a filter would look complete."""
     auditor, admin = server.client(server.admin_auditor), server.client(server.admin)
     pseudonym = "0" * 64
     for client, path in ((auditor, "/audit/events?actor=ci"), (auditor, "/audit/events?key=out:denied&key=out:failed"),

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Garbage collection in a loop beside clients that push, mount, skip what is there, move tags, delete and pull.
 
-Nothing that was acknowledged is lost, and no manifest is refused for a blob that its client was told of. Short: 8 clients
-for 8 s; SIJIL_SOAK=1: 64 clients for 10 minutes. SIJIL_SOAK_SECONDS and SIJIL_SOAK_CLIENTS say otherwise."""
+No acknowledged write is lost, and no manifest is refused because of a blob that the server has confirmed to its client. Short: 8 clients
+for 8 s; SIJIL_SOAK=1: 64 clients for 10 minutes. SIJIL_SOAK_SECONDS and SIJIL_SOAK_CLIENTS set other values."""
 import collections
 import multiprocessing
 import os
@@ -17,8 +17,8 @@ LONG = os.environ.get("SIJIL_SOAK") == "1"
 SECONDS = int(os.environ.get("SIJIL_SOAK_SECONDS", "600" if LONG else "8"))
 CLIENTS = int(os.environ.get("SIJIL_SOAK_CLIENTS", "64" if LONG else "8"))
 LEASE_S = 20 if LONG else 4
-LATE = 50 if LONG else 2  # of so many manifests one may come later than its leases: a slow machine says less, and nothing wrong
-PATIENCE = 90             # seconds more until something was collected
+LATE = 50 if LONG else 2  # one of so many manifests may arrive after its leases; on a slow machine the test shows less, but nothing wrong
+PATIENCE = 90             # further seconds until something was collected
 
 
 def collect(admin, **more):
@@ -26,7 +26,7 @@ def collect(admin, **more):
 
 
 def files_of(server):
-    """Objects of the region, as the disk has them."""
+    """The region's objects on the disk."""
     found = subprocess.run(["find", os.path.join(server.folder, "regions"), "-type", "f"], capture_output=True, text=True, check=True)
     return len(found.stdout.splitlines())
 
@@ -71,7 +71,7 @@ def nothing_is_lost_and_nothing_is_left():
         print(f"     in the end {rest['blobs_looked_at']} blobs of {counted['bytes_used']} bytes with their manifests, as counted")
         if not LONG:
             return
-        until = time.monotonic() + 120  # bytes go half a minute later, by a janitor that comes twice a minute
+        until = time.monotonic() + 120  # the bytes are removed half a minute later, by a maintenance thread that runs twice a minute
         while files_of(server) != rest["blobs_looked_at"] and time.monotonic() < until:
             time.sleep(1)
         assert files_of(server) == rest["blobs_looked_at"], f"{files_of(server)} files for {rest['blobs_looked_at']} blobs"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Two gateways whose region lies in a bucket: an upload that one began is gone on with by the other, also after kill -9.
+"""Two gateways with a region in a bucket: one continues an upload that the other began, also after kill -9.
 
-The store is tests/support/s3_server.py; script/interop s3 does the like with real ones."""
+The store is tests/support/s3_server.py; script/interop s3 does the same with real ones."""
 import json
 import os
 import shutil
@@ -20,7 +20,7 @@ REPOSITORY = "main/models/bucket"
 
 
 class SmallStore:
-    """The tests' own server in a folder of its own; its bucket is there from the start."""
+    """The tests' own server in a separate folder; its bucket exists from the start."""
 
     def __init__(self):
         self.root, self.process = tempfile.mkdtemp(prefix="sijil-", dir="/var/tmp"), None
@@ -68,7 +68,7 @@ state = {}
 
 
 def push(content, pieces, after):
-    """In that many PATCHes, each through the other gateway; `after(number)` is called when one was acknowledged."""
+    """Uploads in that many PATCHes, through the gateways in turn; `after(number)` is called after each acknowledged PATCH."""
     places = [client.repository(REPOSITORY) for client in fleet.clients(state["login"])]
     location, offset, step = places[0].begin(), 0, -(-len(content) // pieces)
     while offset < len(content):
@@ -102,7 +102,7 @@ def two_gateways_take_turns():
 def the_other_goes_on_when_one_is_killed_in_a_patch():
     content = os.urandom(24 * MIB + 7)
     places = [client.repository(REPOSITORY) for client in fleet.clients(state["login"])]
-    for victim, kept in ((0, 3 * MIB), (1, 9 * MIB + 1)):  # less than a part is safe, or more than one
+    for victim, kept in ((0, 3 * MIB), (1, 9 * MIB + 1)):  # less than one part is saved, or more
         location = places[victim].begin()
         location = places[victim].patch(location, content[:kept], 0)["Location"]
         before = len(fleet.store.requests())
@@ -145,7 +145,7 @@ def nothing_is_left_of_uploads():
 
 
 def asked(config):
-    """What --check-config --online says, and its status; gateways run meanwhile."""
+    """Output and status of --check-config --online, while gateways run."""
     outcome = subprocess.run([sijil_test.program("sijild"), "--check-config", "--online", "--config", config], stdin=subprocess.DEVNULL,
                              capture_output=True, text=True, timeout=120, check=False)
     return outcome.returncode, outcome.stderr
@@ -169,7 +169,7 @@ def the_bucket_is_asked_by_who_checks_a_configuration():
 
 
 def a_bucket_that_moved_is_found_by_the_scan():
-    """The gateway that finds it reads and writes nothing there any more. The janitor's own look comes every ten minutes."""
+    """The gateway that finds the move reads and writes nothing there any more. It checks the location every ten minutes."""
     admin = fleet.client(fleet.admin)
     digest = fleet.clients(state["login"])[0].repository(REPOSITORY).push_blob(b"before it moved")
     fleet.store.move("eu-elsewhere-1")

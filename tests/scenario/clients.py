@@ -8,8 +8,10 @@ import http.server
 import json
 import os
 import re
+import select
 import shutil
 import signal
+import socket
 import ssl
 import struct
 import subprocess
@@ -102,7 +104,7 @@ def a_dataset_is_one():
 
 
 def links_do_not_lead_out_of_a_folder(folder):
-    """A folder from somebody else must not publish what only its reader has, nor a pull write through a link."""
+    """A folder of another person must not publish files that only the user can read, and a pull must not write through a link."""
     target, secret, link = host() + "/main/models/linked:v1", work + "/secret", folder + "/weights/stray"
     with open(secret, "w", encoding="utf-8") as file:
         file.write("a secret")
@@ -203,7 +205,7 @@ def what_is_there_can_be_listed_inspected_tagged_and_copied():
 
 
 def it_is_copied_to_another_registry():
-    """Which has nothing of it: every blob goes through this machine."""
+    """The other registry has no blob of it, so every blob passes through this machine."""
     with Server() as elsewhere:
         login = sijil_test.make_robot(elsewhere, "ci", "publisher", "main/models")
         there = f"127.0.0.1:{elsewhere.port}"
@@ -216,7 +218,7 @@ def it_is_copied_to_another_registry():
 
 
 def on_a_terminal(columns, *words):
-    """What a terminal of so many columns is sent, and the exit status."""
+    """The bytes for a terminal of so many columns, and the exit status."""
     leader, follower = os.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     process = subprocess.Popen([program("sijil"), *words], stdin=follower, stdout=follower, stderr=follower, cwd=work, env=environment)
@@ -303,7 +305,7 @@ def curl_pushes_and_pulls_unchanged():
 
 
 def curl_follows_what_it_is_told(at, file, digest):
-    """Location and realm as they come: what a client does that knows nothing but the name it was given."""
+    """Follows Location and realm unchanged, as a client does that knows only the name it was given."""
     def curl(*words):
         done = subprocess.run(["curl", "-fsS", "--cacert", server.ca_file, *words], capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, (words, done.stderr)
@@ -362,13 +364,13 @@ def a_name_that_leaves_the_folder_is_refused():
 
 
 def bytes_read(process):
-    """By the process so far: hashing reads the file once, sending it reads it again."""
+    """Bytes that the process has read so far: hashing reads the file once, sending reads it again."""
     with open(f"/proc/{process.pid}/io", encoding="ascii") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("rchar"))
 
 
 def run_until(process, reached):
-    """Lets the process run in short turns, so that it can't be past the moment before anybody looks."""
+    """Runs the process in short slices, so that it can't pass the moment unnoticed."""
     until = time.monotonic() + 120
     while time.monotonic() < until:
         process.send_signal(signal.SIGCONT)
@@ -381,7 +383,7 @@ def run_until(process, reached):
 
 
 def a_broken_upload_is_resumed_by_another_run():
-    """The first run is killed in the middle of a large file; the second goes on from what the registry has."""
+    """The first run is killed in the middle of a large file; the second continues from the registry's offset."""
     large, size = work + "/large.bin", 192 << 20
     with open(large, "wb") as file:
         for _ in range(size >> 22):
@@ -399,7 +401,7 @@ def a_broken_upload_is_resumed_by_another_run():
 
 
 def an_upload_without_bytes_is_begun_anew():
-    """Of "0-0" nobody knows whether one byte is there; docs/decisions/0015-range-of-nothing.md."""
+    """The range "0-0" means one byte or none; docs/decisions/0015-range-of-nothing.md."""
     place = server.client(state["login"]).repository("main/models/barely")
     for size, kept in ((3000, 0), (3001, 1), (1, 0), (1, 1)):
         data = os.urandom(size)
@@ -432,8 +434,8 @@ def who_still_writes_is_waited_for():
         link.putheader(name, value)
     link.endheaders()
     link.send(data[1_000_000:1_500_000])  # and then nothing
-    until = time.monotonic() + 4  # less than a writer may stand still
-    while (answer := place.patch(location, data[1_000_000:1_000_001], 0)).status == 416:  # out of order, as long as nobody writes
+    until = time.monotonic() + 4  # shorter than the time after which a stalled writer loses the session
+    while (answer := place.patch(location, data[1_000_000:1_000_001], 0)).status == 416:  # out of order, while there is no writer
         assert time.monotonic() < until, "the first request never began to write"
         time.sleep(0.05)
     assert answer.status == 409, (answer.status, answer.body)
@@ -464,7 +466,7 @@ def pieces_that_are_small_go_in_one_request():
 
 
 class OlderRegistry(http.server.BaseHTTPRequestHandler):
-    """The same registry, but it takes no blob with its POST: it answers with a session, as it may."""
+    """The same registry, but it accepts no blob in a POST: it answers with a session, which the specification allows."""
     protocol_version = "HTTP/1.1"
 
     def forward(self):
@@ -508,7 +510,7 @@ def older_registry():
 
 
 def a_registry_that_wants_sessions_gets_them():
-    """Asked once, then remembered: the second file and the config are not sent in vain."""
+    """The client tries once and remembers the answer, so the second file and the config are not sent in vain."""
     names = ("first.bin", "second.bin")
     for name in names:
         with open(f"{work}/{name}", "wb") as file:
@@ -599,7 +601,7 @@ def an_auditor_of_a_part_is_told_how_to_ask():
 
 
 def a_long_tail_has_as_many_lines_as_were_asked():
-    """More than fit on one page of the API, oldest first, without a hole or a repeat."""
+    """More events than one page of the API has, oldest first, without a gap or a repetition."""
     client, link = server.client(state["login"]), server.client().connection()
     for _ in range(600):
         assert client.call("HEAD", "/v2/main/models/digits/manifests/v1", connection=link,
@@ -639,12 +641,12 @@ def an_administrator_works_by_command():
     assert json.loads(done.stdout) == {"host": host(), "username": name}
     shown = sijil("whoami", host()).stdout
     assert name in shown and re.search(r"registry-admin +on the registry\n", shown) and "secret ends" in shown, shown
-    assert re.search(r"person +the administrator, whoever runs the machine\n", shown), shown
+    assert re.search(r"person +the administrator: the person who runs the machine\n", shown), shown
     told = json.loads(sijil("whoami", host(), "--json").stdout)
     assert told["person"] == "administrator" and told["name"] == name and {"role": "registry-admin", "scope": ""} in told["roles"], told
 
     def admin(*words, code=0):
-        """What `sijil admin` did, as JSON; of a refusal, its words."""
+        """The result of `sijil admin` as JSON; for a refusal, its message."""
         done = sijil("admin", *words[:2], *(["--json"] if code == 0 else []), host(), *words[2:], code=code)
         return (json.loads(done.stdout) if done.stdout.strip() else None) if code == 0 else done.stderr
 
@@ -699,7 +701,7 @@ def an_administrator_works_by_command():
 
 
 def sets_that_say_something_else_are_not_signed(officer):
-    """A member that nobody reads would be signed away, and a set without policies denies everything."""
+    """An unknown member would be signed unnoticed, and a set without policies denies everything."""
     os.remove(work + "/set.dsse")
     for document, said in (({"polices": [], "regions": {}}, "polices"), ({"policies": []}, '"regions"'), ({"regions": {}}, '"policies"'),
                            ([], '"policies"'), (json.load(open(officer + "/policy-set.json", encoding="utf-8")), "signed set already")):
@@ -754,7 +756,7 @@ def what_this_machine_lacks_is_not_the_registrys_fault():
 
 
 def secrets_in_the_line_are_not_repeated():
-    """`sijil pull u:SECRET@host/...` was answered with the secret, which stood in the log of the CI job from then on."""
+    """The error of `sijil pull u:SECRET@host/...` repeated the secret, which then was in the log of the CI job."""
     at, long = "u:SECRET@127.0.0.1:1", "u:" + 200 * "SECRET" + "@127.0.0.1:1"
     for address in (at, "https://" + at, "https://SECRET@127.0.0.1:1", "u:SEC/SECRET@127.0.0.1:1", long):
         name = address + "/main/models/x:v1"
@@ -772,10 +774,65 @@ def secrets_in_the_line_are_not_repeated():
         done = sijil(*words, code=2)
         assert "SECRET" not in done.stdout + done.stderr, (words, done)
     for variables in ({"SIJIL_USERNAME": "u:SECRET", "SIJIL_PASSWORD": "SECRET"},
-                      {"SIJIL_USERNAME": "u", "SIJIL_PASSWORD": "SECRET", "https_proxy": "odd://u:SECRET@127.0.0.1:1"}):
+                      {"SIJIL_USERNAME": "u", "SIJIL_PASSWORD": "SECRET", "https_proxy": "odd://u:SECRET@127.0.0.1:1"},
+                      {"SIJIL_USERNAME": "u", "SIJIL_PASSWORD": "SECRET", "SIJIL_PROXY": "odd://u:SECRET@127.0.0.1:1"},
+                      {"SIJIL_USERNAME": "u", "SIJIL_PASSWORD": "SECRET", "SIJIL_PROXY": "http://u:SECRET@127.0.0.1:1"}):
         done = subprocess.run([program("sijil"), "pull", "--verbose", "127.0.0.1:1/main/models/x:v1"], env={**environment, **variables}, text=True,
                               capture_output=True, cwd=work, timeout=60, check=False)
         assert done.returncode != 0 and "SECRET" not in done.stdout + done.stderr, done
+
+
+class Tunnel(http.server.BaseHTTPRequestHandler):
+    """A proxy that connects every request to the registry."""
+    asked = []
+
+    def do_CONNECT(self):  # pylint: disable=invalid-name
+        self.asked.append(self.path)
+        self.send_response(200)
+        self.end_headers()
+        with socket.create_connection(("127.0.0.1", server.port)) as far:
+            ends = {self.connection: far, far: self.connection}
+            while True:
+                for end in select.select(list(ends), [], [])[0]:
+                    piece = end.recv(65536)
+                    if not piece:
+                        self.close_connection = True
+                        return
+                    ends[end].sendall(piece)
+
+    def log_message(self, *_):  # pylint: disable=arguments-differ
+        pass
+
+
+def a_proxy_is_used_only_if_sijil_proxy_names_it():
+    """https_proxy in the environment silently sent all calls, with their tokens, to another machine."""
+    proxy = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Tunnel)
+    proxy.daemon_threads = True
+    threading.Thread(target=proxy.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{proxy.server_port}"
+    nowhere = f"127.0.0.1:{sijil_test.free_port()}"
+
+    login = {"SIJIL_USERNAME": state["login"][0], "SIJIL_PASSWORD": state["login"][1], "SIJIL_CA_FILE": server.ca_file}
+
+    def run(*words, **variables):
+        return subprocess.run([program("sijil"), *words], env={**environment, **login, **variables}, text=True, capture_output=True, cwd=work,
+                              timeout=60, check=False)
+    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
+        done = run("whoami", host(), **{name: address})
+        assert done.returncode == 0 and not Tunnel.asked, (name, done, Tunnel.asked)
+    done = run("whoami", host(), SIJIL_PROXY=address, NO_PROXY="*", no_proxy="*")
+    assert done.returncode == 0 and set(Tunnel.asked) == {host()}, (done, Tunnel.asked)
+    hinted = run("whoami", nowhere, HTTPS_PROXY=address)
+    assert hinted.returncode == 5 and "SIJIL_PROXY" in hinted.stderr, hinted
+    assert "SIJIL_PROXY" not in run("whoami", nowhere).stderr
+    for wrong in ("socks5://127.0.0.1:1", "https://127.0.0.1:1", "127.0.0.1:3128", "http://", "http:///x", "http://a b", "http://" + 600 * "x"):
+        refused = run("whoami", host(), SIJIL_PROXY=wrong)
+        assert refused.returncode == 1 and "SIJIL_PROXY: http://HOST:PORT" in refused.stderr, (wrong, refused)
+    assert run("whoami", host(), SIJIL_PROXY="").returncode == 0
+    refused = subprocess.run([program("sijil"), "login", host(), "-u", "u"], input="p\n", env={**environment, "SIJIL_PROXY": "odd"},
+                             text=True, capture_output=True, timeout=60, check=False)
+    assert refused.returncode == 1 and "SIJIL_PROXY: http://HOST:PORT" in refused.stderr, refused
+    proxy.shutdown()
 
 
 def usage_errors_say_what_is_wrong():
@@ -850,7 +907,7 @@ try:
         pieces_that_are_small_go_in_one_request, a_registry_that_wants_sessions_gets_them, who_still_writes_is_waited_for,
         tags_are_listed_and_deleted, warnings_are_shown_once, refusals_name_the_rule_and_what_is_missing, the_log_is_shown_and_proven_offline,
         an_auditor_of_a_part_is_told_how_to_ask, a_long_tail_has_as_many_lines_as_were_asked, documented_queries_of_the_log_answer, an_administrator_works_by_command,
-        secrets_in_the_line_are_not_repeated, usage_errors_say_what_is_wrong, what_a_head_refused_is_explained,
+        secrets_in_the_line_are_not_repeated, a_proxy_is_used_only_if_sijil_proxy_names_it, usage_errors_say_what_is_wrong, what_a_head_refused_is_explained,
         server=server)
 finally:
     shutil.rmtree(work, ignore_errors=True)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Garbage collection, quotas, retention and immutable tags of a whole registry, by its API and by `sijil admin`.
 
-Leases are long, and end when the test says so: what happens within one does not depend on how fast the machine is."""
+Leases are long, and the test ends them. So the result does not depend on the speed of the machine."""
 import json
 import os
 import subprocess
@@ -13,13 +13,13 @@ import sijil_test
 from sijil_test import Client, Server, sha256
 
 LEASE_S = 36_000
-KNOWN_S = 30  # seconds until a gateway must know another quota; it looks every two
+KNOWN_S = 30  # seconds until a gateway must know a changed quota; it reads the quotas every two seconds
 INDEX = "application/vnd.oci.image.index.v1+json"
 IMAGE = "application/vnd.oci.image.manifest.v1+json"
 
 
 class World:
-    """A project of its own, and a login for each role."""
+    """A separate project, and a login for each role."""
 
     def __init__(self, server, project="models"):
         self.server, self.project = server, f"main/{project}"
@@ -47,14 +47,14 @@ class World:
 
 
 def leases_end():
-    """As if that time had passed."""
+    """Changes the rows as if that time had passed."""
     passed = f"interval '{LEASE_S + 1} seconds'"
     server.sql(f"UPDATE blob SET lease_until = lease_until - {passed}; UPDATE manifest SET renewed_at = renewed_at - {passed};"
                f" UPDATE manifest_use SET used_at = used_at - {passed}")
 
 
 def sijil(server, *words, expect=0, **more):
-    """The command line, logged in as the administrator; answers what it printed."""
+    """Runs the command line, logged in as the administrator, and returns its output."""
     home = os.path.join(server.root, "home")
     os.makedirs(home, exist_ok=True)
     environment = {**os.environ, "HOME": home, "XDG_CONFIG_HOME": home}
@@ -110,7 +110,7 @@ def what_nothing_needs_goes_and_all_else_stays():
 
 
 def what_was_deleted_has_a_certificate():
-    """Deleted by a client, collected, and its key forgotten: only then can anybody say so."""
+    """A certificate of deletion exists only after a client deleted the content, it was collected, and its key was forgotten."""
     world = World(server, "certified")
     here, data = world.repository("digits"), os.urandom(5000)
     path = f"/api/v1/projects/{world.project}/deletions/{here.push_blob(data)}"
@@ -157,7 +157,7 @@ def the_rules_say_which_manifests_go():
     rules = {"retention": [{"repositories": "*", "tags": "v*", "keep_last": 2}, {"repositories": "*", "tags": "stable"}],
              "untagged_days": 0, "immutable": [{"repositories": "dig*", "tags": "v3"}]}
     dry = world.collect(dry_run=True, rules=rules)
-    # v1 and v2 go, and what nothing refers to; then the signature of v1. v0 is stable, v3 immutable, v4 and v9 are the last.
+    # v1, v2 and unreferenced manifests are removed; then the signature of v1. v0 is stable, v3 immutable, v4 and v9 are the last.
     doomed = {digests[1], digests[2], sha256(loose), sha256(signature)}
     assert {row["digest"] for row in dry["removed"]} == doomed, dry
     assert here.call("GET", "manifests/v1").status == 200
@@ -188,7 +188,7 @@ def immutable_tags_stay_where_they_are():
     moved = here.call("PUT", f"manifests/{sha256(second)}?tag=new&tag=v1", second, {"Content-Type": IMAGE})
     assert moved.status == 403, moved.body
     assert here.call("GET", "tags/list").json["tags"] == ["other", "v1"]
-    for reference in ("v1", sha256(first)):  # clients delete by digest what they were told to delete by tag
+    for reference in ("v1", sha256(first)):  # clients delete a tag by the digest of its manifest
         answer = here.call("DELETE", "manifests/" + reference)
         assert (answer.status, answer.codes) == (403, ["DENIED"]), (reference, answer.body)
     assert here.call("DELETE", "manifests/other").status == 202
@@ -198,7 +198,7 @@ def immutable_tags_stay_where_they_are():
 
 
 def nothing_is_left_of_a_whole_blob_that_is_refused(world, here):
-    """Sent with its POST, nobody was told of a session: one that stayed open would count for a day."""
+    """A blob in a POST: no client knows the session, so a session that stayed open would count for a day."""
     large, small = os.urandom(200_001), os.urandom(1000)
     target, octets = f"blobs/uploads/?digest={sha256(large)}", {"Content-Type": "application/octet-stream"}
     pieces = (large[i:i + 7000] for i in range(0, len(large), 7000))
@@ -277,7 +277,7 @@ def a_project_can_have_so_many_requests_a_minute():
     for tries in range(3):
         if (served := served_of_130(world, here)) is not None:
             break
-        minute = time.time() // 60  # of which some are served already
+        minute = time.time() // 60  # some of them are served already
         while time.time() // 60 == minute:
             time.sleep(0.5)
     assert served == 100, f"{served} of 100 requests were served: {tries + 1} tries"
@@ -287,7 +287,7 @@ def a_project_can_have_so_many_requests_a_minute():
 
 
 def answered(here, status):
-    """Until the gateway knows of another quota."""
+    """Waits until the gateway knows the changed quota."""
     until = time.monotonic() + KNOWN_S
     while (answer := here.call("GET", "manifests/v1")).status != status:
         assert time.monotonic() < until, f"{KNOWN_S} s after the quota changed it is still {answer.status}"
@@ -296,7 +296,7 @@ def answered(here, status):
 
 
 def served_of_130(world, here):
-    """How many requests of one minute are, of 100 that may be; None if the machine was too slow for all in one minute."""
+    """How many of the requests in one minute were served, with a quota of 100; None if the machine was too slow for one minute."""
     while time.time() % 60 > 35:
         time.sleep(1)
     minute = time.time() // 60
@@ -434,7 +434,7 @@ def only_those_may_who_may():
     other = Client(server, sijil_test.make_robot(server, "warden", "project-admin", "main/garbage"))
     mine = Client(server, sijil_test.make_robot(server, "keeper", "project-admin", world.project))
     for method, path, body, expect in (
-            ("PUT", f"/projects/{world.project}/quota", {"bytes": None}, 403),  # no project's own matter
+            ("PUT", f"/projects/{world.project}/quota", {"bytes": None}, 403),  # not an event of a project
             ("PUT", f"/projects/{world.project}/rules", {}, 200),
             ("GET", f"/projects/{world.project}/quota", None, 200),
             ("POST", "/collections", {}, 403),
@@ -466,7 +466,7 @@ def only_those_may_who_may():
 
 
 def pulls_are_written_while_keys_are_recorded():
-    """After a large collection there are many: a gateway that recorded all of them first wrote no pull down meanwhile."""
+    """A large collection leaves many forgotten keys. A gateway that recorded all of them first did not store pulls in that time."""
     world = World(server, "pulls")
     place, data = world.repository("pulled"), os.urandom(1000)
     place.push_blob(data)

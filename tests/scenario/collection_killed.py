@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Kill -9 of the gateway that collects garbage, beside clients that push: while it reads what is garbage, and in the middle of a
-removal's transaction. The run goes on after a restart, and on another gateway; nothing is lost, and no object is left over.
+"""Kill -9 of the gateway that collects garbage, while clients push: while it looks for garbage, and in the middle of a removal's
+transaction. The run continues after a restart, or on another gateway; nothing is lost, and no unneeded object is left.
 
-Short: one kill of each kind beside 4 clients that take their time; SIJIL_SOAK=1: ten of each beside 32 that do not."""
+Short: one kill of each kind, with 4 clients that pause between requests; SIJIL_SOAK=1: ten of each, with 32 clients that do not."""
 import concurrent.futures
 import multiprocessing
 import os
@@ -18,12 +18,12 @@ LONG = os.environ.get("SIJIL_SOAK") == "1"
 ROUNDS, CLIENTS, PAUSE_S = (10, 32, 0) if LONG else (1, 4, 0.15)
 LEASE_S = 6 if LONG else 4
 GARBAGE = 200      # blobs of each round; eight go in one transaction
-RUN_LEASE_S = 30   # after which another gateway takes a run up: docs/garbage-collection.md
+RUN_LEASE_S = 30   # seconds after which another gateway takes over a run: docs/garbage-collection.md
 EXPECTED = ("cut", "deletions", "manifests", "mounts", "pulls", "skipped", "uploads")
 
 
 class Session:
-    """A session of PostgreSQL's administrator that holds a lock while the test looks around."""
+    """A session of PostgreSQL's administrator that holds a lock while the test checks."""
 
     def __init__(self, fleet, lock):
         self.psql = subprocess.Popen(["psql", "-XAtq", "-h", fleet.database_at, "-U", "postgres", "-d", "sijil_template"], text=True,
@@ -56,7 +56,7 @@ class World:
             time.sleep(0.02)
 
     def litter(self, turn):
-        """Blobs that nothing will ever need."""
+        """Blobs that no manifest will ever need."""
         def push(first):
             repository = Client(self.fleet, self.login).repository("main/models/litter")
             for number in range(first, GARBAGE, 8):
@@ -94,12 +94,12 @@ class World:
 
 
 def killed_in_a_removal(world, turn):
-    """All gateways, while one has a removal's transaction open; one is started again and goes on with its own run."""
+    """Kills all gateways while one has an open transaction of a removal. One is started again, and continues its own run."""
     fleet = world.fleet
     world.litter(turn)
     time.sleep(LEASE_S + 0.5)
     before = world.collected()
-    # In the order in which blobs are looked at, far behind what the clients' garbage may be.
+    # In the order of the collection, far behind the clients' garbage.
     held = world.sql("SELECT blob_id FROM blob b JOIN repository_blob USING (blob_id) JOIN repository r USING (repository_id)"
                      f" WHERE r.name = 'litter' ORDER BY b.digest OFFSET {GARBAGE // 2} LIMIT 1")
     session = Session(fleet, f"SELECT FROM blob WHERE blob_id = '{held}' FOR UPDATE")
@@ -125,11 +125,11 @@ def killed_in_a_removal(world, turn):
 
 
 def killed_while_it_reads(world, turn):
-    """The one that runs it, while it looks for manifests without a tag; another gateway takes the run over."""
+    """Kills the gateway that runs it, while it looks for untagged manifests; another gateway takes over the run."""
     fleet = world.fleet
     world.litter(turn)
     time.sleep(LEASE_S + 0.5)
-    session = Session(fleet, "LOCK TABLE manifest_use IN ACCESS EXCLUSIVE MODE")  # which no push and no pull waits for
+    session = Session(fleet, "LOCK TABLE manifest_use IN ACCESS EXCLUSIVE MODE")  # no push and no pull waits for this lock
     before = world.collected()
     job = world.begin()
     world.wait(f"SELECT runner <> '' FROM job WHERE job_id = '{job}'", "t")
@@ -149,9 +149,9 @@ def killed_while_it_reads(world, turn):
 
 
 def nothing_is_left(world):
-    """All that nothing needs goes, with its bytes."""
+    """All unneeded objects are removed, with their bytes."""
     report = collected_to_the_end(lambda: world.follow(world.begin())["report"], LEASE_S)
-    world.sql("UPDATE upload SET expires_at = now()")  # what the kills left of uploads
+    world.sql("UPDATE upload SET expires_at = now()")  # uploads that the kills interrupted
     world.wait("SELECT (SELECT count(*) FROM upload) + (SELECT count(*) FROM abandoned_object)", "0", 150)
     figures = world.judge.check({})
     assert figures["blobs"] == figures["objects"] == report["blobs_looked_at"], (figures, report)

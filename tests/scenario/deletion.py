@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Organisations, projects and repositories are deleted as a plan has shown them, and nothing of them comes back (docs/deletion.md).
+"""Organisations, projects and repositories are deleted exactly as a plan shows them, and nothing of them comes back (docs/deletion.md).
 
-Two gateways: what one deletes, the other must not answer from memory."""
+Two gateways: the other one must not answer from memory after one has deleted."""
 import base64
 import json
 import os
@@ -63,7 +63,7 @@ def plan_of(path, client=None):
 
 
 def status(call):
-    """Of an answer, or of the token that was refused for it."""
+    """The status of an answer, or of the refusal of its token."""
     try:
         return call().status
     except sijil_test.NoToken as refused:
@@ -71,7 +71,7 @@ def status(call):
 
 
 def time_passes():
-    """Leases end, and nobody who found a repository by its name is still on the way."""
+    """Ends the leases, and makes the rows old enough that no running request can have found a repository by its name."""
     passed = f"interval '{LEASE_S + 1} seconds'"
     sql(f"UPDATE blob SET lease_until = lease_until - {passed}; UPDATE manifest SET renewed_at = renewed_at - {passed};"
         f" UPDATE repository SET deleted_at = deleted_at - {passed} WHERE deleted_at IS NOT NULL")
@@ -114,7 +114,7 @@ def what_is_deleted_is_what_was_seen():
     assert counts == {"repositories": 2, "tags": 2, "manifests": 2, "blobs": 3, "bindings": 1, "robots": 0, "uploads": 0}, plan
     assert plan == plan_of("projects/acme/seen") and plan["kind"] == "project" and plan["kept_count"] == 0
     assert plan["bytes"] > 8000
-    # The same counts and other content: not what was seen.
+    # The counts are the same but the content differs, so it is not the planned content.
     for name, change in (("a tag moves", lambda: here.put_manifest("v1", here.manifest(annotations={"other": "1"}))),
                          ("a role is given", lambda: robot("seen2", "consumer", "acme/seen")),
                          ("an upload begins", here.begin)):
@@ -134,13 +134,13 @@ def a_project_made_again_has_nothing_of_the_old_one():
     here, there = places(login, "acme/again/digits")
     data = os.urandom(4000)
     manifest = push(here, "v1", data)
-    for place in (here, there):  # both have it in memory
+    for place in (here, there):  # both gateways have it in memory
         assert place.call("GET", "manifests/v1").body == manifest
     location = there.begin()
     admin().api("PUT", "/projects/acme/again/quota", {"bytes": 10_000_000})
     admin().api("PUT", "/projects/acme/again/rules", {"untagged_days": 3})
     delete("projects/acme/again", plan_of("projects/acme/again")["plan"])
-    # With the tokens of before, at once, on the gateway that did it; the other one hears of it before it records anything.
+    # With the old tokens, at once, on the gateway that deleted. The other gateway learns of it before it records anything.
     for place in (here, there):
         for method, path in (("GET", "manifests/v1"), ("GET", "blobs/" + sha256(data)), ("GET", "tags/list"), ("POST", "blobs/uploads/")):
             assert place.call(method, path).status in (401, 404), (method, path)
@@ -167,7 +167,7 @@ def a_project_made_again_has_nothing_of_the_old_one():
 
 
 def its_history_stays_with_those_who_had_it():
-    """In the log is what was deleted, by which plan; who audits the new project sees nothing of the old one."""
+    """The log has the deletion and its plan. An auditor of the new project sees nothing of the old one."""
     make_project("acme/history")
     push(places(robot("history", "publisher", "acme/history"), "acme/history/digits")[0], "v1", b"x" * 1000)
     plan = plan_of("projects/acme/history")["plan"]
@@ -265,11 +265,11 @@ def what_policies_keep_stays():
         assert plan["kept_count"] == 1 and plan["kept"][0]["repository"] == "globex/kept/digits", plan
         refused = delete(path, plan["plan"], expect=(403,)).json
         assert (refused["rule"], refused["policy"]) == ("A-RETAIN", "archive@1") and refused["until"] == plan["kept"][0]["until"], refused
-    delete("projects/globex/free", plan_of("projects/globex/free")["plan"])  # beside it is free to go
+    delete("projects/globex/free", plan_of("projects/globex/free")["plan"])  # content beside it may be deleted
     sql("UPDATE manifest SET created_at = created_at - interval '31 days'; UPDATE repository_blob SET linked_at = linked_at - interval '31 days'")
     before = plan_of("projects/globex/kept")
     assert before["kept_count"] == 0
-    load_policies()  # without the policy nobody knows for how long: its pin stays
+    load_policies()  # without the policy the period is unknown, so the content stays pinned
     assert delete("projects/globex/kept", before["plan"], expect=(403,)).json["rule"] == "SYS-PIN-MISSING"
     load_policies(declassified=[{"policy": "archive", "scope": ["globex/kept/**"], "reason": "the licence has ended"}])
     delete("projects/globex/kept", plan_of("projects/globex/kept")["plan"])
@@ -290,7 +290,7 @@ def what_policies_keep_goes_in_no_other_way():
     sql(days.format(15))
     assert collect(project="globex/held")["manifests"] == 0
     assert sql(f"SELECT count(*) FROM manifest WHERE digest = '{digests[0]}'") == "1"
-    load_policies()  # nobody knows for how long any more
+    load_policies()  # the period is not known any more
     answer = place.call("DELETE", f"manifests/{digests[1]}")
     assert answer.status == 403 and b"SYS-PIN-MISSING" in answer.body, (answer.status, answer.body)
     sql(days.format(16))
@@ -320,7 +320,7 @@ def only_those_delete_who_may():
                 assert plan in ((404,) if hidden else (200, 403)), (role, path, plan)
     for path in paths:
         assert Client(server).call("DELETE", "/api/v1/" + path).status == 401
-    # Absent and forbidden are one answer.
+    # Absent and forbidden get the same answer.
     stranger = Client(server, robot("stranger", "org-admin", "globex"))
     for there, absent in zip(paths, ("repositories/acme/rights/none", "projects/acme/none", "organisations/none")):
         one, other = (delete(path, client=stranger, expect=(404,)) for path in (there, absent))
@@ -328,7 +328,7 @@ def only_those_delete_who_may():
 
 
 def bytes_are_freed_and_certified_after_a_kill():
-    """The collection is killed while it removes, and another gateway goes on with it; then nothing is left but the name's history."""
+    """The collection is killed while it removes, and another gateway continues it. In the end only the name's history is left."""
     make_project("acme/freed")
     login = robot("freed", "publisher", "acme/freed")
     place = places(login, "acme/freed/many")[0]
@@ -414,7 +414,7 @@ def log_in(login=None):
 
 
 def the_page_leads_to_a_certificate():
-    """Its commands, in their order; each one that comes too early is told what is in the way. What is under way ends as the page says."""
+    """Runs the page's commands in their order. A command that comes too early is refused with the reason. Running work ends as the page says."""
     with open(os.path.join(os.path.dirname(__file__), "../../docs/deletion.md"), encoding="utf-8") as file:
         commands = [shlex.split(line, comments=True)[1:] for line in re.search(r"How is one model deleted.*?\n\n((?:    sijil [^\n]*\n)+)",
                                                                                 file.read(), re.S)[1].splitlines()]

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What happens around Sijil, done to it: disks, database, key process, clocks. Each is a clear refusal, and over when it is over.
+"""Faults around Sijil: disks, database, key process, clocks. Each leads to a clear refusal, and the effect ends with the fault.
 
 usage: faults.py [CASE|servers|disks...]     all by default; SIJIL_SOAK=1 lets each fault last longer, and adds slower ones and
 those that are left to it: disks whose writes fail past the page cache and whose reads fail through it, each clock both ways
 Nothing is restarted but what ends by itself. The rules for each fault:
-- no request takes longer than its deadlines; who is refused gets a status, a code, a message, and when to come back;
-- /healthz answers all the time; what the fault does not touch goes on;
-- afterwards the same server does everything again, and the log has each event or the exact count of those it has not."""
+- no request takes longer than its deadlines; a refusal has a status, a code, a message, and the time for a retry;
+- /healthz answers all the time; operations that do not need the faulty part go on;
+- afterwards the same server does everything again, and the log has each event, or the exact count of the missing ones."""
 import concurrent.futures
 import contextlib
 import errno
@@ -31,18 +31,18 @@ LONG = os.environ.get("SIJIL_SOAK") == "1"
 BROKEN = (OSError, http.client.HTTPException, ssl.SSLError)
 DEADLINE = 25      # seconds: waiting for a worker, for the log and for a row, 10 each at most, never all three in full
 RECOVERED = 20 if LONG else 60  # seconds after a fault until everything works; a slow machine beside other tests takes longer
-SERVED = 60        # seconds in which a slow peer must let somebody be served
+SERVED = 60        # seconds in which some request must be served, although a peer is slow
 REPOSITORY = "main/models/faults"
 SHORT_BLOB = 100_000
 LONG_BLOB = 6 << 20
-CACHED_MAX = 1 << 20  # a long blob goes past the page cache, a short one does not
+CACHED_MAX = 1 << 20  # a long blob uses direct I/O (O_DIRECT), a short one the page cache
 SEEN = {}          # (case, operation) -> statuses, for the table at the end
 
 stack = Production(rate_window=5, header_timeout=5, page_cache_blob_max=CACHED_MAX)
 
 
 class Bench:
-    """A server, its log's judge, and everything that clients do, each tried at once with the others."""
+    """A server, an auditor of its log, and all operations of clients, which run at the same time."""
 
     def __init__(self, server):
         self.server = server
@@ -55,7 +55,7 @@ class Bench:
         assert self.place.put_manifest("one", self.manifest).status == 201
         self.place.client.token(self.place.scope)
         self.size, self.way = SHORT_BLOB, ""
-        self.unread, self.kept = [], []  # digests of long blobs that were acknowledged: those that nobody has pulled, all
+        self.unread, self.kept = [], []  # digests of acknowledged long blobs: the ones that were never pulled, and all of them
         self.begun = []  # uploads
 
     def push(self):
@@ -73,13 +73,13 @@ class Bench:
         return answer
 
     def cancel(self):
-        """Else this token would have more uploads open than it may; those of one before it are none of its own."""
+        """Otherwise this token would have too many open uploads. Uploads of an earlier token are not its own."""
         while self.begun:
             answer = self.place.call("DELETE", self.begun.pop())
             assert answer.status in (204, 404), (answer.status, answer.body)
 
     def pull(self):
-        """For the first time, if there is a blob that nobody has pulled."""
+        """Pulls a blob, for the first time if there is one that was never pulled."""
         digest = self.unread.pop() if self.unread else self.digest
         answer = self.place.call("GET", f"blobs/{digest}")
         assert answer.status != 200 or sha256(answer.body) == digest, f"{digest} was answered with other bytes"
@@ -105,7 +105,7 @@ class Bench:
         }
 
     def round(self, case):
-        """Each operation once, all at the same time; every answer is right or a clear refusal, and in time."""
+        """Runs each operation once, all at the same time. Every answer is correct or a clear refusal, and in time."""
         answers = {}
         operations = self.operations()
         with concurrent.futures.ThreadPoolExecutor(len(operations)) as pool:
@@ -121,11 +121,11 @@ class Bench:
         return answers
 
     def rounds(self, case, seconds, awaited=None):
-        """For so long; and until all operations of `awaited` have been served in one of them."""
+        """Repeats rounds for that time, and until one round has served all operations of `awaited`."""
         began, seen = time.monotonic(), []
         while (passed := time.monotonic() - began) < seconds or (awaited and not served(seen, *awaited) and passed < SERVED):
             seen.append(self.round(case))
-            time.sleep(0.5)
+            time.sleep(0.5 if LONG else 1)
         return seen
 
     def recovers(self, case, seconds=RECOVERED):
@@ -141,7 +141,7 @@ class Bench:
 
 
 def timed(call):
-    """What was answered, be it to the call or to asking for the token that it needs first."""
+    """The answer to the call, or to the request for its token, and the seconds."""
     began = time.monotonic()
     try:
         answer = call()
@@ -166,7 +166,7 @@ def check_answer(case, name, answer):
 
 @contextlib.contextmanager
 def stopped(processes):
-    """SIGSTOP: they are there, and do nothing."""
+    """Stops the processes with SIGSTOP: they exist, and do nothing."""
     for process in processes:
         os.kill(process, signal.SIGSTOP)
     try:
@@ -179,7 +179,7 @@ def stopped(processes):
 
 @contextlib.contextmanager
 def slowed(processes, run_ms, stop_ms):
-    """A duty cycle of SIGCONT and SIGSTOP: so slow is a machine that is overloaded."""
+    """A duty cycle of SIGCONT and SIGSTOP makes the processes as slow as on an overloaded machine."""
     ends = threading.Event()
 
     def work():
@@ -214,7 +214,7 @@ def a_database_that_stands_still():
     bench = state["bench"]
     assert bench.place.call("POST", "blobs/uploads/").status == 202
     with stopped(stack.postgres_processes()):
-        # Its commit is sent, and nobody hears what became of it: who is told that it was not done would not look.
+        # Its commit is sent, and its result is unknown. A client that is told "not done" would not check.
         answer = bench.place.call("POST", "blobs/uploads/")
         assert answer.status == 503 and b"look whether it was done" in answer.body, (answer.status, answer.body)
         rounds = bench.rounds("database stopped", 30 if LONG else 8)
@@ -222,7 +222,7 @@ def a_database_that_stands_still():
         assert said.status == 503 and b"PostgreSQL" not in said.body, (said.status, said.body)
     assert all(answers["pull a manifest"] == 503 and answers["begin an upload"] == 503 for answers in rounds), rounds
     bench.recovers("database stopped")
-    state["integrity"].check_log()  # its holes are exactly what log.unrecorded says
+    state["integrity"].check_log()  # its gaps are exactly those in log.unrecorded
 
 
 def a_database_that_is_slow():
@@ -238,7 +238,7 @@ def a_database_whose_disk_is_slow():
     stack.faults["postgres"].set(sync_ms=1000)
     rounds = bench.rounds("database's disk slow", 20 if LONG else 5, ("pull a manifest", "push a manifest"))
     assert served(rounds, "pull a manifest", "push a manifest"), f"a second for each commit serves nobody: {rounds}"
-    if LONG:  # a commit now takes longer than the log is waited for
+    if LONG:  # a commit now takes longer than requests wait for the log
         stack.faults["postgres"].set(sync_ms=14000)
         answers = {tag: bench.place.put_manifest(tag, bench.manifest) for tag in ("late1", "late2", "late3")}
         rounds = bench.rounds("database's disk hangs", 40)
@@ -253,7 +253,7 @@ def a_database_whose_disk_is_slow():
 
 
 def a_database_that_dies_again_and_again():
-    """As often as there are failovers in a year: the same gateway goes on. (One that listened once more after each aborted.)"""
+    """As many failovers as in a year: the same gateway goes on. (An earlier one aborted, because it listened again after each failover.)"""
     bench = state["bench"]
     for _ in range(12 if LONG else 3):
         stack.run_postgres("crash")
@@ -280,7 +280,7 @@ def a_key_process_that_stands_still():
     with stopped([stack.keyd.pid]):
         rounds = bench.rounds("keyd stopped", 20 if LONG else 9)
     assert refused(rounds, "token") and refused(rounds, "begin an upload"), rounds
-    # A log that nobody signs is trusted for five seconds.
+    # A log without a new signature is trusted for five seconds.
     assert rounds[-1]["readyz"] == 503 and rounds[-1]["pull a manifest"] == 503, rounds[-1]
     bench.recovers("keyd stopped")
 
@@ -304,7 +304,7 @@ def a_key_process_that_dies_again_and_again():
 
 
 def a_key_process_whose_disk_fails():
-    """It promises nothing after a failed write; its next start reads what the disk holds."""
+    """After a failed write keyd acknowledges nothing more; its next start reads the content of the disk."""
     bench, before = state["bench"], stack.keyd.pid
     stack.faults["keyd"].set(failure=errno.EIO)
     rounds = bench.rounds("keyd's disk fails", 15 if LONG else 8)
@@ -317,7 +317,7 @@ def a_key_process_whose_disk_fails():
 # --- the disk of the region ------------------------------------------------------------------------------------------
 @contextlib.contextmanager
 def long_blobs(server, bench):
-    """They go past the page cache; yields whether they do, on the file system that there is."""
+    """Blobs for direct I/O (O_DIRECT); yields whether the file system supports it."""
     gateway = server.faults["gateway"]
     before = gateway.past()
     bench.size, bench.way = LONG_BLOB, ", past"
@@ -330,7 +330,7 @@ def long_blobs(server, bench):
 
 
 def past(case):
-    """The same past the page cache; and afterwards each blob that was acknowledged is there."""
+    """The same case with direct I/O; afterwards each acknowledged blob exists."""
     def run():
         gateway, bench = stack.faults["gateway"], state["bench"]
         with long_blobs(stack, bench) as is_past:
@@ -357,12 +357,12 @@ def a_disk_that_is_slow():
 
 
 def a_disk_that_hangs_holds_up_nobody_else():
-    """More uploads than movers stand before a disk that takes seconds for each write; small things go on."""
+    """More uploads than receivers wait for a disk that takes seconds for each write; small requests go on."""
     bench = state["bench"]
     seconds = 20 if LONG else 6
     stack.faults["gateway"].set(**{"write_ms" if bench.way else "sync_ms": seconds * 1000})
     with concurrent.futures.ThreadPoolExecutor(12) as pool, contextlib.ExitStack() as lifted:
-        lifted.callback(stack.calm)  # also when something is wrong: the cases after this one are not to suffer
+        lifted.callback(stack.calm)  # also after a failure, so that the next cases are not affected
         pushes = [pool.submit(timed, bench.push) for _ in range(12)]
         time.sleep(1)
         slowest = 0
@@ -373,7 +373,7 @@ def a_disk_that_hangs_holds_up_nobody_else():
         answer, took = timed(bench.pull)
         check_answer("disk hangs", "pull a blob", answer)
         bench.note("disk hangs", "pull a blob", answer.status, took)
-        assert took < DEADLINE, f"a pull waited {took:.0f} s for a mover"
+        assert took < DEADLINE, f"a pull waited {took:.0f} s for a receiver"
         stack.calm()
         for push in pushes:
             answer, took = push.result()
@@ -405,7 +405,7 @@ def a_disk_that_is_full_or_fails_keeps_the_upload():
 
 def a_disk_whose_reads_are_slow():
     bench = state["bench"]
-    assert bench.push().status == 201  # its first pull is to be one of these
+    assert bench.push().status == 201  # its first pull must be among the slow ones
     stack.faults["gateway"].set(read_ms=30)
     rounds = bench.rounds("reads slow", 20 if LONG else 5)
     stack.calm()
@@ -414,7 +414,7 @@ def a_disk_whose_reads_are_slow():
 
 
 def a_disk_whose_reads_fail_breaks_answers_off():
-    """What was sent of a pull is right, and plainly not all; others are refused, pushes go on, and no blob is called damaged."""
+    """The sent part of a pull is correct and visibly incomplete. Other pulls are refused, pushes go on, and no blob is marked as damaged."""
     bench, gateway = state["bench"], stack.faults["gateway"]
     data = random.randbytes(48 << 20)
     digest = bench.place.push_blob(data)
@@ -436,7 +436,7 @@ def a_disk_whose_reads_fail_breaks_answers_off():
 
 
 def a_read_that_memory_spoiled_is_asked_of_the_disk_again():
-    """One wrong read marked a blob as damaged for everybody. Pulls and scrubs read again first; what stays wrong is marked."""
+    """One wrong read marked a blob as damaged for everybody. Pulls and scrubs read again first, and mark the blob only if it is wrong again."""
     bench, gateway = state["bench"], stack.faults["gateway"]
     data = random.randbytes(200_000)
     digest = bench.place.push_blob(data)
@@ -465,13 +465,13 @@ def scrubbed():
 
 
 def broken_off():
-    """How many answers the log says were, because the disk failed."""
+    """How many answers were broken off because the disk failed, by the log."""
     with open(stack.path("log"), encoding="utf-8", errors="replace") as log:
         return len([line for line in log if "an answer was broken off" in line and os.strerror(errno.EIO) in line])
 
 
 def pulled_until(bench, digest, happens):
-    """The bytes that come of a blob, if that happens once the first have come."""
+    """The received bytes of a blob, if `happens` is called after the first of them."""
     with connect(65536) as link, link.makefile("rb") as answer:
         link.sendall(head(bench, "GET", f"/v2/{REPOSITORY}/blobs/{digest}"))
         assert b" 200 " in answer.readline()
@@ -486,7 +486,7 @@ def pulled_until(bench, digest, happens):
 
 
 def a_disk_whose_reads_hang_holds_up_nobody_else():
-    """More pulls than workers of any kind stand before a disk that takes seconds for each read; all else goes on."""
+    """More pulls than workers of any kind wait for a disk that takes seconds for each read; all other requests go on."""
     bench = state["bench"]
     seconds = 20 if LONG else 6
     for _ in range(14 if bench.way else 0):
@@ -510,7 +510,7 @@ def a_disk_whose_reads_hang_holds_up_nobody_else():
 
 
 def a_disk_that_is_full_for_all_of_it():
-    """Region, database and key process on one disk that has no byte left: refusals, and then all is as before."""
+    """Region, database and key process are on one full disk: requests are refused; later everything works as before."""
     if os.geteuid() != 0:
         raise LeftOut("mounting a small file system needs root")
     folder = os.path.join(stack.root, "small")
@@ -536,7 +536,7 @@ def a_disk_that_is_full_for_all_of_it():
 
 @contextlib.contextmanager
 def small_disk(folder, megabytes):
-    """An ext4 of its own in that new folder; yields whether one can be had."""
+    """Mounts a separate ext4 in that new folder; yields whether that is possible."""
     os.mkdir(folder)
     with open(folder + ".ext4", "wb") as file:
         file.truncate(megabytes << 20)
@@ -550,7 +550,7 @@ def small_disk(folder, megabytes):
 
 
 def a_disk_that_is_full_past_the_page_cache():
-    """The region on a small disk, written past the page cache: it is the kernel that says so, in the midst of what goes on meanwhile."""
+    """The region is on a small disk with direct I/O: the kernel reports the full disk while other writes are in progress."""
     small = Production(page_cache_blob_max=CACHED_MAX)
     with small_disk(os.path.join(stack.root, "small_disk"), 96) as is_mounted:
         if not is_mounted:
@@ -571,7 +571,7 @@ def a_disk_that_is_full_past_the_page_cache():
 
 
 def fills_up(small, bench, ballast):
-    """With blobs and with an upload; and goes on once the ballast is gone."""
+    """Fills the disk with blobs and an upload. They continue after the ballast file is removed."""
     first, second = os.urandom(LONG_BLOB), os.urandom(LONG_BLOB)
     location = bench.place.patch(bench.place.begin(), first)["Location"]
     before = small.faults["gateway"].counts()[3]
@@ -603,7 +603,7 @@ def times_of_log():
 
 
 def a_gateway_whose_clock_is_wrong():
-    """Tokens look expired, or as if they came from the future: refused. Then the clocks are compared, and nothing is recorded."""
+    """Tokens look expired, or as if from the future, and are refused. Then the clocks are compared, and nothing is recorded any more."""
     bench = state["bench"]
     token = {"Authorization": "Bearer " + bench.place.client.token(bench.place.scope, fresh=True)}
     for step, words in ((HOUR, b"expired"), (-HOUR, b"future")):
@@ -626,7 +626,7 @@ def a_gateway_whose_clock_is_wrong():
 
 
 def a_database_or_key_process_whose_clock_is_wrong():
-    """keyd signs no checkpoint whose time is more than a minute from its own: soon nothing is served, and it says why."""
+    """keyd signs no checkpoint whose time is more than a minute from its own: soon nothing is served, and /readyz says why."""
     bench = state["bench"]
     for name in ("keyd", "postgres"):
         for step in (HOUR, -HOUR) if LONG else (HOUR,) if name == "keyd" else (-HOUR,):
@@ -644,7 +644,7 @@ def a_database_or_key_process_whose_clock_is_wrong():
 
 
 def an_upload_goes_on_with_its_token(location, content, token, may):
-    """One that has expired does for the session that it began, until that has its end; one from the future does for nothing."""
+    """An expired token is valid for the session that it began, until the session ends. A token from the future is valid for nothing."""
     more = {**token, "Content-Type": "application/octet-stream", "Content-Range": "400-999"}
     answers = [stack.client().call("GET", location, headers=token), stack.client().call("PATCH", location, content[400:], more)]
     if may:
@@ -655,7 +655,7 @@ def an_upload_goes_on_with_its_token(location, content, token, may):
 
 
 def a_machine_whose_clock_steps():
-    """All three agree: an hour forward ends old tokens, an hour back ends those from the future; new ones work."""
+    """All three clocks step together. An hour forward, old tokens are expired; an hour back, they are from the future. New ones work."""
     bench = state["bench"]
     for step in (HOUR, -HOUR):
         token = {"Authorization": "Bearer " + bench.place.client.token(bench.place.scope, fresh=True)}
@@ -678,7 +678,7 @@ def a_machine_whose_clock_steps():
 
 # --- clients ---------------------------------------------------------------------------------------------------------
 def connect(window=None):
-    """`window`: bytes that may lie with the client unread."""
+    """`window`: size of the client's receive buffer in bytes."""
     context = ssl.create_default_context(cafile=stack.ca_file)
     plain = socket.socket()
     if window is not None:
@@ -760,7 +760,7 @@ def vanishes_in_the_body(bench):
 
 
 def goes_on(bench, location):
-    """Most of what had come is kept (but for what was in buffers of a mebibyte), and the upload goes on from there."""
+    """Most of the received bytes are kept, except those in buffers of a mebibyte, and the upload continues from there."""
     until, kept = time.monotonic() + 10, 0
     while kept < SENT - (1 << 20):
         answer = bench.place.call("GET", location)
@@ -776,7 +776,7 @@ def goes_on(bench, location):
 
 
 def stalls_while_reading(bench):
-    """Asks for more than all buffers on the way hold, and reads nothing of it."""
+    """Requests more bytes than all buffers in between can hold, and reads none of them."""
     link = connect()
     link.sendall(head(bench, "GET", f"/v2/{REPOSITORY}/blobs/{state['large']}"))
     began, before = time.monotonic(), metric(stack, 'sijil_connections_cut_total{why="rate"}')
@@ -807,7 +807,7 @@ def clients_that_stall_trickle_or_vanish():
     longest, slowest = {}, 0
     with concurrent.futures.ThreadPoolExecutor(each * len(MISDEEDS)) as pool:
         pending = {pool.submit(misdeed, bench): misdeed.__name__ for misdeed in MISDEEDS for _ in range(each)}
-        while any(not future.done() for future in pending):  # others are served meanwhile
+        while any(not future.done() for future in pending):  # other clients are served in that time
             answer, took = timed(lambda: bench.place.call("GET", f"blobs/{bench.digest}"))
             assert answer.status == 200 and answer.body == bench.data, answer.status
             slowest = max(slowest, took)
@@ -839,7 +839,7 @@ def after_all_of_it_the_log_and_the_disk_are_whole():
 
 
 class Judge(Integrity):
-    """The same checks where the database is not the embedded one."""
+    """The same checks for a database that is not the embedded one."""
 
     def postgres(self):
         return "/usr/lib/postgresql/15/bin", self.server.database_at, ""

@@ -16,7 +16,7 @@ CONNECTIONS = READERS + MOVERS + 10  # to PostgreSQL, of one gateway: docs/produ
 
 
 class Fleet(Peers, sijil_test.Server):
-    """Looks like one server to whoever tests it; `client(login)` speaks to the first gateway, `clients(login)` to each."""
+    """Has the interface of one server for tests; `client(login)` uses the first gateway, `clients(login)` each of them."""
 
     def __init__(self, count, **settings):
         Peers.__init__(self)
@@ -76,21 +76,21 @@ class Fleet(Peers, sijil_test.Server):
         return [Client(self, login, port) for port in self.ports]
 
     def kill(self, number):
-        """Which must not have ended by itself before."""
+        """Stops the gateway, which must not have ended by itself before."""
         assert self.gateways[number].poll() is None, f"gateway {number} has ended by itself"
         self.gateways[number].kill()
         self.gateways[number].wait()
         self.gateways[number] = None
 
     def wait_settled(self, number):
-        """Until all that a killed gateway had sent to the database has come true, or never will."""
+        """Waits until all statements that a killed gateway had sent to the database have succeeded or failed."""
         until = time.monotonic() + PATIENCE
         while Judge.sql_at(self, f"SELECT count(*) FROM pg_stat_activity WHERE application_name = 'gateway{number}'") != "0":
             assert time.monotonic() < until, f"the database still works for gateway {number}, which was killed"
             time.sleep(0.02)
 
     def wait_known(self, login, repository, seconds=PATIENCE):
-        """Until each gateway knows a new robot; how long it took."""
+        """Waits until each gateway knows a new robot, and returns the seconds."""
         began = time.monotonic()
         for client in self.clients(login):
             while not knows(client, repository):
@@ -151,7 +151,7 @@ class BucketFleet(Fleet):
 
 
 def knows(client, repository):
-    """Whether it may look into the repository, which is there."""
+    """Whether the client may see the repository, which exists."""
     try:
         return client.repository(repository).call("HEAD", f"blobs/{sijil_test.sha256(b'nothing')}").status == 404
     except AssertionError:  # no token is given out
@@ -159,7 +159,7 @@ def knows(client, repository):
 
 
 class Judge(Integrity):
-    """The same checks where the database is not the embedded one."""
+    """The same checks for a database that is not the embedded one."""
 
     def postgres(self):
         return "/usr/lib/postgresql/15/bin", self.server.database_at, ""

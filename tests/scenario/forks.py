@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Somebody may write to the database, and has no key: what a row says is not believed, and what was cut off is found and said."""
+"""An attacker can write to the database but has no key: changed rows are not trusted, and a truncated log is found and reported."""
 import os
 import signal
 import sys
@@ -17,7 +17,7 @@ STRANGE = "INSERT INTO audit_checkpoint (size, root, note) VALUES ({}, decode(re
 
 
 def checkpoint():
-    """Size of the checkpoint that is served; its signature is checked by code that is not ours."""
+    """Size of the served checkpoint, whose signature is verified by independent code."""
     client = server.client(auditor)
     note = client.call("GET", "/api/v1/audit/checkpoint", scope="registry:admin:*")
     assert note.status == 200, (note.status, note.body)
@@ -85,7 +85,7 @@ def what_is_cut_off_is_found_and_said():
     while time.monotonic() < until:
         try:
             assert server.client().call("GET", "/readyz").status == 503
-        except OSError:  # nobody listens: it does not start
+        except OSError:  # no port listens: it does not start
             pass
         time.sleep(0.2)
     server.stop()

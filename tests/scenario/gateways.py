@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Four gateways on one database, one region and one key process: they agree, also while one is killed or stands still.
+"""Four gateways on one database, one region and one key process: they agree, also while one is killed or stopped.
 
 usage: gateways.py [ROUNDS [SEED [CLIENTS]]]     3 rounds by default; 8 clients, or 16 in more than 3 rounds
-Each request of a client goes to any of the gateways, so that uploads hop from one to another piece by piece. Afterwards all
-that was acknowledged is there, through each of them; rows and files agree; the log is one chain without a hole."""
+Each request of a client goes to any of the gateways, so the pieces of one upload go through different gateways. Afterwards
+each gateway serves all acknowledged content, rows and files agree, and the log is one chain without a gap."""
 import concurrent.futures
 import hashlib
 import json
@@ -32,12 +32,12 @@ FROZEN_SECONDS = 6        # longer than its locks may last
 PACE_SECONDS = 1          # of pushes before
 FROZEN_BOUND = 5          # seconds that a push to another gateway may take meanwhile: docs/production.md
 NEWS_BOUND = 6            # seconds in which all gateways know a new robot: docs/production.md
-PACE = 4                  # of what a request takes by itself on this machine, so much more is allowed
+PACE = 4                  # factor: a request may take so many times as long as alone on this machine
 
 
 # --- more clients -------------------------------------------------------------------------------------------------------
 class Duellist(threading.Thread):
-    """Two PATCHes of one session at once, through two gateways, with different bytes: never do both win."""
+    """Two PATCHes of one session at once, through two gateways, with different bytes: they never both succeed."""
 
     def __init__(self, places, world, seed):
         super().__init__(daemon=True)
@@ -53,7 +53,7 @@ class Duellist(threading.Thread):
                 except (Refused, *BROKEN):
                     self.dropped += 1
                     time.sleep(0.1)
-        except Exception as error:  # a client that dies would go unnoticed
+        except Exception as error:  # otherwise a client's failure would not be noticed
             self.world.refuse_to_go_on(f"a duel: {error!r}")
 
     def one(self):
@@ -72,7 +72,7 @@ class Duellist(threading.Thread):
             self.world.blobs[name] = kept
 
     def duel(self, pool, location, kept, pieces):
-        """Which of them won. Refused when a fault leaves open which: then the upload is given up."""
+        """Which PATCH succeeded. Raises Refused if a fault leaves it open; then the upload is given up."""
         places, barrier = self.random.sample(self.places, 2), threading.Barrier(2)
         futures = [pool.submit(self.strike, place, barrier, location, kept, piece) for place, piece in zip(places, pieces)]
         answers = [future.result() for future in futures]
@@ -100,7 +100,7 @@ class Duellist(threading.Thread):
 
 
 class Contest(threading.Thread):
-    """One tag that all move, each time to another manifest. The log says in which order; no read may be behind it."""
+    """One tag that all clients move to other manifests. The log has the order; no read may return an older manifest."""
 
     def __init__(self, places, contest, is_reader, seed):
         super().__init__(daemon=True)
@@ -115,7 +115,7 @@ class Contest(threading.Thread):
                     (self.read if self.is_reader else self.move)(self.random.choice(self.places))
                 except (Refused, *BROKEN):
                     time.sleep(0.1)
-        except Exception as error:  # a client that dies would go unnoticed
+        except Exception as error:  # otherwise a client's failure would not be noticed
             world.refuse_to_go_on(f"the contested tag: {error!r}")
 
     def move(self, place):
@@ -153,7 +153,7 @@ class Tag:
             self.reads.append((digest, floor, number))
 
     def check(self, places):
-        """Every read saw a move that was not older than what was acknowledged before it began, and nobody's future."""
+        """Every read saw a move that is not older than the last one acknowledged before the read began."""
         judged = 0
         for digest, floor, number in self.reads:
             moved = self.places_in_log.get(digest)
@@ -174,7 +174,7 @@ state = {}
 
 
 def status(client, method, path, **more):
-    """Of a call; 401 also when no token is given out."""
+    """The status of a call; 401 also if the token is refused."""
     try:
         return client.call(method, path, scope=f"repository:{REPOSITORY}:pull,push,delete", **more).status
     except AssertionError as error:
@@ -204,7 +204,7 @@ def four_gateways_are_one_registry():
 
 
 def wait_until_all(clients, good, method, path):
-    """Seconds until the last of them says so."""
+    """Seconds until the last gateway answers so."""
     began, slowest = time.monotonic(), 0
     for client in clients:
         asked = began
@@ -298,7 +298,7 @@ def sessions_are_counted_together():
 
 
 def an_upload_is_ended_by_whichever_gateway():
-    """An administrator ends it elsewhere: who still sends hears within seconds that it is unknown."""
+    """An administrator ends an upload at another gateway. Within seconds its client gets the answer that the upload is unknown."""
     place, admin = fleet.clients(state["login"])[0].repository(REPOSITORY), fleet.clients(fleet.admin)[1]
     location = place.begin()
     upload = urllib.parse.urlsplit(location).path.rsplit("/", 1)[1].split(".")[0]
@@ -312,7 +312,7 @@ def an_upload_is_ended_by_whichever_gateway():
 
 
 def bytes_are_counted_together():
-    """However many push at once, and in whatever way, not one byte more comes in than the quota has room for."""
+    """However many clients push at once, and in whatever way, no byte above the quota is stored."""
     size, count = 200_000, 15
     admin = fleet.client(fleet.admin)
     admin.api("POST", "/projects", {"organisation": "main", "name": "limited", "label": {"class": "confidential"}})
@@ -337,7 +337,7 @@ def bytes_are_counted_together():
         return answer.status
     with concurrent.futures.ThreadPoolExecutor(12) as pool:
         seen = list(pool.map(push, range(60)))
-    for number in range(60, 60 + count):  # who was refused because of another's reservation may come again
+    for number in range(60, 60 + count):  # a client that was refused because of another reservation may try again
         seen.append(push(number))
     assert set(seen) == {201, 403} and seen.count(201) == count, f"{seen.count(201)} of {count} blobs came in: {set(seen)}"
     for client in fleet.clients(fleet.admin):
@@ -346,7 +346,7 @@ def bytes_are_counted_together():
 
 
 def requests_are_counted_together():
-    """A quota of requests a minute is handed out in portions, so all together let no more through."""
+    """A quota of requests a minute is given to gateways in portions, so all gateways together serve no more than the quota."""
     quota = 400
     admin = fleet.client(fleet.admin)
     login = sijil_test.make_robot(fleet, "frequent", "consumer", "main/limited")
@@ -354,7 +354,7 @@ def requests_are_counted_together():
     for place in places:
         place.scope = "repository:main/limited/bytes:pull"
     fleet.wait_known(login, "main/limited/bytes")
-    for most, answer in ((1, 429), (quota, 404)):  # what was known of the first says that the second is news
+    for most, answer in ((1, 429), (quota, 404)):  # the first answer shows that the second one is new
         admin.api("PUT", "/projects/main/limited/quota", {"events_per_minute": most})
         for place in places:
             until = time.monotonic() + PATIENCE
@@ -382,7 +382,7 @@ def requests_are_counted_together():
 
 
 def counted_and_stored():
-    """What the row of main/models says, and what there is."""
+    """The count in the row of main/models, and the bytes that exist."""
     return Judge.sql_at(fleet, """
         SELECT q.bytes_used, (SELECT coalesce(sum(size_bytes), 0) FROM blob b WHERE b.project_id = q.project_id)
              + (SELECT coalesce(sum(m.size_bytes), 0) FROM repository r JOIN manifest m USING (repository_id) WHERE r.project_id = q.project_id)
@@ -407,24 +407,24 @@ def kill(world):
 
 
 def freeze():
-    """A virtual machine that is moved, a process that swaps: it may hold locks of the database while it stands still."""
+    """A stopped process, as when a virtual machine is moved or a process swaps: it may hold locks of the database."""
     number = random.randrange(COUNT)
     others = [client for at, client in enumerate(fleet.clients(state["login"])) if at != number]
     pace = pushes(others, PACE_SECONDS)
-    for _ in range(8):  # more often in the middle of something
+    for _ in range(8):  # so that it is more often in the middle of an operation
         fleet.gateways[number].send_signal(signal.SIGSTOP)
         time.sleep(0.15)
         fleet.gateways[number].send_signal(signal.SIGCONT)
         time.sleep(0.05)
     fleet.gateways[number].send_signal(signal.SIGSTOP)
-    slowest = pushes(others, FROZEN_SECONDS)  # all of them while it stands still
+    slowest = pushes(others, FROZEN_SECONDS)  # all gateways, while it is stopped
     fleet.gateways[number].send_signal(signal.SIGCONT)
     assert slowest < FROZEN_BOUND + PACE * pace, f"a push to another gateway took {slowest:.1f} s, and {pace:.1f} s before"
     return f"gateway {number} stood still for {FROZEN_SECONDS} s; a push to another took {slowest:.1f} s at most, {pace:.1f} s before"
 
 
 def pushes(clients, seconds):
-    """They push for so long; the slowest push, in seconds."""
+    """Clients push for that time; returns the seconds of the slowest push."""
     until = time.monotonic() + seconds
 
     def push_on(client):
@@ -482,7 +482,7 @@ def nothing_is_lost_whatever_happens_to_one():
 
 
 def settle():
-    """What a request that was cut off still does, ends: it is done with what its gateway had in hand."""
+    """Gives requests that were cut off a second to end at their gateways."""
     time.sleep(1)
 
 

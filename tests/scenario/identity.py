@@ -9,6 +9,8 @@ import subprocess
 import time
 import urllib.parse
 
+import description
+
 from sijil_test import Issuer, Server, make_person, make_robot, program, run, sha256
 
 server = Server().start()
@@ -61,7 +63,7 @@ def every_endpoint_challenges_the_same():
 
 
 def the_realm_is_where_the_client_came():
-    """Of the names that are allowed: a client can't reach, or does not trust, a registry that it calls otherwise."""
+    """The challenge has the allowed name that the client used, because the client may not reach, or not trust, another name."""
     ours = f"https://127.0.0.1:{server.port}"
     for host, wanted in ((f"localhost:{server.port}", f"https://localhost:{server.port}"), (f"LOCALHOST:{server.port}", f"https://localhost:{server.port}"),
                          ("localhost", "https://localhost"), ("localhost:9443", "https://localhost:9443"), ("[::1]:9443", "https://[::1]:9443"),
@@ -70,7 +72,7 @@ def the_realm_is_where_the_client_came():
                          ("localhost:0", ours), ("localhost:70000", ours), ("localhost:", ours), ("", ours)):
         answer = admin.call("GET", "/v2/", headers={"Host": host, "X-Forwarded-Host": "other.example"})
         assert answer.status == 401 and answer["WWW-Authenticate"] == f'Bearer realm="{wanted}/token",service="sijil"', (host, answer["WWW-Authenticate"])
-    login = make_robot(server, "elsewhere", "consumer", "main/models")  # its token is one and the same by every name
+    login = make_robot(server, "elsewhere", "consumer", "main/models")  # its token is valid under every name
     answer = server.client(login).call("GET", "/token", headers={**basic(login), "Host": f"localhost:{server.port}"})
     bearer = {"Authorization": "Bearer " + answer.json["token"]}
     assert claims(answer.json["token"])["iss"] == ours and claims(answer.json["token"])["aud"] == "sijil"
@@ -78,7 +80,7 @@ def the_realm_is_where_the_client_came():
 
 
 def a_secret_comes_with_each_request():
-    """What python-oras and many scripts do: never a token. It is decided as one would be, and is for who governs nobody."""
+    """python-oras and many scripts never fetch a token. Such a request is decided like one with a token, and is refused for administrators."""
     login, data = make_robot(server, "scripted", "publisher", "main/models"), os.urandom(70000)
     every, base = basic(login), "/v2/main/models/scripted/"
 
@@ -93,7 +95,7 @@ def a_secret_comes_with_each_request():
     assert call("PUT", base + "manifests/v1", manifest, **{"Content-Type": "application/vnd.oci.image.manifest.v1+json"}).status == 201
     assert call("GET", base + "manifests/v1").body == manifest and call("GET", base + "blobs/" + sha256(data)).body == data
     assert "main/models/scripted" in call("GET", "/v2/_catalog").json["repositories"]
-    begun = repository.begin()  # with a token: the same login, so the same session
+    begun = repository.begin()  # with a token of the same login, so in the same session
     assert call("PATCH", begun, data).status == 202 and call("DELETE", begun).status == 204
     assert call("GET", "/v2/main/other/x/manifests/v1").status == 404  # no more than its roles
     reader = basic(make_robot(server, "reads-by-script", "consumer", "main/models"))
@@ -235,7 +237,7 @@ def robots_are_made_listed_and_revoked():
     client = server.client(login)
     assert client.call("GET", "/v2/", scope="registry:catalog:*").status == 200
     assert api(server.admin, "DELETE", "/robots/" + made.json["id"]).status == 204
-    deadline = time.monotonic() + 10  # until this gateway has been told
+    deadline = time.monotonic() + 10  # until this gateway knows it
     while client.call("GET", "/v2/", scope="registry:catalog:*").status == 200 and time.monotonic() < deadline:
         time.sleep(0.05)
     assert client.call("GET", "/v2/", scope="registry:catalog:*").status == 401  # the token it had is worth nothing now
@@ -245,7 +247,7 @@ def robots_are_made_listed_and_revoked():
 
 
 def robot_of(login):
-    """Its id."""
+    """The id of a robot."""
     return next(each["id"] for each in api(server.admin, "GET", "/robots?limit=1000").json["robots"] if each["name"] == login[0])
 
 
@@ -254,14 +256,14 @@ def rotate(login, asked=None, who=None):
 
 
 def shown(login):
-    """Until when the secret before is good, as its administrator sees it, and as its holder does."""
+    """Until when the previous secret is valid, as its administrator sees it and as its holder sees it."""
     robot = next(one for one in api(server.admin, "GET", "/robots?limit=1000").json["robots"] if one["name"] == login[0])
     own = server.client(login).call("GET", "/api/v1/self", scope="").json
     return robot.get("previous_until"), own.get("previous_until")
 
 
 def a_secret_is_replaced():
-    """The old one ends with its tokens, at once or after a grace; roles stay."""
+    """The old secret ends together with its tokens, at once or after a grace period; roles stay."""
     old = make_robot(server, "replaced", "publisher", "main/models")
     before = server.client(old)
     assert before.call("GET", "/v2/", scope="").status == 200
@@ -299,7 +301,7 @@ def a_secret_is_replaced():
 
 
 def nobody_gives_a_robot_a_secret_that_is_not_seen():
-    """With the gateways' database role alone: a second secret was good for years, without an event, and no list showed it."""
+    """An attacker with only the gateways' database role could add a second secret that was valid for years, without an event and in no list."""
     login = make_robot(server, "doubled", "publisher", "main/models")
     forged = (login[0], "forged")
 
@@ -321,14 +323,14 @@ def nobody_gives_a_robot_a_secret_that_is_not_seen():
     assert not is_good() and server.client(login).call("GET", "/v2/", scope="").status == 200
     forge("now() + interval '6 days'", "now()")
     deadline = time.monotonic() + 30
-    while not is_good():  # what a rotation could have set counts, and is shown
+    while not is_good():  # values that a rotation could set are valid, and are shown
         assert time.monotonic() < deadline
         time.sleep(0.5)
     assert None not in shown(login)
 
 
 def a_download_ends_with_the_secret_behind_it():
-    """It is under way when the secret is replaced, and cut off like that of a robot that is revoked."""
+    """A running download is cut off when the robot's secret is replaced, as when the robot is revoked."""
     old = make_robot(server, "slow", "publisher", "main/models")
     repository = server.client(old).repository("main/models/slow")
     size = 150 << 20
@@ -353,7 +355,7 @@ def a_download_ends_with_the_secret_behind_it():
 
 
 def a_secret_is_for_those_who_may_give_its_roles():
-    """Whoever sees the new secret is the robot from then on."""
+    """A caller that gets the new secret can act as the robot, so it must be allowed to give all of the robot's roles."""
     publisher = make_robot(server, "victim", "publisher", "main/models")
     boss = make_robot(server, "boss", "org-admin", "main")
     leader = make_robot(server, "leader", "project-admin", "main/models")
@@ -364,12 +366,12 @@ def a_secret_is_for_those_who_may_give_its_roles():
         answer = rotate(target, who=who)
         assert answer.status == status, (who[0], target[0], answer.status, answer.body)
     assert api(server.admin, "DELETE", "/robots/" + robot_of(officer)).status == 204
-    # What two persons give together, no one of them can have by himself: not as a new secret either.
+    # One person alone can't get a role that two persons must give together, also not through a new secret.
     glass = make_robot(server, "glass", "consumer", "main/models")
     server.sql("INSERT INTO binding (binding_id, robot_id, role, organisation_id, granted_by, approved_by, expires_at) SELECT"
                f" gen_random_uuid(), '{robot_of(glass)}', 'break-glass', organisation_id, 'one', 'two', now() + interval '50 min'"
                " FROM organisation WHERE name = 'main'; SELECT raise_authorization_epoch()")
-    deadline = time.monotonic() + 30  # until this gateway has been told
+    deadline = time.monotonic() + 30  # until this gateway knows it
     while (answer := rotate(glass, who=boss)).status == 200 and time.monotonic() < deadline:
         time.sleep(0.1)
     assert answer.status == 403 and answer.json["rule"] == "SYS-GRANT", answer.body
@@ -421,7 +423,7 @@ def a_right_that_is_taken_during_an_upload_is_gone_at_its_end():
 
     answer = repository.call("PUT", repository.begin() + "?digest=" + sha256(data), halves(),
                              {"Content-Type": "application/octet-stream", "Content-Length": str(len(data))})
-    assert answer.status == 404, (answer.status, answer.body)  # as to everybody who has no role there
+    assert answer.status == 404, (answer.status, answer.body)  # the same answer as to all callers without a role there
     admin.api("POST", "/bindings", {"robot": login[0], "role": "publisher", "scope": "main/models"})
     assert repository.call("HEAD", f"blobs/{sha256(data)}").status == 404
 
@@ -486,7 +488,7 @@ def who_may_grant_does_not_grant_himself_or_beyond():
 
     assert admin.api("POST", "/organisations", {"name": "beta"})
     make = {"organisation": "beta", "name": "ci"}
-    assert api(chief, "POST", "/robots", make).status == 404  # he does not learn that beta is there
+    assert api(chief, "POST", "/robots", make).status == 404  # the caller does not learn that beta exists
     assert api(chief, "POST", "/robots", {**make, "organisation": "gamma"}).status == 404
     assert api(chief, "GET", "/robots").status == 403
     assert api(chief, "GET", "/robots?organisation=main").status == 200
@@ -499,12 +501,12 @@ def who_may_grant_does_not_grant_himself_or_beyond():
     answer = api(chief, "POST", "/bindings", {"robot": second[0], "role": "security-officer", "scope": "main"})
     assert answer.status == 403 and answer.json["rule"] == "SYS-BOTH-OFFICERS", answer.body
     answer = api(server.admin, "POST", "/bindings", {"robot": second[0], "role": "security-officer", "scope": "main"})
-    assert answer.status == 403 and answer.json["rule"] == "SYS-BOTH-OFFICERS", answer.body  # who made the chief is the chief
+    assert answer.status == 403 and answer.json["rule"] == "SYS-BOTH-OFFICERS", answer.body  # the chief counts as the person who made it
     assert api(officer, "GET", "/robots").status == 403
 
 
 def two_officers_are_two_persons():
-    """Two robots of one administrator appointed one officer each, and had both secrets."""
+    """Two robots of one administrator appointed one officer each, so one person had both secrets."""
     admin.api("POST", "/organisations", {"name": "guarded"})
     officers = [make_robot(server, name, "auditor", "guarded", "guarded")[0] for name in ("o1", "o2")]
     chiefs = [make_robot(server, name, "org-admin", "guarded", "guarded") for name in ("c1", "c2")]
@@ -516,9 +518,9 @@ def two_officers_are_two_persons():
     for who, whom in ((chiefs[1], officers[1]), (server.admin, officers[1]), (bob, officers[1])):
         answer = appoint(who, robot=whom)
         assert answer.status == 403 and answer.json["rule"] == "SYS-BOTH-OFFICERS", (who[0], answer.body)
-    assert admin.api("DELETE", "/robots/" + robot_of(chiefs[0])) is None  # nor is its maker another person now
+    assert admin.api("DELETE", "/robots/" + robot_of(chiefs[0])) is None  # the chief's maker still counts as the same person
     assert appoint(server.admin, robot=officers[1]).status == 403
-    assert appoint(bob, issuer=server.people.url, subject="bob").status == 403  # himself
+    assert appoint(bob, issuer=server.people.url, subject="bob").status == 403  # for the caller's own person
     mine = api(bob, "POST", "/robots", {"organisation": "guarded", "name": "of-bob"}).json
     assert appoint((mine["name"], mine["secret"]), robot=officers[1]).status in (401, 403)  # it has no role
     assert appoint(bob, robot=mine["name"]).status == 201
@@ -536,7 +538,7 @@ def a_ci_job_needs_no_stored_secret():
     token = issuer.token()
     push = "repository:main/models/ci:pull,push"
     exchange = form(grant_type=EXCHANGE, subject_token=token, subject_token_type=JWT, scope=push)
-    refused(admin.call("POST", "/token", exchange, FORM), 400, "invalid_grant")  # nobody trusts it yet
+    refused(admin.call("POST", "/token", exchange, FORM), 400, "invalid_grant")  # the issuer is not trusted yet
     for body in ({**trust, "algorithms": ["HS256"]}, {**trust, "algorithms": []}, {**trust, "jwks": {"keys": []}}, {**trust, "url": "http://x"},
                  {**trust, "lifetime_max": 90000}, {**trust, "jwks": "x"}, {"url": "https://x"}, {**trust, "more": 1}):
         assert api(server.admin, "POST", "/issuers", body).status == 400, body
@@ -557,11 +559,11 @@ def a_ci_job_needs_no_stored_secret():
     answer = admin.call("POST", "/token", exchange, FORM)
     assert answer.status == 200 and answer.json["scope"] == push, answer.body
     assert answer.json["issued_token_type"] == "urn:ietf:params:oauth:token-type:access_token"
-    for authorization in ("Bearer " + answer.json["access_token"], "Bearer " + token):  # ours, or the issuer's as it is
+    for authorization in ("Bearer " + answer.json["access_token"], "Bearer " + token):  # our token, or the issuer's unchanged
         assert admin.call("POST", "/v2/main/models/ci/blobs/uploads/", headers={"Authorization": authorization}).status == 202
         assert admin.call("POST", "/v2/main/models/other/blobs/uploads/", headers={"Authorization": authorization}).status in (401, 404)
     short = admin.call("GET", "/token?scope=" + urllib.parse.quote(push), headers=basic(("oidc", issuer.token(exp=int(time.time()) + 60))))
-    assert short.status == 200 and 50 <= short.json["expires_in"] <= 59, short.body  # never past the source's end
+    assert short.status == 200 and 50 <= short.json["expires_in"] <= 59, short.body  # never after the expiry of the source token
     for wrong in ({"aud": ["https://127.0.0.1:1"]}, {"aud": [f"https://127.0.0.1:{server.port}", "x"]}, {"exp": int(time.time()) + 1000},
                   {"exp": int(time.time()) - 1}, {"nbf": int(time.time()) + 300}, {"iss": issuer.url + "/"}, {"cnf": {"jkt": "x"}}):
         bad = admin.call("GET", "/v2/", headers={"Authorization": "Bearer " + issuer.token(**wrong)})
@@ -577,7 +579,7 @@ def a_ci_job_needs_no_stored_secret():
 
 
 def a_grant_says_to_whom():
-    """The event of a grant said "external", and that of a revocation an id which no other event had."""
+    """The event of a grant named only "external", and the event of a revocation had an id that no other event had."""
     scope, audited = "main/models/granted", lambda answer: admin.api(
         "GET", "/audit/events/" + answer["Sijil-Audit"].rsplit("/", 1)[1])
     made = api(server.admin, "POST", "/robots", {"organisation": "main", "name": "granted"})
@@ -595,14 +597,14 @@ def a_grant_says_to_whom():
     pseudonym = event["entry"]["res"].rsplit(" ", 1)[1]
     assert event["entry"]["res"] == f"{scope}#consumer external {given.json['id']} {pseudonym}"
     assert len(pseudonym) == 64 and pseudonym != event["entry"]["actor"]
-    assert "alice" not in json.dumps(event) and issuer.url not in json.dumps(event)  # who gave it is erased with another key
+    assert "alice" not in json.dumps(event) and issuer.url not in json.dumps(event)  # the granting person's data is erased with another key
     again = api(server.admin, "POST", "/bindings", to_alice)
     assert again.status == 409, again.body
     event = audited(again)["entry"]
     assert event["out"] == "failed" and event["res"].endswith(" " + pseudonym) and given.json["id"] not in event["res"]
 
     answer = admin.call("GET", f"/v2/{scope}/tags/list", headers={"Authorization": "Bearer " + issuer.token(sub="alice")})
-    assert answer.status == 404, answer.body  # allowed, and nothing is there
+    assert answer.status == 404, answer.body  # allowed, but it does not exist
     mine = admin.api("GET", f"/audit/events?key=act:{pseudonym}")["events"]
     assert [(one["entry"]["act"], one["who"]["issuer"], one["who"]["subject"]) for one in mine] == [
         ("tag.list", issuer.url, "alice")], mine
@@ -612,7 +614,7 @@ def a_grant_says_to_whom():
 
 
 def what_was_made_is_there_at_once():
-    """The next request of who made something met rights of a moment before: 404 for his project, 401 for his robot."""
+    """After a change, the same caller's next request was decided by outdated rights: 404 for the new project, 401 for the new robot."""
     for i in range(8):
         name = f"at-once-{i}"
         assert api(server.admin, "POST", "/organisations", {"name": name}).status == 201
@@ -630,7 +632,7 @@ def what_was_made_is_there_at_once():
 
 
 def lists_name_nothing_that_is_hidden():
-    """A page that ends with another tenant's organisation or project went on after its name, for anybody to read."""
+    """If a page ended with another tenant's organisation or project, its cursor revealed that name."""
     login = make_robot(server, "lister", "consumer", "main/models")
     for name in ("aaa-hidden", "zzz-hidden"):
         assert api(server.admin, "POST", "/organisations", {"name": name}).status == 201
@@ -669,11 +671,11 @@ def holds(process, secret):
 
 def the_key_process_forgets_what_opened_its_keys():
     if os.geteuid() != 0:
-        return  # nobody else may look
+        return  # no other user may read it
     process, = server.processes("sijil-keyd")
     with open(server.passphrase, "rb") as file:
         passphrase = file.read().strip()
-    assert holds(process, server.folder.encode())  # what is there is found
+    assert holds(process, server.folder.encode())  # a value in memory is found
     assert not holds(process, passphrase)
 
 
@@ -684,7 +686,7 @@ def core_limit(process):
 
 def no_program_leaves_its_memory_in_a_core_file():
     if core_limit("self")[1] == "0":
-        return  # nothing here may, whatever it does
+        return  # no other operation may
     processes = {name: server.processes(name) for name in ("sijild", "sijil-keyd", "postgres")}
     assert len(processes["sijild"]) == 2 and all(processes.values()), processes
     for name, found in processes.items():
@@ -700,7 +702,7 @@ def no_program_leaves_its_memory_in_a_core_file():
 
 
 def the_last_administrator_stays():
-    """Nobody could give the role again: revoking the binding, or its robot, is a conflict until there is another one."""
+    """Revoking the last binding of the role, or its robot, is a conflict until there is another one: nobody could give the role again."""
     mine = [one for one in api(server.admin, "GET", "/bindings").json["bindings"] if one["role"] == "registry-admin"]
     assert len(mine) == 1, mine
     robot = next(one for one in api(server.admin, "GET", "/robots").json["robots"] if one["name"] == server.admin[0])
@@ -723,4 +725,4 @@ if __name__ == "__main__":
         who_may_grant_does_not_grant_himself_or_beyond, two_officers_are_two_persons, a_ci_job_needs_no_stored_secret, a_grant_says_to_whom, what_was_made_is_there_at_once,
         lists_name_nothing_that_is_hidden, an_administrator_has_no_content,
         the_key_process_forgets_what_opened_its_keys, no_program_leaves_its_memory_in_a_core_file,
-        the_last_administrator_stays, server=server)
+        *description.cases(server), the_last_administrator_stays, server=server)

@@ -1,7 +1,7 @@
-"""What must hold whenever Sijil is at rest, whatever was done to it before: log, rows, pages and files.
+"""Checks that must succeed whenever Sijil is at rest, after any faults: of log, rows, pages and files.
 
-`Integrity` looks at them from outside, with as little of Sijil's own code as possible: it hashes the log itself, walks the
-folder of the region itself, and has PostgreSQL check its own pages."""
+`Integrity` checks from outside, with as little of Sijil's code as possible: it hashes the log itself, walks the folder of the
+region itself, and lets PostgreSQL check its pages."""
 import base64
 import glob
 import hashlib
@@ -20,12 +20,12 @@ from sijil_test import sha256
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../vectors"))
 import audit_log  # a second implementation of proofs and notes
 
-OBJECT_NAME = re.compile(r"^([0-9a-f]{32})\.(?:e(\d+)(?:\.\d+)?|[cs][0-9a-f]{32})$")  # .e0.1 and .s lie in buckets alone
+OBJECT_NAME = re.compile(r"^([0-9a-f]{32})\.(?:e(\d+)(?:\.\d+)?|[cs][0-9a-f]{32})$")  # .e0.1 and .s exist in buckets only
 HEADER_SIZE, RECORD_SIZE, TAG_SIZE = 4096, 65520, 16  # docs/formats/sjb1.md
 
 
 class Frontier:
-    """Root of a log that only grows (RFC 6962), kept as one hash for each set bit of its size."""
+    """Root of an append-only log (RFC 6962), stored as one hash for each set bit of its size."""
 
     def __init__(self):
         self.size, self.nodes = 0, []
@@ -56,7 +56,7 @@ class Integrity:
     def __init__(self, server, auditor):
         self.server, self.auditor = server, auditor
         self.frontier = Frontier()
-        self.roots = {}                # by size, since the last checkpoint: one may be stored late
+        self.roots = {}                # roots by size, since the last checkpoint, because a checkpoint may be stored late
         self.entries = []              # (action, outcome) by number
         self.numbers = {}              # (gateway, start) -> its newest number
         self.last_checkpoint = 0
@@ -83,12 +83,12 @@ class Integrity:
         return [line.split("\t") for line in done.stdout.splitlines()]
 
     def wait_for_database(self, seconds):
-        """Until its own server answers: while that starts, what a killed one had running may still answer the gateway."""
+        """Waits until its own server answers: while it starts, processes of a killed server may still answer the gateway."""
         until = time.monotonic() + seconds
         while True:
             try:
                 return self.sql("SELECT 1")
-            except (AssertionError, OSError, ValueError, StopIteration):  # it runs not yet, or accepts nobody yet
+            except (AssertionError, OSError, ValueError, StopIteration):  # it does not run yet, or accepts no connections yet
                 assert time.monotonic() < until, f"PostgreSQL does not answer after {seconds} s"
                 time.sleep(0.05)
 
@@ -96,14 +96,14 @@ class Integrity:
         return int(self.sql(text)[0][0])
 
     def check_pages(self):
-        """Every page of every table and index, and that each index has each row, by PostgreSQL's own checker."""
+        """Checks every page of every table and index, and that each index has each row, with PostgreSQL's own checker."""
         programs, socket, _ = self.postgres()
         done = subprocess.run([programs + "/pg_amcheck", "-h", socket, "-U", "postgres", "-d", self.database(), "--install-missing",
                                "--heapallindexed", "--parent-check"], capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stdout + done.stderr
 
     def check_checksums(self):
-        """The checksum of every page on the disk; the server must be stopped."""
+        """Verifies the checksum of every page on the disk; the server must be stopped."""
         data = os.path.join(self.server.folder, "postgres", "data")
         program = sorted(glob.glob("/usr/lib/postgresql/*/bin/pg_checksums"))[-1]
         words = [program, "--check", "-D", data]
@@ -131,7 +131,7 @@ class Integrity:
         for size, (root, note) in checkpoints.items():
             self.check_checkpoint(size, root, note)
         size, stored = self.sql("SELECT size, encode(frontier, 'hex') FROM audit_log")[0]
-        if int(size) == self.frontier.size:  # else something was recorded meanwhile
+        if int(size) == self.frontier.size:  # otherwise events were recorded in between
             assert stored == self.frontier.stored.hex(), "the stored frontier is not that of the entries"
         assert int(size) >= self.frontier.size
         return len(rows)
@@ -157,13 +157,13 @@ class Integrity:
             self.unwraps = count
 
     def check_events(self, named):
-        """Each answer named an event: it is there, and it is of that action."""
+        """Checks that the event named in each answer exists, and has the action."""
         for number, actions in named.items():
             assert number < len(self.entries), f"event {number} was named in an answer and is not in the log"
             assert self.entries[number][0] in actions, f"event {number} is {self.entries[number]}, not one of {actions}"
 
     def check_proofs(self, numbers):
-        """sijil-verify finds these entries in the signed log, and finds a changed one not."""
+        """sijil-verify finds these entries in the signed log, and does not find a changed one."""
         client = self.server.client(self.auditor)
         with tempfile.TemporaryDirectory() as folder:
             entry, proof = folder + "/entry.json", folder + "/proof"
@@ -191,7 +191,7 @@ class Integrity:
 
     # --- rows and files --------------------------------------------------------------------------------------------
     def files(self):
-        """blob id -> {part or 'checkpoints': size} of what lies in the regions."""
+        """blob id -> {part or 'checkpoints': size} of the objects in the regions."""
         found, strangers = {}, []
         for name, size in self.server.objects():
             match = OBJECT_NAME.match(name)
@@ -212,7 +212,7 @@ class Integrity:
         others = {row[0] for row in self.sql("SELECT replace(blob_id::text, '-', '') FROM upload UNION ALL "
                                              "SELECT replace(blob_id::text, '-', '') FROM abandoned_object")}
         nameless = [name for name in files if name not in blobs and name not in others]
-        files = self.files() if nameless else files  # what was swept between the two looks is no finding
+        files = self.files() if nameless else files  # an object that was swept between the two reads is no finding
         nameless = [name for name in nameless if name in files]
         assert not nameless, f"{len(nameless)} objects without a row: {nameless[:3]}"
         for name, (size, part) in blobs.items():
@@ -223,7 +223,7 @@ class Integrity:
         return len(blobs), len(files)
 
     def check_rows(self):
-        """What foreign keys can't say: all that a manifest needs is linked to its repository."""
+        """Checks a rule that foreign keys can't express: all blobs of a manifest are linked to its repository."""
         lost = self.number(
             "SELECT count(*) FROM manifest_reference m WHERE NOT is_manifest AND NOT EXISTS (SELECT FROM repository_blob b"
             " WHERE b.repository_id = m.repository_id AND b.digest = m.digest)")
@@ -232,7 +232,7 @@ class Integrity:
         assert lost == 0, f"{lost} blobs are marked as damaged"
 
     def check(self, named, proofs=2):
-        """All of it; answers a few figures. Nobody may be writing."""
+        """Runs all checks and returns some figures. No client may write at the same time."""
         added = self.check_log()
         self.check_events(named)
         signed = [number for number in named if number < self.last_checkpoint]
@@ -251,7 +251,7 @@ class Integrity:
 
     @staticmethod
     def check_content(repository, digests):
-        """Each of them is served whole, which the server does only if it decrypts, and has its digest."""
+        """Checks that each blob is served whole with its digest, which requires that it decrypts."""
         link = repository.client.connection()
         total = 0
         for digest in digests:

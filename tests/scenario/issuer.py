@@ -42,7 +42,7 @@ class Issuer:
 
 
 class LocalIssuer(Issuer):
-    """The same at https://localhost:PORT with a certificate of its own: discovery, keys, and a token for who knows the password."""
+    """The same at https://localhost:PORT with its own certificate: discovery, keys, and a token for a person with the password."""
 
     def __init__(self, port, audience):
         super().__init__(f"https://localhost:{port}", audience)
@@ -60,12 +60,12 @@ class LocalIssuer(Issuer):
         threading.Thread(target=server.serve_forever, daemon=True).start()
 
     def add(self, name):
-        """A person; answers the password."""
+        """Adds a person and returns the password."""
         self.passwords[name] = os.urandom(16).hex()
         return self.passwords[name]
 
     def answer(self, path, authorization):
-        """What is at a path: status and document."""
+        """The status and document of a path."""
         if path == "/.well-known/openid-configuration":
             return 200, {"issuer": self.url, "jwks_uri": self.url + "/jwks", "token_endpoint": self.url + "/token"}
         if path == "/jwks":
@@ -95,7 +95,7 @@ class LocalIssuer(Issuer):
         return Handler
 
     def fetch(self, path, login=None):
-        """As a client does, which trusts this certificate and no other."""
+        """Gets a token as a client does that trusts only this certificate."""
         request = urllib.request.Request(urllib.parse.urljoin(self.url, path))
         if login is not None:
             request.add_header("Authorization", "Basic " + base64.b64encode(":".join(login).encode()).decode())

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""One large model, pushed by `sijil` through everything that goes wrong, and pulled again: in little memory, from where it was.
+"""One large model, pushed by `sijil` through all kinds of faults, and pulled again: with little memory, and resuming after each fault.
 
 usage: large.py [GIB [STORE]]     of the file; half a GiB by default. SIJIL_SOAK=1: bounds of time and memory count
-The file is sparse, what is stored is not: it is encrypted. Where the disk has no room for it, holes are made in what was
-stored, as far as needed, and it is said what was read back and what was not. With a STORE (stores.py) the region is a
-bucket of it, and everything is kept."""
+The file is sparse; the stored bytes are not, because they are encrypted. If the disk has too little room, holes are made in
+the stored files, as far as needed, and the output names the parts that were read back. With a STORE (stores.py) the region
+is a bucket of it, and all bytes are kept."""
 import ctypes
 import glob
 import json
@@ -31,7 +31,7 @@ RESIDENT_MAX = 128 * MIB
 RECORD, STORED_RECORD, HEADER = 65520, 65536, 4096  # docs/formats/sjb1.md
 OBJECT = 32 * GIB  # bytes of an extent in one object of a bucket: docs/s3.md
 ISLANDS = 64
-MARGIN = 6 * GIB if SIZE > 16 * GIB else GIB // 2  # of the disk that stays free
+MARGIN = 6 * GIB if SIZE > 16 * GIB else GIB // 2  # bytes of the disk that stay free
 NAME = "model.safetensors"
 
 fleet = Fleet(2, drain_size_max=MIB) if STORE is None else BucketFleet(2, STORE, drain_size_max=MIB)
@@ -40,7 +40,7 @@ state = {"kept": None}
 
 
 def random_islands():
-    """Where the file has bytes: its ends, both sides of 4 GiB, and places all over."""
+    """Offsets where the file has bytes: its ends, both sides of 4 GiB, and random ones."""
     places = {0, SIZE - MIB, 4 * GIB - MIB // 2} | {(SIZE // ISLANDS * number) & ~4095 for number in range(1, ISLANDS)}
     return sorted(place for place in places if 0 <= place <= SIZE - MIB)
 
@@ -72,7 +72,7 @@ def target(tag="v1"):
 
 
 def peak(process):
-    """Bytes that it held at most; 0 if it has just ended."""
+    """The peak of the process's memory in bytes; 0 if it has just ended."""
     with open(f"/proc/{process}/status", encoding="ascii") as file:
         return next((int(line.split()[1]) for line in file if line.startswith("VmHWM")), 0) * 1024
 
@@ -88,14 +88,14 @@ def note_peaks():
 
 
 def kept_bytes():
-    """What the registry has made safe of the upload."""
+    """How many bytes of the upload the registry has saved."""
     text = Judge.sql_at(fleet, "SELECT max(offset_bytes) FROM upload")
     return int(text) if text else 0
 
 
 # --- a disk that is too small ------------------------------------------------------------------------------------------
 class Puncher(threading.Thread):
-    """Gives back the room of what was stored in the middle, well behind whoever writes, if all of it has no room."""
+    """If the disk is too small, frees stored bytes in the middle of the blob, far behind the writer."""
     PUNCH_HOLE_KEEP_SIZE = 3
 
     def __init__(self):
@@ -106,7 +106,7 @@ class Puncher(threading.Thread):
         if SIZE > room:
             self.first, self.last = room // 3, SIZE - room // 3
             assert self.last - self.first < SIZE and room > 6 * GIB, "there is no room at all"
-        self.begins = {0: 0}           # of each extent, in stored bytes of the blob; seen within a second, so within a GiB
+        self.begins = {0: 0}           # start of each extent in the stored bytes of the blob; noticed within a second, so within a GiB
         self.stopped = threading.Event()
 
     def run(self):
@@ -151,7 +151,7 @@ def begin():
 
 
 def wait_for_share(push, share):
-    """Until so much of the file is safe. It stands still while somebody looks, also in the end, so that it can't be over by then."""
+    """Waits until so much of the file is saved. The client is stopped during each look, also the last one, so that it can't finish."""
     until = time.monotonic() + 3600
     while True:
         push.send_signal(signal.SIGSTOP)
@@ -167,7 +167,7 @@ def wait_for_share(push, share):
 
 
 def sijil_is_killed():
-    """The connection is cut in the middle, and nobody asks for a while."""
+    """The connection is cut in the middle, and no client sends a request for a while."""
     state["sijil"].kill()
     state["sijil"].wait()
     time.sleep(1)
@@ -192,7 +192,7 @@ def another_takes_over():
     fleet.wait_for_gateway(1)
 
 
-# Each gateway begins an extent. In a bucket one is long, so that it goes on in a second object, and left behind in that.
+# Each gateway begins an extent. In a bucket one extent is long enough to need a second object, in which its writer stops.
 CUTS = (((0.15, sijil_is_killed), (0.4, the_gateway_is_killed), (0.7, another_takes_over)) if STORE is None else
         ((0.03, the_gateway_is_killed), (0.5, sijil_is_killed), (0.95, another_takes_over)))
 
@@ -289,7 +289,7 @@ def ranges_come_from_anywhere_at_once():
 
 
 def compare(first, last):
-    """One range, streamed, byte for byte; how long one had to wait for a MiB of it."""
+    """Streams one range and compares each byte; returns the longest wait for a MiB."""
     link = fleet.client(state["login"]).connection()
     client = fleet.client(state["login"])
     link.request("GET", f"/v2/main/models/large/blobs/{digest()}", headers={
@@ -333,7 +333,7 @@ def a_pull_goes_on_from_what_is_there():
     pull.wait()
     at = os.path.getsize(part)
     assert at < SIZE and not os.path.exists(whole)
-    with open(part, "r+b") as file:  # a wrong byte in what is there: all of it was received in vain, and none of it is taken
+    with open(part, "r+b") as file:  # a wrong byte in the existing part: all bytes are received, but none of them is accepted
         file.seek(at // 2)
         right = file.read(1)
         file.seek(at // 2)

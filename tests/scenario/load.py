@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Memory and load: large blobs in little memory, what is given back, many idle connections, many busy clients for a long time.
+"""Memory and load: large blobs with little memory, memory that is given back, many idle connections, many busy clients for a long time.
 
 usage: load.py [GROUP...]     the short forms of memory, given_back, idle and busy; SIJIL_SOAK=1 makes them the long ones
-Long: 8 clients with 4 GiB each; 1,000 connections; 64 clients for 10 minutes. Figures are printed, and judged. Bounds of
-memory are judged where no sanitizer makes them meaningless."""
+Long: 8 clients with 4 GiB each; 1,000 connections; 64 clients for 10 minutes. Figures are printed and checked. Bounds of
+memory are checked only without sanitizers, which need memory themselves."""
 import json
 import os
 import shutil
@@ -21,10 +21,10 @@ from sijil_test import Server, wait_until
 LONG = os.environ.get("SIJIL_SOAK") == "1"
 GIB, MIB = 1 << 30, 1 << 20
 RESIDENT_MAX = 128 * MIB
-GIVEN_BACK_MAX = 100 * MIB  # of gateway, supervisor and key process together, once nobody is there
+GIVEN_BACK_MAX = 100 * MIB  # of gateway, supervisor and key process together, without clients
 CONNECTIONS_MAX = 1000  # docs/http.md, as shipped
-PER_NETWORK = 50        # docs/http.md: a network has less than a sixteenth of them when most are taken
-TRIES = 3               # the best one counts: what else a machine does in a second or two is no property of ours
+PER_NETWORK = 50        # docs/http.md: a network has less than a sixteenth of them while most are in use
+TRIES = 3               # the best result counts, because other work of the machine may disturb a second or two
 KINDS = ("manifest", "pull", "push")
 LOAD = os.path.join(sijil_test.BUILD, "bench/sijil-load")
 
@@ -99,7 +99,7 @@ def large_blobs_fit_into_little_memory():
 
 
 def what_many_clients_needed_is_given_back():
-    """Not only peaks count: who served many clients for a minute has the memory of one that did not, soon after they left."""
+    """Not only the peak counts: soon after many clients have left, the server has as little memory as before them."""
     clients = 64 if not sanitized() else 8
     with Server() as server:
         login = sijil_test.make_robot(server, "load", "publisher", "main/models")
@@ -119,7 +119,7 @@ def what_many_clients_needed_is_given_back():
 
 # --- idle connections ------------------------------------------------------------------------------------------------
 class Idle:
-    """Connections over TLS that made one request and then wait, from as many networks as it takes."""
+    """Connections over TLS that made one request and then wait, from as many networks as needed."""
 
     def __init__(self, server):
         self.server, self.links = server, []
@@ -155,7 +155,7 @@ def busy_beside(server, login, clients, requests):
 
 
 def the_next_connection_waits_for_room(server, idle):
-    """At the limit nobody is dropped and nobody is let in; who waits is served when another leaves."""
+    """At the limit no connection is dropped and none is accepted; a waiting client is served when another leaves."""
     idle.open(CONNECTIONS_MAX - len(idle.links))
     outcome = []
     waiting = threading.Thread(target=lambda: outcome.append(server.client().call("GET", "/healthz").status), daemon=True)
@@ -216,13 +216,13 @@ def look(server, line):
 
 
 def cpu_for_each(lines):
-    """Milliseconds of the server's CPU time for each request of an interval: what other programs do does not show in it."""
+    """Milliseconds of the server's CPU time for each request of an interval: other programs do not affect it."""
     return [(after["cpu"] - before["cpu"]) * 1000 / sum(after[kind]["count"] for kind in KINDS)
             for before, after in zip(lines, lines[1:])]
 
 
 def growth(values):
-    """From the first to the last quarter of what was seen, by medians: a single peak is no growth."""
+    """Growth from the first to the last quarter of the values, by medians, so that a single peak is no growth."""
     quarter = max(1, len(values) // 4)
     return statistics.median(values[:quarter]), statistics.median(values[-quarter:])
 

@@ -75,7 +75,7 @@ def a_pull_asks_the_database_with_its_record():
     for _ in range(20):
         assert expect(there.call("GET", f"blobs/{digest}"), 200).body == data
         expect(there.call("HEAD", f"blobs/{digest}"), 200)
-    # A connection of a reader would show that as what it was asked last; the log's own goes on to COMMIT.
+    # A reader's connection would show that as its last statement; the connection of the log continues with COMMIT.
     asked = server.sql("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%repository_blob r JOIN LATERAL%' AND pid <> pg_backend_pid()")
     assert asked == "0", asked
 
@@ -85,10 +85,10 @@ def what_is_known_is_not_sent_again():
     digest = there.push_blob(b"etag")
     answer = expect(there.call("GET", f"blobs/{digest}", headers={"If-None-Match": f'"{digest}"'}), 304)
     assert answer.body == b"" and answer["Docker-Content-Digest"] == digest
-    assert answer["Content-Length"] == "4", answer["Content-Length"]  # of what a 200 would bring: 0 is another object's
+    assert answer["Content-Length"] == "4", answer["Content-Length"]  # the length of the 200's body; 0 would be that of another object
     there.put_manifest("etag", there.manifest(b"etag"))
     known, link = there.call("HEAD", "manifests/etag"), server.client(None).connection()
-    for method in ("GET", "HEAD", "GET"):  # on one connection: nobody takes the next answer for a body
+    for method in ("GET", "HEAD", "GET"):  # on one connection, so that no client takes the next answer for a body
         answer = expect(there.call(method, "manifests/etag", headers={"If-None-Match": known["ETag"]}, connection=link), 304)
         assert answer.body == b"" and answer["Content-Length"] == known["Content-Length"], answer["Content-Length"]
     assert sha256(there.call("GET", "manifests/etag", connection=link).body) == known["Docker-Content-Digest"]
@@ -110,7 +110,7 @@ def a_name_in_another_alphabet_is_no_name():
         for method, rest in (("GET", "manifests/v1"), ("HEAD", "blobs/" + UNKNOWN), ("POST", "blobs/uploads/"), ("GET", "tags/list")):
             answer = client.call(method, f"/v2/{name}/{rest}", scope="repository:main/models/x:pull,push")
             assert answer.status == 400 and (method == "HEAD" or answer.codes == ["NAME_INVALID"]), (name, answer.status, answer.body)
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as plain:  # as curl sends it: not escaped
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as plain:  # not escaped, as curl sends it
         context = ssl.create_default_context(cafile=server.ca_file)
         with context.wrap_socket(plain, server_hostname="127.0.0.1") as link:
             link.sendall("GET /v2/main/models/سجل/tags/list HTTP/1.1\r\nHost: x\r\n\r\n".encode())
@@ -138,7 +138,7 @@ def a_session_begins_with_a_location():
 
 
 def a_location_names_no_host():
-    """So it is right by whatever name the client came, and nothing of what the request says of its host comes back."""
+    """Location is relative, so it works under each name of the registry, and repeats nothing of the request's Host."""
     for names in ({}, {"Host": f"localhost:{server.port}"}, {"Host": "other.example", "X-Forwarded-Host": "other.example",
                                                             "Forwarded": "host=other.example;proto=http"}):
         answer = expect(place("push").call("POST", "blobs/uploads/", headers=names), 202)
@@ -259,7 +259,7 @@ def another_digest_is_refused_however_it_comes():
         expect(there.patch(location, data[:3000], 0), 202)
         expect(there.call("PUT", f"{location}?digest={digest}", data[3000:], {"Content-Range": "3000-8999"}), 400,
                "DIGEST_INVALID")
-        expect(there.patch(location, data[3000:], 3000), 202)  # what came with the wrong digest was not kept
+        expect(there.patch(location, data[3000:], 3000), 202)  # bytes with the wrong digest were not kept
         location = there.begin()
         expect(there.call("PATCH", location, iter([data]), {"Transfer-Encoding": "chunked"}, encode_chunked=True), 202)
         expect(there.close(location, digest), 400, "DIGEST_INVALID")
@@ -299,19 +299,22 @@ def a_second_writer_is_refused_while_one_writes():
     link.putheader("Content-Length", "400000")
     link.endheaders()
     link.send(b"a" * 200000)
-    until = time.monotonic() + 4  # less than a writer may stand still
-    while (answer := there.patch(location, b"b", 400000)).status == 416:  # out of order, as long as nobody writes
+    left, until = 200000, time.monotonic() + 60
+    while (answer := there.patch(location, b"b", 400000)).status == 416:  # out of order, while there is no writer
         assert time.monotonic() < until, "the first request never began to write"
         time.sleep(0.05)
+        if left > 100000:  # it never pauses, because another writer could take over the session
+            link.send(b"a" * 100)
+            left -= 100
     expect(answer, 409, "BLOB_UPLOAD_INVALID")
-    link.send(b"a" * 200000)
+    link.send(b"a" * left)
     assert link.getresponse().status == 202
     link.close()
     expect(there.close(location, sha256(b"a" * 400000)), 201)
 
 
 def of_many_writers_each_byte_is_written_once():
-    """Sixteen clients send the same piece at the same time, then each the next one; the blob is what one would have sent."""
+    """Sixteen clients send the same piece at the same time, then each the next one; the blob is the same as from one client."""
     there, data = place("push"), os.urandom(8 * 40000)
     location = there.begin()
     there.client.token(there.scope)
@@ -361,7 +364,7 @@ def a_cut_connection_keeps_what_came():
     time.sleep(0.5)
     link.close()
     offset, until = 0, time.monotonic() + 20
-    while offset == 0 or (answer := there.patch(location, data[offset:], offset)).status in (409, 416):  # it still writes
+    while offset == 0 or (answer := there.patch(location, data[offset:], offset)).status in (409, 416):  # the first request still writes
         assert time.monotonic() < until, f"{offset} bytes are kept of an upload that was cut"
         time.sleep(0.1)
         offset = sijil_test.bytes_kept(expect(there.call("GET", location), 204))
@@ -378,7 +381,7 @@ def a_sha512_is_a_digest():
     answer = expect(there.call("GET", "blobs/" + digest), 200)
     assert answer.body == data and answer["Docker-Content-Digest"] == digest
     expect(there.call("POST", "blobs/uploads/?digest-algorithm=md5"), 400)
-    late = os.urandom(100000)  # the POST did not say so
+    late = os.urandom(100000)  # the POST did not name the algorithm
     digest = "sha512:" + hashlib.sha512(late).hexdigest()
     expect(there.close(there.begin(), digest, late), 201)
     assert expect(there.call("GET", "blobs/" + digest), 200).body == late
@@ -394,13 +397,13 @@ def a_mount_is_201_or_202_and_never_403():
     answer = expect(target.call("POST", query + "&from=main%2Fmodels%2Fmount-source", scope=both), 201)
     assert answer["Location"].endswith("/blobs/" + digest) and answer["Docker-Content-Digest"] == digest
     assert expect(target.call("GET", "blobs/" + digest), 200).body == b"mounted"
-    expect(target.call("POST", query, scope=both), 201)  # it has it already
+    expect(target.call("POST", query, scope=both), 201)  # the repository has the blob already
     for wrong in ("mount=" + UNKNOWN + "&from=main/models/mount-source", "mount=" + UNKNOWN,
                   "mount=" + digest + "&from=main/secret/nothing", "mount=nonsense&from=main/models/mount-source",
                   "mount=" + digest + "&from=../../etc"):
         answer = expect(place("mount-new").call("POST", "blobs/uploads/?" + wrong), 202)
         assert answer["Location"] and answer["Docker-Upload-UUID"]
-    # Inside one project only, also where both may be read: nothing is shared across projects.
+    # Only inside one project, even if the caller may read both: projects share nothing.
     apart = server.client(state["login"]).repository("main/both/source")
     foreign = apart.push_blob(b"of another project")
     both = "repository:main/models/mount-new:pull,push repository:main/both/source:pull"
@@ -411,7 +414,7 @@ def a_mount_is_201_or_202_and_never_403():
 
 
 def a_mount_tells_nothing_of_its_source():
-    """A source that is there and hidden had one event, and one commit of time, more than one that is not there."""
+    """A hidden source that existed cost one more event, and the time of one more commit, than a source that did not exist."""
     admin = server.client(server.admin)
     admin.api("POST", "/projects", {"organisation": "main", "name": "hidden"})
     login = sijil_test.make_robot(server, "hider", "publisher", "main/hidden")
@@ -419,7 +422,7 @@ def a_mount_tells_nothing_of_its_source():
     target = place("mount-blind")
 
     def events(source):
-        """From one answer to the next; the least of some, because the log has events of its own."""
+        """How many events one request adds: the least of some tries, because the log has other events too."""
         counts = []
         for _ in range(5):
             ends = [int(expect(target.call("POST", f"blobs/uploads/?mount={digest}&from={source}"), 202)
@@ -431,8 +434,8 @@ def a_mount_tells_nothing_of_its_source():
 
 
 def a_mount_shows_nobody_another_organisation():
-    """A mount from another organisation that was denied was one event of both, with the running numbers of both: each auditor read there
-    whether a name of the other exists, and how much is done with it."""
+    """A denied mount from another organisation was one event of both organisations, with the ordinals of both. So each auditor learned
+    whether a name of the other organisation exists, and how often it is used."""
     admin = server.client(server.admin)
     admin.api("POST", "/organisations", {"name": "beyond"})
     admin.api("POST", "/projects", {"organisation": "beyond", "name": "models"})
@@ -448,7 +451,7 @@ def a_mount_shows_nobody_another_organisation():
         expect(server.client(state["promoter"]).repository(target.name).call("POST", path + source, scope=target.scope), 403, "DENIED")
         answer = server.client().call("POST", f"/v2/{target.name}/{path}{source}")
         assert answer.status == 401 and source not in answer["WWW-Authenticate"], answer["WWW-Authenticate"]
-    # Whoever may read there reads nothing there by this.
+    # A caller that may read the source reads nothing from it by this.
     both = server.client((roamer["name"], roamer["secret"])).repository(target.name)
     expect(both.call("POST", path + "beyond/models/there", scope=target.scope + " repository:beyond/models/there:pull"), 202)
     leaves = json.loads(server.sql("SELECT replace(json_agg(convert_from(leaf, 'UTF8')::json ORDER BY seq)::text, E'\\n', '') FROM audit_entry"))
@@ -473,7 +476,7 @@ def a_promoter_mounts_and_uploads_nothing():
     for one in (digest, config):
         expect(target.call("POST", f"blobs/uploads/?mount={one}&from=main/models/mount-source", scope=both), 201)
     expect(target.call("POST", "blobs/uploads/", scope=both), 403, "DENIED")
-    # What can't be mounted is denied: there is no upload to fall back to, and 404 would say that there is no repository.
+    # A mount that is not possible is denied: the caller may not upload instead, and 404 would mean that the repository does not exist.
     for what in (f"mount={UNKNOWN}&from=main/models/mount-source", f"mount={digest}&from=main/models/nothing-there",
                  f"mount={digest}&from=main/both/source", f"mount={UNKNOWN}", "mount=sha256:x&from=main/models/mount-source"):
         expect(target.call("POST", "blobs/uploads/?" + what, scope=both), 403, "DENIED")
@@ -500,7 +503,7 @@ def a_manifest_comes_back_byte_for_byte():
 
 
 def a_manifest_is_answered_as_it_was_pushed_last():
-    """The same bytes, without a mediaType of their own, under the two types that they may be."""
+    """The same bytes, without a mediaType, under each of the two types that they may have."""
     there, docker = place("typed"), DOCKER
     body = without_a_type(there)
     for kind in (IMAGE, docker, IMAGE, docker):
@@ -513,7 +516,7 @@ def a_manifest_is_answered_as_it_was_pushed_last():
     rules = {"immutable": [{"repositories": "typed", "tags": "v*"}]}
     admin = server.client(server.admin)
     admin.api("PUT", "/projects/main/models/rules", rules)
-    try:  # what an immutable tag is answered with does not change, by whatever reference it is pushed
+    try:  # the answer under an immutable tag never changes, whatever reference a push uses
         for reference in ("v1", "other", sha256(body)):
             refused = expect(there.put_manifest(reference, body, IMAGE), 403, "DENIED")
             assert "media type" in refused.json["errors"][0]["message"], refused.body
@@ -533,11 +536,11 @@ def index_of(*entries):
 
 
 def what_an_index_lists_keeps_its_type():
-    """Its entry says the type, and clients refuse an answer of another one (oras) or do not find it (crane)."""
+    """The index names the child's type. Clients refuse a child of another type (oras) or do not find it (crane)."""
     there = place("typed-in-index")
     body = without_a_type(there)
     expect(there.put_manifest("child", body, IMAGE), 201)
-    expect(there.put_manifest("child", body, DOCKER), 201)  # nothing lists it yet
+    expect(there.put_manifest("child", body, DOCKER), 201)  # no index lists it yet
     expect(there.put_manifest("child", body, IMAGE), 201)
     index = index_of((IMAGE, body, len(body)))
     expect(there.put_manifest("all", index, INDEX), 201)
@@ -566,7 +569,7 @@ def an_index_says_what_its_manifests_are():
 
 
 def another_type_is_another_answer():
-    """Who keeps an answer for its ETag is not told that nothing changed when the type did."""
+    """A client that cached an answer by its ETag does not get "not modified" if the type changed."""
     there = place("typed-tag")
     body = without_a_type(there)
     known = None
@@ -587,7 +590,7 @@ def with_(there, reference, body, **headers):
 
 
 def a_tag_is_moved_by_who_knows_it():
-    """RFC 9110, 13.1: what does not hold is not done, and it is asked in the transaction of the change."""
+    """RFC 9110, 13.1: if a condition does not hold, nothing is done. It is checked in the transaction of the change."""
     there = place("conditions")
     one, two = there.manifest(annotations={"a": "1"}), there.manifest(annotations={"a": "2"})
     etag = {body: f'"{sha256(body)}"' for body in (one, two)}
@@ -612,11 +615,11 @@ def a_tag_is_moved_by_who_knows_it():
     expect(there.call("DELETE", "manifests/v1", headers={"If-Match": etag[two]}), 202)
     expect(there.call("DELETE", "manifests/" + sha256(two), headers={"If-Match": etag[two]}), 202)
     missing = there.manifest(b"never pushed")
-    expect(with_(there, "v2", missing, If_Match='"x"'), 400, "MANIFEST_BLOB_UNKNOWN")  # what would fail anyway says why
+    expect(with_(there, "v2", missing, If_Match='"x"'), 400, "MANIFEST_BLOB_UNKNOWN")  # a request that would fail anyway gets its own reason
 
 
 def what_a_tag_names_is_told_to_who_may_look():
-    """A refused condition named the digest to whoever may delete, or push, and not read; and nothing was deleted, so that it could be repeated."""
+    """A refused condition revealed the digest to callers that may delete or push but not read. Nothing was deleted, so they could repeat it."""
     there = place("conditions")
     body = there.manifest(annotations={"a": "looked"})
     expect(there.put_manifest("looked", body), 201)
@@ -659,7 +662,7 @@ def a_blob_goes_and_comes_by_its_tag():
 
 
 def what_others_make_is_kept_as_it_is():
-    """Models of KitOps and Docker's, an image of Docker's, and whatever comes next: types, members and bytes."""
+    """Models of KitOps and of Docker, an image of Docker, and unknown future kinds: types, members and bytes."""
     there = place("foreign")
     there.push_blob(b"{}")
     there.push_blob(b"layer")
@@ -692,7 +695,7 @@ def what_others_make_is_kept_as_it_is():
 
 
 def accept_never_makes_a_406():
-    """skopeo sends one line for each type, others all in one; what is stored is what is sent."""
+    """skopeo sends one Accept line for each type, other clients one line with all; the stored type is always served."""
     there = place("manifest")
     expect(there.call("GET", "manifests/v1", headers={"Accept": "text/html"}), 200)
     body = expect(there.call("GET", "manifests/v1"), 200).body
@@ -854,7 +857,7 @@ def an_index_and_its_subject():
     assert answer["OCI-Subject"] == UNKNOWN
     assert expect(there.call("GET", "manifests/all"), 200)["Content-Type"] == INDEX
     refused = expect(there.call("DELETE", "manifests/" + sha256(child)), 405, "UNSUPPORTED")
-    assert sha256(index) in refused.json["errors"][0]["message"], refused.body  # which of them must go first
+    assert sha256(index) in refused.json["errors"][0]["message"], refused.body  # which of them must be deleted first
     expect(there.call("DELETE", "manifests/all"), 202)
     expect(there.call("DELETE", "manifests/" + sha256(child)), 405, "UNSUPPORTED")
     expect(there.call("DELETE", "manifests/" + sha256(index)), 202)
@@ -932,7 +935,7 @@ def digests_of(answer):
 
 
 def referrers_come_in_pages():
-    """More descriptors than clients read at once, some of a type that has to be escaped in a Link."""
+    """More descriptors than clients read in one answer; some have a type that must be escaped in a Link."""
     there, kind = place("many-referrers"), "application/vnd.example.large+json"
     subject = {"mediaType": IMAGE, "digest": sha256(b"many"), "size": 4}
     large = set()
@@ -951,7 +954,7 @@ def referrers_come_in_pages():
         assert {answer["OCI-Filters-Applied"] for answer in answers} == {"artifactType" if query else None}
     largest = there.manifest(subject=subject, annotations={"a": "5" * (3 << 20)})
     expect(there.put_manifest("largest", largest), 400, "MANIFEST_INVALID")
-    for number in range(3):  # each fills a page alone, and hides none of the others
+    for number in range(3):  # each fills one page, and hides none of the others
         body = there.manifest(subject={**subject, "digest": sha256(b"few")}, annotations={"a": str(number) * 2000000})
         expect(there.put_manifest(sha256(body), body), 201)
     assert [len(digests_of(answer)) for answer in follow(there, "referrers/" + sha256(b"few"))] == [1, 1, 1]
@@ -976,7 +979,7 @@ def an_index_refers_without_a_type():
 
 
 def a_referrers_tag_is_merged():
-    """What was kept for a registry that had no list of referrers: an index, under a tag made of the subject's digest."""
+    """For registries without the referrers API, clients keep an index under a tag made from the subject's digest."""
     there = place("fallback")
     for subject, tag in ((sha256(b"there before"), "sha256-" + sha256(b"there before")[7:]),
                          ("sha512:" + "5" * 128, "sha512-" + "5" * 64)):
@@ -1041,7 +1044,7 @@ def the_catalog_shows_what_may_be_pulled():
 
 
 def tags_by(events):
-    """What an auditor makes of the events of one repository, in their order: tag -> digest."""
+    """The state that an auditor computes from the events of one repository, in order: tag -> digest."""
     tags = {}
     for event in (each["entry"] for each in events):
         detail = event["res"].partition("#")[2].split(" ")
@@ -1057,7 +1060,7 @@ def tags_by(events):
 
 
 def the_log_says_which_bytes_a_tag_named():
-    """The event of a push had its reference alone: neither which tags a push by digest moved, nor which bytes a tag got."""
+    """The event of a push had only its reference: not the tags that a push by digest moved, nor the digest that a tag got."""
     there = place("history")
     first, second = there.manifest(), there.manifest(annotations={"n": "2"})
     asked = []  # number of the event of each pull by tag, and what was served
@@ -1175,7 +1178,7 @@ def a_digest_that_is_none_is_400_everywhere():
 # ---- Warnings ----
 
 def a_warning_reaches_who_should_know():
-    """Warning: 299 - "...": of a secret that ends soon, and of layers that may not be here."""
+    """Warning: 299 - "...": for a secret that ends soon, and for layers that the registry may not have."""
     soon = sijil_test.make_robot(server, "soon", "publisher", "main/models", expires_days=5)
     there, later = server.client(soon).repository("main/models/warned"), place("warned")
     body = there.manifest()
@@ -1222,7 +1225,7 @@ def who_asks_for_nothing_is_challenged():
     for source in ("main/models/no/such/source", "main/both/source", "no/such/source"):
         mount = anonymous.call("POST", f"/v2/main/models/push/blobs/uploads/?mount={UNKNOWN}&from={source}")
         assert "repository:main/models/push:" in mount["WWW-Authenticate"], mount["WWW-Authenticate"]
-        is_asked_for = f"repository:{source}:pull" in mount["WWW-Authenticate"]  # what is in another project can't be mounted
+        is_asked_for = f"repository:{source}:pull" in mount["WWW-Authenticate"]  # a blob of another project can't be mounted
         assert is_asked_for == source.startswith("main/models/"), mount["WWW-Authenticate"]
 
 

@@ -2,8 +2,8 @@
 """docs/production.md, docs/backup.md and the upgrade of docs/packages.md, followed word for word: two real users, two gateways, an upgrade, a
 copy, a loss, a restore.
 
-Their commands write to /etc, /var/lib and /run, so they run in namespaces of their own, with copies of these folders, a loopback
-and processes of their own: nothing of this machine is in their way, and nothing of theirs stays."""
+Their commands write to /etc, /var/lib and /run, so they run in separate namespaces, with copies of these folders, and a separate
+loopback and processes: nothing on this machine disturbs them, and nothing of them stays."""
 import fcntl
 import json
 import os
@@ -41,7 +41,7 @@ def text_of(name):
 
 
 class Shell:
-    """One shell of root's, as a person has it: what a page sets is there on the next page, and what ends with & goes on."""
+    """One root shell, as a person has it: variables of a page exist on the next page, and commands with & keep running."""
 
     def __init__(self, work):
         self.work, self.log = work, open(f"{work}/output", "ab")
@@ -73,7 +73,7 @@ class Shell:
             return words in file.read()
 
     def fails(self, *words):
-        """What it says; it must not succeed."""
+        """The output of a command that must fail."""
         outcome = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE, check=False)
         assert outcome.returncode != 0, f"{words} succeeded"
         self.log.write((outcome.stdout + outcome.stderr).encode())
@@ -87,7 +87,7 @@ def processes(name):
 
 
 def end(name, sig="TERM"):
-    """They are in a process namespace of this test's: no other program has such an id there."""
+    """The processes are in this test's process namespace, where no other program has such an id."""
     for process in processes(name):
         subprocess.run(["kill", f"-{sig}", str(process)], check=False)
     until = time.monotonic() + PATIENCE
@@ -100,9 +100,9 @@ def as_user(user, *words):
     return subprocess.run(["runuser", "-u", user, "--", *words], capture_output=True, check=False).returncode == 0
 
 
-# --- The machine that the pages speak of ---------------------------------------------------------------------------
+# --- The machine of the pages ---------------------------------------------------------------------------
 def cover(work):
-    """Folders of the machine, each under one of ours; programs as somebody installed them."""
+    """The machine's folders, each replaced by one of ours; the programs as installed."""
     for name, place in (("etc", "/etc"), ("lib", "/var/lib"), ("log", "/var/log"), ("run", "/run"), ("srv", "/srv"), ("bin", "/usr/local/bin")):
         os.mkdir(f"{work}/{name}", 0o755)
         if name == "etc":
@@ -121,7 +121,7 @@ def cover(work):
 
 
 def make_postgres():
-    """As Debian makes it: users of the machine by the kernel's word, roles over TCP by a password."""
+    """As in Debian: local users are identified by the kernel (peer), roles over TCP by a password."""
     for folder in ("/etc/postgresql", "/var/lib/postgresql", "/var/log/postgresql", "/run/postgresql"):
         subprocess.run(["install", "-d", "-m", "755", "-o", "postgres", "-g", "postgres", folder], check=True)
     subprocess.run(["pg_createcluster", "15", "main", "--", "--data-checksums"], check=True, stdout=subprocess.DEVNULL)
@@ -162,7 +162,7 @@ sijil audit tail --json -n 200 {FIRST} > events.json""")
 
 
 def gateways_start_again_one_by_one(shell, upgrading, gateways):
-    """What the page says of an upgrade without another schema."""
+    """The page's steps for an upgrade without a change of the schema."""
     shell.run(upgrading)
     starts = re.findall(r"^runuser.*&$", gateways, re.M)
     ready = re.findall(r"^curl.*$", gateways, re.M)
@@ -175,7 +175,7 @@ def gateways_start_again_one_by_one(shell, upgrading, gateways):
 
 
 class Units:
-    """What systemctl would do with the units of the packages, whose programs run here without a service manager."""
+    """Does what systemctl would do with the units of the packages. There is no service manager here."""
 
     def __init__(self, shell, production):
         starts = re.findall(r"^runuser.*&$", production["Gateways"], re.M)
@@ -209,13 +209,13 @@ def keyd_start(production):
 
 
 def as_owner(sql):
-    """The schema's owner, by the kernel's word for postgres."""
+    """Connects as the schema's owner; the kernel identifies the user postgres (peer)."""
     return subprocess.run(["runuser", "-u", "postgres", "--", "psql", "-qAtd", "sijil", "-c", sql], check=True, capture_output=True, text=True,
                           cwd="/").stdout.strip()
 
 
 def a_schema_changes_under_nobody(shell, production, upgrading):
-    """The database is made to look older. Nothing migrates beside gateways; then packages.md is followed, and each command finds what it needs."""
+    """Makes the database look older. It is not migrated while gateways run. Then packages.md is followed, and each command finds what it needs."""
     last = as_owner("DELETE FROM schema_migration WHERE number = (SELECT max(number) FROM schema_migration) RETURNING number, name, checksum")
     assert "run sijild --migrate" in shell.fails("runuser", "-u", "sijil", "--", "sijild", "--check-config", "--online")
     assert "stop all gateways, then migrate" in shell.fails("sijild", "--migrate")
@@ -245,7 +245,7 @@ def signed_size(shell):
 
 
 def an_older_database_is_refused(shell, restoring):
-    """sijil-keyd lives and knows more: everybody who asks is told what happened, from which size to which, and what is needed."""
+    """sijil-keyd still runs and knows a longer log: each caller is told what happened, both sizes, and what to do."""
     end("sijild")
     subprocess.run(["runuser", "-u", "postgres", "--", "psql", "-qc", "DROP DATABASE sijil", "-c", "DROP ROLE sijil_owner", "-c",
                     "DROP ROLE sijil_app"], check=True, cwd="/")
@@ -258,7 +258,7 @@ def an_older_database_is_refused(shell, restoring):
     signed, size, wanted = (int(number) for number in found.groups())
     assert signed == wanted and size < signed, found.group(0)
     said = shell.fails("runuser", "-u", "sijil", "--", "sijild")
-    assert f"signed {signed} events, the log ends at {size} " in said and "two officers" in said, said
+    assert f"signed {signed} events, the log ends at {size} " in said and "two approvers" in said, said
     return signed, size
 
 
@@ -271,7 +271,7 @@ def everything_is_lost():
 
 
 def pushes_go_on(shell):
-    """Beside a copy: files through the second gateway, one behind the other; each that was acknowledged has a line in `acknowledged`."""
+    """During a copy, pushes files through the second gateway, one after the other. Each acknowledged one has a line in `acknowledged`."""
     shell.run(f"""touch acknowledged
 (for number in $(seq 1000); do
     [ ! -e enough ] || break
@@ -287,7 +287,7 @@ def pushes_end(shell):
 
 
 def all_of_the_copy_is_there(shell):
-    """What was acknowledged before the copy began; and of what came while it was made, all that the copy names can be read."""
+    """All content acknowledged before the copy began is there. Of the content pushed during the copy, all that the copy names can be read."""
     shell.run(f"""jq -r .secret ci.json | sijil login {FIRST} --ca-file /etc/sijil/tls.pem --username 'robot$acme+ci'
 curl -fsS --cacert /etc/sijil/tls.pem -u "$(jq -r '.name + ":" + .secret' ci.json)" https://{FIRST}/v2/acme/models/during/tags/list |
     jq -r '.tags[]' | tr -d n > restored
@@ -331,7 +331,7 @@ def follow(work):
     print("ok packages.md: Upgrading", flush=True)
 
     pushes_go_on(shell)
-    shell.run(backup["Taking one, while gateways serve"])
+    shell.run(backup["Taking a copy, while gateways serve"])
     pushes_end(shell)
     size = signed_size(shell)
     shell.run(f"""jq -r .secret ci.json | sijil login {FIRST} --ca-file /etc/sijil/tls.pem --username 'robot$acme+ci'

@@ -1,5 +1,5 @@
-"""What docs/production.md asks for: PostgreSQL, sijil-keyd and sijild as three peers in one folder, none of which starts
-another. Whoever runs them decides which programs they are and what goes wrong with them."""
+"""The set-up of docs/production.md: PostgreSQL, sijil-keyd and sijild as three peers in one folder; none starts another.
+The caller decides which programs run, and which faults they get."""
 import json
 import os
 import socket
@@ -16,7 +16,7 @@ REGION = "local/main"
 
 
 class Manager:
-    """A service manager's end of sd_notify(3): who said what."""
+    """A service manager's end of sd_notify(3): which process sent which message."""
 
     def __init__(self, path):
         self.path, self.told = path, []
@@ -86,7 +86,7 @@ class Peers:
         self.run("openssl", "ec", "-in", self.path("approver.pem"), "-pubout", "-out", self.path("approver.pub.pem"))
 
     def policy_set(self, epoch, operations=("ingest", "mount", "read", "metadata", "log")):
-        """A signed set of this epoch, as the approver makes one: what is confidential at most may be handled here."""
+        """A signed set of this epoch, as the approver makes it: at most confidential content is allowed here."""
         policy = {"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy",
                   "metadata": {"id": "all", "version": epoch, "scope": ["**"], "effective_from": "2020-01-01T00:00:00Z",
                                "review_by": "2099-01-01"},

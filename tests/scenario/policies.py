@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Residency policies on a whole server: an officer signs sets with openssl, the registry obeys them and nothing else."""
+"""Residency policies on a whole server: an officer signs sets with openssl, and the registry obeys only signed sets."""
 import base64
 import hashlib
 import json
@@ -27,7 +27,7 @@ def officer(name="approver.pem"):
 
 
 def payload(**members):
-    """The first set with other members and the next epoch, as docs/policies.md has it."""
+    """The first set with other members and the next epoch, as in docs/policies.md."""
     with open(officer("policy-set.json"), encoding="utf-8") as file:
         found = json.loads(base64.b64decode(json.load(file)["payload"]))
     state["epoch"] += 1
@@ -81,7 +81,7 @@ def health_data_is_stored_but_not_read_from_nowhere():
 
 
 def names_are_as_secret_as_content():
-    """From a client of which nothing is known: no size, digest, tag or name of health data; but a push goes on."""
+    """A client without known facts gets no size, digest, tag or name of health data, but its push goes on."""
     here = health()
     there = server.client(sijil_test.make_robot(server, "nurse", "consumer", "main/health")).repository("main/health/scans")
     manifest = here.manifest(b"a scan")
@@ -89,7 +89,7 @@ def names_are_as_secret_as_content():
     digest = sha256(manifest)
     catalog = "registry:catalog:*"
     for path in ("manifests/patient-x", "manifests/" + digest, "blobs/" + state["blob"]):
-        for place, expected in ((here, 404), (there, 403)):  # a publisher hears what makes it push, a reader that it may not
+        for place, expected in ((here, 404), (there, 403)):  # a publisher gets "not there", so that it pushes; a reader is denied
             answer = place.call("HEAD", path)
             assert answer.status == expected and answer["Docker-Content-Digest"] is None, (path, answer.status)
             assert place.call("GET", path).status == 403
@@ -170,7 +170,7 @@ def a_region_outside_takes_nothing():
     assert refused.status == 403, refused.body
     rules = [one["rule"] for one in refused.json["errors"][0]["detail"]["denials"]]
     assert "H-STORE-AE" in rules, rules
-    for one in refused.json["errors"][0]["detail"]["denials"]:  # the place is known, and is the wrong one
+    for one in refused.json["errors"][0]["detail"]["denials"]:  # the region is known, but it is not allowed
         if one["rule"] == "H-STORE-AE":
             assert one["failed"] == "geo" and "missing" not in one, one
     assert load(sign(payload())).status == 201
@@ -178,7 +178,7 @@ def a_region_outside_takes_nothing():
 
 
 def nothing_is_placed_where_its_policy_forbids_it():
-    """A region outside the State, under rules that ask for the State for health data alone."""
+    """A region outside the State, under rules that require the State only for health data."""
     with open(officer("policy-set.json"), encoding="utf-8") as file:
         first = json.loads(base64.b64decode(json.load(file)["payload"]))
     first["regions"]["local/main"]["geo"] = "DE"
@@ -208,7 +208,7 @@ def nothing_is_placed_where_its_policy_forbids_it():
     clinic.repository("main/clinic/a").push_blob(b"not a scan")
     assert rules("PUT", "/repositories/main/clinic/a/label", health) == ["H-STORE-AE"]
     assert rules("PUT", "/projects/main/health/label", {"subjects": ["health", "genetic"]}) == 200  # was forbidden before
-    assert rules("PUT", "/repositories/main/clinic/a/label", {"class": "secret"}) == 200  # locks, and moves nothing
+    assert rules("PUT", "/repositories/main/clinic/a/label", {"class": "secret"}) == 200  # locks the content, and moves nothing
     assert load(sign(payload())).status == 201
 
 
@@ -239,7 +239,7 @@ def only_who_may_load_loads():
 
 
 def adgm_only(**members):
-    """The officers' set with one more policy: what is below main/adgm is for ADGM alone."""
+    """The officers' set with one more policy: content below main/adgm is for ADGM only."""
     with open(officer("policy-set.json"), encoding="utf-8") as file:
         policies = json.loads(base64.b64decode(json.load(file)["payload"]))["policies"]
     places = {"effect": "require", "id": "A-READ", "ops": ["read"], "target": {"geo_within": ["AE/AZ"]}}
@@ -268,7 +268,7 @@ def a_policy_that_is_removed_leaves_its_pin():
     retired = [{"policy": "adgm", "scope": ["main/adgm/**"], "reason": "the licence has ended"}]
     assert load(sign(payload(declassified=retired))).status == 201
     assert rule() == 200
-    assert load(sign(payload())).status == 201  # no longer declassified: what was stored is there
+    assert load(sign(payload())).status == 201  # no longer declassified: the stored content is there
     assert rule() == "SYS-PIN-MISSING"
 
 
@@ -281,12 +281,13 @@ def a_restart_keeps_the_set():
 
 
 def a_set_that_nobody_loaded_never_comes_into_force():
-    """The officers signed it, somebody put it into the database: it was pinned by the next look, without an event."""
+    """The officers signed a set, and an attacker wrote it into the database: the next refresh pinned it without an event."""
     before, document = active(), payload(regions={})
     digest = json.loads(document)["digest"]
     envelope = sign(document)
-    server.sql(f"INSERT INTO policy_set VALUES ({state['epoch']}, decode('{digest[7:]}', 'hex'),"
-               f" decode('{envelope.encode().hex()}', 'hex'), 'mallory'); SELECT raise_authorization_epoch()")
+    server.sql("INSERT INTO document (kind, scope, name, version, digest, envelopes, recorded_by) VALUES"
+               f" (1, '', 'policies', {state['epoch']}, decode('{digest[7:]}', 'hex'),"
+               f" ARRAY[decode('{envelope.encode().hex()}', 'hex')], 'mallory'); SELECT raise_authorization_epoch()")
     for again in range(2):
         sijil_test.wait_until(lambda: metric("sijil_policy_sets_strange") == 1, 20, "nobody noticed the row")
         assert active() == before and metric("sijil_policy_epoch") == before["epoch"]
@@ -296,7 +297,7 @@ def a_set_that_nobody_loaded_never_comes_into_force():
             server.start()
     with open(os.path.join(server.root, "log"), encoding="utf-8") as file:
         assert f"up to epoch {state['epoch']}, and no event policy.load" in file.read()
-    assert load(envelope).status == 201 and active()["digest"] == digest  # who may load it may
+    assert load(envelope).status == 201 and active()["digest"] == digest  # a caller with the right may load it
     assert load(sign(payload())).status == 201
     assert metric("sijil_policy_sets_strange") == 0
     events = server.client(server.admin).api("GET", "/audit/events?order=descending&limit=100")["events"]
@@ -334,7 +335,7 @@ class Stream(threading.Thread):
 
 
 def last_words():
-    """What the events of bodies that were cut off say: the action, and how much had gone."""
+    """The events of bodies that were cut off: the action, and how many bytes had moved."""
     found = server.client(server.admin).api("GET", "/audit/events?order=descending&limit=200&key=out:failed")["events"]
     return [(one["entry"]["act"], note) for one in found if "bytes had gone" in (note := one["entry"].get("why", {}).get("note", ""))]
 
@@ -370,7 +371,7 @@ def a_stream_ends_with_its_right():
     said = {(act, note.rsplit(": ", 1)[1]): int(note.split()[0]) for act, note in last_words()}
     assert said.keys() == ends.keys(), said
     for end, one in ends.items():
-        assert abs(said[end] - one.moved) < 8 << 20, (end, said[end], one.moved)  # what lies in buffers on the way
+        assert abs(said[end] - one.moved) < 8 << 20, (end, said[end], one.moved)  # bytes in buffers between the ends
     stays.join(60)
     assert stays.whole, f"who keeps the right came to {stays.moved} of {size} bytes"
     assert metric('sijil_stream_leases_total{came="renewed"}') >= before + size // (64 << 20)

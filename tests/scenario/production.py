@@ -1,7 +1,7 @@
 """The three peers of docs/production.md (peers.py), each below tests/support/fault_shim.c, so that a test can step its clock
 and slow down or fail its disk while it runs.
 
-Nobody restarts anything here, but for sijil-keyd, which a service manager starts again when it ends."""
+Processes that end are not restarted, except sijil-keyd, which a service manager would restart."""
 import mmap
 import os
 import shutil
@@ -17,7 +17,7 @@ from sijil_test import program
 
 
 class Faults:
-    """What goes wrong in one process: written into memory that it has mapped."""
+    """The faults of one process: written into memory that it has mapped."""
     FORM, COUNTS = "=qiiiiii", "=iiii"
 
     def __init__(self, folder, name, library):
@@ -37,21 +37,21 @@ class Faults:
         return struct.unpack_from(self.FORM, self.memory, 0)[-1]
 
     def past(self):
-        """How many writes, fsyncs and reads were asked of the kernel's asynchronous I/O, and done, well or not."""
+        """How many writes, fsyncs and reads of the kernel's asynchronous I/O have completed, with success or not."""
         return self.counts()[:3]
 
     def counts(self):
-        """And how many of the writes the disk itself has failed, or not done to their end."""
+        """How many of the writes the real disk has failed or cut short."""
         return struct.unpack_from(self.COUNTS, self.memory, struct.calcsize(self.FORM))
 
     def environment(self):
-        # Sanitizers want to be the first library, and bear not to be.
+        # Sanitizers must normally be the first library; this option lets them accept another order.
         options = ":".join(filter(None, [os.environ.get("ASAN_OPTIONS"), "verify_asan_link_order=0"]))
         return {**os.environ, "LD_PRELOAD": self.library, "SIJIL_FAULT_FILE": self.path, "ASAN_OPTIONS": options}
 
 
 class Production(Peers, sijil_test.Server):
-    """Looks like the embedded server to whoever tests it; `settings` are lines of sijild.conf."""
+    """Has the embedded server's interface for tests; `settings` are lines of sijild.conf."""
 
     def __init__(self, **settings):
         Peers.__init__(self)

@@ -1,7 +1,7 @@
 """Clients that push, mount, skip what is there, move tags, delete and pull beside garbage collections.
 
-Each knows what was acknowledged to it. Nothing of that may be lost, and no manifest is refused for a blob that its client was
-told of."""
+Each client remembers the acknowledged content. None of it may be lost, and no manifest is refused because of a blob that the
+server has confirmed to its client."""
 import collections
 import hashlib
 import json
@@ -26,7 +26,7 @@ class Lost(Exception):
 
 
 class Pusher:
-    """One client: repositories of its own, contents that it shares with all others."""
+    """One client: it has its own repositories, and shares content with all others."""
 
     def __init__(self, number, client, lease_s, goes_on, figures):
         self.number, self.client, self.lease_s, self.goes_on, self.figures = number, client, lease_s, goes_on, figures
@@ -67,7 +67,7 @@ class Pusher:
         return False
 
     def bring(self, repository, data):
-        """As clients do: asks first, mounts or uploads what is not there. Answers until when it is promised (docs/garbage-collection.md)."""
+        """As clients do: asks first, then mounts or uploads the missing blob. Returns until when it is safe (docs/garbage-collection.md)."""
         way = self.random.random()
         if way < 0.6:
             asked = time.monotonic()
@@ -149,11 +149,11 @@ class Pusher:
 
 
 class Cut(Exception):
-    """Nobody knows whether it was done."""
+    """It is unknown whether the request was done."""
 
 
 class Wanderer(Pusher):
-    """One whose gateways are killed: it goes to another one. What it was not answered may be done or not, and is forgotten."""
+    """A client of gateways that are killed: it goes to another gateway. It forgets requests without an answer, which may be done or not."""
     ports = ()
 
     def call(self, repository, method, path, body=None, headers=None, scope=None):
@@ -171,7 +171,7 @@ class Wanderer(Pusher):
         return answer
 
     def patiently(self, work, *arguments):
-        """Whether it was answered; what is cut off is tried again by whoever wants it."""
+        """Whether there was an answer. The caller may try a request again that was cut off."""
         try:
             work(*arguments)
             return True
@@ -191,8 +191,8 @@ class Wanderer(Pusher):
 
 
 def collected_to_the_end(collect, lease_s):
-    """The report of the first collection that finds nothing, once clients are done. What was pulled is noted up to ten seconds later
-    (docs/quotas.md), and is safe for one lease from then."""
+    """The report of the first collection that finds nothing, after the clients have ended. A pull is noted up to ten seconds later
+    (docs/quotas.md), and the manifest is safe for one lease from then."""
     time.sleep(lease_s + 1)
     until = time.monotonic() + 30 + 2 * lease_s
     while (report := collect())["blobs"] + report["manifests"] > 0:
@@ -202,7 +202,7 @@ def collected_to_the_end(collect, lease_s):
 
 
 def be_clients(make, numbers, results):
-    """A process: some clients, a thread each. `make(number, figures)` answers one."""
+    """A process with some clients, each in a thread. `make(number, figures)` makes a client."""
     figures, failures = collections.Counter(), []
 
     def one(number):
@@ -220,7 +220,7 @@ def be_clients(make, numbers, results):
 
 
 class Clients:
-    """So many, in processes of some threads each. `make` as for be_clients()."""
+    """Starts so many clients, in processes with some threads each. `make` as for be_clients()."""
 
     def __init__(self, make, count):
         self.results = multiprocessing.Queue()
@@ -230,7 +230,7 @@ class Clients:
             worker.start()
 
     def ended(self):
-        """Waits for all; what they did, and who failed."""
+        """Waits for all clients; returns their figures and failures."""
         figures, failures = collections.Counter(), []
         for _ in self.workers:
             more, failed = self.results.get(timeout=300)

@@ -1,4 +1,4 @@
-"""Who asks for what he may not have, for ever: nobody else is kept out, and the log is not filled."""
+"""A client repeats refused requests without end: it keeps no other client out, and does not fill the log."""
 import base64
 import concurrent.futures
 import json
@@ -9,43 +9,43 @@ import urllib.parse
 from fleet import Fleet, Judge
 from sijil_test import Server, make_robot, run, sha256, wait_until
 
-RATE, BURST = 20, 200  # denials of one principal that have an event each: a second, and at first
+RATE, BURST = 20, 200  # denials of one principal with separate events: a second, and in the first burst
 GATHERED = 16 << 20    # of all bodies
-SHARE = GATHERED // 4  # of documents that are gathered before it is decided whether they may be sent
-PRINCIPALS = 8         # that have all of it together
+SHARE = GATHERED // 4  # of documents that are gathered before the decision
+PRINCIPALS = 8         # principals that together use all of it
 DOCUMENT = 64 << 10
 ROTATIONS = 110          # at a time, of one principal; each waits for a second or two
-PATIENCE = 4             # seconds that another's request may take meanwhile; they would be 10 if each rotation kept a reader
-PER_NAME, PER_NETWORK = 20, 120  # wrong secrets a minute, and at once
+PATIENCE = 4             # seconds that another client's request may take in that time; it would be 10 if each rotation held a reader
+PER_NAME, PER_NETWORK = 20, 120  # wrong secrets a minute, and in one burst
 
 server = Server().start()
 admin = server.client(server.admin)
 
 
 def in_the_log(action, sql=server.sql):
-    """Denials of it that have an event each, and how many refusals were counted."""
+    """Its denials with separate events, and how many refusals were counted."""
     row = sql(f"SELECT count(*) FILTER (WHERE outcome = 'denied' AND action = '{action}'), coalesce(sum((convert_from(leaf,"
                      " 'UTF8')::json->'why'->>'count')::int) FILTER (WHERE action IN ('http.refused', 'denied.burst')), 0) FROM audit_entry")
     return [int(number) for number in row.split("|")]
 
 
 def metric(start, client=admin):
-    """The sum of all that begin so."""
+    """The sum of all metrics that begin with the text."""
     return sum(int(line.split()[-1]) for line in client.call("GET", "/metrics").body.decode().splitlines() if line.startswith(start))
 
 
 def refused_for(why, client=admin):
-    """As /metrics has it; "" stands for all reasons."""
+    """A metric from /metrics; "" stands for all reasons."""
     return metric("sijil_refused_total{why=\"" + why, client)
 
 
 def not_recorded():
-    """All that has no event of its own: what was refused, and strangers' requests beyond the first."""
+    """All requests without a separate event: refused ones, and unauthenticated ones beyond the first."""
     return refused_for("") + metric('sijil_audit_folded_total{why="challenge"}')
 
 
 def insist(ask, threads, times):
-    """Answers and the seconds that they took."""
+    """Answers and their seconds."""
     def one(_):
         return [ask() for _ in range(times)]
 
@@ -76,7 +76,7 @@ def who_is_denied_for_ever_does_not_fill_the_log():
 
 
 def rows_of_bursts(within):
-    """What its auditor sees of requests that were counted: (actor, action, network, target) and how often."""
+    """The counted requests in its auditor's view: (actor, action, network, target) and how often."""
     found = {}
     for event in admin.api("GET", f"/audit/events?within={within}&key=act:system&limit=100")["events"]:
         for row in (event["who"] or {}).get("rows", []):
@@ -86,7 +86,7 @@ def rows_of_bursts(within):
 
 
 def who_has_no_role_has_little_of_the_log():
-    """Pings and tokens are allowed to everybody who is known; they filled the log as fast as they came."""
+    """All known principals may ping and get tokens; such requests filled the log as fast as they came."""
     admin.api("POST", "/organisations", {"name": "idle"})
     robot = admin.api("POST", "/robots", {"organisation": "idle", "name": "wanderer"})
     client, busy = server.client((robot["name"], robot["secret"])), server.client(make_robot(server, "busy", "consumer", "main/models"))
@@ -104,7 +104,7 @@ def who_has_no_role_has_little_of_the_log():
     assert all("Sijil-Audit" in answer.headers for answer in served)
     assert refused_for("denied_limit") - counted >= len(late)
     assert busy.call("GET", "/v2/main/models/a/tags/list", scope="repository:main/models/a:pull").status in (200, 404)
-    assert admin.call("GET", "/v2/", scope="registry:catalog:*").status == 200  # nobody else pays for it
+    assert admin.call("GET", "/v2/", scope="registry:catalog:*").status == 200  # no other principal is affected
     wait_until(lambda: sum(rows_of_bursts("idle").values()) >= len(late), 30, "the burst is not closed")
     rows = rows_of_bursts("idle")
     assert {(action, network, target) for _, action, network, target in rows} <= {
@@ -146,11 +146,11 @@ def who_makes_rights_in_a_loop_stops_nobody_else():
         answers, took = insist(lambda: make("crowded", made["crowded"]), 8, 15)
         late = [answer for answer in answers if answer.status == 429]
         assert {answer.status for answer in answers} == {201, 429} and all(answer["Retry-After"] for answer in late)
-        assert burst - 10 <= len(answers) - len(late) <= burst + rate * (took + 1), (len(late), took)  # the chief's own were counted
+        assert burst - 10 <= len(answers) - len(late) <= burst + rate * (took + 1), (len(late), took)  # the chief's own requests were counted
         assert refused_for("rights_limit", root) - before == len(late) and in_the_log("robot.create", lambda text: Judge.sql_at(fleet, text))[0] == recorded
-        assert make("quiet", made["quiet"]).status == 201  # another organisation's is its own
+        assert make("quiet", made["quiet"]).status == 201  # another organisation has a separate budget
         first = next(answer for answer in answers if answer.status == 201).json["id"]
-        assert made["crowded"].call("DELETE", "/api/v1/robots/" + first, scope="registry:admin:*").status == 204  # what takes them has none
+        assert made["crowded"].call("DELETE", "/api/v1/robots/" + first, scope="registry:admin:*").status == 204  # removing has no limit
         time.sleep(1.5)
         assert make("crowded", made["crowded"]).status == 201
 
@@ -182,13 +182,13 @@ def who_only_waits_has_no_reader():
     assert max(seconds) < PATIENCE, sorted(seconds)[-5:]
     last = clients["turning"].api("POST", f"/robots/{robot['id']}/secret", {})
     old.api("GET", listed + "turning", expect=(401,))  # once the answer is there, the old tokens have ended
-    server.client((last["name"], last["secret"])).api("GET", listed + "turning")  # and new ones count
+    server.client((last["name"], last["secret"])).api("GET", listed + "turning")  # and new ones are valid
     plans, _ = insist(lambda: clients["turning"].call("GET", "/api/v1/organisations/turning/deletion", scope="registry:admin:*"), 24, 2)
     assert {answer.status for answer in plans} == {200}, plans[0].body
 
 
 def log_in(name, secret, address, form=False):
-    """Status and body of an answer to a name and a secret that come from `address`, as Basic or in a form."""
+    """Status and body of the answer to a name and a secret from `address`, as Basic or in a form."""
     basic = {"Authorization": "Basic " + base64.b64encode(f"{name}:{secret}".encode()).decode()}
     said = urllib.parse.urlencode({"grant_type": "password", "service": "sijil", "username": name, "password": secret})
     connection = admin.connection(address=address)
@@ -201,7 +201,7 @@ def log_in(name, secret, address, form=False):
 
 
 def try_at_v2(name, secret, address):
-    """A secret with the request itself: there is no other way to guess it than at /token."""
+    """A secret in the request itself gives no faster way to guess it than /token."""
     pair = base64.b64encode(f"{name}:{secret}".encode()).decode()
     connection = admin.connection(address=address)
     try:
@@ -218,17 +218,17 @@ def wrong_secrets_are_limited_by_name_and_network():
     strangers = [event["who"] for event in admin.api("GET", "/audit/events?key=act:anonymous&limit=2")["events"]]
     assert [who.get("tried") for who in strangers] == [None, name] and secret not in str(strangers), strangers
     tried = {each: [log_in(each, "wrong", "127.0.0.5", form=i % 2) for i in range(2 * PER_NAME)] for each in (name, "robot$main+nobody")}
-    more = int((time.monotonic() - began) * PER_NAME / 60) + 1  # what time gave back
+    more = int((time.monotonic() - began) * PER_NAME / 60) + 1  # tries that the passed time gave back
     for answers in tried.values():  # the same, whether or not there is such a robot
         late = [answer for answer in answers if answer.status == 429]
         assert {answer.status for answer in answers} == {401, 429}, {answer.status for answer in answers}
         assert PER_NAME <= len(answers) - len(late) <= PER_NAME + more, len(late)
         assert all(1 <= int(answer["Retry-After"]) <= 60 and answer["WWW-Authenticate"] is None for answer in late)
-    guesses = 0  # time gives one back now and then: the right secret comes right after a wrong one that was refused, and is good
+    guesses = 0  # tries come back with time: the right secret is accepted directly after a refused wrong one
     while log_in(name, "wrong", "127.0.0.5").status != 429:
         guesses += 1
-    assert log_in(name, secret, "127.0.0.5").status == 200  # or a stranger would lock out all who share his address
-    assert log_in(name, secret, "127.0.0.6").status == 200  # who knows the name locks nobody out elsewhere
+    assert log_in(name, secret, "127.0.0.5").status == 200  # otherwise an outsider could lock out all clients of the same address
+    assert log_in(name, secret, "127.0.0.6").status == 200  # a client that knows the name can't lock out clients of other addresses
     others = [log_in(f"robot$main+other{i}", "wrong", "127.0.0.5").status for i in range(2 * PER_NETWORK)]
     assert set(others) == {401, 429}, set(others)
     assert log_in(name, secret, "127.0.0.5", form=True).status == 200
@@ -244,7 +244,7 @@ def wrong_secrets_are_limited_by_name_and_network():
 
 
 def half_sent(client, address):
-    """All of a document but its end."""
+    """Sends a document without its end."""
     connection = client.connection(address=address)
     connection.putrequest("POST", "/api/v1/projects")
     connection.putheader("Authorization", "Bearer " + client.token("registry:admin:*"))
@@ -260,7 +260,7 @@ def create_project(client, name):
 
 
 def fill_the_share(root, robots, waiting):
-    """By all robots but the last."""
+    """Fills the share with bodies of all robots but the last."""
     for i, robot in enumerate(robots[:-1]):
         waiting += [half_sent(robot, f"127.0.0.{i + 2}") for _ in range(SHARE // DOCUMENT // PRINCIPALS)]
         until = time.monotonic() + 60
@@ -269,18 +269,18 @@ def fill_the_share(root, robots, waiting):
             time.sleep(0.1)
         if i == PRINCIPALS // 2 - 1:
             late = create_project(robots[-1], "more")
-            assert late.status == 429 and b"organisation" in late.body, late.body  # one organisation has no more than half of it
+            assert late.status == 429 and b"organisation" in late.body, late.body  # one organisation gets at most half of it
         if i > 0:
             continue
         before = refused_for("principal_limit", root)
         late = create_project(robot, "more")
-        assert late.status == 429 and late["Retry-After"], late.body  # one has no more than a part of it
+        assert late.status == 429 and late["Retry-After"], late.body  # one principal gets only a part of it
         assert refused_for("principal_limit", root) == before + 1
         assert create_project(root, "beside-one").status == 201
 
 
 def who_may_nothing_keeps_nobody_out():
-    # Bodies that stand still are not cut while the share is filled with them.
+    # Stalled bodies are not cut off while they fill the share.
     with Fleet(1, gathered_size_max=GATHERED, rate_window=300, idle_timeout=300) as crowded:
         root, waiting = crowded.client(crowded.admin), []
         root.api("POST", "/organisations", {"name": "beside"})
@@ -294,7 +294,7 @@ def who_may_nothing_keeps_nobody_out():
         form = urllib.parse.urlencode({"grant_type": "password", "service": "sijil", "client_id": "test", "username": login[0],
                                        "password": login[1], "scope": "repository:main/models/a:pull"})
         answer = root.call("POST", "/token", form, {"Content-Type": "application/x-www-form-urlencoded"})
-        assert answer.status == 200, answer.body  # strangers send forms
+        assert answer.status == 200, answer.body  # clients without credentials send forms
         repository = crowded.client(login).repository("main/models/a")
         repository.push_blob(b"content")
         assert repository.put_manifest("v1", repository.manifest(b"content")).status == 201

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Recorded decisions are made again from an export, its facts and the policy set, by sijil-verify and by a program that shares
-nothing with it; and who may not read an event does not read what it was decided on."""
+"""Recorded decisions are made again from an export, its facts and the policy set, by sijil-verify and by an independent
+program. A caller that may not read an event does not get the facts of its decision."""
 import base64
 import json
 import os
@@ -19,7 +19,7 @@ state = {}
 
 
 def events(login, **query):
-    """All that this auditor may read, with facts, oldest first."""
+    """All events that this auditor may read, with facts, oldest first."""
     client, found, after = Client(server, login), [], "-1"
     while after is not None:
         more = "".join(f"&{name}={value}" for name, value in query.items())

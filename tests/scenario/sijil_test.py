@@ -1,4 +1,4 @@
-"""What the scenarios share: a real embedded server, real TLS, and a client that hides nothing of HTTP.
+"""Shared by the scenarios: a real embedded server, real TLS, and a client that shows all of HTTP.
 
 Standard library only. The environment names the programs: SIJIL_BUILD is the build folder."""
 import base64
@@ -19,11 +19,12 @@ import time
 import traceback
 import urllib.parse
 
+import contract
 from issuer import Issuer, LocalIssuer
 
 BUILD = os.environ.get("SIJIL_BUILD", "build/asan")
 START_SECONDS = 90  # with sanitizers, on a busy machine, PostgreSQL's initdb included
-FINDINGS = (": Assertion `", "Sanitizer", "runtime error: ")  # what an assertion or a sanitizer writes
+FINDINGS = (": Assertion `", "Sanitizer", "runtime error: ")  # output of an assertion or a sanitizer
 
 
 def program(name):
@@ -33,14 +34,14 @@ def program(name):
     return path
 
 
-held = []  # a name in the kernel for each port that this process was given
+held = []  # a socket name in the kernel for each port that this process has reserved
 
 
 def free_port():
-    """A port that no other test is given until this one ends, also while its server is down; none that the kernel gives away."""
+    """A port that no other test gets until this one ends, also while its server is down; outside the kernel's range of automatic ports."""
     with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
         first = int(file.read().split()[0])
-    ports = range(first - 16000, first) if first > 18000 else range(18000, 34000)  # some kernels give all away
+    ports = range(first - 16000, first) if first > 18000 else range(18000, 34000)  # in some kernels that range has all ports
     for port in random.SystemRandom().sample(ports, 1000):
         name = socket.socket(socket.AF_UNIX)
         try:
@@ -60,7 +61,7 @@ def sha256(data):
 
 
 def children_of(process):
-    """Ids of the processes that it has started."""
+    """Ids of the children of a process."""
     found = []
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -91,14 +92,14 @@ class Answer:
 
 
 def bytes_kept(answer):
-    """What an upload says that it holds. "0-0" is none here: no scenario leaves a single byte."""
+    """The number of bytes that an upload has, by its Range. "0-0" means none here, because no scenario leaves a single byte."""
     first, last = answer["Range"].split("-")
     assert first == "0", answer["Range"]
     return 0 if last == "0" else int(last) + 1
 
 
 class Server:
-    """`sijild --embedded` in a folder of its own; stopped, and everything with it, when the scenario ends."""
+    """`sijild --embedded` in a separate folder; stopped with all its processes when the scenario ends."""
     ends_with = 0  # the status that it must end with
 
     def __init__(self, options=(), folder=None):
@@ -109,7 +110,7 @@ class Server:
         self.options = list(options)
         self.process = None
         self.log = open(os.path.join(self.root, "log"), "ab")
-        # The key ring's passphrase stands outside the registry's folder; each scenario has its own.
+        # The key ring's passphrase is outside the registry's folder; each scenario has its own.
         self.passphrase = os.path.join(self.root, "passphrase")
         self.secrets = os.path.join(self.root, "secrets")
         with open(self.passphrase, "w", encoding="ascii") as file:
@@ -143,7 +144,7 @@ class Server:
         self.fail(f"not ready after {seconds} s")
 
     def strangers(self):
-        """Gateways of an earlier start: they end what they were asked, and answer that they are ready, after their supervisor died."""
+        """Gateways of an earlier start: after their supervisor died, they finish their requests, and still answer that they are ready."""
         own = [self.process.pid, *children_of(self.process.pid)]
         return [process for process in self.processes("sijild") if process not in own]
 
@@ -179,7 +180,7 @@ class Server:
 
     @staticmethod
     def wait_gone(process, seconds=30):
-        """Until the killed process is no more, or only waits to be buried."""
+        """Waits until the killed process has ended; a zombie counts as ended."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             try:
@@ -208,17 +209,17 @@ class Server:
         return found
 
     def objects(self):
-        """Name and size of all that its regions hold."""
+        """Name and size of all files in its regions."""
         found = []
         for path in glob.glob(self.folder + "/regions/*/*/*"):
             try:
                 found.append((os.path.basename(path), os.path.getsize(path)))
-            except FileNotFoundError:  # removed meanwhile
+            except FileNotFoundError:  # removed in between
                 pass
         return found
 
     def sql(self, text):
-        """As the embedded database's administrator; answers the first column of the first row."""
+        """Runs SQL as the embedded database's administrator, and returns the first column of the first row."""
         with open(f"/proc/{min(self.processes('postgres'))}/cmdline", "rb") as file:
             words = [word.decode() for word in file.read().split(b"\0")]
         folder = next(word.split("=", 1)[1] for word in words if word.startswith("--unix_socket_directories="))
@@ -233,7 +234,7 @@ class Server:
         self.finish(kind is not None)
 
     def finish(self, failed):
-        """Stops it; keeps its folder, and shows the end of its log, if something went wrong."""
+        """Stops the server. After a failure, keeps its folder and shows the end of its log."""
         code = self.stop()
         self.log.close()
         crashes = self.crashes()
@@ -248,14 +249,14 @@ class Server:
         assert failed or code == self.ends_with, f"sijild ended with {code}"
 
     def crashes(self):
-        """Lines of the log that tell of an assertion, a sanitizer's finding, or a signal that no test sends."""
+        """Lines of the log about an assertion, a sanitizer's finding, or a signal that no test sends."""
         marks = (*FINDINGS, '"with":"signal 6"', '"with":"signal 11"', '"with":"signal 31"')
         with open(os.path.join(self.root, "log"), encoding="utf-8", errors="replace") as log:
             return [line.strip() for line in log if any(mark in line for mark in marks)]
 
 
 class NoToken(AssertionError):
-    """A call needed a token first, and `answer` is why it has none."""
+    """A call needed a token first; `answer` is the refusal of the token."""
 
     def __init__(self, answer):
         super().__init__((answer.status, answer.body))
@@ -270,7 +271,7 @@ class Client:
         self.port = port or server.port
 
     def connection(self, timeout=60, address=None):
-        """`address`: where it comes from, such as "127.0.0.2"."""
+        """`address`: the client's address, such as "127.0.0.2"."""
         context = ssl.create_default_context(cafile=self.server.ca_file)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         return http.client.HTTPSConnection("127.0.0.1", self.port, context=context, timeout=timeout,
@@ -287,10 +288,12 @@ class Client:
         try:
             link.request(method, path, body=body, headers=headers, encode_chunked=encode_chunked)
             response = link.getresponse()
-            return Answer(response, response.read())
+            answer = Answer(response, response.read())
         finally:
             if connection is None:
                 link.close()
+        contract.check(self, method, path, answer)
+        return answer
 
     def ask_for_token(self, scope):
         user, password = self.login
@@ -369,7 +372,7 @@ class Repository:
 
 
 def token_status(error):
-    """The status with which a token was refused, by what Client.token() raised; None for any other assertion."""
+    """The status of a refused token, from the error that Client.token() raised; None for any other assertion."""
     return error.answer.status if isinstance(error, NoToken) else None
 
 
@@ -381,31 +384,31 @@ def wait_until(what, seconds, why):
 
 
 def insist(call, seconds=60):
-    """The answer of `call`, once it is not one that asks to come again: after a fault a server may still be finding what it lost."""
+    """Repeats `call` while the answer is 503 with Retry-After, because a server may still be recovering from a fault. Returns the answer."""
     until = time.monotonic() + seconds
     while True:
         try:
             answer = call()
             if answer.status != 503 or not answer["Retry-After"] or time.monotonic() > until:
                 return answer
-        except AssertionError as refused:  # no token is given out
+        except AssertionError as refused:  # the token was refused
             if token_status(refused) != 503 or time.monotonic() > until:
                 raise
         time.sleep(0.1)
 
 
 def make_robot(server, name, role, scope, organisation="main", **more):
-    """A robot of an organisation with one role; answers its login. `more` is for POST /robots."""
+    """Makes a robot of an organisation with one role, and returns its login. `more` is for POST /robots."""
     admin = server.client(server.admin)
-    where = {"organisation": organisation} if scope else {}  # who has a role on everything belongs to the registry
+    where = {"organisation": organisation} if scope else {}  # a robot with a role on the whole registry belongs to the registry
     robot = admin.api("POST", "/robots", {**where, **more, "name": name})
     admin.api("POST", "/bindings", {"robot": robot["id"], "role": role, "scope": scope})
     return robot["name"], robot["secret"]
 
 
 def make_person(server, name, role, scope):
-    """A second person: a subject of a trusted issuer with one role; answers a login that is good for ten minutes. Robots of the
-    administrator are the administrator. The issuer's keys, and the person's token, come from it over TLS."""
+    """A second person: a subject of a trusted issuer with one role. Returns a login that is valid for ten minutes. Robots of the
+    administrator count as the administrator. The registry gets the issuer's keys, and the test the token, over TLS."""
     if getattr(server, "people", None) is None:
         server.people = LocalIssuer(free_port(), f"https://127.0.0.1:{server.port}")
         keys = server.people.fetch(server.people.fetch("/.well-known/openid-configuration")["jwks_uri"])
@@ -415,7 +418,7 @@ def make_person(server, name, role, scope):
 
 
 def send_slowly(place, location, size):
-    """A PATCH of which only the beginning is sent: its socket."""
+    """Sends only the beginning of a PATCH, and returns its socket."""
     link = place.client.connection(timeout=60)
     link.connect()
     link.sock.sendall("\r\n".join([f"PATCH {urllib.parse.urlsplit(location).path} HTTP/1.1", "Host: 127.0.0.1",
@@ -426,7 +429,7 @@ def send_slowly(place, location, size):
 
 
 def answer_while_sending(sock, begins, seconds=60):
-    """The rest of the body goes out, a megabyte a second, until there is an answer."""
+    """Sends the rest of the body, a megabyte a second, until there is an answer."""
     answer, until = b"", time.monotonic() + seconds
     sock.settimeout(0.05)
     while b"}" not in answer and time.monotonic() < until:
@@ -447,7 +450,7 @@ def answer_while_sending(sock, begins, seconds=60):
 
 
 def follow(client, job, query="", seconds=120, state="completed"):
-    """Waits for a job's end, and answers it; that must be `state`. `query`: "?project=..." for those who may see no other."""
+    """Waits for the end of a job, which must be `state`, and returns the job. `query`: "?project=..." for callers that may see only that project."""
     until = time.monotonic() + seconds
     while True:
         shown = client.api("GET", f"/jobs/{job}{query}")
@@ -459,11 +462,11 @@ def follow(client, job, query="", seconds=120, state="completed"):
 
 
 class LeftOut(Exception):
-    """A case can't be had here, and this is why: it has neither passed nor failed."""
+    """A case can't run on this machine, for this reason: it has neither passed nor failed."""
 
 
 def run(*cases, server=None):
-    """Runs each case, prints what it is called, stops the server that they share, exits non-zero if one failed."""
+    """Runs each case and prints its name, stops the shared server, and exits non-zero if a case failed."""
     failed, left_out = 0, []
     for case in cases:
         name = case.__name__.replace("_", " ")

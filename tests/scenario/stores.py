@@ -1,5 +1,5 @@
-"""Real object stores, each in a folder of its own, for regions in buckets. The environment names the folder that their
-programs are in, INTEROP_PROGRAMS: script/interop and script/soak build them there."""
+"""Real object stores, each in a separate folder, for regions in buckets. INTEROP_PROGRAMS in the environment names the folder
+of their programs: script/interop and script/soak build them there."""
 import datetime
 import hashlib
 import hmac
@@ -22,14 +22,14 @@ BUCKET, LOCATION, KEY, SECRET = "models", "me-test-1", "interop-key", "interop-s
 
 
 def region_text(store, prefix, location=LOCATION, more=""):
-    """Of sijild.conf: the region lies in the store's bucket. `store` says endpoint, key_file and ca_file."""
+    """Lines of sijild.conf for a region in the store's bucket. `store` has endpoint, key_file and ca_file."""
     return (f'region "{REGION}" {{\n driver = s3\n endpoint = "{store.endpoint}"\n bucket = "{BUCKET}"\n'
             f' bucket_location = "{location}"\n prefix = "{prefix}"\n access_key_file = "{store.key_file}"\n'
             f' ca_file = "{store.ca_file}"\n{more}}}\n')
 
 
 class Store:
-    """One object store over TLS in a folder of its own; stops and starts again with what it has."""
+    """One object store over TLS in a separate folder; it can be stopped and started again with its content."""
     name = program = None
 
     def __init__(self):
@@ -131,7 +131,7 @@ class Store:
         return [key for key, _, _ in self.listing(prefix)]
 
     def room_taken(self):
-        """Bytes of the disk that its data take, also of what is not an object yet."""
+        """Bytes of the disk that its data use, also parts that are not an object yet."""
         taken = 0
         for folder, _, names in os.walk(self.path("data")):
             for name in names:

@@ -1,11 +1,11 @@
 """Names of other tenants can't be told apart by an answer or by its time, with no credential or with a foreign one.
 
-usage: timing.py [REQUESTS]   of each class, 150 if it is not said; script/soak has 2,000
+usage: timing.py [REQUESTS]   of each class, 100 if it is not said; script/soak has 2,000
 
-For each surface three classes are asked for in random order on one connection: what exists, what does not, and what exists and a
-policy forbids. The area under the ROC curve of two classes is the chance that a request of one takes longer than a request of the
-other: 0.5 where time says nothing. Its standard error with n requests of each is about sqrt(1/(6n)). The bound is 0.05; with few
-requests it is 5.5 standard errors, which are 0.05 at 2,000."""
+For each kind of request, three classes of things are requested in random order on one connection: things that exist, things that
+do not, and things that exist but that a policy forbids. The area under the ROC curve of two classes is the chance that a request
+of one takes longer than a request of the other: 0.5 where time says nothing. Its standard error with n requests of each is about
+sqrt(1/(6n)). The bound is 0.05; with few requests it is 5.5 standard errors, which are 0.05 at 2,000."""
 import base64
 import gc
 import itertools
@@ -23,7 +23,7 @@ import uuid
 from fleet import Fleet
 from sijil_test import Issuer, make_robot, run
 
-COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 150
+COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 100
 BOUND = max(0.05, 5.5 * math.sqrt(1 / (6 * COUNT)))
 CLASSES = ("existing", "absent", "forbidden")
 SCOPE = "registry:admin:*"
@@ -33,7 +33,7 @@ UNLIMITED = {name: 1000000 for name in (
 
 server = Fleet(1, log_level="warning", **UNLIMITED)
 admin = None
-things = {}  # surface -> class -> texts of one length, of which each request takes one
+things = {}  # kind of request -> class -> texts of equal length; each request uses one
 logins = {}
 
 
@@ -80,7 +80,7 @@ def area(first, second):
 
 
 def shown(head, body, name):
-    """An answer without what differs between any two requests: ids, times, and the name that was asked for."""
+    """An answer without the parts that differ between any two requests: ids, times, and the requested name."""
     unlike = (b"date:", b"x-request-id:", b"sijil-audit:")
     lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(unlike)]
     text = re.sub(rb'"(instance|decision)":"[a-z0-9:-]*"', b"", b"\n".join([*lines, b"", body]))
@@ -124,13 +124,13 @@ def get(path, credential, method="GET", body=b"", kind=None):
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-# --- what there is ----------------------------------------------------------------------------------------------------------
+# --- the things ----------------------------------------------------------------------------------------------------------
 def words(count):
     return ["".join(random.choices("abcdefghijklmnopqrstuvwxyz", k=12)) for _ in range(count)]
 
 
 def push(repository, tag):
-    """A manifest with a tag; answers the digest of its blob and the last part of an upload's location."""
+    """Makes a manifest with a tag; returns the digest of its blob and the last part of an upload's Location."""
     blob = random.randbytes(64)
     digest = repository.push_blob(blob)
     assert repository.put_manifest(tag, repository.manifest(blob)).status == 201
@@ -157,7 +157,7 @@ def fill_project(name, kind):
 
 
 def make_tenant():
-    """The organisation globex, and of each thing one that is not there, with a name of the same length."""
+    """The organisation globex, and for each thing a missing one with a name of the same length."""
     admin.api("POST", "/organisations", {"name": "globex"})
     for surface in ("repository", "tag", "digest", "session"):
         things[surface] = {}
@@ -211,13 +211,13 @@ def prepare():
     things["issuer"] = issuer
 
 
-# --- who asks ---------------------------------------------------------------------------------------------------------------
+# --- the callers ---------------------------------------------------------------------------------------------------------------
 def bearer(login, scope):
     return "Bearer " + server.client(logins[login]).token(scope, fresh=True)
 
 
 def credentials():
-    """Nobody's; a robot's token, which is for nothing of others; an issuer's token, which no scope limits."""
+    """No credential; a robot's token without rights there; an issuer's token, which no scope limits."""
     return {"anonymous": None, "a robot's": bearer("robot", "repository:main/models/own:pull,push"),
             "an issuer's": "Bearer " + things["issuer"].token(sub="ci")}
 
@@ -235,7 +235,7 @@ def content_is_not_told_apart():
 
 
 def what_is_not_there_is_not_looked_up_to_push():
-    """A push to them, and a mount from them by who may push elsewhere only by mounting."""
+    """A push to them, and a mount from them by a caller that may push elsewhere only by mounting."""
     blob = "sha256:" + "0" * 64
     mount = f"/v2/main/models/own/blobs/uploads/?mount={blob}&from="
     credential = bearer("promoter", "repository:main/models/own:pull,push")
@@ -285,14 +285,14 @@ def pages_hold_what_may_be_seen_and_nothing_else_counts():
             shown_to = client.api("GET", f"/projects?limit={limit}")
             assert [each["name"] for each in shown_to["projects"]] == ["main/models"] and "next" not in shown_to, shown_to
     names, page = [], {"next": ""}
-    while "next" in page:  # who sees all of them goes from page to page
+    while "next" in page:  # a caller that sees all of them gets several pages
         page = admin.api("GET", f"/projects?limit=5&after={page['next']}")
         names += [each["name"] for each in page["projects"]]
     assert names == sorted(names) and len(names) == 15, names
 
 
 def a_token_for_them_says_nothing():
-    """It is given, for nothing: its size is the same, and so is its time."""
+    """A token is given, without rights: its size and its time are the same."""
     basic = "Basic " + base64.b64encode(":".join(logins["robot"]).encode()).decode()
     connection, sizes, times = Connection(), set(), {each: [] for each in CLASSES}
     order = list(CLASSES) * COUNT

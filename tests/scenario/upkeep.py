@@ -1,4 +1,4 @@
-"""Scrubs, rotation of keys and stopping them, as an operator does it: with `sijil`, on a whole server."""
+"""Scrubs, key rotation, and stopping these jobs, as an operator does it: with `sijil`, on a whole server."""
 import base64
 import glob
 import json
@@ -79,7 +79,7 @@ def numbers():
 
 
 def a_gateway_tells_of_itself_and_of_keyd():
-    """What the rules of monitoring/ ask, against the kernel, sijil-keyd and openssl."""
+    """Compares the metrics that the rules of monitoring/ use with the kernel, sijil-keyd and openssl."""
     [gateway] = [child for child in children_of(server.process.pid) if child in server.processes("sijild")] or [server.process.pid]
     folder, told = f"/proc/{gateway}", numbers()
     status = dict(line.split(":", 1) for line in open(folder + "/status", encoding="utf-8"))
@@ -139,7 +139,7 @@ def a_region_whose_folder_can_not_be_used_is_not_ready():
     assert told['sijil_region_size_bytes{region="local/main"}'] == room.f_blocks * room.f_frsize
     assert 0 < told['sijil_region_free_bytes{region="local/main"}'] < room.f_blocks * room.f_frsize
 
-    if os.geteuid() == 0:  # or the gateway is root as well, whom no mode stops
+    if os.geteuid() == 0:  # or the gateway runs as root, which ignores file modes
         writable = [path for path in glob.glob(folder + "/*") if os.path.isdir(path)]
         for path in writable:
             os.chmod(path, 0o500)
@@ -165,7 +165,7 @@ def damage_is_found_named_alarmed_and_refused():
     [finding] = json.loads(sijil("admin", "job", "findings", HOST, job["id"], "--json"))
     assert finding["kind"] == "damaged" and finding["detail"].startswith("record 1:"), finding
     assert len(events("blob.damaged", "completed")) == 1
-    answer = place().call("GET", "blobs/" + digest)  # not a broken download: it is not there until it is pushed again
+    answer = place().call("GET", "blobs/" + digest)  # not a broken download: the blob counts as missing until it is pushed again
     assert answer.status == 404 and answer.codes == ["BLOB_UNKNOWN"], (answer.status, answer.body[:200])
     metrics = server.client().call("GET", "/metrics").body.decode()
     assert 'sijil_scrub_findings_total{kind="damaged"} 1' in metrics, metrics
@@ -218,12 +218,12 @@ with socket.socket(socket.AF_UNIX) as keyd:
 
 
 def keyd_socket():
-    """As its own sijil-keyd was told."""
+    """The socket path from the command line of its own sijil-keyd."""
     for path in glob.glob("/proc/[0-9]*/cmdline"):
         try:
             words = open(path, "rb").read().decode().split("\0")
         except OSError:
-            continue  # it has ended meanwhile
+            continue  # it has ended since
         if any(word.endswith(os.path.join(server.folder, "keyd")) for word in words):
             return next(word.partition("=")[2] for word in words if word.startswith("--socket="))
     raise AssertionError("sijil-keyd does not run")
@@ -235,14 +235,14 @@ def gateway_ids():
         try:
             fields = dict(line.split(":", 1) for line in open(path, encoding="utf-8").read().splitlines())
         except OSError:
-            continue  # it has ended meanwhile
+            continue  # it has ended since
         if fields["Name"].strip() == "sijild" and int(fields["PPid"]) == server.process.pid:
             return {"user": int(fields["Uid"].split()[1]), "group": int(fields["Gid"].split()[1])}
     return {"user": os.geteuid(), "group": os.getegid()}
 
 
 def tokens_signed_past_the_log_are_seen():
-    """What a gateway that was taken over could do: it may speak with keyd, and needs no event for it."""
+    """The attack of a compromised gateway: it may call keyd without an event."""
     token = server.client(server.admin).token("registry:admin:*", fresh=True)
     claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
     [event] = [entry for entry in events("token.mint", "allowed") if claims["jti"].startswith(entry["req"] + ".")]
@@ -301,7 +301,7 @@ def a_deleted_blob_has_a_certificate_in_two_stages():
     digest = place().push_blob(data)
     certificate(digest, expect=1)  # it is there
     certificate(sha256(b"never was"), expect=3)
-    # What a garbage collection does to rows, without its waiting.
+    # The changes of a garbage collection to the rows, without its waits.
     server.sql(f"DELETE FROM repository_blob WHERE digest = '{digest}'; DELETE FROM blob WHERE digest = '{digest}'")
     until = time.monotonic() + 30
     while not events("key.forgotten", "allowed"):
@@ -318,7 +318,7 @@ def a_deleted_blob_has_a_certificate_in_two_stages():
         whole = json.load(file)
     other = {"certificate": {**whole["certificate"], "payload": whole["certificate"]["payload"].replace("A", "B", 1)},
              "entry": whole["entry"].replace('"allowed"', '"denied"'), "proof": whole["proof"].replace("index ", "index 1")}
-    for part, changed in other.items():  # whatever is changed, it proves nothing any more
+    for part, changed in other.items():  # after any change the certificate proves nothing
         with open(path, "w", encoding="utf-8") as file:
             json.dump({**whole, part: changed}, file)
         verify(path, expect=1)
@@ -334,12 +334,12 @@ def a_deleted_blob_has_a_certificate_in_two_stages():
     assert stated["stage"] == 2 and stated["key_version"] == 1 and "destroyed" in stated, stated
     assert "Stage 2 of 2" in verify(certificate(digest))
     assert len(events("deletion.certify", "allowed")) >= 4
-    assert place().call("GET", "blobs/" + digest).status == 500  # the one that was pushed again is lost with the version
+    assert place().call("GET", "blobs/" + digest).status == 500  # the blob that was pushed again is lost together with the version
     assert "destroyed" in sijil("admin", "scrub", HOST, expect=6)
 
 
 def tokens_signed_before_a_start_are_told():
-    """Last, after one: a gateway looks when it starts, and then twice a minute."""
+    """Runs last, after a restart: a gateway checks at its start, and then twice a minute."""
     wait_until(lambda: numbers()["sijil_keyd_tokens_unexplained"] >= 5, 60, "the metric does not tell")
     with open(os.path.join(server.root, "log"), encoding="utf-8") as log:
         assert "signed tokens that no event explains" in log.read()
@@ -349,7 +349,7 @@ def an_upload_whose_bytes_are_lost_ends():
     repository = place()
     answer = repository.patch(repository.begin(), os.urandom(300_000))
     assert answer.status == 202, answer.body
-    server.stop()  # no writer in memory goes on
+    server.stop()  # no writer in memory continues
     [checkpoint] = [path for path in glob.glob(server.folder + "/**", recursive=True)
                     if re.fullmatch(r"[0-9a-f]{32}[.]c[0-9a-f]{32}", os.path.basename(path))]
     flip(checkpoint, os.path.getsize(checkpoint) // 2)
@@ -393,7 +393,7 @@ def an_issuer_is_trusted_bound_and_removed():
 
 
 def the_set_in_force_is_read_changed_and_loaded():
-    """As docs/policies.md says: what is in force is what the next set is made of."""
+    """As in docs/policies.md: the next set is made from the set in force."""
     document = json.loads(sijil("policy", "show", "--document", HOST))
     shown = json.loads(sijil("policy", "show", HOST))
     assert shown["digest"] == document["digest"] and "set" not in shown, shown

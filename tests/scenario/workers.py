@@ -1,7 +1,7 @@
-"""Clients that push, pull, move tags and delete while something is done to the server, and know what they were promised.
+"""Clients that push, pull, move tags and delete while faults hit the server, and remember all acknowledged writes.
 
-Nothing that was acknowledged is lost, nothing that was refused is half done, no wrong byte is ever served. A client that is
-given several gateways takes any of them for each request."""
+No acknowledged write is lost, no refused request is half done, and no wrong byte is ever served. A client with several
+gateways uses any of them for each request."""
 import http.client
 import random
 import ssl
@@ -13,7 +13,7 @@ from sijil_test import sha256
 
 SIZES = [0, 100, 65_520, 70_000, 70_000, 300_000, 300_000, 1_500_000, 4_000_000]
 BROKEN = (OSError, http.client.HTTPException, ssl.SSLError)
-PATIENCE = 90  # seconds until a client must have got through again; sanitizers and a recovery included
+PATIENCE = 90  # seconds until a client must succeed again, including sanitizers and a recovery
 
 
 class Refused(Exception):
@@ -21,7 +21,7 @@ class Refused(Exception):
 
 
 class World:
-    """What the server said yes to, what it said no to, and what it must never have said."""
+    """The acknowledged requests, the refused ones, and answers that must never occur."""
 
     def __init__(self, clients):
         self.lock, self.clients = threading.Lock(), clients
@@ -30,7 +30,7 @@ class World:
                                      "settled"), 0)
         self.gate, self.stop, self.calm = threading.Event(), threading.Event(), threading.Event()
         self.gate.set()
-        self.calm.set()  # not while a killed gateway's work may still come true
+        self.calm.set()  # not while statements of a killed gateway may still succeed
         self.waiting = 0
 
     def count(self, what):
@@ -42,7 +42,7 @@ class World:
             self.wrong.append(why)
 
     def ask(self, place, *args, **more):
-        """A request's answer; a fault may also refuse the token that it needs."""
+        """The answer to a request, or to the request for its token if a fault refused it."""
         try:
             return place.call(*args, **more)
         except AssertionError as error:  # no token was given out
@@ -52,7 +52,7 @@ class World:
             raise Refused(status) from error
 
     def take(self, answer, good, actions):
-        """Sorts an answer: as wished; a refusal that a fault explains; or wrong."""
+        """Sorts an answer: expected, a refusal that a fault explains, or wrong."""
         if answer.status in good:
             if answer["Sijil-Audit"]:
                 with self.lock:
@@ -66,7 +66,7 @@ class World:
         raise Refused(answer.status)
 
     def pass_gate(self):
-        """Every client comes by between two operations."""
+        """Each client calls it between two operations."""
         with self.lock:
             self.waiting += 1
         self.gate.wait()
@@ -74,7 +74,7 @@ class World:
             self.waiting -= 1
 
     def pause(self):
-        """Until every client stands still between two operations."""
+        """Waits until every client has paused between two operations."""
         self.gate.clear()
         until = time.monotonic() + PATIENCE
         while self.waiting < self.clients:
@@ -97,7 +97,7 @@ class Worker(threading.Thread):
             while not self.world.stop.is_set():
                 self.world.pass_gate()
                 self.one()
-        except Exception as error:  # a client that dies would go unnoticed
+        except Exception as error:  # otherwise a client's failure would not be noticed
             self.world.refuse_to_go_on(f"client {self.number}: {error!r}")
 
     def one(self):
@@ -115,14 +115,14 @@ class Worker(threading.Thread):
         return self.world.take(self.world.ask(self.random.choice(self.places), *args, **more), good, actions)
 
     def settle(self):
-        """A request whose answer was lost may come true for a moment: what its gateway had sent to the database runs to its end."""
+        """A request whose answer was lost may still take effect, because the statements that its gateway had sent run to their end."""
         self.world.count("settled")
         if len(self.places) > 1:
             time.sleep(1)
             assert self.world.calm.wait(PATIENCE), "a killed gateway's work never ends"
 
     def insist(self, good, actions, *args, **more):
-        """The same until it is answered: what came of a request whose answer was lost."""
+        """Repeats it until there is an answer: the outcome of a request whose answer was lost."""
         until = time.monotonic() + PATIENCE
         while True:
             try:
@@ -151,7 +151,7 @@ class Worker(threading.Thread):
             self.manifests.append(manifest)
 
     def push_blob(self, data):
-        """The digest once the server has said that it is there; None if it said that it is not."""
+        """The digest, after the server has confirmed the blob; None if the server has denied it."""
         digest = sha256(data)
         is_there = self.random.choice((self.in_pieces, self.in_pieces, self.with_put, self.with_post))(data, digest)
         if not is_there:
@@ -162,7 +162,7 @@ class Worker(threading.Thread):
         return digest
 
     def is_there(self, digest):
-        """What came of a push whose answer was lost."""
+        """The outcome of a push whose answer was lost."""
         self.settle()
         return self.insist((200, 404), ("blob.stat",), "HEAD", f"blobs/{digest}").status == 200
 
@@ -187,7 +187,7 @@ class Worker(threading.Thread):
         return True
 
     def cancel(self, location):
-        """The session is given back, once the request that was cut off is cleared away; it may have got through meanwhile."""
+        """Ends the session after the server has finished the request that was cut off; that request may have succeeded."""
         answer = self.insist((204, 404, 409), ("upload.cancel",), "DELETE", location)
         while answer.status == 409:
             time.sleep(0.2)
@@ -200,7 +200,7 @@ class Worker(threading.Thread):
         return self.call((201, 404, 409), ("upload.commit",), "PUT", f"{location}{mark}digest={digest}", data, headers)
 
     def insist_on_commit(self, location, digest):
-        """Until the blob is there. A session that has gone without leaving the blob would be an upload that was lost."""
+        """Continues until the blob exists. If the session ended without a blob, the upload was lost."""
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until:
             try:
@@ -220,7 +220,7 @@ class Worker(threading.Thread):
         location = self.call((202,), ("upload.begin",), "POST", "blobs/uploads/")["Location"]
         pieces = self.random.choice([1, 1, 2, 5])
         step, offset = max(2, -(-len(data) // pieces)), 0  # a single byte reads as none: sijil_test.bytes_kept()
-        is_sure = True  # a request that was cut off may still be writing, so what follows says where it belongs
+        is_sure = True  # a request that was cut off may still write, so the next one has a Content-Range
         while offset < len(data):
             piece = data[offset:offset + step]
             try:
@@ -235,13 +235,13 @@ class Worker(threading.Thread):
 
     def patch(self, location, piece, offset, is_sure):
         headers = {"Content-Type": "application/octet-stream"}
-        if is_sure and self.random.random() < 0.3:  # chunked transfer: a length that nobody said before
+        if is_sure and self.random.random() < 0.3:  # chunked transfer: the length is not announced
             parts = iter([piece[:len(piece) // 2], piece[len(piece) // 2:]] if len(piece) > 1 else [piece])
             answer = self.call((202, 409), ("upload.write",), "PATCH", location, parts, headers, encode_chunked=True)
         else:
             headers["Content-Range"] = f"{offset}-{offset + len(piece) - 1}"
             answer = self.call((202, 409) if is_sure else (202, 409, 416), ("upload.write",), "PATCH", location, piece, headers)
-        if answer.status != 202:  # the request that was cut off is still being cleared away, or came further than it had said
+        if answer.status != 202:  # the server still works on the request that was cut off, or that request wrote more than was reported
             raise Refused(answer.status)
         return answer["Location"]
 
@@ -257,7 +257,7 @@ class Worker(threading.Thread):
 
     def set_tag(self, tag, manifest):
         with self.world.lock:
-            self.world.tags[tag] = None  # nothing is known while it changes
+            self.world.tags[tag] = None  # its state is unknown while it changes
         try:
             self.call((201,), ("manifest.push",), "PUT", f"manifests/{tag}", manifest,
                       {"Content-Type": "application/vnd.oci.image.manifest.v1+json"})
@@ -270,7 +270,7 @@ class Worker(threading.Thread):
         return seen == sha256(manifest)
 
     def settle_tag(self, tag):
-        """What is there now stays: its digest, or "gone"."""
+        """The present state, which stays: its digest, or "gone"."""
         self.settle()
         answer = self.insist((200, 404), ("manifest.read",), "GET", f"manifests/{tag}")
         return sha256(answer.body) if answer.status == 200 else "gone"
@@ -322,7 +322,7 @@ class Worker(threading.Thread):
         answer = self.call((200, 404), ("blob.read",), "GET", f"blobs/{digest}")
         with self.world.lock:
             self.world.counts["pulled"] += 1
-            if answer.status == 404 and digest in self.world.blobs:  # nobody deletes it meanwhile
+            if answer.status == 404 and digest in self.world.blobs:  # no client deletes it in that time
                 self.world.wrong.append(f"blob {digest} was acknowledged and is gone")
             if answer.status == 200 and sha256(answer.body) != digest:
                 self.world.wrong.append(f"blob {digest}: {len(answer.body)} wrong bytes were served as if they were right")
@@ -365,6 +365,6 @@ def check_acknowledged(place, world, blobs, tags):
 
 
 def sample(things, count, newest):
-    """The newest of them, and as many others."""
+    """The newest entries, and as many others."""
     things = list(things)
     return things[-newest:] + random.sample(things[:-newest], min(count, len(things[:-newest])))

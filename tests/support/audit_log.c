@@ -92,8 +92,7 @@ static void check_leaf(struct audit_log *log, uint64_t sequence, struct merkle_f
     struct error err = {0};
     struct merkle_hash hash;
 
-    (void)snprintf(sql, sizeof sql, "SELECT encode(leaf, 'hex') FROM audit_entry WHERE seq = %llu",
-                   (unsigned long long)sequence);
+    (void)snprintf(sql, sizeof sql, "SELECT encode(leaf, 'hex') FROM audit_entry WHERE seq = %llu", (unsigned long long)sequence);
     const char *hex = database_ask(log->database, sql);
     const size_t length = strlen(hex) / 2;
     if (length == 0) fail_msg("entry %llu is missing", (unsigned long long)sequence);
@@ -127,7 +126,7 @@ uint64_t audit_log_check(struct audit_log *log)
     text_hex(stored.data, stored.length, hex);
     assert_string_equal(database_ask(log->database, "SELECT encode(frontier, 'hex') FROM audit_log"), hex);
     expect(log, "SELECT count(*) FROM audit_entry WHERE sha256('\\x00'::bytea || leaf) <> leaf_hash", "0");
-    /* Each text of facts that an event commits to is there. */
+    /* Each text of facts that an event commits to exists. */
     expect(log,
            "SELECT count(*) FROM audit_entry e, json_array_elements_text(convert_from(leaf, 'UTF8')::json -> 'facts') f"
            " WHERE NOT EXISTS (SELECT FROM audit_facts a WHERE a.digest = decode(f, 'hex'))",
@@ -147,9 +146,8 @@ uint64_t audit_log_check(struct audit_log *log)
            "SELECT (SELECT count(*) FROM audit_entry, json_each(convert_from(leaf, 'UTF8')::json -> 'k'))"
            " = (SELECT count(*) FROM audit_key)",
            "t");
-    expect(log, "SELECT count(*) FROM (SELECT ts - lag(ts) OVER (ORDER BY seq) AS step FROM audit_entry) t WHERE step < 0",
-           "0");
-    /* A gateway's numbers rise in the order of the log, and each stands once. */
+    expect(log, "SELECT count(*) FROM (SELECT ts - lag(ts) OVER (ORDER BY seq) AS step FROM audit_entry) t WHERE step < 0", "0");
+    /* A gateway's numbers rise in the order of the log, and each occurs once. */
     expect(log,
            "SELECT count(*) FROM (SELECT (s ->> 2)::bigint - lag((s ->> 2)::bigint) OVER"
            " (PARTITION BY s ->> 0, s ->> 1 ORDER BY seq) AS step"

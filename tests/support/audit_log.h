@@ -26,21 +26,21 @@ void audit_log_init(struct audit_log *log);
 struct sequencer *audit_log_start(const struct audit_log *log, const char *instance);
 RESULT audit_log_try_start(const struct audit_log *log, const char *instance, struct sequencer **sequencer_out,
                            struct error *err);
-/** Everything, with a sequencer "gw1". */
+/** Opens all parts, with a sequencer "gw1". */
 void audit_log_open(struct audit_log *log);
 void audit_log_close(struct audit_log *log);
 
-/** Facts of a decision to read a blob; `refused` are the rules, as in JSON. */
+/** Facts of a decision to read a blob; `refused`: the denying rules, as JSON texts. */
 #define TEST_FACTS(refused) "{\"action\":\"blob.read\",\"digest\":true,\"judged\":[],\"refused\":[" refused "],\"v\":1}"
 /** A decision about acme/models/digits at `epoch`, allowing or not. */
 struct decision *test_decision(enum verdict verdict, uint64_t epoch);
 /** A record of a robot "robot:ci" with that decision; give it to record_done() afterwards. */
 struct record test_record(enum verdict verdict);
-/** The epoch that the migrations leave. */
+/** The epoch after the migrations. */
 #define TEST_EPOCH 1
 
 /**
- * The log must be contiguous, each leaf must be well-formed and fit its row, ordinals contiguous under each key, the
- * root that of the leaves, and the newest checkpoint signed by keyd. Returns the size.
+ * Checks that the log is contiguous, that each leaf is well-formed and matches its row, that the ordinals under each key are
+ * contiguous, that the root is that of the leaves, and that keyd has signed the newest checkpoint. Returns the size.
  */
 uint64_t audit_log_check(struct audit_log *log);

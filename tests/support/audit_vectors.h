@@ -42,7 +42,7 @@ static inline void assert_hash_equal(const struct merkle_hash *hash, const char 
     assert_string_equal(text, hex);
 }
 
-/* RFC 6962 2.1 word for word: the definition, as slow as it is. */
+/* The definition of RFC 6962, 2.1, word for word, although it is slow. */
 static inline struct merkle_hash tree_hash(const struct merkle_hash *leaves, uint64_t size)
 {
     struct merkle_hash root = merkle_empty_root();

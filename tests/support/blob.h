@@ -1,6 +1,6 @@
 /*
- * tests/support/blob.h -- what the tests of sealed blobs share: content, stores, and a row that is committed
- * by hand.
+ * tests/support/blob.h -- shared by the tests of sealed blobs: content, stores, and a checkpoint that the test commits
+ * in place of the database.
  */
 #pragma once
 
@@ -18,22 +18,21 @@
 
 #define TEST_REGION "test/here"
 
-/** Content whose every piece is different: byte i of the same seed is always the same. */
+/** Content without repeated pieces. Byte i of one seed is always the same. */
 static inline void blob_test_fill(uint64_t seed, uint64_t from, uint8_t *out, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
-        const uint64_t mixed =
-            (from + i + 1) * UINT64_C(0x9e3779b97f4a7c15) ^ seed * UINT64_C(0xd1342543de82ef95);
+        const uint64_t mixed = (from + i + 1) * UINT64_C(0x9e3779b97f4a7c15) ^ seed * UINT64_C(0xd1342543de82ef95);
         out[i] = (uint8_t)(mixed >> 56 ^ mixed >> 29);
     }
 }
 
-/** A folder of its own, removed with all that lies in it. */
+/** A separate folder, removed with all its content. */
 struct blob_test_folder {
     char path[40]; /* "/dev/shm/sijil_blob_XXXXXX" */
 };
 
-/** In memory where there is room for small files, since a busy disk takes long for hundreds of fsyncs. */
+/** In memory unless `is_on_disk`, because a busy disk takes long for hundreds of fsyncs. */
 static inline struct blob_test_folder blob_test_folder_new(bool is_on_disk)
 {
     struct blob_test_folder folder = {.path = "/dev/shm/sijil_blob_XXXXXX"};
@@ -55,7 +54,7 @@ static inline void blob_test_folder_done(const struct blob_test_folder *folder)
     if (system(command) != 0) abort(); /* NOLINT(cert-env33-c): our own mkdtemp() name */
 }
 
-/* "Past the cache": no extent is short enough for the page cache; in the others all are. */
+/* With ..._PAST_CACHE all extents use direct I/O (O_DIRECT); with the others, all use the page cache. */
 enum blob_test_driver {
     DRIVER_FS,
     DRIVER_MEMORY,
@@ -73,10 +72,10 @@ struct blob_test {
     struct blob_store *store;
     struct secret *key;
     struct blob_upload upload;
-    struct blob_checkpoint row; /* what the database has */
+    struct blob_checkpoint row; /* the checkpoint that the database would have */
 };
 
-/** A blob of its own in a store on `driver`, which the store takes over. */
+/** A new blob in a store on `driver`; the store takes over the driver. */
 static inline bool blob_test_use(struct blob_test *test, struct driver *driver, struct error *err)
 {
     struct uuid project = uuid_random();
@@ -124,17 +123,16 @@ static inline void blob_test_done(struct blob_test *test)
     if (test->kind == DRIVER_FS && test->folder.path[0] != '\0') blob_test_folder_done(&test->folder);
 }
 
-/** Claims the upload and opens a writer where the row stands. */
-static inline struct result blob_test_writer(struct blob_test *test, struct blob_writer **writer_out,
-                                             struct error *err)
+/** Claims the upload, and opens a writer at the row's checkpoint. */
+static inline struct result blob_test_writer(struct blob_test *test, struct blob_writer **writer_out, struct error *err)
 {
     test->upload.writer_epoch++;
     return blob_writer_open(test->store, &test->upload, test->key, &test->row, writer_out, err);
 }
 
 /** Content from the writer's offset up to `until`, in pieces of `piece` bytes. */
-static inline struct result blob_test_write(struct blob_writer *writer, uint64_t seed, uint64_t until,
-                                            size_t piece, struct error *err)
+static inline struct result blob_test_write(struct blob_writer *writer, uint64_t seed, uint64_t until, size_t piece,
+                                            struct error *err)
 {
     uint8_t *block = memory_zeroed(1, piece);
     struct result result = block == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for a test") : SUCCESS;
@@ -166,18 +164,17 @@ static inline struct digest blob_test_digest(enum digest_algorithm algorithm, ui
     return digest;
 }
 
-/** A checkpoint, committed. */
-static inline struct result blob_test_checkpoint(struct blob_test *test, struct blob_writer *writer,
-                                                 struct error *err)
+/** Makes a checkpoint and commits it. */
+static inline struct result blob_test_checkpoint(struct blob_test *test, struct blob_writer *writer, struct error *err)
 {
     TRY(blob_writer_checkpoint(writer, &test->row, err));
     blob_writer_committed(writer);
     return SUCCESS;
 }
 
-/** All bytes from `from` to `to`, in pieces of `piece`, are those of `seed`. */
-static inline bool blob_test_reads(struct blob_reader *reader, uint64_t seed, uint64_t from, uint64_t to,
-                                   size_t piece, struct error *err)
+/** Whether all bytes from `from` to `to`, read in pieces of `piece`, are those of `seed`. */
+static inline bool blob_test_reads(struct blob_reader *reader, uint64_t seed, uint64_t from, uint64_t to, size_t piece,
+                                   struct error *err)
 {
     uint8_t *got = memory_zeroed(2, piece);
     bool same = got != NULL;
@@ -196,14 +193,13 @@ static inline void blob_test_path(const struct blob_test *test, const char *suff
 {
     char hex[33];
 
-    for (size_t i = 0; i < 16; i++)
-        (void)snprintf(hex + 2 * i, 3, "%02x", test->upload.identity.blob.bytes[i]);
+    for (size_t i = 0; i < 16; i++) (void)snprintf(hex + 2 * i, 3, "%02x", test->upload.identity.blob.bytes[i]);
     (void)snprintf(out, 160, "%s/%.2s/%s.%s", test->folder.path, hex, hex, suffix);
 }
 
 /**
- * Whether all of these bytes, from a page's start on and at most 1 MiB, are in the page cache. Only mincore(2) looks without changing it:
- * asking for bytes that are there at once has newer kernels begin to read those that are not.
+ * Whether all of these bytes are in the page cache. `from` is the start of a page, and the length at most 1 MiB. Only
+ * mincore(2) does not change the cache: with a read that must not wait, newer kernels begin to read missing pages.
  */
 static inline bool blob_test_is_cached(int file, size_t from, size_t length)
 {

@@ -2,12 +2,12 @@
 
 #include "tests/support/unit.h"
 
-#define ZOMBIES    64 /* writers that lost the upload and do not know it */
+#define ZOMBIES 64 /* writers that lost the upload without notice */
 
 struct schedule {
     struct blob_test *test;
     uint64_t random, seed, length, pace; /* pace: bytes of a large step */
-    struct blob_writer *writer; /* owned */
+    struct blob_writer *writer;          /* owned */
     struct blob_writer *zombies[ZOMBIES];
     size_t zombie_count;
     bool is_closed;
@@ -47,11 +47,10 @@ static void write_some(struct schedule *schedule)
     uint64_t until = blob_writer_offset(schedule->writer) + draw(schedule, draw(schedule, 2) ? schedule->pace : 100);
 
     if (until > schedule->length) until = schedule->length;
-    must(blob_test_write(schedule->writer, schedule->seed, until, 1 + (size_t)draw(schedule, 70000), &err),
-         &err);
+    must(blob_test_write(schedule->writer, schedule->seed, until, 1 + (size_t)draw(schedule, 70000), &err), &err);
 }
 
-/* A stalled writer goes on as if nothing had happened, with content of its own; nobody commits it. */
+/* A stalled writer continues with other content; that content is never committed. */
 static void wake_a_zombie(struct schedule *schedule)
 {
     struct blob_checkpoint unused;
@@ -66,10 +65,9 @@ static void wake_a_zombie(struct schedule *schedule)
     if (result.ok && draw(schedule, 2)) {
         struct digest digests[2];
         (void)blob_writer_digests(zombie, digests);
-        if (schedule->test->kind != DRIVER_FLAT)
-            result = blob_writer_close(zombie, &digests[0], &content, &err);
+        if (schedule->test->kind != DRIVER_FLAT) result = blob_writer_close(zombie, &digests[0], &content, &err);
     }
-    (void)result; /* it may fail: its upload went on without it */
+    (void)result; /* it may fail, because another writer has the upload */
 }
 
 static void lose_the_writer(struct schedule *schedule)
@@ -77,14 +75,13 @@ static void lose_the_writer(struct schedule *schedule)
     if (draw(schedule, 2) && schedule->zombie_count < ZOMBIES) {
         schedule->zombies[schedule->zombie_count++] = GIVE(schedule->writer);
     } else {
-        if (is_in_memory(schedule->test) && draw(schedule, 2))
-            driver_memory_lose_unsynced(schedule->test->driver);
+        if (is_in_memory(schedule->test) && draw(schedule, 2)) driver_memory_lose_unsynced(schedule->test->driver);
         blob_writer_free(GIVE(schedule->writer));
     }
     reopen(schedule);
 }
 
-/* The closing PUT: a wrong digest now and then, and sometimes the commit is lost after it. */
+/* The closing PUT. Sometimes its digest is wrong, and sometimes its commit is lost. */
 static void close_it(struct schedule *schedule)
 {
     struct error err = {0};
@@ -141,14 +138,13 @@ static void check_outcome(struct schedule *schedule)
     size_t before = 0, after = 0, none = 0;
 
     if (is_in_memory(test)) driver_memory_lose_unsynced(test->driver);
-    must(blob_reader_open(test->store, &test->upload.identity, &schedule->content, test->key, &reader, &err),
-         &err);
+    must(blob_reader_open(test->store, &test->upload.identity, &schedule->content, test->key, &reader, &err), &err);
     must(blob_list(test->store, count_entry, &before, &err), &err);
     for (int round = 0; round < 2; round++) {
         if (!blob_test_reads(reader, schedule->seed, 0, schedule->length, 100000, &err))
             fail_msg("the content differs: %s", err.message);
         must(blob_verify(reader, &(struct blob_verify_options){.with_digest = true}, &err), &err);
-        must(blob_reader_tidy(reader, &err), &err);
+        must(blob_reader_clean_up(reader, &err), &err);
     }
     must(blob_list(test->store, count_entry, &after, &err), &err);
     assert_true(after >= 1 && after <= before);
@@ -170,7 +166,6 @@ void blob_schedule_run(struct blob_test *test, uint64_t seed, uint64_t length_ma
         step(&schedule);
     }
     check_outcome(&schedule);
-    for (size_t i = 0; i < schedule.zombie_count; i++)
-        blob_writer_free(schedule.zombies[i]);
+    for (size_t i = 0; i < schedule.zombie_count; i++) blob_writer_free(schedule.zombies[i]);
     blob_writer_free(schedule.writer);
 }

@@ -1,6 +1,6 @@
 /*
- * tests/support/blob_schedule.h -- the life of an upload as chance has it: checkpoints, lost commits, writers that stall and
- * wake up again, wrong digests; at the end the content must be right and nothing may be left.
+ * tests/support/blob_schedule.h -- random histories of an upload: checkpoints, lost commits, writers that stall and wake up
+ * again, wrong digests. At the end the content must be correct, and no other object may be left.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * Only in builds that count coverage. libgcov writes its counters when a process calls exit(): ours also end with
- * _exit() and become other programs, and run as users who share the files of the counters.
+ * Only in builds that count coverage. libgcov writes its counters when a process calls exit(). Our processes also end with
+ * _exit(), or start another program in their place, and several users share the files of the counters.
  */
 #include <gcov.h>
 #include <sys/stat.h>
@@ -15,7 +15,7 @@ _Noreturn void __wrap___assert_fail(const char *what, const char *file, unsigned
 int __real_fexecve(int program, char *const arguments[], char *const environment[]);
 int __wrap_fexecve(int program, char *const arguments[], char *const environment[]);
 
-/* Before libgcov's own destructor, which has priority 100. */
+/* Runs before libgcov's destructor, which has priority 100. */
 __attribute__((destructor)) static void share_new_files(void)
 {
     (void)umask(0);
@@ -35,7 +35,7 @@ void __wrap__exit(int status)
     __real__exit(status);
 }
 
-/* A child of a test that must abort has shown a decision, too. */
+/* A test's child that must abort has executed code that counts too. */
 void __wrap_abort(void)
 {
     write_counters();
@@ -51,6 +51,6 @@ void __wrap___assert_fail(const char *what, const char *file, unsigned line, con
 int __wrap_fexecve(int program, char *const arguments[], char *const environment[])
 {
     write_counters();
-    __gcov_reset(); /* if the program can't be started, this one goes on to count */
+    __gcov_reset(); /* if the program can't be started, this one continues to count */
     return __real_fexecve(program, arguments, environment);
 }

@@ -23,8 +23,7 @@ static void read_state(const char *file, char *line_out, size_t size)
     const char *directory = getenv("SIJIL_TEST_POSTGRES");
     char path[CONNINFO_SIZE];
 
-    if (directory == NULL)
-        fail_msg("run this with ctest, which starts PostgreSQL and sets SIJIL_TEST_POSTGRES");
+    if (directory == NULL) fail_msg("run this with ctest, which starts PostgreSQL and sets SIJIL_TEST_POSTGRES");
     (void)snprintf(path, sizeof path, "%s/%s", directory, file);
     FILE *stream = fopen(path, "re");
     if (stream == NULL) fail_msg("no %s: PostgreSQL was not started (run this with ctest)", path);
@@ -49,8 +48,7 @@ static PGresult *execute(PGconn *connection, const char *sql)
     PGresult *result = PQexec(connection, sql);
     const ExecStatusType status = PQresultStatus(result);
 
-    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
-        fail_msg("%s: %s", sql, PQerrorMessage(connection));
+    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) fail_msg("%s: %s", sql, PQerrorMessage(connection));
     return result;
 }
 
@@ -71,13 +69,10 @@ static struct database *new_from(const char *template)
     assert_non_null(database);
     read_state("socket", socket, sizeof socket);
     (void)snprintf(database->name, sizeof database->name, "test_%d_%u", (int)getpid(), ++made);
-    (void)snprintf(sql, sizeof sql, "CREATE DATABASE %s TEMPLATE %s OWNER sijil_owner", database->name,
-                   template);
+    (void)snprintf(sql, sizeof sql, "CREATE DATABASE %s TEMPLATE %s OWNER sijil_owner", database->name, template);
     execute_once(sql);
-    (void)snprintf(database->app, sizeof database->app, "host=%s user=sijil_app dbname=%s", socket,
-                   database->name);
-    (void)snprintf(database->owner, sizeof database->owner, "host=%s user=sijil_owner dbname=%s", socket,
-                   database->name);
+    (void)snprintf(database->app, sizeof database->app, "host=%s user=sijil_app dbname=%s", socket, database->name);
+    (void)snprintf(database->owner, sizeof database->owner, "host=%s user=sijil_owner dbname=%s", socket, database->name);
     database->super = connect_as_superuser(database->name);
     return database;
 }

@@ -1,9 +1,9 @@
 /*
- * tests/support/database.h -- a database of its own for each test.
+ * tests/support/database.h -- a separate database for each test.
  *
  * sijil_database_test() starts one PostgreSQL for a whole ctest run (tests/support/postgres.sh); each
- * database_new() is a fresh copy of a template with all migrations applied. Trouble fails the test at once, so
- * nothing here returns an error.
+ * database_new() is a fresh copy of a template with all migrations applied. Any failure fails the test at once, so
+ * no function here returns an error.
  */
 #pragma once
 
@@ -21,17 +21,17 @@ struct database *database_new_empty(void);
 const char *database_app(const struct database *database);
 const char *database_owner(const struct database *database);
 
-/** Arranges or looks at things behind the program's back, as the superuser. */
+/** Runs a statement as the superuser, without the program's knowledge. */
 void database_execute(struct database *database, const char *sql);
 /** The first value of the result as text; "" for NULL or no row. Valid until the next call. */
 const char *database_ask(struct database *database, const char *sql);
-/** Ends every connection of others to it, as a dying server would. */
+/** Ends all other connections to the database, as a dying server would. */
 void database_disconnect_all(struct database *database);
-/** After the server was killed and started again. */
+/** Call it after the server was killed and started again. */
 void database_reconnect(struct database *database);
 /** The postmaster's process id. To stop a single backend instead, ask it for pg_backend_pid(). */
 pid_t database_server(void);
 
-/** Drops it, whoever is still connected. */
+/** Drops the database, even while others are connected. */
 void database_free(struct database *database);
 DEFINE_OWNED(database);

@@ -11,7 +11,7 @@ static void must(struct result result, const struct error *err)
     if (!result.ok) fail_msg("%s", err->message);
 }
 
-/* ---- An extent of known content ---- */
+/* ---- An extent with known content ---- */
 
 struct writing {
     const struct driver_operations *operations;
@@ -79,7 +79,7 @@ static void check_range(struct driver *driver, struct driver_part *part, uint64_
     free(got);
 }
 
-/* `length` is what must be there at least. */
+/* The extent has at least `length` bytes. */
 static void check_extent(struct driver *driver, const struct uuid *blob, uint32_t number, uint64_t seed, uint64_t length)
 {
     struct driver_part *part = NULL;
@@ -87,8 +87,9 @@ static void check_extent(struct driver *driver, const struct uuid *blob, uint32_
 
     must(driver->operations->part_open(driver, blob, number, &part, &err), &err);
     assert_true(driver->operations->part_size(part) >= length);
-    for (uint64_t at = 0; at < length; at += 250000) check_range(driver, part, seed, at, at + 250000 < length ? at + 250000 : length);
-    check_range(driver, part, seed, length - 8, length); /* as a reader does: the end, before it the trailer, then the start */
+    for (uint64_t at = 0; at < length; at += 250000)
+        check_range(driver, part, seed, at, at + 250000 < length ? at + 250000 : length);
+    check_range(driver, part, seed, length - 8, length); /* in a reader's order: the end, the trailer before it, the start */
     check_range(driver, part, seed, length < 500 ? 0 : length - 500, length - 8);
     check_range(driver, part, seed, 0, length < 4096 ? length : 4096);
     for (uint64_t at = 1; at < length; at = at * 3 + 7) check_range(driver, part, seed, at, at + (length - at) / 50 + 1);
@@ -139,8 +140,14 @@ static const struct driver_history nothing = {0};
 
 void contract_an_extent_is_read_as_it_was_written(const struct driver_contract *contract)
 {
-    const size_t sizes[] = {1, 4096, contract->unit - 1, contract->unit, contract->unit + 1, 3 * contract->unit,
-                            7 * contract->unit + 17, 12 * contract->unit};
+    const size_t sizes[] = {1,
+                            4096,
+                            contract->unit - 1,
+                            contract->unit,
+                            contract->unit + 1,
+                            3 * contract->unit,
+                            7 * contract->unit + 17,
+                            12 * contract->unit};
     struct error err = {0};
 
     for (size_t i = 0; i < COUNT(sizes); i++)
@@ -170,7 +177,7 @@ void contract_many_syncs_lose_nothing(const struct driver_contract *contract)
     const struct uuid blob = uuid_random();
     struct writing writing = begin(contract->driver, &blob, &nothing, 5);
 
-    for (size_t i = 0; i < 150; i++) { /* more objects of a few bytes than a driver wants to have */
+    for (size_t i = 0; i < 150; i++) { /* more small objects than a driver keeps */
         add(&writing, 1 + contract->unit / 100);
         sync_it(&writing);
         sync_it(&writing);
@@ -189,14 +196,14 @@ void contract_another_goes_on_where_a_writer_was_synced(const struct driver_cont
 
     for (size_t i = 0; i < COUNT(lengths); i++) {
         const struct uuid blob = uuid_random();
-        struct driver_piece piece = {.place = 0};
-        const struct driver_history history = {.pieces = &piece, .count = 1, .place = lengths[i]};
+        struct driver_piece piece = {.offset = 0};
+        const struct driver_history history = {.pieces = &piece, .count = 1, .offset = lengths[i]};
         struct writing first = begin(contract->driver, &blob, &nothing, 1);
         add(&first, lengths[i] - 500);
         sync_it(&first);
         add(&first, 500);
         sync_it(&first);
-        add(&first, 2 * contract->unit); /* nobody was told of these */
+        add(&first, 2 * contract->unit); /* bytes that no checkpoint has */
         piece.part = first.part;
         contract->driver->operations->extent_close(first.extent);
         struct writing second = begin(contract->another, &blob, &history, 2);
@@ -208,7 +215,7 @@ void contract_another_goes_on_where_a_writer_was_synced(const struct driver_cont
     }
 }
 
-/* Whatever it does, and whether it is told so or not: what counts stays as it is. */
+/* A writer that wakes up late never changes the valid extents, whether or not its calls fail. */
 void contract_one_that_wakes_up_late_changes_nothing(const struct driver_contract *contract)
 {
     const size_t lengths[] = {1000, contract->unit, 4 * contract->unit + 5};
@@ -216,8 +223,8 @@ void contract_one_that_wakes_up_late_changes_nothing(const struct driver_contrac
     for (size_t i = 0; i < 2 * COUNT(lengths); i++) {
         const struct uuid blob = uuid_random();
         const size_t length = lengths[i / 2];
-        struct driver_piece piece = {.place = 0};
-        const struct driver_history history = {.pieces = &piece, .count = 1, .place = length};
+        struct driver_piece piece = {.offset = 0};
+        const struct driver_history history = {.pieces = &piece, .count = 1, .offset = length};
         struct error err = {0};
         struct writing late = begin(contract->driver, &blob, &nothing, 1);
         add(&late, length);
@@ -228,7 +235,7 @@ void contract_one_that_wakes_up_late_changes_nothing(const struct driver_contrac
 
         struct result result = append(&late, contract->unit / 2, &err);
         if (result.ok) result = contract->driver->operations->extent_sync(late.extent, &err);
-        struct writing second = begin(contract->another, &blob, &history, 3); /* from the same place */
+        struct writing second = begin(contract->another, &blob, &history, 3); /* from the same offset */
         add(&second, 2 * contract->unit);
         sync_it(&second);
         if (result.ok) result = append(&late, 3 * contract->unit, &err);
@@ -246,8 +253,8 @@ void contract_one_that_wakes_up_late_changes_nothing(const struct driver_contrac
 void contract_two_may_go_on_from_the_same_place(const struct driver_contract *contract)
 {
     const struct uuid blob = uuid_random();
-    struct driver_piece piece = {.place = 0};
-    const struct driver_history history = {.pieces = &piece, .count = 1, .place = 3 * contract->unit};
+    struct driver_piece piece = {.offset = 0};
+    const struct driver_history history = {.pieces = &piece, .count = 1, .offset = 3 * contract->unit};
     struct writing first = begin(contract->driver, &blob, &nothing, 1);
 
     add(&first, 3 * contract->unit);
@@ -273,18 +280,17 @@ void contract_going_on_twice_is_fine(const struct driver_contract *contract)
     uint64_t place = 0;
 
     for (size_t i = 0; i < COUNT(pieces); i++) {
-        const struct driver_history history = {.pieces = pieces, .count = i, .place = place};
+        const struct driver_history history = {.pieces = pieces, .count = i, .offset = place};
         struct writing writing = begin(i % 2 == 0 ? contract->driver : contract->another, &blob, &history, i);
         add(&writing, contract->unit + i * 1000);
         sync_it(&writing);
         pieces[i] = (struct driver_piece){place, writing.part};
         place += writing.length;
-        if (i + 1 < COUNT(pieces))
-            contract->driver->operations->extent_close(writing.extent);
-        else
-            finish(&writing);
+        if (i + 1 < COUNT(pieces)) contract->driver->operations->extent_close(writing.extent);
+        else finish(&writing);
     }
-    for (size_t i = 0; i < COUNT(pieces); i++) check_extent(contract->driver, &blob, pieces[i].part, i, contract->unit + i * 1000);
+    for (size_t i = 0; i < COUNT(pieces); i++)
+        check_extent(contract->driver, &blob, pieces[i].part, i, contract->unit + i * 1000);
     clear(contract->driver, &blob);
 }
 
@@ -306,12 +312,12 @@ void contract_discarding_leaves_nothing(const struct driver_contract *contract)
     contract->driver->operations->part_close(NULL);
 }
 
-/* The commit of a closed blob was lost: the upload goes on from its last checkpoint. */
+/* The commit of a closed blob was lost, so the upload continues from its last checkpoint. */
 void contract_a_finished_extent_may_be_followed(const struct driver_contract *contract)
 {
     const struct uuid blob = uuid_random();
-    struct driver_piece piece = {.place = 0};
-    const struct driver_history history = {.pieces = &piece, .count = 1, .place = contract->unit};
+    struct driver_piece piece = {.offset = 0};
+    const struct driver_history history = {.pieces = &piece, .count = 1, .offset = contract->unit};
     struct writing first = begin(contract->driver, &blob, &nothing, 1);
 
     add(&first, contract->unit);
@@ -336,7 +342,8 @@ void contract_small_objects_are_kept_apart(const struct driver_contract *contrac
 
     must(operations->small_put(contract->driver, &blob, "c1", bytes_of_text("first"), &err), &err);
     must(operations->small_put(contract->driver, &other, "c1", bytes_of_text("another blob"), &err), &err);
-    must(operations->small_put(contract->driver, &blob, "c0123456789abcdef0123456789abcdef", bytes_of_text("second"), &err), &err);
+    must(operations->small_put(contract->driver, &blob, "c0123456789abcdef0123456789abcdef", bytes_of_text("second"), &err),
+         &err);
     assert_false(operations->small_put(contract->another, &blob, "c1", bytes_of_text("again"), &err).ok);
     assert_int_equal(err.kind, ERROR_CONFLICT);
     must(operations->small_get(contract->another, &blob, "c1", &content, &err), &err);

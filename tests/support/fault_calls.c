@@ -1,9 +1,9 @@
 /*
- * What the programs under test ask of the kernel and of libpq, made to fail on demand: wherever the call stands, in our
- * code or in a library, because these definitions come before those of the C library and of libpq.
+ * Makes calls of the kernel and of libpq fail on demand, in our code and in libraries, because the linker finds these
+ * definitions before those of the C library and of libpq.
  *
- * Files and sockets are told apart: only those fail that hold or move the registry's own bytes. Pipes, eventfds and the
- * files below /proc, /dev, /etc and /usr are left alone.
+ * Only files and sockets with the registry's own bytes fail. Pipes, eventfds and the files below /proc, /dev, /etc and /usr
+ * do not fail.
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -27,16 +27,16 @@
 
 #define SHOWN __attribute__((visibility("default")))
 
-/* The next definition of the function that this one stands before. */
-#define NEXT(name)                                                        \
-    static _Thread_local __typeof__(&name) next;                                    \
-    if (next == NULL) {                                                   \
-        void *const found = dlsym(RTLD_NEXT, #name);                      \
-        if (found == NULL) abort();                                       \
-        memcpy(&next, &found, sizeof found);                              \
+/* Finds the next definition of the function, which this one replaces. */
+#define NEXT(name)                                   \
+    static _Thread_local __typeof__(&name) next;     \
+    if (next == NULL) {                              \
+        void *const found = dlsym(RTLD_NEXT, #name); \
+        if (found == NULL) abort();                  \
+        memcpy(&next, &found, sizeof found);         \
     }
 
-/* For the questions below, which must not be failed themselves. */
+/* The functions below use this; it must not fail on demand itself. */
 static bool is_regular(int fd)
 {
     NEXT(fstat)
@@ -45,7 +45,7 @@ static bool is_regular(int fd)
     return next(fd, &about) == 0 && (S_ISREG(about.st_mode) || S_ISDIR(about.st_mode));
 }
 
-/* Sockets break as when the other side is gone; disks as when a sector is bad. Keeps errno otherwise. */
+/* A failing socket acts as if the peer is gone, a failing disk as if a sector is bad. Without a failure, errno stays. */
 static bool breaks(enum fault_kind kind)
 {
     const int before = errno;
@@ -73,7 +73,7 @@ static bool name_breaks(const char *path)
     return breaks(FAULT_FILE);
 }
 
-/* Functions of the same form: what they answer when they fail, and what says whether they do. */
+/* Defines a function that returns `answer` if `condition` makes it fail, and else calls the real one. */
 #define FAILS(result, name, parameters, arguments, condition, answer) \
     SHOWN result name parameters;                                     \
     SHOWN result name parameters                                      \
@@ -84,7 +84,7 @@ static bool name_breaks(const char *path)
 
 /* --- sockets --- */
 
-/* Where one call breaks, the connection is broken: libpq, for one, goes on to read after it could not write. */
+/* A failing call breaks the whole connection. Otherwise libpq, for example, would still read after a failed write. */
 static bool link_breaks(int fd)
 {
     if (!breaks(FAULT_SOCKET)) return false;
@@ -106,20 +106,19 @@ FAILS(int, setsockopt, (int fd, int level, int option, const void *value, sockle
       breaks(FAULT_SOCKET), -1)
 FAILS(int, eventfd, (unsigned count, int flags), (count, flags), breaks(FAULT_SOCKET), -1)
 FAILS(int, epoll_create1, (int flags), (flags), breaks(FAULT_SOCKET), -1)
-/* One more to watch may be too many; to watch one less always works. */
+/* Adding a descriptor may fail; removing one always works. */
 FAILS(int, epoll_ctl, (int in, int operation, int fd, struct epoll_event *event), (in, operation, fd, event),
       operation == EPOLL_CTL_ADD && breaks(FAULT_SOCKET), -1)
-FAILS(int, getaddrinfo,
-      (const char *host, const char *service, const struct addrinfo *wanted, struct addrinfo **list),
+FAILS(int, getaddrinfo, (const char *host, const char *service, const struct addrinfo *wanted, struct addrinfo **list),
       (host, service, wanted, list), breaks(FAULT_SOCKET), EAI_AGAIN)
 
-/* What came is lost with the connection. A call that only finds that nothing came is none: their number is chance. */
-#define LOSES(name, parameters, arguments)                        \
-    SHOWN ssize_t name parameters;                                \
-    SHOWN ssize_t name parameters                                 \
-    {                                                             \
-        NEXT(name)                                                \
-        const ssize_t received = next arguments;                  \
+/* Received bytes are lost with the connection. Calls that receive nothing are not counted, because their number varies. */
+#define LOSES(name, parameters, arguments)                       \
+    SHOWN ssize_t name parameters;                               \
+    SHOWN ssize_t name parameters                                \
+    {                                                            \
+        NEXT(name)                                               \
+        const ssize_t received = next arguments;                 \
         return received >= 0 && link_breaks(fd) ? -1 : received; \
     }
 
@@ -147,8 +146,7 @@ FAILS(int, fsync, (int fd), (fd), file_breaks(fd), -1)
 FAILS(int, fdatasync, (int fd), (fd), file_breaks(fd), -1)
 FAILS(int, ftruncate, (int fd, off_t size), (fd, size), file_breaks(fd), -1)
 FAILS(int, rename, (const char *from, const char *to), (from, to), name_breaks(to), -1)
-FAILS(int, renameat, (int from_in, const char *from, int to_in, const char *to), (from_in, from, to_in, to),
-      name_breaks(to), -1)
+FAILS(int, renameat, (int from_in, const char *from, int to_in, const char *to), (from_in, from, to_in, to), name_breaks(to), -1)
 FAILS(int, mkdir, (const char *path, mode_t mode), (path, mode), name_breaks(path), -1)
 FAILS(int, mkdirat, (int in, const char *path, mode_t mode), (in, path, mode), name_breaks(path), -1)
 FAILS(int, unlink, (const char *path), (path), name_breaks(path), -1)
@@ -163,23 +161,21 @@ FAILS(int, rmdir, (const char *path), (path), name_breaks(path), -1)
 FAILS(int, access, (const char *path, int mode), (path, mode), name_breaks(path), -1)
 FAILS(int, stat, (const char *path, struct stat *about), (path, about), name_breaks(path), -1)
 FAILS(int, fstat, (int fd, struct stat *about), (fd, about), file_breaks(fd), -1)
-FAILS(int, fstatat, (int in, const char *path, struct stat *about, int flags), (in, path, about, flags),
-      name_breaks(path), -1)
+FAILS(int, fstatat, (int in, const char *path, struct stat *about, int flags), (in, path, about, flags), name_breaks(path), -1)
 FAILS(int, flock, (int fd, int operation), (fd, operation), file_breaks(fd), -1)
-FAILS(int, sync_file_range, (int fd, off_t from, off_t length, unsigned flags), (fd, from, length, flags),
-      file_breaks(fd), -1)
+FAILS(int, sync_file_range, (int fd, off_t from, off_t length, unsigned flags), (fd, from, length, flags), file_breaks(fd), -1)
 FAILS(ssize_t, readlink, (const char *path, char *into, size_t size), (path, into, size), name_breaks(path), -1)
 FAILS(char *, realpath, (const char *path, char *real), (path, real), name_breaks(path), NULL)
 FAILS(DIR *, opendir, (const char *path), (path), name_breaks(path), NULL)
 FAILS(DIR *, fdopendir, (int fd), (fd), file_breaks(fd), NULL)
-FAILS(struct dirent *, readdir, (DIR *listing), (listing), file_breaks(dirfd(listing)), NULL)
+FAILS(struct dirent *, readdir, (DIR * listing), (listing), file_breaks(dirfd(listing)), NULL)
 FAILS(FILE *, fopen, (const char *path, const char *mode), (path, mode), name_breaks(path), NULL)
-/* As when no descriptor or no process is left. */
+/* Fails as if there are no more descriptors or processes. */
 FAILS(int, pipe2, (int ends[2], int flags), (ends, flags), breaks(FAULT_FILE), -1)
 FAILS(pid_t, fork, (void), (), breaks(FAULT_FILE), -1)
 FAILS(int, dup2, (int from, int to), (from, to), breaks(FAULT_FILE), -1)
 
-/* Its third argument is a number, a pointer or nothing: as the C library does, it is handed on as a pointer. */
+/* The third argument is a number, a pointer or absent. Like the C library, this passes it on as a pointer. */
 SHOWN int fcntl(int fd, int operation, ...)
 {
     va_list arguments;
@@ -220,27 +216,26 @@ SHOWN int openat(int in, const char *path, int flags, ...)
 
 /* --- threads --- */
 
-FAILS(int, pthread_create, (pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *), void *argument),
+FAILS(int, pthread_create, (pthread_t * thread, const pthread_attr_t *how, void *(*run)(void *), void *argument),
       (thread, how, run, argument), breaks(FAULT_THREAD), EAGAIN)
 
 /* --- libpq: no memory for a message, or none to send it over --- */
 
-FAILS(int, PQsendQuery, (PGconn *pg, const char *sql), (pg, sql), breaks(FAULT_QUERY), 0)
+FAILS(int, PQsendQuery, (PGconn * pg, const char *sql), (pg, sql), breaks(FAULT_QUERY), 0)
 FAILS(int, PQsendQueryParams,
-      (PGconn *pg, const char *sql, int count, const Oid *types, const char *const *values, const int *lengths,
+      (PGconn * pg, const char *sql, int count, const Oid *types, const char *const *values, const int *lengths,
        const int *formats, int format),
       (pg, sql, count, types, values, lengths, formats, format), breaks(FAULT_QUERY), 0)
 FAILS(int, PQsendQueryPrepared,
-      (PGconn *pg, const char *name, int count, const char *const *values, const int *lengths, const int *formats,
-       int format),
+      (PGconn * pg, const char *name, int count, const char *const *values, const int *lengths, const int *formats, int format),
       (pg, name, count, values, lengths, formats, format), breaks(FAULT_QUERY), 0)
-FAILS(int, PQsendPrepare, (PGconn *pg, const char *name, const char *sql, int count, const Oid *types),
+FAILS(int, PQsendPrepare, (PGconn * pg, const char *name, const char *sql, int count, const Oid *types),
       (pg, name, sql, count, types), breaks(FAULT_QUERY), 0)
-FAILS(int, PQsendDescribePrepared, (PGconn *pg, const char *name), (pg, name), breaks(FAULT_QUERY), 0)
-FAILS(int, PQenterPipelineMode, (PGconn *pg), (pg), breaks(FAULT_QUERY), 0)
-FAILS(int, PQpipelineSync, (PGconn *pg), (pg), breaks(FAULT_QUERY), 0)
-FAILS(int, PQflush, (PGconn *pg), (pg), breaks(FAULT_QUERY), -1)
-FAILS(int, PQconsumeInput, (PGconn *pg), (pg), breaks(FAULT_QUERY), 0)
-FAILS(int, PQsetnonblocking, (PGconn *pg, int on), (pg, on), breaks(FAULT_QUERY), -1)
-FAILS(PGconn *, PQconnectStartParams, (const char *const *keys, const char *const *values, int expand),
-      (keys, values, expand), breaks(FAULT_QUERY), NULL)
+FAILS(int, PQsendDescribePrepared, (PGconn * pg, const char *name), (pg, name), breaks(FAULT_QUERY), 0)
+FAILS(int, PQenterPipelineMode, (PGconn * pg), (pg), breaks(FAULT_QUERY), 0)
+FAILS(int, PQpipelineSync, (PGconn * pg), (pg), breaks(FAULT_QUERY), 0)
+FAILS(int, PQflush, (PGconn * pg), (pg), breaks(FAULT_QUERY), -1)
+FAILS(int, PQconsumeInput, (PGconn * pg), (pg), breaks(FAULT_QUERY), 0)
+FAILS(int, PQsetnonblocking, (PGconn * pg, int on), (pg, on), breaks(FAULT_QUERY), -1)
+FAILS(PGconn *, PQconnectStartParams, (const char *const *keys, const char *const *values, int expand), (keys, values, expand),
+      breaks(FAULT_QUERY), NULL)

@@ -1,7 +1,7 @@
 /*
- * A whole program whose failures another process asks for: SIJIL_FAULT_PLAN names a file that holds a struct fault_plan,
- * which tests/faults/plan.py writes while the program runs. With SIJIL_FAULT_TRACE set, each failure is shown with
- * the calls that led to it.
+ * For a whole program whose failures another process plans: SIJIL_FAULT_PLAN names a file with a struct fault_plan, which
+ * tests/faults/plan.py writes while the program runs. With SIJIL_FAULT_TRACE set, each failure is printed with its call
+ * stack.
  */
 #include <fcntl.h>
 #include <stdio.h>

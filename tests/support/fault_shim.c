@@ -1,10 +1,9 @@
 /*
- * A library for LD_PRELOAD that gives a program a clock that steps and a disk that is slow or fails, while it runs.
+ * A library for LD_PRELOAD. It makes the clock of a running program step, and its disk slow or failing.
  *
  * SIJIL_FAULT_FILE names a file that is mapped when the program starts, so that it works below a system call filter.
- * tests/scenario/production.py writes into it. Only regular files and folders are slow, and never the log on descriptors
- * 0 to 2. What the kernel was asked to do meanwhile (io_submit(2)) is told late, or as failed, when it is asked for.
- * Nothing of this is in a program as shipped.
+ * tests/scenario/production.py writes into it. Only regular files and folders are slow, never the log on descriptors
+ * 0 to 2. Results of io_submit(2) are delivered late, or as failures. No shipped program has this code.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -22,14 +21,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RECORD_SIZE 65536 /* of a blob; whatever else is read is shorter */
+#define RECORD_SIZE 65536 /* of a blob; all other reads are shorter */
 
 struct control {
     _Atomic int64_t clock_offset_ms;
     _Atomic int32_t sync_delay_ms, write_delay_ms, failure; /* an errno, or 0 */
     _Atomic int32_t read_delay_ms, read_failure;
-    _Atomic int32_t spoiled_reads; /* so many reads of a record or more get a wrong byte; the disk keeps the right one */
-    /* Counted here: what io_submit(2) was asked for, once it is done; and writes that the disk itself failed, or did not end. */
+    _Atomic int32_t spoiled_reads; /* so many reads of at least a record get a wrong byte; the byte on the disk stays correct */
+    /* Counts of completed operations of io_submit(2), and of writes that the real disk failed or cut short. */
     _Atomic int32_t past_writes, past_syncs, past_reads, past_failed;
 };
 
@@ -47,7 +46,7 @@ __attribute__((constructor)) static void map_control(void)
     (void)close(fd);
 }
 
-/* dlsym() gives an object's address for a function: ISO C has no cast for that. */
+/* dlsym() returns an object pointer, and ISO C can't cast it to a function pointer. */
 static void *next_of(const char *name)
 {
     return dlsym(RTLD_NEXT, name);
@@ -67,7 +66,7 @@ static int disk_fails(int fd, int32_t delay_ms, int32_t failure)
     struct stat status;
 
     if (fd <= STDERR_FILENO || (delay_ms == 0 && failure == 0)) return 0;
-    /* A system call filter may refuse the question; who has one writes to nothing but its files. */
+    /* A system call filter may refuse fstat(2). A program with a filter writes only to its files, so the call is delayed then. */
     if (fstat(fd, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) return 0;
     rest(delay_ms);
     if (failure == 0) return 0;
@@ -90,11 +89,11 @@ static int read_fails(int fd)
     return disk_fails(fd, control->read_delay_ms, control->read_failure);
 }
 
-/* A disk that has to be waited for, or fails, has nothing to give at once. */
+/* A read that must not wait finds nothing if the disk is slow or fails. */
 static int read_at_once_fails(int fd, int flags)
 {
     if ((flags & RWF_NOWAIT) != 0 && control->spoiled_reads > 0) {
-        errno = EAGAIN; /* the read that waits is the one */
+        errno = EAGAIN; /* the next read, which may wait, gets the wrong byte */
         return 1;
     }
     if ((flags & RWF_NOWAIT) == 0 || (control->read_delay_ms == 0 && control->read_failure == 0)) return read_fails(fd);
@@ -121,7 +120,8 @@ FAILS(int, fallocate64, (int fd, int mode, off64_t at, off64_t size), (fd, mode,
 
 static ssize_t spoil(uint8_t *bytes, ssize_t length)
 {
-    if (length >= RECORD_SIZE && control->spoiled_reads > 0 && atomic_fetch_sub(&control->spoiled_reads, 1) > 0) bytes[length / 2] ^= 1;
+    if (length >= RECORD_SIZE && control->spoiled_reads > 0 && atomic_fetch_sub(&control->spoiled_reads, 1) > 0)
+        bytes[length / 2] ^= 1;
     return length;
 }
 
@@ -148,10 +148,10 @@ static int32_t retell(struct io_event *event, _Atomic int32_t *counted, int32_t 
     return delay_ms;
 }
 
-/* How late the event is. */
+/* Changes the event as the plan says. Returns by how much it is late. */
 static int32_t change_event(struct io_event *event)
 {
-    const struct iocb *call = (const struct iocb *)(uintptr_t)event->obj; /* of the caller, which keeps it until it hears of it */
+    const struct iocb *call = (const struct iocb *)(uintptr_t)event->obj; /* the caller keeps it until it gets the event */
 
     if (call->aio_lio_opcode == IOCB_CMD_PREAD)
         return retell(event, &control->past_reads, control->read_delay_ms, control->read_failure);
@@ -161,10 +161,10 @@ static int32_t change_event(struct io_event *event)
     return retell(event, &control->past_writes, control->write_delay_ms, control->failure);
 }
 
-/* base/file_queue.c has no other way to the kernel's asynchronous I/O: the C library has none. */
+/* base/file_queue.c calls syscall(2), because the C library has no functions for the kernel's asynchronous I/O. */
 SHOWN long syscall(long number, ...)
 {
-    long words[6]; /* no call has more; those that were not given are not looked at */
+    long words[6]; /* no call has more; the kernel ignores those that the call does not have */
     va_list arguments;
 
     va_start(arguments, number);
@@ -189,7 +189,7 @@ static void add_ns(struct timespec *time, int64_t ns)
 
 SHOWN int clock_gettime(clockid_t clock, struct timespec *now)
 {
-    static __typeof__(&clock_gettime) next; /* asked so often that looking it up would show */
+    static __typeof__(&clock_gettime) next; /* called so often that looking it up each time would cost measurable time */
 
     if (next == NULL) next = NEXT(clock_gettime);
     const int outcome = next(clock, now);

@@ -19,12 +19,12 @@ struct hostile_issuer {
     EVP_PKEY *key;
 };
 
-#define MUST(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "hostile_issuer: %s failed (line %d)\n", #condition, __LINE__);  \
-            abort();                                                                               \
-        }                                                                                          \
+#define MUST(condition)                                                                           \
+    do {                                                                                          \
+        if (!(condition)) {                                                                       \
+            (void)fprintf(stderr, "hostile_issuer: %s failed (line %d)\n", #condition, __LINE__); \
+            abort();                                                                              \
+        }                                                                                         \
     } while (0)
 
 struct hostile_issuer *hostile_issuer_new(enum hostile_key kind)
@@ -70,11 +70,13 @@ char *hostile_jwks(const struct hostile_issuer *issuer, const char *kid, const c
     char *second = number(issuer->key, rsa ? OSSL_PKEY_PARAM_RSA_E : OSSL_PKEY_PARAM_EC_PUB_Y, size);
     char *text = NULL;
 
-    const int length = asprintf(&text, "{\"keys\":[{\"kty\":\"%s\",\"kid\":\"%s\"%s%s%s%s,\"%s\":\"%s\",\"%s\":\"%s\"}]}",
-                                rsa ? "RSA" : "EC", kid, alg == NULL ? "" : ",\"alg\":\"", alg == NULL ? "" : alg,
-                                alg == NULL ? "" : "\"",
-                                rsa ? "" : issuer->kind == HOSTILE_P256 ? ",\"crv\":\"P-256\"" : ",\"crv\":\"P-384\"",
-                                rsa ? "n" : "x", first, rsa ? "e" : "y", second);
+    const int length =
+        asprintf(&text, "{\"keys\":[{\"kty\":\"%s\",\"kid\":\"%s\"%s%s%s%s,\"%s\":\"%s\",\"%s\":\"%s\"}]}", rsa ? "RSA" : "EC",
+                 kid, alg == NULL ? "" : ",\"alg\":\"", alg == NULL ? "" : alg, alg == NULL ? "" : "\"",
+                 rsa                            ? ""
+                 : issuer->kind == HOSTILE_P256 ? ",\"crv\":\"P-256\""
+                                                : ",\"crv\":\"P-384\"",
+                 rsa ? "n" : "x", first, rsa ? "e" : "y", second);
     MUST(length > 0);
     free(first);
     free(second);
@@ -116,8 +118,7 @@ static size_t sign_with_key(const struct hostile_issuer *issuer, const char *alg
     EVP_MD_CTX *context = EVP_MD_CTX_new();
     EVP_PKEY_CTX *options = NULL;
 
-    MUST(EVP_DigestSignInit(context, &options, strcmp(alg, "ES384") == 0 ? EVP_sha384() : EVP_sha256(), NULL,
-                            issuer->key) == 1);
+    MUST(EVP_DigestSignInit(context, &options, strcmp(alg, "ES384") == 0 ? EVP_sha384() : EVP_sha256(), NULL, issuer->key) == 1);
     if (strcmp(alg, "PS256") == 0)
         MUST(EVP_PKEY_CTX_set_rsa_padding(options, RSA_PKCS1_PSS_PADDING) == 1 &&
              EVP_PKEY_CTX_set_rsa_pss_saltlen(options, RSA_PSS_SALTLEN_DIGEST) == 1);
@@ -128,7 +129,7 @@ static size_t sign_with_key(const struct hostile_issuer *issuer, const char *alg
     return length;
 }
 
-/* The oldest trick: the public key, which everybody has, as a shared secret. */
+/* The oldest attack: signs with the public key, which everybody has, as if it were a shared secret. */
 static size_t sign_with_public_key(const struct hostile_issuer *issuer, struct bytes message, uint8_t *out)
 {
     BIO *pem = BIO_new(BIO_s_mem());

@@ -1,8 +1,8 @@
 /*
- * tests/support/hostile_issuer.h -- an issuer that signs whatever a test wants, in any spelling.
+ * tests/support/hostile_issuer.h -- an issuer that signs any text that a test gives it.
  *
- * Real issuers never emit most of what an attacker may send. Trouble fails the test at once, so nothing here returns
- * an error; texts come from the heap and are freed with free().
+ * Attackers may send tokens that no real issuer makes. Any failure fails the test at once, so no function here returns
+ * an error. Texts are on the heap; the caller frees them with free().
  */
 #pragma once
 
@@ -19,9 +19,9 @@ char *hostile_jwks(const struct hostile_issuer *issuer, const char *kid, const c
 /** The public point of a P-256 key, as keyd names its token key. */
 void hostile_point(const struct hostile_issuer *issuer, uint8_t point_out[65]);
 
-/** Signs the two texts, right for `alg` (RS256, PS256, ES256, ES384, or HS256 with the public PEM as the secret). */
+/** Signs the two texts correctly for `alg` (RS256, PS256, ES256, ES384, or HS256 with the public PEM as the secret). */
 char *hostile_token(const struct hostile_issuer *issuer, const char *alg, const char *header, const char *payload);
-/** The same, but the segments are given encoded: for payloads that are no text. */
+/** The same with segments that are encoded already: for payloads that are not text. */
 char *hostile_sign(const struct hostile_issuer *issuer, const char *alg, const char *signed_part);
 /** base64url without padding. */
 char *hostile_encode(struct bytes bytes);

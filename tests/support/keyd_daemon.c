@@ -35,7 +35,7 @@ static pid_t spawn(const struct keyd_daemon *process, const char *const *options
     const pid_t parent = getpid(), pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nothing running */
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failing test leaves no process running */
         if (getppid() != parent) _exit(127);
         if (errors >= 0) (void)dup2(errors, STDERR_FILENO);
         if (errors >= 0) (void)dup2(errors, STDOUT_FILENO);
@@ -53,8 +53,7 @@ int keyd_daemon_run(const struct keyd_daemon *process, const char *const *option
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
     const pid_t pid = spawn(process, options, ends[1]);
     (void)close(ends[1]);
-    for (ssize_t got; length < room - 1 && (got = read(ends[0], said + length, room - 1 - length)) > 0;)
-        length += (size_t)got;
+    for (ssize_t got; length < room - 1 && (got = read(ends[0], said + length, room - 1 - length)) > 0;) length += (size_t)got;
     said[length] = '\0';
     (void)close(ends[0]);
     assert_int_equal(waitpid(pid, &status, 0), pid);

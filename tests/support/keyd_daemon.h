@@ -1,5 +1,5 @@
 /*
- * tests/support/keyd_daemon.h -- a real sijil-keyd in a folder of its own, for tests.
+ * tests/support/keyd_daemon.h -- a real sijil-keyd in a separate folder, for tests.
  *
  * SIJIL_KEYD names the program (tests/integration/CMakeLists.txt). Nothing is left behind after keyd_daemon_remove().
  */
@@ -9,8 +9,8 @@
 #include <sys/types.h>
 
 struct keyd_daemon {
-    char folder[40];     /* "/tmp/sijil-keyd-XXXXXX" */
-    char directory[48];  /* of the key ring */
+    char folder[40];    /* "/tmp/sijil-keyd-XXXXXX" */
+    char directory[48]; /* of the key ring */
     char socket[48];
     char passphrase[48]; /* file */
     pid_t pid;           /* 0: not running */
@@ -20,10 +20,10 @@ struct keyd_daemon {
 
 /** Makes the folders and a key ring for the log `origin`. Asserts. */
 void keyd_daemon_prepare(struct keyd_daemon *process, const char *origin);
-/** Starts it and waits until its socket is there. `options` (NULL-terminated) may be NULL. */
+/** Starts it and waits until its socket exists. `options` (NULL-terminated) may be NULL. */
 void keyd_daemon_start(struct keyd_daemon *process, const char *const *options);
 /** Sends `signal` and returns the status of waitpid(). */
 int keyd_daemon_end(struct keyd_daemon *process, int signal);
-/** Runs it to its end with these options instead; returns the exit status, and what it said in `said`. */
+/** Runs the program to its end with these options. Returns the exit status; `said` gets its output. */
 int keyd_daemon_run(const struct keyd_daemon *process, const char *const *options, char *said, size_t room);
 void keyd_daemon_remove(struct keyd_daemon *process);

@@ -38,7 +38,7 @@ void keyd_process_pause(struct keyd_process *keyd, bool paused)
     int status = 0;
 
     assert_int_equal(kill(keyd->daemon.pid, paused ? SIGSTOP : SIGCONT), 0);
-    /* A thread that runs meanwhile would still answer: until the kernel says that all have stopped. */
+    /* Waits until the kernel reports that all threads have stopped, because a running thread would still answer. */
     if (paused) assert_int_equal(waitpid(keyd->daemon.pid, &status, WUNTRACED), keyd->daemon.pid);
     assert_true(!paused || WIFSTOPPED(status));
 }

@@ -1,7 +1,7 @@
 /*
- * tests/support/keyd_process.h -- a daemon of tests/support/keyd_daemon.h and a client of it, as one thing.
+ * tests/support/keyd_process.h -- a daemon of tests/support/keyd_daemon.h together with a client of it.
  *
- * Trouble fails the test at once.
+ * Any failure fails the test at once.
  */
 #pragma once
 
@@ -14,9 +14,9 @@ struct keyd_process;
 struct keyd_process *keyd_process_new(const char *origin);
 /** A client with short time-outs; lives as long as the process. */
 struct keyd_client *keyd_process_client(struct keyd_process *keyd);
-/** kill -9, and back with the same folder. */
+/** Kills it with SIGKILL, and starts it again with the same folder. */
 void keyd_process_kill(struct keyd_process *keyd);
-/** Stops it for a while (SIGSTOP), and lets it go on. */
+/** `paused`: stops it with SIGSTOP; else continues it. */
 void keyd_process_pause(struct keyd_process *keyd, bool paused);
 void keyd_process_restart(struct keyd_process *keyd);
 /** Runs the program on its folder with these options (NULL-terminated) while it does not serve; the exit status. */

@@ -1,6 +1,6 @@
 /*
- * tests/support/made_proof.h -- a log of two entries, signed with a key of its own, and the proof of number 1. For one
- * source file of a program only: it defines what it declares.
+ * tests/support/made_proof.h -- a log of two entries, signed with a generated key, and the proof of entry 1. The header has
+ * definitions, so only one source file of a program may include it.
  */
 #pragma once
 
@@ -18,7 +18,7 @@
 struct made {
     struct secret *seed;
     struct note_key key;
-    struct buffer entry, vkey, proof; /* whoever makes it fills `entry` between the two calls */
+    struct buffer entry, vkey, proof; /* the caller fills `entry` between the two calls */
 };
 
 static inline void made_begin(struct made *made, enum note_algorithm algorithm)
@@ -31,7 +31,7 @@ static inline void made_begin(struct made *made, enum note_algorithm algorithm)
     assert_true(ed25519_public(made->seed, public_key, &err).ok);
     assert_true(note_key_make(MADE_ORIGIN, algorithm, public_key, &made->key, &err).ok);
     assert_true(note_key_write(&made->key, &made->vkey, &err).ok);
-    made->key.algorithm = NOTE_ED25519; /* what it signs with below */
+    made->key.algorithm = NOTE_ED25519; /* the algorithm of the signatures below */
 }
 
 static inline void made_note(const struct made *made, const char *origin, bool is_cosigned, const struct merkle_hash *root,
@@ -54,7 +54,7 @@ static inline void made_note(const struct made *made, const char *origin, bool i
     assert_true(note_write_signature(note, &other, (struct bytes){cosignature, sizeof cosignature}, &err).ok);
 }
 
-/** The proof that `entry` is number 1 of the log `origin`. */
+/** Makes the proof that `entry` is number 1 of the log `origin`. */
 static inline void made_prove(struct made *made, const char *origin, bool is_cosigned)
 {
     struct buffer OWNED_BUFFER note = BUFFER(2048);

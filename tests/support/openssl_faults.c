@@ -1,6 +1,6 @@
 /*
- * OpenSSL and libsodium failing on demand: the linker leads each call of ours here (tests/support/openssl_faults.def
- * is also what tests/unit/CMakeLists.txt reads), and the n-th question of base/fault.h is answered by a failure.
+ * Makes calls of OpenSSL and libsodium fail on demand. The linker redirects each of our calls to this file;
+ * tests/unit/CMakeLists.txt reads the list in tests/support/openssl_faults.def too. The n-th call of base/fault.h fails.
  */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include <openssl/bn.h>
@@ -14,15 +14,15 @@
 
 #include "base/fault.h"
 
-#define TAKE_1(a)             a a_
-#define TAKE_2(a, b)          a a_, b b_
-#define TAKE_3(a, b, c)       TAKE_2(a, b), c c_
-#define TAKE_4(a, b, c, d)    TAKE_3(a, b, c), d d_
-#define TAKE_5(a, b, c, d, e) TAKE_4(a, b, c, d), e e_
-#define TAKE_6(a, b, c, d, e, f)    TAKE_5(a, b, c, d, e), f f_
-#define TAKE_7(a, b, c, d, e, f, g) TAKE_6(a, b, c, d, e, f), g g_
+#define TAKE_1(a)                      a a_
+#define TAKE_2(a, b)                   a a_, b b_
+#define TAKE_3(a, b, c)                TAKE_2(a, b), c c_
+#define TAKE_4(a, b, c, d)             TAKE_3(a, b, c), d d_
+#define TAKE_5(a, b, c, d, e)          TAKE_4(a, b, c, d), e e_
+#define TAKE_6(a, b, c, d, e, f)       TAKE_5(a, b, c, d, e), f f_
+#define TAKE_7(a, b, c, d, e, f, g)    TAKE_6(a, b, c, d, e, f), g g_
 #define TAKE_8(a, b, c, d, e, f, g, h) TAKE_7(a, b, c, d, e, f, g), h h_
-#define TAKE_0(none)          none
+#define TAKE_0(none)                   none
 #define GIVE_0
 #define GIVE_1 a_
 #define GIVE_2 a_, b_
@@ -33,12 +33,12 @@
 #define GIVE_7 GIVE_6, g_
 #define GIVE_8 GIVE_7, h_
 
-#define X(type, name, failed, count, ...)                             \
-    type __real_##name(__VA_ARGS__);                                  \
-    type __wrap_##name(TAKE_##count(__VA_ARGS__));                    \
-    type __wrap_##name(TAKE_##count(__VA_ARGS__))                     \
-    {                                                                 \
+#define X(type, name, failed, count, ...)                                           \
+    type __real_##name(__VA_ARGS__);                                                \
+    type __wrap_##name(TAKE_##count(__VA_ARGS__));                                  \
+    type __wrap_##name(TAKE_##count(__VA_ARGS__))                                   \
+    {                                                                               \
         return fault_is_due(FAULT_MEMORY) ? (failed) : __real_##name(GIVE_##count); \
-    }                                                                 \
+    }                                                                               \
     _Static_assert(__builtin_types_compatible_p(__typeof__(&__wrap_##name), __typeof__(&name)), #name);
 #include "tests/support/openssl_faults.def"

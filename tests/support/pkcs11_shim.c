@@ -1,6 +1,6 @@
 /*
- * A PKCS#11 module around SoftHSM. It crashes or blocks when a file says so, and refuses what the test in its process
- * names: what a vendor's module may do any day.
+ * A PKCS#11 module around SoftHSM. It crashes or blocks if a file says so, and fails calls that the test in its process
+ * names. A vendor's module may do all of this.
  */
 #include "tests/support/pkcs11_shim.h"
 
@@ -19,31 +19,32 @@ static bool is_due(const char *function)
     return pkcs11_shim_plan.function != NULL && strcmp(pkcs11_shim_plan.function, function) == 0 && --pkcs11_shim_plan.nth == 0;
 }
 
-#define PASS(name, parameters, ...)                         \
-    static CK_RV shim_##name parameters                     \
-    {                                                       \
-        if (is_due(#name)) return pkcs11_shim_plan.code;    \
-        return real->name(__VA_ARGS__);                     \
+#define PASS(name, parameters, ...)                      \
+    static CK_RV shim_##name parameters                  \
+    {                                                    \
+        if (is_due(#name)) return pkcs11_shim_plan.code; \
+        return real->name(__VA_ARGS__);                  \
     }
 
 PASS(C_Initialize, (void *options), options)
 PASS(C_GetSlotList, (CK_BBOOL present, CK_SLOT_ID *slots, CK_ULONG *count), present, slots, count)
 PASS(C_GetTokenInfo, (CK_SLOT_ID slot, CK_TOKEN_INFO *about), slot, about)
-PASS(C_OpenSession, (CK_SLOT_ID slot, CK_FLAGS flags, void *application, CK_NOTIFY notify, CK_SESSION_HANDLE *session_out),
-     slot, flags, application, notify, session_out)
+PASS(C_OpenSession, (CK_SLOT_ID slot, CK_FLAGS flags, void *application, CK_NOTIFY notify, CK_SESSION_HANDLE *session_out), slot,
+     flags, application, notify, session_out)
 PASS(C_Login, (CK_SESSION_HANDLE session, CK_USER_TYPE user, CK_BYTE *pin, CK_ULONG length), session, user, pin, length)
 PASS(C_FindObjectsInit, (CK_SESSION_HANDLE session, CK_ATTRIBUTE *wanted, CK_ULONG count), session, wanted, count)
 PASS(C_FindObjects, (CK_SESSION_HANDLE session, CK_OBJECT_HANDLE *found, CK_ULONG room, CK_ULONG *count), session, found, room,
      count)
 PASS(C_FindObjectsFinal, (CK_SESSION_HANDLE session), session)
-PASS(C_GenerateKey, (CK_SESSION_HANDLE session, CK_MECHANISM *how, CK_ATTRIBUTE *wanted, CK_ULONG count, CK_OBJECT_HANDLE *key_out),
-     session, how, wanted, count, key_out)
+PASS(C_GenerateKey,
+     (CK_SESSION_HANDLE session, CK_MECHANISM *how, CK_ATTRIBUTE *wanted, CK_ULONG count, CK_OBJECT_HANDLE *key_out), session,
+     how, wanted, count, key_out)
 PASS(C_DestroyObject, (CK_SESSION_HANDLE session, CK_OBJECT_HANDLE key), session, key)
 PASS(C_EncryptInit, (CK_SESSION_HANDLE session, CK_MECHANISM *how, CK_OBJECT_HANDLE key), session, how, key)
 
 static CK_RV shim_C_Encrypt(CK_SESSION_HANDLE session, CK_BYTE *in, CK_ULONG length, CK_BYTE *out, CK_ULONG *made)
 {
-    const CK_RV code = real->C_Encrypt(session, in, length, out, made); /* which ends the operation, well or not */
+    const CK_RV code = real->C_Encrypt(session, in, length, out, made); /* ends the operation, with success or not */
 
     if (is_due("C_Encrypt")) return pkcs11_shim_plan.code;
     if (code == CKR_OK) *made -= pkcs11_shim_plan.shorter;

@@ -1,5 +1,5 @@
 /*
- * tests/support/policy.h -- policy documents from JSON in tests; trouble fails the test at once.
+ * tests/support/policy.h -- policy documents from JSON in tests; any failure fails the test at once.
  */
 #pragma once
 

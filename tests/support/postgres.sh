@@ -84,16 +84,29 @@ stop_after() {
     setsid "$0" watch "$state" "$1" "$(cat "$state/pid")" </dev/null >/dev/null 2>&1 &
 }
 
-# signal_all SIGNAL: the server and the processes that it started, and only those.
+# signal_all SIGNAL: the server and the processes that it started, and only those; their ids stay in $all.
 signal_all() {
     data=$(cat "$state/data_at")
     server=$(as_server head -n 1 "$data/postmaster.pid")
-    kill "-$1" "$server" $(pgrep -P "$server") 2>/dev/null || true
+    all="$server $(pgrep -P "$server" || true)"
+    kill "-$1" $all 2>/dev/null || true
+}
+
+# wait_gone PID...: waits until none of them runs. A zombie (Z) holds no resources any more.
+wait_gone() {
+    give_up=$(($(date +%s) + 60))
+    for process; do
+        while grep -qs '^State:[[:space:]]*[^XZ[:space:]]' "/proc/$process/status"; do
+            [ "$(date +%s)" -lt "$give_up" ] || { echo "process $process does not end" >&2; exit 1; }
+            sleep 0.02
+        done
+    done
 }
 
 case $action in
 crash)
     signal_all KILL
+    wait_gone $all # the next server can't start while they have its shared memory
     ;;
 pause)
     signal_all STOP
@@ -103,11 +116,10 @@ resume)
     ;;
 restart)
     data=$(cat "$state/data_at")
-    tries=0
-    until as_server "$bin/pg_ctl" start -D "$data" -l "$data/server.log" -w -t 60 >"$state/start.log" 2>&1; do
-        tries=$((tries + 1))
-        [ "$tries" -lt 20 ] || { as_server tail -n 20 "$data/server.log" >&2; exit 1; }
-        sleep 0.2 # processes of the server that was killed may still hold its memory
+    give_up=$(($(date +%s) + 60))
+    until as_server "$bin/pg_ctl" start -D "$data" -l "$data/server.log" -w -t 180 >"$state/start.log" 2>&1; do
+        [ "$(date +%s)" -lt "$give_up" ] || { cat "$state/start.log" >&2; as_server tail -n 20 "$data/server.log" >&2; exit 1; }
+        sleep 0.2 # a process that it started just before its death ends by itself, but not at once
     done
     ;;
 start)

@@ -47,10 +47,11 @@ static void spawn(struct s3_peer *peer)
     peer->process = fork();
     assert_true(peer->process >= 0);
     if (peer->process == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nothing running */
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failing test leaves no process running */
         if (getppid() != parent) _exit(127);
         (void)dup2(ends[0], STDIN_FILENO);
-        (void)execl("/usr/bin/python3", "python3", S3_SERVER, peer->folder, "--part-minimum", "100000", "--page", "3", NULL);
+        (void)execl("/usr/bin/python3", "/usr/bin/python3", S3_SERVER, peer->folder, "--part-minimum", "100000", "--page", "3",
+                    NULL);
         _exit(127);
     }
     (void)close(ends[0]);
@@ -116,10 +117,8 @@ void s3_peer_start(struct s3_peer *peer)
     struct timespec now;
 
     *peer = (struct s3_peer){.input = -1, .process = -1};
-    if (getenv("SIJIL_S3_ENDPOINT") == NULL)
-        use_own(peer);
-    else
-        use_real(peer);
+    if (getenv("SIJIL_S3_ENDPOINT") == NULL) use_own(peer);
+    else use_real(peer);
     (void)clock_gettime(CLOCK_REALTIME, &now);
     (void)snprintf(peer->prefix, sizeof peer->prefix, "t%lx%lx/", (unsigned long)now.tv_sec, (unsigned long)now.tv_nsec);
     peer->database = database_new();
@@ -149,7 +148,7 @@ struct driver *s3_peer_driver(const struct s3_peer *peer)
     return driver;
 }
 
-/* ---- What the peer does, and what it did ---- */
+/* ---- The plan and the log of the peer ---- */
 
 void s3_peer_plan(const struct s3_peer *peer, const char *how, const char *only, unsigned skip, unsigned count)
 {
@@ -199,7 +198,8 @@ static void count_line(const char *line, void *context)
     struct counting *counting = context;
 
     counting->count += strncmp(line, counting->beginning, strlen(counting->beginning)) == 0;
-    (void)sscanf(line, "%*s %*s %*s %*s %*s %u %u", &counting->objects, &counting->uploads); /* NOLINT(cert-err34-c): our own log */
+    (void)sscanf(line, "%*s %*s %*s %*s %*s %u %u", &counting->objects,
+                 &counting->uploads); /* NOLINT(cert-err34-c): our own log */
 }
 
 unsigned s3_peer_requests(const struct s3_peer *peer, const char *beginning)
@@ -221,7 +221,8 @@ void s3_peer_left(const struct s3_peer *peer, unsigned *objects_out, unsigned *u
 
 unsigned s3_peer_rows(const struct s3_peer *peer)
 {
-    const char *count = database_ask(peer->database, "SELECT (SELECT count(*) FROM multipart) + (SELECT count(*) FROM multipart_piece)");
+    const char *count =
+        database_ask(peer->database, "SELECT (SELECT count(*) FROM multipart) + (SELECT count(*) FROM multipart_piece)");
 
     return (unsigned)strtoul(count, NULL, 10);
 }

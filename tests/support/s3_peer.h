@@ -1,6 +1,6 @@
 /*
- * tests/support/s3_peer.h -- an object store to test against: tests/support/s3_server.py, or a real one that the environment
- * names (SIJIL_S3_ENDPOINT, _BUCKET, _LOCATION, _KEY_FILE, _CA_FILE), which script/interop does.
+ * tests/support/s3_peer.h -- an object store for tests: tests/support/s3_server.py, or a real one that the environment names
+ * (SIJIL_S3_ENDPOINT, _BUCKET, _LOCATION, _KEY_FILE, _CA_FILE), as script/interop does.
  */
 #pragma once
 
@@ -16,21 +16,21 @@ struct s3_peer {
     pid_t process;
     int input; /* the server lives as long as this is open */
     struct database *database;
-    struct driver_s3_options options; /* small parts and segments, few and quick tries; views of what stands here */
+    struct driver_s3_options options; /* small parts and segments, few and quick tries; views of the other members */
 };
 
-/** Trouble fails the test at once. */
+/** Any failure fails the test at once. */
 void s3_peer_start(struct s3_peer *peer);
 void s3_peer_stop(struct s3_peer *peer);
-/** A driver of its own, as another process has one. */
+/** A new driver, as in another process. */
 struct driver *s3_peer_driver(const struct s3_peer *peer);
 
-/** What goes wrong from the next request on, as s3_server.py's plan: s3_peer_plan(&peer, "cut", "PUT", 0, 1). */
+/** Sets what fails from the next request on, as a plan of s3_server.py: s3_peer_plan(&peer, "cut", "PUT", 0, 1). */
 void s3_peer_plan(const struct s3_peer *peer, const char *how, const char *only, unsigned skip, unsigned count);
 void s3_peer_heal(const struct s3_peer *peer);
-/** Where the bucket says it is from now on. */
+/** The bucket names this location from now on. */
 void s3_peer_move(const struct s3_peer *peer, const char *location);
-/** Requests so far that begin so ("PUT /"), objects, and uploads under way that hold bytes. Not of a real one. */
+/** Counts: requests so far that begin with the text ("PUT /"), objects, and open uploads with bytes. Not for a real store. */
 unsigned s3_peer_requests(const struct s3_peer *peer, const char *beginning);
 void s3_peer_left(const struct s3_peer *peer, unsigned *objects_out, unsigned *uploads_out);
 /** Rows in the list of parts. */

@@ -2,10 +2,10 @@
 """A small S3 server over TLS for the tests: real sockets, its own Signature Version 4, and failures on demand.
 
 usage: s3_server.py FOLDER [--part-minimum BYTES] [--page KEYS]
-Writes into FOLDER: ca.pem, key (the access key), port when it listens, and log, a line for each request with what there is
-then: objects, uploads under way that hold bytes. FOLDER/plan, read
-before each request, is a JSON object: {"skip": requests that are served well first, "count": that fail then, "how": ...,
-"only": "PUT" (or ""), "location": where the bucket says it is}. It ends when its standard input does.
+Writes into FOLDER: ca.pem, key (the access key), port when it listens, and log: a line for each request, with the numbers
+of objects and of open uploads with bytes. FOLDER/plan, read before each
+request, is a JSON object: {"skip": requests that succeed first, "count": requests that fail then, "how": ...,
+"only": "PUT" (or ""), "location": the bucket's location}. It ends when its standard input does.
 
 how: 500, 503, 429, 403, 301, 507   that status instead of doing it
      after                          does it, then says 500
@@ -51,7 +51,7 @@ def encode(text):
 
 
 def check_signature(method, target, headers, body):
-    """RFC-like reading of the header; what is not signed but matters is refused."""
+    """Parses the header strictly; an important header that is not signed is refused."""
     match = re.fullmatch(r"AWS4-HMAC-SHA256 Credential=([^/]+)/(\d{8})/([^/]+)/s3/aws4_request, SignedHeaders=([a-z0-9;-]+), "
                          r"Signature=([0-9a-f]{64})", headers.get("authorization", ""))
     if not match:
@@ -193,7 +193,7 @@ class Store:
                          f"</IsTruncated>{token}{rows}</ListBucketResult>").encode()
 
     def busy(self):
-        """Uploads under way that hold bytes."""
+        """Open uploads with bytes."""
         return sum(1 for _, parts in self.uploads.values() if parts)
 
     def serve(self, method, path, query, headers, body):

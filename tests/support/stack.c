@@ -40,8 +40,8 @@ static uint64_t epoch_now(struct stack *stack)
 {
     uint64_t epoch = 0;
 
-    assert_true(text_to_u64(
-        bytes_of_text(database_ask(stack->database, "SELECT epoch::text FROM authorization_epoch")), UINT64_MAX, &epoch));
+    assert_true(text_to_u64(bytes_of_text(database_ask(stack->database, "SELECT epoch::text FROM authorization_epoch")),
+                            UINT64_MAX, &epoch));
     return epoch;
 }
 
@@ -79,8 +79,8 @@ unsigned stack_events(struct stack *stack, const char *action, const char *outco
     char sql[160];
     uint64_t count = 0;
 
-    (void)snprintf(sql, sizeof sql, "SELECT count(*)::text FROM audit_entry WHERE action = '%s' AND outcome = '%s'",
-                   action, outcome);
+    (void)snprintf(sql, sizeof sql, "SELECT count(*)::text FROM audit_entry WHERE action = '%s' AND outcome = '%s'", action,
+                   outcome);
     assert_true(text_to_u64(bytes_of_text(database_ask(stack->database, sql)), UINT32_MAX, &count));
     return (unsigned)count;
 }

@@ -1,8 +1,8 @@
 /*
- * tests/support/stack.h -- what the registry stands on, for tests: a database, sijil-keyd, and the sequencer.
+ * tests/support/stack.h -- the parts that the registry needs, for tests: a database, sijil-keyd, and the sequencer.
  *
- * All of it is the real thing; only the decisions are made here instead of by the decider. One stack serves a whole
- * test program, because a log and a key process belong together. Trouble fails the test at once.
+ * All parts are real; only the decisions are made here instead of by the decider. One stack serves a whole test program,
+ * because a log and a key process belong together. Any failure fails the test at once.
  */
 #pragma once
 
@@ -16,7 +16,7 @@ struct stack {
     struct pg *pg; /* as the application, for reads */
 };
 
-/** `tables`: of the reads and of the changes. */
+/** `tables`: the statements of reads and of changes. */
 struct stack *stack_new(const struct pg_table *const *tables);
 
 /** Records that the pairs are allowed, with `change` (or NULL) in the same transaction. */
@@ -28,8 +28,7 @@ struct permit *stack_permit(struct stack *stack, enum action action, const struc
 /** How many events of this action and outcome ("allowed", "completed", "failed") the log has. */
 unsigned stack_events(struct stack *stack, const char *action, const char *outcome);
 
-/** The first value of an answer of the program's database, and what is done to it behind the registry's back: database_ask(),
- *  database_execute(). */
+/** database_ask() and database_execute() on the program's database, without the registry's knowledge. */
 const char *ask(const char *sql);
 void execute(const char *sql);
 

@@ -14,16 +14,16 @@ import sys
 import xml.etree.ElementTree
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-CHEAP = 2         # seconds that a test without a line is counted for
+CHEAP = 2         # seconds that count for a test without a line
 ONE_MAX = 120     # seconds that one test may cost
-ALL_MAX = 2800    # seconds of all tests together, of which most are spent waiting: so four run at a time
-CHEAP_MAX = 400   # seconds of those without a line, so that they fit into script/test --fast
-LATE = 4          # a test is late when it takes so many times what it declares
-RUNS = {"scenario": "needs_scenario", "faults": "needs_faults", "programs": "product"}  # label -> what else a test runs
+ALL_MAX = 2900    # seconds of all tests together, of which most are spent waiting: so four run at a time
+CHEAP_MAX = 400   # seconds of all tests without a line, so that they fit into script/test --fast
+LATE = 4          # a test is late if it takes so many times its declared seconds
+RUNS = {"scenario": "needs_scenario", "faults": "needs_faults", "programs": "product"}  # label -> further targets that a test needs
 
 
 def costs():
-    """Name -> seconds, of the dear tests."""
+    """Name -> seconds of the tests with declared costs."""
     found = {}
     with open(os.path.join(ROOT, "tests/costs.txt"), encoding="ascii") as file:
         for number, line in enumerate(file, 1):

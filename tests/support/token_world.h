@@ -1,5 +1,5 @@
 /*
- * tests/support/token_world.h -- issuers, robots and an authenticator that tokens are tried against.
+ * tests/support/token_world.h -- issuers, robots and an authenticator, for tests of tokens.
  */
 #pragma once
 
@@ -27,7 +27,7 @@
 #define RETIRED  "44444444-4444-4444-8444-444444444444"
 #define SECRET   "sijil_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
-/* Everything that the rows are tried against; made once, because RSA keys take long. */
+/* The objects that all rows use; made once, because RSA keys take long. */
 static struct world {
     struct hostile_issuer *ours, *a, *b, *rsa, *p384;
     struct authz_directory *directory;
@@ -58,10 +58,8 @@ static inline struct authz_binding make_binding(uint8_t number, const char *robo
 
 static inline struct issuer_record make_issuer(const char *url, unsigned algorithms, const char *jwks)
 {
-    struct issuer_record record = {.algorithms = algorithms,
-                                   .types = 1U << GATE_TYPE_JWT | 1U << GATE_TYPE_ACCESS,
-                                   .lifetime_max_s = 3600,
-                                   .jwks = jwks};
+    struct issuer_record record = {
+        .algorithms = algorithms, .types = 1U << JWS_TYPE_JWT | 1U << JWS_TYPE_ACCESS, .lifetime_max_s = 3600, .jwks = jwks};
 
     (void)snprintf(record.url, sizeof record.url, "%s", url);
     (void)snprintf(record.audience, sizeof record.audience, "%s", OURS);
@@ -89,17 +87,20 @@ static inline void publish_all(void)
         make_robot("robot$old", "22222222-2222-4222-8222-222222222222", (world.now_s - 1) * 1000),
         make_robot("robot$officer", OFFICER, (world.now_s + 86400) * 1000),
         make_robot("robot$retired", RETIRED, (world.now_s + 86400) * 1000)};
-    const struct authz_binding bindings[] = {
-        make_binding(1, ROBOT, ROLE_PUBLISHER, 0), make_binding(2, ROBOT, ROLE_CONSUMER, 0), make_binding(3, OFFICER, ROLE_PUBLISHER, 0),
-        make_binding(4, OFFICER, ROLE_SECURITY_OFFICER, 0), make_binding(5, RETIRED, ROLE_REGISTRY_ADMIN, (world.now_s - 1) * 1000)};
+    const struct authz_binding bindings[] = {make_binding(1, ROBOT, ROLE_PUBLISHER, 0), make_binding(2, ROBOT, ROLE_CONSUMER, 0),
+                                             make_binding(3, OFFICER, ROLE_PUBLISHER, 0),
+                                             make_binding(4, OFFICER, ROLE_SECURITY_OFFICER, 0),
+                                             make_binding(5, RETIRED, ROLE_REGISTRY_ADMIN, (world.now_s - 1) * 1000)};
     const struct issuer_record issuers[] = {
         make_issuer(ISSUER_A, 1U << JOSE_ES256, a), make_issuer(ISSUER_B, 1U << JOSE_ES256, b),
         make_issuer("https://rsa.example", 1U << JOSE_RS256 | 1U << JOSE_PS256, rsa),
-        make_issuer("https://rs.example", 1U << JOSE_RS256, rsa),
-        make_issuer("https://p384.example", 1U << JOSE_ES384, p384)};
+        make_issuer("https://rs.example", 1U << JOSE_RS256, rsa), make_issuer("https://p384.example", 1U << JOSE_ES384, p384)};
 
-    publish(&(struct authz_parts){.robots = robots, .robot_count = COUNT(robots), .bindings = bindings,
-                                  .binding_count = COUNT(bindings), .issuers = issuers,
+    publish(&(struct authz_parts){.robots = robots,
+                                  .robot_count = COUNT(robots),
+                                  .bindings = bindings,
+                                  .binding_count = COUNT(bindings),
+                                  .issuers = issuers,
                                   .issuer_count = COUNT(issuers)});
 }
 
@@ -118,8 +119,8 @@ static inline int set_up(void **state)
     hostile_point(world.ours, point);
     ecdsa_thumbprint(point, world.our_kid);
     assert_true(authz_directory_new(&world.directory, &err).ok);
-    const struct authenticator_options options = {.issuer = OURS, .service = SERVICE, .token_kid = world.our_kid,
-                                                  .token_public = point, .directory = world.directory};
+    const struct authenticator_options options = {
+        .issuer = OURS, .service = SERVICE, .token_kid = world.our_kid, .token_public = point, .directory = world.directory};
     assert_true(authenticator_new(&options, &world.authenticator, &err).ok);
     publish_all();
     return 0;
@@ -154,8 +155,9 @@ static inline char *fill(const char *text)
             size_t digits = 0;
             for (text += 2; text[digits] >= '0' && text[digits] <= '9'; digits++) continue;
             assert_true(text_to_u64((struct bytes){(const uint8_t *)text, digits}, 1U << 30, &seconds));
-            assert_true(buffer_format(&filled, &err, "%lld",
-                                      (long long)(world.now_s + (minus ? -(int64_t)seconds : (int64_t)seconds))).ok);
+            assert_true(
+                buffer_format(&filled, &err, "%lld", (long long)(world.now_s + (minus ? -(int64_t)seconds : (int64_t)seconds)))
+                    .ok);
             text += digits - 1;
         } else {
             assert_true(buffer_add_u8(&filled, (uint8_t)*text, &err).ok);
@@ -174,25 +176,25 @@ static inline struct authentication try_credential(struct credential credential)
     return authentication;
 }
 
-static inline struct authentication try_at(enum credential_place place, const char *authorization, const char *thumbprint)
+static inline struct authentication try_at(enum credential_endpoint endpoint, const char *authorization, const char *thumbprint)
 {
-    return try_credential((struct credential){.place = place, .authorization = authorization, .thumbprint = thumbprint});
+    return try_credential((struct credential){.endpoint = endpoint, .authorization = authorization, .thumbprint = thumbprint});
 }
 
-static inline struct authentication try_bearer(enum credential_place place, const char *token)
+static inline struct authentication try_bearer(enum credential_endpoint endpoint, const char *token)
 {
     OWNED_STRING header = NULL;
 
     assert_true(asprintf(&header, "Bearer %s", token) > 0);
-    return try_at(place, header, NULL);
+    return try_at(endpoint, header, NULL);
 }
 
-#define A_HEADER "{\"alg\":\"ES256\",\"kid\":\"key-a\"}"
-#define A_CLAIMS "\"iss\":\"" ISSUER_A "\",\"sub\":\"ci\",\"aud\":\"" OURS "\""
+#define A_HEADER  "{\"alg\":\"ES256\",\"kid\":\"key-a\"}"
+#define A_CLAIMS  "\"iss\":\"" ISSUER_A "\",\"sub\":\"ci\",\"aud\":\"" OURS "\""
 #define A_PAYLOAD "{" A_CLAIMS ",\"iat\":@-10,\"exp\":@+300}"
-#define O_HEADER "{\"alg\":\"ES256\",\"typ\":\"sijil-reg+jwt\",\"kid\":\"$KID\"}"
-#define O_CLAIMS "\"iss\":\"" OURS "\",\"sub\":\"robot:" ROBOT "\",\"src\":\"robot:" ROBOT "\",\"jti\":\"j\""
-#define O_TIMES  "\"aud\":\"" SERVICE "\",\"iat\":@-10,\"nbf\":@-10,\"exp\":@+290"
+#define O_HEADER  "{\"alg\":\"ES256\",\"typ\":\"sijil-reg+jwt\",\"kid\":\"$KID\"}"
+#define O_CLAIMS  "\"iss\":\"" OURS "\",\"sub\":\"robot:" ROBOT "\",\"src\":\"robot:" ROBOT "\",\"jti\":\"j\""
+#define O_TIMES   "\"aud\":\"" SERVICE "\",\"iat\":@-10,\"nbf\":@-10,\"exp\":@+290"
 #define O_PAYLOAD "{" O_CLAIMS "," O_TIMES ",\"access\":[{\"type\":\"repository\",\"name\":\"acme/m/d\",\"actions\":[\"pull\"]}]}"
 
 enum signer { BY_A, BY_B, BY_US, BY_RSA, BY_384 };

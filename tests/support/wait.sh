@@ -11,7 +11,7 @@ wait_until() {
     done
 }
 
-# fails_with WORDS COMMAND...: it must fail, and say so.
+# fails_with WORDS COMMAND...: the command must fail, with WORDS in its output.
 fails_with() {
     local words=$1 out; shift
     if out=$("$@" 2>&1); then die "it succeeded: $*"; fi

@@ -32,12 +32,12 @@ struct twist {
     const char *says;     /* in the report, or in the error */
 };
 
-#define HONEST                                                                                                          \
-    .action = DELETION_ACTION, .resource = WHAT, .region = REGION, .origin = MADE_ORIGIN, .type = DELETION_TYPE, \
-    .sequence = 1, .stage = 1, .form = "epc"
+#define HONEST                                                                                                                  \
+    .action = DELETION_ACTION, .resource = WHAT, .region = REGION, .origin = MADE_ORIGIN, .type = DELETION_TYPE, .sequence = 1, \
+    .stage = 1, .form = "epc"
 
 /* The certificate must say nothing that the log's entry does not. */
-#define ENTRY(a, r, g)                                                                                                  \
+#define ENTRY(a, r, g)                                                                                                \
     .action = a, .resource = r, .region = g, .origin = MADE_ORIGIN, .type = DELETION_TYPE, .sequence = 1, .stage = 1, \
     .form = "epc", .kind = ERROR_DENIED, .says = "does not say that the key of this content was forgotten"
 
@@ -65,9 +65,9 @@ static const struct twist twists[] = {
     {"of another type", .action = DELETION_ACTION, .resource = WHAT, .region = REGION, .origin = MADE_ORIGIN,
      .type = "application/json", .sequence = 1, .stage = 1, .form = "epc", .kind = ERROR_DENIED,
      .says = "is no certificate of deletion"},
-#define FORM(f)                                                                                                         \
-    .action = DELETION_ACTION, .resource = WHAT, .region = REGION, .origin = MADE_ORIGIN, .type = DELETION_TYPE, \
-    .sequence = 1, .stage = 1, .form = f, .kind = ERROR_INVALID
+#define FORM(f)                                                                                                                 \
+    .action = DELETION_ACTION, .resource = WHAT, .region = REGION, .origin = MADE_ORIGIN, .type = DELETION_TYPE, .sequence = 1, \
+    .stage = 1, .form = f, .kind = ERROR_INVALID
     {"without an entry", FORM("pc"), .says = "no entry and proof"},
     {"without a proof", FORM("ec"), .says = "no entry and proof"},
     {"without a certificate", FORM("ep"), .says = "has no certificate"},
@@ -83,7 +83,11 @@ struct whole {
 
 static void write_entry(const struct twist *twist, struct made *made)
 {
-    struct leaf leaf = {.version = LEAF_VERSION, .sequence = 1, .outcome = "completed", .actor = "system", .target_count = 1 + twist->more_targets,
+    struct leaf leaf = {.version = LEAF_VERSION,
+                        .sequence = 1,
+                        .outcome = "completed",
+                        .actor = "system",
+                        .target_count = 1 + twist->more_targets,
                         .source = {.instance = "gw1"}};
     struct error err = {0};
 
@@ -102,9 +106,16 @@ static void write_entry(const struct twist *twist, struct made *made)
 static void write_certificate(const struct twist *twist, const struct whole *whole, struct buffer *envelope)
 {
     struct buffer OWNED_BUFFER payload = BUFFER(DELETION_PAYLOAD_MAX);
-    struct deletion deletion = {.sequence = twist->sequence, .name = NAME, .region = REGION, .digest = DIGEST,
-                                .size_bytes = 12345, .forgotten_ms = 1700000000000, .issued_ms = 1700000001000,
-                                .key_version = 3, .stage = twist->stage, .destroyed_ms = twist->destroyed_ms,
+    struct deletion deletion = {.sequence = twist->sequence,
+                                .name = NAME,
+                                .region = REGION,
+                                .digest = DIGEST,
+                                .size_bytes = 12345,
+                                .forgotten_ms = 1700000000000,
+                                .issued_ms = 1700000001000,
+                                .key_version = 3,
+                                .stage = twist->stage,
+                                .destroyed_ms = twist->destroyed_ms,
                                 .is_stored_again = twist->is_stored_again};
     struct merkle_hash hash;
     OWNED(ecdsa_key) *other = NULL;
@@ -137,7 +148,8 @@ static void make(const struct twist *twist, struct whole *whole)
         if (*part == 'p') assert_int_equal(json_object_set_new(bundle, "proof", json_string(buffer_text(&whole->log.proof))), 0);
         if (*part == 't') assert_int_equal(json_object_set_new(bundle, "certificate", json_string("{}")), 0);
         if (*part == 'o') assert_int_equal(json_object_set_new(bundle, "certificate", json_object()), 0);
-        if (*part == 'c') assert_int_equal(json_object_set_new(bundle, "certificate", json_loads(buffer_text(&envelope), 0, NULL)), 0);
+        if (*part == 'c')
+            assert_int_equal(json_object_set_new(bundle, "certificate", json_loads(buffer_text(&envelope), 0, NULL)), 0);
     }
     assert_true(json_write_canonical(&whole->bundle, bundle, &err).ok);
     json_decref(bundle);

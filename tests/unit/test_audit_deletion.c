@@ -51,8 +51,8 @@ static void it_comes_back_as_it_went(void **state)
         assert_memory_equal(&again.leaf_hash, &deletion.leaf_hash, sizeof again.leaf_hash);
         assert_string_equal(again.digest, deletion.digest);
         assert_true(again.stage == stage && again.destroyed_ms == deletion.destroyed_ms && again.sequence == 4711 &&
-                    again.is_stored_again == deletion.is_stored_again && again.key_version == 3 &&
-                    again.size_bytes == 12345 && again.forgotten_ms == deletion.forgotten_ms);
+                    again.is_stored_again == deletion.is_stored_again && again.key_version == 3 && again.size_bytes == 12345 &&
+                    again.forgotten_ms == deletion.forgotten_ms);
     }
 }
 

@@ -9,8 +9,8 @@
 #include "crypto/aead.h"
 
 static const uint8_t subject_key[SUBJECT_KEY_SIZE] = {7};
-static struct audit_subject somebody = {.issuer = "https://issuer.example", .subject = "alice", .pseudonym = "0f0f",
-                                        .key = subject_key};
+static struct audit_subject somebody = {
+    .issuer = "https://issuer.example", .subject = "alice", .pseudonym = "0f0f", .key = subject_key};
 
 static struct decision *decision_of(const struct decision_parts *parts)
 {
@@ -39,7 +39,9 @@ static const struct text_row {
     {"what would begin a detail", "acme/mo#dels/a", "v#1", "acme/mo?dels/a#v#1"},
     {"what would be escaped", "acme/\"models\"/\\a", "\"", "acme/?models?/?a#?"},
     {"control characters", "acme/\x01models/\na", "\x7f", "acme/?models/?a#?"},
-    {"other scripts", "acme/\xd8\xb3/a", "", "acme/?" "?/a"},
+    {"other scripts", "acme/\xd8\xb3/a", "",
+     "acme/?"
+     "?/a"},
 };
 
 static void names_become_plain(void **state)
@@ -158,7 +160,7 @@ static const struct actor_row {
     const char *subject; /* of the later record */
     struct audit_subject *resolved;
     uint64_t epoch;
-    bool is_later;       /* an outcome under the permit of somebody else */
+    bool is_later; /* an outcome under the permit of somebody else */
     const char *actor;
 } actor_rows[] = {
     {"somebody", "alice", &somebody, 1, false, "0f0f"},
@@ -202,7 +204,8 @@ static const struct context_row {
     const char *payload;
 } context_rows[] = {
     {"nothing known", {.user_agent = NULL}, "{}"},
-    {"all of it", {.client_address = "192.0.2.7", .user_agent = "curl", .claims = "{}", .issuer = "i", .subject = "s"},
+    {"all of it",
+     {.client_address = "192.0.2.7", .user_agent = "curl", .claims = "{}", .issuer = "i", .subject = "s"},
      "{\"address\":\"192.0.2.7\",\"agent\":\"curl\",\"claims\":\"{}\",\"issuer\":\"i\",\"subject\":\"s\"}"},
     {"an agent of control characters", {.user_agent = "a\x01"}, "{\"agent\":\"(not text)\"}"},
     {"an agent that is no UTF-8", {.user_agent = "a\xff"}, "{\"agent\":\"(not text)\"}"},
@@ -320,16 +323,13 @@ static void sealing_survives_lack_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest others[] = {
-        cmocka_unit_test(a_name_is_cut_where_a_leaf_ends),
-        cmocka_unit_test(denials_are_kept),
-        cmocka_unit_test(outcomes_have_payloads_too),
-        cmocka_unit_test(payloads_belong_to_their_event),
+        cmocka_unit_test(a_name_is_cut_where_a_leaf_ends), cmocka_unit_test(denials_are_kept),
+        cmocka_unit_test(outcomes_have_payloads_too),      cmocka_unit_test(payloads_belong_to_their_event),
         cmocka_unit_test(sealing_survives_lack_of_memory),
     };
 
     memset(long_text, 'a', sizeof long_text - 1);
     return RUN_TABLE(text_rows, names_become_plain) + RUN_TABLE(actor_rows, everybody_is_named) +
-           RUN_TABLE(change_rows, changes_say_what_they_did) +
-           RUN_TABLE(context_rows, payloads_hold_what_is_known) +
+           RUN_TABLE(change_rows, changes_say_what_they_did) + RUN_TABLE(context_rows, payloads_hold_what_is_known) +
            cmocka_run_group_tests_name("others", others, NULL, NULL);
 }

@@ -51,7 +51,7 @@ static void each_key_has_one_place(void **state)
     for (int round = 0; round < 2; round++) {
         group_clear_keys(group);
         for (int turn = 0; turn < 2; turn++)
-            for (unsigned i = 0; i < KEYS; i++) assert_int_equal(group_key_place(group, name_of(i)), i);
+            for (unsigned i = 0; i < KEYS; i++) assert_int_equal(group_key_index(group, name_of(i)), i);
         assert_int_equal(group->key_count, KEYS);
     }
     free(group);

@@ -19,16 +19,16 @@ static const char good[] =
     "\"why\":{\"id\":\"sha256:01\",\"policy\":\"sha256:02\",\"rules\":[\"SYS-NO-BINDING\"]}}";
 
 /* A decision of two pairs, version 2: with the digest of the facts of each, and when it was decided. */
-#define FACTS_OF(first, second) \
-    "\"facts\":[\"" first "0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\",\"" \
-    second "0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\"],"
+#define FACTS_OF(first, second)                                                                        \
+    "\"facts\":[\"" first "0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\",\"" second \
+    "0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\"],"
 static const char decided[] =
-    "{\"act\":\"blob.mount\",\"actor\":\"0f0f\",\"also\":[[\"blob.read\",\"acme/models/other\",\"\"]],\"cls\":600301,"
-    FACTS_OF("00", "10")
-    "\"k\":{\"act:0f0f\":7,\"org:acme\":12,\"prj:acme/models\":11,\"res:acme/models/digits\":9,\"res:acme/models/other\":2},"
-    "\"out\":\"allowed\",\"req\":\"\",\"res\":\"acme/models/digits#sha256:aa\",\"rgn\":\"local/main\","
-    "\"seq\":41,\"src\":[\"gw1\",3,17],\"ts\":1795171186123,\"v\":2,"
-    "\"why\":{\"at\":1795171186120,\"id\":\"sha256:01\",\"policy\":\"sha256:02\"}}";
+    "{\"act\":\"blob.mount\",\"actor\":\"0f0f\",\"also\":[[\"blob.read\",\"acme/models/other\",\"\"]],\"cls\":600301," FACTS_OF(
+        "00",
+        "10") "\"k\":{\"act:0f0f\":7,\"org:acme\":12,\"prj:acme/models\":11,\"res:acme/models/digits\":9,\"res:acme/models/other\":2},"
+              "\"out\":\"allowed\",\"req\":\"\",\"res\":\"acme/models/digits#sha256:aa\",\"rgn\":\"local/main\","
+              "\"seq\":41,\"src\":[\"gw1\",3,17],\"ts\":1795171186123,\"v\":2,"
+              "\"why\":{\"at\":1795171186120,\"id\":\"sha256:01\",\"policy\":\"sha256:02\"}}";
 
 static void a_leaf_with_facts_is_read_and_written_to_the_byte(void **state)
 {
@@ -79,11 +79,13 @@ static const struct change_row decided_rows[] = {
     {"facts without a time", "\"at\":1795171186120,", ""},
     {"a time without facts", FACTS_OF("00", "10"), ""},
     {"a time in text", "\"at\":1795171186120", "\"at\":\"1795171186120\""},
-    {"facts of one pair of two", "\"facts\":[\"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\",", "\"facts\":["},
+    {"facts of one pair of two", "\"facts\":[\"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\",",
+     "\"facts\":["},
     {"facts of a third pair", "\"facts\":[", "\"facts\":[\"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\","},
     {"facts that are short", "\"000102030", "\"0102030"},
     {"facts in capitals", "0a0b0c0d0e0f", "0A0B0C0D0E0F"},
-    {"facts that are a number", "\"facts\":[\"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\"", "\"facts\":[7"},
+    {"facts that are a number", "\"facts\":[\"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\"",
+     "\"facts\":[7"},
     {"version 3", "\"v\":2", "\"v\":3"},
 };
 static const struct change_row change_rows[] = {
@@ -197,8 +199,9 @@ static void keys_follow_from_the_rest(void **state)
     (void)snprintf(leaf.targets[2].resource, sizeof leaf.targets[2].resource, "beta");
     (void)snprintf(leaf.outcome, sizeof leaf.outcome, "failed");
     leaf_fill_keys(&leaf);
-    static const char *const expected[] = {"act:system",  "org:acme",            "org:beta",           "out:failed",
-                                           "prj:acme/models", "res:acme/models/new", "res:acme/models/old", "res:beta"};
+    static const char *const expected[] = {"act:system",          "org:acme",        "org:beta",
+                                           "out:failed",          "prj:acme/models", "res:acme/models/new",
+                                           "res:acme/models/old", "res:beta"};
     assert_int_equal(leaf.key_count, COUNT(expected));
     for (size_t i = 0; i < COUNT(expected); i++) assert_string_equal(leaf.keys[i].name, expected[i]);
 }

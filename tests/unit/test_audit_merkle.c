@@ -11,8 +11,8 @@ struct memory_log {
     uint64_t size;
 };
 
-static struct result memory_node(struct merkle_source *source, unsigned level, uint64_t index,
-                                 struct merkle_hash *hash_out, struct error *err)
+static struct result memory_node(struct merkle_source *source, unsigned level, uint64_t index, struct merkle_hash *hash_out,
+                                 struct error *err)
 {
     struct memory_log *log = (struct memory_log *)(void *)source;
 
@@ -146,8 +146,7 @@ static struct result load_tile(struct tile_source *tiles, unsigned level, uint64
 {
     struct memory_log log = log_of_leaves(large_leaves, tiles->size);
 
-    for (unsigned i = 0; i < width; i++)
-        TRY(memory_node(&log.source, 8 * level, index * TILE_WIDTH + i, &hashes_out[i], err));
+    for (unsigned i = 0; i < width; i++) TRY(memory_node(&log.source, 8 * level, index * TILE_WIDTH + i, &hashes_out[i], err));
     return SUCCESS;
 }
 
@@ -275,8 +274,7 @@ static void tile_paths(void **state)
     json_t *expected;
 
     (void)state;
-    json_object_foreach((json_t *)(uintptr_t)rows, key, expected)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)rows, key, expected) {
         uint64_t index = 0;
         assert_true(text_to_u64(bytes_of_text(key), UINT64_MAX, &index));
         tile_path(0, index, 0, path);

@@ -144,7 +144,10 @@ static const struct note_row {
     {"a hyphen for the dash", "text\n\n- a AAAAAQIDBA==\n", false},
     {"no name", "text\n\n\xe2\x80\x94 AAAAAQIDBA==\n", false},
     {"plus in the name", "text\n\n\xe2\x80\x94 a+b AAAAAQIDBA==\n", false},
-    {"a no-break space in the name", "text\n\n\xe2\x80\x94 a\xc2\xa0" "b AAAAAQIDBA==\n", false},
+    {"a no-break space in the name",
+     "text\n\n\xe2\x80\x94 a\xc2\xa0"
+     "b AAAAAQIDBA==\n",
+     false},
     {"base64 without padding", "text\n\n\xe2\x80\x94 a AAAAAQIDBA\n", false},
     {"trailing bits", "text\n\n\xe2\x80\x94 a AAAAAQIDBB==\n", false},
     {"the key id only", "text\n\n\xe2\x80\x94 a AAAAAQ==\n", false},
@@ -154,8 +157,14 @@ static const struct note_row {
     {"a cut character", "text\n\n" SIGNATURE_LINE "\xe2\x80", false},
     {"beyond Unicode", "te\xf4\x90\x80\x80xt\n\n" SIGNATURE_LINE, false},
     {"a private character", "te\xee\x80\x80xt\n\n" SIGNATURE_LINE, true},
-    {"a thin space in the name", "text\n\n\xe2\x80\x94 a\xe2\x80\x89" "b AAAAAQIDBA==\n", false},
-    {"a dash in the name", "text\n\n\xe2\x80\x94 a\xe2\x80\x94" "b AAAAAQIDBA==\n", true},
+    {"a thin space in the name",
+     "text\n\n\xe2\x80\x94 a\xe2\x80\x89"
+     "b AAAAAQIDBA==\n",
+     false},
+    {"a dash in the name",
+     "text\n\n\xe2\x80\x94 a\xe2\x80\x94"
+     "b AAAAAQIDBA==\n",
+     true},
     {"DEL in the name, which Go allows", "text\n\n\xe2\x80\x94 a\x7f AAAAAQIDBA==\n", true},
     {"a short line", "text\n\n\xe2\x80\x94\n", false},
     {"only a name", "text\n\n\xe2\x80\x94 name\n", false},
@@ -334,21 +343,15 @@ static void reading_survives_lack_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest others[] = {
-        cmocka_unit_test(keys_have_their_ids),
-        cmocka_unit_test(checkpoints_are_made_byte_for_byte),
-        cmocka_unit_test(cosignatures_state_their_time),
-        cmocka_unit_test(a_changed_note_is_refused),
-        cmocka_unit_test(many_signatures_are_read),
-        cmocka_unit_test(a_proof_is_one_file),
-        cmocka_unit_test(proofs_have_at_most_63_hashes),
-        cmocka_unit_test(reading_survives_lack_of_memory),
+        cmocka_unit_test(keys_have_their_ids),           cmocka_unit_test(checkpoints_are_made_byte_for_byte),
+        cmocka_unit_test(cosignatures_state_their_time), cmocka_unit_test(a_changed_note_is_refused),
+        cmocka_unit_test(many_signatures_are_read),      cmocka_unit_test(a_proof_is_one_file),
+        cmocka_unit_test(proofs_have_at_most_63_hashes), cmocka_unit_test(reading_survives_lack_of_memory),
     };
 
     read_vectors();
-    const int failed = RUN_TABLE(vkey_rows, bad_keys_are_refused) +
-                       RUN_TABLE(note_rows, notes_have_one_form) +
-                       RUN_TABLE(checkpoint_rows, checkpoints_have_one_form) +
-                       RUN_TABLE(proof_rows, proofs_have_one_form) +
+    const int failed = RUN_TABLE(vkey_rows, bad_keys_are_refused) + RUN_TABLE(note_rows, notes_have_one_form) +
+                       RUN_TABLE(checkpoint_rows, checkpoints_have_one_form) + RUN_TABLE(proof_rows, proofs_have_one_form) +
                        cmocka_run_group_tests_name("others", others, NULL, NULL);
     json_decref(vectors);
     return failed;

@@ -18,6 +18,7 @@ static void actions_have_one_name_each(void **state)
         assert_int_equal(found, i);
         assert_true(action_ocsf_type((enum action)i) >= 300000);
         assert_true(strlen(action_name((enum action)i)) < 32); /* room in a leaf */
+        print_message("%s %u\n", action_name((enum action)i), action_ocsf_type((enum action)i));
     }
     enum action none = ACTION_PING;
     assert_false(action_find(bytes_of_text("blob.reed"), &none));
@@ -61,8 +62,8 @@ static const struct permit_row {
     {"what was decided", ACTION_BLOB_MOUNT, "acme/models/new", 1, RESOURCE_REPOSITORY, true, 0},
     {"the other pair", ACTION_BLOB_READ, "acme/models/old", 2, RESOURCE_REPOSITORY, true, 0},
     {"an id that is not known yet", ACTION_BLOB_READ, "acme/models/old", 0, RESOURCE_REPOSITORY, true, 0},
-    {"the action of one pair on the resource of the other", ACTION_BLOB_MOUNT, "acme/models/old", 2, RESOURCE_REPOSITORY,
-     false, 0},
+    {"the action of one pair on the resource of the other", ACTION_BLOB_MOUNT, "acme/models/old", 2, RESOURCE_REPOSITORY, false,
+     0},
     {"another action", ACTION_BLOB_DELETE, "acme/models/new", 1, RESOURCE_REPOSITORY, false, 0},
     {"another name", ACTION_BLOB_READ, "acme/models/older", 2, RESOURCE_REPOSITORY, false, 0},
     {"another id under the same name", ACTION_BLOB_READ, "acme/models/old", 3, RESOURCE_REPOSITORY, false, 0},
@@ -161,8 +162,7 @@ static void a_decision_is_of_one_organisation(void **state)
 
 static struct result decide(void *context, struct error *err)
 {
-    const struct decision_parts parts = {
-        .verdict = VERDICT_DENY, .pair_count = 1, .denial_count = 1, .denials = {{.rule = "R"}}};
+    const struct decision_parts parts = {.verdict = VERDICT_DENY, .pair_count = 1, .denial_count = 1, .denials = {{.rule = "R"}}};
     OWNED(decision) *decision = NULL;
 
     (void)context;

@@ -22,8 +22,12 @@ struct twist {
 
 static void write_entry(const struct twist *twist, struct made *made)
 {
-    struct leaf leaf = {.version = 1, .sequence = twist->sequence, .outcome = "denied", .target_count = 1 + twist->more_targets,
-                        .source = {.instance = "gw1"}, .reason = {.decision = "sha256:00", .rule_count = 1, .rules = {"NO"}}};
+    struct leaf leaf = {.version = 1,
+                        .sequence = twist->sequence,
+                        .outcome = "denied",
+                        .target_count = 1 + twist->more_targets,
+                        .source = {.instance = "gw1"},
+                        .reason = {.decision = "sha256:00", .rule_count = 1, .rules = {"NO"}}};
     struct error err = {0};
 
     (void)snprintf(leaf.actor, sizeof leaf.actor, "%s", twist->actor);
@@ -58,8 +62,8 @@ static const struct twist twists[] = {
     {"of two targets", HONEST, .more_targets = 1, .says = "  and blob.read"},
     {"with a witness", HONEST, .is_cosigned = true, .says = "the checkpoint has 1 more"},
     {"of what is no event", HONEST, .is_text = true, .says = "no event that this version can read"},
-    {"of another number", .origin = ORIGIN, .actor = "system", .sequence = 7, .algorithm = NOTE_ED25519,
-     .kind = ERROR_DENIED, .says = "calls itself number 7"},
+    {"of another number", .origin = ORIGIN, .actor = "system", .sequence = 7, .algorithm = NOTE_ED25519, .kind = ERROR_DENIED,
+     .says = "calls itself number 7"},
     {"of another log", .origin = "other.example/audit", .actor = "system", .sequence = 1, .algorithm = NOTE_ED25519,
      .kind = ERROR_DENIED, .says = "is of the log other.example/audit"},
     {"with a witness' key", .origin = ORIGIN, .actor = "system", .sequence = 1, .algorithm = NOTE_COSIGNATURE,
@@ -120,8 +124,8 @@ static const struct twist honest = {"", HONEST, .more_targets = 1, .is_cosigned 
 static void pieces_need_their_room(void **state)
 {
     static const struct merkle_hash hash = {{1}};
-    const struct tlog_proof proof = {.extra = bytes_of_text("YWJj"), .index = 5, .note = bytes_of_text("note"),
-                                     .inclusion = {.count = 2}};
+    const struct tlog_proof proof = {
+        .extra = bytes_of_text("YWJj"), .index = 5, .note = bytes_of_text("note"), .inclusion = {.count = 2}};
     const struct checkpoint checkpoint = {.origin = ORIGIN, .size = 2, .root = hash};
     struct buffer OWNED_BUFFER whole = BUFFER(8192);
     struct tlog_proof again;
@@ -144,8 +148,11 @@ static void pieces_need_their_room(void **state)
         struct buffer OWNED_BUFFER narrow = BUFFER(room);
         assert_false(note_key_write(&made.key, &narrow, &err).ok);
         assert_false(note_cosignature_message(&narrow, 1700000000, buffer_bytes(&made.vkey), &err).ok);
-        assert_false(note_write_text(&narrow, bytes_of_text("a line that is long enough for all of these rooms, and then some\n"
-                                                            "and another one, because a key is rather long\n"), &err).ok);
+        assert_false(note_write_text(&narrow,
+                                     bytes_of_text("a line that is long enough for all of these rooms, and then some\n"
+                                                   "and another one, because a key is rather long\n"),
+                                     &err)
+                         .ok);
         assert_false(tile_add_entry(&narrow, buffer_bytes(&made.vkey), &err).ok);
     }
     for (size_t room = 1; room < 100; room++) {
@@ -213,7 +220,8 @@ static void what_is_too_large_is_not_read(void **state)
     assert_false(note_read(bytes, &note, &err).ok);
     assert_int_equal(err.kind, ERROR_LIMIT);
     assert_false(proof_check(buffer_bytes(&made.vkey), (struct bytes){bytes.data, MERKLE_ENTRY_MAX + 1},
-                             buffer_bytes(&made.proof), &report, &err).ok);
+                             buffer_bytes(&made.proof), &report, &err)
+                     .ok);
     assert_int_equal(err.kind, ERROR_LIMIT);
     assert_false(tile_add_entry(&text, (struct bytes){bytes.data, MERKLE_ENTRY_MAX + 1}, &err).ok);
     assert_false(checkpoint_write(&checkpoint, &text, &err).ok);
@@ -238,7 +246,8 @@ static void signatures_have_a_size(void **state)
     static const struct {
         size_t length;
         bool is_read;
-    } rows[] = {{NOTE_KEY_ID_SIZE + 65, true}, {NOTE_KEY_ID_SIZE + NOTE_SIGNATURE_MAX, true},
+    } rows[] = {{NOTE_KEY_ID_SIZE + 65, true},
+                {NOTE_KEY_ID_SIZE + NOTE_SIGNATURE_MAX, true},
                 {NOTE_KEY_ID_SIZE + NOTE_SIGNATURE_MAX + 3, false}};
     static uint8_t raw[NOTE_SIGNATURE_MAX + 64];
     OWNED_MADE made = {0};

@@ -106,7 +106,8 @@ static void many_sources_lose_no_count(void **state)
     assert_non_null(written);
     const json_t *rows = json_object_get(written, "rows");
     assert_int_equal(json_array_size(rows), TALLY_READERS + TALLY_SOURCES);
-    for (size_t i = 0; i < json_array_size(rows); i++) sum += (uint64_t)json_integer_value(json_object_get(json_array_get(rows, i), "count"));
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        sum += (uint64_t)json_integer_value(json_object_get(json_array_get(rows, i), "count"));
     assert_int_equal(sum + (uint64_t)json_integer_value(json_object_get(written, "rest")), 20000);
     json_decref(written);
 }

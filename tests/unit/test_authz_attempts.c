@@ -164,7 +164,7 @@ static struct authentication log_in(struct authenticator *authenticator, const c
 
     assert_true(buffer_add_text(&header, "Basic ", &err).ok);
     assert_true(text_base64(&header, BASE64_STANDARD, bytes_of_text(pair), &err).ok);
-    const struct credential credential = {.place = CREDENTIAL_AT_TOKEN,
+    const struct credential credential = {.endpoint = CREDENTIAL_AT_TOKEN,
                                           .authorization = buffer_text(&header),
                                           .client = address == NULL ? NULL : &place.any,
                                           .now_ms = world.now_s * 1000};
@@ -179,9 +179,12 @@ static struct authenticator *limited(unsigned per_network, unsigned per_name)
     struct error err = {0};
 
     hostile_point(world.ours, point);
-    const struct authenticator_options options = {
-        .issuer = OURS, .service = SERVICE, .token_kid = world.our_kid, .token_public = point,
-        .directory = world.directory, .wrong_secrets = {per_network, per_name}};
+    const struct authenticator_options options = {.issuer = OURS,
+                                                  .service = SERVICE,
+                                                  .token_kid = world.our_kid,
+                                                  .token_public = point,
+                                                  .directory = world.directory,
+                                                  .wrong_secrets = {per_network, per_name}};
     assert_true(authenticator_new(&options, &authenticator, &err).ok);
     return authenticator;
 }

@@ -30,8 +30,12 @@ static void a_bound_token_works_with_its_certificate_only(void **state)
 {
     static const char thumbprint[] = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
     const struct token_row row = {
-        "", BY_A, "ES256", A_HEADER,
-        "{" A_CLAIMS ",\"iat\":@-10,\"exp\":@+300,\"cnf\":{\"x5t#S256\":\"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\"}}", NULL};
+        "",
+        BY_A,
+        "ES256",
+        A_HEADER,
+        "{" A_CLAIMS ",\"iat\":@-10,\"exp\":@+300,\"cnf\":{\"x5t#S256\":\"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\"}}",
+        NULL};
     OWNED_STRING token = make_token(&row);
     OWNED_STRING header = NULL;
 
@@ -47,12 +51,12 @@ static void a_bound_token_works_with_its_certificate_only(void **state)
 
 static void a_session_outlives_its_token(void **state)
 {
-    const struct token_row late = {"", BY_US, "ES256", O_HEADER,
-                                   "{" O_CLAIMS ",\"aud\":\"" SERVICE "\",\"iat\":@-700,\"exp\":@-100}", NULL};
-    const struct token_row too_late = {"", BY_US, "ES256", O_HEADER,
-                                       "{" O_CLAIMS ",\"aud\":\"" SERVICE "\",\"iat\":@-87000,\"exp\":@-86500}", NULL};
-    const struct token_row forged = {"", BY_A, "ES256", O_HEADER,
-                                     "{" O_CLAIMS ",\"aud\":\"" SERVICE "\",\"iat\":@-700,\"exp\":@-100}", NULL};
+    const struct token_row late = {
+        "", BY_US, "ES256", O_HEADER, "{" O_CLAIMS ",\"aud\":\"" SERVICE "\",\"iat\":@-700,\"exp\":@-100}", NULL};
+    const struct token_row too_late = {
+        "", BY_US, "ES256", O_HEADER, "{" O_CLAIMS ",\"aud\":\"" SERVICE "\",\"iat\":@-87000,\"exp\":@-86500}", NULL};
+    const struct token_row forged = {
+        "", BY_A, "ES256", O_HEADER, "{" O_CLAIMS ",\"aud\":\"" SERVICE "\",\"iat\":@-700,\"exp\":@-100}", NULL};
     const struct token_row others = {"", BY_A, "ES256", A_HEADER, "{" A_CLAIMS ",\"iat\":@-700,\"exp\":@-100}", NULL};
     OWNED_STRING token = make_token(&late);
     OWNED_STRING old = make_token(&too_late);
@@ -73,7 +77,7 @@ static void a_session_outlives_its_token(void **state)
 /* Encoded at run time, so that rows say what they mean. */
 static const struct basic_row {
     const char *name;
-    enum credential_place place;
+    enum credential_endpoint endpoint;
     const char *scheme, *credentials; /* credentials NULL: `scheme` is the whole header */
     enum oauth_error error;
 } basic_rows[] = {
@@ -103,9 +107,8 @@ static void reads_basic(void **state)
     struct error err = {0};
 
     assert_true(buffer_format(&header, &err, "%s%s", row->scheme, row->credentials == NULL ? "" : " ").ok);
-    if (row->credentials != NULL)
-        assert_true(text_base64(&header, BASE64_STANDARD, bytes_of_text(row->credentials), &err).ok);
-    const struct authentication found = try_at(row->place, buffer_text(&header), NULL);
+    if (row->credentials != NULL) assert_true(text_base64(&header, BASE64_STANDARD, bytes_of_text(row->credentials), &err).ok);
+    const struct authentication found = try_at(row->endpoint, buffer_text(&header), NULL);
     assert_int_equal(found.error, row->error);
     if (row->error != OAUTH_NONE) {
         assert_null(strstr(found.description, SECRET));
@@ -119,7 +122,7 @@ static void reads_basic(void **state)
 /* Below /v2, where a secret may come with each request. */
 static const struct secret_row {
     const char *name;
-    enum credential_place place;
+    enum credential_endpoint endpoint;
     const char *credentials;
     enum oauth_error error;
 } secret_rows[] = {
@@ -145,7 +148,7 @@ static void secrets_come_with_a_request(void **state)
     assert_true(buffer_add_text(&header, "Basic ", &err).ok);
     assert_true(text_base64(&header, BASE64_STANDARD, bytes_of_text(row->credentials), &err).ok);
     const struct authentication found = try_credential(
-        (struct credential){.place = row->place, .takes_secrets = true, .authorization = buffer_text(&header)});
+        (struct credential){.endpoint = row->endpoint, .takes_secrets = true, .authorization = buffer_text(&header)});
     assert_int_equal(found.error, row->error);
     assert_int_equal(found.principal.kind, row->error == OAUTH_NONE ? PRINCIPAL_ROBOT : PRINCIPAL_NONE);
     assert_null(strstr(found.description, SECRET));
@@ -170,7 +173,7 @@ static void a_token_may_be_a_password(void **state)
         buffer_done(&header);
         buffer_done(&pair);
     }
-    const struct credential credential = {.place = CREDENTIAL_AT_TOKEN, .now_ms = world.now_s * 1000};
+    const struct credential credential = {.endpoint = CREDENTIAL_AT_TOKEN, .now_ms = world.now_s * 1000};
     struct authentication found;
     struct error err = {0};
     assert_true(authenticate_token(world.authenticator, &credential, bytes_of_text(token), &found, &err).ok);
@@ -204,7 +207,7 @@ static void only_signatures_are_cached(void **state)
     OWNED_STRING header = NULL;
     assert_true(asprintf(&header, "Bearer %s", token) > 0);
     const struct credential later = {
-        .place = CREDENTIAL_AT_ROUTE, .authorization = header, .now_ms = (world.now_s + 300) * 1000};
+        .endpoint = CREDENTIAL_AT_ROUTE, .authorization = header, .now_ms = (world.now_s + 300) * 1000};
     struct authentication found;
     struct error err = {0};
     assert_true(authenticate(world.authenticator, &later, &found, &err).ok);
@@ -232,13 +235,13 @@ static void keys_are_replaced_as_a_whole(void **state)
     OWNED_STRING second = hostile_jwks(world.b, "key-b", NULL);
     OWNED_STRING text = make_token(&GOOD_ROW);
     const struct issuer_record record = make_issuer(ISSUER_A, 1U << JOSE_ES256, first);
-    struct gate_token OWNED_GATE_TOKEN token = {0};
+    struct jws OWNED_JWS token = {0};
     OWNED(issuer) *issuer = NULL;
     struct error err = {0};
 
     (void)state;
     assert_true(issuer_new(&record, &issuer, &err).ok);
-    assert_true(gate_open(bytes_of_text(text), &token, &err).ok);
+    assert_true(jws_parse(bytes_of_text(text), &token, &err).ok);
     assert_true(issuer_verify(issuer, &token, false, &err).ok);
     assert_false(issuer_replace_keys(issuer, "{\"keys\":[]}", &err).ok);
     assert_true(issuer_verify(issuer, &token, false, &err).ok);
@@ -250,8 +253,7 @@ static void keys_are_replaced_as_a_whole(void **state)
 
 static struct result authenticate_once(void *header, struct error *err)
 {
-    const struct credential credential = {
-        .place = CREDENTIAL_AT_ROUTE, .authorization = header, .now_ms = world.now_s * 1000};
+    const struct credential credential = {.endpoint = CREDENTIAL_AT_ROUTE, .authorization = header, .now_ms = world.now_s * 1000};
     struct authentication found;
 
     TRY_UNTOUCHED_BYTES(found, authenticate(world.authenticator, &credential, &found, err));

@@ -33,7 +33,8 @@ static void a_subject_has_a_home(void **state)
         const char *organisations;
         int64_t now_ms;
         char home;
-    } rows[] = {{"", NOW, '-'}, {"A", NOW, 'A'}, {"AB", NOW, '-'}, {"AB", NOW + 1, 'A'}, {"AA", NOW, 'A'}, {"B", NOW, 'B'}, {"-", NOW, '-'}, {"A-", NOW, '-'}};
+    } rows[] = {{"", NOW, '-'},   {"A", NOW, 'A'}, {"AB", NOW, '-'}, {"AB", NOW + 1, 'A'},
+                {"AA", NOW, 'A'}, {"B", NOW, 'B'}, {"-", NOW, '-'},  {"A-", NOW, '-'}};
     const struct principal subject = subject_of("https://i", "ci"), robot = {.kind = PRINCIPAL_ROBOT, .organisation = id_of('B')};
 
     (void)state;
@@ -43,9 +44,13 @@ static void a_subject_has_a_home(void **state)
         OWNED(authz_snapshot) *made = NULL;
         struct error err = {0};
         for (const char *each = rows[i].organisations; *each != '\0'; each++) {
-            bindings[parts.binding_count] = (struct authz_binding){.id = id_of((char)(1 + parts.binding_count)), .kind = PRINCIPAL_EXTERNAL,
-                                                                   .issuer = "https://i", .subject = "ci", .role = ROLE_AUDITOR,
-                                                                   .organisation = id_of(*each), .expires_ms = *each == 'B' ? NOW + 1 : 0};
+            bindings[parts.binding_count] = (struct authz_binding){.id = id_of((char)(1 + parts.binding_count)),
+                                                                   .kind = PRINCIPAL_EXTERNAL,
+                                                                   .issuer = "https://i",
+                                                                   .subject = "ci",
+                                                                   .role = ROLE_AUDITOR,
+                                                                   .organisation = id_of(*each),
+                                                                   .expires_ms = *each == 'B' ? NOW + 1 : 0};
             bindings[parts.binding_count++].scope = *each == '-' ? RESOURCE_SYSTEM : RESOURCE_ORGANISATION;
         }
         assert_true(authz_snapshot_build(&parts, &made, &err).ok);
@@ -108,7 +113,8 @@ static struct authz_snapshot *snapshot_with(char officer, char giver)
     size_t count = 0;
 
     for (size_t i = 0; i < COUNT(rows); i++) {
-        rows[i] = (struct authz_robot){.id = id_of(robots[i]), .person = person_behind(robots[i]), .enabled = true, .expires_ms = NOW + 1};
+        rows[i] = (struct authz_robot){
+            .id = id_of(robots[i]), .person = person_behind(robots[i]), .enabled = true, .expires_ms = NOW + 1};
         (void)snprintf(rows[i].name, sizeof rows[i].name, "robot$r%c", robots[i]);
     }
     for (; count < sizeof admins - 1; count++) bindings[count] = binding_to(admins[count], ROLE_REGISTRY_ADMIN);
@@ -120,8 +126,12 @@ static struct authz_snapshot *snapshot_with(char officer, char giver)
         if (by.kind == PRINCIPAL_EXTERNAL) memcpy(bindings[count].giver.key, bindings[count].granted_by, PRINCIPAL_KEY_SIZE);
         count++;
     }
-    const struct authz_parts parts = {.robots = rows, .robot_count = COUNT(rows), .bindings = bindings, .binding_count = count,
-                                      .issuers = issuers, .issuer_count = COUNT(issuers)};
+    const struct authz_parts parts = {.robots = rows,
+                                      .robot_count = COUNT(rows),
+                                      .bindings = bindings,
+                                      .binding_count = count,
+                                      .issuers = issuers,
+                                      .issuer_count = COUNT(issuers)};
     assert_true(authz_snapshot_build(&parts, &made, &err).ok);
     return made;
 }
@@ -132,9 +142,10 @@ static void robots_count_as_who_made_them(void **state)
         char one, other;
         bool is_another, is_same;
     } rows[] = {
-        {'A', 'B', true, false}, {'A', 'A', false, true},  {'A', 'C', true, false},  {'A', '1', false, true},  {'1', '2', false, true},
-        {'1', '3', true, false}, {'1', 'B', true, false},  {'4', '5', false, true},  {'4', '1', true, false},  {'4', 'A', true, false},
-        {'6', 'A', false, false}, {'6', '7', false, false}, {'6', '6', false, false}, {'6', '4', false, false}, {'9', 'A', false, false},
+        {'A', 'B', true, false},  {'A', 'A', false, true},  {'A', 'C', true, false},  {'A', '1', false, true},
+        {'1', '2', false, true},  {'1', '3', true, false},  {'1', 'B', true, false},  {'4', '5', false, true},
+        {'4', '1', true, false},  {'4', 'A', true, false},  {'6', 'A', false, false}, {'6', '7', false, false},
+        {'6', '6', false, false}, {'6', '4', false, false}, {'9', 'A', false, false},
     };
     OWNED(authz_snapshot) *snapshot = snapshot_with('-', '-');
 
@@ -142,8 +153,9 @@ static void robots_count_as_who_made_them(void **state)
     for (size_t i = 0; i < COUNT(rows); i++) {
         const struct principal one = principal_of(rows[i].one), other = principal_of(rows[i].other);
         const struct person first = person_of(snapshot, &one), second = person_of(snapshot, &other);
-        if (person_is_another(&first, &second) != rows[i].is_another || person_is_another(&second, &first) != rows[i].is_another ||
-            person_is_same(&first, &second) != rows[i].is_same || person_is_same(&second, &first) != rows[i].is_same)
+        if (person_is_another(&first, &second) != rows[i].is_another ||
+            person_is_another(&second, &first) != rows[i].is_another || person_is_same(&first, &second) != rows[i].is_same ||
+            person_is_same(&second, &first) != rows[i].is_same)
             fail_msg("%c and %c", rows[i].one, rows[i].other);
     }
     const struct person server = person_of(snapshot, &(struct principal){.kind = PRINCIPAL_SYSTEM});
@@ -152,8 +164,8 @@ static void robots_count_as_who_made_them(void **state)
 
 static const struct appointment_row {
     const char *name;
-    char first, by;        /* the officer that there is, and who appointed him */
-    char second, then;     /* who is to become one, and by whom */
+    char first, by;    /* the officer that there is, and who appointed him */
+    char second, then; /* who is to become one, and by whom */
     bool is_refused;
 } appointment_rows[] = {
     {"the first is anybody's to appoint", '-', '-', '8', '6', false},
@@ -184,8 +196,8 @@ static void officers_are_two_persons(void **state)
     struct resource scope = {.kind = RESOURCE_SYSTEM};
 
     authz_grant_detail(ROLE_SECURITY_OFFICER, &second, scope.detail);
-    const struct authz_judgement found = authz_snapshot_judge(snapshot, &granter, ACTION_BINDING_CREATE, &scope, NOW);
-    assert_int_equal(found.verdict, row->is_refused ? JUDGED_NOT_ALLOWED : JUDGED_ALLOWED);
+    const struct authz_answer found = authz_snapshot_authorize(snapshot, &granter, ACTION_BINDING_CREATE, &scope, NOW);
+    assert_int_equal(found.verdict, row->is_refused ? AUTHZ_NOT_ALLOWED : AUTHZ_ALLOWED);
     if (row->is_refused) assert_string_equal(found.rule, "SYS-BOTH-OFFICERS");
 }
 
@@ -195,7 +207,8 @@ static void an_officers_secret_is_for_the_person_who_appointed(void **state)
     static const struct {
         char by, then;
         bool is_refused;
-    } rows[] = {{'A', 'A', false}, {'A', '1', false}, {'1', '2', false}, {'A', '3', true}, {'A', 'B', true}, {'6', '6', false}, {'6', '7', true}};
+    } rows[] = {{'A', 'A', false}, {'A', '1', false}, {'1', '2', false}, {'A', '3', true},
+                {'A', 'B', true},  {'6', '6', false}, {'6', '7', true}};
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -204,8 +217,8 @@ static void an_officers_secret_is_for_the_person_who_appointed(void **state)
         const struct uuid robot = id_of('8');
         struct resource where = {.kind = RESOURCE_SYSTEM};
         uuid_format(&robot, where.detail);
-        const struct authz_judgement found = authz_snapshot_judge(snapshot, &principal, ACTION_ROBOT_ROTATE, &where, NOW);
-        if ((found.verdict != JUDGED_ALLOWED) != rows[i].is_refused) fail_msg("row %zu: %s", i, found.message);
+        const struct authz_answer found = authz_snapshot_authorize(snapshot, &principal, ACTION_ROBOT_ROTATE, &where, NOW);
+        if ((found.verdict != AUTHZ_ALLOWED) != rows[i].is_refused) fail_msg("row %zu: %s", i, found.message);
         if (rows[i].is_refused) assert_string_equal(found.rule, "SYS-BOTH-OFFICERS");
     }
 }

@@ -24,12 +24,12 @@ static struct uuid id_of(char letter)
 
 /* Organisations A (projects m, n) and B (project x). Robots: one letter. */
 static const struct given {
-    char robot;              /* or 0: the external subject "ci" of https://i */
+    char robot; /* or 0: the external subject "ci" of https://i */
     enum role role;
     enum resource_kind scope;
     char organisation, project;
     const char *pattern;
-    char granter;            /* a robot, or 0 for "system" */
+    char granter; /* a robot, or 0 for "system" */
     int64_t expires_ms;
 } given[] = {
     {'r', ROLE_REGISTRY_ADMIN, RESOURCE_SYSTEM, '-', '-', "", 0, 0},
@@ -95,14 +95,20 @@ static struct authz_snapshot *build(struct error *err)
     struct authz_snapshot *made = NULL;
 
     for (size_t i = 0; i < COUNT(rows); i++) {
-        rows[i] = (struct authz_robot){
-            .id = id_of(robots[i]), .person = {{'e', 'x', 't', ':', robots[i]}}, .enabled = robots[i] != 'd', .expires_ms = robots[i] == 'x' ? NOW - 1 : NOW + 1000};
+        rows[i] = (struct authz_robot){.id = id_of(robots[i]),
+                                       .person = {{'e', 'x', 't', ':', robots[i]}},
+                                       .enabled = robots[i] != 'd',
+                                       .expires_ms = robots[i] == 'x' ? NOW - 1 : NOW + 1000};
         (void)snprintf(rows[i].name, sizeof rows[i].name, "robot$acme+%c", robots[i]);
         sha256_of(bytes_of_text(rows[i].name), rows[i].secret_hash);
     }
     for (size_t i = 0; i < COUNT(given); i++) bindings[i] = binding_of(&given[i], i);
-    const struct authz_parts parts = {.robots = rows, .robot_count = COUNT(rows), .bindings = bindings,
-                                      .binding_count = COUNT(bindings), .issuers = &issuer, .issuer_count = 1};
+    const struct authz_parts parts = {.robots = rows,
+                                      .robot_count = COUNT(rows),
+                                      .bindings = bindings,
+                                      .binding_count = COUNT(bindings),
+                                      .issuers = &issuer,
+                                      .issuer_count = 1};
     return authz_snapshot_build(&parts, &made, err).ok ? made : NULL;
 }
 
@@ -124,73 +130,78 @@ static struct resource resource_of(enum resource_kind kind, char organisation, c
     return resource;
 }
 
-static const struct judge_row {
+static const struct authorize_row {
     const char *name;
     char robot;
     enum action action;
     enum resource_kind kind;
     char organisation, project;
     const char *on;
-    enum judgement verdict;
-} judge_rows[] = {
-    {"a publisher pushes", 'p', ACTION_UPLOAD_BEGIN, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/new", JUDGED_ALLOWED},
-    {"a publisher pulls", 'p', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/digits", JUDGED_ALLOWED},
-    {"a publisher deletes", 'p', ACTION_TAG_DELETE, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/digits", JUDGED_ALLOWED},
-    {"not in the project beside", 'p', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'n', "acme/n/digits", JUDGED_INVISIBLE},
-    {"not in another organisation", 'p', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'B', 'x', "beta/x/digits", JUDGED_INVISIBLE},
-    {"not in a project that does not exist", 'p', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', '-', "acme/z/d", JUDGED_INVISIBLE},
-    {"not in an organisation that does not exist", 'o', ACTION_PROJECT_CREATE, RESOURCE_PROJECT, '-', '-', "z/z", JUDGED_INVISIBLE},
-    {"a publisher grants nothing", 'p', ACTION_BINDING_READ, RESOURCE_PROJECT, 'A', 'm', "acme/m", JUDGED_NOT_ALLOWED},
-    {"a publisher of one repository", '1', ACTION_UPLOAD_BEGIN, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/digits", JUDGED_ALLOWED},
-    {"and of no other", '1', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/digits2", JUDGED_INVISIBLE},
-    {"nor of one below", '1', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/digits/x", JUDGED_INVISIBLE},
-    {"a pattern holds what is below", '2', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/team/a/b", JUDGED_ALLOWED},
-    {"a pattern ends at a segment", '2', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/teams", JUDGED_INVISIBLE},
-    {"a pattern does not hold its root", '2', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/team", JUDGED_INVISIBLE},
-    {"the same name in another project", '1', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'n', "acme/m/digits", JUDGED_INVISIBLE},
-    {"a promoter pushes manifests", 't', ACTION_MANIFEST_PUSH, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/d", JUDGED_ALLOWED},
-    {"but no bytes", 't', ACTION_UPLOAD_BEGIN, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/d", JUDGED_NOT_ALLOWED},
-    {"a consumer pulls", 'c', ACTION_MANIFEST_READ, RESOURCE_REPOSITORY, 'A', 'n', "acme/n/d", JUDGED_ALLOWED},
-    {"a consumer does not push", 'c', ACTION_MANIFEST_PUSH, RESOURCE_REPOSITORY, 'A', 'n', "acme/n/d", JUDGED_NOT_ALLOWED},
-    {"an external consumer pulls", 0, ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/d", JUDGED_ALLOWED},
-    {"an external consumer does not push", 0, ACTION_UPLOAD_BEGIN, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/d", JUDGED_NOT_ALLOWED},
-    {"an auditor reads the log", 'u', ACTION_AUDIT_READ, RESOURCE_PROJECT, 'A', 'm', "acme/m", JUDGED_ALLOWED},
-    {"and sees no repository", 'u', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/d", JUDGED_INVISIBLE},
-    {"an org-admin has no content", 'o', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/d", JUDGED_NOT_ALLOWED},
-    {"an org-admin pushes nothing", 'o', ACTION_UPLOAD_BEGIN, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/d", JUDGED_NOT_ALLOWED},
-    {"an org-admin makes projects", 'o', ACTION_PROJECT_CREATE, RESOURCE_PROJECT, 'A', '-', "acme/new", JUDGED_ALLOWED},
-    {"not in another organisation", 'o', ACTION_PROJECT_CREATE, RESOURCE_PROJECT, 'B', '-', "beta/new", JUDGED_INVISIBLE},
-    {"an org-admin makes no organisations", 'o', ACTION_ORGANISATION_CREATE, RESOURCE_ORGANISATION, '-', '-', "c", JUDGED_INVISIBLE},
-    {"the registry's administrator does", 'r', ACTION_ORGANISATION_CREATE, RESOURCE_ORGANISATION, '-', '-', "c", JUDGED_ALLOWED},
-    {"the registry's administrator has no content", 'r', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/d", JUDGED_NOT_ALLOWED},
-    {"nor the log", 'r', ACTION_AUDIT_READ, RESOURCE_SYSTEM, '-', '-', "", JUDGED_NOT_ALLOWED},
-    {"a project-admin can't set the floor label", 'j', ACTION_PROJECT_LABEL, RESOURCE_PROJECT, 'A', 'm', "acme/m", JUDGED_NOT_ALLOWED},
-    {"a security officer can", 's', ACTION_PROJECT_LABEL, RESOURCE_PROJECT, 'A', 'm', "acme/m", JUDGED_ALLOWED},
-    {"a project-admin reads no content", 'j', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/d", JUDGED_NOT_ALLOWED},
-    {"a binding that ended", 'e', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/d", JUDGED_INVISIBLE},
-    {"a binding that ends later", 'l', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/d", JUDGED_ALLOWED},
-    {"a robot that expired", 'x', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/d", JUDGED_NOT_LIVE},
-    {"a robot that is disabled", 'd', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/d", JUDGED_NOT_LIVE},
-    {"a robot that is gone", '!', ACTION_PING, RESOURCE_SYSTEM, '-', '-', "", JUDGED_NOT_LIVE},
-    {"a robot without bindings pings", 'z', ACTION_PING, RESOURCE_SYSTEM, '-', '-', "", JUDGED_ALLOWED},
-    {"and mints", 'z', ACTION_TOKEN_MINT, RESOURCE_SYSTEM, '-', '-', "", JUDGED_ALLOWED},
-    {"and sees nothing", 'z', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/d", JUDGED_INVISIBLE},
-    {"whoever has a role inside sees the project", '1', ACTION_PROJECT_LABEL, RESOURCE_PROJECT, 'A', 'm', "acme/m", JUDGED_NOT_ALLOWED},
-    {"and the organisation", '1', ACTION_ROBOT_CREATE, RESOURCE_ORGANISATION, 'A', '-', "acme", JUDGED_NOT_ALLOWED},
-    {"but not another", '1', ACTION_ROBOT_CREATE, RESOURCE_ORGANISATION, 'B', '-', "beta", JUDGED_INVISIBLE},
+    enum authz_verdict verdict;
+} authorize_rows[] = {
+    {"a publisher pushes", 'p', ACTION_UPLOAD_BEGIN, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/new", AUTHZ_ALLOWED},
+    {"a publisher pulls", 'p', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/digits", AUTHZ_ALLOWED},
+    {"a publisher deletes", 'p', ACTION_TAG_DELETE, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/digits", AUTHZ_ALLOWED},
+    {"not in the project beside", 'p', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'n', "acme/n/digits", AUTHZ_INVISIBLE},
+    {"not in another organisation", 'p', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'B', 'x', "beta/x/digits", AUTHZ_INVISIBLE},
+    {"not in a project that does not exist", 'p', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', '-', "acme/z/d", AUTHZ_INVISIBLE},
+    {"not in an organisation that does not exist", 'o', ACTION_PROJECT_CREATE, RESOURCE_PROJECT, '-', '-', "z/z",
+     AUTHZ_INVISIBLE},
+    {"a publisher grants nothing", 'p', ACTION_BINDING_READ, RESOURCE_PROJECT, 'A', 'm', "acme/m", AUTHZ_NOT_ALLOWED},
+    {"a publisher of one repository", '1', ACTION_UPLOAD_BEGIN, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/digits", AUTHZ_ALLOWED},
+    {"and of no other", '1', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/digits2", AUTHZ_INVISIBLE},
+    {"nor of one below", '1', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/digits/x", AUTHZ_INVISIBLE},
+    {"a pattern holds what is below", '2', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/team/a/b", AUTHZ_ALLOWED},
+    {"a pattern ends at a segment", '2', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/teams", AUTHZ_INVISIBLE},
+    {"a pattern does not hold its root", '2', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/team", AUTHZ_INVISIBLE},
+    {"the same name in another project", '1', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'n', "acme/m/digits", AUTHZ_INVISIBLE},
+    {"a promoter pushes manifests", 't', ACTION_MANIFEST_PUSH, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/d", AUTHZ_ALLOWED},
+    {"but no bytes", 't', ACTION_UPLOAD_BEGIN, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/d", AUTHZ_NOT_ALLOWED},
+    {"a consumer pulls", 'c', ACTION_MANIFEST_READ, RESOURCE_REPOSITORY, 'A', 'n', "acme/n/d", AUTHZ_ALLOWED},
+    {"a consumer does not push", 'c', ACTION_MANIFEST_PUSH, RESOURCE_REPOSITORY, 'A', 'n', "acme/n/d", AUTHZ_NOT_ALLOWED},
+    {"an external consumer pulls", 0, ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/d", AUTHZ_ALLOWED},
+    {"an external consumer does not push", 0, ACTION_UPLOAD_BEGIN, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/d", AUTHZ_NOT_ALLOWED},
+    {"an auditor reads the log", 'u', ACTION_AUDIT_READ, RESOURCE_PROJECT, 'A', 'm', "acme/m", AUTHZ_ALLOWED},
+    {"and sees no repository", 'u', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/d", AUTHZ_INVISIBLE},
+    {"an org-admin has no content", 'o', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/d", AUTHZ_NOT_ALLOWED},
+    {"an org-admin pushes nothing", 'o', ACTION_UPLOAD_BEGIN, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/d", AUTHZ_NOT_ALLOWED},
+    {"an org-admin makes projects", 'o', ACTION_PROJECT_CREATE, RESOURCE_PROJECT, 'A', '-', "acme/new", AUTHZ_ALLOWED},
+    {"not in another organisation", 'o', ACTION_PROJECT_CREATE, RESOURCE_PROJECT, 'B', '-', "beta/new", AUTHZ_INVISIBLE},
+    {"an org-admin makes no organisations", 'o', ACTION_ORGANISATION_CREATE, RESOURCE_ORGANISATION, '-', '-', "c",
+     AUTHZ_INVISIBLE},
+    {"the registry's administrator does", 'r', ACTION_ORGANISATION_CREATE, RESOURCE_ORGANISATION, '-', '-', "c", AUTHZ_ALLOWED},
+    {"the registry's administrator has no content", 'r', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/d",
+     AUTHZ_NOT_ALLOWED},
+    {"nor the log", 'r', ACTION_AUDIT_READ, RESOURCE_SYSTEM, '-', '-', "", AUTHZ_NOT_ALLOWED},
+    {"a project-admin can't set the floor label", 'j', ACTION_PROJECT_LABEL, RESOURCE_PROJECT, 'A', 'm', "acme/m",
+     AUTHZ_NOT_ALLOWED},
+    {"a security officer can", 's', ACTION_PROJECT_LABEL, RESOURCE_PROJECT, 'A', 'm', "acme/m", AUTHZ_ALLOWED},
+    {"a project-admin reads no content", 'j', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/d", AUTHZ_NOT_ALLOWED},
+    {"a binding that ended", 'e', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/d", AUTHZ_INVISIBLE},
+    {"a binding that ends later", 'l', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/d", AUTHZ_ALLOWED},
+    {"a robot that expired", 'x', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/d", AUTHZ_NOT_LIVE},
+    {"a robot that is disabled", 'd', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/d", AUTHZ_NOT_LIVE},
+    {"a robot that is gone", '!', ACTION_PING, RESOURCE_SYSTEM, '-', '-', "", AUTHZ_NOT_LIVE},
+    {"a robot without bindings pings", 'z', ACTION_PING, RESOURCE_SYSTEM, '-', '-', "", AUTHZ_ALLOWED},
+    {"and mints", 'z', ACTION_TOKEN_MINT, RESOURCE_SYSTEM, '-', '-', "", AUTHZ_ALLOWED},
+    {"and sees nothing", 'z', ACTION_BLOB_READ, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/d", AUTHZ_INVISIBLE},
+    {"whoever has a role inside sees the project", '1', ACTION_PROJECT_LABEL, RESOURCE_PROJECT, 'A', 'm', "acme/m",
+     AUTHZ_NOT_ALLOWED},
+    {"and the organisation", '1', ACTION_ROBOT_CREATE, RESOURCE_ORGANISATION, 'A', '-', "acme", AUTHZ_NOT_ALLOWED},
+    {"but not another", '1', ACTION_ROBOT_CREATE, RESOURCE_ORGANISATION, 'B', '-', "beta", AUTHZ_INVISIBLE},
 };
 
-static void judges_actions(void **state)
+static void authorizes_actions(void **state)
 {
-    const struct judge_row *row = *state;
+    const struct authorize_row *row = *state;
     const struct principal principal = principal_of(row->robot);
     const struct resource resource = resource_of(row->kind, row->organisation, row->project, row->on);
 
-    const struct authz_judgement found = authz_snapshot_judge(snapshot, &principal, row->action, &resource, NOW);
+    const struct authz_answer found = authz_snapshot_authorize(snapshot, &principal, row->action, &resource, NOW);
     assert_int_equal(found.verdict, row->verdict);
-    assert_int_equal(found.verdict == JUDGED_ALLOWED, found.rule == NULL);
-    assert_int_equal(found.verdict == JUDGED_ALLOWED, found.message == NULL);
-    assert_true(uuid_is_nil(&found.binding) || found.verdict == JUDGED_ALLOWED);
+    assert_int_equal(found.verdict == AUTHZ_ALLOWED, found.rule == NULL);
+    assert_int_equal(found.verdict == AUTHZ_ALLOWED, found.message == NULL);
+    assert_true(uuid_is_nil(&found.binding) || found.verdict == AUTHZ_ALLOWED);
 }
 
 static const struct grant_row {
@@ -216,7 +227,8 @@ static const struct grant_row {
     {"an org-admin makes no registry-admin", 'o', ROLE_REGISTRY_ADMIN, 'z', RESOURCE_SYSTEM, '-', '-', "", "SYS-NO-BINDING"},
     {"an org-admin is not a project's role", 'o', ROLE_ORG_ADMIN, 'z', RESOURCE_PROJECT, 'A', 'm', "acme/m", "SYS-GRANT"},
     {"nobody gives break-glass alone", 'r', ROLE_BREAK_GLASS, 'z', RESOURCE_PROJECT, 'A', 'm', "acme/m", "SYS-GRANT"},
-    {"the first security officer was o's", 'o', ROLE_SECURITY_OFFICER, 'z', RESOURCE_ORGANISATION, 'A', '-', "acme", "SYS-BOTH-OFFICERS"},
+    {"the first security officer was o's", 'o', ROLE_SECURITY_OFFICER, 'z', RESOURCE_ORGANISATION, 'A', '-', "acme",
+     "SYS-BOTH-OFFICERS"},
     {"the second is another's", 'q', ROLE_SECURITY_OFFICER, 'z', RESOURCE_ORGANISATION, 'A', '-', "acme", NULL},
     {"or the registry's", 'r', ROLE_SECURITY_OFFICER, 'z', RESOURCE_SYSTEM, '-', '-', "", NULL},
     {"the registry's administrator makes a successor", 'r', ROLE_REGISTRY_ADMIN, 'z', RESOURCE_SYSTEM, '-', '-', "", NULL},
@@ -224,7 +236,7 @@ static const struct grant_row {
     {"an officer makes nobody", 's', ROLE_CONSUMER, 'z', RESOURCE_ORGANISATION, 'A', '-', "acme", "SYS-NO-BINDING"},
 };
 
-static void judges_grants(void **state)
+static void authorizes_grants(void **state)
 {
     const struct grant_row *row = *state;
     const struct principal principal = principal_of(row->granter);
@@ -233,13 +245,12 @@ static void judges_grants(void **state)
     struct resource resource = resource_of(row->kind, row->organisation, row->project, row->on);
 
     authz_grant_detail(row->role, &grantee, resource.detail);
-    const struct authz_judgement found =
-        authz_snapshot_judge(snapshot, &principal, ACTION_BINDING_CREATE, &resource, NOW);
+    const struct authz_answer found = authz_snapshot_authorize(snapshot, &principal, ACTION_BINDING_CREATE, &resource, NOW);
     if (row->rule == NULL) {
-        assert_int_equal(found.verdict, JUDGED_ALLOWED);
+        assert_int_equal(found.verdict, AUTHZ_ALLOWED);
         return;
     }
-    assert_int_equal(found.verdict, row->rule[0] == '\0' ? JUDGED_INVISIBLE : JUDGED_NOT_ALLOWED);
+    assert_int_equal(found.verdict, row->rule[0] == '\0' ? AUTHZ_INVISIBLE : AUTHZ_NOT_ALLOWED);
     assert_string_equal(found.rule, row->rule[0] == '\0' ? "SYS-NO-BINDING" : row->rule);
 }
 
@@ -252,9 +263,8 @@ static void a_grant_without_its_detail_is_refused(void **state)
     for (size_t i = 0; i < COUNT(details); i++) {
         struct resource resource = resource_of(RESOURCE_PROJECT, 'A', 'm', "acme/m");
         (void)snprintf(resource.detail, sizeof resource.detail, "%s", details[i]);
-        assert_int_equal(
-            authz_snapshot_judge(snapshot, &principal, ACTION_BINDING_CREATE, &resource, NOW).verdict,
-            JUDGED_NOT_ALLOWED);
+        assert_int_equal(authz_snapshot_authorize(snapshot, &principal, ACTION_BINDING_CREATE, &resource, NOW).verdict,
+                         AUTHZ_NOT_ALLOWED);
     }
 }
 
@@ -273,9 +283,9 @@ static void who_may_give_may_take(void **state)
         struct uuid id = id_of((char)(rows[i].binding + 1));
         id.bytes[1] = 'b';
         uuid_format(&id, resource.detail);
-        assert_int_equal(
-            authz_snapshot_judge(snapshot, &principal, ACTION_BINDING_REVOKE, &resource, NOW).verdict == JUDGED_ALLOWED,
-            rows[i].allowed);
+        assert_int_equal(authz_snapshot_authorize(snapshot, &principal, ACTION_BINDING_REVOKE, &resource, NOW).verdict ==
+                             AUTHZ_ALLOWED,
+                         rows[i].allowed);
     }
 }
 
@@ -286,31 +296,30 @@ static void a_token_bounds_what_bindings_allow(void **state)
 
     (void)state;
     principal.is_limited = true;
-    assert_int_equal(authz_snapshot_judge(snapshot, &principal, ACTION_BLOB_READ, &resource, NOW).verdict,
-                     JUDGED_OUT_OF_SCOPE);
-    assert_int_equal(authz_snapshot_judge(snapshot, &principal, ACTION_PING, &resource, NOW).verdict, JUDGED_ALLOWED);
-    assert_int_equal(authz_snapshot_judge(snapshot, &principal, ACTION_CATALOG_LIST, &resource, NOW).verdict,
-                     JUDGED_OUT_OF_SCOPE);
+    assert_int_equal(authz_snapshot_authorize(snapshot, &principal, ACTION_BLOB_READ, &resource, NOW).verdict,
+                     AUTHZ_OUT_OF_SCOPE);
+    assert_int_equal(authz_snapshot_authorize(snapshot, &principal, ACTION_PING, &resource, NOW).verdict, AUTHZ_ALLOWED);
+    assert_int_equal(authz_snapshot_authorize(snapshot, &principal, ACTION_CATALOG_LIST, &resource, NOW).verdict,
+                     AUTHZ_OUT_OF_SCOPE);
     principal.access_count = 1;
     principal.access[0] = (struct principal_access){.name = "acme/m/d", .pull = true};
-    assert_int_equal(authz_snapshot_judge(snapshot, &principal, ACTION_BLOB_READ, &resource, NOW).verdict, JUDGED_ALLOWED);
-    assert_int_equal(authz_snapshot_judge(snapshot, &principal, ACTION_UPLOAD_BEGIN, &resource, NOW).verdict,
-                     JUDGED_OUT_OF_SCOPE);
-    assert_int_equal(authz_snapshot_judge(snapshot, &principal, ACTION_TAG_DELETE, &resource, NOW).verdict,
-                     JUDGED_OUT_OF_SCOPE);
+    assert_int_equal(authz_snapshot_authorize(snapshot, &principal, ACTION_BLOB_READ, &resource, NOW).verdict, AUTHZ_ALLOWED);
+    assert_int_equal(authz_snapshot_authorize(snapshot, &principal, ACTION_UPLOAD_BEGIN, &resource, NOW).verdict,
+                     AUTHZ_OUT_OF_SCOPE);
+    assert_int_equal(authz_snapshot_authorize(snapshot, &principal, ACTION_TAG_DELETE, &resource, NOW).verdict,
+                     AUTHZ_OUT_OF_SCOPE);
     principal.access[0].repository = id_of('1');
-    assert_int_equal(authz_snapshot_judge(snapshot, &principal, ACTION_BLOB_READ, &resource, NOW).verdict, JUDGED_ALLOWED);
+    assert_int_equal(authz_snapshot_authorize(snapshot, &principal, ACTION_BLOB_READ, &resource, NOW).verdict, AUTHZ_ALLOWED);
     resource.repository = id_of('2'); /* made again since: another repository */
-    assert_int_equal(authz_snapshot_judge(snapshot, &principal, ACTION_BLOB_READ, &resource, NOW).verdict,
-                     JUDGED_OUT_OF_SCOPE);
+    assert_int_equal(authz_snapshot_authorize(snapshot, &principal, ACTION_BLOB_READ, &resource, NOW).verdict,
+                     AUTHZ_OUT_OF_SCOPE);
     principal = principal_of('j');
     principal.is_limited = true;
     resource = resource_of(RESOURCE_PROJECT, 'A', 'm', "acme/m");
-    assert_int_equal(authz_snapshot_judge(snapshot, &principal, ACTION_BINDING_READ, &resource, NOW).verdict,
-                     JUDGED_OUT_OF_SCOPE);
+    assert_int_equal(authz_snapshot_authorize(snapshot, &principal, ACTION_BINDING_READ, &resource, NOW).verdict,
+                     AUTHZ_OUT_OF_SCOPE);
     principal.administration = true;
-    assert_int_equal(authz_snapshot_judge(snapshot, &principal, ACTION_BINDING_READ, &resource, NOW).verdict,
-                     JUDGED_ALLOWED);
+    assert_int_equal(authz_snapshot_authorize(snapshot, &principal, ACTION_BINDING_READ, &resource, NOW).verdict, AUTHZ_ALLOWED);
 }
 
 static const struct access_row {
@@ -320,12 +329,9 @@ static const struct access_row {
     bool pull, push, remove;
     size_t pulling; /* bindings */
 } access_rows[] = {
-    {"a publisher", 'p', "acme/m/d", true, true, true, 1},
-    {"a promoter", 't', "acme/m/d", true, true, false, 1},
-    {"a consumer", 'c', "acme/m/d", true, false, false, 1},
-    {"a project-admin", 'j', "acme/m/d", false, false, true, 0},
-    {"an auditor", 'u', "acme/m/d", false, false, false, 0},
-    {"nobody", 'z', "acme/m/d", false, false, false, 0},
+    {"a publisher", 'p', "acme/m/d", true, true, true, 1},         {"a promoter", 't', "acme/m/d", true, true, false, 1},
+    {"a consumer", 'c', "acme/m/d", true, false, false, 1},        {"a project-admin", 'j', "acme/m/d", false, false, true, 0},
+    {"an auditor", 'u', "acme/m/d", false, false, false, 0},       {"nobody", 'z', "acme/m/d", false, false, false, 0},
     {"an expired robot", 'x', "acme/m/d", false, false, false, 0},
 };
 
@@ -344,7 +350,8 @@ static void live_access(void **state)
     assert_int_equal(access.pull, row->pull);
     assert_int_equal(access.push, row->push);
     assert_int_equal(access.remove, row->remove);
-    assert_int_equal(authz_snapshot_permitting(snapshot, &resource.organisation, &principal, ACTION_BLOB_READ, NOW, pulling), row->pulling);
+    assert_int_equal(authz_snapshot_permitting(snapshot, &resource.organisation, &principal, ACTION_BLOB_READ, NOW, pulling),
+                     row->pulling);
     for (size_t i = 0; i < row->pulling; i++) assert_true(role_permits(pulling[i]->role, ACTION_BLOB_READ));
 }
 
@@ -400,7 +407,7 @@ static void roles_are_a_table(void **state)
 static void no_role_does_the_servers_work(void **state)
 {
     static const enum action own[] = {ACTION_SERVER_START, ACTION_UPLOAD_REAP, ACTION_BLOB_DAMAGED, ACTION_KEYD_UNWRAPS,
-                                      ACTION_DENIED_BURST, ACTION_REFUSED, ACTION_UNRECORDED};
+                                      ACTION_DENIED_BURST, ACTION_REFUSED,     ACTION_UNRECORDED};
 
     (void)state;
     for (size_t i = 0; i < COUNT(own); i++) {
@@ -477,7 +484,7 @@ int main(void)
     struct error err = {0};
 
     snapshot = build(&err);
-    const int failed = RUN_TABLE(judge_rows, judges_actions) + RUN_TABLE(grant_rows, judges_grants) +
+    const int failed = RUN_TABLE(authorize_rows, authorizes_actions) + RUN_TABLE(grant_rows, authorizes_grants) +
                        RUN_TABLE(access_rows, live_access) + cmocka_run_group_tests_name("others", others, NULL, NULL);
     authz_snapshot_free(snapshot);
     return failed;

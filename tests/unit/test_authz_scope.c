@@ -13,7 +13,7 @@
 
 static const struct scope_row {
     const char *name, *text;
-    const char *again; /* what scope_write() makes of it */
+    const char *again; /* what token_scope_write() makes of it */
     enum error_kind kind;
 } scope_rows[] = {
     {"pull", "repository:acme/m/d:pull", "repository:acme/m/d:pull", ERROR_NONE},
@@ -41,64 +41,68 @@ static const struct scope_row {
     {"a backslash", "repository:a\\:pull", NULL, ERROR_INVALID},
     {"a line break", "repository:a:pull\r\nX: y", NULL, ERROR_INVALID},
     {"another alphabet", "repository:\xd8\xb3:pull", NULL, ERROR_INVALID},
-    {"sixteen", "repository:0:pull repository:1:pull repository:2:pull repository:3:pull repository:4:pull "
-                "repository:5:pull repository:6:pull repository:7:pull repository:8:pull repository:9:pull "
-                "repository:a:pull repository:b:pull repository:c:pull repository:d:pull repository:e:pull repository:f:pull",
+    {"sixteen",
      "repository:0:pull repository:1:pull repository:2:pull repository:3:pull repository:4:pull "
      "repository:5:pull repository:6:pull repository:7:pull repository:8:pull repository:9:pull "
-     "repository:a:pull repository:b:pull repository:c:pull repository:d:pull repository:e:pull repository:f:pull", ERROR_NONE},
-    {"seventeen", "repository:0:pull repository:1:pull repository:2:pull repository:3:pull repository:4:pull "
-                  "repository:5:pull repository:6:pull repository:7:pull repository:8:pull repository:9:pull "
-                  "repository:a:pull repository:b:pull repository:c:pull repository:d:pull repository:e:pull repository:f:pull "
-                  "repository:g:pull", NULL, ERROR_LIMIT},
+     "repository:a:pull repository:b:pull repository:c:pull repository:d:pull repository:e:pull repository:f:pull",
+     "repository:0:pull repository:1:pull repository:2:pull repository:3:pull repository:4:pull "
+     "repository:5:pull repository:6:pull repository:7:pull repository:8:pull repository:9:pull "
+     "repository:a:pull repository:b:pull repository:c:pull repository:d:pull repository:e:pull repository:f:pull",
+     ERROR_NONE},
+    {"seventeen",
+     "repository:0:pull repository:1:pull repository:2:pull repository:3:pull repository:4:pull "
+     "repository:5:pull repository:6:pull repository:7:pull repository:8:pull repository:9:pull "
+     "repository:a:pull repository:b:pull repository:c:pull repository:d:pull repository:e:pull repository:f:pull "
+     "repository:g:pull",
+     NULL, ERROR_LIMIT},
 };
 
 static void reads_scopes(void **state)
 {
     const struct scope_row *row = *state;
     struct buffer OWNED_BUFFER text = BUFFER(8192);
-    struct scope scope = {.count = 0};
+    struct token_scope scope = {.count = 0};
     struct error err = {0};
 
-    const bool ok = scope_add(&scope, bytes_of_text(row->text), &err).ok;
+    const bool ok = token_scope_add(&scope, bytes_of_text(row->text), &err).ok;
     assert_int_equal(err.kind, row->kind);
     assert_int_equal(ok, row->kind == ERROR_NONE);
     if (!ok) return;
-    assert_true(scope_write(&scope, &text, &err).ok);
+    assert_true(token_scope_write(&scope, &text, &err).ok);
     assert_string_equal(buffer_text(&text), row->again);
 }
 
 static void long_scopes_are_bounded(void **state)
 {
-    static char text[SCOPE_TEXT_MAX + 1], name[300];
-    struct scope scope = {.count = 0};
+    static char text[TOKEN_SCOPE_MAX + 1], name[300];
+    struct token_scope scope = {.count = 0};
     struct error err = {0};
 
     (void)state;
     memset(text, 'a', sizeof text);
-    assert_false(scope_add(&scope, (struct bytes){(uint8_t *)text, sizeof text}, &err).ok);
+    assert_false(token_scope_add(&scope, (struct bytes){(uint8_t *)text, sizeof text}, &err).ok);
     assert_int_equal(err.kind, ERROR_LIMIT);
-    assert_true(scope_add(&scope, (struct bytes){(uint8_t *)text, SCOPE_TEXT_MAX}, &err).ok);
+    assert_true(token_scope_add(&scope, (struct bytes){(uint8_t *)text, TOKEN_SCOPE_MAX}, &err).ok);
     (void)snprintf(name, sizeof name, "repository:%.256s:pull", text);
-    assert_true(scope_add(&scope, bytes_of_text(name), &err).ok);
+    assert_true(token_scope_add(&scope, bytes_of_text(name), &err).ok);
     assert_int_equal(scope.count, 0); /* a name of 256 can't exist */
     (void)snprintf(name, sizeof name, "repository:%.255s:pull", text);
-    assert_true(scope_add(&scope, bytes_of_text(name), &err).ok);
+    assert_true(token_scope_add(&scope, bytes_of_text(name), &err).ok);
     assert_int_equal(scope.count, 1);
 }
 
 static void fewer_rights_than_asked(void **state)
 {
-    struct scope scope = {.count = 0};
+    struct token_scope scope = {.count = 0};
     const struct principal_access live = {.repository = {{1}}, .pull = true, .remove = true}, none = {.pull = false};
     struct error err = {0};
 
     (void)state;
-    assert_true(scope_add(&scope, bytes_of_text("repository:a:pull repository:b:pull,push repository:c:push"), &err).ok);
-    scope_narrow(&scope.access[0], &none);
-    scope_narrow(&scope.access[1], &live);
-    scope_narrow(&scope.access[2], &live);
-    scope_compact(&scope);
+    assert_true(token_scope_add(&scope, bytes_of_text("repository:a:pull repository:b:pull,push repository:c:push"), &err).ok);
+    token_scope_narrow(&scope.access[0], &none);
+    token_scope_narrow(&scope.access[1], &live);
+    token_scope_narrow(&scope.access[2], &live);
+    token_scope_compact(&scope);
     assert_int_equal(scope.count, 1);
     assert_string_equal(scope.access[0].name, "b");
     assert_true(scope.access[0].pull && !scope.access[0].push && !scope.access[0].remove);
@@ -116,13 +120,22 @@ static const struct challenge_row {
     {"a pull", {ACTION_BLOB_READ, ACTION_COUNT}, {"acme/m/d", NULL}, OAUTH_NONE, ",scope=\"repository:acme/m/d:pull\""},
     {"a push", {ACTION_UPLOAD_BEGIN, ACTION_COUNT}, {"acme/m/d", NULL}, OAUTH_NONE, ",scope=\"repository:acme/m/d:pull,push\""},
     {"a deletion", {ACTION_TAG_DELETE, ACTION_COUNT}, {"acme/m/d", NULL}, OAUTH_NONE, ",scope=\"repository:acme/m/d:delete\""},
-    {"a mount", {ACTION_BLOB_MOUNT, ACTION_BLOB_READ}, {"acme/m/d", "acme/m/e"}, OAUTH_NONE,
+    {"a mount",
+     {ACTION_BLOB_MOUNT, ACTION_BLOB_READ},
+     {"acme/m/d", "acme/m/e"},
+     OAUTH_NONE,
      ",scope=\"repository:acme/m/d:pull,push repository:acme/m/e:pull\""},
     {"the catalog", {ACTION_CATALOG_LIST, ACTION_COUNT}, {"", NULL}, OAUTH_NONE, ",scope=\"registry:catalog:*\""},
     {"the API", {ACTION_ROBOT_CREATE, ACTION_COUNT}, {"acme", NULL}, OAUTH_NONE, ",scope=\"registry:admin:*\""},
-    {"too little", {ACTION_BLOB_READ, ACTION_COUNT}, {"acme/m/d", NULL}, OAUTH_INSUFFICIENT_SCOPE,
+    {"too little",
+     {ACTION_BLOB_READ, ACTION_COUNT},
+     {"acme/m/d", NULL},
+     OAUTH_INSUFFICIENT_SCOPE,
      ",scope=\"repository:acme/m/d:pull\",error=\"insufficient_scope\",error_description=\"why\""},
-    {"a name that would break out", {ACTION_BLOB_READ, ACTION_COUNT}, {"a\",error=\"x", NULL}, OAUTH_INVALID_TOKEN,
+    {"a name that would break out",
+     {ACTION_BLOB_READ, ACTION_COUNT},
+     {"a\",error=\"x", NULL},
+     OAUTH_INVALID_TOKEN,
      ",error=\"invalid_token\",error_description=\"why\""},
 };
 
@@ -135,12 +148,11 @@ static void challenges(void **state)
     struct action_pair pairs[2] = {{.action = row->actions[0]}, {.action = row->actions[1]}};
     const size_t count = row->actions[1] == ACTION_COUNT ? 1 : 2;
     struct authentication authentication = {.error = row->error, .description = "why"};
-    struct scope scope;
+    struct token_scope scope;
     struct error err = {0};
 
-    for (size_t i = 0; i < count; i++)
-        (void)snprintf(pairs[i].resource.name, sizeof pairs[i].resource.name, "%s", row->names[i]);
-    scope_of_pairs(pairs, count, &scope);
+    for (size_t i = 0; i < count; i++) (void)snprintf(pairs[i].resource.name, sizeof pairs[i].resource.name, "%s", row->names[i]);
+    token_scope_of_pairs(pairs, count, &scope);
     const struct challenge challenge = {"https://reg.acme.ae", authenticator_service(authenticator), &scope, &authentication};
     assert_true(challenge_write(&challenge, &value, &err).ok);
     assert_memory_equal(buffer_text(&value), "Bearer realm=\"https://reg.acme.ae/token\",service=\"sijil\"", 56);
@@ -148,7 +160,7 @@ static void challenges(void **state)
 }
 
 #define POINT "\"x\":\"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU\",\"y\":\"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0\""
-#define MODULUS                                                                                                   \
+#define MODULUS                                                                                                    \
     "0vx7agoebGcQSuuPiLJXZptN9nndrQmbXEps2aiAFbWhM78LhWx4cbbfAAtVT86zwu1RK7aPFFxuhDR1L6tSoc_BJECPebWKRXjBZCiFV4"   \
     "n3oknjhMstn64tZ_2W-5JsGY4Hc5n9yBXArwl93lqt7_RN5w6Cf0h4QyQ5v-65YGjQR0_FDW2QvzqY368QQMicAtaSqzs8KJZgnYb9c7d0zg" \
     "dAZHzu6qMQvRL5hajrn1n91CbOpbISD08qNLyrdkt-bFTWhAI4vMQFh6WeZu0fM4lFd2NcRwr3XPksINHaQ-G_xBniIqbw0Ls1jF44-csFCu" \
@@ -160,10 +172,14 @@ static const struct jwk_row {
     size_t signature_size;
 } jwk_rows[] = {
     {"P-256", "{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\"," POINT "}", 1U << JOSE_ES256, 64},
-    {"P-256 for ES256", "{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\",\"alg\":\"ES256\",\"use\":\"sig\"," POINT "}", 1U << JOSE_ES256, 64},
-    {"P-256 for verifying", "{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\",\"key_ops\":[\"verify\"]," POINT "}", 1U << JOSE_ES256, 64},
-    {"RSA (RFC 7517, A.1)", "{\"kty\":\"RSA\",\"kid\":\"k\",\"e\":\"AQAB\",\"n\":\"" MODULUS "\"}", 1U << JOSE_RS256 | 1U << JOSE_PS256, 256},
-    {"RSA for PS256", "{\"kty\":\"RSA\",\"kid\":\"k\",\"alg\":\"PS256\",\"e\":\"AQAB\",\"n\":\"" MODULUS "\"}", 1U << JOSE_PS256, 256},
+    {"P-256 for ES256", "{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\",\"alg\":\"ES256\",\"use\":\"sig\"," POINT "}",
+     1U << JOSE_ES256, 64},
+    {"P-256 for verifying", "{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\",\"key_ops\":[\"verify\"]," POINT "}",
+     1U << JOSE_ES256, 64},
+    {"RSA (RFC 7517, A.1)", "{\"kty\":\"RSA\",\"kid\":\"k\",\"e\":\"AQAB\",\"n\":\"" MODULUS "\"}",
+     1U << JOSE_RS256 | 1U << JOSE_PS256, 256},
+    {"RSA for PS256", "{\"kty\":\"RSA\",\"kid\":\"k\",\"alg\":\"PS256\",\"e\":\"AQAB\",\"n\":\"" MODULUS "\"}", 1U << JOSE_PS256,
+     256},
     {"for encryption", "{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\",\"use\":\"enc\"," POINT "}", 0, 0},
     {"for signing only", "{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\",\"key_ops\":[\"sign\"]," POINT "}", 0, 0},
     {"for another algorithm", "{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\",\"alg\":\"ES512\"," POINT "}", 0, 0},
@@ -209,13 +225,16 @@ static const struct issuer_row {
 } issuer_rows[] = {
     {"one key", "https://i", "{\"keys\":[{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\"," POINT "}]}", 60, ERROR_NONE},
     {"one that is not usable beside it", "https://i",
-     "{\"keys\":[{\"kty\":\"oct\",\"k\":\"AA\",\"kid\":\"k\"},{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\"," POINT "}]}", 60, ERROR_NONE},
+     "{\"keys\":[{\"kty\":\"oct\",\"k\":\"AA\",\"kid\":\"k\"},{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\"," POINT "}]}", 60,
+     ERROR_NONE},
     {"the same kid twice", "https://i",
-     "{\"keys\":[{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\"," POINT "},{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\"," POINT "}]}", 60,
-     ERROR_INVALID},
+     "{\"keys\":[{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\"," POINT
+     "},{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\"," POINT "}]}",
+     60, ERROR_INVALID},
     {"a point that is not on the curve", "https://i",
      "{\"keys\":[{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\",\"x\":\"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU\","
-     "\"y\":\"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU\"}]}", 60, ERROR_INVALID},
+     "\"y\":\"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU\"}]}",
+     60, ERROR_INVALID},
     {"no keys", "https://i", "{\"keys\":[]}", 60, ERROR_INVALID},
     {"no set", "https://i", "[]", 60, ERROR_INVALID},
     {"no JSON", "https://i", "", 60, ERROR_INVALID},
@@ -226,8 +245,8 @@ static const struct issuer_row {
 static void makes_issuers(void **state)
 {
     const struct issuer_row *row = *state;
-    struct issuer_record record = {.audience = "us", .algorithms = 1U << JOSE_ES256, .types = 1,
-                                   .lifetime_max_s = row->lifetime_s, .jwks = row->jwks};
+    struct issuer_record record = {
+        .audience = "us", .algorithms = 1U << JOSE_ES256, .types = 1, .lifetime_max_s = row->lifetime_s, .jwks = row->jwks};
     OWNED(issuer) *issuer = NULL;
     struct error err = {0};
 
@@ -239,7 +258,7 @@ static void makes_issuers(void **state)
 static struct result challenge_once(void *context, struct error *err)
 {
     struct buffer OWNED_BUFFER value = BUFFER(CHALLENGE_MAX);
-    struct scope scope = {.catalog = true, .administration = true};
+    struct token_scope scope = {.catalog = true, .administration = true};
     const struct authentication authentication = {.error = OAUTH_INVALID_TOKEN, .description = "why"};
 
     const struct challenge challenge = {"https://reg.acme.ae", authenticator_service(authenticator), &scope, &authentication};
@@ -264,8 +283,11 @@ static void start(struct authz_directory **directory_out)
     if (!ecdsa_key_new(&key, &err).ok || !authz_directory_new(directory_out, &err).ok) exit(1);
     ecdsa_key_public(key, point);
     ecdsa_thumbprint(point, kid);
-    const struct authenticator_options options = {.issuer = "https://reg.acme.ae", .service = "sijil", .token_kid = kid,
-                                                  .token_public = point, .directory = *directory_out};
+    const struct authenticator_options options = {.issuer = "https://reg.acme.ae",
+                                                  .service = "sijil",
+                                                  .token_kid = kid,
+                                                  .token_public = point,
+                                                  .directory = *directory_out};
     if (!authenticator_new(&options, &authenticator, &err).ok) exit(1);
 }
 

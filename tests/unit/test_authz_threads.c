@@ -47,8 +47,7 @@ static void threads_do_not_mix_tokens_up(void **state)
     (void)state;
     assert_int_equal(pthread_create(&publisher, NULL, publish_often, NULL), 0);
     for (size_t i = 0; i < THREADS; i++) shares[i].shared = shared;
-    for (size_t i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&shares[i].thread, NULL, present, &shares[i]), 0);
+    for (size_t i = 0; i < THREADS; i++) assert_int_equal(pthread_create(&shares[i].thread, NULL, present, &shares[i]), 0);
     for (size_t i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_join(shares[i].thread, NULL), 0);
         assert_int_equal(shares[i].accepted, TRIES);
@@ -66,9 +65,9 @@ static void *verify_often(void *argument)
 
     for (int i = 0; i < TRIES; i++) {
         OWNED_STRING text = make_token(&GOOD_ROW);
-        struct gate_token OWNED_GATE_TOKEN token = {0};
+        struct jws OWNED_JWS token = {0};
         struct error err = {0};
-        if (!gate_open(bytes_of_text(text), &token, &err).ok || !issuer_verify(issuer, &token, false, &err).ok) return &is_over;
+        if (!jws_parse(bytes_of_text(text), &token, &err).ok || !issuer_verify(issuer, &token, false, &err).ok) return &is_over;
     }
     return NULL;
 }

@@ -49,13 +49,14 @@ static const struct token_row token_rows[] = {
     {"its own key's address", BY_B, "ES256", "{\"alg\":\"ES256\",\"kid\":\"key-a\",\"jku\":\"https://x\"}", A_PAYLOAD,
      "member jku"},
     {"a foreign typ", BY_A, "ES256", "{\"alg\":\"ES256\",\"kid\":\"key-a\",\"typ\":\"dpop+jwt\"}", A_PAYLOAD, "typ is not"},
-    {"an issuer that says it is us", BY_A, "ES256", "{\"alg\":\"ES256\",\"kid\":\"key-a\",\"typ\":\"sijil-reg+jwt\"}",
-     A_PAYLOAD, "typ is not accepted from its issuer"},
+    {"an issuer that says it is us", BY_A, "ES256", "{\"alg\":\"ES256\",\"kid\":\"key-a\",\"typ\":\"sijil-reg+jwt\"}", A_PAYLOAD,
+     "typ is not accepted from its issuer"},
     {"ours with the typ of others", BY_US, "ES256", "{\"alg\":\"ES256\",\"kid\":\"$KID\"}", O_PAYLOAD,
      "typ is not accepted from its issuer"},
-    {"duplicate alg", BY_A, "ES256", "{\"alg\":\"none\",\"alg\":\"ES256\",\"kid\":\"key-a\"}", A_PAYLOAD, "header is not plain JSON"},
-    {"duplicate aud", BY_A, "ES256", A_HEADER,
-     "{" A_CLAIMS ",\"aud\":\"" OURS "\",\"iat\":@-10,\"exp\":@+300}", "payload is not plain JSON"},
+    {"duplicate alg", BY_A, "ES256", "{\"alg\":\"none\",\"alg\":\"ES256\",\"kid\":\"key-a\"}", A_PAYLOAD,
+     "header is not plain JSON"},
+    {"duplicate aud", BY_A, "ES256", A_HEADER, "{" A_CLAIMS ",\"aud\":\"" OURS "\",\"iat\":@-10,\"exp\":@+300}",
+     "payload is not plain JSON"},
     {"a header that is a list", BY_A, "ES256", "[]", A_PAYLOAD, "header is not a JSON object"},
     {"a payload that is a number", BY_A, "ES256", A_HEADER, "1", "payload is not a JSON object"},
     {"a payload that is no JSON", BY_A, "ES256", A_HEADER, "hello", "payload is not plain JSON"},
@@ -63,7 +64,8 @@ static const struct token_row token_rows[] = {
      "payload is not plain JSON"},
     {"a number near the end of int64", BY_A, "ES256", A_HEADER, "{" A_CLAIMS ",\"iat\":@-10,\"exp\":9223372036854775807}",
      "exp is missing or no whole number"},
-    {"negative exp", BY_A, "ES256", A_HEADER, "{" A_CLAIMS ",\"iat\":@-10,\"exp\":-1}", "signature is not its issuer's, or it has expired"},
+    {"negative exp", BY_A, "ES256", A_HEADER, "{" A_CLAIMS ",\"iat\":@-10,\"exp\":-1}",
+     "signature is not its issuer's, or it has expired"},
     {"exp as a text", BY_A, "ES256", A_HEADER, "{" A_CLAIMS ",\"iat\":@-10,\"exp\":\"@+300\"}", "expired"},
     {"exp with a fraction", BY_A, "ES256", A_HEADER, "{" A_CLAIMS ",\"iat\":@-10,\"exp\":@+300.5}", "exp"},
     {"no exp", BY_A, "ES256", A_HEADER, "{" A_CLAIMS ",\"iat\":@-10}", "expired"},
@@ -80,49 +82,56 @@ static const struct token_row token_rows[] = {
     {"an aud list without us", BY_A, "ES256", A_HEADER,
      "{\"iss\":\"" ISSUER_A "\",\"sub\":\"ci\",\"aud\":[\"https://other\"],\"iat\":@-10,\"exp\":@+300}", "aud must be"},
     {"an aud beside ours", BY_A, "ES256", A_HEADER,
-     "{\"iss\":\"" ISSUER_A "\",\"sub\":\"ci\",\"aud\":[\"" OURS "\",\"https://other\"],\"iat\":@-10,\"exp\":@+300}", "aud must be"},
+     "{\"iss\":\"" ISSUER_A "\",\"sub\":\"ci\",\"aud\":[\"" OURS "\",\"https://other\"],\"iat\":@-10,\"exp\":@+300}",
+     "aud must be"},
     {"our aud twice", BY_A, "ES256", A_HEADER,
      "{\"iss\":\"" ISSUER_A "\",\"sub\":\"ci\",\"aud\":[\"" OURS "\",\"" OURS "\"],\"iat\":@-10,\"exp\":@+300}", "aud must be"},
     {"an aud that begins like ours", BY_A, "ES256", A_HEADER,
      "{\"iss\":\"" ISSUER_A "\",\"sub\":\"ci\",\"aud\":\"" OURS ".evil\",\"iat\":@-10,\"exp\":@+300}", "aud must be"},
-    {"no sub", BY_A, "ES256", A_HEADER, "{\"iss\":\"" ISSUER_A "\",\"aud\":\"" OURS "\",\"iat\":@-10,\"exp\":@+300}", "sub is missing"},
+    {"no sub", BY_A, "ES256", A_HEADER, "{\"iss\":\"" ISSUER_A "\",\"aud\":\"" OURS "\",\"iat\":@-10,\"exp\":@+300}",
+     "sub is missing"},
     {"a sub with a line break", BY_A, "ES256", A_HEADER,
      "{\"iss\":\"" ISSUER_A "\",\"sub\":\"a\\nb\",\"aud\":\"" OURS "\",\"iat\":@-10,\"exp\":@+300}", "sub is missing"},
     {"jti as a number", BY_A, "ES256", A_HEADER, "{" A_CLAIMS ",\"jti\":1,\"iat\":@-10,\"exp\":@+300}", "jti is no plain"},
     {"no iss", BY_A, "ES256", A_HEADER, "{\"sub\":\"ci\",\"aud\":\"" OURS "\",\"iat\":@-10,\"exp\":@+300}", "names no issuer"},
-    {"an unknown iss", BY_A, "ES256", A_HEADER, "{\"iss\":\"https://z.example\",\"sub\":\"ci\",\"aud\":\"" OURS "\",\"iat\":@-10,\"exp\":@+300}",
-     "issuer is not trusted"},
-    {"an iss with a final slash", BY_A, "ES256", A_HEADER, "{\"iss\":\"" ISSUER_A "/\",\"sub\":\"ci\",\"aud\":\"" OURS "\",\"iat\":@-10,\"exp\":@+300}",
-     "issuer is not trusted"},
+    {"an unknown iss", BY_A, "ES256", A_HEADER,
+     "{\"iss\":\"https://z.example\",\"sub\":\"ci\",\"aud\":\"" OURS "\",\"iat\":@-10,\"exp\":@+300}", "issuer is not trusted"},
+    {"an iss with a final slash", BY_A, "ES256", A_HEADER,
+     "{\"iss\":\"" ISSUER_A "/\",\"sub\":\"ci\",\"aud\":\"" OURS "\",\"iat\":@-10,\"exp\":@+300}", "issuer is not trusted"},
     {"bound to a certificate", BY_A, "ES256", A_HEADER,
      "{" A_CLAIMS ",\"iat\":@-10,\"exp\":@+300,\"cnf\":{\"x5t#S256\":\"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\"}}",
      "certificate that was not presented"},
     {"bound to a DPoP key", BY_A, "ES256", A_HEADER, "{" A_CLAIMS ",\"iat\":@-10,\"exp\":@+300,\"cnf\":{\"jkt\":\"x\"}}",
      "not known here"},
-    {"cnf that is no object", BY_A, "ES256", A_HEADER, "{" A_CLAIMS ",\"iat\":@-10,\"exp\":@+300,\"cnf\":true}", "not known here"},
+    {"cnf that is no object", BY_A, "ES256", A_HEADER, "{" A_CLAIMS ",\"iat\":@-10,\"exp\":@+300,\"cnf\":true}",
+     "not known here"},
 
-    {"ours without jti", BY_US, "ES256", O_HEADER,
-     "{\"iss\":\"" OURS "\",\"sub\":\"robot:" ROBOT "\",\"src\":\"x\"," O_TIMES "}", "no jti"},
-    {"ours for 901 seconds", BY_US, "ES256", O_HEADER,
-     "{" O_CLAIMS ",\"aud\":\"" SERVICE "\",\"iat\":@-10,\"exp\":@+891}", "at most 900"},
+    {"ours without jti", BY_US, "ES256", O_HEADER, "{\"iss\":\"" OURS "\",\"sub\":\"robot:" ROBOT "\",\"src\":\"x\"," O_TIMES "}",
+     "no jti"},
+    {"ours for 901 seconds", BY_US, "ES256", O_HEADER, "{" O_CLAIMS ",\"aud\":\"" SERVICE "\",\"iat\":@-10,\"exp\":@+891}",
+     "at most 900"},
     {"ours without a source", BY_US, "ES256", O_HEADER,
      "{\"iss\":\"" OURS "\",\"sub\":\"robot:" ROBOT "\",\"jti\":\"j\"," O_TIMES "}", "rights are malformed"},
     {"ours with an unknown action", BY_US, "ES256", O_HEADER,
-     "{" O_CLAIMS "," O_TIMES ",\"access\":[{\"type\":\"repository\",\"name\":\"a\",\"actions\":[\"own\"]}]}", "rights are malformed"},
-    {"ours with catalog as a text", BY_US, "ES256", O_HEADER, "{" O_CLAIMS "," O_TIMES ",\"catalog\":\"yes\"}", "rights are malformed"},
+     "{" O_CLAIMS "," O_TIMES ",\"access\":[{\"type\":\"repository\",\"name\":\"a\",\"actions\":[\"own\"]}]}",
+     "rights are malformed"},
+    {"ours with catalog as a text", BY_US, "ES256", O_HEADER, "{" O_CLAIMS "," O_TIMES ",\"catalog\":\"yes\"}",
+     "rights are malformed"},
     {"ours for a robot that is gone", BY_US, "ES256", O_HEADER,
-     "{\"iss\":\"" OURS "\",\"sub\":\"robot:33333333-3333-4333-8333-333333333333\",\"src\":\"x\",\"jti\":\"j\"," O_TIMES "}", "revoked"},
+     "{\"iss\":\"" OURS "\",\"sub\":\"robot:33333333-3333-4333-8333-333333333333\",\"src\":\"x\",\"jti\":\"j\"," O_TIMES "}",
+     "revoked"},
     {"ours for a robot that expired", BY_US, "ES256", O_HEADER,
-     "{\"iss\":\"" OURS "\",\"sub\":\"robot:22222222-2222-4222-8222-222222222222\",\"src\":\"x\",\"jti\":\"j\"," O_TIMES "}", "revoked"},
-    {"ours for nobody", BY_US, "ES256", O_HEADER, "{\"iss\":\"" OURS "\",\"sub\":\"root\",\"src\":\"x\",\"jti\":\"j\"," O_TIMES "}",
-     "sub is malformed"},
+     "{\"iss\":\"" OURS "\",\"sub\":\"robot:22222222-2222-4222-8222-222222222222\",\"src\":\"x\",\"jti\":\"j\"," O_TIMES "}",
+     "revoked"},
+    {"ours for nobody", BY_US, "ES256", O_HEADER,
+     "{\"iss\":\"" OURS "\",\"sub\":\"root\",\"src\":\"x\",\"jti\":\"j\"," O_TIMES "}", "sub is malformed"},
     {"ours for an issuer that is gone", BY_US, "ES256", O_HEADER,
      "{\"iss\":\"" OURS "\",\"sub\":\"ext:00000000000000000000000000000000:ci\",\"src\":\"x\",\"jti\":\"j\"," O_TIMES "}",
      "not trusted any more"},
     {"ours, signed by A", BY_A, "ES256", O_HEADER, O_PAYLOAD, "signature is not its issuer's"},
 };
 
-static void judges_tokens(void **state)
+static void checks_tokens(void **state)
 {
     const struct token_row *row = *state;
     OWNED_STRING token = make_token(row);
@@ -170,7 +179,7 @@ static const struct spelling_row {
     {"an address of keys", "https://a.example/jwks", "", "three segments"},
 };
 
-static void judges_spellings(void **state)
+static void checks_spellings(void **state)
 {
     const struct spelling_row *row = *state;
     OWNED_STRING good = make_token(&GOOD_ROW);
@@ -200,15 +209,15 @@ static void no_other_spelling_of_a_signature_passes(void **state)
 
 static void size_is_bounded(void **state)
 {
-    static char text[GATE_TOKEN_MAX + 2];
+    static char text[JWS_SIZE_MAX + 2];
 
     (void)state;
-    memset(text, 'A', GATE_TOKEN_MAX + 1);
+    memset(text, 'A', JWS_SIZE_MAX + 1);
     text[100] = text[200] = '.';
     struct authentication found = try_bearer(CREDENTIAL_AT_ROUTE, text);
     assert_int_equal(found.error, OAUTH_INVALID_TOKEN);
     assert_non_null(strstr(found.description, "at most 16384"));
-    text[GATE_TOKEN_MAX] = '\0';
+    text[JWS_SIZE_MAX] = '\0';
     found = try_bearer(CREDENTIAL_AT_ROUTE, text);
     assert_int_equal(found.error, OAUTH_INVALID_TOKEN);
     assert_non_null(strstr(found.description, "header is not"));
@@ -217,7 +226,7 @@ static void size_is_bounded(void **state)
 static void deep_nesting_is_refused(void **state)
 {
     static uint8_t brackets[11000];
-    struct gate_token token;
+    struct jws token;
     struct error err = {0};
     OWNED_STRING text = NULL;
 
@@ -225,7 +234,7 @@ static void deep_nesting_is_refused(void **state)
     memset(brackets, '[', sizeof brackets);
     OWNED_STRING inner = hostile_encode((struct bytes){brackets, sizeof brackets});
     assert_true(asprintf(&text, "%s.%s.AAAA", inner, "e30") > 0);
-    assert_false(gate_open(bytes_of_text(text), &token, &err).ok);
+    assert_false(jws_parse(bytes_of_text(text), &token, &err).ok);
     assert_int_equal(err.kind, ERROR_INVALID);
 
     /* 300,000 of them are beyond the size of a token. */
@@ -236,7 +245,7 @@ static void deep_nesting_is_refused(void **state)
     OWNED_STRING encoded = hostile_encode(bytes_of_text(many));
     OWNED_STRING large = NULL;
     assert_true(asprintf(&large, "%s.e30.AAAA", encoded) > 0);
-    assert_false(gate_open(bytes_of_text(large), &token, &err).ok);
+    assert_false(jws_parse(bytes_of_text(large), &token, &err).ok);
     assert_int_equal(err.kind, ERROR_LIMIT);
 }
 
@@ -251,8 +260,7 @@ static void make_digest(uint32_t number, uint8_t digest_out[SHA256_SIZE])
     digest_out[2] = (uint8_t)(number / 4096);
 }
 
-static uint64_t find_in(struct token_cache *cache, const struct gate_token *token, uint32_t number, int64_t now_s,
-                        struct gate_token *found_out)
+static uint64_t find_in(struct token_cache *cache, const struct jws *token, uint32_t number, int64_t now_s, struct jws *found_out)
 {
     uint8_t digest[SHA256_SIZE];
 
@@ -260,7 +268,7 @@ static uint64_t find_in(struct token_cache *cache, const struct gate_token *toke
     return token_cache_find(cache, digest, token->text, now_s, found_out);
 }
 
-static void add_to(struct token_cache *cache, const struct gate_token *token, uint32_t number, uint64_t serial, int64_t expires_s)
+static void add_to(struct token_cache *cache, const struct jws *token, uint32_t number, uint64_t serial, int64_t expires_s)
 {
     uint8_t digest[SHA256_SIZE];
 
@@ -273,21 +281,21 @@ static void what_was_opened_once_is_shared(void **state)
 {
     OWNED_STRING text = make_token(&GOOD_ROW);
     OWNED_STRING same = strdup(text);
-    struct gate_token OWNED_GATE_TOKEN token = {0}, other = {0}, found = {0}, none = {0};
+    struct jws OWNED_JWS token = {0}, other = {0}, found = {0}, none = {0};
     OWNED(token_cache) *cache = NULL;
     struct error err = {0};
 
     (void)state;
     assert_true(token_cache_new(&cache, &err).ok);
-    assert_true(gate_open(bytes_of_text(text), &token, &err).ok);
-    assert_true(gate_open(bytes_of_text(same), &other, &err).ok);
+    assert_true(jws_parse(bytes_of_text(text), &token, &err).ok);
+    assert_true(jws_parse(bytes_of_text(same), &other, &err).ok);
     assert_true(find_in(cache, &other, 7, 100, &none) == 0);
     add_to(cache, &token, 7, 3, 200);
     assert_true(find_in(cache, &other, 7, 200, &none) == 0); /* it has ended */
     assert_null(none.header);
     assert_true(find_in(cache, &other, 7, 199, &found) == 3);
     token_cache_free(GIVE(cache));
-    gate_token_done(&token);
+    jws_done(&token);
     assert_ptr_equal(found.text.data, same);
     assert_int_equal(found.signature_at, other.signature_at);
     assert_int_equal(found.algorithm, other.algorithm);
@@ -300,14 +308,14 @@ static void what_was_opened_once_is_shared(void **state)
 static void the_cache_is_bounded(void **state)
 {
     OWNED_STRING text = make_token(&GOOD_ROW);
-    struct gate_token OWNED_GATE_TOKEN token = {0}, found = {0};
+    struct jws OWNED_JWS token = {0}, found = {0};
     OWNED(token_cache) *cache = NULL;
     struct error err = {0};
     size_t known = 0;
 
     (void)state;
     assert_true(token_cache_new(&cache, &err).ok);
-    assert_true(gate_open(bytes_of_text(text), &token, &err).ok);
+    assert_true(jws_parse(bytes_of_text(text), &token, &err).ok);
     const struct bytes whole = token.text;
     token.text.length = 2049;
     add_to(cache, &token, 0, 1, INT64_MAX);
@@ -316,7 +324,7 @@ static void the_cache_is_bounded(void **state)
     token.text = whole;
     for (uint32_t i = 1; i <= 20000; i++) add_to(cache, &token, i, i, 1000 + i);
     for (uint32_t i = 1; i <= 20000; i++) {
-        struct gate_token OWNED_GATE_TOKEN here = {0};
+        struct jws OWNED_JWS here = {0};
         const uint64_t serial = find_in(cache, &token, i, 100, &here);
         if (serial != 0) assert_true(serial == i && here.header == token.header);
         if (i > 20000 - 3 * 1024) assert_true(serial == i);
@@ -337,7 +345,7 @@ int main(void)
     };
 
     (void)set_up(NULL);
-    const int failed = RUN_TABLE(token_rows, judges_tokens) + RUN_TABLE(spelling_rows, judges_spellings) +
+    const int failed = RUN_TABLE(token_rows, checks_tokens) + RUN_TABLE(spelling_rows, checks_spellings) +
                        cmocka_run_group_tests_name("others", others, NULL, NULL);
     (void)tear_down(NULL);
     return failed;

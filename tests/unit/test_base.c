@@ -80,10 +80,14 @@ static void every_year_has_four_digits(void **state)
         int64_t wall_ms;
         const char *text;
     } rows[] = {
-        {INT64_MIN, "0001-01-01T00:00:00.000Z"},       {-62135596800001, "0001-01-01T00:00:00.000Z"},
-        {-62135596800000, "0001-01-01T00:00:00.000Z"}, {-61318732813877, "0026-11-20T10:39:46.123Z"},
-        {-1, "1969-12-31T23:59:59.999Z"},              {253402300799999, "9999-12-31T23:59:59.999Z"},
-        {253402300800000, "9999-12-31T23:59:59.999Z"}, {INT64_MAX, "9999-12-31T23:59:59.999Z"},
+        {INT64_MIN, "0001-01-01T00:00:00.000Z"},
+        {-62135596800001, "0001-01-01T00:00:00.000Z"},
+        {-62135596800000, "0001-01-01T00:00:00.000Z"},
+        {-61318732813877, "0026-11-20T10:39:46.123Z"},
+        {-1, "1969-12-31T23:59:59.999Z"},
+        {253402300799999, "9999-12-31T23:59:59.999Z"},
+        {253402300800000, "9999-12-31T23:59:59.999Z"},
+        {INT64_MAX, "9999-12-31T23:59:59.999Z"},
     };
 
     (void)state;
@@ -153,10 +157,13 @@ static void base64_knows_its_letters_and_no_others(void **state)
     for (size_t i = 0; i < 2; i++)
         for (unsigned letter = 0; letter < 256; letter++) {
             const uint8_t text[4] = {'A', 'A', 'A', (uint8_t)letter};
-            const char *place = letter == 0 ? NULL : strchr(common, (int)letter), *late = letter == 0 ? NULL : strchr(kinds[i].last, (int)letter);
+            const char *place = letter == 0 ? NULL : strchr(common, (int)letter),
+                       *late = letter == 0 ? NULL : strchr(kinds[i].last, (int)letter);
             uint8_t got[3] = {0};
             const bool is_letter = place != NULL || late != NULL;
-            const size_t value = place != NULL ? (size_t)(place - common) : late != NULL ? 62 + (size_t)(late - kinds[i].last) : 0;
+            const size_t value = place != NULL  ? (size_t)(place - common)
+                                 : late != NULL ? 62 + (size_t)(late - kinds[i].last)
+                                                : 0;
             if (letter == '=') continue; /* padding: see the rows */
             assert_int_equal(text_from_base64_exactly(kinds[i].kind, (struct bytes){text, 4}, got, sizeof got), is_letter);
             if (is_letter) assert_int_equal(got[2], value);
@@ -189,8 +196,7 @@ static const struct json_row {
     {"keys are sorted", "{\"b\":1,\"a\":[true,null,\"x\"]}", "{\"a\":[true,null,\"x\"],\"b\":1}", ERROR_NONE},
     {"escapes are the shortest", "\"\\u0041\\u000a\\u001f\\/\\\"\"", "\"A\\n\\u001f/\\\"\"", ERROR_NONE},
     {"other letters stay", "\"\xd8\xb3\xd8\xac\xd9\x84\"", "\"\xd8\xb3\xd8\xac\xd9\x84\"", ERROR_NONE},
-    {"UTF-16 order", "{\"\xef\xac\xb3\":1,\"\xf0\x9f\x98\x80\":2}", "{\"\xf0\x9f\x98\x80\":2,\"\xef\xac\xb3\":1}",
-     ERROR_NONE},
+    {"UTF-16 order", "{\"\xef\xac\xb3\":1,\"\xf0\x9f\x98\x80\":2}", "{\"\xf0\x9f\x98\x80\":2,\"\xef\xac\xb3\":1}", ERROR_NONE},
     {"brackets in strings do not nest", "\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\"",
      "\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\"", ERROR_NONE},
     {"a key twice", "{\"a\":1,\"a\":2}", NULL, ERROR_INVALID},
@@ -216,8 +222,7 @@ static void json_is_strict_and_canonical(void **state)
     OWNED_JSON value = NULL;
     struct error err = {0};
 
-    const bool ok = json_read(bytes_of_text(row->text), 1024, &value, &err).ok &&
-                    json_write_canonical(&text, value, &err).ok;
+    const bool ok = json_read(bytes_of_text(row->text), 1024, &value, &err).ok && json_write_canonical(&text, value, &err).ok;
     assert_int_equal(ok, row->canonical != NULL);
     assert_int_equal(err.kind, row->kind);
     if (ok) assert_string_equal(buffer_text(&text), row->canonical);
@@ -234,7 +239,8 @@ static const struct any_number_row {
     {"twenty digits at the end", "10000000000000000000", NULL, true},
     {"past a double", "{\"a\":1e999,\"b\":-1E+999}", NULL, true},
     {"a fraction", "[1.5]", NULL, true},
-    {"in a text", "{\"9223372036854775808\":\"\\\"9223372036854775808\"}", "{\"9223372036854775808\":\"\\\"9223372036854775808\"}", true},
+    {"in a text", "{\"9223372036854775808\":\"\\\"9223372036854775808\"}",
+     "{\"9223372036854775808\":\"\\\"9223372036854775808\"}", true},
     {"between others", "[1,9223372036854775808,\"a\",99999999999999999999,2]", NULL, true},
     {"a leading zero", "[09223372036854775808]", NULL, false},
     {"a sign alone", "[-]", NULL, false},
@@ -366,29 +372,33 @@ static void the_last_quarter_is_for_those_with_little(void **state)
 {
     static const struct {
         int64_t all, taken, little, most;
-    } rows[] = {{64, 0, 4, 64}, {64, 47, 4, 64}, {64, 48, 4, 4}, {64, 64, 4, 4}, {64, 48, 0, 1}, {3, 1, 0, 3}, {3, 2, 0, 1},
-                {1, 0, 0, 1},   {0, 0, 0, 1},    {3000, 2249, 250, 3000}, {3000, 2250, 250, 250}};
+    } rows[] = {{64, 0, 4, 64}, {64, 47, 4, 64}, {64, 48, 4, 4}, {64, 64, 4, 4},          {64, 48, 0, 1},        {3, 1, 0, 3},
+                {3, 2, 0, 1},   {1, 0, 0, 1},    {0, 0, 0, 1},   {3000, 2249, 250, 3000}, {3000, 2250, 250, 250}};
 
     (void)state;
     assert_int_equal(SHARE_LITTLE(64), 4);
-    for (size_t i = 0; i < COUNT(rows); i++) assert_int_equal(share_most(rows[i].all, rows[i].taken, rows[i].little), rows[i].most);
+    for (size_t i = 0; i < COUNT(rows); i++)
+        assert_int_equal(share_most(rows[i].all, rows[i].taken, rows[i].little), rows[i].most);
 }
 
 int main(void)
 {
     const struct CMUnitTest others[] = {
-        cmocka_unit_test(time_survives_a_round_trip), cmocka_unit_test(every_year_has_four_digits),
+        cmocka_unit_test(time_survives_a_round_trip),
+        cmocka_unit_test(every_year_has_four_digits),
         cmocka_unit_test(each_millisecond_of_a_second_has_its_own_text),
         cmocka_unit_test(base64_knows_its_letters_and_no_others),
-        cmocka_unit_test(json_depth_is_bounded), cmocka_unit_test(the_last_quarter_is_for_those_with_little),
+        cmocka_unit_test(json_depth_is_bounded),
+        cmocka_unit_test(the_last_quarter_is_for_those_with_little),
         cmocka_unit_test(json_has_a_limit_of_values),
-        cmocka_unit_test(buffers_stop_at_their_maximum),   cmocka_unit_test(readers_never_read_past_the_end),
-        cmocka_unit_test(uuids_are_strict),                cmocka_unit_test(secrets_compare_by_value),
+        cmocka_unit_test(buffers_stop_at_their_maximum),
+        cmocka_unit_test(readers_never_read_past_the_end),
+        cmocka_unit_test(uuids_are_strict),
+        cmocka_unit_test(secrets_compare_by_value),
         cmocka_unit_test(canonical_json_survives_lack_of_memory),
     };
 
-    return RUN_TABLE(time_rows, reads_time) + RUN_TABLE(number_rows, reads_numbers) +
-           RUN_TABLE(base64_rows, base64) + RUN_TABLE(json_rows, json_is_strict_and_canonical) +
-           RUN_TABLE(any_number_rows, numbers_without_room_are_fractions) +
+    return RUN_TABLE(time_rows, reads_time) + RUN_TABLE(number_rows, reads_numbers) + RUN_TABLE(base64_rows, base64) +
+           RUN_TABLE(json_rows, json_is_strict_and_canonical) + RUN_TABLE(any_number_rows, numbers_without_room_are_fractions) +
            cmocka_run_group_tests_name("others", others, NULL, NULL);
 }

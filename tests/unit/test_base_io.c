@@ -21,10 +21,10 @@
 #include "base/process.h"
 #include "base/work.h"
 
-#define SAMPLE_PARAMETERS(X)                                                        \
-    X(TEXT, address, "127.0.0.1", 0, 0, "", "Where to listen")                      \
-    X(INTEGER, port, "8443", 1, 65535, "", "The port")                              \
-    X(BOOLEAN, verbose, "no", 0, 0, "", "Say more")                                 \
+#define SAMPLE_PARAMETERS(X)                                   \
+    X(TEXT, address, "127.0.0.1", 0, 0, "", "Where to listen") \
+    X(INTEGER, port, "8443", 1, 65535, "", "The port")         \
+    X(BOOLEAN, verbose, "no", 0, 0, "", "Say more")            \
     X(TEXT, secret_file, NULL, 0, 0, "", "Where the secret is")
 #define PLACE_PARAMETERS(X) X(INTEGER, weight, "1", 0, 9, "kg", "How heavy")
 
@@ -51,8 +51,9 @@ static const struct config_parameter sample_parameters[] = {
 static const struct config_section sections[] = {{"place", "A place", place_parameters, COUNT(place_parameters),
                                                   sizeof(struct place), 2, offsetof(struct sample, places),
                                                   offsetof(struct sample, place_count)}};
-static const struct config_gone gone[] = {{"pasword", "put it elsewhere"}};
-static const struct config_form form = {sample_parameters, COUNT(sample_parameters), sections, COUNT(sections), gone, COUNT(gone)};
+static const struct config_removed gone[] = {{"pasword", "put it elsewhere"}};
+static const struct config_form form = {sample_parameters, COUNT(sample_parameters), sections, COUNT(sections), gone,
+                                        COUNT(gone)};
 
 static char folder[] = "/tmp/sijil-test-XXXXXX";
 static char path[64];
@@ -96,9 +97,19 @@ static const struct config_row {
     {"a section that is open before another one", "secret_file = /x\nplace \"a\" {\nplace \"b\" {}\n", "line 3"},
     {"a comment that is open", "secret_file = /x\n/* port = 1\n", "to its end"},
     {"a parameter twice", "secret_file = /x\nport = 1\nport = 1\n", "line 3: 'port' is given twice"},
-    {"a parameter of a section twice", "secret_file = /x\nplace a { weight = 1\n weight = 2 }\n", "line 3: 'weight' is given twice"},
-    {"a name of an older version", "secret_file = /x\npasword = y\n", "line 2: 'pasword' must not stand here any more: put it elsewhere"},
+    {"a parameter of a section twice", "secret_file = /x\nplace a { weight = 1\n weight = 2 }\n",
+     "line 3: 'weight' is given twice"},
+    {"a name of an older version", "secret_file = /x\npasword = y\n",
+     "line 2: 'pasword' must not stand here any more: put it elsewhere"},
 };
+
+/* Its error is the first of all that is wrong. */
+static bool reads(struct sample *sample, struct error *err)
+{
+    struct problems problems = problems_first(err);
+
+    return config_read_all(&form, path, sample, &problems) && problems.count == 0;
+}
 
 static void reads_configuration(void **state)
 {
@@ -107,7 +118,7 @@ static void reads_configuration(void **state)
     struct error err = {0};
 
     write_file(row->text);
-    const bool ok = config_read(&form, path, &sample, &err).ok;
+    const bool ok = reads(&sample, &err);
     if (row->message == NULL) {
         assert_true(ok);
         assert_int_equal(sample.port, 8443);
@@ -126,16 +137,27 @@ static const struct all_row {
     size_t count;
     const char *messages[5];
 } all_rows[] = {
-    {"values, names and what is missing", "prot = 1\nport = 0\nverbose = maybe\nplace \"a\" { weight = 10\n wait = 1 }\n", 6,
+    {"values, names and what is missing",
+     "prot = 1\nport = 0\nverbose = maybe\nplace \"a\" { weight = 10\n wait = 1 }\n",
+     6,
      {"did you mean 'port'?", "line 5: no such option 'wait'", "secret_file must be given", "port = 0", "place a: weight = 10"}},
-    {"the same name twice is told once", "secret_file = /x\nprot = 1\nprot = 2\nplace \"a\" { prot = 3 }\n", 1, {"did you mean 'port'?"}},
+    {"the same name twice is told once",
+     "secret_file = /x\nprot = 1\nprot = 2\nplace \"a\" { prot = 3 }\n",
+     1,
+     {"did you mean 'port'?"}},
     {"what ends the reading", "nonsense = 1\nsecret_file = \"/x", 2, {"no such option 'nonsense'", "line"}},
-    {"names given twice", "secret_file = /x\nport = 1\nport = 2\nverbose = yes\nverbose = maybe\nplace a { weight = 1 }\nplace b { weight = 1 }\n", 3,
+    {"names given twice",
+     "secret_file = /x\nport = 1\nport = 2\nverbose = yes\nverbose = maybe\nplace a { weight = 1 }\nplace b { weight = 1 }\n",
+     3,
      {"line 3: 'port'", "line 5: 'verbose'", "verbose = maybe"}},
     {"a name too long for any of ours",
-     "secret_file = /x\naaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa = 1\n", 1, {"no such option"}},
+     "secret_file = /x\naaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa = 1\n",
+     1,
+     {"no such option"}},
     {"more names than are told",
-     "secret_file = /x\na=1\nb=1\nc=1\nd=1\ne=1\nf=1\ng=1\nh=1\ni=1\nj=1\nk=1\nl=1\nm=1\nn=1\no=1\np=1\nq=1\nr=1\n", 17, {"'a'", "'q'"}},
+     "secret_file = /x\na=1\nb=1\nc=1\nd=1\ne=1\nf=1\ng=1\nh=1\ni=1\nj=1\nk=1\nl=1\nm=1\nn=1\no=1\np=1\nq=1\nr=1\n",
+     17,
+     {"'a'", "'q'"}},
     {"nothing", "secret_file = /x\n", 0, {NULL}},
 };
 
@@ -158,7 +180,8 @@ static void tells_all_that_is_wrong(void **state)
     (void)config_read_all(&form, path, &sample, &problems);
     if (problems.count != row->count) fail_msg("%zu: %s", problems.count, told.length == 0 ? "" : buffer_text(&told));
     for (size_t i = 0; i < COUNT(row->messages) && row->messages[i] != NULL; i++)
-        if (strstr(buffer_text(&told), row->messages[i]) == NULL) fail_msg("'%s' has no '%s'", buffer_text(&told), row->messages[i]);
+        if (strstr(buffer_text(&told), row->messages[i]) == NULL)
+            fail_msg("'%s' has no '%s'", buffer_text(&told), row->messages[i]);
 }
 
 static void the_sample_is_itself_valid(void **state)
@@ -171,7 +194,7 @@ static void the_sample_is_itself_valid(void **state)
     assert_true(config_write_sample(&form, &text, &err).ok);
     assert_true(buffer_add_text(&text, "secret_file = /y\n", &err).ok);
     write_file(buffer_text(&text));
-    assert_true(config_read(&form, path, &sample, &err).ok);
+    assert_true(reads(&sample, &err));
     assert_string_equal(sample.address, "127.0.0.1");
 }
 
@@ -317,10 +340,8 @@ static void pools_run_all_that_was_taken(void **state)
     assert_true(work_pool_new(&options, &pool, &err).ok);
     for (size_t i = 0; i < COUNT(jobs); i++) {
         jobs[i] = (struct count_job){.job.run = count_one, .total = &total};
-        if (work_submit(pool, &jobs[i].job, &err).ok)
-            taken++;
-        else
-            assert_int_equal(err.kind, ERROR_LIMIT);
+        if (work_submit(pool, &jobs[i].job, &err).ok) taken++;
+        else assert_int_equal(err.kind, ERROR_LIMIT);
     }
     work_pool_free(pool);
     assert_int_equal(atomic_load(&total), taken);
@@ -405,14 +426,14 @@ static void *note_pace(void *place)
 
     pace[0] = sched_getscheduler(0);
     pace[1] = getpriority(PRIO_PROCESS, (id_t)gettid());
-    pace_prompt();
+    pace_interactive();
     pace[2] = sched_getscheduler(0);
     pace[3] = getpriority(PRIO_PROCESS, (id_t)gettid());
-    pace_urgent();
+    pace_high();
     pace[6] = sched_getscheduler(0);
     pace[7] = getpriority(PRIO_PROCESS, (id_t)gettid());
-    pace_patient();
-    pace_patient(); /* once more is the same */
+    pace_background();
+    pace_background(); /* once more is the same */
     pace[4] = sched_getscheduler(0);
     pace[5] = getpriority(PRIO_PROCESS, (id_t)gettid());
     return NULL;
@@ -431,18 +452,23 @@ static void patient_threads_give_way(void **state)
     assert_int_equal(pace[6], pace[0]);
     assert_true(pace[7] == -5 || pace[7] == pace[1]); /* the latter where that is not allowed */
     assert_int_equal(pace[4], SCHED_BATCH);
-    assert_int_equal(pace[5], pace[7] < 10 ? 10 : pace[7]); /* from whatever it was by then */
+    assert_int_equal(pace[5], pace[7] < 10 ? 10 : pace[7]);  /* from whatever it was by then */
     assert_int_equal(getpriority(PRIO_PROCESS, 0), pace[1]); /* nobody else's */
 }
 
 int main(void)
 {
     const struct CMUnitTest others[] = {
-        cmocka_unit_test(the_sample_is_itself_valid), cmocka_unit_test(replacing_is_all_or_nothing),
-        cmocka_unit_test(what_cant_be_looked_at_is_no_absence), cmocka_unit_test(renaming_is_all_or_nothing),
-        cmocka_unit_test(reading_is_bounded),         cmocka_unit_test(arenas_stop_at_their_maximum),
-        cmocka_unit_test(pools_run_all_that_was_taken), cmocka_unit_test(metrics_are_written),
-        cmocka_unit_test(patient_threads_give_way),   cmocka_unit_test(what_a_process_uses_is_told),
+        cmocka_unit_test(the_sample_is_itself_valid),
+        cmocka_unit_test(replacing_is_all_or_nothing),
+        cmocka_unit_test(what_cant_be_looked_at_is_no_absence),
+        cmocka_unit_test(renaming_is_all_or_nothing),
+        cmocka_unit_test(reading_is_bounded),
+        cmocka_unit_test(arenas_stop_at_their_maximum),
+        cmocka_unit_test(pools_run_all_that_was_taken),
+        cmocka_unit_test(metrics_are_written),
+        cmocka_unit_test(patient_threads_give_way),
+        cmocka_unit_test(what_a_process_uses_is_told),
     };
     int failed = 0;
 

@@ -85,7 +85,7 @@ static unsigned pieces_in_memory(int file)
     return found;
 }
 
-/* What is served stays. Whether what is not did not come. */
+/* Whether what is served stayed, and what is not did not come. */
 static bool is_left_alone(void)
 {
     enum { LENGTH = RECORDS * BLOB_RECORD_PLAIN };
@@ -107,11 +107,10 @@ static bool is_left_alone(void)
     assert_true(file >= 0);
     const ssize_t size = pread(file, all, sizeof all, 0); /* all of it is in the page cache now, however it was written */
     assert_true(size > LENGTH && (size_t)size < sizeof all);
-    const unsigned served = pieces_in_memory(file);
-    assert_int_equal(served, PIECES);
+    const unsigned served = pieces_in_memory(file); /* all of them, unless the kernel needs the memory for others */
     assert_true(blob_reader_open(test.store, &test.upload.identity, &closed, test.key, &reader, &err).ok);
     assert_true(blob_verify(reader, &(struct blob_verify_options){0}, &err).ok);
-    assert_int_equal(pieces_in_memory(file), served);
+    const bool stays = served == PIECES && pieces_in_memory(file) == PIECES;
 
     (void)posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
     blob_reader_free(GIVE(reader)); /* which has a record of its own in memory */
@@ -124,18 +123,19 @@ static bool is_left_alone(void)
     blob_reader_free(GIVE(reader));
     blob_writer_free(GIVE(writer));
     blob_test_done(&test);
-    return is_gone;
+    return stays && is_gone;
 }
 
-/* A check leaves the page cache as it found it. Now and then asking whether a stretch is there (RWF_NOWAIT) lets the kernel read on into the
- * next, which then looks served and stays: so the second half is looked at more than once. */
+/* A check leaves the page cache as it found it. It is not alone with it: a kernel that lacks memory drops what is served, and asking
+ * whether a stretch is there (RWF_NOWAIT) now and then lets it read on into the next. So it is looked at more than once; a check that
+ * drops or brings pages does so each time. */
 static void a_check_leaves_the_page_cache_alone(void **state)
 {
-    bool is_gone = false;
+    bool is_right = false;
 
     (void)state;
-    for (int i = 0; i < 10 && !is_gone; i++) is_gone = is_left_alone();
-    assert_true(is_gone);
+    for (int i = 0; i < 10 && !is_right; i++) is_right = is_left_alone();
+    assert_true(is_right);
 }
 
 /* What stays behind until the next append or sync comes in its place, and nothing is lost or written twice. */
@@ -172,9 +172,9 @@ static void odd_appends_to_a_file_lie_one_after_the_other(void **state)
 
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {cmocka_unit_test(reads_at_once_what_is_in_memory), cmocka_unit_test(opens_at_once_what_is_in_memory),
-                                             cmocka_unit_test(a_check_leaves_the_page_cache_alone),
-                                             cmocka_unit_test(odd_appends_to_a_file_lie_one_after_the_other)};
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_at_once_what_is_in_memory), cmocka_unit_test(opens_at_once_what_is_in_memory),
+        cmocka_unit_test(a_check_leaves_the_page_cache_alone), cmocka_unit_test(odd_appends_to_a_file_lie_one_after_the_other)};
 
     return cmocka_run_group_tests_name("at once", tests, NULL, NULL);
 }

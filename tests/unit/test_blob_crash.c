@@ -25,8 +25,7 @@ static void note_use(const uint8_t key[32], const uint8_t *nonce, size_t length)
 {
     if (use_count == use_capacity) {
         use_capacity = use_capacity == 0 ? 1024 : use_capacity * 2;
-        uses =
-            realloc(uses, use_capacity * sizeof *uses); /* not through memory.h: it may not fail on demand */
+        uses = realloc(uses, use_capacity * sizeof *uses); /* not through memory.h: it may not fail on demand */
         assert_non_null(uses);
     }
     uses[use_count] = (struct use){0};
@@ -49,28 +48,27 @@ struct result __wrap_gcm_new(const uint8_t key[32], struct gcm **gcm_out, struct
     return SUCCESS;
 }
 
-struct result __real_gcm_seal(struct gcm *gcm, const uint8_t nonce[12], struct bytes associated,
-                              struct bytes plain, uint8_t *sealed_out, struct error *err);
-struct result __wrap_gcm_seal(struct gcm *gcm, const uint8_t nonce[12], struct bytes associated,
-                              struct bytes plain, uint8_t *sealed_out, struct error *err);
-struct result __wrap_gcm_seal(struct gcm *gcm, const uint8_t nonce[12], struct bytes associated,
-                              struct bytes plain, uint8_t *sealed_out, struct error *err)
+struct result __real_gcm_seal(struct gcm *gcm, const uint8_t nonce[12], struct bytes associated, struct bytes plain,
+                              uint8_t *sealed_out, struct error *err);
+struct result __wrap_gcm_seal(struct gcm *gcm, const uint8_t nonce[12], struct bytes associated, struct bytes plain,
+                              uint8_t *sealed_out, struct error *err);
+struct result __wrap_gcm_seal(struct gcm *gcm, const uint8_t nonce[12], struct bytes associated, struct bytes plain,
+                              uint8_t *sealed_out, struct error *err)
 {
     size_t i = key_count;
 
-    while (i > 0 && keys[i - 1].gcm != gcm)
-        i--; /* the latest at this address */
+    while (i > 0 && keys[i - 1].gcm != gcm) i--; /* the latest at this address */
     assert_true(i > 0);
     note_use(keys[i - 1].key, nonce, 12);
     return __real_gcm_seal(gcm, nonce, associated, plain, sealed_out, err);
 }
 
-void __real_xchacha_seal(const uint8_t key[32], const uint8_t nonce[24], struct bytes associated,
-                         struct bytes plain, uint8_t *sealed_out);
-void __wrap_xchacha_seal(const uint8_t key[32], const uint8_t nonce[24], struct bytes associated,
-                         struct bytes plain, uint8_t *sealed_out);
-void __wrap_xchacha_seal(const uint8_t key[32], const uint8_t nonce[24], struct bytes associated,
-                         struct bytes plain, uint8_t *sealed_out)
+void __real_xchacha_seal(const uint8_t key[32], const uint8_t nonce[24], struct bytes associated, struct bytes plain,
+                         uint8_t *sealed_out);
+void __wrap_xchacha_seal(const uint8_t key[32], const uint8_t nonce[24], struct bytes associated, struct bytes plain,
+                         uint8_t *sealed_out);
+void __wrap_xchacha_seal(const uint8_t key[32], const uint8_t nonce[24], struct bytes associated, struct bytes plain,
+                         uint8_t *sealed_out)
 {
     note_use(key, nonce, 24);
     __real_xchacha_seal(key, nonce, associated, plain, sealed_out);
@@ -86,8 +84,7 @@ static void no_nonce_was_used_twice(void)
     assert_true(use_count > 0);
     qsort(uses, use_count, sizeof *uses, compare_uses);
     for (size_t i = 1; i < use_count; i++)
-        if (memcmp(&uses[i - 1], &uses[i], sizeof *uses) == 0)
-            fail_msg("a nonce was used twice under one key");
+        if (memcmp(&uses[i - 1], &uses[i], sizeof *uses) == 0) fail_msg("a nonce was used twice under one key");
     use_count = key_count = 0;
 }
 

@@ -77,14 +77,12 @@ static void subject_new(struct subject *subject, uint64_t seed, size_t file_coun
 static void subject_done(struct subject *subject)
 {
     blob_test_done(&subject->test);
-    for (size_t i = 0; i < subject->file_count; i++)
-        buffer_done(&subject->files[i]);
+    for (size_t i = 0; i < subject->file_count; i++) buffer_done(&subject->files[i]);
 }
 
 static void restore(struct subject *subject)
 {
-    for (size_t i = 0; i < subject->file_count; i++)
-        write_file(subject->paths[i], buffer_bytes(&subject->files[i]));
+    for (size_t i = 0; i < subject->file_count; i++) write_file(subject->paths[i], buffer_bytes(&subject->files[i]));
 }
 
 /* What a reader says, at opening or else at checking. */
@@ -94,8 +92,7 @@ static void find(struct subject *subject, struct error *err)
     static uint8_t all[LENGTH], zeros[LENGTH];
 
     *err = (struct error){0};
-    if (!blob_reader_open(subject->test.store, &subject->test.upload.identity, &subject->content,
-                          subject->test.key, &reader, err)
+    if (!blob_reader_open(subject->test.store, &subject->test.upload.identity, &subject->content, subject->test.key, &reader, err)
              .ok)
         return;
     const bool is_sound = blob_verify(reader, &(struct blob_verify_options){0}, err).ok;
@@ -153,8 +150,7 @@ static void a_bit_in_each_field_of_the_header(void **state)
     struct subject subject;
 
     subject_new(&subject, 1, 1);
-    for (size_t at = row->from; at < row->to; at++)
-        flip(&subject, 0, at, row->message);
+    for (size_t at = row->from; at < row->to; at++) flip(&subject, 0, at, row->message);
     subject_done(&subject);
 }
 
@@ -169,8 +165,7 @@ static void a_bit_in_each_record(void **state)
         for (size_t i = 0; i < COUNT(places); i++) {
             char name[32];
             size_t place = places[i];
-            if (record == RECORDS - 1 && place > 1000)
-                place = 1000 + place % 16; /* the last one is shorter */
+            if (record == RECORDS - 1 && place > 1000) place = 1000 + place % 16; /* the last one is shorter */
             (void)snprintf(name, sizeof name, "record %zu:", record);
             flip(&subject, 0, 4096 + record * 65536 + place, name);
         }
@@ -184,14 +179,12 @@ static void a_bit_in_each_byte_of_the_trailer(void **state)
     (void)state;
     subject_new(&subject, 1, 1);
     const size_t end = subject.files[0].length, start = 4096 + 3 * 65536 + 1016;
-    for (size_t at = start; at < end - 8; at++)
-        flip(&subject, 0, at, "trailer");
+    for (size_t at = start; at < end - 8; at++) flip(&subject, 0, at, "trailer");
     flip(&subject, 0, end - 8, "footer");
     flip(&subject, 0, end - 7, "footer");
     flip(&subject, 0, end - 6, "trailer");
     flip(&subject, 0, end - 5, "trailer"); /* a length that is possible, but another one */
-    for (size_t at = end - 4; at < end; at++)
-        flip(&subject, 0, at, "footer");
+    for (size_t at = end - 4; at < end; at++) flip(&subject, 0, at, "footer");
     subject_done(&subject);
 }
 
@@ -212,8 +205,7 @@ static void a_bit_in_an_earlier_extent(void **state)
 
 static void a_cut_anywhere(void **state)
 {
-    static const size_t lengths[] = {
-        0, 1, 88, 4095, 4096, 4097, 4096 + 65536, 4096 + 65536 + 5, 4096 + 3 * 65536};
+    static const size_t lengths[] = {0, 1, 88, 4095, 4096, 4097, 4096 + 65536, 4096 + 65536 + 5, 4096 + 3 * 65536};
     struct subject subject;
 
     (void)state;
@@ -312,8 +304,8 @@ static void records_of_two_writers(void **state)
     (void)blob_writer_digests(stalled, digests);
     must(blob_writer_close(stalled, &digests[0], &unused, &err), &err); /* takes e1; nobody commits it */
     blob_test_path(&subject.test, "e1", path);
-    read_file(path, &other); /* now, because the commit of the other one removes it */
-    close_upload(&subject.test, 1, false, &subject.content);            /* takes e2 */
+    read_file(path, &other);                                 /* now, because the commit of the other one removes it */
+    close_upload(&subject.test, 1, false, &subject.content); /* takes e2 */
     assert_int_equal(unused.part, 1);
     assert_int_equal(subject.content.part, 2);
 
@@ -328,8 +320,7 @@ static void records_of_two_writers(void **state)
     restore(&subject);
     expect(&subject, "a record of the other writer", "record 2:");
     write_file(subject.paths[1], buffer_bytes(&other));
-    expect(&subject, "the file of the other writer",
-           "trailer: the recorded digest is not among those sealed");
+    expect(&subject, "the file of the other writer", "trailer: the recorded digest is not among those sealed");
     subject.content.digest = digests[0];
     expect(&subject, "its digest, too, under the first one's name", "trailer: it stands in another extent");
     blob_writer_free(GIVE(stalled));
@@ -415,8 +406,7 @@ static void read_checkpoint(struct subject *subject, struct buffer *into, char p
 {
     char suffix[34] = "c";
 
-    for (size_t i = 0; i < 16; i++)
-        (void)snprintf(suffix + 1 + 2 * i, 3, "%02x", subject->test.row.digest[i]);
+    for (size_t i = 0; i < 16; i++) (void)snprintf(suffix + 1 + 2 * i, 3, "%02x", subject->test.row.digest[i]);
     blob_test_path(&subject->test, suffix, path);
     read_file(path, into);
 }
@@ -427,8 +417,7 @@ static void refuse(struct subject *subject, enum error_kind kind, const char *me
     struct error err = {0};
 
     assert_false(blob_test_writer(&subject->test, &writer, &err).ok);
-    if (err.kind != kind || strstr(err.message, message) == NULL)
-        fail_msg("expected \"%s\", not \"%s\"", message, err.message);
+    if (err.kind != kind || strstr(err.message, message) == NULL) fail_msg("expected \"%s\", not \"%s\"", message, err.message);
 }
 
 static void an_older_checkpoint_is_refused(void **state)
@@ -495,6 +484,5 @@ int main(void)
         cmocka_unit_test(an_older_checkpoint_is_refused),
     };
 
-    return RUN_TABLE(field_rows, a_bit_in_each_field_of_the_header) +
-           cmocka_run_group_tests_name("others", others, NULL, NULL);
+    return RUN_TABLE(field_rows, a_bit_in_each_field_of_the_header) + cmocka_run_group_tests_name("others", others, NULL, NULL);
 }

@@ -15,7 +15,7 @@ static void must(struct result result, const struct error *err)
 
 /* ---- The n-th failure ---- */
 
-#define FAULT_LENGTH 700000 /* three appends after the checkpoint */
+#define FAULT_LENGTH 700000        /* three appends after the checkpoint */
 static struct digest fault_digest; /* computed before anything is made to fail */
 
 static struct result checkpoint(struct blob_test *test, struct blob_writer *writer, struct error *err)
@@ -29,8 +29,7 @@ static struct result checkpoint(struct blob_test *test, struct blob_writer *writ
 }
 
 /* The way of an upload: two PATCHes, a checkpoint between them, the closing PUT. */
-static struct result upload(struct blob_test *test, bool *is_closed_out, struct blob_content *content_out,
-                            struct error *err)
+static struct result upload(struct blob_test *test, bool *is_closed_out, struct blob_content *content_out, struct error *err)
 {
     OWNED(blob_writer) *writer = NULL;
 
@@ -265,8 +264,7 @@ static void fill_disk(const char *path)
     static uint8_t ballast[1 << 20];
     const int file = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
 
-    while (write(file, ballast, sizeof ballast) > 0)
-        continue;
+    while (write(file, ballast, sizeof ballast) > 0) continue;
     assert_int_equal(ftruncate(file, lseek(file, 0, SEEK_END) - 150000), 0);
     close(file);
 }

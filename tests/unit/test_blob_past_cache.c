@@ -6,7 +6,7 @@
 
 #include "tests/support/blob.h"
 
-#define MIB (UINT64_C(1) << 20)
+#define MIB    (UINT64_C(1) << 20)
 #define A_READ ((size_t)4 * BLOB_RECORD_PLAIN) /* what a pull reads at a time */
 #define LENGTH (5 * MIB + 77)
 #define CUT    ((uint64_t)40 * BLOB_RECORD_PLAIN) /* where the second extent begins */

@@ -88,8 +88,7 @@ static void check_header(struct blob_test *test, const json_t *vector)
     assert_hex((struct bytes){format.header, 88}, json_text_of(vector, "header"), "header");
     assert_hex((struct bytes){format.salt, sizeof format.salt}, json_text_of(vector, "h"), "H");
     must(blob_commitment(&test->upload.identity, test->key, commitment, &err), &err);
-    assert_hex((struct bytes){commitment, sizeof commitment}, json_text_of(vector, "commitment"),
-               "commitment");
+    assert_hex((struct bytes){commitment, sizeof commitment}, json_text_of(vector, "commitment"), "commitment");
     assert_hex(uuid_bytes(&test->upload.identity.blob), json_text_of(vector, "blob"), "blob id");
 }
 
@@ -99,13 +98,11 @@ static void check_checkpoint(struct blob_test *test, const json_t *vector)
     struct error err = {0};
     char suffix[34] = "c", path[160];
 
-    assert_hex((struct bytes){test->row.digest, SHA256_SIZE}, json_text_of(vector, "digest"),
-               "checkpoint's digest");
+    assert_hex((struct bytes){test->row.digest, SHA256_SIZE}, json_text_of(vector, "digest"), "checkpoint's digest");
     text_hex(test->row.digest, 16, suffix + 1);
     blob_test_path(test, suffix, path);
     must(file_read(path, &stored, &err), &err);
-    if (json_text_of(vector, "stored") != NULL)
-        assert_hex(buffer_bytes(&stored), json_text_of(vector, "stored"), "checkpoint");
+    if (json_text_of(vector, "stored") != NULL) assert_hex(buffer_bytes(&stored), json_text_of(vector, "stored"), "checkpoint");
 }
 
 static void check_state(const json_t *vector)
@@ -118,10 +115,8 @@ static void check_state(const json_t *vector)
     if (json_text_of(vector, "state") == NULL) return;
     add_hex(&plain, json_text_of(vector, "state"));
     must(sjb1_state_parse(buffer_bytes(&plain), (uint64_t)integer_of(vector, "offset"), &state, &err), &err);
-    const struct sjb1_view view = {(const struct hasher *const *)state->hashers,
-                                   state->hasher_count,
-                                   &state->extents,
-                                   {state->tail, state->tail_length}};
+    const struct sjb1_view view = {
+        (const struct hasher *const *)state->hashers, state->hasher_count, &state->extents, {state->tail, state->tail_length}};
     must(sjb1_state_format(&view, &again, &err), &err);
     assert_true(bytes_equal(buffer_bytes(&plain), buffer_bytes(&again)));
 }
@@ -157,9 +152,7 @@ static void check_trailer(struct blob_test *test, const json_t *vector)
     must(sjb1_trailer_parse(buffer_bytes(&plain), &trailer, &err), &err);
     must(sjb1_context_make(&test->upload.identity, secret_bytes(test->key), &format, &err), &err);
     for (size_t i = 0; i < trailer.extents.count; i++) {
-        must(sjb1_key(&format, secret_bytes(test->key), SJB1_INFO_DATA, trailer.extents.list[i].salt, key,
-                      &err),
-             &err);
+        must(sjb1_key(&format, secret_bytes(test->key), SJB1_INFO_DATA, trailer.extents.list[i].salt, key, &err), &err);
         const json_t *stated = json_array_get(json_object_get(vector, "data_keys"), i);
         assert_hex((struct bytes){key, sizeof key}, json_string_value(stated), "data key");
     }

@@ -31,10 +31,16 @@ static void kinds_of_layers(void **state)
 
 #define HEX64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 static const struct layer_file two_files[] = {
-    {.path = "a", .title = "model.onnx", .media_type = "application/vnd.cncf.model.weight.v1.raw",
-     .digest = "sha256:" HEX64, .size = 7},
-    {.path = "b", .title = "a \"quoted\" name", .media_type = "application/vnd.cncf.model.doc.v1.raw",
-     .digest = "sha256:" HEX64, .size = 8},
+    {.path = "a",
+     .title = "model.onnx",
+     .media_type = "application/vnd.cncf.model.weight.v1.raw",
+     .digest = "sha256:" HEX64,
+     .size = 7},
+    {.path = "b",
+     .title = "a \"quoted\" name",
+     .media_type = "application/vnd.cncf.model.doc.v1.raw",
+     .digest = "sha256:" HEX64,
+     .size = 8},
 };
 
 static void manifests_are_valid_json_with_both_names(void **state)
@@ -110,23 +116,34 @@ static const struct trace_row {
     {"an upload elsewhere", "/write/SECRET?x", true, "/(session)"},
     {"an upload in a query", "/x?SECRET/blobs/uploads/SECRET", true, "/(session)"},
     {"control letters", "/a\x1b[2J\n\x7f", false, "/a?[2J??"},
-    {"an override", "/a\xe2\x80\xae" "b", false, "/a???b"},
+    {"an override",
+     "/a\xe2\x80\xae"
+     "b",
+     false, "/a???b"},
 };
 
 static void verbose_hides_secrets(void **state)
 {
     const struct trace_row *row = *state;
-    const struct http_request request = {.method = "GET", .path = row->path, .is_session = row->is_session,
-                                         .authorization = "Bearer SECRET", .body = bytes_of_text("SECRET")};
+    const struct http_request request = {.method = "GET",
+                                         .path = row->path,
+                                         .is_session = row->is_session,
+                                         .authorization = "Bearer SECRET",
+                                         .body = bytes_of_text("SECRET")};
     const struct http_response response = {.status = 200, .audit = "17", .request_id = "r\x1b", .location = "SECRET"};
-    const struct trace trace = {.origin = "https://h:1", .request = &request, .response = &response,
-                                .sent_bytes = 6, .received_bytes = 7, .duration_ms = 5};
+    const struct trace trace = {.origin = "https://h:1",
+                                .request = &request,
+                                .response = &response,
+                                .sent_bytes = 6,
+                                .received_bytes = 7,
+                                .duration_ms = 5};
     struct buffer OWNED_BUFFER text = BUFFER(1024), expected = BUFFER(1024);
     struct error err = {0};
 
     assert_true(trace_write(&trace, &text, &err).ok);
-    assert_true(buffer_format(&expected, &err, "> GET %s\n< 200 in 5 ms, sent 6 bytes, received 7, request r?, audit 17\n",
-                              row->shown).ok);
+    assert_true(
+        buffer_format(&expected, &err, "> GET %s\n< 200 in 5 ms, sent 6 bytes, received 7, request r?, audit 17\n", row->shown)
+            .ok);
     assert_string_equal(buffer_text(&text), buffer_text(&expected));
 }
 
@@ -177,7 +194,8 @@ static void warnings_beyond_the_room_are_left_out(void **state)
 /* `sijil audit tail` printed the subject that an issuer chose as it came. */
 static void a_name_does_not_steer_the_terminal(void **state)
 {
-    OWNED_JSON name = json_string("ci\x1b[2J\r\xc2\x9b" "1m\x7f caf\xc3\xa9");
+    OWNED_JSON name = json_string("ci\x1b[2J\r\xc2\x9b"
+                                  "1m\x7f caf\xc3\xa9");
     char cell[CELL_MAX];
 
     (void)state;
@@ -326,7 +344,7 @@ static void jobs(void **state)
     free(invocation);
 }
 
-#define FIFTY "It stays in the country; this is told in many words"
+#define FIFTY        "It stays in the country; this is told in many words"
 #define LONG_MESSAGE FIFTY " " FIFTY " " FIFTY " " FIFTY ": ask the officer"
 
 static const struct refusal_row {
@@ -368,11 +386,13 @@ int main(void)
         cmocka_unit_test(a_name_is_shown_whole_at_the_end),
         cmocka_unit_test(a_name_does_not_steer_the_terminal),
         cmocka_unit_test(warnings_beyond_the_room_are_left_out),
-        cmocka_unit_test(kinds_of_layers),       cmocka_unit_test(manifests_are_valid_json_with_both_names),
-        cmocka_unit_test(links_are_not_followed), cmocka_unit_test(sizes_read_well),
+        cmocka_unit_test(kinds_of_layers),
+        cmocka_unit_test(manifests_are_valid_json_with_both_names),
+        cmocka_unit_test(links_are_not_followed),
+        cmocka_unit_test(sizes_read_well),
     };
 
     return RUN_TABLE(refusal_rows, refusals) + RUN_TABLE(trace_rows, verbose_hides_secrets) +
-           RUN_TABLE(warning_rows, warnings_are_read) + RUN_TABLE(jobs_rows, jobs) + RUN_TABLE(cell_rows, cells) + RUN_TABLE(line_rows, progress_fits_the_terminal) +
-           cmocka_run_group_tests_name("others", others, NULL, NULL);
+           RUN_TABLE(warning_rows, warnings_are_read) + RUN_TABLE(jobs_rows, jobs) + RUN_TABLE(cell_rows, cells) +
+           RUN_TABLE(line_rows, progress_fits_the_terminal) + cmocka_run_group_tests_name("others", others, NULL, NULL);
 }

@@ -74,8 +74,11 @@ static struct result hash_a_file(void *context, struct error *err)
 
 static struct result write_manifests(void *context, struct error *err)
 {
-    static const struct layer_file file = {.path = "a", .title = "model.onnx", .media_type = "application/vnd.cncf.model.weight.v1.raw",
-                                           .digest = "sha256:0", .size = 7};
+    static const struct layer_file file = {.path = "a",
+                                           .title = "model.onnx",
+                                           .media_type = "application/vnd.cncf.model.weight.v1.raw",
+                                           .digest = "sha256:0",
+                                           .size = 7};
     struct buffer OWNED_BUFFER config = BUFFER(4096);
     struct buffer OWNED_BUFFER manifest = BUFFER(4096);
 
@@ -85,11 +88,8 @@ static struct result write_manifests(void *context, struct error *err)
 }
 
 static const struct fallible_row work_rows[] = {
-    {"a login is kept", keep_a_login, 80},
-    {"sessions are opened", open_sessions, 4},
-    {"a part is written", write_a_part, 8},
-    {"a file is hashed", hash_a_file, 3},
-    {"manifests are written", write_manifests, 2},
+    {"a login is kept", keep_a_login, 80}, {"sessions are opened", open_sessions, 4},     {"a part is written", write_a_part, 8},
+    {"a file is hashed", hash_a_file, 3},  {"manifests are written", write_manifests, 2},
 };
 
 int main(void)

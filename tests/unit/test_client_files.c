@@ -17,9 +17,10 @@ static void prepare(const char *command)
 {
     char line[500];
 
-    (void)snprintf(line, sizeof line,
-                   "cd %s && rm -rf in out other && mkdir -p in/sub out other && echo inside > in/file && echo secret > out/file && %s", root,
-                   command);
+    (void)snprintf(
+        line, sizeof line,
+        "cd %s && rm -rf in out other && mkdir -p in/sub out other && echo inside > in/file && echo secret > out/file && %s",
+        root, command);
     assert_int_equal(system(line), 0); /* NOLINT(cert-env33-c): a row's words in our own mkdtemp() name */
 }
 

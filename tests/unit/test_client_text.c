@@ -1,9 +1,11 @@
 #include "tests/support/unit.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/address.h"
+#include "client/hosts.h"
 #include "client/layout.h"
 #include "client/reference.h"
 #include "client/terminal.h"
@@ -31,10 +33,19 @@ static const struct title_row {
     {"a line feed", "a\nb", false},
     {"an escape sequence", "\x1b[2J", false},
     {"delete", "a\x7f", false},
-    {"Latin-1's CSI in UTF-8", "a\xc2\x9b" "2J", false},
+    {"Latin-1's CSI in UTF-8",
+     "a\xc2\x9b"
+     "2J",
+     false},
     {"a name that reads as modelexe.onnx", "model\xe2\x80\xaexnno.exe", false},
-    {"an isolate in a folder's name", "a\xe2\x81\xa7" "b/c", false},
-    {"a line separator", "a\xe2\x80\xa8" "b", false},
+    {"an isolate in a folder's name",
+     "a\xe2\x81\xa7"
+     "b/c",
+     false},
+    {"a line separator",
+     "a\xe2\x80\xa8"
+     "b",
+     false},
     {"letters that join", "\xd9\x85\xdb\x8c\xe2\x80\x8c\xd8\xae.onnx", true},
     {"bytes that are no UTF-8", "a\xff", false},
     {"a file that is on its way: the next pull would go on with it", ".model.onnx.sijil-part", false},
@@ -56,8 +67,15 @@ static const struct tame_row {
     {"other scripts", "\xd9\x86\xe4\xb8\xad\xf0\x9f\x8e\x93", "\xd9\x86\xe4\xb8\xad\xf0\x9f\x8e\x93"},
     {"colours", "no \x1b[31m", "no ?[31m"},
     {"a second line that seems ours", "a\nsijil: done\r", "a?sijil: done?"},
-    {"Latin-1's CSI in UTF-8", "\xc2\x9b" "2J", "??2J"},
-    {"a blank that does not break is no control character", "a\xc2\xa0" "b", "a\xc2\xa0" "b"},
+    {"Latin-1's CSI in UTF-8",
+     "\xc2\x9b"
+     "2J",
+     "??2J"},
+    {"a blank that does not break is no control character",
+     "a\xc2\xa0"
+     "b",
+     "a\xc2\xa0"
+     "b"},
     {"a letter that was cut", "\xe4\xb8", "??"},
     {"bytes that are no UTF-8", "\xff\x80", "??"},
     {"an overlong slash", "\xc0\xaf", "??"},
@@ -65,7 +83,10 @@ static const struct tame_row {
     {"delete", "\x7f", "?"},
     {"a right-to-left override", "model\xe2\x80\xaexnno.exe", "model???xnno.exe"},
     {"the first embedding", "\xe2\x80\xaa", "???"},
-    {"the first isolate, and the end of one", "\xe2\x81\xa6" "a\xe2\x81\xa9", "???a???"},
+    {"the first isolate, and the end of one",
+     "\xe2\x81\xa6"
+     "a\xe2\x81\xa9",
+     "???a???"},
     {"the last that is deprecated", "\xe2\x81\xaf", "???"},
     {"a line and a paragraph separator", "\xe2\x80\xa8\xe2\x80\xa9", "??????"},
     {"marks of direction", "\xe2\x80\x8e\xe2\x80\x8f\xd8\x9c", "????????"},
@@ -117,8 +138,7 @@ static const struct reference_row {
     {"a port", "127.0.0.1:8443/acme/models/digits:v1", "127.0.0.1:8443", "acme/models/digits", "v1", false},
     {"no tag", "reg.example/acme/models/digits", "reg.example", "acme/models/digits", "latest", false},
     {"a deep name", "reg.example/acme/models/a/b/c:v1", "reg.example", "acme/models/a/b/c", "v1", false},
-    {"a digest", "reg.example/acme/models/digits@sha256:" HEX64, "reg.example", "acme/models/digits", "sha256:" HEX64,
-     true},
+    {"a digest", "reg.example/acme/models/digits@sha256:" HEX64, "reg.example", "acme/models/digits", "sha256:" HEX64, true},
     {"IPv6", "[::1]:8443/acme/models/digits:v1", "[::1]:8443", "acme/models/digits", "v1", false},
     {"no host", "digits:v1", NULL, NULL, NULL, false},
     {"an empty host", "/acme/models/digits", NULL, NULL, NULL, false},
@@ -156,7 +176,8 @@ static void references(void **state)
 static const struct hidden_row {
     const char *name, *text, *shown;
 } hidden_rows[] = {
-    {"a URL of libcurl's", "Unsupported proxy syntax in 'http://u:SECRET@proxy:1/x'", "Unsupported proxy syntax in 'http://proxy:1/x'"},
+    {"a URL of libcurl's", "Unsupported proxy syntax in 'http://u:SECRET@proxy:1/x'",
+     "Unsupported proxy syntax in 'http://proxy:1/x'"},
     {"two of them", "http://u@a and https://v:w@x@b/c@d", "http://a and https://b/c@d"},
     {"none", "https://host/a@b alice@bank.example acme/x@sha256:00", "https://host/a@b alice@bank.example acme/x@sha256:00"},
     {"nothing behind", "https://u@", "https://"},
@@ -172,8 +193,43 @@ static void user_information_is_hidden(void **state)
     assert_string_equal(text, row->shown);
 }
 
+static const struct proxy_row {
+    const char *name, *text; /* NULL: SIJIL_PROXY is not set */
+    const char *proxy;       /* NULL: refused */
+} proxy_rows[] = {
+    {"none", NULL, ""},
+    {"an empty one", "", ""},
+    {"a host and a port", "http://proxy.example:3128", "http://proxy.example:3128"},
+    {"with a secret", "http://u:SECRET@proxy.example:3128", "http://u:SECRET@proxy.example:3128"},
+    {"over TLS", "https://u:SECRET@proxy.example", NULL},
+    {"another protocol", "socks5://u:SECRET@proxy.example", NULL},
+    {"none named", "u:SECRET@proxy.example:3128", NULL},
+    {"no host", "http://", NULL},
+    {"a path alone", "http:///SECRET", NULL},
+    {"a space", "http://proxy SECRET", NULL},
+    {"a line more", "http://proxy\nSECRET", NULL},
+};
+
+static void the_environment_names_a_proxy_by_our_name_alone(void **state)
+{
+    const struct proxy_row *row = *state;
+    struct host_login login = {.proxy = ""};
+    struct error err = {0};
+
+    assert_int_equal(row->text == NULL ? unsetenv("SIJIL_PROXY") : setenv("SIJIL_PROXY", row->text, 1), 0);
+    assert_int_equal(setenv("HTTPS_PROXY", "http://elsewhere:1", 1), 0);
+    assert_true(host_proxy_is_expected());
+    assert_int_equal(host_proxy_find(&login, &err).ok, row->proxy != NULL);
+    assert_string_equal(login.proxy, row->proxy == NULL ? "" : row->proxy);
+    assert_null(strstr(err.message, "SECRET"));
+    if (row->proxy == NULL) assert_int_equal(err.kind, ERROR_INVALID);
+    assert_int_equal(setenv("HTTPS_PROXY", "", 1), 0);
+    assert_false(host_proxy_is_expected());
+}
+
 int main(void)
 {
     return RUN_TABLE(title_rows, titles) + RUN_TABLE(path_rows, titles_of_paths) + RUN_TABLE(tame_rows, tamed) +
-           RUN_TABLE(reference_rows, references) + RUN_TABLE(hidden_rows, user_information_is_hidden);
+           RUN_TABLE(reference_rows, references) + RUN_TABLE(hidden_rows, user_information_is_hidden) +
+           RUN_TABLE(proxy_rows, the_environment_names_a_proxy_by_our_name_alone);
 }

@@ -62,11 +62,14 @@ static void certificates_verify(void **state)
     write_file("crypto_authority.pem", buffer_bytes(&authority.pem));
     write_file("crypto_server.pem", buffer_bytes(&pem));
     assert_int_equal(system("openssl verify -x509_strict -purpose sslserver -verify_hostname registry.example "
-                            "-CAfile crypto_authority.pem crypto_server.pem >/dev/null"), 0);
+                            "-CAfile crypto_authority.pem crypto_server.pem >/dev/null"),
+                     0);
     assert_int_equal(system("openssl verify -x509_strict -verify_ip ::1 -CAfile crypto_authority.pem "
-                            "crypto_server.pem >/dev/null"), 0);
+                            "crypto_server.pem >/dev/null"),
+                     0);
     assert_int_not_equal(system("openssl verify -verify_hostname other.example -CAfile crypto_authority.pem "
-                                "crypto_server.pem >/dev/null 2>&1"), 0);
+                                "crypto_server.pem >/dev/null 2>&1"),
+                         0);
     (void)unlink("crypto_authority.pem");
     (void)unlink("crypto_server.pem");
 }
@@ -82,8 +85,7 @@ static void certificates_know_their_key(void **state)
 
     (void)state;
     make_authority(&authority);
-    const struct certificate_request request = {
-        .key = authority.server_key, .names = names, .name_count = 1, .days = 90};
+    const struct certificate_request request = {.key = authority.server_key, .names = names, .name_count = 1, .days = 90};
     assert_false(certificate_issue(&request, buffer_bytes(&authority.pem), authority.server_key, &pem, &err).ok);
     assert_int_equal(err.kind, ERROR_INVALID);
     assert_true(certificate_issue(&request, buffer_bytes(&authority.pem), authority.key, &pem, &err).ok);

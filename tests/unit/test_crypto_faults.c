@@ -43,8 +43,7 @@ static struct result seal_and_open(void *context, struct error *err)
     memset(plain, 7, sizeof plain);
     TRY_UNTOUCHED_BYTES(gcm, gcm_new(key_bytes, &gcm, err));
     TRY(gcm_seal(gcm, nonce, bytes_of_text("footer"), bytes_of_text("hello"), sealed, err));
-    const struct result opened =
-        gcm_open(gcm, nonce, bytes_of_text("footer"), (struct bytes){sealed, sizeof sealed}, plain, err);
+    const struct result opened = gcm_open(gcm, nonce, bytes_of_text("footer"), (struct bytes){sealed, sizeof sealed}, plain, err);
     if (!opened.ok) assert_true(has_only(plain, sizeof plain, 0)); /* what was not proven is not shown */
     return opened;
 }
@@ -125,8 +124,8 @@ static struct result derive(void *context, struct error *err)
 
     (void)context;
     memset(out, 7, sizeof out);
-    const struct result derived = hkdf_sha256((struct bytes){key_bytes, 32}, bytes_of_text("salt"),
-                                              bytes_of_text("info"), out, sizeof out, err);
+    const struct result derived =
+        hkdf_sha256((struct bytes){key_bytes, 32}, bytes_of_text("salt"), bytes_of_text("info"), out, sizeof out, err);
     if (!derived.ok) assert_true(has_only(out, sizeof out, 7) || has_only(out, sizeof out, 0));
     return derived;
 }
@@ -242,9 +241,9 @@ static bool succeeds_after(unsigned long nth, size_t length)
 static void secrets_are_locked_or_refused(void **state)
 {
     (void)state;
-    assert_false(succeeds_after(1, 32) || succeeds_after(2, 32)); /* its own memory */
-    assert_true(succeeds_after(3, 32));                           /* the region */
-    assert_true(succeeds_after(4, 32));                           /* the region can't be locked */
+    assert_false(succeeds_after(1, 32) || succeeds_after(2, 32));   /* its own memory */
+    assert_true(succeeds_after(3, 32));                             /* the region */
+    assert_true(succeeds_after(4, 32));                             /* the region can't be locked */
     assert_false(succeeds_after(3, 100) || succeeds_after(4, 100)); /* too large for it: memory, then the lock */
 }
 
@@ -286,8 +285,7 @@ static void make_known(void)
 int main(void)
 {
     const struct CMUnitTest first[] = {cmocka_unit_test(a_look_up_that_fails_is_tried_again),
-                                       cmocka_unit_test(secrets_are_locked_or_refused),
-                                       cmocka_unit_test(the_region_may_be_full)};
+                                       cmocka_unit_test(secrets_are_locked_or_refused), cmocka_unit_test(the_region_may_be_full)};
     char path[64];
 
     int failed = cmocka_run_group_tests_name("at the start", first, NULL, NULL);

@@ -180,10 +180,11 @@ static void jwk_has_a_thumbprint(void **state)
     ecdsa_thumbprint(point.data, thumbprint);
     assert_string_equal(thumbprint, "cn-I_WNMClehiVp51i_0VpOENW1upEerA8sEam5hn-s");
     assert_true(ecdsa_jwk(point.data, &jwk, &err).ok);
-    assert_string_equal(buffer_text(&jwk),
-                        "{\"alg\":\"ES256\",\"crv\":\"P-256\",\"kid\":\"cn-I_WNMClehiVp51i_0VpOENW1upEerA8sEam5hn-s\",\"kty\":\"EC\","
-                        "\"use\":\"sig\",\"x\":\"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4\","
-                        "\"y\":\"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM\"}");
+    assert_string_equal(
+        buffer_text(&jwk),
+        "{\"alg\":\"ES256\",\"crv\":\"P-256\",\"kid\":\"cn-I_WNMClehiVp51i_0VpOENW1upEerA8sEam5hn-s\",\"kty\":\"EC\","
+        "\"use\":\"sig\",\"x\":\"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4\","
+        "\"y\":\"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM\"}");
 }
 
 static void keys_live_in_files(void **state)
@@ -229,8 +230,8 @@ static const struct bad_pem_row {
     {"Ed25519", "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n"
                 "-----END PRIVATE KEY-----\n"},
     {"P-384", "-----BEGIN PUBLIC KEY-----\nMHYwEAYHKoZIzj0CAQYFK4EEACIDYgAETxRoAHI7aaQww7bUxGU6i8kU0+Tocuej\n"
-     "T3RpqvB/EZkhKoSWxxsTf/wvRClwSd31PmUZD1JcWfEACroMr3jGQiLwVT/8I9zB\n"
-     "pw+0FDF+MHJ0iYnFwUYzgnW6GinJLFyr\n-----END PUBLIC KEY-----\n"},
+              "T3RpqvB/EZkhKoSWxxsTf/wvRClwSd31PmUZD1JcWfEACroMr3jGQiLwVT/8I9zB\n"
+              "pw+0FDF+MHJ0iYnFwUYzgnW6GinJLFyr\n-----END PUBLIC KEY-----\n"},
 };
 
 static void refuses_pem(void **state)
@@ -294,8 +295,7 @@ static void ed25519_refuses_small_order(void **state)
 }
 
 /* The example of the DSSE protocol document (v1.0.2): its key, envelope and encoding. */
-#define DSSE_EXAMPLE_SIGNATURE                                                                     \
-    "A3JqsQGtVsJ2O2xqrI5IcnXip5GToJ3F+FnZ+O88SjtR6rDAajabZKciJTfUiHqJPcIAriEGAHTVeCUjW2JIZA=="
+#define DSSE_EXAMPLE_SIGNATURE "A3JqsQGtVsJ2O2xqrI5IcnXip5GToJ3F+FnZ+O88SjtR6rDAajabZKciJTfUiHqJPcIAriEGAHTVeCUjW2JIZA=="
 
 static void dsse_encodes_as_its_document_says(void **state)
 {
@@ -342,9 +342,9 @@ static void dsse_travels(void **state)
     assert_false(dsse_check_signer(dsse, first, &err).ok);
 }
 
-#define LETTERS_32 "abcdefghijklmnopqrstuvwxyzabcdef"
+#define LETTERS_32  "abcdefghijklmnopqrstuvwxyzabcdef"
 #define LETTERS_128 LETTERS_32 LETTERS_32 LETTERS_32 LETTERS_32
-#define SIG "{\"sig\":\"AAAA\"}"
+#define SIG         "{\"sig\":\"AAAA\"}"
 static const struct bad_envelope_row {
     const char *name, *json;
     enum error_kind kind;
@@ -358,8 +358,7 @@ static const struct bad_envelope_row {
     {"a number for sig", "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[{\"sig\":7}]}", ERROR_INVALID},
     {"base64 of URLs", "{\"payload\":\"-_-_\",\"payloadType\":\"t\",\"signatures\":[" SIG "]}", ERROR_INVALID},
     {"no padding", "{\"payload\":\"AA\",\"payloadType\":\"t\",\"signatures\":[" SIG "]}", ERROR_INVALID},
-    {"the payload twice", "{\"payload\":\"\",\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[" SIG "]}",
-     ERROR_INVALID},
+    {"the payload twice", "{\"payload\":\"\",\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[" SIG "]}", ERROR_INVALID},
     {"a type that is a number", "{\"payload\":\"\",\"payloadType\":1,\"signatures\":[" SIG "]}", ERROR_INVALID},
     {"a payload that is a number", "{\"payload\":1,\"payloadType\":\"t\",\"signatures\":[" SIG "]}", ERROR_INVALID},
     {"an empty type", "{\"payload\":\"\",\"payloadType\":\"\",\"signatures\":[" SIG "]}", ERROR_LIMIT},
@@ -371,8 +370,8 @@ static const struct bad_envelope_row {
     {"a key id of 128 letters",
      "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[{\"keyid\":\"" LETTERS_128 "\",\"sig\":\"AAAA\"}]}", ERROR_LIMIT},
     {"nine signatures",
-     "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[" SIG "," SIG "," SIG "," SIG "," SIG "," SIG "," SIG
-     "," SIG "," SIG "]}",
+     "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[" SIG "," SIG "," SIG "," SIG "," SIG "," SIG "," SIG "," SIG
+     "," SIG "]}",
      ERROR_LIMIT},
 };
 
@@ -404,7 +403,8 @@ static void other_signatures_are_kept_apart(void **state)
         OWNED(dsse) *dsse = NULL;
 
         assert_true(buffer_format(&text, &err, "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[{\"sig\":\"%s\"}]}",
-                                  rows[i].sig[0] == 'b' ? LETTERS_32 LETTERS_32 LETTERS_32 "abcd" : rows[i].sig).ok);
+                                  rows[i].sig[0] == 'b' ? LETTERS_32 LETTERS_32 LETTERS_32 "abcd" : rows[i].sig)
+                        .ok);
         assert_true(dsse_read(buffer_bytes(&text), 4096, &dsse, &err).ok);
         assert_int_equal(dsse->signatures[0].length, rows[i].length);
         assert_string_equal(dsse->signatures[0].keyid, "");
@@ -458,7 +458,6 @@ int main(void)
         cmocka_unit_test(large_pem_is_not_read),
     };
 
-    return RUN_TABLE(bad_scalar_rows, refuses_scalars) + RUN_TABLE(bad_pem_rows, refuses_pem) +
-           RUN_TABLE(ed25519_rows, ed25519) + RUN_TABLE(bad_envelope_rows, refuses_envelopes) +
-           cmocka_run_group_tests_name("others", others, NULL, NULL);
+    return RUN_TABLE(bad_scalar_rows, refuses_scalars) + RUN_TABLE(bad_pem_rows, refuses_pem) + RUN_TABLE(ed25519_rows, ed25519) +
+           RUN_TABLE(bad_envelope_rows, refuses_envelopes) + cmocka_run_group_tests_name("others", others, NULL, NULL);
 }

@@ -38,8 +38,7 @@ static const struct digest_row {
     {"SHA-256 abc", "abc", 1, "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
     {"SHA-256 of two blocks", "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 1,
      "sha256:248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"},
-    {"SHA-256 of a million a", "a", 1000000,
-     "sha256:cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0"},
+    {"SHA-256 of a million a", "a", 1000000, "sha256:cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0"},
     {"SHA-512 abc", "abc", 1,
      "sha512:ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a"
      "2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f"},
@@ -235,8 +234,7 @@ static void table_hashes_are_siphash(void **state)
 static const struct hkdf_row {
     const char *name, *key, *salt, *info, *out; /* RFC 5869, appendix A */
 } hkdf_rows[] = {
-    {"RFC 5869, A.1", "0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b", "000102030405060708090a0b0c",
-     "f0f1f2f3f4f5f6f7f8f9",
+    {"RFC 5869, A.1", "0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b", "000102030405060708090a0b0c", "f0f1f2f3f4f5f6f7f8f9",
      "3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf34007208d5b887185865"},
     {"RFC 5869, A.2",
      "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f202122232425262728292a2b2c2d2e2f"
@@ -282,14 +280,13 @@ static const struct gcm_row {
     {"GCM test case 13", ZEROS_64, "000000000000000000000000", "", "", "530f8afbc74536b9a963b4f1c4cb738b"},
     {"GCM test case 14", ZEROS_64, "000000000000000000000000", "", "00000000000000000000000000000000",
      "cea7403d4d606b6e074ec5d3baf39d18d0d1c8a799996bf0265b98b5d48ab919"},
-    {"GCM test case 15", "feffe9928665731c6d6a8f9467308308feffe9928665731c6d6a8f9467308308",
-     "cafebabefacedbaddecaf888", "",
+    {"GCM test case 15", "feffe9928665731c6d6a8f9467308308feffe9928665731c6d6a8f9467308308", "cafebabefacedbaddecaf888", "",
      "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a721c3c0c95956809532fcf0e2449a6b525"
      "b16aedf5aa0de657ba637b391aafd255",
      "522dc1f099567d07f47f37a32a84427d643a8cdcbfe5c0c97598a2bd2555d1aa8cb08e48590dbb3da7b08b1056828838"
      "c5f61e6393ba7a0abcc9f662898015adb094dac5d93471bdec1a502270e3cc6c"},
-    {"GCM test case 16", "feffe9928665731c6d6a8f9467308308feffe9928665731c6d6a8f9467308308",
-     "cafebabefacedbaddecaf888", "feedfacedeadbeeffeedfacedeadbeefabaddad2",
+    {"GCM test case 16", "feffe9928665731c6d6a8f9467308308feffe9928665731c6d6a8f9467308308", "cafebabefacedbaddecaf888",
+     "feedfacedeadbeeffeedfacedeadbeefabaddad2",
      "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a721c3c0c95956809532fcf0e2449a6b525"
      "b16aedf5aa0de657ba637b39",
      "522dc1f099567d07f47f37a32a84427d643a8cdcbfe5c0c97598a2bd2555d1aa8cb08e48590dbb3da7b08b1056828838"
@@ -463,7 +460,8 @@ int main(void)
         cmocka_unit_test(hkdf_takes_absent_salt_and_info),
         cmocka_unit_test(hash_state_travels),
         cmocka_unit_test(hash_state_has_stated_bytes),
-        cmocka_unit_test(hash_state_must_be_possible), cmocka_unit_test(sha512_state_must_be_possible),
+        cmocka_unit_test(hash_state_must_be_possible),
+        cmocka_unit_test(sha512_state_must_be_possible),
         cmocka_unit_test(gcm_finds_every_flipped_bit),
         cmocka_unit_test(xchacha_matches_the_draft),
         cmocka_unit_test(boxes_are_never_equal_and_check_themselves),
@@ -472,8 +470,7 @@ int main(void)
         cmocka_unit_test(a_tag_alone_is_checked),
     };
 
-    return RUN_TABLE(digest_rows, digests) + RUN_TABLE(bad_digest_rows, refuses_digests) +
-           RUN_TABLE(hmac_rows, hmac) + RUN_TABLE(hkdf_rows, hkdf) + RUN_TABLE(gcm_rows, gcm) +
-           RUN_TABLE(cost_rows, costs_have_bounds) +
+    return RUN_TABLE(digest_rows, digests) + RUN_TABLE(bad_digest_rows, refuses_digests) + RUN_TABLE(hmac_rows, hmac) +
+           RUN_TABLE(hkdf_rows, hkdf) + RUN_TABLE(gcm_rows, gcm) + RUN_TABLE(cost_rows, costs_have_bounds) +
            cmocka_run_group_tests_name("others", others, NULL, NULL);
 }

@@ -34,11 +34,12 @@ static void free_keys(void)
 /* ---- what is a document ---- */
 
 #define A64 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-#define HEAD(kind, scope, name, version)                                                                                   \
-    "{\"body\":{},\"effective_from\":\"2026-11-23T00:00:00Z\",\"kind\":\"" kind "\",\"name\":\"" name "\","                \
+#define HEAD(kind, scope, name, version)                                                                    \
+    "{\"body\":{},\"effective_from\":\"2026-11-23T00:00:00Z\",\"kind\":\"" kind "\",\"name\":\"" name "\"," \
     "\"schema\":\"sijil.document/v1\",\"scope\":\"" scope "\",\"version\":" version "}"
-#define HEAD_WITH(more) \
-    "{\"body\":{},\"effective_from\":\"2026-11-23T00:00:00Z\"," more "\"schema\":\"sijil.document/v1\",\"scope\":\"\",\"version\":1}"
+#define HEAD_WITH(more)                                              \
+    "{\"body\":{},\"effective_from\":\"2026-11-23T00:00:00Z\"," more \
+    "\"schema\":\"sijil.document/v1\",\"scope\":\"\",\"version\":1}"
 
 static const struct payload_row {
     const char *name, *payload;
@@ -61,11 +62,12 @@ static const struct payload_row {
     {"a blank in the name", HEAD("signing-key", "", "a b", "1"), DOCUMENT_SIGNING_KEY, ERROR_INVALID},
     {"version 0", HEAD("signing-key", "", "a", "0"), DOCUMENT_SIGNING_KEY, ERROR_INVALID},
     {"a version that is text", HEAD("signing-key", "", "a", "\"1\""), DOCUMENT_SIGNING_KEY, ERROR_INVALID},
-    {"a member that is not known", HEAD_WITH("\"kind\":\"signing-key\",\"more\":1,\"name\":\"a\","), DOCUMENT_SIGNING_KEY, ERROR_INVALID},
+    {"a member that is not known", HEAD_WITH("\"kind\":\"signing-key\",\"more\":1,\"name\":\"a\","), DOCUMENT_SIGNING_KEY,
+     ERROR_INVALID},
     {"an end before the beginning", HEAD_WITH("\"expires\":\"2026-11-22T00:00:00Z\",\"kind\":\"signing-key\",\"name\":\"a\","),
      DOCUMENT_SIGNING_KEY, ERROR_INVALID},
-    {"an end that is no time", HEAD_WITH("\"expires\":\"tomorrow\",\"kind\":\"signing-key\",\"name\":\"a\","), DOCUMENT_SIGNING_KEY,
-     ERROR_INVALID},
+    {"an end that is no time", HEAD_WITH("\"expires\":\"tomorrow\",\"kind\":\"signing-key\",\"name\":\"a\","),
+     DOCUMENT_SIGNING_KEY, ERROR_INVALID},
     {"another order of members", "{\"epoch\":1,\"digest\":\"sha256:" A64 "\"}", DOCUMENT_POLICY_SET, ERROR_INVALID},
     {"no JSON", "x", DOCUMENT_POLICY_SET, ERROR_INVALID},
 };
@@ -101,7 +103,10 @@ struct enrolment {
     const char *withdrawn, *principal;
     int64_t effective_ms, expires_ms;
 };
-#define USUAL {SIGNING_SIGN, 1, NULL, HOLDER, NOW_MS - 1000, NOW_MS + 30 * DAY_MS}
+#define USUAL                                                              \
+    {                                                                      \
+        SIGNING_SIGN, 1, NULL, HOLDER, NOW_MS - 1000, NOW_MS + 30 * DAY_MS \
+    }
 static const struct enrolment usual = USUAL;
 
 static struct result compose(const struct enrolment *enrolment, struct buffer *payload, struct error *err)
@@ -114,9 +119,14 @@ static struct result compose(const struct enrolment *enrolment, struct buffer *p
     signing_key_name(&key, name);
     OWNED_JSON body = signing_key_body(&key);
     if (body == NULL) return failure(err, ERROR_NO_MEMORY, "no memory");
-    const struct document_parts parts = {.kind = DOCUMENT_SIGNING_KEY, .scope = "", .name = name, .version = enrolment->version,
-                                         .effective_ms = enrolment->effective_ms, .expires_ms = enrolment->expires_ms,
-                                         .withdrawn = enrolment->withdrawn, .body = body};
+    const struct document_parts parts = {.kind = DOCUMENT_SIGNING_KEY,
+                                         .scope = "",
+                                         .name = name,
+                                         .version = enrolment->version,
+                                         .effective_ms = enrolment->effective_ms,
+                                         .expires_ms = enrolment->expires_ms,
+                                         .withdrawn = enrolment->withdrawn,
+                                         .body = body};
     return document_compose(&parts, payload, err);
 }
 
@@ -175,10 +185,14 @@ static const struct signer_row {
     {"the holder alone", BY_HOLDER, USUAL, ERROR_DENIED},
     {"without the holder", BY_ROOT | BY_APPROVER, USUAL, ERROR_DENIED},
     {"holder and a stranger", BY_HOLDER | BY_STRANGER, USUAL, ERROR_DENIED},
-    {"an approver who approves his own key", BY_HOLDER | BY_APPROVER,
-     {SIGNING_SIGN, 1, NULL, OFFICER, NOW_MS - 1000, NOW_MS + 30 * DAY_MS}, ERROR_DENIED},
+    {"an approver who approves his own key",
+     BY_HOLDER | BY_APPROVER,
+     {SIGNING_SIGN, 1, NULL, OFFICER, NOW_MS - 1000, NOW_MS + 30 * DAY_MS},
+     ERROR_DENIED},
     {"a new approver, by the root", BY_HOLDER | BY_ROOT, {SIGNING_APPROVE, 1, NULL, HOLDER, NOW_MS, NOW_MS + DAY_MS}, ERROR_NONE},
-    {"a new approver, by an approver", BY_HOLDER | BY_APPROVER, {SIGNING_APPROVE, 1, NULL, HOLDER, NOW_MS, NOW_MS + DAY_MS},
+    {"a new approver, by an approver",
+     BY_HOLDER | BY_APPROVER,
+     {SIGNING_APPROVE, 1, NULL, HOLDER, NOW_MS, NOW_MS + DAY_MS},
      ERROR_DENIED},
     {"of tomorrow", BY_HOLDER | BY_ROOT, {SIGNING_SIGN, 1, NULL, HOLDER, NOW_MS + DAY_MS, NOW_MS + 2 * DAY_MS}, ERROR_DENIED},
     {"of last week", BY_HOLDER | BY_ROOT, {SIGNING_SIGN, 1, NULL, HOLDER, NOW_MS - 8 * DAY_MS, NOW_MS + DAY_MS}, ERROR_DENIED},
@@ -288,6 +302,7 @@ static void pins_follow_each_other(void **state)
     assert_true(document_pin_next(&first, out, 10, &second, &err).ok);
     assert_true(document_pin_next(&pin, out, 10, &other, &err).ok); /* the first one left out */
     assert_memory_not_equal(second.digest, other.digest, sizeof other.digest);
+    assert_false(document_pin_next(&pin, in, 0, &other, &err).ok); /* it would look like no pin */
 }
 
 static void envelopes_hold_one_document(void **state)
@@ -349,7 +364,8 @@ static void vectors_hold(void **state)
 
     (void)state;
     assert_true(json_array_size(cases) == 4 && clock_parse(bytes_of_text(json_text_of(vectors, "now")), &trust.now_ms));
-    assert_true(text_from_hex(bytes_of_text(json_text_of(json_object_get(vectors, "keys"), "root")), trust.root, sizeof trust.root));
+    assert_true(
+        text_from_hex(bytes_of_text(json_text_of(json_object_get(vectors, "keys"), "root")), trust.root, sizeof trust.root));
     for (size_t i = 0; i < json_array_size(cases); i++) {
         const json_t *row = json_array_get(cases, i), *texts = json_object_get(row, "envelopes");
         OWNED(document) *document = NULL;
@@ -358,7 +374,8 @@ static void vectors_hold(void **state)
         if (!document_read(views, json_array_size(texts), &document, &err).ok || !document_check(document, &trust, &err).ok)
             fail_msg("%s: %s", json_text_of(row, "name"), err.message);
         check_vector(row, document, &pins[document->kind]);
-        if (document->kind == DOCUMENT_SIGNING_KEY) assert_true(signing_key_note(document, trust.approvers, trust.now_ms, &err).ok);
+        if (document->kind == DOCUMENT_SIGNING_KEY)
+            assert_true(signing_key_note(document, trust.approvers, trust.now_ms, &err).ok);
     }
 }
 

@@ -282,8 +282,8 @@ static void a_full_disk_is_not_a_broken_one(void **state)
         int reason;
         enum error_kind kind;
     } failures[] = {
-        {begin_write, ENOSPC, ERROR_FULL}, {begin_write, EDQUOT, ERROR_FULL}, {begin_write, EFBIG, ERROR_FULL},
-        {begin_write, EIO, ERROR_UNAVAILABLE}, {begin_sync, ENOSPC, ERROR_FULL}, {begin_sync, EDQUOT, ERROR_FULL},
+        {begin_write, ENOSPC, ERROR_FULL},     {begin_write, EDQUOT, ERROR_FULL}, {begin_write, EFBIG, ERROR_FULL},
+        {begin_write, EIO, ERROR_UNAVAILABLE}, {begin_sync, ENOSPC, ERROR_FULL},  {begin_sync, EDQUOT, ERROR_FULL},
         {begin_sync, EIO, ERROR_UNAVAILABLE},
     };
     OWNED(file_queue) *queue = NULL;

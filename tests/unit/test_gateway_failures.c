@@ -13,7 +13,7 @@
 #include "crypto/keyd_client.h"
 #include "gateway/http/quota.h"
 #include "gateway/http/tls.h"
-#include "gateway/pipeline/allotment.h"
+#include "gateway/pipeline/event_quota.h"
 #include "gateway/pipeline/response.h"
 #include "gateway/settings/settings.h"
 #include "storage/pg.h"
@@ -44,13 +44,13 @@ static struct result load_credentials(void *context, struct error *err)
 
 static struct result make_tables(void *context, struct error *err)
 {
-    OWNED(allotment) *allotment = NULL;
+    OWNED(event_quota) *quotas = NULL;
     OWNED(quota) *quota = NULL;
-    struct allotted_now now;
+    struct event_quota_answer now;
 
     (void)context;
-    TRY_UNTOUCHED_BYTES(allotment, allotment_new(&allotment, err));
-    TRY_UNTOUCHED_BYTES(now, allotment_take(allotment, &(struct uuid){{1}}, NULL, &now, err));
+    TRY_UNTOUCHED_BYTES(quotas, event_quota_new(&quotas, err));
+    TRY_UNTOUCHED_BYTES(now, event_quota_take(quotas, &(struct uuid){{1}}, NULL, &now, err));
     TRY_UNTOUCHED_BYTES(quota, quota_new(8, &quota, err));
     return SUCCESS;
 }
@@ -69,11 +69,14 @@ static void words_for_anybody_are_our_own(void **state)
         const char *words;
     } rows[] = {
         {{ERROR_INVALID, "a label is too long"}, "a label is too long"},
-        {{ERROR_INVALID, PG_STATEMENT_FAILED "robot_find: relation \"robot\" does not exist (42P01)"}, "the database: invalid; the gateway's log says why"},
-        {{ERROR_UNAVAILABLE, PG_CONNECTION_FAILED "connection to server at \"10.0.0.5\" failed"}, "the database: unavailable; the gateway's log says why"},
+        {{ERROR_INVALID, PG_STATEMENT_FAILED "robot_find: relation \"robot\" does not exist (42P01)"},
+         "the database: invalid; the gateway's log says why"},
+        {{ERROR_UNAVAILABLE, PG_CONNECTION_FAILED "connection to server at \"10.0.0.5\" failed"},
+         "the database: unavailable; the gateway's log says why"},
         {{ERROR_UNAVAILABLE, "rights were last checked more than 5 s ago: " PG_CONNECTION_FAILED "no answer in time"},
          "rights were last checked more than 5 s ago: the database: unavailable; the gateway's log says why"},
-        {{ERROR_UNAVAILABLE, KEYD_NOT_REACHED "/run/keyd: No such file or directory"}, "sijil-keyd: unavailable; the gateway's log says why"},
+        {{ERROR_UNAVAILABLE, KEYD_NOT_REACHED "/run/keyd: No such file or directory"},
+         "sijil-keyd: unavailable; the gateway's log says why"},
     };
     char words[sizeof rows[0].err.message];
 
@@ -97,11 +100,12 @@ static struct result write_files(struct error *err)
     (void)snprintf(settings_path, sizeof settings_path, "%s/sijild.conf", folder);
     TRY(file_replace(settings.tls_certificate, buffer_bytes(&certificate), 0600, err));
     TRY(ecdsa_key_save(key, settings.tls_key, err));
-    TRY(buffer_format(&text, err,
-                      "public_url = \"https://registry.example\"\ntls_certificate = \"%s\"\ntls_key = \"%s\"\n"
-                      "database = \"dbname=sijil\"\nkeyd_socket = \"/run/keyd\"\nmetadata_region = \"local/main\"\nlisten_port = 443\n"
-                      "region \"local/main\" {\n driver = fs\n location = \"/var/lib/sijil\"\n}\n",
-                      settings.tls_certificate, settings.tls_key));
+    TRY(buffer_format(
+        &text, err,
+        "public_url = \"https://registry.example\"\ntls_certificate = \"%s\"\ntls_key = \"%s\"\n"
+        "database = \"dbname=sijil\"\nkeyd_socket = \"/run/keyd\"\nmetadata_region = \"local/main\"\nlisten_port = 443\n"
+        "region \"local/main\" {\n driver = fs\n location = \"/var/lib/sijil\"\n}\n",
+        settings.tls_certificate, settings.tls_key));
     return file_replace(settings_path, buffer_bytes(&text), 0600, err);
 }
 

@@ -33,7 +33,7 @@ static const struct path_row {
     {"three dots are a name", "/...", "..."},
     {"NUL", "/a%00", NULL},
     {"a control character", "/a%0ab", NULL},
-    {"a blank", "/a%20b", NULL},
+    {"a space", "/a%20b", NULL},
     {"a backslash", "/a%5cb", NULL},
     {"another alphabet", "/%d8%b3", NULL},
     {"half an escape", "/a%4", NULL},
@@ -101,7 +101,7 @@ static void targets_are_split(void **state)
     const struct target_row *row = *state;
     struct bytes path = {0}, query = {0};
 
-    assert_int_equal(target_split(bytes_of_text(row->text), &path, &query), row->path != NULL);
+    assert_int_equal(request_target_split(bytes_of_text(row->text), &path, &query), row->path != NULL);
     if (row->path == NULL) return;
     assert_true(bytes_equal(path, bytes_of_text(row->path)));
     assert_true(bytes_equal(query, bytes_of_text(row->query)));
@@ -116,7 +116,7 @@ static const struct query_row {
     {"several", "a=b&c=d&a=e", "a=b;c=d;a=e;"},
     {"no value", "a&b=", "a=;b=;"},
     {"empty parts", "&&a=b&", "a=b;"},
-    {"a plus is a blank", "a=b+c%2Bd", "a=b c+d;"},
+    {"a plus is a space", "a=b+c%2Bd", "a=b c+d;"},
     {"an equals sign in the value", "a=b=c", "a=b=c;"},
     {"an encoded ampersand", "a=b%26c", "a=b&c;"},
     {"a line feed", "a=b%0ac", NULL},
@@ -166,7 +166,7 @@ static const struct range_row {
     {"backwards", "bytes=4-2", 10, RANGE_UNSATISFIABLE, 0, 0},
     {"several", "bytes=0-1,3-4", 10, RANGE_WHOLE, 0, 0},
     {"another unit", "items=0-1", 10, RANGE_WHOLE, 0, 0},
-    {"a blank", "bytes= 0-1", 10, RANGE_WHOLE, 0, 0},
+    {"a space", "bytes= 0-1", 10, RANGE_WHOLE, 0, 0},
     {"a sign", "bytes=+0-1", 10, RANGE_WHOLE, 0, 0},
     {"no numbers", "bytes=-", 10, RANGE_WHOLE, 0, 0},
     {"no dash", "bytes=5", 10, RANGE_WHOLE, 0, 0},
@@ -211,7 +211,7 @@ static const struct content_range_row {
     {"a unit but no size", "bytes 0-9", false, 0, 0},
     {"past 63 bits", "0-9223372036854775808", false, 0, 0},
     {"a leading zero", "00-5", false, 0, 0},
-    {"a blank", "0 - 5", false, 0, 0},
+    {"a space", "0 - 5", false, 0, 0},
     {"nothing", "", false, 0, 0},
     {"a dash", "-", false, 0, 0},
     {"no end", "5-", false, 0, 0},
@@ -228,7 +228,10 @@ static void content_ranges(void **state)
 }
 
 /* ---- heads; what needs a connection is in tests/gateway ---- */
-#define HOST {"Host", "x"}
+#define HOST        \
+    {               \
+        "Host", "x" \
+    }
 static const struct head_row {
     const char *name, *method, *target, *version;
     struct field fields[3];
@@ -241,19 +244,37 @@ static const struct head_row {
     {"chunks", "PUT", "/a", "HTTP/1.1", {HOST, {"Transfer-Encoding", "Chunked"}}, 0, true, true},
     {"chunks in HTTP/1.0", "PUT", "/a", "HTTP/1.0", {HOST, {"Transfer-Encoding", "chunked"}}, 400, false, false},
     {"a huge length", "PUT", "/a", "HTTP/1.1", {HOST, {"Content-Length", "9223372036854775808"}}, 400, false, false},
-    {"both framings", "PUT", "/a", "HTTP/1.1", {HOST, {"Content-Length", "5"}, {"Transfer-Encoding", "chunked"}}, 400,
-     false, false},
+    {"both framings",
+     "PUT",
+     "/a",
+     "HTTP/1.1",
+     {HOST, {"Content-Length", "5"}, {"Transfer-Encoding", "chunked"}},
+     400,
+     false,
+     false},
     {"no host", "GET", "/a", "HTTP/1.1", {{"Accept", "x"}}, 400, false, false},
-    {"a method with a blank", "G T", "/a", "HTTP/1.1", {HOST}, 400, false, false},
+    {"a method with a space", "G T", "/a", "HTTP/1.1", {HOST}, 400, false, false},
     {"no method", "", "/a", "HTTP/1.1", {HOST}, 400, false, false},
     {"a tab in a value is fine", "GET", "/a", "HTTP/1.1", {HOST, {"X", "a\tb"}}, 0, false, false},
     {"an escape character in a value", "GET", "/a", "HTTP/1.1", {HOST, {"X", "a\x1b"}}, 400, false, false},
     {"DEL in a value", "GET", "/a", "HTTP/1.1", {HOST, {"X", "a\x7f"}}, 400, false, false},
-    {"a name with a blank", "GET", "/a", "HTTP/1.1", {HOST, {"X ", "a"}}, 400, false, false},
-    {"a long path", "GET", "/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "HTTP/1.1",
-     {HOST}, 414, false, false},
-    {"a long query", "GET", "/?aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "HTTP/1.1",
-     {HOST}, 414, false, false},
+    {"a name with a space", "GET", "/a", "HTTP/1.1", {HOST, {"X ", "a"}}, 400, false, false},
+    {"a long path",
+     "GET",
+     "/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+     "HTTP/1.1",
+     {HOST},
+     414,
+     false,
+     false},
+    {"a long query",
+     "GET",
+     "/?aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+     "HTTP/1.1",
+     {HOST},
+     414,
+     false,
+     false},
     {"HTTP/1.2", "GET", "/a", "HTTP/1.2", {HOST}, 505, false, false},
     {"an expectation that nobody knows", "PUT", "/a", "HTTP/1.1", {HOST, {"Expect", "x"}}, 417, false, false},
 };
@@ -265,8 +286,8 @@ static void heads(void **state)
     struct field list[3];
     struct http_framing framing = {0};
     struct http_refusal refusal = {0};
-    struct http_head head = {.method = row->method, .version = row->version, .target = bytes_of_text(row->target),
-                             .headers.list = list};
+    struct http_head head = {
+        .method = row->method, .version = row->version, .target = bytes_of_text(row->target), .headers.list = list};
 
     memcpy(list, row->fields, sizeof list);
     while (head.headers.count < COUNT(list) && list[head.headers.count].name != NULL) head.headers.count++;
@@ -385,7 +406,7 @@ static void each_route_is_complete(void **state)
         const bool is_probe = route->record == RECORD_NONE;
         print_message("%s\n", route->name);
         assert_int_equal(is_probe, route->credential == CREDENTIAL_NONE);
-        assert_int_equal(is_probe, route->target == NULL);
+        assert_int_equal(is_probe, route->target == target_none);
         assert_int_equal(is_probe, route->action_count == 0);
         assert_true(route->methods != 0 && route->duration != NULL);
         if (route->body == BODY_STREAMED) {
@@ -420,8 +441,8 @@ static struct result read_once(void *context, struct error *err)
 static void warnings_are_quoted_and_bounded(void **state)
 {
     OWNED(arena) *arena = NULL;
-    struct response blank = {0};
-    struct request request = {.blank = &blank};
+    struct response response = {0};
+    struct request request = {.response_space = &response};
     struct error err = {0};
     size_t bytes = 0;
 
@@ -430,14 +451,14 @@ static void warnings_are_quoted_and_bounded(void **state)
     request.arena = arena;
     response_empty(&request, 200);
     response_warning(&request, "the tag \"%s\" moved\r\nX: y\xc3", "a\\b");
-    assert_string_equal(blank.headers.list[0].name, "Warning");
-    assert_string_equal(blank.headers.list[0].value, "299 - \"the tag \\\"a\\\\b\\\" moved??X: y?\"");
+    assert_string_equal(response.headers.list[0].name, "Warning");
+    assert_string_equal(response.headers.list[0].value, "299 - \"the tag \\\"a\\\\b\\\" moved??X: y?\"");
     for (int i = 0; i < 40; i++) response_warning(&request, "%02d%02000d", i, 0);
-    assert_false(blank.is_broken);
-    for (size_t i = 0; i < blank.headers.count; i++) bytes += strlen(blank.headers.list[i].value);
-    assert_true(blank.headers.count == 4 && bytes <= 4096);
+    assert_false(response.is_broken);
+    for (size_t i = 0; i < response.headers.count; i++) bytes += strlen(response.headers.list[i].value);
+    assert_true(response.headers.count == 4 && bytes <= 4096);
     for (int i = 0; i < 40; i++) response_warning(&request, "\"%0590d\"", 0);
-    assert_true(blank.headers.count == 4 && !blank.is_broken);
+    assert_true(response.headers.count == 4 && !response.is_broken);
 }
 
 static void reading_survives_lack_of_memory(void **state)
@@ -456,7 +477,7 @@ int main(void)
 
     return RUN_TABLE(path_rows, paths_are_decoded_once) + RUN_TABLE(target_rows, targets_are_split) +
            RUN_TABLE(query_rows, queries_are_decoded_once) + RUN_TABLE(range_rows, ranges) +
-           RUN_TABLE(host_rows, clients_are_answered_by_their_name_for_us) +
-           RUN_TABLE(content_range_rows, content_ranges) + RUN_TABLE(head_rows, heads) +
-           RUN_TABLE(route_rows, routes_match_from_the_right) + cmocka_run_group_tests_name("others", others, NULL, NULL);
+           RUN_TABLE(host_rows, clients_are_answered_by_their_name_for_us) + RUN_TABLE(content_range_rows, content_ranges) +
+           RUN_TABLE(head_rows, heads) + RUN_TABLE(route_rows, routes_match_from_the_right) +
+           cmocka_run_group_tests_name("others", others, NULL, NULL);
 }

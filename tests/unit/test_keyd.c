@@ -14,6 +14,7 @@
 
 #include "base/fault.h"
 #include "base/file.h"
+#include "base/sandbox.h"
 #include "keyd/answer.h"
 #include "keyd/checkpoint.h"
 #include "keyd/document_pin.h"
@@ -21,7 +22,6 @@
 #include "keyd/ledger.h"
 #include "keyd/ledger_format.h"
 #include "keyd/rate.h"
-#include "base/sandbox.h"
 #include "keyd/token.h"
 #include "keyd/wrap.h"
 
@@ -51,11 +51,9 @@ static void folder_remove(struct folder *folder)
 }
 #define OWNED_FOLDER __attribute__((cleanup(folder_remove))) struct folder
 
-static struct result create(const struct folder *folder, const char *passphrase, const char *origin,
-                            struct error *err)
+static struct result create(const struct folder *folder, const char *passphrase, const char *origin, struct error *err)
 {
-    const struct keyring_options options = {
-        .origin = origin, .passphrase = bytes_of_text(passphrase), .cost = CHEAP};
+    const struct keyring_options options = {.origin = origin, .passphrase = bytes_of_text(passphrase), .cost = CHEAP};
 
     return keyring_create(folder->fd, &options, ledger_create, err);
 }

@@ -22,15 +22,16 @@ enum { TIMEOUT_MS = 1500, PEERS_MAX = 512 };
 
 enum manner {
     HONEST,
-    CLOSES,      /* without a word */
-    WRONG_ID, WRONG_TYPE,
+    CLOSES, /* without a word */
+    WRONG_ID,
+    WRONG_TYPE,
     GARBAGE,
     SAYS_NO,
     SILENT,
-    LATE,        /* but in time */
-    TOO_SHORT,   /* a length that no message has */
+    LATE,      /* but in time */
+    TOO_SHORT, /* a length that no message has */
     TOO_LONG,
-    BREAKS_OFF,  /* in the middle of a reply */
+    BREAKS_OFF, /* in the middle of a reply */
     TRICKLES,
 };
 
@@ -99,14 +100,11 @@ static struct keyd_reply reply_to(const struct keyd_request *request)
 
     if (request->type == KEYD_IDENTIFY)
         reply.as.identity = (struct keyd_identity){.origin = "o", .log_vkey = "v", .token_kid = "k"};
-    else if (request->type == KEYD_UNWRAP)
-        reply.as.data_key = (struct bytes){key, sizeof key};
+    else if (request->type == KEYD_UNWRAP) reply.as.data_key = (struct bytes){key, sizeof key};
     else if (request->type == KEYD_SUBJECT_KEY_NEW || request->type == KEYD_SUBJECT_KEY_OPEN)
         reply.as.subject_key.key = (struct bytes){key, sizeof key};
-    else if (request->type == KEYD_TOKEN)
-        reply.as.token.text = bytes_of_text("a.b.c");
-    else if (request->type == KEYD_CHECKPOINT)
-        reply.as.note = bytes_of_text("note");
+    else if (request->type == KEYD_TOKEN) reply.as.token.text = bytes_of_text("a.b.c");
+    else if (request->type == KEYD_CHECKPOINT) reply.as.note = bytes_of_text("note");
     return reply;
 }
 
@@ -136,8 +134,8 @@ static bool answer(int fd, const struct keyd_request *request)
     if (now == WRONG_ID) reply.id++;
     if (now == WRONG_TYPE) reply = (struct keyd_reply){.type = KEYD_PIN_APPROVER, .id = request->id};
     if (now == SAYS_NO)
-        reply = (struct keyd_reply){.type = KEYD_ERROR, .id = request->id,
-                                    .as.error = {ERROR_LIMIT, bytes_of_text("enough for now")}};
+        reply = (struct keyd_reply){
+            .type = KEYD_ERROR, .id = request->id, .as.error = {ERROR_LIMIT, bytes_of_text("enough for now")}};
     if (!keyd_reply_write(&frame, &reply, &err).ok) return false;
     if (now == GARBAGE) frame.data[5] = 99;
     if (now == TOO_SHORT) store_u32(frame.data, 3);
@@ -403,11 +401,16 @@ static struct result each_call(struct keyd_client *client, struct error *err)
     uint8_t hash[32];
     int64_t issued_s;
     struct keyd_documents documents;
-    const struct token_request token = {.issuer = "i", .audience = "a", .subject = "s", .source = "c", .access_count = 1,
+    const struct token_request token = {.issuer = "i",
+                                        .audience = "a",
+                                        .subject = "s",
+                                        .source = "c",
+                                        .access_count = 1,
                                         .access = {{.name = "n", .pull = true}}};
     const struct checkpoint_request checkpoint = {.size = 1};
     const struct key_binding binding = {.scope = {.region = "r"}};
-    const struct document_pin_request pin = {.envelope_count = 1, .envelopes = {bytes_of_text("{}")}, .leaf = bytes_of_text("{}")};
+    const struct document_pin_request pin = {
+        .envelope_count = 1, .envelopes = {bytes_of_text("{}")}, .leaf = bytes_of_text("{}")};
 
     TRY_UNTOUCHED_BYTES(identity, keyd_identify(client, &identity, err));
     TRY_UNTOUCHED_BYTES(hash, keyd_subject_index(client, "issuer", "subject", hash, err));
@@ -448,8 +451,8 @@ static void our_own_failures(void **state)
 static void tokens_have_bounds(void **state)
 {
     OWNED(keyd_client) *client = client_new();
-    struct token_request token = {.issuer = "i", .audience = "a", .subject = "s", .source = "c",
-                                  .access_count = TOKEN_ACCESS_MAX + 1};
+    struct token_request token = {
+        .issuer = "i", .audience = "a", .subject = "s", .source = "c", .access_count = TOKEN_ACCESS_MAX + 1};
     struct buffer OWNED_BUFFER text = BUFFER(64);
     struct buffer OWNED_BUFFER narrow = BUFFER(2);
     int64_t issued_s = -1;

@@ -1,8 +1,8 @@
 /* The messages of sijil-keyd: each type travels; cut, lengthened, without room or with a bad field it is refused. */
 #include "tests/support/unit.h"
 
-#include <stdlib.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "crypto/keyd_protocol.h"
@@ -63,11 +63,19 @@ static struct keyd_request request_of(enum keyd_type type)
     } else if (type == KEYD_LOG_FORKED) {
         (void)snprintf(request.as.finding, sizeof request.as.finding, "entry 5");
     } else if (type == KEYD_PIN_POLICY) {
-        request.as.pin = (struct document_pin_request){.envelope_count = 1, .envelopes = {bytes_of_text("{}")},
-                                                       .leaf = bytes_of_text("{}"), .sequence = 3, .size = 9, .proof_count = 3};
+        request.as.pin = (struct document_pin_request){.envelope_count = 1,
+                                                       .envelopes = {bytes_of_text("{}")},
+                                                       .leaf = bytes_of_text("{}"),
+                                                       .sequence = 3,
+                                                       .size = 9,
+                                                       .proof_count = 3};
     } else if (type == KEYD_PIN_DOCUMENT) {
-        request.as.pin = (struct document_pin_request){.envelope_count = 2, .envelopes = {bytes_of_text("{}"), bytes_of_text("[]")},
-                                                       .leaf = bytes_of_text("{}"), .sequence = 3, .size = 9, .proof_count = 3};
+        request.as.pin = (struct document_pin_request){.envelope_count = 2,
+                                                       .envelopes = {bytes_of_text("{}"), bytes_of_text("[]")},
+                                                       .leaf = bytes_of_text("{}"),
+                                                       .sequence = 3,
+                                                       .size = 9,
+                                                       .proof_count = 3};
     }
     return request;
 }
@@ -77,7 +85,15 @@ static struct keyd_reply reply_of(enum keyd_type type)
     struct keyd_reply reply = {.type = type, .id = 7};
 
     if (type == KEYD_IDENTIFY) {
-        reply.as.identity = (struct keyd_identity){.origin = "o", .log_vkey = "v", .token_kid = "k", .log_size = 4, .version_count = 2, .mints = {1, 2, 3, 4, 5, 6}, .mints_lost = 7, .minter_count = 1, .minters = {{{8}, 9}}};
+        reply.as.identity = (struct keyd_identity){.origin = "o",
+                                                   .log_vkey = "v",
+                                                   .token_kid = "k",
+                                                   .log_size = 4,
+                                                   .version_count = 2,
+                                                   .mints = {1, 2, 3, 4, 5, 6},
+                                                   .mints_lost = 7,
+                                                   .minter_count = 1,
+                                                   .minters = {{{8}, 9}}};
     } else if (type == KEYD_WRAP || type == KEYD_REWRAP) {
         reply.as.wrapped = wrapped();
     } else if (type == KEYD_UNWRAP) {
@@ -103,7 +119,7 @@ static const struct type_row {
 #define X(number, type, name) {#name, type},
     KEYD_TYPES(X)
 #undef X
-    {"an error", KEYD_ERROR},
+        {"an error", KEYD_ERROR},
 };
 
 static struct result write_either(bool is_reply, enum keyd_type type, struct buffer *frame, struct error *err)
@@ -174,21 +190,54 @@ static void messages_travel(void **state)
 }
 
 /* What a caller of ours may not ask for, in words of its own. */
-static void spoil_region(struct keyd_request *request) { request->as.wrap.binding.scope.region[0] = '\0'; }
-static void spoil_data_key(struct keyd_request *request) { request->as.wrap.data_key.length = 31; }
-static void spoil_wrapped(struct keyd_request *request) { request->as.unwrap.wrapped.length = WRAPPED_KEY_MAX + 1; }
-static void spoil_access(struct keyd_request *request) { request->as.token.access_count = TOKEN_ACCESS_MAX + 1; }
-static void spoil_issuer(struct keyd_request *request) { request->as.token.issuer.length = 0; }
+static void spoil_region(struct keyd_request *request)
+{
+    request->as.wrap.binding.scope.region[0] = '\0';
+}
+static void spoil_data_key(struct keyd_request *request)
+{
+    request->as.wrap.data_key.length = 31;
+}
+static void spoil_wrapped(struct keyd_request *request)
+{
+    request->as.unwrap.wrapped.length = WRAPPED_KEY_MAX + 1;
+}
+static void spoil_access(struct keyd_request *request)
+{
+    request->as.token.access_count = TOKEN_ACCESS_MAX + 1;
+}
+static void spoil_issuer(struct keyd_request *request)
+{
+    request->as.token.issuer.length = 0;
+}
 static void spoil_name(struct keyd_request *request)
 {
     request->as.token.access[1].name = (struct bytes){(const uint8_t *)long_text, KEYD_NAME_MAX + 1};
 }
-static void spoil_proof(struct keyd_request *request) { request->as.checkpoint.proof_count = KEYD_PROOF_MAX + 1; }
-static void spoil_envelope(struct keyd_request *request) { request->as.pin.envelopes[0].length = KEYD_POLICY_MAX + 1; }
-static void spoil_no_envelope(struct keyd_request *request) { request->as.pin.envelope_count = 0; }
-static void spoil_envelopes(struct keyd_request *request) { request->as.pin.envelope_count = DOCUMENT_SIGNATURES_MAX + 1; }
-static void spoil_leaf(struct keyd_request *request) { request->as.pin.leaf.length = KEYD_LEAF_MAX + 1; }
-static void spoil_inclusion(struct keyd_request *request) { request->as.pin.proof_count = KEYD_PROOF_MAX + 1; }
+static void spoil_proof(struct keyd_request *request)
+{
+    request->as.checkpoint.proof_count = KEYD_PROOF_MAX + 1;
+}
+static void spoil_envelope(struct keyd_request *request)
+{
+    request->as.pin.envelopes[0].length = KEYD_POLICY_MAX + 1;
+}
+static void spoil_no_envelope(struct keyd_request *request)
+{
+    request->as.pin.envelope_count = 0;
+}
+static void spoil_envelopes(struct keyd_request *request)
+{
+    request->as.pin.envelope_count = DOCUMENT_SIGNATURES_MAX + 1;
+}
+static void spoil_leaf(struct keyd_request *request)
+{
+    request->as.pin.leaf.length = KEYD_LEAF_MAX + 1;
+}
+static void spoil_inclusion(struct keyd_request *request)
+{
+    request->as.pin.proof_count = KEYD_PROOF_MAX + 1;
+}
 
 static const struct bad_request_row {
     const char *name;

@@ -7,6 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
+#include "base/text.h"
+#include "crypto/digest.h"
 #include "crypto/hmac.h"
 #include "keyd/ledger.h"
 #include "keyd/ledger_format.h"
@@ -139,15 +142,15 @@ static void tokens_are_limited_by_credential_and_scope(void **state)
 
 static struct keyd_token token_of(const char *source, const struct uuid *organisation)
 {
-    return (struct keyd_token){.source = bytes_of_text(source), .subject = bytes_of_text(source), .organisation = *organisation,
-                               .administration = true};
+    return (struct keyd_token){
+        .source = bytes_of_text(source), .subject = bytes_of_text(source), .organisation = *organisation, .administration = true};
 }
 
 /* However many robots or subjects a tenant has, others get their tokens, and the registry's own robots always. */
 static void tenants_do_not_use_up_what_others_have(void **state)
 {
     static const char *const of_issuer[] = {"ext:00112233445566778899aabbccddeeff:a", "ext:00112233445566778899aabbccddeeff:b",
-                                             "ext:00112233445566778899aabbccddeeff:c", "ext:00112233445566778899aabbccddeeff:d"};
+                                            "ext:00112233445566778899aabbccddeeff:c", "ext:00112233445566778899aabbccddeeff:d"};
     const struct uuid acme = {{1}}, globex = {{2}}, registry = {{0}};
     OWNED_FOLDER folder;
     OWNED(mint_limits) *limits = NULL;
@@ -219,7 +222,8 @@ static void stays_free_for(struct mint_limits *limits, struct ledger *ledger, co
     for (int64_t now_ms = 1000; now_ms < INT64_C(7200) * 1000; now_ms += 100) {
         for (size_t i = 0; i < count; i++) refused += !mint_take(limits, ledger, &busy[i], now_ms, &err).ok;
         if (!is_due(now_ms)) continue;
-        if (!mint_take(limits, ledger, other, now_ms, &err).ok) fail_msg("after %lld s: %s", (long long)(now_ms / 1000), err.message);
+        if (!mint_take(limits, ledger, other, now_ms, &err).ok)
+            fail_msg("after %lld s: %s", (long long)(now_ms / 1000), err.message);
     }
     assert_true(refused > 0);
 }
@@ -230,7 +234,8 @@ static void credentials_do_not_use_up_what_their_organisation_has(void **state)
     const struct uuid acme = {{1}}, registry = {{0}};
     const struct keyd_token busy[][4] = {
         {token_of("robot:1", &acme), token_of("robot:2", &acme), token_of("robot:3", &acme), token_of("ext:00:a", &acme)},
-        {token_of("robot:5", &registry), token_of("robot:6", &registry), token_of("robot:7", &registry), token_of("robot:8", &registry)}};
+        {token_of("robot:5", &registry), token_of("robot:6", &registry), token_of("robot:7", &registry),
+         token_of("robot:8", &registry)}};
     const struct keyd_token other[] = {token_of("robot:admin", &acme), token_of("robot:registry-admin", &registry)};
     OWNED_FOLDER folder;
     OWNED(mint_limits) *limits = NULL;
@@ -247,7 +252,8 @@ static void credentials_do_not_use_up_what_their_organisation_has(void **state)
 /* Three organisations whose robots did so had everybody's. */
 static void organisations_do_not_use_up_what_all_have(void **state)
 {
-    static const char *const names[] = {"robot:1a", "robot:1b", "robot:2a", "robot:2b", "robot:3a", "robot:3b", "robot:4a", "robot:4b"};
+    static const char *const names[] = {"robot:1a", "robot:1b", "robot:2a", "robot:2b",
+                                        "robot:3a", "robot:3b", "robot:4a", "robot:4b"};
     const struct keyd_token other = token_of("robot:admin", &(struct uuid){{9}});
     struct keyd_token busy[COUNT(names)];
     OWNED_FOLDER folder;
@@ -316,24 +322,63 @@ static void a_token_counts_under_its_widest_scope(void **state)
 static void the_ledger_before_documents_is_read(void **state)
 {
     enum { BODY_4 = LEDGER_BODY_SIZE - LEDGER_DOCUMENTS_SIZE };
-    struct ledger_state written = {.log_size = 7, .pins = {{.epoch = 3, .digest = {9}}, {.epoch = 5}}, .finding = "entry 4"}, read;
+    struct ledger_state written = {.log_size = 7, .pins = {{.epoch = 3, .digest = {9}}, {.epoch = 5}}, .finding = "entry 4"},
+                        read;
     uint8_t copy[LEDGER_COPY_SIZE];
     uint64_t sequence = 0;
 
     (void)state;
     written.approvers[11] = (struct document_approver){.point = {4, 1}, .principal = {2}, .expires_ms = 99, .is_revoked = true};
-    ledger_copy_write(&written, 12, ledger_key, copy);
-    assert_true(ledger_copy_read(copy, ledger_key, &read, &sequence));
+    journal_copy_write(&ledger_format, ledger_key, &written, 12, copy);
+    assert_true(journal_copy_read(&ledger_format, ledger_key, copy, &read, &sequence));
     assert_memory_equal(&read.pins, &written.pins, sizeof read.pins);
     assert_memory_equal(&read.approvers, &written.approvers, sizeof read.approvers);
 
     copy[4] = 4;
-    assert_false(ledger_copy_read(copy, ledger_key, &read, &sequence)); /* the format is under the HMAC, too */
+    assert_false(journal_copy_read(&ledger_format, ledger_key, copy, &read, &sequence)); /* the format is under the HMAC, too */
     hmac_sha256((struct bytes){ledger_key, sizeof ledger_key}, (struct bytes){copy, BODY_4}, copy + BODY_4);
-    assert_true(ledger_copy_read(copy, ledger_key, &read, &sequence));
+    assert_true(journal_copy_read(&ledger_format, ledger_key, copy, &read, &sequence));
     assert_true(sequence == 12 && read.log_size == 7 && read.pins[0].epoch == 3 && read.pins[0].digest[0] == 9);
     assert_string_equal(read.finding, "entry 4");
     assert_true(read.pins[1].epoch == 0 && read.approvers[11].point[0] == 0);
+}
+
+static struct result fill_in(const void *context, struct ledger_state *state, struct error *err)
+{
+    (void)context;
+    (void)err;
+    state->log_size = 9;
+    state->log_root[3] = 5;
+    state->pins[2].epoch = 4;
+    state->unused_below = 3;
+    state->approvers[1].expires_ms = 77;
+    (void)snprintf(state->finding, sizeof state->finding, "entry 4");
+    return SUCCESS;
+}
+
+/* The digest is that of a file which the ledger wrote before it was kept in a journal. */
+static void the_file_has_the_bytes_that_it_had_before_journals(void **state)
+{
+    static const uint8_t credential[MINTER_ID_SIZE] = {1, 2};
+    struct buffer OWNED_BUFFER file = BUFFER(2 * LEDGER_COPY_SIZE);
+    uint8_t digest[SHA256_SIZE];
+    char path[PATH_MAX], hex[2 * SHA256_SIZE + 1];
+    OWNED_FOLDER folder;
+    struct error err = {0};
+
+    (void)state;
+    folder_make(&folder);
+    assert_true(ledger_create(folder.fd, ledger_key, &err).ok);
+    struct ledger *ledger = open_ledger(&folder);
+    assert_true(ledger_change(ledger, fill_in, NULL, &err).ok);
+    assert_true(ledger_count_mint(ledger, MINT_ADMINISTRATION, credential, &err).ok);
+    assert_true(ledger_settle(ledger, &err).ok);
+    ledger_free(ledger);
+    (void)snprintf(path, sizeof path, "%s/" LEDGER_FILE, folder.path);
+    assert_true(file_read(path, &file, &err).ok);
+    sha256_of(buffer_bytes(&file), digest);
+    text_hex(digest, sizeof digest, hex);
+    assert_string_equal(hex, "2a4d65a472b75a45c195f93211de72dfab600b44c87564986f72b3951d0dedd7");
 }
 
 int main(void)
@@ -346,6 +391,7 @@ int main(void)
         cmocka_unit_test(credentials_do_not_use_up_what_their_organisation_has),
         cmocka_unit_test(organisations_do_not_use_up_what_all_have),
         cmocka_unit_test(a_refused_token_costs_its_organisation_nothing),
+        cmocka_unit_test(the_file_has_the_bytes_that_it_had_before_journals),
         cmocka_unit_test(the_ledger_before_documents_is_read),
         cmocka_unit_test(a_token_counts_under_its_widest_scope),
     };

@@ -9,8 +9,10 @@
 #define A "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define B "sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 #define C "sha256:cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc"
-#define S512 "sha512:" "dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd" \
-             "dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd"
+#define S512                                                           \
+    "sha512:"                                                          \
+    "dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd" \
+    "dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd"
 #define D(type, digest) "{\"mediaType\":\"" type "\",\"digest\":\"" digest "\",\"size\":3}"
 #define TAR             "application/vnd.oci.image.layer.v1.tar"
 #define CONFIG          "\"config\":" D("application/vnd.oci.image.config.v1+json", A)
@@ -20,9 +22,9 @@
 #define MODEL           "application/vnd.cncf.model.manifest.v1+json"
 #define LAYERS          ",\"layers\":[" D(TAR, B) "]"
 
-#define T_IMAGE "\"mediaType\":\"" MEDIA_TYPE_IMAGE "\","
-#define OF_ABC "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-#define T            "\"mediaType\":\"" TAR "\","
+#define T_IMAGE        "\"mediaType\":\"" MEDIA_TYPE_IMAGE "\","
+#define OF_ABC         "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+#define T              "\"mediaType\":\"" TAR "\","
 #define LAYER(members) IMAGE ",\"layers\":[{" T "\"digest\":\"" B "\",\"size\":1," members "}]}"
 
 static const struct row {
@@ -33,19 +35,21 @@ static const struct row {
 } rows[] = {
     {"an image", IMAGE LAYERS "}", MEDIA_TYPE_IMAGE, MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "AB"},
     {"no Content-Type", IMAGE LAYERS "}", "", MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "AB"},
-    {"no mediaType", HEAD CONFIG LAYERS "}", MEDIA_TYPE_IMAGE, MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "AB"},
+    {"no mediaType", HEAD CONFIG LAYERS "}", MEDIA_TYPE_IMAGE, MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "",
+     "AB"},
     {"neither", HEAD CONFIG LAYERS "}", "", MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "AB"},
     {"a charset in the Content-Type", IMAGE LAYERS "}", MEDIA_TYPE_IMAGE "; charset=utf-8", MEDIA_TYPE_IMAGE,
      "application/vnd.oci.image.config.v1+json", "", "AB"},
-    {"Docker's schema 2", TYPED(MEDIA_TYPE_DOCKER) "\"config\":" D("application/vnd.docker.container.image.v1+json", A) LAYERS "}",
-     MEDIA_TYPE_DOCKER, MEDIA_TYPE_DOCKER, "application/vnd.docker.container.image.v1+json", "", "AB"},
-    {"a layer's type with a parameter", IMAGE ",\"layers\":[" D("text/plain; charset=utf-8", B) "]}", MEDIA_TYPE_IMAGE, MEDIA_TYPE_IMAGE,
-     "application/vnd.oci.image.config.v1+json", "", "AB"},
+    {"Docker's schema 2",
+     TYPED(MEDIA_TYPE_DOCKER) "\"config\":" D("application/vnd.docker.container.image.v1+json", A) LAYERS "}", MEDIA_TYPE_DOCKER,
+     MEDIA_TYPE_DOCKER, "application/vnd.docker.container.image.v1+json", "", "AB"},
+    {"a layer's type with a parameter", IMAGE ",\"layers\":[" D("text/plain; charset=utf-8", B) "]}", MEDIA_TYPE_IMAGE,
+     MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "AB"},
     {"a layer's type with a quote", IMAGE ",\"layers\":[" D("text/plain; a=\\\"b", B) "]}", MEDIA_TYPE_IMAGE, NULL, "", "", ""},
     {"an artifact", TYPED(MEDIA_TYPE_IMAGE) "\"artifactType\":\"" MODEL "\"," CONFIG LAYERS "}", MEDIA_TYPE_IMAGE,
      MEDIA_TYPE_IMAGE, MODEL, "", "AB"},
-    {"an empty artifactType is none", TYPED(MEDIA_TYPE_IMAGE) "\"artifactType\":\"\"," CONFIG LAYERS "}", "",
-     MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "AB"},
+    {"an empty artifactType is none", TYPED(MEDIA_TYPE_IMAGE) "\"artifactType\":\"\"," CONFIG LAYERS "}", "", MEDIA_TYPE_IMAGE,
+     "application/vnd.oci.image.config.v1+json", "", "AB"},
     {"a subject", IMAGE LAYERS ",\"subject\":" D(MEDIA_TYPE_IMAGE, C) "}", "", MEDIA_TYPE_IMAGE,
      "application/vnd.oci.image.config.v1+json", C, "AB"},
     {"no layers", IMAGE ",\"layers\":[]}", "", MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "A"},
@@ -53,29 +57,34 @@ static const struct row {
      "application/vnd.oci.image.config.v1+json", "", "AB"},
     {"layers out of order", IMAGE ",\"layers\":[" D(TAR, C) "," D(TAR, B) "]}", "", MEDIA_TYPE_IMAGE,
      "application/vnd.oci.image.config.v1+json", "", "ABC"},
-    {"a layer that may not be distributed", IMAGE ",\"layers\":[" D("application/vnd.oci.image.layer.nondistributable.v1.tar", B) "]}",
-     "", MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "Ab"},
-    {"Docker's foreign layer", IMAGE ",\"layers\":[" D("application/vnd.docker.image.rootfs.foreign.diff.tar.gzip", B) "]}",
-     "", MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "Ab"},
+    {"a layer that may not be distributed",
+     IMAGE ",\"layers\":[" D("application/vnd.oci.image.layer.nondistributable.v1.tar", B) "]}", "", MEDIA_TYPE_IMAGE,
+     "application/vnd.oci.image.config.v1+json", "", "Ab"},
+    {"Docker's foreign layer", IMAGE ",\"layers\":[" D("application/vnd.docker.image.rootfs.foreign.diff.tar.gzip", B) "]}", "",
+     MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "Ab"},
     {"a layer with urls", IMAGE ",\"layers\":[{" T "\"digest\":\"" B "\",\"size\":0,\"urls\":[\"https://example.org/b\"]}]}", "",
      MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "Ab"},
     {"a layer with no urls", IMAGE ",\"layers\":[{" T "\"digest\":\"" B "\",\"size\":0,\"urls\":[]}]}", "", MEDIA_TYPE_IMAGE,
      "application/vnd.oci.image.config.v1+json", "", "AB"},
-    {"elsewhere and here", IMAGE ",\"layers\":[" D("application/vnd.oci.image.layer.nondistributable.v1.tar", B) "," D(TAR, B) "]}",
+    {"elsewhere and here",
+     IMAGE ",\"layers\":[" D("application/vnd.oci.image.layer.nondistributable.v1.tar", B) "," D(TAR, B) "]}", "",
+     MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "AB"},
+    {"members that are null", LAYER("\"urls\":null,\"annotations\":null,\"data\":null,\"platform\":null,\"artifactType\":null"),
      "", MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "AB"},
-    {"members that are null", LAYER("\"urls\":null,\"annotations\":null,\"data\":null,\"platform\":null,\"artifactType\":null"), "", MEDIA_TYPE_IMAGE,
-     "application/vnd.oci.image.config.v1+json", "", "AB"},
-    {"all members", LAYER("\"urls\":[],\"annotations\":{\"a\":\"b\"},\"artifactType\":\"" MODEL "\",\"platform\":{\"os\":\"linux\",\"architecture\":\"\",\"os.features\":[\"x\"],\"y\":1}"),
+    {"all members",
+     LAYER("\"urls\":[],\"annotations\":{\"a\":\"b\"},\"artifactType\":\"" MODEL
+           "\",\"platform\":{\"os\":\"linux\",\"architecture\":\"\",\"os.features\":[\"x\"],\"y\":1}"),
      "", MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "AB"},
-    {"embedded content", IMAGE ",\"layers\":[{" T "\"digest\":\"" OF_ABC "\",\"size\":3,\"data\":\"YWJj\"}]}", "", MEDIA_TYPE_IMAGE,
-     "application/vnd.oci.image.config.v1+json", "", "AB"},
-    {"sha512", IMAGE ",\"layers\":[" D(TAR, S512) "]}", "", MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "AD"},
+    {"embedded content", IMAGE ",\"layers\":[{" T "\"digest\":\"" OF_ABC "\",\"size\":3,\"data\":\"YWJj\"}]}", "",
+     MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "AB"},
+    {"sha512", IMAGE ",\"layers\":[" D(TAR, S512) "]}", "", MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "",
+     "AD"},
     {"unknown members", IMAGE LAYERS ",\"x\":{\"y\":[1.5,null]},\"annotations\":{\"a\":\"b\"}}", "", MEDIA_TYPE_IMAGE,
      "application/vnd.oci.image.config.v1+json", "", "AB"},
     {"a number past 63 bits that nobody reads", IMAGE LAYERS ",\"x\":{\"y\":[9223372036854775808,-1e999]}}", "", MEDIA_TYPE_IMAGE,
      "application/vnd.oci.image.config.v1+json", "", "AB"},
-    {"annotations in any case", IMAGE LAYERS ",\"annotations\":{\"Layers\":\"b\",\"layers\":\"c\",\"LAYERS\":\"d\"}}", "", MEDIA_TYPE_IMAGE,
-     "application/vnd.oci.image.config.v1+json", "", "AB"},
+    {"annotations in any case", IMAGE LAYERS ",\"annotations\":{\"Layers\":\"b\",\"layers\":\"c\",\"LAYERS\":\"d\"}}", "",
+     MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "AB"},
     {"an index", TYPED(MEDIA_TYPE_INDEX) "\"manifests\":[" D(MEDIA_TYPE_IMAGE, A) "," D(MEDIA_TYPE_INDEX, B) "]}",
      MEDIA_TYPE_INDEX, MEDIA_TYPE_INDEX, "", "", "mAmB"},
     {"an index by its members", HEAD "\"manifests\":[]}", "", MEDIA_TYPE_INDEX, "", "", ""},
@@ -86,27 +95,35 @@ static const struct row {
     {"Docker's list", TYPED(MEDIA_TYPE_DOCKER_LIST) "\"manifests\":[" D(MEDIA_TYPE_DOCKER, A) "]}", MEDIA_TYPE_DOCKER_LIST,
      MEDIA_TYPE_DOCKER_LIST, "", "", "mA"},
 
-    {"a Content-Type in capitals", IMAGE LAYERS "}", "Application/VND.OCI.image.manifest.v1+JSON; charset=UTF-8", MEDIA_TYPE_IMAGE,
-     "application/vnd.oci.image.config.v1+json", "", "AB"},
-    {"a Content-Type in capitals, no mediaType", HEAD CONFIG LAYERS "}", "APPLICATION/VND.OCI.IMAGE.MANIFEST.V1+JSON", MEDIA_TYPE_IMAGE,
-     "application/vnd.oci.image.config.v1+json", "", "AB"},
-    {"optional members that are null", HEAD "\"mediaType\":null,\"artifactType\":null,\"subject\":null,\"annotations\":null,\"manifests\":null,"
-     "\"fsLayers\":null,\"history\":null," CONFIG LAYERS "}", "", MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "AB"},
-    {"an index whose other members are null", HEAD "\"config\":null,\"layers\":null,\"history\":null,\"manifests\":[]}", "", MEDIA_TYPE_INDEX, "", "", ""},
-    {"annotations that are null beside a subject", IMAGE LAYERS ",\"annotations\":null,\"subject\":" D(MEDIA_TYPE_IMAGE, C) "}", "", MEDIA_TYPE_IMAGE,
-     "application/vnd.oci.image.config.v1+json", C, "AB"},
-    {"the same manifest twice", TYPED(MEDIA_TYPE_INDEX) "\"manifests\":[" D(MEDIA_TYPE_IMAGE, A) "," D(MEDIA_TYPE_IMAGE, A) "]}", "",
-     MEDIA_TYPE_INDEX, "", "", "mA"},
+    {"a Content-Type in capitals", IMAGE LAYERS "}", "Application/VND.OCI.image.manifest.v1+JSON; charset=UTF-8",
+     MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "AB"},
+    {"a Content-Type in capitals, no mediaType", HEAD CONFIG LAYERS "}", "APPLICATION/VND.OCI.IMAGE.MANIFEST.V1+JSON",
+     MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "AB"},
+    {"optional members that are null",
+     HEAD "\"mediaType\":null,\"artifactType\":null,\"subject\":null,\"annotations\":null,\"manifests\":null,"
+          "\"fsLayers\":null,\"history\":null," CONFIG LAYERS "}",
+     "", MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "AB"},
+    {"an index whose other members are null", HEAD "\"config\":null,\"layers\":null,\"history\":null,\"manifests\":[]}", "",
+     MEDIA_TYPE_INDEX, "", "", ""},
+    {"annotations that are null beside a subject", IMAGE LAYERS ",\"annotations\":null,\"subject\":" D(MEDIA_TYPE_IMAGE, C) "}",
+     "", MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", C, "AB"},
+    {"the same manifest twice", TYPED(MEDIA_TYPE_INDEX) "\"manifests\":[" D(MEDIA_TYPE_IMAGE, A) "," D(MEDIA_TYPE_IMAGE, A) "]}",
+     "", MEDIA_TYPE_INDEX, "", "", "mA"},
 
     {"a mediaType in capitals", TYPED("APPLICATION/VND.OCI.IMAGE.MANIFEST.V1+JSON") CONFIG LAYERS "}", "", NULL, "", "", ""},
-    {"a config without a mediaType", TYPED(MEDIA_TYPE_IMAGE) "\"config\":{\"digest\":\"" A "\",\"size\":1}" LAYERS "}", "", NULL, "", "", ""},
+    {"a config without a mediaType", TYPED(MEDIA_TYPE_IMAGE) "\"config\":{\"digest\":\"" A "\",\"size\":1}" LAYERS "}", "", NULL,
+     "", "", ""},
     {"a layer without a mediaType", IMAGE ",\"layers\":[{\"digest\":\"" B "\",\"size\":1}]}", "", NULL, "", "", ""},
     {"a layer whose mediaType is empty", IMAGE ",\"layers\":[" D("", B) "]}", "", NULL, "", "", ""},
-    {"a layer whose mediaType is null", IMAGE ",\"layers\":[{\"mediaType\":null,\"digest\":\"" B "\",\"size\":1}]}", "", NULL, "", "", ""},
+    {"a layer whose mediaType is null", IMAGE ",\"layers\":[{\"mediaType\":null,\"digest\":\"" B "\",\"size\":1}]}", "", NULL, "",
+     "", ""},
     {"a subject without a mediaType", IMAGE LAYERS ",\"subject\":{\"digest\":\"" C "\",\"size\":1}}", "", NULL, "", "", ""},
-    {"a manifest of an index without a mediaType", TYPED(MEDIA_TYPE_INDEX) "\"manifests\":[{\"digest\":\"" A "\",\"size\":1}]}", "", NULL, "", "", ""},
-    {"a manifest of an index that is no manifest", TYPED(MEDIA_TYPE_INDEX) "\"manifests\":[" D("application/vnd.x", A) "]}", "", NULL, "", "", ""},
-    {"a manifest of two types", TYPED(MEDIA_TYPE_INDEX) "\"manifests\":[" D(MEDIA_TYPE_IMAGE, A) "," D(MEDIA_TYPE_DOCKER, A) "]}", "", NULL, "", "", ""},
+    {"a manifest of an index without a mediaType", TYPED(MEDIA_TYPE_INDEX) "\"manifests\":[{\"digest\":\"" A "\",\"size\":1}]}",
+     "", NULL, "", "", ""},
+    {"a manifest of an index that is no manifest", TYPED(MEDIA_TYPE_INDEX) "\"manifests\":[" D("application/vnd.x", A) "]}", "",
+     NULL, "", "", ""},
+    {"a manifest of two types", TYPED(MEDIA_TYPE_INDEX) "\"manifests\":[" D(MEDIA_TYPE_IMAGE, A) "," D(MEDIA_TYPE_DOCKER, A) "]}",
+     "", NULL, "", "", ""},
     {"a platform without an os", LAYER("\"platform\":{\"architecture\":\"arm64\"}"), "", NULL, "", "", ""},
     {"a platform without an architecture", LAYER("\"platform\":{\"os\":\"linux\"}"), "", NULL, "", "", ""},
     {"a platform whose os is null", LAYER("\"platform\":{\"os\":null,\"architecture\":\"arm64\"}"), "", NULL, "", "", ""},
@@ -134,16 +151,22 @@ static const struct row {
     {"a layer without a size", IMAGE ",\"layers\":[{" T "\"digest\":\"" B "\"}]}", "", NULL, "", "", ""},
     {"a negative size", IMAGE ",\"layers\":[{" T "\"digest\":\"" B "\",\"size\":-1}]}", "", NULL, "", "", ""},
     {"a size with a fraction", IMAGE ",\"layers\":[{" T "\"digest\":\"" B "\",\"size\":1.0}]}", "", NULL, "", "", ""},
-    {"a size beyond 63 bits", IMAGE ",\"layers\":[{" T "\"digest\":\"" B "\",\"size\":9223372036854775808}]}", "", NULL, "", "", ""},
-    {"a size of fifty digits", IMAGE ",\"layers\":[{" T "\"digest\":\"" B "\",\"size\":11111111112222222222333333333344444444445555555555}]}", "", NULL, "", "", ""},
+    {"a size beyond 63 bits", IMAGE ",\"layers\":[{" T "\"digest\":\"" B "\",\"size\":9223372036854775808}]}", "", NULL, "", "",
+     ""},
+    {"a size of fifty digits",
+     IMAGE ",\"layers\":[{" T "\"digest\":\"" B "\",\"size\":11111111112222222222333333333344444444445555555555}]}", "", NULL, "",
+     "", ""},
     {"a size with an exponent", IMAGE ",\"layers\":[{" T "\"digest\":\"" B "\",\"size\":1e1}]}", "", NULL, "", "", ""},
     {"a schemaVersion past 63 bits", "{\"schemaVersion\":18446744073709551618," CONFIG LAYERS "}", "", NULL, "", "", ""},
     {"a number that is none", IMAGE LAYERS ",\"x\":00000000009223372036854775808}", "", NULL, "", "", ""},
     {"two readers, two artifacts", IMAGE LAYERS ",\"Layers\":[" D(TAR, C) "]}", "", NULL, "", "", ""},
-    {"an upper-case digest", IMAGE ",\"layers\":[{" T "\"digest\":\"sha256:" "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" "\",\"size\":1}]}",
+    {"an upper-case digest",
+     IMAGE ",\"layers\":[{" T "\"digest\":\"sha256:"
+           "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+           "\",\"size\":1}]}",
      "", NULL, "", "", ""},
-    {"a digest of another algorithm", IMAGE ",\"layers\":[{" T "\"digest\":\"md5:d41d8cd98f00b204e9800998ecf8427e\",\"size\":1}]}", "",
-     NULL, "", "", ""},
+    {"a digest of another algorithm",
+     IMAGE ",\"layers\":[{" T "\"digest\":\"md5:d41d8cd98f00b204e9800998ecf8427e\",\"size\":1}]}", "", NULL, "", "", ""},
     {"a subject that is a text", IMAGE LAYERS ",\"subject\":\"" C "\"}", "", NULL, "", "", ""},
     {"a subject without a digest", IMAGE LAYERS ",\"subject\":{" T "\"size\":1}}", "", NULL, "", "", ""},
     {"a mediaType that is a number", HEAD "\"mediaType\":2," CONFIG LAYERS "}", "", NULL, "", "", ""},
@@ -160,11 +183,15 @@ static const struct row {
     {"an artifactType that is an object", LAYER("\"artifactType\":{}"), "", NULL, "", "", ""},
     {"a layer's annotation that is a number", LAYER("\"annotations\":{\"a\":1}"), "", NULL, "", "", ""},
     {"data that is a number", LAYER("\"data\":5"), "", NULL, "", "", ""},
-    {"data that is no base64", IMAGE ",\"layers\":[{" T "\"digest\":\"" OF_ABC "\",\"size\":3,\"data\":\"YWJ\"}]}", "", NULL, "", "", ""},
-    {"data of another size", IMAGE ",\"layers\":[{" T "\"digest\":\"" OF_ABC "\",\"size\":4,\"data\":\"YWJj\"}]}", "", NULL, "", "", ""},
-    {"data that is something else", IMAGE ",\"layers\":[{" T "\"digest\":\"" OF_ABC "\",\"size\":3,\"data\":\"YWJk\"}]}", "", NULL, "", "", ""},
+    {"data that is no base64", IMAGE ",\"layers\":[{" T "\"digest\":\"" OF_ABC "\",\"size\":3,\"data\":\"YWJ\"}]}", "", NULL, "",
+     "", ""},
+    {"data of another size", IMAGE ",\"layers\":[{" T "\"digest\":\"" OF_ABC "\",\"size\":4,\"data\":\"YWJj\"}]}", "", NULL, "",
+     "", ""},
+    {"data that is something else", IMAGE ",\"layers\":[{" T "\"digest\":\"" OF_ABC "\",\"size\":3,\"data\":\"YWJk\"}]}", "",
+     NULL, "", "", ""},
     {"an index's config that is a list", TYPED(MEDIA_TYPE_INDEX) "\"manifests\":[],\"config\":[]}", "", NULL, "", "", ""},
-    {"a layer of two sizes", IMAGE ",\"layers\":[{" T "\"digest\":\"" B "\",\"size\":1},{" T "\"digest\":\"" B "\",\"size\":2}]}", "", NULL, "", "", ""},
+    {"a layer of two sizes", IMAGE ",\"layers\":[{" T "\"digest\":\"" B "\",\"size\":1},{" T "\"digest\":\"" B "\",\"size\":2}]}",
+     "", NULL, "", "", ""},
     {"a key twice", HEAD "\"schemaVersion\":2," CONFIG LAYERS "}", "", NULL, "", "", ""},
     {"an array", "[]", "", NULL, "", "", ""},
     {"a text", "\"x\"", "", NULL, "", "", ""},
@@ -253,15 +280,19 @@ static void descriptors_are_bounded(void **state)
 static const struct level {
     const char *name, *before, *after, *names;
 } levels[] = {
-    {"a manifest", IMAGE LAYERS ",", "}", "schemaVersion mediaType artifactType config layers manifests subject annotations fsLayers history"},
+    {"a manifest", IMAGE LAYERS ",", "}",
+     "schemaVersion mediaType artifactType config layers manifests subject annotations fsLayers history"},
     {"an index", TYPED(MEDIA_TYPE_INDEX) "\"manifests\":[],", "}",
      "schemaVersion mediaType artifactType config layers manifests subject annotations fsLayers history"},
     {"a config", HEAD "\"layers\":[],\"config\":{" T "\"digest\":\"" A "\",\"size\":1,", "}}", NAMES_OF_A_DESCRIPTOR},
     {"a layer", IMAGE ",\"layers\":[" D(TAR, B) ",{" T "\"digest\":\"" C "\",\"size\":1,", "}]}", NAMES_OF_A_DESCRIPTOR},
     {"a subject", IMAGE LAYERS ",\"subject\":{" T "\"digest\":\"" A "\",\"size\":1,", "}}", NAMES_OF_A_DESCRIPTOR},
-    {"a manifest of an index", TYPED(MEDIA_TYPE_INDEX) "\"manifests\":[{" T_IMAGE "\"digest\":\"" A "\",\"size\":1,", "}]}", NAMES_OF_A_DESCRIPTOR},
-    {"a platform", TYPED(MEDIA_TYPE_INDEX) "\"manifests\":[{" T_IMAGE "\"digest\":\"" A "\",\"size\":1,\"platform\":{\"os\":\"linux\",\"architecture\":\"arm64\",", "}}]}",
-     "architecture os os.version os.features variant features"},
+    {"a manifest of an index", TYPED(MEDIA_TYPE_INDEX) "\"manifests\":[{" T_IMAGE "\"digest\":\"" A "\",\"size\":1,", "}]}",
+     NAMES_OF_A_DESCRIPTOR},
+    {"a platform",
+     TYPED(MEDIA_TYPE_INDEX) "\"manifests\":[{" T_IMAGE "\"digest\":\"" A
+                             "\",\"size\":1,\"platform\":{\"os\":\"linux\",\"architecture\":\"arm64\",",
+     "}}]}", "architecture os os.version os.features variant features"},
 };
 
 /* `name` with what Go takes for its letter at `at`: the other case, or a letter that folds to it. NULL: it has no other. */
@@ -347,6 +378,6 @@ int main(void)
         cmocka_unit_test(lack_of_memory_is_said),
     };
 
-    return RUN_TABLE(rows, reads_manifests) + RUN_TABLE(levels, names_have_one_spelling) + RUN_TABLE(type_rows, knows_media_types) +
-           cmocka_run_group_tests_name("others", others, NULL, NULL);
+    return RUN_TABLE(rows, reads_manifests) + RUN_TABLE(levels, names_have_one_spelling) +
+           RUN_TABLE(type_rows, knows_media_types) + cmocka_run_group_tests_name("others", others, NULL, NULL);
 }

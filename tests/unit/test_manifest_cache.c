@@ -12,15 +12,18 @@ static const struct uuid repository = {.bytes = {7, 1, 2, 3, 4, 5, 6, 7, 8}}, ot
 
 static struct manifest_row row_of(const char *digest, struct bytes sealed)
 {
-    return (struct manifest_row){.digest = digest, .media_type = "application/vnd.oci.image.manifest.v1+json",
-                                 .artifact_type = "", .size_bytes = 12, .sealed = sealed};
+    return (struct manifest_row){.digest = digest,
+                                 .media_type = "application/vnd.oci.image.manifest.v1+json",
+                                 .artifact_type = "",
+                                 .size_bytes = 12,
+                                 .sealed = sealed};
 }
 
 static bool has(struct manifest_cache *cache, const struct uuid *in, const char *reference, uint64_t alterations)
 {
-    const struct manifest_place place = {.repository = *in, .reference = reference, .alterations = alterations};
+    const struct manifest_key key = {.repository = *in, .reference = reference, .alterations = alterations};
     struct manifest_row row = {0};
-    OWNED(cached_manifest) *cached = manifest_cache_get(cache, &place, &row);
+    OWNED(cached_manifest) *cached = manifest_cache_get(cache, &key, &row);
 
     return cached != NULL;
 }
@@ -28,10 +31,10 @@ static bool has(struct manifest_cache *cache, const struct uuid *in, const char 
 static void put(struct manifest_cache *cache, const char *reference, uint64_t alterations, size_t size)
 {
     static const uint8_t zeros[MANIFEST_CACHED_MAX];
-    const struct manifest_place place = {.repository = repository, .reference = reference, .alterations = alterations};
+    const struct manifest_key key = {.repository = repository, .reference = reference, .alterations = alterations};
     const struct manifest_row row = row_of("sha256:aa", (struct bytes){zeros, size});
 
-    manifest_cache_put(cache, &place, &row);
+    manifest_cache_put(cache, &key, &row);
 }
 
 static void finds_what_was_put(void **state)
@@ -40,14 +43,14 @@ static void finds_what_was_put(void **state)
     struct error err = {0};
     struct manifest_row row = {0};
     char digest[] = "sha256:bb", sealed[] = "sealed bytes", reference[] = "v1";
-    const struct manifest_place place = {.repository = repository, .reference = reference, .alterations = 5};
+    const struct manifest_key key = {.repository = repository, .reference = reference, .alterations = 5};
     const struct manifest_row before = row_of(digest, bytes_of_text(sealed));
 
     (void)state;
     assert_true(manifest_cache_new(&cache, &err).ok);
-    manifest_cache_put(cache, &place, &before);
+    manifest_cache_put(cache, &key, &before);
     digest[7] = sealed[0] = 'x'; /* it has copies */
-    struct cached_manifest *cached = manifest_cache_get(cache, &place, &row);
+    struct cached_manifest *cached = manifest_cache_get(cache, &key, &row);
     assert_non_null(cached);
     put(cache, "v1", 6, 3); /* replaces it, but who has it keeps it */
     assert_string_equal(row.digest, "sha256:bb");

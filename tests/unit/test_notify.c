@@ -24,7 +24,8 @@ static int listen_at(const char *name)
 
     memcpy(address.sun_path, name, strlen(name));
     if (name[0] == '@') address.sun_path[0] = '\0';
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(name))), 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(name))),
+                     0);
     return fd;
 }
 

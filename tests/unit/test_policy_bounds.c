@@ -1,28 +1,32 @@
 /* Decisions at their bounds: whatever policies, labels and names hold, an answer is short, and what is not known denies. */
-#include "tests/unit/judge_fixture.h"
+#include "tests/unit/decide_fixture.h"
 
-static const struct judge_row pull = {"a pull", 'c', ACTION_BLOB_READ, "acme/models/a", DIGEST, NULL, VERDICT_ALLOW, ""};
-static const struct judge_row push = {"a push", 'p', ACTION_MANIFEST_PUSH, "acme/models/a", "v1", NULL, VERDICT_ALLOW, ""};
-static const struct judge_row storing = {"storing health data", 'p', ACTION_UPLOAD_COMMIT, "acme/health/a", "", NULL, VERDICT_ALLOW, ""};
+static const struct decide_row pull = {"a pull", 'c', ACTION_BLOB_READ, "acme/models/a", DIGEST, NULL, VERDICT_ALLOW, ""};
+static const struct decide_row push = {"a push", 'p', ACTION_MANIFEST_PUSH, "acme/models/a", "v1", NULL, VERDICT_ALLOW, ""};
+static const struct decide_row storing = {"storing health data", 'p', ACTION_UPLOAD_COMMIT, "acme/health/a", "", NULL,
+                                          VERDICT_ALLOW,         ""};
 
 /* A policy of very many rules, each with a message of many letters of two bytes, and more facts than an answer names. */
 static struct policy_set *make_wordy_set(void)
 {
     struct buffer OWNED_BUFFER rules = BUFFER(1 << 18);
     struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
-    OWNED_JSON policies = policy_json("[{\"apiVersion\":\"sijil.policy/v1\",\"kind\":\"ResidencyPolicy\",\"metadata\":{\"id\":\"wordy\","
-                                      "\"version\":1,\"scope\":[\"acme/**\"],\"effective_from\":\"2020-01-01T00:00:00Z\","
-                                      "\"review_by\":\"2030-01-01\"},\"labels\":{},\"rules\":[]}]");
+    OWNED_JSON policies =
+        policy_json("[{\"apiVersion\":\"sijil.policy/v1\",\"kind\":\"ResidencyPolicy\",\"metadata\":{\"id\":\"wordy\","
+                    "\"version\":1,\"scope\":[\"acme/**\"],\"effective_from\":\"2020-01-01T00:00:00Z\","
+                    "\"review_by\":\"2030-01-01\"},\"labels\":{},\"rules\":[]}]");
     struct policy_set *set = NULL;
     struct error err = {0};
 
     assert_true(buffer_add_u8(&rules, '[', &err).ok);
     for (size_t i = 0; i < DENIALS_MAX + 2; i++) {
         assert_true(buffer_format(&rules, &err, "%s{\"id\":\"RULE-%zu\",\"effect\":\"require\",\"ops\":[\"ingest\"],",
-                                  i > 0 ? "," : "", i).ok);
+                                  i > 0 ? "," : "", i)
+                        .ok);
         if (i != 1) assert_true(buffer_add_text(&rules, "\"message\":\"", &err).ok); /* one rule has none */
         for (size_t j = 0; i != 1 && j < 300 + i; j++) assert_true(buffer_add_text(&rules, j < i ? "x" : "\xc3\xa9", &err).ok);
-        assert_true(buffer_add_text(&rules, i == 1 ? "\"target\":{\"geo_in_group\":[" : "\",\"target\":{\"geo_in_group\":[", &err).ok);
+        assert_true(
+            buffer_add_text(&rules, i == 1 ? "\"target\":{\"geo_in_group\":[" : "\",\"target\":{\"geo_in_group\":[", &err).ok);
         for (size_t j = 0; j < 20; j++)
             assert_true(buffer_format(&rules, &err, "%s\"A-GROUP-OF-A-RATHER-LONG-NAME-%zu\"", j > 0 ? "," : "", j).ok);
         assert_true(buffer_add_text(&rules, "]}}", &err).ok);
@@ -53,8 +57,8 @@ static void answers_are_bounded(void **state)
 
     (void)state;
     fill(&storing, &principal, &request);
-    const struct judge judge = {.snapshot = &wordy, .request = &request, .metadata_region = ""};
-    assert_true(judge_request(&judge, &decision, &err).ok);
+    const struct decision_context context = {.snapshot = &wordy, .request = &request, .metadata_region = ""};
+    assert_true(decide_request(&context, &decision, &err).ok);
     policy_set_free(wordy.set);
     assert_int_equal(decision_verdict(decision), VERDICT_DENY);
     assert_int_equal(decision_denial_count(decision), DENIALS_MAX);
@@ -67,7 +71,7 @@ static void answers_are_bounded(void **state)
     }
 }
 
-/* What is under more laws than a label holds is too large to be judged: denied, with the reason. */
+/* What is under more laws than a label holds is over a limit: denied, with the reason. */
 static void too_many_laws_deny(void **state)
 {
     struct tenant_repository own = repositories[0];
@@ -98,8 +102,8 @@ static void too_many_laws_deny(void **state)
     lawful.tenancy.repositories = &own;
     fill(&push, &principal, &request);
     tenancy_resolve(&lawful.tenancy, "acme/models/top", &request.pairs[0].resource);
-    const struct judge judge = {.snapshot = &lawful, .request = &request, .metadata_region = ""};
-    assert_true(judge_request(&judge, &decision, &err).ok);
+    const struct decision_context context = {.snapshot = &lawful, .request = &request, .metadata_region = ""};
+    assert_true(decide_request(&context, &decision, &err).ok);
     assert_int_equal(decision_verdict(decision), VERDICT_DENY);
     assert_string_equal(decision_denial(decision, 0)->rule, "SYS-LIMIT");
     for (size_t i = 0; i < 2; i++) json_decref(floors[i].json);
@@ -109,9 +113,10 @@ static void too_many_laws_deny(void **state)
 static void without_a_label_nothing_is_stored(void **state)
 {
     struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
-    OWNED_JSON policies = policy_json("[{\"apiVersion\":\"sijil.policy/v1\",\"kind\":\"ResidencyPolicy\",\"metadata\":{\"id\":\"bare\","
-                                      "\"version\":1,\"scope\":[\"**\"],\"effective_from\":\"2020-01-01T00:00:00Z\","
-                                      "\"review_by\":\"2030-01-01\"},\"rules\":[{\"id\":\"P-ALL\",\"effect\":\"permit\",\"ops\":[\"ingest\"]}]}]");
+    OWNED_JSON policies =
+        policy_json("[{\"apiVersion\":\"sijil.policy/v1\",\"kind\":\"ResidencyPolicy\",\"metadata\":{\"id\":\"bare\","
+                    "\"version\":1,\"scope\":[\"**\"],\"effective_from\":\"2020-01-01T00:00:00Z\","
+                    "\"review_by\":\"2030-01-01\"},\"rules\":[{\"id\":\"P-ALL\",\"effect\":\"permit\",\"ops\":[\"ingest\"]}]}]");
     const struct policy_set_parts parts = {.epoch = 5, .policies = policies};
     struct snapshot bare = snapshot;
     struct principal principal;
@@ -125,8 +130,8 @@ static void without_a_label_nothing_is_stored(void **state)
     assert_true(policy_set_compile(buffer_bytes(&payload), &set, &err).ok);
     bare.set = set;
     fill(&push, &principal, &request);
-    const struct judge judge = {.snapshot = &bare, .request = &request, .metadata_region = ""};
-    assert_true(judge_request(&judge, &decision, &err).ok);
+    const struct decision_context context = {.snapshot = &bare, .request = &request, .metadata_region = ""};
+    assert_true(decide_request(&context, &decision, &err).ok);
     assert_int_equal(decision_verdict(decision), VERDICT_DENY);
     assert_string_equal(decision_denial(decision, 0)->rule, "SYS-UNLABELLED");
 }
@@ -176,10 +181,13 @@ static void an_empty_registry_has_no_names(void **state)
 /* A digest that only looks like one is no digest: the policies then decide without it. */
 static void digests_have_one_form(void **state)
 {
-    static const char *const details[] = {"sha256:0123", "sha512:" "0123456789abcdef", SHA_OF("0123456X"), DIGEST "0"};
+    static const char *const details[] = {"sha256:0123",
+                                          "sha512:"
+                                          "0123456789abcdef",
+                                          SHA_OF("0123456X"), DIGEST "0"};
     struct principal principal;
     struct decision_request request;
-    const struct judge judge = {.snapshot = &snapshot, .request = &request, .metadata_region = ""};
+    const struct decision_context context = {.snapshot = &snapshot, .request = &request, .metadata_region = ""};
     struct error err = {0};
 
     (void)state;
@@ -187,7 +195,7 @@ static void digests_have_one_form(void **state)
         OWNED(decision) *decision = NULL;
         fill(&pull, &principal, &request);
         (void)snprintf(request.pairs[0].resource.detail, RESOURCE_DETAIL_MAX, "%s", details[i]);
-        assert_true(judge_request(&judge, &decision, &err).ok);
+        assert_true(decide_request(&context, &decision, &err).ok);
         assert_int_equal(decision_verdict(decision), VERDICT_ALLOW);
     }
 }
@@ -203,8 +211,8 @@ static void a_project_that_is_gone_denies(void **state)
     (void)state;
     fill(&push, &principal, &request);
     (void)snprintf(request.pairs[0].resource.name, sizeof request.pairs[0].resource.name, "acme/gone/a");
-    const struct judge judge = {.snapshot = &snapshot, .request = &request, .metadata_region = ""};
-    assert_true(judge_request(&judge, &decision, &err).ok);
+    const struct decision_context context = {.snapshot = &snapshot, .request = &request, .metadata_region = ""};
+    assert_true(decide_request(&context, &decision, &err).ok);
     assert_int_not_equal(decision_verdict(decision), VERDICT_ALLOW);
     assert_string_equal(decision_denial(decision, 0)->rule, "SYS-STALE");
 }

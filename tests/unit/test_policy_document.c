@@ -19,10 +19,8 @@ static json_t *changed(const char *path, const char *value)
         place = json_is_array(place) ? json_array_get(place, (size_t)(step[0] - '0')) : json_object_get(place, step);
         assert_non_null(place);
     }
-    if (value == NULL)
-        assert_int_equal(json_object_del(place, step), 0);
-    else
-        assert_int_equal(json_object_set_new(place, step, policy_json(value)), 0);
+    if (value == NULL) assert_int_equal(json_object_del(place, step), 0);
+    else assert_int_equal(json_object_set_new(place, step, policy_json(value)), 0);
     return document;
 }
 
@@ -138,7 +136,8 @@ static void names_and_digests(void **state)
     (void)state;
     assert_true(policy_document_new(json, &document, &err).ok);
     assert_string_equal(policy_document_name(document), "health-ae@3");
-    assert_string_equal(policy_document_digest(document), "sha256:1ac04bbb18d89020d3b37b8de584555bb82f20c15cfbe970d6e7f78c538f6d76");
+    assert_string_equal(policy_document_digest(document),
+                        "sha256:1ac04bbb18d89020d3b37b8de584555bb82f20c15cfbe970d6e7f78c538f6d76");
 }
 
 /* Limits are ERROR_LIMIT, and each holds by itself. */
@@ -158,8 +157,7 @@ static void limits(void **state)
     struct error err = {0};
 
     assert_true(buffer_add_text(&places, "{\"geo_within\":[", &err).ok);
-    for (size_t i = 0; i < row->count; i++)
-        assert_true(buffer_format(&places, &err, "%s%s", i > 0 ? "," : "", row->member).ok);
+    for (size_t i = 0; i < row->count; i++) assert_true(buffer_format(&places, &err, "%s%s", i > 0 ? "," : "", row->member).ok);
     assert_true(buffer_add_text(&places, "]}", &err).ok);
     OWNED_JSON json = changed("rules.0.target", buffer_text(&places));
     const bool ok = policy_document_new(json, &document, &err).ok;
@@ -247,8 +245,7 @@ static const struct floor_row {
 } floor_rows[] = {
     {"nothing", "{}", true, false},
     {"a class", "{\"class\":\"secret\"}", true, true},
-    {"all of it", "{\"class\":\"open\",\"subjects\":[\"health\"],\"attached\":[\"DIFC\"],\"lineage\":\"declared\"}", true,
-     true},
+    {"all of it", "{\"class\":\"open\",\"subjects\":[\"health\"],\"attached\":[\"DIFC\"],\"lineage\":\"declared\"}", true, true},
     {"pins are for policies", "{\"pins\":[\"health-ae\"]}", false, false},
     {"a class that is not known", "{\"class\":\"top\"}", false, false},
     {"a list", "[]", false, false},

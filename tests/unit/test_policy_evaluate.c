@@ -46,31 +46,31 @@ static struct world the_world;
 /* Label of a thing of declared lineage in a scope. */
 static struct label label_in(const struct world *world, const char *scope)
 {
-    struct label own = label_blank(), label;
-    struct policy_place place = {.documents = world->documents, .scope = scope};
+    struct label own = label_initial(), label;
+    struct label_query query = {.documents = world->documents, .scope = scope};
     bool is_labelled = false;
     struct error err = {0};
 
     own.lineage = LINEAGE_DECLARED;
-    assert_true(policy_time_parse(bytes_of_text(NOW), &place.now_us));
-    assert_true(policy_effective_label(&place, &own, &label, &is_labelled, &err).ok);
+    assert_true(policy_time_parse(bytes_of_text(NOW), &query.now_us));
+    assert_true(policy_effective_label(&query, &own, &label, &is_labelled, &err).ok);
     assert_true(is_labelled);
     return label;
 }
 
-static struct target *target_of(const struct world *world, const char *target)
+static struct policy_target *target_of(const struct world *world, const char *target)
 {
-    struct target *compiled = NULL;
+    struct policy_target *compiled = NULL;
     struct error err = {0};
 
     if (target[0] == '{') {
         OWNED_JSON json = policy_json(target);
-        assert_true(target_new(json, &compiled, &err).ok);
+        assert_true(policy_target_new(json, &compiled, &err).ok);
         return compiled;
     }
     json_t *region = json_object_get(json_object_get(world->regions, "regions"), target);
     assert_non_null(region);
-    assert_true(target_new(region, &compiled, &err).ok);
+    assert_true(policy_target_new(region, &compiled, &err).ok);
     return compiled;
 }
 
@@ -93,16 +93,14 @@ static const struct case_row {
     {"DIFC includes adequate regimes", OP_INGEST, "difcbank/m", "aws/eu-central-1", ""},
     {"public goes anywhere", OP_READ, "public/resnet", "{}", ""},
     {"a scope without any policy that permits", OP_READ, "other/x", "{}", "SYS-CLOSED(|)"},
-    {"a backup is a placement too", OP_BACKUP, "health/ct", "gcp/me-central1",
-     "H-STORE-AE(|geo) H-KEY-AE(|key.control,key.geo)"},
+    {"a backup is a placement too", OP_BACKUP, "health/ct", "gcp/me-central1", "H-STORE-AE(|geo) H-KEY-AE(|key.control,key.geo)"},
 };
 
 static void write_names(struct buffer *text, const char *const *names, size_t count)
 {
     struct error err = {0};
 
-    for (size_t i = 0; i < count; i++)
-        assert_true(buffer_format(text, &err, "%s%s", i > 0 ? "," : "", names[i]).ok);
+    for (size_t i = 0; i < count; i++) assert_true(buffer_format(text, &err, "%s%s", i > 0 ? "," : "", names[i]).ok);
 }
 
 static void write_denials(struct buffer *text, const struct policy_decision *decision)
@@ -119,7 +117,7 @@ static void write_denials(struct buffer *text, const struct policy_decision *dec
     }
 }
 
-static struct policy_facts facts_of(const struct case_row *row, const struct label *label, const struct target *target)
+static struct policy_facts facts_of(const struct case_row *row, const struct label *label, const struct policy_target *target)
 {
     struct policy_facts facts = {.op = row->op,
                                  .scope = row->scope,
@@ -138,13 +136,13 @@ static void cases(void **state)
 {
     const struct case_row *row = *state;
     const struct label label = label_in(&the_world, row->scope);
-    OWNED(target) *target = target_of(&the_world, row->target);
+    OWNED(policy_target) *target = target_of(&the_world, row->target);
     const struct policy_facts facts = facts_of(row, &label, target);
     OWNED(policy_decision) *decision = NULL;
     struct buffer OWNED_BUFFER denied = BUFFER(4096);
     struct error err = {0};
 
-    assert_true(policy_decide(the_world.documents, &facts, the_world.groups, &decision, &err).ok);
+    assert_true(policy_evaluate(the_world.documents, &facts, the_world.groups, &decision, &err).ok);
     write_denials(&denied, decision);
     assert_string_equal(buffer_text(&denied), row->denied);
     assert_int_equal(policy_decision_allows(decision), row->denied[0] == '\0');
@@ -155,7 +153,7 @@ static void facts_survive_being_written_down(void **state)
 {
     const struct case_row *row = &case_rows[3];
     const struct label label = label_in(&the_world, row->scope);
-    OWNED(target) *target = target_of(&the_world, row->target);
+    OWNED(policy_target) *target = target_of(&the_world, row->target);
     const struct policy_facts facts = facts_of(row, &label, target);
     OWNED(policy_decision) *first = NULL;
     OWNED(policy_decision) *again = NULL;
@@ -169,22 +167,32 @@ static void facts_survive_being_written_down(void **state)
                               "{\"digest\":\"" DIGEST "\",\"exceptions\":[],\"label\":%s,"
                               "\"now\":\"2026-12-15T00:00:00.000Z\",\"op\":\"ingest\",\"policy_epoch\":7,"
                               "\"project\":\"" PROJECT "\",\"scope\":\"%s\",\"target\":%s,\"target_id\":\"%s\"}",
-                              buffer_text(&label_text), row->scope, target_canonical(target), row->target)
+                              buffer_text(&label_text), row->scope, policy_target_canonical(target), row->target)
                     .ok);
     OWNED_JSON json = policy_json(buffer_text(&text));
     assert_true(policy_facts_read(json, &read, &err).ok);
-    assert_true(policy_decide(the_world.documents, &facts, the_world.groups, &first, &err).ok);
-    assert_true(policy_decide(the_world.documents, policy_facts_of(read), the_world.groups, &again, &err).ok);
+    assert_true(policy_evaluate(the_world.documents, &facts, the_world.groups, &first, &err).ok);
+    assert_true(policy_evaluate(the_world.documents, policy_facts_of(read), the_world.groups, &again, &err).ok);
     assert_string_equal(policy_decision_id(first), policy_decision_id(again));
     buffer_done(&label_text);
 }
 
 static void labels_join(void **state)
 {
-    struct label a = {.class = LABEL_SECRET, .lineage = LINEAGE_DECLARED, .subjects = 1, .regime_count = 1,
-                      .regimes = {"DIFC"}, .pin_count = 1, .pins = {"p"}};
-    const struct label b = {.class = LABEL_OPEN, .lineage = LINEAGE_UNKNOWN, .subjects = 4, .regime_count = 2,
-                            .regimes = {"ADGM", "DIFC"}, .pin_count = 1, .pins = {"a"}};
+    struct label a = {.class = LABEL_SECRET,
+                      .lineage = LINEAGE_DECLARED,
+                      .subjects = 1,
+                      .regime_count = 1,
+                      .regimes = {"DIFC"},
+                      .pin_count = 1,
+                      .pins = {"p"}};
+    const struct label b = {.class = LABEL_OPEN,
+                            .lineage = LINEAGE_UNKNOWN,
+                            .subjects = 4,
+                            .regime_count = 2,
+                            .regimes = {"ADGM", "DIFC"},
+                            .pin_count = 1,
+                            .pins = {"a"}};
     struct buffer OWNED_BUFFER text = BUFFER(4096);
     struct error err = {0};
 
@@ -200,7 +208,7 @@ static void labels_join(void **state)
 static void a_label_has_a_largest_size(void **state)
 {
     static char names[LABEL_REGIMES_MAX + 1][8];
-    struct label label = label_blank();
+    struct label label = label_initial();
     struct error err = {0};
 
     (void)state;
@@ -219,8 +227,15 @@ static const struct cover_row {
     bool is_covered;
 } cover_rows[] = {
     {"an open floor", {.class = LABEL_OPEN, .lineage = LINEAGE_ATTESTED}, true},
-    {"the same", {.class = LABEL_SENSITIVE, .lineage = LINEAGE_DECLARED, .subjects = 3, .regime_count = 1, .regimes = {"DIFC"},
-                  .pin_count = 1, .pins = {"p"}}, true},
+    {"the same",
+     {.class = LABEL_SENSITIVE,
+      .lineage = LINEAGE_DECLARED,
+      .subjects = 3,
+      .regime_count = 1,
+      .regimes = {"DIFC"},
+      .pin_count = 1,
+      .pins = {"p"}},
+     true},
     {"a higher class", {.class = LABEL_SECRET, .lineage = LINEAGE_ATTESTED}, false},
     {"a weaker lineage", {.class = LABEL_OPEN, .lineage = LINEAGE_UNKNOWN}, false},
     {"another subject", {.lineage = LINEAGE_ATTESTED, .subjects = 4}, false},
@@ -231,8 +246,13 @@ static const struct cover_row {
 static void labels_cover(void **state)
 {
     const struct cover_row *row = *state;
-    const struct label label = {.class = LABEL_SENSITIVE, .lineage = LINEAGE_DECLARED, .subjects = 3, .regime_count = 1,
-                                .regimes = {"DIFC"}, .pin_count = 1, .pins = {"p"}};
+    const struct label label = {.class = LABEL_SENSITIVE,
+                                .lineage = LINEAGE_DECLARED,
+                                .subjects = 3,
+                                .regime_count = 1,
+                                .regimes = {"DIFC"},
+                                .pin_count = 1,
+                                .pins = {"p"}};
 
     assert_int_equal(label_covers(&label, &row->floor), row->is_covered);
 }
@@ -258,11 +278,11 @@ static void places_are_compared_piece_by_piece(void **state)
     assert_true(policy_documents_new(array, &documents, &err).ok);
     for (size_t i = 0; i < COUNT(places); i++) {
         const struct label label = label_in(&the_world, "health/ct");
-        OWNED(target) *target = target_of(&the_world, places[i].geo);
+        OWNED(policy_target) *target = target_of(&the_world, places[i].geo);
         const struct policy_facts facts = facts_of(&case_rows[0], &label, target);
         OWNED(policy_decision) *decision = NULL;
 
-        assert_true(policy_decide(documents, &facts, the_world.groups, &decision, &err).ok);
+        assert_true(policy_evaluate(documents, &facts, the_world.groups, &decision, &err).ok);
         size_t stored = 0;
         for (size_t j = 0; j < policy_decision_denial_count(decision); j++)
             stored += strcmp(policy_decision_denial(decision, j)->rule, "H-STORE-AE") == 0;
@@ -274,29 +294,29 @@ static void stored_labels_rise(void **state)
 {
     const struct label stored = {.class = LABEL_SECRET, .lineage = LINEAGE_DECLARED};
     const struct label own = {.class = LABEL_OPEN, .lineage = LINEAGE_UNKNOWN};
-    const struct policy_place place = {.documents = the_world.documents, .scope = "other/x", .now_us = -1};
+    const struct label_query query = {.documents = the_world.documents, .scope = "other/x", .now_us = -1};
     struct label label;
     bool is_labelled = true;
     struct error err = {0};
 
     (void)state;
-    assert_true(policy_stored_label(&place, NULL, NULL, &label, &is_labelled, &err).ok);
+    assert_true(policy_stored_label(&query, NULL, NULL, &label, &is_labelled, &err).ok);
     assert_false(is_labelled);
-    assert_true(policy_stored_label(&place, NULL, &own, &label, &is_labelled, &err).ok);
+    assert_true(policy_stored_label(&query, NULL, &own, &label, &is_labelled, &err).ok);
     assert_true(is_labelled && label.class == LABEL_OPEN);
-    assert_true(policy_stored_label(&place, &stored, NULL, &label, &is_labelled, &err).ok);
+    assert_true(policy_stored_label(&query, &stored, NULL, &label, &is_labelled, &err).ok);
     assert_true(is_labelled && label.class == LABEL_SECRET && label.lineage == LINEAGE_DECLARED);
-    assert_true(policy_stored_label(&place, &stored, &own, &label, &is_labelled, &err).ok);
+    assert_true(policy_stored_label(&query, &stored, &own, &label, &is_labelled, &err).ok);
     assert_true(is_labelled && label.class == LABEL_SECRET && label.lineage == LINEAGE_UNKNOWN);
 }
 
 static void scopes_have_a_largest_size(void **state)
 {
     static char scope[POLICY_SCOPE_MAX + 2];
-    const struct label label = label_blank();
-    OWNED(target) *target = target_of(&the_world, "{}");
+    const struct label label = label_initial();
+    OWNED(policy_target) *target = target_of(&the_world, "{}");
     struct policy_facts facts = facts_of(&case_rows[0], &label, target);
-    struct policy_place place = {.documents = the_world.documents, .scope = scope};
+    struct label_query query = {.documents = the_world.documents, .scope = scope};
     struct policy_decision *decision = NULL;
     struct label out;
     bool is_labelled = false;
@@ -305,10 +325,10 @@ static void scopes_have_a_largest_size(void **state)
     (void)state;
     memset(scope, 'a', sizeof scope - 1);
     facts.scope = scope;
-    assert_false(policy_decide(the_world.documents, &facts, the_world.groups, &decision, &err).ok);
+    assert_false(policy_evaluate(the_world.documents, &facts, the_world.groups, &decision, &err).ok);
     assert_int_equal(err.kind, ERROR_LIMIT);
     assert_null(decision);
-    assert_false(policy_effective_label(&place, NULL, &out, &is_labelled, &err).ok);
+    assert_false(policy_effective_label(&query, NULL, &out, &is_labelled, &err).ok);
     assert_int_equal(err.kind, ERROR_LIMIT);
 }
 
@@ -331,11 +351,12 @@ static json_t *full_exception(void)
 
 static json_t *full_facts(void)
 {
-    json_t *facts = policy_json("{\"digest\":\"" DIGEST "\",\"exceptions\":[{\"id\":\"broken\"}],\"label\":{\"attached\":[],"
-                                "\"class\":\"sensitive\",\"lineage\":\"declared\",\"pins\":[\"gone-policy\"],"
-                                "\"subjects\":[\"health\"]},\"now\":\"2027-06-15T00:00:00Z\",\"op\":\"ingest\",\"policy_epoch\":7,"
-                                "\"project\":\"" PROJECT "\",\"scope\":\"health/ct\",\"target\":{\"geo\":\"DE\"},"
-                                "\"target_id\":\"elsewhere\"}");
+    json_t *facts =
+        policy_json("{\"digest\":\"" DIGEST "\",\"exceptions\":[{\"id\":\"broken\"}],\"label\":{\"attached\":[],"
+                    "\"class\":\"sensitive\",\"lineage\":\"declared\",\"pins\":[\"gone-policy\"],"
+                    "\"subjects\":[\"health\"]},\"now\":\"2027-06-15T00:00:00Z\",\"op\":\"ingest\",\"policy_epoch\":7,"
+                    "\"project\":\"" PROJECT "\",\"scope\":\"health/ct\",\"target\":{\"geo\":\"DE\"},"
+                    "\"target_id\":\"elsewhere\"}");
 
     assert_int_equal(json_array_append_new(json_object_get(facts, "exceptions"), full_exception()), 0);
     return facts;
@@ -352,7 +373,7 @@ static struct result read_and_decide(void *context, struct error *err)
     TRY_UNTOUCHED_BYTES(documents, policy_documents_new(the_world.policies, &documents, err));
     TRY_UNTOUCHED_BYTES(groups, policy_groups_new(json_object_get(the_world.regions, "groups"), &groups, err));
     TRY_UNTOUCHED_BYTES(read, policy_facts_read(context, &read, err));
-    TRY_UNTOUCHED_BYTES(decision, policy_decide(documents, policy_facts_of(read), groups, &decision, err));
+    TRY_UNTOUCHED_BYTES(decision, policy_evaluate(documents, policy_facts_of(read), groups, &decision, err));
     return policy_decision_write(&text, decision, err);
 }
 
@@ -400,9 +421,10 @@ static void decisions_need_their_room(void **state)
 
     (void)state;
     if (!policy_facts_read(facts, &read, &err).ok) fail_msg("%s", err.message);
-    assert_true(policy_decide(the_world.documents, policy_facts_of(read), the_world.groups, &decision, &err).ok);
+    assert_true(policy_evaluate(the_world.documents, policy_facts_of(read), the_world.groups, &decision, &err).ok);
     assert_true(policy_decision_write(&whole, decision, &err).ok);
-    static const char *const held[] = {"\"lifted\":[{\"exception\":\"x1\"", "EXCEPTION-MALFORMED", "REVIEW-OVERDUE", "SYS-PIN-MISSING"};
+    static const char *const held[] = {"\"lifted\":[{\"exception\":\"x1\"", "EXCEPTION-MALFORMED", "REVIEW-OVERDUE",
+                                       "SYS-PIN-MISSING"};
     for (size_t i = 0; i < COUNT(held); i++) assert_non_null(strstr(buffer_text(&whole), held[i]));
     for (size_t room = 1; room < whole.length; room += 3) {
         struct buffer OWNED_BUFFER narrow = BUFFER(room);
@@ -427,7 +449,7 @@ static void unwritten_facts_have_an_id_too(void **state)
         OWNED(policy_decision) *decision = NULL;
         if (i == 1) facts.label = NULL;
         if (i == 2) facts.exception_count = 1;
-        assert_true(policy_decide(the_world.documents, &facts, the_world.groups, &decision, &err).ok);
+        assert_true(policy_evaluate(the_world.documents, &facts, the_world.groups, &decision, &err).ok);
         if (i > 0) assert_string_equal(policy_decision_denial(decision, 0)->rule, "SYS-UNLABELLED");
         assert_string_not_equal(policy_decision_id(decision), first);
         memcpy(first, policy_decision_id(decision), sizeof first);
@@ -438,7 +460,7 @@ static struct result decide_once(void *facts, struct error *err)
 {
     OWNED(policy_decision) *decision = NULL;
 
-    TRY_UNTOUCHED_BYTES(decision, policy_decide(the_world.documents, facts, the_world.groups, &decision, err));
+    TRY_UNTOUCHED_BYTES(decision, policy_evaluate(the_world.documents, facts, the_world.groups, &decision, err));
     return SUCCESS;
 }
 
@@ -446,7 +468,7 @@ static void deciding_survives_lack_of_memory(void **state)
 {
     const struct case_row *row = &case_rows[2];
     const struct label label = label_in(&the_world, row->scope);
-    OWNED(target) *target = target_of(&the_world, row->target);
+    OWNED(policy_target) *target = target_of(&the_world, row->target);
     struct policy_facts facts = facts_of(row, &label, target);
 
     (void)state;
@@ -459,7 +481,7 @@ static void scopes_match_in_bounded_time(void **state)
     OWNED_JSON array = json_array();
     OWNED_JSON policy = policy_example("public-models");
     OWNED(policy_documents) *documents = NULL;
-    struct policy_place place = {.now_us = INT64_MAX};
+    struct label_query query = {.now_us = INT64_MAX};
     struct label label;
     bool is_labelled = true;
     char scope[POLICY_SCOPE_MAX + 1] = {0};
@@ -472,10 +494,10 @@ static void scopes_match_in_bounded_time(void **state)
     assert_int_equal(json_array_append(array, policy), 0);
     assert_true(policy_documents_new(array, &documents, &err).ok);
     for (size_t i = 0; i + 2 < sizeof scope; i += 2) memcpy(scope + i, "a/", 2);
-    place.documents = documents;
-    place.scope = scope;
+    query.documents = documents;
+    query.scope = scope;
     const int64_t started_ms = clock_monotonic_ms();
-    assert_true(policy_effective_label(&place, NULL, &label, &is_labelled, &err).ok);
+    assert_true(policy_effective_label(&query, NULL, &label, &is_labelled, &err).ok);
     assert_false(is_labelled);
     assert_true(clock_monotonic_ms() - started_ms < 10000);
 }
@@ -483,18 +505,18 @@ static void scopes_match_in_bounded_time(void **state)
 int main(void)
 {
     const struct CMUnitTest others[] = {
-        cmocka_unit_test(facts_survive_being_written_down), cmocka_unit_test(labels_join),
-        cmocka_unit_test(a_label_has_a_largest_size),       cmocka_unit_test(deciding_survives_lack_of_memory),
-        cmocka_unit_test(scopes_match_in_bounded_time),     cmocka_unit_test(stored_labels_rise),
-        cmocka_unit_test(places_are_compared_piece_by_piece),
-        cmocka_unit_test(scopes_have_a_largest_size),       cmocka_unit_test(all_of_it_survives_lack_of_memory),
-        cmocka_unit_test(decisions_need_their_room),        cmocka_unit_test(unwritten_facts_have_an_id_too),
+        cmocka_unit_test(facts_survive_being_written_down),   cmocka_unit_test(labels_join),
+        cmocka_unit_test(a_label_has_a_largest_size),         cmocka_unit_test(deciding_survives_lack_of_memory),
+        cmocka_unit_test(scopes_match_in_bounded_time),       cmocka_unit_test(stored_labels_rise),
+        cmocka_unit_test(places_are_compared_piece_by_piece), cmocka_unit_test(scopes_have_a_largest_size),
+        cmocka_unit_test(all_of_it_survives_lack_of_memory),  cmocka_unit_test(decisions_need_their_room),
+        cmocka_unit_test(unwritten_facts_have_an_id_too),
     };
     void *opened = NULL;
 
     if (world_open(&opened) != 0) return 1;
     the_world = *(struct world *)opened;
-    const int failed = RUN_TABLE(case_rows, cases) + RUN_TABLE(cover_rows, labels_cover) + RUN_TABLE(fact_rows, facts_have_their_form) +
-                       cmocka_run_group_tests_name("others", others, NULL, NULL);
+    const int failed = RUN_TABLE(case_rows, cases) + RUN_TABLE(cover_rows, labels_cover) +
+                       RUN_TABLE(fact_rows, facts_have_their_form) + cmocka_run_group_tests_name("others", others, NULL, NULL);
     return failed + world_close(&opened);
 }

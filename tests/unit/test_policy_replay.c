@@ -1,5 +1,5 @@
 /* Random decisions, each made again from its event and its facts alone. */
-#include "tests/unit/judge_fixture.h"
+#include "tests/unit/decide_fixture.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
@@ -26,7 +26,8 @@ static const char *const scopes[] = {"[\"**\"]", "[\"acme/models/**\"]", "[\"acm
 static const char *const classes[] = {"open", "confidential", "sensitive", "secret"};
 static const char *const effects[] = {"require", "deny"};
 static const char *const operations[] = {"ingest", "read", "metadata", "log", "mount"};
-static const char *const targets[] = {"{\"geo_within\":[\"AE\"]}", "{\"min_assurance\":2}", "{\"recipient_in\":[\"same-controller\"]}",
+static const char *const targets[] = {"{\"geo_within\":[\"AE\"]}", "{\"min_assurance\":2}",
+                                      "{\"recipient_in\":[\"same-controller\"]}",
                                       "{\"geo_within\":[\"AE/DU\"],\"min_assurance\":1}"};
 static const char *const starts[] = {"2026-01-01T00:00:00Z", "2026-11-20T10:39:46.001Z", "2027-01-01T00:00:00Z"};
 
@@ -34,24 +35,28 @@ static const char *const starts[] = {"2026-01-01T00:00:00Z", "2026-11-20T10:39:4
 static json_t *draw_policy(unsigned number)
 {
     char text[2048];
-    const int length = snprintf(text, sizeof text,
+    const int length = snprintf(
+        text, sizeof text,
         "{\"apiVersion\":\"sijil.policy/v1\",\"kind\":\"ResidencyPolicy\",\"metadata\":{\"id\":\"p-%u\",\"version\":1,\"scope\":%s,"
         "\"effective_from\":\"%s\",\"review_by\":\"2027-12-31\"},\"closed\":%s,\"labels\":{\"class\":\"%s\"},"
         "\"exception_types\":{\"break-glass\":{\"lifts\":[\"R-%u\"],\"required_evidence\":[\"ref\"],\"max_days\":30,\"approvals\":2}},\"rules\":["
         "{\"id\":\"R-%u\",\"effect\":\"%s\",\"ops\":[\"%s\",\"%s\"],\"target\":%s,\"message\":\"No.\"},"
         "{\"id\":\"P-%u\",\"effect\":\"permit\",\"ops\":[\"ingest\",\"read\",\"metadata\",\"log\",\"mount\"],"
         "\"when\":{\"class_at_most\":\"%s\"}}]}",
-        number, draw(2) > 0 ? scopes[0] : DRAWN(scopes), draw(3) > 0 ? starts[0] : DRAWN(starts), draw(3) == 0 ? "false" : "true", draw(4) > 0 ? "open" : DRAWN(classes), number, number,
-        DRAWN(effects), operations[draw(2)], operations[2 + draw(3)], DRAWN(targets), number, draw(4) > 0 ? "secret" : DRAWN(classes));
+        number, draw(2) > 0 ? scopes[0] : DRAWN(scopes), draw(3) > 0 ? starts[0] : DRAWN(starts), draw(3) == 0 ? "false" : "true",
+        draw(4) > 0 ? "open" : DRAWN(classes), number, number, DRAWN(effects), operations[draw(2)], operations[2 + draw(3)],
+        DRAWN(targets), number, draw(4) > 0 ? "secret" : DRAWN(classes));
 
     assert_true(length > 0 && (size_t)length < sizeof text);
     return policy_json(text);
 }
 
-#define NETWORKS_DRAWN "[{\"cidr\":\"10.1.0.0/16\",\"facts\":{\"geo\":\"AE/DU\",\"assurance\":2,\"recipient\":\"same-controller\"}}," \
-                       "{\"cidr\":\"10.0.0.0/8\",\"facts\":{\"geo\":\"AE\",\"assurance\":1}}]"
-#define REGIONS_DRAWN  "{\"azure/uaenorth\":{\"geo\":\"AE/DU\",\"assurance\":3},\"local/main\":{\"geo\":\"AE\"}," \
-                       "\"aws/me-central-1\":{\"geo\":\"SA\",\"assurance\":1}}"
+#define NETWORKS_DRAWN                                                                                             \
+    "[{\"cidr\":\"10.1.0.0/16\",\"facts\":{\"geo\":\"AE/DU\",\"assurance\":2,\"recipient\":\"same-controller\"}}," \
+    "{\"cidr\":\"10.0.0.0/8\",\"facts\":{\"geo\":\"AE\",\"assurance\":1}}]"
+#define REGIONS_DRAWN                                                                          \
+    "{\"azure/uaenorth\":{\"geo\":\"AE/DU\",\"assurance\":3},\"local/main\":{\"geo\":\"AE\"}," \
+    "\"aws/me-central-1\":{\"geo\":\"SA\",\"assurance\":1}}"
 
 static struct policy_set *compose(const struct policy_set_parts *parts)
 {
@@ -72,7 +77,8 @@ static json_t *exception_of(const struct policy_set *set, size_t policy)
     const struct uuid models = id_of('m');
 
     uuid_format(&models, project);
-    (void)snprintf(text, sizeof text,
+    (void)snprintf(
+        text, sizeof text,
         "{\"apiVersion\":\"sijil.policy/v1\",\"kind\":\"ResidencyException\",\"id\":\"x-%zu\",\"type\":\"break-glass\","
         "\"policy\":{\"id\":\"%s\",\"version\":1,\"digest\":\"%s\"},\"project\":\"%s\",\"lifts\":[\"R-%.1s\"],"
         "\"ops\":[\"ingest\",\"read\",\"metadata\",\"log\"],\"targets\":[\"10.1.0.0/16\",\"local/main\",\"aws/me-central-1\"],"
@@ -105,12 +111,23 @@ static const struct {
     enum action action;
     const char *resource;
 } asked[] = {
-    {ACTION_BLOB_READ, "acme/models/digits"},    {ACTION_MANIFEST_READ, "acme/health/scans"}, {ACTION_MANIFEST_STAT, "acme/models/top"},
-    {ACTION_MANIFEST_PUSH, "acme/models/digits"}, {ACTION_MANIFEST_PUSH, "acme/lost/a"},       {ACTION_TAG_LIST, "acme/models/digits"},
-    {ACTION_UPLOAD_COMMIT, "acme/models/top"},    {ACTION_BLOB_MOUNT, "acme/models/digits"},   {ACTION_BLOB_READ, "acme/none/digits"},
-    {ACTION_BLOB_READ, "globex/models/digits"},   {ACTION_PROJECT_CREATE, "acme/fresh"},       {ACTION_PROJECT_LABEL, "acme"},
-    {ACTION_PROJECT_LABEL, "acme/models"},        {ACTION_REPOSITORY_LABEL, "acme/models/top"}, {ACTION_AUDIT_READ, "acme"},
-    {ACTION_BLOB_READ, "acme/models/\"odd#name\\"}, {ACTION_ROBOT_READ, ""},
+    {ACTION_BLOB_READ, "acme/models/digits"},
+    {ACTION_MANIFEST_READ, "acme/health/scans"},
+    {ACTION_MANIFEST_STAT, "acme/models/top"},
+    {ACTION_MANIFEST_PUSH, "acme/models/digits"},
+    {ACTION_MANIFEST_PUSH, "acme/lost/a"},
+    {ACTION_TAG_LIST, "acme/models/digits"},
+    {ACTION_UPLOAD_COMMIT, "acme/models/top"},
+    {ACTION_BLOB_MOUNT, "acme/models/digits"},
+    {ACTION_BLOB_READ, "acme/none/digits"},
+    {ACTION_BLOB_READ, "globex/models/digits"},
+    {ACTION_PROJECT_CREATE, "acme/fresh"},
+    {ACTION_PROJECT_LABEL, "acme"},
+    {ACTION_PROJECT_LABEL, "acme/models"},
+    {ACTION_REPOSITORY_LABEL, "acme/models/top"},
+    {ACTION_AUDIT_READ, "acme"},
+    {ACTION_BLOB_READ, "acme/models/\"odd#name\\"},
+    {ACTION_ROBOT_READ, ""},
 };
 static const char *const details[] = {"", "v1", DIGEST, SHA_OF("76543210")};
 static struct asked_label labels[3];
@@ -119,7 +136,7 @@ struct drawn {
     struct principal principal;
     struct decision_request request;
     struct sockaddr_in client;
-    struct judge judge;
+    struct decision_context context;
 };
 
 static void draw_pair(struct action_pair *pair)
@@ -156,15 +173,17 @@ static void draw_request(struct drawn *drawn)
     drawn->principal = (struct principal){.kind = robot == '-' ? PRINCIPAL_NONE : PRINCIPAL_ROBOT, .id = id_of(robot)};
     drawn->client = (struct sockaddr_in){.sin_family = AF_INET};
     assert_int_equal(inet_pton(AF_INET, DRAWN(clients), &drawn->client.sin_addr), 1);
-    *request = (struct decision_request){.principal = &drawn->principal, .pair_count = 1 + (draw(4) == 0),
-                                         .now_ms = NOW_MS + (int64_t)draw(1000) - 500};
-    for (size_t i = 0; i < request->pair_count; i++)
-        do draw_pair(&request->pairs[i]);
+    *request = (struct decision_request){
+        .principal = &drawn->principal, .pair_count = 1 + (draw(4) == 0), .now_ms = NOW_MS + (int64_t)draw(1000) - 500};
+    for (size_t i = 0; i < request->pair_count; i++) do
+            draw_pair(&request->pairs[i]);
         while (i > 0 && !are_of_one(&request->pairs[0], &request->pairs[i]));
     if (draw(10) > 0) request->client = (const struct sockaddr *)&drawn->client;
     if (draw(3) == 0) request->asked = &labels[draw(COUNT(labels))];
-    drawn->judge = (struct judge){.snapshot = &snapshot, .request = request, .is_stale = draw(50) == 0,
-                                  .metadata_region = draw(2) == 0 ? "" : "aws/me-central-1"};
+    drawn->context = (struct decision_context){.snapshot = &snapshot,
+                                               .request = request,
+                                               .is_stale = draw(50) == 0,
+                                               .metadata_region = draw(2) == 0 ? "" : "aws/me-central-1"};
 }
 
 /* As the log has it: through the event's leaf, written and read. */
@@ -225,7 +244,7 @@ static struct decision *decide_at_random(struct drawn *drawn)
     struct error err = {0};
 
     draw_request(drawn);
-    if (!judge_request(&drawn->judge, &decision, &err).ok) fail_msg("%s", err.message);
+    if (!decide_request(&drawn->context, &decision, &err).ok) fail_msg("%s", err.message);
     return decision;
 }
 
@@ -254,8 +273,9 @@ static void random_decisions_are_made_again_the_same(void **state)
         count(&tally, decision);
         tally.lifted += decision_verdict(decision) == VERDICT_ALLOW && depends_on_digest(&leaf, decision);
     }
-    print_message("allowed %zu, denied %zu, asked of policies %zu, with a digest %zu, lifted for one %zu, labels %zu and %zu refused\n",
-                  tally.allowed, tally.denied, tally.with_policies, tally.with_digest, tally.lifted, tally.labels, tally.locked);
+    print_message(
+        "allowed %zu, denied %zu, asked of policies %zu, with a digest %zu, lifted for one %zu, labels %zu and %zu refused\n",
+        tally.allowed, tally.denied, tally.with_policies, tally.with_digest, tally.lifted, tally.labels, tally.locked);
     assert_true(tally.allowed > DECISIONS / 20 && tally.denied > DECISIONS / 20 && tally.with_policies > DECISIONS / 5 &&
                 tally.with_digest > DECISIONS / 10 && tally.lifted > 0 && tally.labels > 0 && tally.locked > 0);
 }
@@ -273,12 +293,12 @@ static struct decision *decide_to_read(const char *client, enum verdict expected
     drawn.principal = (struct principal){.kind = PRINCIPAL_ROBOT, .id = id_of('p')};
     drawn.client = (struct sockaddr_in){.sin_family = AF_INET};
     assert_int_equal(inet_pton(AF_INET, client, &drawn.client.sin_addr), 1);
-    drawn.request = (struct decision_request){.principal = &drawn.principal, .pair_count = 1, .now_ms = NOW_MS,
-                                              .client = (const struct sockaddr *)&drawn.client};
+    drawn.request = (struct decision_request){
+        .principal = &drawn.principal, .pair_count = 1, .now_ms = NOW_MS, .client = (const struct sockaddr *)&drawn.client};
     drawn.request.pairs[0].action = ACTION_BLOB_READ;
     tenancy_resolve(&snapshot.tenancy, "acme/health/scans", &drawn.request.pairs[0].resource);
-    drawn.judge = (struct judge){.snapshot = &snapshot, .request = &drawn.request, .metadata_region = ""};
-    if (!judge_request(&drawn.judge, &decision, &err).ok) fail_msg("%s", err.message);
+    drawn.context = (struct decision_context){.snapshot = &snapshot, .request = &drawn.request, .metadata_region = ""};
+    if (!decide_request(&drawn.context, &decision, &err).ok) fail_msg("%s", err.message);
     assert_int_equal(decision_verdict(decision), expected);
     return decision;
 }
@@ -312,18 +332,22 @@ static const struct lie_row {
 } lie_rows[] = {
     {"nothing changed", "", "", "denied", REPLAY_AGREES, ""},
     {"an outcome that the facts do not lead to", "", "", "allowed", REPLAY_DIFFERS, "the event says that it was allowed"},
-    {"a network that is listed otherwise", "{},\"target_id\":\"client\"", "{\"assurance\":4,\"geo\":\"AE\"},\"target_id\":\"10.1.0.0/16\"",
-     "allowed", REPLAY_DIFFERS, "the policy set says something else"},
-    {"a network that is not listed", "{},\"target_id\":\"client\"", "{\"assurance\":4,\"geo\":\"AE\"},\"target_id\":\"10.9.0.0/16\"",
-     "allowed", REPLAY_DIFFERS, "the policy set says something else"},
+    {"a network that is listed otherwise", "{},\"target_id\":\"client\"",
+     "{\"assurance\":4,\"geo\":\"AE\"},\"target_id\":\"10.1.0.0/16\"", "allowed", REPLAY_DIFFERS,
+     "the policy set says something else"},
+    {"a network that is not listed", "{},\"target_id\":\"client\"",
+     "{\"assurance\":4,\"geo\":\"AE\"},\"target_id\":\"10.9.0.0/16\"", "allowed", REPLAY_DIFFERS,
+     "the policy set says something else"},
     {"a label without the floor of a policy", "\"class\":\"confidential\"", "\"class\":\"open\"", "denied", REPLAY_DIFFERS,
      "a stricter label"},
     {"no label at all", "\"label\":{*},\"op", "\"label\":null,\"op", "denied", REPLAY_DIFFERS, "a stricter label"},
-    {"an operation left out", "\"operations\":[{*}],\"pro", "\"operations\":[],\"pro", "allowed", REPLAY_DIFFERS, "not asked for all"},
+    {"an operation left out", "\"operations\":[{*}],\"pro", "\"operations\":[],\"pro", "allowed", REPLAY_DIFFERS,
+     "not asked for all"},
     {"nothing judged", "\"judged\":[{*}],\"ref", "\"judged\":[],\"ref", "allowed", REPLAY_DIFFERS, "not asked for all"},
     {"another action", "\"action\":\"blob.read\"", "\"action\":\"blob.stat\"", "denied", REPLAY_DIFFERS, "another action"},
     {"refused by rights", "\"refused\":[]", "\"refused\":[\"SYS-NO-BINDING\"]", "denied", REPLAY_DIFFERS, "other rules"},
-    {"more than is kept", "\"judged\":[{*}],\"ref", "\"judged\":[],\"omitted\":true,\"ref", "denied", REPLAY_IMPOSSIBLE, "more than is kept"},
+    {"more than is kept", "\"judged\":[{*}],\"ref", "\"judged\":[],\"omitted\":true,\"ref", "denied", REPLAY_IMPOSSIBLE,
+     "more than is kept"},
     {"no JSON", "{\"action\"", "[\"action\"", "denied", REPLAY_DIFFERS, "no facts"},
     {"a member that is not known", "\"v\":1", "\"v\":1,\"w\":1", "denied", REPLAY_DIFFERS, "no facts"},
     {"another version", "\"v\":1", "\"v\":2", "denied", REPLAY_DIFFERS, "no facts"},
@@ -359,7 +383,8 @@ static void a_gateway_that_lies_is_found_out(void **state)
     (void)snprintf(leaf.outcome, sizeof leaf.outcome, "%s", row->outcome);
     if (strcmp(row->outcome, "denied") != 0) leaf.reason.rule_count = 0;
     const struct replay_report report = replayed(&leaf, &facts, snapshot.set);
-    if (report.verdict != row->verdict || strstr(report.what, row->what) == NULL) fail_msg("%d: %s\n%s", report.verdict, report.what, lie);
+    if (report.verdict != row->verdict || strstr(report.what, row->what) == NULL)
+        fail_msg("%d: %s\n%s", report.verdict, report.what, lie);
 }
 
 static void what_can_not_be_made_again_says_why(void **state)
@@ -424,7 +449,8 @@ int main(void)
         assert(label_read_floor(kept[i], &labels[i].label, &labels[i].is_stated, &err).ok);
     }
     make_snapshot();
-    const int failed = cmocka_run_group_tests_name("replay", others, NULL, NULL) + RUN_TABLE(lie_rows, a_gateway_that_lies_is_found_out);
+    const int failed =
+        cmocka_run_group_tests_name("replay", others, NULL, NULL) + RUN_TABLE(lie_rows, a_gateway_that_lies_is_found_out);
     forget_snapshot();
     for (size_t i = 0; i < COUNT(kept); i++) json_decref(kept[i]);
     return failed;

@@ -31,7 +31,8 @@ static void read_sets(void)
 static void write_line(const json_t *event, char line[LINE_MAX_HERE])
 {
     const json_t *facts = vector(event, "facts");
-    size_t length = (size_t)snprintf(line, LINE_MAX_HERE, "{\"seq\":1,\"entry\":%s,\"facts\":[", json_string_value(vector(event, "entry")));
+    size_t length =
+        (size_t)snprintf(line, LINE_MAX_HERE, "{\"seq\":1,\"entry\":%s,\"facts\":[", json_string_value(vector(event, "entry")));
 
     for (size_t i = 0; i < json_array_size(facts); i++)
         length += (size_t)snprintf(line + length, LINE_MAX_HERE - length, "%s%s", i > 0 ? "," : "",
@@ -60,12 +61,14 @@ static void the_vectors_agree(void **state)
     }
     assert_true(replay_is_sound(&tally));
     assert_true(replay_tally_text(&tally, &text, &err).ok);
-    assert_string_equal(buffer_text(&text), "8 decisions agree, 0 differ, 1 events are not replayable (1 of version 1, 0 whose policy set "
-                                            "is not at hand)\n");
+    assert_string_equal(buffer_text(&text),
+                        "8 decisions agree, 0 differ, 1 events are not replayable (1 of version 1, 0 whose policy set "
+                        "is not at hand)\n");
     buffer_clear(&text);
     assert_true(replay_tally_json(&tally, &text, &err).ok);
-    assert_string_equal(buffer_text(&text), "{\"agree\":8,\"differ\":0,\"not_replayable\":{\"all\":1,\"lacking_set\":0,\"version_1\":1},"
-                                            "\"verified\":true}\n");
+    assert_string_equal(buffer_text(&text),
+                        "{\"agree\":8,\"differ\":0,\"not_replayable\":{\"all\":1,\"lacking_set\":0,\"version_1\":1},"
+                        "\"verified\":true}\n");
 }
 
 /* Each byte of each entry's facts, changed, is told; the first number stays. */
@@ -129,8 +132,12 @@ static void facts_that_are_gone_are_not_replayable(void **state)
 static const struct bad_row {
     const char *name, *line;
 } bad_rows[] = {
-    {"nothing", ""}, {"no JSON", "{"}, {"no entry", "{\"facts\":[]}"}, {"a list", "[]"},
-    {"an entry that is none", "{\"entry\":{\"v\":2},\"facts\":[]}"}, {"a fraction", "{\"entry\":{\"v\":2.5},\"facts\":[]}"},
+    {"nothing", ""},
+    {"no JSON", "{"},
+    {"no entry", "{\"facts\":[]}"},
+    {"a list", "[]"},
+    {"an entry that is none", "{\"entry\":{\"v\":2},\"facts\":[]}"},
+    {"a fraction", "{\"entry\":{\"v\":2.5},\"facts\":[]}"},
 };
 
 static void what_is_no_event_is_refused(void **state)
@@ -151,9 +158,11 @@ static void facts_that_are_no_list_are_refused(void **state)
     struct error err = {0};
 
     (void)state;
-    (void)snprintf(line, sizeof line, "{\"entry\":%s,\"facts\":{}}", json_string_value(vector(json_array_get(events(), 0), "entry")));
+    (void)snprintf(line, sizeof line, "{\"entry\":%s,\"facts\":{}}",
+                   json_string_value(vector(json_array_get(events(), 0), "entry")));
     assert_false(replay_export_line(bytes_of_text(line), &all_sets, &tally, &err).ok);
-    (void)snprintf(line, sizeof line, "{\"entry\":%s,\"facts\":[1,2,3,4,5]}", json_string_value(vector(json_array_get(events(), 0), "entry")));
+    (void)snprintf(line, sizeof line, "{\"entry\":%s,\"facts\":[1,2,3,4,5]}",
+                   json_string_value(vector(json_array_get(events(), 0), "entry")));
     assert_false(replay_export_line(bytes_of_text(line), &all_sets, &tally, &err).ok);
     assert_int_equal(err.kind, ERROR_INVALID);
 }
@@ -170,7 +179,8 @@ int main(void)
 
     read_vectors();
     read_sets();
-    const int failed = cmocka_run_group_tests_name("export", others, NULL, NULL) + RUN_TABLE(bad_rows, what_is_no_event_is_refused);
+    const int failed =
+        cmocka_run_group_tests_name("export", others, NULL, NULL) + RUN_TABLE(bad_rows, what_is_no_event_is_refused);
     for (size_t i = 0; i < all_sets.count; i++) policy_set_free(sets[i]);
     json_decref(vectors);
     return failed;

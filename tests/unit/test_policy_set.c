@@ -61,14 +61,14 @@ static void an_envelope_of_another_type_is_no_set(void **state)
 }
 
 #define EXCEPTION                                                                                                \
-    "{\"apiVersion\":\"sijil.policy/v1\",\"kind\":\"ResidencyException\",\"id\":\"x1\",\"type\":\"continuity\","          \
-    "\"policy\":{\"id\":\"registry-default\",\"version\":1,\"digest\":\"sha256:"                                    \
-    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"},"                                      \
-    "\"project\":\"20000000-0000-4000-8000-000000000001\",\"lifts\":[\"R-STORE-HOME\"],\"ops\":[\"ingest\"],"         \
-    "\"targets\":[\"local/main\"],\"digests\":[\"sha256:"                                                          \
-    "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\"],"                                      \
-    "\"not_before\":\"2026-11-01T00:00:00Z\",\"not_after\":\"2026-11-08T00:00:00Z\",\"evidence\":{},"               \
-    "\"requested_by\":{\"iss\":\"i\",\"sub\":\"c\"},"                                                             \
+    "{\"apiVersion\":\"sijil.policy/v1\",\"kind\":\"ResidencyException\",\"id\":\"x1\",\"type\":\"continuity\"," \
+    "\"policy\":{\"id\":\"registry-default\",\"version\":1,\"digest\":\"sha256:"                                 \
+    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"},"                                       \
+    "\"project\":\"20000000-0000-4000-8000-000000000001\",\"lifts\":[\"R-STORE-HOME\"],\"ops\":[\"ingest\"],"    \
+    "\"targets\":[\"local/main\"],\"digests\":[\"sha256:"                                                        \
+    "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\"],"                                       \
+    "\"not_before\":\"2026-11-01T00:00:00Z\",\"not_after\":\"2026-11-08T00:00:00Z\",\"evidence\":{},"            \
+    "\"requested_by\":{\"iss\":\"i\",\"sub\":\"c\"},"                                                            \
     "\"approvals\":[{\"iss\":\"i\",\"sub\":\"a\"},{\"iss\":\"i\",\"sub\":\"b\"}],"
 
 #define LETTERS_64 "zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz"
@@ -134,10 +134,8 @@ static void sets_are_refused(void **state)
 
     payload_of(&defaults, &payload);
     OWNED_JSON json = policy_json(buffer_text(&payload));
-    if (row->value == NULL)
-        assert_int_equal(json_object_del(json, row->member), 0);
-    else
-        assert_int_equal(json_object_set_new(json, row->member, policy_json(row->value)), 0);
+    if (row->value == NULL) assert_int_equal(json_object_del(json, row->member), 0);
+    else assert_int_equal(json_object_set_new(json, row->member, policy_json(row->value)), 0);
     if (!row->keeps_digest) renew_digest(json);
     assert_true(json_write_canonical(&text, json, &err).ok);
     assert_false(policy_set_compile(buffer_bytes(&text), &set, &err).ok);
@@ -159,8 +157,8 @@ static void a_set_has_one_spelling(void **state)
     assert_non_null(strstr(err.message, "canonical"));
 }
 
-#define NETWORKS                                                                                                   \
-    "[{\"cidr\":\"10.0.0.0/8\",\"facts\":{\"geo\":\"AE\"}},{\"cidr\":\"10.1.0.0/16\",\"facts\":{}},"                \
+#define NETWORKS                                                                                                          \
+    "[{\"cidr\":\"10.0.0.0/8\",\"facts\":{\"geo\":\"AE\"}},{\"cidr\":\"10.1.0.0/16\",\"facts\":{}},"                      \
     "{\"cidr\":\"10.1.2.3/32\",\"facts\":{}},{\"cidr\":\"10.1.128.0/17\",\"facts\":{}},{\"cidr\":\"::/0\",\"facts\":{}}," \
     "{\"cidr\":\"2001:db8::/32\",\"facts\":{}},{\"cidr\":\"2001:db8:0:8000::/49\",\"facts\":{}}]"
 
@@ -205,10 +203,9 @@ static void clients_are_in_networks(void **state)
     const char *name = NULL;
     const bool is_v6 = strchr(row->client, ':') != NULL;
 
-    assert_int_equal(inet_pton(is_v6 ? AF_INET6 : AF_INET, row->client,
-                               is_v6 ? (void *)&v6.sin6_addr : (void *)&v4.sin_addr), 1);
+    assert_int_equal(inet_pton(is_v6 ? AF_INET6 : AF_INET, row->client, is_v6 ? (void *)&v6.sin6_addr : (void *)&v4.sin_addr), 1);
     const struct sockaddr *client = is_v6 ? (const struct sockaddr *)&v6 : (const struct sockaddr *)&v4;
-    const struct target *found = policy_set_network(set, client, &name);
+    const struct policy_target *found = policy_set_network(set, client, &name);
     assert_int_equal(found != NULL, row->network != NULL);
     if (found != NULL) assert_string_equal(name, row->network);
 }
@@ -225,13 +222,13 @@ static struct policy_set *set_with_exceptions(const char *exceptions, struct err
     return set;
 }
 
-#define EXCEPTION_OF(project, id)                                                                                       \
-    "{\"apiVersion\":\"sijil.policy/v1\",\"kind\":\"ResidencyException\",\"id\":\"" id "\",\"type\":\"continuity\","          \
-    "\"policy\":{\"id\":\"registry-default\",\"version\":1,\"digest\":\"sha256:"                                            \
-    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"},"                                              \
-    "\"project\":\"" project "\",\"lifts\":[\"R-STORE-HOME\"],\"ops\":[\"ingest\"],\"targets\":[\"local/main\"],"               \
-    "\"digests\":[\"sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\"],"                        \
-    "\"not_before\":\"2026-11-01T00:00:00Z\",\"not_after\":\"2026-11-08T00:00:00Z\",\"evidence\":{},"                    \
+#define EXCEPTION_OF(project, id)                                                                                    \
+    "{\"apiVersion\":\"sijil.policy/v1\",\"kind\":\"ResidencyException\",\"id\":\"" id "\",\"type\":\"continuity\"," \
+    "\"policy\":{\"id\":\"registry-default\",\"version\":1,\"digest\":\"sha256:"                                     \
+    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"},"                                           \
+    "\"project\":\"" project "\",\"lifts\":[\"R-STORE-HOME\"],\"ops\":[\"ingest\"],\"targets\":[\"local/main\"],"    \
+    "\"digests\":[\"sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\"],"                     \
+    "\"not_before\":\"2026-11-01T00:00:00Z\",\"not_after\":\"2026-11-08T00:00:00Z\",\"evidence\":{},"                \
     "\"requested_by\":{\"iss\":\"i\",\"sub\":\"c\"},\"approvals\":[{\"iss\":\"i\",\"sub\":\"a\"},{\"iss\":\"i\",\"sub\":\"b\"}]"
 #define PROJECT_1 "10000000-0000-4000-8000-000000000001"
 #define PROJECT_2 "20000000-0000-4000-8000-000000000001"
@@ -241,13 +238,16 @@ static void exceptions_belong_to_their_project(void **state)
 {
     static const struct {
         const char *project, *ids;
-    } rows[] = {{PROJECT_1, "x2 "}, {PROJECT_2, "x1 x3 "}, {"30000000-0000-4000-8000-000000000001", ""},
+    } rows[] = {{PROJECT_1, "x2 "},
+                {PROJECT_2, "x1 x3 "},
+                {"30000000-0000-4000-8000-000000000001", ""},
                 {"00000000-0000-0000-0000-000000000000", ""}};
     struct error err = {0};
 
     (void)state;
-    OWNED(policy_set) *set = set_with_exceptions("[" EXCEPTION_OF(PROJECT_2, "x3") "}," EXCEPTION_OF(PROJECT_1, "x2")
-                                                 ",\"uses_left\":0}," EXCEPTION_OF(PROJECT_2, "x1") "}]", &err);
+    OWNED(policy_set) *set = set_with_exceptions("[" EXCEPTION_OF(PROJECT_2, "x3") "}," EXCEPTION_OF(
+                                                     PROJECT_1, "x2") ",\"uses_left\":0}," EXCEPTION_OF(PROJECT_2, "x1") "}]",
+                                                 &err);
     if (set == NULL) fail_msg("%s", err.message);
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct buffer OWNED_BUFFER ids = BUFFER(64);
@@ -301,10 +301,10 @@ static void nobody_is_in_no_network(void **state)
 static const struct default_row {
     const char *name;
     enum policy_operation op;
-    const char *geo;         /* of the registry */
-    const char *own;         /* floor label of the project */
-    const char *client;      /* facts of the client, or NULL: the region */
-    const char *rule;        /* that denies; NULL: allowed */
+    const char *geo;    /* of the registry */
+    const char *own;    /* floor label of the project */
+    const char *client; /* facts of the client, or NULL: the region */
+    const char *rule;   /* that denies; NULL: allowed */
 } default_rows[] = {
     {"storing", OP_INGEST, "AE", "{}", NULL, NULL},
     {"storing in an emirate", OP_INGEST, "AE/DU", "{}", NULL, NULL},
@@ -315,8 +315,8 @@ static const struct default_row {
     {"storing at home elsewhere", OP_INGEST, "DE", "{}", NULL, NULL},
     {"reading from anywhere", OP_READ, "AE", "{}", "{}", NULL},
     {"reading health data from anywhere", OP_READ, "AE", "{\"subjects\":[\"health\"]}", "{}", "H-READ-AE"},
-    {"reading health data from a proven place", OP_READ, "AE", "{\"subjects\":[\"health\"]}",
-     "{\"geo\":\"AE\",\"assurance\":2}", NULL},
+    {"reading health data from a proven place", OP_READ, "AE", "{\"subjects\":[\"health\"]}", "{\"geo\":\"AE\",\"assurance\":2}",
+     NULL},
 };
 
 static void the_default_set_decides(void **state)
@@ -325,7 +325,7 @@ static void the_default_set_decides(void **state)
     struct policy_default_options options = defaults;
     struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
     OWNED(policy_set) *set = NULL;
-    OWNED(target) *client = NULL;
+    OWNED(policy_target) *client = NULL;
     OWNED(policy_decision) *decision = NULL;
     struct label own, label;
     bool is_stated = false, is_labelled = false;
@@ -336,15 +336,19 @@ static void the_default_set_decides(void **state)
     assert_true(policy_set_compile(buffer_bytes(&payload), &set, &err).ok);
     OWNED_JSON floor = policy_json(row->own);
     assert_true(label_read_floor(floor, &own, &is_stated, &err).ok);
-    const struct policy_place place = {policy_set_documents(set), "acme/models/x", options.now_ms * 1000};
-    assert_true(policy_effective_label(&place, is_stated ? &own : NULL, &label, &is_labelled, &err).ok);
+    const struct label_query query = {policy_set_documents(set), "acme/models/x", options.now_ms * 1000};
+    assert_true(policy_effective_label(&query, is_stated ? &own : NULL, &label, &is_labelled, &err).ok);
     assert_true(is_labelled); /* the policy gives everything a label */
     OWNED_JSON json = policy_json(row->client == NULL ? "{}" : row->client);
-    assert_true(target_new(json, &client, &err).ok);
-    const struct policy_facts facts = {
-        .op = row->op, .scope = place.scope, .policy_epoch = 1, .label = &label, .target_id = "x",
-        .target = row->client == NULL ? policy_set_region(set, "local/main") : client, .now_us = place.now_us};
-    assert_true(policy_decide(policy_set_documents(set), &facts, policy_set_groups(set), &decision, &err).ok);
+    assert_true(policy_target_new(json, &client, &err).ok);
+    const struct policy_facts facts = {.op = row->op,
+                                       .scope = query.scope,
+                                       .policy_epoch = 1,
+                                       .label = &label,
+                                       .target_id = "x",
+                                       .target = row->client == NULL ? policy_set_region(set, "local/main") : client,
+                                       .now_us = query.now_us};
+    assert_true(policy_evaluate(policy_set_documents(set), &facts, policy_set_groups(set), &decision, &err).ok);
     assert_int_equal(policy_decision_allows(decision), row->rule == NULL);
     if (row->rule != NULL) assert_string_equal(policy_decision_denial(decision, 0)->rule, row->rule);
 }
@@ -383,8 +387,8 @@ static void regions_are_explained(void **state)
 {
     const struct allowed_row *row = *state;
     OWNED(policy_set) *set = set_of_samples();
-    const struct policy_place place = {policy_set_documents(set), row->scope, INT64_C(1797292800000000)};
-    struct label own = label_blank(), label;
+    const struct label_query query = {policy_set_documents(set), row->scope, INT64_C(1797292800000000)};
+    struct label own = label_initial(), label;
     const char *allowed[16]; /* the catalogue has nine */
     size_t count = 0;
     bool is_labelled = false;
@@ -392,9 +396,9 @@ static void regions_are_explained(void **state)
     struct error err = {0};
 
     own.lineage = LINEAGE_DECLARED;
-    assert_true(policy_effective_label(&place, &own, &label, &is_labelled, &err).ok);
+    assert_true(policy_effective_label(&query, &own, &label, &is_labelled, &err).ok);
     const struct policy_facts facts = {
-        .op = row->op, .scope = row->scope, .policy_epoch = 7, .label = &label, .now_us = place.now_us};
+        .op = row->op, .scope = row->scope, .policy_epoch = 7, .label = &label, .now_us = query.now_us};
     assert_true(policy_set_region_count(set) <= COUNT(allowed));
     assert_true(policy_set_allowed_regions(set, &facts, allowed, &count, &err).ok);
     for (size_t i = 0; i < count; i++) assert_true(buffer_format(&names, &err, "%s ", allowed[i]).ok);
@@ -425,7 +429,7 @@ static struct result compose_and_ask(void *parts, struct error *err)
 {
     struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
     OWNED(policy_set) *set = NULL;
-    struct label own = label_blank();
+    struct label own = label_initial();
     const char *allowed[16];
     size_t count;
     struct {
@@ -435,10 +439,10 @@ static struct result compose_and_ask(void *parts, struct error *err)
 
     TRY_UNTOUCHED(payload.length, policy_set_compose(parts, &payload, err));
     TRY_UNTOUCHED_BYTES(set, policy_set_compile(buffer_bytes(&payload), &set, err));
-    const struct policy_place place = {policy_set_documents(set), "health/ct", INT64_C(1797292800000000)};
-    TRY_UNTOUCHED_BYTES(effective, policy_effective_label(&place, &own, &effective.label, &effective.is_labelled, err));
+    const struct label_query query = {policy_set_documents(set), "health/ct", INT64_C(1797292800000000)};
+    TRY_UNTOUCHED_BYTES(effective, policy_effective_label(&query, &own, &effective.label, &effective.is_labelled, err));
     const struct policy_facts facts = {
-        .op = OP_INGEST, .scope = place.scope, .policy_epoch = 7, .label = &effective.label, .now_us = place.now_us};
+        .op = OP_INGEST, .scope = query.scope, .policy_epoch = 7, .label = &effective.label, .now_us = query.now_us};
     TRY_UNTOUCHED_BYTES(count, policy_set_allowed_regions(set, &facts, allowed, &count, err));
     return SUCCESS;
 }
@@ -449,7 +453,10 @@ static void asking_survives_lack_of_memory(void **state)
     OWNED_JSON world = policy_example("regions");
     OWNED_JSON regions = json_object();
     OWNED_JSON exceptions = policy_json("[" EXCEPTION_OF(PROJECT_1, "x1") "}]");
-    struct policy_set_parts parts = {.epoch = 7, .policies = policies, .regions = regions, .exceptions = exceptions,
+    struct policy_set_parts parts = {.epoch = 7,
+                                     .policies = policies,
+                                     .regions = regions,
+                                     .exceptions = exceptions,
                                      .groups = json_object_get(world, "groups")};
 
     (void)state;
@@ -484,8 +491,10 @@ static void sets_survive_lack_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest others[] = {
-        cmocka_unit_test(a_set_survives_its_envelope), cmocka_unit_test(an_envelope_of_another_type_is_no_set),
-        cmocka_unit_test(a_set_has_one_spelling),      cmocka_unit_test(nobody_is_in_no_network),
+        cmocka_unit_test(a_set_survives_its_envelope),
+        cmocka_unit_test(an_envelope_of_another_type_is_no_set),
+        cmocka_unit_test(a_set_has_one_spelling),
+        cmocka_unit_test(nobody_is_in_no_network),
         cmocka_unit_test(exceptions_belong_to_their_project),
         cmocka_unit_test(a_default_set_names_its_operator),
         cmocka_unit_test(epochs_are_from_one_on),

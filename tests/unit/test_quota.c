@@ -170,12 +170,9 @@ static void it_survives_lack_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_quota_counts_and_forgets),
-        cmocka_unit_test(a_rate_allows_a_burst_and_no_more),
-        cmocka_unit_test(a_full_table_refuses_and_recovers),
-        cmocka_unit_test(one_realm_does_not_keep_others_out),
-        cmocka_unit_test(a_place_in_use_is_nobody_elses),
-        cmocka_unit_test(memory_is_counted_until_it_is_given_back),
+        cmocka_unit_test(a_quota_counts_and_forgets),        cmocka_unit_test(a_rate_allows_a_burst_and_no_more),
+        cmocka_unit_test(a_full_table_refuses_and_recovers), cmocka_unit_test(one_realm_does_not_keep_others_out),
+        cmocka_unit_test(a_place_in_use_is_nobody_elses),    cmocka_unit_test(memory_is_counted_until_it_is_given_back),
         cmocka_unit_test(it_survives_lack_of_memory),
     };
 

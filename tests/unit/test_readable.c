@@ -17,9 +17,13 @@ static struct uuid id_of(char letter)
 static struct tenant_organisation organisations[] = {{.name = "a"}, {.name = "a-b"}, {.name = "b"}};
 static struct tenant_project projects[] = {
     {.name = "a-b/m"}, {.name = "a/m"}, {.name = "a/m-2"}, {.name = "a/m.3"}, {.name = "b/m"}};
-static struct tenancy tenancy = {.organisation_count = COUNT(organisations), .organisations = organisations,
-                                 .project_count = COUNT(projects), .projects = projects};
-static const char owners[] = "2111" "3", ids[] = "vwxyz";
+static struct tenancy tenancy = {.organisation_count = COUNT(organisations),
+                                 .organisations = organisations,
+                                 .project_count = COUNT(projects),
+                                 .projects = projects};
+static const char owners[] = "2111"
+                             "3",
+                  ids[] = "vwxyz";
 
 static void name_all(void)
 {
@@ -45,13 +49,20 @@ static const struct ranges_row {
     {"a project", {{RESOURCE_PROJECT, 'w', ""}}, 1, "a/m/ a/m0 "},
     {"a repository", {{RESOURCE_REPOSITORY, 'w', "a/m/x"}}, 1, "a/m/x a/m/x! "},
     {"what is below one", {{RESOURCE_REPOSITORY, 'w', "a/m/x/*"}}, 1, "a/m/x/ a/m/x0 "},
-    {"one and what is below it", {{RESOURCE_REPOSITORY, 'w', "a/m/x/*"}, {RESOURCE_REPOSITORY, 'w', "a/m/x"}}, 2,
+    {"one and what is below it",
+     {{RESOURCE_REPOSITORY, 'w', "a/m/x/*"}, {RESOURCE_REPOSITORY, 'w', "a/m/x"}},
+     2,
      "a/m/x a/m/x! a/m/x/ a/m/x0 "},
     {"a project inside its organisation", {{RESOURCE_PROJECT, 'w', ""}, {RESOURCE_ORGANISATION, '1', ""}}, 2, "a/ a0 "},
     {"the same twice", {{RESOURCE_PROJECT, 'w', ""}, {RESOURCE_PROJECT, 'w', ""}}, 2, "a/m/ a/m0 "},
-    {"all inside everything", {{RESOURCE_PROJECT, 'w', ""}, {RESOURCE_SYSTEM, 0, ""}, {RESOURCE_ORGANISATION, '3', ""}}, 3, " ~ "},
+    {"all inside everything",
+     {{RESOURCE_PROJECT, 'w', ""}, {RESOURCE_SYSTEM, 0, ""}, {RESOURCE_ORGANISATION, '3', ""}},
+     3,
+     " ~ "},
     {"in the order of bytes", {{RESOURCE_ORGANISATION, '1', ""}, {RESOURCE_ORGANISATION, '2', ""}}, 2, "a-b/ a-b0 a/ a0 "},
-    {"projects with a name in common", {{RESOURCE_PROJECT, 'w', ""}, {RESOURCE_PROJECT, 'x', ""}, {RESOURCE_PROJECT, 'y', ""}}, 3,
+    {"projects with a name in common",
+     {{RESOURCE_PROJECT, 'w', ""}, {RESOURCE_PROJECT, 'x', ""}, {RESOURCE_PROJECT, 'y', ""}},
+     3,
      "a/m-2/ a/m-20 a/m.3/ a/m.30 a/m/ a/m0 "},
     {"an organisation that is not there", {{RESOURCE_ORGANISATION, '9', ""}, {RESOURCE_PROJECT, 'z', ""}}, 2, "b/m/ b/m0 "},
     {"a project that is not there", {{RESOURCE_PROJECT, '9', ""}, {RESOURCE_REPOSITORY, '9', "a/m/x"}}, 2, ""},
@@ -81,8 +92,8 @@ static bool is_inside(const struct name_ranges *ranges, const char *name)
 /* Each name as a decision would judge it. */
 static void check_names(const struct name_ranges *ranges, const struct authz_binding *const list[], size_t count)
 {
-    static const char *const names[] = {"a/m/x", "a/m/x-1", "a/m/x.y", "a/m/x/y", "a/m/x/y/z", "a/m/x0", "a/m/y", "a/m-2/x", "a/m.3/x/y",
-                                        "a-b/m/x", "b/m/x", "b/m/zz/z", "a/m-2/x/y"};
+    static const char *const names[] = {"a/m/x",   "a/m/x-1",   "a/m/x.y", "a/m/x/y", "a/m/x/y/z", "a/m/x0",   "a/m/y",
+                                        "a/m-2/x", "a/m.3/x/y", "a-b/m/x", "b/m/x",   "b/m/zz/z",  "a/m-2/x/y"};
 
     for (size_t n = 0; n < COUNT(names); n++) {
         struct resource resource;

@@ -71,7 +71,7 @@ static void splits_names(void **state)
     }
     assert_true(bytes_equal(name.path, bytes_of_text(row->path)));
     assert_int_equal(name.organisation.length + name.project.length + name.path.length + 2, strlen(row->text));
-    assert_true(scope_name_is_valid(name.organisation) && scope_name_is_valid(name.project));
+    assert_true(namespace_name_is_valid(name.organisation) && namespace_name_is_valid(name.project));
 }
 
 static const struct tag_row {
@@ -161,6 +161,6 @@ static void reads_upload_locations(void **state)
 
 int main(void)
 {
-    return RUN_TABLE(name_rows, splits_names) + RUN_TABLE(tag_rows, checks_tags) + RUN_TABLE(referrers_rows, names_referrers_tags) +
-           RUN_TABLE(location_rows, reads_upload_locations);
+    return RUN_TABLE(name_rows, splits_names) + RUN_TABLE(tag_rows, checks_tags) +
+           RUN_TABLE(referrers_rows, names_referrers_tags) + RUN_TABLE(location_rows, reads_upload_locations);
 }

@@ -96,13 +96,13 @@ static void a_name_covers_the_whole_scope(void **state)
     key_cache_name(&scope, &record, name);
     key_cache_name(&other, &another, changed);
     assert_memory_equal(name, changed, sizeof name);
-#define DIFFERS(change)                                            \
-    do {                                                           \
-        other = scope;                                             \
-        another = record;                                          \
-        change;                                                    \
-        key_cache_name(&other, &another, changed);                 \
-        assert_memory_not_equal(name, changed, sizeof name);       \
+#define DIFFERS(change)                                      \
+    do {                                                     \
+        other = scope;                                       \
+        another = record;                                    \
+        change;                                              \
+        key_cache_name(&other, &another, changed);           \
+        assert_memory_not_equal(name, changed, sizeof name); \
     } while (0)
     DIFFERS(other.organisation.bytes[0] = 1);
     DIFFERS(other.project.bytes[15] = 1);
@@ -129,8 +129,7 @@ static int open_uploads(void **state)
 
     const bool ok = driver_memory_open(NULL, &driver, &err).ok &&
                     blob_store_new(driver, "test/here", NULL, &uploads.store, &err).ok &&
-                    upload_table_new(&limits, &uploads.table, &err).ok &&
-                    secret_random(DATA_KEY_SIZE, &uploads.key, &err).ok;
+                    upload_table_new(&limits, &uploads.table, &err).ok && secret_random(DATA_KEY_SIZE, &uploads.key, &err).ok;
     *state = &uploads;
     return ok ? 0 : -1;
 }
@@ -156,9 +155,8 @@ static struct live_upload take(struct uploads *uploads, const struct uuid *id)
 
 static void give_writer(struct uploads *uploads, struct live_upload *live)
 {
-    const struct blob_upload session = {.upload = live->upload,
-                                        .identity = blob_identity_new(uploads->store, &live->upload),
-                                        .writer_epoch = 1};
+    const struct blob_upload session = {
+        .upload = live->upload, .identity = blob_identity_new(uploads->store, &live->upload), .writer_epoch = 1};
     struct error err = {0};
 
     if (live->writer == NULL && !blob_writer_open(uploads->store, &session, uploads->key, NULL, &live->writer, &err).ok)
@@ -308,12 +306,9 @@ static void lack_of_memory_is_said(void **state)
 int main(void)
 {
     const struct CMUnitTest keys[] = {
-        cmocka_unit_test(a_key_is_kept_for_its_time),
-        cmocka_unit_test(an_old_key_is_wiped_unasked),
-        cmocka_unit_test(all_keys_are_forgotten_at_once),
-        cmocka_unit_test(the_cache_never_grows),
-        cmocka_unit_test(a_name_covers_the_whole_scope),
-        cmocka_unit_test(lack_of_memory_is_said),
+        cmocka_unit_test(a_key_is_kept_for_its_time),     cmocka_unit_test(an_old_key_is_wiped_unasked),
+        cmocka_unit_test(all_keys_are_forgotten_at_once), cmocka_unit_test(the_cache_never_grows),
+        cmocka_unit_test(a_name_covers_the_whole_scope),  cmocka_unit_test(lack_of_memory_is_said),
     };
     const struct CMUnitTest uploads[] = {
         cmocka_unit_test_setup_teardown(a_writer_is_kept_for_the_next_request, open_uploads, close_uploads),

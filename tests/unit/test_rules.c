@@ -11,11 +11,28 @@ static void patterns_fit_whole_names(void **state)
         const char *pattern, *name;
         bool fits;
     } rows[] = {
-        {"*", "", true}, {"*", "anything/at.all", true}, {"v1", "v1", true}, {"v1", "v10", false}, {"v1", "xv1", false},
-        {"v*", "v", true}, {"v*", "v1.2", true}, {"v*", "V1", false}, {"v?", "v", false}, {"v?", "v1", true},
-        {"v?", "v12", false}, {"*.sig", "a.sig", true}, {"*.sig", "a.sig.x", false}, {"a*b*c", "abc", true},
-        {"a*b*c", "aXbYbZc", true}, {"a*b*c", "acb", false}, {"*a*a*a*a*a*a*a*b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", false},
-        {"team/*", "team/digits", true}, {"team/*", "team", false}, {"**", "x", true}, {"?*?", "x", false}, {"?*?", "xy", true},
+        {"*", "", true},
+        {"*", "anything/at.all", true},
+        {"v1", "v1", true},
+        {"v1", "v10", false},
+        {"v1", "xv1", false},
+        {"v*", "v", true},
+        {"v*", "v1.2", true},
+        {"v*", "V1", false},
+        {"v?", "v", false},
+        {"v?", "v1", true},
+        {"v?", "v12", false},
+        {"*.sig", "a.sig", true},
+        {"*.sig", "a.sig.x", false},
+        {"a*b*c", "abc", true},
+        {"a*b*c", "aXbYbZc", true},
+        {"a*b*c", "acb", false},
+        {"*a*a*a*a*a*a*a*b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", false},
+        {"team/*", "team/digits", true},
+        {"team/*", "team", false},
+        {"**", "x", true},
+        {"?*?", "x", false},
+        {"?*?", "xy", true},
     };
 
     (void)state;
@@ -100,13 +117,13 @@ static void there_is_an_end_of_rules(void **state)
 
 #define DAY    INT64_C(86400000)
 #define NOW    (INT64_C(20000) * DAY)
-#define AGO(n) (NOW - (n) * DAY)
+#define AGO(n) (NOW - (n)*DAY)
 
 /* Newest first, as the database has them. Digests are letters here. */
 static const struct tag_fact tags[] = {
-    {"latest", "e", AGO(1), 0, false},   {"v5", "e", AGO(1), 0, false},         {"v4", "d", AGO(2), 0, false},
-    {"sig-of-d", "s", AGO(2), 0, true},  {"v3", "c", AGO(30), AGO(3), false},   {"v2", "b", AGO(60), AGO(50), false},
-    {"stable", "a", AGO(90), 0, false},  {"v1", "a", AGO(90), 0, false},        {"nightly-1", "n", AGO(100), 0, false},
+    {"latest", "e", AGO(1), 0, false},  {"v5", "e", AGO(1), 0, false},       {"v4", "d", AGO(2), 0, false},
+    {"sig-of-d", "s", AGO(2), 0, true}, {"v3", "c", AGO(30), AGO(3), false}, {"v2", "b", AGO(60), AGO(50), false},
+    {"stable", "a", AGO(90), 0, false}, {"v1", "a", AGO(90), 0, false},      {"nightly-1", "n", AGO(100), 0, false},
 };
 #define TAGS (sizeof tags / sizeof tags[0])
 
@@ -125,9 +142,11 @@ static void a_digest_stays_with_one_tag_that_stays(void **state)
         {"{\"retention\":[{\"repositories\":\"*\",\"tags\":\"v*\",\"pulled_days\":3}]}", "sc"},
         {"{\"retention\":[{\"repositories\":\"*\",\"tags\":\"v*\",\"keep_last\":1,\"pulled_days\":50}]}", "escb"},
         {"{\"retention\":[{\"repositories\":\"*\",\"tags\":\"v*\",\"keep_last\":1},"
-         "{\"repositories\":\"*\",\"tags\":\"nightly-*\",\"keep_last\":1}]}", "esn"},
+         "{\"repositories\":\"*\",\"tags\":\"nightly-*\",\"keep_last\":1}]}",
+         "esn"},
         {"{\"retention\":[{\"repositories\":\"*\",\"tags\":\"v*\",\"keep_last\":1}],"
-         "\"immutable\":[{\"repositories\":\"team/*\",\"tags\":\"v1\"}]}", "esa"},
+         "\"immutable\":[{\"repositories\":\"team/*\",\"tags\":\"v1\"}]}",
+         "esa"},
     };
 
     (void)state;
@@ -137,7 +156,7 @@ static void a_digest_stays_with_one_tag_that_stays(void **state)
         struct error err = {0};
         OWNED(rules) *rules = NULL;
         assert_true(rules_read(bytes_of_text(rows[i].rules), &rules, &err).ok);
-        assert_true(rules_judge(rules, &facts, is_kept, &err).ok);
+        assert_true(rules_evaluate(rules, &facts, is_kept, &err).ok);
         for (size_t t = 0; t < TAGS; t++)
             if (is_kept[t] != (strchr(rows[i].kept, tags[t].digest[0]) != NULL))
                 fail_msg("%s: %s is %s", rows[i].rules, tags[t].name, is_kept[t] ? "kept" : "not kept");
@@ -155,7 +174,7 @@ static struct result judge(void *context, struct error *err)
 
     (void)context;
     TRY_UNTOUCHED_BYTES(rules, rules_read(bytes_of_text(text), &rules, err));
-    TRY_UNTOUCHED_BYTES(judged, rules_judge(rules, &facts, judged.is_kept, err));
+    TRY_UNTOUCHED_BYTES(judged, rules_evaluate(rules, &facts, judged.is_kept, err));
     return SUCCESS;
 }
 
@@ -168,9 +187,12 @@ static void judging_survives_lack_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests_of_rules[] = {
-        cmocka_unit_test(patterns_fit_whole_names),       cmocka_unit_test(patterns_of_like_mean_the_same),
-        cmocka_unit_test(only_whole_documents_are_rules), cmocka_unit_test(there_is_an_end_of_rules),
-        cmocka_unit_test(a_digest_stays_with_one_tag_that_stays), cmocka_unit_test(judging_survives_lack_of_memory),
+        cmocka_unit_test(patterns_fit_whole_names),
+        cmocka_unit_test(patterns_of_like_mean_the_same),
+        cmocka_unit_test(only_whole_documents_are_rules),
+        cmocka_unit_test(there_is_an_end_of_rules),
+        cmocka_unit_test(a_digest_stays_with_one_tag_that_stays),
+        cmocka_unit_test(judging_survives_lack_of_memory),
     };
 
     return cmocka_run_group_tests_name("rules", tests_of_rules, NULL, NULL);

@@ -18,20 +18,62 @@
 #include "base/environment.h"
 #include "base/sandbox.h"
 
-static long try_execve(void) { return execve("/bin/true", (char *[]){NULL}, (char *[]){NULL}); }
-static long try_execveat(void) { return syscall(SYS_execveat, AT_FDCWD, "/bin/true", NULL, NULL, 0); }
-static long try_fork(void) { return syscall(SYS_fork); }
-static long try_vfork(void) { return syscall(SYS_vfork); }
-static long try_ptrace(void) { return ptrace(PTRACE_TRACEME, 0, NULL, NULL); }
-static long try_mount(void) { return mount("none", "/mnt", "tmpfs", 0, NULL); }
-static long try_module(void) { return syscall(SYS_init_module, NULL, 0L, ""); }
-static long try_bpf(void) { return syscall(SYS_bpf, 0, NULL, 0); }
-static long try_keyctl(void) { return syscall(SYS_keyctl, 0, 0, 0, 0, 0); }
-static long try_unshare(void) { return unshare(CLONE_NEWUSER); }
-static long try_io_uring(void) { return syscall(SYS_io_uring_setup, 1, NULL); }
-static long try_setuid(void) { return setuid(getuid()); }
-static long try_clock(void) { return syscall(SYS_clock_settime, 0, NULL); }
-static long try_perf(void) { return syscall(SYS_perf_event_open, NULL, 0, 0, 0, 0); }
+static long try_execve(void)
+{
+    return execve("/bin/true", (char *[]){NULL}, (char *[]){NULL});
+}
+static long try_execveat(void)
+{
+    return syscall(SYS_execveat, AT_FDCWD, "/bin/true", NULL, NULL, 0);
+}
+static long try_fork(void)
+{
+    return syscall(SYS_fork);
+}
+static long try_vfork(void)
+{
+    return syscall(SYS_vfork);
+}
+static long try_ptrace(void)
+{
+    return ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+}
+static long try_mount(void)
+{
+    return mount("none", "/mnt", "tmpfs", 0, NULL);
+}
+static long try_module(void)
+{
+    return syscall(SYS_init_module, NULL, 0L, "");
+}
+static long try_bpf(void)
+{
+    return syscall(SYS_bpf, 0, NULL, 0);
+}
+static long try_keyctl(void)
+{
+    return syscall(SYS_keyctl, 0, 0, 0, 0, 0);
+}
+static long try_unshare(void)
+{
+    return unshare(CLONE_NEWUSER);
+}
+static long try_io_uring(void)
+{
+    return syscall(SYS_io_uring_setup, 1, NULL);
+}
+static long try_setuid(void)
+{
+    return setuid(getuid());
+}
+static long try_clock(void)
+{
+    return syscall(SYS_clock_settime, 0, NULL);
+}
+static long try_perf(void)
+{
+    return syscall(SYS_perf_event_open, NULL, 0, 0, 0, 0);
+}
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define ALSO_BY_SANITIZERS true
@@ -44,11 +86,20 @@ static const struct denied_row {
     long (*attempt)(void);
     bool is_left_to_sanitizers;
 } denied_rows[] = {
-    {"execve", try_execve, false},   {"execveat", try_execveat, false}, {"fork", try_fork, false},
-    {"vfork", try_vfork, false},     {"ptrace", try_ptrace, true},      {"mount", try_mount, false},
-    {"init_module", try_module, false}, {"bpf", try_bpf, false},        {"keyctl", try_keyctl, false},
-    {"unshare", try_unshare, false}, {"io_uring_setup", try_io_uring, false}, {"setuid", try_setuid, false},
-    {"clock_settime", try_clock, false}, {"perf_event_open", try_perf, false},
+    {"execve", try_execve, false},
+    {"execveat", try_execveat, false},
+    {"fork", try_fork, false},
+    {"vfork", try_vfork, false},
+    {"ptrace", try_ptrace, true},
+    {"mount", try_mount, false},
+    {"init_module", try_module, false},
+    {"bpf", try_bpf, false},
+    {"keyctl", try_keyctl, false},
+    {"unshare", try_unshare, false},
+    {"io_uring_setup", try_io_uring, false},
+    {"setuid", try_setuid, false},
+    {"clock_settime", try_clock, false},
+    {"perf_event_open", try_perf, false},
 };
 
 static int status_of(int (*run)(const void *), const void *context)

@@ -13,17 +13,17 @@
 #define REST                                                                              \
     "tls_key = \"/dev/null\"\ndatabase = \"dbname=sijil\"\nkeyd_socket = \"/run/keyd\"\n" \
     "metadata_region = \"local/main\"\n"
-#define GOOD URL CERTIFICATE REST
-#define KEYS "tls_key = \"/dev/null\"\nmetadata_region = \"local/main\"\n"
+#define GOOD              URL CERTIFICATE REST
+#define KEYS              "tls_key = \"/dev/null\"\nmetadata_region = \"local/main\"\n"
 #define GOOD_BUT_KEYD     URL CERTIFICATE KEYS "database = \"dbname=sijil\"\n"
 #define GOOD_BUT_DATABASE URL CERTIFICATE KEYS "keyd_socket = \"/run/keyd\"\n"
-#define S3_REGION(more)                                                                          \
+#define S3_REGION(more)                                                                     \
     "region \"local/main\" {\n driver = s3\n endpoint = \"https://s3\"\n bucket = models\n" \
     " bucket_location = \"me-central-1\"\n" more "\n}\n"
-#define BUCKET(endpoint, bucket, more)                                                                                   \
-    "region \"local/main\" {\n driver = s3\n endpoint = \"" endpoint "\"\n bucket = " bucket                                \
+#define BUCKET(endpoint, bucket, more)                                                       \
+    "region \"local/main\" {\n driver = s3\n endpoint = \"" endpoint "\"\n bucket = " bucket \
     "\n bucket_location = \"me-central-1\"\n access_key_file = \"/dev/null\"\n" more "}\n"
-#define LONG                                                 \
+#define LONG                                               \
     "0123456789012345678901234567890123456789012345678901" \
     "2345678901234567890123456789012345678901234567890123"
 #define REGION_MAIN "region \"local/main\" {\n driver = fs\n location = \"/var/lib/sijil\"\n}\n"
@@ -46,20 +46,24 @@ static const struct settings_row {
     {"a bucket", GOOD S3_REGION("access_key_file = \"/dev/null\""), NULL},
     {"a bucket without a key", GOOD S3_REGION(""), "access_key_file"},
     {"a bucket with a key that is not there", GOOD S3_REGION("access_key_file = \"/nowhere/x\""), "can't read this file"},
-    {"a bucket that may be anywhere", GOOD "region \"local/main\" {\n driver = s3\n endpoint = \"https://s3\"\n bucket = models\n"
-     " access_key_file = \"/dev/null\"\n}\n", "bucket_location"},
+    {"a bucket that may be anywhere",
+     GOOD "region \"local/main\" {\n driver = s3\n endpoint = \"https://s3\"\n bucket = models\n"
+          " access_key_file = \"/dev/null\"\n}\n",
+     "bucket_location"},
     {"a relative folder", GOOD "region \"local/main\" {\n driver = fs\n location = \"x\"\n}\n", "absolute"},
     {"plain HTTP", CERTIFICATE REST REGION_MAIN "public_url = \"http://registry.example\"\n", "https://"},
     {"a URL with a path", CERTIFICATE REST REGION_MAIN "public_url = \"https://registry.example/v2\"\n", "without a path"},
     {"a URL with a quote", CERTIFICATE REST REGION_MAIN "public_url = \"https://registry.example\\\"x\"\n", "https://"},
     {"hosts", GOOD REGION_MAIN "allowed_hosts = \"registry.internal, 10.0.0.7:8443 [fd00::7]:*\"\n", NULL},
-    {"a host that is a URL", GOOD REGION_MAIN "allowed_hosts = \"registry.internal https://registry.example\"\n", "https://registry.example"},
+    {"a host that is a URL", GOOD REGION_MAIN "allowed_hosts = \"registry.internal https://registry.example\"\n",
+     "https://registry.example"},
     {"a host of any name", GOOD REGION_MAIN "allowed_hosts = \"*\"\n", "host:*"},
     {"a host with an address that is none", GOOD REGION_MAIN "allowed_hosts = \"10.0.0.777\"\n", "10.0.0.777"},
     {"a host with IPv6 that is none", GOOD REGION_MAIN "allowed_hosts = \"[fd00::7::1]\"\n", "fd00::7::1"},
     {"an address", GOOD REGION_MAIN "listen_address = \"0.0.0.0\"\n", NULL},
     {"an address of IPv6", GOOD REGION_MAIN "listen_address = \"::1\"\n", NULL},
-    {"an address that is none", GOOD REGION_MAIN "listen_address = \"999.1.1.1\"\n", "listen_address = 999.1.1.1: a numeric IP address"},
+    {"an address that is none", GOOD REGION_MAIN "listen_address = \"999.1.1.1\"\n",
+     "listen_address = 999.1.1.1: a numeric IP address"},
     {"an address that is a name", GOOD REGION_MAIN "listen_address = localhost\n", "a numeric IP address"},
     {"an address in brackets", GOOD REGION_MAIN "listen_address = \"[::1]\"\n", "a numeric IP address"},
     {"a socket", GOOD REGION_MAIN "listen_socket = \"/tmp/sijil-none.sock\"\n", NULL},
@@ -71,24 +75,30 @@ static const struct settings_row {
     {"a relative socket of keyd", GOOD_BUT_KEYD REGION_MAIN "keyd_socket = \"keyd\"\n", "keyd_socket = keyd: an absolute path"},
     {"a long socket of keyd", GOOD_BUT_KEYD REGION_MAIN "keyd_socket = \"/run/" LONG "\"\n", "107 bytes"},
     {"a database that is a word", GOOD_BUT_DATABASE REGION_MAIN "database = \"sijil\"\n", "no connection string"},
-    {"a database with a setting that libpq lacks", GOOD_BUT_DATABASE REGION_MAIN "database = \"dbnme=sijil\"\n", "no connection string"},
-    {"a database at a port that is none", GOOD_BUT_DATABASE REGION_MAIN "database = \"host=a,b port=5432,70000\"\n", "port: a number"},
+    {"a database with a setting that libpq lacks", GOOD_BUT_DATABASE REGION_MAIN "database = \"dbnme=sijil\"\n",
+     "no connection string"},
+    {"a database at a port that is none", GOOD_BUT_DATABASE REGION_MAIN "database = \"host=a,b port=5432,70000\"\n",
+     "port: a number"},
     {"a database at two ports", GOOD_BUT_DATABASE REGION_MAIN "database = \"host=a,b,c port=5432,,5433\"\n", NULL},
-    {"a URL with a port that is none", CERTIFICATE REST REGION_MAIN "public_url = \"https://registry.example:70000\"\n", "https://host"},
+    {"a URL with a port that is none", CERTIFICATE REST REGION_MAIN "public_url = \"https://registry.example:70000\"\n",
+     "https://host"},
     {"a URL with an address that is none", CERTIFICATE REST REGION_MAIN "public_url = \"https://999.1.1.1\"\n", "https://host"},
     {"a URL of IPv6", CERTIFICATE REST REGION_MAIN "public_url = \"https://[fd00::7]:8443\"\n", NULL},
     {"a URL with half a bracket", CERTIFICATE REST REGION_MAIN "public_url = \"https://[fd00::7\"\n", "https://host"},
     {"a URL with capitals", CERTIFICATE REST REGION_MAIN "public_url = \"https://Registry.example\"\n", "https://host"},
-    {"a bucket at no URL", GOOD BUCKET("http://s3", "models", "") , "endpoint = http://s3"},
+    {"a bucket at no URL", GOOD BUCKET("http://s3", "models", ""), "endpoint = http://s3"},
     {"a bucket with a name that is none", GOOD BUCKET("https://s3", "Models", ""), "bucket = Models"},
-    {"a bucket with networks that are none", GOOD BUCKET("https://s3", "models", " endpoint_networks = \"10.0.0.0/99\"\n"), "10.0.0.0/99"},
+    {"a bucket with networks that are none", GOOD BUCKET("https://s3", "models", " endpoint_networks = \"10.0.0.0/99\"\n"),
+     "10.0.0.0/99"},
     {"a bucket with a prefix that is none", GOOD BUCKET("https://s3", "models", " prefix = \"/models\"\n"), "prefix = /models"},
     {"a region without a provider", GOOD REGION_MAIN "region main {\n driver = memory\n}\n", "provider/region"},
     {"a service with a quote", GOOD REGION_MAIN "service = \"a\\\"b\"\n", "service"},
     {"an unknown level", GOOD REGION_MAIN "log_level = loud\n", "debug, info"},
     {"a certificate that is not there", URL REST REGION_MAIN "tls_certificate = \"/nowhere/x.pem\"\n", "can't read this file"},
-    {"the owner's password", GOOD REGION_MAIN "database_owner = \"user=sijil_owner password=x\"\n", "a gateway must not be able to read it"},
-    {"a file that is cut off", GOOD "region \"local/main\" {\n driver = fs\n location = \"/var/lib/sijil\"\n", "a closing } is missing"},
+    {"the owner's password", GOOD REGION_MAIN "database_owner = \"user=sijil_owner password=x\"\n",
+     "a gateway must not be able to read it"},
+    {"a file that is cut off", GOOD "region \"local/main\" {\n driver = fs\n location = \"/var/lib/sijil\"\n",
+     "a closing } is missing"},
     {"two ports", GOOD REGION_MAIN "listen_port = 1\nlisten_port = 2\n", "'listen_port' is given twice"},
 };
 

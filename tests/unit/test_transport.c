@@ -322,15 +322,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define ROW(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-        ROW(records_gather_until_the_last),
-        ROW(nothing_waits_without_a_promise),
-        ROW(a_head_and_its_body),
-        ROW(a_full_socket_stops_and_goes_on),
-        ROW(what_was_kept_goes_with_the_goodbye),
-        ROW(a_client_that_is_gone_is_an_error),
-        ROW(records_arrive_in_any_pieces),
-        ROW(what_was_read_ahead_is_not_lost),
-        ROW(the_end_of_the_stream_is_seen),
+        ROW(records_gather_until_the_last),   ROW(nothing_waits_without_a_promise),     ROW(a_head_and_its_body),
+        ROW(a_full_socket_stops_and_goes_on), ROW(what_was_kept_goes_with_the_goodbye), ROW(a_client_that_is_gone_is_an_error),
+        ROW(records_arrive_in_any_pieces),    ROW(what_was_read_ahead_is_not_lost),     ROW(the_end_of_the_stream_is_seen),
         ROW(it_works_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

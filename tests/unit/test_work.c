@@ -39,9 +39,12 @@ static const struct share_row {
     int most;      /* of one owner at a time */
     int of_others; /* at a time, beside those, of others with a job each */
 } share_rows[] = {
-    {"three quarters of 12", 12, 30, false, 9, 3}, {"three quarters of 4", 4, 10, false, 3, 1},
-    {"one of 2", 2, 5, false, 1, 1},               {"all of 1", 1, 3, false, 1, 0},
-    {"three quarters of 64", 64, 90, false, 48, 16}, {"alone", 8, 5, true, 1, 7},
+    {"three quarters of 12", 12, 30, false, 9, 3},
+    {"three quarters of 4", 4, 10, false, 3, 1},
+    {"one of 2", 2, 5, false, 1, 1},
+    {"all of 1", 1, 3, false, 1, 0},
+    {"three quarters of 64", 64, 90, false, 48, 16},
+    {"alone", 8, 5, true, 1, 7},
 };
 
 static void no_owner_gets_all_threads(void **state)
@@ -59,7 +62,9 @@ static void no_owner_gets_all_threads(void **state)
     for (unsigned i = 0; i < row->jobs + row->threads; i++, taken++) {
         const bool is_other = i >= row->jobs;
         jobs[i] = (struct held_job){.job = {.run = hold_one, .owner = is_other ? 1000 + i : 7, .is_alone = row->is_alone},
-                                    .is_open = &is_open, .running = is_other ? &others : &running, .done = &done};
+                                    .is_open = &is_open,
+                                    .running = is_other ? &others : &running,
+                                    .done = &done};
         if (i == row->jobs) assert_true(becomes(&running, row->most));
         assert_true(work_submit(pool, &jobs[i].job, &err).ok);
     }

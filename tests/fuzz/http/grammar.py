@@ -82,7 +82,7 @@ DOCUMENTS = {
 }
 VALUES = [None, True, 0, -1, 1, 2**31, 2**63 - 1, 2**63, 1e308, 0.5, "", "x", "x" * 300, "\u0000", "\ud83d\ude00", "../..", "*", [], {}, [[]],
           ["a"] * 300, "sha256:" + "f" * 64, "main", "main/models", "9999-12-31T23:59:59Z"]
-PROBES = ("/healthz", "/readyz", "/metrics")
+PROBES = ("/healthz", "/readyz", "/metrics", "/api/v1/openapi.json")
 
 
 def routes():

@@ -1,0 +1,278 @@
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "authz/snapshot_priv.h"
+
+bool binding_is_live(const struct authz_binding *binding, int64_t now_ms)
+{
+    return binding->expires_ms == 0 || now_ms < binding->expires_ms;
+}
+
+/* A pattern "acme/models/" and an asterisk contains all names below it, in whole segments. */
+static bool pattern_holds(const char *pattern, const char *name)
+{
+    const size_t length = strlen(pattern);
+
+    if (length >= 2 && strcmp(pattern + length - 2, "/*") == 0)
+        return strncmp(pattern, name, length - 1) == 0 && name[length - 1] != '\0';
+    return strcmp(pattern, name) == 0;
+}
+
+/* A nil id equals nothing: a resource without an id is only in the system's scope. */
+static bool same_id(const struct uuid *a, const struct uuid *b)
+{
+    return !uuid_is_nil(a) && uuid_equal(a, b);
+}
+
+bool binding_covers(const struct authz_binding *binding, const struct resource *resource)
+{
+    switch (binding->scope) {
+    case RESOURCE_SYSTEM: return true;
+    case RESOURCE_ORGANISATION:
+        return resource->kind != RESOURCE_SYSTEM && same_id(&binding->organisation, &resource->organisation);
+    case RESOURCE_PROJECT:
+        return (resource->kind == RESOURCE_PROJECT || resource->kind == RESOURCE_REPOSITORY) &&
+               same_id(&binding->project, &resource->project);
+    case RESOURCE_REPOSITORY:
+        return resource->kind == RESOURCE_REPOSITORY && same_id(&binding->project, &resource->project) &&
+               pattern_holds(binding->pattern, resource->name);
+    }
+    return false;
+}
+
+bool binding_is_inside(const struct authz_binding *binding, const struct resource *resource)
+{
+    switch (resource->kind) {
+    case RESOURCE_SYSTEM: return true;
+    case RESOURCE_ORGANISATION: return same_id(&resource->organisation, &binding->organisation);
+    case RESOURCE_PROJECT: return same_id(&resource->project, &binding->project);
+    case RESOURCE_REPOSITORY: return false;
+    }
+    return false;
+}
+
+static bool has_role_in(const struct rights_part *part, const struct principal *principal, int64_t now_ms)
+{
+    size_t count = 0;
+    const struct authz_binding *bindings = part == NULL ? NULL : part_bindings_of(part, principal, &count);
+
+    for (size_t i = 0; i < count; i++)
+        if (binding_is_live(&bindings[i], now_ms)) return true;
+    return false;
+}
+
+/* A robot of an organisation has roles only in it. */
+bool authz_snapshot_has_role(const struct authz_snapshot *snapshot, const struct principal *principal, int64_t now_ms)
+{
+    const struct authz_robot *robot = principal->kind == PRINCIPAL_ROBOT ? authz_snapshot_robot(snapshot, &principal->id) : NULL;
+
+    if (robot != NULL && !uuid_is_nil(&robot->organisation))
+        return has_role_in(snapshot_part(snapshot, &robot->organisation), principal, now_ms);
+    for (size_t i = 0; i < snapshot->part_count; i++)
+        if (has_role_in(snapshot->parts[i], principal, now_ms)) return true;
+    return principal->kind == PRINCIPAL_SYSTEM;
+}
+
+struct uuid authz_snapshot_home(const struct authz_snapshot *snapshot, const struct principal *principal, int64_t now_ms)
+{
+    struct uuid home = {{0}};
+    unsigned found = 0;
+
+    if (principal->kind != PRINCIPAL_EXTERNAL) return principal->organisation;
+    for (size_t i = 0; i < snapshot->part_count && found < 2; i++) {
+        if (!has_role_in(snapshot->parts[i], principal, now_ms)) continue;
+        home = snapshot->parts[i]->organisation;
+        found++;
+    }
+    return found == 1 ? home : (struct uuid){{0}};
+}
+
+static bool has_content_alone_in(const struct rights_part *part, const struct principal *principal, int64_t now_ms)
+{
+    size_t count = 0;
+    const struct authz_binding *bindings = part_bindings_of(part, principal, &count);
+
+    for (size_t i = 0; i < count; i++)
+        if (binding_is_live(&bindings[i], now_ms) && !role_is_of_content(bindings[i].role)) return false;
+    return true;
+}
+
+bool authz_snapshot_has_content_alone(const struct authz_snapshot *snapshot, const struct principal *principal, int64_t now_ms)
+{
+    for (size_t i = 0; i < snapshot->part_count; i++)
+        if (!has_content_alone_in(snapshot->parts[i], principal, now_ms)) return false;
+    return true;
+}
+
+bool authz_snapshot_is_live(const struct authz_snapshot *snapshot, const struct principal *principal, int64_t now_ms)
+{
+    if (principal->kind == PRINCIPAL_ROBOT) {
+        const struct authz_robot *robot = authz_snapshot_robot(snapshot, &principal->id);
+        return robot != NULL && robot->enabled && now_ms < robot->expires_ms &&
+               (principal->replaced_ms == robot->previous_until_ms || now_ms < robot->previous_until_ms);
+    }
+    return principal->kind == PRINCIPAL_EXTERNAL && authz_snapshot_issuer(snapshot, principal->issuer) != NULL;
+}
+
+static struct authz_answer refused(enum authz_verdict verdict, const char *rule, const char *message)
+{
+    return (struct authz_answer){.verdict = verdict, .rule = rule, .message = message};
+}
+
+/* For a revocation: checks the role of the binding. */
+static const struct authz_refusal *revocation_refusal(const struct authz_snapshot *snapshot, enum role held,
+                                                      const struct resource *resource)
+{
+    static const struct authz_refusal refusal = {"SYS-GRANT", "your role may not take this role from others; ask who gave it"};
+    static const struct authz_refusal unknown = {"SYS-NO-BINDING", "there is no such binding on this scope"};
+    struct uuid id;
+
+    if (!uuid_parse(bytes_of_text(resource->detail), &id)) return &unknown;
+    const struct rights_part *part = snapshot_part(snapshot, &resource->organisation);
+    const struct authz_binding *binding = part == NULL ? NULL : part_binding(part, &id);
+    if (binding == NULL) return &unknown;
+    return role_may_grant(held, binding->role) ? NULL : &refusal;
+}
+
+static const struct authz_refusal *refusal_of(const struct authz_snapshot *snapshot, const struct principal *principal,
+                                              enum role held, enum action action, const struct resource *resource, int64_t now_ms)
+{
+    if (action == ACTION_BINDING_CREATE) return grant_refusal(snapshot, principal, held, resource, now_ms);
+    if (action == ACTION_BINDING_REVOKE) return revocation_refusal(snapshot, held, resource);
+    if (action == ACTION_ROBOT_ROTATE) return rotation_refusal(snapshot, principal, resource, now_ms);
+    return NULL;
+}
+
+/* The pair to be checked, and the results so far. */
+struct search {
+    const struct authz_snapshot *snapshot;
+    const struct principal *principal;
+    enum action action;
+    const struct resource *resource;
+    int64_t now_ms;
+    bool sees;
+    const struct authz_refusal *refusal;
+};
+
+/* The binding that allows it, or NULL. */
+static const struct authz_binding *search_part(struct search *search, const struct rights_part *part)
+{
+    size_t count = 0;
+    const struct authz_binding *bindings = part_bindings_of(part, search->principal, &count);
+
+    for (size_t i = 0; i < count; i++) {
+        const struct authz_binding *binding = &bindings[i];
+        const bool covers = binding_covers(binding, search->resource);
+        if (!binding_is_live(binding, search->now_ms)) continue;
+        search->sees |= role_sees(binding->role) && (covers || binding_is_inside(binding, search->resource));
+        if (!covers || !role_permits(binding->role, search->action)) continue;
+        const struct authz_refusal *why =
+            refusal_of(search->snapshot, search->principal, binding->role, search->action, search->resource, search->now_ms);
+        if (why == NULL) return binding;
+        search->refusal = why;
+        search->sees = true; /* a principal with the right to grant here may know of it */
+    }
+    return NULL;
+}
+
+static struct authz_answer authorize_by_bindings(struct search *search)
+{
+    const struct rights_part *part = NULL;
+
+    search->sees = search->resource->kind == RESOURCE_SYSTEM;
+    for (unsigned at = 0; snapshot_next_part(search->snapshot, &search->resource->organisation, &at, &part);) {
+        const struct authz_binding *allowing = search_part(search, part);
+        if (allowing != NULL) return (struct authz_answer){.verdict = AUTHZ_ALLOWED, .binding = allowing->id};
+    }
+    if (search->refusal != NULL) return refused(AUTHZ_NOT_ALLOWED, search->refusal->rule, search->refusal->message);
+    return refused(search->sees ? AUTHZ_NOT_ALLOWED : AUTHZ_INVISIBLE, "SYS-NO-BINDING",
+                   "no role that you have here permits this; ask an administrator of the project for one that does");
+}
+
+struct authz_answer authz_snapshot_authorize(const struct authz_snapshot *snapshot, const struct principal *principal,
+                                             enum action action, const struct resource *resource, int64_t now_ms)
+{
+    if (!authz_snapshot_is_live(snapshot, principal, now_ms))
+        return refused(AUTHZ_NOT_LIVE, "SYS-NOT-LIVE", "the credential is unknown, disabled or expired");
+    if (!principal_covers(principal, action, resource))
+        return refused(AUTHZ_OUT_OF_SCOPE, "SYS-SCOPE", "the token was not made for this; get one with its scope");
+    if (action_needs_no_role(action)) return (struct authz_answer){.verdict = AUTHZ_ALLOWED};
+    struct search search = {snapshot, principal, action, resource, now_ms, false, NULL};
+    return authorize_by_bindings(&search);
+}
+
+static void add_access(const struct rights_part *part, const struct principal *principal, const struct resource *repository,
+                       int64_t now_ms, struct principal_access *access)
+{
+    size_t count = 0;
+    const struct authz_binding *bindings = part_bindings_of(part, principal, &count);
+
+    for (size_t i = 0; i < count; i++) {
+        if (!binding_is_live(&bindings[i], now_ms) || !binding_covers(&bindings[i], repository)) continue;
+        access->pull = access->pull || role_permits(bindings[i].role, ACTION_BLOB_READ);
+        access->push = access->push || role_permits(bindings[i].role, ACTION_MANIFEST_PUSH);
+        access->remove = access->remove || role_permits(bindings[i].role, ACTION_MANIFEST_DELETE);
+    }
+}
+
+void authz_snapshot_access(const struct authz_snapshot *snapshot, const struct principal *principal,
+                           const struct resource *repository, int64_t now_ms, struct principal_access *access_out)
+{
+    struct principal_access access = {.repository = repository->repository};
+    const struct rights_part *part = NULL;
+    const bool is_live = authz_snapshot_is_live(snapshot, principal, now_ms);
+
+    assert(repository->kind == RESOURCE_REPOSITORY);
+    (void)snprintf(access.name, sizeof access.name, "%s", repository->name);
+    for (unsigned at = 0; is_live && snapshot_next_part(snapshot, &repository->organisation, &at, &part);)
+        add_access(part, principal, repository, now_ms, &access);
+    *access_out = access;
+}
+
+/* The loop does not end early, so the time does not tell whether the binding exists. */
+bool authz_snapshot_scope(const struct authz_snapshot *snapshot, const struct uuid *binding, struct resource *scope_out)
+{
+    const struct authz_binding *found = NULL;
+
+    for (size_t i = 0; i < snapshot->part_count; i++) {
+        const struct authz_binding *here = part_binding(snapshot->parts[i], binding);
+        if (here != NULL) found = here;
+    }
+    if (found == NULL) return false;
+    *scope_out = (struct resource){.kind = found->scope, .organisation = found->organisation, .project = found->project};
+    (void)snprintf(scope_out->name, sizeof scope_out->name, "%s", found->pattern);
+    return true;
+}
+
+const struct uuid *authz_snapshot_organisation(const struct authz_snapshot *snapshot, size_t number)
+{
+    return number < snapshot->part_count ? &snapshot->parts[number]->organisation : NULL;
+}
+
+size_t authz_snapshot_held(const struct authz_snapshot *snapshot, const struct uuid *organisation,
+                           const struct principal *principal, int64_t now_ms, const struct authz_binding *bindings_out[])
+{
+    const struct rights_part *part = snapshot_part(snapshot, organisation);
+    size_t count = 0, found = 0;
+
+    if (part == NULL || !authz_snapshot_is_live(snapshot, principal, now_ms)) return 0;
+    const struct authz_binding *bindings = part_bindings_of(part, principal, &count);
+    for (size_t i = 0; i < count && found < BINDINGS_PER_PRINCIPAL_MAX; i++)
+        if (binding_is_live(&bindings[i], now_ms)) bindings_out[found++] = &bindings[i];
+    return found;
+}
+
+size_t authz_snapshot_permitting(const struct authz_snapshot *snapshot, const struct uuid *organisation,
+                                 const struct principal *principal, enum action action, int64_t now_ms,
+                                 const struct authz_binding *bindings_out[])
+{
+    const struct rights_part *part = snapshot_part(snapshot, organisation);
+    size_t count = 0, found = 0;
+
+    if (part == NULL || !authz_snapshot_is_live(snapshot, principal, now_ms)) return 0;
+    const struct authz_binding *bindings = part_bindings_of(part, principal, &count);
+    for (size_t i = 0; i < count && found < BINDINGS_PER_PRINCIPAL_MAX; i++)
+        if (binding_is_live(&bindings[i], now_ms) && role_permits(bindings[i].role, action)) bindings_out[found++] = &bindings[i];
+    return found;
+}

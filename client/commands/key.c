@@ -1,0 +1,346 @@
+/* `sijil key ...`: signing keys of people (docs/documents.md). The key signs on this machine; only the signed document is
+ * sent. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "client/commands/api_priv.h"
+#include "client/commands/commands_priv.h"
+#include "client/local.h"
+#include "crypto/digest.h"
+#include "documents/format/signing_key.h"
+
+#define COUNT(array)  (sizeof(array) / sizeof((array)[0]))
+#define DAY_MS        INT64_C(86400000)
+#define DAYS_DEFAULT  365
+#define PATH_ROOM     1024
+#define ENVELOPE_ROOM DOCUMENT_ENVELOPE_MAX((size_t)8 * 1024)
+
+static struct result no_memory(struct error *err)
+{
+    return failure(err, ERROR_NO_MEMORY, "no memory for a request");
+}
+
+/* ---- the key that signs ---- */
+
+static struct result check_mode(const char *path, struct error *err)
+{
+    OWNED_FD fd = -1;
+    struct stat status;
+
+    TRY(file_open(path, O_RDONLY, 0, &fd, err));
+    TRY(file_status(fd, &status, err));
+    if ((status.st_mode & 077) == 0) return SUCCESS;
+    return failure(err, ERROR_DENIED, "--key %.200s: others may read it: chmod 600 it", path);
+}
+
+static struct result load_key(struct invocation *invocation, struct ecdsa_key **key_out, struct error *err)
+{
+    const char *path = invocation_option(invocation, 'k');
+    OWNED(ecdsa_key) *key = NULL;
+
+    if (path == NULL) return line_check(invocation, failure(err, ERROR_INVALID, "--key is needed: the file of a private key"));
+    TRY(local(check_mode(path, err), path, err));
+    TRY(local(ecdsa_key_load(path, &key, err), path, err));
+    if (!ecdsa_key_is_private(key)) return failure(err, ERROR_INVALID, "--key %.200s: a public key; the private one signs", path);
+    *key_out = GIVE(key);
+    return SUCCESS;
+}
+
+static const char *scope_option(const struct invocation *invocation)
+{
+    const char *scope = invocation_option(invocation, 's');
+
+    return scope == NULL ? "" : scope;
+}
+
+/* ---- the document ---- */
+
+struct wanted_document {
+    struct signing_key key;
+    const char *scope, *withdrawn; /* withdrawn NULL: version 1 */
+    int64_t effective_ms, expires_ms;
+};
+
+static struct result compose(const struct wanted_document *wanted, struct buffer *payload, struct error *err)
+{
+    char name[ECDSA_THUMBPRINT_SIZE];
+    OWNED_JSON body = signing_key_body(&wanted->key);
+
+    if (body == NULL) return no_memory(err);
+    signing_key_name(&wanted->key, name);
+    const struct document_parts parts = {.kind = DOCUMENT_SIGNING_KEY,
+                                         .scope = wanted->scope,
+                                         .name = name,
+                                         .version = wanted->withdrawn == NULL ? 1 : 2,
+                                         .effective_ms = wanted->effective_ms,
+                                         .expires_ms = wanted->expires_ms,
+                                         .withdrawn = wanted->withdrawn,
+                                         .body = body};
+    return document_compose(&parts, payload, err);
+}
+
+static struct result sign(struct bytes payload, const struct ecdsa_key *key, json_t **envelope_out, struct error *err)
+{
+    struct buffer OWNED_BUFFER envelope = BUFFER(ENVELOPE_ROOM);
+
+    TRY(document_sign(DOCUMENT_SIGNING_KEY, payload, key, &envelope, err));
+    return json_read(buffer_bytes(&envelope), ENVELOPE_ROOM, envelope_out, err);
+}
+
+static struct result print_key(const struct invocation *invocation, const json_t *answer, struct error *err)
+{
+    const json_t *document = json_object_get(answer, "document"), *body = json_object_get(document, "body");
+    OWNED_JSON shown = json_pack("{s:O?, s:O?, s:O?, s:O?, s:O?, s:O?}", "name", json_object_get(answer, "name"), "state",
+                                 json_object_get(answer, "state"), "scope", json_object_get(document, "scope"), "principal",
+                                 json_object_get(body, "principal"), "purpose", json_object_get(body, "purpose"), "expires",
+                                 json_object_get(document, "expires"));
+
+    if (shown == NULL) return no_memory(err);
+    return api_print(invocation, shown, err);
+}
+
+static struct result send(struct invocation *invocation, struct session *session, const char *path, const json_t *body,
+                          struct error *err)
+{
+    OWNED_JSON answer = NULL;
+
+    TRY(api_call_in(session, "POST", path, body, &answer, err));
+    return print_key(invocation, answer, err);
+}
+
+/* ---- enrolling ---- */
+
+static struct result external_principal(const char *issuer, const char *subject, char principal_out[SIGNING_PRINCIPAL_SIZE],
+                                        struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(1024);
+    uint8_t digest[SHA256_SIZE];
+
+    TRY(buffer_format(&text, err, "%s\n%s", issuer, subject));
+    sha256_of(buffer_bytes(&text), digest);
+    (void)snprintf(principal_out, SIGNING_PRINCIPAL_SIZE, "ext:");
+    text_hex(digest, sizeof digest, principal_out + 4);
+    return SUCCESS;
+}
+
+/* The principal of this login, in the form of documents (docs/formats/documents.md). */
+static struct result ask_principal(struct session *session, char principal_out[SIGNING_PRINCIPAL_SIZE], struct error *err)
+{
+    OWNED_JSON self = NULL;
+
+    TRY(api_call_in(session, "GET", "/self", NULL, &self, err));
+    const char *id = json_text_of(self, "id"), *issuer = json_text_of(self, "issuer"), *name = json_text_of(self, "name");
+    if (issuer != NULL && name != NULL) return external_principal(issuer, name, principal_out, err);
+    if (id == NULL)
+        return failure(err, ERROR_INVALID, "the registry does not say who this login is: it is older than this program");
+    (void)snprintf(principal_out, SIGNING_PRINCIPAL_SIZE, "robot:%.36s", id);
+    return SUCCESS;
+}
+
+static struct result read_wanted(struct invocation *invocation, struct wanted_document *wanted, struct error *err)
+{
+    const char *purpose = invocation_option(invocation, 'p'), *days_text = invocation_option(invocation, 'e');
+    uint64_t days = DAYS_DEFAULT;
+
+    wanted->key.purpose = SIGNING_SIGN;
+    wanted->scope = scope_option(invocation);
+    if (purpose != NULL && !signing_purpose_find(purpose, &wanted->key.purpose))
+        return failure(err, ERROR_INVALID, "--purpose %.30s: sign or approve", purpose);
+    if (days_text != NULL && (!text_to_u64(bytes_of_text(days_text), SIGNING_KEY_DAYS_MAX, &days) || days == 0))
+        return failure(err, ERROR_INVALID, "--expires %.30s: a number of days from 1 to %d", days_text, SIGNING_KEY_DAYS_MAX);
+    wanted->effective_ms = clock_wall_ms();
+    wanted->expires_ms = wanted->effective_ms + (int64_t)days * DAY_MS;
+    return SUCCESS;
+}
+
+struct result command_key_enroll(struct invocation *invocation, struct error *err)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER((size_t)8 * 1024);
+    struct wanted_document wanted = {0};
+    OWNED(session) *session = NULL;
+    OWNED(ecdsa_key) *key = NULL;
+    OWNED_JSON envelope = NULL;
+
+    TRY(line_check(invocation, read_wanted(invocation, &wanted, err)));
+    TRY(load_key(invocation, &key, err));
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
+    TRY(ask_principal(session, wanted.key.principal, err));
+    ecdsa_key_public(key, wanted.key.point);
+    TRY(compose(&wanted, &payload, err));
+    TRY(sign(buffer_bytes(&payload), key, &envelope, err));
+    return send(invocation, session, "/keys/signing", envelope, err);
+}
+
+/* ---- finding a key ---- */
+
+static struct result list_path(const struct invocation *invocation, const json_t *next, struct buffer *path, struct error *err)
+{
+    TRY(buffer_add_text(path, "/keys/signing?limit=1000&scope=", err));
+    TRY(http_escape(path, scope_option(invocation), err));
+    return api_add_after(path, next, err);
+}
+
+/* Appends the keys and drafts of all pages. */
+static struct result get_all(const struct invocation *invocation, struct session *session, json_t *rows, struct error *err)
+{
+    OWNED_JSON next = NULL;
+
+    do {
+        struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
+        OWNED_JSON answer = NULL;
+        TRY(list_path(invocation, next, &path, err));
+        TRY(api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err));
+        if (json_array_extend(rows, json_object_get(answer, "drafts")) != 0 ||
+            json_array_extend(rows, json_object_get(answer, "keys")) != 0)
+            return failure(err, ERROR_INVALID, "the registry answered without 'keys' and 'drafts'");
+        json_decref(next);
+        next = json_incref(json_object_get(answer, "next"));
+    } while (json_is_string(next));
+    return SUCCESS;
+}
+
+/* The row with this name: a draft if `is_draft`, else a key. It belongs to `rows`. */
+static struct result find_named(const json_t *rows, const char *name, bool is_draft, const json_t **row_out, struct error *err)
+{
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        const char *found = json_text_of(row, "name");
+        if (found == NULL || strcmp(found, name) != 0 || (json_object_get(row, "envelope") != NULL) != is_draft) continue;
+        *row_out = row;
+        return SUCCESS;
+    }
+    return failure(err, ERROR_NOT_FOUND, is_draft ? "no draft of the key %.60s waits there" : "no key %.60s is enrolled there",
+                   name);
+}
+
+/* ---- approving ---- */
+
+/* Reads the document from the bytes that the key's holder has signed. The registry's description of it is not trusted. */
+static struct result read_draft(const struct invocation *invocation, const json_t *envelope, struct document **document_out,
+                                struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(ENVELOPE_ROOM);
+    OWNED(document) *document = NULL;
+    struct signing_key key;
+
+    TRY(json_write_canonical(&text, envelope, err));
+    TRY(document_read(&(struct bytes){text.data, text.length}, 1, &document, err));
+    TRY(signing_key_check_holder(document, clock_wall_ms(), &key, err));
+    if (strcmp(document->name, invocation->operands[1]) != 0 || strcmp(document->scope, scope_option(invocation)) != 0)
+        return failure(err, ERROR_CORRUPT, "the registry answered with the draft of another key");
+    *document_out = GIVE(document);
+    return SUCCESS;
+}
+
+static struct result approve(struct invocation *invocation, struct session *session, const json_t *draft,
+                             const struct ecdsa_key *key, struct error *err)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
+    OWNED(document) *document = NULL;
+    OWNED_JSON approval = NULL;
+    json_t *envelope = json_object_get(draft, "envelope");
+
+    TRY(read_draft(invocation, envelope, &document, err));
+    TRY(sign(document_payload(document), key, &approval, err));
+    OWNED_JSON body = json_pack("{s:[O, O]}", "envelopes", envelope, approval);
+    if (body == NULL) return no_memory(err);
+    TRY(buffer_format(&path, err, "/keys/signing/%s/approval", document->name));
+    return send(invocation, session, buffer_text(&path), body, err);
+}
+
+struct result command_key_approve(struct invocation *invocation, struct error *err)
+{
+    OWNED(session) *session = NULL;
+    OWNED(ecdsa_key) *key = NULL;
+    OWNED_JSON rows = json_array();
+    const json_t *draft = NULL;
+
+    if (rows == NULL) return no_memory(err);
+    TRY(load_key(invocation, &key, err));
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
+    TRY(get_all(invocation, session, rows, err));
+    TRY(find_named(rows, invocation->operands[1], true, &draft, err));
+    return approve(invocation, session, draft, key, err);
+}
+
+/* ---- withdrawing ---- */
+
+static struct result read_enrolment(const json_t *row, struct wanted_document *wanted, struct error *err)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER((size_t)8 * 1024);
+    OWNED(document) *document = NULL;
+
+    TRY(json_write_canonical(&payload, json_object_get(row, "document"), err));
+    TRY(document_read_payload(DOCUMENT_SIGNING_KEY, buffer_bytes(&payload), &document, err));
+    wanted->expires_ms = document->expires_ms;
+    return signing_key_read(document, &wanted->key, err);
+}
+
+static struct result revoke(struct invocation *invocation, struct session *session, const json_t *row,
+                            const struct ecdsa_key *key, struct error *err)
+{
+    struct wanted_document wanted = {
+        .scope = scope_option(invocation), .withdrawn = invocation_option(invocation, 'r'), .effective_ms = clock_wall_ms()};
+    struct buffer OWNED_BUFFER payload = BUFFER((size_t)8 * 1024);
+    struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
+    OWNED_JSON envelope = NULL;
+
+    TRY(read_enrolment(row, &wanted, err));
+    TRY(compose(&wanted, &payload, err));
+    TRY(sign(buffer_bytes(&payload), key, &envelope, err));
+    TRY(buffer_format(&path, err, "/keys/signing/%s/withdrawal", invocation->operands[1]));
+    return send(invocation, session, buffer_text(&path), envelope, err);
+}
+
+struct result command_key_revoke(struct invocation *invocation, struct error *err)
+{
+    OWNED(session) *session = NULL;
+    OWNED(ecdsa_key) *key = NULL;
+    OWNED_JSON rows = json_array();
+    const json_t *row = NULL;
+
+    if (rows == NULL) return no_memory(err);
+    if (invocation_option(invocation, 'r') == NULL)
+        return line_check(invocation, failure(err, ERROR_INVALID, "--reason is needed: why the key no longer counts"));
+    TRY(load_key(invocation, &key, err));
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
+    TRY(get_all(invocation, session, rows, err));
+    TRY(find_named(rows, invocation->operands[1], false, &row, err));
+    return revoke(invocation, session, row, key, err);
+}
+
+/* ---- the list ---- */
+
+static struct result flatten(const json_t *rows, json_t *flat, struct error *err)
+{
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i), *document = json_object_get(row, "document"),
+                     *body = json_object_get(document, "body");
+        json_t *shown = json_pack("{s:O?, s:O?, s:O?, s:O?, s:O?}", "name", json_object_get(row, "name"), "state",
+                                  json_object_get(row, "state"), "purpose", json_object_get(body, "purpose"), "expires",
+                                  json_object_get(document, "expires"), "principal", json_object_get(body, "principal"));
+        if (shown == NULL || json_array_append_new(flat, shown) != 0) return no_memory(err);
+    }
+    return SUCCESS;
+}
+
+struct result command_key_list(struct invocation *invocation, struct error *err)
+{
+    static const struct column columns[] = {
+        {"KEY", "name"}, {"STATE", "state"}, {"PURPOSE", "purpose"}, {"EXPIRES", "expires"}, {"PRINCIPAL", "principal"}};
+    OWNED(session) *session = NULL;
+    OWNED_JSON rows = json_array();
+    OWNED_JSON flat = json_array();
+
+    if (rows == NULL || flat == NULL) return no_memory(err);
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
+    TRY(get_all(invocation, session, rows, err));
+    TRY(flatten(rows, flat, err));
+    return api_print_rows(invocation, flat, columns, COUNT(columns), err);
+}

@@ -1,0 +1,209 @@
+#include "documents/document_store.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "documents/format/signing_key.h"
+#include "storage/pg_table.h"
+
+#define WAIT "interval '7 days'" /* equal to SIGNING_KEY_WAIT_MS, the limit of sijil-keyd; docs/documents.md */
+_Static_assert(SIGNING_KEY_WAIT_MS == INT64_C(7) * 86400000, "a draft waits no longer than it could be approved");
+
+/* clang-format off */
+static const struct pg_statement document_insert_sql = {
+    "document_insert",
+    "INSERT INTO document (kind, scope, name, version, digest, envelopes, recorded_by) VALUES ($1, $2, $3, $4, $5, $6, $7)"
+    " ON CONFLICT (kind, detail) DO NOTHING",
+    "int4 text text int8 bytea bytea[] text", ""};
+static const struct pg_statement document_events_sql = {
+    "document_events",
+    "SELECT e.seq, e.leaf, coalesce(d.envelopes[1], ''), coalesce(d.envelopes[2], ''), coalesce(d.envelopes[3], ''),"
+    " coalesce(d.envelopes[4], '') FROM document_events($1, $2, $3) e LEFT JOIN document d ON d.kind = $1 AND d.detail = e.detail"
+    " ORDER BY e.seq",
+    "int4 int8 int8", "int8 bytea bytea bytea bytea bytea"};
+static const struct pg_statement document_count_sql = {
+    "document_count", "SELECT count(*) FROM (SELECT 1 FROM document WHERE kind = $1 LIMIT $2) counted", "int4 int8", "int8"};
+static const struct pg_statement document_pin_find_sql = {
+    "document_pin_find", "SELECT count(*) > 0 FROM document_pin WHERE kind = $1 AND sequence = $2 AND digest = $3", "int4 int8 bytea",
+    "bool"};
+static const struct pg_statement document_pin_claim_sql = {
+    "document_pin_claim", "INSERT INTO document_pin (kind, sequence, digest) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+    "int4 int8 bytea", ""};
+static const struct pg_statement document_draft_expire_sql = {
+    "document_draft_expire", "DELETE FROM document_draft WHERE organisation_id IS NOT DISTINCT FROM $1 AND expires_at <= now()", "uuid",
+    ""};
+static const struct pg_statement document_draft_count_sql = {
+    "document_draft_count",
+    "SELECT count(*), count(*) FILTER (WHERE drafted_by = $2), count(*) FILTER (WHERE kind = $3 AND digest = $4) > 0"
+    " FROM document_draft WHERE organisation_id IS NOT DISTINCT FROM $1",
+    "uuid text int4 bytea", "int8 int8 bool"};
+static const struct pg_statement document_draft_insert_sql = {
+    "document_draft_insert",
+    "INSERT INTO document_draft (kind, scope, name, digest, envelope, organisation_id, drafted_by, expires_at)"
+    " VALUES ($1, $2, $3, $4, $5, $6, $7, now() + " WAIT ")",
+    "int4 text text bytea bytea uuid text", ""};
+static const struct pg_statement document_draft_take_sql = {
+    "document_draft_take", "DELETE FROM document_draft WHERE kind = $1 AND digest = $2 AND expires_at > now()", "int4 bytea", ""};
+static const struct pg_statement document_drafts_sql = {
+    "document_drafts",
+    "SELECT envelope, expires_at FROM document_draft WHERE kind = $1 AND scope = $2 AND ($3::text IS NULL OR name = $3)"
+    " AND expires_at > now() ORDER BY drafted_at LIMIT $4",
+    "int4 text text int8", "bytea timestamptz"};
+static const struct pg_statement *const statements[] = {
+    &document_insert_sql, &document_events_sql, &document_count_sql, &document_pin_find_sql, &document_pin_claim_sql,
+    &document_draft_expire_sql, &document_draft_count_sql, &document_draft_insert_sql, &document_draft_take_sql, &document_drafts_sql,
+};
+/* clang-format on */
+const struct pg_table document_table = PG_TABLE(statements);
+
+/* A document's scope must be the resource that was decided on. */
+static void require(const struct permit *permit, enum action action, const char *scope)
+{
+    assert(strcmp(permit_resource(permit, action)->name, scope) == 0);
+}
+
+static int32_t number_of(enum document_kind kind)
+{
+    return document_kind(kind)->number;
+}
+
+static struct bytes digest_bytes(const uint8_t digest[DOCUMENT_DIGEST_SIZE])
+{
+    return (struct bytes){digest, DOCUMENT_DIGEST_SIZE};
+}
+
+/* An equal row that was written outside the application does no harm. */
+struct result document_insert(const struct permit *permit, struct pg *pg, const struct document_row *row, struct error *err)
+{
+    const struct document *document = row->document;
+    struct pg_arguments arguments = {0};
+
+    require(permit, row->action, document->scope);
+    pg_add_int4(&arguments, number_of(document->kind));
+    pg_add_text(&arguments, document->scope);
+    pg_add_text(&arguments, document->name);
+    pg_add_int8(&arguments, (int64_t)document->version);
+    pg_add_bytes(&arguments, digest_bytes(document->digest));
+    pg_add_bytes_array(&arguments, row->envelopes, row->envelope_count);
+    pg_add_text(&arguments, row->recorded_by);
+    return pg_run(pg, &document_insert_sql, &arguments, NULL, err);
+}
+
+struct result document_events(struct pg *pg, enum document_kind kind, uint64_t first, struct pg_rows **rows_out,
+                              struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_int4(&arguments, number_of(kind));
+    pg_add_int8(&arguments, (int64_t)first);
+    pg_add_int8(&arguments, DOCUMENT_EVENTS_READ);
+    return pg_run(pg, &document_events_sql, &arguments, rows_out, err);
+}
+
+struct result document_count(struct pg *pg, enum document_kind kind, uint64_t most, uint64_t *count_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_int4(&arguments, number_of(kind));
+    pg_add_int8(&arguments, (int64_t)most);
+    TRY(pg_run(pg, &document_count_sql, &arguments, &rows, err));
+    *count_out = (uint64_t)pg_int8(rows, 0, 0);
+    return SUCCESS;
+}
+
+static struct pg_arguments pin_arguments(enum document_kind kind, const struct document_pin *pin)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_int4(&arguments, number_of(kind));
+    pg_add_int8(&arguments, (int64_t)pin->epoch);
+    pg_add_bytes(&arguments, digest_bytes(pin->digest));
+    return arguments;
+}
+
+struct result document_pin_is_claimed(struct pg *pg, enum document_kind kind, const struct document_pin *pin,
+                                      bool *is_claimed_out, struct error *err)
+{
+    const struct pg_arguments arguments = pin_arguments(kind, pin);
+    OWNED(pg_rows) *rows = NULL;
+
+    TRY(pg_run(pg, &document_pin_find_sql, &arguments, &rows, err));
+    *is_claimed_out = pg_bool(rows, 0, 0);
+    return SUCCESS;
+}
+
+struct result document_pin_claim(struct pg *pg, enum document_kind kind, const struct document_pin *pin, struct error *err)
+{
+    const struct pg_arguments arguments = pin_arguments(kind, pin);
+
+    return pg_run(pg, &document_pin_claim_sql, &arguments, NULL, err);
+}
+
+static struct result expire(struct pg *pg, const struct uuid *organisation, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, organisation);
+    return pg_run(pg, &document_draft_expire_sql, &arguments, NULL, err);
+}
+
+struct result document_draft_count(const struct permit *permit, struct pg *pg, const struct document_draft_row *row,
+                                   struct document_drafts_waiting *waiting_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    require(permit, row->action, row->document->scope);
+    TRY(expire(pg, row->organisation, err));
+    pg_add_uuid(&arguments, row->organisation);
+    pg_add_text(&arguments, row->drafted_by);
+    pg_add_int4(&arguments, number_of(row->document->kind));
+    pg_add_bytes(&arguments, digest_bytes(row->document->digest));
+    TRY(pg_run(pg, &document_draft_count_sql, &arguments, &rows, err));
+    *waiting_out = (struct document_drafts_waiting){pg_int8(rows, 0, 0), pg_int8(rows, 0, 1), pg_bool(rows, 0, 2)};
+    return SUCCESS;
+}
+
+struct result document_draft_insert(const struct permit *permit, struct pg *pg, const struct document_draft_row *row,
+                                    struct error *err)
+{
+    const struct document *document = row->document;
+    struct pg_arguments arguments = {0};
+
+    require(permit, row->action, document->scope);
+    pg_add_int4(&arguments, number_of(document->kind));
+    pg_add_text(&arguments, document->scope);
+    pg_add_text(&arguments, document->name);
+    pg_add_bytes(&arguments, digest_bytes(document->digest));
+    pg_add_bytes(&arguments, row->envelope);
+    pg_add_uuid(&arguments, row->organisation);
+    pg_add_text(&arguments, row->drafted_by);
+    return pg_run(pg, &document_draft_insert_sql, &arguments, NULL, err);
+}
+
+struct result document_draft_take(const struct permit *permit, struct pg *pg, const struct document_row *row, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    require(permit, row->action, row->document->scope);
+    pg_add_int4(&arguments, number_of(row->document->kind));
+    pg_add_bytes(&arguments, digest_bytes(row->document->digest));
+    TRY(pg_run(pg, &document_draft_take_sql, &arguments, &rows, err));
+    if (pg_rows_affected(rows) == 1) return SUCCESS;
+    return failure(err, ERROR_NOT_FOUND, "no draft of this document waits for an approval any more");
+}
+
+struct result document_drafts(const struct permit *permit, struct pg *pg, const struct document_draft_query *place,
+                              struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    require(permit, place->action, place->scope);
+    pg_add_int4(&arguments, number_of(place->kind));
+    pg_add_text(&arguments, place->scope);
+    pg_add_text(&arguments, place->name);
+    pg_add_int8(&arguments, DOCUMENT_DRAFTS_MAX);
+    return pg_run(pg, &document_drafts_sql, &arguments, rows_out, err);
+}

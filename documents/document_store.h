@@ -1,0 +1,75 @@
+/*
+ * documents/document_store.h -- rows of the tables document, document_pin and document_draft.
+ *
+ * Any program with the application's database role may add rows. So readers begin with the events of the log and find a row
+ * by its event. They read only the envelopes of a row, and check them against sijil-keyd's pin (documents/view.h).
+ */
+#pragma once
+
+#include "audit/permit.h"
+#include "documents/format/document.h"
+#include "storage/pg.h"
+
+extern const struct pg_table document_table;
+
+/** A document with its envelopes, recorded under a permit for `action`. */
+struct document_row {
+    enum action action;
+    const struct document *document;
+    const struct bytes *envelopes;
+    size_t envelope_count;
+    const char *recorded_by; /* principal_key() */
+};
+/** Appends a row, unless it exists. */
+RESULT document_insert(const struct permit *permit, struct pg *pg, const struct document_row *row, struct error *err)
+    __attribute__((nonnull));
+
+#define DOCUMENT_EVENTS_READ 16 /* at a time: the envelopes of one event have up to 64 KiB */
+/**
+ * Events that record a document of `kind`, from number `first` on, oldest first, at most DOCUMENT_EVENTS_READ. Columns:
+ * number, leaf, and from DOCUMENT_EVENT_ENVELOPES on the envelopes that the event names, "" after the last.
+ */
+RESULT document_events(struct pg *pg, enum document_kind kind, uint64_t first, struct pg_rows **rows_out, struct error *err);
+#define DOCUMENT_EVENT_ENVELOPES 2
+/** The number of rows of a kind; stops counting at `most`. */
+RESULT document_count(struct pg *pg, enum document_kind kind, uint64_t most, uint64_t *count_out, struct error *err);
+
+/** Whether a row claims that keyd has pinned the event number pin->epoch, and that its pin was then `pin`. */
+RESULT document_pin_is_claimed(struct pg *pg, enum document_kind kind, const struct document_pin *pin, bool *is_claimed_out,
+                               struct error *err);
+/** Writes such a claim, after keyd's answer. */
+RESULT document_pin_claim(struct pg *pg, enum document_kind kind, const struct document_pin *pin, struct error *err);
+
+/* --- drafts: signed by their holder, and not yet by all signers --- */
+
+/** A draft, under a permit for `action`. */
+struct document_draft_row {
+    enum action action;
+    const struct document *document;
+    struct bytes envelope;
+    const char *drafted_by;          /* principal_key() */
+    const struct uuid *organisation; /* NULL: of the registry */
+};
+struct document_drafts_waiting {
+    int64_t of_organisation, of_principal; /* waiting drafts */
+    bool is_there;                         /* this draft is among the waiting ones */
+};
+/** Removes expired drafts, and counts the others. */
+RESULT document_draft_count(const struct permit *permit, struct pg *pg, const struct document_draft_row *row,
+                            struct document_drafts_waiting *waiting_out, struct error *err) __attribute__((nonnull));
+RESULT document_draft_insert(const struct permit *permit, struct pg *pg, const struct document_draft_row *row, struct error *err)
+    __attribute__((nonnull));
+/** Removes the draft of a document that is recorded now. ERROR_NOT_FOUND: it no longer exists. */
+RESULT document_draft_take(const struct permit *permit, struct pg *pg, const struct document_row *row, struct error *err)
+    __attribute__((nonnull));
+
+/** The drafts to read, under a permit for `action`. */
+struct document_draft_query {
+    enum action action;
+    enum document_kind kind;
+    const char *scope, *name; /* name NULL: all of the scope */
+};
+#define DOCUMENT_DRAFTS_MAX 64 /* waiting drafts in one organisation, or in the registry */
+/** Envelopes of waiting drafts, oldest first, at most DOCUMENT_DRAFTS_MAX. */
+RESULT document_drafts(const struct permit *permit, struct pg *pg, const struct document_draft_query *place,
+                       struct pg_rows **rows_out, struct error *err) __attribute__((nonnull));

@@ -1,0 +1,160 @@
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "documents/view_priv.h"
+
+#define STALE_MS 30000 /* equal to the limit for rights in policy/decider.h */
+
+struct result document_view_new(struct document_view **view_out, struct error *err)
+{
+    struct document_view *view = memory_zeroed(1, sizeof *view);
+
+    if (view == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for signed documents");
+    (void)pthread_mutex_init(&view->looking, NULL);
+    (void)pthread_mutex_init(&view->lock, NULL);
+    *view_out = view;
+    return SUCCESS;
+}
+
+void document_view_free(struct document_view *view)
+{
+    if (view == NULL) return;
+    for (size_t kind = 0; kind < DOCUMENT_KIND_COUNT; kind++) {
+        for (size_t i = 0; i < view->kinds[kind].count; i++) document_free(view->kinds[kind].slots[i].document);
+        free(view->kinds[kind].slots);
+    }
+    (void)pthread_mutex_destroy(&view->lock);
+    (void)pthread_mutex_destroy(&view->looking);
+    free(view);
+}
+
+/* Policy sets are read in policy/set_load.h, because rights depend on them. */
+static struct result look(struct document_view *view, const struct document_source *source, struct error *err)
+{
+    for (enum document_kind kind = 0; kind < DOCUMENT_KIND_COUNT; kind++)
+        if (kind != DOCUMENT_POLICY_SET) TRY(view_update_kind(view, kind, source, err));
+    return SUCCESS;
+}
+
+/* A failure other than ERROR_CORRUPT leaves the result of an earlier update unchanged. */
+static void note(struct document_view *view, struct result looked, const struct error *why, int64_t started_ms)
+{
+    (void)pthread_mutex_lock(&view->lock);
+    if (looked.ok) view->checked_ms = started_ms;
+    if (looked.ok) view->problem = (struct error){0};
+    else if (why->kind == ERROR_CORRUPT) view->problem = *why;
+    (void)pthread_mutex_unlock(&view->lock);
+}
+
+struct result document_view_refresh(struct document_view *view, const struct document_source *source, struct error *err)
+{
+    const int64_t started_ms = clock_monotonic_ms();
+
+    (void)pthread_mutex_lock(&view->looking);
+    const struct result looked = look(view, source, err);
+    note(view, looked, err, started_ms);
+    (void)pthread_mutex_unlock(&view->looking);
+    return looked;
+}
+
+struct result document_view_is_sound(struct document_view *view, struct error *err)
+{
+    (void)pthread_mutex_lock(&view->lock);
+    const struct error problem = view->problem;
+    (void)pthread_mutex_unlock(&view->lock);
+    return problem.kind == ERROR_NONE ? SUCCESS : failure(err, problem.kind, "%s", problem.message);
+}
+
+uint64_t document_view_strange(struct document_view *view)
+{
+    uint64_t count = 0;
+
+    (void)pthread_mutex_lock(&view->lock);
+    for (size_t kind = 0; kind < DOCUMENT_KIND_COUNT; kind++) count += view->kinds[kind].strange_count;
+    (void)pthread_mutex_unlock(&view->lock);
+    return count;
+}
+
+static int compare(const struct document *document, const char *scope, const char *name)
+{
+    const int order = strcmp(document->scope, scope);
+
+    return order != 0 ? order : strcmp(document->name, name);
+}
+
+size_t view_position(const struct view_kind *view, const char *scope, const char *name, bool *is_there_out)
+{
+    size_t low = 0, high = view->count;
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (compare(view->slots[middle].document, scope, name) < 0) low = middle + 1;
+        else high = middle;
+    }
+    *is_there_out = low < view->count && compare(view->slots[low].document, scope, name) == 0;
+    return low;
+}
+
+static struct result check(const struct document_view *view, enum document_kind kind, struct error *err)
+{
+    if (view->kinds[kind].is_corrupt)
+        return failure(err, ERROR_CORRUPT, "the database is not what sijil-keyd has pinned of the kind %s",
+                       document_kind(kind)->name);
+    if (view->checked_ms != 0 && clock_monotonic_ms() - view->checked_ms <= STALE_MS) return SUCCESS;
+    return failure(err, ERROR_UNAVAILABLE, "signed documents could not be read lately");
+}
+
+static struct result visit_range(const struct document_view *view, const struct view_range *range, document_visitor *visit,
+                                 void *context, struct error *err)
+{
+    const struct view_kind *kind = &view->kinds[range->kind];
+    bool is_there = false;
+
+    TRY(check(view, range->kind, err));
+    size_t at = view_position(kind, range->scope, range->after, &is_there);
+    if (is_there) at++;
+    for (size_t i = at; i < kind->count && i - at < range->limit; i++) {
+        const struct pinned_document pinned = {kind->slots[i].document, kind->slots[i].sequence};
+        if (strcmp(pinned.document->scope, range->scope) != 0) break;
+        TRY(visit(context, &pinned, err));
+    }
+    return SUCCESS;
+}
+
+struct result document_view_visit(struct document_view *view, const struct view_range *range, document_visitor *visit,
+                                  void *context, struct error *err)
+{
+    (void)pthread_mutex_lock(&view->lock);
+    const struct result visited = visit_range(view, range, visit, context, err);
+    (void)pthread_mutex_unlock(&view->lock);
+    return visited;
+}
+
+static struct result visit_one(const struct document_view *view, const struct view_range *one, document_visitor *visit,
+                               void *context, struct error *err)
+{
+    const struct view_kind *kind = &view->kinds[one->kind];
+    bool is_there = false;
+
+    TRY(check(view, one->kind, err));
+    const size_t at = view_position(kind, one->scope, one->after, &is_there);
+    if (!is_there) return failure(err, ERROR_NOT_FOUND, "there is no such document");
+    const struct pinned_document pinned = {kind->slots[at].document, kind->slots[at].sequence};
+    return visit(context, &pinned, err);
+}
+
+struct result document_view_find(struct document_view *view, const struct view_range *one, document_visitor *visit, void *context,
+                                 struct error *err)
+{
+    (void)pthread_mutex_lock(&view->lock);
+    const struct result visited = visit_one(view, one, visit, context, err);
+    (void)pthread_mutex_unlock(&view->lock);
+    return visited;
+}
+
+bool document_is_in_force(const struct document *document, int64_t now_ms)
+{
+    return !document->is_withdrawn && document->effective_ms <= now_ms &&
+           (document->expires_ms == 0 || now_ms < document->expires_ms);
+}

@@ -1,0 +1,59 @@
+/*
+ * documents/view.h -- the signed documents that are in force, as sijil-keyd has pinned them.
+ *
+ * The view is filled from the events of the log and the rows that they name, in the log's order, and compared with keyd's
+ * pin. The pin is a chain over all documents of a kind, so a document that is missing, changed or added breaks it. The view
+ * then returns no document of that kind (ERROR_CORRUPT). If a gateway dies after it recorded a document and before the pin,
+ * the next update of the view has the document pinned. Policy sets are not in the view (policy/set_load.h).
+ *
+ * Thread-safe. Nothing here decides who may read: handlers read under a permit (gateway/api).
+ */
+#pragma once
+
+#include "documents/document_store.h"
+#include "documents/pin_event.h"
+
+struct document_view;
+
+RESULT document_view_new(struct document_view **view_out, struct error *err);
+void document_view_free(struct document_view *view);
+DEFINE_OWNED(document_view);
+
+/**
+ * Updates the view from the log, and has new documents pinned; source->pg needs document_table too. ERROR_CORRUPT: the
+ * database differs from keyd's pin. ERROR_UNAVAILABLE: the database or keyd could not be read. Blocks.
+ */
+RESULT document_view_refresh(struct document_view *view, const struct document_source *source, struct error *err);
+
+/** For /readyz: success unless the last update found that the database differs from keyd's pin. ERROR_CORRUPT names the
+ *  difference. */
+RESULT document_view_is_sound(struct document_view *view, struct error *err);
+
+#define DOCUMENT_STRANGE_MAX 1000 /* the most rows without an event that are counted */
+/** Rows of all kinds that no event of the log names: somebody wrote them outside the application. They have no effect. */
+uint64_t document_view_strange(struct document_view *view);
+
+/** The newest pinned version; it may be a withdrawal, or have expired. */
+struct pinned_document {
+    const struct document *document;
+    uint64_t sequence; /* of its event */
+};
+/** Called with the view locked: it may neither block nor use the view. */
+typedef struct result document_visitor(void *context, const struct pinned_document *pinned, struct error *err);
+/**
+ * Visits the documents of one kind and scope with names after `after`, by name, at most `limit`. ERROR_CORRUPT.
+ * ERROR_UNAVAILABLE if the last successful update is older than 30 s.
+ */
+struct view_range {
+    enum document_kind kind;
+    const char *scope, *after; /* after: "": from the first */
+    size_t limit;
+};
+RESULT document_view_visit(struct document_view *view, const struct view_range *range, document_visitor *visit, void *context,
+                           struct error *err);
+/** Visits the document with the scope and name that the range begins with; ERROR_NOT_FOUND. */
+RESULT document_view_find(struct document_view *view, const struct view_range *one, document_visitor *visit, void *context,
+                          struct error *err);
+
+/** Whether the document is in force at `now_ms`. */
+bool document_is_in_force(const struct document *document, int64_t now_ms);

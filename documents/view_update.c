@@ -1,0 +1,268 @@
+/*
+ * Finds which recorded documents are in force; sijil-keyd decides. Each event of the log is read once, in the log's order.
+ * keyd may have refused an event, for example because a key had expired, so a row of document_pin claims each pin. A claim
+ * is only a hint: the result of all of them must be keyd's pin.
+ */
+#include <string.h>
+
+#include "base/memory.h"
+#include "documents/view_priv.h"
+
+struct update {
+    const struct document_source *source;
+    struct document_view *view;
+    struct view_kind *kind;
+    enum document_kind which;
+    struct document_pin pinned; /* by keyd */
+};
+
+struct event {
+    uint64_t sequence;
+    struct bytes leaf;
+    struct bytes envelopes[DOCUMENT_SIGNATURES_MAX];
+    size_t envelope_count;
+};
+
+static bool is_same(const struct document_pin *one, const struct document_pin *other)
+{
+    return one->epoch == other->epoch && memcmp(one->digest, other->digest, sizeof one->digest) == 0;
+}
+
+static struct result ask_pin(struct update *update, struct error *err)
+{
+    struct keyd_documents documents;
+
+    TRY(keyd_ask_documents(update->source->keyd, &documents, err));
+    update->pinned = documents.pins[document_kind(update->which)->number - 1];
+    return SUCCESS;
+}
+
+static void begin_again(struct update *update)
+{
+    struct view_kind *kind = update->kind;
+
+    (void)pthread_mutex_lock(&update->view->lock);
+    for (size_t i = 0; i < kind->count; i++) document_free(kind->slots[i].document);
+    free(kind->slots);
+    *kind = (struct view_kind){.is_corrupt = kind->is_corrupt};
+    (void)pthread_mutex_unlock(&update->view->lock);
+}
+
+/* ---- adding a document ---- */
+
+static struct result reserve_entry(struct view_kind *kind, struct error *err)
+{
+    const size_t capacity = kind->capacity == 0 ? 16 : 2 * kind->capacity;
+
+    if (kind->count < kind->capacity) return SUCCESS;
+    struct view_entry *slots = memory_zeroed(capacity, sizeof *slots);
+    if (slots == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for %zu documents", capacity);
+    if (kind->count > 0) memcpy(slots, kind->slots, kind->count * sizeof *slots);
+    free(kind->slots);
+    kind->slots = slots;
+    kind->capacity = capacity;
+    return SUCCESS;
+}
+
+/* Of all versions with one scope and name, only the highest is kept. */
+static void put(struct view_kind *kind, struct document *document, uint64_t sequence)
+{
+    bool is_there = false;
+    const size_t at = view_position(kind, document->scope, document->name, &is_there);
+    struct view_entry *slot = &kind->slots[at];
+
+    if (is_there && slot->document->version >= document->version) {
+        document_free(document);
+        return;
+    }
+    if (is_there) document_free(slot->document);
+    else memmove(slot + 1, slot, (kind->count++ - at) * sizeof *slot);
+    *slot = (struct view_entry){document, sequence};
+}
+
+static struct result take(struct update *update, const struct document_pin *pin, struct document **document, struct error *err)
+{
+    struct view_kind *kind = update->kind;
+
+    (void)pthread_mutex_lock(&update->view->lock);
+    const struct result reserved = reserve_entry(kind, err);
+    if (reserved.ok) {
+        put(kind, GIVE(*document), pin->epoch);
+        kind->pin = *pin;
+    }
+    (void)pthread_mutex_unlock(&update->view->lock);
+    return reserved;
+}
+
+/* ---- one event ---- */
+
+/* A pin is claimed before the next one is made, so at most the newest pin has no claim. */
+static struct result was_pinned(const struct update *update, const struct document_pin *next, bool *was_pinned_out,
+                                struct error *err)
+{
+    *was_pinned_out = true;
+    if (is_same(next, &update->pinned)) return document_pin_claim(update->source->pg, update->which, next, err);
+    return document_pin_is_claimed(update->source->pg, update->which, next, was_pinned_out, err);
+}
+
+/* keyd refuses the document. This is final, unless another gateway has pinned a document in the meantime. */
+static struct result pass_over(struct update *update, const struct error *refused, struct error *err)
+{
+    const struct document_pin before = update->pinned;
+    const bool is_final =
+        document_is_unconvincing(refused->kind) || refused->kind == ERROR_DENIED || refused->kind == ERROR_LIMIT;
+
+    if (!is_final) return failure(err, refused->kind, "%s", refused->message);
+    TRY(ask_pin(update, err));
+    if (is_same(&before, &update->pinned)) return SUCCESS;
+    return failure(err, ERROR_CONFLICT, "another gateway has pinned a document meanwhile");
+}
+
+static struct result pin(struct update *update, const struct event *event, const struct document_pin *next, bool *was_pinned_out,
+                         struct error *err)
+{
+    struct document_pin_request request = {
+        .envelope_count = event->envelope_count, .leaf = event->leaf, .sequence = event->sequence};
+    struct keyd_identity identity;
+    struct document_pin pinned;
+    struct error refused = {0};
+
+    *was_pinned_out = false;
+    memcpy(request.envelopes, event->envelopes, sizeof request.envelopes);
+    TRY(keyd_identify(update->source->keyd, &identity, err));
+    if (!document_pin_event(update->source, identity.log_size, &request, keyd_pin_document, &pinned, &refused).ok)
+        return pass_over(update, &refused, err);
+    if (!is_same(&pinned, next)) return failure(err, ERROR_CONFLICT, "another gateway has pinned a document meanwhile");
+    update->pinned = pinned;
+    *was_pinned_out = true;
+    return document_pin_claim(update->source->pg, update->which, next, err);
+}
+
+static struct result check_chain(const struct update *update, struct error *err)
+{
+    if (is_same(&update->kind->pin, &update->pinned)) return SUCCESS;
+    return failure(
+        err, ERROR_CORRUPT,
+        "sijil-keyd has pinned documents of the kind %s up to event %llu, and the database does not have just those: %s",
+        document_kind(update->which)->name, (unsigned long long)update->pinned.epoch, "restore it, and find out who changed it");
+}
+
+static struct result apply_document(struct update *update, const struct event *event, struct document **document,
+                                    struct error *err)
+{
+    struct document_pin next;
+    bool is_pinned = false;
+
+    TRY(document_pin_next(&update->kind->pin, *document, event->sequence, &next, err));
+    if (event->sequence <= update->pinned.epoch) {
+        TRY(was_pinned(update, &next, &is_pinned, err));
+    } else {
+        TRY(check_chain(update, err));
+        TRY(pin(update, event, &next, &is_pinned, err));
+    }
+    return is_pinned ? take(update, &next, document, err) : SUCCESS;
+}
+
+/* *document_out is NULL if the event's envelopes are not a document of the kind: keyd would refuse them too. */
+static struct result read_event(const struct update *update, const struct event *event, struct document **document_out,
+                                struct error *err)
+{
+    OWNED(document) *document = NULL;
+    struct error refused = {0};
+
+    *document_out = NULL;
+    if (event->envelope_count == 0 || event->sequence == 0) return SUCCESS; /* 0: no document is pinned yet */
+    if (!document_read(event->envelopes, event->envelope_count, &document, &refused).ok)
+        return refused.kind == ERROR_NO_MEMORY ? failure(err, ERROR_NO_MEMORY, "%s", refused.message) : SUCCESS;
+    if (document->kind == update->which) *document_out = GIVE(document);
+    return SUCCESS;
+}
+
+static struct result apply_event(struct update *update, const struct event *event, struct error *err)
+{
+    OWNED(document) *document = NULL;
+
+    TRY(read_event(update, event, &document, err));
+    if (document != NULL) TRY(apply_document(update, event, &document, err));
+    if (event->envelope_count > 0) update->kind->named_count++;
+    update->kind->read_until = event->sequence + 1;
+    return SUCCESS;
+}
+
+static struct event event_of(const struct pg_rows *rows, size_t row)
+{
+    struct event event = {.sequence = (uint64_t)pg_int8(rows, row, 0), .leaf = pg_bytes(rows, row, 1)};
+
+    for (size_t i = 0; i < DOCUMENT_SIGNATURES_MAX; i++) {
+        event.envelopes[i] = pg_bytes(rows, row, DOCUMENT_EVENT_ENVELOPES + i);
+        if (event.envelopes[i].length > 0) event.envelope_count = i + 1;
+    }
+    return event;
+}
+
+/* ---- all events ---- */
+
+static struct result apply_new_events(struct update *update, struct error *err)
+{
+    for (size_t count = DOCUMENT_EVENTS_READ; count == DOCUMENT_EVENTS_READ;) {
+        OWNED(pg_rows) *rows = NULL;
+        TRY(document_events(update->source->pg, update->which, update->kind->read_until, &rows, err));
+        count = pg_rows_count(rows);
+        for (size_t i = 0; i < count; i++) {
+            const struct event event = event_of(rows, i);
+            TRY(apply_event(update, &event, err));
+        }
+    }
+    return check_chain(update, err);
+}
+
+/* A gateway with another clock may have pinned an event that this one skipped. So the update starts again from the first
+ * event before it reports an error. */
+static struct result update_once(struct update *update, struct error *err)
+{
+    struct error found = {0};
+
+    TRY(ask_pin(update, err));
+    if (apply_new_events(update, &found).ok) return SUCCESS;
+    if (found.kind != ERROR_CORRUPT || update->kind->read_until == 0) return failure(err, found.kind, "%s", found.message);
+    begin_again(update);
+    TRY(ask_pin(update, err));
+    return apply_new_events(update, err);
+}
+
+static struct result count_strange(const struct update *update, uint64_t *strange_out, struct error *err)
+{
+    const uint64_t named = update->kind->named_count;
+    uint64_t rows = 0;
+
+    TRY(document_count(update->source->pg, update->which, named + DOCUMENT_STRANGE_MAX, &rows, err));
+    *strange_out = rows > named ? rows - named : 0;
+    return SUCCESS;
+}
+
+static struct result update_until_stable(struct update *update, struct error *err)
+{
+    for (unsigned i = 0; i < DOCUMENT_PIN_TRIES; i++) {
+        const struct result updated = update_once(update, err);
+        if (updated.ok || err->kind != ERROR_CONFLICT) return updated;
+    }
+    return failure(err, ERROR_UNAVAILABLE, "other gateways have the log signed faster than a document can be pinned");
+}
+
+struct result view_update_kind(struct document_view *view, enum document_kind kind, const struct document_source *source,
+                               struct error *err)
+{
+    struct update update = {.source = source, .view = view, .kind = &view->kinds[kind], .which = kind};
+    struct error found = {0};
+    uint64_t strange = update.kind->strange_count;
+
+    const struct result updated = update_until_stable(&update, &found);
+    const bool is_known = updated.ok || found.kind == ERROR_CORRUPT;
+    struct result counted = SUCCESS;
+    if (updated.ok) counted = count_strange(&update, &strange, &found);
+    (void)pthread_mutex_lock(&view->lock);
+    update.kind->strange_count = strange;
+    if (is_known) update.kind->is_corrupt = !updated.ok;
+    (void)pthread_mutex_unlock(&view->lock);
+    return updated.ok && counted.ok ? SUCCESS : failure(err, found.kind, "%s", found.message);
+}

@@ -1,0 +1,161 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "embedded/bootstrap.h"
+#include "embedded/embedded_priv.h"
+#include "policy/set.h"
+
+static struct result write_public(const struct embedded *embedded, const struct ecdsa_key *key, struct error *err)
+{
+    struct buffer OWNED_BUFFER pem = BUFFER(ECDSA_PEM_MAX);
+    char path[PATH_SIZE];
+
+    TRY(path_join(path, embedded->paths.officer, "approver.pub.pem", err));
+    TRY(ecdsa_key_public_pem(key, &pem, err));
+    return file_replace(path, buffer_bytes(&pem), 0644, err);
+}
+
+static struct result write_set(const struct embedded *embedded, const struct ecdsa_key *key, const char *path, struct error *err)
+{
+    const struct embedded_options *options = &embedded->options;
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
+    struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
+    const struct policy_default_options choices = {
+        .epoch = 1,
+        .region = embedded->settings.metadata_region,
+        .geo = options->geo,
+        .operator_name = options->operator_name,
+        .now_ms = clock_wall_ms(),
+        .network = options->network,
+    };
+
+    TRY(policy_default_set(&choices, &payload, err));
+    TRY(policy_set_sign(buffer_bytes(&payload), key, &envelope, err));
+    TRY(file_replace(path, buffer_bytes(&envelope), 0644, err));
+    log_line(LOG_INFO, "signed the first policy set", "file", path, NULL);
+    return SUCCESS;
+}
+
+static struct result check_value(const char *option, const char *value, const struct policy_default_options *choices,
+                                 struct error *err)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
+    struct error why = {0};
+
+    if (value == NULL || policy_default_set(choices, &payload, &why).ok) return SUCCESS;
+    return failure(err, why.kind, "%s %.60s: %.150s", option, value, why.message);
+}
+
+/* Each value separately, so that the error names the option. */
+struct result approver_check(const struct embedded_options *options, struct error *err)
+{
+    struct policy_default_options choices = {.epoch = 1, .region = EMBEDDED_REGION, .now_ms = clock_wall_ms()};
+
+    choices.geo = options->geo;
+    TRY(check_value("--geo", options->geo, &choices, err));
+    choices.operator_name = options->operator_name;
+    TRY(check_value("--operator", options->operator_name, &choices, err));
+    choices.network = options->network;
+    return check_value("--network", options->network, &choices, err);
+}
+
+/* Warns about an option that counts at the first start only. Its value may be that of the first start, as in a service's unit
+ * file. */
+static void warn_of_late(const char *option, const char *value)
+{
+    if (value == NULL) return;
+    log_line(LOG_WARNING,
+             "this option counts at the first start only, and is ignored: a signed policy set says where the machine is",
+             "option", option, "value", value, NULL);
+}
+
+/* The gateway can read the public half and the signed set, never the key. */
+static struct result prepare(void *context, struct error *err)
+{
+    const struct embedded *embedded = context;
+    OWNED(ecdsa_key) *key = NULL;
+    char set[PATH_SIZE];
+    bool is_there = false;
+
+    TRY(path_join(set, embedded->paths.officer, "policy-set.json", err));
+    TRY(file_is_there(set, &is_there, err));
+    if (is_there) {
+        warn_of_late("--geo", embedded->options.geo);
+        warn_of_late("--operator", embedded->options.operator_name);
+        warn_of_late("--network", embedded->options.network);
+        return SUCCESS;
+    }
+    TRY(embedded_key_at(embedded->paths.approver, &key, err));
+    TRY(write_public(embedded, key, err));
+    return write_set(embedded, key, set, err);
+}
+
+struct result approver_prepare(struct embedded *embedded, struct error *err)
+{
+    return step_run(&embedded->users.self, prepare, embedded, err);
+}
+
+struct bootstrap {
+    const struct embedded *embedded;
+    enum bootstrap_admin admin;
+    int admin_fd; /* opened by the supervisor, so that the gateway can write the secret but not read it again */
+};
+
+static struct result bootstrap_as_gateway(void *context, struct error *err)
+{
+    const struct bootstrap *bootstrap = context;
+    char approver[PATH_SIZE], set[PATH_SIZE];
+    bool made_admin;
+
+    TRY(path_join(approver, bootstrap->embedded->paths.officer, "approver.pub.pem", err));
+    TRY(path_join(set, bootstrap->embedded->paths.officer, "policy-set.json", err));
+    const struct bootstrap_options options = {.settings = &bootstrap->embedded->settings,
+                                              .admin_is_person = true,
+                                              .approver = approver,
+                                              .policy_set = set,
+                                              .admin = bootstrap->admin,
+                                              .admin_fd = bootstrap->admin_fd};
+    return bootstrap_registry(&options, &made_admin, err);
+}
+
+/* An administrator whose secret did not reach its file is useless, so another one replaces it. */
+static struct result bootstrap_with_administrator(struct embedded *embedded, struct error *err)
+{
+    char fresh[PATH_SIZE + 4];
+    OWNED_FD file = -1;
+
+    (void)snprintf(fresh, sizeof fresh, "%s.new", embedded->paths.admin);
+    TRY(file_open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600, &file, err));
+    struct bootstrap bootstrap = {.embedded = embedded, .admin = BOOTSTRAP_ADMIN_ANEW, .admin_fd = file};
+    TRY(step_run(&embedded->users.gateway, bootstrap_as_gateway, &bootstrap, err));
+    TRY(file_rename(fresh, embedded->paths.admin, err));
+    log_line(LOG_INFO, "made an administrator", "file", embedded->paths.admin, NULL);
+    return SUCCESS;
+}
+
+static struct result bootstrap_without_administrator(struct embedded *embedded, struct error *err)
+{
+    struct bootstrap bootstrap = {.embedded = embedded, .admin = BOOTSTRAP_ADMIN_ONCE, .admin_fd = -1};
+
+    return step_run(&embedded->users.gateway, bootstrap_as_gateway, &bootstrap, err);
+}
+
+/* Runs once, or for a new administrator; an interrupted run is repeated. */
+struct result bootstrap_all(struct embedded *embedded, struct error *err)
+{
+    const bool wants_new = embedded->options.new_admin;
+    char marker[PATH_SIZE];
+    bool is_founded = false, has_admin = false;
+
+    TRY(path_join(marker, embedded->paths.directory, "bootstrapped", err));
+    TRY(file_is_there(marker, &is_founded, err));
+    if (is_founded && !wants_new) return SUCCESS;
+    TRY(file_is_there(embedded->paths.admin, &has_admin, err));
+    TRY(has_admin && !wants_new ? bootstrap_without_administrator(embedded, err) : bootstrap_with_administrator(embedded, err));
+    return file_replace(marker, bytes_of_text("1\n"), 0644, err);
+}

@@ -1,0 +1,284 @@
+#include "embedded/bootstrap.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "audit/query.h"
+#include "audit/sequencer.h"
+#include "authz/administrator.h"
+#include "authz/binding.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "crypto/keyd_client.h"
+#include "documents/document_store.h"
+#include "gateway/regions.h"
+#include "gateway/tables.h"
+#include "policy/set_install.h"
+#include "registry/project.h"
+#include "storage/region_store.h"
+
+#define FIRST_ORGANISATION "main"
+#define FIRST_PROJECT      "main/models"
+#define FIRST_LABEL        "{\"class\":\"confidential\"}"
+
+struct bootstrap {
+    const struct bootstrap_options *options;
+    struct keyd_client *keyd;
+    struct keyd_identity identity;
+    struct sequencer *sequencer;
+    struct registry *registry;
+    struct pg *pg;      /* statements of the bootstrap itself */
+    struct pg *changes; /* statements of the gateway's changes */
+    bool had_admin, made_admin;
+};
+
+static const struct pg_table *const bootstrap_tables[] = {
+    &region_store_table,  &policy_set_table, &document_table, &audit_tree_table,
+    &administrator_table, &robot_table,      &binding_table,  NULL};
+
+static struct result pin_approver(struct bootstrap *bootstrap, struct error *err)
+{
+    static const uint8_t none[ECDSA_PUBLIC_SIZE];
+    struct buffer OWNED_BUFFER pem = BUFFER(ECDSA_PEM_MAX);
+    OWNED(ecdsa_key) *key = NULL;
+    uint8_t point[ECDSA_PUBLIC_SIZE];
+
+    if (memcmp(bootstrap->identity.approver_root, none, sizeof none) != 0) return SUCCESS;
+    if (bootstrap->options->approver == NULL)
+        return failure(err, ERROR_INVALID, "sijil-keyd has pinned no approver yet: give --approver");
+    TRY(file_read(bootstrap->options->approver, &pem, err));
+    TRY(ecdsa_key_from_pem(buffer_bytes(&pem), &key, err));
+    ecdsa_key_public(key, point);
+    return keyd_pin_approver(bootstrap->keyd, point, err);
+}
+
+static struct result add_region(struct bootstrap *bootstrap, const struct region_settings *settings, struct error *err)
+{
+    struct region region = {.driver = REGION_DRIVER_FS};
+
+    if (strcmp(settings->driver, "memory") == 0) region.driver = REGION_DRIVER_MEMORY;
+    if (strcmp(settings->driver, "s3") == 0) region.driver = REGION_DRIVER_S3;
+    (void)snprintf(region.id, sizeof region.id, "%.63s", settings->title);
+    if (region.driver == REGION_DRIVER_S3)
+        (void)snprintf(region.location, sizeof region.location, "%.255s/%.63s/%.127s", settings->endpoint, settings->bucket,
+                       settings->prefix);
+    else
+        (void)snprintf(region.location, sizeof region.location, "%s",
+                       settings->location[0] != '\0' ? settings->location : settings->driver);
+    const struct result added = region_insert(bootstrap->pg, &region, err);
+    return added.ok || err->kind == ERROR_CONFLICT ? SUCCESS : added;
+}
+
+static struct result add_regions(struct bootstrap *bootstrap, struct error *err)
+{
+    const struct settings *settings = bootstrap->options->settings;
+
+    for (size_t i = 0; i < settings->region_count; i++) TRY(add_region(bootstrap, &settings->regions[i], err));
+    return SUCCESS;
+}
+
+static struct result permit(struct bootstrap *bootstrap, enum action action, const struct resource *resource,
+                            struct permit **permit_out, struct error *err)
+{
+    const struct action_pair pair = {.action = action, .resource = *resource};
+
+    return permit_for_job(bootstrap->sequencer, &pair, permit_out, err);
+}
+
+/* If an interrupted bootstrap has recorded a set, that set is pinned and no new one is recorded. */
+static struct result install_policy(struct bootstrap *bootstrap, struct error *err)
+{
+    struct policy_set_source source = {.pg = bootstrap->pg, .keyd = bootstrap->keyd, .sequencer = bootstrap->sequencer};
+    struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
+    OWNED(policy_set) *set = NULL;
+
+    TRY(policy_set_load(&source, NULL, &set, err));
+    if (set != NULL) return SUCCESS;
+    if (bootstrap->options->policy_set == NULL)
+        return failure(err, ERROR_INVALID, "no policy set is in force yet: give --policy-set");
+    TRY(file_read(bootstrap->options->policy_set, &envelope, err));
+    return policy_set_install(&source, buffer_bytes(&envelope), err);
+}
+
+static struct resource named(enum resource_kind kind, const char *name)
+{
+    struct resource resource = {.kind = kind};
+
+    (void)snprintf(resource.name, sizeof resource.name, "%s", name);
+    return resource;
+}
+
+static struct result run_both(struct bootstrap *bootstrap, struct organisation_create *organisation,
+                              struct project_create *project, struct error *err)
+{
+    OWNED(permit) *first = NULL;
+    OWNED(permit) *second = NULL;
+
+    TRY(permit(bootstrap, ACTION_ORGANISATION_CREATE, &organisation->where, &first, err));
+    TRY(permit(bootstrap, ACTION_PROJECT_CREATE, &project->where, &second, err));
+    TRY(pg_begin(bootstrap->changes, err));
+    TRY(organisation->change.run(first, &organisation->change, bootstrap->changes, err));
+    TRY(project->change.run(second, &project->change, bootstrap->changes, err));
+    return pg_commit(bootstrap->changes, err);
+}
+
+/* In one transaction, so that an interrupted start leaves both or none. */
+static struct result add_project(struct bootstrap *bootstrap, struct error *err)
+{
+    const struct resource organisation = named(RESOURCE_ORGANISATION, FIRST_ORGANISATION);
+    struct resource project = named(RESOURCE_PROJECT, FIRST_PROJECT);
+    struct organisation_create organisation_change;
+    struct project_create project_change;
+
+    TRY(organisation_create_prepare(&organisation, "{}", &organisation_change, err));
+    project.organisation = organisation_change.organisation;
+    (void)snprintf(project.region, sizeof project.region, "%.63s", bootstrap->options->settings->metadata_region);
+    TRY(project_create_prepare(bootstrap->registry, &project, FIRST_LABEL, &project_change, err));
+    const struct result made = run_both(bootstrap, &organisation_change, &project_change, err);
+    pg_rollback(bootstrap->changes);
+    return made.ok || err->kind == ERROR_CONFLICT ? SUCCESS : made;
+}
+
+/* Runs before the commit: an administrator without a known secret would be useless and block the next try. */
+static struct result write_admin(void *context, const struct robot_create *robot, struct error *err)
+{
+    const struct bootstrap_options *options = context;
+    struct buffer OWNED_BUFFER text = BUFFER(2048);
+    char expires[CLOCK_TEXT_SIZE];
+
+    clock_format(robot->robot.expires_ms, expires);
+    TRY(buffer_format(&text, err, "{\"username\":\"%s\",\"password\":\"%s\",\"url\":\"%s\",\"expires\":\"%s\"}\n",
+                      robot->robot.name, (const char *)robot->secret->bytes, options->settings->public_url, expires));
+    struct result written = file_write_all(options->admin_fd, text.data, text.length, err);
+    if (written.ok) written = file_sync(options->admin_fd, err);
+    secret_wipe(text.data, text.length);
+    return written;
+}
+
+static struct result create_administrator(struct bootstrap *bootstrap, struct robot_create *robot, struct error *err)
+{
+    const enum action action = bootstrap->had_admin ? ACTION_ADMINISTRATOR_REPLACE : ACTION_ROBOT_CREATE;
+    struct resource what = {.kind = RESOURCE_SYSTEM};
+    OWNED(permit) *create = NULL;
+
+    (void)snprintf(what.detail, sizeof what.detail, "%.128s", robot->detail);
+    TRY(permit(bootstrap, action, &what, &create, err));
+    struct bootstrap_options options = *bootstrap->options;
+    const struct administrator_making making = {.replaces = bootstrap->had_admin, .keep = write_admin, .context = &options};
+    return administrator_create(create, bootstrap->pg, robot, &making, err);
+}
+
+static struct result add_administrator(struct bootstrap *bootstrap, struct error *err)
+{
+    struct robot_create robot = {0};
+
+    if (bootstrap->had_admin && bootstrap->options->admin == BOOTSTRAP_ADMIN_ONCE) return SUCCESS;
+    TRY(administrator_draw(bootstrap->options->admin_is_person, &robot, err));
+    const struct result made = create_administrator(bootstrap, &robot, err);
+    robot_create_done(&robot);
+    bootstrap->made_admin = made.ok;
+    return made;
+}
+
+/* First, so that a bootstrap that can't be finished changes nothing. */
+static struct result look_for_administrator(struct bootstrap *bootstrap, struct error *err)
+{
+    const struct bootstrap_options *options = bootstrap->options;
+
+    TRY(administrator_was_made(bootstrap->pg, &bootstrap->had_admin, err));
+    if (options->admin_fd >= 0 || (bootstrap->had_admin && options->admin == BOOTSTRAP_ADMIN_ONCE)) return SUCCESS;
+    return failure(err, ERROR_CONFLICT,
+                   "there is no administrator yet, and the file for its secret is there already: name another");
+}
+
+static struct result open_sequencer(struct bootstrap *bootstrap, struct error *err)
+{
+    const struct settings *settings = bootstrap->options->settings;
+    struct sequencer_options options = {.conninfo = settings->database,
+                                        .tables = gateway_tables,
+                                        .keyd = bootstrap->keyd,
+                                        .deadline_ms = (unsigned)settings->record_timeout};
+
+    memcpy(options.origin, bootstrap->identity.origin, sizeof options.origin);
+    /* A gateway may be running under the plain name. */
+    (void)snprintf(options.instance, sizeof options.instance, "%.57s.found", settings->instance);
+    return sequencer_start(&options, &bootstrap->sequencer, err);
+}
+
+static struct result open_registry(struct bootstrap *bootstrap, struct error *err)
+{
+    const struct settings *settings = bootstrap->options->settings;
+    struct registry_region regions[SETTINGS_REGIONS_MAX];
+    const struct registry_options options = {.keyd = bootstrap->keyd,
+                                             .sequencer = bootstrap->sequencer,
+                                             .database = settings->database,
+                                             .region_count = settings->region_count,
+                                             .regions = regions,
+                                             .key_lifetime_ms = 60000,
+                                             .key_count = 16,
+                                             .uploads_max = 1,
+                                             .uploads_idle_max = 1};
+
+    regions_of(settings, regions);
+    return registry_new(&options, &bootstrap->registry, err);
+}
+
+static struct result open_all(struct bootstrap *bootstrap, struct error *err)
+{
+    const struct settings *settings = bootstrap->options->settings;
+
+    TRY(keyd_client_new(settings->keyd_socket, (unsigned)settings->keyd_timeout, &bootstrap->keyd, err));
+    TRY(keyd_identify(bootstrap->keyd, &bootstrap->identity, err));
+    TRY(pg_open(settings->database, bootstrap_tables, &bootstrap->pg, err));
+    TRY(pg_open(settings->database, gateway_tables, &bootstrap->changes, err));
+    TRY(open_sequencer(bootstrap, err));
+    return open_registry(bootstrap, err);
+}
+
+static struct result make_all(struct bootstrap *bootstrap, struct error *err)
+{
+    TRY(open_all(bootstrap, err));
+    TRY(look_for_administrator(bootstrap, err));
+    TRY(pin_approver(bootstrap, err));
+    TRY(add_regions(bootstrap, err));
+    TRY(install_policy(bootstrap, err));
+    TRY(add_project(bootstrap, err));
+    return add_administrator(bootstrap, err);
+}
+
+static struct result make_administrator(struct bootstrap *bootstrap, struct error *err)
+{
+    TRY(open_all(bootstrap, err));
+    TRY(look_for_administrator(bootstrap, err));
+    if (!bootstrap->had_admin)
+        return failure(err, ERROR_INVALID, "there was no administrator yet: sijild --found=FILE makes the first one");
+    return add_administrator(bootstrap, err);
+}
+
+static void close_all(struct bootstrap *bootstrap)
+{
+    registry_free(bootstrap->registry);
+    sequencer_free(bootstrap->sequencer);
+    pg_free(bootstrap->changes);
+    pg_free(bootstrap->pg);
+    keyd_client_free(bootstrap->keyd);
+}
+
+struct result bootstrap_registry(const struct bootstrap_options *options, bool *made_admin_out, struct error *err)
+{
+    struct bootstrap bootstrap = {.options = options};
+    const struct result made = make_all(&bootstrap, err);
+
+    close_all(&bootstrap);
+    if (made.ok) *made_admin_out = bootstrap.made_admin;
+    return made;
+}
+
+struct result bootstrap_administrator(const struct bootstrap_options *options, struct error *err)
+{
+    struct bootstrap bootstrap = {.options = options};
+    const struct result made = make_administrator(&bootstrap, err);
+
+    close_all(&bootstrap);
+    return made;
+}

@@ -1,0 +1,18 @@
+/*
+ * gateway/api/openapi_priv.h -- makes the parts of the API's description. If memory lacks, a function leaves a part out;
+ * openapi_write() notices that at the end (json_lacks()).
+ */
+#pragma once
+
+#include "base/json.h"
+#include "gateway/pipeline/schema.h"
+
+/** The JSON Schema of a member's value. */
+json_t *openapi_value(const struct schema_member *member);
+/**
+ * {"$ref": "#/components/schemas/..."}. Adds the schema, and the schemas that it names, to `schemas`, unless they are there
+ * already.
+ */
+json_t *openapi_schema(json_t *schemas, const struct schema *schema, bool is_of_body);
+/** The content of an answer or a request: {"application/json": {"schema": ...}}. NULL: it has no body. */
+json_t *openapi_content(json_t *schemas, const struct schema *schema, bool is_of_body);

@@ -1,0 +1,330 @@
+/* /api/v1/keys/signing: enrolling, approving and withdrawing keys of people; docs/documents.md. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "documents/change.h"
+#include "gateway/api/signing_key_priv.h"
+#include "gateway/pipeline/document.h"
+#include "policy/decider.h"
+#include "registry/names/reference.h"
+
+/* ---- the request ---- */
+
+static struct result check_kind(const struct document *document, struct error *err)
+{
+    return document->kind == DOCUMENT_SIGNING_KEY ? SUCCESS
+                                                  : failure(err, ERROR_INVALID, "the document of a signing key is expected");
+}
+
+/* Reads the body: one envelope with a signed document. */
+static struct result read_body(const struct request *request, struct document **document_out, struct error *err)
+{
+    OWNED(document) *document = NULL;
+
+    TRY(document_read(&request->body, 1, &document, err));
+    TRY(check_kind(document, err));
+    *document_out = GIVE(document);
+    return SUCCESS;
+}
+
+/* NULL: it is not a scope. */
+static struct resource *add_scope(struct request *request, enum action action, const char *scope)
+{
+    if (scope[0] == '\0') return api_pair(request, action, RESOURCE_SYSTEM, "");
+    if (namespace_name_is_valid(bytes_of_text(scope))) return api_pair(request, action, RESOURCE_ORGANISATION, scope);
+    return api_is_project_name(scope) ? api_pair(request, action, RESOURCE_PROJECT, scope) : NULL;
+}
+
+static struct result add_pair(struct request *request, enum action action, const struct document *document, struct error *err)
+{
+    struct resource *resource = add_scope(request, action, document->scope);
+
+    if (request->reference != NULL && strcmp(request->reference, document->name) != 0)
+        return failure(err, ERROR_INVALID, "the path and the document name different keys");
+    if (resource == NULL)
+        return failure(err, ERROR_INVALID, "the scope of a key is \"\", an organisation, or an organisation and a project");
+    (void)snprintf(resource->detail, sizeof resource->detail, "%s", document->name);
+    return SUCCESS;
+}
+
+static struct result add_target(struct request *request, enum action action, struct error *err)
+{
+    OWNED(document) *document = NULL;
+
+    if (api_asks_for_credential(request, action)) return SUCCESS;
+    TRY(read_body(request, &document, err));
+    return add_pair(request, action, document, err);
+}
+
+struct result target_key_enroll(struct request *request, struct lookup *lookup, struct error *err)
+{
+    (void)lookup;
+    return add_target(request, ACTION_KEY_ENROLL, err);
+}
+
+struct result target_key_revoke(struct request *request, struct lookup *lookup, struct error *err)
+{
+    (void)lookup;
+    return add_target(request, ACTION_KEY_REVOKE, err);
+}
+
+struct result target_key_read(struct request *request, struct lookup *lookup, struct error *err)
+{
+    const char *scope = request_argument(request, "scope");
+
+    (void)lookup;
+    (void)err;
+    if (add_scope(request, ACTION_KEY_READ, scope == NULL ? "" : scope) == NULL) response_unknown(request);
+    return SUCCESS;
+}
+
+/* ---- known keys ---- */
+
+/* The newest pinned version of a key: enrolled or withdrawn. */
+struct known_key {
+    uint64_t version;
+    struct signing_key key;
+};
+
+static struct result note_key(void *context, const struct pinned_document *pinned, struct error *err)
+{
+    struct known_key *known = context;
+
+    known->version = pinned->document->version;
+    return signing_key_read(pinned->document, &known->key, err);
+}
+
+/* version 0: the key is not known. */
+static struct result find_known(const struct request *request, const struct document *document, struct known_key *known_out,
+                                struct error *err)
+{
+    const struct view_range one = {DOCUMENT_SIGNING_KEY, document->scope, document->name, 1};
+    struct error none = {0};
+
+    *known_out = (struct known_key){0};
+    if (document_view_find(request->gateway->documents, &one, note_key, known_out, &none).ok || none.kind == ERROR_NOT_FOUND)
+        return SUCCESS;
+    return failure(err, none.kind, "%s", none.message);
+}
+
+/* A document must have a newer version than the newest known one of its key. */
+static struct result check_newer(struct request *request, struct pg *pg, const struct document *document,
+                                 struct known_key *known_out, struct error *err)
+{
+    TRY(signing_key_look(request, pg, err));
+    TRY(find_known(request, document, known_out, err));
+    if (document->version > known_out->version) return SUCCESS;
+    return failure(err, ERROR_CONFLICT,
+                   known_out->version == 1 ? "this key is enrolled already"
+                                           : "this key was withdrawn, for good: make another one");
+}
+
+/* ---- recording ---- */
+
+/* Makes the same checks as sijil-keyd, so that no document is recorded that sijil-keyd would refuse. */
+static struct result check_signatures(const struct request *request, const struct document *document, struct error *err)
+{
+    struct keyd_documents pinned;
+    struct document_trust trust = {.now_ms = clock_wall_ms()};
+
+    TRY(keyd_ask_documents(request->gateway->keyd, &pinned, err));
+    memcpy(trust.root, pinned.root, sizeof trust.root);
+    memcpy(trust.approvers, pinned.approvers, sizeof trust.approvers);
+    TRY(document_check(document, &trust, err));
+    return signing_key_note(document, pinned.approvers, trust.now_ms, err);
+}
+
+/* 202: it is recorded, and will be in force when keyd can pin it. */
+static unsigned put_in_force(struct request *request, struct pg *pg)
+{
+    struct error err = {0};
+
+    if (signing_key_look(request, pg, &err).ok) return 201;
+    log_error("a signing key is recorded, but not in force yet", &err);
+    return 202;
+}
+
+static struct result answer(struct request *request, unsigned status, const struct document *document, uint64_t sequence,
+                            struct error *err)
+{
+    OWNED_JSON value = NULL;
+
+    TRY(signing_key_describe(document, sequence, &value, err));
+    response_json(request, status, value);
+    return SUCCESS;
+}
+
+static struct result record(struct request *request, struct pg *pg, struct document_row *row, bool ends_draft, struct error *err)
+{
+    struct document_change change;
+    char recorder[PRINCIPAL_KEY_SIZE];
+
+    principal_key(&request->principal, recorder);
+    row->recorded_by = recorder;
+    document_change_init(&change, row, ends_draft);
+    TRY(request_record(request, &change.change, err));
+    const uint64_t sequence = permit_sequence(request->permit);
+    return answer(request, put_in_force(request, pg), row->document, sequence, err);
+}
+
+/* ---- enrolling ---- */
+
+/* The key must belong to the caller, and the caller must be a person. */
+static struct result check_holder(const struct request *request, const struct document *document, struct error *err)
+{
+    const struct person person = decider_person(request->gateway->decider, &request->principal);
+    char asking[PRINCIPAL_KEY_SIZE];
+    struct signing_key key;
+
+    TRY(signing_key_check_holder(document, clock_wall_ms(), &key, err));
+    principal_key(&request->principal, asking);
+    if (strcmp(key.principal, asking) != 0)
+        return failure(err, ERROR_DENIED, "the document names another principal than %s", asking);
+    if (person_is_somebody(&person)) return SUCCESS;
+    return failure(err, ERROR_DENIED,
+                   "a signing key is a person's, and nobody is behind this robot (docs/identity.md, \"Persons\")");
+}
+
+static struct result handle_enroll(struct request *request, struct pg *pg, struct error *err)
+{
+    const struct resource *where = &request->pairs[0].resource;
+    OWNED(document) *document = NULL;
+    struct document_draft_change change;
+    struct known_key known;
+    char drafter[PRINCIPAL_KEY_SIZE];
+
+    TRY(read_body(request, &document, err));
+    TRY(check_holder(request, document, err));
+    TRY(check_newer(request, pg, document, &known, err));
+    principal_key(&request->principal, drafter);
+    const struct document_draft_row row = {ACTION_KEY_ENROLL, document, request->body, drafter,
+                                           uuid_is_nil(&where->organisation) ? NULL : &where->organisation};
+    document_draft_change_init(&change, &row);
+    TRY(request_record(request, &change.change, err));
+    return answer(request, 201, document, 0, err);
+}
+
+/* ---- approving ---- */
+
+/* All envelopes of one document: the holder's, from the draft, and the approver's. */
+struct envelopes {
+    char *texts[DOCUMENT_SIGNATURES_MAX];
+    struct bytes views[DOCUMENT_SIGNATURES_MAX];
+    size_t count;
+    struct document *document;
+};
+
+static void envelopes_done(struct envelopes *envelopes)
+{
+    for (size_t i = 0; i < envelopes->count; i++) free(envelopes->texts[i]);
+    document_free(envelopes->document);
+}
+#define OWNED_ENVELOPES __attribute__((cleanup(envelopes_done))) struct envelopes
+
+static struct result add_envelope(struct envelopes *envelopes, const json_t *envelope, struct error *err)
+{
+    const unsigned before = json_lacks();
+    char *text = json_dumps(envelope, JSON_COMPACT);
+
+    if (text == NULL || json_lacks() != before) {
+        free(text);
+        return failure(err, ERROR_NO_MEMORY, "no memory for an envelope");
+    }
+    envelopes->texts[envelopes->count] = text;
+    envelopes->views[envelopes->count++] = bytes_of_text(text);
+    return SUCCESS;
+}
+
+static struct result read_envelopes(struct request *request, struct envelopes *envelopes, struct error *err)
+{
+    const json_t *body = NULL, *each;
+    size_t i;
+
+    TRY(request_document(request, &body, err));
+    const json_t *list = json_object_get(body, "envelopes");
+    if (json_array_size(list) < 1 || json_array_size(list) > DOCUMENT_SIGNATURES_MAX)
+        return failure(err, ERROR_INVALID, "envelopes is a list of 1 to %d", DOCUMENT_SIGNATURES_MAX);
+    json_array_foreach (list, i, each) {
+        if (!json_is_object(each)) return failure(err, ERROR_INVALID, "an envelope is an object");
+        TRY(add_envelope(envelopes, each, err));
+    }
+    TRY(document_read(envelopes->views, envelopes->count, &envelopes->document, err));
+    return check_kind(envelopes->document, err);
+}
+
+struct result target_key_approve(struct request *request, struct lookup *lookup, struct error *err)
+{
+    OWNED_ENVELOPES envelopes = {.count = 0};
+
+    (void)lookup;
+    if (api_asks_for_credential(request, ACTION_KEY_APPROVE)) return SUCCESS;
+    TRY(read_envelopes(request, &envelopes, err));
+    return add_pair(request, ACTION_KEY_APPROVE, envelopes.document, err);
+}
+
+/* Only person_of() decides whether two principals are different persons; an organisation's robot is no person. */
+static struct result check_persons(const struct request *request, const struct document *document, struct error *err)
+{
+    const struct person approver = decider_person(request->gateway->decider, &request->principal);
+    struct signing_key key;
+
+    TRY(signing_key_read(document, &key, err));
+    const struct person holder = decider_person_of_key(request->gateway->decider, key.principal);
+    if (person_is_another(&approver, &holder)) return SUCCESS;
+    if (!person_is_somebody(&approver))
+        return failure(err, ERROR_DENIED,
+                       "another person approves a key, and nobody is behind this robot (docs/identity.md, \"Persons\")");
+    return failure(err, ERROR_DENIED, "another person than the key's holder approves it");
+}
+
+static struct result handle_approve(struct request *request, struct pg *pg, struct error *err)
+{
+    OWNED_ENVELOPES envelopes = {.count = 0};
+    struct known_key known;
+
+    TRY(read_envelopes(request, &envelopes, err));
+    if (envelopes.document->is_withdrawn)
+        return failure(err, ERROR_INVALID, "a withdrawal is not approved, but sent to its own route");
+    TRY(check_persons(request, envelopes.document, err));
+    TRY(check_newer(request, pg, envelopes.document, &known, err));
+    TRY(check_signatures(request, envelopes.document, err));
+    struct document_row row = {.action = ACTION_KEY_APPROVE,
+                               .document = envelopes.document,
+                               .envelopes = envelopes.views,
+                               .envelope_count = envelopes.count};
+    return record(request, pg, &row, true, err);
+}
+
+/* ---- withdrawing ---- */
+
+static struct result check_withdrawal(const struct document *document, const struct known_key *known, struct error *err)
+{
+    struct signing_key key;
+
+    if (!document->is_withdrawn) return failure(err, ERROR_INVALID, "the document withdraws nothing: \"withdrawn\" says why");
+    if (known->version == 0) return failure(err, ERROR_NOT_FOUND, "no key of this name is enrolled");
+    TRY(signing_key_read(document, &key, err));
+    if (strcmp(key.principal, known->key.principal) == 0 && key.purpose == known->key.purpose) return SUCCESS;
+    return failure(err, ERROR_INVALID, "a withdrawal names principal and purpose as the enrolment does");
+}
+
+static struct result handle_revoke(struct request *request, struct pg *pg, struct error *err)
+{
+    OWNED(document) *document = NULL;
+    struct known_key known;
+
+    TRY(read_body(request, &document, err));
+    TRY(check_newer(request, pg, document, &known, err));
+    TRY(check_withdrawal(document, &known, err));
+    TRY(check_signatures(request, document, err));
+    struct document_row row = {
+        .action = ACTION_KEY_REVOKE, .document = document, .envelopes = &request->body, .envelope_count = 1};
+    return record(request, pg, &row, false, err);
+}
+
+const struct handler handler_key_enroll = {.handle = handle_enroll};
+const struct handler handler_key_approve = {.handle = handle_approve};
+const struct handler handler_key_revoke = {.handle = handle_revoke};

@@ -1,0 +1,116 @@
+/* The answer of GET /api/v1/keys/signing: docs/api.md. */
+#include "base/clock.h"
+#include "base/json.h"
+#include "gateway/api/signing_key_priv.h"
+#include "gateway/pipeline/schema.h"
+
+PART_WITH(SCHEMA_IS_OPEN, key_document, "the signed payload (docs/formats/documents.md)",
+          HAS_TEXT("name", REQUIRED, FORM_FREE, 43, 43, "the key's RFC 7638 thumbprint"))
+PART_WITH(SCHEMA_IS_OPEN, draft_envelope, "the holder's signature (DSSE)",
+          HAS_TEXT("payloadType", REQUIRED, FORM_FREE, 1, 0, "what the payload is"))
+SCHEMA(signing_key, "a signing key of a person",
+       HAS_TEXT("name", REQUIRED, FORM_FREE, 43, 43, "the key's RFC 7638 thumbprint; names it in paths"),
+       HAS_TEXT("state", REQUIRED, FORM_FREE, 1, 10, "draft, in force, to come, expired or withdrawn"),
+       HAS_COUNT("event", OPTIONAL, "the number of its event; a draft has none"),
+       HAS_OBJECT("envelope", OPTIONAL, schema_draft_envelope, "of a draft: the holder's signature"),
+       HAS_OBJECT("document", REQUIRED, schema_key_document, "what is signed"))
+SCHEMA(signing_keys, "a page of signing keys", HAS_LIST("keys", REQUIRED, 1000, schema_signing_key, "by name"),
+       HAS_LIST("drafts", REQUIRED, 64, schema_signing_key, "keys that wait for an approval, on the first page"), HAS_NEXT)
+SCHEMA(signing_key_approval, "all signatures of a draft",
+       HAS_LIST("envelopes", REQUIRED, DOCUMENT_SIGNATURES_MAX, schema_draft_envelope,
+                "the draft's, then the approver's, of the same payload"))
+
+static const char *state_of(const struct document *document, uint64_t sequence, int64_t now_ms)
+{
+    if (sequence == 0) return "draft";
+    if (document->is_withdrawn) return "withdrawn";
+    if (document->expires_ms != 0 && document->expires_ms <= now_ms) return "expired";
+    return document->effective_ms > now_ms ? "to come" : "in force";
+}
+
+struct result signing_key_describe(const struct document *document, uint64_t sequence, json_t **value_out, struct error *err)
+{
+    OWNED_JSON whole = json_deep_copy(document->json);
+    OWNED_JSON value = json_pack("{s:s, s:s, s:O}", "name", document->name, "state",
+                                 state_of(document, sequence, clock_wall_ms()), "document", whole);
+
+    if (value == NULL || (sequence != 0 && json_object_set_new(value, "event", json_integer((json_int_t)sequence)) != 0))
+        return failure(err, ERROR_NO_MEMORY, "no memory for a signing key");
+    *value_out = GIVE(value);
+    return SUCCESS;
+}
+
+struct result signing_key_look(const struct request *request, struct pg *pg, struct error *err)
+{
+    const struct gateway *gateway = request->gateway;
+    const struct document_source source = {pg, gateway->keyd, gateway->sequencer};
+
+    return document_view_refresh(gateway->documents, &source, err);
+}
+
+static struct result append(json_t *list, const struct document *document, uint64_t sequence, struct error *err)
+{
+    json_t *value = NULL;
+
+    TRY(signing_key_describe(document, sequence, &value, err));
+    if (json_array_append_new(list, value) == 0) return SUCCESS;
+    return failure(err, ERROR_NO_MEMORY, "no memory for a list");
+}
+
+static struct result append_key(void *context, const struct pinned_document *pinned, struct error *err)
+{
+    return append(context, pinned->document, pinned->sequence, err);
+}
+
+static struct result add_envelope(json_t *value, struct bytes envelope, struct error *err)
+{
+    json_t *whole = NULL;
+
+    TRY(json_read(envelope, envelope.length, &whole, err));
+    if (json_object_set_new(value, "envelope", whole) == 0) return SUCCESS;
+    return failure(err, ERROR_NO_MEMORY, "no memory for a draft");
+}
+
+/* A row without the holder's signature is not a draft, because others may have written it into the table; it is left out. */
+static struct result append_draft(void *context, const struct drafted_document *drafted, struct error *err)
+{
+    struct error refused = {0};
+    struct signing_key key;
+
+    if (!signing_key_check_holder(drafted->document, clock_wall_ms(), &key, &refused).ok)
+        return refused.kind == ERROR_NO_MEMORY ? failure(err, ERROR_NO_MEMORY, "%s", refused.message) : SUCCESS;
+    TRY(append(context, drafted->document, 0, err));
+    return add_envelope(json_array_get(context, json_array_size(context) - 1), drafted->envelope, err);
+}
+
+static struct result answer(struct request *request, json_t *keys, json_t *drafts, unsigned limit, struct error *err)
+{
+    const bool has_more = json_array_size(keys) > limit;
+
+    if (has_more) (void)json_array_remove(keys, limit);
+    OWNED_JSON value = json_pack("{s:O, s:O}", "keys", keys, "drafts", drafts);
+    const json_t *last = json_array_get(keys, limit - 1);
+    if (value == NULL || (has_more && json_object_set(value, "next", json_object_get(last, "name")) != 0))
+        return failure(err, ERROR_NO_MEMORY, "no memory for a list");
+    response_json(request, 200, value);
+    return SUCCESS;
+}
+
+static struct result handle(struct request *request, struct pg *pg, struct error *err)
+{
+    const struct resource *where = permit_resource(request->permit, ACTION_KEY_READ);
+    const struct document_draft_query place = {ACTION_KEY_READ, DOCUMENT_SIGNING_KEY, where->name, NULL};
+    OWNED_JSON keys = json_array();
+    OWNED_JSON drafts = json_array();
+    struct api_page page;
+
+    if (!api_page(request, &page)) return SUCCESS;
+    TRY(signing_key_look(request, pg, err));
+    const struct view_range range = {DOCUMENT_SIGNING_KEY, where->name, page.after, page.limit + 1};
+    if (keys == NULL || drafts == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
+    TRY(document_view_visit(request->gateway->documents, &range, append_key, keys, err));
+    if (page.after[0] == '\0') TRY(document_draft_visit(request->permit, pg, &place, append_draft, drafts, err));
+    return answer(request, keys, drafts, page.limit, err);
+}
+
+const struct handler handler_key_read = {.handle = handle};

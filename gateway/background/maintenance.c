@@ -1,0 +1,153 @@
+#include "gateway/background/maintenance.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "audit/sequencer.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/pace.h"
+#include "base/text.h"
+#include "crypto/keyd_client.h"
+#include "gateway/background/mint_watch.h"
+#include "gateway/pipeline/gateway.h"
+#include "registry/jobs/advisory_lock.h"
+#include "registry/jobs/clean_up.h"
+#include "registry/registry.h"
+
+#define ROUND_EVERY_S 30
+#define ROUND_MS      20000 /* of cleaning in a round, so that a large backlog does not delay the other work */
+
+struct maintenance {
+    struct gateway *gateway;
+    struct pg *pg;
+    pthread_mutex_t mutex;
+    pthread_cond_t woken;
+    pthread_t thread;
+    bool has_thread, is_stopping;
+    struct mint_watch mints;
+    uint64_t unwraps_reported; /* keyd's count in the newest keyd.unwraps event of this gateway */
+};
+
+static bool is_stopping(void *context)
+{
+    struct maintenance *maintenance = context;
+
+    pthread_mutex_lock(&maintenance->mutex);
+    const bool stopping = maintenance->is_stopping;
+    pthread_mutex_unlock(&maintenance->mutex);
+    return stopping;
+}
+
+static void rest(struct maintenance *maintenance)
+{
+    struct timespec until;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += ROUND_EVERY_S;
+    pthread_mutex_lock(&maintenance->mutex);
+    while (!maintenance->is_stopping && pthread_cond_timedwait(&maintenance->woken, &maintenance->mutex, &until) == 0) continue;
+    pthread_mutex_unlock(&maintenance->mutex);
+}
+
+/* True: there is more to do. */
+static bool clean(struct maintenance *maintenance)
+{
+    const struct clean_up_options options = {.lasts_ms = ROUND_MS, .is_stopping = is_stopping, .context = maintenance};
+    struct error err = {0};
+    bool has_more = false;
+
+    if (!registry_clean_up_for(maintenance->gateway->registry, maintenance->pg, &options, &has_more, &err).ok)
+        log_error("cleaning up failed; it is tried again", &err);
+    return has_more;
+}
+
+/*
+ * keyd keeps a chain of all data keys that it unwrapped. Count and head of the chain go into the log, so that an auditor can compare them with
+ * the recorded reads: a compromised gateway can't use more keys than the log shows (docs/keys.md).
+ */
+static void report_unwraps(struct maintenance *maintenance)
+{
+    struct action_pair pair = {.action = ACTION_KEYD_UNWRAPS, .resource.kind = RESOURCE_SYSTEM};
+    struct keyd_identity identity;
+    char head[2 * sizeof identity.unwrap_chain + 1];
+    OWNED(permit) *permit = NULL;
+    struct error err = {0};
+
+    if (!keyd_identify(maintenance->gateway->keyd, &identity, &err).ok) return; /* /readyz shows it already */
+    if (identity.unwrap_count == maintenance->unwraps_reported) return;
+    text_hex(identity.unwrap_chain, sizeof identity.unwrap_chain, head);
+    (void)snprintf(pair.resource.detail, sizeof pair.resource.detail, "%" PRIu64 ",sha256:%s", identity.unwrap_count, head);
+    if (!permit_for_job(maintenance->gateway->sequencer, &pair, &permit, &err).ok) return;
+    maintenance->unwraps_reported = identity.unwrap_count;
+}
+
+/* Reads and records the count under one lock. Else a newer count could be recorded before an older one of another gateway. */
+static void record_unwraps(struct maintenance *maintenance)
+{
+    struct error ignored = {0};
+    bool is_ours = false;
+
+    if (!advisory_lock_take(maintenance->pg, LOCK_OF_UNWRAP_COUNT, &is_ours, &ignored).ok || !is_ours)
+        return; /* another gateway records it */
+    report_unwraps(maintenance);
+    (void)advisory_lock_release(maintenance->pg, LOCK_OF_UNWRAP_COUNT, &ignored).ok; /* a broken connection releases it too */
+}
+
+static bool is_connected(struct maintenance *maintenance)
+{
+    struct error ignored = {0}; /* the readers log it already */
+
+    return !pg_is_broken(maintenance->pg) || pg_reopen(maintenance->pg, &ignored).ok;
+}
+
+static void *maintenance_main(void *argument)
+{
+    struct maintenance *maintenance = argument;
+
+    pace_background();
+    while (!is_stopping(maintenance)) {
+        bool has_more = false;
+        registry_forget_old_keys(maintenance->gateway->registry); /* also while the database is away */
+        memory_give_back_free();
+        if (is_connected(maintenance)) {
+            record_unwraps(maintenance);
+            has_more = mint_watch_look(&maintenance->mints, maintenance->gateway->keyd, maintenance->pg);
+            has_more = clean(maintenance) || has_more;
+        }
+        if (!has_more) rest(maintenance);
+    }
+    return NULL;
+}
+
+struct result maintenance_start(struct gateway *gateway, struct maintenance **maintenance_out, struct error *err)
+{
+    OWNED(maintenance) *maintenance = memory_zeroed(1, sizeof *maintenance);
+
+    if (maintenance == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for cleaning up");
+    maintenance->gateway = gateway;
+    pthread_mutex_init(&maintenance->mutex, NULL);
+    clock_condition(&maintenance->woken);
+    TRY(pg_open(gateway->settings->database, gateway->tables, &maintenance->pg, err));
+    maintenance->has_thread = pthread_create(&maintenance->thread, NULL, maintenance_main, maintenance) == 0;
+    if (!maintenance->has_thread) return failure(err, ERROR_NO_MEMORY, "can't start the thread that cleans up");
+    *maintenance_out = GIVE(maintenance);
+    return SUCCESS;
+}
+
+void maintenance_free(struct maintenance *maintenance)
+{
+    if (maintenance == NULL) return;
+    pthread_mutex_lock(&maintenance->mutex);
+    maintenance->is_stopping = true;
+    pthread_cond_signal(&maintenance->woken);
+    pthread_mutex_unlock(&maintenance->mutex);
+    if (maintenance->has_thread) pthread_join(maintenance->thread, NULL);
+    pg_free(maintenance->pg);
+    pthread_cond_destroy(&maintenance->woken);
+    pthread_mutex_destroy(&maintenance->mutex);
+    free(maintenance);
+}

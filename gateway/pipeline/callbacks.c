@@ -1,0 +1,325 @@
+/* The pipeline's callbacks (gateway/http/callbacks.h): for the beginning of a request, the pieces of its body, and its end. */
+#include "gateway/http/callbacks.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "gateway/pipeline/callbacks_priv.h"
+#include "gateway/pipeline/document.h"
+#include "gateway/pipeline/exchange_priv.h"
+#include "gateway/pipeline/pipeline.h"
+
+_Static_assert(offsetof(struct exchange, http) == 0, "gateway/http gives its own part back");
+
+/* ---- A request begins ---- */
+
+static void begin(struct http_exchange *http)
+{
+    struct exchange *exchange = exchange_of(http);
+    struct request *request = &exchange->request;
+    const struct uuid id = uuid_random();
+
+    request->gateway = http->context;
+    request->arena = http->arena;
+    request->response_space = &exchange->response_space;
+    uuid_format(&id, request->id);
+}
+
+static void take_address(struct request *request, const struct sockaddr *address)
+{
+    const struct sockaddr_in *four = (const void *)address;
+    const struct sockaddr_in6 *six = (const void *)address;
+    char *text = request->client_address;
+
+    (void)snprintf(text, sizeof request->client_address, "unix");
+    if (address == NULL) return;
+    if (address->sa_family == AF_INET) {
+        memcpy(&request->client, address, sizeof *four);
+        (void)inet_ntop(AF_INET, &four->sin_addr, text, sizeof request->client_address);
+    } else if (address->sa_family == AF_INET6) {
+        memcpy(&request->client, address, sizeof *six);
+        (void)inet_ntop(AF_INET6, &six->sin6_addr, text, sizeof request->client_address);
+    }
+}
+
+/* W3C Trace Context, version 00: "00-<32 hex>-<16 hex>-<2 hex>". */
+static void take_trace(struct request *request)
+{
+    const char *value = request_header(request, "traceparent");
+    uint8_t trace[16];
+
+    if (value == NULL || strlen(value) != 55 || strncmp(value, "00-", 3) != 0 || value[35] != '-') return;
+    if (text_from_hex((struct bytes){(const uint8_t *)value + 3, 32}, trace, sizeof trace)) memcpy(request->trace, value + 3, 32);
+}
+
+static void take_head(struct exchange *exchange)
+{
+    const struct http_exchange *http = &exchange->http;
+    struct request *request = &exchange->request;
+
+    request->method = http->method;
+    request->headers = http->headers;
+    request->speaks_oci = http->request_target != NULL && strncmp(http->request_target, "/v2/", 4) == 0;
+    take_address(request, http_client(http));
+    take_trace(request);
+    (void)snprintf(request->client_confirmation, sizeof request->client_confirmation, "%s", http_client_confirmation(http));
+}
+
+static bool refuse(struct exchange *exchange, unsigned status, const char *why, enum gateway_metric metric)
+{
+    exchange_refuse(exchange, status, why, 1, metric);
+    return false;
+}
+
+static bool admit(struct http_exchange *http, bool is_open)
+{
+    struct exchange *exchange = exchange_of(http);
+    struct request *request = &exchange->request;
+    const struct gateway *gateway = request->gateway;
+    const struct quota_limits limits = {.at_a_time =
+                                            budget_of_queue(exchange, (unsigned)gateway->settings->requests_per_address)};
+    struct quota_ticket *ticket = &exchange->shares.tickets[TICKET_ADDRESS];
+    struct error err = {0};
+
+    take_head(exchange);
+    if (!is_open) return refuse(exchange, 503, "the server starts or ends just now; try again in a second", METRIC_REFUSED_BUSY);
+    if (!quota_enter(gateway->quota, "address", request->client_address, &limits, ticket, &err).ok)
+        return refuse(exchange, 429, err.message, METRIC_REFUSED_ADDRESS);
+    if (work_waiting(gateway->readers) >= (unsigned)gateway->settings->queue_max)
+        return refuse(exchange, 503, "too many requests wait already; try again in a second", METRIC_REFUSED_BUSY);
+    return true;
+}
+
+static void start(struct http_exchange *http)
+{
+    pipeline_start(exchange_of(http));
+}
+
+static bool fast_path(struct http_exchange *http)
+{
+    return pipeline_fast_path(exchange_of(http));
+}
+
+static void refuse_head(struct http_exchange *http, const struct http_refusal *refusal)
+{
+    struct exchange *exchange = exchange_of(http);
+    struct request *request = &exchange->request;
+
+    take_head(exchange);
+    response_error(request, refusal->status, refusal->is_of_path ? "NAME_INVALID" : "UNKNOWN", "The request is not well-formed",
+                   refusal->why);
+    request->response->close_connection = true;
+    exchange_count_unrecorded(exchange, METRIC_REFUSED_HEAD);
+}
+
+/* ---- Its body ---- */
+
+static bool hold(struct http_exchange *http, int64_t bytes)
+{
+    return body_memory_hold(exchange_of(http), bytes);
+}
+
+static void gathered(struct http_exchange *http, struct bytes body)
+{
+    struct exchange *exchange = exchange_of(http);
+
+    exchange->request.body = body;
+    pipeline_continue(exchange);
+}
+
+static void wake(void *worker_state)
+{
+    struct pg *pg = worker_state;
+    struct error err = {0};
+
+    if (pg != NULL) pg_notice_loss(pg);
+    if (pg != NULL && pg_is_broken(pg) && !pg_reopen(pg, &err).ok) log_error("the database can't be reached", &err);
+}
+
+static bool write_body(struct http_exchange *http, void *worker_state, struct bytes bytes)
+{
+    struct exchange *exchange = exchange_of(http);
+    struct request *request = &exchange->request;
+    struct error err = {0};
+
+    const bool ok = request->route->handler->write(request, worker_state, bytes, &err).ok;
+    if (!ok) exchange_fail(exchange, &err);
+    return ok && request->response == NULL;
+}
+
+static void finish(struct http_exchange *http, void *worker_state, bool is_whole)
+{
+    pipeline_finish(exchange_of(http), worker_state, is_whole);
+}
+
+static void refuse_body(struct http_exchange *http, const struct http_refusal *refusal)
+{
+    response_error(&exchange_of(http)->request, refusal->status, "UNKNOWN", "The request is not well-formed", refusal->why);
+}
+
+static void right(const struct http_exchange *http, char rule_out[65])
+{
+    exchange_right((const struct exchange *)(const void *)http, rule_out);
+}
+
+/* ---- Its answer ---- */
+
+static const struct response *answer(const struct http_exchange *http)
+{
+    return ((const struct exchange *)(const void *)http)->request.response;
+}
+
+static void fail(struct http_exchange *http, const struct error *err, bool is_told)
+{
+    struct request *request = &exchange_of(http)->request;
+
+    if (is_told) failure_tell(request, err);
+    response_failure(request, err);
+}
+
+static void headers(const struct http_exchange *http, http_header_function *add, void *context)
+{
+    const struct exchange *exchange = (const struct exchange *)(const void *)http;
+    const struct gateway *gateway = exchange->request.gateway;
+    char audit[sizeof gateway->origin + 24];
+
+    add(context, "X-Request-Id", exchange->request.id);
+    if (exchange->recorded == RECORDED_EVENT) {
+        (void)snprintf(audit, sizeof audit, "%s/%llu", gateway->origin, (unsigned long long)exchange->sequence);
+        add(context, "Sijil-Audit", audit);
+    }
+    if (exchange->request.speaks_oci) add(context, "Docker-Distribution-Api-Version", "registry/2.0");
+}
+
+static bool sending(struct http_exchange *http, unsigned status)
+{
+    struct exchange *exchange = exchange_of(http);
+    struct request *request = &exchange->request;
+
+    if (request->response == NULL) request->response = request->response_space;
+    exchange->response_space.status = status;
+    exchange_count_unrecorded(exchange, METRIC_REFUSED_INPUT);
+    return request->permit != NULL;
+}
+
+/* ---- Its end ---- */
+
+static void leave_quota(struct exchange *exchange)
+{
+    for (size_t i = 0; i < TICKETS; i++) quota_leave(exchange->request.gateway->quota, &exchange->shares.tickets[i]);
+}
+
+static void leave(struct http_exchange *http)
+{
+    stream_leave(exchange_of(http));
+    leave_quota(exchange_of(http));
+}
+
+static bool ends_on_worker(const struct http_exchange *http)
+{
+    const struct exchange *exchange = (const struct exchange *)(const void *)http;
+    const struct request *request = &exchange->request;
+
+    if (http->is_right_lost) return true;
+    if (request->source != NULL && request->source->close != NULL) return true;
+    return exchange->has_begun && (request->route->handler->release != NULL || http->end == HTTP_CUT);
+}
+
+/* Writes the operator's log line of a request. Principal and resource are in the audit log, not here. */
+static void log_request(const struct exchange *exchange)
+{
+    const struct request *request = &exchange->request;
+    const struct http_exchange *http = &exchange->http;
+    const int64_t tenths = (clock_monotonic_us() - http->begun_us) / 100;
+    char status[12], milliseconds[48], in[24], out[24], sequence[24];
+
+    (void)snprintf(status, sizeof status, "%u", exchange->response_space.status);
+    (void)snprintf(milliseconds, sizeof milliseconds, "%lld.%lld", (long long)tenths / 10, (long long)tenths % 10);
+    (void)snprintf(in, sizeof in, "%llu", (unsigned long long)http->body_bytes);
+    (void)snprintf(out, sizeof out, "%llu", (unsigned long long)http->sent_bytes);
+    (void)snprintf(sequence, sizeof sequence, "%llu", (unsigned long long)exchange->sequence);
+    log_line(LOG_INFO, "request", "request", request->id, "trace", request->trace[0] == '\0' ? NULL : request->trace, "method",
+             method_name(request->method), "route", request->route == NULL ? "none" : request->route->name, "status", status,
+             "ms", milliseconds, "in", in, "out", out, "event", exchange->recorded == RECORDED_EVENT ? sequence : NULL, NULL);
+}
+
+static void account(struct exchange *exchange)
+{
+    const struct route *route = exchange->request.route;
+    struct metric *duration = route == NULL ? exchange->request.gateway->routes->unrouted : route->duration;
+
+    if (duration != NULL) metric_observe_us(duration, clock_monotonic_us() - exchange->http.begun_us);
+    exchange_count_unrecorded(exchange, exchange->response_space.status != 0 ? METRIC_REFUSED_INPUT : METRIC_REFUSED_GONE);
+}
+
+static void end_handler(struct exchange *exchange)
+{
+    struct request *request = &exchange->request;
+
+    if (request->source != NULL && request->source->close != NULL) request->source->close(request->source->state);
+    if ((exchange->has_begun || request->handler_state != NULL) && request->route->handler->release != NULL)
+        request->route->handler->release(request);
+    request_document_free(request);
+}
+
+static void cut(struct exchange *exchange, struct pg *pg)
+{
+    struct request *request = &exchange->request;
+    const struct handler *handler = request->route->handler;
+
+    request->is_right_lost = exchange->http.is_right_lost;
+    if (exchange->has_begun && exchange->http.end == HTTP_CUT && handler->cut != NULL) handler->cut(request, pg);
+    if (request->is_right_lost) exchange_record_lost(exchange);
+}
+
+/* The handler's release may block, so it is left out if no worker is free. */
+static void end(struct http_exchange *http, void *worker_state, bool is_on_worker)
+{
+    struct exchange *exchange = exchange_of(http);
+
+    if (is_on_worker) cut(exchange, worker_state);
+    end_handler(exchange);
+    if (exchange->response_space.status != 0) log_request(exchange);
+    account(exchange);
+    leave(http);
+    record_done(&exchange->record);
+    permit_free(exchange->request.permit);
+    decision_free(exchange->decision);
+}
+
+static void refused_by_library(void *context)
+{
+    const struct gateway *gateway = context;
+
+    metric_add(&metrics_gateway[METRIC_REFUSED_SERVER], 1);
+    sequencer_count_refused(gateway->sequencer);
+}
+
+const struct http_callbacks pipeline_callbacks = {
+    .exchange_size = sizeof(struct exchange),
+    .begin = begin,
+    .admit = admit,
+    .start = start,
+    .fast_path = fast_path,
+    .hold = hold,
+    .gathered = gathered,
+    .wake = wake,
+    .write = write_body,
+    .finish = finish,
+    .answer = answer,
+    .refuse_head = refuse_head,
+    .refuse_body = refuse_body,
+    .fail = fail,
+    .right = right,
+    .headers = headers,
+    .sending = sending,
+    .leave = leave,
+    .ends_on_worker = ends_on_worker,
+    .end = end,
+    .refused_by_library = refused_by_library,
+};

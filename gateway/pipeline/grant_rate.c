@@ -1,0 +1,48 @@
+/*
+ * How fast rights may be made. Each new robot, secret, role, project or label, and each deletion of an organisation, project or repository,
+ * is a change that all gateways load, and that delays concurrent records for a moment. One tenant that makes them in a loop would slow all
+ * others. Revoking a robot, a role or an issuer has no such limit: it must work at once, and its number is bounded by what was made.
+ */
+#include "authz/role.h"
+#include "gateway/pipeline/exchange_priv.h"
+
+static bool makes_rights(enum action action)
+{
+    static const enum action making[] = {ACTION_ROBOT_CREATE,        ACTION_BINDING_CREATE,    ACTION_PROJECT_CREATE,
+                                         ACTION_ORGANISATION_CREATE, ACTION_PROJECT_LABEL,     ACTION_REPOSITORY_LABEL,
+                                         ACTION_ISSUER_TRUST,        ACTION_POLICY_LOAD,       ACTION_ORGANISATION_DELETE,
+                                         ACTION_PROJECT_DELETE,      ACTION_REPOSITORY_DELETE, ACTION_ROBOT_ROTATE};
+
+    for (size_t i = 0; i < sizeof making / sizeof making[0]; i++)
+        if (making[i] == action) return true;
+    return false;
+}
+
+static bool is_within(struct exchange *exchange, const char *kind, const char *key, const char *realm, int64_t rate)
+{
+    struct quota *quota = exchange->request.gateway->quota;
+    const struct quota_limits limits = {.at_a_time = UINT32_MAX, .rate = (unsigned)rate, .realm = realm};
+    struct quota_ticket ticket = {0};
+    struct error err = {0};
+
+    const bool is_within = quota_enter(quota, kind, key, &limits, &ticket, &err).ok;
+    quota_leave(quota, &ticket);
+    return is_within;
+}
+
+bool grant_rate_is_exceeded(struct exchange *exchange)
+{
+    const struct request *request = &exchange->request;
+    const struct settings *settings = request->gateway->settings;
+    char organisation[UUID_TEXT_SIZE], principal[PRINCIPAL_KEY_SIZE];
+
+    if (exchange->shares.is_in_grant_rate || request->pair_count == 0 || !makes_rights(request->pairs[0].action) ||
+        decision_verdict(exchange->decision) != VERDICT_ALLOW)
+        return false;
+    exchange->shares.is_in_grant_rate = true;
+    uuid_format(&request->pairs[0].resource.organisation, organisation);
+    principal_key(&request->principal, principal);
+    return !is_within(exchange, "rights of an organisation", organisation, organisation,
+                      settings->rights_rate_per_organisation) ||
+           !is_within(exchange, "rights by a principal", principal, organisation, settings->rights_rate_per_principal);
+}

@@ -1,0 +1,256 @@
+/* Evaluates the policies again for one target of an event, with the set that was in force. */
+#include <string.h>
+
+#include "policy/evaluate.h"
+#include "policy/replay_priv.h"
+#include "policy/set_priv.h"
+#include "policy/shape_priv.h"
+
+/* One entry of the facts: a name with its label. */
+struct facts_view {
+    struct replay *replay;
+    const char *scope, *digest; /* digest: NULL if it was not known at the decision */
+    struct uuid project;
+    struct label label, before;
+    bool is_labelled, has_before, was_labelled;
+    size_t exception_count;
+    const struct policy_exception *const *exceptions;
+};
+
+static struct result differs(struct error *err, const char *what, const char *of)
+{
+    return failure(err, ERROR_DENIED, "%s: %.120s", what, of);
+}
+
+/* Any failure of the evaluator other than lack of memory means that the facts differ, because the decision was made. */
+static struct result judged(struct result result, const struct error *why, struct error *err)
+{
+    if (result.ok) return SUCCESS;
+    if (why->kind == ERROR_NO_MEMORY) return failure(err, why->kind, "%s", why->message);
+    return differs(err, "it can't have been decided on these facts", why->message);
+}
+
+/* --- checks of the facts against the set --- */
+
+static const struct policy_target *network_of(const struct policy_set *set, const char *cidr)
+{
+    for (size_t i = 0; i < set->network_count; i++)
+        if (strcmp(set->networks[i].cidr, cidr) == 0) return set->networks[i].target;
+    return NULL;
+}
+
+static struct result check_target(const struct policy_set *set, const struct policy_facts *facts, struct error *err)
+{
+    const struct policy_target *known =
+        (facts->op & OP_OF_CLIENTS) != 0 ? network_of(set, facts->target_id) : policy_set_region(set, facts->target_id);
+
+    if (known == NULL) known = policy_set_unknown(set);
+    if (strcmp(policy_target_canonical(known), policy_target_canonical(facts->target)) == 0) return SUCCESS;
+    return differs(err, "the policy set says something else than the facts of", facts->target_id);
+}
+
+/* The label must be at least the floors of the policies in scope. */
+static struct result check_label(const struct facts_view *entry, struct error *err)
+{
+    const struct label_query where = {.documents = policy_set_documents(entry->replay->set),
+                                      .scope = entry->scope,
+                                      .now_us = (int64_t)entry->replay->leaf->reason.decided_ms * 1000};
+    struct label floor;
+    bool is_floor = false;
+    struct error why;
+
+    TRY(judged(policy_effective_label(&where, NULL, &floor, &is_floor, &why), &why, err));
+    floor.lineage = LINEAGE_ATTESTED; /* the least strict value, because floors of policies state no lineage */
+    if (!is_floor || (entry->is_labelled && label_covers(&entry->label, &floor))) return SUCCESS;
+    return differs(err, "the policy set gives a stricter label than the facts have to", entry->scope);
+}
+
+/* --- evaluating again --- */
+
+static struct result decide(const struct facts_view *entry, const struct label *label, const struct policy_facts *asked,
+                            struct policy_decision **decision_out, struct error *err)
+{
+    const struct policy_set *set = entry->replay->set;
+    struct policy_facts facts = *asked;
+    struct error why;
+
+    facts.scope = entry->scope;
+    facts.digest = entry->digest;
+    facts.project = entry->project;
+    facts.policy_epoch = policy_set_epoch(set);
+    facts.label = label;
+    facts.now_us = (int64_t)entry->replay->leaf->reason.decided_ms * 1000;
+    facts.exceptions = entry->exceptions;
+    facts.exception_count = entry->exception_count;
+    return judged(policy_evaluate(policy_set_documents(set), &facts, policy_set_groups(set), decision_out, &why), &why, err);
+}
+
+static void note_all(struct replay *replay, const struct policy_decision *decision)
+{
+    for (size_t i = 0; i < policy_decision_denial_count(decision); i++) {
+        const struct policy_denial *denial = policy_decision_denial(decision, i);
+        replay_note(replay, denial->rule, denial->policy);
+    }
+}
+
+/* For a new label: the first rule of a policy that denies with the new label and did not deny without it. */
+static void note_added(struct replay *replay, const struct policy_decision *before, const struct policy_decision *after)
+{
+    for (size_t i = 0; i < policy_decision_denial_count(after); i++) {
+        const struct policy_denial *denial = policy_decision_denial(after, i);
+        if (!policy_denial_is_new(before, denial)) continue;
+        replay_note(replay, denial->rule, denial->policy);
+        return;
+    }
+}
+
+static struct result ask(const struct facts_view *entry, const struct policy_facts *facts, struct error *err)
+{
+    OWNED(policy_decision) *decision = NULL;
+    OWNED(policy_decision) *before = NULL;
+
+    TRY(check_target(entry->replay->set, facts, err));
+    TRY(decide(entry, entry->is_labelled ? &entry->label : NULL, facts, &decision, err));
+    if (!entry->has_before) {
+        note_all(entry->replay, decision);
+        return SUCCESS;
+    }
+    TRY(decide(entry, entry->was_labelled ? &entry->before : NULL, facts, &before, err));
+    note_added(entry->replay, before, decision);
+    return SUCCESS;
+}
+
+static struct result replay_operation(const struct facts_view *entry, const json_t *json, struct error *err)
+{
+    OWNED(policy_target) *target = NULL;
+    struct policy_facts facts = {.op = (enum policy_operation)(1U << word_index(operation_names, json_text_of(json, "op"))),
+                                 .target_id = json_text_of(json, "target_id")};
+    struct error why;
+
+    TRY(judged(policy_target_new(json_object_get(json, "target"), &target, &why), &why, err));
+    facts.target = target;
+    return ask(entry, &facts, err);
+}
+
+/* --- reading entries --- */
+
+static struct result read_label(const json_t *json, struct label *label, bool *is_labelled, struct error *err)
+{
+    struct error why;
+
+    *is_labelled = !json_is_null(json);
+    return *is_labelled ? judged(label_read(json, label, &why), &why, err) : SUCCESS;
+}
+
+static struct result read_entry(struct facts_view *entry, const json_t *json, struct error *err)
+{
+    const json_t *before = json_object_get(json, "before");
+    const char *scope = json_text_of(json, "scope");
+
+    (void)uuid_parse(bytes_of_text(json_text_of(json, "project")), &entry->project); /* the shape has checked it */
+    entry->exceptions = policy_set_exceptions(entry->replay->set, &entry->project, &entry->exception_count);
+    if (scope != NULL) entry->scope = scope;
+    entry->has_before = before != NULL;
+    if (entry->has_before) TRY(read_label(before, &entry->before, &entry->was_labelled, err));
+    return read_label(json_object_get(json, "label"), &entry->label, &entry->is_labelled, err);
+}
+
+static struct result replay_entry(struct facts_view *entry, const json_t *json, bool lacks_digest, struct error *err)
+{
+    const json_t *operations = json_object_get(json, "operations");
+
+    TRY(read_entry(entry, json, err));
+    if (lacks_digest && entry->exception_count > 0)
+        return failure(err, ERROR_NOT_FOUND, "the event had no room for the digest that exceptions look at");
+    TRY(check_label(entry, err));
+    for (size_t i = 0; i < json_array_size(operations); i++) TRY(replay_operation(entry, json_array_get(operations, i), err));
+    return SUCCESS;
+}
+
+/* --- one target --- */
+
+static unsigned operations_of(const char *name)
+{
+    static const struct {
+        const char *name;
+        unsigned operations;
+    } actions[] = {
+#define X(constant, name, ocsf_type, operations, permitted) {name, operations},
+#include "audit/actions.def"
+#undef X
+    };
+
+    for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++)
+        if (strcmp(actions[i].name, name) == 0) return actions[i].operations;
+    return OP_NONE;
+}
+
+static bool is_labelling(const char *action)
+{
+    return strcmp(action, "project.label") == 0 || strcmp(action, "repository.label") == 0;
+}
+
+static unsigned asked_operations(const json_t *entry)
+{
+    const json_t *operations = json_object_get(entry, "operations");
+    unsigned asked = OP_NONE;
+
+    for (size_t i = 0; i < json_array_size(operations); i++)
+        asked |= 1U << word_index(operation_names, json_text_of(json_array_get(operations, i), "op"));
+    return asked;
+}
+
+/* An allowed pair must have all operations of its action: facts that leave out a denied operation are refused. */
+static struct result require_whole(const json_t *json, struct error *err)
+{
+    const char *action = json_text_of(json, "action");
+    const json_t *judged = json_object_get(json, "judged");
+    const unsigned wanted = operations_of(action);
+    const bool is_whole = wanted == OP_NONE
+                              ? json_array_size(judged) == 0
+                              : json_array_size(judged) == 1 && asked_operations(json_array_get(judged, 0)) == wanted;
+
+    if (json_array_size(json_object_get(json, "refused")) > 0 || is_labelling(action) || is_whole) return SUCCESS;
+    return differs(err, "policies were not asked for all operations of", action);
+}
+
+static struct result require_set(struct replay *replay, struct error *err)
+{
+    const char *digest = replay->leaf->reason.policy;
+
+    if (digest[0] == '\0') return failure(err, ERROR_DENIED, "policies were asked, but no set of them was in force");
+    replay->lacks_set = replay->set == NULL;
+    if (replay->lacks_set) return failure(err, ERROR_NOT_FOUND, "the policy set %s is not at hand", digest);
+    if (strcmp(policy_set_digest(replay->set), digest) == 0) return SUCCESS;
+    return failure(err, ERROR_DENIED, "another policy set was in force: %s", digest);
+}
+
+/* The first word after the name, if it is a digest. */
+static bool find_digest(const char *resource, char digest_out[SHA_TEXT_SIZE])
+{
+    const char *detail = strchr(resource, '#');
+    const size_t length = detail == NULL ? 0 : strcspn(++detail, " ");
+
+    if (length != SHA_TEXT_SIZE - 1 || strncmp(detail, "sha256:", 7) != 0) return false;
+    memcpy(digest_out, detail, length);
+    digest_out[length] = '\0';
+    return true;
+}
+
+struct result replay_entries(struct replay *replay, size_t target, const json_t *json, struct error *err)
+{
+    const char *resource = replay->leaf->targets[target].resource;
+    const json_t *entries = json_object_get(json, "judged");
+    char scope[LEAF_RESOURCE_MAX + 1], digest[SHA_TEXT_SIZE];
+    const bool has_digest = find_digest(resource, digest), knew = json_is_true(json_object_get(json, "digest"));
+
+    TRY(require_whole(json, err));
+    if (json_array_size(entries) > 0) TRY(require_set(replay, err));
+    memcpy(scope, resource, strcspn(resource, "#"));
+    scope[strcspn(resource, "#")] = '\0';
+    for (size_t i = 0; i < json_array_size(entries); i++) {
+        struct facts_view entry = {.replay = replay, .scope = scope, .digest = knew && has_digest ? digest : NULL};
+        TRY(replay_entry(&entry, json_array_get(entries, i), knew && !has_digest, err));
+    }
+    return SUCCESS;
+}

@@ -1,0 +1,64 @@
+/* Evaluates policies for the name of a repository, without a request: whether it may be listed, and how long it must be kept. */
+#include <stdio.h>
+#include <string.h>
+
+#include "policy/decider_priv.h"
+#include "policy/evaluate.h"
+
+static struct result ask_listing(const struct decision_context *context, const char *name, bool *may_out, struct error *err)
+{
+    OWNED(policy_decision) *decision = NULL;
+
+    TRY(evaluate_repository(context, name, OP_LIST, &decision, err));
+    *may_out = policy_decision_allows(decision);
+    return SUCCESS;
+}
+
+struct result evaluate_listing(const struct decision_context *context, const char *name, bool *may_out, struct error *err)
+{
+    struct error problem = {0};
+
+    *may_out = false;
+    if (context->is_stale || context->snapshot->set == NULL || ask_listing(context, name, may_out, &problem).ok) return SUCCESS;
+    return problem.kind == ERROR_NO_MEMORY ? failure(err, ERROR_NO_MEMORY, "%s", problem.message) : SUCCESS;
+}
+
+/* A pin means that a policy applies to the content. Without that policy nobody knows for how long the content must be kept. */
+static void note_pin(const struct policy_decision *decision, struct policy_retention *retention)
+{
+    for (size_t i = 0; i < policy_decision_denial_count(decision); i++) {
+        const struct policy_denial *denial = policy_decision_denial(decision, i);
+        if (strcmp(denial->rule, "SYS-PIN-MISSING") != 0) continue;
+        retention->for_ever = true;
+        (void)snprintf(retention->rule, sizeof retention->rule, "%s", denial->rule);
+        (void)snprintf(retention->policy, sizeof retention->policy, "%s", denial->policy);
+    }
+}
+
+static void note_retention(const struct policy_decision *decision, struct policy_retention *retention)
+{
+    const char *rule = NULL, *policy = NULL;
+    const int64_t days = policy_decision_retains(decision, &rule, &policy);
+
+    if (retention->for_ever || days <= retention->days) return;
+    retention->days = days;
+    (void)snprintf(retention->rule, sizeof retention->rule, "%s", rule);
+    (void)snprintf(retention->policy, sizeof retention->policy, "%s", policy);
+}
+
+struct result evaluate_retention(const struct decision_context *context, const char *name, struct policy_retention *retention_out,
+                                 struct error *err)
+{
+    static const enum policy_operation operations[] = {OP_INGEST, OP_METADATA, OP_LOG}; /* the operations of a push */
+    struct policy_retention retention = {.days = 0};
+
+    if (context->is_stale) return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
+    for (size_t i = 0; context->snapshot->set != NULL && i < sizeof operations / sizeof operations[0]; i++) {
+        OWNED(policy_decision) *decision = NULL;
+        TRY(evaluate_repository(context, name, operations[i], &decision, err));
+        note_pin(decision, &retention);
+        note_retention(decision, &retention);
+    }
+    *retention_out = retention;
+    return SUCCESS;
+}

@@ -1,0 +1,17 @@
+/*
+ * registry/jobs/advisory_lock.h -- locks in PostgreSQL for work that only one gateway does at a time.
+ *
+ * Rule: taking a lock never waits; a gateway that does not get it leaves the work to the holder. A lock belongs to
+ * the connection: it ends with advisory_lock_release(), or when the connection breaks, also because its gateway was
+ * killed.
+ */
+#pragma once
+
+#include "storage/pg.h"
+
+enum advisory_lock {
+    LOCK_OF_UNWRAP_COUNT = 5 /* reading the count of sijil-keyd and recording it, so that recorded counts never decrease */
+};
+
+RESULT advisory_lock_take(struct pg *pg, enum advisory_lock lock, bool *is_ours_out, struct error *err);
+RESULT advisory_lock_release(struct pg *pg, enum advisory_lock lock, struct error *err);

@@ -1,0 +1,99 @@
+"""The OpenAPI description of a server: anyone can read it, without an event, and it is correct. The checks against it find errors.
+
+The cases run on the server of another scenario, which calls cases()."""
+import json
+import os
+
+import contract
+import sijil_test
+from sijil_test import BUILD
+
+state = {}
+PATH = contract.PATH
+
+
+def size_of_log(admin):
+    return state["auditor"].api("GET", "/audit/events?limit=1")["events"][0]["seq"]
+
+
+def anybody_gets_it_without_an_event():
+    stranger = state["server"].client()
+    before = size_of_log(state["admin"])
+    answer = stranger.call("GET", PATH)
+    assert answer.status == 200 and answer["Content-Type"] == "application/json", answer.status
+    assert stranger.call("HEAD", PATH).status == 200
+    assert stranger.call("POST", PATH, "{}").status in (400, 405)
+    assert stranger.call("GET", PATH + "?x=1").status == 400
+    assert stranger.call("GET", PATH, headers={"Authorization": "Bearer nonsense"}).body == answer.body
+    state["document"] = answer.json
+    after = size_of_log(state["admin"])
+    assert answer["Sijil-Audit"] is None and after - before <= 3, (before, after)  # the requests for the description itself, and one for a token
+
+
+def it_is_what_the_build_made():
+    with open(os.path.join(BUILD, "cmd/manual/api/openapi.json"), encoding="utf-8") as file:
+        assert json.load(file) == state["document"]
+
+
+def every_reading_route_answers_as_described():
+    before, paths = contract.known["checked"], 0
+    admin, login = state["admin"], {"organisation": "main", "project": "models"}
+    admin.api("POST", "/collections", {"dry_run": True})
+    job = admin.api("GET", "/jobs")["jobs"][0]["id"]
+    for path, item in state["document"]["paths"].items():
+        if not path.startswith("/api/v1/") or "get" not in item:
+            continue
+        names = {**login, "repository": "none", "job": job, "sequence": "1", "digest": "sha256:" + "0" * 64}
+        for who in (admin, state["auditor"]):
+            answer = who.call("GET", path.format(**names), scope="registry:admin:*")
+            assert answer.status < 500, (path, answer.status)
+            paths += 1
+    assert paths > 40 and contract.known["checked"] >= before + paths, (paths, before, contract.known)
+
+
+def bad_bodies_are_refused_by_the_member():
+    cases = ({"name": 1}, '"name"'), ({}, '"name" is missing'), ({"name": "x", "expires_days": 91}, '"expires_days"'), \
+            ({"name": "x", "expires_days": 1.0}, '"expires_days"'), ({"name": "x", "colour": "red"}, '"colour"'), \
+            ({"name": "x", "organisation": None}, '"organisation"'), ({"name": "x" * 64}, '"name"')
+    for body, named in cases:
+        answer = state["admin"].call("POST", "/api/v1/robots", json.dumps(body), scope="registry:admin:*")
+        assert answer.status == 400 and named in answer.json["detail"], (body, answer.body)
+    for body in ("[]", "{", '{"name":"x","name":"y"}', ""):
+        answer = state["admin"].call("POST", "/api/v1/robots", body, scope="registry:admin:*")
+        assert answer.status == 400, (body, answer.status, answer.body)
+    answer = state["admin"].call("POST", "/api/v1/rewraps", '{"fast":true}', scope="registry:admin:*")
+    assert answer.status == 400 and '"fast"' in answer.json["detail"], answer.body
+
+
+class Twisted:
+    """An invented answer."""
+
+    def __init__(self, status, body, kind="application/json"):
+        self.status, self.body, self.kind = status, json.dumps(body).encode(), kind
+
+    def __getitem__(self, name):
+        return self.kind if name == "Content-Type" else None
+
+
+def lies_are_noticed():
+    robot = {"id": "01234567-89ab-cdef-0123-456789abcdef", "name": "robot$x", "enabled": True, "expires": "2030-01-01T00:00:00Z"}
+    held = contract.load(state["admin"])
+
+    def problem(path, answer):
+        return held.problem("GET", path, answer)
+
+    assert problem("/api/v1/robots", Twisted(200, {"robots": [robot]})) is None
+    for twist in ({"enabled": "yes"}, {"colour": "red"}, {"expires": "tomorrow"}, {"id": "1"}):
+        assert problem("/api/v1/robots", Twisted(200, {"robots": [{**robot, **twist}]})), twist
+    assert problem("/api/v1/robots", Twisted(200, {"robots": [{"id": robot["id"]}]}))
+    assert problem("/api/v1/robots", Twisted(201, {"robots": []}))
+    assert problem("/api/v1/robots", Twisted(200, {"robots": []}, "text/plain"))
+    assert problem("/api/v1/nothing", Twisted(200, {}))
+    assert problem("/api/v1/robots", Twisted(404, {"title": "x"}, "application/problem+json"))
+
+
+def cases(server):
+    state["server"], state["admin"] = server, server.client(server.admin)
+    state["auditor"] = server.client(sijil_test.make_robot(server, "describer", "auditor", ""))
+    return (anybody_gets_it_without_an_event, it_is_what_the_build_made, every_reading_route_answers_as_described,
+            bad_bodies_are_refused_by_the_member, lies_are_noticed)

@@ -1,0 +1,315 @@
+#!/usr/bin/env python3
+"""Keys of people on a whole server: two persons, documents signed with openssl, and all invalid ways to bring a document into force."""
+import base64
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+
+import sijil_test
+from sijil_test import Server, make_person, make_robot, run
+
+TYPE = "application/vnd.sijil.signing-key.v1+json"
+DAY = 86400
+server = Server().start()
+folder = tempfile.TemporaryDirectory()
+root_key = os.path.join(server.folder, "officer", "approver.pem")
+state = {}
+
+
+def canonical(value):
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def url64(data):
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def utc(seconds):
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+class Key:
+    """A P-256 key in a file, and the documents about it."""
+
+    def __init__(self, principal, purpose="sign", scope="", lifetime=30 * DAY):
+        with tempfile.NamedTemporaryFile(dir=folder.name, suffix=".pem", delete=False) as file:
+            self.path = file.name
+        subprocess.run(["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", self.path], check=True)
+        self.point = subprocess.run(["openssl", "ec", "-in", self.path, "-pubout", "-outform", "DER"], check=True, capture_output=True).stdout[-65:]
+        jwk = {"crv": "P-256", "kty": "EC", "x": url64(self.point[1:33]), "y": url64(self.point[33:])}
+        self.name = url64(hashlib.sha256(canonical(jwk)).digest())
+        self.principal, self.purpose, self.scope, self.lifetime = principal, purpose, scope, lifetime
+
+    def document(self, version=1, **more):
+        now = time.time()
+        return canonical({"schema": "sijil.document/v1", "kind": "signing-key", "scope": self.scope, "name": self.name, "version": version,
+                          "effective_from": utc(now - 1), "expires": utc(now + self.lifetime),
+                          "body": {"principal": self.principal, "public_key": url64(self.point), "purpose": self.purpose}, **more})
+
+
+def sign(document, key_file):
+    signed = b"DSSEv1 %d %s %d %s" % (len(TYPE), TYPE.encode(), len(document), document)
+    made = subprocess.run(["openssl", "dgst", "-sha256", "-sign", key_file], input=signed, capture_output=True, check=True)
+    return {"payloadType": TYPE, "payload": base64.b64encode(document).decode(), "signatures": [{"sig": base64.b64encode(made.stdout).decode()}]}
+
+
+def post(login, path, body):
+    return server.client(login).call("POST", "/api/v1/keys/signing" + path, json.dumps(body), {"Content-Type": "application/json"},
+                                     scope="registry:admin:*")
+
+
+def listed(login=None, scope=""):
+    return server.client(login or server.admin).api("GET", "/keys/signing?limit=1000&scope=" + scope)
+
+
+def state_of(key, login=None):
+    return next((one["state"] for one in listed(login, key.scope)["keys"] if one["name"] == key.name), None)
+
+
+def principal_of(login):
+    me = server.client(login).api("GET", "/self")
+    if me["kind"] == "robot":
+        return "robot:" + me["id"]
+    return "ext:" + hashlib.sha256(f"{me['issuer']}\n{me['name']}".encode()).hexdigest()
+
+
+def draft(login, key, **more):
+    document = key.document(**more)
+    envelope = sign(document, key.path)
+    return post(login, "", envelope), document, envelope
+
+
+def approve(login, key, document, envelope, key_file=None):
+    return post(login, f"/{key.name}/approval", {"envelopes": [envelope, sign(document, key_file or root_key)]})
+
+
+def enrol(key):
+    """Enrols a key: its holder drafts the document, and the administrator approves it."""
+    answer, document, envelope = draft(state["alice"], key)
+    assert answer.status == 201 and answer.json["state"] == "draft", answer.body
+    answer = approve(server.admin, key, document, envelope)
+    assert answer.status == 201 and answer.json["state"] == "in force", answer.body
+    return document, envelope
+
+
+def refused(answer, status, words):
+    assert answer.status == status and words in answer.body.decode(), (answer.status, answer.body)
+
+
+def prepare():
+    state["alice"] = make_person(server, "alice", "security-officer", "")
+    state["principal"] = principal_of(state["alice"])
+
+
+def a_key_is_in_force_when_another_person_has_approved_it():
+    key = Key(state["principal"])
+    answer, document, envelope = draft(state["alice"], key)
+    assert answer.status == 201 and answer.json["state"] == "draft", answer.body
+    waiting = [one for one in listed()["drafts"] if one["name"] == key.name]
+    assert len(waiting) == 1 and waiting[0]["envelope"] == envelope and waiting[0]["document"] == json.loads(document), waiting
+    assert state_of(key) is None
+    refused(post(state["alice"], "", envelope), 409, "waits for an approval already")
+    answer = approve(server.admin, key, document, envelope)
+    assert answer.status == 201 and answer.json["state"] == "in force", answer.body
+    assert state_of(key) == "in force" and not [one for one in listed()["drafts"] if one["name"] == key.name]
+    events = server.client(server.admin).api("GET", f"/audit/events/{answer.json['event']}")["entry"]
+    assert events["act"] == "key.approve" and hashlib.sha256(document).hexdigest() in events["res"], events
+    refused(approve(server.admin, key, document, envelope), 409, "enrolled already")
+    state["key"], state["document"], state["envelope"] = key, document, envelope
+
+
+def nobody_approves_his_own():
+    key = Key(principal_of(server.admin))
+    answer, document, envelope = draft(server.admin, key)
+    assert answer.status == 201, answer.body
+    refused(approve(server.admin, key, document, envelope), 403, "another person")
+    other = make_robot(server, "second", "registry-admin", "", None)  # made by the administrator, so it counts as the administrator
+    refused(approve(other, key, document, envelope), 403, "another person")
+    answer = approve(state["alice"], key, document, envelope)
+    assert answer.status == 201 and state_of(key) == "in force", answer.body
+
+
+def a_robot_with_nobody_behind_it_is_refused():
+    """Two persons have seen its secret, so it counts as no person (docs/identity.md)."""
+    robot = make_robot(server, "shared", "org-admin", "main")
+    made = next(one for one in server.client(server.admin).api("GET", "/robots?organisation=main")["robots"] if one["name"] == robot[0])
+    bob = make_person(server, "bob", "org-admin", "main")
+    secret = server.client(bob).api("POST", f"/robots/{made['id']}/secret", {})["secret"]
+    login = (robot[0], secret)
+    assert server.client(login).api("GET", "/self")["person"] is None
+    own = Key(principal_of(login), scope="main")
+    refused(draft(login, own)[0], 403, "nobody is behind this robot")
+    key = Key(principal_of(bob), scope="main")
+    answer, document, envelope = draft(bob, key)
+    assert answer.status == 201, answer.body
+    refused(approve(login, key, document, envelope), 403, "nobody is behind this robot")
+    publisher = make_robot(server, "pusher", "publisher", "main")  # it may enrol its own key, but approve none
+    refused(approve(publisher, key, document, envelope), 403, "SYS-NO-BINDING")
+    assert approve(server.admin, key, document, envelope).status == 201
+
+
+def signatures_that_do_not_count_are_refused():
+    key, stranger = Key(state["principal"]), Key(state["principal"])
+    document = key.document()
+    refused(post(state["alice"], "", sign(document, stranger.path)), 403, "has not signed")
+    refused(post(server.admin, "", sign(document, key.path)), 403, "another principal")
+    answer, document, envelope = draft(state["alice"], key)
+    assert answer.status == 201, answer.body
+    refused(approve(server.admin, key, document, envelope, stranger.path), 403, "signatures that count")
+    refused(approve(server.admin, key, key.document(effective_from=utc(time.time() - 7)), envelope), 400, "different documents")
+    refused(post(server.admin, f"/{stranger.name}/approval", {"envelopes": [envelope]}), 400, "different keys")
+    other = key.document(effective_from=utc(time.time() - 9))
+    refused(post(server.admin, f"/{key.name}/approval", {"envelopes": [sign(other, key.path), sign(other, root_key)]}), 404, "no draft")
+    old = key.document(effective_from=utc(time.time() - 8 * DAY))
+    refused(post(state["alice"], "", sign(old, key.path)), 403, "more than a week ago")
+    assert post(state["alice"], "", {"payloadType": TYPE}).status == 400 and state_of(key) is None
+
+
+def an_approver_approves_others_but_no_approver():
+    carol = make_person(server, "carol", "registry-admin", "")
+    approver = Key(principal_of(carol), purpose="approve")
+    answer, document, envelope = draft(carol, approver)
+    assert answer.status == 201 and approve(server.admin, approver, document, envelope).status == 201
+    key = Key(state["principal"])
+    answer, document, envelope = draft(state["alice"], key)
+    answer = approve(carol, key, document, envelope, approver.path)
+    assert answer.status == 201 and state_of(key) == "in force", answer.body
+    second = Key(state["principal"], purpose="approve")
+    answer, document, envelope = draft(state["alice"], second)
+    refused(approve(carol, second, document, envelope, approver.path), 403, "signatures that count")
+
+
+def an_expired_key_says_so():
+    key = Key(state["principal"], lifetime=12)
+    enrol(key)
+    sijil_test.wait_until(lambda: state_of(key) == "expired", 30, "the key did not expire")
+
+
+def a_withdrawn_key_does_not_come_back():
+    key, document, envelope = state["key"], state["document"], state["envelope"]
+    gone = sign(key.document(version=2, withdrawn="lost"), key.path)
+    other = Key(state["principal"])
+    refused(post(state["alice"], f"/{key.name}/withdrawal", sign(key.document(version=2, withdrawn="lost"), other.path)), 403, "signatures that count")
+    unknown = sign(other.document(version=2, withdrawn="lost"), other.path)
+    refused(post(state["alice"], f"/{other.name}/withdrawal", unknown), 404, "no key of this name")
+    answer = post(state["alice"], f"/{key.name}/withdrawal", gone)
+    assert answer.status == 201 and answer.json["state"] == "withdrawn", answer.body
+    assert state_of(key) == "withdrawn"
+    refused(post(state["alice"], f"/{key.name}/withdrawal", gone), 409, "withdrawn, for good")
+    refused(post(state["alice"], "", envelope), 409, "withdrawn, for good")
+    refused(approve(server.admin, key, document, envelope), 409, "withdrawn, for good")
+
+
+def metric(name):
+    lines = server.client().call("GET", "/metrics").body.decode().splitlines()
+    return next(float(line.split()[-1]) for line in lines if line.startswith(name + " "))
+
+
+def a_row_that_somebody_wrote_counts_for_nothing():
+    key, before = Key(state["principal"]), metric("sijil_documents_strange")
+    document = key.document()
+    envelopes = [json.dumps(sign(document, each)).encode().hex() for each in (key.path, root_key)]
+    server.sql("INSERT INTO document (kind, scope, name, version, digest, envelopes, recorded_by) VALUES"
+               f" (2, '', '{key.name}', 1, decode('{hashlib.sha256(document).hexdigest()}', 'hex'),"
+               f" ARRAY[decode('{envelopes[0]}', 'hex'), decode('{envelopes[1]}', 'hex')], 'mallory')")
+    sijil_test.wait_until(lambda: metric("sijil_documents_strange") == before + 1, 30, "nobody noticed the row")
+    assert state_of(key) is None and server.client().call("GET", "/readyz").status == 200
+
+
+def a_row_that_is_left_out_is_noticed():
+    """A restart reads all documents. No answer about keys is given until the database agrees with the pins of sijil-keyd."""
+    server.sql("CREATE TABLE kept AS SELECT * FROM document WHERE kind = 2 AND recorded_by <> 'mallory' AND version = 1 LIMIT 1;"
+               "DELETE FROM document WHERE detail IN (SELECT detail FROM kept)")
+    server.stop()
+    server.start(wait=False)
+
+    def is_named():
+        try:
+            answer = server.client().call("GET", "/readyz")
+        except OSError:
+            return False
+        return answer.status == 503 and b"signing-key" in answer.body
+    sijil_test.wait_until(is_named, 120, "nobody noticed that a row is gone")
+    answer = server.client(server.admin).call("GET", "/api/v1/keys/signing", scope="registry:admin:*")
+    assert answer.status >= 500, answer.body
+    server.sql("INSERT INTO document (kind, scope, name, version, digest, envelopes, recorded_by)"
+               " SELECT kind, scope, name, version, digest, envelopes, recorded_by FROM kept; DROP TABLE kept")
+    server.wait_ready()
+    assert state_of(state["key"]) == "withdrawn"
+
+
+def sijil(who, *words, code=0):
+    """Runs the command, logged in as this caller; each has a separate folder for logins."""
+    home = os.path.join(folder.name, who)
+    environment = {**os.environ, "HOME": home, "XDG_CONFIG_HOME": home}
+    os.makedirs(home, exist_ok=True)
+    done = subprocess.run([sijil_test.program("sijil"), *words], input=state.get("secret-" + who), text=True, capture_output=True,
+                          env=environment, timeout=120)
+    assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
+    return json.loads(done.stdout) if code == 0 and "--json" in words else done.stderr
+
+
+def log_in(who, login):
+    state["secret-" + who] = login[1] + "\n"
+    sijil(who, "login", f"127.0.0.1:{server.port}", "--username", login[0], "--ca-file", server.ca_file)
+
+
+def the_command_line_does_all_of_it():
+    at = f"127.0.0.1:{server.port}"
+    key, other = Key(state["principal"]), Key(state["principal"])
+    log_in("alice", state["alice"])
+    log_in("admin", server.admin)
+    os.chmod(key.path, 0o644)
+    assert "chmod 600" in sijil("alice", "key", "enroll", at, "--key", key.path, code=4)
+    os.chmod(key.path, 0o600)
+    sijil("alice", "key", "enroll", at, code=2)
+    sijil("alice", "key", "enroll", at, "--key", key.path, "--expires", "733", code=2)
+    shown = sijil("alice", "key", "enroll", "--json", at, "--key", key.path, "--expires", "30")
+    assert (shown["name"], shown["state"], shown["principal"]) == (key.name, "draft", state["principal"]), shown
+    sijil("alice", "key", "approve", at, key.name, "--key", root_key, code=4)
+    sijil("admin", "key", "approve", at, key.name, "--key", other.path, code=4)
+    sijil("admin", "key", "approve", at, other.name, "--key", root_key, code=3)
+    assert sijil("admin", "key", "approve", "--json", at, key.name, "--key", root_key)["state"] == "in force"
+    found = [one for one in sijil("alice", "key", "list", "--json", at) if one["name"] == key.name]
+    assert found == [{"name": key.name, "state": "in force", "purpose": "sign", "principal": state["principal"], "expires": found[0]["expires"]}], found
+    sijil("alice", "key", "revoke", at, key.name, "--key", key.path, code=2)
+    sijil("alice", "key", "revoke", at, key.name, "--key", other.path, "--reason", "lost", code=4)
+    assert sijil("alice", "key", "revoke", "--json", at, key.name, "--key", key.path, "--reason", "lost")["state"] == "withdrawn"
+    assert state_of(key) == "withdrawn"
+
+
+def a_gateway_that_is_killed_leaves_a_key_in_force_or_not_recorded():
+    for _ in range(3):
+        key = Key(state["principal"])
+        answer, document, envelope = draft(state["alice"], key)
+        assert answer.status == 201, answer.body
+
+        def ask(key=key, document=document, envelope=envelope):
+            try:
+                approve(server.admin, key, document, envelope)
+            except Exception:  # pylint: disable=broad-except # it is killed meanwhile
+                pass
+        server.client(server.admin).token("registry:admin:*")
+        asking = threading.Thread(target=ask)
+        asking.start()
+        time.sleep(random.uniform(0.05, 0.5))
+        server.stop(signal.SIGKILL)
+        asking.join()
+        server.start()
+        recorded = server.sql(f"SELECT count(*) FROM document WHERE name = '{key.name}'").strip() == "1"
+        assert state_of(key) == ("in force" if recorded else None), recorded
+        waiting = [one for one in listed()["drafts"] if one["name"] == key.name]
+        assert len(waiting) == (0 if recorded else 1), waiting
+
+
+if __name__ == "__main__":
+    run(prepare, a_key_is_in_force_when_another_person_has_approved_it, nobody_approves_his_own, a_robot_with_nobody_behind_it_is_refused,
+        signatures_that_do_not_count_are_refused, an_approver_approves_others_but_no_approver, an_expired_key_says_so,
+        a_withdrawn_key_does_not_come_back, the_command_line_does_all_of_it, a_row_that_somebody_wrote_counts_for_nothing, a_row_that_is_left_out_is_noticed,
+        a_gateway_that_is_killed_leaves_a_key_in_force_or_not_recorded, server=server)

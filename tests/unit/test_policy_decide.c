@@ -1,0 +1,273 @@
+/* One request's decision: rights and policies together, on a snapshot that was put together by hand. */
+#include "tests/unit/decide_fixture.h"
+
+#include <arpa/inet.h>
+
+#include "base/fault.h"
+
+static const struct decide_row rows[] = {
+    {"no credential", '-', ACTION_BLOB_READ, "acme/models/a", DIGEST, NULL, VERDICT_CHALLENGE, "SYS-NO-CREDENTIAL sys ()"},
+    {"no credential, no such thing", '-', ACTION_BLOB_READ, "x/y/z", DIGEST, NULL, VERDICT_CHALLENGE, "SYS-NO-CREDENTIAL sys ()"},
+    {"an unknown robot", '?', ACTION_BLOB_READ, "x/y/z", DIGEST, NULL, VERDICT_CHALLENGE, "SYS-NOT-LIVE sys ()"},
+    {"a pull", 'c', ACTION_BLOB_READ, "acme/models/a", DIGEST, NULL, VERDICT_ALLOW, ""},
+    {"a push", 'p', ACTION_MANIFEST_PUSH, "acme/models/a", "v1", NULL, VERDICT_ALLOW, ""},
+    {"a push without the role", 'c', ACTION_MANIFEST_PUSH, "acme/models/a", "v1", NULL, VERDICT_DENY, "SYS-NO-BINDING sys ()"},
+    {"a thing of others", 'c', ACTION_BLOB_READ, "acme/health/a", DIGEST, "10.1.2.3", VERDICT_HIDE, "SYS-NO-BINDING sys ()"},
+    {"a thing of others that policies deny too", 'c', ACTION_BLOB_READ, "acme/health/a", DIGEST, NULL, VERDICT_HIDE,
+     "SYS-NO-BINDING sys ()"},
+    {"no such project", 'z', ACTION_BLOB_READ, "acme/none/a", DIGEST, NULL, VERDICT_HIDE, "SYS-NO-BINDING sys ()"},
+    {"no such project, but a binding above it", 'p', ACTION_BLOB_READ, "acme/none/a", DIGEST, NULL, VERDICT_HIDE,
+     "SYS-NOT-FOUND sys ()"},
+    {"health data for a client nobody knows", 'p', ACTION_BLOB_READ, "acme/health/a", DIGEST, "127.0.0.1", VERDICT_DENY,
+     "H-READ-AE registry-default@1 (assurance, geo)"},
+    {"health data for a proven client", 'p', ACTION_BLOB_READ, "acme/health/a", DIGEST, "10.1.2.3", VERDICT_ALLOW, ""},
+    {"storing health data", 'p', ACTION_UPLOAD_COMMIT, "acme/health/a", "", NULL, VERDICT_ALLOW, ""},
+    {"a repository's own label", 'p', ACTION_UPLOAD_BEGIN, "acme/models/top", "", NULL, VERDICT_DENY,
+     "SYS-CLOSED registry-default@1 (); SYS-CLOSED sys ()"},
+    {"a region that no catalogue has", 'p', ACTION_UPLOAD_BEGIN, "acme/lost/a", "", NULL, VERDICT_DENY,
+     "R-STORE-HOME registry-default@1 (geo)"},
+    {"what no policy is asked about", 'p', ACTION_UPLOAD_CANCEL, "acme/lost/a", "", NULL, VERDICT_ALLOW, ""},
+};
+
+static void write_denials(const struct decision *decision, struct buffer *text)
+{
+    struct error err = {0};
+
+    for (size_t i = 0; i < decision_denial_count(decision); i++) {
+        const struct denial *denial = decision_denial(decision, i);
+        assert_true(
+            buffer_format(text, &err, "%s%s %s (%s)", i > 0 ? "; " : "", denial->rule, denial->policy, denial->missing).ok);
+        assert_true(denial->message[0] != '\0');
+    }
+}
+
+static void decisions(void **state)
+{
+    const struct decide_row *row = *state;
+    struct principal principal;
+    struct decision_request request;
+    struct sockaddr_in client = {.sin_family = AF_INET};
+    OWNED(decision) *decision = NULL;
+    OWNED(decision) *again = NULL;
+    struct buffer OWNED_BUFFER text = BUFFER(8192);
+    struct error err = {0};
+
+    fill(row, &principal, &request);
+    if (row->client != NULL) {
+        assert_int_equal(inet_pton(AF_INET, row->client, &client.sin_addr), 1);
+        request.client = (const struct sockaddr *)&client;
+    }
+    const struct decision_context context = {.snapshot = &snapshot, .request = &request, .metadata_region = ""};
+    assert_true(decide_request(&context, &decision, &err).ok);
+    write_denials(decision, &text);
+    assert_string_equal(buffer_text(&text), row->denials);
+    assert_int_equal(decision_verdict(decision), row->verdict);
+    assert_int_equal(decision_epoch(decision), 42);
+    assert_string_equal(decision_policy_digest(decision), policy_set_digest(snapshot.set));
+    assert_true(decide_request(&context, &again, &err).ok);
+    assert_string_equal(decision_id(decision), decision_id(again)); /* the same inputs, the same id */
+}
+
+/* The id binds everything that was asked. */
+static void ids_differ(void **state)
+{
+    struct principal principal;
+    struct decision_request request;
+    struct decision_context context = {.snapshot = &snapshot, .request = &request, .metadata_region = ""};
+    char ids[5][72];
+    struct error err = {0};
+
+    (void)state;
+    fill(&rows[4], &principal, &request);
+    for (size_t i = 0; i < COUNT(ids); i++) {
+        OWNED(decision) *decision = NULL;
+        if (i == 1) request.now_ms++;
+        if (i == 2) request.pairs[0].resource.detail[0] = 'w';
+        if (i == 3) request.pairs[0].action = ACTION_UPLOAD_BEGIN;
+        if (i == 4) context.metadata_region = "local/else";
+        if (i == 4) request.pairs[0].action = ACTION_MANIFEST_PUSH;
+        assert_true(decide_request(&context, &decision, &err).ok);
+        memcpy(ids[i], decision_id(decision), sizeof ids[i]);
+        for (size_t j = 0; j < i; j++) assert_string_not_equal(ids[i], ids[j]);
+    }
+}
+
+static void all_pairs_must_be_allowed(void **state)
+{
+    struct principal principal;
+    struct decision_request request;
+    OWNED(decision) *decision = NULL;
+    struct error err = {0};
+
+    (void)state;
+    fill(&rows[4], &principal, &request);
+    request.pair_count = 2;
+    request.pairs[1] = request.pairs[0];
+    tenancy_resolve(&snapshot.tenancy, "acme/none/a", &request.pairs[1].resource);
+    const struct decision_context context = {.snapshot = &snapshot, .request = &request, .metadata_region = ""};
+    assert_true(decide_request(&context, &decision, &err).ok);
+    assert_int_equal(decision_verdict(decision), VERDICT_HIDE);
+    assert_int_equal(decision_pair_count(decision), 2);
+}
+
+/* What the caller may not see stands in the event as a name that is nowhere, so that its size says nothing either. */
+static void what_is_hidden_has_no_place(void **state)
+{
+    static const char *const names[] = {"acme/health/a", "acme/none/a"};
+    static const struct uuid nil;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(names); i++) {
+        const struct decide_row row = {"", 'c', ACTION_BLOB_READ, names[i], DIGEST, NULL, VERDICT_HIDE, ""};
+        struct principal principal;
+        struct decision_request request;
+        OWNED(decision) *decision = NULL;
+        struct error err = {0};
+
+        fill(&row, &principal, &request);
+        const struct decision_context context = {.snapshot = &snapshot, .request = &request, .metadata_region = ""};
+        assert_true(decide_request(&context, &decision, &err).ok);
+        const struct resource *resource = &decision_pair(decision, 0)->resource;
+        assert_string_equal(resource->name, names[i]);
+        assert_string_equal(resource->region, "");
+        assert_true(uuid_equal(&resource->project, &nil) && uuid_equal(&resource->organisation, &nil));
+        assert_int_equal(decision_denial_count(decision), 1);
+    }
+}
+
+static void the_place_of_metadata_counts(void **state)
+{
+    struct principal principal;
+    struct decision_request request;
+    OWNED(decision) *decision = NULL;
+    struct error err = {0};
+
+    (void)state;
+    fill(&rows[4], &principal, &request);
+    const struct decision_context context = {.snapshot = &snapshot, .request = &request, .metadata_region = "local/gone"};
+    assert_true(decide_request(&context, &decision, &err).ok);
+    assert_int_equal(decision_verdict(decision), VERDICT_DENY);
+    assert_int_equal(decision_denial_count(decision), 1); /* of `metadata` and `log`, the same */
+    assert_string_equal(decision_denial(decision, 0)->rule, "R-STORE-HOME");
+}
+
+static void a_stale_snapshot_denies(void **state)
+{
+    struct principal principal;
+    struct decision_request request;
+    OWNED(decision) *decision = NULL;
+    struct error err = {0};
+
+    (void)state;
+    fill(&rows[3], &principal, &request);
+    const struct decision_context context = {.snapshot = &snapshot, .request = &request, .metadata_region = "", .is_stale = true};
+    assert_true(decide_request(&context, &decision, &err).ok);
+    assert_int_equal(decision_verdict(decision), VERDICT_DENY);
+    assert_string_equal(decision_denial(decision, 0)->rule, "SYS-STALE");
+}
+
+static void a_name_that_changed_hands_denies(void **state)
+{
+    struct principal principal;
+    struct decision_request request;
+    OWNED(decision) *decision = NULL;
+    struct error err = {0};
+
+    (void)state;
+    fill(&rows[4], &principal, &request);
+    request.pairs[0].resource.project = id_of('h');
+    const struct decision_context context = {.snapshot = &snapshot, .request = &request, .metadata_region = ""};
+    assert_true(decide_request(&context, &decision, &err).ok);
+    assert_int_equal(decision_verdict(decision), VERDICT_DENY);
+    assert_string_equal(decision_denial(decision, 0)->rule, "SYS-STALE");
+}
+
+static void without_a_policy_set_nothing_is_stored(void **state)
+{
+    struct snapshot bare = {.epoch = 42, .authz = snapshot.authz, .tenancy = snapshot.tenancy};
+    struct principal principal;
+    struct decision_request request;
+    OWNED(decision) *decision = NULL;
+    struct error err = {0};
+
+    (void)state;
+    fill(&rows[4], &principal, &request);
+    const struct decision_context context = {.snapshot = &bare, .request = &request, .metadata_region = ""};
+    assert_true(decide_request(&context, &decision, &err).ok);
+    assert_int_equal(decision_verdict(decision), VERDICT_DENY);
+    assert_string_equal(decision_denial(decision, 0)->rule, "SYS-NO-POLICY");
+    assert_string_equal(decision_policy_digest(decision), "");
+}
+
+static const struct resolve_row {
+    const char *name, *asked;
+    enum resource_kind kind;
+    char organisation, project;
+    const char *region;
+} resolve_rows[] = {
+    {"the system", "", RESOURCE_SYSTEM, 0, 0, ""},
+    {"an organisation", "acme", RESOURCE_ORGANISATION, 'A', 0, ""},
+    {"another organisation", "other", RESOURCE_ORGANISATION, 0, 0, ""},
+    {"a project", "acme/health", RESOURCE_PROJECT, 'A', 'h', "local/main"},
+    {"half a project's name", "acme/heal", RESOURCE_PROJECT, 'A', 0, ""},
+    {"a repository", "acme/models/a/b/c", RESOURCE_REPOSITORY, 'A', 'm', "local/main"},
+    {"a name longer than any",
+     "acme/mmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmm"
+     "mmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmm/a",
+     RESOURCE_REPOSITORY, 'A', 0, ""},
+};
+
+static void names_are_resolved(void **state)
+{
+    const struct resolve_row *row = *state;
+    const struct uuid nil = {{0}};
+    struct resource resource;
+
+    tenancy_resolve(&snapshot.tenancy, row->asked, &resource);
+    const struct uuid organisation = row->organisation == 0 ? nil : id_of(row->organisation);
+    const struct uuid project = row->project == 0 ? nil : id_of(row->project);
+    assert_int_equal(resource.kind, row->kind);
+    assert_true(uuid_equal(&resource.organisation, &organisation));
+    assert_true(uuid_equal(&resource.project, &project));
+    assert_string_equal(resource.region, row->region);
+    assert_string_equal(resource.name, row->asked);
+}
+
+static struct result decide_once(void *context, struct error *err)
+{
+    OWNED(decision) *decision = NULL;
+
+    TRY_UNTOUCHED_BYTES(decision, decide_request(context, &decision, err));
+    return SUCCESS;
+}
+
+static void deciding_survives_lack_of_memory(void **state)
+{
+    struct principal principal;
+    struct decision_request request;
+
+    (void)state;
+    fill(&rows[10], &principal, &request);
+    struct decision_context context = {.snapshot = &snapshot, .request = &request, .metadata_region = ""};
+    fail_each(decide_once, &context, ERROR_NO_MEMORY, 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest others[] = {
+        cmocka_unit_test(ids_differ),
+        cmocka_unit_test(all_pairs_must_be_allowed),
+        cmocka_unit_test(what_is_hidden_has_no_place),
+        cmocka_unit_test(the_place_of_metadata_counts),
+        cmocka_unit_test(a_stale_snapshot_denies),
+        cmocka_unit_test(a_name_that_changed_hands_denies),
+        cmocka_unit_test(without_a_policy_set_nothing_is_stored),
+        cmocka_unit_test(deciding_survives_lack_of_memory),
+    };
+
+    make_snapshot();
+    const int failed = RUN_TABLE(rows, decisions) + RUN_TABLE(resolve_rows, names_are_resolved) +
+                       cmocka_run_group_tests_name("others", others, NULL, NULL);
+    forget_snapshot();
+    return failed;
+}
