@@ -26,8 +26,6 @@ struct keyd_connection {
 struct keyd_client {
     struct sockaddr_un address;
     unsigned timeout_ms;
-    bool checks_uid;
-    uid_t uid;
     pthread_mutex_t lock; /* of the busy flags */
     pthread_cond_t freed;
     struct keyd_connection connections[CONNECTIONS];
@@ -47,12 +45,6 @@ struct result keyd_client_new(const char *socket_path, unsigned timeout_ms, stru
     (void)pthread_cond_init(&client->freed, NULL);
     *client_out = client;
     return SUCCESS;
-}
-
-void keyd_client_expect_uid(struct keyd_client *client, unsigned uid)
-{
-    client->checks_uid = true;
-    client->uid = uid;
 }
 
 static void disconnect(struct keyd_connection *connection)
@@ -111,19 +103,6 @@ void keyd_call_done(struct keyd_call *call)
     call->connection = NULL;
 }
 
-static struct result check_peer(const struct keyd_client *client, int fd, struct error *err)
-{
-    struct ucred peer = {0};
-    socklen_t length = sizeof peer;
-
-    if (!client->checks_uid) return SUCCESS;
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0)
-        return failure(err, ERROR_UNAVAILABLE, "who serves the socket of sijil-keyd can't be told: %s", strerror(errno));
-    if (peer.uid != client->uid)
-        return failure(err, ERROR_DENIED, "another user than %u serves the socket of sijil-keyd", client->uid);
-    return SUCCESS;
-}
-
 /* connect(2) on a unix socket waits only while the backlog is full; SO_SNDTIMEO bounds that. */
 static struct result connect_socket(const struct keyd_client *client, int fd, int64_t deadline_ms, struct error *err)
 {
@@ -135,7 +114,7 @@ static struct result connect_socket(const struct keyd_client *client, int fd, in
         connect(fd, (const struct sockaddr *)&client->address, sizeof client->address) != 0 ||
         fcntl(fd, F_SETFL, O_NONBLOCK) != 0)
         return failure(err, ERROR_UNAVAILABLE, KEYD_NOT_REACHED "%.108s: %s", client->address.sun_path, strerror(errno));
-    return check_peer(client, fd, err);
+    return SUCCESS;
 }
 
 static struct result reconnect(const struct keyd_client *client, struct keyd_connection *connection, int64_t deadline_ms,

@@ -31,8 +31,6 @@ struct keyd_client;
 
 /** `timeout_ms` is for one call, connect included. Nothing is connected yet: the first call finds a dead keyd. */
 RESULT keyd_client_new(const char *socket_path, unsigned timeout_ms, struct keyd_client **client_out, struct error *err);
-/** From the next connection on, only a process of this user is accepted as keyd (SO_PEERCRED). Another process: ERROR_DENIED. */
-void keyd_client_expect_uid(struct keyd_client *client, unsigned uid);
 
 /** The scopes of tokens, the widest first. keyd counts a token under its widest scope. */
 enum mint_scope { MINT_ADMINISTRATION, MINT_CATALOG, MINT_DELETE, MINT_PUSH, MINT_PULL, MINT_NOTHING };

@@ -172,8 +172,6 @@ RESULT blob_verify(struct blob_reader *reader, const struct blob_verify_options 
 
 /** Removes every object of the blob. Success also if there are none, so it may be repeated. */
 RESULT blob_remove(struct blob_store *store, const struct uuid *blob, struct error *err);
-/** Removes the leftovers of crashed writers beside a closed blob: checkpoints, and extents that its trailer does not name. */
-RESULT blob_reader_clean_up(struct blob_reader *reader, struct error *err);
 /** Whether this object of the blob is an extent that the blob's trailer names. Other objects are leftovers of crashed
  *  writers, or foreign objects. */
 bool blob_reader_names(const struct blob_reader *reader, const struct driver_entry *entry);

@@ -435,16 +435,3 @@ bool blob_reader_names(const struct blob_reader *reader, const struct driver_ent
     for (size_t i = 0; i < extents->count && entry->is_extent && !is_named; i++) is_named = extents->list[i].part == entry->part;
     return is_named;
 }
-
-struct result blob_reader_clean_up(struct blob_reader *reader, struct error *err)
-{
-    const struct sjb1_extents *extents = &reader->trailer.extents;
-    uint32_t *kept = memory_zeroed(extents->count, sizeof *kept);
-
-    if (kept == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for %zu extents", extents->count);
-    for (size_t i = 0; i < extents->count; i++) kept[i] = extents->list[i].part;
-    const struct result result =
-        reader->store->operations->remove(reader->store->driver, &reader->identity.blob, kept, extents->count, err);
-    free(kept);
-    return result;
-}

@@ -334,7 +334,7 @@ struct result blob_writer_checkpoint(struct blob_writer *writer, struct blob_che
 static void remove_checkpoint(struct blob_writer *writer, const struct blob_checkpoint *checkpoint)
 {
     char name[CHECKPOINT_NAME_SIZE];
-    struct error ignored; /* the rest is removed by blob_reader_clean_up(), or with the blob */
+    struct error ignored; /* the rest is removed with the blob */
 
     if (checkpoint->sequence == 0) return;
     blob_checkpoint_name(checkpoint->digest, name);

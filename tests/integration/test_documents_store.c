@@ -259,6 +259,25 @@ static void documents_are_appended_and_never_changed(void **state)
     store_close(&store);
 }
 
+/* Without this a gateway finds no event of a kind: docs/documents.md, "A new kind". */
+static void the_database_knows_the_actions_of_all_kinds(void **state)
+{
+    struct store store;
+
+    (void)state;
+    store_open(&store);
+    for (enum document_kind kind = DOCUMENT_POLICY_SET + 1; kind < DOCUMENT_KIND_COUNT; kind++) {
+        const struct document_kind_row *row = document_kind(kind);
+        char question[256], number[16];
+        (void)snprintf(number, sizeof number, "%u", row->number);
+        (void)snprintf(question, sizeof question, "SELECT document_kind_of('%s')", row->action);
+        assert_string_equal(database_ask(store.log.database, question), number);
+        (void)snprintf(question, sizeof question, "SELECT document_kind_of('%s')", row->withdrawal);
+        if (row->withdrawers > 0) assert_string_equal(database_ask(store.log.database, question), number);
+    }
+    store_close(&store);
+}
+
 /* ---- drafts ---- */
 
 static void a_draft_waits_for_an_approval_and_goes_with_it(void **state)
@@ -370,6 +389,7 @@ int main(void)
         cmocka_unit_test(a_false_claim_is_noticed),
         cmocka_unit_test(a_sound_look_after_a_restore_tells_again),
         cmocka_unit_test(without_keyd_nothing_new_is_told),
+        cmocka_unit_test(the_database_knows_the_actions_of_all_kinds),
         cmocka_unit_test(a_draft_waits_for_an_approval_and_goes_with_it),
         cmocka_unit_test(a_draft_expires_after_seven_days),
         cmocka_unit_test(drafts_are_bounded_by_principal_and_organisation),
