@@ -1,4 +1,4 @@
-/* Keys, signatures and signed documents. */
+/* Keys and signatures. */
 #include "tests/support/unit.h"
 
 #include <stdio.h>
@@ -7,20 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "base/text.h"
-#include "crypto/digest.h"
-#include "crypto/dsse.h"
 #include "crypto/ecdsa.h"
 #include "crypto/ed25519.h"
-
-static size_t unhex(const char *hex, uint8_t *out, size_t maximum)
-{
-    const size_t length = strlen(hex) / 2;
-
-    assert_true(length <= maximum && text_from_hex(bytes_of_text(hex), out, length));
-    return length;
-}
+#include "tests/support/hex.h"
 
 /* RFC 6979, A.2.5: the key, and signatures made with it by the RFC; ours are random, so they are checked instead. */
 #define RFC6979_SCALAR "c9afa9d845ba75166b5c215767b1d6934e50c3db36e89b127b8a622b120f6721"
@@ -294,142 +284,6 @@ static void ed25519_refuses_small_order(void **state)
     assert_false(ed25519_verify(identity, bytes_of_text("anything"), signature));
 }
 
-/* The example of the DSSE protocol document (v1.0.2): its key, envelope and encoding. */
-#define DSSE_EXAMPLE_SIGNATURE "A3JqsQGtVsJ2O2xqrI5IcnXip5GToJ3F+FnZ+O88SjtR6rDAajabZKciJTfUiHqJPcIAriEGAHTVeCUjW2JIZA=="
-
-static void dsse_encodes_as_its_document_says(void **state)
-{
-    struct buffer OWNED_BUFFER encoding = BUFFER(256);
-    struct buffer OWNED_BUFFER raw = BUFFER(64);
-    OWNED(ecdsa_key) *key = NULL;
-    uint8_t point[65] = {4};
-    struct error err = {0};
-
-    (void)state;
-    assert_true(dsse_preauthentication("http://example.com/HelloWorld", bytes_of_text("hello world"), &encoding, &err).ok);
-    assert_string_equal(buffer_text(&encoding), "DSSEv1 29 http://example.com/HelloWorld 11 hello world");
-    (void)unhex("67cd390f77aa359cb08c2235f652270493a9ed832b0abcc01f70954c0390d238", point + 1, 32);
-    (void)unhex("0c782bd54e269125a44f4433aff1432ce94e12bca73aa67ac80cea12608ddf74", point + 33, 32);
-    assert_true(ecdsa_key_from_public(point, &key, &err).ok);
-    assert_true(text_from_base64(&raw, BASE64_STANDARD, bytes_of_text(DSSE_EXAMPLE_SIGNATURE), &err).ok);
-    assert_true(ecdsa_verify_jose(key, buffer_bytes(&encoding), buffer_bytes(&raw))); /* the example has r || s */
-}
-
-static void dsse_travels(void **state)
-{
-    OWNED(ecdsa_key) *first = NULL;
-    OWNED(ecdsa_key) *second = NULL;
-    OWNED(ecdsa_key) *stranger = NULL;
-    OWNED(dsse) *dsse = NULL;
-    struct buffer OWNED_BUFFER envelope = BUFFER(DSSE_OVERHEAD);
-    struct error err = {0};
-
-    (void)state;
-    assert_true(ecdsa_key_new(&first, &err).ok && ecdsa_key_new(&second, &err).ok && ecdsa_key_new(&stranger, &err).ok);
-    const struct ecdsa_key *signers[] = {first, second};
-    assert_true(dsse_write("text/plain", bytes_of_text("hello"), signers, 2, &envelope, &err).ok);
-    assert_true(dsse_read(buffer_bytes(&envelope), DSSE_OVERHEAD, &dsse, &err).ok);
-    assert_string_equal(dsse->payload_type, "text/plain");
-    assert_string_equal(buffer_text(&dsse->payload), "hello");
-    assert_int_equal(dsse->signature_count, 2);
-    assert_true(dsse_check_signer(dsse, first, &err).ok && dsse_check_signer(dsse, second, &err).ok);
-    assert_false(dsse_check_signer(dsse, stranger, &err).ok);
-    assert_int_equal(err.kind, ERROR_DENIED);
-    dsse->payload.data[0] ^= 1;
-    assert_false(dsse_check_signer(dsse, first, &err).ok);
-    dsse->payload.data[0] ^= 1;
-    dsse->payload_type[0] = 'T';
-    assert_false(dsse_check_signer(dsse, first, &err).ok);
-}
-
-#define LETTERS_32  "abcdefghijklmnopqrstuvwxyzabcdef"
-#define LETTERS_128 LETTERS_32 LETTERS_32 LETTERS_32 LETTERS_32
-#define SIG         "{\"sig\":\"AAAA\"}"
-static const struct bad_envelope_row {
-    const char *name, *json;
-    enum error_kind kind;
-} bad_envelope_rows[] = {
-    {"no object", "[]", ERROR_INVALID},
-    {"no payload", "{\"payloadType\":\"t\",\"signatures\":[" SIG "]}", ERROR_INVALID},
-    {"no type", "{\"payload\":\"\",\"signatures\":[" SIG "]}", ERROR_INVALID},
-    {"no signatures", "{\"payload\":\"\",\"payloadType\":\"t\"}", ERROR_INVALID},
-    {"no signature in the list", "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[]}", ERROR_INVALID},
-    {"a signature that is a number", "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[7]}", ERROR_INVALID},
-    {"a number for sig", "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[{\"sig\":7}]}", ERROR_INVALID},
-    {"base64 of URLs", "{\"payload\":\"-_-_\",\"payloadType\":\"t\",\"signatures\":[" SIG "]}", ERROR_INVALID},
-    {"no padding", "{\"payload\":\"AA\",\"payloadType\":\"t\",\"signatures\":[" SIG "]}", ERROR_INVALID},
-    {"the payload twice", "{\"payload\":\"\",\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[" SIG "]}", ERROR_INVALID},
-    {"a type that is a number", "{\"payload\":\"\",\"payloadType\":1,\"signatures\":[" SIG "]}", ERROR_INVALID},
-    {"a payload that is a number", "{\"payload\":1,\"payloadType\":\"t\",\"signatures\":[" SIG "]}", ERROR_INVALID},
-    {"an empty type", "{\"payload\":\"\",\"payloadType\":\"\",\"signatures\":[" SIG "]}", ERROR_LIMIT},
-    {"a type of 128 letters", "{\"payload\":\"\",\"payloadType\":\"" LETTERS_128 "\",\"signatures\":[" SIG "]}", ERROR_LIMIT},
-    {"signatures that are a number", "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":1}", ERROR_INVALID},
-    {"no sig", "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[{}]}", ERROR_INVALID},
-    {"a key id that is a number", "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[{\"keyid\":1,\"sig\":\"AAAA\"}]}",
-     ERROR_INVALID},
-    {"a key id of 128 letters",
-     "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[{\"keyid\":\"" LETTERS_128 "\",\"sig\":\"AAAA\"}]}", ERROR_LIMIT},
-    {"nine signatures",
-     "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[" SIG "," SIG "," SIG "," SIG "," SIG "," SIG "," SIG "," SIG
-     "," SIG "]}",
-     ERROR_LIMIT},
-};
-
-static void refuses_envelopes(void **state)
-{
-    const struct bad_envelope_row *row = *state;
-    struct dsse *dsse = NULL;
-    struct error err = {0};
-
-    assert_false(dsse_read(bytes_of_text(row->json), 4096, &dsse, &err).ok);
-    assert_int_equal(err.kind, row->kind);
-    assert_null(dsse);
-}
-
-/* Signatures of other algorithms may stand beside ours: they are read, and never verify. */
-static void other_signatures_are_kept_apart(void **state)
-{
-    static const struct {
-        const char *sig;
-        size_t length;
-    } rows[] = {{"", 0}, {"AAAA", 3}, {"base64 of 75 bytes", 0}};
-    OWNED(ecdsa_key) *key = NULL;
-    struct error err = {0};
-
-    (void)state;
-    assert_true(ecdsa_key_new(&key, &err).ok);
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        struct buffer OWNED_BUFFER text = BUFFER(4096);
-        OWNED(dsse) *dsse = NULL;
-
-        assert_true(buffer_format(&text, &err, "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[{\"sig\":\"%s\"}]}",
-                                  rows[i].sig[0] == 'b' ? LETTERS_32 LETTERS_32 LETTERS_32 "abcd" : rows[i].sig)
-                        .ok);
-        assert_true(dsse_read(buffer_bytes(&text), 4096, &dsse, &err).ok);
-        assert_int_equal(dsse->signatures[0].length, rows[i].length);
-        assert_string_equal(dsse->signatures[0].keyid, "");
-        assert_false(dsse_check_signer(dsse, key, &err).ok);
-    }
-    static const uint8_t long_signature[ECDSA_DER_MAX + 1] = {0x30};
-    assert_false(ecdsa_verify_der(key, bytes_of_text("m"), (struct bytes){long_signature, sizeof long_signature}));
-}
-
-/* An envelope has a limit: with any less room than it needs, it is not written. */
-static void envelopes_need_their_room(void **state)
-{
-    OWNED(ecdsa_key) *key = NULL;
-    struct error err = {0};
-
-    (void)state;
-    assert_true(ecdsa_key_new(&key, &err).ok);
-    const struct ecdsa_key *const signers[] = {key, key};
-    for (size_t room = 1; room < 300; room++) { /* two key ids and two signatures of at least 64 bytes */
-        struct buffer OWNED_BUFFER narrow = BUFFER(room);
-        assert_false(dsse_write("text/plain", bytes_of_text("hello"), signers, 2, &narrow, &err).ok);
-        assert_int_equal(err.kind, ERROR_LIMIT);
-    }
-}
-
 static void large_pem_is_not_read(void **state)
 {
     static uint8_t large[ECDSA_PEM_MAX + 1];
@@ -451,13 +305,9 @@ int main(void)
         cmocka_unit_test(jwk_has_a_thumbprint),
         cmocka_unit_test(keys_live_in_files),
         cmocka_unit_test(ed25519_refuses_small_order),
-        cmocka_unit_test(dsse_encodes_as_its_document_says),
-        cmocka_unit_test(dsse_travels),
-        cmocka_unit_test(other_signatures_are_kept_apart),
-        cmocka_unit_test(envelopes_need_their_room),
         cmocka_unit_test(large_pem_is_not_read),
     };
 
     return RUN_TABLE(bad_scalar_rows, refuses_scalars) + RUN_TABLE(bad_pem_rows, refuses_pem) + RUN_TABLE(ed25519_rows, ed25519) +
-           RUN_TABLE(bad_envelope_rows, refuses_envelopes) + cmocka_run_group_tests_name("others", others, NULL, NULL);
+           cmocka_run_group_tests_name("others", others, NULL, NULL);
 }
