@@ -13,11 +13,6 @@
 
 static struct s3_peer peer;
 
-static void must(struct result result, const struct error *err)
-{
-    if (!result.ok) fail_msg("%s", err->message);
-}
-
 /* ---- The contract of all drivers ---- */
 
 static const struct contract_row {

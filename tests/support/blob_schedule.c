@@ -27,11 +27,6 @@ static uint64_t draw(struct schedule *schedule, uint64_t below)
     return schedule->random % below;
 }
 
-static void must(struct result result, const struct error *err)
-{
-    if (!result.ok) fail_msg("%s", err->message);
-}
-
 static void reopen(struct schedule *schedule)
 {
     struct error err = {0};
@@ -122,14 +117,6 @@ static void step(struct schedule *schedule)
     }
 }
 
-static struct result count_entry(void *context, const struct driver_entry *entry, struct error *err)
-{
-    (void)entry;
-    (void)err;
-    ++*(size_t *)context;
-    return SUCCESS;
-}
-
 static void check_outcome(struct schedule *schedule)
 {
     OWNED(blob_reader) *reader = NULL;
@@ -143,7 +130,7 @@ static void check_outcome(struct schedule *schedule)
         fail_msg("the content differs: %s", err.message);
     must(blob_verify(reader, &(struct blob_verify_options){.with_digest = true}, &err), &err);
     must(blob_remove(test->store, &test->upload.identity.blob, &err), &err);
-    must(blob_list(test->store, count_entry, &none, &err), &err);
+    must(blob_list(test->store, blob_test_count_entry, &none, &err), &err);
     assert_int_equal(none, 0);
 }
 

@@ -6,11 +6,6 @@
 #include "tests/support/blob.h"
 #include "tests/support/unit.h"
 
-static void must(struct result result, const struct error *err)
-{
-    if (!result.ok) fail_msg("%s", err->message);
-}
-
 /* ---- An extent with known content ---- */
 
 struct writing {

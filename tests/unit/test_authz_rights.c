@@ -1,134 +1,10 @@
-/* Roles, scopes and grants: what a snapshot allows. */
-#include "tests/support/unit.h"
+/* Roles and scopes: what a snapshot allows. */
+#include "tests/unit/rights_fixture.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "authz/snapshot.h"
-#include "base/fault.h"
-#include "crypto/digest.h"
-
-#define NOW INT64_C(1800000000000)
-
-/* Ids are one letter each, so that rows can name them. */
-static struct uuid id_of(char letter)
-{
-    struct uuid id = {{0}};
-
-    if (letter != '-') {
-        id.bytes[0] = (uint8_t)letter;
-        id.bytes[15] = 1;
-    }
-    return id;
-}
-
-/* Organisations A (projects m, n) and B (project x). Robots: one letter. */
-static const struct given {
-    char robot; /* or 0: the external subject "ci" of https://i */
-    enum role role;
-    enum resource_kind scope;
-    char organisation, project;
-    const char *pattern;
-    char granter; /* a robot, or 0 for "system" */
-    int64_t expires_ms;
-} given[] = {
-    {'r', ROLE_REGISTRY_ADMIN, RESOURCE_SYSTEM, '-', '-', "", 0, 0},
-    {'o', ROLE_ORG_ADMIN, RESOURCE_ORGANISATION, 'A', '-', "", 'r', 0},
-    {'q', ROLE_ORG_ADMIN, RESOURCE_ORGANISATION, 'A', '-', "", 'r', 0},
-    {'j', ROLE_PROJECT_ADMIN, RESOURCE_PROJECT, 'A', 'm', "", 'o', 0},
-    {'p', ROLE_PUBLISHER, RESOURCE_PROJECT, 'A', 'm', "", 'j', 0},
-    {'1', ROLE_PUBLISHER, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/digits", 'j', 0},
-    {'2', ROLE_PUBLISHER, RESOURCE_REPOSITORY, 'A', 'm', "acme/m/team/*", 'j', 0},
-    {'t', ROLE_PROMOTER, RESOURCE_PROJECT, 'A', 'm', "", 'j', 0},
-    {'c', ROLE_CONSUMER, RESOURCE_ORGANISATION, 'A', '-', "", 'o', 0},
-    {'c', ROLE_AUDITOR, RESOURCE_PROJECT, 'A', 'm', "", 'o', 0},
-    {'u', ROLE_AUDITOR, RESOURCE_PROJECT, 'A', 'm', "", 'o', 0},
-    {'s', ROLE_SECURITY_OFFICER, RESOURCE_ORGANISATION, 'A', '-', "", 'o', 0},
-    {'e', ROLE_CONSUMER, RESOURCE_PROJECT, 'A', 'm', "", 'j', NOW - 1},
-    {'l', ROLE_CONSUMER, RESOURCE_PROJECT, 'A', 'm', "", 'j', NOW + 1},
-    {'x', ROLE_PUBLISHER, RESOURCE_PROJECT, 'A', 'm', "", 'j', 0}, /* this robot has expired */
-    {'d', ROLE_PUBLISHER, RESOURCE_PROJECT, 'A', 'm', "", 'j', 0}, /* and this one is disabled */
-    {0, ROLE_CONSUMER, RESOURCE_PROJECT, 'A', 'm', "", 'j', 0},
-};
-static const char robots[] = "roqjp12tcuselxdz"; /* z has no binding */
-
-static struct authz_snapshot *snapshot;
-
-static char *key_of(char robot, char key_out[PRINCIPAL_KEY_SIZE])
-{
-    const struct principal principal = {.kind = PRINCIPAL_ROBOT, .id = id_of(robot)};
-
-    principal_key(&principal, key_out);
-    return key_out;
-}
-
-static struct authz_binding binding_of(const struct given *row, size_t number)
-{
-    struct authz_binding binding = {.kind = row->robot == 0 ? PRINCIPAL_EXTERNAL : PRINCIPAL_ROBOT,
-                                    .role = row->role,
-                                    .scope = row->scope,
-                                    .organisation = id_of(row->organisation),
-                                    .project = id_of(row->project),
-                                    .expires_ms = row->expires_ms};
-
-    binding.id = id_of((char)(number + 1));
-    binding.id.bytes[1] = 'b';
-    if (row->robot != 0) binding.robot = id_of(row->robot);
-    else (void)snprintf(binding.issuer, sizeof binding.issuer, "https://i");
-    if (row->robot == 0) (void)snprintf(binding.subject, sizeof binding.subject, "ci");
-    (void)snprintf(binding.pattern, sizeof binding.pattern, "%s", row->pattern);
-    if (row->granter != 0) binding.giver = (struct person){{'e', 'x', 't', ':', row->granter}};
-    if (row->granter != 0) (void)key_of(row->granter, binding.granted_by);
-    else (void)snprintf(binding.granted_by, sizeof binding.granted_by, "system");
-    return binding;
-}
-
-static struct authz_snapshot *build(struct error *err)
-{
-    static const char jwks[] = "{\"keys\":[{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\",\"alg\":\"ES256\","
-                               "\"x\":\"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU\","
-                               "\"y\":\"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0\"}]}";
-    const struct issuer_record issuer = {
-        .url = "https://i", .audience = "us", .algorithms = 1U << JOSE_ES256, .types = 1, .lifetime_max_s = 60, .jwks = jwks};
-    struct authz_robot rows[sizeof robots - 1];
-    struct authz_binding bindings[COUNT(given)];
-    struct authz_snapshot *made = NULL;
-
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        rows[i] = (struct authz_robot){.id = id_of(robots[i]),
-                                       .person = {{'e', 'x', 't', ':', robots[i]}},
-                                       .enabled = robots[i] != 'd',
-                                       .expires_ms = robots[i] == 'x' ? NOW - 1 : NOW + 1000};
-        (void)snprintf(rows[i].name, sizeof rows[i].name, "robot$acme+%c", robots[i]);
-        sha256_of(bytes_of_text(rows[i].name), rows[i].secret_hash);
-    }
-    for (size_t i = 0; i < COUNT(given); i++) bindings[i] = binding_of(&given[i], i);
-    const struct authz_parts parts = {.robots = rows,
-                                      .robot_count = COUNT(rows),
-                                      .bindings = bindings,
-                                      .binding_count = COUNT(bindings),
-                                      .issuers = &issuer,
-                                      .issuer_count = 1};
-    return authz_snapshot_build(&parts, &made, err).ok ? made : NULL;
-}
-
-static struct principal principal_of(char robot)
-{
-    struct principal principal = {.kind = robot == 0 ? PRINCIPAL_EXTERNAL : PRINCIPAL_ROBOT};
-
-    if (robot != 0) principal.id = id_of(robot);
-    else (void)snprintf(principal.issuer, sizeof principal.issuer, "https://i");
-    if (robot == 0) (void)snprintf(principal.subject, sizeof principal.subject, "ci");
-    return principal;
-}
-
-static struct resource resource_of(enum resource_kind kind, char organisation, char project, const char *name)
-{
-    struct resource resource = {.kind = kind, .organisation = id_of(organisation), .project = id_of(project)};
-
-    (void)snprintf(resource.name, sizeof resource.name, "%s", name);
-    return resource;
-}
 
 static const struct authorize_row {
     const char *name;
@@ -202,91 +78,6 @@ static void authorizes_actions(void **state)
     assert_int_equal(found.verdict == AUTHZ_ALLOWED, found.rule == NULL);
     assert_int_equal(found.verdict == AUTHZ_ALLOWED, found.message == NULL);
     assert_true(uuid_is_nil(&found.binding) || found.verdict == AUTHZ_ALLOWED);
-}
-
-static const struct grant_row {
-    const char *name;
-    char granter;
-    enum role role;
-    char grantee; /* 0: external */
-    enum resource_kind kind;
-    char organisation, project;
-    const char *on, *rule; /* rule NULL: allowed; "" invisible */
-} grant_rows[] = {
-    {"a project-admin makes a publisher", 'j', ROLE_PUBLISHER, 'z', RESOURCE_PROJECT, 'A', 'm', "acme/m", NULL},
-    {"on a repository", 'j', ROLE_CONSUMER, 'z', RESOURCE_REPOSITORY, 'A', 'm', "acme/m/d", NULL},
-    {"on a pattern", 'j', ROLE_CONSUMER, 'z', RESOURCE_REPOSITORY, 'A', 'm', "acme/m/*", NULL},
-    {"for an external subject", 'j', ROLE_CONSUMER, 0, RESOURCE_PROJECT, 'A', 'm', "acme/m", NULL},
-    {"not to himself", 'j', ROLE_PUBLISHER, 'j', RESOURCE_PROJECT, 'A', 'm', "acme/m", "SYS-SELF-GRANT"},
-    {"not in the project beside", 'j', ROLE_PUBLISHER, 'z', RESOURCE_PROJECT, 'A', 'n', "acme/n", ""},
-    {"not on the organisation", 'j', ROLE_PUBLISHER, 'z', RESOURCE_ORGANISATION, 'A', '-', "acme", "SYS-NO-BINDING"},
-    {"no project-admin", 'j', ROLE_PROJECT_ADMIN, 'z', RESOURCE_PROJECT, 'A', 'm', "acme/m", "SYS-GRANT"},
-    {"no auditor", 'j', ROLE_AUDITOR, 'z', RESOURCE_PROJECT, 'A', 'm', "acme/m", "SYS-GRANT"},
-    {"a publisher makes nobody", 'p', ROLE_CONSUMER, 'z', RESOURCE_PROJECT, 'A', 'm', "acme/m", "SYS-NO-BINDING"},
-    {"an org-admin makes a project-admin", 'o', ROLE_PROJECT_ADMIN, 'z', RESOURCE_PROJECT, 'A', 'n', "acme/n", NULL},
-    {"an org-admin makes no registry-admin", 'o', ROLE_REGISTRY_ADMIN, 'z', RESOURCE_SYSTEM, '-', '-', "", "SYS-NO-BINDING"},
-    {"an org-admin is not a project's role", 'o', ROLE_ORG_ADMIN, 'z', RESOURCE_PROJECT, 'A', 'm', "acme/m", "SYS-GRANT"},
-    {"nobody gives break-glass alone", 'r', ROLE_BREAK_GLASS, 'z', RESOURCE_PROJECT, 'A', 'm', "acme/m", "SYS-GRANT"},
-    {"the first security officer was o's", 'o', ROLE_SECURITY_OFFICER, 'z', RESOURCE_ORGANISATION, 'A', '-', "acme",
-     "SYS-BOTH-OFFICERS"},
-    {"the second is another's", 'q', ROLE_SECURITY_OFFICER, 'z', RESOURCE_ORGANISATION, 'A', '-', "acme", NULL},
-    {"or the registry's", 'r', ROLE_SECURITY_OFFICER, 'z', RESOURCE_SYSTEM, '-', '-', "", NULL},
-    {"the registry's administrator makes a successor", 'r', ROLE_REGISTRY_ADMIN, 'z', RESOURCE_SYSTEM, '-', '-', "", NULL},
-    {"and no other scope for him", 'r', ROLE_REGISTRY_ADMIN, 'z', RESOURCE_ORGANISATION, 'A', '-', "acme", "SYS-GRANT"},
-    {"an officer makes nobody", 's', ROLE_CONSUMER, 'z', RESOURCE_ORGANISATION, 'A', '-', "acme", "SYS-NO-BINDING"},
-};
-
-static void authorizes_grants(void **state)
-{
-    const struct grant_row *row = *state;
-    const struct principal principal = principal_of(row->granter);
-    const struct authz_binding grantee = {.kind = row->grantee == 0 ? PRINCIPAL_EXTERNAL : PRINCIPAL_ROBOT,
-                                          .robot = id_of(row->grantee == 0 ? '-' : row->grantee)};
-    struct resource resource = resource_of(row->kind, row->organisation, row->project, row->on);
-
-    authz_grant_detail(row->role, &grantee, resource.detail);
-    const struct authz_answer found = authz_snapshot_authorize(snapshot, &principal, ACTION_BINDING_CREATE, &resource, NOW);
-    if (row->rule == NULL) {
-        assert_int_equal(found.verdict, AUTHZ_ALLOWED);
-        return;
-    }
-    assert_int_equal(found.verdict, row->rule[0] == '\0' ? AUTHZ_INVISIBLE : AUTHZ_NOT_ALLOWED);
-    assert_string_equal(found.rule, row->rule[0] == '\0' ? "SYS-NO-BINDING" : row->rule);
-}
-
-static void a_grant_without_its_detail_is_refused(void **state)
-{
-    static const char *const details[] = {"", "publisher", "publisher ", "owner robot:x", " robot:x"};
-    const struct principal principal = principal_of('j');
-
-    (void)state;
-    for (size_t i = 0; i < COUNT(details); i++) {
-        struct resource resource = resource_of(RESOURCE_PROJECT, 'A', 'm', "acme/m");
-        (void)snprintf(resource.detail, sizeof resource.detail, "%s", details[i]);
-        assert_int_equal(authz_snapshot_authorize(snapshot, &principal, ACTION_BINDING_CREATE, &resource, NOW).verdict,
-                         AUTHZ_NOT_ALLOWED);
-    }
-}
-
-static void who_may_give_may_take(void **state)
-{
-    static const struct {
-        char robot;
-        size_t binding; /* of `given` */
-        bool allowed;
-    } rows[] = {{'j', 4, true}, {'j', 3, false}, {'o', 3, true}, {'p', 4, false}, {'j', 99, false}};
-
-    (void)state;
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        const struct principal principal = principal_of(rows[i].robot);
-        struct resource resource = resource_of(RESOURCE_PROJECT, 'A', 'm', "acme/m");
-        struct uuid id = id_of((char)(rows[i].binding + 1));
-        id.bytes[1] = 'b';
-        uuid_format(&id, resource.detail);
-        assert_int_equal(authz_snapshot_authorize(snapshot, &principal, ACTION_BINDING_REVOKE, &resource, NOW).verdict ==
-                             AUTHZ_ALLOWED,
-                         rows[i].allowed);
-    }
 }
 
 static void a_token_bounds_what_bindings_allow(void **state)
@@ -470,8 +261,6 @@ static void a_snapshot_lives_as_long_as_one_keeps_it(void **state)
 int main(void)
 {
     const struct CMUnitTest others[] = {
-        cmocka_unit_test(a_grant_without_its_detail_is_refused),
-        cmocka_unit_test(who_may_give_may_take),
         cmocka_unit_test(a_token_bounds_what_bindings_allow),
         cmocka_unit_test(robots_log_in),
         cmocka_unit_test(one_name_is_one_robot),
@@ -484,8 +273,8 @@ int main(void)
     struct error err = {0};
 
     snapshot = build(&err);
-    const int failed = RUN_TABLE(authorize_rows, authorizes_actions) + RUN_TABLE(grant_rows, authorizes_grants) +
-                       RUN_TABLE(access_rows, live_access) + cmocka_run_group_tests_name("others", others, NULL, NULL);
+    const int failed = RUN_TABLE(authorize_rows, authorizes_actions) + RUN_TABLE(access_rows, live_access) +
+                       cmocka_run_group_tests_name("others", others, NULL, NULL);
     authz_snapshot_free(snapshot);
     return failed;
 }

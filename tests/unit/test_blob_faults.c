@@ -8,11 +8,6 @@
 #include "base/fault.h"
 #include "tests/support/blob.h"
 
-static void must(struct result result, const struct error *err)
-{
-    if (!result.ok) fail_msg("%s", err->message);
-}
-
 /* ---- The n-th failure ---- */
 
 #define FAULT_LENGTH 700000        /* three appends after the checkpoint */
@@ -147,19 +142,11 @@ static void every_failure_past_the_page_cache_is_mended_or_reported(void **state
     assert_true(points[1] > points[0] && mended > 0);
 }
 
-static struct result count_entry(void *context, const struct driver_entry *entry, struct error *err)
-{
-    (void)entry;
-    (void)err;
-    ++*(size_t *)context;
-    return SUCCESS;
-}
-
 static struct result count_files(void *context, struct error *err)
 {
     size_t count = 0;
 
-    TRY(blob_list(((struct blob_test *)context)->store, count_entry, &count, err));
+    TRY(blob_list(((struct blob_test *)context)->store, blob_test_count_entry, &count, err));
     assert_int_equal(count, 1);
     return SUCCESS;
 }
@@ -187,7 +174,7 @@ static void what_is_said_to_be_removed_is_gone(void **state)
         fault_arm(0);
         assert_int_equal(ok, !has_fired);
         if (!ok) must(blob_remove(test.store, &test.upload.identity.blob, &err), &err);
-        must(blob_list(test.store, count_entry, &count, &err), &err);
+        must(blob_list(test.store, blob_test_count_entry, &count, &err), &err);
         assert_int_equal(count, 0);
         blob_test_done(&test);
     }

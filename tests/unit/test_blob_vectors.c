@@ -24,11 +24,6 @@ static void draw(void *context, uint8_t *out, size_t length)
     random->at += length;
 }
 
-static void must(struct result result, const struct error *err)
-{
-    if (!result.ok) fail_msg("%s", err->message);
-}
-
 static void add_hex(struct buffer *out, const char *hex)
 {
     uint8_t *place = NULL;

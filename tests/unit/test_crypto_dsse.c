@@ -1,7 +1,6 @@
 /* Signed documents: what DSSE signs, and envelopes. */
 #include "tests/support/unit.h"
 
-
 #include "base/text.h"
 #include "crypto/dsse.h"
 #include "crypto/ecdsa.h"

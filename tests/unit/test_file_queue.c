@@ -21,11 +21,6 @@
 
 static uint8_t *bytes; /* aligned: a piece for each read; that is one for each write, and one to fill */
 
-static void must(struct result result, const struct error *err)
-{
-    if (!result.ok) fail_msg("%s", err->message);
-}
-
 /* A file that nobody else has; on the disk, because not each file system in memory knows O_DIRECT. */
 static int open_file(void)
 {

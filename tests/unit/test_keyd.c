@@ -1,12 +1,11 @@
-/* The parts of sijil-keyd, one by one: key ring, ledger, rate, sandbox, and what happens when the disk fails. */
-#include "tests/support/unit.h"
+/* The parts of sijil-keyd, one by one: key ring, rate, sandbox, tokens, and that every failure is survived. */
+#include "tests/unit/keyd_folder_fixture.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -16,40 +15,13 @@
 #include "base/file.h"
 #include "base/sandbox.h"
 #include "keyd/answer.h"
-#include "keyd/checkpoint.h"
-#include "keyd/document_pin.h"
 #include "keyd/keyring.h"
 #include "keyd/ledger.h"
-#include "keyd/ledger_format.h"
 #include "keyd/rate.h"
 #include "keyd/token.h"
-#include "keyd/wrap.h"
 
 /* Cheap to open, so that every failure can be tried. */
 #define CHEAP ((struct password_cost){.passes = 1, .memory_kib = 64})
-
-struct folder {
-    char path[32];
-    int fd;
-};
-
-static void folder_make(struct folder *folder)
-{
-    *folder = (struct folder){.path = "/tmp/sijil-keyd-unit-XXXXXX"};
-    assert_non_null(mkdtemp(folder->path));
-    folder->fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    assert_true(folder->fd >= 0);
-}
-
-static void folder_remove(struct folder *folder)
-{
-    static const char *const names[] = {LEDGER_FILE, KEYRING_FILE, "." LEDGER_FILE ".new", "." KEYRING_FILE ".new"};
-
-    for (size_t i = 0; i < COUNT(names); i++) (void)unlinkat(folder->fd, names[i], 0);
-    (void)close(folder->fd);
-    assert_int_equal(rmdir(folder->path), 0);
-}
-#define OWNED_FOLDER __attribute__((cleanup(folder_remove))) struct folder
 
 static struct result create(const struct folder *folder, const char *passphrase, const char *origin, struct error *err)
 {
@@ -176,142 +148,6 @@ static void key_rings_have_a_last_version(void **state)
     assert_int_equal(added, KEYRING_ROOTS_MAX);
     assert_false(keyring_add_version(folder.fd, bytes_of_text("secret"), NULL, &added, &err).ok);
     assert_int_equal(err.kind, ERROR_LIMIT);
-}
-
-/* ---- ledger ---- */
-
-static const uint8_t ledger_key[LEDGER_KEY_SIZE] = {7};
-
-static struct result set_size(const void *context, struct ledger_state *state, struct error *err)
-{
-    const uint64_t *size = context;
-
-    if (*size < state->log_size) return failure(err, ERROR_CORRUPT, "smaller");
-    state->log_size = *size;
-    return SUCCESS;
-}
-
-static struct result grow(struct ledger *ledger, uint64_t size, struct error *err)
-{
-    return ledger_change(ledger, set_size, &size, err);
-}
-
-static uint64_t size_on_disk(const struct folder *folder)
-{
-    OWNED(ledger) *ledger = NULL;
-    struct ledger_state state;
-    struct error err = {0};
-
-    if (!ledger_open(folder->fd, ledger_key, &ledger, &err).ok) return UINT64_MAX;
-    ledger_read(ledger, &state);
-    return state.log_size;
-}
-
-static const struct damage_row {
-    const char *name;
-    size_t at, length; /* bytes that are overwritten */
-    uint64_t size;     /* found then; UINT64_MAX: refused */
-} damage_rows[] = {
-    {"nothing", 0, 0, 9},
-    {"the first copy", 20, 1, 9},
-    {"the second copy", LEDGER_COPY_SIZE + 20, 1, 9},
-    {"both copies", 0, 2 * LEDGER_COPY_SIZE, UINT64_MAX},
-    {"the code of the first copy", LEDGER_USED_SIZE - 1, 1, 9},
-    {"what is behind a copy", LEDGER_USED_SIZE, 8, 9},
-};
-
-static void one_damaged_copy_is_mended(void **state)
-{
-    const struct damage_row *row = *state;
-    OWNED_FOLDER folder;
-    uint8_t noise[2 * LEDGER_COPY_SIZE];
-    struct ledger *ledger = NULL;
-    struct error err = {0};
-
-    folder_make(&folder);
-    assert_true(ledger_create(folder.fd, ledger_key, &err).ok);
-    assert_true(ledger_open(folder.fd, ledger_key, &ledger, &err).ok);
-    assert_true(grow(ledger, 9, &err).ok);
-    ledger_free(ledger);
-    memset(noise, 0xa5, sizeof noise);
-    OWNED_FD fd = openat(folder.fd, LEDGER_FILE, O_RDWR | O_CLOEXEC);
-    assert_int_equal(pwrite(fd, noise, row->length, (off_t)row->at), row->length);
-    assert_true(size_on_disk(&folder) == row->size);
-    if (row->size == UINT64_MAX) return;
-
-    /* It was mended: now the other copy may go. */
-    const off_t other = row->at < LEDGER_COPY_SIZE ? LEDGER_COPY_SIZE : 0;
-    assert_int_equal(pwrite(fd, noise, 100, other), 100);
-    assert_true(size_on_disk(&folder) == 9);
-}
-
-static void ledgers_belong_to_one_process_and_one_key_ring(void **state)
-{
-    OWNED_FOLDER folder;
-    OWNED(ledger) *ledger = NULL;
-    struct ledger *second = NULL;
-    uint8_t other_key[LEDGER_KEY_SIZE] = {8};
-    struct error err = {0};
-
-    (void)state;
-    folder_make(&folder);
-    assert_false(ledger_open(folder.fd, ledger_key, &second, &err).ok);
-    assert_int_equal(err.kind, ERROR_CORRUPT);
-    assert_true(ledger_create(folder.fd, ledger_key, &err).ok);
-    assert_false(ledger_open(folder.fd, other_key, &second, &err).ok);
-    assert_int_equal(err.kind, ERROR_CORRUPT);
-    assert_true(ledger_open(folder.fd, ledger_key, &ledger, &err).ok);
-    assert_false(ledger_open(folder.fd, ledger_key, &second, &err).ok);
-    assert_int_equal(err.kind, ERROR_CONFLICT);
-    assert_null(second);
-}
-
-/* Each write and each fsync fails once. What was not promised may be there or not; what was, always is. */
-static void failing_disks_break_no_promise(void **state)
-{
-    unsigned long nth = 1;
-
-    (void)state;
-    for (bool has_fired = true; has_fired; nth++) {
-        OWNED_FOLDER folder;
-        struct ledger *ledger = NULL;
-        struct error err = {0};
-
-        folder_make(&folder);
-        assert_true(ledger_create(folder.fd, ledger_key, &err).ok);
-        assert_true(ledger_open(folder.fd, ledger_key, &ledger, &err).ok);
-        assert_true(grow(ledger, 5, &err).ok);
-        fault_arm(nth);
-        const bool ok = grow(ledger, 6, &err).ok;
-        has_fired = fault_has_fired();
-        fault_arm(0);
-        assert_int_equal(ok, !has_fired);
-        if (has_fired) { /* nothing more is promised by this process */
-            assert_false(grow(ledger, 7, &err).ok);
-            assert_int_equal(err.kind, ERROR_UNAVAILABLE);
-        }
-        ledger_free(ledger);
-        assert_in_range(size_on_disk(&folder), ok ? 6 : 5, 6);
-    }
-    assert_failures(nth - 2, 4);
-}
-
-static void refused_changes_change_nothing(void **state)
-{
-    OWNED_FOLDER folder;
-    OWNED(ledger) *ledger = NULL;
-    struct ledger_state now;
-    struct error err = {0};
-
-    (void)state;
-    folder_make(&folder);
-    assert_true(ledger_create(folder.fd, ledger_key, &err).ok);
-    assert_true(ledger_open(folder.fd, ledger_key, &ledger, &err).ok);
-    assert_true(grow(ledger, 5, &err).ok);
-    assert_false(grow(ledger, 4, &err).ok);
-    ledger_read(ledger, &now);
-    assert_int_equal(now.log_size, 5);
-    assert_true(grow(ledger, 6, &err).ok);
 }
 
 /* ---- rate ---- */
@@ -476,15 +312,11 @@ int main(void)
         cmocka_unit_test(damaged_key_rings_do_not_open),
         cmocka_unit_test(keys_differ_by_all_that_they_are_for),
         cmocka_unit_test(key_rings_have_a_last_version),
-        cmocka_unit_test(ledgers_belong_to_one_process_and_one_key_ring),
-        cmocka_unit_test(failing_disks_break_no_promise),
-        cmocka_unit_test(refused_changes_change_nothing),
         cmocka_unit_test(buckets_empty_and_refill),
         cmocka_unit_test(crowds_of_projects_are_refused_not_forgotten),
         cmocka_unit_test(the_sandbox_forbids_the_network_and_more),
         cmocka_unit_test(every_failure_is_survived),
     };
 
-    return RUN_TABLE(bad_origin_rows, refuses_origins) + RUN_TABLE(damage_rows, one_damaged_copy_is_mended) +
-           cmocka_run_group_tests_name("others", others, NULL, NULL);
+    return RUN_TABLE(bad_origin_rows, refuses_origins) + cmocka_run_group_tests_name("others", others, NULL, NULL);
 }

@@ -1,11 +1,10 @@
 /* The client of sijil-keyd against a peer that does what keyd never should: every such call ends, in words. */
-#include "tests/support/unit.h"
+#include "tests/unit/keyd_peer_fixture.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -16,30 +15,6 @@
 #include "base/fault.h"
 #include "crypto/keyd_client.h"
 #include "crypto/keyd_client_priv.h"
-#include "crypto/keyd_frame.h"
-
-enum { TIMEOUT_MS = 1500, PEERS_MAX = 512 };
-
-enum manner {
-    HONEST,
-    CLOSES, /* without a word */
-    WRONG_ID,
-    WRONG_TYPE,
-    GARBAGE,
-    SAYS_NO,
-    SILENT,
-    LATE,      /* but in time */
-    TOO_SHORT, /* a length that no message has */
-    TOO_LONG,
-    BREAKS_OFF, /* in the middle of a reply */
-    TRICKLES,
-};
-
-static _Atomic enum manner manner;
-static int listener;
-static pthread_t acceptor, peers[PEERS_MAX];
-static atomic_size_t peer_count;
-static char folder[] = "/tmp/sijil-keyd-client-XXXXXX", path[64];
 
 /* ---- system calls that fail once, on this thread ---- */
 
@@ -60,7 +35,7 @@ ssize_t __wrap_recv(int fd, void *into, size_t length, int flags)
 {
     return FAILS(recv) ? -1 : __real_recv(fd, into, length, flags);
 }
-ssize_t __real_send(int fd, const void *from, size_t length, int flags);
+
 ssize_t __wrap_send(int fd, const void *from, size_t length, int flags);
 ssize_t __wrap_send(int fd, const void *from, size_t length, int flags)
 {
@@ -78,128 +53,6 @@ int __wrap_fcntl(int fd, int command, long value);
 int __wrap_fcntl(int fd, int command, long value) /* ours is the one that takes a number */
 {
     return FAILS(fcntl) ? -1 : __real_fcntl(fd, command, value);
-}
-
-/* ---- the peer ---- */
-
-static void send_all(int fd, struct bytes bytes)
-{
-    (void)__real_send(fd, bytes.data, bytes.length, MSG_NOSIGNAL);
-}
-
-static struct keyd_reply reply_to(const struct keyd_request *request)
-{
-    static const uint8_t key[32] = {1};
-    struct keyd_reply reply = {.type = request->type, .id = request->id};
-
-    if (request->type == KEYD_IDENTIFY)
-        reply.as.identity = (struct keyd_identity){.origin = "o", .log_vkey = "v", .token_kid = "k"};
-    else if (request->type == KEYD_UNWRAP) reply.as.data_key = (struct bytes){key, sizeof key};
-    else if (request->type == KEYD_SUBJECT_KEY_NEW || request->type == KEYD_SUBJECT_KEY_OPEN)
-        reply.as.subject_key.key = (struct bytes){key, sizeof key};
-    else if (request->type == KEYD_TOKEN) reply.as.token.text = bytes_of_text("a.b.c");
-    else if (request->type == KEYD_CHECKPOINT) reply.as.note = bytes_of_text("note");
-    return reply;
-}
-
-/* The header and more of it byte by byte; each may cost a turn of the scheduler, and all of it comes before the deadline. */
-static void trickle(int fd, struct bytes bytes)
-{
-    const size_t alone = bytes.length < 30 ? bytes.length : 30;
-
-    for (size_t i = 0; i < alone; i++) {
-        send_all(fd, (struct bytes){bytes.data + i, 1});
-        if (i < 8) (void)usleep(1000);
-    }
-    send_all(fd, (struct bytes){bytes.data + alone, bytes.length - alone});
-}
-
-/* False: the connection ends. */
-static bool answer(int fd, const struct keyd_request *request)
-{
-    struct keyd_reply reply = reply_to(request);
-    struct buffer OWNED_BUFFER frame = BUFFER(KEYD_MESSAGE_MAX);
-    struct error err = {0};
-    const enum manner now = atomic_load(&manner);
-
-    if (now == CLOSES) return false;
-    if (now == SILENT) (void)usleep(2 * TIMEOUT_MS * 1000);
-    if (now == LATE) (void)usleep(TIMEOUT_MS * 1000 / 3);
-    if (now == WRONG_ID) reply.id++;
-    if (now == WRONG_TYPE) reply = (struct keyd_reply){.type = KEYD_PIN_APPROVER, .id = request->id};
-    if (now == SAYS_NO)
-        reply = (struct keyd_reply){
-            .type = KEYD_ERROR, .id = request->id, .as.error = {ERROR_LIMIT, bytes_of_text("enough for now")}};
-    if (!keyd_reply_write(&frame, &reply, &err).ok) return false;
-    if (now == GARBAGE) frame.data[5] = 99;
-    if (now == TOO_SHORT) store_u32(frame.data, 3);
-    if (now == TOO_LONG) store_u32(frame.data, KEYD_MESSAGE_MAX);
-    if (now == BREAKS_OFF) frame.length -= 1;
-    if (now == TRICKLES) trickle(fd, buffer_bytes(&frame));
-    else send_all(fd, buffer_bytes(&frame));
-    return now != BREAKS_OFF;
-}
-
-static void *serve(void *argument)
-{
-    const int fd = (int)(intptr_t)argument;
-    struct keyd_frame frame = {0};
-    struct keyd_request request;
-    struct bytes message;
-    struct error err = {0};
-
-    if (keyd_frame_init(&frame, &err).ok)
-        while (keyd_receive(fd, &frame, clock_monotonic_ms() + 120000, &message, &err).ok &&
-               keyd_request_read(message, &request, &err).ok && answer(fd, &request))
-            keyd_frame_wipe(&frame);
-    keyd_frame_done(&frame);
-    (void)close(fd);
-    return NULL;
-}
-
-static void *accept_all(void *unused)
-{
-    (void)unused;
-    for (int fd; (fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;) {
-        const size_t place = atomic_fetch_add(&peer_count, 1);
-        assert_true(place < PEERS_MAX);
-        assert_int_equal(pthread_create(&peers[place], NULL, serve, (void *)(intptr_t)fd), 0);
-    }
-    return NULL;
-}
-
-static int start_peer(void **state)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-
-    (void)state;
-    if (mkdtemp(folder) == NULL) return -1;
-    (void)snprintf(path, sizeof path, "%s/socket", folder);
-    memcpy(address.sun_path, path, strlen(path) + 1);
-    listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (bind(listener, (const struct sockaddr *)&address, sizeof address) != 0 || listen(listener, 16) != 0) return -1;
-    return pthread_create(&acceptor, NULL, accept_all, NULL);
-}
-
-static int end_peer(void **state)
-{
-    (void)state;
-    (void)shutdown(listener, SHUT_RDWR);
-    (void)pthread_join(acceptor, NULL);
-    for (size_t i = 0; i < atomic_load(&peer_count); i++) (void)pthread_join(peers[i], NULL);
-    (void)close(listener);
-    (void)unlink(path);
-    return rmdir(folder);
-}
-
-static struct keyd_client *client_new(void)
-{
-    struct keyd_client *client = NULL;
-    struct error err = {0};
-
-    atomic_store(&manner, HONEST);
-    assert_true(keyd_client_new(path, TIMEOUT_MS, &client, &err).ok);
-    return client;
 }
 
 /* ---- tests ---- */

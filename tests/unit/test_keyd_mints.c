@@ -1,5 +1,5 @@
 /* How many tokens sijil-keyd signs, for whom and for what: limited, and counted before they are signed; the bytes of its ledger. */
-#include "tests/support/unit.h"
+#include "tests/unit/keyd_folder_fixture.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,27 +17,6 @@
 #include "keyd/rate.h"
 
 static const uint8_t ledger_key[LEDGER_KEY_SIZE] = {7};
-
-struct folder {
-    char path[32];
-    int fd;
-};
-
-static void folder_make(struct folder *folder)
-{
-    *folder = (struct folder){.path = "/tmp/sijil-keyd-unit-XXXXXX"};
-    assert_non_null(mkdtemp(folder->path));
-    folder->fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    assert_true(folder->fd >= 0);
-}
-
-static void folder_remove(struct folder *folder)
-{
-    (void)unlinkat(folder->fd, LEDGER_FILE, 0);
-    (void)close(folder->fd);
-    assert_int_equal(rmdir(folder->path), 0);
-}
-#define OWNED_FOLDER __attribute__((cleanup(folder_remove))) struct folder
 
 static const uint8_t alice[MINTER_ID_SIZE] = {1}, bob[MINTER_ID_SIZE] = {2};
 

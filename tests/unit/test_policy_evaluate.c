@@ -1,100 +1,12 @@
 /* The main cases by name. That every answer agrees with the oracle is what tests/policy/ shows. */
+#include "tests/unit/policy_cases.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/fault.h"
 #include "policy/compiled_priv.h"
 #include "tests/support/policy.h"
-
-#define NOW     "2026-12-15T00:00:00Z"
-#define PROJECT "5f0c8f0e-93a1-4c1a-8a4e-0d8f6d1f2b30"
-#define DIGEST  "sha256:1111111111111111111111111111111111111111111111111111111111111111"
-
-struct world {
-    json_t *policies, *regions;
-    struct policy_documents *documents;
-    struct policy_groups *groups;
-};
-
-static int world_open(void **state)
-{
-    static struct world world;
-    struct error err = {0};
-
-    world.policies = policy_examples();
-    world.regions = policy_example("regions");
-    assert_true(policy_documents_new(world.policies, &world.documents, &err).ok);
-    assert_true(policy_groups_new(json_object_get(world.regions, "groups"), &world.groups, &err).ok);
-    *state = &world;
-    return 0;
-}
-
-static int world_close(void **state)
-{
-    struct world *world = *state;
-
-    policy_documents_free(world->documents);
-    policy_groups_free(world->groups);
-    json_decref(world->policies);
-    json_decref(world->regions);
-    return 0;
-}
-
-static struct world the_world;
-
-/* Label of a thing of declared lineage in a scope. */
-static struct label label_in(const struct world *world, const char *scope)
-{
-    struct label own = label_initial(), label;
-    struct label_query query = {.documents = world->documents, .scope = scope};
-    bool is_labelled = false;
-    struct error err = {0};
-
-    own.lineage = LINEAGE_DECLARED;
-    assert_true(policy_time_parse(bytes_of_text(NOW), &query.now_us));
-    assert_true(policy_effective_label(&query, &own, &label, &is_labelled, &err).ok);
-    assert_true(is_labelled);
-    return label;
-}
-
-static struct policy_target *target_of(const struct world *world, const char *target)
-{
-    struct policy_target *compiled = NULL;
-    struct error err = {0};
-
-    if (target[0] == '{') {
-        OWNED_JSON json = policy_json(target);
-        assert_true(policy_target_new(json, &compiled, &err).ok);
-        return compiled;
-    }
-    json_t *region = json_object_get(json_object_get(world->regions, "regions"), target);
-    assert_non_null(region);
-    assert_true(policy_target_new(region, &compiled, &err).ok);
-    return compiled;
-}
-
-static const struct case_row {
-    const char *name;
-    enum policy_operation op;
-    const char *scope, *target; /* a region of the catalogue, or facts */
-    const char *denied;         /* "RULE(unknown|failed) ..."; "" if it is allowed */
-} case_rows[] = {
-    {"health data stays in the UAE", OP_INGEST, "health/ct", "azure/uaenorth", ""},
-    {"health data in a free zone", OP_INGEST, "health/ct", "onprem/difc-dc1", ""},
-    {"a region of the same name elsewhere", OP_INGEST, "health/ct", "alibaba/me-central-1",
-     "H-STORE-AE(|geo) H-KEY-AE(|key.control,key.geo)"},
-    {"keys that the provider holds", OP_INGEST, "health/ct", "aws/me-central-1", "H-KEY-AE(|key.control)"},
-    {"a proven client reads health data", OP_READ, "health/ct", "{\"geo\":\"AE/DU\",\"assurance\":2}", ""},
-    {"a weakly located client", OP_READ, "health/ct", "{\"geo\":\"AE/DU\",\"assurance\":1}", "H-READ-AE(|assurance)"},
-    {"a client of which nothing is known", OP_READ, "health/ct", "{}", "H-READ-AE(assurance,geo|)"},
-    {"a client that is elsewhere, and weak", OP_READ, "health/ct", "{\"geo\":\"SA\"}", "H-READ-AE(|geo)"},
-    {"DIFC excludes onshore", OP_INGEST, "difcbank/m", "azure/uaenorth", "D-TRANSFER(|regimes)"},
-    {"DIFC includes adequate regimes", OP_INGEST, "difcbank/m", "aws/eu-central-1", ""},
-    {"public goes anywhere", OP_READ, "public/resnet", "{}", ""},
-    {"a scope without any policy that permits", OP_READ, "other/x", "{}", "SYS-CLOSED(|)"},
-    {"a backup is a placement too", OP_BACKUP, "health/ct", "gcp/me-central1", "H-STORE-AE(|geo) H-KEY-AE(|key.control,key.geo)"},
-};
 
 static void write_names(struct buffer *text, const char *const *names, size_t count)
 {
@@ -117,21 +29,6 @@ static void write_denials(struct buffer *text, const struct policy_decision *dec
     }
 }
 
-static struct policy_facts facts_of(const struct case_row *row, const struct label *label, const struct policy_target *target)
-{
-    struct policy_facts facts = {.op = row->op,
-                                 .scope = row->scope,
-                                 .policy_epoch = 7,
-                                 .label = label,
-                                 .digest = DIGEST,
-                                 .target_id = row->target[0] == '{' ? "client" : row->target,
-                                 .target = target};
-
-    assert_true(uuid_parse(bytes_of_text(PROJECT), &facts.project));
-    assert_true(policy_time_parse(bytes_of_text(NOW), &facts.now_us));
-    return facts;
-}
-
 static void cases(void **state)
 {
     const struct case_row *row = *state;
@@ -146,35 +43,6 @@ static void cases(void **state)
     write_denials(&denied, decision);
     assert_string_equal(buffer_text(&denied), row->denied);
     assert_int_equal(policy_decision_allows(decision), row->denied[0] == '\0');
-}
-
-/* What the decider writes and what a replay reads back must be the same decision under the same id. */
-static void facts_survive_being_written_down(void **state)
-{
-    const struct case_row *row = &case_rows[3];
-    const struct label label = label_in(&the_world, row->scope);
-    OWNED(policy_target) *target = target_of(&the_world, row->target);
-    const struct policy_facts facts = facts_of(row, &label, target);
-    OWNED(policy_decision) *first = NULL;
-    OWNED(policy_decision) *again = NULL;
-    OWNED(policy_facts_document) *read = NULL;
-    struct buffer OWNED_BUFFER text = BUFFER(65536), label_text = BUFFER(4096);
-    struct error err = {0};
-
-    (void)state;
-    assert_true(label_write(&label_text, &label, &err).ok);
-    assert_true(buffer_format(&text, &err,
-                              "{\"digest\":\"" DIGEST "\",\"exceptions\":[],\"label\":%s,"
-                              "\"now\":\"2026-12-15T00:00:00.000Z\",\"op\":\"ingest\",\"policy_epoch\":7,"
-                              "\"project\":\"" PROJECT "\",\"scope\":\"%s\",\"target\":%s,\"target_id\":\"%s\"}",
-                              buffer_text(&label_text), row->scope, policy_target_canonical(target), row->target)
-                    .ok);
-    OWNED_JSON json = policy_json(buffer_text(&text));
-    assert_true(policy_facts_read(json, &read, &err).ok);
-    assert_true(policy_evaluate(the_world.documents, &facts, the_world.groups, &first, &err).ok);
-    assert_true(policy_evaluate(the_world.documents, policy_facts_of(read), the_world.groups, &again, &err).ok);
-    assert_string_equal(policy_decision_id(first), policy_decision_id(again));
-    buffer_done(&label_text);
 }
 
 static void labels_join(void **state)
@@ -332,130 +200,6 @@ static void scopes_have_a_largest_size(void **state)
     assert_int_equal(err.kind, ERROR_LIMIT);
 }
 
-/* All that a decision can hold: a lifted rule, a malformed exception, a pin that is not in force, an overdue review. */
-static json_t *full_exception(void)
-{
-    char text[2048];
-
-    (void)snprintf(text, sizeof text,
-                   "{\"apiVersion\":\"sijil.policy/v1\",\"kind\":\"ResidencyException\",\"id\":\"x1\",\"type\":\"continuity\","
-                   "\"policy\":{\"id\":\"health-ae\",\"version\":3,\"digest\":\"%s\"},\"project\":\"" PROJECT "\","
-                   "\"lifts\":[\"H-STORE-AE\"],\"ops\":[\"ingest\"],\"targets\":[\"elsewhere\"],\"digests\":[\"" DIGEST "\"],"
-                   "\"not_before\":\"2027-06-10T00:00:00Z\",\"not_after\":\"2027-06-20T00:00:00Z\","
-                   "\"evidence\":{\"incident_ref\":\"a\",\"authority_approval_ref\":\"b\",\"return_plan_digest\":\"c\"},"
-                   "\"requested_by\":{\"iss\":\"i\",\"sub\":\"z\"},\"approvals\":[{\"iss\":\"i\",\"sub\":\"a\"},"
-                   "{\"iss\":\"i\",\"sub\":\"b\"},{\"iss\":\"i\",\"sub\":\"c\"}]}",
-                   policy_document_digest(the_world.documents->documents[1]));
-    return policy_json(text);
-}
-
-static json_t *full_facts(void)
-{
-    json_t *facts =
-        policy_json("{\"digest\":\"" DIGEST "\",\"exceptions\":[{\"id\":\"broken\"}],\"label\":{\"attached\":[],"
-                    "\"class\":\"sensitive\",\"lineage\":\"declared\",\"pins\":[\"gone-policy\"],"
-                    "\"subjects\":[\"health\"]},\"now\":\"2027-06-15T00:00:00Z\",\"op\":\"ingest\",\"policy_epoch\":7,"
-                    "\"project\":\"" PROJECT "\",\"scope\":\"health/ct\",\"target\":{\"geo\":\"DE\"},"
-                    "\"target_id\":\"elsewhere\"}");
-
-    assert_int_equal(json_array_append_new(json_object_get(facts, "exceptions"), full_exception()), 0);
-    return facts;
-}
-
-static struct result read_and_decide(void *context, struct error *err)
-{
-    OWNED(policy_documents) *documents = NULL;
-    OWNED(policy_groups) *groups = NULL;
-    OWNED(policy_facts_document) *read = NULL;
-    OWNED(policy_decision) *decision = NULL;
-    struct buffer OWNED_BUFFER text = BUFFER(1 << 16);
-
-    TRY_UNTOUCHED_BYTES(documents, policy_documents_new(the_world.policies, &documents, err));
-    TRY_UNTOUCHED_BYTES(groups, policy_groups_new(json_object_get(the_world.regions, "groups"), &groups, err));
-    TRY_UNTOUCHED_BYTES(read, policy_facts_read(context, &read, err));
-    TRY_UNTOUCHED_BYTES(decision, policy_evaluate(documents, policy_facts_of(read), groups, &decision, err));
-    return policy_decision_write(&text, decision, err);
-}
-
-static void all_of_it_survives_lack_of_memory(void **state)
-{
-    OWNED_JSON facts = full_facts();
-
-    (void)state;
-    fail_each(read_and_decide, facts, ERROR_NO_MEMORY, 100);
-}
-
-static const struct fact_row {
-    const char *name, *member, *value; /* value NULL: a long text */
-} fact_rows[] = {
-    {"no scope", "scope", "\"\""},
-    {"a scope of 300 letters", "scope", NULL},
-    {"no target", "target_id", "\"\""},
-    {"a target of 300 letters", "target_id", NULL},
-    {"a digest of another kind", "digest", "\"sha512:11\""},
-    {"a label of unknown members", "label", "{\"x\":1}"},
-};
-
-static void facts_have_their_form(void **state)
-{
-    const struct fact_row *row = *state;
-    OWNED_JSON facts = full_facts();
-    struct policy_facts_document *read = NULL;
-    char large[304] = "\"";
-    struct error err = {0};
-
-    memset(large + 1, 'a', 300), large[301] = '"';
-    assert_int_equal(json_object_set_new(facts, row->member, policy_json(row->value == NULL ? large : row->value)), 0);
-    assert_false(policy_facts_read(facts, &read, &err).ok);
-    assert_int_equal(err.kind, ERROR_INVALID);
-    assert_null(read);
-}
-
-static void decisions_need_their_room(void **state)
-{
-    OWNED_JSON facts = full_facts();
-    OWNED(policy_facts_document) *read = NULL;
-    OWNED(policy_decision) *decision = NULL;
-    struct buffer OWNED_BUFFER whole = BUFFER(1 << 16);
-    struct error err = {0};
-
-    (void)state;
-    if (!policy_facts_read(facts, &read, &err).ok) fail_msg("%s", err.message);
-    assert_true(policy_evaluate(the_world.documents, policy_facts_of(read), the_world.groups, &decision, &err).ok);
-    assert_true(policy_decision_write(&whole, decision, &err).ok);
-    static const char *const held[] = {"\"lifted\":[{\"exception\":\"x1\"", "EXCEPTION-MALFORMED", "REVIEW-OVERDUE",
-                                       "SYS-PIN-MISSING"};
-    for (size_t i = 0; i < COUNT(held); i++) assert_non_null(strstr(buffer_text(&whole), held[i]));
-    for (size_t room = 1; room < whole.length; room += 3) {
-        struct buffer OWNED_BUFFER narrow = BUFFER(room);
-        assert_false(policy_decision_write(&narrow, decision, &err).ok);
-        assert_int_equal(err.kind, ERROR_LIMIT);
-    }
-}
-
-/* Facts that come from no document are written down for the id. */
-static void unwritten_facts_have_an_id_too(void **state)
-{
-    OWNED_JSON json = full_facts();
-    OWNED(policy_facts_document) *read = NULL;
-    struct error err = {0};
-    char first[SHA_TEXT_SIZE] = "";
-
-    (void)state;
-    assert_true(policy_facts_read(json, &read, &err).ok);
-    struct policy_facts facts = *policy_facts_of(read);
-    facts.canonical = NULL;
-    for (int i = 0; i < 3; i++) {
-        OWNED(policy_decision) *decision = NULL;
-        if (i == 1) facts.label = NULL;
-        if (i == 2) facts.exception_count = 1;
-        assert_true(policy_evaluate(the_world.documents, &facts, the_world.groups, &decision, &err).ok);
-        if (i > 0) assert_string_equal(policy_decision_denial(decision, 0)->rule, "SYS-UNLABELLED");
-        assert_string_not_equal(policy_decision_id(decision), first);
-        memcpy(first, policy_decision_id(decision), sizeof first);
-    }
-}
-
 static struct result decide_once(void *facts, struct error *err)
 {
     OWNED(policy_decision) *decision = NULL;
@@ -505,18 +249,19 @@ static void scopes_match_in_bounded_time(void **state)
 int main(void)
 {
     const struct CMUnitTest others[] = {
-        cmocka_unit_test(facts_survive_being_written_down),   cmocka_unit_test(labels_join),
-        cmocka_unit_test(a_label_has_a_largest_size),         cmocka_unit_test(deciding_survives_lack_of_memory),
-        cmocka_unit_test(scopes_match_in_bounded_time),       cmocka_unit_test(stored_labels_rise),
-        cmocka_unit_test(places_are_compared_piece_by_piece), cmocka_unit_test(scopes_have_a_largest_size),
-        cmocka_unit_test(all_of_it_survives_lack_of_memory),  cmocka_unit_test(decisions_need_their_room),
-        cmocka_unit_test(unwritten_facts_have_an_id_too),
+        cmocka_unit_test(labels_join),
+        cmocka_unit_test(a_label_has_a_largest_size),
+        cmocka_unit_test(deciding_survives_lack_of_memory),
+        cmocka_unit_test(scopes_match_in_bounded_time),
+        cmocka_unit_test(stored_labels_rise),
+        cmocka_unit_test(places_are_compared_piece_by_piece),
+        cmocka_unit_test(scopes_have_a_largest_size),
     };
     void *opened = NULL;
 
     if (world_open(&opened) != 0) return 1;
     the_world = *(struct world *)opened;
     const int failed = RUN_TABLE(case_rows, cases) + RUN_TABLE(cover_rows, labels_cover) +
-                       RUN_TABLE(fact_rows, facts_have_their_form) + cmocka_run_group_tests_name("others", others, NULL, NULL);
+                       cmocka_run_group_tests_name("others", others, NULL, NULL);
     return failed + world_close(&opened);
 }

@@ -1,0 +1,105 @@
+/* Who may give and take roles: grants, and the access that a token bounds. */
+#include "tests/unit/rights_fixture.h"
+
+#include <stdio.h>
+
+#include "authz/snapshot.h"
+
+static const struct grant_row {
+    const char *name;
+    char granter;
+    enum role role;
+    char grantee; /* 0: external */
+    enum resource_kind kind;
+    char organisation, project;
+    const char *on, *rule; /* rule NULL: allowed; "" invisible */
+} grant_rows[] = {
+    {"a project-admin makes a publisher", 'j', ROLE_PUBLISHER, 'z', RESOURCE_PROJECT, 'A', 'm', "acme/m", NULL},
+    {"on a repository", 'j', ROLE_CONSUMER, 'z', RESOURCE_REPOSITORY, 'A', 'm', "acme/m/d", NULL},
+    {"on a pattern", 'j', ROLE_CONSUMER, 'z', RESOURCE_REPOSITORY, 'A', 'm', "acme/m/*", NULL},
+    {"for an external subject", 'j', ROLE_CONSUMER, 0, RESOURCE_PROJECT, 'A', 'm', "acme/m", NULL},
+    {"not to himself", 'j', ROLE_PUBLISHER, 'j', RESOURCE_PROJECT, 'A', 'm', "acme/m", "SYS-SELF-GRANT"},
+    {"not in the project beside", 'j', ROLE_PUBLISHER, 'z', RESOURCE_PROJECT, 'A', 'n', "acme/n", ""},
+    {"not on the organisation", 'j', ROLE_PUBLISHER, 'z', RESOURCE_ORGANISATION, 'A', '-', "acme", "SYS-NO-BINDING"},
+    {"no project-admin", 'j', ROLE_PROJECT_ADMIN, 'z', RESOURCE_PROJECT, 'A', 'm', "acme/m", "SYS-GRANT"},
+    {"no auditor", 'j', ROLE_AUDITOR, 'z', RESOURCE_PROJECT, 'A', 'm', "acme/m", "SYS-GRANT"},
+    {"a publisher makes nobody", 'p', ROLE_CONSUMER, 'z', RESOURCE_PROJECT, 'A', 'm', "acme/m", "SYS-NO-BINDING"},
+    {"an org-admin makes a project-admin", 'o', ROLE_PROJECT_ADMIN, 'z', RESOURCE_PROJECT, 'A', 'n', "acme/n", NULL},
+    {"an org-admin makes no registry-admin", 'o', ROLE_REGISTRY_ADMIN, 'z', RESOURCE_SYSTEM, '-', '-', "", "SYS-NO-BINDING"},
+    {"an org-admin is not a project's role", 'o', ROLE_ORG_ADMIN, 'z', RESOURCE_PROJECT, 'A', 'm', "acme/m", "SYS-GRANT"},
+    {"nobody gives break-glass alone", 'r', ROLE_BREAK_GLASS, 'z', RESOURCE_PROJECT, 'A', 'm', "acme/m", "SYS-GRANT"},
+    {"the first security officer was o's", 'o', ROLE_SECURITY_OFFICER, 'z', RESOURCE_ORGANISATION, 'A', '-', "acme",
+     "SYS-BOTH-OFFICERS"},
+    {"the second is another's", 'q', ROLE_SECURITY_OFFICER, 'z', RESOURCE_ORGANISATION, 'A', '-', "acme", NULL},
+    {"or the registry's", 'r', ROLE_SECURITY_OFFICER, 'z', RESOURCE_SYSTEM, '-', '-', "", NULL},
+    {"the registry's administrator makes a successor", 'r', ROLE_REGISTRY_ADMIN, 'z', RESOURCE_SYSTEM, '-', '-', "", NULL},
+    {"and no other scope for him", 'r', ROLE_REGISTRY_ADMIN, 'z', RESOURCE_ORGANISATION, 'A', '-', "acme", "SYS-GRANT"},
+    {"an officer makes nobody", 's', ROLE_CONSUMER, 'z', RESOURCE_ORGANISATION, 'A', '-', "acme", "SYS-NO-BINDING"},
+};
+
+static void authorizes_grants(void **state)
+{
+    const struct grant_row *row = *state;
+    const struct principal principal = principal_of(row->granter);
+    const struct authz_binding grantee = {.kind = row->grantee == 0 ? PRINCIPAL_EXTERNAL : PRINCIPAL_ROBOT,
+                                          .robot = id_of(row->grantee == 0 ? '-' : row->grantee)};
+    struct resource resource = resource_of(row->kind, row->organisation, row->project, row->on);
+
+    authz_grant_detail(row->role, &grantee, resource.detail);
+    const struct authz_answer found = authz_snapshot_authorize(snapshot, &principal, ACTION_BINDING_CREATE, &resource, NOW);
+    if (row->rule == NULL) {
+        assert_int_equal(found.verdict, AUTHZ_ALLOWED);
+        return;
+    }
+    assert_int_equal(found.verdict, row->rule[0] == '\0' ? AUTHZ_INVISIBLE : AUTHZ_NOT_ALLOWED);
+    assert_string_equal(found.rule, row->rule[0] == '\0' ? "SYS-NO-BINDING" : row->rule);
+}
+
+static void a_grant_without_its_detail_is_refused(void **state)
+{
+    static const char *const details[] = {"", "publisher", "publisher ", "owner robot:x", " robot:x"};
+    const struct principal principal = principal_of('j');
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(details); i++) {
+        struct resource resource = resource_of(RESOURCE_PROJECT, 'A', 'm', "acme/m");
+        (void)snprintf(resource.detail, sizeof resource.detail, "%s", details[i]);
+        assert_int_equal(authz_snapshot_authorize(snapshot, &principal, ACTION_BINDING_CREATE, &resource, NOW).verdict,
+                         AUTHZ_NOT_ALLOWED);
+    }
+}
+
+static void who_may_give_may_take(void **state)
+{
+    static const struct {
+        char robot;
+        size_t binding; /* of `given` */
+        bool allowed;
+    } rows[] = {{'j', 4, true}, {'j', 3, false}, {'o', 3, true}, {'p', 4, false}, {'j', 99, false}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const struct principal principal = principal_of(rows[i].robot);
+        struct resource resource = resource_of(RESOURCE_PROJECT, 'A', 'm', "acme/m");
+        struct uuid id = id_of((char)(rows[i].binding + 1));
+        id.bytes[1] = 'b';
+        uuid_format(&id, resource.detail);
+        assert_int_equal(authz_snapshot_authorize(snapshot, &principal, ACTION_BINDING_REVOKE, &resource, NOW).verdict ==
+                             AUTHZ_ALLOWED,
+                         rows[i].allowed);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest others[] = {
+        cmocka_unit_test(a_grant_without_its_detail_is_refused),
+        cmocka_unit_test(who_may_give_may_take),
+    };
+    struct error err = {0};
+
+    snapshot = build(&err);
+    const int failed = RUN_TABLE(grant_rows, authorizes_grants) + cmocka_run_group_tests_name("others", others, NULL, NULL);
+    authz_snapshot_free(snapshot);
+    return failed;
+}
