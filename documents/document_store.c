@@ -23,6 +23,13 @@ static const struct pg_statement document_events_sql = {
     "int4 int8 int8", "int8 bytea bytea bytea bytea bytea"};
 static const struct pg_statement document_count_sql = {
     "document_count", "SELECT count(*) FROM (SELECT 1 FROM document WHERE kind = $1 LIMIT $2) counted", "int4 int8", "int8"};
+/* An old organisation of this name had earlier events. The last number of all: what has no row has no documents. */
+static const struct pg_statement document_scope_sql = {
+    "document_scope",
+    "SELECT CASE WHEN $1 = '' THEN 0 ELSE coalesce((SELECT greatest(o.born, p.born) FROM organisation o"
+    " LEFT JOIN project p ON p.organisation_id = o.organisation_id AND p.name = split_part($1, '/', 2)"
+    " WHERE o.name = split_part($1, '/', 1) AND (strpos($1, '/') = 0 OR p.project_id IS NOT NULL)), 9223372036854775807) END",
+    "text", "int8"};
 static const struct pg_statement document_pin_find_sql = {
     "document_pin_find", "SELECT count(*) > 0 FROM document_pin WHERE kind = $1 AND sequence = $2 AND digest = $3", "int4 int8 bytea",
     "bool"};
@@ -50,7 +57,7 @@ static const struct pg_statement document_drafts_sql = {
     " AND expires_at > now() ORDER BY drafted_at LIMIT $4",
     "int4 text text int8", "bytea timestamptz"};
 static const struct pg_statement *const statements[] = {
-    &document_insert_sql, &document_events_sql, &document_count_sql, &document_pin_find_sql, &document_pin_claim_sql,
+    &document_insert_sql, &document_events_sql, &document_count_sql, &document_scope_sql, &document_pin_find_sql, &document_pin_claim_sql,
     &document_draft_expire_sql, &document_draft_count_sql, &document_draft_insert_sql, &document_draft_take_sql, &document_drafts_sql,
 };
 /* clang-format on */
@@ -109,6 +116,17 @@ struct result document_count(struct pg *pg, enum document_kind kind, uint64_t mo
     pg_add_int8(&arguments, (int64_t)most);
     TRY(pg_run(pg, &document_count_sql, &arguments, &rows, err));
     *count_out = (uint64_t)pg_int8(rows, 0, 0);
+    return SUCCESS;
+}
+
+struct result document_scope_find(struct pg *pg, const char *name, struct document_scope *scope_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_text(&arguments, name);
+    TRY(pg_run(pg, &document_scope_sql, &arguments, &rows, err));
+    *scope_out = (struct document_scope){name, (uint64_t)pg_int8(rows, 0, 0)};
     return SUCCESS;
 }
 

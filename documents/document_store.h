@@ -34,6 +34,17 @@ RESULT document_events(struct pg *pg, enum document_kind kind, uint64_t first, s
 /** The number of rows of a kind; stops counting at `most`. */
 RESULT document_count(struct pg *pg, enum document_kind kind, uint64_t most, uint64_t *count_out, struct error *err);
 
+/**
+ * The organisation or project that has a name now. Names of deleted ones are used again, and their documents don't count for the
+ * new one. So only documents whose event has at least the number `since` count: the size of the log when it was made.
+ */
+struct document_scope {
+    const char *name; /* "": the registry */
+    uint64_t since;   /* INT64_MAX: nothing has this name, so no document counts */
+};
+/** Borrows `name`. */
+RESULT document_scope_find(struct pg *pg, const char *name, struct document_scope *scope_out, struct error *err);
+
 /** Whether a row claims that keyd has pinned the event number pin->epoch, and that its pin was then `pin`. */
 RESULT document_pin_is_claimed(struct pg *pg, enum document_kind kind, const struct document_pin *pin, bool *is_claimed_out,
                                struct error *err);

@@ -112,12 +112,14 @@ static struct result visit_range(const struct document_view *view, const struct 
     bool is_there = false;
 
     TRY(check(view, range->kind, err));
-    size_t at = view_position(kind, range->scope, range->after, &is_there);
+    size_t at = view_position(kind, range->scope->name, range->after, &is_there), visited = 0;
     if (is_there) at++;
-    for (size_t i = at; i < kind->count && i - at < range->limit; i++) {
+    for (size_t i = at; i < kind->count && visited < range->limit; i++) {
         const struct pinned_document pinned = {kind->slots[i].document, kind->slots[i].sequence};
-        if (strcmp(pinned.document->scope, range->scope) != 0) break;
+        if (strcmp(pinned.document->scope, range->scope->name) != 0) break;
+        if (pinned.sequence < range->scope->since) continue;
         TRY(visit(context, &pinned, err));
+        visited++;
     }
     return SUCCESS;
 }
@@ -138,9 +140,10 @@ static struct result visit_one(const struct document_view *view, const struct vi
     bool is_there = false;
 
     TRY(check(view, one->kind, err));
-    const size_t at = view_position(kind, one->scope, one->after, &is_there);
+    const size_t at = view_position(kind, one->scope->name, one->after, &is_there);
     if (!is_there) return failure(err, ERROR_NOT_FOUND, "there is no such document");
     const struct pinned_document pinned = {kind->slots[at].document, kind->slots[at].sequence};
+    if (pinned.sequence < one->scope->since) return failure(err, ERROR_NOT_FOUND, "there is no such document");
     return visit(context, &pinned, err);
 }
 

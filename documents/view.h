@@ -41,17 +41,19 @@ struct pinned_document {
 /** Called with the view locked: it may neither block nor use the view. */
 typedef struct result document_visitor(void *context, const struct pinned_document *pinned, struct error *err);
 /**
- * Visits the documents of one kind and scope with names after `after`, by name, at most `limit`. ERROR_CORRUPT.
+ * Visits the documents of one kind and scope with names after `after`, by name, at most `limit`, without those of a deleted
+ * organisation or project of this name. ERROR_CORRUPT.
  * ERROR_UNAVAILABLE if the last successful update is older than 30 s.
  */
 struct view_range {
     enum document_kind kind;
-    const char *scope, *after; /* after: "": from the first */
+    const struct document_scope *scope;
+    const char *after; /* "": from the first */
     size_t limit;
 };
 RESULT document_view_visit(struct document_view *view, const struct view_range *range, document_visitor *visit, void *context,
                            struct error *err);
-/** Visits the document with the scope and name that the range begins with; ERROR_NOT_FOUND. */
+/** Visits the document with the scope and the name `after`; ERROR_NOT_FOUND. */
 RESULT document_view_find(struct document_view *view, const struct view_range *one, document_visitor *visit, void *context,
                           struct error *err);
 

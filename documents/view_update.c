@@ -64,14 +64,22 @@ static struct result reserve_entry(struct view_kind *kind, struct error *err)
     return SUCCESS;
 }
 
-/* Of all versions with one scope and name, only the highest is kept. */
+/* A document that is recorded again stays what it was: a new organisation does not get the documents of a deleted one that way. */
+static bool replaces(const struct document *document, const struct document *before)
+{
+    if (document->version != before->version) return document->version > before->version;
+    return memcmp(document->digest, before->digest, sizeof before->digest) != 0;
+}
+
+/* Of all versions with one scope and name, only the highest is kept; of several with one number the newest, because the others may
+ * be of a deleted organisation. */
 static void put(struct view_kind *kind, struct document *document, uint64_t sequence)
 {
     bool is_there = false;
     const size_t at = view_position(kind, document->scope, document->name, &is_there);
     struct view_entry *slot = &kind->slots[at];
 
-    if (is_there && slot->document->version >= document->version) {
+    if (is_there && !replaces(document, slot->document)) {
         document_free(document);
         return;
     }

@@ -92,6 +92,13 @@ struct result signing_key_read(const struct document *document, struct signing_k
     return SUCCESS;
 }
 
+/* An approver signs for all organisations, and sijil-keyd, which knows no organisation, keeps it. */
+static struct result check_scope(const struct document *document, const struct signing_key *key, struct error *err)
+{
+    if (key->purpose != SIGNING_APPROVE || document->scope[0] == '\0') return SUCCESS;
+    return failure(err, ERROR_INVALID, "a key that approves has the scope \"\", the registry");
+}
+
 static struct result check_time(const struct document *document, int64_t now_ms, struct error *err)
 {
     if (document->effective_ms > now_ms + EARLY_MS)
@@ -110,6 +117,7 @@ struct result signing_key_check_holder(const struct document *document, int64_t 
 
     TRY(signing_key_read(document, &key, err));
     if (document->is_withdrawn) return failure(err, ERROR_INVALID, "this withdraws a signing key, and enrols none");
+    TRY(check_scope(document, &key, err));
     TRY(check_time(document, now_ms, err));
     TRY(document_is_signed_by(document, key.point, &has_signed, err));
     if (!has_signed) return failure(err, ERROR_DENIED, "the key that is to be enrolled has not signed the document");
@@ -137,6 +145,31 @@ static struct result is_approved(const struct document *document, const struct d
     return document_has_approver(document, trust, &own, is_approved_out, err);
 }
 
+static const struct document_approver *known_approver(const struct document_trust *trust, const struct signing_key *key)
+{
+    for (size_t i = 0; i < DOCUMENT_APPROVERS_MAX; i++)
+        if (memcmp(trust->approvers[i].point, key->point, sizeof key->point) == 0) return &trust->approvers[i];
+    return NULL;
+}
+
+/*
+ * Otherwise a withdrawal with another purpose would be pinned and leave the approver in its slot; and holders of unknown keys,
+ * who sign a withdrawal alone, could fill all slots.
+ */
+static struct result check_withdrawal(const struct document *document, const struct document_trust *trust,
+                                      const struct signing_key *key, bool has_approval, struct error *err)
+{
+    const struct document_approver *approver = known_approver(trust, key);
+    uint8_t principal[DOCUMENT_DIGEST_SIZE];
+
+    if (!document->is_withdrawn) return SUCCESS;
+    principal_digest(key, principal);
+    if (approver != NULL && (key->purpose != SIGNING_APPROVE || memcmp(approver->principal, principal, sizeof principal) != 0))
+        return failure(err, ERROR_INVALID, "a withdrawal names principal and purpose as the enrolment does");
+    if (approver != NULL || key->purpose != SIGNING_APPROVE || has_approval) return SUCCESS;
+    return failure(err, ERROR_DENIED, "this key does not approve: its holder has nothing to withdraw");
+}
+
 struct result document_check_signing_key(const struct document *document, const struct document_trust *trust, struct error *err)
 {
     const unsigned needed = document_signers_needed(document);
@@ -144,13 +177,14 @@ struct result document_check_signing_key(const struct document *document, const 
     struct signing_key key;
 
     TRY(signing_key_read(document, &key, err));
+    TRY(check_scope(document, &key, err));
     TRY(check_time(document, trust->now_ms, err));
     TRY(document_is_signed_by(document, key.point, &has_holder, err));
     if (!has_holder && !document->is_withdrawn)
         return failure(err, ERROR_DENIED, "the key that is to be enrolled has not signed the document");
     TRY(is_approved(document, trust, &key, &has_approval, err));
     const unsigned signers = (has_holder ? 1U : 0U) + (has_approval ? 1U : 0U);
-    if (signers >= needed) return SUCCESS;
+    if (signers >= needed) return check_withdrawal(document, trust, &key, has_approval, err);
     return failure(err, ERROR_DENIED,
                    "%u signatures that count are needed, and there are %u: one must be another person's approval", needed,
                    signers);

@@ -85,7 +85,8 @@ struct result target_key_read(struct request *request, struct lookup *lookup, st
 
 /* The newest pinned version of a key: enrolled or withdrawn. */
 struct known_key {
-    uint64_t version;
+    uint64_t version, sequence;
+    uint8_t digest[DOCUMENT_DIGEST_SIZE];
     struct signing_key key;
 };
 
@@ -94,20 +95,40 @@ static struct result note_key(void *context, const struct pinned_document *pinne
     struct known_key *known = context;
 
     known->version = pinned->document->version;
+    known->sequence = pinned->sequence;
+    memcpy(known->digest, pinned->document->digest, sizeof known->digest);
     return signing_key_read(pinned->document, &known->key, err);
 }
 
-/* version 0: the key is not known. */
-static struct result find_known(const struct request *request, const struct document *document, struct known_key *known_out,
-                                struct error *err)
+/*
+ * A key that was enrolled in a deleted organisation of this name is not known, but its document can't be used again. A withdrawn key
+ * stays withdrawn in each organisation of the name.
+ */
+static struct result leave_out_deleted(const struct document *document, uint64_t since, struct known_key *known,
+                                       struct error *err)
 {
-    const struct view_range one = {DOCUMENT_SIGNING_KEY, document->scope, document->name, 1};
+    if (known->sequence >= since || known->version != 1) return SUCCESS;
+    if (memcmp(known->digest, document->digest, sizeof known->digest) == 0)
+        return failure(err, ERROR_CONFLICT,
+                       "this document was for a deleted organisation or project of the name: sign another one");
+    *known = (struct known_key){0};
+    return SUCCESS;
+}
+
+/* version 0: the key is not known. */
+static struct result find_known(const struct request *request, struct pg *pg, const struct document *document,
+                                struct known_key *known_out, struct error *err)
+{
+    const struct document_scope any = {document->scope, 0};
+    const struct view_range one = {DOCUMENT_SIGNING_KEY, &any, document->name, 1};
+    struct document_scope scope;
     struct error none = {0};
 
     *known_out = (struct known_key){0};
-    if (document_view_find(request->gateway->documents, &one, note_key, known_out, &none).ok || none.kind == ERROR_NOT_FOUND)
-        return SUCCESS;
-    return failure(err, none.kind, "%s", none.message);
+    TRY(document_scope_find(pg, document->scope, &scope, err));
+    if (document_view_find(request->gateway->documents, &one, note_key, known_out, &none).ok)
+        return leave_out_deleted(document, scope.since, known_out, err);
+    return none.kind == ERROR_NOT_FOUND ? SUCCESS : failure(err, none.kind, "%s", none.message);
 }
 
 /* A document must have a newer version than the newest known one of its key. */
@@ -115,7 +136,7 @@ static struct result check_newer(struct request *request, struct pg *pg, const s
                                  struct known_key *known_out, struct error *err)
 {
     TRY(signing_key_look(request, pg, err));
-    TRY(find_known(request, document, known_out, err));
+    TRY(find_known(request, pg, document, known_out, err));
     if (document->version > known_out->version) return SUCCESS;
     return failure(err, ERROR_CONFLICT,
                    known_out->version == 1 ? "this key is enrolled already"

@@ -102,11 +102,13 @@ static struct result handle(struct request *request, struct pg *pg, struct error
     const struct document_draft_query place = {ACTION_KEY_READ, DOCUMENT_SIGNING_KEY, where->name, NULL};
     OWNED_JSON keys = json_array();
     OWNED_JSON drafts = json_array();
+    struct document_scope scope;
     struct api_page page;
 
     if (!api_page(request, &page)) return SUCCESS;
     TRY(signing_key_look(request, pg, err));
-    const struct view_range range = {DOCUMENT_SIGNING_KEY, where->name, page.after, page.limit + 1};
+    TRY(document_scope_find(pg, where->name, &scope, err));
+    const struct view_range range = {DOCUMENT_SIGNING_KEY, &scope, page.after, page.limit + 1};
     if (keys == NULL || drafts == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
     TRY(document_view_visit(request->gateway->documents, &range, append_key, keys, err));
     if (page.after[0] == '\0') TRY(document_draft_visit(request->permit, pg, &place, append_draft, drafts, err));

@@ -30,6 +30,7 @@ struct store {
     struct ecdsa_key *holders[HOLDERS_MAX];
     struct document_view *view;
     struct pg *pg;
+    const char *scope; /* of the documents that are made and found */
 };
 
 /* The first event of a log is a server's start. */
@@ -48,6 +49,7 @@ static inline void store_open(struct store *store)
     struct error err = {0};
 
     memset(store, 0, sizeof *store);
+    store->scope = "";
     audit_log_init(&store->log);
     store->log.tables = document_tables;
     store->log.sequencer = audit_log_start(&store->log, "gw1");
@@ -127,7 +129,7 @@ static inline void compose_key(struct store *store, unsigned holder, uint64_t ve
     ecdsa_key_public(store->holders[holder], key.point);
     OWNED_JSON body = signing_key_body(&key);
     const struct document_parts parts = {.kind = DOCUMENT_SIGNING_KEY,
-                                         .scope = "",
+                                         .scope = store->scope,
                                          .name = name,
                                          .version = version,
                                          .effective_ms = clock_wall_ms() - 1000,
@@ -163,6 +165,8 @@ static inline struct decision *decision_of(struct store *store, enum action acti
     struct error err = {0};
 
     parts.pairs[0].action = action;
+    parts.pairs[0].resource.kind = store->scope[0] == '\0' ? RESOURCE_SYSTEM : RESOURCE_ORGANISATION;
+    (void)snprintf(parts.pairs[0].resource.name, sizeof parts.pairs[0].resource.name, "%s", store->scope);
     assert_true(text_to_u64(bytes_of_text(database_ask(store->log.database, "SELECT epoch FROM authorization_epoch")), UINT32_MAX,
                             &parts.epoch));
     assert_true(decision_make(&parts, &decision, &err).ok);
@@ -231,7 +235,9 @@ static inline enum error_kind find(struct store *store, unsigned holder, struct 
     struct error err = {0};
 
     holder_name(store, holder, name);
-    const struct view_range one = {DOCUMENT_SIGNING_KEY, "", name, 1};
+    struct document_scope scope;
+    if (!document_scope_find(store->pg, store->scope, &scope, &err).ok) fail_msg("%s", err.message);
+    const struct view_range one = {DOCUMENT_SIGNING_KEY, &scope, name, 1};
     *seen_out = (struct seen){0};
     return document_view_find(store->view, &one, see, seen_out, &err).ok ? ERROR_NONE : err.kind;
 }

@@ -206,6 +206,34 @@ def a_withdrawn_key_does_not_come_back():
     refused(approve(server.admin, key, document, envelope), 409, "withdrawn, for good")
 
 
+def organisation_again(name):
+    """Deletes an organisation, and makes another one of the same name."""
+    asking = server.client(server.admin)
+    plan = asking.api("GET", f"/organisations/{name}/deletion")["plan"]
+    answer = asking.call("DELETE", f"/api/v1/organisations/{name}?plan={plan}", scope="registry:admin:*")
+    assert answer.status == 204, answer.body
+    asking.api("POST", "/organisations", {"name": name})
+
+
+def an_organisation_that_is_made_again_has_none_of_the_old_keys():
+    server.client(server.admin).api("POST", "/organisations", {"name": "globex"})
+    key, waiting, gone = (Key(state["principal"], scope="globex") for _ in range(3))
+    document, envelope = enrol(key)
+    gone_document, _ = enrol(gone)
+    assert post(state["alice"], f"/{gone.name}/withdrawal", sign(gone.document(version=2, withdrawn="lost"), gone.path)).status == 201
+    answer, draft_document, draft_envelope = draft(state["alice"], waiting)
+    assert answer.status == 201 and state_of(key) == "in force" and len(listed(scope="globex")["drafts"]) == 1
+    organisation_again("globex")
+    assert listed(scope="globex") == {"keys": [], "drafts": []}
+    refused(approve(server.admin, waiting, draft_document, draft_envelope), 404, "no draft")
+    refused(post(state["alice"], f"/{key.name}/withdrawal", sign(key.document(version=2, withdrawn="lost"), key.path)), 404, "no key of this name")
+    refused(post(state["alice"], "", envelope), 409, "deleted organisation")
+    refused(approve(server.admin, key, document, envelope), 409, "deleted organisation")
+    refused(post(state["alice"], "", sign(gone_document, gone.path)), 409, "withdrawn, for good")
+    enrol(key)
+    assert state_of(key) == "in force"
+
+
 def metric(name):
     lines = server.client().call("GET", "/metrics").body.decode().splitlines()
     return next(float(line.split()[-1]) for line in lines if line.startswith(name + " "))
@@ -311,5 +339,5 @@ def a_gateway_that_is_killed_leaves_a_key_in_force_or_not_recorded():
 if __name__ == "__main__":
     run(prepare, a_key_is_in_force_when_another_person_has_approved_it, nobody_approves_his_own, a_robot_with_nobody_behind_it_is_refused,
         signatures_that_do_not_count_are_refused, an_approver_approves_others_but_no_approver, an_expired_key_says_so,
-        a_withdrawn_key_does_not_come_back, the_command_line_does_all_of_it, a_row_that_somebody_wrote_counts_for_nothing, a_row_that_is_left_out_is_noticed,
+        a_withdrawn_key_does_not_come_back, an_organisation_that_is_made_again_has_none_of_the_old_keys, the_command_line_does_all_of_it, a_row_that_somebody_wrote_counts_for_nothing, a_row_that_is_left_out_is_noticed,
         a_gateway_that_is_killed_leaves_a_key_in_force_or_not_recorded, server=server)

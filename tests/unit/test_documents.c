@@ -3,10 +3,7 @@
 
 #include <stdio.h>
 
-#include "base/clock.h"
-#include "base/file.h"
 #include "base/json.h"
-#include "base/text.h"
 #include "crypto/digest.h"
 #include "documents/format/signing_key.h"
 
@@ -109,6 +106,8 @@ struct enrolment {
     }
 static const struct enrolment usual = USUAL;
 
+static const char *scope = ""; /* of the documents that are made */
+
 static struct result compose(const struct enrolment *enrolment, struct buffer *payload, struct error *err)
 {
     struct signing_key key = {.purpose = enrolment->purpose};
@@ -120,7 +119,7 @@ static struct result compose(const struct enrolment *enrolment, struct buffer *p
     OWNED_JSON body = signing_key_body(&key);
     if (body == NULL) return failure(err, ERROR_NO_MEMORY, "no memory");
     const struct document_parts parts = {.kind = DOCUMENT_SIGNING_KEY,
-                                         .scope = "",
+                                         .scope = scope,
                                          .name = name,
                                          .version = enrolment->version,
                                          .effective_ms = enrolment->effective_ms,
@@ -240,8 +239,71 @@ static void approvers_end(void **state)
     assert_int_equal(err.kind, ERROR_DENIED);
 }
 
+/* The key that is withdrawn approves, or is not known to approve. */
+static const struct withdrawal_row {
+    const char *name;
+    bool is_approver;
+    unsigned signers;
+    struct enrolment enrolment;
+    enum error_kind error;
+} withdrawal_rows[] = {
+    {"an approver, by itself", true, BY_HOLDER, {SIGNING_APPROVE, 2, "lost", HOLDER, NOW_MS, NOW_MS + DAY_MS}, ERROR_NONE},
+    {"an approver, by the root", true, BY_ROOT, {SIGNING_APPROVE, 2, "lost", HOLDER, NOW_MS, NOW_MS + DAY_MS}, ERROR_NONE},
+    {"an approver as a key that only signs",
+     true,
+     BY_HOLDER,
+     {SIGNING_SIGN, 2, "lost", HOLDER, NOW_MS, NOW_MS + DAY_MS},
+     ERROR_INVALID},
+    {"an approver as one of another principal",
+     true,
+     BY_ROOT,
+     {SIGNING_APPROVE, 2, "lost", OFFICER, NOW_MS, NOW_MS + DAY_MS},
+     ERROR_INVALID},
+    {"an unknown key as an approver", false, BY_HOLDER, {SIGNING_APPROVE, 2, "x", HOLDER, NOW_MS, NOW_MS + DAY_MS}, ERROR_DENIED},
+    {"the same, with a stranger",
+     false,
+     BY_HOLDER | BY_STRANGER,
+     {SIGNING_APPROVE, 2, "x", HOLDER, NOW_MS, NOW_MS + DAY_MS},
+     ERROR_DENIED},
+    {"a key that only signs", false, BY_HOLDER, {SIGNING_SIGN, 2, "lost", HOLDER, NOW_MS, NOW_MS + DAY_MS}, ERROR_NONE},
+};
+
+static void withdrawals_fit_their_enrolments(void **state)
+{
+    const struct withdrawal_row *row = *state;
+    struct document_trust trust = trust_of(OFFICER);
+    OWNED(document) *document = NULL;
+    struct error err = {0};
+
+    trust.approvers[7].expires_ms = NOW_MS + DAY_MS;
+    sha256_of(bytes_of_text(HOLDER), trust.approvers[7].principal);
+    if (row->is_approver) ecdsa_key_public(keys[HOLDER_KEY], trust.approvers[7].point);
+    if (!make(&row->enrolment, row->signers, &document, &err).ok) fail_msg("%s", err.message);
+    const bool ok = document_check(document, &trust, &err).ok;
+    if (ok != (row->error == ERROR_NONE)) fail_msg("%s", err.message);
+    if (!ok) assert_int_equal(err.kind, row->error);
+}
+
 static const struct enrolment approver_in = {SIGNING_APPROVE, 1, NULL, HOLDER, NOW_MS, NOW_MS + DAY_MS},
                               approver_out = {SIGNING_APPROVE, 2, "left", HOLDER, NOW_MS, NOW_MS + DAY_MS};
+
+static void approvers_are_of_the_registry(void **state)
+{
+    const struct document_trust trust = trust_of(OFFICER);
+    OWNED(document) *document = NULL;
+    struct signing_key key;
+    struct error err = {0};
+
+    (void)state;
+    scope = "acme";
+    const bool is_made = make(&approver_in, BY_HOLDER | BY_ROOT, &document, &err).ok;
+    scope = "";
+    assert_true(is_made);
+    assert_false(document_check(document, &trust, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+    assert_false(signing_key_check_holder(document, NOW_MS, &key, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+}
 
 /* Also when it is withdrawn before it was ever seen: what comes later is its old enrolment, sent again. */
 static void revoked_approvers_do_not_come_back(void **state)
@@ -325,59 +387,7 @@ static void envelopes_hold_one_document(void **state)
     assert_null(document);
 }
 
-/* ---- the page's vectors ---- */
-
-static json_t *read_vectors(void)
-{
-    struct buffer OWNED_BUFFER text = BUFFER(1 << 20);
-    json_t *vectors = NULL;
-    struct error err = {0};
-
-    assert_true(file_read(DOCUMENTS_VECTORS, &text, &err).ok);
-    assert_true(json_read(buffer_bytes(&text), 1 << 20, &vectors, &err).ok);
-    return vectors;
-}
-
-static void check_vector(const json_t *row, const struct document *document, struct document_pin *pin)
-{
-    char detail[DOCUMENT_DETAIL_SIZE], digest[2 * DOCUMENT_DIGEST_SIZE + 1];
-    struct error err = {0};
-    int64_t number = 0;
-
-    document_detail(document, detail);
-    assert_string_equal(detail, json_text_of(row, "detail"));
-    assert_true(json_integer_of(row, "sequence", &number));
-    assert_true(document_pin_next(pin, document, (uint64_t)number, pin, &err).ok);
-    text_hex(pin->digest, sizeof pin->digest, digest);
-    assert_string_equal(digest, json_text_of(row, "pin"));
-    assert_true(json_integer_of(row, "epoch", &number) && pin->epoch == (uint64_t)number);
-}
-
-/* As sijil-keyd takes them, one after the other; the first approver comes in with the second of them. */
-static void vectors_hold(void **state)
-{
-    OWNED_JSON vectors = read_vectors();
-    const json_t *cases = json_object_get(vectors, "cases");
-    struct document_pin pins[DOCUMENT_KIND_COUNT] = {{0}};
-    struct document_trust trust = {0};
-    struct error err = {0};
-
-    (void)state;
-    assert_true(json_array_size(cases) == 4 && clock_parse(bytes_of_text(json_text_of(vectors, "now")), &trust.now_ms));
-    assert_true(
-        text_from_hex(bytes_of_text(json_text_of(json_object_get(vectors, "keys"), "root")), trust.root, sizeof trust.root));
-    for (size_t i = 0; i < json_array_size(cases); i++) {
-        const json_t *row = json_array_get(cases, i), *texts = json_object_get(row, "envelopes");
-        OWNED(document) *document = NULL;
-        struct bytes views[DOCUMENT_SIGNATURES_MAX];
-        for (size_t j = 0; j < json_array_size(texts); j++) views[j] = bytes_of_text(json_string_value(json_array_get(texts, j)));
-        if (!document_read(views, json_array_size(texts), &document, &err).ok || !document_check(document, &trust, &err).ok)
-            fail_msg("%s: %s", json_text_of(row, "name"), err.message);
-        check_vector(row, document, &pins[document->kind]);
-        if (document->kind == DOCUMENT_SIGNING_KEY)
-            assert_true(signing_key_note(document, trust.approvers, trust.now_ms, &err).ok);
-    }
-}
+/* ---- memory that is out ---- */
 
 static struct result each_call(void *context, struct error *err)
 {
@@ -398,18 +408,15 @@ static void our_own_failures(void **state)
 int main(void)
 {
     const struct CMUnitTest others[] = {
-        cmocka_unit_test(large_documents_are_refused),
-        cmocka_unit_test(approvers_end),
-        cmocka_unit_test(revoked_approvers_do_not_come_back),
-        cmocka_unit_test(approvers_have_places),
-        cmocka_unit_test(pins_follow_each_other),
-        cmocka_unit_test(envelopes_hold_one_document),
-        cmocka_unit_test(vectors_hold),
-        cmocka_unit_test(our_own_failures),
+        cmocka_unit_test(large_documents_are_refused),   cmocka_unit_test(approvers_end),
+        cmocka_unit_test(approvers_are_of_the_registry), cmocka_unit_test(revoked_approvers_do_not_come_back),
+        cmocka_unit_test(approvers_have_places),         cmocka_unit_test(pins_follow_each_other),
+        cmocka_unit_test(envelopes_hold_one_document),   cmocka_unit_test(our_own_failures),
     };
 
     make_keys();
     const int failures = RUN_TABLE(payload_rows, reads_payloads) + RUN_TABLE(signer_rows, counts_signers) +
+                         RUN_TABLE(withdrawal_rows, withdrawals_fit_their_enrolments) +
                          cmocka_run_group_tests_name("others", others, NULL, NULL);
     free_keys();
     return failures;

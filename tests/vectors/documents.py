@@ -82,6 +82,32 @@ def derive(case, pin):
             "epoch": version if is_set else case["sequence"], "pin": after}
 
 
+def key_of(case):
+    """The key that a document of this kind names, and whether it is withdrawn."""
+    document = json.loads(base64.b64decode(json.loads(case["envelopes"][0])["payload"]))
+    return document, (document["body"]["principal"], document["body"]["purpose"])
+
+
+def breaks_a_rule(case, enrolled):
+    """What the page says of the scope of approvers, and of a withdrawal and its enrolment."""
+    document, named = key_of(case)
+    if named[1] == "approve" and document["scope"] != "":
+        return True
+    return "withdrawn" in document and enrolled.get(document["name"], named) != named
+
+
+def check_refused(vectors):
+    enrolled = {}
+    for case in vectors["cases"]:
+        if json.loads(case["envelopes"][0])["payloadType"] == SIGNING_KEY:
+            assert not breaks_a_rule(case, enrolled), case["name"]
+            enrolled[key_of(case)[0]["name"]] = key_of(case)[1]
+    for case in vectors["refused"]:
+        assert breaks_a_rule(case, enrolled), case["name"]
+        assert all(is_signed_by(one.encode(), bytes.fromhex(vectors["keys"][signer]))
+                   for one, signer in zip(case["envelopes"], case["signers"], strict=True)), case["name"]
+
+
 def check(vectors):
     pins = {}
     for case in vectors["cases"]:
@@ -97,7 +123,8 @@ def check(vectors):
             document = json.loads(base64.b64decode(json.loads(case["envelopes"][0])["payload"]))
             point = base64.urlsafe_b64decode(document["body"]["public_key"] + "=")
             assert thumbprint(point) == document["name"], case["name"]
-    print(f"{len(vectors['cases'])} documents are as docs/formats/documents.md has them")
+    check_refused(vectors)
+    print(f"{len(vectors['cases'])} documents are as docs/formats/documents.md has them, and {len(vectors['refused'])} are refused")
 
 
 def key_document(key, purpose, principal, **more):
@@ -126,8 +153,17 @@ def write(path):
         case.update(derive(case, pins.get(kind, "00" * 32)))
         pins[kind] = case["pin"]
         cases.append(case)
+    other = "ext:" + hashlib.sha256(b"https://id.example\nanother").hexdigest()
+    refused = [("an approver's key, withdrawn as a key that only signs",
+                key_document(keys["officer"], "sign", officer, version=2, withdrawn="the card was lost"), ["officer"]),
+               ("an approver's key, withdrawn as that of another principal",
+                key_document(keys["officer"], "approve", other, version=2, withdrawn="the card was lost"), ["root"]),
+               ("an approver's key of an organisation", key_document(keys["holder"], "approve", holder, scope="acme"), ["holder", "root"])]
+    rejected = [{"name": name, "signers": signers,
+                 "envelopes": [envelope(SIGNING_KEY, payload, keys[signer]).decode() for signer in signers]}
+                for name, payload, signers in refused]
     vectors = {"now": "2026-11-23T10:00:00.000Z", "keys": {name: point_of(key.public_key()).hex() for name, key in keys.items()},
-               "cases": cases}
+               "cases": cases, "refused": rejected}
     with open(path, "w", encoding="utf-8") as file:
         json.dump(vectors, file, indent=1)
         file.write("\n")
