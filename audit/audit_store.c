@@ -24,8 +24,8 @@ static const struct pg_statement audit_signing_state_sql = {
     "audit_signing_state",
     "SELECT size, frontier, (extract(epoch FROM clock_timestamp()) * 1000)::int8, last_ts FROM audit_log", "",
     "int8 bytea int8 int8"};
-static const struct pg_statement audit_look_sql = {
-    "audit_look", "SELECT origin, size, last_ts FROM audit_log", "", "text int8 int8"};
+static const struct pg_statement audit_read_head_sql = {
+    "audit_read_head", "SELECT origin, size, last_ts FROM audit_log", "", "text int8 int8"};
 static const struct pg_statement audit_insert_checkpoint_sql = {
     "audit_insert_checkpoint",
     "INSERT INTO audit_checkpoint (size, root, note) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING", "int8 bytea text", ""};
@@ -39,7 +39,7 @@ static const struct pg_statement audit_checkpoints_from_sql = {
 static const struct pg_statement audit_ensure_partition_sql = {
     "audit_ensure_partition", "SELECT 1::int8 FROM audit_add_partition($1)", "int8", "int8"};
 static const struct pg_statement *const sign_statements[] = {
-    &audit_signing_state_sql, &audit_look_sql, &audit_insert_checkpoint_sql, &audit_keep_checkpoint_sql,
+    &audit_signing_state_sql, &audit_read_head_sql, &audit_insert_checkpoint_sql, &audit_keep_checkpoint_sql,
     &audit_checkpoints_from_sql, &audit_ensure_partition_sql,
 };
 const struct pg_table audit_sign_table = PG_TABLE(sign_statements);
@@ -123,9 +123,9 @@ struct result audit_signing_state(struct pg *pg, struct audit_signing_state *sta
     return SUCCESS;
 }
 
-struct result audit_look(struct pg *pg, struct pg_rows **rows_out, struct error *err)
+struct result audit_read_head(struct pg *pg, struct pg_rows **rows_out, struct error *err)
 {
-    return pg_run(pg, &audit_look_sql, NULL, rows_out, err);
+    return pg_run(pg, &audit_read_head_sql, NULL, rows_out, err);
 }
 
 struct result audit_store_checkpoint(struct pg *pg, uint64_t size, const struct merkle_hash *root, const char *note,

@@ -115,7 +115,7 @@ struct audit_signing_state {
 };
 RESULT audit_signing_state(struct pg *pg, struct audit_signing_state *state_out, struct error *err);
 /** Origin, size and last time of the log; no row when the state is missing. */
-RESULT audit_look(struct pg *pg, struct pg_rows **rows_out, struct error *err);
+RESULT audit_read_head(struct pg *pg, struct pg_rows **rows_out, struct error *err);
 /** A few rows (size and note) of checkpoints over logs of at least `size` events, newest first. The notes are not
  *  verified: anybody with an INSERT may have written them. */
 RESULT audit_checkpoints_from(struct pg *pg, uint64_t size, struct pg_rows **rows_out, struct error *err);

@@ -10,13 +10,13 @@
 #include "base/pace.h"
 #include "crypto/random.h"
 
-#define SHARE         10    /* the thread works for one part in this many of the time */
-#define TRY_AGAIN_MS  5000  /* after a failure that proves nothing about the log */
-#define FIRST_LOOK_MS 1000  /* until there is a checkpoint */
-#define NEWS_MS       2000  /* between two looks at new entries */
-#define NEWS_MAX      65536 /* entries that these looks may lag behind; the round checks older ones */
-#define NOTES_MIN     4096  /* rows of checkpoints in a round, however small the log is */
-#define LATE_FACTOR   10    /* a round that takes this many times its planned time is reported as late */
+#define SHARE          10    /* the thread works for one part in this many of the time */
+#define TRY_AGAIN_MS   5000  /* after a failure that proves nothing about the log */
+#define FIRST_ROUND_MS 1000  /* until there is a checkpoint */
+#define NEWS_MS        2000  /* between two looks at new entries */
+#define NEWS_MAX       65536 /* entries that these looks may lag behind; the round checks older ones */
+#define NOTES_MIN      4096  /* rows of checkpoints in a round, however small the log is */
+#define LATE_FACTOR    10    /* a round that takes this many times its planned time is reported as late */
 
 enum phase { PHASE_BEGIN, PHASE_TILES, PHASE_RUNS, PHASE_NOTES, PHASE_END };
 
@@ -135,7 +135,7 @@ static struct result check_payloads(struct log_verifier *verifier, uint64_t firs
  * Checks the sealed parts of new entries, and whether there are rows beyond the end of the log. The round may reach these
  * entries an hour later.
  */
-static struct result look_at_news(struct log_verifier *verifier, size_t *weight_out, struct error *err)
+static struct result verify_new_entries(struct log_verifier *verifier, size_t *weight_out, struct error *err)
 {
     struct signed_checkpoint checkpoint;
     struct error not_yet;
@@ -181,7 +181,7 @@ static void report_foreign(struct log_verifier *verifier)
     struct error why;
 
     if (verifier->foreign <= verifier->foreign_reported) return;
-    metric_add(AUDIT_METRIC(audit_strange_checkpoints), (int64_t)(verifier->foreign - verifier->foreign_reported));
+    metric_add(AUDIT_METRIC(audit_foreign_checkpoints), (int64_t)(verifier->foreign - verifier->foreign_reported));
     verifier->foreign_reported = verifier->foreign;
     if (verifier->foreign_is_reported) return;
     verifier->foreign_is_reported = true;
@@ -241,7 +241,7 @@ static struct result work(struct log_verifier *verifier, bool is_news, size_t *w
     *weight_out = 0;
     pg_notice_loss(verifier->pg);
     if (pg_is_broken(verifier->pg)) TRY(pg_reopen(verifier->pg, err));
-    if (is_news) return look_at_news(verifier, weight_out, err);
+    if (is_news) return verify_new_entries(verifier, weight_out, err);
     switch (verifier->phase) {
     case PHASE_BEGIN: return begin_round(verifier, err);
     case PHASE_TILES: return check_next_tile(verifier, weight_out, err);
@@ -279,7 +279,7 @@ static int64_t rest_after_work(const struct log_verifier *verifier, bool is_news
 /* A failure of the database or lack of memory proves nothing about the log: the same piece is checked again later. */
 static int64_t rest_after_failure(const struct log_verifier *verifier, bool is_news, const struct error *why)
 {
-    if (!is_news && verifier->phase == PHASE_BEGIN) return FIRST_LOOK_MS;
+    if (!is_news && verifier->phase == PHASE_BEGIN) return FIRST_ROUND_MS;
     metric_add(AUDIT_METRIC(audit_verify_failures), 1);
     sequencer_notice(verifier->options.sequencer, "the audit log can't be verified now; it is tried again", why);
     return TRY_AGAIN_MS;

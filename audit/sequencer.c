@@ -50,7 +50,7 @@ static bool has_payload(const struct record *record)
 
 /* Counts only refusals of requests without a valid credential. A known principal gets an event, also if its token lacks the
  * right. */
-static bool is_by_stranger(const struct record *record)
+static bool is_unauthenticated(const struct record *record)
 {
     return record->context.subject == NULL && record->decision != NULL && decision_verdict(record->decision) == VERDICT_CHALLENGE;
 }
@@ -58,12 +58,13 @@ static bool is_by_stranger(const struct record *record)
 /* Under the mutex. */
 static struct record_queue *choose_queue(struct sequencer *sequencer, struct record *record, bool needs_subject)
 {
-    const size_t waiting = sequencer->ready.count + sequencer->unresolved.count + sequencer->folding.count;
+    const size_t waiting = sequencer->ready.count + sequencer->unresolved.count + sequencer->joining.count;
 
     if (waiting >= WAITING_MAX || sequencer->is_stopping) return &sequencer->overflow;
-    record->folds = record->refusal != NULL || (is_by_stranger(record) && fold_takes(sequencer, record->arrived_ms));
+    record->joins_burst =
+        record->refusal != NULL || (is_unauthenticated(record) && challenge_is_counted(sequencer, record->arrived_ms));
     if (needs_subject) return &sequencer->unresolved;
-    return record->folds ? &sequencer->folding : &sequencer->ready;
+    return record->joins_burst ? &sequencer->joining : &sequencer->ready;
 }
 
 static void wake(struct sequencer *sequencer, const struct record_queue *queue)
@@ -101,7 +102,7 @@ void sequencer_submit(struct sequencer *sequencer, struct record *record)
     record->arrived_ms = clock_monotonic_ms();
     record->permit = NULL;
     record->sequence = 0;
-    record->folded = false;
+    record->is_in_burst = false;
     record->error = (struct error){.kind = ERROR_NONE};
     const bool has_subjects = find_subjects(sequencer, record);
     (void)pthread_mutex_lock(&sequencer->mutex);
@@ -223,7 +224,7 @@ static void init_locks(struct sequencer *sequencer)
     clock_condition(&sequencer->watchdog_work);
     queue_init(&sequencer->ready);
     queue_init(&sequencer->unresolved);
-    queue_init(&sequencer->folding);
+    queue_init(&sequencer->joining);
     queue_init(&sequencer->overflow);
 }
 

@@ -112,13 +112,13 @@ struct record {
     struct error error;
     uint64_t sequence;       /* of the event, when durable */
     uint64_t outdated_epoch; /* RECORD_STALE: a new decision needs rights newer than this epoch */
-    bool folded;             /* counted in a denied.burst event: it has no sequence number */
+    bool is_in_burst;        /* counted in a denied.burst event: it has no sequence number */
     struct permit *permit;   /* owned by the record until taken with GIVE() */
 
     /* Used by the sequencer only. */
     struct record *next;
     struct audit_subject *resolved, *concerned, *day;
-    bool folds; /* the request will be counted in a burst */
+    bool joins_burst; /* the request will be counted in a burst */
     struct record_waiter *waiter;
     int64_t arrived_ms;
 };
@@ -177,7 +177,7 @@ RESULT sequencer_start(const struct sequencer_options *options, struct sequencer
  * For --check-config: whether the log in this database has the name that keyd signs, and at least the signed size. This
  * checks only name and size, so it proves less than a start. It changes nothing.
  */
-RESULT sequencer_look(const char *conninfo, const struct keyd_identity *identity, struct error *err);
+RESULT sequencer_check_identity(const char *conninfo, const struct keyd_identity *identity, struct error *err);
 /** For /readyz: whether the last commit succeeded, and the log is signed up to 5 s ago. */
 bool sequencer_is_ready(const struct sequencer *sequencer, struct error *err);
 /**

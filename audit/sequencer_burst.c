@@ -6,9 +6,9 @@
 #include "audit/sequencer_priv.h"
 #include "base/clock.h"
 
-#define BURST_OF_STRANGERS 0
-#define BURST_OF_OTHERS    1 /* while all bursts of organisations and issuers are in use */
-#define BURSTS_FIXED       2
+#define BURST_OF_UNAUTHENTICATED 0
+#define BURST_OF_OTHERS          1 /* while all bursts of organisations and issuers are in use */
+#define BURSTS_FIXED             2
 
 /* The names can't collide: an issuer's URL has "://", the name of an organisation never has. */
 static const char *realm_of(const struct record *record, const char *issuer)
@@ -37,7 +37,7 @@ static struct burst *burst_of(struct sequencer *sequencer, const struct record *
     char anonymous[ANONYMOUS_NAME_SIZE];
     const char *names[2];
 
-    if (record->context.subject == NULL) return &sequencer->bursts[BURST_OF_STRANGERS];
+    if (record->context.subject == NULL) return &sequencer->bursts[BURST_OF_UNAUTHENTICATED];
     record_subject(record, anonymous, names);
     struct burst *burst = burst_of_realm(sequencer, realm_of(record, names[0]));
     const bool is_of_one = burst != &sequencer->bursts[BURST_OF_OTHERS];
@@ -107,7 +107,7 @@ void bursts_release(struct sequencer *sequencer, struct record_queue *released)
     struct record_queue waiting;
 
     queue_init(&waiting);
-    for (struct record *record; (record = queue_take(&sequencer->folding)) != NULL;) {
+    for (struct record *record; (record = queue_take(&sequencer->joining)) != NULL;) {
         struct burst *burst = burst_of(sequencer, record);
         if (takes(burst, record, now_ms)) {
             count_in(burst, record);
@@ -117,7 +117,7 @@ void bursts_release(struct sequencer *sequencer, struct record_queue *released)
             queue_add(&waiting, record);
         }
     }
-    for (struct record *record; (record = queue_take(&waiting)) != NULL;) queue_add(&sequencer->folding, record);
+    for (struct record *record; (record = queue_take(&waiting)) != NULL;) queue_add(&sequencer->joining, record);
 }
 
 static struct event *add_event(struct group *group, enum own_event own, struct burst *burst)

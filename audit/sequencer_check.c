@@ -147,14 +147,14 @@ struct result sequencer_check_log(struct sequencer *sequencer, struct error *err
     return check_all(sequencer, check, err);
 }
 
-struct result sequencer_look(const char *conninfo, const struct keyd_identity *identity, struct error *err)
+struct result sequencer_check_identity(const char *conninfo, const struct keyd_identity *identity, struct error *err)
 {
     const struct pg_table *const tables[] = {&audit_sign_table, NULL};
     OWNED(pg) *pg = NULL;
     OWNED(pg_rows) *rows = NULL;
 
     TRY(pg_open(conninfo, tables, &pg, err));
-    TRY(audit_look(pg, &rows, err));
+    TRY(audit_read_head(pg, &rows, err));
     if (pg_rows_count(rows) != 1) return failure(err, ERROR_FORKED, "the state of the log is missing from the database");
     const char *origin = pg_text(rows, 0, 0);
     if (origin[0] != '\0' && strcmp(origin, identity->origin) != 0)

@@ -15,7 +15,7 @@ static int64_t earlier(int64_t a, int64_t b)
 /* Under the mutex: the next time at which the group thread has work. */
 static int64_t due_ms(const struct sequencer *sequencer)
 {
-    const bool has_records = sequencer->ready.count > 0 || sequencer->folding.count > 0;
+    const bool has_records = sequencer->ready.count > 0 || sequencer->joining.count > 0;
     const int64_t due = has_records ? 0 : own_due_ms(sequencer);
 
     if (sequencer_is_forked(sequencer)) return has_records ? 0 : INT64_MAX;
@@ -27,7 +27,7 @@ static int64_t due_ms(const struct sequencer *sequencer)
 static bool is_over(const struct sequencer *sequencer)
 {
     if (!sequencer->is_stopping || !sequencer->resolver_is_done) return false;
-    const bool is_empty = sequencer->ready.count == 0 && sequencer->folding.count == 0;
+    const bool is_empty = sequencer->ready.count == 0 && sequencer->joining.count == 0;
     return sequencer->is_broken || (is_empty && sequencer_is_forked(sequencer)) ||
            (is_empty && own_due_ms(sequencer) == INT64_MAX);
 }
@@ -326,8 +326,8 @@ static void collect(struct sequencer *sequencer)
     take_records(sequencer, &taken, &unserved);
     (void)pthread_mutex_unlock(&sequencer->mutex);
     for (struct record *record; (record = queue_take(&released)) != NULL;) {
-        record->folded = true;
-        metric_add(record->refusal == NULL ? AUDIT_METRIC(audit_folded_challenges) : AUDIT_METRIC(audit_folded_refusals), 1);
+        record->is_in_burst = true;
+        metric_add(record->refusal == NULL ? AUDIT_METRIC(audit_burst_challenges) : AUDIT_METRIC(audit_burst_refusals), 1);
         sequencer_complete(sequencer, record, RECORD_DONE);
     }
     sequencer_give_up(sequencer, &unserved, &not_signed);
@@ -396,7 +396,7 @@ static void run_group(struct sequencer *sequencer, struct group *group)
 static void take_waiting(struct sequencer *sequencer, struct record_queue *taken)
 {
     for (struct record *record; (record = queue_take(&sequencer->ready)) != NULL;) queue_add(taken, record);
-    for (struct record *record; (record = queue_take(&sequencer->folding)) != NULL;) queue_add(taken, record);
+    for (struct record *record; (record = queue_take(&sequencer->joining)) != NULL;) queue_add(taken, record);
 }
 
 /* At the end of the thread: no record may be left waiting. */

@@ -18,7 +18,7 @@
 #include "audit/metrics.h"
 
 #define GROUP_RECORDS_MAX       1000
-#define BURSTS_MAX              34 /* at a time: one of strangers, 32 of organisations or issuers, and one of all others */
+#define BURSTS_MAX              34 /* at a time: one of clients without a credential, 32 of organisations or issuers, and one of all others */
 #define GROUP_OWN_MAX           (2 * BURSTS_MAX + 3) /* close bursts, open bursts, refused, unrecorded, clock step */
 #define GROUP_EVENTS_MAX        (GROUP_RECORDS_MAX + GROUP_OWN_MAX)
 #define GROUP_KEYS_MAX          ((size_t)GROUP_EVENTS_MAX * LEAF_KEYS_MAX)
@@ -154,7 +154,7 @@ struct sequencer {
 
     pthread_mutex_t mutex; /* guards the fields down to `append_socket`; never held over I/O */
     pthread_cond_t work, unresolved_work, sign_work, sign_done, watchdog_work;
-    struct record_queue ready, unresolved, folding, overflow;
+    struct record_queue ready, unresolved, joining, overflow;
     bool is_stopping, resolver_is_done, group_is_done;
     bool is_broken; /* the last append failed */
     struct error last_error;
@@ -217,8 +217,8 @@ void sequencer_give_up(struct sequencer *sequencer, struct record_queue *queue, 
 /** Waits on `condition` until the given monotonic time. Under the mutex. */
 void sequencer_wait(struct sequencer *sequencer, pthread_cond_t *condition, int64_t until_ms);
 
-/* sequencer_fold.c: under the mutex, except own_apply() */
-bool fold_takes(struct sequencer *sequencer, int64_t now_ms);
+/* sequencer_counters.c: under the mutex, except own_apply() */
+bool challenge_is_counted(struct sequencer *sequencer, int64_t now_ms);
 /** The earliest time at which an event of the sequencer's own is due; INT64_MAX: none. */
 int64_t own_due_ms(const struct sequencer *sequencer);
 /** Adds the own events that are due to the group. Moves the records that an open burst covers to `released`. */

@@ -14,7 +14,7 @@ static struct record *take_unresolved(struct sequencer *sequencer)
 static void pass_on(struct sequencer *sequencer, struct record *record)
 {
     (void)pthread_mutex_lock(&sequencer->mutex);
-    queue_add(record->folds ? &sequencer->folding : &sequencer->ready, record);
+    queue_add(record->joins_burst ? &sequencer->joining : &sequencer->ready, record);
     (void)pthread_cond_signal(&sequencer->work);
     (void)pthread_mutex_unlock(&sequencer->mutex);
 }

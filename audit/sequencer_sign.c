@@ -131,7 +131,7 @@ static struct result sign_newer(struct sequencer *sequencer, struct audit_signin
 static void report_foreign_row(struct sequencer *sequencer, uint64_t foreign, const struct error *why)
 {
     if (foreign != 0 && foreign != sequencer->foreign_size) {
-        metric_add(AUDIT_METRIC(audit_strange_checkpoints), 1);
+        metric_add(AUDIT_METRIC(audit_foreign_checkpoints), 1);
         sequencer_notice(sequencer,
                          "a row of audit_checkpoint was not signed by sijil-keyd, and is ignored: find out who wrote it", why);
     }
@@ -156,7 +156,7 @@ static struct result keep_newest(struct sequencer *sequencer, struct error *err)
 }
 
 /* Unsigned rows do no harm, but somebody wrote them. If the newest checkpoint is not among the rows, it is stored again. */
-static struct result look_at_rows(struct sequencer *sequencer, struct error *err)
+static struct result check_signed_rows(struct sequencer *sequencer, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
     const struct signed_checkpoint *newest = &sequencer->newest;
@@ -201,7 +201,7 @@ struct result sequencer_sign_now(struct sequencer *sequencer, struct error *err)
     if (pg_is_broken(sequencer->sign_pg)) TRY(pg_reopen(sequencer->sign_pg, err));
     TRY(sign_unless_signed(sequencer, err));
     note_signed(sequencer, read_at_ms);
-    return look_at_rows(sequencer, err);
+    return check_signed_rows(sequencer, err);
 }
 
 /* Under the mutex. An idle log is checked from time to time: other gateways may append, and keyd may have died. */

@@ -34,7 +34,7 @@ void *sequencer_watchdog_run(void *argument)
         const int64_t before_ms = clock_monotonic_ms() - sequencer->deadline_ms;
         take_expired(&sequencer->ready, before_ms, &expired);
         take_expired(&sequencer->unresolved, before_ms, &expired);
-        take_expired(&sequencer->folding, before_ms, &expired);
+        take_expired(&sequencer->joining, before_ms, &expired);
         take_expired(&sequencer->overflow, INT64_MAX, &expired);
         cut_late_append(sequencer);
         goes_on = !sequencer->is_stopping;

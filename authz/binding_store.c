@@ -245,7 +245,7 @@ struct result binding_insert(const struct permit *permit, struct pg *pg, struct 
     char detail[RESOURCE_DETAIL_MAX + 1];
 
     authz_grant_detail(create->binding.role, &create->binding, detail);
-    assert(role_fits(create->binding.role, scope->kind));
+    assert(role_allows_scope(create->binding.role, scope->kind));
     if (strcmp(detail, scope->detail) != 0) /* a robot of that name was made or revoked since the decision */
         return failure(err, ERROR_CONFLICT, "the robot of that name is another one now; try again");
     create->binding.scope = scope->kind;

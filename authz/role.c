@@ -36,25 +36,25 @@ static const unsigned sets[ACTION_COUNT] = {
 #undef X
 };
 
-#define GIVES(role)         (1U << (role))
-#define GIVES_NOTHING       0U
-#define GIVES_CONTENT_ROLES (GIVES(ROLE_PUBLISHER) | GIVES(ROLE_PROMOTER) | GIVES(ROLE_CONSUMER) | GIVES(ROLE_TRAINER))
+#define GRANTS(role)         (1U << (role))
+#define GRANTS_NOTHING       0U
+#define GRANTS_CONTENT_ROLES (GRANTS(ROLE_PUBLISHER) | GRANTS(ROLE_PROMOTER) | GRANTS(ROLE_CONSUMER) | GRANTS(ROLE_TRAINER))
 
-enum { BLIND, SEES };
+enum { NOT_FOUND, FORBIDDEN };
 enum {
-    AT_SYSTEM = 1 << RESOURCE_SYSTEM,
-    AT_ORGANISATION = 1 << RESOURCE_ORGANISATION,
-    AT_PROJECT = 1 << RESOURCE_PROJECT,
-    AT_REPOSITORY = 1 << RESOURCE_REPOSITORY
+    SCOPE_SYSTEM = 1 << RESOURCE_SYSTEM,
+    SCOPE_ORGANISATION = 1 << RESOURCE_ORGANISATION,
+    SCOPE_PROJECT = 1 << RESOURCE_PROJECT,
+    SCOPE_REPOSITORY = 1 << RESOURCE_REPOSITORY
 };
 
 static const struct row {
     const char *name, *meaning;
-    unsigned sets, places, grants;
-    bool sees;
+    unsigned sets, scopes, grants;
+    bool may_know_existence;
 } rows[ROLE_COUNT] = {
-#define ROLE(constant, name, sight, places, actions, grants, meaning) \
-    [constant] = {name, meaning, actions, places, grants, (sight) == SEES},
+#define ROLE(constant, name, refusal, scopes, actions, grants, meaning) \
+    [constant] = {name, meaning, actions, scopes, grants, (refusal) == FORBIDDEN},
 #include "authz/roles.def"
 #undef ROLE
 };
@@ -94,23 +94,23 @@ bool role_permits(enum role role, enum action action)
 bool role_is_of_content(enum role role)
 {
     assert(role < ROLE_COUNT);
-    return (GIVES_CONTENT_ROLES & GIVES(role)) != 0;
+    return (GRANTS_CONTENT_ROLES & GRANTS(role)) != 0;
 }
 
-bool role_sees(enum role role)
+bool role_may_know_existence(enum role role)
 {
-    return row_of(role)->sees;
+    return row_of(role)->may_know_existence;
 }
 
-bool role_fits(enum role role, enum resource_kind scope)
+bool role_allows_scope(enum role role, enum resource_kind scope)
 {
-    return (row_of(role)->places & (1U << scope)) != 0;
+    return (row_of(role)->scopes & (1U << scope)) != 0;
 }
 
 bool role_may_grant(enum role role, enum role granted)
 {
     assert(granted < ROLE_COUNT);
-    return (row_of(role)->grants & GIVES(granted)) != 0;
+    return (row_of(role)->grants & GRANTS(granted)) != 0;
 }
 
 bool action_needs_no_role(enum action action)

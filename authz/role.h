@@ -10,7 +10,7 @@
 #include "authz/principal.h"
 
 enum role {
-#define ROLE(constant, name, sight, places, actions, grants, meaning) constant,
+#define ROLE(constant, name, refusal, scopes, actions, grants, meaning) constant,
 #include "authz/roles.def"
 #undef ROLE
     ROLE_COUNT
@@ -30,9 +30,9 @@ bool role_permits(enum role role, enum action action);
  */
 bool role_is_of_content(enum role role);
 /** Whether holders of the role may know which repositories exist in its scope. */
-bool role_sees(enum role role);
+bool role_may_know_existence(enum role role);
 /** Whether the role may be bound on a scope of this kind. */
-bool role_fits(enum role role, enum resource_kind scope);
+bool role_allows_scope(enum role role, enum resource_kind scope);
 /** Whether holders of `role` may grant `granted` to others. */
 bool role_may_grant(enum role role, enum role granted);
 

@@ -151,7 +151,7 @@ struct search {
     enum action action;
     const struct resource *resource;
     int64_t now_ms;
-    bool sees;
+    bool may_know_existence;
     const struct authz_refusal *refusal;
 };
 
@@ -165,13 +165,14 @@ static const struct authz_binding *search_part(struct search *search, const stru
         const struct authz_binding *binding = &bindings[i];
         const bool covers = binding_covers(binding, search->resource);
         if (!binding_is_live(binding, search->now_ms)) continue;
-        search->sees |= role_sees(binding->role) && (covers || binding_is_inside(binding, search->resource));
+        search->may_know_existence |=
+            role_may_know_existence(binding->role) && (covers || binding_is_inside(binding, search->resource));
         if (!covers || !role_permits(binding->role, search->action)) continue;
         const struct authz_refusal *why =
             refusal_of(search->snapshot, search->principal, binding->role, search->action, search->resource, search->now_ms);
         if (why == NULL) return binding;
         search->refusal = why;
-        search->sees = true; /* a principal with the right to grant here may know of it */
+        search->may_know_existence = true; /* a principal with the right to grant here may know of it */
     }
     return NULL;
 }
@@ -180,13 +181,13 @@ static struct authz_answer authorize_by_bindings(struct search *search)
 {
     const struct rights_part *part = NULL;
 
-    search->sees = search->resource->kind == RESOURCE_SYSTEM;
+    search->may_know_existence = search->resource->kind == RESOURCE_SYSTEM;
     for (unsigned at = 0; snapshot_next_part(search->snapshot, &search->resource->organisation, &at, &part);) {
         const struct authz_binding *allowing = search_part(search, part);
         if (allowing != NULL) return (struct authz_answer){.verdict = AUTHZ_ALLOWED, .binding = allowing->id};
     }
     if (search->refusal != NULL) return refused(AUTHZ_NOT_ALLOWED, search->refusal->rule, search->refusal->message);
-    return refused(search->sees ? AUTHZ_NOT_ALLOWED : AUTHZ_INVISIBLE, "SYS-NO-BINDING",
+    return refused(search->may_know_existence ? AUTHZ_NOT_ALLOWED : AUTHZ_INVISIBLE, "SYS-NO-BINDING",
                    "no role that you have here permits this; ask an administrator of the project for one that does");
 }
 

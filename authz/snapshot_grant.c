@@ -162,7 +162,7 @@ const struct authz_refusal *grant_refusal(const struct authz_snapshot *snapshot,
     enum role role = 0;
 
     if (!read_detail(resource->detail, &role, &grantee)) return &malformed;
-    if (!role_fits(role, resource->kind)) return &misplaced;
+    if (!role_allows_scope(role, resource->kind)) return &misplaced;
     if (!role_may_grant(held, role)) return &not_yours;
     principal_key(principal, granter);
     if (strcmp(grantee, granter) == 0) return &yourself;

@@ -134,7 +134,7 @@ static struct result set_defaults(const struct config_parameter *parameters, siz
 }
 
 /* Adds the section and its title (NULL: none) to a problem. */
-static void tell(struct problems *problems, const char *section, const char *title, const struct error *why)
+static void report(struct problems *problems, const char *section, const char *title, const struct error *why)
 {
     if (title == NULL) problems_add(problems, why);
     else problems_say(problems, why->kind, "%s %.63s: %s", section, title, why->message);
@@ -153,7 +153,7 @@ static void take_values(cfg_t *cfg, const struct config_form *form, void *settin
 {
     for (size_t i = 0; i < form->parameter_count; i++) {
         struct error why = {0};
-        if (!take_value(cfg, &form->parameters[i], settings, &why).ok) tell(problems, NULL, NULL, &why);
+        if (!take_value(cfg, &form->parameters[i], settings, &why).ok) report(problems, NULL, NULL, &why);
     }
 }
 
@@ -169,9 +169,9 @@ static void take_element(cfg_t *cfg, const struct config_section *section, uint8
     }
     memcpy(element, title, strlen(title) + 1);
     if (!set_defaults(section->parameters, section->parameter_count, element, &why).ok)
-        tell(problems, section->name, title, &why);
+        report(problems, section->name, title, &why);
     for (size_t i = 0; i < section->parameter_count; i++)
-        if (!take_value(cfg, &section->parameters[i], element, &why).ok) tell(problems, section->name, title, &why);
+        if (!take_value(cfg, &section->parameters[i], element, &why).ok) report(problems, section->name, title, &why);
 }
 
 static void take_section(cfg_t *cfg, const struct config_section *section, void *settings, struct problems *problems)
@@ -260,7 +260,7 @@ static void name_complained_of(char name[NAME_MAX_LENGTH + 1])
     (void)snprintf(name, NAME_MAX_LENGTH + 1, "%.*s", (int)(close - open - 1), open + 1);
 }
 
-static void tell_unknown(const struct config_form *form, const char *name, struct problems *problems)
+static void report_unknown(const struct config_form *form, const char *name, struct problems *problems)
 {
     char nearest[NAME_MAX_LENGTH + 1] = "";
 
@@ -290,7 +290,7 @@ static bool learn_unknown(const struct config_form *form, struct unknown *unknow
     }
     for (size_t i = 0; i < unknown->count; i++)
         if (strcmp(unknown->names[i], name) == 0) return false; /* truncated: it is longer than any of our names */
-    tell_unknown(form, name, problems);
+    report_unknown(form, name, problems);
     if (unknown->count == UNKNOWN_MAX) return false;
     memcpy(unknown->names[unknown->count++], name, sizeof name);
     return true;
@@ -304,7 +304,7 @@ struct result config_defaults(const struct config_form *form, void *settings, st
 enum parsed { PARSED, PARSED_UNKNOWN, PARSED_NOT };
 
 /* An open comment, or the bytes after a zero byte, swallow the appended last line. */
-static void tell_form(cfg_t *cfg, struct problems *problems)
+static void report_form(cfg_t *cfg, struct problems *problems)
 {
     if (cfg_size(cfg, last_name) == 0)
         problems_say(problems, ERROR_INVALID, "this file can't be read to its end: a comment is open, or a byte is zero");
@@ -325,7 +325,7 @@ static enum parsed parse_once(const struct config_form *form, const char *text, 
     complaint.twice_count = 0;
     const int outcome = cfg_parse_buf(reading.cfg, text);
     if (outcome != CFG_SUCCESS) return learn_unknown(form, unknown, problems) ? PARSED_UNKNOWN : PARSED_NOT;
-    tell_form(reading.cfg, problems);
+    report_form(reading.cfg, problems);
     take_values(reading.cfg, form, settings, problems);
     for (size_t i = 0; i < form->section_count; i++) take_section(reading.cfg, &form->sections[i], settings, problems);
     return PARSED;

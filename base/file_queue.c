@@ -89,7 +89,7 @@ static void reap(struct file_queue *queue)
     }
 }
 
-static struct result told(const struct file_queue *queue, struct error *err)
+static struct result first_failure(const struct file_queue *queue, struct error *err)
 {
     if (!queue->has_failed) return SUCCESS;
     return failure(err, queue->reason.kind, "%s", queue->reason.message);
@@ -114,7 +114,7 @@ static struct result begin_lasting(struct file_queue *queue, struct iocb call, c
 {
     assert(queue->reads == 0);
     while (queue->is_pending[queue->next]) reap(queue);
-    TRY(told(queue, err));
+    TRY(first_failure(queue, err));
     return begin(queue, call, what, err);
 }
 
@@ -166,7 +166,7 @@ struct result file_queue_wait(struct file_queue *queue, struct error *err)
     for (size_t i = 0; i < queue->depth; i++)
         while (queue->is_pending[i]) reap(queue);
     queue->reads = 0;
-    const struct result result = told(queue, err);
+    const struct result result = first_failure(queue, err);
     queue->has_failed = false;
     return result;
 }

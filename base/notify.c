@@ -55,7 +55,7 @@ struct result notify_connect(struct error *err)
     return SUCCESS;
 }
 
-bool notify_tell(const char *state)
+bool notify_send(const char *state)
 {
     const size_t length = strlen(state);
 

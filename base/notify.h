@@ -4,7 +4,7 @@
  * function here fails.
  *
  * Call in this order: notify_find() before the environment is cleared; notify_connect() before the system call filter, with
- * one thread; then notify_tell().
+ * one thread; then notify_send().
  */
 #pragma once
 
@@ -15,4 +15,4 @@ void notify_find(void);
 /** ERROR_INVALID: it is not the name of a socket. ERROR_UNAVAILABLE: no process listens there. */
 RESULT notify_connect(struct error *err);
 /** "READY=1", "STOPPING=1". False: the manager did not take it within a second. */
-bool notify_tell(const char *state);
+bool notify_send(const char *state);

@@ -6,7 +6,7 @@
 void problems_add(struct problems *problems, const struct error *why)
 {
     problems->count++;
-    problems->tell(problems->context, why);
+    problems->report(problems->context, why);
 }
 
 void problems_say(struct problems *problems, enum error_kind kind, const char *format, ...)
@@ -30,5 +30,5 @@ static void keep_first(void *context, const struct error *why)
 struct problems problems_first(struct error *err)
 {
     *err = (struct error){0};
-    return (struct problems){.tell = keep_first, .context = err};
+    return (struct problems){.report = keep_first, .context = err};
 }

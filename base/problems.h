@@ -10,7 +10,7 @@
 #include "base/result.h"
 
 struct problems {
-    void (*tell)(void *context, const struct error *why);
+    void (*report)(void *context, const struct error *why);
     void *context;
     size_t count; /* the number so far */
 };

@@ -75,7 +75,7 @@ struct result file_list_open(const struct layer_file *file, int *fd_out, struct 
     return open_regular(file, O_RDONLY | O_NONBLOCK | O_NOCTTY, fd_out, &status, err);
 }
 
-static struct result look_at(struct layer_file *file, struct error *err)
+static struct result read_size(struct layer_file *file, struct error *err)
 {
     OWNED_FD fd = -1;
     struct stat status;
@@ -98,7 +98,7 @@ NO_LEAK_BEGIN /* an element of the list, which file_list_done() frees */
     if (file->path == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a name");
     list->count++; /* from here on the list owns the name */
     file->media_type = layer_media_type(file->title, is_dataset);
-    return look_at(file, err);
+    return read_size(file, err);
 }
 NO_LEAK_END
 

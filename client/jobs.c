@@ -7,7 +7,7 @@
 #include "base/memory.h"
 
 /* All jobs of one run; its threads share it. */
-struct crew {
+struct pool {
     const struct jobs *jobs;
     pthread_mutex_t mutex;
     size_t next;
@@ -19,7 +19,7 @@ struct crew {
 };
 
 struct job {
-    struct crew *crew;
+    struct pool *pool;
     struct session *session, *branch; /* the branch is owned; the first job has none, and uses the caller's session */
     struct report report;             /* of the branch, so that jobs explain refusals separately */
     pthread_t thread;
@@ -27,81 +27,81 @@ struct job {
 };
 
 /* False: no work is left. */
-static bool take(struct crew *crew, size_t *index_out)
+static bool take(struct pool *pool, size_t *index_out)
 {
-    (void)pthread_mutex_lock(&crew->mutex);
-    const bool goes_on = !crew->has_failed && crew->next < crew->jobs->count;
-    if (goes_on) *index_out = crew->next++;
-    (void)pthread_mutex_unlock(&crew->mutex);
+    (void)pthread_mutex_lock(&pool->mutex);
+    const bool goes_on = !pool->has_failed && pool->next < pool->jobs->count;
+    if (goes_on) *index_out = pool->next++;
+    (void)pthread_mutex_unlock(&pool->mutex);
     return goes_on;
 }
 
 static void note_failure(struct job *job, const struct error *why)
 {
-    struct crew *crew = job->crew;
+    struct pool *pool = job->pool;
 
-    (void)pthread_mutex_lock(&crew->mutex);
-    if (!crew->has_failed) {
-        crew->err = *why;
-        memcpy(crew->explanation, session_report(job->session)->explanation, sizeof crew->explanation);
+    (void)pthread_mutex_lock(&pool->mutex);
+    if (!pool->has_failed) {
+        pool->err = *why;
+        memcpy(pool->explanation, session_report(job->session)->explanation, sizeof pool->explanation);
     }
-    crew->has_failed = true;
-    atomic_store(&crew->gives_up, true);
-    (void)pthread_mutex_unlock(&crew->mutex);
+    pool->has_failed = true;
+    atomic_store(&pool->gives_up, true);
+    (void)pthread_mutex_unlock(&pool->mutex);
 }
 
 static void *run(void *argument)
 {
     struct job *job = argument;
-    const struct jobs *jobs = job->crew->jobs;
+    const struct jobs *jobs = job->pool->jobs;
     size_t index = 0;
 
-    while (take(job->crew, &index)) {
+    while (take(job->pool, &index)) {
         struct error err = {0};
         if (!jobs->work(jobs->context, index, job->session, &err).ok) note_failure(job, &err);
     }
     return NULL;
 }
 
-static struct result prepare(struct crew *crew, struct job *job, bool is_first, struct error *err)
+static struct result prepare(struct pool *pool, struct job *job, bool is_first, struct error *err)
 {
-    job->crew = crew;
-    job->session = crew->session;
+    job->pool = pool;
+    job->session = pool->session;
     if (!is_first) {
-        job->report = *session_report(crew->session);
-        TRY(session_branch(crew->session, &job->report, &job->branch, err));
+        job->report = *session_report(pool->session);
+        TRY(session_branch(pool->session, &job->report, &job->branch, err));
         job->session = job->branch;
     }
-    session_give_up_when(job->session, &crew->gives_up);
+    session_give_up_when(job->session, &pool->gives_up);
     return SUCCESS;
 }
 
 /* The caller's thread works too. If a thread can't be started, the others do its work. */
-static struct result run_all(struct crew *crew, struct job *all, unsigned count, struct error *err)
+static struct result run_all(struct pool *pool, struct job *all, unsigned count, struct error *err)
 {
-    for (unsigned i = 0; i < count; i++) TRY(prepare(crew, &all[i], i == 0, err));
+    for (unsigned i = 0; i < count; i++) TRY(prepare(pool, &all[i], i == 0, err));
     for (unsigned i = 1; i < count; i++) all[i].has_thread = pthread_create(&all[i].thread, NULL, run, &all[i]) == 0;
     (void)run(&all[0]);
     for (unsigned i = 1; i < count; i++)
         if (all[i].has_thread) (void)pthread_join(all[i].thread, NULL);
-    if (!crew->has_failed) return SUCCESS;
-    memcpy(session_report(crew->session)->explanation, crew->explanation, sizeof crew->explanation);
-    *err = crew->err;
+    if (!pool->has_failed) return SUCCESS;
+    memcpy(session_report(pool->session)->explanation, pool->explanation, sizeof pool->explanation);
+    *err = pool->err;
     return (struct result){.ok = false};
 }
 
 struct result jobs_run(const struct jobs *jobs, struct session *session, struct error *err)
 {
-    struct crew crew = {.jobs = jobs, .session = session};
+    struct pool pool = {.jobs = jobs, .session = session};
     const unsigned count = jobs->count < jobs->at_once ? (unsigned)jobs->count : jobs->at_once;
     struct job *all = memory_zeroed(count == 0 ? 1 : count, sizeof *all);
 
     if (all == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for %u jobs", count);
-    (void)pthread_mutex_init(&crew.mutex, NULL);
-    const struct result done = count == 0 ? SUCCESS : run_all(&crew, all, count, err);
+    (void)pthread_mutex_init(&pool.mutex, NULL);
+    const struct result done = count == 0 ? SUCCESS : run_all(&pool, all, count, err);
     session_give_up_when(session, NULL);
     for (unsigned i = 0; i < count; i++) session_free(all[i].branch);
-    (void)pthread_mutex_destroy(&crew.mutex);
+    (void)pthread_mutex_destroy(&pool.mutex);
     free(all);
     return done;
 }

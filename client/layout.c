@@ -178,9 +178,9 @@ struct result title_check_place(int folder, const char *title, struct error *err
     const char *last = NULL;
     struct stat status = {.st_mode = S_IFREG};
 
-    struct result looked = open_folder_of(folder, title, false, &parent, &last, err);
-    if (looked.ok) looked = file_status_at(parent, last, &status, err);
-    if (!looked.ok) return err->kind == ERROR_NOT_FOUND ? SUCCESS : looked;
+    struct result found = open_folder_of(folder, title, false, &parent, &last, err);
+    if (found.ok) found = file_status_at(parent, last, &status, err);
+    if (!found.ok) return err->kind == ERROR_NOT_FOUND ? SUCCESS : found;
     if (S_ISREG(status.st_mode) || S_ISLNK(status.st_mode)) return SUCCESS;
     return failure(err, ERROR_INVALID, "%.150s is there already, and is no file: it would be in the way", title);
 }

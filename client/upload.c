@@ -236,7 +236,7 @@ static struct result close_or_find(struct transfer *transfer, struct error *err)
 
 /* Asks for the registry's offset. If the session is gone, the blob may be complete, because the answer to the closing PUT was lost; else a
  * new session begins. If the question fails, the next attempt asks again. */
-static struct result look_again(struct transfer *transfer, bool *there_out, struct error *err)
+static struct result recover_offset(struct transfer *transfer, bool *there_out, struct error *err)
 {
     struct error again = {0};
 
@@ -256,7 +256,7 @@ static struct result send_with_patience(struct transfer *transfer, struct error 
         session_pause(transfer->upload->session, 1u << (attempt < 6 ? attempt : 6), err); /* 1, 2, 4 ... 64 s */
         if (session_gives_up(transfer->upload->session)) return sent;
         bool there = false;
-        TRY(look_again(transfer, &there, err));
+        TRY(recover_offset(transfer, &there, err));
         if (there) return SUCCESS;
         if (transfer->offset > best) best = transfer->offset, attempt = 0;
     }

@@ -319,10 +319,10 @@ static struct result serve(const struct keyd *keyd, const struct settings *setti
     if (!notify_connect(&untold).ok) log_error("the service manager is not told", &untold);
     TRY(sandbox_enter(err));
     server_start(server);
-    (void)notify_tell("READY=1");
+    (void)notify_send("READY=1");
     log_line(LOG_INFO, "ready", "socket", settings->socket, "origin", keyring_origin(keyd->keyring), "signed", log_size, NULL);
     TRY(wait_for_end(keyd->ledger, server, err));
-    (void)notify_tell("STOPPING=1");
+    (void)notify_send("STOPPING=1");
     log_line(LOG_INFO, "ending", NULL);
     return SUCCESS;
 }

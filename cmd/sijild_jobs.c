@@ -67,7 +67,7 @@ static void check_owner(const struct sijild_job *job, struct problems *problems)
 struct result sijild_check(const struct sijild_job *job, struct error *err)
 {
     static struct settings settings;
-    struct problems problems = {.tell = print_problem, .context = (void *)(uintptr_t)job->config};
+    struct problems problems = {.report = print_problem, .context = (void *)(uintptr_t)job->config};
 
     if (settings_read_all(job->config, &settings, &problems)) {
         check_secrecy(job->config, &settings, &problems);

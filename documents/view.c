@@ -11,7 +11,7 @@ struct result document_view_new(struct document_view **view_out, struct error *e
     struct document_view *view = memory_zeroed(1, sizeof *view);
 
     if (view == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for signed documents");
-    (void)pthread_mutex_init(&view->looking, NULL);
+    (void)pthread_mutex_init(&view->update_lock, NULL);
     (void)pthread_mutex_init(&view->lock, NULL);
     *view_out = view;
     return SUCCESS;
@@ -25,12 +25,12 @@ void document_view_free(struct document_view *view)
         free(view->kinds[kind].slots);
     }
     (void)pthread_mutex_destroy(&view->lock);
-    (void)pthread_mutex_destroy(&view->looking);
+    (void)pthread_mutex_destroy(&view->update_lock);
     free(view);
 }
 
 /* Policy sets are read in policy/set_load.h, because rights depend on them. */
-static struct result look(struct document_view *view, const struct document_source *source, struct error *err)
+static struct result refresh_kinds(struct document_view *view, const struct document_source *source, struct error *err)
 {
     for (enum document_kind kind = 0; kind < DOCUMENT_KIND_COUNT; kind++)
         if (kind != DOCUMENT_POLICY_SET) TRY(view_update_kind(view, kind, source, err));
@@ -38,11 +38,11 @@ static struct result look(struct document_view *view, const struct document_sour
 }
 
 /* A failure other than ERROR_CORRUPT leaves the result of an earlier update unchanged. */
-static void note(struct document_view *view, struct result looked, const struct error *why, int64_t started_ms)
+static void note(struct document_view *view, struct result refreshed, const struct error *why, int64_t started_ms)
 {
     (void)pthread_mutex_lock(&view->lock);
-    if (looked.ok) view->checked_ms = started_ms;
-    if (looked.ok) view->problem = (struct error){0};
+    if (refreshed.ok) view->checked_ms = started_ms;
+    if (refreshed.ok) view->problem = (struct error){0};
     else if (why->kind == ERROR_CORRUPT) view->problem = *why;
     (void)pthread_mutex_unlock(&view->lock);
 }
@@ -51,11 +51,11 @@ struct result document_view_refresh(struct document_view *view, const struct doc
 {
     const int64_t started_ms = clock_monotonic_ms();
 
-    (void)pthread_mutex_lock(&view->looking);
-    const struct result looked = look(view, source, err);
-    note(view, looked, err, started_ms);
-    (void)pthread_mutex_unlock(&view->looking);
-    return looked;
+    (void)pthread_mutex_lock(&view->update_lock);
+    const struct result refreshed = refresh_kinds(view, source, err);
+    note(view, refreshed, err, started_ms);
+    (void)pthread_mutex_unlock(&view->update_lock);
+    return refreshed;
 }
 
 struct result document_view_is_sound(struct document_view *view, struct error *err)
@@ -66,12 +66,12 @@ struct result document_view_is_sound(struct document_view *view, struct error *e
     return problem.kind == ERROR_NONE ? SUCCESS : failure(err, problem.kind, "%s", problem.message);
 }
 
-uint64_t document_view_strange(struct document_view *view)
+uint64_t document_view_unlogged(struct document_view *view)
 {
     uint64_t count = 0;
 
     (void)pthread_mutex_lock(&view->lock);
-    for (size_t kind = 0; kind < DOCUMENT_KIND_COUNT; kind++) count += view->kinds[kind].strange_count;
+    for (size_t kind = 0; kind < DOCUMENT_KIND_COUNT; kind++) count += view->kinds[kind].unlogged_count;
     (void)pthread_mutex_unlock(&view->lock);
     return count;
 }

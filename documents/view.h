@@ -29,9 +29,9 @@ RESULT document_view_refresh(struct document_view *view, const struct document_s
  *  difference. */
 RESULT document_view_is_sound(struct document_view *view, struct error *err);
 
-#define DOCUMENT_STRANGE_MAX 1000 /* the most rows without an event that are counted */
+#define DOCUMENT_UNLOGGED_MAX 1000 /* the most rows without an event that are counted */
 /** Rows of all kinds that no event of the log names: somebody wrote them outside the application. They have no effect. */
-uint64_t document_view_strange(struct document_view *view);
+uint64_t document_view_unlogged(struct document_view *view);
 
 /** The newest pinned version; it may be a withdrawal, or have expired. */
 struct pinned_document {

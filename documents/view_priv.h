@@ -16,13 +16,13 @@ struct view_kind {
     struct document_pin pin; /* after all events read */
     uint64_t read_until;     /* the number of the next event */
     uint64_t named_count;    /* rows that events name */
-    uint64_t strange_count;
+    uint64_t unlogged_count;
     bool is_corrupt;
     struct view_entry *slots; /* sorted by scope and name: the newest version of each */
     size_t count, capacity;
 };
 struct document_view {
-    pthread_mutex_t looking; /* one update at a time */
+    pthread_mutex_t update_lock; /* one update at a time */
     pthread_mutex_t lock;
     struct view_kind kinds[DOCUMENT_KIND_COUNT];
     struct error problem; /* ERROR_CORRUPT if an update found it and no later one succeeded, else ERROR_NONE */

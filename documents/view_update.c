@@ -238,13 +238,13 @@ static struct result update_once(struct update *update, struct error *err)
     return apply_new_events(update, err);
 }
 
-static struct result count_strange(const struct update *update, uint64_t *strange_out, struct error *err)
+static struct result count_unlogged(const struct update *update, uint64_t *unlogged_out, struct error *err)
 {
     const uint64_t named = update->kind->named_count;
     uint64_t rows = 0;
 
-    TRY(document_count(update->source->pg, update->which, named + DOCUMENT_STRANGE_MAX, &rows, err));
-    *strange_out = rows > named ? rows - named : 0;
+    TRY(document_count(update->source->pg, update->which, named + DOCUMENT_UNLOGGED_MAX, &rows, err));
+    *unlogged_out = rows > named ? rows - named : 0;
     return SUCCESS;
 }
 
@@ -262,14 +262,14 @@ struct result view_update_kind(struct document_view *view, enum document_kind ki
 {
     struct update update = {.source = source, .view = view, .kind = &view->kinds[kind], .which = kind};
     struct error found = {0};
-    uint64_t strange = update.kind->strange_count;
+    uint64_t unlogged = update.kind->unlogged_count;
 
     const struct result updated = update_until_stable(&update, &found);
     const bool is_known = updated.ok || found.kind == ERROR_CORRUPT;
     struct result counted = SUCCESS;
-    if (updated.ok) counted = count_strange(&update, &strange, &found);
+    if (updated.ok) counted = count_unlogged(&update, &unlogged, &found);
     (void)pthread_mutex_lock(&view->lock);
-    update.kind->strange_count = strange;
+    update.kind->unlogged_count = unlogged;
     if (is_known) update.kind->is_corrupt = !updated.ok;
     (void)pthread_mutex_unlock(&view->lock);
     return updated.ok && counted.ok ? SUCCESS : failure(err, found.kind, "%s", found.message);

@@ -181,7 +181,7 @@ static struct result add_administrator(struct bootstrap *bootstrap, struct error
 }
 
 /* First, so that a bootstrap that can't be finished changes nothing. */
-static struct result look_for_administrator(struct bootstrap *bootstrap, struct error *err)
+static struct result find_administrator(struct bootstrap *bootstrap, struct error *err)
 {
     const struct bootstrap_options *options = bootstrap->options;
 
@@ -238,7 +238,7 @@ static struct result open_all(struct bootstrap *bootstrap, struct error *err)
 static struct result make_all(struct bootstrap *bootstrap, struct error *err)
 {
     TRY(open_all(bootstrap, err));
-    TRY(look_for_administrator(bootstrap, err));
+    TRY(find_administrator(bootstrap, err));
     TRY(pin_approver(bootstrap, err));
     TRY(add_regions(bootstrap, err));
     TRY(install_policy(bootstrap, err));
@@ -249,7 +249,7 @@ static struct result make_all(struct bootstrap *bootstrap, struct error *err)
 static struct result make_administrator(struct bootstrap *bootstrap, struct error *err)
 {
     TRY(open_all(bootstrap, err));
-    TRY(look_for_administrator(bootstrap, err));
+    TRY(find_administrator(bootstrap, err));
     if (!bootstrap->had_admin)
         return failure(err, ERROR_INVALID, "there was no administrator yet: sijild --found=FILE makes the first one");
     return add_administrator(bootstrap, err);

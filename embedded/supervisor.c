@@ -12,9 +12,9 @@
 #include "base/log.h"
 #include "embedded/embedded_priv.h"
 
-#define STOP_POSTGRES_MS       60000 /* its last checkpoint may write a gigabyte */
-#define STOP_KEYD_MS           10000
-#define LOOK_AT_CERTIFICATE_MS 3600000
+#define STOP_POSTGRES_MS     60000 /* its last checkpoint may write a gigabyte */
+#define STOP_KEYD_MS         10000
+#define CHECK_CERTIFICATE_MS 3600000
 /* Deaths in a row, each soon after a start; then a person must act. All restarts share one memory layout (a fork of the supervisor), so
  * the number of tries is limited. A gateway that has served gets more tries, over minutes with the pauses. */
 #define GATEWAY_DIES_FIRST_MAX 10
@@ -178,7 +178,7 @@ static void watch(struct embedded *embedded, unsigned *deaths)
         if (signal > 0) forward(embedded, signal, &stopping);
         reap(embedded, stopping, deaths);
         if (!stopping) restart(embedded);
-        if (!stopping && clock_monotonic_ms() - looked_ms > LOOK_AT_CERTIFICATE_MS) {
+        if (!stopping && clock_monotonic_ms() - looked_ms > CHECK_CERTIFICATE_MS) {
             looked_ms = clock_monotonic_ms();
             renew_certificate(embedded);
         }

@@ -36,7 +36,7 @@ static void check_keyd(const struct settings *settings, bool has_database, struc
     if (!reached.ok)
         problems_say(problems, why.kind, "keyd_socket: %.120s. Is sijil-keyd started, with --allow-uid=%u and --socket-group=%u?",
                      why.message, geteuid(), getegid());
-    else if (has_database && !sequencer_look(settings->database, &identity, &why).ok) problems_add(problems, &why);
+    else if (has_database && !sequencer_check_identity(settings->database, &identity, &why).ok) problems_add(problems, &why);
 }
 
 /* If this process opened a folder of another user, the owner could not use the new subfolders. */

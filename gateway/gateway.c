@@ -285,9 +285,9 @@ static struct result gateway_serve(struct gateway *gateway, const sigset_t *sign
     log_line(LOG_INFO, "listening", "address", gateway->settings->listen_address, "port", port, "url",
              gateway->settings->public_url, NULL);
     if (!notify_connect(&untold).ok) log_error("the service manager is not told", &untold);
-    (void)notify_tell("READY=1");
+    (void)notify_send("READY=1");
     serve(server, signals);
-    (void)notify_tell("STOPPING=1");
+    (void)notify_send("STOPPING=1");
     serve_stop(gateway, server);
     return SUCCESS;
 }

@@ -5,7 +5,7 @@
 #include "policy/decider.h"
 #include "registry/registry.h"
 
-static struct result told(bool is_ready)
+static struct result result_of(bool is_ready)
 {
     return (struct result){.ok = is_ready};
 }
@@ -20,8 +20,8 @@ struct result ready_ask(struct ready_asker *asker, enum ready_part part, struct 
     const struct gateway *gateway = asker->gateway;
 
     switch (part) {
-    case READY_LOG: return told(sequencer_is_ready(gateway->sequencer, err));
-    case READY_RIGHTS: return told(decider_is_ready(gateway->decider, err));
+    case READY_LOG: return result_of(sequencer_is_ready(gateway->sequencer, err));
+    case READY_RIGHTS: return result_of(decider_is_ready(gateway->decider, err));
     case READY_DATABASE: return ask_database(asker->pg, err);
     case READY_REGIONS: return registry_regions_ready(gateway->registry, err);
     case READY_KEYD:

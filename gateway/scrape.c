@@ -72,7 +72,7 @@ static void take_all(const struct gateway *gateway, struct pg *pg)
     set(METRIC_WAITING_READERS, work_waiting(gateway->readers));
     set(METRIC_WAITING_RECEIVERS, work_waiting(gateway->receivers));
     set(METRIC_WAITING_SENDERS, work_waiting(gateway->senders));
-    set(METRIC_DOCUMENTS_STRANGE, (int64_t)document_view_strange(gateway->documents));
+    set(METRIC_DOCUMENTS_UNLOGGED, (int64_t)document_view_unlogged(gateway->documents));
     take_process();
     take_readiness(gateway, pg);
 }

@@ -34,7 +34,7 @@ static void name_versions(const struct keyring *keyring, struct keyd_identity *i
         if (versions->each[i].kind != KEYRING_DESTROYED) identity->versions[identity->version_count++] = versions->each[i].number;
 }
 
-static void tell_mints(const struct ledger_state *state, struct keyd_identity *identity)
+static void fill_mints(const struct ledger_state *state, struct keyd_identity *identity)
 {
     memcpy(identity->mints, state->mints, sizeof identity->mints);
     memcpy(identity->minters, state->minters, sizeof identity->minters);
@@ -64,7 +64,7 @@ static struct result answer_identify(const struct keyd *keyd, const struct keyd_
     memcpy(identity->approver_root, state.approver, sizeof identity->approver_root);
     identity->unwrap_count = state.unwrap_count;
     memcpy(identity->unwrap_chain, state.unwrap_chain, sizeof identity->unwrap_chain);
-    tell_mints(&state, identity);
+    fill_mints(&state, identity);
     name_versions(keyd->keyring, identity);
     identity->unused_below = state.unused_below;
     ecdsa_key_public(keyring_document_key(keyd->keyring), identity->document_public);

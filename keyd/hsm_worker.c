@@ -186,7 +186,7 @@ static void wait_ms(int64_t ms)
     if (ms > 0) (void)nanosleep(&time, NULL);
 }
 
-static void tell(int status)
+static void send_status(int status)
 {
     char how[32]; /* "signal 11" */
 
@@ -214,7 +214,7 @@ _Noreturn void hsm_supervise(const struct hsm_worker *worker, const int *sockets
                 alive--;
                 continue;
             }
-            tell(status);
+            send_status(status);
             wait_ms(started_ms + RESPAWN_MS - clock_monotonic_ms());
             started_ms = clock_monotonic_ms();
             workers[i] = spawn(worker, sockets[i]);

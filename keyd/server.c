@@ -21,7 +21,7 @@ enum {
     MESSAGE_MS = 5000,      /* for one message to arrive, and for its reply to be taken */
     HURRIED_MS = 300,       /* in place of MESSAGE_MS while other connections wait for a thread, or the server ends */
     IDLE_MS = 300000,       /* the pools of clients keep idle connections for a while */
-    LOOK_MS = 500,          /* how often an idle thread looks at the clock */
+    POLL_MS = 500,          /* how often an idle thread looks at the clock */
     STACK_SIZE = 512 * 1024 /* locked when it is used */
 };
 
@@ -94,7 +94,7 @@ static enum wait wait_for_message(struct server *server, int fd)
 
     for (;;) {
         struct pollfd waiting[] = {{.fd = fd, .events = POLLIN}, {.fd = server->listener, .events = POLLIN}};
-        const int ready = poll(waiting, is_full(server) ? 2 : 1, LOOK_MS);
+        const int ready = poll(waiting, is_full(server) ? 2 : 1, POLL_MS);
         if (ready < 0 && errno != EINTR) return WAIT_OVER;
         if (ready > 0 && waiting[0].revents != 0) return (waiting[0].revents & POLLIN) != 0 ? WAIT_MESSAGE : WAIT_OVER;
         if (atomic_load(&server->is_ending) || clock_monotonic_ms() >= until_ms) return WAIT_OVER;
@@ -174,7 +174,7 @@ static void *work(void *argument)
         const int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) serve(worker, fd);
         else if (errno != EINTR && errno != ECONNABORTED && !atomic_load(&server->is_ending))
-            (void)poll(NULL, 0, LOOK_MS); /* out of descriptors: other connections end soon */
+            (void)poll(NULL, 0, POLL_MS); /* out of descriptors: other connections end soon */
     }
     return NULL;
 }

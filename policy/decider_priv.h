@@ -8,8 +8,8 @@
 #include "policy/snapshot_priv.h"
 
 struct decider {
-    struct policy_set_source source; /* used by the loader's thread only, as is `told` */
-    struct unrecorded_sets told;
+    struct policy_set_source source; /* used by the loader's thread only, as is `reported` */
+    struct unrecorded_sets reported;
     bool is_behind_told; /* also used by the loader's thread only */
     void (*notice)(const char *what, const struct error *why);
     struct authz_directory *directory;

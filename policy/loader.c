@@ -43,8 +43,8 @@ static void report_unrecorded_sets(struct decider *decider)
     struct error why = {.kind = ERROR_DENIED};
 
     metric_set(&policy_metrics_rows[POLICY_METRIC_UNRECORDED_SETS], (int64_t)now.count);
-    const bool is_news = now.count != decider->told.count || now.newest != decider->told.newest;
-    decider->told = now;
+    const bool is_news = now.count != decider->reported.count || now.newest != decider->reported.newest;
+    decider->reported = now;
     if (now.count == 0 || !is_news || decider->notice == NULL) return;
     (void)snprintf(why.message, sizeof why.message,
                    "%llu%s newer than the one in force, up to epoch %llu, and no event policy.load of the signed log names them",
@@ -55,7 +55,7 @@ static void report_unrecorded_sets(struct decider *decider)
 }
 
 /* Only the owner of the database, or the restore of a backup, can lower the epoch. */
-static void tell_behind(struct decider *decider, uint64_t epoch, uint64_t least)
+static void log_behind(struct decider *decider, uint64_t epoch, uint64_t least)
 {
     struct error why = {.kind = ERROR_CORRUPT};
     const bool is_news = epoch < least && !decider->is_behind_told;
@@ -83,7 +83,7 @@ static struct result load(struct decider *decider, struct error *err)
 
     TRY(snapshot_load(&decider->source, decider->snapshot, least, &loaded, err)); /* no other thread replaces it */
     report_unrecorded_sets(decider);
-    tell_behind(decider, loaded->epoch, least);
+    log_behind(decider, loaded->epoch, least);
     publish(decider, loaded);
     return SUCCESS;
 }

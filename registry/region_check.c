@@ -10,7 +10,7 @@
 #include "storage/region_store.h"
 
 /* One object is enough: the listing ends there. */
-static struct result found_one(void *context, const struct driver_entry *entry, struct error *err)
+static struct result stop_at_first(void *context, const struct driver_entry *entry, struct error *err)
 {
     (void)entry;
     *(bool *)context = true;
@@ -26,7 +26,7 @@ static struct result check_region(const struct registry_store *place, struct pg 
     if (!blob_store_check(place->blobs, &why).ok) return failure(err, why.kind, "region %.63s: %.180s", place->id, why.message);
     TRY(blob_rows_in_region(pg, place->id, &used, err));
     if (!used) return SUCCESS;
-    const struct result listed = blob_list(place->blobs, found_one, &found, err);
+    const struct result listed = blob_list(place->blobs, stop_at_first, &found, err);
     if (found) return SUCCESS;
     if (!listed.ok) return listed;
     return failure(err, ERROR_UNAVAILABLE,
@@ -65,9 +65,9 @@ static bool is_due(const struct registry_store *place)
 
 static void remember(struct registry *registry, char *kept, size_t size, const char *text)
 {
-    (void)pthread_mutex_lock(&registry->looked);
+    (void)pthread_mutex_lock(&registry->problem_lock);
     (void)snprintf(kept, size, "%s", text);
-    (void)pthread_mutex_unlock(&registry->looked);
+    (void)pthread_mutex_unlock(&registry->problem_lock);
 }
 
 static void measure(struct registry *registry, struct registry_store *place)
@@ -76,10 +76,10 @@ static void measure(struct registry *registry, struct registry_store *place)
     struct error ignored = {0};
     const bool has_room = blob_store_room(place->blobs, &room, &ignored).ok;
 
-    (void)pthread_mutex_lock(&registry->looked);
+    (void)pthread_mutex_lock(&registry->problem_lock);
     place->has_room = has_room;
     place->room = room;
-    (void)pthread_mutex_unlock(&registry->looked);
+    (void)pthread_mutex_unlock(&registry->problem_lock);
 }
 
 static struct result check_place(struct registry *registry, size_t index, struct error *err)
@@ -151,9 +151,9 @@ struct result registry_regions_ready(struct registry *registry, struct error *er
     const struct registry_store *silent = silent_store(registry);
 
     if (silent != NULL) return failure(err, ERROR_UNAVAILABLE, "region %.63s does not answer", silent->id);
-    (void)pthread_mutex_lock(&registry->looked);
+    (void)pthread_mutex_lock(&registry->problem_lock);
     const struct result ready = first_problem(registry, err);
-    (void)pthread_mutex_unlock(&registry->looked);
+    (void)pthread_mutex_unlock(&registry->problem_lock);
     return ready;
 }
 
@@ -162,12 +162,12 @@ bool registry_region_has_problem(struct registry *registry, const char *region)
     const struct registry_store *silent = silent_store(registry);
     bool has_problem = false;
 
-    (void)pthread_mutex_lock(&registry->looked);
+    (void)pthread_mutex_lock(&registry->problem_lock);
     for (size_t i = 0; i < registry->region_count; i++) {
         const struct registry_store *place = &registry->regions[i];
         if (strcmp(place->id, region) == 0) has_problem = place->problem[0] != '\0' || place == silent;
     }
-    (void)pthread_mutex_unlock(&registry->looked);
+    (void)pthread_mutex_unlock(&registry->problem_lock);
     return has_problem;
 }
 
@@ -205,7 +205,7 @@ struct result registry_write_metrics(struct registry *registry, struct buffer *t
     struct metric_table table = {.metrics = rows};
     const struct metric_table *const tables[] = {&table};
 
-    (void)pthread_mutex_lock(&registry->looked);
+    (void)pthread_mutex_lock(&registry->problem_lock);
     for (int metric = 0; metric < REGION_METRIC_COUNT; metric++) {
         for (size_t i = 0; i < registry->region_count; i++) {
             int64_t value = 0;
@@ -216,22 +216,22 @@ struct result registry_write_metrics(struct registry *registry, struct buffer *t
             metric_set(&rows[table.count++], value);
         }
     }
-    (void)pthread_mutex_unlock(&registry->looked);
+    (void)pthread_mutex_unlock(&registry->problem_lock);
     return metrics_write(text, tables, 1, err);
 }
 
 /* ---- The list of regions ---- */
 
-static void look_up(struct registry *registry, struct region_view *view)
+static void describe_problem(struct registry *registry, struct region_view *view)
 {
     (void)snprintf(view->problem, sizeof view->problem, "it is not in this gateway's configuration");
     for (size_t i = 0; i < registry->region_count; i++) {
         const struct registry_store *place = &registry->regions[i];
         if (strcmp(place->id, view->id) != 0) continue;
         view->is_served = true;
-        (void)pthread_mutex_lock(&registry->looked);
+        (void)pthread_mutex_lock(&registry->problem_lock);
         (void)snprintf(view->problem, sizeof view->problem, "%s", place->problem);
-        (void)pthread_mutex_unlock(&registry->looked);
+        (void)pthread_mutex_unlock(&registry->problem_lock);
     }
 }
 
@@ -247,7 +247,7 @@ struct result registry_list_regions(const struct permit *permit, struct registry
     for (size_t i = 0; views != NULL && i < count; i++) {
         (void)snprintf(views[i].id, sizeof views[i].id, "%s", regions[i].id);
         (void)snprintf(views[i].driver, sizeof views[i].driver, "%s", region_driver_name(regions[i].driver));
-        look_up(registry, &views[i]);
+        describe_problem(registry, &views[i]);
     }
     free(regions);
     if (views == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for %zu regions", count);

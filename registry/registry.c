@@ -81,7 +81,7 @@ struct result registry_new(const struct registry_options *options, struct regist
         return failure(err, ERROR_LIMIT, "%zu regions; a gateway serves at most %d", options->region_count, REGISTRY_REGIONS_MAX);
     OWNED(registry) *registry = memory_zeroed(1, sizeof *registry);
     if (registry == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the registry");
-    (void)pthread_mutex_init(&registry->looked, NULL);
+    (void)pthread_mutex_init(&registry->problem_lock, NULL);
     registry->keyd = options->keyd;
     registry->sequencer = options->sequencer;
     registry->uploads_open = session_limits_of(&options->uploads_open);
@@ -128,7 +128,7 @@ void registry_free(struct registry *registry)
     manifest_cache_free(registry->manifests);
     manifest_uses_free(registry->uses);
     key_cache_free(registry->keys);
-    (void)pthread_mutex_destroy(&registry->looked);
+    (void)pthread_mutex_destroy(&registry->problem_lock);
     free(registry);
 }
 
@@ -156,8 +156,8 @@ struct key_scope registry_key_scope(const struct resource *where)
     return scope;
 }
 
-bool registry_key_at_hand(struct registry *registry, const struct resource *where, const struct key_record *record,
-                          struct secret **key_out)
+bool registry_key_cached(struct registry *registry, const struct resource *where, const struct key_record *record,
+                         struct secret **key_out)
 {
     const struct key_scope scope = registry_key_scope(where);
     uint8_t name[KEY_CACHE_NAME_SIZE];
@@ -177,7 +177,7 @@ struct result registry_unwrap(struct registry *registry, const struct resource *
     const struct key_scope scope = registry_key_scope(where);
     const struct key_binding binding = key_binding_of(&scope, &record->id, record->commitment);
 
-    if (registry_key_at_hand(registry, where, record, key_out)) return SUCCESS;
+    if (registry_key_cached(registry, where, record, key_out)) return SUCCESS;
     TRY(keyd_unwrap(registry->keyd, &binding, &record->wrapped, key_out, err));
     registry_remember_key(registry, where, record, *key_out);
     return SUCCESS;

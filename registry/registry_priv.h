@@ -22,12 +22,12 @@ struct registry {
     struct manifest_cache *manifests;
     struct manifest_uses *uses;
     struct upload_table *uploads;
-    pthread_mutex_t looked;
+    pthread_mutex_t problem_lock;
     _Atomic int64_t looking_ms; /* monotonic: start of the running check of a region; 0: none */
     atomic_size_t looking_at;
-    char unserved[REGION_ID_MAX + 1]; /* under `looked`: a region that has blobs and is not configured here; "": none */
-    _Atomic int64_t looked_again_ms;  /* monotonic: when a marked blob was last verified for a read; 0: never */
-    _Atomic int copies;               /* running copies of uploads (upload_close.c) */
+    char unserved[REGION_ID_MAX + 1];  /* under `problem_lock`: a region that has blobs and is not configured here; "": none */
+    _Atomic int64_t verified_again_ms; /* monotonic: when a marked blob was last verified for a read; 0: never */
+    _Atomic int copies;                /* running copies of uploads (upload_close.c) */
     struct session_limits uploads_open;
     struct namespace_limits namespaces;
     int64_t lease_s; /* how long a blob is safe from collection after a push or a HEAD */
@@ -35,11 +35,12 @@ struct registry {
     struct registry_store {
         char id[REGION_ID_MAX + 1];
         struct blob_store *blobs;
-        const char *driver;                               /* "fs", "s3" or "memory" */
-        int64_t checked_ms;                               /* monotonic; used by the checking thread only; 0: not yet */
-        char problem[sizeof((struct error *)0)->message]; /* under `looked`: a problem that a person must repair; "": none */
-        bool has_room;                                    /* under `looked`, as is the next */
-        struct driver_room room;                          /* at the last check */
+        const char *driver; /* "fs", "s3" or "memory" */
+        int64_t checked_ms; /* monotonic; used by the checking thread only; 0: not yet */
+        char
+            problem[sizeof((struct error *)0)->message]; /* under `problem_lock`: a problem that a person must repair; "": none */
+        bool has_room;                                   /* under `problem_lock`, as is the next */
+        struct driver_room room;                         /* at the last check */
         size_t unremovable; /* oldest abandoned objects that could not be removed lately; used by the maintenance thread only */
     } regions[REGISTRY_REGIONS_MAX];
 };
@@ -62,8 +63,8 @@ struct key_scope registry_key_scope(const struct resource *where);
 RESULT registry_unwrap(struct registry *registry, const struct resource *where, const struct key_record *record,
                        struct secret **key_out, struct error *err);
 /** The same from the cache only; false if it is not there. */
-bool registry_key_at_hand(struct registry *registry, const struct resource *where, const struct key_record *record,
-                          struct secret **key_out);
+bool registry_key_cached(struct registry *registry, const struct resource *where, const struct key_record *record,
+                         struct secret **key_out);
 /** Adds a new or unwrapped key to the cache. */
 void registry_remember_key(struct registry *registry, const struct resource *where, const struct key_record *record,
                            const struct secret *key);

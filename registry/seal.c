@@ -118,7 +118,7 @@ struct result manifest_unseal(struct registry *registry, const struct sealing *s
     return open_box(key, sealing, sealed, plain, err);
 }
 
-bool manifest_unseal_at_hand(struct registry *registry, const struct sealing *sealing, struct bytes sealed, struct buffer *plain)
+bool manifest_unseal_cached(struct registry *registry, const struct sealing *sealing, struct bytes sealed, struct buffer *plain)
 {
     uint8_t name[KEY_CACHE_NAME_SIZE], key[XCHACHA_KEY_SIZE];
     struct error ignored = {0};

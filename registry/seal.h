@@ -32,4 +32,4 @@ RESULT manifest_seal(struct registry *registry, const struct sealing *sealing, s
 RESULT manifest_unseal(struct registry *registry, const struct sealing *sealing, struct bytes sealed, struct buffer *plain,
                        struct error *err);
 /** The same with a cached key; never blocks. False if the key is not cached or something failed: then call manifest_unseal(). */
-bool manifest_unseal_at_hand(struct registry *registry, const struct sealing *sealing, struct bytes sealed, struct buffer *plain);
+bool manifest_unseal_cached(struct registry *registry, const struct sealing *sealing, struct bytes sealed, struct buffer *plain);

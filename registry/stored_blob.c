@@ -11,8 +11,8 @@
 #include "registry/registry_priv.h"
 #include "registry/stored_blob_store.h"
 
-#define LOOK_AGAIN_MAX      ((uint64_t)64 << 20) /* larger blobs keep their mark until a scrub or a new push */
-#define LOOK_AGAIN_EVERY_MS 2000
+#define VERIFY_AGAIN_MAX      ((uint64_t)64 << 20) /* larger blobs keep their mark until a scrub or a new push */
+#define VERIFY_AGAIN_EVERY_MS 2000
 
 struct stored_blob {
     struct registry *registry;
@@ -135,7 +135,7 @@ static bool open_at_once(struct stored_blob *blob)
     struct error ignored = {0};
 
     if (!registry_blobs(blob->registry, blob->where.region, &blobs, &ignored).ok) return false;
-    if (!registry_key_at_hand(blob->registry, &blob->where, &blob->row.key, &blob->key)) return false;
+    if (!registry_key_cached(blob->registry, &blob->where, &blob->row.key, &blob->key)) return false;
     const struct blob_identity identity = identity_of(blob);
     const bool is_open = blob_reader_open_at_once(blobs, &identity, &blob->row.content, blob->key, &blob->reader);
     secret_free(GIVE(blob->key));
@@ -289,13 +289,13 @@ struct result stored_blob_read(struct stored_blob *blob, uint64_t offset, uint8_
 }
 
 /* At most as many bytes a second as a scrub reads by default, so repeated requests for a damaged blob cost little. */
-static bool may_look_again(struct registry *registry, uint64_t length_bytes)
+static bool may_verify_again(struct registry *registry, uint64_t length_bytes)
 {
-    int64_t last_ms = atomic_load(&registry->looked_again_ms);
+    int64_t last_ms = atomic_load(&registry->verified_again_ms);
     const int64_t now_ms = clock_monotonic_ms();
 
-    if (length_bytes > LOOK_AGAIN_MAX || (last_ms != 0 && now_ms - last_ms < LOOK_AGAIN_EVERY_MS)) return false;
-    return atomic_compare_exchange_strong(&registry->looked_again_ms, &last_ms, now_ms);
+    if (length_bytes > VERIFY_AGAIN_MAX || (last_ms != 0 && now_ms - last_ms < VERIFY_AGAIN_EVERY_MS)) return false;
+    return atomic_compare_exchange_strong(&registry->verified_again_ms, &last_ms, now_ms);
 }
 
 static struct result verify_whole(struct stored_blob *blob, struct error *err)
@@ -315,7 +315,7 @@ bool stored_blob_is_sound_now(struct stored_blob *blob)
     struct error ignored = {0}; /* on any failure the mark stays */
 
     if (!blob->row.is_damaged) return true;
-    if (!blob->may_read || !may_look_again(blob->registry, blob->row.content.length)) return false;
+    if (!blob->may_read || !may_verify_again(blob->registry, blob->row.content.length)) return false;
     (void)snprintf(where.detail, sizeof where.detail, "%s", blob->digest);
     if (!verify_whole(blob, &ignored).ok) return false;
     blob->row.is_damaged = !stored_blob_unmark(blob->registry, &where, &blob->row.key.id, &ignored).ok;

@@ -135,13 +135,13 @@ struct result stored_manifest_find(const struct permit *permit, struct registry 
     return SUCCESS;
 }
 
-static bool unseal_at_hand(struct registry *registry, const struct manifest_query *query, const struct manifest_row *row,
-                           struct buffer *body)
+static bool unseal_cached(struct registry *registry, const struct manifest_query *query, const struct manifest_row *row,
+                          struct buffer *body)
 {
     const struct sealing sealing = {.where = query->where, .digest = row->digest, .key = &row->key};
     struct error ignored = {0};
 
-    return manifest_unseal_at_hand(registry, &sealing, row->sealed, body) && check_digest(row, buffer_bytes(body), &ignored).ok;
+    return manifest_unseal_cached(registry, &sealing, row->sealed, body) && check_digest(row, buffer_bytes(body), &ignored).ok;
 }
 
 bool stored_manifest_find_cached(const struct permit *permit, struct registry *registry, const struct manifest_query *query,
@@ -154,7 +154,7 @@ bool stored_manifest_find_cached(const struct permit *permit, struct registry *r
     OWNED(cached_manifest) *cached = manifest_cache_get(registry->manifests, &key, &row);
     OWNED(stored_manifest) *manifest = cached == NULL ? NULL : describe(&row);
     if (manifest == NULL) return false;
-    if (query->action == ACTION_MANIFEST_READ && !unseal_at_hand(registry, query, &row, &manifest->body)) return false;
+    if (query->action == ACTION_MANIFEST_READ && !unseal_cached(registry, query, &row, &manifest->body)) return false;
     manifest_uses_note(registry->uses, &key.repository, row.digest);
     *manifest_out = GIVE(manifest);
     return true;

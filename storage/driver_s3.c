@@ -51,7 +51,7 @@ struct result s3_reach(struct s3_driver *s3, struct error *err)
 /* ---- Small objects ---- */
 
 /* If the name is taken after several tries, the first try may have taken it. */
-static struct result look_whether_ours(struct s3_driver *s3, const char *key, struct bytes content, struct error *err)
+static struct result check_own(struct s3_driver *s3, const char *key, struct bytes content, struct error *err)
 {
     struct buffer OWNED_BUFFER stored = BUFFER(content.length + 1);
 
@@ -71,7 +71,7 @@ static struct result s3_small_put(struct driver *driver, const struct uuid *blob
     s3_name(s3, blob, name, key);
     const struct s3_request request = {.method = "PUT", .key = key, .body = content, .is_new = true};
     const struct result result = s3_call(s3->s3, &request, &answer, err);
-    if (!result.ok && err->kind == ERROR_CONFLICT && answer.tries > 1) return look_whether_ours(s3, key, content, err);
+    if (!result.ok && err->kind == ERROR_CONFLICT && answer.tries > 1) return check_own(s3, key, content, err);
     return result;
 }
 

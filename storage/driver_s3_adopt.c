@@ -88,7 +88,7 @@ static struct result make_whole(struct s3_driver *s3, const struct orphan *orpha
 
 /* After NOT_FOUND. A first try, a crashed writer or another later writer may have completed the object before the list was
  * updated. */
-static struct result look_whether_whole(struct s3_driver *s3, const struct orphan *orphan, struct error *err)
+static struct result check_whole(struct s3_driver *s3, const struct orphan *orphan, struct error *err)
 {
     struct buffer OWNED_BUFFER first = BUFFER(1);
     char key[S3_NAME_SIZE];
@@ -153,8 +153,8 @@ static struct result adopt_segment(struct s3_driver *s3, const struct extent_nam
 
     TRY(part_list_uploads(s3->parts, &name->blob, find_upload, &orphan, err));
     TRY(gather_spilled(s3, &orphan, err));
-    struct result result = has_start(s3, &orphan) ? make_whole(s3, &orphan, err) : look_whether_whole(s3, &orphan, err);
-    if (!result.ok && err->kind == ERROR_NOT_FOUND) result = look_whether_whole(s3, &orphan, err);
+    struct result result = has_start(s3, &orphan) ? make_whole(s3, &orphan, err) : check_whole(s3, &orphan, err);
+    if (!result.ok && err->kind == ERROR_NOT_FOUND) result = check_whole(s3, &orphan, err);
     TRY(result);
     struct late_upload late = {s3, &orphan};
     TRY(part_list_forget(s3->parts, name, orphan.segment, end_late_upload, &late, err));

@@ -117,8 +117,8 @@ static struct result format_completion(const struct part_piece *pieces, size_t c
 }
 
 /* A missing upload may have been completed: by a first try whose answer was lost, or by another writer. */
-static struct result look_whether_done(struct s3_driver *s3, const char *key, const struct part_piece *pieces, size_t count,
-                                       struct error *err)
+static struct result check_completed(struct s3_driver *s3, const char *key, const struct part_piece *pieces, size_t count,
+                                     struct error *err)
 {
     struct buffer OWNED_BUFFER first = BUFFER(1);
     uint64_t whole = 0, wanted = 0;
@@ -144,7 +144,7 @@ struct result s3_complete(struct s3_driver *s3, const struct s3_part_name *uploa
                                        .may_lie = true,
                                        .is_patient = true};
     const struct result result = s3_call(s3->s3, &request, &answer, err);
-    if (!result.ok && err->kind == ERROR_NOT_FOUND) return look_whether_done(s3, upload->key, pieces, count, err);
+    if (!result.ok && err->kind == ERROR_NOT_FOUND) return check_completed(s3, upload->key, pieces, count, err);
     TRY(result);
     return s3_answer_completed(buffer_bytes(&answer.body), err);
 }

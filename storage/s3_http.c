@@ -108,7 +108,7 @@ static size_t take_headers(const struct s3_sending *sending, struct outgoing_hea
     return count;
 }
 
-static void tell(const struct outgoing_outcome *ended, struct trying *trying, struct s3_outcome *outcome_out)
+static void fill_outcome(const struct outgoing_outcome *ended, struct trying *trying, struct s3_outcome *outcome_out)
 {
     struct s3_outcome outcome = {.status = ended->status,
                                  .is_hopeless = ended->end == OUTGOING_UNTRUSTED || ended->end == OUTGOING_MALFORMED};
@@ -142,7 +142,7 @@ struct result s3_try(struct s3 *s3, const struct s3_request *request, const stru
                                           .take = on_body,
                                           .context = &trying};
     const struct result result = outgoing_call(s3->outgoing, &call, &ended, err);
-    if (result.ok) tell(&ended, &trying, outcome_out);
+    if (result.ok) fill_outcome(&ended, &trying, outcome_out);
     buffer_done(&trying.complaint);
     return result;
 }

@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "supervision/child_priv.h"
 
-#define LOOK_EACH_US 5000
+#define POLL_US 5000
 
 static void check_options(const struct child_options *options)
 {
@@ -86,7 +86,7 @@ bool child_wait(pid_t pid, unsigned patience_ms, int *status_out)
 
     while (!child_has_ended(pid, status_out)) {
         if (clock_monotonic_ms() >= until_ms) return false;
-        (void)usleep(LOOK_EACH_US);
+        (void)usleep(POLL_US);
     }
     return true;
 }

@@ -13,9 +13,9 @@
 #include "base/clock.h"
 #include "supervision/child_priv.h"
 
-#define CHILDREN     "/proc/thread-self/children" /* proc(5): numbers, each followed by a space */
-#define LIST_SIZE    4096                         /* bytes; numbers that do not fit are read the next time */
-#define LOOK_EACH_MS 20
+#define CHILDREN  "/proc/thread-self/children" /* proc(5): numbers, each followed by a space */
+#define LIST_SIZE 4096                         /* bytes; numbers that do not fit are read the next time */
+#define POLL_MS   20
 
 struct tree {
     pid_t program;
@@ -88,7 +88,7 @@ static void begin_stop(struct tree *tree, const struct child_options *options)
 /* Until the program has ended, or its grace period has. */
 static void watch(struct tree *tree, const struct child_options *options, const sigset_t *signals)
 {
-    const struct timespec tick = {.tv_nsec = LOOK_EACH_MS * 1000000};
+    const struct timespec tick = {.tv_nsec = POLL_MS * 1000000};
 
     for (reap(tree); !tree->has_ended; reap(tree)) {
         const int signal = tree->is_stopping ? sigtimedwait(signals, NULL, &tick) : sigwaitinfo(signals, NULL);

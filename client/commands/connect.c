@@ -21,7 +21,7 @@ static void warn_program(const char *warning)
     else if (json_dumpf(object, stderr, JSON_COMPACT) == 0) (void)fputc('\n', stderr);
 }
 
-static void tell_of_wait(const char *why, unsigned seconds)
+static void print_wait(const char *why, unsigned seconds)
 {
     (void)fprintf(stderr, "%s%s; trying again in %u s\n", isatty(STDERR_FILENO) == 1 ? "\r\033[K" : "", why, seconds);
 }
@@ -30,7 +30,7 @@ struct report *invocation_report(struct invocation *invocation)
 {
     invocation->report.verbose = invocation->verbose;
     invocation->report.warn = invocation->json ? warn_program : warn_person;
-    invocation->report.wait = invocation->json ? NULL : tell_of_wait;
+    invocation->report.wait = invocation->json ? NULL : print_wait;
     return &invocation->report;
 }
 

@@ -135,7 +135,7 @@ static struct result find_known(const struct request *request, struct pg *pg, co
 static struct result check_newer(struct request *request, struct pg *pg, const struct document *document,
                                  struct known_key *known_out, struct error *err)
 {
-    TRY(signing_key_look(request, pg, err));
+    TRY(signing_key_refresh(request, pg, err));
     TRY(find_known(request, pg, document, known_out, err));
     if (document->version > known_out->version) return SUCCESS;
     return failure(err, ERROR_CONFLICT,
@@ -163,7 +163,7 @@ static unsigned put_in_force(struct request *request, struct pg *pg)
 {
     struct error err = {0};
 
-    if (signing_key_look(request, pg, &err).ok) return 201;
+    if (signing_key_refresh(request, pg, &err).ok) return 201;
     log_error("a signing key is recorded, but not in force yet", &err);
     return 202;
 }

@@ -40,7 +40,7 @@ struct result signing_key_describe(const struct document *document, uint64_t seq
     return SUCCESS;
 }
 
-struct result signing_key_look(const struct request *request, struct pg *pg, struct error *err)
+struct result signing_key_refresh(const struct request *request, struct pg *pg, struct error *err)
 {
     const struct gateway *gateway = request->gateway;
     const struct document_source source = {pg, gateway->keyd, gateway->sequencer};
@@ -106,7 +106,7 @@ static struct result handle(struct request *request, struct pg *pg, struct error
     struct api_page page;
 
     if (!api_page(request, &page)) return SUCCESS;
-    TRY(signing_key_look(request, pg, err));
+    TRY(signing_key_refresh(request, pg, err));
     TRY(document_scope_find(pg, where->name, &scope, err));
     const struct view_range range = {DOCUMENT_SIGNING_KEY, &scope, page.after, page.limit + 1};
     if (keys == NULL || drafts == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");

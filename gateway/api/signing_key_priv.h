@@ -12,4 +12,4 @@
 RESULT signing_key_describe(const struct document *document, uint64_t sequence, json_t **value_out, struct error *err);
 
 /** Updates the view to the newest event of the log. */
-RESULT signing_key_look(const struct request *request, struct pg *pg, struct error *err);
+RESULT signing_key_refresh(const struct request *request, struct pg *pg, struct error *err);

@@ -14,9 +14,9 @@
 #include "registry/jobs/forgotten.h"
 #include "registry/jobs/job.h"
 
-#define LOOK_EVERY_S 5
-#define WATCH_MS     500    /* longest wait for a notification */
-#define FIRST_RUN_MS 600000 /* a fresh registry has nothing to collect at its start */
+#define CHECK_INTERVAL_S 5
+#define WATCH_MS         500    /* longest wait for a notification */
+#define FIRST_RUN_MS     600000 /* a fresh registry has nothing to collect at its start */
 
 struct job_worker {
     struct job_workers *workers;
@@ -58,7 +58,7 @@ static void rest(struct job_workers *workers)
     struct timespec until;
 
     (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += LOOK_EVERY_S;
+    until.tv_sec += CHECK_INTERVAL_S;
     pthread_mutex_lock(&workers->mutex);
     const unsigned wakes = workers->wakes;
     while (!atomic_load(&workers->is_stopping) && wakes == workers->wakes &&
@@ -169,7 +169,7 @@ static struct result check_served(struct job_workers *workers, struct error *err
     return registry_check_served(workers->gateway->registry, workers->watching, err);
 }
 
-static struct result look_at_documents(struct job_workers *workers, struct error *err)
+static struct result refresh_documents(struct job_workers *workers, struct error *err)
 {
     const struct gateway *gateway = workers->gateway;
     const struct document_source source = {workers->watching, gateway->keyd, gateway->sequencer};
@@ -189,7 +189,7 @@ static const struct task {
     {10000, write_notes, notes_are_many, "what was pulled lately can't be written down"},
     {10000, begin_if_due, NULL, "a garbage collection can't begin"},
     {10000, begin_scrubs, NULL, "a scrub can't begin"},
-    {5000, look_at_documents, NULL, "signed documents are not as sijil-keyd has pinned them, or can't be read"},
+    {5000, refresh_documents, NULL, "signed documents are not as sijil-keyd has pinned them, or can't be read"},
     {60000, check_served, NULL, "a region is missing here"},
 };
 #define TASKS           (sizeof tasks / sizeof tasks[0])

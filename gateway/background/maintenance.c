@@ -115,7 +115,7 @@ static void *maintenance_main(void *argument)
         memory_give_back_free();
         if (is_connected(maintenance)) {
             record_unwraps(maintenance);
-            has_more = mint_watch_look(&maintenance->mints, maintenance->gateway->keyd, maintenance->pg);
+            has_more = mint_watch_check(&maintenance->mints, maintenance->gateway->keyd, maintenance->pg);
             has_more = clean(maintenance) || has_more;
         }
         if (!has_more) rest(maintenance);

@@ -23,21 +23,21 @@ uint64_t mints_unexplained(const struct keyd_identity *identity, const struct au
     return all > administration ? all : administration;
 }
 
-static void tell(struct mint_watch *watch)
+static void log_unexplained(struct mint_watch *watch)
 {
     const uint64_t unexplained = mints_unexplained(&watch->said, &watch->recorded);
     char text[24];
 
     metric_set(&metrics_gateway[METRIC_KEYD_UNEXPLAINED], (int64_t)unexplained);
-    if (unexplained > watch->told) {
+    if (unexplained > watch->logged) {
         (void)snprintf(text, sizeof text, "%" PRIu64, unexplained);
         log_line(LOG_ERROR, "sijil-keyd signed tokens that no event explains: another program may have asked for them", "tokens",
                  text, NULL);
     }
-    watch->told = unexplained;
+    watch->logged = unexplained;
 }
 
-bool mint_watch_look(struct mint_watch *watch, struct keyd_client *keyd, struct pg *pg)
+bool mint_watch_check(struct mint_watch *watch, struct keyd_client *keyd, struct pg *pg)
 {
     struct error ignored = {0}; /* /readyz shows it already */
 
@@ -47,6 +47,6 @@ bool mint_watch_look(struct mint_watch *watch, struct keyd_client *keyd, struct 
         return false;
     }
     watch->is_behind = watch->next < watch->recorded.log_size;
-    if (!watch->is_behind) tell(watch);
+    if (!watch->is_behind) log_unexplained(watch);
     return watch->is_behind;
 }

@@ -14,10 +14,10 @@ struct mint_watch {
     uint64_t next;
     struct keyd_identity said; /* keyd's counts before the counting began */
     bool is_behind;            /* some entries of that time are not counted yet */
-    uint64_t told;             /* the number in the newest log line of this gateway */
+    uint64_t logged;           /* the number in the newest log line of this gateway */
 };
 
 /** How many tokens no event explains. */
 uint64_t mints_unexplained(const struct keyd_identity *identity, const struct audit_mints *recorded);
 /** Counts some more entries, and sets the metric when all are counted. True: there are more to count. Blocks. */
-bool mint_watch_look(struct mint_watch *watch, struct keyd_client *keyd, struct pg *pg);
+bool mint_watch_check(struct mint_watch *watch, struct keyd_client *keyd, struct pg *pg);

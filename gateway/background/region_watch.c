@@ -11,7 +11,7 @@
 #include "gateway/pipeline/gateway.h"
 #include "registry/registry.h"
 
-#define LOOK_EVERY_S 5
+#define CHECK_INTERVAL_S 5
 
 struct region_watch {
     struct gateway *gateway;
@@ -22,7 +22,7 @@ struct region_watch {
     char said[256];               /* the newest log line, so that it is not repeated */
 };
 
-static void look(struct region_watch *watch)
+static void check_stores(struct region_watch *watch)
 {
     struct error err = {0};
 
@@ -36,12 +36,12 @@ static void look(struct region_watch *watch)
 }
 
 /* False: the thread must end. */
-static bool rest(struct region_watch *watch)
+static bool wait_for_interval(struct region_watch *watch)
 {
     struct timespec until;
 
     (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += LOOK_EVERY_S;
+    until.tv_sec += CHECK_INTERVAL_S;
     (void)pthread_mutex_lock(&watch->mutex);
     while (!watch->is_stopping && pthread_cond_timedwait(&watch->woken, &watch->mutex, &until) == 0) continue;
     const bool goes_on = !watch->is_stopping;
@@ -53,7 +53,7 @@ static void *region_watch_main(void *argument)
 {
     struct region_watch *watch = argument;
 
-    while (rest(watch)) look(watch);
+    while (wait_for_interval(watch)) check_stores(watch);
     return NULL;
 }
 
@@ -61,7 +61,7 @@ struct result region_watch_start(struct gateway *gateway, struct region_watch **
 {
     OWNED(region_watch) *watch = memory_zeroed(1, sizeof *watch);
 
-    if (watch == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to look after regions");
+    if (watch == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to check_stores after regions");
     watch->gateway = gateway;
     (void)pthread_mutex_init(&watch->mutex, NULL);
     clock_condition(&watch->woken);

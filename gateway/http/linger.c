@@ -31,7 +31,7 @@ struct lingerer {
     pthread_t thread;
 };
 
-static void leave(struct lingerer *lingerer, struct lingering *lingering)
+static void close_one(struct lingerer *lingerer, struct lingering *lingering)
 {
     (void)close(lingering->fd);
     pthread_mutex_lock(&lingerer->mutex);
@@ -74,7 +74,7 @@ static nfds_t gather(struct lingerer *lingerer, struct pollfd *waiting, size_t *
     return count;
 }
 
-static void look(struct lingerer *lingerer)
+static void poll_all(struct lingerer *lingerer)
 {
     struct pollfd waiting[LINGERING_MAX + 1];
     size_t index[LINGERING_MAX + 1];
@@ -89,7 +89,7 @@ static void look(struct lingerer *lingerer)
         struct lingering *lingering = &lingerer->lingerings[index[i]];
         const bool goes_on = (waiting[i].revents & (POLLERR | POLLHUP | POLLNVAL)) == 0 &&
                              (waiting[i].revents == 0 || throw_away(lingerer, lingering));
-        if (!goes_on || now_ms >= lingering->until_ms) leave(lingerer, lingering);
+        if (!goes_on || now_ms >= lingering->until_ms) close_one(lingerer, lingering);
     }
 }
 
@@ -97,7 +97,7 @@ static void *lingerer_main(void *argument)
 {
     struct lingerer *lingerer = argument;
 
-    while (!atomic_load(&lingerer->is_stopping)) look(lingerer);
+    while (!atomic_load(&lingerer->is_stopping)) poll_all(lingerer);
     return NULL;
 }
 

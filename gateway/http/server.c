@@ -52,7 +52,7 @@ static void connection_close(struct server *server, struct connection *connectio
 }
 
 /* may_connect() may have allowed several threads the same last connection. */
-static bool take_place(struct server *server, struct MHD_Connection *mhd, struct connection *connection)
+static bool reserve_connection(struct server *server, struct MHD_Connection *mhd, struct connection *connection)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
 
@@ -66,7 +66,7 @@ static struct connection *connection_begin(struct server *server, struct MHD_Con
 
     if (connection == NULL) return NULL;
     framer_begin(&connection->framer, &server->options.limits);
-    if (take_place(server, mhd, connection) && framer_enter(&connection->framer, session_of(mhd), connection->fd)) {
+    if (reserve_connection(server, mhd, connection) && framer_enter(&connection->framer, session_of(mhd), connection->fd)) {
         tls_enter(server->tls, connection, mhd, server->blocks);
         return connection;
     }

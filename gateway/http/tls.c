@@ -137,7 +137,7 @@ static int64_t authorities_expiry_s(const struct credentials *credentials)
     return first_s;
 }
 
-static void tell_expiry(const struct credentials *credentials)
+static void set_expiry_metrics(const struct credentials *credentials)
 {
     metric_set(&metrics_http[METRIC_EXPIRY_SERVER], chain_expiry_s(credentials));
     metric_set(&metrics_http[METRIC_EXPIRY_CLIENTS], authorities_expiry_s(credentials));
@@ -155,7 +155,7 @@ struct result tls_new(const struct tls_files *files, struct tls **tls_out, struc
     TRY(read_pair(files, &tls->certificate_pem, &tls->key_pem, err));
     TRY(credentials_new(files, &tls->certificate_pem, &tls->key_pem, &tls->current, err));
     tls->current->generation = tls->generation = 1;
-    tell_expiry(tls->current);
+    set_expiry_metrics(tls->current);
     *tls_out = GIVE(tls);
     return SUCCESS;
 }
@@ -176,7 +176,7 @@ struct result tls_reload(struct tls *tls, struct error *err)
     wipe(&key);
     if (!result.ok) return result;
 
-    tell_expiry(fresh);
+    set_expiry_metrics(fresh);
     pthread_mutex_lock(&tls->mutex);
     struct credentials *old = tls->current;
     tls->current = fresh;

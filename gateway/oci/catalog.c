@@ -14,10 +14,10 @@
 struct catalog {
     struct buffer *body;
     unsigned wanted, count;
-    const char *after;                  /* the caller's argument */
-    char last[RESOURCE_NAME_MAX + 1];   /* the last listed name */
-    bool has_more;                      /* there are more names than wanted */
-    char looked[RESOURCE_NAME_MAX + 1]; /* the last name that was checked, listed or not */
+    const char *after;                   /* the caller's argument */
+    char last[RESOURCE_NAME_MAX + 1];    /* the last listed name */
+    bool has_more;                       /* there are more names than wanted */
+    char checked[RESOURCE_NAME_MAX + 1]; /* the last name that was checked, listed or not */
     unsigned looked_count;
 };
 
@@ -37,7 +37,7 @@ static struct result add_name(const struct request *request, const char *name, s
 
     if (++catalog->looked_count > LOOKED_MAX)
         return failure(err, ERROR_LIMIT, "more than %d repositories in a row may not be listed from here", LOOKED_MAX);
-    (void)snprintf(catalog->looked, sizeof catalog->looked, "%s", name);
+    (void)snprintf(catalog->checked, sizeof catalog->checked, "%s", name);
     TRY(decider_may_list(request->gateway->decider, name, client, clock_wall_ms(), &may, err));
     if (!may) return SUCCESS;
     catalog->has_more = catalog->count == catalog->wanted;
@@ -58,7 +58,7 @@ static struct result add_range(struct request *request, struct pg *pg, const str
 
     do {
         const struct repository_query query = {
-            .where = oci_where(request), .from = range->from, .until = range->until, .last = catalog->looked, .limit = limit};
+            .where = oci_where(request), .from = range->from, .until = range->until, .last = catalog->checked, .limit = limit};
         OWNED(repository_page) *page = NULL;
         TRY(repository_list(request->permit, pg, &query, &page, err));
         is_full = page->count == limit;
@@ -100,7 +100,7 @@ static struct result list(struct request *request, struct pg *pg, struct error *
     struct buffer OWNED_BUFFER body = BUFFER((size_t)CATALOG_MAX * (RESOURCE_NAME_MAX + 4) + 512);
     struct catalog catalog = {.body = &body, .after = last == NULL ? "" : last};
 
-    (void)snprintf(catalog.looked, sizeof catalog.looked, "%s", catalog.after);
+    (void)snprintf(catalog.checked, sizeof catalog.checked, "%s", catalog.after);
     if (!oci_page_size(request, CATALOG_DEFAULT, CATALOG_MAX, &catalog.wanted)) return SUCCESS;
     TRY(buffer_add_text(&body, "{\"repositories\":[", err));
     if (!add_names(request, pg, &catalog, err).ok) return oci_fail(request, "NAME_UNKNOWN", err);

@@ -178,7 +178,7 @@ static void fail(struct http_exchange *http, const struct error *err, bool is_to
 {
     struct request *request = &exchange_of(http)->request;
 
-    if (is_told) failure_tell(request, err);
+    if (is_told) failure_log(request, err);
     response_failure(request, err);
 }
 

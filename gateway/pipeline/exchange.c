@@ -50,7 +50,7 @@ void exchange_refuse(struct exchange *exchange, unsigned status, const char *why
 
 void exchange_fail(struct exchange *exchange, const struct error *err)
 {
-    failure_tell(&exchange->request, err);
+    failure_log(&exchange->request, err);
     response_failure(&exchange->request, err);
 }
 

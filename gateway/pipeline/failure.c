@@ -53,7 +53,7 @@ static struct answer answer_of(enum error_kind kind)
 }
 
 /* A caller's mistake is not logged as an error: it would hide errors of the service, and any tenant could fill the log with it. */
-void failure_tell(const struct request *request, const struct error *err)
+void failure_log(const struct request *request, const struct error *err)
 {
     log_line(answer_of(err->kind).status >= 500 ? LOG_ERROR : LOG_DEBUG, request->route == NULL ? "none" : request->route->name,
              "request", request->id, "kind", error_kind_name(err->kind), "error", err->message, NULL);

@@ -42,7 +42,7 @@ void outcome_conclude(struct exchange *exchange, struct result result, const str
 {
     struct error unrecorded = {0};
 
-    if (!result.ok) failure_tell(&exchange->request, err);
+    if (!result.ok) failure_log(&exchange->request, err);
     if (!result.ok && err->kind == ERROR_FORKED) sequencer_set_forked(exchange->request.gateway->sequencer, err);
     const bool is_unknown = !result.ok && err->kind == ERROR_UNCERTAIN; /* whether or not more can be recorded now */
     if (!outcome_ensure(exchange, &unrecorded).ok || !record_failure(exchange, result.ok ? NULL : err, &unrecorded).ok)

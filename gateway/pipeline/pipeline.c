@@ -420,13 +420,13 @@ bool pipeline_fast_path(struct exchange *exchange)
     exchange_record_take(exchange);
     exchange->has_begun = true;
     exchange->http.phase = PHASE_ANSWER;
-    const bool is_at_hand = request->route->handler->fast_path(request);
-    if (is_at_hand && http_answer_at_once(&exchange->http)) return true;
+    const bool is_answered = request->route->handler->fast_path(request);
+    if (is_answered && http_answer_at_once(&exchange->http)) return true;
     exchange->http.phase = PHASE_WORK;
     exchange->step =
-        is_at_hand ? STEP_COUNT
-                   : STEP_COUNT -
-                         1; /* with a source, reading its first bytes is still to be done; without the fast path, handling too */
+        is_answered ? STEP_COUNT
+                    : STEP_COUNT -
+                          1; /* with a source, reading its first bytes is still to be done; without the fast path, handling too */
     http_suspend(&exchange->http);
     continue_later(exchange);
     return false;

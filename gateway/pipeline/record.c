@@ -111,7 +111,7 @@ void exchange_record_take(struct exchange *exchange)
         metric_add(&metrics_gateway[METRIC_UNRECORDED], 1);
         return;
     }
-    exchange->recorded = record->folded ? RECORDED_COUNTED : RECORDED_EVENT;
+    exchange->recorded = record->is_in_burst ? RECORDED_COUNTED : RECORDED_EVENT;
     exchange->sequence = record->sequence;
     if (record->permit == NULL) return;
     permit_free(request->permit);
@@ -313,7 +313,7 @@ struct result request_record_outcome(struct request *request, enum outcome outco
     const struct result result = outcome_of(&record, err);
     const enum record_status status = record.status;
     const uint64_t outdated_epoch = record.outdated_epoch;
-    if (status == RECORD_DONE && !record.folded) exchange->sequence = record.sequence;
+    if (status == RECORD_DONE && !record.is_in_burst) exchange->sequence = record.sequence;
     if (status == RECORD_REFUSED || outcome == OUTCOME_FAILED) object(exchange);
     record_done(&record);
     if (status != RECORD_STALE) return result;

@@ -49,7 +49,7 @@ void response_unknown(struct request *request);
 /** 405, with the methods that the path has (bits of METHOD_BIT) in Allow. */
 void response_not_allowed(struct request *request, unsigned methods);
 /** Logs a failure for the operator: as an error with the request's id if the service failed, as debug if the caller made a mistake. */
-void failure_tell(const struct request *request, const struct error *err);
+void failure_log(const struct request *request, const struct error *err);
 /**
  * Writes the reason of a failure for any reader. If the message quotes PostgreSQL or names a socket, the part of the service and the kind
  * of error replace that; the rest are the program's own words.

@@ -169,18 +169,18 @@ static struct result check_names(const struct schema *schema, const json_t *valu
 {
     struct buffer OWNED_BUFFER names = BUFFER(SAYING_MAX);
     json_t *known = json_object(), *object = (json_t *)(uintptr_t)value, *each; /* jansson's iterators take no const */
-    const char *name, *strange = NULL;
+    const char *name, *unknown = NULL;
 
     for (size_t i = 0; i < schema->count; i++) (void)json_object_set_new(known, schema->members[i].name, json_true());
     json_object_foreach (object, name, each)
-        if (json_object_get(known, name) == NULL && strange == NULL) strange = name;
+        if (json_object_get(known, name) == NULL && unknown == NULL) unknown = name;
     const bool is_whole = json_object_size(known) == schema->count;
     json_decref(known);
     if (!is_whole) return failure(err, ERROR_NO_MEMORY, "no memory to look at a body");
-    if (strange == NULL) return SUCCESS;
+    if (unknown == NULL) return SUCCESS;
     for (size_t i = 0; i < schema->count; i++)
         TRY(buffer_format(&names, err, "%s%s", i == 0 ? "" : ", ", schema->members[i].name));
-    return failure(err, ERROR_INVALID, "there is no member \"%.40s\" here; there %s %s", strange,
+    return failure(err, ERROR_INVALID, "there is no member \"%.40s\" here; there %s %s", unknown,
                    schema->count == 0 ? "is" : "are:", schema->count == 0 ? "none" : buffer_text(&names));
 }
 

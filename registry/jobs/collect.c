@@ -13,7 +13,7 @@
 #include "registry/manifest_use.h"
 #include "registry/manifest_use_store.h"
 
-#define TELL_MS 1000 /* how often the report is written again; the job saves the newest one */
+#define SAVE_MS 1000 /* how often the report is written again; the job saves the newest one */
 
 /* ---- removing ---- */
 
@@ -169,7 +169,7 @@ static struct result write_report(const struct collect_run *run, struct buffer *
 }
 
 /* Replaces the job's report as a whole, so the job never saves half a report. */
-static struct result tell(struct collect_run *run, struct error *err)
+static struct result save_report(struct collect_run *run, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(JOB_REPORT_MAX);
 
@@ -177,14 +177,14 @@ static struct result tell(struct collect_run *run, struct error *err)
     const struct buffer before = run->job->report;
     run->job->report = text;
     text = before;
-    run->told_ms = clock_monotonic_ms();
+    run->reported_ms = clock_monotonic_ms();
     run->job->job.done = (uint64_t)run->totals.looked_at;
     return SUCCESS;
 }
 
 struct result collect_go_on(struct collect_run *run, struct error *err)
 {
-    if (clock_monotonic_ms() - run->told_ms >= TELL_MS) TRY(tell(run, err));
+    if (clock_monotonic_ms() - run->reported_ms >= SAVE_MS) TRY(save_report(run, err));
     if (job_go_on(run->job)) return SUCCESS;
     run->is_stopped = true;
     return failure(err, ERROR_UNAVAILABLE, "the collection was stopped");
@@ -359,7 +359,7 @@ struct result collection_run(struct job_run *job, struct error *err)
     job->job.waits_for[0] = '\0';
     run.try_rules = texts.rules;
     const struct result done = collect(&run, texts.report, err);
-    const struct result told = run.projects == NULL ? done : tell(&run, &untold);
+    const struct result told = run.projects == NULL ? done : save_report(&run, &untold);
     run_done(&run);
     if (!done.ok && !run.is_stopped) return done;
     if (!told.ok) return failure(err, untold.kind, "%s", untold.message);

@@ -35,7 +35,7 @@ struct collect_run {
     json_t *projects, *removed; /* of the report */
     bool is_cut;                /* the report, or `gone`, is incomplete */
     bool is_stopped;            /* the run has stopped, so errors since are no failures */
-    int64_t told_ms;            /* the last time that the report was written */
+    int64_t reported_ms;        /* the last time that the report was written */
     /* The current position. */
     struct collect_project project;
     struct rules *rules;

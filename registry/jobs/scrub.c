@@ -85,7 +85,7 @@ struct result scrub_unwrap(const struct job_run *run, const struct scrub_blob *b
 
 /* Reads the row again. Hours may have passed since the page was read, also because sijil-keyd was away. A re-wrap may have
  * replaced the wrapped key since, and the old version may be destroyed. */
-static struct result look_again(struct checking *checking, bool *there_out, struct error *err)
+static struct result read_row_again(struct checking *checking, bool *there_out, struct error *err)
 {
     const struct job_run *run = checking->run;
     struct scrub_blob now;
@@ -112,7 +112,7 @@ static struct result get_key(struct checking *checking, struct secret **key_out,
     for (;;) {
         struct error why = {0};
         bool there = false;
-        TRY(look_again(checking, &there, err));
+        TRY(read_row_again(checking, &there, err));
         const enum answer answer = there ? unwrap(checking, key_out, &why) : IS_GONE;
         if (answer == IS_STOPPED && job_wait(checking->run, TRY_AGAIN_MS, why.message)) continue;
         *answer_out = answer;

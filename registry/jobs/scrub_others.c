@@ -150,7 +150,7 @@ static struct result open_closed(struct search *search, const struct scrub_blob 
 }
 
 /* Compares all extents of the batch with the blob id of entry `first` against the sealed trailer of that blob. */
-static struct result look_beside(struct search *search, size_t first, struct error *err)
+static struct result check_extents(struct search *search, size_t first, struct error *err)
 {
     const struct uuid id = search->entries[first].blob;
     OWNED(blob_reader) *reader = NULL;
@@ -173,7 +173,7 @@ static struct result ask(struct search *search, struct error *err)
     TRY(scrub_owners(search->run->pg, search->entries, search->count, search->owners, err));
     for (size_t i = 0; i < search->count; i++) {
         if (!search->owners[i].is_known) TRY(report_stray(search, &search->entries[i], NULL, err));
-        if (search->owners[i].is_beside) TRY(look_beside(search, i, err));
+        if (search->owners[i].is_beside) TRY(check_extents(search, i, err));
     }
     search->count = 0;
     return SUCCESS;

@@ -43,7 +43,7 @@ static void refuse(struct audit_log *log, const struct asked *asked)
             .context = {.issuer = asked->issuer, .subject = asked->subject, .client_address = asked->address, .request_id = "r"}};
         sequencer_submit_and_wait(log->sequencer, &record);
         assert_int_equal(record.status, RECORD_DONE);
-        assert_true(record.folded);
+        assert_true(record.is_in_burst);
         assert_null(record.permit);
         record_done(&record);
     }
@@ -127,7 +127,7 @@ static void a_flood_of_strangers_names_target_and_network(void **state)
         struct record record = test_record(VERDICT_CHALLENGE);
         sequencer_submit_and_wait(log.sequencer, &record);
         assert_int_equal(record.status, RECORD_DONE);
-        folded += record.folded;
+        folded += record.is_in_burst;
         record_done(&record);
     }
     assert_true(folded > 0);

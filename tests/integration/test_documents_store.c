@@ -126,13 +126,13 @@ static void a_row_that_no_event_names_counts_for_nothing_and_is_counted(void **s
     store_open(&store);
     record_key(&store, 0, 1, true);
     look_well(&store);
-    assert_int_equal(document_view_strange(store.view), 0);
+    assert_int_equal(document_view_unlogged(store.view), 0);
     database_execute(
         store.log.database,
         "INSERT INTO document (kind, scope, name, version, digest, envelopes, recorded_by)"
         " SELECT kind, scope, name, version + n, digest, envelopes, 'mallory' FROM document, generate_series(1, 3) n");
     look_well(&store);
-    assert_int_equal(document_view_strange(store.view), 3);
+    assert_int_equal(document_view_unlogged(store.view), 3);
     assert_true(is_in_force(&store, 0));
     store_close(&store);
 }

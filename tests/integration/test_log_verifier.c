@@ -58,16 +58,16 @@ static void open_signed(struct audit_log *log)
 static void rows_of_checkpoints_keep_no_round_from_its_end(void **state)
 {
     const struct junk_row *row = *state;
-    const int64_t before = metric_value(AUDIT_METRIC(audit_strange_checkpoints)), until_ms = clock_monotonic_ms() + 60000;
+    const int64_t before = metric_value(AUDIT_METRIC(audit_foreign_checkpoints)), until_ms = clock_monotonic_ms() + 60000;
     struct audit_log log;
 
     open_signed(&log);
     database_execute(log.database, row->sql);
     OWNED(log_verifier) *walking = start_verifier(&log, 600);
     wait_for_rounds(3);
-    while (metric_value(AUDIT_METRIC(audit_strange_checkpoints)) - before < row->strange)
+    while (metric_value(AUDIT_METRIC(audit_foreign_checkpoints)) - before < row->strange)
         if (clock_monotonic_ms() > until_ms)
-            fail_msg("%s: reported are %lld", row->name, (long long)metric_value(AUDIT_METRIC(audit_strange_checkpoints)));
+            fail_msg("%s: reported are %lld", row->name, (long long)metric_value(AUDIT_METRIC(audit_foreign_checkpoints)));
     assert_in_range(atomic_load(&notices), 1, 10); /* not one for each row */
     database_execute(log.database, FORGE);
     wait_until_forked(&log, "entry 1");

@@ -380,15 +380,15 @@ static void what_is_missing_is_said_exactly(void **state)
     record_done(&record);
     assert_true(keyd_identify(keyd_process_client(log.keyd), &identity, &err).ok);
     identity.log_size = 1;
-    assert_true(sequencer_look(database_app(log.database), &identity, &err).ok);
+    assert_true(sequencer_check_identity(database_app(log.database), &identity, &err).ok);
     identity.log_size = 5210;
-    assert_false(sequencer_look(database_app(log.database), &identity, &err).ok);
+    assert_false(sequencer_check_identity(database_app(log.database), &identity, &err).ok);
     assert_int_equal(err.kind, ERROR_FORKED);
     if (strstr(err.message, "sijil-keyd signed 5210 events, the log ends at 1 (20") == NULL) fail_msg("%s", err.message);
     if (strstr(err.message, "Restore all up to 5210; else two approvers must sign a new origin") == NULL)
         fail_msg("%s", err.message);
     (void)snprintf(identity.origin, sizeof identity.origin, "another.example/audit");
-    assert_false(sequencer_look(database_app(log.database), &identity, &err).ok);
+    assert_false(sequencer_check_identity(database_app(log.database), &identity, &err).ok);
     assert_int_equal(err.kind, ERROR_FORKED);
     assert_non_null(strstr(err.message, "connect to the right ones"));
     audit_log_close(&log);

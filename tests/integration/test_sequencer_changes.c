@@ -278,7 +278,7 @@ static void a_flood_without_credentials_folds(void **state)
     for (size_t i = 0; i < FLOOD; i++) {
         assert_int_equal(flood[i].record.status, RECORD_DONE);
         assert_null(flood[i].record.permit);
-        folded += flood[i].record.folded ? 1 : 0;
+        folded += flood[i].record.is_in_burst ? 1 : 0;
         record_done(&flood[i].record);
     }
     assert_true(folded > FLOOD - 200 && folded < FLOOD);
@@ -315,7 +315,7 @@ static void who_is_known_is_named_and_never_folded(void **state)
     submit_batch(log.sequencer, probes, PROBES);
     for (size_t i = 0; i < PROBES; i++) {
         assert_int_equal(probes[i].record.status, RECORD_DONE);
-        assert_false(probes[i].record.folded);
+        assert_false(probes[i].record.is_in_burst);
         record_done(&probes[i].record);
     }
     assert_int_equal(audit_log_check(&log), 1 + PROBES);

@@ -99,7 +99,7 @@ static void note_batch(struct outcome_list *list, struct batched records[TOGETHE
         assert_true(record->status != RECORD_STALE);
         assert_true(record->permit == NULL || record->status == RECORD_DONE);
         record_done(record);
-        if (record->folded) continue; /* counted in the burst's event */
+        if (record->is_in_burst) continue; /* counted in the burst's event */
         if (list->count == COUNT(list->records)) fail_msg("more records than the list has room for");
         list->records[list->count++] = *record;
     }

@@ -22,7 +22,7 @@ static void add_places(struct buffer *row, enum role role)
     bool is_first = true;
 
     for (enum resource_kind kind = RESOURCE_SYSTEM; kind <= RESOURCE_REPOSITORY; kind++)
-        if (role_fits(role, kind)) add(row, &is_first, places[kind]);
+        if (role_allows_scope(role, kind)) add(row, &is_first, places[kind]);
 }
 
 static void add_grants(struct buffer *row, enum role role)
@@ -57,7 +57,7 @@ static void every_role_is_described(void **state)
         add_places(&row, role);
         assert_true(buffer_add_text(&row, " | ", &err).ok);
         add_grants(&row, role);
-        assert_true(buffer_add_text(&row, role_sees(role) ? " | yes |\n" : " | no |\n", &err).ok);
+        assert_true(buffer_add_text(&row, role_may_know_existence(role) ? " | yes |\n" : " | no |\n", &err).ok);
         the_page_has_the_row(&row);
         assert_true(buffer_format(&actions, &err, "| `%s` | ", role_name(role)).ok);
         add_actions(&actions, role);

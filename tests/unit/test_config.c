@@ -134,7 +134,7 @@ static void tells_all_that_is_wrong(void **state)
 {
     const struct all_row *row = *state;
     struct buffer OWNED_BUFFER told = BUFFER(16384);
-    struct problems problems = {.tell = note, .context = &told};
+    struct problems problems = {.report = note, .context = &told};
     struct sample sample = {0};
 
     write_file(row->text);

@@ -51,7 +51,7 @@ static int serve(const char *name)
         environment_keep(environment_of_servers);
         if (!notify_connect(&err).ok) _exit(err.kind == ERROR_INVALID ? 2 : 3);
         if (!sandbox_enter(&err).ok) _exit(4);
-        _exit(notify_tell("READY=1") && notify_tell("STOPPING=1") ? 0 : 5);
+        _exit(notify_send("READY=1") && notify_send("STOPPING=1") ? 0 : 5);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;

@@ -8,7 +8,7 @@
 #define CREDIT_COST_MS (1000 / CHALLENGES_PER_S)
 #define CREDIT_MAX_MS  (CHALLENGES_AT_ONCE * CREDIT_COST_MS)
 
-bool fold_takes(struct sequencer *sequencer, int64_t now_ms)
+bool challenge_is_counted(struct sequencer *sequencer, int64_t now_ms)
 {
     const int64_t earned_ms = now_ms - sequencer->challenge_at_ms;
 
