@@ -162,13 +162,17 @@ struct result compile_target_test(struct arena *arena, const json_t *json, struc
 struct result compile_obligation(struct arena *arena, const json_t *json, struct obligation *oblige_out, struct error *err)
 {
     const json_t *anchor = json_object_get(json, "anchor_copy"), *receipt = json_object_get(json, "receipt");
+    const json_t *signed_request = json_object_get(json, "signed_request");
     struct obligation oblige = {
         .has_receipt = receipt != NULL,
         .receipt = json_is_true(receipt),
+        .has_signed_request = signed_request != NULL,
+        .signed_request = json_is_true(signed_request),
         .has_notify = json_object_get(json, "notify") != NULL,
         .has_evidence = json_object_get(json, "evidence") != NULL,
     };
 
+    oblige.has_approvals = json_integer_of(json, "approvals", &oblige.approvals);
     oblige.has_min_sites = json_integer_of(json, "min_sites", &oblige.min_sites);
     oblige.has_retain_min = json_integer_of(json, "retain_min_days", &oblige.retain_min_days);
     oblige.has_retain_max = json_integer_of(json, "retain_max_days", &oblige.retain_max_days);
@@ -229,7 +233,11 @@ static struct result compile_rule(const struct policy_document *document, const 
     TRY(compile_operations(document->json, json_object_get(json, "ops"), "policy.rules", &rule->operations, err));
     TRY(compile_label_test(arena, json_object_get(json, "when"), &rule->when, err));
     TRY(compile_condition(arena, json, rule, err));
-    return compile_obligation(arena, json_object_get(json, "oblige"), &rule->oblige, err);
+    TRY(compile_obligation(arena, json_object_get(json, "oblige"), &rule->oblige, err));
+    /* Without `train` such a duty would never be asked for, and its author would believe that it is. */
+    if ((rule->oblige.has_approvals || rule->oblige.has_signed_request) && (rule->operations & OP_TRAIN) == 0)
+        return failure(err, ERROR_INVALID, "rule %s: approvals and signed_request are duties of train: add it to ops", rule->id);
+    return SUCCESS;
 }
 
 struct result compile_rules(struct policy_document *document, const json_t *array, struct error *err)

@@ -94,8 +94,9 @@ struct label_test {                                      /* all conditions must 
 
 struct obligation {
     bool has_min_sites, has_retain_min, has_retain_max, has_audit_retain_min, has_receipt, has_notify, has_evidence;
-    bool receipt;
-    int64_t min_sites, retain_min_days, retain_max_days, audit_retain_min_days;
+    bool has_approvals, has_signed_request;
+    bool receipt, signed_request;
+    int64_t min_sites, retain_min_days, retain_max_days, audit_retain_min_days, approvals;
     const char *anchor_copy; /* its canonical JSON; NULL: none */
     struct text_list notify, evidence;
 };

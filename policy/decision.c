@@ -68,6 +68,7 @@ struct result duties_merge(struct policy_decision *decision, const struct obliga
     struct duties *duties = &decision->duties;
     struct obligation *sums = &duties->sums;
 
+    raise_to(&sums->has_approvals, &sums->approvals, added->has_approvals, added->approvals);
     raise_to(&sums->has_min_sites, &sums->min_sites, added->has_min_sites, added->min_sites);
     raise_to(&sums->has_retain_min, &sums->retain_min_days, added->has_retain_min, added->retain_min_days);
     raise_to(&sums->has_audit_retain_min, &sums->audit_retain_min_days, added->has_audit_retain_min,
@@ -77,6 +78,8 @@ struct result duties_merge(struct policy_decision *decision, const struct obliga
     sums->has_retain_max |= added->has_retain_max;
     sums->has_receipt |= added->has_receipt;
     sums->receipt |= added->receipt;
+    sums->has_signed_request |= added->has_signed_request;
+    sums->signed_request |= added->signed_request;
     sums->has_notify |= added->has_notify;
     sums->has_evidence |= added->has_evidence;
     if (added->anchor_copy != NULL) TRY(insert(decision->arena, &duties->anchors, added->anchor_copy, err));
@@ -211,6 +214,13 @@ static struct result write_union(struct buffer *buffer, const char *name, bool h
     return write_texts(buffer, list->items, list->count, err);
 }
 
+static struct result write_flag(struct buffer *buffer, const char *name, bool has, bool value, struct error *err)
+{
+    if (!has) return SUCCESS;
+    TRY(write_name(buffer, name, err));
+    return buffer_add_text(buffer, value ? "true" : "false", err);
+}
+
 static struct result write_duties(struct buffer *buffer, const struct duties *duties, struct error *err)
 {
     const struct obligation *sums = &duties->sums;
@@ -218,16 +228,15 @@ static struct result write_duties(struct buffer *buffer, const struct duties *du
     TRY(write_name(buffer, "obligations", err));
     TRY(buffer_add_u8(buffer, '{', err));
     TRY(write_anchors(buffer, &duties->anchors, err));
+    TRY(write_number(buffer, "approvals", sums->has_approvals, sums->approvals, err));
     TRY(write_number(buffer, "audit_retain_min_days", sums->has_audit_retain_min, sums->audit_retain_min_days, err));
     TRY(write_union(buffer, "evidence", sums->has_evidence, &duties->evidence, err));
     TRY(write_number(buffer, "min_sites", sums->has_min_sites, sums->min_sites, err));
     TRY(write_union(buffer, "notify", sums->has_notify, &duties->notify, err));
-    if (sums->has_receipt) {
-        TRY(write_name(buffer, "receipt", err));
-        TRY(buffer_add_text(buffer, sums->receipt ? "true" : "false", err));
-    }
+    TRY(write_flag(buffer, "receipt", sums->has_receipt, sums->receipt, err));
     TRY(write_number(buffer, "retain_max_days", sums->has_retain_max, sums->retain_max_days, err));
     TRY(write_number(buffer, "retain_min_days", sums->has_retain_min, sums->retain_min_days, err));
+    TRY(write_flag(buffer, "signed_request", sums->has_signed_request, sums->signed_request, err));
     return buffer_add_u8(buffer, '}', err);
 }
 

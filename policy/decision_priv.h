@@ -43,5 +43,5 @@ struct policy_decision {
 RESULT list_add(struct arena *arena, struct list *list, size_t size, void **place_out, struct error *err);
 RESULT decision_deny(struct policy_decision *decision, const struct policy_denial *denial, struct error *err);
 RESULT decision_warn(struct policy_decision *decision, const struct warning *warning, struct error *err);
-/** Longest minimum, shortest maximum, union of the rest. */
+/** Largest minimum, smallest maximum, true over false, union of the lists. */
 RESULT duties_merge(struct policy_decision *decision, const struct obligation *added, struct error *err);

@@ -184,6 +184,7 @@ WHOLE_OF(from_zero, 0, WHOLE_MAX);
 WHOLE_OF(from_one, 1, WHOLE_MAX);
 WHOLE_OF(assurance, 0, 4);
 WHOLE_OF(exception_days, 1, 366);
+WHOLE_OF(run_approvals, 1, 8); /* an order of docs/formats/run.md names at most 8 */
 WHOLE_OF(two_or_more, 2, WHOLE_MAX);
 static const struct shape boolean = {.kind = SHAPE_BOOLEAN, .what = "true or false"};
 static const struct shape anything = {.kind = SHAPE_ANYTHING};
@@ -227,9 +228,10 @@ static const struct shape_member target_test_members[] = {
 static const struct shape target_test = {.kind = SHAPE_OBJECT, .what = "an object", .members = target_test_members};
 LIST_OF(target_tests, target_test, 1, 32); /* alternatives of one rule; samples have two */
 OBJECT_OF(anchor_copy, {"geo_within", &geos, true}, {"max_staleness_s", &from_zero, false});
-OBJECT_OF(obligation, {"anchor_copy", &anchor_copy, false}, {"audit_retain_min_days", &from_zero, false},
-          {"evidence", &texts_or_none, false}, {"min_sites", &from_one, false}, {"notify", &texts_or_none, false},
-          {"receipt", &boolean, false}, {"retain_max_days", &from_zero, false}, {"retain_min_days", &from_zero, false});
+OBJECT_OF(obligation, {"anchor_copy", &anchor_copy, false}, {"approvals", &run_approvals, false},
+          {"audit_retain_min_days", &from_zero, false}, {"evidence", &texts_or_none, false}, {"min_sites", &from_one, false},
+          {"notify", &texts_or_none, false}, {"receipt", &boolean, false}, {"retain_max_days", &from_zero, false},
+          {"retain_min_days", &from_zero, false}, {"signed_request", &boolean, false});
 
 #define RULE_MEMBERS_OF(when_shape)                                                                                    \
     {"basis", &bases, false}, {"effect", &some_text, true}, {"id", &identifier, true}, {"message", &some_text, false}, \

@@ -516,6 +516,27 @@ def case_strictest_obligation_wins():
             "notify": ["a", "b"], "receipt": False}
 
 
+def case_duties_of_a_run_add_up():
+    def obliging(name, ops, **oblige):
+        return policy(name, ["**"], [permit(), {"id": "O1", "effect": "oblige", "ops": ops, "oblige": oblige}])
+    two = obliging("p1", ["train"], approvals=2, signed_request=False)
+    one = obliging("p2", ["ingest", "train"], approvals=1, signed_request=True)
+    wants = {"approvals": 2, "signed_request": True}
+    for order in itertools.permutations([two, one]):
+        assert judged(list(order), "train", "a", "azure/uaenorth", label=OWN)["obligations"] == wants
+    assert judged([two], "train", "a", "azure/uaenorth", label=OWN)["obligations"] == {"approvals": 2, "signed_request": False}
+    assert judged([two], "ingest", "a", "azure/uaenorth", label=OWN)["obligations"] == {}
+
+
+def case_duties_of_a_run_belong_to_train():
+    for oblige in ({"approvals": 1}, {"signed_request": True}):
+        rule = {"id": "O1", "effect": "oblige", "ops": ["train"], "oblige": oblige}
+        check_policy(policy("pp", ["**"], [permit(), rule]))
+        assert refused_by_both(policy("pp", ["**"], [permit(), {**rule, "ops": ["ingest", "read"]}]))
+    for wrong in ({"approvals": 0}, {"approvals": 9}, {"approvals": "2"}, {"signed_request": 1}):
+        assert refused_by_both(policy("pp", ["**"], [permit(), {"id": "O1", "effect": "oblige", "ops": ["train"], "oblige": wrong}]))
+
+
 # --- 12: replay ---------------------------------------------------------------------------
 def case_decisions_replay_and_bind_every_input():
     asked = facts("ingest", "health/ct", "azure/uaenorth")

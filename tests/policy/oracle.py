@@ -181,6 +181,7 @@ TARGET = Object({}, {
     **{test: wanted for test, (_, _, wanted, _, _) in COMPARED.items()}})
 OBLIGE = Object({}, {
     "anchor_copy": Object({"geo_within": places}, {"max_staleness_s": whole(0)}),
+    "approvals": whole(1, 8), "signed_request": boolean,
     "min_sites": whole(1), "retain_min_days": whole(0), "retain_max_days": whole(0),
     "audit_retain_min_days": whole(0), "receipt": boolean,
     "notify": ListOf(text, 0), "evidence": ListOf(text, 0)})
@@ -275,6 +276,8 @@ def check_policy(policy):
         for alternative in rule.get("any_of", tests):
             if not alternative:
                 raise Refused(f"{where}: empty condition")
+        if {"approvals", "signed_request"} & set(rule.get("oblige", {})) and "train" not in rule["ops"]:
+            raise Refused(f"{where}: a duty of train in a rule that is not about it")
         if rule["id"] in names:
             raise Refused(f"{where}: duplicate rule id")
         names.add(rule["id"])
@@ -492,9 +495,9 @@ def judge(rule, label, target, groups):
 
 # --- obligations and exceptions -----------------------------------------------
 def merge(total, added):
-    """Add obligations: longest minimum, shortest maximum, union of the rest."""
+    """Add obligations: largest minimum, smallest maximum, true over false, union of the lists."""
     for name, value in added.items():
-        if name in ("min_sites", "retain_min_days", "audit_retain_min_days"):
+        if name in ("approvals", "min_sites", "retain_min_days", "audit_retain_min_days"):
             total[name] = max(total.get(name, 0), value)
         elif name == "retain_max_days":
             total[name] = min(total.get(name, value), value)
@@ -503,7 +506,7 @@ def merge(total, added):
             total[name] = sorted(copies + [value] * (value not in copies), key=canon)
         elif name in ("notify", "evidence"):
             total[name] = sorted(set(total.get(name, [])) | set(value))
-        elif name == "receipt":
+        elif name in ("receipt", "signed_request"):
             total[name] = total.get(name, False) or value
         else:
             raise Refused(f"unknown obligation {name}")

@@ -87,6 +87,7 @@ def sometimes_v2(document):
     found = {**copy.deepcopy(document), "apiVersion": V2}
     for rule in found["rules"]:
         rule["ops"] = some(ASKED_OPS, 4, 1)
+        add_train(rule)
     return found
 
 
@@ -179,7 +180,14 @@ def wide_oblige():
         anchor_copy=lambda: {"geo_within": some(GEOS, 2, 1), **present(max_staleness_s=lambda: RANDOM.randint(0, 9))},
         min_sites=lambda: RANDOM.randint(1, 4), retain_min_days=lambda: RANDOM.randint(0, 40),
         retain_max_days=lambda: RANDOM.randint(0, 99), audit_retain_min_days=lambda: RANDOM.randint(0, 9),
+        approvals=lambda: RANDOM.randint(1, 8), signed_request=lambda: RANDOM.random() < .5,
         receipt=lambda: RANDOM.random() < .5, notify=lambda: some(TEXTS, 2), evidence=lambda: some(TEXTS, 3))
+
+
+def add_train(rule):
+    """Duties of a run belong to rules about train."""
+    if {"approvals", "signed_request"} & set(rule.get("oblige", {})) and "train" not in rule["ops"]:
+        rule["ops"].append("train")
 
 
 def wide_rule(index):
@@ -189,6 +197,7 @@ def wide_rule(index):
         basis=lambda: [{"instrument": RANDOM.choice(TEXTS), **present(article=lambda: "13")}])}
     if effect == "oblige":
         rule["oblige"] = wide_oblige()
+        add_train(rule)
     elif effect == "require" and RANDOM.random() < .3:
         rule["label"] = RANDOM.choice([
             {"lineage_at_least": RANDOM.choice(LINEAGES)}, {"class_at_most": RANDOM.choice(CLASSES)},
