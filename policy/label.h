@@ -27,8 +27,23 @@ enum label_lineage {
 #undef X
 };
 
-/* A set of bits, in the order of their names' list in label.c. */
-#define LABEL_SUBJECT_COUNT 9
+/* Whom content is about: a set of bits, in this order. */
+#define LABEL_SUBJECTS(X)                      \
+    X(SUBJECT_PERSONAL, "personal")            \
+    X(SUBJECT_SPECIAL, "special")              \
+    X(SUBJECT_HEALTH, "health")                \
+    X(SUBJECT_BIOMETRIC, "biometric")          \
+    X(SUBJECT_GENETIC, "genetic")              \
+    X(SUBJECT_CHILD, "child")                  \
+    X(SUBJECT_FINANCIAL, "financial-customer") \
+    X(SUBJECT_GOVERNMENT, "government")        \
+    X(SUBJECT_INFRASTRUCTURE, "critical-infra")
+enum label_subject {
+#define X(constant, name) constant,
+    LABEL_SUBJECTS(X)
+#undef X
+        LABEL_SUBJECT_COUNT
+};
 
 #define LABEL_REGIMES_MAX 32 /* legal regimes of one label; the samples have at most 2 */
 #define LABEL_PINS_MAX    64 /* the most policies of a set */
@@ -36,7 +51,7 @@ enum label_lineage {
 struct label {
     enum label_class class;
     enum label_lineage lineage;
-    uint32_t subjects; /* bit i: subject i of label.c */
+    uint32_t subjects; /* bit i: subject i of LABEL_SUBJECTS */
     size_t regime_count, pin_count;
     const char *regimes[LABEL_REGIMES_MAX]; /* "attached" in JSON; sorted, each once */
     const char *pins[LABEL_PINS_MAX];       /* ids of policies; sorted, each once */

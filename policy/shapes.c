@@ -10,10 +10,11 @@
 
 #define WHOLE_MAX ((int64_t)1 << 53) /* every JSON parser keeps integers up to this exactly */
 
-const char *const class_names[] = {"open", "confidential", "sensitive", "secret", NULL};
-const char *const lineage_names[] = {"unknown", "declared", "attested", NULL};
-const char *const subject_names[] = {"personal",           "special",    "health",         "biometric", "genetic", "child",
-                                     "financial-customer", "government", "critical-infra", NULL};
+#define X(constant, name) name,
+const char *const class_names[] = {LABEL_CLASSES(X) NULL};
+const char *const lineage_names[] = {LABEL_LINEAGES(X) NULL};
+const char *const subject_names[] = {LABEL_SUBJECTS(X) NULL};
+#undef X
 const char *const operation_names[] = {"ingest",   "mount",  "replicate", "migrate", "cache",    "backup",
                                        "restore",  "read",   "train",     "promote", "metadata", "log",
                                        "key-wrap", "export", "stat",      "list",    NULL};

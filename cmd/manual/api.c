@@ -104,18 +104,24 @@ static void write_topic(FILE *out, size_t first)
         if (is_of_api(&rows[i]) && is_same_topic(&rows[i], &rows[first])) write_route(out, &rows[i]);
 }
 
-static void write_member(FILE *out, const struct schema_member *member)
+static void cell_of_value(FILE *out, const struct schema_member *member)
 {
     struct buffer OWNED_BUFFER saying = BUFFER(SAYING_MAX);
     struct error err = {0};
 
     if (!schema_say(member, &saying, &err).ok) (void)fprintf(stderr, "%s: %s\n", member->name, err.message);
+    cell(out, buffer_text(&saying));
+}
+
+/* Members of an object have a column that says whether they are always there; parameters never are. */
+static void write_member(FILE *out, const struct schema_member *member, bool is_parameter)
+{
     (void)fprintf(out, "| `%s` ", member->name);
     if (member->of != NULL)
         (void)fprintf(out, "| %s [%s](#%s) ", member->type == SCHEMA_LIST ? "a list of" : "object", member->of->name,
                       member->of->name);
-    else cell(out, buffer_text(&saying));
-    cell(out, (member->presence & REQUIRED) != 0 ? "always" : "");
+    else cell_of_value(out, member);
+    if (!is_parameter) cell(out, (member->presence & REQUIRED) != 0 ? "always" : "");
     cell(out, member->meaning);
     (void)fputs("|\n", out);
 }
@@ -125,22 +131,13 @@ static void write_schema(FILE *out, const struct schema *schema)
     (void)fprintf(out, "\n### %s\n\n%c%s.\n\n| member | what | there | meaning |\n|---|---|---|---|\n", schema->name,
                   schema->meaning[0] >= 'a' && schema->meaning[0] <= 'z' ? schema->meaning[0] - 'a' + 'A' : schema->meaning[0],
                   schema->meaning + 1);
-    for (size_t i = 0; i < schema->count; i++) write_member(out, &schema->members[i]);
+    for (size_t i = 0; i < schema->count; i++) write_member(out, &schema->members[i], false);
 }
 
 static void write_parameters(FILE *out)
 {
-    struct error err = {0};
-
     (void)fputs("\n## Parameters\n\n| parameter | what | meaning |\n|---|---|---|\n", out);
-    for (const struct schema_member *member = route_parameters; member->name != NULL; member++) {
-        struct buffer OWNED_BUFFER saying = BUFFER(SAYING_MAX);
-        if (!schema_say(member, &saying, &err).ok) (void)fprintf(stderr, "%s: %s\n", member->name, err.message);
-        (void)fprintf(out, "| `%s` ", member->name);
-        cell(out, buffer_text(&saying));
-        cell(out, member->meaning);
-        (void)fputs("|\n", out);
-    }
+    for (const struct schema_member *member = route_parameters; member->name != NULL; member++) write_member(out, member, true);
 }
 
 void api_tables(FILE *out)

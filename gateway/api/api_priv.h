@@ -29,7 +29,10 @@ RESULT api_after_number(const struct api_page *page, int64_t *number_out, struct
 
 #define API_CURSOR_SIZE 256 /* the longest is an issuer's URL */
 
-/** One page: {"name": [...], "next": the cursor of the last row, if there are more}. */
+/**
+ * One page: {"name": [...], "next": the cursor of the last row, if there are more}. `next` is also in a Link header
+ * (RFC 8288, rel="next"), as in lists of /v2.
+ */
 struct api_list {
     const char *name;
     const void *rows;
@@ -41,6 +44,19 @@ struct api_list {
 };
 /** Answers 200 with the page. */
 RESULT api_answer_list(struct request *request, const struct api_list *list, struct error *err);
+
+/** The same for rows that every caller may see, of a store that was asked for one row more than the page has. */
+struct api_rows {
+    const char *name;
+    const void *rows;
+    size_t row_size, count;               /* bytes of a row; as many rows as the store returned */
+    json_t *(*describe)(const void *row); /* NULL: out of memory */
+    const char *cursor;                   /* the member of a row that is its cursor */
+};
+RESULT api_answer_rows(struct request *request, const struct api_page *page, const struct api_rows *rows, struct error *err);
+
+/** Adds the Link header of the page after `next`. For lists that write their answer themselves. */
+RESULT api_link_next(struct request *request, const char *next, struct error *err);
 
 /** The id in the path. ERROR_NOT_FOUND, "there is no such `what`", if it is not a UUID. */
 RESULT api_id(const struct request *request, const char *what, struct uuid *id_out, struct error *err);

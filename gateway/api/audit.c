@@ -147,10 +147,11 @@ static struct result write_event(const struct request *request, struct audit_pag
     return buffer_add_u8(text, '}', err);
 }
 
-static struct result write_page(const struct request *request, struct audit_page *page, size_t limit, bool with_facts,
-                                struct buffer *text, struct error *err)
+/* *shown: at most so many events; as many as there is room for are written. */
+static struct result write_events(const struct request *request, struct audit_page *page, bool with_facts, size_t *shown,
+                                  struct buffer *text, struct error *err)
 {
-    const size_t count = audit_page_count(page), most = with_facts ? WITH_FACTS_MAX : ONE_EVENT_MAX;
+    const size_t count = audit_page_count(page), limit = *shown, most = with_facts ? WITH_FACTS_MAX : ONE_EVENT_MAX;
     size_t i = 0;
 
     TRY(buffer_add_text(text, "{\"events\":[", err));
@@ -158,10 +159,8 @@ static struct result write_page(const struct request *request, struct audit_page
         if (i > 0) TRY(buffer_add_u8(text, ',', err));
         TRY(write_event(request, page, i, with_facts, text, err));
     }
-    TRY(buffer_add_u8(text, ']', err));
-    if (i > 0 && i < count)
-        TRY(buffer_format(text, err, ",\"next\":\"%llu\"", (unsigned long long)audit_page_sequence(page, i - 1)));
-    return buffer_add_u8(text, '}', err);
+    *shown = i;
+    return buffer_add_u8(text, ']', err);
 }
 
 static struct result answer_with(struct request *request, const char *type, const struct buffer *text, struct error *err)
@@ -172,6 +171,21 @@ static struct result answer_with(struct request *request, const char *type, cons
     response_bytes(request, 200, type, (struct bytes){(const uint8_t *)copy, text->length});
     response_header(request, "Cache-Control", "no-store");
     return SUCCESS;
+}
+
+static struct result answer_page(struct request *request, const struct audit_page *page, size_t shown, struct buffer *text,
+                                 struct error *err)
+{
+    const bool has_more = shown > 0 && shown < audit_page_count(page);
+    char next[21]; /* 2^64 in decimal */
+
+    if (has_more) {
+        (void)snprintf(next, sizeof next, "%llu", (unsigned long long)audit_page_sequence(page, shown - 1));
+        TRY(buffer_format(text, err, ",\"next\":\"%s\"", next));
+    }
+    TRY(buffer_add_u8(text, '}', err));
+    TRY(answer_with(request, "application/json", text, err));
+    return has_more ? api_link_next(request, next, err) : SUCCESS;
 }
 
 static struct result handle_list(struct request *request, struct pg *pg, struct error *err)
@@ -187,11 +201,12 @@ static struct result handle_list(struct request *request, struct pg *pg, struct 
     TRY(read_filter(request, asked.after, &filter, err));
     TRY(namespace_born(request->permit, pg, &born, err));
     if (filter.from < born) filter.from = born;
-    filter.limit = asked.limit + 1;
+    size_t shown = asked.limit;
+    filter.limit = shown + 1;
     TRY(audit_list(pg, request->permit, &filter, &page, err));
     TRY(load_facts(pg, page, with_facts, err));
-    TRY(write_page(request, page, asked.limit, with_facts, &text, err));
-    return answer_with(request, "application/json", &text, err);
+    TRY(write_events(request, page, with_facts, &shown, &text, err));
+    return answer_page(request, page, shown, &text, err);
 }
 
 /* The sequence number in the path. An event from before the namespace's creation is not found: it may be about a deleted one

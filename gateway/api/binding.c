@@ -196,8 +196,9 @@ static bool set_text(json_t *object, const char *key, const char *text)
 }
 
 /* NULL: out of memory. */
-static json_t *describe(const struct binding_row *row)
+static json_t *describe(const void *of)
 {
+    const struct binding_row *row = of;
     const struct authz_binding *binding = &row->binding;
     char id[UUID_TEXT_SIZE];
 
@@ -229,22 +230,6 @@ static struct result handle_binding_create(struct request *request, struct pg *p
     return SUCCESS;
 }
 
-static struct result describe_row(struct request *request, const void *rows, size_t index, json_t **row_out, struct error *err)
-{
-    const struct binding_row *bindings = rows;
-
-    (void)request;
-    *row_out = describe(&bindings[index]);
-    return *row_out == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for a list") : SUCCESS;
-}
-
-static void cursor(const void *rows, size_t index, char next_out[API_CURSOR_SIZE])
-{
-    const struct binding_row *bindings = rows;
-
-    uuid_format(&bindings[index].binding.id, next_out);
-}
-
 static struct result handle_binding_list(struct request *request, struct pg *pg, struct error *err)
 {
     const struct resource *where = permit_resource(request->permit, ACTION_BINDING_READ);
@@ -258,13 +243,13 @@ static struct result handle_binding_list(struct request *request, struct pg *pg,
     if (where->kind != RESOURCE_SYSTEM && uuid_is_nil(known))
         return failure(err, ERROR_NOT_FOUND, "there is no such organisation or project");
     TRY(binding_list(request->permit, pg, &last, page.limit + 1, &found, err));
-    const struct api_list list = {.name = "bindings",
+    const struct api_rows rows = {.name = "bindings",
                                   .rows = found.rows,
-                                  .count = found.count < page.limit ? found.count : page.limit,
-                                  .has_more = found.count > page.limit,
-                                  .describe = describe_row,
-                                  .cursor = cursor};
-    const struct result result = api_answer_list(request, &list, err);
+                                  .row_size = sizeof *found.rows,
+                                  .count = found.count,
+                                  .describe = describe,
+                                  .cursor = "id"};
+    const struct result result = api_answer_rows(request, &page, &rows, err);
     free(found.rows);
     return result;
 }

@@ -9,7 +9,7 @@
 
 #define LIFETIME_DEFAULT_S 3600 /* GitLab's job tokens live that long; those of GitHub and Kubernetes are shorter */
 
-#define ALGORITHMS "RS256 PS256 ES256 ES384"
+#define ALGORITHMS JOSE_ALGORITHMS(SCHEMA_WORD)
 
 PART_WITH(SCHEMA_IS_OPEN, jwk, "a public key (RFC 7517)", HAS_TEXT("kty", OPTIONAL, FORM_FREE, 0, 0, "its kind: RSA or EC"))
 PART_WITH(SCHEMA_IS_OPEN, jwks, "a key set (RFC 7517)", HAS_LIST("keys", REQUIRED, 0, schema_jwk, "public keys"))
@@ -166,20 +166,11 @@ static struct result handle_issuer_trust(struct request *request, struct pg *pg,
     return SUCCESS;
 }
 
-static struct result describe_row(struct request *request, const void *rows, size_t index, json_t **row_out, struct error *err)
+static json_t *describe_row(const void *row)
 {
-    const struct issuer_row *issuers = rows;
+    const struct issuer_row *issuer = row;
 
-    (void)request;
-    *row_out = describe(&issuers[index].record);
-    return *row_out == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for a list") : SUCCESS;
-}
-
-static void cursor(const void *rows, size_t index, char next_out[API_CURSOR_SIZE])
-{
-    const struct issuer_row *issuers = rows;
-
-    (void)snprintf(next_out, API_CURSOR_SIZE, "%s", issuers[index].record.url);
+    return describe(&issuer->record);
 }
 
 static struct result handle_issuer_list(struct request *request, struct pg *pg, struct error *err)
@@ -189,13 +180,13 @@ static struct result handle_issuer_list(struct request *request, struct pg *pg, 
 
     if (!api_page(request, &page)) return SUCCESS;
     TRY(issuer_list(request->permit, pg, page.after, page.limit + 1, &found, err));
-    const struct api_list list = {.name = "issuers",
+    const struct api_rows rows = {.name = "issuers",
                                   .rows = found.rows,
-                                  .count = found.count < page.limit ? found.count : page.limit,
-                                  .has_more = found.count > page.limit,
+                                  .row_size = sizeof *found.rows,
+                                  .count = found.count,
                                   .describe = describe_row,
-                                  .cursor = cursor};
-    const struct result result = api_answer_list(request, &list, err);
+                                  .cursor = "url"};
+    const struct result result = api_answer_rows(request, &page, &rows, err);
     free(found.rows);
     return result;
 }

@@ -43,8 +43,8 @@ PART_WITH(SCHEMA_IS_OPEN, job_report, "what a collection removed or would remove
           HAS_FLAG("is_whole", OPTIONAL, "false: `removed` is cut off"))
 
 SCHEMA(job, "a job", HAS_ID("id", REQUIRED, "names it in paths"),
-       HAS_WORD("kind", REQUIRED, "scrub rewrap collection", "what it does"),
-       HAS_WORD("state", REQUIRED, "waiting running stopping completed stopped failed", "how it is"),
+       HAS_WORD("kind", REQUIRED, JOB_KINDS(SCHEMA_WORD), "what it does"),
+       HAS_WORD("state", REQUIRED, "waiting running stopping" JOB_ENDINGS(SCHEMA_WORD), "how it is"),
        HAS_TEXT("phase", REQUIRED, FORM_FREE, 1, 0, "what it goes over now; done at the end"),
        HAS_COUNT("done", REQUIRED, "how many it has gone over"), HAS_COUNT("total", REQUIRED, "how many there are"),
        HAS_COUNT("found", REQUIRED, "how many findings it has"), HAS_TIME("requested", OPTIONAL, "when it was asked for"),
@@ -62,8 +62,7 @@ SCHEMA(job, "a job", HAS_ID("id", REQUIRED, "names it in paths"),
 
 SCHEMA(jobs, "a page of jobs", HAS_LIST("jobs", REQUIRED, PAGE_JOBS_MAX, schema_job, "newest first"), HAS_NEXT)
 
-PART(finding, "something that a job found",
-     HAS_WORD("kind", REQUIRED, "damaged missing unreadable key manifest stray", "what is wrong"),
+PART(finding, "something that a job found", HAS_WORD("kind", REQUIRED, JOB_FINDING_KINDS(SCHEMA_WORD), "what is wrong"),
      HAS_TEXT("subject", REQUIRED, FORM_FREE, 0, 0, "the object, or the repository and the digest"),
      HAS_TEXT("name", REQUIRED, FORM_FREE, 0, 0, "the project or the repository; empty if none is known"),
      HAS_TEXT("digest", REQUIRED, FORM_FREE, 0, 0, "the digest; empty if none is known"),

@@ -124,11 +124,10 @@ static json_t *parameters_of(struct document *document, const struct route *rout
 
     for (size_t i = 0; i < count_places(route); i++) (void)json_array_append_new(list, path_parameter(&places[i]));
     if (reference != NULL) (void)json_array_append_new(list, path_parameter(reference));
-    for (const char *at = route->about->parameters; *at != '\0'; at += strspn(at, " ")) {
-        const size_t length = strcspn(at, " ");
-        const struct schema_member *member = parameter_find(at, length);
+    const char *at = route->about->parameters;
+    for (struct bytes word; schema_next_word(&at, &word);) {
+        const struct schema_member *member = parameter_find((const char *)word.data, word.length);
         if (member != NULL) (void)json_array_append_new(list, query_parameter(document, member));
-        at += length;
     }
     return list;
 }
@@ -201,6 +200,16 @@ static json_t *error_answer(struct document *document, const struct route *route
     return json_pack("{s:o}", "$ref", json_sprintf("#/components/responses/%s", name));
 }
 
+/* RFC 8288. Lists page by the parameter `after`; those of OCI by `last`. */
+static json_t *link_header(const struct route *route)
+{
+    if (schema_has_word(route->about->parameters, "after") || schema_has_word(route->about->parameters, "last"))
+        return json_pack("{s:{s:s, s:{s:s}}}", "Link", "description",
+                         "the page after this one: <path and query>; rel=\"next\"; absent on the last page", "schema", "type",
+                         "string");
+    return NULL;
+}
+
 static json_t *responses_of(struct document *document, const struct route *route, bool is_head)
 {
     static const struct error_row other = {0, ALWAYS, NULL, "Any other error."};
@@ -211,7 +220,9 @@ static json_t *responses_of(struct document *document, const struct route *route
     for (size_t i = 0; i < ROUTE_STATUSES_MAX && about->statuses[i] != 0; i++) {
         (void)snprintf(status, sizeof status, "%u", about->statuses[i]);
         json_t *content = is_head || about->statuses[i] >= 300 ? NULL : openapi_content(document->schemas, about->answer, false);
-        set(responses, status, json_pack("{s:s, s:o*}", "description", about->answer->meaning, "content", content));
+        set(responses, status,
+            json_pack("{s:s, s:o*, s:o*}", "description", about->answer->meaning, "headers",
+                      about->statuses[i] == 200 ? link_header(route) : NULL, "content", content));
     }
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
         (void)snprintf(status, sizeof status, "%u", errors[i].status);
@@ -313,7 +324,7 @@ static const char introduction[] =
     "A registry for machine-learning artifacts that can show where every byte is, who touched it, and that the record of it is complete. "
     "Below /v2 it is OCI Distribution; below /api/v1 it is administered. Get a token for the scope registry:admin:* at /token, with the "
     "name and the secret of a robot. The scope only says that the token may be used here: rights are decided for each request, by the "
-    "actions in x-sijil-actions. Bodies have no unknown members, and queries no unknown or repeated parameters. Lists page by key. "
+    "actions in x-sijil-actions. Bodies have no unknown members, and queries no unknown or repeated parameters. Lists page by key, with a Link to the next page. "
     "Times are RFC 3339 in UTC.";
 
 static json_t *whole(const struct document *document)

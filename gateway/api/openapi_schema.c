@@ -12,11 +12,8 @@ static json_t *list_of_words(const char *words)
 {
     json_t *list = json_array();
 
-    for (const char *at = words; *at != '\0'; at += strspn(at, " ")) {
-        const size_t length = strcspn(at, " ");
-        (void)json_array_append_new(list, json_stringn(at, length));
-        at += length;
-    }
+    for (struct bytes word; schema_next_word(&words, &word);)
+        (void)json_array_append_new(list, json_stringn((const char *)word.data, word.length));
     return list;
 }
 

@@ -3,6 +3,10 @@
 
 #include "base/text.h"
 #include "gateway/api/api_priv.h"
+#include "gateway/http/percent.h"
+#include "gateway/pipeline/route.h"
+
+#define LINK_MAX 8192 /* the path and the arguments of a request, with escapes */
 
 bool api_page(struct request *request, struct api_page *page_out)
 {
@@ -44,17 +48,82 @@ static struct result add_rows(struct request *request, const struct api_list *li
     return SUCCESS;
 }
 
+static struct result add_escaped(const struct request *request, const char *text, struct buffer *link, struct error *err)
+{
+    const char *escaped = percent_encode(text, request->arena);
+
+    return escaped == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for a list") : buffer_add_text(link, escaped, err);
+}
+
+/* The path of the request, as its route writes it. A name keeps its slashes; it needs no escapes, because it exists. */
+static struct result add_path(const struct request *request, struct buffer *link, struct error *err)
+{
+    static const char name[] = "{name}", reference[] = "{reference}";
+
+    for (const char *at = request->route->pattern; *at != '\0';) {
+        const size_t plain = strcspn(at, "{");
+        TRY(buffer_add(link, at, plain, err));
+        at += plain;
+        if (strncmp(at, name, sizeof name - 1) == 0) {
+            TRY(buffer_add_text(link, request->name, err));
+            at += sizeof name - 1;
+        } else if (*at != '\0') {
+            TRY(add_escaped(request, request->reference, link, err));
+            at += sizeof reference - 1;
+        }
+    }
+    return SUCCESS;
+}
+
+struct result api_link_next(struct request *request, const char *next, struct error *err)
+{
+    struct buffer OWNED_BUFFER link = BUFFER(LINK_MAX);
+
+    TRY(add_path(request, &link, err));
+    TRY(buffer_add_text(&link, "?", err));
+    for (size_t i = 0; i < request->arguments.count; i++) {
+        const struct field *argument = &request->arguments.list[i];
+        if (strcmp(argument->name, "after") == 0) continue;
+        TRY(buffer_format(&link, err, "%s=", argument->name));
+        TRY(add_escaped(request, argument->value, &link, err));
+        TRY(buffer_add_text(&link, "&", err));
+    }
+    TRY(buffer_add_text(&link, "after=", err));
+    TRY(add_escaped(request, next, &link, err));
+    response_header(request, "Link", "<%s>; rel=\"next\"", buffer_text(&link));
+    return SUCCESS;
+}
+
+/* `next`: the cursor of the page after this one; NULL: this is the last one. */
+static struct result answer_page(struct request *request, const char *name, json_t *rows, const char *next, struct error *err)
+{
+    OWNED_JSON value = json_pack("{s:O, s:s*}", name, rows, "next", next);
+
+    if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
+    response_json(request, 200, value);
+    return next == NULL ? SUCCESS : api_link_next(request, next, err);
+}
+
 struct result api_answer_list(struct request *request, const struct api_list *list, struct error *err)
 {
-    char next[API_CURSOR_SIZE] = "";
+    char next[API_CURSOR_SIZE];
     OWNED_JSON rows = json_array();
 
     if (rows == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
     TRY(add_rows(request, list, rows, err));
-    OWNED_JSON value = json_pack("{s:O}", list->name, rows);
     if (list->has_more) list->cursor(list->rows, list->count - 1, next);
-    if (value == NULL || (list->has_more && json_object_set_new(value, "next", json_string(next)) != 0))
-        return failure(err, ERROR_NO_MEMORY, "no memory for a list");
-    response_json(request, 200, value);
-    return SUCCESS;
+    return answer_page(request, list->name, rows, list->has_more ? next : NULL, err);
+}
+
+struct result api_answer_rows(struct request *request, const struct api_page *page, const struct api_rows *rows,
+                              struct error *err)
+{
+    const size_t count = rows->count < page->limit ? rows->count : page->limit;
+    OWNED_JSON list = json_array();
+
+    for (size_t i = 0; i < count; i++)
+        if (json_array_append_new(list, rows->describe((const char *)rows->rows + i * rows->row_size)) != 0)
+            return failure(err, ERROR_NO_MEMORY, "no memory for a list");
+    const char *next = json_text_of(json_array_get(list, count - 1), rows->cursor);
+    return answer_page(request, rows->name, list, rows->count > count ? next : NULL, err);
 }

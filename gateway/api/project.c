@@ -9,11 +9,9 @@
 #include "registry/project.h"
 
 SCHEMA_WITH(SCHEMA_IS_READ_ELSEWHERE, label, "a floor label; what is left out asks for nothing",
-            HAS_WORD("class", OPTIONAL, "open confidential sensitive secret", "how sensitive it is"),
-            HAS_WORD("lineage", OPTIONAL, "unknown declared attested", "what must be known of where it comes from"),
-            HAS_TEXTS("subjects", OPTIONAL, 0, 0,
-                      "personal special health biometric genetic child financial-customer government critical-infra",
-                      "whom it is about"),
+            HAS_WORD("class", OPTIONAL, LABEL_CLASSES(SCHEMA_WORD), "how sensitive it is"),
+            HAS_WORD("lineage", OPTIONAL, LABEL_LINEAGES(SCHEMA_WORD), "what must be known of where it comes from"),
+            HAS_TEXTS("subjects", OPTIONAL, 0, 0, LABEL_SUBJECTS(SCHEMA_WORD), "whom it is about"),
             HAS_TEXTS("attached", OPTIONAL, 0, 0, NULL, "laws that follow it"))
 
 SCHEMA(organisation_wanted, "an organisation to be made",

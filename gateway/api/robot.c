@@ -126,20 +126,11 @@ static struct result handle_robot_create(struct request *request, struct pg *pg,
     return result;
 }
 
-static struct result describe_row(struct request *request, const void *rows, size_t index, json_t **row_out, struct error *err)
+static json_t *describe_row(const void *row)
 {
-    const struct robot_row *robots = rows;
+    const struct robot_row *robot = row;
 
-    (void)request;
-    *row_out = describe(&robots[index].robot);
-    return *row_out == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for a list") : SUCCESS;
-}
-
-static void cursor(const void *rows, size_t index, char next_out[API_CURSOR_SIZE])
-{
-    const struct robot_row *robots = rows;
-
-    (void)snprintf(next_out, API_CURSOR_SIZE, "%s", robots[index].robot.name);
+    return describe(&robot->robot);
 }
 
 static struct result handle_robot_list(struct request *request, struct pg *pg, struct error *err)
@@ -152,13 +143,13 @@ static struct result handle_robot_list(struct request *request, struct pg *pg, s
     if (where->kind == RESOURCE_ORGANISATION && uuid_is_nil(&where->organisation))
         return failure(err, ERROR_NOT_FOUND, "there is no such organisation");
     TRY(robot_list(request->permit, pg, page.after, page.limit + 1, &found, err));
-    const struct api_list list = {.name = "robots",
+    const struct api_rows rows = {.name = "robots",
                                   .rows = found.rows,
-                                  .count = found.count < page.limit ? found.count : page.limit,
-                                  .has_more = found.count > page.limit,
+                                  .row_size = sizeof *found.rows,
+                                  .count = found.count,
                                   .describe = describe_row,
-                                  .cursor = cursor};
-    const struct result result = api_answer_list(request, &list, err);
+                                  .cursor = "name"};
+    const struct result result = api_answer_rows(request, &page, &rows, err);
     free(found.rows);
     return result;
 }

@@ -89,11 +89,11 @@ static struct result answer(struct request *request, json_t *keys, json_t *draft
 
     if (has_more) (void)json_array_remove(keys, limit);
     OWNED_JSON value = json_pack("{s:O, s:O}", "keys", keys, "drafts", drafts);
-    const json_t *last = json_array_get(keys, limit - 1);
-    if (value == NULL || (has_more && json_object_set(value, "next", json_object_get(last, "name")) != 0))
+    json_t *next = json_object_get(json_array_get(keys, limit - 1), "name");
+    if (value == NULL || (has_more && json_object_set(value, "next", next) != 0))
         return failure(err, ERROR_NO_MEMORY, "no memory for a list");
     response_json(request, 200, value);
-    return SUCCESS;
+    return has_more ? api_link_next(request, json_string_value(next), err) : SUCCESS;
 }
 
 static struct result handle(struct request *request, struct pg *pg, struct error *err)

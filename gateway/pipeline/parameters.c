@@ -9,19 +9,6 @@ const struct schema_member route_parameters[] = {
 #undef PARAMETER
     {.name = NULL}};
 
-static bool is_among(const char *names, const char *name)
-{
-    const size_t length = strlen(name);
-
-    while (*names != '\0') {
-        const size_t word = strcspn(names, " ");
-        if (word == length && memcmp(names, name, length) == 0) return true;
-        names += word;
-        names += strspn(names, " ");
-    }
-    return false;
-}
-
 static bool stands_before(const struct fields *arguments, size_t index)
 {
     for (size_t i = 0; i < index; i++)
@@ -43,7 +30,7 @@ struct result parameters_check(const struct route *route, const struct fields *a
     const bool is_none = taken[0] == '\0';
     for (size_t i = 0; i < arguments->count; i++) {
         const char *name = arguments->list[i].name;
-        if (!is_among(taken, name))
+        if (!schema_has_word(taken, name))
             return failure(err, ERROR_INVALID, "there is no query parameter \"%.60s\" here; there %s: %s", name,
                            is_none ? "is none" : "are", is_none ? "leave it out" : taken);
         if (stands_before(arguments, i))

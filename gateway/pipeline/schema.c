@@ -52,11 +52,23 @@ struct schema_spelling schema_spelling(enum schema_form form)
     return spellings[form];
 }
 
+bool schema_next_word(const char **at, struct bytes *word_out)
+{
+    const char *word = *at + strspn(*at, " ");
+
+    *word_out = (struct bytes){(const uint8_t *)word, strcspn(word, " ")};
+    *at = word + word_out->length;
+    return word_out->length > 0;
+}
+
 static struct result say_words(const char *words, struct buffer *buffer, struct error *err)
 {
-    TRY(buffer_add_text(buffer, "one of ", err));
-    for (const char *at = words; *at != '\0'; at++)
-        TRY(*at == ' ' ? buffer_add_text(buffer, ", ", err) : buffer_add_u8(buffer, (uint8_t)*at, err));
+    const char *between = "one of ";
+
+    for (struct bytes word; schema_next_word(&words, &word); between = ", ") {
+        TRY(buffer_add_text(buffer, between, err));
+        TRY(buffer_add(buffer, word.data, word.length, err));
+    }
     return SUCCESS;
 }
 
@@ -101,15 +113,10 @@ struct result schema_say(const struct schema_member *member, struct buffer *buff
     return (member->presence & NULLABLE) != 0 ? buffer_add_text(buffer, ", or null", err) : SUCCESS;
 }
 
-static bool is_among(const char *words, const char *text)
+bool schema_has_word(const char *words, const char *word)
 {
-    const size_t length = strlen(text);
-
-    for (const char *at = words; *at != '\0'; at += strspn(at, " ")) {
-        const size_t word = strcspn(at, " ");
-        if (word == length && memcmp(at, text, length) == 0) return true;
-        at += word;
-    }
+    for (struct bytes next; schema_next_word(&words, &next);)
+        if (bytes_equal(next, bytes_of_text(word))) return true;
     return false;
 }
 
@@ -119,7 +126,7 @@ static bool text_fits(const struct schema_member *member, const json_t *value)
     const int64_t length = (int64_t)json_string_length(value);
 
     if (text == NULL) return false;
-    if (member->words != NULL) return is_among(member->words, text);
+    if (member->words != NULL) return schema_has_word(member->words, text);
     return length >= member->least && (member->most == 0 || length <= member->most);
 }
 
@@ -136,7 +143,7 @@ static bool list_fits(const struct schema_member *member, const json_t *value)
     if (member->type != SCHEMA_LIST_OF_TEXTS) return true;
     for (size_t i = 0; i < json_array_size(value); i++) {
         const char *text = json_string_value(json_array_get(value, i));
-        if (text == NULL || (member->words != NULL && !is_among(member->words, text))) return false;
+        if (text == NULL || (member->words != NULL && !schema_has_word(member->words, text))) return false;
     }
     return true;
 }

@@ -43,7 +43,7 @@ struct schema_member {
     unsigned presence;
     enum schema_form form;   /* of a text, and of texts in a list */
     int64_t least, most;     /* of a number; bytes of a text; elements of a list. `most` 0: the upper bound is not stated */
-    const char *words;       /* of a text: the allowed words, separated by spaces; NULL: any text */
+    const char *words;       /* of a text: the allowed words, with spaces before or between them; NULL: any text */
     const struct schema *of; /* of an object, and of objects in a list */
     const char *meaning;
 };
@@ -68,6 +68,9 @@ struct schema {
         .name = (label), .type = SCHEMA_TEXT, .presence = (present), .form = (shape), .least = (shortest), .most = (longest), \
         .meaning = (text)                                                                                                     \
     }
+/** For the X-macro of an enum, whose second column is the word: HAS_WORD("kind", REQUIRED, JOB_KINDS(SCHEMA_WORD), "..."). */
+#define SCHEMA_WORD(...)                    SCHEMA_WORD_OF(__VA_ARGS__, )
+#define SCHEMA_WORD_OF(constant, word, ...) " " word
 #define HAS_WORD(label, present, these, text)                                                            \
     {                                                                                                    \
         .name = (label), .type = SCHEMA_TEXT, .presence = (present), .words = (these), .meaning = (text) \
@@ -126,6 +129,10 @@ struct schema_spelling {
     const char *format, *pattern, *word;
 };
 struct schema_spelling schema_spelling(enum schema_form form);
+
+/** The next of a member's words; start with *at at the first character of `words`. False: there is none left. */
+bool schema_next_word(const char **at, struct bytes *word_out);
+bool schema_has_word(const char *words, const char *word);
 
 /** Appends a description of the member's values for people: "a whole number from 1 to 90". */
 RESULT schema_say(const struct schema_member *member, struct buffer *buffer, struct error *err);

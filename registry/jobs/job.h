@@ -26,6 +26,14 @@ enum job_kind {
 };
 const char *job_kind_name(enum job_kind kind);
 
+#define JOB_ENDINGS(X) X(JOB_COMPLETED, "completed") X(JOB_STOPPED, "stopped") X(JOB_FAILED, "failed")
+enum job_ending {
+#define X(constant, name) constant,
+    JOB_ENDINGS(X)
+#undef X
+        JOB_ENDING_COUNT
+};
+
 /** The phases of each kind, in this order; a collection repeats them for each project. */
 enum job_phase {
     SCRUB_BLOBS = 0,
@@ -66,7 +74,7 @@ struct job {
     bool is_held; /* a runner has a live lease */
     bool stop_wanted;
     int64_t number, requested_ms, started_ms, ended_ms; /* wall time; 0: not yet */
-    char outcome[12];                                   /* "completed", "stopped", "failed"; "" while it is not over */
+    char outcome[12];                                   /* of JOB_ENDINGS; "" while it is not over */
 };
 const char *job_phase_name(const struct job *job);
 

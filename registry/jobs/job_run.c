@@ -168,16 +168,19 @@ static struct result run_end(const struct permit *permit, struct change *change,
     return job_row_save(pg, &end->run->job, &saving, &ignored, err);
 }
 
-enum ending { ENDED_COMPLETED, ENDED_STOPPED, ENDED_FAILED, ENDINGS };
-static const char *const endings[ENDINGS] = {"completed", "stopped", "failed"};
+static const char *const endings[JOB_ENDING_COUNT] = {
+#define X(constant, name) name,
+    JOB_ENDINGS(X)
+#undef X
+};
 
-static void count_end(enum job_kind kind, enum ending ending)
+static void count_end(enum job_kind kind, enum job_ending ending)
 {
-    metric_add(&registry_metrics_rows[METRIC_SCRUB_COMPLETED + kind * ENDINGS + ending], 1);
+    metric_add(&registry_metrics_rows[METRIC_SCRUB_COMPLETED + kind * JOB_ENDING_COUNT + ending], 1);
 }
 
 /* `why` is the failure; NULL if there was none. */
-static struct result end(struct job_run *run, enum ending ending, const char *why, struct error *err)
+static struct result end(struct job_run *run, enum job_ending ending, const char *why, struct error *err)
 {
     const char *outcome = endings[ending];
     struct end_change change = {.change = {.run = run_end, .reach = CHANGE_REACHES_NOTHING}, .run = run, .outcome = outcome};
@@ -187,7 +190,7 @@ static struct result end(struct job_run *run, enum ending ending, const char *wh
     (void)snprintf(run->job.waits_for, sizeof run->job.waits_for, "%.299s", why == NULL ? "" : why);
     (void)snprintf(note, sizeof note, "%s: %" PRIu64 " done, %" PRIu64 " found", outcome, run->job.done, run->job.found);
     job_recorder_init(&recorder, run->registry->sequencer, run->permit);
-    const enum outcome recorded = ending == ENDED_FAILED ? OUTCOME_FAILED : OUTCOME_COMPLETED;
+    const enum outcome recorded = ending == JOB_FAILED ? OUTCOME_FAILED : OUTCOME_COMPLETED;
     TRY(recorder.recorder.record(&recorder.recorder, recorded, note, &change.change, err));
     count_end(run->job.kind, ending);
     const unsigned kept = run->options->kept == 0 ? JOBS_KEPT : run->options->kept;
@@ -220,7 +223,7 @@ static struct result work(struct job_run *run, struct error *err)
     const struct result worked = runners[run->job.kind](run, err);
 
     if (!worked.ok && may_be_over_soon(err->kind)) {
-        if (run->job.stop_wanted && !run->is_lost) return end(run, ENDED_STOPPED, NULL, err); /* so it is not retried */
+        if (run->job.stop_wanted && !run->is_lost) return end(run, JOB_STOPPED, NULL, err); /* so it is not retried */
         (void)snprintf(run->job.waits_for, sizeof run->job.waits_for, "%.255s", err->message);
         release(run);
         metric_add(&registry_metrics_rows[METRIC_JOBS_RETRIED], 1);
@@ -229,10 +232,10 @@ static struct result work(struct job_run *run, struct error *err)
     if (run->is_lost) return SUCCESS;
     if (!worked.ok) {
         const struct error why = *err;
-        return end(run, ENDED_FAILED, why.message, err);
+        return end(run, JOB_FAILED, why.message, err);
     }
-    if (run->job.phase == JOB_DONE) return end(run, ENDED_COMPLETED, NULL, err);
-    if (run->job.stop_wanted) return end(run, ENDED_STOPPED, NULL, err);
+    if (run->job.phase == JOB_DONE) return end(run, JOB_COMPLETED, NULL, err);
+    if (run->job.stop_wanted) return end(run, JOB_STOPPED, NULL, err);
     release(run);
     return SUCCESS;
 }

@@ -67,8 +67,25 @@ class Contract:
             return f"content type {kind!r} is not in the description: {sorted(media)}"
         if not kind.endswith("json") or "schema" not in media[kind]:
             return None
-        wrong = next(iter(self.validator(media[kind]["schema"]).iter_errors(json.loads(answer.body))), None)
-        return wrong and f"{'/'.join(map(str, wrong.absolute_path))}: {wrong.message}"
+        document = json.loads(answer.body)
+        wrong = next(iter(self.validator(media[kind]["schema"]).iter_errors(document)), None)
+        if wrong:
+            return f"{'/'.join(map(str, wrong.absolute_path))}: {wrong.message}"
+        return wrong_link(path, document.get("next"), answer["Link"], response.get("headers", {})) if answer.status == 200 else None
+
+
+def wrong_link(path, following, link, headers):
+    """The difference between a list's `next` and its Link (RFC 8288): the same path and query, with the cursor as `after`."""
+    if following is None:
+        return link and "a Link, but no next"
+    if "Link" not in headers:
+        return "a Link that is not in the description"
+    match = re.fullmatch('<([^<>" ]+)>; rel="next"', link or "")
+    asked, linked = urllib.parse.urlsplit(path), urllib.parse.urlsplit(match[1]) if match else None
+    wanted = {**dict(urllib.parse.parse_qsl(asked.query, keep_blank_values=True)), "after": following}
+    if linked is None or linked.path != asked.path or dict(urllib.parse.parse_qsl(linked.query, keep_blank_values=True)) != wanted:
+        return f"the Link {link!r} is not that of the next page, {following!r}"
+    return None
 
 
 def expression(template):

@@ -68,11 +68,11 @@ def bad_bodies_are_refused_by_the_member():
 class Twisted:
     """An invented answer."""
 
-    def __init__(self, status, body, kind="application/json"):
-        self.status, self.body, self.kind = status, json.dumps(body).encode(), kind
+    def __init__(self, status, body, kind="application/json", link=None):
+        self.status, self.body, self.headers = status, json.dumps(body).encode(), {"Content-Type": kind, "Link": link}
 
     def __getitem__(self, name):
-        return self.kind if name == "Content-Type" else None
+        return self.headers.get(name)
 
 
 def lies_are_noticed():
@@ -89,6 +89,11 @@ def lies_are_noticed():
     assert problem("/api/v1/robots", Twisted(201, {"robots": []}))
     assert problem("/api/v1/robots", Twisted(200, {"robots": []}, "text/plain"))
     assert problem("/api/v1/nothing", Twisted(200, {}))
+    page, good = {"robots": [robot], "next": "robot$x"}, '</api/v1/robots?limit=1&after=robot%24x>; rel="next"'
+    assert problem("/api/v1/robots?after=robot$a&limit=1", Twisted(200, page, link=good)) is None
+    for link in (None, good.replace("%24x", "%24y"), good.replace("limit=1&", ""), good.replace("robots", "issuers"), good[1:]):
+        assert problem("/api/v1/robots?limit=1", Twisted(200, page, link=link)), link
+    assert problem("/api/v1/robots?limit=1", Twisted(200, {"robots": [robot]}, link=good))
     assert problem("/api/v1/robots", Twisted(404, {"title": "x"}, "application/problem+json"))
 
 

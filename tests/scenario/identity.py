@@ -225,9 +225,11 @@ def robots_are_made_listed_and_revoked():
     assert api(server.admin, "POST", "/robots", {"organisation": "main", "name": "short-lived"}).status == 409
     listed = api(server.admin, "GET", "/robots?organisation=main").json["robots"]
     assert login[0] in [robot["name"] for robot in listed] and "secret" not in json.dumps(listed)
-    first = api(server.admin, "GET", "/robots?limit=1").json
-    second = api(server.admin, "GET", "/robots?limit=1&after=" + urllib.parse.quote(first["next"])).json
-    assert first["robots"][0]["name"] < second["robots"][0]["name"]
+    page = api(server.admin, "GET", "/robots?limit=1")
+    second = api(server.admin, "GET", "/robots?limit=1&after=" + urllib.parse.quote(page.json["next"])).json
+    assert page.json["robots"][0]["name"] < second["robots"][0]["name"]
+    linked = page["Link"].removeprefix("</api/v1").removesuffix('>; rel="next"')
+    assert api(server.admin, "GET", linked).json == second, linked
     for body in ({"organisation": "main"}, {"name": "UPPER"}, {"name": "a", "organisation": "main", "expires_days": 91},
                  {"name": "a", "organisation": "main", "expires_days": 0}, {"name": "a", "unknown": 1}, {"name": 1}, [], "x"):
         answer = api(server.admin, "POST", "/robots", body)
