@@ -1,7 +1,10 @@
 #include "client/terminal.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 
 static bool is_between(unsigned char byte, unsigned char first, unsigned char last)
@@ -97,4 +100,27 @@ size_t terminal_fit(const char *text, unsigned columns, unsigned *columns_out)
     }
     *columns_out = filled;
     return bytes;
+}
+
+struct result terminal_secret(const char *what, char *place, size_t room, struct error *err)
+{
+    struct termios before, silent;
+    const bool terminal = isatty(STDIN_FILENO) == 1 && tcgetattr(STDIN_FILENO, &before) == 0;
+
+    if (terminal) {
+        silent = before;
+        silent.c_lflag &= ~(tcflag_t)ECHO;
+        (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &silent);
+        (void)fprintf(stderr, "%s: ", what);
+    }
+    const char *line = fgets(place, (int)room, stdin);
+    if (terminal) {
+        (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
+        (void)fputc('\n', stderr);
+    }
+    if (line == NULL && ferror(stdin)) return failure(err, ERROR_INVALID, "can't read standard input: %s", strerror(errno));
+    if (line == NULL) return failure(err, ERROR_INVALID, "%s: nothing is on standard input", what);
+    place[strcspn(place, "\r\n")] = '\0';
+    if (place[0] == '\0') return failure(err, ERROR_INVALID, "%s: it is empty", what);
+    return SUCCESS;
 }

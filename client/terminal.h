@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/result.h"
+
 /**
  * Whether the character at `text` steers a terminal: the character, or 0. *length_out is its length in bytes of UTF-8; 0: it is no UTF-8.
  * Such characters are Unicode's Cc, the line and paragraph separators, and those that change the order of shown letters (Bidi_Control,
@@ -20,6 +22,12 @@ uint32_t terminal_control(const char *text, size_t *length_out);
 void terminal_tame(char *text);
 /** True if terminal_tame() would change nothing. */
 bool terminal_is_tame(const char *text);
+
+/**
+ * One line from standard input, without its end: a secret. On a terminal it asks for `what`, such as "Password", and shows nothing of the
+ * line. ERROR_INVALID for an empty line. The caller wipes `place`.
+ */
+RESULT terminal_secret(const char *what, char *place, size_t room, struct error *err);
 
 /** The number of columns of the terminal on standard error; 80 if it is unknown. */
 unsigned terminal_columns(void);

@@ -1,7 +1,7 @@
 # Every library that is not ours: the version that we build and test against is the minimum.
 # Debian 12 ships each of these, and is what all tests run on.
 sijil_package(JANSSON jansson>=2.14)               # JSON_REJECT_DUPLICATES, json_error_code()
-sijil_package(P11KIT p11-kit-1>=0.24)              # headers of PKCS#11 2.40 only; modules are loaded with dlopen
+sijil_package(P11KIT p11-kit-1>=0.24)              # PKCS#11 2.40: the headers for sijil-keyd, which loads its module with dlopen; URIs and modules for the client
 sijil_package(OPENSSL openssl>=3.0)                # EVP fetch, EVP_KDF HKDF, provider-based keys
 sijil_package(SODIUM libsodium>=1.0.18)            # sodium_malloc, XChaCha20-Poly1305, Ed25519
 sijil_package(LIBPQ libpq>=15)                     # pipeline mode (14), server 15 in --embedded

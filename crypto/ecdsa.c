@@ -101,6 +101,18 @@ struct result ecdsa_key_from_public(const uint8_t point[ECDSA_PUBLIC_SIZE], stru
     return ecdsa_key_adopt(pkey, false, key_out, err);
 }
 
+struct result ecdsa_key_from_remote(const uint8_t point[ECDSA_PUBLIC_SIZE], const struct ecdsa_remote *remote,
+                                    struct ecdsa_key **key_out, struct error *err)
+{
+    struct ecdsa_key *key = NULL;
+
+    TRY(ecdsa_key_from_public(point, &key, err));
+    key->is_private = true;
+    key->remote = *remote;
+    *key_out = key;
+    return SUCCESS;
+}
+
 /* scalar * G in constant time. 0 and numbers not below the order are not keys. */
 static struct result multiply(const BIGNUM *scalar, uint8_t point_out[ECDSA_PUBLIC_SIZE], struct error *err)
 {
@@ -151,7 +163,7 @@ struct result ecdsa_key_scalar(const struct ecdsa_key *key, struct secret **scal
     OWNED(secret) *scalar = NULL;
     BIGNUM *number = NULL;
 
-    assert(key->is_private);
+    assert(key->is_private && key->remote.sign == NULL);
     TRY(secret_new(ECDSA_SCALAR_SIZE, &scalar, err));
     const bool ok = EVP_PKEY_get_bn_param(key->pkey, OSSL_PKEY_PARAM_PRIV_KEY, &number) == 1 &&
                     BN_bn2binpad(number, scalar->bytes, ECDSA_SCALAR_SIZE) == ECDSA_SCALAR_SIZE;
@@ -169,5 +181,6 @@ void ecdsa_key_public(const struct ecdsa_key *key, uint8_t point_out[ECDSA_PUBLI
 void ecdsa_key_free(struct ecdsa_key *key)
 {
     if (key != NULL) EVP_PKEY_free(key->pkey);
+    if (key != NULL && key->remote.sign != NULL) key->remote.free(key->remote.context);
     free(key);
 }

@@ -1,8 +1,9 @@
 /*
  * crypto/ecdsa.h -- ECDSA on P-256 with SHA-256 (FIPS 186-4; ES256 in RFC 7518, 3.4).
  *
- * A key is a pair, or the public half alone; a function that needs the private half asserts that it is there. Signatures
- * have two forms: r || s for JOSE, and ASN.1 DER for DSSE and certificates. Several threads may use a key.
+ * A key is a pair, or the public half alone; a function that needs the private half asserts that it is there. The private half may be
+ * elsewhere, for example in a token: such a key signs, and can't be read or saved. Signatures have two forms: r || s for JOSE, and ASN.1 DER
+ * for DSSE and certificates. Several threads may use a key whose private half is here.
  */
 #pragma once
 
@@ -12,6 +13,7 @@
 
 #define ECDSA_PUBLIC_SIZE     65 /* 0x04, x, y: the uncompressed point of SEC 1 */
 #define ECDSA_SCALAR_SIZE     32
+#define ECDSA_DIGEST_SIZE     32
 #define ECDSA_JOSE_SIZE       64
 #define ECDSA_DER_MAX         72
 #define ECDSA_THUMBPRINT_SIZE 44 /* 43 characters of base64url and '\0' */
@@ -32,12 +34,29 @@ RESULT ecdsa_key_load(const char *path, struct ecdsa_key **key_out, struct error
 /** Writes the pair as PKCS#8 PEM to a new file of mode 0600, durably. ERROR_CONFLICT if the file exists. */
 RESULT ecdsa_key_save(const struct ecdsa_key *key, const char *path, struct error *err);
 
+/** A private half that is elsewhere. */
+struct ecdsa_remote {
+    void *context;
+    /** Signs a SHA-256 digest: r || s. */
+    struct result (*sign)(void *context, const uint8_t digest[ECDSA_DIGEST_SIZE], uint8_t signature_out[ECDSA_JOSE_SIZE],
+                          struct error *err);
+    void (*free)(void *context);
+};
+/**
+ * A pair whose private half `remote` uses. Takes remote->context over if it succeeds. Each signature is verified with the public half
+ * before it is returned. ERROR_INVALID for bytes that are not a point of the curve.
+ */
+RESULT ecdsa_key_from_remote(const uint8_t point[ECDSA_PUBLIC_SIZE], const struct ecdsa_remote *remote,
+                             struct ecdsa_key **key_out, struct error *err);
+
+/** Whether it can sign. */
 bool ecdsa_key_is_private(const struct ecdsa_key *key);
 RESULT ecdsa_key_scalar(const struct ecdsa_key *key, struct secret **scalar_out, struct error *err);
 void ecdsa_key_public(const struct ecdsa_key *key, uint8_t point_out[ECDSA_PUBLIC_SIZE]);
 /** The public half as SubjectPublicKeyInfo PEM. */
 RESULT ecdsa_key_public_pem(const struct ecdsa_key *key, struct buffer *pem, struct error *err);
 
+/** ERROR_CORRUPT: the private half is elsewhere, and its signature does not fit the public half. Other errors of that private half. */
 RESULT ecdsa_sign_jose(const struct ecdsa_key *key, struct bytes message, uint8_t signature_out[ECDSA_JOSE_SIZE],
                        struct error *err);
 /** Appends the DER signature, at most ECDSA_DER_MAX bytes. */

@@ -86,7 +86,7 @@ struct result ecdsa_key_save(const struct ecdsa_key *key, const char *path, stru
     struct buffer OWNED_BUFFER pem = BUFFER(ECDSA_PEM_MAX);
     bool is_there = false;
 
-    assert(key->is_private);
+    assert(key->is_private && key->remote.sign == NULL);
     TRY(file_is_there(path, &is_there, err));
     if (is_there) return failure(err, ERROR_CONFLICT, "%s exists; a key is never overwritten", path);
     TRY(reserve(&pem, err));

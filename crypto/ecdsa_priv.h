@@ -12,6 +12,7 @@ struct ecdsa_key {
     EVP_PKEY *pkey;
     uint8_t point[ECDSA_PUBLIC_SIZE];
     bool is_private;
+    struct ecdsa_remote remote; /* sign is NULL if the private half is here */
 };
 
 /** Takes `pkey` over in any case. ERROR_INVALID unless it is on P-256, ERROR_NO_MEMORY. */

@@ -3,8 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <termios.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -14,36 +12,13 @@
 #include "client/hosts.h"
 #include "client/local.h"
 #include "client/session.h"
+#include "client/terminal.h"
 
 static struct result check_host(const char *host, struct error *err)
 {
     TRY(address_check(host, err));
     if (strchr(host, '/') != NULL || host[0] == '\0' || strlen(host) > 255)
         return failure(err, ERROR_INVALID, "'%.80s' is no HOST[:PORT]; leave out https:// and any path", host);
-    return SUCCESS;
-}
-
-/* One line from standard input, without its end; no echo on a terminal. */
-static struct result read_secret(char *place, size_t room, struct error *err)
-{
-    struct termios before, silent;
-    const bool terminal = isatty(STDIN_FILENO) == 1 && tcgetattr(STDIN_FILENO, &before) == 0;
-
-    if (terminal) {
-        (void)fputs("Password: ", stderr);
-        silent = before;
-        silent.c_lflag &= ~(tcflag_t)ECHO;
-        (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &silent);
-    }
-    const char *line = fgets(place, (int)room, stdin);
-    if (terminal) {
-        (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
-        (void)fputc('\n', stderr);
-    }
-    if (line == NULL && ferror(stdin)) return failure(err, ERROR_INVALID, "can't read standard input: %s", strerror(errno));
-    if (line == NULL) return failure(err, ERROR_INVALID, "no password on standard input");
-    place[strcspn(place, "\r\n")] = '\0';
-    if (place[0] == '\0') return failure(err, ERROR_INVALID, "an empty password");
     return SUCCESS;
 }
 
@@ -99,7 +74,7 @@ struct result command_login(struct invocation *invocation, struct error *err)
     memcpy(login.username, username, strlen(username) + 1);
     TRY(take_ca_file(invocation, &login, err));
     TRY(host_proxy_find(&login, err));
-    TRY(read_secret(login.password, sizeof login.password, err));
+    TRY(terminal_secret("Password", login.password, sizeof login.password, err));
     struct result result = try_login(invocation, host, &login, err);
     if (result.ok) result = host_login_save(host, &login, err);
     explicit_bzero(&login, sizeof login);

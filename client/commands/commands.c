@@ -103,21 +103,22 @@ static const struct option_row gc_options[] = {
     {'r', "rules", "FILE", "with --dry-run of one project: try these rules instead of its own"},
     DETACH_OPTION,
 };
+#define KEY_OPTIONS                                                                                                      \
+    {'k', "key", "FILE", "the private key that signs (P-256, PEM; nobody else may read it)"},                            \
+    {                                                                                                                    \
+        'P', "pkcs11", "URI", "instead, a key in a PKCS#11 token (RFC 7512); the PIN is in its pin-source, or asked for" \
+    }
 static const struct option_row policy_sign_options[] = {
-    {'k', "key", "FILE", "private key of the approver (PEM)"},
+    KEY_OPTIONS,
     {'e', "epoch", "NUMBER", "number of the new set; must be larger than that of the active one"},
     {'o', "output", "FILE", "where the signed set goes; - is standard output (default: -)"},
 };
-#define KEY_OPTION                                                                             \
-    {                                                                                          \
-        'k', "key", "FILE", "the private key that signs (P-256, PEM; nobody else may read it)" \
-    }
 #define SCOPE_OPTION                                                                              \
     {                                                                                             \
         's', "scope", "SCOPE", "an organisation, or organisation/project (default: the registry)" \
     }
 static const struct option_row key_enroll_options[] = {
-    KEY_OPTION,
+    KEY_OPTIONS,
     {'p', "purpose", "NAME", "sign: what its holder asks for; approve: documents of others (default: sign)"},
     {'e', "expires", "DAYS", "days until it ends, at most 732 (default: 365)"},
     SCOPE_OPTION,

@@ -7,6 +7,7 @@
 
 #include "client/commands/command.h"
 #include "client/session.h"
+#include "crypto/ecdsa.h"
 
 /** The report of the invocation's sessions, as its options say. */
 struct report *invocation_report(struct invocation *invocation);
@@ -20,6 +21,9 @@ const char *notes_folder(struct invocation *invocation);
     RESULT run(struct invocation *invocation, struct error *err);
 #include "client/commands/commands.def"
 #undef COMMAND
+
+/** The key of --key or of --pkcs11, one of which must be given. It signs. */
+RESULT command_signer(struct invocation *invocation, struct ecdsa_key **key_out, struct error *err);
 
 /** Warns if no trusted issuer has this URL. Silent if the caller may not list the issuers. */
 void issuer_warn(struct session *session, const char *url);

@@ -1,17 +1,13 @@
 /* `sijil key ...`: signing keys of people (docs/documents.md). The key signs on this machine; only the signed document is
  * sent. */
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "client/commands/api_priv.h"
 #include "client/commands/commands_priv.h"
-#include "client/local.h"
 #include "crypto/digest.h"
 #include "documents/format/signing_key.h"
 
@@ -24,32 +20,6 @@
 static struct result no_memory(struct error *err)
 {
     return failure(err, ERROR_NO_MEMORY, "no memory for a request");
-}
-
-/* ---- the key that signs ---- */
-
-static struct result check_mode(const char *path, struct error *err)
-{
-    OWNED_FD fd = -1;
-    struct stat status;
-
-    TRY(file_open(path, O_RDONLY, 0, &fd, err));
-    TRY(file_status(fd, &status, err));
-    if ((status.st_mode & 077) == 0) return SUCCESS;
-    return failure(err, ERROR_DENIED, "--key %.200s: others may read it: chmod 600 it", path);
-}
-
-static struct result load_key(struct invocation *invocation, struct ecdsa_key **key_out, struct error *err)
-{
-    const char *path = invocation_option(invocation, 'k');
-    OWNED(ecdsa_key) *key = NULL;
-
-    if (path == NULL) return line_check(invocation, failure(err, ERROR_INVALID, "--key is needed: the file of a private key"));
-    TRY(local(check_mode(path, err), path, err));
-    TRY(local(ecdsa_key_load(path, &key, err), path, err));
-    if (!ecdsa_key_is_private(key)) return failure(err, ERROR_INVALID, "--key %.200s: a public key; the private one signs", path);
-    *key_out = GIVE(key);
-    return SUCCESS;
 }
 
 static const char *scope_option(const struct invocation *invocation)
@@ -168,7 +138,7 @@ struct result command_key_enroll(struct invocation *invocation, struct error *er
     OWNED_JSON envelope = NULL;
 
     TRY(line_check(invocation, read_wanted(invocation, &wanted, err)));
-    TRY(load_key(invocation, &key, err));
+    TRY(command_signer(invocation, &key, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(ask_principal(session, wanted.key.principal, err));
     ecdsa_key_public(key, wanted.key.point);
@@ -262,7 +232,7 @@ struct result command_key_approve(struct invocation *invocation, struct error *e
     const json_t *draft = NULL;
 
     if (rows == NULL) return no_memory(err);
-    TRY(load_key(invocation, &key, err));
+    TRY(command_signer(invocation, &key, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(get_all(invocation, session, rows, err));
     TRY(find_named(rows, invocation->operands[1], true, &draft, err));
@@ -308,7 +278,7 @@ struct result command_key_revoke(struct invocation *invocation, struct error *er
     if (rows == NULL) return no_memory(err);
     if (invocation_option(invocation, 'r') == NULL)
         return line_check(invocation, failure(err, ERROR_INVALID, "--reason is needed: why the key no longer counts"));
-    TRY(load_key(invocation, &key, err));
+    TRY(command_signer(invocation, &key, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(get_all(invocation, session, rows, err));
     TRY(find_named(rows, invocation->operands[1], false, &row, err));

@@ -50,17 +50,14 @@ struct result command_policy_sign(struct invocation *invocation, struct error *e
     OWNED(ecdsa_key) *key = NULL;
     struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
     struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX + 1); /* and a line end */
-    const char *key_path = invocation_option(invocation, 'k'), *epoch_text = invocation_option(invocation, 'e');
-    const char *output = invocation_option(invocation, 'o');
+    const char *epoch_text = invocation_option(invocation, 'e'), *output = invocation_option(invocation, 'o');
     uint64_t epoch = 0;
 
-    if (key_path == NULL || epoch_text == NULL)
-        return line_check(invocation, failure(err, ERROR_INVALID, "--key and --epoch are needed"));
+    if (epoch_text == NULL)
+        return line_check(invocation, failure(err, ERROR_INVALID, "--epoch is needed: the number of the new set"));
     if (!text_to_u64(bytes_of_text(epoch_text), INT64_MAX, &epoch) || epoch == 0)
         return line_check(invocation, failure(err, ERROR_INVALID, "--epoch %.30s: a whole number from 1", epoch_text));
-    TRY(local(ecdsa_key_load(key_path, &key, err), key_path, err));
-    if (!ecdsa_key_is_private(key))
-        return failure(err, ERROR_INVALID, "--key %.200s: a public key; the private one signs", key_path);
+    TRY(command_signer(invocation, &key, err));
     TRY(local(compose(invocation->operands[0], epoch, &payload, err), invocation->operands[0], err));
     TRY(policy_set_sign(buffer_bytes(&payload), key, &envelope, err));
     TRY(buffer_add_u8(&envelope, '\n', err));

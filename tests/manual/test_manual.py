@@ -7,7 +7,7 @@ import sys
 BUILD = os.path.abspath(sys.argv[1])
 MADE = os.path.join(BUILD, "cmd", "manual")
 SECTIONS = {"sijil": 1, "sijil-verify": 1, "sijild": 8, "sijil-keyd": 8}
-OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 
 
 def run(*command, check=True, **more):
@@ -24,7 +24,7 @@ def options_of(help_text):
     """The options that a line of --help begins with: what stands in a sentence is no option of this program."""
     found = set()
     for line in help_text.splitlines():
-        match = re.match(r"\s+(?:-\w, )?(--[a-z][a-z-]*)", line)
+        match = re.match(r"\s+(?:-\w, )?(--[a-z][a-z0-9-]*)", line)
         if match:
             found.add(match.group(1))
     return found
@@ -73,8 +73,8 @@ def programs_agree():
         page, bash, zsh = page_text(program), read("bash", program), read("zsh", "_" + program)
         offered = set(OPTION.findall(re.search(r"offered='([^']*)'", bash).group(1)))
         assert offered == options, (program, "bash", offered ^ options)
-        assert set(re.findall(r"'\*(--[a-z-]+)", zsh)) == options, (program, "zsh")
-        tagged = set(re.findall(r"^ {7}(--[a-z-]+)", page, flags=re.M))
+        assert set(re.findall(r"'\*(--[a-z0-9-]+)", zsh)) == options, (program, "zsh")
+        tagged = set(re.findall(r"^ {7}(--[a-z0-9-]+)", page, flags=re.M))
         assert tagged == options, (program, "page", tagged ^ options)
 
 
@@ -91,7 +91,7 @@ def commands_agree():
         title = next(title for title in under if re.match(rf"sijil {name}( \[| [^a-z]|$)", title))
         assert options_of(under[title]) | shared == options, (name, "page", options_of(under[title]), options)
         case = re.search(rf"^'{name} '\*\)(.*?);;$", zsh, flags=re.M | re.S).group(1)
-        assert set(re.findall(r"(?:,|'\*)(--[a-z-]+)=?[}\[]", case)) == options, (name, "zsh", case)
+        assert set(re.findall(r"(?:,|'\*)(--[a-z0-9-]+)=?[}\[]", case)) == options, (name, "zsh", case)
         assert set(completed("sijil", *name.split(), "--")) == \
             {option + ("=" if re.search(rf"{option}=", help_of("sijil", *name.split())) else "") for option in options}, name
 

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import os
+import pty
 import random
 import signal
 import subprocess
@@ -312,6 +313,72 @@ def the_command_line_does_all_of_it():
     assert state_of(key) == "withdrawn"
 
 
+SOFTHSM, PIN = "/usr/lib/softhsm/libsofthsm2.so", "471147"
+
+
+def make_token(path):
+    """A token with one key pair, named alice; the path of the pair."""
+    os.makedirs(os.path.join(path, "tokens"))
+    conf = os.path.join(path, "softhsm2.conf")
+    with open(conf, "w", encoding="utf-8") as file:
+        file.write(f"directories.tokendir = {path}/tokens\nobjectstore.backend = file\nlog.level = ERROR\n")
+    os.environ["SOFTHSM2_CONF"] = conf
+    pair = os.path.join(path, "alice.pem")
+    for command in (["softhsm2-util", "--init-token", "--free", "--label", "card", "--pin", PIN, "--so-pin", "12345678"],
+                    ["openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", pair],
+                    ["softhsm2-util", "--import", pair, "--token", "card", "--label", "alice", "--id", "01", "--pin", PIN]):
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return pair
+
+
+def type_at_prompt(command, line, prompt):
+    """Runs a command on a terminal of its own, types one line when it is asked, and returns all that the terminal showed."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execvp(command[0], command)
+    shown = b""
+    while prompt not in shown:
+        shown += os.read(terminal, 4096)
+    os.write(terminal, line + b"\n")
+    try:
+        while chunk := os.read(terminal, 4096):
+            shown += chunk
+    except OSError:
+        pass  # the command has ended
+    os.close(terminal)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), shown
+
+
+def a_key_in_a_token_signs():
+    at, card = f"127.0.0.1:{server.port}", os.path.join(folder.name, "card")
+    pair = make_token(card)
+    pin_file, uri = os.path.join(card, "pin"), f"pkcs11:token=card;object=alice?module-path={SOFTHSM}"
+    with open(pin_file, "w", encoding="utf-8") as file:
+        file.write(PIN + "\n")
+    with_pin = f"{uri}&pin-source=file://{pin_file}"
+    os.chmod(pin_file, 0o644)
+    assert "chmod 600" in sijil("alice", "key", "enroll", at, "--pkcs11", with_pin, code=4)
+    os.chmod(pin_file, 0o600)
+    sijil("alice", "key", "enroll", at, "--pkcs11", with_pin, "--key", pair, code=2)
+    assert "command line" in sijil("alice", "key", "enroll", at, "--pkcs11", f"{uri}&pin-value={PIN}", code=1)
+    assert "absolute" in sijil("alice", "key", "enroll", at, "--pkcs11", f"{uri}&pin-source=pin", code=1)
+    shown = sijil("alice", "key", "enroll", "--json", at, "--pkcs11", with_pin)
+    assert (shown["state"], shown["principal"]) == ("draft", state["principal"]), shown
+    assert sijil("admin", "key", "approve", "--json", at, shown["name"], "--key", root_key)["state"] == "in force"
+    revoked = sijil("alice", "key", "revoke", "--json", at, shown["name"], "--pkcs11", with_pin, "--reason", "lost")
+    assert revoked["state"] == "withdrawn", revoked
+    rules, signed = os.path.join(card, "set.json"), os.path.join(card, "set.dsse")
+    with open(rules, "w", encoding="utf-8") as file:
+        json.dump({"policies": [], "regions": {}}, file)
+    sign_set = [sijil_test.program("sijil"), "policy", "sign", "--pkcs11", uri, "--epoch", "7", "--output", signed, rules]
+    code, screen = type_at_prompt(sign_set, PIN.encode(), b"PIN of the token card: ")
+    assert code == 0 and PIN.encode() not in screen, (code, screen)
+    with open(signed, encoding="utf-8") as file:
+        assert json.load(file)["signatures"][0]["keyid"] == shown["name"]
+    code, screen = type_at_prompt(sign_set, b"000000", b"PIN of the token card: ")
+    assert code == 4 and b"refuses the PIN" in screen, (code, screen)
+
+
 def a_gateway_that_is_killed_leaves_a_key_in_force_or_not_recorded():
     for _ in range(3):
         key = Key(state["principal"])
@@ -339,5 +406,5 @@ def a_gateway_that_is_killed_leaves_a_key_in_force_or_not_recorded():
 if __name__ == "__main__":
     run(prepare, a_key_is_in_force_when_another_person_has_approved_it, nobody_approves_his_own, a_robot_with_nobody_behind_it_is_refused,
         signatures_that_do_not_count_are_refused, an_approver_approves_others_but_no_approver, an_expired_key_says_so,
-        a_withdrawn_key_does_not_come_back, an_organisation_that_is_made_again_has_none_of_the_old_keys, the_command_line_does_all_of_it, a_row_that_somebody_wrote_counts_for_nothing, a_row_that_is_left_out_is_noticed,
+        a_withdrawn_key_does_not_come_back, an_organisation_that_is_made_again_has_none_of_the_old_keys, the_command_line_does_all_of_it, a_key_in_a_token_signs, a_row_that_somebody_wrote_counts_for_nothing, a_row_that_is_left_out_is_noticed,
         a_gateway_that_is_killed_leaves_a_key_in_force_or_not_recorded, server=server)

@@ -28,10 +28,9 @@ static bool is_due(const char *function)
 
 PASS(C_Initialize, (void *options), options)
 PASS(C_GetSlotList, (CK_BBOOL present, CK_SLOT_ID *slots, CK_ULONG *count), present, slots, count)
-PASS(C_GetTokenInfo, (CK_SLOT_ID slot, CK_TOKEN_INFO *about), slot, about)
 PASS(C_OpenSession, (CK_SLOT_ID slot, CK_FLAGS flags, void *application, CK_NOTIFY notify, CK_SESSION_HANDLE *session_out), slot,
      flags, application, notify, session_out)
-PASS(C_Login, (CK_SESSION_HANDLE session, CK_USER_TYPE user, CK_BYTE *pin, CK_ULONG length), session, user, pin, length)
+PASS(C_SignInit, (CK_SESSION_HANDLE session, CK_MECHANISM *how, CK_OBJECT_HANDLE key), session, how, key)
 PASS(C_FindObjectsInit, (CK_SESSION_HANDLE session, CK_ATTRIBUTE *wanted, CK_ULONG count), session, wanted, count)
 PASS(C_FindObjects, (CK_SESSION_HANDLE session, CK_OBJECT_HANDLE *found, CK_ULONG room, CK_ULONG *count), session, found, room,
      count)
@@ -41,6 +40,42 @@ PASS(C_GenerateKey,
      how, wanted, count, key_out)
 PASS(C_DestroyObject, (CK_SESSION_HANDLE session, CK_OBJECT_HANDLE key), session, key)
 PASS(C_EncryptInit, (CK_SESSION_HANDLE session, CK_MECHANISM *how, CK_OBJECT_HANDLE key), session, how, key)
+
+static CK_RV shim_C_GetTokenInfo(CK_SLOT_ID slot, CK_TOKEN_INFO *about)
+{
+    if (is_due("C_GetTokenInfo")) return pkcs11_shim_plan.code;
+    const CK_RV code = real->C_GetTokenInfo(slot, about);
+    about->flags |= pkcs11_shim_plan.flags;
+    return code;
+}
+
+/* SoftHSM has no key that asks for the PIN again; this part is played here. */
+static CK_RV shim_C_Login(CK_SESSION_HANDLE session, CK_USER_TYPE user, CK_BYTE *pin, CK_ULONG length)
+{
+    if (is_due("C_Login")) return pkcs11_shim_plan.code;
+    if (user != CKU_CONTEXT_SPECIFIC) return real->C_Login(session, user, pin, length);
+    pkcs11_shim_plan.times_asked++;
+    return pin == NULL || length == 0 ? CKR_PIN_INCORRECT : CKR_OK;
+}
+
+static CK_RV shim_C_GetAttributeValue(CK_SESSION_HANDLE session, CK_OBJECT_HANDLE object, CK_ATTRIBUTE *wanted, CK_ULONG count)
+{
+    if (is_due("C_GetAttributeValue")) return pkcs11_shim_plan.code;
+    const CK_RV code = real->C_GetAttributeValue(session, object, wanted, count);
+    if (pkcs11_shim_plan.asks_each_time && count == 1 && wanted->type == CKA_ALWAYS_AUTHENTICATE)
+        *(CK_BBOOL *)wanted->pValue = CK_TRUE;
+    return code;
+}
+
+static CK_RV shim_C_Sign(CK_SESSION_HANDLE session, CK_BYTE *in, CK_ULONG length, CK_BYTE *out, CK_ULONG *made)
+{
+    const CK_RV code = real->C_Sign(session, in, length, out, made);
+
+    if (is_due("C_Sign")) return pkcs11_shim_plan.code;
+    if (code == CKR_OK && pkcs11_shim_plan.signs_wrongly > 0) out[pkcs11_shim_plan.signs_wrongly - 1] ^= 1;
+    if (code == CKR_OK) *made -= pkcs11_shim_plan.shorter;
+    return code;
+}
 
 static CK_RV shim_C_Encrypt(CK_SESSION_HANDLE session, CK_BYTE *in, CK_ULONG length, CK_BYTE *out, CK_ULONG *made)
 {
@@ -81,6 +116,9 @@ static void put_ours_in(void)
     list.C_GetTokenInfo = shim_C_GetTokenInfo;
     list.C_OpenSession = shim_C_OpenSession;
     list.C_Login = shim_C_Login;
+    list.C_GetAttributeValue = shim_C_GetAttributeValue;
+    list.C_SignInit = shim_C_SignInit;
+    list.C_Sign = shim_C_Sign;
     list.C_FindObjectsInit = shim_C_FindObjectsInit;
     list.C_FindObjects = shim_C_FindObjects;
     list.C_FindObjectsFinal = shim_C_FindObjectsFinal;
