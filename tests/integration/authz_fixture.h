@@ -95,3 +95,35 @@ static inline struct authz_snapshot *load(struct pg *pg)
     if (!authz_snapshot_load(pg, &snapshot, &err).ok) fail_msg("%s", err.message);
     return snapshot;
 }
+
+static inline bool make_robot(struct pg *pg, const char *name, const char *organisation, struct robot_create *create,
+                              struct error *err)
+{
+    const struct resource where =
+        resource_of(organisation == NULL ? RESOURCE_SYSTEM : RESOURCE_ORGANISATION, organisation == NULL ? "" : organisation);
+
+    assert_true(robot_create_init(create, name, organisation == NULL ? NULL : &where.organisation, 3600, err).ok);
+    (void)snprintf(create->created_by, sizeof create->created_by, "system");
+    return run(pg, &create->change, ACTION_ROBOT_CREATE, &where, err);
+}
+
+static inline bool bind(struct pg *pg, const struct uuid *robot, enum role role, struct resource *where, struct uuid *id_out,
+                        struct error *err)
+{
+    struct authz_binding wanted = {.role = role};
+    struct binding_create create;
+
+    if (robot != NULL) {
+        wanted.kind = PRINCIPAL_ROBOT;
+        wanted.robot = *robot;
+    } else {
+        wanted.kind = PRINCIPAL_EXTERNAL;
+        (void)snprintf(wanted.issuer, sizeof wanted.issuer, "https://i");
+        (void)snprintf(wanted.subject, sizeof wanted.subject, "ci");
+    }
+    (void)snprintf(wanted.granted_by, sizeof wanted.granted_by, "system");
+    authz_grant_detail(role, &wanted, where->detail);
+    binding_create_init(&create, &wanted, 0);
+    if (id_out != NULL) *id_out = create.binding.id;
+    return run(pg, &create.change, ACTION_BINDING_CREATE, where, err);
+}

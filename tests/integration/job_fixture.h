@@ -97,3 +97,9 @@ static inline struct job_finding *findings_of(const struct uuid *id, size_t *cou
     MUST(job_findings(permit, fixture.stack->pg, &page, &findings, count, &err));
     return findings;
 }
+
+/* A bit of the second record of a blob's file. */
+static inline void flip_record(const char *path)
+{
+    fixture_flip(path, 4096 + 65536 + 100);
+}

@@ -1,5 +1,5 @@
 /* Requests that have no event of their own: the log says exactly who asked for what, from which network, and how often. */
-#include "tests/support/unit.h"
+#include "tests/integration/audit_query_fixture.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -9,23 +9,6 @@
 #include "audit/query.h"
 #include "audit/sequencer_priv.h"
 #include "tests/support/audit_log.h"
-
-static const struct pg_table *const reader_tables[] = {&audit_query_table, &audit_tree_table, NULL};
-
-static struct permit *auditor(enum resource_kind kind, const char *name)
-{
-    struct decision_parts parts = {.verdict = VERDICT_ALLOW, .epoch = TEST_EPOCH, .pair_count = 1};
-    OWNED(decision) *decision = NULL;
-    struct permit *permit = NULL;
-    struct error err = {0};
-
-    parts.pairs[0].action = ACTION_AUDIT_READ;
-    parts.pairs[0].resource.kind = kind;
-    (void)snprintf(parts.pairs[0].resource.name, sizeof parts.pairs[0].resource.name, "%s", name);
-    assert_true(decision_make(&parts, &decision, &err).ok);
-    assert_true(permit_make(decision, &permit, &err).ok);
-    return permit;
-}
 
 struct asked {
     const char *organisation, *issuer, *subject, *address, *target;

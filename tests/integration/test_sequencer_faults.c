@@ -2,14 +2,13 @@
  * The sequencer while the n-th allocation, query or call for keys fails in whichever of its threads asks: what is
  * acknowledged is in the log, once; what is not is counted; and it goes on by itself.
  */
-#include "tests/integration/sequencer_fixture.h"
+#include "tests/integration/sequencer_outcomes_fixture.h"
 
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/fault.h"
 
-#define TOGETHER 5
 #define FOR_EVER (UINT64_C(1) << 40)
 
 /* Of each kind, evenly spread over its places, the first among them; with SIJIL_FAULTS_ALL=1 all places are tried. */
@@ -52,13 +51,6 @@ static uint64_t disarm(void)
     return fired;
 }
 
-static void name_request(struct record *record)
-{
-    const struct uuid id = uuid_random();
-
-    uuid_format(&id, record->context.request_id);
-}
-
 /* One of each kind: allowed, with a change, denied, of a stranger, and with a change that is refused. */
 static void make_batch(struct batched records[TOGETHER])
 {
@@ -74,92 +66,6 @@ static void make_batch(struct batched records[TOGETHER])
     records[1].record.change = &records[1].change.change;
     records[4].record.change = &records[4].change.change;
     for (size_t i = 0; i < TOGETHER; i++) name_request(&records[i].record);
-}
-
-static size_t entries_of(struct audit_log *log, const struct record *record)
-{
-    char sql[200];
-
-    (void)snprintf(sql, sizeof sql, "SELECT count(*) FROM audit_entry WHERE convert_from(leaf, 'UTF8')::json ->> 'req' = '%s'",
-                   record->context.request_id);
-    return strtoul(database_ask(log->database, sql), NULL, 10);
-}
-
-/* Kept until the end: only then is a COMMIT known that nobody heard of. */
-struct outcome_list {
-    struct record records[4000];
-    size_t count;
-    size_t unavailable;
-};
-
-static void note_batch(struct outcome_list *list, struct batched records[TOGETHER])
-{
-    for (size_t i = 0; i < TOGETHER; i++) {
-        struct record *record = &records[i].record;
-        assert_true(record->status != RECORD_STALE);
-        assert_true(record->permit == NULL || record->status == RECORD_DONE);
-        record_done(record);
-        if (record->is_in_burst) continue; /* counted in the burst's event */
-        if (list->count == COUNT(list->records)) fail_msg("more records than the list has room for");
-        list->records[list->count++] = *record;
-    }
-}
-
-/* What was answered, against what the log says after the end: entries once, and the count of what is in none. */
-static void check_outcomes(struct audit_log *log, struct outcome_list *list)
-{
-    size_t lost = 0;
-
-    for (size_t i = 0; i < list->count; i++) {
-        const struct record *record = &list->records[i];
-        const size_t entries = entries_of(log, record);
-        if (entries > 1 || (entries == 0 && record->status != RECORD_UNAVAILABLE))
-            fail_msg("status %d, but %zu entries", (int)record->status, entries);
-        lost += entries == 0 ? 1 : 0;
-        list->unavailable += record->status == RECORD_UNAVAILABLE ? 1 : 0;
-    }
-    const char *counted =
-        database_ask(log->database, "SELECT coalesce(sum((convert_from(leaf, 'UTF8')::json -> 'why' ->> 'count')::int)"
-                                    ", 0) FROM audit_entry WHERE action = 'log.unrecorded'");
-    assert_int_equal(strtoul(counted, NULL, 10), lost);
-    assert_true(audit_log_check(log) > 0);
-}
-
-static void wait_until_recorded(struct audit_log *log, struct outcome_list *list)
-{
-    const int64_t until_ms = clock_monotonic_ms() + 20000;
-
-    for (enum record_status status = RECORD_UNAVAILABLE; status != RECORD_DONE;) {
-        struct record record = test_record(VERDICT_ALLOW);
-        name_request(&record);
-        sequencer_submit_and_wait(log->sequencer, &record);
-        status = record.status;
-        if (status != RECORD_DONE && clock_monotonic_ms() > until_ms) fail_msg("still: %s", record.error.message);
-        record_done(&record);
-        assert_true(list->count < COUNT(list->records));
-        list->records[list->count++] = record;
-    }
-}
-
-static void open_with_deadline(struct audit_log *log, unsigned deadline_ms)
-{
-    audit_log_init(log);
-    log->tables = test_tables;
-    log->deadline_ms = deadline_ms;
-    log->sequencer = audit_log_start(log, "gw1");
-    database_execute(log->database, "INSERT INTO organisation (organisation_id, name) VALUES (gen_random_uuid(), 'taken')");
-}
-
-static void stop(struct audit_log *log)
-{
-    sequencer_free(log->sequencer);
-    log->sequencer = NULL;
-}
-
-static void stop_and_check(struct audit_log *log, struct outcome_list *list)
-{
-    stop(log);
-    check_outcomes(log, list);
 }
 
 /* One batch, while the places from `first` to `last` fail; how many it passed, and whether one failed. */
@@ -259,141 +165,6 @@ static void a_group_that_is_cut_off_and_did_not_come_true(void **state)
     audit_log_close(&log);
 }
 
-#define POISON "00000000-0000-4000-8000-000000000bad"
-
-/* The server answers, and refuses: only what it refuses is given up, however many went with it. */
-static void one_entry_that_the_server_refuses_harms_no_other(void **state)
-{
-    struct batched records[TOGETHER];
-    struct outcome_list list = {.count = 0};
-    struct audit_log log;
-
-    (void)state;
-    open_with_deadline(&log, 10000);
-    wait_until_recorded(&log, &list);
-    database_execute(
-        log.database,
-        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF convert_from(NEW.leaf, 'UTF8') LIKE"
-        " '%" POISON "%' THEN RAISE EXCEPTION 'refused'; END IF; RETURN NEW; END $$;"
-        "CREATE TRIGGER refuse BEFORE INSERT ON audit_entry FOR EACH ROW EXECUTE FUNCTION refuse()");
-    for (size_t i = 0; i < TOGETHER; i++) {
-        records[i] = (struct batched){.record = test_record(VERDICT_ALLOW)};
-        name_request(&records[i].record);
-    }
-    (void)snprintf(records[2].record.context.request_id, sizeof records[2].record.context.request_id, "%s", POISON);
-    submit_as_one_group(&log, records, TOGETHER);
-    for (size_t i = 0; i < TOGETHER; i++) assert_int_equal(records[i].record.status, i == 2 ? RECORD_UNAVAILABLE : RECORD_DONE);
-    note_batch(&list, records);
-    database_execute(log.database, "DROP TRIGGER refuse ON audit_entry");
-    wait_until_recorded(&log, &list);
-    stop_and_check(&log, &list);
-    audit_log_close(&log);
-}
-
-/* A key process that hangs does not hold up the end, nor is anybody left waiting for a name of his own. */
-static void who_has_no_key_yet_when_it_stops_is_told(void **state)
-{
-    static const char *const subjects[] = {"a", "b", "c"};
-    struct batched records[COUNT(subjects)];
-    struct outcome_list list = {.count = 0};
-    struct audit_log log;
-    struct batch batch;
-
-    (void)state;
-    open_with_deadline(&log, 5000);
-    wait_until_recorded(&log, &list);
-    keyd_process_pause(log.keyd, true);
-    for (size_t i = 0; i < COUNT(records); i++) {
-        records[i] = (struct batched){.record = test_record(VERDICT_ALLOW)};
-        records[i].record.context.subject = subjects[i];
-    }
-    begin_batch(log.sequencer, &batch, records, COUNT(records));
-    stop(&log);
-    keyd_process_pause(log.keyd, false);
-    assert_int_equal(batch.left, 0);
-    for (size_t i = 0; i < COUNT(records); i++) {
-        assert_int_equal(records[i].record.status, RECORD_UNAVAILABLE);
-        record_done(&records[i].record);
-    }
-    assert_true(audit_log_check(&log) > 0);
-    audit_log_close(&log);
-}
-
-static void *lose_connections(void *argument)
-{
-    (void)usleep(300000);
-    database_disconnect_all(argument);
-    return NULL;
-}
-
-/* A log that somebody holds, and a server that goes away: the end comes all the same, and everybody hears of it. */
-static void what_waits_for_a_held_log_when_it_stops_is_told(void **state)
-{
-    static struct batched records[50];
-    struct outcome_list list = {.count = 0};
-    struct audit_log log;
-    struct batch batch;
-    pthread_t loser;
-
-    (void)state;
-    open_with_deadline(&log, 5000);
-    wait_until_recorded(&log, &list);
-    hold_log(&log);
-    for (size_t i = 0; i < COUNT(records); i++)
-        records[i] = (struct batched){.record = test_record(i % 2 == 0 ? VERDICT_ALLOW : VERDICT_CHALLENGE)};
-    begin_batch(log.sequencer, &batch, records, COUNT(records));
-    sequencer_count_refused(log.sequencer);
-    assert_int_equal(pthread_create(&loser, NULL, lose_connections, log.database), 0);
-    stop(&log);
-    assert_int_equal(pthread_join(loser, NULL), 0);
-    assert_int_equal(batch.left, 0);
-    for (size_t i = 0; i < COUNT(records); i++) record_done(&records[i].record);
-    database_reconnect(log.database);
-    assert_true(audit_log_check(&log) > 0);
-    audit_log_close(&log);
-}
-
-#define TOO_MANY  (65536 + 1000 + 40) /* WAITING_MAX, a group that is under way, and some */
-#define LONG_WAIT 5000                /* for a log that is held */
-
-static void too_many_that_wait_are_refused_at_once(void **state)
-{
-    static struct batched records[TOO_MANY];
-    static const struct action_pair pair = {.action = ACTION_POLICY_LOAD, .resource = {.kind = RESOURCE_SYSTEM}};
-    struct outcome_list list = {.count = 0};
-    OWNED(permit) *permit = NULL;
-    struct permit *none = NULL;
-    struct audit_log log;
-    struct batch batch;
-    struct error err = {0};
-
-    (void)state;
-    open_with_deadline(&log, LONG_WAIT);
-    wait_until_recorded(&log, &list);
-    assert_true(permit_for_job(log.sequencer, &pair, &permit, &err).ok);
-    hold_log(&log);
-    for (size_t i = 0; i < COUNT(records); i++)
-        records[i].record = (struct record){.under = permit, .outcome = OUTCOME_COMPLETED};
-    begin_batch(log.sequencer, &batch, records, COUNT(records));
-    const int64_t asked_ms = clock_monotonic_ms();
-    assert_false(permit_for_job(log.sequencer, &pair, &none, &err).ok);
-    assert_in_range(clock_monotonic_ms() - asked_ms, 0, LONG_WAIT / 2); /* it did not even wait */
-    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
-    assert_null(none);
-    await_batch(&batch);
-    database_execute(log.database, "COMMIT");
-    for (size_t i = 0; i < COUNT(records); i++) assert_int_equal(records[i].record.status, RECORD_UNAVAILABLE);
-    wait_until_recorded(&log, &list);
-    stop(&log);
-    char expected[16];
-    (void)snprintf(expected, sizeof expected, "%d", TOO_MANY + 1);
-    assert_string_equal(database_ask(log.database, "SELECT sum((convert_from(leaf, 'UTF8')::json -> 'why' ->> 'count')::int)"
-                                                   " FROM audit_entry WHERE action = 'log.unrecorded'"),
-                        expected);
-    assert_true(audit_log_check(&log) > 0);
-    audit_log_close(&log);
-}
-
 /* Stops a sequencer of its own, with work of each kind, while the places from `first` to `last` fail; how many it passed. */
 static uint64_t stop_while(struct audit_log *log, enum fault_kind kind, uint64_t first, uint64_t last)
 {
@@ -453,10 +224,6 @@ int main(void)
         cmocka_unit_test(one_failure_in_any_thread_is_survived),
         cmocka_unit_test(a_database_away_for_longer_than_anybody_waits),
         cmocka_unit_test(a_group_that_is_cut_off_and_did_not_come_true),
-        cmocka_unit_test(one_entry_that_the_server_refuses_harms_no_other),
-        cmocka_unit_test(who_has_no_key_yet_when_it_stops_is_told),
-        cmocka_unit_test(what_waits_for_a_held_log_when_it_stops_is_told),
-        cmocka_unit_test(too_many_that_wait_are_refused_at_once),
         cmocka_unit_test(stopping_survives_every_failure),
     };
 

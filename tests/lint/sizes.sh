@@ -1,6 +1,6 @@
 #!/bin/sh
 # The bar of CONTRIBUTING.md that a count can show. usage: sizes.sh SOURCE-FOLDER
-# No function over 50 lines, no file over 450 (530 for those of long_files.txt, which are to be split), median function at most 20 lines, at most 6 parameters,
+# No function over 50 lines, no file over 450, median function at most 20 lines, at most 6 parameters,
 # a README of at most 40 lines in each folder (one row names each file: folders.py).
 set -eu
 cd "$1"
@@ -8,14 +8,8 @@ layers=$(grep -v '^#' tests/lint/layers.txt)
 present=$(printf '%s\n' $layers | cut -d/ -f1 | sort -u)
 bad=0
 
-long=$(find $present bench tests -name '*.[ch]' 2>/dev/null | sort | xargs wc -l | awk '
-    FNR == NR { if ($0 !~ /^#/) most[$1] = 530; next }
-    $2 == "total" { next }
-    { bound = $2 in most ? most[$2] : 450 }
-    $1 > bound { print "  " $2 " has " $1 " lines; at most " bound }
-    $2 in most && $1 <= 450 { print "  " $2 " fits: tests/lint/long_files.txt need not name it" }
-    { seen[$2] = 1 }
-    END { for (path in most) if (!(path in seen)) print "  tests/lint/long_files.txt: there is no " path }' tests/lint/long_files.txt -)
+long=$(find $present bench tests -name '*.[ch]' 2>/dev/null | xargs wc -l | awk '
+    $2 != "total" && $1 > 450 { print "  " $2 " has " $1 " lines; at most 450" }' | sort)
 [ -z "$long" ] || { printf '%s\n' "$long"; bad=1; }
 
 find $present bench tests -name '*.c' 2>/dev/null | sort | xargs ctags --languages=C --kinds-C=f --fields=+neS -f - 2>/dev/null | awk -F'\t' '
