@@ -1,12 +1,21 @@
 """The way of a request: what is decided, what is recorded when, and what the caller is told."""
 import json
-from support import Server, check, check_soon, finish, read_all, statuses
+import time
+from support import PATIENCE, Server, check, check_soon, finish, read_all, statuses
 
 server = Server()
 
 
 def counted(before, after):
     return after["recorded"] - before["recorded"], after["outcomes"] - before["outcomes"], after["refused"] - before["refused"]
+
+
+def counted_since(before, wanted):
+    """What was counted since then; until it is `wanted`, a slow machine may take its time."""
+    until = time.monotonic() + PATIENCE
+    while (found := counted(before, server.state())) != wanted and time.monotonic() < until:
+        time.sleep(0.05)
+    return found
 
 
 # name, method, path, body, status, (events, later events, counted refusals), text in the answer
@@ -33,9 +42,8 @@ ROWS = [
 for name, method, path, body, status, counts, text in ROWS:
     before = server.state()
     found, headers, data = server.get(path, method, body)
-    after = server.state()
-    check(name, found == status and text in data.decode() and counted(before, after) == counts,
-          f"{found} {data!r} {counted(before, after)}")
+    seen = counted_since(before, counts)
+    check(name, found == status and text in data.decode() and seen == counts, f"{found} {data!r} {seen}")
     check(name + ": its headers", "X-Request-Id" in headers and ("Sijil-Audit" in headers) == (counts[0] > 0), dict(headers))
 
 status, headers, data = server.get("/v2/hidden/pour")
@@ -51,7 +59,8 @@ check("HEAD has the length and no body", server.get("/v2/", "HEAD")[1]["Content-
 trace = "4bf92f3577b34da6a3ce929d0e0e4736"
 server.get("/v2/", headers={"traceparent": f"00-{trace}-00f067aa0ba902b7-01"})
 check_soon("the trace id is in the log", lambda: trace in server.log_text())  # the line is written once the answer is out
-check("no secret is in the log", "secret detail" in server.log_text() and "x.y.z" not in server.log_text())
+check_soon("what failed is in the log", lambda: "secret detail" in server.log_text())
+check("no secret is", "x.y.z" not in server.log_text())
 
 # A proxy on this machine is local, those for whom it asks are not.
 for name in ("Forwarded", "forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "Via"):
@@ -74,10 +83,10 @@ def says(path, body=b""):
 
 before = server.state()
 check("an allowed body is asked for", says(b"a", b"x" * 100000) == ([100], [201]))
-check("and has one event", counted(before, server.state()) == (1, 0, 0))
+check("and has one event", counted_since(before, (1, 0, 0)) == (1, 0, 0))
 before = server.state()
 check("a denied one is not", says(b"denied") == ([403], []))
-check("and the denial has one event", counted(before, server.state()) == (1, 0, 0))
+check("and the denial has one event", counted_since(before, (1, 0, 0)) == (1, 0, 0))
 check("a denied body that is sent all the same is drained", server.get("/taken/denied", "PUT", b"x" * 3000000)[0] == 403)
 server.state("?stale=3")
 check("an allowed one that went stale is decided again", server.get("/taken/a", "PUT", b"x" * 3000)[0] == 201)
@@ -108,6 +117,7 @@ check("a name that is none", server.get("/change/a?invalid=1", "POST")[0] == 400
 check("a conflict", server.get("/change/a?conflict=1", "POST")[0] == 409)
 check("neither is an error in the log", len(errors()) == before, errors()[before:])
 status, headers, _ = server.get("/v2/x/sink?fail_at=1", "PUT", "x")
+check_soon("an error is in the log", lambda: len(errors()) > before)
 told = errors()[before:]
 check("a full disk is", status == 507 and len(told) == 1 and headers["X-Request-Id"] in told[0] and "the disk is full" in told[0], told)
 
@@ -118,9 +128,15 @@ for _ in range(100):
     connection.sendall(b"GET /v2/ HTTP/1.1\r\nHost: x\r\n\r\n")
     connection.close()
 check_soon("requests whose client has left end", lambda: server.metric("sijil_requests_in_flight") == 1)
-after = server.state()
-traces = sum(after[kind] - before[kind] for kind in ("recorded", "refused"))
-check("each of them left one trace", traces == 100, (before, after))
+
+
+def traces():
+    after = server.state()
+    return sum(after[kind] - before[kind] for kind in ("recorded", "refused"))
+
+
+check_soon("each of them left a trace", lambda: traces() >= 100)
+check("and no second one", traces() == 100, (before, traces()))
 
 # Without a log nothing is done, and nothing leaves.
 server.state("?log=down")
@@ -129,13 +145,14 @@ status, headers, data = server.get("/v2/x/pour?size=1000")
 check("no log: no byte leaves", status == 503 and "Retry-After" in headers and len(data) < 500, status)
 check("no log: no change", server.get("/change/a", "POST")[0] == 503)
 check("no log: no body is taken", server.get("/v2/x/sink", "PUT", "x" * 100000)[0] == 503)
-after = server.state()
-check("no log: no source was read", after["reads"] == before["reads"] and after["sinks"] == 0, after)
+after = server.wait_for("no log: no sink stays", lambda state: state["sinks"] == 0)
+check("no log: no source was read", after["reads"] == before["reads"], after)
 check("no log: not ready, but alive", server.get("/readyz")[0] == 503 and server.get("/healthz")[0] == 200)
 detail = json.loads(server.get("/readyz")[2])["detail"]
 check("it says what is wrong in our own words", detail == "the log can't be written: the database: unavailable; the gateway's log says why", detail)
-check("what the database said is in the log", server.log_text().count('relation') == 1 and "audit_entry" in server.log_text(), server.log_text()[-500:])
-check("no log: counted", server.metric("sijil_unrecorded_total") == 3, server.metric("sijil_unrecorded_total"))
+check_soon("what the database said is in the log", lambda: "audit_entry" in server.log_text())
+check("once", server.log_text().count('relation') == 1, server.log_text()[-500:])
+check_soon("no log: counted", lambda: server.metric("sijil_unrecorded_total") == 3)
 server.state("?log=up")
 check("the log is back", server.get("/readyz")[0] == 200 and server.get("/v2/")[0] == 200)
 
