@@ -12,6 +12,8 @@
 
 /** Statements of the functions and changes below, for pg_open() and struct sequencer_options. */
 extern const struct pg_table binding_table;
+/** The statements that all changes of robots, bindings and issuers share. */
+extern const struct pg_table rights_table;
 
 /**
  * Grants a role under a permit for ACTION_BINDING_CREATE on the scope. binding_create_init() generates the id; scope,

@@ -4,9 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "authz/epoch_priv.h"
-#include "authz/last_priv.h"
 #include "authz/person_priv.h"
+#include "authz/rights_priv.h"
 #include "authz/rows_priv.h"
 #include "base/memory.h"
 #include "storage/pg_table.h"
@@ -62,8 +61,6 @@ static const struct pg_statement binding_revoke_sql = {
     "binding_revoke",
     "UPDATE binding SET revoked_at = now() WHERE binding_id = $1 AND revoked_at IS NULL RETURNING organisation_id", "uuid",
     "uuid"};
-static const struct pg_statement binding_raise_epoch_sql = RAISE_EPOCH("binding_raise_epoch");
-static const struct pg_statement binding_administrators_sql = COUNT_ADMINISTRATORS("binding_administrators");
 static const struct pg_statement binding_list_sql = {
     "binding_list",
     ROW " AND ($1::uuid IS NULL OR b.organisation_id = $1) AND ($2::uuid IS NULL OR b.project_id = $2)"
@@ -72,7 +69,7 @@ static const struct pg_statement binding_list_sql = {
 static const struct pg_statement binding_find_sql = {"binding_find", ROW " AND b.binding_id = $1", "uuid", ROW_TYPES};
 static const struct pg_statement *const statements[] = {
     &binding_robot_fits_sql, &binding_end_expired_robot_sql, &binding_end_expired_subject_sql, &binding_count_robot_sql,
-    &binding_count_subject_sql, &binding_insert_sql, &binding_revoke_sql, &binding_raise_epoch_sql, &binding_administrators_sql,
+    &binding_count_subject_sql, &binding_insert_sql, &binding_revoke_sql,
     &binding_list_sql, &binding_find_sql, &binding_is_officer_sql, &binding_giver_sql,
 };
 /* clang-format on */
@@ -236,7 +233,7 @@ struct result binding_row_insert(struct pg *pg, struct binding_create *create, s
     TRY(pg_run(pg, &binding_insert_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_CONFLICT, "that role is given on that scope already");
     create->binding.expires_ms = pg_is_null(rows, 0, 0) ? 0 : pg_time_ms(rows, 0, 0);
-    return raise_epoch(pg, &binding_raise_epoch_sql, &binding->organisation, err);
+    return rights_raise_epoch(pg, &binding->organisation, err);
 }
 
 struct result binding_insert(const struct permit *permit, struct pg *pg, struct binding_create *create, struct error *err)
@@ -288,13 +285,13 @@ static struct result run_revoke(const struct permit *permit, struct change *chan
     int64_t before = 0;
 
     assert(uuid_parse(bytes_of_text(scope->detail), &decided) && uuid_equal(&decided, &revoke->binding));
-    TRY(administrators_count(pg, &binding_administrators_sql, &before, err));
+    TRY(rights_count_administrators(pg, &before, err));
     pg_add_uuid(&arguments, &revoke->binding);
     TRY(pg_run(pg, &binding_revoke_sql, &arguments, &rows, err));
     if (pg_rows_affected(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such binding");
-    TRY(administrators_are_left(pg, &binding_administrators_sql, before, err));
+    TRY(rights_keep_administrator(pg, before, err));
     const struct uuid organisation = pg_uuid(rows, 0, 0); /* of the row, not of the request */
-    return raise_epoch(pg, &binding_raise_epoch_sql, &organisation, err);
+    return rights_raise_epoch(pg, &organisation, err);
 }
 
 void binding_revoke_init(struct binding_revoke *revoke, const struct uuid *binding)

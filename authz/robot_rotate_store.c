@@ -2,8 +2,8 @@
 #include <assert.h>
 #include <stdio.h>
 
-#include "authz/epoch_priv.h"
 #include "authz/person_priv.h"
+#include "authz/rights_priv.h"
 #include "authz/robot.h"
 #include "base/text.h"
 #include "crypto/digest.h"
@@ -23,9 +23,8 @@ static const struct pg_statement robot_rotate_sql = {
     " WHERE robot_id = $1 AND organisation_id IS NOT DISTINCT FROM $2 AND revoked_at IS NULL"
     " RETURNING name, expires_at, previous_until",
     "uuid uuid bytea int8 int8 text", "text timestamptz timestamptz"};
-static const struct pg_statement robot_rotate_raise_epoch_sql = RAISE_EPOCH("robot_rotate_raise_epoch");
 static const struct pg_statement *const statements[] = {
-    &robot_rotate_sql, &robot_rotate_raise_epoch_sql,
+    &robot_rotate_sql,
 };
 /* clang-format on */
 const struct pg_table robot_rotate_table = PG_TABLE(statements);
@@ -70,7 +69,7 @@ static struct result run_rotate(const struct permit *permit, struct change *chan
     (void)snprintf(rotate->name, sizeof rotate->name, "%s", pg_text(rows, 0, 0));
     rotate->expires_ms = pg_time_ms(rows, 0, 1);
     rotate->previous_until_ms = pg_time_ms(rows, 0, 2);
-    return raise_epoch(pg, &robot_rotate_raise_epoch_sql, &rotate->organisation, err);
+    return rights_raise_epoch(pg, &rotate->organisation, err);
 }
 
 struct result robot_rotate_init(struct robot_rotate *rotate, const struct uuid *robot, const struct uuid *organisation,

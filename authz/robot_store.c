@@ -4,9 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "authz/epoch_priv.h"
-#include "authz/last_priv.h"
 #include "authz/person_priv.h"
+#include "authz/rights_priv.h"
 #include "authz/rows_priv.h"
 #include "base/memory.h"
 #include "storage/pg_table.h"
@@ -32,8 +31,6 @@ static const struct pg_statement robot_revoke_sql = {
 static const struct pg_statement robot_revoke_bindings_sql = {
     "robot_revoke_bindings",
     "UPDATE binding SET revoked_at = now() WHERE robot_id = $1 AND revoked_at IS NULL", "uuid", ""};
-static const struct pg_statement robot_raise_epoch_sql = RAISE_EPOCH("robot_raise_epoch");
-static const struct pg_statement robot_administrators_sql = COUNT_ADMINISTRATORS("robot_administrators");
 static const struct pg_statement robot_list_sql = {
     "robot_list",
     ROW " AND ($1::uuid IS NULL OR r.organisation_id = $1) AND r.name > $2 COLLATE \"C\""
@@ -42,7 +39,7 @@ static const struct pg_statement robot_list_sql = {
 static const struct pg_statement robot_find_sql = {"robot_find", ROW " AND r.robot_id = $1", "uuid", ROW_TYPES};
 static const struct pg_statement robot_find_name_sql = {"robot_find_name", ROW " AND r.name = $1", "text", ROW_TYPES};
 static const struct pg_statement *const statements[] = {
-    &robot_insert_sql, &robot_revoke_sql, &robot_revoke_bindings_sql, &robot_raise_epoch_sql, &robot_administrators_sql,
+    &robot_insert_sql, &robot_revoke_sql, &robot_revoke_bindings_sql,
     &robot_list_sql, &robot_find_sql, &robot_find_name_sql,
 };
 /* clang-format on */
@@ -108,7 +105,7 @@ struct result robot_row_insert(struct pg *pg, struct robot_create *create, struc
         return failure(err, ERROR_CONFLICT, "there is a robot called %.140s already; revoke it first", robot->name);
     create->robot.expires_ms = pg_time_ms(rows, 0, 0);
     (void)snprintf(create->robot.person.key, sizeof create->robot.person.key, "%s", pg_text(rows, 0, 1));
-    return raise_epoch(pg, &robot_raise_epoch_sql, &robot->organisation, err);
+    return rights_raise_epoch(pg, &robot->organisation, err);
 }
 
 static struct result run_create(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
@@ -155,15 +152,15 @@ static struct result run_revoke(const struct permit *permit, struct change *chan
     int64_t before = 0;
 
     assert(uuid_equal(&resource->organisation, &revoke->organisation));
-    TRY(administrators_count(pg, &robot_administrators_sql, &before, err));
+    TRY(rights_count_administrators(pg, &before, err));
     pg_add_uuid(&arguments, &revoke->robot);
     pg_add_uuid(&arguments, or_null(&revoke->organisation));
     TRY(pg_run(pg, &robot_revoke_sql, &arguments, &rows, err));
     if (pg_rows_affected(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such robot");
     pg_add_uuid(&robot, &revoke->robot);
     TRY(pg_run(pg, &robot_revoke_bindings_sql, &robot, NULL, err));
-    TRY(administrators_are_left(pg, &robot_administrators_sql, before, err));
-    return raise_epoch(pg, &robot_raise_epoch_sql, &revoke->organisation, err);
+    TRY(rights_keep_administrator(pg, before, err));
+    return rights_raise_epoch(pg, &revoke->organisation, err);
 }
 
 void robot_revoke_init(struct robot_revoke *revoke, const struct uuid *robot, const struct uuid *organisation)

@@ -4,8 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "authz/epoch_priv.h"
-#include "authz/last_priv.h"
+#include "authz/rights_priv.h"
 #include "base/memory.h"
 #include "storage/pg_table.h"
 
@@ -23,11 +22,8 @@ static const struct pg_statement trusted_issuer_list_sql = {
     "SELECT issuer_id, url, audience, array_to_string(algorithms, ' '), lifetime_max_s, created_at"
     " FROM trusted_issuer WHERE url > $1 COLLATE \"C\" ORDER BY url COLLATE \"C\" LIMIT $2",
     "text int8", "uuid text text text int8 timestamptz"};
-static const struct pg_statement trusted_issuer_raise_epoch_sql = RAISE_EPOCH("trusted_issuer_raise_epoch");
-static const struct pg_statement trusted_issuer_administrators_sql = COUNT_ADMINISTRATORS("trusted_issuer_administrators");
 static const struct pg_statement *const statements[] = {
-    &trusted_issuer_put_sql, &trusted_issuer_remove_sql, &trusted_issuer_list_sql, &trusted_issuer_raise_epoch_sql,
-    &trusted_issuer_administrators_sql,
+    &trusted_issuer_put_sql, &trusted_issuer_remove_sql, &trusted_issuer_list_sql,
 };
 /* clang-format on */
 const struct pg_table trusted_issuer_table = PG_TABLE(statements);
@@ -56,7 +52,7 @@ static struct result put(struct pg *pg, const struct issuer_record *record, stru
     pg_add_int8(&arguments, record->lifetime_max_s);
     pg_add_text(&arguments, record->jwks);
     TRY(pg_run(pg, &trusted_issuer_put_sql, &arguments, &rows, err));
-    TRY(raise_epoch(pg, &trusted_issuer_raise_epoch_sql, &(struct uuid){{0}}, err));
+    TRY(rights_raise_epoch(pg, &(struct uuid){{0}}, err));
     *id_out = pg_uuid(rows, 0, 0);
     return SUCCESS;
 }
@@ -84,12 +80,12 @@ static struct result run_remove(const struct permit *permit, struct change *chan
     int64_t before = 0;
 
     assert(permit_resource(permit, ACTION_ISSUER_REMOVE)->kind == RESOURCE_SYSTEM);
-    TRY(administrators_count(pg, &trusted_issuer_administrators_sql, &before, err));
+    TRY(rights_count_administrators(pg, &before, err));
     pg_add_uuid(&arguments, &remove->id);
     TRY(pg_run(pg, &trusted_issuer_remove_sql, &arguments, &rows, err));
     if (pg_rows_affected(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such issuer");
-    TRY(administrators_are_left(pg, &trusted_issuer_administrators_sql, before, err));
-    return raise_epoch(pg, &trusted_issuer_raise_epoch_sql, &(struct uuid){{0}}, err);
+    TRY(rights_keep_administrator(pg, before, err));
+    return rights_raise_epoch(pg, &(struct uuid){{0}}, err);
 }
 
 void issuer_remove_init(struct issuer_remove *remove, const struct uuid *id)

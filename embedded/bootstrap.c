@@ -32,9 +32,9 @@ struct bootstrap {
     bool had_admin, made_admin;
 };
 
-static const struct pg_table *const bootstrap_tables[] = {
-    &region_store_table,  &policy_set_table, &document_table, &audit_tree_table,
-    &administrator_table, &robot_table,      &binding_table,  NULL};
+static const struct pg_table *const bootstrap_tables[] = {&region_store_table, &policy_set_table,    &document_table,
+                                                          &audit_tree_table,   &administrator_table, &robot_table,
+                                                          &rights_table,       &binding_table,       NULL};
 
 static struct result pin_approver(struct bootstrap *bootstrap, struct error *err)
 {

@@ -14,7 +14,8 @@
 #include "storage/pg_table.h"
 
 static const struct pg_table *const tables[] = {
-    &binding_table, &robot_table, &trusted_issuer_table, &erase_statements, &stored_blob_statements, &project_statements, NULL};
+    &rights_table,     &binding_table,          &robot_table,        &trusted_issuer_table,
+    &erase_statements, &stored_blob_statements, &project_statements, NULL};
 
 #define ID(number) "'00000000-0000-4000-8000-' || lpad(to_hex(" #number "), 12, '0')"
 #define ONE        "'00000000-0000-4000-8000-000000000001'"
@@ -81,11 +82,10 @@ static const struct cost_row {
     {"binding_end_expired_subject", &binding_table, ONE ", 'a', 'b'", "binding"},
     {"binding_count_robot", &binding_table, ONE ", " ONE, "binding"},
     {"binding_count_subject", &binding_table, ONE ", 'a', 'b'", "binding"},
-    {"binding_administrators", &binding_table, NULL, "binding"},
+    {"rights_administrators", &rights_table, NULL, "binding"},
     {"binding_revoke", &binding_table, ONE, "binding"},
     {"robot_revoke", &robot_table, ONE ", " ONE, "robot"},
     {"robot_revoke_bindings", &robot_table, ONE, "binding"},
-    {"robot_administrators", &robot_table, NULL, "binding"},
     {"erase_changes", &erase_statements, "'k', 1, 10, '{}'", "audit_run"},
     {"erase_exists", &erase_statements, ONE ", " ONE ", " ONE, "repository"},
     {"erase_sessions", &erase_statements, ONE ", " ONE ", " ONE, "repository"},

@@ -3,7 +3,7 @@
 
 A statement is an object `static const struct pg_statement NAME_sql = {"NAME", ...` (storage/pg_table.h) of a *_store.c. One table of its file
 lists it, so that a connection prepares it and checks it against the schema; a function of its file uses it. No two have one name. Nobody
-else defines or runs statements: only storage/ and *_store.c name pg_run() and pg_pipeline_add(), or the one helper that is given a statement."""
+else defines or runs statements: only storage/ and *_store.c name pg_run() and pg_pipeline_add()."""
 import collections
 import os
 import re
@@ -13,7 +13,7 @@ import sys
 FEWEST = 250
 FOLDERS = ("base", "supervision", "journal", "crypto", "outgoing", "storage", "audit", "keyd", "documents", "authz", "policy", "registry", "training", "gateway", "client", "embedded", "cmd")
 DEFINERS = re.compile(r"(_store\.c|storage/(create|migrate|pg_prepare)\.c)$")
-RUNNERS = re.compile(r"(_store\.c|storage/[a-z_]+\.[ch]|authz/(epoch_priv\.h|last\.c))$")
+RUNNERS = re.compile(r"(_store\.c|storage/[a-z_]+\.[ch])$")
 INCLUDERS = re.compile(r"(_store\.c|storage/(create|migrate)\.c|storage/pg_priv\.h)$")
 DEFINITION = re.compile(r"^(static )?const struct pg_statement (\w+) = (?:\{\s*|[A-Z_]+\()\"(\w+)\"", re.M)
 LIST = re.compile(r"^static const struct pg_statement \*const (\w+)\[\] = \{(.*?)\};", re.M | re.S)

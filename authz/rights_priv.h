@@ -1,0 +1,18 @@
+/* authz/rights_priv.h -- the steps that all changes of rights share, inside the transaction of the change. */
+#pragma once
+
+#include "storage/pg.h"
+
+/**
+ * Raises the authorization epoch: the last step of each change. Only decisions about the changed organisation become
+ * stale, and only its rights are read again. A nil id stands for the registry, so all decisions.
+ */
+RESULT rights_raise_epoch(struct pg *pg, const struct uuid *organisation, struct error *err) __attribute__((nonnull));
+
+/** Counts the live bindings of registry-admin whose holder can still authenticate. */
+RESULT rights_count_administrators(struct pg *pg, int64_t *count_out, struct error *err) __attribute__((nonnull));
+/**
+ * For the end of a change, with the count from before it. ERROR_CONFLICT if the change removed the last administrator of
+ * the registry: without one, only a process with the database's credentials could make another. The caller rolls it back.
+ */
+RESULT rights_keep_administrator(struct pg *pg, int64_t before, struct error *err) __attribute__((nonnull));
