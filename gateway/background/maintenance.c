@@ -1,16 +1,14 @@
 #include "gateway/background/maintenance.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "audit/sequencer.h"
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/pace.h"
 #include "base/text.h"
+#include "base/thread.h"
 #include "crypto/keyd_client.h"
 #include "gateway/background/mint_watch.h"
 #include "gateway/pipeline/gateway.h"
@@ -18,16 +16,13 @@
 #include "registry/jobs/clean_up.h"
 #include "registry/registry.h"
 
-#define ROUND_EVERY_S 30
-#define ROUND_MS      20000 /* of cleaning in a round, so that a large backlog does not delay the other work */
+#define ROUND_EVERY_MS 30000
+#define ROUND_MS       20000 /* of cleaning in a round, so that a large backlog does not delay the other work */
 
 struct maintenance {
     struct gateway *gateway;
     struct pg *pg;
-    pthread_mutex_t mutex;
-    pthread_cond_t woken;
-    pthread_t thread;
-    bool has_thread, is_stopping;
+    struct thread thread;
     struct mint_watch mints;
     uint64_t unwraps_reported; /* keyd's count in the newest keyd.unwraps event of this gateway */
 };
@@ -36,21 +31,7 @@ static bool is_stopping(void *context)
 {
     struct maintenance *maintenance = context;
 
-    pthread_mutex_lock(&maintenance->mutex);
-    const bool stopping = maintenance->is_stopping;
-    pthread_mutex_unlock(&maintenance->mutex);
-    return stopping;
-}
-
-static void rest(struct maintenance *maintenance)
-{
-    struct timespec until;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += ROUND_EVERY_S;
-    pthread_mutex_lock(&maintenance->mutex);
-    while (!maintenance->is_stopping && pthread_cond_timedwait(&maintenance->woken, &maintenance->mutex, &until) == 0) continue;
-    pthread_mutex_unlock(&maintenance->mutex);
+    return thread_is_stopping(&maintenance->thread);
 }
 
 /* True: there is more to do. */
@@ -118,7 +99,7 @@ static void *maintenance_main(void *argument)
             has_more = mint_watch_check(&maintenance->mints, maintenance->gateway->keyd, maintenance->pg);
             has_more = clean(maintenance) || has_more;
         }
-        if (!has_more) rest(maintenance);
+        if (!has_more) (void)thread_sleep(&maintenance->thread, ROUND_EVERY_MS);
     }
     return NULL;
 }
@@ -129,11 +110,8 @@ struct result maintenance_start(struct gateway *gateway, struct maintenance **ma
 
     if (maintenance == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for cleaning up");
     maintenance->gateway = gateway;
-    pthread_mutex_init(&maintenance->mutex, NULL);
-    clock_condition(&maintenance->woken);
     TRY(pg_open(gateway->settings->database, gateway->tables, &maintenance->pg, err));
-    maintenance->has_thread = pthread_create(&maintenance->thread, NULL, maintenance_main, maintenance) == 0;
-    if (!maintenance->has_thread) return failure(err, ERROR_NO_MEMORY, "can't start the thread that cleans up");
+    TRY(thread_start(&maintenance->thread, maintenance_main, maintenance, "cleans up", err));
     *maintenance_out = GIVE(maintenance);
     return SUCCESS;
 }
@@ -141,13 +119,7 @@ struct result maintenance_start(struct gateway *gateway, struct maintenance **ma
 void maintenance_free(struct maintenance *maintenance)
 {
     if (maintenance == NULL) return;
-    pthread_mutex_lock(&maintenance->mutex);
-    maintenance->is_stopping = true;
-    pthread_cond_signal(&maintenance->woken);
-    pthread_mutex_unlock(&maintenance->mutex);
-    if (maintenance->has_thread) pthread_join(maintenance->thread, NULL);
+    thread_stop(&maintenance->thread);
     pg_free(maintenance->pg);
-    pthread_cond_destroy(&maintenance->woken);
-    pthread_mutex_destroy(&maintenance->mutex);
     free(maintenance);
 }

@@ -1,25 +1,20 @@
 #include "gateway/background/region_watch.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/thread.h"
 #include "gateway/pipeline/gateway.h"
 #include "registry/registry.h"
 
-#define CHECK_INTERVAL_S 5
+#define CHECK_INTERVAL_MS 5000
 
 struct region_watch {
     struct gateway *gateway;
-    pthread_mutex_t mutex;
-    pthread_cond_t woken;
-    pthread_t thread;
-    bool has_thread, is_stopping; /* the second under the mutex */
-    char said[256];               /* the newest log line, so that it is not repeated */
+    struct thread thread;
+    char said[256]; /* the newest log line, so that it is not repeated */
 };
 
 static void check_stores(struct region_watch *watch)
@@ -35,25 +30,11 @@ static void check_stores(struct region_watch *watch)
     }
 }
 
-/* False: the thread must end. */
-static bool wait_for_interval(struct region_watch *watch)
-{
-    struct timespec until;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += CHECK_INTERVAL_S;
-    (void)pthread_mutex_lock(&watch->mutex);
-    while (!watch->is_stopping && pthread_cond_timedwait(&watch->woken, &watch->mutex, &until) == 0) continue;
-    const bool goes_on = !watch->is_stopping;
-    (void)pthread_mutex_unlock(&watch->mutex);
-    return goes_on;
-}
-
 static void *region_watch_main(void *argument)
 {
     struct region_watch *watch = argument;
 
-    while (wait_for_interval(watch)) check_stores(watch);
+    while (thread_sleep(&watch->thread, CHECK_INTERVAL_MS)) check_stores(watch);
     return NULL;
 }
 
@@ -61,12 +42,9 @@ struct result region_watch_start(struct gateway *gateway, struct region_watch **
 {
     OWNED(region_watch) *watch = memory_zeroed(1, sizeof *watch);
 
-    if (watch == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to check_stores after regions");
+    if (watch == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to watch regions");
     watch->gateway = gateway;
-    (void)pthread_mutex_init(&watch->mutex, NULL);
-    clock_condition(&watch->woken);
-    watch->has_thread = pthread_create(&watch->thread, NULL, region_watch_main, watch) == 0;
-    if (!watch->has_thread) return failure(err, ERROR_NO_MEMORY, "can't start a thread for regions");
+    TRY(thread_start(&watch->thread, region_watch_main, watch, "watches regions", err));
     *watch_out = GIVE(watch);
     return SUCCESS;
 }
@@ -74,12 +52,6 @@ struct result region_watch_start(struct gateway *gateway, struct region_watch **
 void region_watch_free(struct region_watch *watch)
 {
     if (watch == NULL) return;
-    (void)pthread_mutex_lock(&watch->mutex);
-    watch->is_stopping = true;
-    (void)pthread_cond_signal(&watch->woken);
-    (void)pthread_mutex_unlock(&watch->mutex);
-    if (watch->has_thread) (void)pthread_join(watch->thread, NULL);
-    (void)pthread_cond_destroy(&watch->woken);
-    (void)pthread_mutex_destroy(&watch->mutex);
+    thread_stop(&watch->thread);
     free(watch);
 }

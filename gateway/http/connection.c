@@ -2,22 +2,18 @@
 
 #include <linux/tcp.h>
 #include <netinet/in.h>
-#include <pthread.h>
 #include <sys/socket.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/thread.h"
 #include "gateway/http/metrics.h"
 
 #define WATCH_EVERY_MS 500
 
 struct watcher {
     struct connection_limits limits;
-    pthread_mutex_t mutex;
-    pthread_cond_t woken;
-    pthread_t thread;
-    bool is_stopping;
+    struct thread thread;
     struct connection *first;
 };
 
@@ -92,19 +88,14 @@ static void *watcher_main(void *argument)
 {
     struct watcher *watcher = argument;
 
-    pthread_mutex_lock(&watcher->mutex);
-    while (!watcher->is_stopping) {
+    pthread_mutex_lock(&watcher->thread.mutex);
+    while (!watcher->thread.is_stopping) {
         const int64_t now_ms = clock_monotonic_ms();
         for (struct connection *connection = watcher->first; connection != NULL; connection = connection->next)
             watch(&watcher->limits, connection, now_ms);
-        struct timespec until;
-        (void)clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += WATCH_EVERY_MS * 1000000L;
-        until.tv_sec += until.tv_nsec / 1000000000L;
-        until.tv_nsec %= 1000000000L;
-        (void)pthread_cond_timedwait(&watcher->woken, &watcher->mutex, &until);
+        thread_wait(&watcher->thread, clock_monotonic_ms() + WATCH_EVERY_MS);
     }
-    pthread_mutex_unlock(&watcher->mutex);
+    pthread_mutex_unlock(&watcher->thread.mutex);
     return NULL;
 }
 
@@ -114,28 +105,16 @@ struct result watcher_start(const struct connection_limits *limits, struct watch
 
     if (watcher == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to watch connections");
     watcher->limits = *limits;
-    pthread_mutex_init(&watcher->mutex, NULL);
-    clock_condition(&watcher->woken);
-    if (pthread_create(&watcher->thread, NULL, watcher_main, watcher) != 0) {
-        pthread_cond_destroy(&watcher->woken);
-        pthread_mutex_destroy(&watcher->mutex);
-        free(watcher);
-        return failure(err, ERROR_NO_MEMORY, "can't start the thread that watches connections");
-    }
-    *watcher_out = watcher;
-    return SUCCESS;
+    const struct result result = thread_start(&watcher->thread, watcher_main, watcher, "watches connections", err);
+    if (result.ok) *watcher_out = watcher;
+    else free(watcher);
+    return result;
 }
 
 void watcher_stop(struct watcher *watcher)
 {
     if (watcher == NULL) return;
-    pthread_mutex_lock(&watcher->mutex);
-    watcher->is_stopping = true;
-    pthread_cond_signal(&watcher->woken);
-    pthread_mutex_unlock(&watcher->mutex);
-    pthread_join(watcher->thread, NULL);
-    pthread_cond_destroy(&watcher->woken);
-    pthread_mutex_destroy(&watcher->mutex);
+    thread_stop(&watcher->thread);
     free(watcher);
 }
 
@@ -154,22 +133,22 @@ struct connection *connection_new(struct watcher *watcher, int fd)
     connection->fd = fd;
     connection->is_tcp = is_tcp(fd);
     connection_enter(connection, CONNECTION_WAITING);
-    pthread_mutex_lock(&watcher->mutex);
+    pthread_mutex_lock(&watcher->thread.mutex);
     connection->next = watcher->first;
     if (connection->next != NULL) connection->next->previous = connection;
     watcher->first = connection;
-    pthread_mutex_unlock(&watcher->mutex);
+    pthread_mutex_unlock(&watcher->thread.mutex);
     metric_add(&metrics_http[METRIC_CONNECTIONS], 1);
     return connection;
 }
 
 void connection_free(struct watcher *watcher, struct connection *connection)
 {
-    pthread_mutex_lock(&watcher->mutex);
+    pthread_mutex_lock(&watcher->thread.mutex);
     if (connection->next != NULL) connection->next->previous = connection->previous;
     if (connection->previous != NULL) connection->previous->next = connection->next;
     else watcher->first = connection->next;
-    pthread_mutex_unlock(&watcher->mutex);
+    pthread_mutex_unlock(&watcher->thread.mutex);
     metric_add(&metrics_http[METRIC_CONNECTIONS], -1);
     free(connection);
 }
@@ -184,16 +163,16 @@ void watcher_cut(struct watcher *watcher, struct connection *connection)
 {
     const struct linger none = {.l_onoff = 1};
 
-    pthread_mutex_lock(&watcher->mutex);
+    pthread_mutex_lock(&watcher->thread.mutex);
     if (!connection->is_cut) metric_add(&metrics_http[METRIC_CUT_RIGHT], 1);
     (void)setsockopt(connection->fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
     cut(connection);
-    pthread_mutex_unlock(&watcher->mutex);
+    pthread_mutex_unlock(&watcher->thread.mutex);
 }
 
 void watcher_cut_all(struct watcher *watcher)
 {
-    pthread_mutex_lock(&watcher->mutex);
+    pthread_mutex_lock(&watcher->thread.mutex);
     for (struct connection *connection = watcher->first; connection != NULL; connection = connection->next) cut(connection);
-    pthread_mutex_unlock(&watcher->mutex);
+    pthread_mutex_unlock(&watcher->thread.mutex);
 }

@@ -1,22 +1,18 @@
 #include "gateway/http/lease.h"
 
-#include <pthread.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/thread.h"
 #include "gateway/http/exchange_priv.h"
 
 /* The list is in the order in which leases end. All leases last equally long, so new and renewed ones go to the end. */
 struct lease_keeper {
     struct server *server;
     struct lease_limits limits;
-    pthread_mutex_t mutex; /* held for at most one decision, never over I/O */
-    pthread_cond_t woken;
-    pthread_t thread;
-    bool is_stopping;
-    int64_t wakes_ms; /* when the thread wakes without a signal; INT64_MAX: never */
+    struct thread thread; /* its mutex is held for at most one decision, never over I/O */
+    int64_t wakes_ms;     /* when the thread wakes without a signal; INT64_MAX: never */
     struct lease *first, *last;
 };
 
@@ -40,7 +36,7 @@ static void put_last(struct lease_keeper *keeper, struct lease *lease)
     *(keeper->last == NULL ? &keeper->first : &keeper->last->next) = lease;
     keeper->last = lease;
     lease->is_held = true;
-    if (lease->ends_ms < keeper->wakes_ms) (void)pthread_cond_signal(&keeper->woken);
+    if (lease->ends_ms < keeper->wakes_ms) (void)pthread_cond_signal(&keeper->thread.woken);
 }
 
 /* Under the mutex, so that the connection still belongs to the exchange. */
@@ -74,11 +70,9 @@ static bool end_one(struct lease_keeper *keeper, int64_t now_ms)
 static void wait_for_next(struct lease_keeper *keeper)
 {
     const int64_t wakes_ms = keeper->first == NULL ? INT64_MAX : keeper->first->ends_ms;
-    const struct timespec until = {.tv_sec = (time_t)(wakes_ms / 1000), .tv_nsec = (long)(wakes_ms % 1000) * 1000000L};
 
     keeper->wakes_ms = wakes_ms;
-    if (keeper->first == NULL) (void)pthread_cond_wait(&keeper->woken, &keeper->mutex);
-    else (void)pthread_cond_timedwait(&keeper->woken, &keeper->mutex, &until);
+    thread_wait(&keeper->thread, wakes_ms);
     keeper->wakes_ms = 0; /* it looks at the list before it waits again */
 }
 
@@ -86,24 +80,17 @@ static void *keeper_main(void *argument)
 {
     struct lease_keeper *keeper = argument;
 
-    (void)pthread_mutex_lock(&keeper->mutex);
-    while (!keeper->is_stopping) {
+    (void)pthread_mutex_lock(&keeper->thread.mutex);
+    while (!keeper->thread.is_stopping) {
         if (!end_one(keeper, clock_monotonic_ms())) {
             wait_for_next(keeper);
             continue;
         }
-        (void)pthread_mutex_unlock(&keeper->mutex);
-        (void)pthread_mutex_lock(&keeper->mutex);
+        (void)pthread_mutex_unlock(&keeper->thread.mutex);
+        (void)pthread_mutex_lock(&keeper->thread.mutex);
     }
-    (void)pthread_mutex_unlock(&keeper->mutex);
+    (void)pthread_mutex_unlock(&keeper->thread.mutex);
     return NULL;
-}
-
-static void keeper_free(struct lease_keeper *keeper)
-{
-    (void)pthread_cond_destroy(&keeper->woken);
-    (void)pthread_mutex_destroy(&keeper->mutex);
-    free(keeper);
 }
 
 struct result lease_keeper_start(struct server *server, const struct lease_limits *limits, struct lease_keeper **keeper_out,
@@ -114,25 +101,17 @@ struct result lease_keeper_start(struct server *server, const struct lease_limit
     if (keeper == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the leases of bodies");
     keeper->server = server;
     keeper->limits = *limits;
-    (void)pthread_mutex_init(&keeper->mutex, NULL);
-    clock_condition(&keeper->woken);
-    if (pthread_create(&keeper->thread, NULL, keeper_main, keeper) != 0) {
-        keeper_free(keeper);
-        return failure(err, ERROR_NO_MEMORY, "can't start the thread that ends leases");
-    }
-    *keeper_out = keeper;
-    return SUCCESS;
+    const struct result result = thread_start(&keeper->thread, keeper_main, keeper, "ends leases", err);
+    if (result.ok) *keeper_out = keeper;
+    else free(keeper);
+    return result;
 }
 
 void lease_keeper_stop(struct lease_keeper *keeper)
 {
     if (keeper == NULL) return;
-    (void)pthread_mutex_lock(&keeper->mutex);
-    keeper->is_stopping = true;
-    (void)pthread_cond_signal(&keeper->woken);
-    (void)pthread_mutex_unlock(&keeper->mutex);
-    (void)pthread_join(keeper->thread, NULL);
-    keeper_free(keeper);
+    thread_stop(&keeper->thread);
+    free(keeper);
 }
 
 void lease_begin(struct http_exchange *exchange)
@@ -142,9 +121,9 @@ void lease_begin(struct http_exchange *exchange)
 
     lease->size = 0;
     lease->ends_size = (uint64_t)keeper->limits.size;
-    (void)pthread_mutex_lock(&keeper->mutex);
+    (void)pthread_mutex_lock(&keeper->thread.mutex);
     if (!lease->is_held) put_last(keeper, lease);
-    (void)pthread_mutex_unlock(&keeper->mutex);
+    (void)pthread_mutex_unlock(&keeper->thread.mutex);
 }
 
 static void renew(struct http_exchange *exchange)
@@ -153,9 +132,9 @@ static void renew(struct http_exchange *exchange)
     char rule[sizeof exchange->lease.rule];
 
     exchange->callbacks->right(exchange, rule);
-    (void)pthread_mutex_lock(&keeper->mutex);
+    (void)pthread_mutex_lock(&keeper->thread.mutex);
     settle(keeper, &exchange->lease, rule);
-    (void)pthread_mutex_unlock(&keeper->mutex);
+    (void)pthread_mutex_unlock(&keeper->thread.mutex);
 }
 
 bool lease_move(struct http_exchange *exchange, uint64_t bytes)
@@ -176,8 +155,8 @@ bool lease_end(struct http_exchange *exchange)
     struct lease *lease = &exchange->lease;
 
     if (lease->ends_size == 0) return true; /* lease_begin() was not called */
-    (void)pthread_mutex_lock(&keeper->mutex);
+    (void)pthread_mutex_lock(&keeper->thread.mutex);
     if (lease->is_held) take_out(keeper, lease);
-    (void)pthread_mutex_unlock(&keeper->mutex);
+    (void)pthread_mutex_unlock(&keeper->thread.mutex);
     return !atomic_load(&lease->is_lost);
 }

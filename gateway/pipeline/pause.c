@@ -2,18 +2,13 @@
  * Requests that wait for a time. They hold no worker, so waiting requests of one tenant keep no worker from others. There are at most as
  * many as connections, and none waits for more than a few seconds.
  */
-#include <pthread.h>
-#include <time.h>
-
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/thread.h"
 #include "gateway/pipeline/exchange_priv.h"
 
 struct pauser {
-    pthread_mutex_t mutex;
-    pthread_cond_t woken;
-    pthread_t thread;
-    bool is_stopping;
+    struct thread thread;
     struct exchange *first; /* in the order of their ends */
 };
 
@@ -35,17 +30,15 @@ static void put_in(struct pauser *pauser, struct exchange *exchange)
 /* With the mutex. NULL: the thread must end. */
 static struct exchange *wait_for_one(struct pauser *pauser)
 {
-    while (!pauser->is_stopping) {
+    while (!pauser->thread.is_stopping) {
         struct exchange *first = pauser->first;
-        const int64_t ends_ms = first == NULL ? 0 : first->pause.ends_ms;
-        const struct timespec until = {.tv_sec = (time_t)(ends_ms / 1000), .tv_nsec = (long)(ends_ms % 1000) * 1000000L};
+        const int64_t ends_ms = first == NULL ? INT64_MAX : first->pause.ends_ms;
 
-        if (first != NULL && ends_ms <= clock_monotonic_ms()) {
+        if (ends_ms <= clock_monotonic_ms()) {
             pauser->first = first->pause.next;
             return first;
         }
-        if (first == NULL) (void)pthread_cond_wait(&pauser->woken, &pauser->mutex);
-        else (void)pthread_cond_timedwait(&pauser->woken, &pauser->mutex, &until);
+        thread_wait(&pauser->thread, ends_ms);
     }
     return NULL;
 }
@@ -54,22 +47,15 @@ static void *pauser_main(void *argument)
 {
     struct pauser *pauser = argument;
 
-    (void)pthread_mutex_lock(&pauser->mutex);
+    (void)pthread_mutex_lock(&pauser->thread.mutex);
     for (struct exchange *exchange; (exchange = wait_for_one(pauser)) != NULL;) {
-        (void)pthread_mutex_unlock(&pauser->mutex);
+        (void)pthread_mutex_unlock(&pauser->thread.mutex);
         if (exchange->request.response != NULL) exchange_answer(exchange, NULL);
         else exchange->pause.then(exchange);
-        (void)pthread_mutex_lock(&pauser->mutex);
+        (void)pthread_mutex_lock(&pauser->thread.mutex);
     }
-    (void)pthread_mutex_unlock(&pauser->mutex);
+    (void)pthread_mutex_unlock(&pauser->thread.mutex);
     return NULL;
-}
-
-static void pauser_free(struct pauser *pauser)
-{
-    (void)pthread_cond_destroy(&pauser->woken);
-    (void)pthread_mutex_destroy(&pauser->mutex);
-    free(pauser);
 }
 
 struct result pauser_start(struct pauser **pauser_out, struct error *err)
@@ -77,25 +63,17 @@ struct result pauser_start(struct pauser **pauser_out, struct error *err)
     struct pauser *pauser = memory_zeroed(1, sizeof *pauser);
 
     if (pauser == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for requests that wait");
-    (void)pthread_mutex_init(&pauser->mutex, NULL);
-    clock_condition(&pauser->woken);
-    if (pthread_create(&pauser->thread, NULL, pauser_main, pauser) != 0) {
-        pauser_free(pauser);
-        return failure(err, ERROR_NO_MEMORY, "can't start the thread for requests that wait");
-    }
-    *pauser_out = pauser;
-    return SUCCESS;
+    const struct result result = thread_start(&pauser->thread, pauser_main, pauser, "answers requests that wait", err);
+    if (result.ok) *pauser_out = pauser;
+    else free(pauser);
+    return result;
 }
 
 void pauser_stop(struct pauser *pauser)
 {
     if (pauser == NULL) return;
-    (void)pthread_mutex_lock(&pauser->mutex);
-    pauser->is_stopping = true;
-    (void)pthread_cond_signal(&pauser->woken);
-    (void)pthread_mutex_unlock(&pauser->mutex);
-    (void)pthread_join(pauser->thread, NULL);
-    pauser_free(pauser);
+    thread_stop(&pauser->thread);
+    free(pauser);
 }
 
 void pause_begin(struct exchange *exchange, void (*then)(struct exchange *exchange))
@@ -104,8 +82,8 @@ void pause_begin(struct exchange *exchange, void (*then)(struct exchange *exchan
 
     exchange->pause.then = then;
     exchange->pause.ends_ms = clock_monotonic_ms() + exchange->request.wait_ms;
-    (void)pthread_mutex_lock(&pauser->mutex);
+    (void)pthread_mutex_lock(&pauser->thread.mutex);
     put_in(pauser, exchange);
-    if (pauser->first == exchange) (void)pthread_cond_signal(&pauser->woken);
-    (void)pthread_mutex_unlock(&pauser->mutex);
+    if (pauser->first == exchange) (void)pthread_cond_signal(&pauser->thread.woken);
+    (void)pthread_mutex_unlock(&pauser->thread.mutex);
 }
