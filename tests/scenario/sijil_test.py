@@ -1,6 +1,7 @@
 """Shared by the scenarios: a real embedded server, real TLS, and a client that shows all of HTTP.
 
 Standard library only. The environment names the programs: SIJIL_BUILD is the build folder."""
+import atexit
 import base64
 import glob
 import hashlib
@@ -20,7 +21,9 @@ import traceback
 import urllib.parse
 
 import contract
-from issuer import Issuer, LocalIssuer
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from issuer import Issuer, IssuerProcess
 
 BUILD = os.environ.get("SIJIL_BUILD", "build/asan")
 START_SECONDS = 90  # with sanitizers, on a busy machine, PostgreSQL's initdb included
@@ -297,8 +300,16 @@ class Client:
 
     def ask_for_token(self, scope):
         user, password = self.login
+        if isinstance(self.login, Person):
+            return self.exchange(password, scope)
         basic = base64.b64encode(f"{user}:{password}".encode()).decode()
         return self.call("GET", "/token?" + urllib.parse.urlencode({"scope": scope}), headers={"Authorization": "Basic " + basic})
+
+    def exchange(self, subject_token, scope):
+        """A token of the registry for one of a trusted issuer (RFC 8693)."""
+        body = urllib.parse.urlencode({"grant_type": "urn:ietf:params:oauth:grant-type:token-exchange", "subject_token": subject_token,
+                                       "subject_token_type": "urn:ietf:params:oauth:token-type:id_token", "scope": scope})
+        return self.call("POST", "/token", body, {"Content-Type": "application/x-www-form-urlencoded"})
 
     def token(self, scope, fresh=False):
         known = self.tokens.get(scope)
@@ -307,8 +318,8 @@ class Client:
         answer = self.ask_for_token(scope)
         if answer.status != 200:
             raise NoToken(answer)
-        self.tokens[scope] = (answer.json["token"], time.time() + answer.json["expires_in"])
-        return answer.json["token"]
+        self.tokens[scope] = (answer.json["access_token"], time.time() + answer.json["expires_in"])
+        return answer.json["access_token"]
 
     def api(self, method, path, document=None, expect=(200, 201, 204)):
         body = None if document is None else json.dumps(document)
@@ -406,15 +417,20 @@ def make_robot(server, name, role, scope, organisation="main", **more):
     return robot["name"], robot["secret"]
 
 
+class Person(tuple):
+    """The login of a subject of an issuer: the user name for programs, and the issuer's token. Client exchanges the token at /token."""
+
+
 def make_person(server, name, role, scope):
     """A second person: a subject of a trusted issuer with one role. Returns a login that is valid for ten minutes. Robots of the
-    administrator count as the administrator. The registry gets the issuer's keys, and the test the token, over TLS."""
+    administrator count as the administrator. The issuer is a process of its own; its keys and the token come over TLS."""
     if getattr(server, "people", None) is None:
-        server.people = LocalIssuer(free_port(), f"https://127.0.0.1:{server.port}")
+        server.people = IssuerProcess(f"https://127.0.0.1:{server.port}")
+        atexit.register(server.people.stop)
         keys = server.people.fetch(server.people.fetch("/.well-known/openid-configuration")["jwks_uri"])
         server.client(server.admin).api("POST", "/issuers", {"url": server.people.url, "algorithms": ["ES256"], "jwks": keys})
     server.client(server.admin).api("POST", "/bindings", {"issuer": server.people.url, "subject": name, "role": role, "scope": scope})
-    return "oidc", server.people.fetch("/token", login=(name, server.people.add(name)))["id_token"]
+    return Person(("oidc", server.people.fetch("/token", login=(name, server.people.add(name)))["id_token"]))
 
 
 def send_slowly(place, location, size):
