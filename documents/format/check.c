@@ -15,10 +15,14 @@ unsigned document_signers_needed(const struct document *document)
     return document->is_withdrawn ? row->withdrawers : row->signers;
 }
 
+bool document_approver_counts(const struct document_approver *approver, int64_t now_ms)
+{
+    return approver->point[0] != 0 && !approver->is_revoked && approver->expires_ms > now_ms;
+}
+
 static bool counts(const struct document_approver *approver, const struct document_own *but, int64_t now_ms)
 {
-    return approver->point[0] != 0 && !approver->is_revoked && approver->expires_ms > now_ms &&
-           memcmp(approver->point, but->point, sizeof approver->point) != 0 &&
+    return document_approver_counts(approver, now_ms) && memcmp(approver->point, but->point, sizeof approver->point) != 0 &&
            memcmp(approver->principal, but->principal, sizeof approver->principal) != 0;
 }
 

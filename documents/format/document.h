@@ -58,6 +58,9 @@ struct document_trust {
     int64_t now_ms;
 };
 
+/** False for an empty slot, and for an approver that was revoked or has expired. */
+bool document_approver_counts(const struct document_approver *approver, int64_t now_ms);
+
 /**
  * Whether this document may come into force now. ERROR_DENIED: too few keys that count have signed, or it is too late or
  * too early. ERROR_INVALID: its body is not as its kind demands.

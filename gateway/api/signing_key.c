@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "documents/change.h"
 #include "gateway/api/signing_key_priv.h"
-#include "gateway/pipeline/document.h"
+#include "gateway/pipeline/signed_body.h"
 #include "policy/decider.h"
 #include "registry/names/reference.h"
 
@@ -19,15 +19,18 @@ static struct result check_kind(const struct document *document, struct error *e
                                                   : failure(err, ERROR_INVALID, "the document of a signing key is expected");
 }
 
-/* Reads the body: one envelope with a signed document. */
-static struct result read_body(const struct request *request, struct document **document_out, struct error *err)
+/* The body is one envelope of a signing key's document. */
+static struct result read_body(struct request *request, const struct signed_body **body_out, struct error *err)
 {
-    OWNED(document) *document = NULL;
+    TRY(request_envelope(request, body_out, err));
+    return check_kind((*body_out)->document, err);
+}
 
-    TRY(document_read(&request->body, 1, &document, err));
-    TRY(check_kind(document, err));
-    *document_out = GIVE(document);
-    return SUCCESS;
+/* The body has all envelopes of a document: the holder's, from the draft, and the approver's. */
+static struct result read_envelopes(struct request *request, const struct signed_body **body_out, struct error *err)
+{
+    TRY(request_envelopes(request, body_out, err));
+    return check_kind((*body_out)->document, err);
 }
 
 /* NULL: it is not a scope. */
@@ -52,11 +55,11 @@ static struct result add_pair(struct request *request, enum action action, const
 
 static struct result add_target(struct request *request, enum action action, struct error *err)
 {
-    OWNED(document) *document = NULL;
+    const struct signed_body *body = NULL;
 
     if (api_asks_for_credential(request, action)) return SUCCESS;
-    TRY(read_body(request, &document, err));
-    return add_pair(request, action, document, err);
+    TRY(read_body(request, &body, err));
+    return add_pair(request, action, body->document, err);
 }
 
 struct result target_key_enroll(struct request *request, struct lookup *lookup, struct error *err)
@@ -146,16 +149,17 @@ static struct result check_newer(struct request *request, struct pg *pg, const s
 /* ---- recording ---- */
 
 /* Makes the same checks as sijil-keyd, so that no document is recorded that sijil-keyd would refuse. */
-static struct result check_signatures(const struct request *request, const struct document *document, struct error *err)
+static struct result check_signatures(const struct request *request, const struct document *document,
+                                      struct document_trust *trust_out, struct error *err)
 {
     struct keyd_documents pinned;
-    struct document_trust trust = {.now_ms = clock_wall_ms()};
 
     TRY(keyd_ask_documents(request->gateway->keyd, &pinned, err));
-    memcpy(trust.root, pinned.root, sizeof trust.root);
-    memcpy(trust.approvers, pinned.approvers, sizeof trust.approvers);
-    TRY(document_check(document, &trust, err));
-    return signing_key_note(document, pinned.approvers, trust.now_ms, err);
+    *trust_out = (struct document_trust){.now_ms = clock_wall_ms()};
+    memcpy(trust_out->root, pinned.root, sizeof trust_out->root);
+    memcpy(trust_out->approvers, pinned.approvers, sizeof trust_out->approvers);
+    TRY(document_check(document, trust_out, err));
+    return signing_key_note(document, pinned.approvers, trust_out->now_ms, err);
 }
 
 /* 202: it is recorded, and will be in force when keyd can pin it. */
@@ -212,16 +216,17 @@ static struct result check_holder(const struct request *request, const struct do
 static struct result handle_enroll(struct request *request, struct pg *pg, struct error *err)
 {
     const struct resource *where = &request->pairs[0].resource;
-    OWNED(document) *document = NULL;
+    const struct signed_body *body = NULL;
     struct document_draft_change change;
     struct known_key known;
     char drafter[PRINCIPAL_KEY_SIZE];
 
-    TRY(read_body(request, &document, err));
+    TRY(read_body(request, &body, err));
+    const struct document *document = body->document;
     TRY(check_holder(request, document, err));
     TRY(check_newer(request, pg, document, &known, err));
     principal_key(&request->principal, drafter);
-    const struct document_draft_row row = {ACTION_KEY_ENROLL, document, request->body, drafter,
+    const struct document_draft_row row = {ACTION_KEY_ENROLL, document, body->envelopes[0], drafter,
                                            uuid_is_nil(&where->organisation) ? NULL : &where->organisation};
     document_draft_change_init(&change, &row);
     TRY(request_record(request, &change.change, err));
@@ -230,60 +235,14 @@ static struct result handle_enroll(struct request *request, struct pg *pg, struc
 
 /* ---- approving ---- */
 
-/* All envelopes of one document: the holder's, from the draft, and the approver's. */
-struct envelopes {
-    char *texts[DOCUMENT_SIGNATURES_MAX];
-    struct bytes views[DOCUMENT_SIGNATURES_MAX];
-    size_t count;
-    struct document *document;
-};
-
-static void envelopes_done(struct envelopes *envelopes)
-{
-    for (size_t i = 0; i < envelopes->count; i++) free(envelopes->texts[i]);
-    document_free(envelopes->document);
-}
-#define OWNED_ENVELOPES __attribute__((cleanup(envelopes_done))) struct envelopes
-
-static struct result add_envelope(struct envelopes *envelopes, const json_t *envelope, struct error *err)
-{
-    const unsigned before = json_lacks();
-    char *text = json_dumps(envelope, JSON_COMPACT);
-
-    if (text == NULL || json_lacks() != before) {
-        free(text);
-        return failure(err, ERROR_NO_MEMORY, "no memory for an envelope");
-    }
-    envelopes->texts[envelopes->count] = text;
-    envelopes->views[envelopes->count++] = bytes_of_text(text);
-    return SUCCESS;
-}
-
-static struct result read_envelopes(struct request *request, struct envelopes *envelopes, struct error *err)
-{
-    const json_t *body = NULL, *each;
-    size_t i;
-
-    TRY(request_document(request, &body, err));
-    const json_t *list = json_object_get(body, "envelopes");
-    if (json_array_size(list) < 1 || json_array_size(list) > DOCUMENT_SIGNATURES_MAX)
-        return failure(err, ERROR_INVALID, "envelopes is a list of 1 to %d", DOCUMENT_SIGNATURES_MAX);
-    json_array_foreach (list, i, each) {
-        if (!json_is_object(each)) return failure(err, ERROR_INVALID, "an envelope is an object");
-        TRY(add_envelope(envelopes, each, err));
-    }
-    TRY(document_read(envelopes->views, envelopes->count, &envelopes->document, err));
-    return check_kind(envelopes->document, err);
-}
-
 struct result target_key_approve(struct request *request, struct lookup *lookup, struct error *err)
 {
-    OWNED_ENVELOPES envelopes = {.count = 0};
+    const struct signed_body *body = NULL;
 
     (void)lookup;
     if (api_asks_for_credential(request, ACTION_KEY_APPROVE)) return SUCCESS;
-    TRY(read_envelopes(request, &envelopes, err));
-    return add_pair(request, ACTION_KEY_APPROVE, envelopes.document, err);
+    TRY(read_envelopes(request, &body, err));
+    return add_pair(request, ACTION_KEY_APPROVE, body->document, err);
 }
 
 /* Only person_of() decides whether two principals are different persons; an organisation's robot is no person. */
@@ -301,21 +260,60 @@ static struct result check_persons(const struct request *request, const struct d
     return failure(err, ERROR_DENIED, "another person than the key's holder approves it");
 }
 
+/* The person that has enrolled an approver's key; nobody if the key is not known. */
+static struct result find_person(const struct request *request, const uint8_t point[ECDSA_PUBLIC_SIZE], struct person *person_out,
+                                 struct error *err)
+{
+    const struct document_scope registry = {"", 0};
+    char name[ECDSA_THUMBPRINT_SIZE];
+    struct known_key known = {0};
+    struct error none = {0};
+
+    ecdsa_thumbprint(point, name);
+    const struct view_range one = {DOCUMENT_SIGNING_KEY, &registry, name, 1};
+    if (!document_view_find(request->gateway->documents, &one, note_key, &known, &none).ok && none.kind != ERROR_NOT_FOUND)
+        return failure(err, none.kind, "%s", none.message);
+    *person_out = decider_person_of_key(request->gateway->decider, known.key.principal);
+    return SUCCESS;
+}
+
+/* A stolen key file must not approve together with the login of another person. The root is no person's key. */
+static struct result check_approver(const struct request *request, const struct document *document,
+                                    const struct document_trust *trust, struct error *err)
+{
+    const struct person asking = decider_person(request->gateway->decider, &request->principal);
+    bool is_signed = false;
+
+    TRY(document_is_signed_by(document, trust->root, &is_signed, err));
+    if (is_signed) return SUCCESS;
+    for (size_t i = 0; i < DOCUMENT_APPROVERS_MAX; i++) {
+        struct person owner;
+        if (!document_approver_counts(&trust->approvers[i], trust->now_ms)) continue;
+        TRY(document_is_signed_by(document, trust->approvers[i].point, &is_signed, err));
+        if (!is_signed) continue;
+        TRY(find_person(request, trust->approvers[i].point, &owner, err));
+        if (person_is_same(&owner, &asking)) return SUCCESS;
+    }
+    return failure(
+        err, ERROR_DENIED,
+        "the approval is signed with the key of another person than the one that sends it: its owner sends it, or the key was stolen");
+}
+
 static struct result handle_approve(struct request *request, struct pg *pg, struct error *err)
 {
-    OWNED_ENVELOPES envelopes = {.count = 0};
+    const struct signed_body *body = NULL;
+    struct document_trust trust;
     struct known_key known;
 
-    TRY(read_envelopes(request, &envelopes, err));
-    if (envelopes.document->is_withdrawn)
+    TRY(read_envelopes(request, &body, err));
+    if (body->document->is_withdrawn)
         return failure(err, ERROR_INVALID, "a withdrawal is not approved, but sent to its own route");
-    TRY(check_persons(request, envelopes.document, err));
-    TRY(check_newer(request, pg, envelopes.document, &known, err));
-    TRY(check_signatures(request, envelopes.document, err));
-    struct document_row row = {.action = ACTION_KEY_APPROVE,
-                               .document = envelopes.document,
-                               .envelopes = envelopes.views,
-                               .envelope_count = envelopes.count};
+    TRY(check_persons(request, body->document, err));
+    TRY(check_newer(request, pg, body->document, &known, err));
+    TRY(check_signatures(request, body->document, &trust, err));
+    TRY(check_approver(request, body->document, &trust, err));
+    struct document_row row = {
+        .action = ACTION_KEY_APPROVE, .document = body->document, .envelopes = body->envelopes, .envelope_count = body->count};
     return record(request, pg, &row, true, err);
 }
 
@@ -334,15 +332,16 @@ static struct result check_withdrawal(const struct document *document, const str
 
 static struct result handle_revoke(struct request *request, struct pg *pg, struct error *err)
 {
-    OWNED(document) *document = NULL;
+    const struct signed_body *body = NULL;
+    struct document_trust trust;
     struct known_key known;
 
-    TRY(read_body(request, &document, err));
-    TRY(check_newer(request, pg, document, &known, err));
-    TRY(check_withdrawal(document, &known, err));
-    TRY(check_signatures(request, document, err));
+    TRY(read_body(request, &body, err));
+    TRY(check_newer(request, pg, body->document, &known, err));
+    TRY(check_withdrawal(body->document, &known, err));
+    TRY(check_signatures(request, body->document, &trust, err));
     struct document_row row = {
-        .action = ACTION_KEY_REVOKE, .document = document, .envelopes = &request->body, .envelope_count = 1};
+        .action = ACTION_KEY_REVOKE, .document = body->document, .envelopes = body->envelopes, .envelope_count = body->count};
     return record(request, pg, &row, false, err);
 }
 

@@ -13,6 +13,7 @@
 #include "gateway/pipeline/document.h"
 #include "gateway/pipeline/exchange_priv.h"
 #include "gateway/pipeline/pipeline.h"
+#include "gateway/pipeline/signed_body.h"
 
 _Static_assert(offsetof(struct exchange, http) == 0, "gateway/http gives its own part back");
 
@@ -265,6 +266,7 @@ static void end_handler(struct exchange *exchange)
     if ((exchange->has_begun || request->handler_state != NULL) && request->route->handler->release != NULL)
         request->route->handler->release(request);
     request_document_free(request);
+    request_signed_free(request);
 }
 
 static void cut(struct exchange *exchange, struct pg *pg)

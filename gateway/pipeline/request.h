@@ -42,10 +42,11 @@ struct request {
 
     size_t pair_count; /* pairs to decide; the route's target function fills them */
     struct action_pair pairs[ACTION_PAIRS_MAX];
-    const struct asked_label *asked; /* a label that the first pair would set; NULL: none */
-    struct permit *permit;           /* RECORD_FIRST: set before the handler runs; else by request_record() */
-    struct bytes body;               /* for routes with a gathered body; complete */
-    json_t *document;                /* the same, parsed; NULL before the first call of request_document() */
+    const struct asked_label *asked;         /* a label that the first pair would set; NULL: none */
+    struct permit *permit;                   /* RECORD_FIRST: set before the handler runs; else by request_record() */
+    struct bytes body;                       /* for routes with a gathered body; complete */
+    struct signed_document *signed_document; /* in the body; NULL before it was asked for (gateway/pipeline/signed_body.h) */
+    json_t *document;                        /* the same, parsed; NULL before the first call of request_document() */
 
     unsigned waits;                       /* number of calls of request_wait() */
     int64_t wait_ms;                      /* the newest time of request_wait() */

@@ -14,6 +14,7 @@ import time
 
 from plan import ALL, WITHOUT_END, Bad, in_order, numbers, one_of, run_cases, series
 import api_cases
+import key_cases
 import oci_cases
 from aftermath import check_rows, end_uploads, nothing_is_left_over, the_log_verifies
 from attempt import Try, World, call, check_answer, check_event, do_again, is_good, is_settled, readiness
@@ -25,9 +26,9 @@ BAD_MAX = 10  # of one case: then it is enough
 LONG = ("scrub-run", "collection-run")  # wait for a job's next try: only when they are named, or with all failures
 LASTING_S = 5  # what lacks for good is given back after so long: without memory liboauth2 copies a key again and again
 SLOW_MAX = 3  # so often a request may be refused without a failure, by a machine that is slow for a moment
-CASES = {**oci_cases.CASES, **api_cases.CASES}
+CASES = {**oci_cases.CASES, **api_cases.CASES, **key_cases.CASES}
 CASES_OF_KEYS = ("ready", "token", "upload-begin", "push-small", "blob-get-cold", "manifest-put", "manifest-get", "policy-load",
-                 "audit-checkpoint")
+                 "signing-key-approve", "signing-key-revoke", "audit-checkpoint")
 
 
 def keys_are_back(world, seconds):

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """Keys of people on a whole server: two persons, documents signed with openssl, and all invalid ways to bring a document into force."""
-import base64
 import hashlib
 import json
 import os
@@ -14,50 +13,12 @@ import time
 
 import sijil_test
 from sijil_test import Server, make_person, make_robot, run
+from signing_keys import DAY, TYPE, Key, sign, utc
 
-TYPE = "application/vnd.sijil.signing-key.v1+json"
-DAY = 86400
 server = Server().start()
 folder = tempfile.TemporaryDirectory()
 root_key = os.path.join(server.folder, "officer", "approver.pem")
 state = {}
-
-
-def canonical(value):
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-
-
-def url64(data):
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-
-def utc(seconds):
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
-
-
-class Key:
-    """A P-256 key in a file, and the documents about it."""
-
-    def __init__(self, principal, purpose="sign", scope="", lifetime=30 * DAY):
-        with tempfile.NamedTemporaryFile(dir=folder.name, suffix=".pem", delete=False) as file:
-            self.path = file.name
-        subprocess.run(["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", self.path], check=True)
-        self.point = subprocess.run(["openssl", "ec", "-in", self.path, "-pubout", "-outform", "DER"], check=True, capture_output=True).stdout[-65:]
-        jwk = {"crv": "P-256", "kty": "EC", "x": url64(self.point[1:33]), "y": url64(self.point[33:])}
-        self.name = url64(hashlib.sha256(canonical(jwk)).digest())
-        self.principal, self.purpose, self.scope, self.lifetime = principal, purpose, scope, lifetime
-
-    def document(self, version=1, **more):
-        now = time.time()
-        return canonical({"schema": "sijil.document/v1", "kind": "signing-key", "scope": self.scope, "name": self.name, "version": version,
-                          "effective_from": utc(now - 1), "expires": utc(now + self.lifetime),
-                          "body": {"principal": self.principal, "public_key": url64(self.point), "purpose": self.purpose}, **more})
-
-
-def sign(document, key_file):
-    signed = b"DSSEv1 %d %s %d %s" % (len(TYPE), TYPE.encode(), len(document), document)
-    made = subprocess.run(["openssl", "dgst", "-sha256", "-sign", key_file], input=signed, capture_output=True, check=True)
-    return {"payloadType": TYPE, "payload": base64.b64encode(document).decode(), "signatures": [{"sig": base64.b64encode(made.stdout).decode()}]}
 
 
 def post(login, path, body):
@@ -179,6 +140,7 @@ def an_approver_approves_others_but_no_approver():
     assert answer.status == 201 and approve(server.admin, approver, document, envelope).status == 201
     key = Key(state["principal"])
     answer, document, envelope = draft(state["alice"], key)
+    refused(approve(server.admin, key, document, envelope, approver.path), 403, "of another person than the one that sends it")
     answer = approve(carol, key, document, envelope, approver.path)
     assert answer.status == 201 and state_of(key) == "in force", answer.body
     second = Key(state["principal"], purpose="approve")

@@ -1,0 +1,90 @@
+#include "gateway/pipeline/signed_body.h"
+
+#include "base/json.h"
+#include "base/memory.h"
+#include "gateway/pipeline/document.h"
+
+/* What is read, and its memory. */
+struct signed_document {
+    struct signed_body body;
+    char *texts[DOCUMENT_SIGNATURES_MAX]; /* of envelopes that are parts of the body; NULL if the body is the envelope */
+    struct document *document;
+};
+
+static void signed_document_free(struct signed_document *read)
+{
+    if (read == NULL) return;
+    for (size_t i = 0; i < DOCUMENT_SIGNATURES_MAX; i++) free(read->texts[i]);
+    document_free(read->document);
+    free(read);
+}
+DEFINE_OWNED(signed_document);
+
+static struct result add_envelope(struct signed_document *read, const json_t *envelope, struct error *err)
+{
+    const unsigned before = json_lacks();
+    char *text = json_dumps(envelope, JSON_COMPACT);
+
+    if (text == NULL || json_lacks() != before) {
+        free(text);
+        return failure(err, ERROR_NO_MEMORY, "no memory for an envelope");
+    }
+    read->texts[read->body.count] = text;
+    read->body.envelopes[read->body.count++] = bytes_of_text(text);
+    return SUCCESS;
+}
+
+static struct result add_one(struct request *request, struct signed_document *read, struct error *err)
+{
+    (void)err;
+    read->body.envelopes[read->body.count++] = request->body;
+    return SUCCESS;
+}
+
+static struct result add_list(struct request *request, struct signed_document *read, struct error *err)
+{
+    const json_t *body = NULL, *each;
+    size_t i;
+
+    TRY(request_document(request, &body, err));
+    const json_t *list = json_object_get(body, "envelopes");
+    if (json_array_size(list) < 1 || json_array_size(list) > DOCUMENT_SIGNATURES_MAX)
+        return failure(err, ERROR_INVALID, "envelopes is a list of 1 to %d", DOCUMENT_SIGNATURES_MAX);
+    json_array_foreach (list, i, each) {
+        if (!json_is_object(each)) return failure(err, ERROR_INVALID, "an envelope is an object");
+        TRY(add_envelope(read, each, err));
+    }
+    return SUCCESS;
+}
+
+static struct result read_body(struct request *request,
+                               struct result (*add)(struct request *request, struct signed_document *read, struct error *err),
+                               const struct signed_body **body_out, struct error *err)
+{
+    if (request->signed_document == NULL) {
+        OWNED(signed_document) *read = memory_zeroed(1, sizeof *read);
+        if (read == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a signed document");
+        TRY(add(request, read, err));
+        TRY(document_read(read->body.envelopes, read->body.count, &read->document, err));
+        read->body.document = read->document;
+        request->signed_document = GIVE(read);
+    }
+    *body_out = &request->signed_document->body;
+    return SUCCESS;
+}
+
+struct result request_envelope(struct request *request, const struct signed_body **body_out, struct error *err)
+{
+    return read_body(request, add_one, body_out, err);
+}
+
+struct result request_envelopes(struct request *request, const struct signed_body **body_out, struct error *err)
+{
+    return read_body(request, add_list, body_out, err);
+}
+
+void request_signed_free(struct request *request)
+{
+    signed_document_free(request->signed_document);
+    request->signed_document = NULL;
+}

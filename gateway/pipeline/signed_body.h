@@ -1,0 +1,23 @@
+/*
+ * gateway/pipeline/signed_body.h -- the signed document in the body of a request.
+ *
+ * It is read at the first call, and lives as long as the request. So target function and handler may ask for it any number of times. Reading
+ * proves nothing: the handler checks the signatures (documents/format/document.h).
+ */
+#pragma once
+
+#include "documents/format/document.h"
+#include "gateway/pipeline/request.h"
+
+struct signed_body {
+    const struct document *document;
+    struct bytes envelopes[DOCUMENT_SIGNATURES_MAX]; /* one for each signature */
+    size_t count;
+};
+
+/** The body is one envelope. ERROR_INVALID, ERROR_LIMIT, ERROR_NO_MEMORY. */
+RESULT request_envelope(struct request *request, const struct signed_body **body_out, struct error *err);
+/** The body is an object with `envelopes`, a list of 1 to DOCUMENT_SIGNATURES_MAX. The same errors. */
+RESULT request_envelopes(struct request *request, const struct signed_body **body_out, struct error *err);
+/** The pipeline calls it at the end of the request. */
+void request_signed_free(struct request *request);
