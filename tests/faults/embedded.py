@@ -33,7 +33,7 @@ WHOLE = "1 1 1 1 1 t"
 
 class World:
     def __init__(self):
-        self.root = tempfile.mkdtemp(prefix="sijil-faults-", dir="/var/tmp")
+        self.root = tempfile.mkdtemp(prefix="sijil-faults-", dir=sijil_test.work_folder())
         os.chmod(self.root, 0o755)
         self.plan = Plan(os.path.join(self.root, "plan"))
         self.number = 0

@@ -23,7 +23,7 @@ class SmallStore:
     """The tests' own server in a separate folder; its bucket exists from the start."""
 
     def __init__(self):
-        self.root, self.process = tempfile.mkdtemp(prefix="sijil-", dir="/var/tmp"), None
+        self.root, self.process = tempfile.mkdtemp(prefix="sijil-", dir=sijil_test.work_folder()), None
         self.key_file, self.ca_file = self.root + "/key", self.root + "/ca.pem"
 
     def start(self):

@@ -26,7 +26,7 @@ import sijil_test
 from sijil_test import Server, program, sha256
 
 server = Server()
-work = tempfile.mkdtemp(prefix="sijil-clients-", dir="/var/tmp")
+work = tempfile.mkdtemp(prefix="sijil-clients-", dir=sijil_test.work_folder())
 state = {}
 environment = {**os.environ, "XDG_CONFIG_HOME": work + "/config", "XDG_CACHE_HOME": work + "/cache"}
 

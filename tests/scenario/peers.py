@@ -41,7 +41,7 @@ class Peers:
     """The files of the three: key ring, certificate, approver, policy sets, configuration."""
 
     def __init__(self, prefix="sijil-"):
-        self.root = tempfile.mkdtemp(prefix=prefix, dir="/var/tmp")
+        self.root = tempfile.mkdtemp(prefix=prefix, dir=sijil_test.work_folder())
         self.port = sijil_test.free_port()
         self.log = open(self.path("log"), "ab")
 

@@ -27,6 +27,7 @@ from issuer import Issuer, IssuerProcess
 
 BUILD = os.environ.get("SIJIL_BUILD", "build/asan")
 START_SECONDS = 90  # with sanitizers, on a busy machine, PostgreSQL's initdb included
+MEMORY_ROOM = 2 << 30  # several tests run at a time, and a server's files take up to 300 MB
 FINDINGS = (": Assertion `", "Sanitizer", "runtime error: ")  # output of an assertion or a sanitizer
 
 
@@ -101,12 +102,22 @@ def bytes_kept(answer):
     return 0 if last == "0" else int(last) + 1
 
 
+def work_folder():
+    """Where servers keep their files: on the disk, or in memory if ctest allows it (SIJIL_TEST_MEMORY) and there is room.
+    A kill of processes loses as little in memory as on the disk. The tests of disks and of long files stay on the disk."""
+    if os.environ.get("SIJIL_TEST_MEMORY") != "1":
+        return "/var/tmp"
+    with open("/proc/meminfo", encoding="ascii") as file:
+        free = next(int(line.split()[1]) << 10 for line in file if line.startswith("MemAvailable:"))
+    return "/dev/shm" if os.path.isdir("/dev/shm") and min(free / 2, shutil.disk_usage("/dev/shm").free) > MEMORY_ROOM else "/var/tmp"
+
+
 class Server:
     """`sijild --embedded` in a separate folder; stopped with all its processes when the scenario ends."""
     ends_with = 0  # the status that it must end with
 
     def __init__(self, options=(), folder=None):
-        self.root = tempfile.mkdtemp(prefix="sijil-", dir=folder or "/var/tmp")
+        self.root = tempfile.mkdtemp(prefix="sijil-", dir=folder or work_folder())
         os.chmod(self.root, 0o755)
         self.folder = os.path.join(self.root, "registry")
         self.port = free_port()

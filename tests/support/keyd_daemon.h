@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 struct keyd_daemon {
-    char folder[40];    /* "/tmp/sijil-keyd-XXXXXX" */
+    char folder[40];    /* "/tmp/sijil-keyd-XXXXXX", or in /dev/shm if SIJIL_TEST_MEMORY is 1 */
     char directory[48]; /* of the key ring */
     char socket[48];
     char passphrase[48]; /* file */

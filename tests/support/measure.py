@@ -49,11 +49,14 @@ def of_children():
     return used.ru_utime + used.ru_stime
 
 
+def environment_of(test):
+    return dict(os.environ, **dict(each.split("=", 1) for each in properties(test).get("ENVIRONMENT", [])))
+
+
 def run(test, build):
-    environment = dict(os.environ, **dict(each.split("=", 1) for each in properties(test).get("ENVIRONMENT", [])))
     os.makedirs(f"{build}/measured", exist_ok=True)
     with open(f"{build}/measured/{test['name']}.log", "wb") as log:
-        return subprocess.run(test["command"], env=environment, cwd=properties(test).get("WORKING_DIRECTORY", build), stdout=log,
+        return subprocess.run(test["command"], env=environment_of(test), cwd=properties(test).get("WORKING_DIRECTORY", build), stdout=log,
                               stderr=log, stdin=subprocess.DEVNULL, check=False).returncode
 
 
@@ -86,7 +89,7 @@ def main():
     server = None
     if needed:
         command = every["postgres_start"]["command"]
-        subprocess.run([*command, str(os.getpid())], check=True)
+        subprocess.run([*command, str(os.getpid())], check=True, env=environment_of(every["postgres_start"]))
         with open(f"{command[2]}/pid", encoding="ascii") as file:
             server = int(file.read())
     try:

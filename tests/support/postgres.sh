@@ -6,7 +6,8 @@
 #   postgres.sh stop DIR
 #   postgres.sh crash DIR | restart DIR   kill -9 of the server and all its processes; a start with what is on disk
 #   postgres.sh pause DIR | resume DIR    SIGSTOP and SIGCONT for all of them
-# DIR/socket names the socket's directory; DIR/pid the server's process. Durability stays on: tests rely on it.
+# DIR/socket names the socket's directory; DIR/pid the server's process. Durability stays on: sijild refuses a server without it.
+# With SIJIL_TEST_MEMORY=1 the data are in memory, if there is room: fsync takes no time there.
 set -eu
 
 bin=${SIJIL_POSTGRES_BIN:-/usr/lib/postgresql/15/bin}
@@ -35,11 +36,22 @@ stop() {
     rm -f "$state/socket" "$state/data_at" "$state/pid"
 }
 
+# Whether the data may be in memory, and there are 2 GiB for them there: fsync takes no time then.
+has_memory() {
+    [ "${SIJIL_TEST_MEMORY:-}" = 1 ] && [ -d /dev/shm ] &&
+        [ "$(df --output=avail /dev/shm | tail -n 1)" -gt 2097152 ] &&
+        [ "$(sed -n 's/^MemAvailable: *\([0-9]*\) kB$/\1/p' /proc/meminfo)" -gt 4194304 ]
+}
+
 # The build tree may lie under a directory that only root can enter.
 make_data_directory() {
     data=$state/data
     rm -rf "$data"
-    mkdir -m 700 "$data"
+    if has_memory; then
+        data=$(mktemp -d /dev/shm/sijil-test-data.XXXXXX)
+    else
+        mkdir -m 700 "$data"
+    fi
     give_to_server "$data"
     if ! as_server test -w "$data" 2>/dev/null; then
         rmdir "$data"
