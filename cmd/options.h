@@ -57,6 +57,15 @@ enum keyd_option {
     KEYD_VERSION
 };
 
-enum verify_option { VERIFY_KEY = 256, VERIFY_ENTRY, VERIFY_SIGNER, VERIFY_SET, VERIFY_JSON, VERIFY_HELP, VERIFY_VERSION };
+enum verify_option {
+    VERIFY_KEY = 256,
+    VERIFY_ENTRY,
+    VERIFY_SIGNER,
+    VERIFY_ROOT,
+    VERIFY_SET,
+    VERIFY_JSON,
+    VERIFY_HELP,
+    VERIFY_VERSION
+};
 
 extern const struct program sijild_program, keyd_program, verify_program;

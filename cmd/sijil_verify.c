@@ -12,11 +12,13 @@
 #include "base/json.h"
 #include "cmd/options.h"
 #include "cmd/sijil_verify_replay.h"
+#include "cmd/sijil_verify_run.h"
+#include "training/format/bundle.h"
 
 enum { EXIT_VERIFIED = 0, EXIT_NOT_VERIFIED = 1, EXIT_USAGE = 2 };
 
 struct settings {
-    const char *key, *entry, *signer, *file;
+    const char *key, *entry, *signer, *root, *file;
     size_t set_count;
     const char *sets[VERIFY_SETS_MAX];
     bool json;
@@ -122,6 +124,27 @@ static int run_replay(const struct settings *settings)
     return shown != EXIT_VERIFIED || is_sound ? shown : EXIT_NOT_VERIFIED;
 }
 
+static struct result check_run(const struct settings *settings, struct buffer *answer, struct error *err)
+{
+    const struct run_request request = {
+        .key = settings->key, .signer = settings->signer, .root = settings->root, .json = settings->json};
+    struct buffer OWNED_BUFFER bundle = BUFFER(RUN_BUNDLE_MAX);
+
+    TRY(read_file(settings->file, &bundle, err));
+    return run_verify(&request, buffer_bytes(&bundle), answer, err);
+}
+
+static int run_training(const struct settings *settings)
+{
+    struct buffer OWNED_BUFFER answer = BUFFER(65536);
+    struct error err = {0};
+
+    if (settings->key == NULL || settings->signer == NULL || settings->root == NULL || settings->file == NULL ||
+        settings->entry != NULL)
+        return misused("--key, --signer, --root and a bundle's file are needed, and no --entry");
+    return check_run(settings, &answer, &err).ok ? show(buffer_text(&answer)) : refuse(settings, &err);
+}
+
 static int run_proof(const struct settings *settings)
 {
     struct buffer OWNED_BUFFER answer = BUFFER(65536);
@@ -137,16 +160,17 @@ static int run_proof(const struct settings *settings)
 static const struct subject {
     const char *name;
     int (*run)(const struct settings *settings);
-} subjects[] = {{"proof", run_proof}, {"certificate", run_certificate}, {"replay", run_replay}};
+} subjects[] = {{"proof", run_proof}, {"certificate", run_certificate}, {"replay", run_replay}, {"run", run_training}};
 
 static int run(struct settings *settings, char *const *operands, int count)
 {
     if (count > 2) return misused("more than one file");
     if (count == 2) settings->file = operands[1];
     if (settings->set_count > 0 && (count == 0 || strcmp(operands[0], "replay") != 0)) return misused("--set is for replays");
+    if (settings->root != NULL && (count == 0 || strcmp(operands[0], "run") != 0)) return misused("--root is for runs");
     for (size_t i = 0; count > 0 && i < sizeof subjects / sizeof subjects[0]; i++)
         if (strcmp(operands[0], subjects[i].name) == 0) return subjects[i].run(settings);
-    return misused("say what to check: proof, certificate or replay");
+    return misused("say what to check: proof, certificate, replay or run");
 }
 
 int main(int argc, char **argv)
@@ -160,6 +184,7 @@ int main(int argc, char **argv)
         case VERIFY_KEY: settings.key = optarg; break;
         case VERIFY_ENTRY: settings.entry = optarg; break;
         case VERIFY_SIGNER: settings.signer = optarg; break;
+        case VERIFY_ROOT: settings.root = optarg; break;
         case VERIFY_SET:
             if (settings.set_count == VERIFY_SETS_MAX) return misused("too many policy sets");
             settings.sets[settings.set_count++] = optarg;

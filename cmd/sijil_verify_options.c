@@ -6,8 +6,9 @@ static const struct option_row rows[] = {
     {VERIFY_KEY, "key", "VKEY", "public key of the log, as 'sijil audit key' printed it when you first trusted it"},
     {VERIFY_ENTRY, "entry", "FILE", "the entry, byte for byte (entry.json of 'sijil audit proof')"},
     {VERIFY_SIGNER, "signer", "FILE",
-     "certificates: public key of documents (PEM), as 'sijil audit key --documents' printed it when you first trusted it; "
+     "certificates and runs: public key of documents (PEM), as 'sijil audit key --documents' printed it when you first trusted it; "
      "replays: the approver's, who signed the policy sets"},
+    {VERIFY_ROOT, "root", "FILE", "runs: public key (PEM) of the root of approvers, as you pinned it"},
     {VERIFY_SET, "set", "FILE", "replays: a policy set that was in force, as it was loaded; once for each"},
     {VERIFY_JSON, "json", NULL, "answer in JSON"},
     {VERIFY_HELP, "help", NULL, "show this text and end"},
@@ -16,7 +17,8 @@ static const struct option_row rows[] = {
 static const struct option_group groups[] = {{"", rows, COUNT(rows)}};
 static const char *const synopses[] = {"proof --key=VKEY --entry=FILE PROOF-FILE [--json]",
                                        "certificate --key=VKEY --signer=FILE CERTIFICATE-FILE [--json]",
-                                       "replay --set=FILE... [--signer=FILE] EXPORT-FILE [--json]", NULL};
+                                       "replay --set=FILE... [--signer=FILE] EXPORT-FILE [--json]",
+                                       "run --key=VKEY --signer=FILE --root=FILE BUNDLE-FILE [--json]", NULL};
 static const char *const see_also[] = {"sijil(1)", NULL};
 
 const struct program verify_program = {
@@ -24,11 +26,13 @@ const struct program verify_program = {
     .section = 1,
     .summary = "checks proofs and decisions of a registry's audit log, offline",
     .synopses = synopses,
-    .about = "Check that an entry is in a registry's audit log, or make recorded decisions again, without asking the registry.",
+    .about = "Check that an entry is in a registry's audit log, make recorded decisions again, or check a whole training run, "
+             "without asking the registry.",
     .groups = groups,
     .group_count = COUNT(groups),
     .closing = "PROOF-FILE is entry.tlog-proof of 'sijil audit proof', or any C2SP tlog-proof.\n"
                "EXPORT-FILE has the answers of 'sijil audit show --json', one a line. Events of version 1 are not replayable.\n"
+               "BUNDLE-FILE has a training run: its signed envelopes, the documents of their keys, proofs and decisions.\n"
                "Without --signer policy sets are taken without their signature.\n"
                "A FILE may be '-' for standard input, but for policy sets.",
     .exit_status = "0 verified, 1 not verified (also: a decision differs, or its policy set was not given), "

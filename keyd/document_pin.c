@@ -1,6 +1,5 @@
 #include "keyd/document_pin.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "audit/format/leaf.h"
@@ -34,23 +33,6 @@ void document_trust_read(struct ledger *ledger, int64_t now_ms, struct document_
     *trust_out = (struct document_trust){.now_ms = now_ms};
     memcpy(trust_out->root, state.approver, sizeof trust_out->root);
     memcpy(trust_out->approvers, state.approvers, sizeof trust_out->approvers);
-}
-
-/* The detail of an event that was denied, failed or changed nothing does not have this form. */
-static struct result check_leaf(const struct document_pin_request *request, const struct document *document, struct error *err)
-{
-    char resource[DOCUMENT_SCOPE_SIZE + DOCUMENT_DETAIL_SIZE], detail[DOCUMENT_DETAIL_SIZE];
-    const char *action = document_action(document);
-    struct leaf leaf;
-
-    TRY(leaf_read(request->leaf, &leaf, err));
-    document_detail(document, detail);
-    (void)snprintf(resource, sizeof resource, "%s#%s", document->scope, detail);
-    if (leaf.sequence == request->sequence && leaf.target_count == 1 && strcmp(leaf.outcome, "allowed") == 0 &&
-        strcmp(leaf.targets[0].action, action) == 0 && strcmp(leaf.targets[0].resource, resource) == 0)
-        return SUCCESS;
-    return failure(err, ERROR_NOT_FOUND, "entry %llu of the log is not the event %s of version %llu of this document",
-                   (unsigned long long)request->sequence, action, (unsigned long long)document->version);
 }
 
 /* The tree may have grown since the pin; its entries stay in it. */
@@ -102,7 +84,7 @@ static struct result pin_checked(struct ledger *ledger, const struct document_pi
 
     document_trust_read(ledger, now_ms, &trust);
     TRY(document_check(document, &trust, err));
-    TRY(check_leaf(request, document, err));
+    TRY(document_check_event(document, request->leaf, request->sequence, err));
     TRY(check_inclusion(ledger, request, err));
     return ledger_change(ledger, set_pin, &pinning, err);
 }

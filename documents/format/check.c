@@ -1,6 +1,11 @@
 #include <string.h>
 
+#include "base/text.h"
 #include "documents/format/document_priv.h"
+#include "documents/format/signing_key.h"
+
+#define EARLY_MS 60000 /* difference between the clocks of a person's machine and keyd's */
+#define DAY_MS   86400000
 
 static document_checker *const checkers[DOCUMENT_KIND_COUNT] = {
 #define KIND(constant, number, name, type, bytes, signers, action, withdrawers, withdrawal, head, check) [constant] = check,
@@ -26,13 +31,63 @@ static bool counts(const struct document_approver *approver, const struct docume
            memcmp(approver->principal, but->principal, sizeof approver->principal) != 0;
 }
 
-struct result document_has_approver(const struct document *document, const struct document_trust *trust,
-                                    const struct document_own *but, bool *has_out, struct error *err)
+/* Several keys of one person count once. */
+static bool is_counted(const struct document_trust *trust, const bool signers[DOCUMENT_APPROVERS_MAX], size_t at)
 {
-    *has_out = false;
-    for (size_t i = 0; i < DOCUMENT_APPROVERS_MAX && !*has_out; i++)
+    for (size_t i = 0; i < at; i++)
+        if (signers[i] && memcmp(trust->approvers[i].principal, trust->approvers[at].principal, DOCUMENT_DIGEST_SIZE) == 0)
+            return true;
+    return false;
+}
+
+struct result document_count_approvers(const struct document *document, const struct document_trust *trust,
+                                       const struct document_own *but, unsigned *count_out, struct error *err)
+{
+    bool signers[DOCUMENT_APPROVERS_MAX] = {false};
+    unsigned count = 0;
+
+    for (size_t i = 0; i < DOCUMENT_APPROVERS_MAX; i++) {
         if (counts(&trust->approvers[i], but, trust->now_ms))
-            TRY(document_is_signed_by(document, trust->approvers[i].point, has_out, err));
+            TRY(document_is_signed_by(document, trust->approvers[i].point, &signers[i], err));
+        if (signers[i] && !is_counted(trust, signers, i)) count++;
+    }
+    *count_out = count;
+    return SUCCESS;
+}
+
+struct result document_check_time(const struct document *document, int64_t now_ms, struct error *err)
+{
+    if (document->effective_ms > now_ms + EARLY_MS)
+        return failure(err, ERROR_DENIED, "the document is from the future: look at the clock");
+    if (document->expires_ms <= now_ms) return failure(err, ERROR_DENIED, "the document has expired");
+    if (!document->is_withdrawn && now_ms - document->effective_ms > SIGNING_KEY_WAIT_MS)
+        return failure(err, ERROR_DENIED, "the holder signed more than a week ago: sign and approve it anew");
+    return SUCCESS;
+}
+
+struct result document_check_life(const struct document *document, struct error *err)
+{
+    if (document->version != (document->is_withdrawn ? 2U : 1U))
+        return failure(err, ERROR_INVALID, "version 1 enrols a key, version 2 withdraws it");
+    if (document->expires_ms == 0 || document->expires_ms - document->effective_ms > (int64_t)SIGNING_KEY_DAYS_MAX * DAY_MS)
+        return failure(err, ERROR_INVALID, "a key expires, within %d days", SIGNING_KEY_DAYS_MAX);
+    return SUCCESS;
+}
+
+struct result document_read_point(const struct document *document, const char *text, uint8_t point_out[ECDSA_PUBLIC_SIZE],
+                                  struct error *err)
+{
+    OWNED(ecdsa_key) *key = NULL;
+    uint8_t point[ECDSA_PUBLIC_SIZE];
+    char name[ECDSA_THUMBPRINT_SIZE];
+
+    if (!text_from_base64_exactly(BASE64_URL, bytes_of_text(text), point, sizeof point))
+        return failure(err, ERROR_INVALID, "public_key: base64url of an uncompressed point of P-256");
+    TRY(ecdsa_key_from_public(point, &key, err));
+    ecdsa_thumbprint(point, name);
+    if (strcmp(name, document->name) != 0)
+        return failure(err, ERROR_INVALID, "the name of a key's document is its RFC 7638 thumbprint");
+    memcpy(point_out, point, sizeof point);
     return SUCCESS;
 }
 

@@ -74,6 +74,12 @@ RESULT document_check(const struct document *document, const struct document_tru
 void document_detail(const struct document *document, char detail_out[DOCUMENT_DETAIL_SIZE]);
 
 /**
+ * Whether this entry of the log is the event that brings the document into force, with the number `sequence`. The detail of an
+ * event that was denied, failed or changed nothing has another form. ERROR_NOT_FOUND; the errors of leaf_read().
+ */
+RESULT document_check_event(const struct document *document, struct bytes entry, uint64_t sequence, struct error *err);
+
+/**
  * The pin after `document`, whose event has the number `sequence`. The document that was pinned last leaves the pin
  * unchanged. ERROR_DENIED if `pin` is of another document that is as new or newer. The caller has checked that the event
  * names the document.

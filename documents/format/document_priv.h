@@ -26,6 +26,13 @@ unsigned document_signers_needed(const struct document *document);
 struct document_own {
     const uint8_t *point, *principal;
 };
-/** Whether an approver that has not expired or been revoked has signed. */
-RESULT document_has_approver(const struct document *document, const struct document_trust *trust, const struct document_own *but,
-                             bool *has_out, struct error *err);
+/** The number of persons that have signed with an approver's key which has not expired and was not revoked. */
+RESULT document_count_approvers(const struct document *document, const struct document_trust *trust,
+                                const struct document_own *but, unsigned *count_out, struct error *err);
+/** For a kind that expires: whether the document is of now. ERROR_DENIED. */
+RESULT document_check_time(const struct document *document, int64_t now_ms, struct error *err);
+/** For a kind whose version 1 enrols a key, and whose version 2 withdraws it for good. ERROR_INVALID. */
+RESULT document_check_life(const struct document *document, struct error *err);
+/** A key of P-256 in base64url, whose thumbprint must be the document's name. ERROR_INVALID. */
+RESULT document_read_point(const struct document *document, const char *text, uint8_t point_out[ECDSA_PUBLIC_SIZE],
+                           struct error *err);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "audit/format/leaf.h"
 #include "crypto/digest.h"
 #include "documents/format/document.h"
 
@@ -17,6 +18,22 @@ void document_detail(const struct document *document, char detail_out[DOCUMENT_D
     const int length =
         snprintf(detail_out, DOCUMENT_DETAIL_SIZE, "%s %llu %s", outer_text, (unsigned long long)document->version, inner_text);
     assert(length > 0 && length < DOCUMENT_DETAIL_SIZE);
+}
+
+struct result document_check_event(const struct document *document, struct bytes entry, uint64_t sequence, struct error *err)
+{
+    char resource[DOCUMENT_SCOPE_SIZE + DOCUMENT_DETAIL_SIZE], detail[DOCUMENT_DETAIL_SIZE];
+    const char *action = document_action(document);
+    struct leaf leaf;
+
+    TRY(leaf_read(entry, &leaf, err));
+    document_detail(document, detail);
+    (void)snprintf(resource, sizeof resource, "%s#%s", document->scope, detail);
+    if (leaf.sequence == sequence && leaf.target_count == 1 && strcmp(leaf.outcome, "allowed") == 0 &&
+        strcmp(leaf.targets[0].action, action) == 0 && strcmp(leaf.targets[0].resource, resource) == 0)
+        return SUCCESS;
+    return failure(err, ERROR_NOT_FOUND, "entry %llu of the log is not the event %s of version %llu of this document",
+                   (unsigned long long)sequence, action, (unsigned long long)document->version);
 }
 
 /* A set replaces the previous one as a whole, so its own epoch and digest are the pin. */

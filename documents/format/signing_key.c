@@ -7,8 +7,6 @@
 #include "crypto/digest.h"
 #include "documents/format/document_priv.h"
 
-#define EARLY_MS          60000 /* difference between the clocks of a person's machine and keyd's */
-#define DAY_MS            86400000
 #define POINT_TEXT        87 /* characters of base64url for 65 bytes */
 #define PRINCIPAL_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789:-"
 
@@ -52,42 +50,25 @@ static bool is_principal(const char *text)
            (strncmp(text, "robot:", 6) == 0 || strncmp(text, "ext:", 4) == 0);
 }
 
-static struct result read_body(const json_t *body, struct signing_key *key, struct error *err)
+static struct result read_body(const struct document *document, struct signing_key *key, struct error *err)
 {
     const char *principal = NULL, *point = NULL, *purpose = NULL;
 
-    TRY(document_unpack(body, "the body of a signing key", err, "{s:s, s:s, s:s}", "principal", &principal, "public_key", &point,
-                        "purpose", &purpose));
+    TRY(document_unpack(json_object_get(document->json, "body"), "the body of a signing key", err, "{s:s, s:s, s:s}", "principal",
+                        &principal, "public_key", &point, "purpose", &purpose));
     if (!is_principal(principal)) return failure(err, ERROR_INVALID, "principal: robot:ID or ext:DIGEST");
     if (!signing_purpose_find(purpose, &key->purpose)) return failure(err, ERROR_INVALID, "purpose: approve or sign");
-    if (!text_from_base64_exactly(BASE64_URL, bytes_of_text(point), key->point, sizeof key->point))
-        return failure(err, ERROR_INVALID, "public_key: base64url of an uncompressed point of P-256");
+    TRY(document_read_point(document, point, key->point, err));
     (void)snprintf(key->principal, sizeof key->principal, "%s", principal);
-    return SUCCESS;
-}
-
-/* A withdrawn key stays withdrawn: its owner enrols another one. */
-static struct result check_life(const struct document *document, struct error *err)
-{
-    if (document->version != (document->is_withdrawn ? 2U : 1U))
-        return failure(err, ERROR_INVALID, "version 1 enrols a signing key, version 2 withdraws it");
-    if (document->expires_ms == 0 || document->expires_ms - document->effective_ms > (int64_t)SIGNING_KEY_DAYS_MAX * DAY_MS)
-        return failure(err, ERROR_INVALID, "a signing key expires, within %d days", SIGNING_KEY_DAYS_MAX);
     return SUCCESS;
 }
 
 struct result signing_key_read(const struct document *document, struct signing_key *key_out, struct error *err)
 {
-    OWNED(ecdsa_key) *point = NULL;
     struct signing_key key = {0};
-    char name[ECDSA_THUMBPRINT_SIZE];
 
-    TRY(read_body(json_object_get(document->json, "body"), &key, err));
-    TRY(ecdsa_key_from_public(key.point, &point, err));
-    signing_key_name(&key, name);
-    if (strcmp(name, document->name) != 0)
-        return failure(err, ERROR_INVALID, "the name of a signing key is its RFC 7638 thumbprint");
-    TRY(check_life(document, err));
+    TRY(read_body(document, &key, err));
+    TRY(document_check_life(document, err));
     *key_out = key;
     return SUCCESS;
 }
@@ -99,16 +80,6 @@ static struct result check_scope(const struct document *document, const struct s
     return failure(err, ERROR_INVALID, "a key that approves has the scope \"\", the registry");
 }
 
-static struct result check_time(const struct document *document, int64_t now_ms, struct error *err)
-{
-    if (document->effective_ms > now_ms + EARLY_MS)
-        return failure(err, ERROR_DENIED, "the document is from the future: look at the clock");
-    if (document->expires_ms <= now_ms) return failure(err, ERROR_DENIED, "the document has expired");
-    if (!document->is_withdrawn && now_ms - document->effective_ms > SIGNING_KEY_WAIT_MS)
-        return failure(err, ERROR_DENIED, "the holder signed more than a week ago: sign and approve it anew");
-    return SUCCESS;
-}
-
 struct result signing_key_check_holder(const struct document *document, int64_t now_ms, struct signing_key *key_out,
                                        struct error *err)
 {
@@ -118,7 +89,7 @@ struct result signing_key_check_holder(const struct document *document, int64_t 
     TRY(signing_key_read(document, &key, err));
     if (document->is_withdrawn) return failure(err, ERROR_INVALID, "this withdraws a signing key, and enrols none");
     TRY(check_scope(document, &key, err));
-    TRY(check_time(document, now_ms, err));
+    TRY(document_check_time(document, now_ms, err));
     TRY(document_is_signed_by(document, key.point, &has_signed, err));
     if (!has_signed) return failure(err, ERROR_DENIED, "the key that is to be enrolled has not signed the document");
     *key_out = key;
@@ -136,13 +107,16 @@ static struct result is_approved(const struct document *document, const struct d
 {
     uint8_t principal[DOCUMENT_DIGEST_SIZE];
     const struct document_own own = {key->point, principal};
+    unsigned approvers = 0;
 
     *is_approved_out = false;
     if (memcmp(key->point, trust->root, sizeof trust->root) == 0) return SUCCESS;
     TRY(document_is_signed_by(document, trust->root, is_approved_out, err));
     if (*is_approved_out || (key->purpose == SIGNING_APPROVE && !document->is_withdrawn)) return SUCCESS;
     principal_digest(key, principal);
-    return document_has_approver(document, trust, &own, is_approved_out, err);
+    TRY(document_count_approvers(document, trust, &own, &approvers, err));
+    *is_approved_out = approvers > 0;
+    return SUCCESS;
 }
 
 static const struct document_approver *known_approver(const struct document_trust *trust, const struct signing_key *key)
@@ -178,7 +152,7 @@ struct result document_check_signing_key(const struct document *document, const 
 
     TRY(signing_key_read(document, &key, err));
     TRY(check_scope(document, &key, err));
-    TRY(check_time(document, trust->now_ms, err));
+    TRY(document_check_time(document, trust->now_ms, err));
     TRY(document_is_signed_by(document, key.point, &has_holder, err));
     if (!has_holder && !document->is_withdrawn)
         return failure(err, ERROR_DENIED, "the key that is to be enrolled has not signed the document");

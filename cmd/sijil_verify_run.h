@@ -1,0 +1,15 @@
+/*
+ * cmd/sijil_verify_run.h -- `sijil-verify run`.
+ */
+#pragma once
+
+#include "base/bytes.h"
+
+struct run_request {
+    const char *key;    /* verifier key of the log */
+    const char *signer; /* PEM file: sijil-keyd's public key of documents */
+    const char *root;   /* PEM file: the public key of the root of approvers */
+    bool json;
+};
+/** Checks a bundle and appends what it proves. ERROR_DENIED: the bundle does not hold; the message names the rule. */
+RESULT run_verify(const struct run_request *request, struct bytes bundle, struct buffer *answer, struct error *err);

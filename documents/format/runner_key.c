@@ -1,0 +1,137 @@
+#include "documents/format/runner_key.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "documents/format/document_priv.h"
+
+#define NAME_LETTERS      "abcdefghijklmnopqrstuvwxyz0123456789-_.@/"
+#define PLACE_LETTERS     "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-"
+#define JURISDICTIONS_MAX 16
+#define PLACE_MAX         32
+#define DEVICES_MAX       64
+
+/* The members of a body, as json_unpack_ex() returns them. */
+struct body {
+    const char *runner, *point, *pool, *region, *isolation, *since;
+    json_int_t assurance, devices;
+    const json_t *jurisdictions;
+};
+
+static struct result unpack(const struct document *document, struct body *body, struct error *err)
+{
+    return document_unpack(json_object_get(document->json, "body"), "the body of a runner", err,
+                           "{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s?:s}", "runner", &body->runner, "public_key", &body->point,
+                           "pool", &body->pool, "region", &body->region, "isolation", &body->isolation, "assurance",
+                           &body->assurance, "devices", &body->devices, "jurisdictions", &body->jurisdictions, "since",
+                           &body->since);
+}
+
+static bool copy_name(const char *text, char out[RUNNER_NAME_SIZE])
+{
+    const size_t length = strlen(text);
+
+    if (length == 0 || length >= RUNNER_NAME_SIZE || !text_consists_of(bytes_of_text(text), NAME_LETTERS)) return false;
+    memcpy(out, text, length + 1);
+    return true;
+}
+
+static bool are_places(const json_t *list)
+{
+    const size_t count = json_array_size(list);
+
+    if (!json_is_array(list) || count == 0 || count > JURISDICTIONS_MAX) return false;
+    for (size_t i = 0; i < count; i++) {
+        const char *place = json_string_value(json_array_get(list, i));
+        if (place == NULL || place[0] < 'A' || place[0] > 'Z' || strlen(place) > PLACE_MAX ||
+            !text_consists_of(bytes_of_text(place), PLACE_LETTERS))
+            return false;
+    }
+    return true;
+}
+
+static bool is_isolation(const char *name)
+{
+    return strcmp(name, "rlimits") == 0 || strcmp(name, "cgroup-v1") == 0 || strcmp(name, "cgroup-v2") == 0;
+}
+
+static struct result read_place(const struct body *body, struct runner_key *key, struct error *err)
+{
+    if (!copy_name(body->pool, key->pool) || !copy_name(body->region, key->region))
+        return failure(err, ERROR_INVALID, "pool, region: 1 to %d lower-case letters, digits and -_.@/", RUNNER_NAME_SIZE - 1);
+    if (!is_isolation(body->isolation) || !copy_name(body->isolation, key->isolation))
+        return failure(err, ERROR_INVALID, "isolation: rlimits, cgroup-v1 or cgroup-v2");
+    if (!are_places(body->jurisdictions))
+        return failure(err, ERROR_INVALID, "jurisdictions: 1 to %d names such as AE or AE-FED", JURISDICTIONS_MAX);
+    if (body->assurance < 1 || body->assurance > RUNNER_ASSURANCE_MAX)
+        return failure(err, ERROR_INVALID, "assurance: 1 to %d for an enrolled runner", RUNNER_ASSURANCE_MAX);
+    if (body->devices < 0 || body->devices > DEVICES_MAX) return failure(err, ERROR_INVALID, "devices: 0 to %d", DEVICES_MAX);
+    key->jurisdictions = body->jurisdictions;
+    key->assurance = body->assurance;
+    key->devices = body->devices;
+    return SUCCESS;
+}
+
+static struct result read_since(const struct document *document, const struct body *body, struct runner_key *key,
+                                struct error *err)
+{
+    if ((body->since != NULL) != document->is_withdrawn)
+        return failure(err, ERROR_INVALID, "since: a withdrawal says it, and nothing else does");
+    if (body->since == NULL || clock_parse(bytes_of_text(body->since), &key->since_ms)) return SUCCESS;
+    return failure(err, ERROR_INVALID, "since: a time in RFC 3339");
+}
+
+struct result runner_key_read(const struct document *document, struct runner_key *key_out, struct error *err)
+{
+    struct runner_key key = {0};
+    struct body body = {0};
+
+    TRY(unpack(document, &body, err));
+    if (strchr(document->scope, '/') != NULL)
+        return failure(err, ERROR_INVALID, "scope: a runner belongs to the registry or to an organisation");
+    if (!uuid_parse(bytes_of_text(body.runner), &key.runner) || uuid_is_nil(&key.runner))
+        return failure(err, ERROR_INVALID, "runner: a UUID in lower case");
+    TRY(document_read_point(document, body.point, key.point, err));
+    TRY(read_place(&body, &key, err));
+    TRY(read_since(document, &body, &key, err));
+    TRY(document_check_life(document, err));
+    *key_out = key;
+    return SUCCESS;
+}
+
+/* One person enrols a runner and another confirms it. The root alone may do both, since it appoints the approvers. */
+static struct result count_persons(const struct document *document, const struct document_trust *trust,
+                                   const struct runner_key *key, unsigned *persons_out, struct error *err)
+{
+    static const uint8_t nobody[DOCUMENT_DIGEST_SIZE];
+    const struct document_own own = {key->point, nobody};
+    bool has_root = false;
+
+    if (memcmp(key->point, trust->root, sizeof trust->root) == 0)
+        return failure(err, ERROR_DENIED, "the key of a runner must not be the root's");
+    TRY(document_is_signed_by(document, trust->root, &has_root, err));
+    TRY(document_count_approvers(document, trust, &own, persons_out, err));
+    if (has_root) *persons_out = RUNNER_APPROVERS;
+    return SUCCESS;
+}
+
+struct result document_check_runner(const struct document *document, const struct document_trust *trust, struct error *err)
+{
+    struct runner_key key;
+    bool has_runner = false;
+    unsigned persons = 0;
+
+    TRY(runner_key_read(document, &key, err));
+    TRY(document_check_time(document, trust->now_ms, err));
+    TRY(document_is_signed_by(document, key.point, &has_runner, err));
+    TRY(count_persons(document, trust, &key, &persons, err));
+    if (document->is_withdrawn) {
+        if (persons > 0) return SUCCESS;
+        return failure(err, ERROR_DENIED, "the withdrawal of a runner needs the signature of an approver or of the root");
+    }
+    if (!has_runner) return failure(err, ERROR_DENIED, "the runner's own key has not signed the document");
+    if (persons >= RUNNER_APPROVERS) return SUCCESS;
+    return failure(err, ERROR_DENIED, "the signatures of two approvers or of the root are needed, and there are %u", persons);
+}

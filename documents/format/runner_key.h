@@ -1,0 +1,27 @@
+/*
+ * documents/format/runner_key.h -- the key of a runner, and the place for which it was enrolled (docs/formats/documents.md).
+ *
+ * A document of the kind runner. Its name is the thumbprint of the runner's key. Version 1 enrols the runner: it has the
+ * signature of the runner's key, which proves that the runner has the private key, and those of two approvers (who enrolled
+ * it and a second person), or of the root. Version 2 withdraws it for good, and says since when its results do not count.
+ * Pool, region, jurisdictions, devices and isolation are what the approvers signed, and never what the runner says.
+ */
+#pragma once
+
+#include "base/uuid.h"
+#include "documents/format/document.h"
+
+#define RUNNER_NAME_SIZE     64
+#define RUNNER_APPROVERS     2 /* persons that sign an enrolment, if the root does not */
+#define RUNNER_ASSURANCE_MAX 3 /* of an enrolled runner; 4 needs attestation by hardware */
+
+struct runner_key {
+    uint8_t point[ECDSA_PUBLIC_SIZE];
+    struct uuid runner;
+    char pool[RUNNER_NAME_SIZE], region[RUNNER_NAME_SIZE], isolation[RUNNER_NAME_SIZE];
+    const json_t *jurisdictions; /* 1 to 16 texts; a view into the document */
+    int64_t assurance, devices;  /* devices: the number that the runner has */
+    int64_t since_ms;            /* of a withdrawal: results that were signed from then on do not count */
+};
+/** Reads the body of a document of this kind. ERROR_INVALID. */
+RESULT runner_key_read(const struct document *document, struct runner_key *key_out, struct error *err);

@@ -1,0 +1,22 @@
+/* Bundles of training runs: whatever they claim, none holds against keys of strangers. */
+#include <assert.h>
+
+#include "training/format/bundle.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const char vkey[] = "sijil.example/audit+d589d843+AQOhB7/zzhC+HXDdGOdLwJln5NYwm6UNXx3chmQSVTG4";
+    static struct ecdsa_key *stranger;
+    struct run_trust trust = {.log_key = bytes_of_text(vkey)};
+    OWNED(run_bundle) *bundle = NULL;
+    struct error err = {0};
+
+    if (stranger == NULL) assert(ecdsa_key_new(&stranger, &err).ok);
+    trust.keyd = stranger;
+    ecdsa_key_public(stranger, trust.root);
+    assert(!run_bundle_check((struct bytes){data, size}, &trust, &bundle, &err).ok && bundle == NULL);
+    assert(err.kind == ERROR_DENIED || err.kind == ERROR_INVALID || err.kind == ERROR_LIMIT);
+    return 0;
+}

@@ -1,0 +1,38 @@
+/* Envelopes of training runs, of any type: what is read has one spelling and known members, and no stranger's key has signed it. */
+#include <assert.h>
+#include <string.h>
+
+#include "training/format/chain.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* What was read may be asked for all that its shape demands. */
+static void check_read(const struct run_envelope *envelope)
+{
+    struct buffer OWNED_BUFFER canonical = BUFFER(RUN_PAYLOAD_MAX);
+    struct error err = {0};
+
+    assert(json_write_canonical(&canonical, envelope->json, &err).ok);
+    assert(bytes_equal(buffer_bytes(&canonical), buffer_bytes(&envelope->dsse->payload)));
+    assert(strlen(envelope->digest) == RUN_DIGEST_TEXT - 1 && envelope->dsse->signature_count == 1);
+    if (envelope->type == RUN_REQUEST) {
+        const struct run_chain alone = {.request = envelope};
+        if (run_chain_check(&alone, &err).ok) assert(run_time(envelope, "expires") > run_time(envelope, "issued_at"));
+        else assert(err.kind == ERROR_DENIED);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct ecdsa_key *stranger;
+    struct error err = {0};
+
+    if (stranger == NULL) assert(ecdsa_key_new(&stranger, &err).ok);
+    for (enum run_type type = 0; type < RUN_TYPES; type++) {
+        OWNED(run_envelope) *envelope = NULL;
+        if (!run_envelope_read((struct bytes){data, size}, type, &envelope, &err).ok) continue;
+        check_read(envelope);
+        assert(!run_check_signer(envelope, stranger, &err).ok);
+    }
+    return 0;
+}

@@ -1,0 +1,361 @@
+#!/usr/bin/python3
+"""A second implementation of docs/formats/run.md, from the page alone.
+
+usage: run.py FILE            checks the bundles of docs/formats/run-vectors.json, with openssl and jq for the envelopes if they are installed
+       run.py --write FILE    makes the file with fresh keys (test_run_format holds the C code against it)
+Exit status 77: python3-cryptography is not installed.
+"""
+import base64
+import hashlib
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import audit_log  # noqa: E402  ends with 77 without python3-cryptography
+
+from cryptography.hazmat.primitives import hashes, serialization  # noqa: E402
+from cryptography.hazmat.primitives.asymmetric import ec  # noqa: E402
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: E402
+
+ORIGIN = "sijil.example/audit"
+PROJECT = "acme/models"
+RUN = "3d0c2f1a-9b1e-4a57-8a43-0d6f5f0c7a11"
+RUNNER = "7b5a1b9e-55a0-4f0e-9d55-0f4d3c1e2b22"
+REQUESTER = "ext:" + hashlib.sha256(b"https://id.example\nalice").hexdigest()
+APPROVER = "ext:" + hashlib.sha256(b"https://id.example\nbob").hexdigest()
+STATEMENT = "application/vnd.in-toto+json"
+TYPES = {"request": "application/vnd.sijil.run-request.v1+json", "approval": "application/vnd.sijil.run-approval.v1+json",
+         "order": "application/vnd.sijil.run-order.v1+json", "lease": "application/vnd.sijil.run-lease.v1+json",
+         "result": STATEMENT, "admission": STATEMENT}
+
+
+def canonical(value):
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def url64(data):
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def point_of(key):
+    return key.public_bytes(serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint)
+
+
+def thumbprint(point):
+    return url64(hashlib.sha256(canonical({"crv": "P-256", "kty": "EC", "x": url64(point[1:33]), "y": url64(point[33:])})).digest())
+
+
+def pae(kind, payload):
+    return b"DSSEv1 %d %s %d %s" % (len(kind), kind.encode(), len(payload), payload)
+
+
+def seal(kind, value, key):
+    payload = canonical(value)
+    signature = key.sign(pae(kind, payload), ec.ECDSA(hashes.SHA256()))
+    return canonical({"payload": base64.b64encode(payload).decode(), "payloadType": kind,
+                      "signatures": [{"keyid": thumbprint(point_of(key.public_key())),
+                                      "sig": base64.b64encode(signature).decode()}]}).decode()
+
+
+def opened(envelope):
+    """(PAE, payload, key id, signature) of an envelope."""
+    outer = json.loads(envelope)
+    assert set(outer) == {"payload", "payloadType", "signatures"} and len(outer["signatures"]) == 1
+    payload = base64.b64decode(outer["payload"], validate=True)
+    value = json.loads(payload)
+    assert canonical(value) == payload, "not canonical"
+    return pae(outer["payloadType"], payload), value, outer["signatures"][0]["keyid"], base64.b64decode(outer["signatures"][0]["sig"])
+
+
+def digest(envelope):
+    return "sha256:" + hashlib.sha256(opened(envelope)[0]).hexdigest()
+
+
+# ---- checking ----
+
+def check_with_openssl(envelope, point, folder):
+    """The signature by openssl, the canonical payload by jq: neither knows of this project."""
+    encoding, _, _, signature = opened(envelope)
+    key = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), point)
+    pem = folder / "key.pem"
+    pem.write_bytes(key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo))
+    (folder / "signed").write_bytes(encoding)
+    (folder / "signature").write_bytes(signature)
+    subprocess.run(["openssl", "dgst", "-sha256", "-verify", pem, "-signature", folder / "signature", folder / "signed"], check=True,
+                   stdout=subprocess.DEVNULL)
+    listed = subprocess.run(["jq", "-jcS", ".payload | @base64d | fromjson"], input=envelope.encode(), capture_output=True, check=True)
+    assert listed.stdout == base64.b64decode(json.loads(envelope)["payload"]), "jq spells the payload otherwise"
+
+
+def check_signers(bundle, points):
+    signers = [(bundle["request"], "keyd" if "claims" in opened(bundle["request"])[1] else "requester")]
+    signers += [(one, "approver") for one in bundle["approvals"]]
+    signers += [(bundle[name], who) for name, who in (("order", "keyd"), ("lease", "keyd"), ("result", "runner"), ("admission", "keyd"))
+                if name in bundle]
+    has_tools = shutil.which("openssl") and shutil.which("jq")
+    with tempfile.TemporaryDirectory() as name:
+        for envelope, who in signers:
+            encoding, _, keyid, signature = opened(envelope)
+            ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), points[who]).verify(signature, encoding, ec.ECDSA(hashes.SHA256()))
+            assert keyid == thumbprint(points[who])
+            if has_tools:
+                check_with_openssl(envelope, points[who], pathlib.Path(name))
+    return len(signers) if has_tools else 0
+
+
+def check_chain(bundle):
+    request, order = opened(bundle["request"])[1], opened(bundle["order"])[1]
+    for one in bundle["approvals"]:
+        approval = opened(one)[1]
+        assert approval["request"] == digest(bundle["request"]) and approval["approver"] != request["requester"]
+    assert order["request"] == digest(bundle["request"]) and order["approvals"] == [digest(one) for one in bundle["approvals"]]
+    assert all(order[name] == request[name] for name in ("run", "audience", "project", "requester", "spec"))
+    assert set(order["jurisdictions"]) <= set(request["spec"]["jurisdictions"])
+    assert len(order["approvals"]) >= order["obligations"]["approvals"]
+    if "lease" in bundle:
+        assert opened(bundle["lease"])[1]["order"] == digest(bundle["order"])
+    if "result" in bundle:
+        outside = opened(bundle["result"])[1]["predicate"]["buildDefinition"]["externalParameters"]
+        assert outside["order"] == digest(bundle["order"]) and outside["lease"] == digest(bundle["lease"])
+    if "admission" in bundle:
+        named = [(one["uri"], one["digest"]["sha256"]) for one in opened(bundle["admission"])[1]["predicate"]["inputAttestations"]]
+        below = [("request", bundle["request"]), *(("approval", one) for one in bundle["approvals"]), ("order", bundle["order"]),
+                 ("lease", bundle["lease"]), ("result", bundle["result"])]
+        assert named == [(f"urn:sijil:run-{name}", digest(one)[7:]) for name, one in below]
+
+
+def check_log(bundle, vkey):
+    for one in [*bundle["documents"], bundle["event"]]:
+        audit_log.check(vkey, one["entry"].encode(), one["proof"])
+    event, order = json.loads(bundle["event"]["entry"]), opened(bundle["order"])[1]
+    assert event["act"] == "run.order" and event["res"] == f"{order['project']}#{order['request']} {order['run']}"
+    assert event["seq"] == order["event"]["number"]
+    assert (event["why"]["id"], event["why"]["policy"]) == (order["policy"]["decision"], order["policy"]["digest"])
+
+
+def check(path):
+    vectors = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+    points = {name: bytes.fromhex(point) for name, point in vectors["points"].items()}
+    asked = 0
+    for row in vectors["bundles"]:
+        check_signers_of = check_signers(row["bundle"], points)
+        asked += check_signers_of
+        check_chain(row["bundle"])
+        check_log(row["bundle"], vectors["vkey"])
+        for name, value in row["digests"].items():
+            assert digest(row["bundle"][name]) == value, name
+    print(f"{len(vectors['bundles'])} bundles are as docs/formats/run.md has them; openssl and jq agreed on {asked} envelopes")
+
+
+# ---- making the file ----
+
+def hex_of(text):
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def artifact(name):
+    return {"repository": f"{PROJECT}/{name}", "digest": "sha256:" + hex_of(name)}
+
+
+def spec():
+    return {"code": artifact("code"), "image": artifact("image"), "inputs": [{"name": "digits", **artifact("data")}],
+            "outputs": [{"name": "model", "repository": f"{PROJECT}/digits", "type": "application/vnd.sijil.onnx"}],
+            "argv": ["python3", "train.py", "--epochs", "3"], "environment": {"PYTHONHASHSEED": "0", "SEED": "7"},
+            "limits": {"time_s": 600, "grace_s": 10, "cpus": 2, "memory_bytes": 1 << 30, "output_bytes": 1 << 28, "output_files": 100,
+                       "log_bytes": 1 << 20, "processes": 64},
+            "devices": {"count": 1, "type": "gpu", "memory_bytes": 1 << 33}, "nodes": 1, "tasks": 1, "network": "none", "pool": "uae-gpu",
+            "jurisdictions": ["AE", "AE-FED", "DIFC"], "isolation": "cgroup-v1", "assurance": 2}
+
+
+def request(**more):
+    return {"schema": "sijil.run-request/v1", "run": RUN, "audience": ORIGIN, "project": PROJECT, "requester": REQUESTER,
+            "issued_at": "2026-11-23T09:00:00.000Z", "expires": "2026-11-30T09:00:00.000Z", "nonce": hex_of("request")[:32],
+            "spec": spec(), **more}
+
+
+def approval(below):
+    return {"schema": "sijil.run-approval/v1", "run": RUN, "audience": ORIGIN, "request": digest(below), "approver": APPROVER,
+            "issued_at": "2026-11-23T09:30:00.000Z", "expires": "2026-11-30T09:00:00.000Z", "nonce": hex_of("approval")[:32]}
+
+
+def order(asked, approvals, event):
+    named = opened(asked)[1]
+    return {"schema": "sijil.run-order/v1", **{name: named[name] for name in ("run", "audience", "project", "requester", "spec")},
+            "request": digest(asked), "approvals": [digest(one) for one in approvals], "jurisdictions": ["AE", "AE-FED"],
+            "obligations": {"approvals": len(approvals), "signed_request": "claims" not in named},
+            "policy": {"epoch": 7, "digest": "sha256:" + hex_of("policy"), "decision": "sha256:" + hex_of("decision")},
+            "event": event, "attempts": 3, "nonce": hex_of("order")[:32], "not_before": "2026-11-23T10:00:00.000Z",
+            "expires": "2026-11-24T10:00:00.000Z"}
+
+
+def lease(ordered, keyid):
+    return {"schema": "sijil.run-lease/v1", "run": RUN, "audience": ORIGIN, "order": digest(ordered), "attempt": 1, "node": 0,
+            "runner": {"id": RUNNER, "key": keyid}, "nonce": hex_of("lease")[:32], "not_before": "2026-11-23T10:01:00.000Z",
+            "expires": "2026-11-23T12:00:00.000Z"}
+
+
+def fetched(name, one):
+    return {"name": name, "uri": f"urn:sijil:{one['repository']}", "digest": {"sha256": one["digest"][7:]}}
+
+
+def result(ordered, leased):
+    wanted = opened(ordered)[1]["spec"]
+    inside = [fetched("code", wanted["code"]), fetched("image", wanted["image"])]
+    inside += [fetched(f"input/{one['name']}", one) for one in wanted["inputs"]]
+    return {"_type": "https://in-toto.io/Statement/v1", "predicateType": "https://slsa.dev/provenance/v1",
+            "subject": [{"name": "model", "digest": {"sha256": hex_of("model")}}, {"name": "log", "digest": {"sha256": hex_of("log")}}],
+            "predicate": {
+                "buildDefinition": {"buildType": "urn:sijil:run:v1", "resolvedDependencies": inside,
+                                    "externalParameters": {"run": RUN, "audience": ORIGIN, "order": digest(ordered), "lease": digest(leased)},
+                                    "internalParameters": {"attempt": 1, "node": 0}},
+                "runDetails": {"builder": {"id": f"urn:sijil:runner:{RUNNER}"},
+                               "metadata": {"invocationId": f"urn:uuid:{RUN}", "startedOn": "2026-11-23T10:02:00.000Z",
+                                            "finishedOn": "2026-11-23T10:20:00.000Z"},
+                               "byproducts": [{"name": "metrics", "digest": {"sha256": hex_of("metrics")}}],
+                               "sijil_outcome": {"status": "succeeded", "exit": 0, "signal": 0, "reason": ""},
+                               "sijil_usage": {"wall_ms": 1080000, "cpu_ms": 900000, "memory_bytes": 1 << 29, "output_bytes": 4096,
+                                               "log_bytes": 2048, "device_ms": 700000},
+                               "sijil_isolation": "cgroup-v2",
+                               "sijil_devices": [{"uuid": "GPU-0001", "type": "gpu", "driver": "535.1", "memory_bytes": 1 << 34,
+                                                  "utilisation_percent": 64}]}}}
+
+
+def admission(below, results):
+    made = opened(results)[1]["subject"][:-1]
+    return {"_type": "https://in-toto.io/Statement/v1", "predicateType": "https://slsa.dev/verification_summary/v1", "subject": made,
+            "predicate": {"verifier": {"id": f"urn:sijil:keyd:{ORIGIN}"}, "timeVerified": "2026-11-23T10:21:00.000Z",
+                          "resourceUri": f"urn:uuid:{RUN}",
+                          "policy": {"uri": "urn:sijil:policy-set:7", "digest": {"sha256": hex_of("policy")}},
+                          "inputAttestations": [{"uri": f"urn:sijil:run-{name}", "digest": {"sha256": digest(one)[7:]}} for name, one in below],
+                          "verificationResult": "PASSED", "verifiedLevels": ["SIJIL_ASSURANCE_3"]}}
+
+
+def document(kind, key, scope, body, **more):
+    return {"schema": "sijil.document/v1", "kind": kind, "scope": scope, "name": thumbprint(point_of(key.public_key())), "version": 1,
+            "effective_from": "2026-11-20T09:00:00.000Z", "expires": "2027-11-20T09:00:00.000Z", "body": body, **more}
+
+
+def person(key, principal, purpose):
+    body = {"principal": principal, "public_key": url64(point_of(key.public_key())), "purpose": purpose}
+    return "signing-key", "", document("signing-key", key, "", body)
+
+
+def runner(key):
+    body = {"runner": RUNNER, "public_key": url64(point_of(key.public_key())), "pool": "uae-gpu", "region": "local/dxb", "devices": 1,
+            "jurisdictions": ["AE"], "isolation": "cgroup-v2", "assurance": 3}
+    return "runner", "acme", document("runner", key, "acme", body)
+
+
+class Log:
+    """A log that grows by one entry at a time, and is signed at the end."""
+
+    def __init__(self):
+        self.key, self.entries = Ed25519PrivateKey.generate(), []
+        raw = b"\x01" + self.key.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
+        self.key_id = hashlib.sha256(ORIGIN.encode() + b"\n" + raw).digest()[:4]
+        self.vkey = f"{ORIGIN}+{self.key_id.hex()}+{base64.b64encode(raw).decode()}"
+        self.counts = {}
+
+    def append(self, action, resource, milliseconds, why):
+        name, actor = resource.partition("#")[0], "system"
+        parts = name.split("/")
+        keys = [f"act:{actor}", f"res:{name}"] if name else [f"act:{actor}"]
+        keys += [f"org:{parts[0]}"] if name else []
+        keys += [f"prj:{'/'.join(parts[:2])}"] if len(parts) > 1 else []
+        for each in keys:
+            self.counts[each] = self.counts.get(each, 0) + 1
+        entry = {"act": action, "actor": actor, "cls": 600301, "k": {each: self.counts[each] for each in keys}, "out": "allowed", "req": "",
+                 "res": resource, "rgn": "", "seq": len(self.entries), "src": ["gw1", 1, len(self.entries) + 1], "ts": milliseconds, "v": 2,
+                 "why": why}
+        self.entries.append(canonical(entry))
+        return len(self.entries) - 1
+
+    def root(self):
+        return audit_log.tree_hash([audit_log.leaf_hash(one) for one in self.entries])
+
+    def prove(self, index):
+        leaves = [audit_log.leaf_hash(one) for one in self.entries]
+
+        def path(low, high):
+            if high - low == 1:
+                return []
+            middle = low + audit_log.split(high - low)
+            if index < middle:
+                return [*path(low, middle), audit_log.tree_hash(leaves[middle:high])]
+            return [*path(middle, high), audit_log.tree_hash(leaves[low:middle])]
+
+        text = f"{ORIGIN}\n{len(leaves)}\n{base64.b64encode(self.root()).decode()}\n"
+        signature = base64.b64encode(self.key_id + self.key.sign(text.encode())).decode()
+        lines = "".join(base64.b64encode(one).decode() + "\n" for one in path(0, len(leaves)))
+        return f"c2sp.org/tlog-proof@v1\nindex {index}\n{lines}\n{text}\n\u2014 {ORIGIN} {signature}\n"
+
+
+START_MS = 1795338000000  # 2026-11-22T09:00:00Z
+
+
+def enrol(log, keys, plan):
+    """Documents with their events; their proofs come when the log is whole."""
+    made = []
+    for number, ((kind, scope, value), signers) in enumerate(plan):
+        envelopes = [seal(f"application/vnd.sijil.{kind}.v1+json", value, keys[one]) for one in signers]
+        each = [hashlib.sha256(one.encode()).digest() for one in envelopes]
+        outer = each[0] if len(each) == 1 else hashlib.sha256(b"".join(each)).digest()
+        detail = f"sha256:{outer.hex()} {value['version']} sha256:{hashlib.sha256(canonical(value)).hexdigest()}"
+        action = {"signing-key": "key.approve", "runner": "runner.approve"}[kind]
+        made.append((envelopes, log.append(action, f"{scope}#{detail}", START_MS + number, {})))
+    return made
+
+
+def bundle_of(log, keys, made, asked, approvals, until):
+    """The bundle of one run, up to the envelope `until`."""
+    why = {"id": "sha256:" + hex_of("decision"), "policy": "sha256:" + hex_of("policy")}
+    number = log.append("run.order", f"{PROJECT}#{digest(asked)} {RUN}", 1795428000000, why)
+    ordered = seal(TYPES["order"], order(asked, approvals, {"number": number, "size": len(log.entries), "root": log.root().hex()}), keys["keyd"])
+    leased = seal(TYPES["lease"], lease(ordered, thumbprint(point_of(keys["runner"].public_key()))), keys["keyd"])
+    results = seal(TYPES["result"], result(ordered, leased), keys["runner"])
+    below = [("request", asked), *(("approval", one) for one in approvals), ("order", ordered), ("lease", leased), ("result", results)]
+    whole = {"order": ordered, "lease": leased, "result": results, "admission": seal(TYPES["admission"], admission(below, results), keys["keyd"])}
+    names = list(whole)
+    bundle = {"schema": "sijil.run-bundle/v1", "request": asked, "approvals": approvals,
+              "documents": [{"envelopes": envelopes, "entry": log.entries[at].decode(), "proof": log.prove(at)} for envelopes, at in made],
+              "event": {"entry": log.entries[number].decode(), "proof": log.prove(number)},
+              **{name: whole[name] for name in names[:names.index(until) + 1]}}
+    return bundle, {name: digest(bundle[name]) for name in ("request", *names) if name in bundle}
+
+
+def write(path):
+    keys = {name: ec.generate_private_key(ec.SECP256R1()) for name in ("root", "officer", "second", "requester", "approver", "runner", "keyd")}
+    log = Log()
+    officer = ["ext:" + hex_of(name) for name in ("officer", "second")]
+    made = enrol(log, keys, [(person(keys["officer"], officer[0], "approve"), ["officer", "root"]),
+                             (person(keys["second"], officer[1], "approve"), ["second", "root"]),
+                             (person(keys["requester"], REQUESTER, "sign"), ["requester", "officer"]),
+                             (person(keys["approver"], APPROVER, "sign"), ["approver", "officer"]),
+                             (runner(keys["runner"]), ["runner", "officer", "second"])])
+    asked = seal(TYPES["request"], request(), keys["requester"])
+    approved = [seal(TYPES["approval"], approval(asked), keys["approver"])]
+    claims = {"issuer": "https://id.example", "subject": "alice", "token": "sha256:" + hex_of("token")}
+    by_token = seal(TYPES["request"], request(claims=claims, rerun={"run": RUNNER, "order": "sha256:" + hex_of("old")}), keys["keyd"])
+    rows = []
+    for name, one, approvals, until in (("a whole run", asked, approved, "admission"), ("a run that goes on", asked, approved, "lease"),
+                                        ("an order for a token's claims", by_token, [], "order")):
+        bundle, digests = bundle_of(log, keys, made, one, approvals, until)
+        rows.append({"name": name, "bundle": bundle, "digests": digests})
+    vectors = {"about": "Vectors of docs/formats/run.md. The private keys are public, and for tests only.", "vkey": log.vkey,
+               "points": {name: point_of(key.public_key()).hex() for name, key in keys.items()},
+               "scalars": {name: f"{key.private_numbers().private_value:064x}" for name, key in keys.items()}, "bundles": rows}
+    text = json.dumps(vectors, indent=1, ensure_ascii=True)
+    pathlib.Path(path).write_text(re.sub(r"[ \t]+\n", "\n", text) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--write":
+        write(sys.argv[2])
+    else:
+        check(sys.argv[1])

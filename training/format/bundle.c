@@ -1,0 +1,187 @@
+#include "training/format/bundle.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/text.h"
+#include "training/format/form.h"
+#include "training/format/shapes.h"
+
+#define ORDER_ACTION  "run.order"
+#define RESOURCE_SIZE 512 /* a project, a digest and a UUID: 365 at most */
+
+/* ---- envelopes ---- */
+
+static struct result read_one(struct run_bundle *bundle, const char *text, enum run_type type,
+                              const struct run_envelope **envelope_out, struct error *err)
+{
+    struct run_envelope *envelope = NULL;
+
+    TRY(run_envelope_read(bytes_of_text(text), type, &envelope, err));
+    bundle->envelopes[bundle->envelope_count++] = envelope;
+    *envelope_out = envelope;
+    return SUCCESS;
+}
+
+static struct result read_named(struct run_bundle *bundle, enum run_type type, const struct run_envelope **envelope_out,
+                                struct error *err)
+{
+    const char *text = json_text_of(bundle->json, run_type_name(type));
+
+    return text == NULL ? SUCCESS : read_one(bundle, text, type, envelope_out, err);
+}
+
+static struct result read_envelopes(struct run_bundle *bundle, struct error *err)
+{
+    const json_t *approvals = json_object_get(bundle->json, "approvals");
+    struct run_chain *chain = &bundle->chain;
+
+    TRY(read_named(bundle, RUN_REQUEST, &chain->request, err));
+    for (size_t i = 0; i < json_array_size(approvals); i++) {
+        TRY(read_one(bundle, json_string_value(json_array_get(approvals, i)), RUN_APPROVAL, &chain->approvals[i], err));
+        chain->approval_count++;
+    }
+    TRY(read_named(bundle, RUN_ORDER, &chain->order, err));
+    TRY(read_named(bundle, RUN_LEASE, &chain->lease, err));
+    TRY(read_named(bundle, RUN_RESULT, &chain->result, err));
+    TRY(read_named(bundle, RUN_ADMISSION, &chain->admission, err));
+    if ((chain->result == NULL || chain->lease != NULL) && (chain->admission == NULL || chain->result != NULL)) return SUCCESS;
+    return failure(err, ERROR_INVALID, "the bundle lacks an envelope before its last one");
+}
+
+/* ---- the event ---- */
+
+/* The order's checkpoint covers the event. That the later checkpoint of the proof continues it, keyd has checked when it signed. */
+static struct result check_checkpoint(const struct run_bundle *bundle, struct error *err)
+{
+    const struct run_envelope *order = bundle->chain.order;
+    const struct checkpoint *proven = &bundle->event.checkpoint;
+    const int64_t size = run_integer(order, "event.size");
+    char root[2 * MERKLE_HASH_SIZE + 1];
+
+    text_hex(proven->root.bytes, MERKLE_HASH_SIZE, root);
+    if (run_integer(order, "event.number") >= size || (uint64_t)size > proven->size)
+        return failure(err, ERROR_DENIED, "the order's checkpoint does not cover its event, or is newer than the bundle's");
+    if ((uint64_t)size < proven->size || strcmp(root, run_text(order, "event.root")) == 0) return SUCCESS;
+    return failure(err, ERROR_DENIED, "the order names another root than the log had at its size");
+}
+
+static struct result check_event(struct run_bundle *bundle, const struct run_trust *trust, struct error *err)
+{
+    const json_t *event = json_object_get(bundle->json, "event");
+    const struct run_envelope *order = bundle->chain.order;
+    const struct leaf *leaf = &bundle->event.event;
+    char resource[RESOURCE_SIZE];
+
+    TRY(proof_check(trust->log_key, bytes_of_text(json_text_of(event, "entry")), bytes_of_text(json_text_of(event, "proof")),
+                    &bundle->event, err));
+    (void)snprintf(resource, sizeof resource, "%s#%s %s", run_text(order, "project"), run_text(order, "request"),
+                   run_text(order, "run"));
+    if (!bundle->event.is_event || leaf->target_count != 1 || strcmp(leaf->outcome, "allowed") != 0 ||
+        strcmp(leaf->targets[0].action, ORDER_ACTION) != 0 || strcmp(leaf->targets[0].resource, resource) != 0)
+        return failure(err, ERROR_DENIED, "the entry of the log is not the event of this order");
+    if (strcmp(bundle->event.checkpoint.origin, run_text(order, "audience")) != 0)
+        return failure(err, ERROR_DENIED, "the order is for another registry than the one whose key was given");
+    if ((int64_t)bundle->event.index != run_integer(order, "event.number"))
+        return failure(err, ERROR_DENIED, "the order names another event than the one that comes with it");
+    TRY(check_checkpoint(bundle, err));
+    if (strcmp(leaf->reason.decision, run_text(order, "policy.decision")) == 0 &&
+        strcmp(leaf->reason.policy, run_text(order, "policy.digest")) == 0)
+        return SUCCESS;
+    return failure(err, ERROR_DENIED, "the order names another decision or policy set than its event");
+}
+
+/* ---- signers ---- */
+
+static struct result check_person(const struct run_bundle *bundle, const struct run_envelope *envelope, const char *who,
+                                  struct error *err)
+{
+    const struct run_use use = {.principal = run_text(envelope, who),
+                                .project = run_text(bundle->chain.request, "project"),
+                                .sequence = bundle->event.index,
+                                .time_ms = bundle->event.event.time_ms,
+                                .is_approval = envelope->type == RUN_APPROVAL};
+    OWNED(ecdsa_key) *key = NULL;
+
+    TRY(run_keys_person(&bundle->keys, envelope->dsse->signatures[0].keyid, &use, &key, err));
+    return run_check_signer(envelope, key, err);
+}
+
+static bool is_among(const json_t *list, const json_t *others)
+{
+    for (size_t i = 0; i < json_array_size(list); i++)
+        for (size_t j = 0; j < json_array_size(others); j++)
+            if (json_equal(json_array_get(list, i), json_array_get(others, j))) return true;
+    return false;
+}
+
+/* What the approvers signed of the runner must fit the order. */
+static struct result check_runner(const struct run_bundle *bundle, struct error *err)
+{
+    const struct run_envelope *lease = bundle->chain.lease, *order = bundle->chain.order, *result = bundle->chain.result;
+    const int64_t from_ms = run_time(lease, "not_before");
+    const int64_t until_ms = result == NULL ? from_ms : run_time(result, "predicate.runDetails.metadata.finishedOn");
+    struct uuid id;
+    struct runner_key runner;
+    OWNED(ecdsa_key) *key = NULL;
+
+    TRY(run_keys_runner(&bundle->keys, run_text(lease, "runner.key"), from_ms, until_ms, &runner, err));
+    if (!uuid_parse(bytes_of_text(run_text(lease, "runner.id")), &id) || !uuid_equal(&id, &runner.runner) ||
+        strcmp(runner.pool, run_text(order, "spec.pool")) != 0)
+        return failure(err, ERROR_DENIED, "the lease's runner is another one, or of another pool");
+    if (!is_among(runner.jurisdictions, run_member(order, "jurisdictions")))
+        return failure(err, ERROR_DENIED, "the runner is in none of the order's jurisdictions");
+    if (runner.assurance < run_integer(order, "spec.assurance") ||
+        form_isolation_rank(runner.isolation) < form_isolation_rank(run_text(order, "spec.isolation")))
+        return failure(err, ERROR_DENIED, "the runner's assurance or isolation is below the order's");
+    if (result == NULL) return SUCCESS;
+    TRY(ecdsa_key_from_public(runner.point, &key, err));
+    return run_check_signer(result, key, err);
+}
+
+static struct result check_signers(const struct run_bundle *bundle, const struct run_trust *trust, struct error *err)
+{
+    const struct run_chain *chain = &bundle->chain;
+
+    if (run_member(chain->request, "claims") != NULL) TRY(run_check_signer(chain->request, trust->keyd, err));
+    else TRY(check_person(bundle, chain->request, "requester", err));
+    for (size_t i = 0; i < chain->approval_count; i++) TRY(check_person(bundle, chain->approvals[i], "approver", err));
+    TRY(run_check_signer(chain->order, trust->keyd, err));
+    if (chain->lease == NULL) return SUCCESS;
+    TRY(run_check_signer(chain->lease, trust->keyd, err));
+    TRY(check_runner(bundle, err));
+    return chain->admission == NULL ? SUCCESS : run_check_signer(chain->admission, trust->keyd, err);
+}
+
+static struct result check_all(struct run_bundle *bundle, const struct run_trust *trust, struct error *err)
+{
+    TRY(run_shape_check(bundle->json, &run_shape_bundle, "the bundle", err));
+    TRY(run_keys_read(json_object_get(bundle->json, "documents"), trust, &bundle->keys, err));
+    TRY(read_envelopes(bundle, err));
+    TRY(check_event(bundle, trust, err));
+    TRY(check_signers(bundle, trust, err));
+    return run_chain_check(&bundle->chain, err);
+}
+
+struct result run_bundle_check(struct bytes text, const struct run_trust *trust, struct run_bundle **bundle_out,
+                               struct error *err)
+{
+    OWNED(run_bundle) *bundle = memory_zeroed(1, sizeof *bundle);
+
+    if (bundle == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a bundle");
+    TRY(json_read(text, RUN_BUNDLE_MAX, &bundle->json, err));
+    TRY(check_all(bundle, trust, err));
+    *bundle_out = GIVE(bundle);
+    return SUCCESS;
+}
+
+void run_bundle_free(struct run_bundle *bundle)
+{
+    if (bundle == NULL) return;
+    run_keys_done(&bundle->keys);
+    for (size_t i = 0; i < bundle->envelope_count; i++) run_envelope_free(bundle->envelopes[i]);
+    json_decref(bundle->json);
+    free(bundle);
+}

@@ -1,0 +1,35 @@
+/*
+ * training/format/bundle.h -- a whole run in one file, checked offline (docs/formats/run.md, "Bundle").
+ *
+ * Nothing in the file is trusted: three keys come from the verifier. What the bundle can't prove stands in the report.
+ */
+#pragma once
+
+#include "audit/format/proof_check.h"
+#include "training/format/chain.h"
+#include "training/format/run_keys.h"
+
+#define RUN_BUNDLE_MAX (16u << 20) /* bytes */
+
+struct run_bundle {
+    json_t *json;                                                  /* the whole file */
+    struct run_keys keys;                                          /* of its documents */
+    struct run_envelope *envelopes[RUN_TYPES + RUN_APPROVALS_MAX]; /* owned; `chain` has views of them */
+    size_t envelope_count;
+    struct run_chain chain;
+    struct proof_report event; /* of the order */
+};
+
+/**
+ * Checks all that is in the bundle. ERROR_DENIED with the rule that does not hold; ERROR_INVALID, ERROR_LIMIT for a file
+ * that is no bundle; ERROR_NO_MEMORY.
+ */
+RESULT run_bundle_check(struct bytes text, const struct run_trust *trust, struct run_bundle **bundle_out, struct error *err);
+
+/** Appends what is proven and what is not, in plain words. `decisions`: how many were made again, and agree. */
+RESULT run_bundle_text(const struct run_bundle *bundle, uint64_t decisions, struct buffer *text, struct error *err);
+/** Appends the same as one JSON object and a line feed. */
+RESULT run_bundle_json(const struct run_bundle *bundle, uint64_t decisions, struct buffer *text, struct error *err);
+
+void run_bundle_free(struct run_bundle *bundle);
+DEFINE_OWNED(run_bundle);

@@ -1,0 +1,108 @@
+#include <inttypes.h>
+#include <string.h>
+
+#include "training/format/bundle.h"
+
+#define DETAILS "predicate.runDetails."
+
+static struct result write_result(const struct run_chain *chain, struct buffer *text, struct error *err)
+{
+    const json_t *subjects = run_member(chain->result, "subject");
+
+    TRY(buffer_format(text, err,
+                      "  - the runner %s signed that it fetched exactly the order's code and inputs,\n"
+                      "    and that the run %s (exit status %lld), under %s, from %s to %s, with:\n",
+                      run_text(chain->lease, "runner.id"), run_text(chain->result, DETAILS "sijil_outcome.status"),
+                      (long long)run_integer(chain->result, DETAILS "sijil_outcome.exit"),
+                      run_text(chain->result, DETAILS "sijil_isolation"), run_text(chain->result, DETAILS "metadata.startedOn"),
+                      run_text(chain->result, DETAILS "metadata.finishedOn")));
+    for (size_t i = 0; i < json_array_size(subjects); i++) {
+        const json_t *subject = json_array_get(subjects, i);
+        TRY(buffer_format(text, err, "      %s  sha256:%s\n", json_text_of(subject, "name"),
+                          json_text_of(json_object_get(subject, "digest"), "sha256")));
+    }
+    return SUCCESS;
+}
+
+static struct result write_proven(const struct run_bundle *bundle, uint64_t decisions, struct buffer *text, struct error *err)
+{
+    const struct run_chain *chain = &bundle->chain;
+
+    TRY(buffer_format(text, err, "  - %s asked for it%s;\n", run_text(chain->request, "requester"),
+                      run_member(chain->request, "claims") != NULL ? ", by a token that the registry verified"
+                                                                   : ", with a key that was in force"));
+    for (size_t i = 0; i < chain->approval_count; i++)
+        TRY(buffer_format(text, err, "  - %s approved it, with a key that was in force;\n",
+                          run_text(chain->approvals[i], "approver")));
+    TRY(buffer_format(text, err, "  - sijil-keyd ordered just that, from %s to %s; the log recorded it as entry %" PRIu64 ";\n",
+                      run_text(chain->order, "not_before"), run_text(chain->order, "expires"), bundle->event.index));
+    if (decisions > 0)
+        TRY(buffer_format(text, err, "  - %" PRIu64 " recorded decisions follow from the signed policy sets;\n", decisions));
+    if (chain->lease != NULL)
+        TRY(buffer_format(text, err, "  - sijil-keyd leased it to the runner %s alone, as attempt %lld of node %lld;\n",
+                          run_text(chain->lease, "runner.id"), (long long)run_integer(chain->lease, "attempt"),
+                          (long long)run_integer(chain->lease, "node")));
+    if (chain->result != NULL) TRY(write_result(chain, text, err));
+    if (chain->admission != NULL)
+        TRY(buffer_format(text, err, "  - sijil-keyd admitted these outputs at %s.\n",
+                          run_text(chain->admission, "predicate.timeVerified")));
+    return SUCCESS;
+}
+
+static struct result write_unproven(const struct run_bundle *bundle, uint64_t decisions, struct buffer *text, struct error *err)
+{
+    const struct run_chain *chain = &bundle->chain;
+
+    TRY(buffer_add_text(text, "\nNot proven:\n", err));
+    if (chain->admission == NULL)
+        TRY(buffer_format(text, err, "  - that the outputs were admitted: the bundle ends with the %s;\n",
+                          run_type_name(chain->result != NULL  ? RUN_RESULT
+                                        : chain->lease != NULL ? RUN_LEASE
+                                                               : RUN_ORDER)));
+    if (decisions == 0)
+        TRY(buffer_add_text(
+            text, "  - that the policies allowed it, and asked for no more approvals: the bundle has no decisions;\n", err));
+    if (chain->result != NULL)
+        TRY(buffer_add_text(
+            text,
+            "  - that the runner did what it says: whoever administers its machine had to be trusted, and so had\n"
+            "    the administrator of a cluster that it is a part of;\n",
+            err));
+    return buffer_add_text(
+        text,
+        "  - that no key was withdrawn before it was used, and that its organisation is still the same: the registry\n"
+        "    chose the documents of this bundle;\n"
+        "  - that two principals are two persons: the approvers of their keys said so;\n"
+        "  - that everybody is shown the same log: only a witness' signature shows that.\n",
+        err);
+}
+
+struct result run_bundle_text(const struct run_bundle *bundle, uint64_t decisions, struct buffer *text, struct error *err)
+{
+    TRY(buffer_format(text, err, "Verified: the run %s of %s in the registry of the log %s.\n\nProven, given the three keys:\n",
+                      run_text(bundle->chain.order, "run"), run_text(bundle->chain.order, "project"),
+                      bundle->event.checkpoint.origin));
+    TRY(write_proven(bundle, decisions, text, err));
+    return write_unproven(bundle, decisions, text, err);
+}
+
+static json_t *digest_of_envelope(const struct run_envelope *envelope)
+{
+    return envelope == NULL ? json_null() : json_string(envelope->digest);
+}
+
+struct result run_bundle_json(const struct run_bundle *bundle, uint64_t decisions, struct buffer *text, struct error *err)
+{
+    const struct run_chain *chain = &bundle->chain;
+    OWNED_JSON json = json_pack("{s:b, s:s, s:s, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "verified", 1, "run",
+                                run_text(chain->order, "run"), "project", run_text(chain->order, "project"), "origin",
+                                bundle->event.checkpoint.origin, "event", (json_int_t)bundle->event.index, "approvals",
+                                (json_int_t)chain->approval_count, "decisions", (json_int_t)decisions, "request",
+                                digest_of_envelope(chain->request), "order", digest_of_envelope(chain->order), "lease",
+                                digest_of_envelope(chain->lease), "result", digest_of_envelope(chain->result), "admission",
+                                digest_of_envelope(chain->admission));
+
+    if (json == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a report");
+    TRY(json_write_canonical(text, json, err));
+    return buffer_add_u8(text, '\n', err);
+}

@@ -1,0 +1,171 @@
+#include <string.h>
+
+#include "training/format/chain_priv.h"
+
+struct result chain_same(const struct run_envelope *envelope, const struct run_envelope *before, const char *const *names,
+                         struct error *err)
+{
+    for (; *names != NULL; names++)
+        if (!json_equal(run_member(envelope, *names), run_member(before, *names)))
+            return failure(err, ERROR_DENIED, "%s: %s is not that of the %s", run_type_name(envelope->type), *names,
+                           run_type_name(before->type));
+    return SUCCESS;
+}
+
+struct result chain_names(const struct run_envelope *envelope, const char *path, const struct run_envelope *before,
+                          struct error *err)
+{
+    if (strcmp(run_text(envelope, path), before->digest) == 0) return SUCCESS;
+    return failure(err, ERROR_DENIED, "%s: it names another %s: %.71s", run_type_name(envelope->type),
+                   run_type_name(before->type), run_text(envelope, path));
+}
+
+bool chain_is_text(const struct run_envelope *envelope, const char *path, const char *prefix, const char *text)
+{
+    const char *found = run_text(envelope, path);
+    const size_t length = strlen(prefix);
+
+    return strncmp(found, prefix, length) == 0 && strcmp(found + length, text) == 0;
+}
+
+static struct result check_life(const struct run_envelope *envelope, const char *from, struct error *err)
+{
+    const int64_t begin_ms = run_time(envelope, from), end_ms = run_time(envelope, "expires");
+
+    if (end_ms > begin_ms && end_ms - begin_ms <= RUN_LIFE_MAX_MS) return SUCCESS;
+    return failure(err, ERROR_DENIED, "%s: expires must be after %s, by at most 30 days", run_type_name(envelope->type), from);
+}
+
+/* Whether `at_ms`, by another clock, is within the life of a request or an approval. */
+static struct result check_within(const struct run_envelope *envelope, int64_t at_ms, const char *what, struct error *err)
+{
+    if (at_ms + RUN_CLOCK_SKEW_MS >= run_time(envelope, "issued_at") && at_ms < run_time(envelope, "expires")) return SUCCESS;
+    return failure(err, ERROR_DENIED, "%s: it is not within the life of the %s", what, run_type_name(envelope->type));
+}
+
+/* ---- request, approval ---- */
+
+static struct result check_request(const struct run_envelope *request, struct error *err)
+{
+    const char *project = run_text(request, "project");
+    const json_t *outputs = run_member(request, "spec.outputs");
+    const size_t length = strlen(project);
+
+    TRY(check_life(request, "issued_at", err));
+    for (size_t i = 0; i < json_array_size(outputs); i++) {
+        const char *repository = json_text_of(json_array_get(outputs, i), "repository");
+        if (strncmp(repository, project, length) != 0 || repository[length] != '/')
+            return failure(err, ERROR_DENIED, "request: the output repository %.120s is not in the project %.120s", repository,
+                           project);
+    }
+    return SUCCESS;
+}
+
+static struct result check_approval(const struct run_envelope *request, const struct run_envelope *approval, struct error *err)
+{
+    static const char *const same[] = {"run", "audience", NULL};
+
+    TRY(check_life(approval, "issued_at", err));
+    TRY(chain_same(approval, request, same, err));
+    TRY(chain_names(approval, "request", request, err));
+    if (strcmp(run_text(approval, "approver"), run_text(request, "requester")) == 0)
+        return failure(err, ERROR_DENIED, "approval: nobody approves a request of its own");
+    return check_within(request, run_time(approval, "issued_at"), "approval", err);
+}
+
+static struct result check_approvals(const struct run_chain *chain, struct error *err)
+{
+    for (size_t i = 0; i < chain->approval_count; i++) {
+        TRY(check_approval(chain->request, chain->approvals[i], err));
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(run_text(chain->approvals[i], "approver"), run_text(chain->approvals[j], "approver")) == 0)
+                return failure(err, ERROR_DENIED, "approval: two approvals are of one person, and count once");
+    }
+    return SUCCESS;
+}
+
+/* ---- order ---- */
+
+static bool has_text(const json_t *list, const char *text)
+{
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (strcmp(json_string_value(json_array_get(list, i)), text) == 0) return true;
+    return false;
+}
+
+static struct result check_named_approvals(const struct run_chain *chain, struct error *err)
+{
+    const json_t *named = run_member(chain->order, "approvals");
+
+    if (json_array_size(named) != chain->approval_count)
+        return failure(err, ERROR_DENIED, "order: it names %zu approvals, and there are %zu", json_array_size(named),
+                       chain->approval_count);
+    for (size_t i = 0; i < chain->approval_count; i++) {
+        if (strcmp(json_string_value(json_array_get(named, i)), chain->approvals[i]->digest) != 0)
+            return failure(err, ERROR_DENIED, "order: its approval %zu is another one", i + 1);
+        TRY(check_within(chain->approvals[i], run_time(chain->order, "not_before"), "order", err));
+    }
+    return SUCCESS;
+}
+
+static struct result check_obligations(const struct run_chain *chain, struct error *err)
+{
+    const int64_t needed = run_integer(chain->order, "obligations.approvals");
+
+    if ((int64_t)chain->approval_count < needed)
+        return failure(err, ERROR_DENIED, "order: the policies ask for %lld approvals, and there are %zu", (long long)needed,
+                       chain->approval_count);
+    if (json_is_true(run_member(chain->order, "obligations.signed_request")) && run_member(chain->request, "claims") != NULL)
+        return failure(err, ERROR_DENIED, "order: the policies ask for a request that its requester has signed");
+    return SUCCESS;
+}
+
+static struct result check_order(const struct run_chain *chain, struct error *err)
+{
+    static const char *const same[] = {"run", "audience", "project", "requester", "spec", NULL};
+    const json_t *allowed = run_member(chain->order, "jurisdictions");
+
+    TRY(check_life(chain->order, "not_before", err));
+    TRY(chain_same(chain->order, chain->request, same, err));
+    TRY(chain_names(chain->order, "request", chain->request, err));
+    TRY(check_named_approvals(chain, err));
+    TRY(check_obligations(chain, err));
+    for (size_t i = 0; i < json_array_size(allowed); i++)
+        if (!has_text(run_member(chain->request, "spec.jurisdictions"), json_string_value(json_array_get(allowed, i))))
+            return failure(err, ERROR_DENIED, "order: the request does not allow the jurisdiction %.32s",
+                           json_string_value(json_array_get(allowed, i)));
+    return check_within(chain->request, run_time(chain->order, "not_before"), "order", err);
+}
+
+/* ---- lease ---- */
+
+static struct result check_lease(const struct run_chain *chain, struct error *err)
+{
+    static const char *const same[] = {"run", "audience", NULL};
+    const struct run_envelope *lease = chain->lease, *order = chain->order;
+
+    TRY(check_life(lease, "not_before", err));
+    TRY(chain_same(lease, order, same, err));
+    TRY(chain_names(lease, "order", order, err));
+    if (run_integer(lease, "attempt") > run_integer(order, "attempts"))
+        return failure(err, ERROR_DENIED, "lease: the order allows no attempt %lld", (long long)run_integer(lease, "attempt"));
+    if (run_integer(lease, "node") >= run_integer(order, "spec.nodes"))
+        return failure(err, ERROR_DENIED, "lease: the order has no node %lld", (long long)run_integer(lease, "node"));
+    if (run_time(lease, "not_before") >= run_time(order, "not_before") &&
+        run_time(lease, "expires") <= run_time(order, "expires"))
+        return SUCCESS;
+    return failure(err, ERROR_DENIED, "lease: its life is not within the order's");
+}
+
+struct result run_chain_check(const struct run_chain *chain, struct error *err)
+{
+    TRY(check_request(chain->request, err));
+    TRY(check_approvals(chain, err));
+    if (chain->order == NULL) return SUCCESS;
+    TRY(check_order(chain, err));
+    if (chain->lease == NULL) return SUCCESS;
+    TRY(check_lease(chain, err));
+    if (chain->result == NULL) return SUCCESS;
+    TRY(chain_check_result(chain, err));
+    return chain->admission == NULL ? SUCCESS : chain_check_admission(chain, err);
+}

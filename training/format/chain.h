@@ -1,0 +1,24 @@
+/*
+ * training/format/chain.h -- checks each envelope of a run against those before it (docs/formats/run.md, "The order of
+ * checks", steps 3 to 7).
+ *
+ * It looks at content alone. The caller has checked the signer of each envelope with a key that it trusts for it, and
+ * compares the times with its own clock.
+ */
+#pragma once
+
+#include "training/format/envelope.h"
+
+#define RUN_APPROVALS_MAX 8
+#define RUN_CLOCK_SKEW_MS 60000               /* between the clock of keyd and those of runners and of people's machines */
+#define RUN_LIFE_MAX_MS   INT64_C(2592000000) /* 30 days: of a request, an approval, an order */
+
+struct run_chain {
+    const struct run_envelope *request;
+    size_t approval_count;
+    const struct run_envelope *approvals[RUN_APPROVALS_MAX];       /* in the order of the order's `approvals` */
+    const struct run_envelope *order, *lease, *result, *admission; /* NULL from some envelope on */
+};
+
+/** Checks all envelopes that are there. ERROR_DENIED with the rule that one breaks; ERROR_NO_MEMORY. */
+RESULT run_chain_check(const struct run_chain *chain, struct error *err);

@@ -1,0 +1,17 @@
+/*
+ * training/format/chain_priv.h -- checks that several envelopes have in common.
+ */
+#pragma once
+
+#include "training/format/chain.h"
+
+/** Whether the members `names`, up to NULL, are the same in both. */
+RESULT chain_same(const struct run_envelope *envelope, const struct run_envelope *before, const char *const *names,
+                  struct error *err);
+/** The digest at `path` must be that of the envelope `before`. */
+RESULT chain_names(const struct run_envelope *envelope, const char *path, const struct run_envelope *before, struct error *err);
+/** Whether the text at `path` is `prefix` and `text`. */
+bool chain_is_text(const struct run_envelope *envelope, const char *path, const char *prefix, const char *text);
+
+RESULT chain_check_result(const struct run_chain *chain, struct error *err);
+RESULT chain_check_admission(const struct run_chain *chain, struct error *err);

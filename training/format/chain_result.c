@@ -1,0 +1,200 @@
+/* Steps 6 and 7: the result and the admission, which are Statements of in-toto. */
+#include <string.h>
+
+#include "training/format/chain_priv.h"
+#include "training/format/form.h"
+
+#define EXTERNAL "predicate.buildDefinition.externalParameters."
+#define INTERNAL "predicate.buildDefinition.internalParameters."
+#define DETAILS  "predicate.runDetails."
+
+static const char *hex_of(const json_t *resource)
+{
+    return json_text_of(json_object_get(resource, "digest"), "sha256");
+}
+
+static bool has_succeeded(const struct run_envelope *result)
+{
+    return strcmp(run_text(result, DETAILS "sijil_outcome.status"), "succeeded") == 0;
+}
+
+/* ---- what was fetched ---- */
+
+static bool is_artifact(const json_t *fetched, const char *prefix, const char *name, const json_t *artifact)
+{
+    const char *found = json_text_of(fetched, "name"), *uri = json_text_of(fetched, "uri");
+    const size_t length = strlen(prefix), urn = strlen(FORM_REPOSITORY_URN);
+
+    return strncmp(found, prefix, length) == 0 && strcmp(found + length, name) == 0 &&
+           strcmp(uri + urn, json_text_of(artifact, "repository")) == 0 &&
+           strcmp(hex_of(fetched), json_text_of(artifact, "digest") + strlen("sha256:")) == 0;
+}
+
+static struct result check_dependencies(const struct run_chain *chain, struct error *err)
+{
+    static const char *const alone[] = {"code", "image", "resume"};
+    const json_t *fetched = run_member(chain->result, "predicate.buildDefinition.resolvedDependencies");
+    const json_t *spec = run_member(chain->order, "spec"), *inputs = json_object_get(spec, "inputs");
+    size_t at = 0;
+
+    for (size_t i = 0; i < sizeof alone / sizeof alone[0]; i++) {
+        const json_t *artifact = json_object_get(spec, alone[i]);
+        if (artifact == NULL) continue;
+        if (at == json_array_size(fetched) || !is_artifact(json_array_get(fetched, at), "", alone[i], artifact))
+            return failure(err, ERROR_DENIED, "result: its %s is not that of the order", alone[i]);
+        at++;
+    }
+    if (json_array_size(fetched) != at + json_array_size(inputs))
+        return failure(err, ERROR_DENIED, "result: it fetched more or fewer artifacts than the order names");
+    for (size_t i = 0; i < json_array_size(inputs); i++) {
+        const json_t *input = json_array_get(inputs, i);
+        if (!is_artifact(json_array_get(fetched, at + i), "input/", json_text_of(input, "name"), input))
+            return failure(err, ERROR_DENIED, "result: its input %.63s is not that of the order", json_text_of(input, "name"));
+    }
+    return SUCCESS;
+}
+
+/* ---- what came out ---- */
+
+/* Both lists are sorted by name; the result's ends with the log. */
+static struct result check_outputs(const struct run_chain *chain, struct error *err)
+{
+    const json_t *subjects = run_member(chain->result, "subject"), *outputs = run_member(chain->order, "spec.outputs");
+    const size_t made = json_array_size(subjects) - 1; /* the shape demands one at least */
+    size_t at = 0;
+
+    if (strcmp(json_text_of(json_array_get(subjects, made), "name"), "log") != 0)
+        return failure(err, ERROR_DENIED, "result: its last subject is not the log");
+    for (size_t i = 0; i < json_array_size(outputs) && at < made; i++)
+        if (strcmp(json_text_of(json_array_get(outputs, i), "name"), json_text_of(json_array_get(subjects, at), "name")) == 0)
+            at++;
+    if (at < made)
+        return failure(err, ERROR_DENIED, "result: %.63s is not the next output of the order",
+                       json_text_of(json_array_get(subjects, at), "name"));
+    if (has_succeeded(chain->result) && made != json_array_size(outputs))
+        return failure(err, ERROR_DENIED, "result: it succeeded without all outputs");
+    return SUCCESS;
+}
+
+static struct result check_place(const struct run_chain *chain, struct error *err)
+{
+    const json_t *wanted = run_member(chain->order, "spec.devices.count");
+    const size_t seen = json_array_size(run_member(chain->result, DETAILS "sijil_devices"));
+
+    if (form_isolation_rank(run_text(chain->result, DETAILS "sijil_isolation")) <
+        form_isolation_rank(run_text(chain->order, "spec.isolation")))
+        return failure(err, ERROR_DENIED, "result: its isolation is weaker than the order demands");
+    if (!has_succeeded(chain->result)) return SUCCESS;
+    if (run_integer(chain->result, DETAILS "sijil_outcome.exit") != 0)
+        return failure(err, ERROR_DENIED, "result: it succeeded with an exit status that is not 0");
+    if ((json_int_t)seen != json_integer_value(wanted))
+        return failure(err, ERROR_DENIED, "result: the order has %lld devices, and it saw %zu",
+                       (long long)json_integer_value(wanted), seen);
+    return SUCCESS;
+}
+
+static struct result check_binding(const struct run_chain *chain, struct error *err)
+{
+    static const char *const members[][2] = {
+        {EXTERNAL "run", "run"}, {EXTERNAL "audience", "audience"}, {INTERNAL "attempt", "attempt"}, {INTERNAL "node", "node"}};
+    const struct run_envelope *result = chain->result, *lease = chain->lease;
+
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
+        if (!json_equal(run_member(result, members[i][0]), run_member(lease, members[i][1])))
+            return failure(err, ERROR_DENIED, "result: its %s is not that of the lease", members[i][1]);
+    TRY(chain_names(result, EXTERNAL "order", chain->order, err));
+    TRY(chain_names(result, EXTERNAL "lease", lease, err));
+    if (!chain_is_text(result, DETAILS "builder.id", FORM_RUNNER_URN, run_text(lease, "runner.id")))
+        return failure(err, ERROR_DENIED, "result: its runner is not that of the lease");
+    if (!chain_is_text(result, DETAILS "metadata.invocationId", FORM_RUN_URN, run_text(lease, "run")))
+        return failure(err, ERROR_DENIED, "result: its invocation is not the run");
+    if (strcmp(result->dsse->signatures[0].keyid, run_text(lease, "runner.key")) != 0)
+        return failure(err, ERROR_DENIED, "result: the lease is for another key");
+    return SUCCESS;
+}
+
+struct result chain_check_result(const struct run_chain *chain, struct error *err)
+{
+    const int64_t started_ms = run_time(chain->result, DETAILS "metadata.startedOn");
+    const int64_t finished_ms = run_time(chain->result, DETAILS "metadata.finishedOn");
+
+    TRY(check_binding(chain, err));
+    TRY(check_dependencies(chain, err));
+    TRY(check_outputs(chain, err));
+    TRY(check_place(chain, err));
+    if (started_ms + RUN_CLOCK_SKEW_MS >= run_time(chain->lease, "not_before") && finished_ms >= started_ms &&
+        finished_ms <= run_time(chain->lease, "expires") + RUN_CLOCK_SKEW_MS)
+        return SUCCESS;
+    return failure(err, ERROR_DENIED, "result: it did not start and end within the lease");
+}
+
+/* ---- admission ---- */
+
+static bool is_attestation(const json_t *named, const struct run_envelope *envelope)
+{
+    const char *uri = json_text_of(named, "uri");
+    const size_t length = strlen("urn:sijil:run-");
+
+    return strncmp(uri, "urn:sijil:run-", length) == 0 && strcmp(uri + length, run_type_name(envelope->type)) == 0 &&
+           strcmp(hex_of(named), envelope->digest + strlen("sha256:")) == 0;
+}
+
+static struct result check_attestations(const struct run_chain *chain, struct error *err)
+{
+    const json_t *named = run_member(chain->admission, "predicate.inputAttestations");
+    const struct run_envelope *all[RUN_APPROVALS_MAX + 4] = {chain->request};
+    size_t count = 1;
+
+    for (size_t i = 0; i < chain->approval_count; i++) all[count++] = chain->approvals[i];
+    all[count++] = chain->order;
+    all[count++] = chain->lease;
+    all[count++] = chain->result;
+    if (json_array_size(named) != count)
+        return failure(err, ERROR_DENIED, "admission: it names %zu envelopes, and there are %zu", json_array_size(named), count);
+    for (size_t i = 0; i < count; i++)
+        if (!is_attestation(json_array_get(named, i), all[i]))
+            return failure(err, ERROR_DENIED, "admission: it names another %s", run_type_name(all[i]->type));
+    return SUCCESS;
+}
+
+static struct result check_admitted(const struct run_chain *chain, struct error *err)
+{
+    const json_t *admitted = run_member(chain->admission, "subject"), *made = run_member(chain->result, "subject");
+
+    if (json_array_size(admitted) + 1 != json_array_size(made))
+        return failure(err, ERROR_DENIED, "admission: it admits more or fewer outputs than the result has");
+    for (size_t i = 0; i < json_array_size(admitted); i++)
+        if (!json_equal(json_array_get(admitted, i), json_array_get(made, i)))
+            return failure(err, ERROR_DENIED, "admission: its output %zu is not that of the result", i + 1);
+    return SUCCESS;
+}
+
+static struct result check_level(const struct run_chain *chain, struct error *err)
+{
+    static const char prefix[] = "SIJIL_ASSURANCE_";
+    const char *level = json_string_value(json_array_get(run_member(chain->admission, "predicate.verifiedLevels"), 0));
+    const size_t length = sizeof prefix - 1;
+
+    if (strncmp(level, prefix, length) != 0 || level[length] < '1' || level[length] > '4')
+        return failure(err, ERROR_DENIED, "admission: its level is SIJIL_ASSURANCE_ and 1 to 4");
+    if (level[length] - '0' >= run_integer(chain->order, "spec.assurance")) return SUCCESS;
+    return failure(err, ERROR_DENIED, "admission: its level is below the order's");
+}
+
+struct result chain_check_admission(const struct run_chain *chain, struct error *err)
+{
+    const struct run_envelope *admission = chain->admission;
+
+    if (!has_succeeded(chain->result))
+        return failure(err, ERROR_DENIED, "admission: the result did not succeed, so nothing is admitted");
+    if (!chain_is_text(admission, "predicate.verifier.id", "urn:sijil:keyd:", run_text(chain->order, "audience")) ||
+        !chain_is_text(admission, "predicate.resourceUri", FORM_RUN_URN, run_text(chain->order, "run")))
+        return failure(err, ERROR_DENIED, "admission: it is of another registry or another run");
+    TRY(check_admitted(chain, err));
+    TRY(check_attestations(chain, err));
+    TRY(check_level(chain, err));
+    if (run_time(admission, "predicate.timeVerified") + RUN_CLOCK_SKEW_MS >=
+        run_time(chain->result, DETAILS "metadata.finishedOn"))
+        return SUCCESS;
+    return failure(err, ERROR_DENIED, "admission: it is older than the result");
+}

@@ -1,0 +1,45 @@
+/*
+ * training/format/envelope.h -- one signed envelope of a training run (docs/formats/run.md).
+ *
+ * Reading proves nothing: check the signer with run_check_signer(), and what an envelope says against those before it
+ * with run_chain_check() (training/format/chain.h).
+ */
+#pragma once
+
+#include "base/json.h"
+#include "crypto/dsse.h"
+
+#define RUN_PAYLOAD_MAX  65536 /* bytes: argv and environment at their largest do not fit together, and need not */
+#define RUN_ENVELOPE_MAX 131072
+#define RUN_DIGEST_TEXT  72 /* "sha256:", 64 digits and '\0' */
+
+enum run_type { RUN_REQUEST, RUN_APPROVAL, RUN_ORDER, RUN_LEASE, RUN_RESULT, RUN_ADMISSION };
+#define RUN_TYPES 6
+
+struct run_envelope {
+    enum run_type type;
+    struct dsse *dsse;
+    json_t *json;                 /* the payload, of the shape of its type */
+    char digest[RUN_DIGEST_TEXT]; /* SHA-256 of the PAE, by which the envelopes above name this one */
+};
+
+/** "request", for messages. */
+const char *run_type_name(enum run_type type);
+
+/**
+ * Reads an envelope of this type: one signature, canonical spelling, known members alone, each of its form. Verifies no
+ * signature. ERROR_INVALID, ERROR_LIMIT, ERROR_NO_MEMORY.
+ */
+RESULT run_envelope_read(struct bytes envelope, enum run_type type, struct run_envelope **envelope_out, struct error *err);
+/** Whether exactly this key has signed: ERROR_DENIED if not, ERROR_NO_MEMORY. */
+RESULT run_check_signer(const struct run_envelope *envelope, const struct ecdsa_key *key, struct error *err);
+/** The member at `path`, such as "predicate.runDetails.builder.id"; NULL if it is absent. */
+const json_t *run_member(const struct run_envelope *envelope, const char *path);
+/** A text that the shape of the type demands. */
+const char *run_text(const struct run_envelope *envelope, const char *path);
+int64_t run_integer(const struct run_envelope *envelope, const char *path);
+/** A time that the shape demands, in milliseconds since 1970. */
+int64_t run_time(const struct run_envelope *envelope, const char *path);
+
+void run_envelope_free(struct run_envelope *envelope);
+DEFINE_OWNED(run_envelope);

@@ -1,0 +1,169 @@
+#include "training/format/form.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "base/uuid.h"
+
+#define LOWER     "abcdefghijklmnopqrstuvwxyz"
+#define UPPER     "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+#define DIGITS    "0123456789"
+#define HEX       "0123456789abcdef"
+#define NAME_MAX  63
+#define PARTS_MAX 255 /* bytes of a repository; DOCUMENT_SCOPE_SIZE has the same bound */
+
+static bool consists_of(const char *text, size_t length, const char *letters)
+{
+    return text_consists_of((struct bytes){(const uint8_t *)text, length}, letters);
+}
+
+/* `length` letters, and nothing else. */
+static bool is_exactly(const char *text, size_t length, const char *letters)
+{
+    return strlen(text) == length && consists_of(text, length, letters);
+}
+
+bool form_uuid(const char *text)
+{
+    struct uuid uuid;
+
+    return uuid_parse(bytes_of_text(text), &uuid) && !uuid_is_nil(&uuid);
+}
+
+bool form_hex(const char *text)
+{
+    return is_exactly(text, 64, HEX);
+}
+
+bool form_digest(const char *text)
+{
+    return strncmp(text, "sha256:", 7) == 0 && form_hex(text + 7);
+}
+
+bool form_time(const char *text)
+{
+    char again[CLOCK_TEXT_SIZE];
+    int64_t wall_ms = 0;
+
+    if (!clock_parse(bytes_of_text(text), &wall_ms)) return false;
+    clock_format(wall_ms, again);
+    return strcmp(again, text) == 0;
+}
+
+static bool is_name(const char *text, size_t length)
+{
+    return length >= 1 && length <= NAME_MAX && consists_of(text, 1, LOWER DIGITS) &&
+           consists_of(text, length, LOWER DIGITS "-_.");
+}
+
+bool form_name(const char *text)
+{
+    return is_name(text, strlen(text));
+}
+
+bool form_output_name(const char *text)
+{
+    return form_name(text) && strcmp(text, "log") != 0 && strcmp(text, "metrics") != 0;
+}
+
+/* The number of names with a slash between; 0 if one is not a name. */
+static unsigned count_names(const char *text)
+{
+    unsigned count = 0;
+
+    if (strlen(text) > PARTS_MAX) return 0;
+    for (;;) {
+        const size_t length = strcspn(text, "/");
+        if (!is_name(text, length)) return 0;
+        count++;
+        if (text[length] == '\0') return count;
+        text += length + 1;
+    }
+}
+
+bool form_project(const char *text)
+{
+    return count_names(text) == 2;
+}
+
+bool form_repository(const char *text)
+{
+    return count_names(text) >= 3;
+}
+
+bool form_principal(const char *text)
+{
+    if (strncmp(text, "robot:", 6) == 0) return form_uuid(text + 6);
+    return strncmp(text, "ext:", 4) == 0 && form_hex(text + 4);
+}
+
+bool form_thumbprint(const char *text)
+{
+    return is_exactly(text, 43, LOWER UPPER DIGITS "-_");
+}
+
+bool form_nonce(const char *text)
+{
+    return is_exactly(text, 32, HEX);
+}
+
+bool form_place(const char *text)
+{
+    const size_t length = strlen(text);
+
+    return length >= 1 && length <= 32 && consists_of(text, 1, UPPER) && consists_of(text, length, UPPER DIGITS "-");
+}
+
+bool form_variable(const char *text)
+{
+    const size_t length = strlen(text);
+
+    return length >= 1 && length <= 128 && !consists_of(text, 1, DIGITS) && consists_of(text, length, UPPER DIGITS "_");
+}
+
+bool form_network(const char *text)
+{
+    return strcmp(text, "none") == 0 || strcmp(text, "tasks") == 0;
+}
+
+int form_isolation_rank(const char *text)
+{
+    static const char *const names[] = {"rlimits", "cgroup-v1", "cgroup-v2"};
+
+    for (int rank = 0; rank < (int)(sizeof names / sizeof names[0]); rank++)
+        if (strcmp(names[rank], text) == 0) return rank;
+    return -1;
+}
+
+bool form_isolation(const char *text)
+{
+    return form_isolation_rank(text) >= 0;
+}
+
+bool form_status(const char *text)
+{
+    return strcmp(text, "succeeded") == 0 || strcmp(text, "failed") == 0 || strcmp(text, "cancelled") == 0 ||
+           strcmp(text, "timeout") == 0;
+}
+
+bool form_runner_urn(const char *text)
+{
+    const size_t length = strlen(FORM_RUNNER_URN);
+
+    return strncmp(text, FORM_RUNNER_URN, length) == 0 && form_uuid(text + length);
+}
+
+bool form_run_urn(const char *text)
+{
+    const size_t length = strlen(FORM_RUN_URN);
+
+    return strncmp(text, FORM_RUN_URN, length) == 0 && form_uuid(text + length);
+}
+
+bool form_repository_urn(const char *text)
+{
+    const size_t length = strlen(FORM_REPOSITORY_URN);
+
+    return strncmp(text, FORM_REPOSITORY_URN, length) == 0 && form_repository(text + length);
+}

@@ -1,0 +1,35 @@
+/*
+ * training/format/form.h -- the forms of texts in envelopes of runs (docs/formats/run.md, "Envelope").
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+bool form_uuid(const char *text);
+bool form_digest(const char *text);
+bool form_hex(const char *text);
+/** RFC 3339 in UTC with milliseconds, in its one spelling. */
+bool form_time(const char *text);
+bool form_name(const char *text);
+bool form_output_name(const char *text);
+bool form_project(const char *text);
+bool form_repository(const char *text);
+bool form_principal(const char *text);
+bool form_thumbprint(const char *text);
+bool form_nonce(const char *text);
+bool form_place(const char *text);
+bool form_variable(const char *text);
+bool form_network(const char *text);
+bool form_isolation(const char *text);
+bool form_status(const char *text);
+bool form_runner_urn(const char *text);
+bool form_run_urn(const char *text);
+bool form_repository_urn(const char *text);
+
+#define FORM_RUNNER_URN     "urn:sijil:runner:"
+#define FORM_RUN_URN        "urn:uuid:"
+#define FORM_REPOSITORY_URN "urn:sijil:"
+
+/** The rank of an isolation, 0 for the weakest; -1 for an unknown name. */
+int form_isolation_rank(const char *text);

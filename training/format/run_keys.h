@@ -1,0 +1,47 @@
+/*
+ * training/format/run_keys.h -- the keys of persons and runners that a bundle's documents prove, each with its place in the log.
+ *
+ * A key counts from the event of its document on. Documents are checked in the order of the log, each with those before it.
+ */
+#pragma once
+
+#include "documents/format/runner_key.h"
+#include "documents/format/signing_key.h"
+
+#define RUN_DOCUMENTS_MAX 64
+
+/** What the verifier trusts, from elsewhere. */
+struct run_trust {
+    struct bytes log_key;            /* a C2SP note verifier key */
+    const struct ecdsa_key *keyd;    /* public key of documents of sijil-keyd */
+    uint8_t root[ECDSA_PUBLIC_SIZE]; /* of approvers */
+};
+
+struct run_key {
+    struct document *document; /* owned */
+    uint64_t sequence;         /* of its event */
+    int64_t time_ms;           /* of its event */
+};
+struct run_keys {
+    size_t count;
+    struct run_key each[RUN_DOCUMENTS_MAX];
+};
+
+/** Checks `documents`, a list of the bundle's shape. ERROR_DENIED, ERROR_INVALID, ERROR_LIMIT, ERROR_NO_MEMORY. */
+RESULT run_keys_read(const json_t *documents, const struct run_trust *trust, struct run_keys *keys, struct error *err);
+
+/** For what a key of a person must have been in force. */
+struct run_use {
+    const char *principal, *project;
+    uint64_t sequence; /* before this entry of the log */
+    int64_t time_ms;
+    bool is_approval; /* a key that approves documents counts, too */
+};
+/** The key `keyid`, if it is one for that use. ERROR_DENIED says what is missing. */
+RESULT run_keys_person(const struct run_keys *keys, const char *keyid, const struct run_use *use, struct ecdsa_key **key_out,
+                       struct error *err);
+/** The document of the runner with this key, in force from `from_ms` to `until_ms`. ERROR_DENIED. */
+RESULT run_keys_runner(const struct run_keys *keys, const char *keyid, int64_t from_ms, int64_t until_ms,
+                       struct runner_key *runner_out, struct error *err);
+
+void run_keys_done(struct run_keys *keys);

@@ -1,0 +1,42 @@
+/*
+ * training/format/shape.h -- what a JSON value must look like, as tables.
+ *
+ * A shape is data: kinds of values, bounds, members of objects. A value that has a member which its shape lacks is refused,
+ * so nothing unknown is ever signed or believed.
+ */
+#pragma once
+
+#include "base/json.h"
+
+enum run_shape_kind {
+    SHAPE_TEXT,    /* `least` to `most` bytes; `fits` may demand more */
+    SHAPE_EXACT,   /* the text `text` */
+    SHAPE_INTEGER, /* `least` to `most` */
+    SHAPE_FLAG,
+    SHAPE_LIST,   /* `least` to `most` values of the shape `element` */
+    SHAPE_OBJECT, /* the members `members` */
+    SHAPE_MAP     /* an object of `least` to `most` members of any name that `fits`, each of the shape `element` */
+};
+
+struct run_shape_member;
+struct run_shape {
+    enum run_shape_kind kind;
+    int64_t least, most;
+    const char *text;
+    bool (*fits)(const char *text);
+    const struct run_shape *element;
+    const struct run_shape_member *members;
+    size_t member_count;
+    const char *sorted_by; /* of a list: its values strictly rise; of objects by this member. "" : texts; NULL: any order */
+    const char *must;      /* what it must be, for the message */
+};
+struct run_shape_member {
+    const char *name;
+    const struct run_shape *shape;
+    bool may_be_absent;
+};
+
+/** `name` is for the message: "pool: 1 to 63 letters ...". ERROR_INVALID. */
+RESULT run_shape_check(const json_t *value, const struct run_shape *shape, const char *name, struct error *err);
+
+#define SHAPE_MEMBERS(rows) .members = (rows), .member_count = sizeof(rows) / sizeof((rows)[0])

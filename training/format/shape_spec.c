@@ -1,0 +1,90 @@
+/* What a request asks for. */
+#include "training/format/shapes_priv.h"
+
+#define NUMBER(smallest, largest, what)                                               \
+    {                                                                                 \
+        .kind = SHAPE_INTEGER, .least = (smallest), .most = (largest), .must = (what) \
+    }
+#define TEXT(smallest, largest, what)                                              \
+    {                                                                              \
+        .kind = SHAPE_TEXT, .least = (smallest), .most = (largest), .must = (what) \
+    }
+
+static const struct run_shape_member artifact_members[] = {{"repository", &run_shape_repository, false},
+                                                           {"digest", &run_shape_digest, false}};
+static const struct run_shape artifact = {.kind = SHAPE_OBJECT, SHAPE_MEMBERS(artifact_members)};
+
+static const struct run_shape_member input_members[] = {
+    {"name", &run_shape_name, false}, {"repository", &run_shape_repository, false}, {"digest", &run_shape_digest, false}};
+static const struct run_shape input = {.kind = SHAPE_OBJECT, SHAPE_MEMBERS(input_members)};
+static const struct run_shape inputs = {
+    .kind = SHAPE_LIST, .least = 0, .most = 64, .element = &input, .sorted_by = "name", .must = "at most 64 artifacts"};
+
+static const struct run_shape output_name = {.kind = SHAPE_TEXT,
+                                             .least = 1,
+                                             .most = 63,
+                                             .fits = form_output_name,
+                                             .must = "the name of an output, neither log nor metrics"};
+static const struct run_shape media_type = TEXT(3, 127, "a media type");
+static const struct run_shape_member output_members[] = {
+    {"name", &output_name, false}, {"repository", &run_shape_repository, false}, {"type", &media_type, false}};
+static const struct run_shape output = {.kind = SHAPE_OBJECT, SHAPE_MEMBERS(output_members)};
+static const struct run_shape outputs = {
+    .kind = SHAPE_LIST, .least = 1, .most = 16, .element = &output, .sorted_by = "name", .must = "1 to 16 outputs"};
+
+static const struct run_shape word = TEXT(0, 4096, "at most 4096 bytes");
+static const struct run_shape argv = {.kind = SHAPE_LIST, .least = 1, .most = 256, .element = &word, .must = "1 to 256 texts"};
+static const struct run_shape environment = {.kind = SHAPE_MAP,
+                                             .least = 0,
+                                             .most = 128,
+                                             .fits = form_variable,
+                                             .element = &word,
+                                             .must = "at most 128 variables, names of A-Z, 0-9 and '_'"};
+
+static const struct run_shape time_s = NUMBER(1, 2592000, "1 to 2592000 seconds");
+static const struct run_shape grace_s = NUMBER(0, 3600, "0 to 3600 seconds");
+static const struct run_shape cpus = NUMBER(1, 4096, "1 to 4096");
+static const struct run_shape memory = NUMBER(1048576, RUN_INTEGER_MAX, "from 1048576 bytes");
+static const struct run_shape files = NUMBER(1, 1000000, "1 to 1000000");
+static const struct run_shape processes = NUMBER(1, 65536, "1 to 65536");
+static const struct run_shape_member limit_members[] = {{"time_s", &time_s, false},
+                                                        {"grace_s", &grace_s, false},
+                                                        {"cpus", &cpus, false},
+                                                        {"memory_bytes", &memory, false},
+                                                        {"output_bytes", &run_shape_count, false},
+                                                        {"output_files", &files, false},
+                                                        {"log_bytes", &run_shape_count, false},
+                                                        {"processes", &processes, false}};
+static const struct run_shape limits = {.kind = SHAPE_OBJECT, SHAPE_MEMBERS(limit_members)};
+
+static const struct run_shape device_count = NUMBER(1, 64, "1 to 64");
+static const struct run_shape device_type = TEXT(1, 63, "1 to 63 bytes");
+static const struct run_shape mig = TEXT(1, 31, "1 to 31 bytes");
+static const struct run_shape_member device_members[] = {{"count", &device_count, false},
+                                                         {"type", &device_type, false},
+                                                         {"memory_bytes", &run_shape_count, false},
+                                                         {"mig", &mig, true}};
+static const struct run_shape devices = {.kind = SHAPE_OBJECT, SHAPE_MEMBERS(device_members)};
+
+static const struct run_shape nodes = NUMBER(1, 256, "1 to 256");
+static const struct run_shape tasks = NUMBER(1, 64, "1 to 64");
+static const struct run_shape network = {
+    .kind = SHAPE_TEXT, .least = 4, .most = 5, .fits = form_network, .must = "none or tasks"};
+static const struct run_shape assurance = NUMBER(1, 4, "1 to 4");
+static const struct run_shape_member spec_members[] = {{"code", &artifact, false},
+                                                       {"image", &artifact, true},
+                                                       {"inputs", &inputs, false},
+                                                       {"resume", &artifact, true},
+                                                       {"outputs", &outputs, false},
+                                                       {"argv", &argv, false},
+                                                       {"environment", &environment, false},
+                                                       {"limits", &limits, false},
+                                                       {"devices", &devices, true},
+                                                       {"nodes", &nodes, false},
+                                                       {"tasks", &tasks, false},
+                                                       {"network", &network, false},
+                                                       {"pool", &run_shape_name, false},
+                                                       {"jurisdictions", &run_shape_places, false},
+                                                       {"isolation", &run_shape_isolation, false},
+                                                       {"assurance", &assurance, false}};
+const struct run_shape run_shape_spec = {.kind = SHAPE_OBJECT, SHAPE_MEMBERS(spec_members)};
