@@ -95,7 +95,7 @@ static void gather_keys(struct log_check *check)
 /* A signed leaf that can't be read is the fault of the program that wrote it, not a change of the log. */
 static struct result check_rows(struct log_check *check, const struct pg_rows *rows, size_t count, struct error *err)
 {
-    uint64_t odd = 0;
+    uint64_t unexpected = 0;
 
     check->key_count = 0;
     check->last_time_ms = 0;
@@ -109,8 +109,9 @@ static struct result check_rows(struct log_check *check, const struct pg_rows *r
         TRY(check_columns(check, rows, i, err));
         gather_keys(check);
     }
-    TRY(check_find_odd_key(check->tiles.pg, check, &odd, err));
-    return odd == UINT64_MAX ? SUCCESS : wrong(err, odd, "the index of its keys has it under another number, or not at all");
+    TRY(check_find_unexpected_key(check->tiles.pg, check, &unexpected, err));
+    return unexpected == UINT64_MAX ? SUCCESS
+                                    : wrong(err, unexpected, "the index of its keys has it under another number, or not at all");
 }
 
 static struct result check_stored_tile(struct log_check *check, unsigned level, uint64_t index, const struct merkle_hash *hashes,
@@ -165,7 +166,7 @@ struct result log_check_end(struct pg *pg, struct error *err)
     return failure(err, ERROR_FORKED, "rows stand behind the end of the log, where no gateway has put them");
 }
 
-static bool says_so(const struct leaf *leaf, struct bytes key, int64_t number)
+static bool has_key(const struct leaf *leaf, struct bytes key, int64_t number)
 {
     uint8_t id[LEAF_KEY_ID_SIZE];
 
@@ -199,7 +200,7 @@ struct result log_check_heads(const struct pg_rows *rows, const struct bytes *ke
         if (last < 0) continue;
         if (last != read) TRY(read_head(pg_bytes(rows, i, 2), (uint64_t)last, &leaf, &is_read, err));
         read = last;
-        if (is_read && !says_so(&leaf, keys[i], pg_int8(rows, i, 0)))
+        if (is_read && !has_key(&leaf, keys[i], pg_int8(rows, i, 0)))
             return wrong(err, (uint64_t)last, "the index has it under a key, or a number, that it does not say");
     }
     return SUCCESS;
@@ -219,7 +220,7 @@ static struct result check_run(struct log_check *check, const struct pg_rows *ro
         if (why.kind == ERROR_NO_MEMORY) return failure(err, why.kind, "%s", why.message);
         return SUCCESS; /* check_rows() counts it */
     }
-    if (says_so(&check->leaf, pg_bytes(rows, i, 0), pg_int8(rows, i, 2))) return SUCCESS;
+    if (has_key(&check->leaf, pg_bytes(rows, i, 0), pg_int8(rows, i, 2))) return SUCCESS;
     return wrong(err, last, "the index has it under a key, or a number, that it does not say");
 }
 

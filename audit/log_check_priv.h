@@ -99,7 +99,7 @@ RESULT log_check_notes(struct log_check *check, const struct note_key *key, stru
 RESULT check_load_notes(struct pg *pg, const struct note_cursor *after, struct pg_rows **rows_out, struct error *err);
 RESULT check_load_entries(struct pg *pg, uint64_t first, uint64_t count, struct pg_rows **rows_out, struct error *err);
 /** The first entry with a key that the index lacks, or has with another ordinal; UINT64_MAX: none. */
-RESULT check_find_odd_key(struct pg *pg, const struct log_check *check, uint64_t *sequence_out, struct error *err);
+RESULT check_find_unexpected_key(struct pg *pg, const struct log_check *check, uint64_t *sequence_out, struct error *err);
 /** One row: the hashes and the root. */
 RESULT check_load_tile(struct pg *pg, unsigned level, uint64_t index, struct pg_rows **rows_out, struct error *err);
 RESULT check_load_runs(struct pg *pg, const struct run_cursor *after, uint64_t size, struct pg_rows **rows_out,

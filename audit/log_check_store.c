@@ -55,7 +55,7 @@ struct result check_load_entries(struct pg *pg, uint64_t first, uint64_t count, 
     return pg_run(pg, &check_entries_sql, &arguments, rows_out, err);
 }
 
-struct result check_find_odd_key(struct pg *pg, const struct log_check *check, uint64_t *sequence_out, struct error *err)
+struct result check_find_unexpected_key(struct pg *pg, const struct log_check *check, uint64_t *sequence_out, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
     struct pg_arguments arguments = {0};

@@ -7,14 +7,14 @@
 #include "audit/sequencer_priv.h"
 #include "base/clock.h"
 #include "base/memory.h"
-#include "base/pace.h"
+#include "base/priority.h"
 #include "crypto/random.h"
 
 #define SHARE          10    /* the thread works for one part in this many of the time */
 #define TRY_AGAIN_MS   5000  /* after a failure that proves nothing about the log */
 #define FIRST_ROUND_MS 1000  /* until there is a checkpoint */
-#define NEWS_MS        2000  /* between two looks at new entries */
-#define NEWS_MAX       65536 /* entries that these looks may lag behind; the round checks older ones */
+#define RECENT_MS      2000  /* between two checks of new entries */
+#define RECENT_MAX     65536 /* entries that these checks may lag behind; the round checks older ones */
 #define NOTES_MIN      4096  /* rows of checkpoints in a round, however small the log is */
 #define LATE_FACTOR    10    /* a round that takes this many times its planned time is reported as late */
 
@@ -40,10 +40,10 @@ struct log_verifier {
     uint64_t foreign, foreign_reported; /* unsigned rows in this pass through the table; and how many of them were reported */
     bool foreign_is_reported;           /* in this pass */
     struct payload_findings payloads;   /* of this round */
-    struct payload_findings news;       /* of entries that are newer than the round */
+    struct payload_findings recent;     /* of entries that are newer than the round */
     struct payload_findings early; /* of entries of the round that were checked while they were new: the round counts them too */
-    uint64_t news_from;            /* the next new entry */
-    int64_t news_at_ms;
+    uint64_t recent_from;          /* the next new entry */
+    int64_t recent_at_ms;
     bool payloads_are_reported, facts_are_reported;
     int64_t round_ended_ms; /* the end of the last round, or the start of the verifier */
     bool is_late;           /* the round is late, and this was reported */
@@ -60,7 +60,7 @@ static struct result begin_round(struct log_verifier *verifier, struct error *er
     verifier->first %= verifier->tiles;
     verifier->done = 0;
     verifier->check->unreadable = 0;
-    verifier->payloads = verifier->news = verifier->early = (struct payload_findings){0};
+    verifier->payloads = verifier->recent = verifier->early = (struct payload_findings){0};
     verifier->payloads_are_reported = verifier->facts_are_reported = false;
     verifier->run = (struct run_cursor){.last = -1};
     verifier->notes = 0;
@@ -85,9 +85,9 @@ static void report_payloads(struct log_verifier *verifier, const struct payload_
     struct error why;
 
     raise_to(AUDIT_METRIC(audit_payloads_missing),
-             larger(verifier->payloads.missing, verifier->early.missing) + verifier->news.missing);
+             larger(verifier->payloads.missing, verifier->early.missing) + verifier->recent.missing);
     raise_to(AUDIT_METRIC(audit_payloads_damaged),
-             larger(verifier->payloads.damaged, verifier->early.damaged) + verifier->news.damaged);
+             larger(verifier->payloads.damaged, verifier->early.damaged) + verifier->recent.damaged);
     if (verifier->payloads_are_reported || found->missing + found->damaged == 0) return;
     verifier->payloads_are_reported = true;
     failure_write(&why, ERROR_CORRUPT, "entry %llu is the first of this round", (unsigned long long)found->first);
@@ -103,9 +103,9 @@ static void report_facts(struct log_verifier *verifier, const struct payload_fin
     struct error why;
 
     raise_to(AUDIT_METRIC(audit_facts_missing),
-             larger(verifier->payloads.facts_missing, verifier->early.facts_missing) + verifier->news.facts_missing);
+             larger(verifier->payloads.facts_missing, verifier->early.facts_missing) + verifier->recent.facts_missing);
     raise_to(AUDIT_METRIC(audit_facts_damaged),
-             larger(verifier->payloads.facts_damaged, verifier->early.facts_damaged) + verifier->news.facts_damaged);
+             larger(verifier->payloads.facts_damaged, verifier->early.facts_damaged) + verifier->recent.facts_damaged);
     if (verifier->facts_are_reported || found->facts_missing + found->facts_damaged == 0) return;
     verifier->facts_are_reported = true;
     failure_write(&why, ERROR_CORRUPT, "entry %llu is the first of this round", (unsigned long long)found->first_facts);
@@ -143,14 +143,14 @@ static struct result verify_new_entries(struct log_verifier *verifier, size_t *w
     *weight_out = 0;
     if (!sequencer_checkpoint(verifier->options.sequencer, &checkpoint, &not_yet).ok) return SUCCESS;
     TRY(log_check_end(verifier->pg, err));
-    if (checkpoint.size > verifier->news_from + NEWS_MAX) verifier->news_from = checkpoint.size - NEWS_MAX;
-    const bool is_early = verifier->news_from < verifier->check->size;
+    if (checkpoint.size > verifier->recent_from + RECENT_MAX) verifier->recent_from = checkpoint.size - RECENT_MAX;
+    const bool is_early = verifier->recent_from < verifier->check->size;
     const uint64_t until = smaller(is_early ? verifier->check->size : checkpoint.size, checkpoint.size);
-    const uint64_t end = smaller(until, verifier->news_from + TILE_WIDTH);
-    if (end <= verifier->news_from) return SUCCESS;
-    TRY(check_payloads(verifier, verifier->news_from, end, is_early ? &verifier->early : &verifier->news, err));
-    *weight_out = (size_t)(end - verifier->news_from);
-    verifier->news_from = end;
+    const uint64_t end = smaller(until, verifier->recent_from + TILE_WIDTH);
+    if (end <= verifier->recent_from) return SUCCESS;
+    TRY(check_payloads(verifier, verifier->recent_from, end, is_early ? &verifier->early : &verifier->recent, err));
+    *weight_out = (size_t)(end - verifier->recent_from);
+    verifier->recent_from = end;
     return SUCCESS;
 }
 
@@ -222,10 +222,10 @@ static struct result end_round(struct log_verifier *verifier, struct error *err)
 {
     TRY(log_check_end(verifier->pg, err));
     metric_set(AUDIT_METRIC(audit_unreadable), (int64_t)verifier->check->unreadable);
-    metric_set(AUDIT_METRIC(audit_payloads_missing), (int64_t)(verifier->payloads.missing + verifier->news.missing));
-    metric_set(AUDIT_METRIC(audit_payloads_damaged), (int64_t)(verifier->payloads.damaged + verifier->news.damaged));
-    metric_set(AUDIT_METRIC(audit_facts_missing), (int64_t)(verifier->payloads.facts_missing + verifier->news.facts_missing));
-    metric_set(AUDIT_METRIC(audit_facts_damaged), (int64_t)(verifier->payloads.facts_damaged + verifier->news.facts_damaged));
+    metric_set(AUDIT_METRIC(audit_payloads_missing), (int64_t)(verifier->payloads.missing + verifier->recent.missing));
+    metric_set(AUDIT_METRIC(audit_payloads_damaged), (int64_t)(verifier->payloads.damaged + verifier->recent.damaged));
+    metric_set(AUDIT_METRIC(audit_facts_missing), (int64_t)(verifier->payloads.facts_missing + verifier->recent.facts_missing));
+    metric_set(AUDIT_METRIC(audit_facts_damaged), (int64_t)(verifier->payloads.facts_damaged + verifier->recent.facts_damaged));
     metric_set(AUDIT_METRIC(audit_verify_last), clock_wall_ms() / 1000);
     metric_add(AUDIT_METRIC(audit_verify_rounds), 1);
     verifier->round_ended_ms = clock_monotonic_ms();
@@ -236,12 +236,12 @@ static struct result end_round(struct log_verifier *verifier, struct error *err)
 }
 
 /* Checks one piece; `weight` is its number of entries or rows. */
-static struct result work(struct log_verifier *verifier, bool is_news, size_t *weight_out, struct error *err)
+static struct result work(struct log_verifier *verifier, bool is_recent, size_t *weight_out, struct error *err)
 {
     *weight_out = 0;
     pg_notice_loss(verifier->pg);
     if (pg_is_broken(verifier->pg)) TRY(pg_reopen(verifier->pg, err));
-    if (is_news) return verify_new_entries(verifier, weight_out, err);
+    if (is_recent) return verify_new_entries(verifier, weight_out, err);
     switch (verifier->phase) {
     case PHASE_BEGIN: return begin_round(verifier, err);
     case PHASE_TILES: return check_next_tile(verifier, weight_out, err);
@@ -253,9 +253,9 @@ static struct result work(struct log_verifier *verifier, bool is_news, size_t *w
 }
 
 /* False: the thread must end. */
-static bool rest(struct log_verifier *verifier, int64_t rest_ms)
+static bool pause_for(struct log_verifier *verifier, int64_t pause_ms)
 {
-    const int64_t wake_ms = clock_monotonic_ms() + rest_ms;
+    const int64_t wake_ms = clock_monotonic_ms() + pause_ms;
     const struct timespec until = {.tv_sec = wake_ms / 1000, .tv_nsec = wake_ms % 1000 * 1000000};
 
     (void)pthread_mutex_lock(&verifier->mutex);
@@ -266,20 +266,20 @@ static bool rest(struct log_verifier *verifier, int64_t rest_ms)
     return goes_on;
 }
 
-static int64_t rest_after_work(const struct log_verifier *verifier, bool is_news, size_t weight, int64_t busy_ms)
+static int64_t pause_after_work(const struct log_verifier *verifier, bool is_recent, size_t weight, int64_t busy_ms)
 {
     const int64_t by_rate_ms = (int64_t)weight * 1000 / verifier->options.rate - busy_ms,
                   by_share_ms = (SHARE - 1) * (busy_ms + 1);
 
-    if (is_news && weight < TILE_WIDTH) return by_share_ms > NEWS_MS ? by_share_ms : NEWS_MS;
-    if (!is_news && verifier->phase == PHASE_BEGIN) return (int64_t)verifier->options.rest_s * 1000;
+    if (is_recent && weight < TILE_WIDTH) return by_share_ms > RECENT_MS ? by_share_ms : RECENT_MS;
+    if (!is_recent && verifier->phase == PHASE_BEGIN) return (int64_t)verifier->options.rest_s * 1000;
     return by_rate_ms > by_share_ms ? by_rate_ms : by_share_ms;
 }
 
 /* A failure of the database or lack of memory proves nothing about the log: the same piece is checked again later. */
-static int64_t rest_after_failure(const struct log_verifier *verifier, bool is_news, const struct error *why)
+static int64_t pause_after_failure(const struct log_verifier *verifier, bool is_recent, const struct error *why)
 {
-    if (!is_news && verifier->phase == PHASE_BEGIN) return FIRST_ROUND_MS;
+    if (!is_recent && verifier->phase == PHASE_BEGIN) return FIRST_ROUND_MS;
     metric_add(AUDIT_METRIC(audit_verify_failures), 1);
     sequencer_notice(verifier->options.sequencer, "the audit log can't be verified now; it is tried again", why);
     return TRY_AGAIN_MS;
@@ -307,22 +307,23 @@ static void *run(void *argument)
     struct log_verifier *verifier = argument;
     int64_t round_at_ms = clock_monotonic_ms();
 
-    pace_background();
-    while (rest(verifier, (round_at_ms < verifier->news_at_ms ? round_at_ms : verifier->news_at_ms) - clock_monotonic_ms())) {
+    priority_background();
+    while (pause_for(verifier,
+                     (round_at_ms < verifier->recent_at_ms ? round_at_ms : verifier->recent_at_ms) - clock_monotonic_ms())) {
         struct error err = {0};
         size_t weight = 0;
-        int64_t rest_ms = 0;
+        int64_t pause_ms = 0;
         const int64_t began_ms = clock_monotonic_ms();
-        const bool is_news = verifier->news_at_ms <= began_ms;
-        if (work(verifier, is_news, &weight, &err).ok) {
-            rest_ms = rest_after_work(verifier, is_news, weight, clock_monotonic_ms() - began_ms);
+        const bool is_recent = verifier->recent_at_ms <= began_ms;
+        if (work(verifier, is_recent, &weight, &err).ok) {
+            pause_ms = pause_after_work(verifier, is_recent, weight, clock_monotonic_ms() - began_ms);
         } else if (err.kind == ERROR_FORKED) {
             sequencer_set_forked(verifier->options.sequencer, &err);
             break; /* the log stays forked, so the thread ends */
         } else {
-            rest_ms = rest_after_failure(verifier, is_news, &err);
+            pause_ms = pause_after_failure(verifier, is_recent, &err);
         }
-        *(is_news ? &verifier->news_at_ms : &round_at_ms) = clock_monotonic_ms() + rest_ms;
+        *(is_recent ? &verifier->recent_at_ms : &round_at_ms) = clock_monotonic_ms() + pause_ms;
         report_late(verifier);
     }
     return NULL;
@@ -349,7 +350,7 @@ struct result log_verifier_start(const struct log_verifier_options *options, str
     (void)pthread_mutex_init(&verifier->mutex, NULL);
     (void)pthread_cond_init(&verifier->stop, NULL);
     verifier->options = *options;
-    verifier->round_ended_ms = verifier->news_at_ms = clock_monotonic_ms();
+    verifier->round_ended_ms = verifier->recent_at_ms = clock_monotonic_ms();
     begin_notes(verifier);
     TRY(start_thread(verifier, err));
     *verifier_out = GIVE(verifier);

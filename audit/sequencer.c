@@ -35,7 +35,7 @@ bool record_day(const struct record *record, char anonymous[ANONYMOUS_NAME_SIZE]
     return true;
 }
 
-bool record_concerns_somebody(const struct record *record)
+bool record_has_subject(const struct record *record)
 {
     return record->change != NULL && record->change->concerns_subject != NULL;
 }
@@ -77,7 +77,7 @@ static void wake(struct sequencer *sequencer, const struct record_queue *queue)
 /* Finds the subjects that the record needs; false if one of them is not in the cache. */
 static bool find_subjects(struct sequencer *sequencer, struct record *record)
 {
-    const bool has_box = has_payload(record), concerns = record_concerns_somebody(record);
+    const bool has_box = has_payload(record), concerns = record_has_subject(record);
     char anonymous[ANONYMOUS_NAME_SIZE];
     const char *names[2];
 
@@ -98,7 +98,7 @@ static bool find_subjects(struct sequencer *sequencer, struct record *record)
 void sequencer_submit(struct sequencer *sequencer, struct record *record)
 {
     assert((record->decision != NULL) + (record->under != NULL) + (record->refusal != NULL) == 1);
-    assert(has_payload(record) || !record_concerns_somebody(record)); /* the server's own work concerns no subject */
+    assert(has_payload(record) || !record_has_subject(record)); /* the server's own work concerns no subject */
     record->arrived_ms = clock_monotonic_ms();
     record->permit = NULL;
     record->sequence = 0;

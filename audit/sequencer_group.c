@@ -200,7 +200,7 @@ static void note_uncertain(struct sequencer *sequencer, const struct group *grou
 }
 
 /* Asks the database whether the group is stored. False: the database can't be asked yet. */
-static bool settle(struct sequencer *sequencer, bool *is_durable_out)
+static bool ask_outcome(struct sequencer *sequencer, bool *is_durable_out)
 {
     struct error err = {0};
 
@@ -238,10 +238,10 @@ static void resolve_uncertain(struct sequencer *sequencer, struct group *group, 
     pg_rollback(sequencer->pg);
     note_uncertain(sequencer, group);
     set_broken(sequencer, why);
-    do is_settled = settle(sequencer, &is_durable);
+    do is_settled = ask_outcome(sequencer, &is_durable);
     while (!is_settled && may_wait(sequencer, deadline_ms));
     if (!is_settled) {
-        give_up_group(sequencer, group, why); /* counted as unrecorded until settle_uncertain() knows the outcome */
+        give_up_group(sequencer, group, why); /* counted as unrecorded until resolve_uncertain_commit() knows the outcome */
     } else if (is_durable) {
         group->tail_is_known = false;
         finish_durable(sequencer, group);
@@ -251,13 +251,13 @@ static void resolve_uncertain(struct sequencer *sequencer, struct group *group, 
 }
 
 /* An uncertain commit outlived its records. Its outcome decides the numbering, so nothing is appended before it is known. */
-static bool settle_uncertain(struct sequencer *sequencer)
+static bool resolve_uncertain_commit(struct sequencer *sequencer)
 {
     struct uncertain_commit *uncertain = &sequencer->uncertain;
     bool is_durable = false;
 
     if (!uncertain->exists) return true;
-    if (!settle(sequencer, &is_durable)) return false;
+    if (!ask_outcome(sequencer, &is_durable)) return false;
     if (!is_durable) return true;
     sequencer->next_number = uncertain->end_number;
     (void)pthread_mutex_lock(&sequencer->mutex);
@@ -434,7 +434,7 @@ void *sequencer_group_run(void *argument)
 
     while (wait_for_work(sequencer)) {
         if (give_up_forked(sequencer)) continue;
-        if (!connect_again(sequencer) || !settle_uncertain(sequencer)) continue;
+        if (!connect_again(sequencer) || !resolve_uncertain_commit(sequencer)) continue;
         collect(sequencer);
         if (sequencer->group->count > 0) run_group(sequencer, sequencer->group);
     }

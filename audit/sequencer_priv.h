@@ -203,7 +203,7 @@ void record_subject(const struct record *record, char anonymous[ANONYMOUS_NAME_S
  *  False: the record needs no such subject. */
 bool record_day(const struct record *record, char anonymous[ANONYMOUS_NAME_SIZE], const char *names_out[2]);
 /** Whether the event states a second pseudonym besides the actor's: record->concerned. */
-bool record_concerns_somebody(const struct record *record);
+bool record_has_subject(const struct record *record);
 
 /* sequencer_queue.c */
 void queue_init(struct record_queue *queue);

@@ -44,7 +44,7 @@ static struct result resolve_all(struct sequencer *sequencer, struct record *rec
         TRY(resolve(sequencer, names, &record->resolved, err));
     }
     if (record->day == NULL && record_day(record, anonymous, names)) TRY(resolve(sequencer, names, &record->day, err));
-    if (record->concerned != NULL || !record_concerns_somebody(record)) return SUCCESS;
+    if (record->concerned != NULL || !record_has_subject(record)) return SUCCESS;
     names[0] = record->change->concerns_issuer;
     names[1] = record->change->concerns_subject;
     return resolve(sequencer, names, &record->concerned, err);

@@ -66,7 +66,7 @@ static struct keys keys_of(const struct attempts *attempts, const struct attempt
     return keys;
 }
 
-static void lighten(struct slot *slot, int64_t now_ms)
+static void decay(struct slot *slot, int64_t now_ms)
 {
     const int64_t less = (now_ms - slot->seen_ms) * slot->limit;
 
@@ -75,7 +75,7 @@ static void lighten(struct slot *slot, int64_t now_ms)
 }
 
 /* The weight in thousandths of the slot's limit: the slot with the lowest is evicted. */
-static int64_t fullness(const struct slot *slot)
+static int64_t load_of(const struct slot *slot)
 {
     return slot->key == 0 ? -1 : slot->weight * MILLI_MAX / (slot->limit * ATTEMPT);
 }
@@ -86,7 +86,7 @@ static struct slot *find(struct attempts *attempts, uint64_t key, int64_t now_ms
 
     for (size_t i = 0; i < WAYS; i++)
         if (set[i].key == key) {
-            lighten(&set[i], now_ms);
+            decay(&set[i], now_ms);
             return &set[i];
         }
     return NULL;
@@ -99,15 +99,15 @@ static struct slot *find_or_make(struct attempts *attempts, uint64_t key, unsign
 
     if (found != NULL) return found;
     for (size_t i = 0; i < WAYS; i++) {
-        lighten(&set[i], now_ms);
-        if (fullness(&set[i]) < fullness(place)) place = &set[i];
+        decay(&set[i], now_ms);
+        if (load_of(&set[i]) < load_of(place)) place = &set[i];
     }
     *place = (struct slot){.key = key, .limit = limit, .seen_ms = now_ms};
     return place;
 }
 
 /* Counts an attempt and returns 0 if the limit allows one now; else the seconds until it does. */
-static unsigned take(struct attempts *attempts, uint64_t key, unsigned limit, int64_t now_ms)
+static unsigned count_attempt(struct attempts *attempts, uint64_t key, unsigned limit, int64_t now_ms)
 {
     if (limit == 0) return 0;
     struct slot *slot = find_or_make(attempts, key, limit, now_ms);
@@ -129,9 +129,9 @@ bool attempts_begin(struct attempts *attempts, const struct attempts_who *who, i
     const struct keys keys = keys_of(attempts, who);
 
     (void)pthread_mutex_lock(&attempts->mutex);
-    unsigned wait_s = take(attempts, keys.network, attempts->limits.per_network, now_ms);
+    unsigned wait_s = count_attempt(attempts, keys.network, attempts->limits.per_network, now_ms);
     if (wait_s == 0) {
-        wait_s = take(attempts, keys.name, attempts->limits.per_name, now_ms);
+        wait_s = count_attempt(attempts, keys.name, attempts->limits.per_name, now_ms);
         if (wait_s != 0) give_back(attempts, keys.network, now_ms);
     }
     (void)pthread_mutex_unlock(&attempts->mutex);
@@ -139,7 +139,7 @@ bool attempts_begin(struct attempts *attempts, const struct attempts_who *who, i
     return wait_s == 0;
 }
 
-void attempts_forgive(struct attempts *attempts, const struct attempts_who *who, int64_t now_ms)
+void attempts_reset(struct attempts *attempts, const struct attempts_who *who, int64_t now_ms)
 {
     const struct keys keys = keys_of(attempts, who);
 

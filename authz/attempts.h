@@ -32,7 +32,7 @@ struct attempts_who {
  */
 bool attempts_begin(struct attempts *attempts, const struct attempts_who *who, int64_t now_ms, unsigned *wait_s_out);
 /** Call it after a right secret: takes back the count of attempts_begin(). */
-void attempts_forgive(struct attempts *attempts, const struct attempts_who *who, int64_t now_ms);
+void attempts_reset(struct attempts *attempts, const struct attempts_who *who, int64_t now_ms);
 
 void attempts_free(struct attempts *attempts);
 DEFINE_OWNED(attempts);

@@ -286,7 +286,7 @@ static const struct authz_robot *log_in(const struct attempt *attempt, struct by
                "too many wrong names and secrets came from your network; Retry-After says when to come again");
     if (robot == NULL && robot_name_is_possible(name))
         (void)snprintf(authentication->tried, sizeof authentication->tried, "%.*s", (int)name.length, (const char *)name.data);
-    if (robot != NULL && is_counted) attempts_forgive(attempts, &who, clock_monotonic_ms());
+    if (robot != NULL && is_counted) attempts_reset(attempts, &who, clock_monotonic_ms());
     authentication->wait_s = wait_s;
     return robot;
 }

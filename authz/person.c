@@ -25,17 +25,17 @@ struct person person_of_key(const struct authz_snapshot *snapshot, const char *p
     return person_of(snapshot, &robot);
 }
 
-bool person_is_somebody(const struct person *person)
+bool person_is_known(const struct person *person)
 {
     return person->key[0] != '\0';
 }
 
 bool person_is_another(const struct person *one, const struct person *other)
 {
-    return person_is_somebody(one) && person_is_somebody(other) && strcmp(one->key, other->key) != 0;
+    return person_is_known(one) && person_is_known(other) && strcmp(one->key, other->key) != 0;
 }
 
 bool person_is_same(const struct person *one, const struct person *other)
 {
-    return person_is_somebody(one) && strcmp(one->key, other->key) == 0;
+    return person_is_known(one) && strcmp(one->key, other->key) == 0;
 }

@@ -25,7 +25,7 @@ struct person person_of(const struct authz_snapshot *snapshot, const struct prin
 /** The same for a principal that a document names by its principal_key(); nobody if the text is not such a key. */
 struct person person_of_key(const struct authz_snapshot *snapshot, const char *principal);
 /** True unless it is nobody. */
-bool person_is_somebody(const struct person *person);
+bool person_is_known(const struct person *person);
 /** True if both are persons, and not the same one: then each may approve acts of the other. */
 bool person_is_another(const struct person *one, const struct person *other);
 /** True if both are the same person; false if either is nobody. */

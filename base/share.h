@@ -13,4 +13,4 @@
 
 /** The most units that a user may have, the next one included, while `taken` of `all` units are taken. It is `all` while
  *  more than a quarter is free; after that it is `little`, but at least one. */
-int64_t share_most(int64_t all, int64_t taken, int64_t little);
+int64_t share_limit(int64_t all, int64_t taken, int64_t little);

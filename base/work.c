@@ -8,7 +8,7 @@
 
 #include "base/fault.h"
 #include "base/memory.h"
-#include "base/pace.h"
+#include "base/priority.h"
 #include "base/share.h"
 
 struct worker {
@@ -74,7 +74,7 @@ static bool may_run(const struct work_pool *pool, const struct work_job *job, co
     }
     *owned_out = owned;
     if (owned == 0) return true;
-    return (is_alone || !job->is_alone) && owned < share_most(threads, busy, SHARE_LITTLE(threads));
+    return (is_alone || !job->is_alone) && owned < share_limit(threads, busy, SHARE_LITTLE(threads));
 }
 
 /* With the mutex held. The link to the job that runs next; NULL: no job may run. */
@@ -148,7 +148,7 @@ static void *worker_main(void *argument)
     struct worker *worker = argument;
 
     this_worker = worker;
-    if (worker->pool->options.is_background) pace_background();
+    if (worker->pool->options.is_background) priority_background();
     for (struct work_job *job; (job = next_job(worker)) != NULL;) job->run(job, worker->state);
     return NULL;
 }

@@ -28,7 +28,7 @@ struct work_options {
     const char *name; /* of the threads, at most 15 characters */
     unsigned threads;
     unsigned queue_max; /* waiting jobs */
-    bool is_background; /* its threads have low priority (base/pace.h) */
+    bool is_background; /* its threads have low priority (base/priority.h) */
     bool is_shared;     /* no owner gets all threads */
     /** Makes the state of each worker, such as a database connection; NULL if workers have none. */
     RESULT (*worker_new)(void *context, void **worker_state_out, struct error *err);

@@ -20,8 +20,8 @@ struct pool {
 
 struct job {
     struct pool *pool;
-    struct session *session, *branch; /* the branch is owned; the first job has none, and uses the caller's session */
-    struct report report;             /* of the branch, so that jobs explain refusals separately */
+    struct session *session, *clone; /* the clone is owned; the first job has none, and uses the caller's session */
+    struct report report;            /* of the clone, so that jobs explain refusals separately */
     pthread_t thread;
     bool has_thread;
 };
@@ -69,8 +69,8 @@ static struct result prepare(struct pool *pool, struct job *job, bool is_first, 
     job->session = pool->session;
     if (!is_first) {
         job->report = *session_report(pool->session);
-        TRY(session_branch(pool->session, &job->report, &job->branch, err));
-        job->session = job->branch;
+        TRY(session_clone(pool->session, &job->report, &job->clone, err));
+        job->session = job->clone;
     }
     session_give_up_when(job->session, &pool->gives_up);
     return SUCCESS;
@@ -100,7 +100,7 @@ struct result jobs_run(const struct jobs *jobs, struct session *session, struct 
     (void)pthread_mutex_init(&pool.mutex, NULL);
     const struct result done = count == 0 ? SUCCESS : run_all(&pool, all, count, err);
     session_give_up_when(session, NULL);
-    for (unsigned i = 0; i < count; i++) session_free(all[i].branch);
+    for (unsigned i = 0; i < count; i++) session_free(all[i].clone);
     (void)pthread_mutex_destroy(&pool.mutex);
     free(all);
     return done;

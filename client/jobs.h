@@ -1,7 +1,7 @@
 /*
  * client/jobs.h -- runs the same work on many files, a few at a time.
  *
- * Each thread has a session with the same login: the first has the given session, each other one a branch. The first failure ends all
+ * Each thread has a session with the same login: the first has the given session, each other one a clone. The first failure ends all
  * jobs: running transfers are cut off, and resume in the next run.
  */
 #pragma once

@@ -23,7 +23,7 @@ static bool part_is_safe(const char *part, size_t length)
 static bool path_is_safe(const char *path)
 {
     if (strlen(path) >= PATH_MAX / 4) return false;
-    if (strchr(path, '\\') != NULL || !terminal_is_tame(path)) return false; /* such a name reads otherwise than it is */
+    if (strchr(path, '\\') != NULL || !terminal_is_printable(path)) return false; /* such a name reads otherwise than it is */
     for (const char *part = path;; part++) {
         const size_t length = strcspn(part, "/");
         if (!part_is_safe(part, length)) return false;

@@ -43,7 +43,7 @@ void progress_begin(struct progress *progress, const char *label, uint64_t start
                                   .quiet = quiet,
                                   .terminal = isatty(STDERR_FILENO) == 1};
     (void)snprintf(progress->label, sizeof progress->label, "%s", label);
-    terminal_tame(progress->label);
+    terminal_sanitize(progress->label);
 }
 
 static double rate_of(const struct progress *progress, int64_t now_ms)

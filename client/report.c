@@ -14,5 +14,5 @@ void report_explain(struct report *report, const char *label, const char *value)
     (void)snprintf(report->explanation + used, sizeof report->explanation - used, "%s  %-12s %s", used == 0 ? "" : "\n", label,
                    value);
     address_hide(report->explanation + used);
-    terminal_tame(report->explanation + used + (used == 0 ? 0 : 1));
+    terminal_sanitize(report->explanation + used + (used == 0 ? 0 : 1));
 }

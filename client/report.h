@@ -10,7 +10,7 @@
 
 struct report {
     bool verbose; /* each exchange is shown on standard error */
-    /** A registry's warning, once for all branches of a session, without characters that steer a terminal. NULL: warnings are dropped. */
+    /** A registry's warning, once for all clones of a session, without characters that control a terminal. NULL: warnings are dropped. */
     void (*warn)(const char *warning);
     /** A retry in `seconds`, because of `why`, which has no secrets. NULL: retries are not shown. */
     void (*wait)(const char *why, unsigned seconds);

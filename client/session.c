@@ -33,9 +33,9 @@ struct session {
     struct token tokens[TOKENS_MAX];
     unsigned next_token;
     bool told_of_proxy;
-    struct buffer warned;  /* the warnings that were shown, one a line, so that each is shown once */
-    pthread_mutex_t mutex; /* of `warned` */
-    struct session *trunk; /* the session whose `warned` counts: itself, or the one that it branched from */
+    struct buffer warned;   /* the warnings that were shown, one a line, so that each is shown once */
+    pthread_mutex_t mutex;  /* of `warned` */
+    struct session *parent; /* the session whose `warned` counts: itself, or the one that it was cloned from */
     const atomic_bool *gives_up;
 };
 
@@ -48,7 +48,7 @@ struct result session_open(struct report *report, const char *host, const struct
     session->report = report;
     session->login = *login;
     session->warned = BUFFER(WARNINGS_SIZE);
-    session->trunk = session;
+    session->parent = session;
     (void)pthread_mutex_init(&session->mutex, NULL);
     const struct http_options options = {
         .host = host, .ca_file = session->login.ca_file, .proxy = session->login.proxy, .verbose = report->verbose};
@@ -57,13 +57,13 @@ struct result session_open(struct report *report, const char *host, const struct
     return SUCCESS;
 }
 
-struct result session_branch(struct session *session, struct report *report, struct session **branch_out, struct error *err)
+struct result session_clone(struct session *session, struct report *report, struct session **clone_out, struct error *err)
 {
-    OWNED(session) *branch = NULL;
+    OWNED(session) *clone = NULL;
 
-    TRY(session_open(report, http_host(session->http), &session->login, &branch, err));
-    branch->trunk = session->trunk;
-    *branch_out = GIVE(branch);
+    TRY(session_open(report, http_host(session->http), &session->login, &clone, err));
+    clone->parent = session->parent;
+    *clone_out = GIVE(clone);
     return SUCCESS;
 }
 
@@ -84,7 +84,7 @@ void session_pause(const struct session *session, unsigned seconds, const struct
     struct error shown = *why; /* often text of the registry */
 
     address_hide(shown.message);
-    terminal_tame(shown.message);
+    terminal_sanitize(shown.message);
     if (session->report->wait != NULL && !session_gives_up(session)) session->report->wait(shown.message, seconds);
 
     for (unsigned passed = 0; passed < 10 * seconds && !session_gives_up(session); passed++) (void)nanosleep(&tenth, NULL);
@@ -244,25 +244,25 @@ static struct result token_for(struct session *session, const char *scope, struc
 }
 
 /* False: it was shown before, or there is no room to note it; then it is not shown. */
-static bool is_news(struct session *trunk, const char *warning)
+static bool is_new_warning(struct session *parent, const char *warning)
 {
     struct buffer OWNED_BUFFER line = BUFFER(WARNINGS_SIZE);
     struct error ignored = {0};
 
     return buffer_format(&line, &ignored, "\n%s\n", warning).ok &&
-           strstr(buffer_text(&trunk->warned), buffer_text(&line)) == NULL &&
-           buffer_add_text(&trunk->warned, buffer_text(&line), &ignored).ok;
+           strstr(buffer_text(&parent->warned), buffer_text(&line)) == NULL &&
+           buffer_add_text(&parent->warned, buffer_text(&line), &ignored).ok;
 }
 
 static void show_warnings(struct session *session, char *warnings)
 {
-    (void)pthread_mutex_lock(&session->trunk->mutex);
+    (void)pthread_mutex_lock(&session->parent->mutex);
     for (char *line = warnings, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
         *end = '\0';
-        terminal_tame(line);
-        if (session->report->warn != NULL && is_news(session->trunk, line)) session->report->warn(line);
+        terminal_sanitize(line);
+        if (session->report->warn != NULL && is_new_warning(session->parent, line)) session->report->warn(line);
     }
-    (void)pthread_mutex_unlock(&session->trunk->mutex);
+    (void)pthread_mutex_unlock(&session->parent->mutex);
     warnings[0] = '\0';
 }
 

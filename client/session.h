@@ -19,10 +19,10 @@ RESULT session_open(struct report *report, const char *host, const struct host_l
                     struct error *err);
 
 /**
- * A session of its own with the same login, for another thread. Warnings of the registry are shown once for all branches together; refusals
- * are explained in `report`. `session` must outlive the branch.
+ * A session of its own with the same login, for another thread. Warnings of the registry are shown once for all clones together; refusals
+ * are explained in `report`. `session` must outlive the clone.
  */
-RESULT session_branch(struct session *session, struct report *report, struct session **branch_out, struct error *err);
+RESULT session_clone(struct session *session, struct report *report, struct session **clone_out, struct error *err);
 /** When the flag becomes true, running requests end with ERROR_UNAVAILABLE, and no new one begins. NULL: no flag. */
 void session_give_up_when(struct session *session, const atomic_bool *gives_up);
 /** Whether the flag is true; then nothing should be retried. */

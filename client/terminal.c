@@ -39,7 +39,7 @@ static uint32_t code_of(const unsigned char *text, size_t length)
     return code;
 }
 
-static bool steers(uint32_t code)
+static bool is_control(uint32_t code)
 {
     static const uint32_t ranges[][2] = {{0x01, 0x1f},     {0x7f, 0x9f},     {0x61c, 0x61c},
                                          {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2066, 0x206f}};
@@ -56,10 +56,10 @@ uint32_t terminal_control(const char *text, size_t *length_out)
     const uint32_t code = length == 0 ? 0 : code_of(at, length);
 
     *length_out = length;
-    return steers(code) ? code : 0;
+    return is_control(code) ? code : 0;
 }
 
-void terminal_tame(char *text)
+void terminal_sanitize(char *text)
 {
     while (*text != '\0') {
         size_t length = 0;
@@ -70,7 +70,7 @@ void terminal_tame(char *text)
     }
 }
 
-bool terminal_is_tame(const char *text)
+bool terminal_is_printable(const char *text)
 {
     while (*text != '\0') {
         size_t length = 0;

@@ -19,9 +19,9 @@
  */
 uint32_t terminal_control(const char *text, size_t *length_out);
 /** Replaces each byte of characters that steer, and of text that is not UTF-8, by '?', in place. */
-void terminal_tame(char *text);
-/** True if terminal_tame() would change nothing. */
-bool terminal_is_tame(const char *text);
+void terminal_sanitize(char *text);
+/** True if terminal_sanitize() would change nothing. */
+bool terminal_is_printable(const char *text);
 
 /**
  * One line from standard input, without its end: a secret. On a terminal it asks for `what`, such as "Password", and shows nothing of the

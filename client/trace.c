@@ -14,7 +14,7 @@ static struct result add_foreign(struct buffer *text, const char *foreign, size_
     char shown[4096]; /* the longest URL (http_call) */
 
     (void)snprintf(shown, sizeof shown, "%.*s", (int)(length < sizeof shown ? length : sizeof shown - 1), foreign);
-    terminal_tame(shown);
+    terminal_sanitize(shown);
     return buffer_add_text(text, shown, err);
 }
 

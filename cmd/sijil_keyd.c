@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/notify.h"
-#include "base/pace.h"
+#include "base/priority.h"
 #include "base/sandbox.h"
 #include "base/text.h"
 #include "cmd/options.h"
@@ -419,7 +419,7 @@ int main(int argc, char **argv)
     struct error err = {0};
 
     read_command_line(argc, argv, &settings);
-    pace_interactive();
+    priority_interactive();
     const bool ok = run(&settings, &err).ok;
     if (!ok) log_error("sijil-keyd ends", &err);
     (void)fflush(stdout);

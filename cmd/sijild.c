@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/notify.h"
-#include "base/pace.h"
+#include "base/priority.h"
 #include "base/text.h"
 #include "cmd/options.h"
 #include "cmd/sijild_jobs.h"
@@ -209,7 +209,7 @@ static struct result run(struct command *command, struct error *err)
     case JOB_EMBEDDED: return run_embedded(&command->embedded, err);
     case JOB_CHECK: return sijild_check(&command->options, err);
     case JOB_MIGRATE: return sijild_migrate(&command->options, err);
-    case JOB_FOUND: return sijild_found(&command->options, err);
+    case JOB_FOUND: return sijild_bootstrap(&command->options, err);
     case JOB_REPLACE_ADMIN: return sijild_replace_admin(&command->options, err);
     case JOB_RUN: break;
     }
@@ -236,7 +236,7 @@ int main(int argc, char **argv)
         return EXIT_FAILURE;
     }
     memory_give_back_large();
-    pace_interactive(); /* PostgreSQL and sijil-keyd inherit the priority, if this process starts them */
+    priority_interactive(); /* PostgreSQL and sijil-keyd inherit the priority, if this process starts them */
     if (run(&command, &err).ok) return EXIT_SUCCESS;
     log_error("sijild ends", &err);
     return exit_status(&command, &err);

@@ -105,7 +105,7 @@ static struct result open_admin_file(const char *path, int *file_out, struct err
     return opened.ok || err->kind == ERROR_CONFLICT ? SUCCESS : opened;
 }
 
-struct result sijild_found(const struct sijild_job *job, struct error *err)
+struct result sijild_bootstrap(const struct sijild_job *job, struct error *err)
 {
     static struct settings settings;
     OWNED_FD file = -1;

@@ -16,5 +16,5 @@ struct sijild_job {
 RESULT sijild_check(const struct sijild_job *job, struct error *err);
 /** Reads the owner's file alone, never the gateway's configuration. */
 RESULT sijild_migrate(const struct sijild_job *job, struct error *err);
-RESULT sijild_found(const struct sijild_job *job, struct error *err);
+RESULT sijild_bootstrap(const struct sijild_job *job, struct error *err);
 RESULT sijild_replace_admin(const struct sijild_job *job, struct error *err);

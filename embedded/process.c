@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/pace.h"
+#include "base/priority.h"
 #include "embedded/embedded_priv.h"
 #include "supervision/child_pipe.h"
 
@@ -39,7 +39,7 @@ static struct result prepare(void *context, struct error *err)
     const struct process *process = context;
 
     (void)err;
-    if (process->is_database) pace_high(); /* before the change of user, which ends the right to do it */
+    if (process->is_database) priority_high(); /* before the change of user, which ends the right to do it */
     raise_lock_limit();
     return SUCCESS;
 }

@@ -107,7 +107,7 @@ struct result rate_take_shared(struct rate *rate, const struct uuid *key, int64_
     (void)pthread_mutex_lock(&rate->lock);
     struct bucket *bucket = find(&rate->limit, set_of(rate, key), key, now_ms);
     const bool is_left = bucket != NULL && bucket->left >= 1000;
-    const bool allowed = is_left && own->taken < share_most(all_of(rate), all_of(rate) - bucket->left, own->all / 4);
+    const bool allowed = is_left && own->taken < share_limit(all_of(rate), all_of(rate) - bucket->left, own->all / 4);
     if (allowed) take(rate, bucket);
     (void)pthread_mutex_unlock(&rate->lock);
     if (allowed) return SUCCESS;

@@ -10,7 +10,7 @@
 struct decider {
     struct policy_set_source source; /* used by the loader's thread only, as is `reported` */
     struct unrecorded_sets reported;
-    bool is_behind_told; /* also used by the loader's thread only */
+    bool is_behind_logged; /* also used by the loader's thread only */
     void (*notice)(const char *what, const struct error *why);
     struct authz_directory *directory;
     unsigned poll_ms, stale_ms;
@@ -20,7 +20,7 @@ struct decider {
     pthread_cond_t loaded;
     struct snapshot *snapshot;
     struct error problem;  /* of the last load; ERROR_NONE if it succeeded */
-    uint64_t least;        /* the highest epoch that decider_await_newer() was given */
+    uint64_t least_epoch;  /* the highest epoch that decider_await_newer() was given */
     uint64_t wanted, done; /* loads that decider_refresh() requested, and finished loads */
     bool is_stopping;
 

@@ -43,9 +43,9 @@ static void report_unrecorded_sets(struct decider *decider)
     struct error why = {.kind = ERROR_DENIED};
 
     metric_set(&policy_metrics_rows[POLICY_METRIC_UNRECORDED_SETS], (int64_t)now.count);
-    const bool is_news = now.count != decider->reported.count || now.newest != decider->reported.newest;
+    const bool is_new = now.count != decider->reported.count || now.newest != decider->reported.newest;
     decider->reported = now;
-    if (now.count == 0 || !is_news || decider->notice == NULL) return;
+    if (now.count == 0 || !is_new || decider->notice == NULL) return;
     (void)snprintf(why.message, sizeof why.message,
                    "%llu%s newer than the one in force, up to epoch %llu, and no event policy.load of the signed log names them",
                    (unsigned long long)now.count, now.count < UNRECORDED_SETS_MAX ? "" : " or more",
@@ -58,20 +58,20 @@ static void report_unrecorded_sets(struct decider *decider)
 static void log_behind(struct decider *decider, uint64_t epoch, uint64_t least)
 {
     struct error why = {.kind = ERROR_CORRUPT};
-    const bool is_news = epoch < least && !decider->is_behind_told;
+    const bool is_new = epoch < least && !decider->is_behind_logged;
 
-    decider->is_behind_told = epoch < least;
-    if (!is_news || decider->notice == NULL) return;
+    decider->is_behind_logged = epoch < least;
+    if (!is_new || decider->notice == NULL) return;
     (void)snprintf(why.message, sizeof why.message, "it is %llu, and was %llu", (unsigned long long)epoch,
                    (unsigned long long)least);
     decider->notice(
         "the authorization epoch in the database went back, so all rights are read at every look: find out who did that", &why);
 }
 
-static uint64_t least_now(struct decider *decider)
+static uint64_t read_least_epoch(struct decider *decider)
 {
     (void)pthread_mutex_lock(&decider->lock);
-    const uint64_t least = decider->least;
+    const uint64_t least = decider->least_epoch;
     (void)pthread_mutex_unlock(&decider->lock);
     return least;
 }
@@ -79,7 +79,7 @@ static uint64_t least_now(struct decider *decider)
 static struct result load(struct decider *decider, struct error *err)
 {
     struct snapshot *loaded = NULL;
-    const uint64_t least = least_now(decider);
+    const uint64_t least = read_least_epoch(decider);
 
     TRY(snapshot_load(&decider->source, decider->snapshot, least, &loaded, err)); /* no other thread replaces it */
     report_unrecorded_sets(decider);
@@ -120,7 +120,7 @@ static struct result renew(struct decider *decider, struct error *err)
     return SUCCESS;
 }
 
-static uint64_t wanted_now(struct decider *decider, bool *is_stopping_out)
+static uint64_t read_wanted_epoch(struct decider *decider, bool *is_stopping_out)
 {
     (void)pthread_mutex_lock(&decider->lock);
     const uint64_t wanted = decider->wanted;
@@ -160,7 +160,7 @@ static void *run(void *argument)
     for (;;) {
         struct error problem = {0};
         wait_for_work(decider);
-        const uint64_t wanted = wanted_now(decider, &is_stopping);
+        const uint64_t wanted = read_wanted_epoch(decider, &is_stopping);
         if (is_stopping) return NULL;
         if (renew(decider, &problem).ok) problem = (struct error){0};
         report(decider, wanted, &problem);
@@ -185,10 +185,10 @@ static void deadline_after(unsigned wait_ms, struct timespec *deadline)
     deadline->tv_nsec -= 1000000000;
 }
 
-static void know_of(struct decider *decider, uint64_t epoch)
+static void raise_least_epoch(struct decider *decider, uint64_t epoch)
 {
     (void)pthread_mutex_lock(&decider->lock);
-    if (decider->least < epoch) decider->least = epoch;
+    if (decider->least_epoch < epoch) decider->least_epoch = epoch;
     (void)pthread_mutex_unlock(&decider->lock);
 }
 
@@ -216,7 +216,7 @@ struct result decider_refresh(struct decider *decider, struct error *err)
 
 struct result decider_await_newer(struct decider *decider, uint64_t epoch, struct error *err)
 {
-    know_of(decider, epoch + 1);
+    raise_least_epoch(decider, epoch + 1);
     if (decider_epoch(decider) > epoch) return SUCCESS;
     return refresh_within(decider, AWAIT_MS, err);
 }

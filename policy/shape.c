@@ -6,41 +6,41 @@
 #include "policy/document.h"
 
 /* The position of the check in the value. The path is composed only for an error. */
-struct place {
-    const struct place *up;
+struct json_pointer {
+    const struct json_pointer *up;
     const char *name;
 };
 
 #define PATH_MAX_BYTES 120 /* leaves room for the reason in an error's message */
 
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as the shapes in policy/shapes.c */
-static size_t path_write(const struct place *place, char *path, size_t at)
+static size_t path_write(const struct json_pointer *pointer, char *path, size_t at)
 {
-    if (place->up != NULL) {
-        at = path_write(place->up, path, at);
+    if (pointer->up != NULL) {
+        at = path_write(pointer->up, path, at);
         assert(at + 1 < PATH_MAX_BYTES); /* the names are those of policy/shapes.c */
         path[at++] = '.';
     }
-    const size_t length = strlen(place->name);
+    const size_t length = strlen(pointer->name);
     const size_t room = PATH_MAX_BYTES - 1 - at;
     const size_t taken = length < room ? length : room;
-    memcpy(path + at, place->name, taken);
+    memcpy(path + at, pointer->name, taken);
     return at + taken;
 }
 
-static struct result wrong(const struct place *place, enum error_kind kind, const char *what, struct error *err)
+static struct result wrong(const struct json_pointer *pointer, enum error_kind kind, const char *what, struct error *err)
 {
     char path[PATH_MAX_BYTES] = {0};
 
-    (void)path_write(place, path, 0);
+    (void)path_write(pointer, path, 0);
     return failure(err, kind, "%s: %s", path, what);
 }
 
-static struct result expected(const struct place *place, const char *what, struct error *err)
+static struct result expected(const struct json_pointer *pointer, const char *what, struct error *err)
 {
     char path[PATH_MAX_BYTES] = {0};
 
-    (void)path_write(place, path, 0);
+    (void)path_write(pointer, path, 0);
     return failure(err, ERROR_INVALID, "%s: %s expected", path, what);
 }
 
@@ -69,14 +69,15 @@ static bool scalar_holds(const struct shape *shape, const json_t *value)
            json_integer_value(value) <= shape->high;
 }
 
-static struct result check(const struct shape *shape, const json_t *value, const struct place *place, struct error *err);
+static struct result check(const struct shape *shape, const json_t *value, const struct json_pointer *pointer, struct error *err);
 
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as the shapes in policy/shapes.c */
-static struct result check_list(const struct shape *shape, const json_t *value, const struct place *place, struct error *err)
+static struct result check_list(const struct shape *shape, const json_t *value, const struct json_pointer *pointer,
+                                struct error *err)
 {
-    if (json_typeof(value) != JSON_ARRAY || json_array_size(value) < shape->least) return expected(place, shape->what, err);
-    if (json_array_size(value) > shape->most) return wrong(place, ERROR_LIMIT, "more members than are taken", err);
-    for (size_t i = 0; i < json_array_size(value); i++) TRY(check(shape->each, json_array_get(value, i), place, err));
+    if (json_typeof(value) != JSON_ARRAY || json_array_size(value) < shape->least) return expected(pointer, shape->what, err);
+    if (json_array_size(value) > shape->most) return wrong(pointer, ERROR_LIMIT, "more members than are taken", err);
+    for (size_t i = 0; i < json_array_size(value); i++) TRY(check(shape->each, json_array_get(value, i), pointer, err));
     return SUCCESS;
 }
 
@@ -87,17 +88,18 @@ static json_t *iterable(const json_t *value)
 }
 
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as the shapes in policy/shapes.c */
-static struct result check_map(const struct shape *shape, const json_t *value, const struct place *place, struct error *err)
+static struct result check_map(const struct shape *shape, const json_t *value, const struct json_pointer *pointer,
+                               struct error *err)
 {
-    const struct place member = {place, "*"};
+    const struct json_pointer member = {pointer, "*"};
     const char *key;
     json_t *each;
 
-    if (json_typeof(value) != JSON_OBJECT) return expected(place, shape->what, err);
-    if (json_object_size(value) > shape->most) return wrong(place, ERROR_LIMIT, "more members than are taken", err);
+    if (json_typeof(value) != JSON_OBJECT) return expected(pointer, shape->what, err);
+    if (json_object_size(value) > shape->most) return wrong(pointer, ERROR_LIMIT, "more members than are taken", err);
     json_object_foreach (iterable(value), key, each) {
         if (shape->key_holds != NULL && !shape->key_holds(bytes_of_text(key)))
-            return wrong(place, ERROR_INVALID, "a name that is not of the form that is wanted", err);
+            return wrong(pointer, ERROR_INVALID, "a name that is not of the form that is wanted", err);
     }
     json_object_foreach (iterable(value), key, each) TRY(check(shape->each, each, &member, err));
     return SUCCESS;
@@ -119,7 +121,8 @@ static bool is_plain(const char *key)
            strspn(key, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") == length;
 }
 
-static struct result check_names(const struct shape *shape, const json_t *value, const struct place *place, struct error *err)
+static struct result check_names(const struct shape *shape, const json_t *value, const struct json_pointer *pointer,
+                                 struct error *err)
 {
     const char *unknown = NULL, *key;
     json_t *each;
@@ -128,23 +131,24 @@ static struct result check_names(const struct shape *shape, const json_t *value,
     json_object_foreach (iterable(value), key, each)
         if (!is_known(shape, key) && (unknown == NULL || strcmp(key, unknown) < 0)) unknown = key;
     if (unknown == NULL) return SUCCESS;
-    (void)path_write(place, path, 0);
+    (void)path_write(pointer, path, 0);
     return failure(err, ERROR_INVALID, "%s: a member that is not known: %s", path,
                    is_plain(unknown) ? unknown : "(its name has other letters)");
 }
 
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as the shapes in policy/shapes.c */
-static struct result check_object(const struct shape *shape, const json_t *value, const struct place *place, struct error *err)
+static struct result check_object(const struct shape *shape, const json_t *value, const struct json_pointer *pointer,
+                                  struct error *err)
 {
-    if (json_typeof(value) != JSON_OBJECT) return expected(place, shape->what, err);
-    TRY(check_names(shape, value, place, err));
+    if (json_typeof(value) != JSON_OBJECT) return expected(pointer, shape->what, err);
+    TRY(check_names(shape, value, pointer, err));
     for (const struct shape_member *member = shape->members; member->name != NULL; member++) {
-        const struct place below = {place, member->name};
+        const struct json_pointer below = {pointer, member->name};
         if (member->is_required && json_object_get(value, member->name) == NULL)
             return wrong(&below, ERROR_INVALID, "is missing", err);
     }
     for (const struct shape_member *member = shape->members; member->name != NULL; member++) {
-        const struct place below = {place, member->name};
+        const struct json_pointer below = {pointer, member->name};
         const json_t *each = json_object_get(value, member->name);
         if (each != NULL) TRY(check(member->shape, each, &below, err));
     }
@@ -152,20 +156,20 @@ static struct result check_object(const struct shape *shape, const json_t *value
 }
 
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as the shapes in policy/shapes.c */
-static struct result check(const struct shape *shape, const json_t *value, const struct place *place, struct error *err)
+static struct result check(const struct shape *shape, const json_t *value, const struct json_pointer *pointer, struct error *err)
 {
-    if (shape->kind == SHAPE_LIST) return check_list(shape, value, place, err);
-    if (shape->kind == SHAPE_MAP) return check_map(shape, value, place, err);
-    if (shape->kind == SHAPE_OBJECT) return check_object(shape, value, place, err);
-    if (!scalar_holds(shape, value)) return expected(place, shape->what, err);
+    if (shape->kind == SHAPE_LIST) return check_list(shape, value, pointer, err);
+    if (shape->kind == SHAPE_MAP) return check_map(shape, value, pointer, err);
+    if (shape->kind == SHAPE_OBJECT) return check_object(shape, value, pointer, err);
+    if (!scalar_holds(shape, value)) return expected(pointer, shape->what, err);
     if (shape->kind == SHAPE_TEXT && json_string_length(value) > POLICY_TEXT_MAX)
-        return wrong(place, ERROR_LIMIT, "a longer text than is taken", err);
+        return wrong(pointer, ERROR_LIMIT, "a longer text than is taken", err);
     return SUCCESS;
 }
 
 struct result shape_check(const struct shape *shape, const json_t *value, const char *where, struct error *err)
 {
-    const struct place place = {NULL, where};
+    const struct json_pointer pointer = {NULL, where};
 
-    return check(shape, value, &place, err);
+    return check(shape, value, &pointer, err);
 }

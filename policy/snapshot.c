@@ -7,41 +7,41 @@
 
 #define LOAD_TRIES 8 /* the load is repeated only if a policy set was replaced during it */
 
-static struct result load_names(struct pg *pg, const struct snapshot *current, const struct rights_news *news,
+static struct result load_names(struct pg *pg, const struct snapshot *current, const struct changed_rights *changed,
                                 struct snapshot *snapshot, struct error *err)
 {
-    if (current != NULL && !news->is_whole && !news->has_names) {
+    if (current != NULL && !changed->is_whole && !changed->has_names) {
         snapshot->names = shared_names_keep(current->names);
     } else {
-        TRY(shared_names_load(pg, news->epoch, &snapshot->names, err));
+        TRY(shared_names_load(pg, changed->epoch, &snapshot->names, err));
     }
     snapshot->tenancy = snapshot->names->tenancy; /* a view: `names` owns the memory */
     return SUCCESS;
 }
 
-static struct result load_rights(struct pg *pg, const struct snapshot *current, const struct rights_news *news,
+static struct result load_rights(struct pg *pg, const struct snapshot *current, const struct changed_rights *changed,
                                  struct snapshot *snapshot, struct error *err)
 {
-    const struct rights_change change = {news->organisations, news->count};
+    const struct rights_change change = {changed->organisations, changed->count};
 
-    TRY(load_names(pg, current, news, snapshot, err));
-    metric_add(&policy_metrics_rows[current == NULL || news->is_whole ? POLICY_METRIC_WHOLE : POLICY_METRIC_PARTS], 1);
-    if (current == NULL || news->is_whole) return authz_snapshot_load(pg, &snapshot->authz, err);
+    TRY(load_names(pg, current, changed, snapshot, err));
+    metric_add(&policy_metrics_rows[current == NULL || changed->is_whole ? POLICY_METRIC_WHOLE : POLICY_METRIC_PARTS], 1);
+    if (current == NULL || changed->is_whole) return authz_snapshot_load(pg, &snapshot->authz, err);
     return authz_snapshot_renew(pg, current->authz, &change, &snapshot->authz, err);
 }
 
 NO_LEAK_BEGIN /* its last holder frees it */
     static struct result
-    load_changed(struct pg *pg, struct policy_set *set, const struct snapshot *current, const struct rights_news *news,
+    load_changed(struct pg *pg, struct policy_set *set, const struct snapshot *current, const struct changed_rights *changed,
                  struct snapshot **snapshot_out, struct error *err)
 {
     OWNED(snapshot) *snapshot = memory_zeroed(1, sizeof *snapshot);
 
     if (snapshot == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot");
     atomic_init(&snapshot->holders, 1);
-    snapshot->epoch = news->epoch;
+    snapshot->epoch = changed->epoch;
     snapshot->set = policy_set_keep(set);
-    TRY(load_rights(pg, current, news, snapshot, err));
+    TRY(load_rights(pg, current, changed, snapshot, err));
     *snapshot_out = GIVE(snapshot);
     return SUCCESS;
 }
@@ -56,17 +56,17 @@ struct bounds {
 static struct result load_moment(struct pg *pg, struct policy_set *set, struct bounds bounds, struct snapshot *current,
                                  struct snapshot **snapshot_out, struct error *err)
 {
-    struct rights_news news;
+    struct changed_rights changed;
 
-    TRY(tenancy_news(pg, current == NULL ? 0 : current->epoch, &news, err));
+    TRY(tenancy_changed_rights(pg, current == NULL ? 0 : current->epoch, &changed, err));
     *snapshot_out = NULL;
-    if (news.whole_epoch > bounds.before) return SUCCESS;
-    if (news.epoch < bounds.least) news.is_whole = true;
-    if (!news.is_whole && current != NULL && current->epoch == news.epoch && current->set == set) {
+    if (changed.whole_epoch > bounds.before) return SUCCESS;
+    if (changed.epoch < bounds.least) changed.is_whole = true;
+    if (!changed.is_whole && current != NULL && current->epoch == changed.epoch && current->set == set) {
         *snapshot_out = snapshot_keep(current);
         return SUCCESS;
     }
-    return load_changed(pg, set, current, &news, snapshot_out, err);
+    return load_changed(pg, set, current, &changed, snapshot_out, err);
 }
 
 static struct result load_once(struct policy_set_source *source, struct snapshot *current, uint64_t least,

@@ -104,7 +104,7 @@ void shared_names_free(struct shared_names *names);
 DEFINE_OWNED(shared_names);
 
 /** What changed since an epoch (tenancy_store.c). */
-struct rights_news {
+struct changed_rights {
     uint64_t epoch, whole_epoch; /* epoch: now; whole_epoch: the last change that may have changed anything */
     bool is_whole;  /* read everything: because of such a change, too many changes, or a database with a lower epoch */
     bool has_names; /* organisations, projects or labels changed */
@@ -112,7 +112,7 @@ struct rights_news {
     struct uuid organisations[RIGHTS_CHANGE_MAX];
 };
 /** Run it in a repeatable-read transaction. */
-RESULT tenancy_news(struct pg *pg, uint64_t since, struct rights_news *news_out, struct error *err);
+RESULT tenancy_changed_rights(struct pg *pg, uint64_t since, struct changed_rights *news_out, struct error *err);
 RESULT tenancy_epoch(struct pg *pg, uint64_t *epoch_out, struct error *err);
 void tenancy_done(struct tenancy *tenancy);
 

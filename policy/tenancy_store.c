@@ -13,8 +13,8 @@ static const struct pg_statement decider_state_sql = {
     "SELECT e.epoch, c.whole_epoch FROM authorization_epoch e, authorization_change c"
     " WHERE c.organisation_id = '00000000-0000-0000-0000-000000000000'",
     "", "int8 int8"};
-static const struct pg_statement decider_news_sql = {
-    "decider_news", "SELECT organisation_id, names_epoch FROM authorization_change WHERE epoch > $1 LIMIT $2", "int8 int8",
+static const struct pg_statement decider_changed_rights_sql = {
+    "decider_changed_rights", "SELECT organisation_id, names_epoch FROM authorization_change WHERE epoch > $1 LIMIT $2", "int8 int8",
     "uuid int8"};
 static const struct pg_statement decider_organisations_sql = {
     "decider_organisations", "SELECT organisation_id, name, label::text FROM organisation WHERE deleted_at IS NULL ORDER BY name COLLATE \"C\"",
@@ -43,7 +43,7 @@ static const struct pg_statement decider_deleted_sql = {
     " AND p.deleted_at IS NULL ORDER BY r.repository_id",
     "", "uuid"};
 static const struct pg_statement *const statements[] = {
-    &decider_epoch_sql, &decider_state_sql, &decider_news_sql, &decider_organisations_sql, &decider_projects_sql,
+    &decider_epoch_sql, &decider_state_sql, &decider_changed_rights_sql, &decider_organisations_sql, &decider_projects_sql,
     &decider_repositories_sql, &decider_stored_sql, &decider_deleted_sql,
 };
 /* clang-format on */
@@ -233,35 +233,35 @@ struct result tenancy_epoch(struct pg *pg, uint64_t *epoch_out, struct error *er
     return SUCCESS;
 }
 
-static struct result read_news(struct pg *pg, uint64_t since, struct rights_news *news, struct error *err)
+static struct result read_changed_rights(struct pg *pg, uint64_t since, struct changed_rights *changed, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
     struct pg_arguments arguments = {0};
 
     pg_add_int8(&arguments, (int64_t)since);
     pg_add_int8(&arguments, RIGHTS_CHANGE_MAX + 1);
-    TRY(pg_run(pg, &decider_news_sql, &arguments, &rows, err));
+    TRY(pg_run(pg, &decider_changed_rights_sql, &arguments, &rows, err));
     const size_t count = pg_rows_count(rows);
-    if (count > RIGHTS_CHANGE_MAX) news->is_whole = true;
-    for (size_t i = 0; i < count && !news->is_whole; i++) {
-        news->organisations[news->count++] = pg_uuid(rows, i, 0);
-        news->has_names = news->has_names || (uint64_t)pg_int8(rows, i, 1) > since;
+    if (count > RIGHTS_CHANGE_MAX) changed->is_whole = true;
+    for (size_t i = 0; i < count && !changed->is_whole; i++) {
+        changed->organisations[changed->count++] = pg_uuid(rows, i, 0);
+        changed->has_names = changed->has_names || (uint64_t)pg_int8(rows, i, 1) > since;
     }
     return SUCCESS;
 }
 
-struct result tenancy_news(struct pg *pg, uint64_t since, struct rights_news *news_out, struct error *err)
+struct result tenancy_changed_rights(struct pg *pg, uint64_t since, struct changed_rights *changed_out, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
-    struct rights_news news = {0};
+    struct changed_rights changed = {0};
 
     TRY(pg_run(pg, &decider_state_sql, NULL, &rows, err));
     if (pg_rows_count(rows) != 1) return failure(err, ERROR_CORRUPT, "the database has no authorization epoch");
-    news.epoch = (uint64_t)pg_int8(rows, 0, 0);
-    news.whole_epoch = (uint64_t)pg_int8(rows, 0, 1);
-    news.is_whole = since == 0 || news.whole_epoch > since || news.epoch < since;
-    if (!news.is_whole) TRY(read_news(pg, since, &news, err));
-    *news_out = news;
+    changed.epoch = (uint64_t)pg_int8(rows, 0, 0);
+    changed.whole_epoch = (uint64_t)pg_int8(rows, 0, 1);
+    changed.is_whole = since == 0 || changed.whole_epoch > since || changed.epoch < since;
+    if (!changed.is_whole) TRY(read_changed_rights(pg, since, &changed, err));
+    *changed_out = changed;
     return SUCCESS;
 }
 

@@ -47,7 +47,7 @@ static uint64_t name_of(const struct uuid *repository, const char *digest)
     return registry_slot(repository, digest, SIZE_MAX) | 1;
 }
 
-static struct noted *place_of(struct manifest_uses *uses, uint64_t name)
+static struct noted *slot_of(struct manifest_uses *uses, uint64_t name)
 {
     return &uses->noted[(name >> 1) % SLOTS]; /* the lowest bit is set in every name */
 }
@@ -71,7 +71,7 @@ void manifest_uses_note(struct manifest_uses *uses, const struct uuid *repositor
     const int64_t now_ms = clock_monotonic_ms();
 
     pthread_mutex_lock(&uses->mutex);
-    struct noted *noted = place_of(uses, name);
+    struct noted *noted = slot_of(uses, name);
     const bool is_new = noted->name != name || now_ms - noted->noted_ms >= AGAIN_MS;
     const bool is_noted = is_new && has_room(&uses->waiting);
     if (is_noted) {
@@ -109,7 +109,7 @@ static void put_back(struct manifest_uses *uses, const struct waiting *taken, si
     pthread_mutex_lock(&uses->mutex);
     for (; i < taken->count && has_room(&uses->waiting); i++) uses->waiting.uses[uses->waiting.count++] = taken->uses[i];
     metric_add(&registry_metrics_rows[METRIC_PULLS_NOT_NOTED], (int64_t)(taken->count - i));
-    for (; i < taken->count; i++) *place_of(uses, name_of(&taken->uses[i].repository, taken->uses[i].digest)) = (struct noted){0};
+    for (; i < taken->count; i++) *slot_of(uses, name_of(&taken->uses[i].repository, taken->uses[i].digest)) = (struct noted){0};
     pthread_mutex_unlock(&uses->mutex);
 }
 

@@ -17,22 +17,22 @@ static struct result stop_at_first(void *context, const struct driver_entry *ent
     return failure(err, ERROR_CONFLICT, "one is enough");
 }
 
-static struct result check_region(const struct registry_store *place, struct pg *pg, struct error *err)
+static struct result check_region(const struct registry_store *store, struct pg *pg, struct error *err)
 {
     bool used = false, found = false;
 
     struct error why = {0};
 
-    if (!blob_store_check(place->blobs, &why).ok) return failure(err, why.kind, "region %.63s: %.180s", place->id, why.message);
-    TRY(blob_rows_in_region(pg, place->id, &used, err));
+    if (!blob_store_check(store->blobs, &why).ok) return failure(err, why.kind, "region %.63s: %.180s", store->id, why.message);
+    TRY(blob_rows_in_region(pg, store->id, &used, err));
     if (!used) return SUCCESS;
-    const struct result listed = blob_list(place->blobs, stop_at_first, &found, err);
+    const struct result listed = blob_list(store->blobs, stop_at_first, &found, err);
     if (found) return SUCCESS;
     if (!listed.ok) return listed;
     return failure(err, ERROR_UNAVAILABLE,
                    "region %.63s has blobs in the database but its store is empty: is its file system mounted, and the "
                    "location in the configuration right?",
-                   place->id);
+                   store->id);
 }
 
 struct result registry_check_region(const struct registry *registry, const char *region, struct pg *pg, struct error *err)
@@ -55,12 +55,12 @@ enum {
     ANSWERS_WITHIN_MS = 30000
 };
 
-static bool is_due(const struct registry_store *place)
+static bool is_due(const struct registry_store *store)
 {
-    const bool is_far = strcmp(place->driver, "s3") == 0;
+    const bool is_far = strcmp(store->driver, "s3") == 0;
 
-    return !is_far || place->checked_ms == 0 || place->problem[0] != '\0' ||
-           clock_monotonic_ms() - place->checked_ms >= FAR_EVERY_MS;
+    return !is_far || store->checked_ms == 0 || store->problem[0] != '\0' ||
+           clock_monotonic_ms() - store->checked_ms >= FAR_EVERY_MS;
 }
 
 static void remember(struct registry *registry, char *kept, size_t size, const char *text)
@@ -70,32 +70,32 @@ static void remember(struct registry *registry, char *kept, size_t size, const c
     (void)pthread_mutex_unlock(&registry->problem_lock);
 }
 
-static void measure(struct registry *registry, struct registry_store *place)
+static void measure(struct registry *registry, struct registry_store *store)
 {
     struct driver_room room = {0};
     struct error ignored = {0};
-    const bool has_room = blob_store_room(place->blobs, &room, &ignored).ok;
+    const bool has_room = blob_store_room(store->blobs, &room, &ignored).ok;
 
     (void)pthread_mutex_lock(&registry->problem_lock);
-    place->has_room = has_room;
-    place->room = room;
+    store->has_room = has_room;
+    store->room = room;
     (void)pthread_mutex_unlock(&registry->problem_lock);
 }
 
 static struct result check_place(struct registry *registry, size_t index, struct error *err)
 {
-    struct registry_store *place = &registry->regions[index];
+    struct registry_store *store = &registry->regions[index];
     struct error why = {0};
 
-    if (!is_due(place)) return SUCCESS;
-    atomic_store(&registry->looking_at, index);
-    atomic_store(&registry->looking_ms, clock_monotonic_ms());
-    const struct result checked = blob_store_check(place->blobs, &why);
-    measure(registry, place);
-    atomic_store(&registry->looking_ms, 0);
-    place->checked_ms = clock_monotonic_ms();
-    remember(registry, place->problem, sizeof place->problem, !checked.ok && why.kind == ERROR_INVALID ? why.message : "");
-    return checked.ok ? SUCCESS : failure(err, why.kind, "region %.63s: %.180s", place->id, why.message);
+    if (!is_due(store)) return SUCCESS;
+    atomic_store(&registry->checked_index, index);
+    atomic_store(&registry->check_began_ms, clock_monotonic_ms());
+    const struct result checked = blob_store_check(store->blobs, &why);
+    measure(registry, store);
+    atomic_store(&registry->check_began_ms, 0);
+    store->checked_ms = clock_monotonic_ms();
+    remember(registry, store->problem, sizeof store->problem, !checked.ok && why.kind == ERROR_INVALID ? why.message : "");
+    return checked.ok ? SUCCESS : failure(err, why.kind, "region %.63s: %.180s", store->id, why.message);
 }
 
 struct result registry_check_stores(struct registry *registry, struct error *err)
@@ -130,25 +130,25 @@ static struct result first_problem(const struct registry *registry, struct error
         return failure(err, ERROR_UNAVAILABLE, "region %s has blobs and is not in this gateway's configuration",
                        registry->unserved);
     for (size_t i = 0; i < registry->region_count; i++) {
-        const struct registry_store *place = &registry->regions[i];
-        if (place->problem[0] != '\0')
-            return failure(err, ERROR_UNAVAILABLE, "region %.63s can't be used: %.160s", place->id, place->problem);
+        const struct registry_store *store = &registry->regions[i];
+        if (store->problem[0] != '\0')
+            return failure(err, ERROR_UNAVAILABLE, "region %.63s can't be used: %.160s", store->id, store->problem);
     }
     return SUCCESS;
 }
 
 /* A store whose check has not answered for long; NULL: none. */
-static const struct registry_store *silent_store(struct registry *registry)
+static const struct registry_store *unresponsive_store(struct registry *registry)
 {
-    const int64_t since_ms = atomic_load(&registry->looking_ms);
+    const int64_t since_ms = atomic_load(&registry->check_began_ms);
 
     if (since_ms == 0 || clock_monotonic_ms() - since_ms <= ANSWERS_WITHIN_MS) return NULL;
-    return &registry->regions[atomic_load(&registry->looking_at)];
+    return &registry->regions[atomic_load(&registry->checked_index)];
 }
 
 struct result registry_regions_ready(struct registry *registry, struct error *err)
 {
-    const struct registry_store *silent = silent_store(registry);
+    const struct registry_store *silent = unresponsive_store(registry);
 
     if (silent != NULL) return failure(err, ERROR_UNAVAILABLE, "region %.63s does not answer", silent->id);
     (void)pthread_mutex_lock(&registry->problem_lock);
@@ -159,13 +159,13 @@ struct result registry_regions_ready(struct registry *registry, struct error *er
 
 bool registry_region_has_problem(struct registry *registry, const char *region)
 {
-    const struct registry_store *silent = silent_store(registry);
+    const struct registry_store *silent = unresponsive_store(registry);
     bool has_problem = false;
 
     (void)pthread_mutex_lock(&registry->problem_lock);
     for (size_t i = 0; i < registry->region_count; i++) {
-        const struct registry_store *place = &registry->regions[i];
-        if (strcmp(place->id, region) == 0) has_problem = place->problem[0] != '\0' || place == silent;
+        const struct registry_store *store = &registry->regions[i];
+        if (strcmp(store->id, region) == 0) has_problem = store->problem[0] != '\0' || store == silent;
     }
     (void)pthread_mutex_unlock(&registry->problem_lock);
     return has_problem;
@@ -189,19 +189,19 @@ static const struct metric region_metrics[REGION_METRIC_COUNT] = {
 #undef X
 };
 
-static bool value_of(const struct registry_store *place, const struct registry_store *silent, int metric, int64_t *value_out)
+static bool value_of(const struct registry_store *store, const struct registry_store *silent, int metric, int64_t *value_out)
 {
-    if (metric == REGION_USABLE) *value_out = place->problem[0] == '\0' && place != silent;
-    if (metric == REGION_SIZE) *value_out = (int64_t)place->room.size_bytes;
-    if (metric == REGION_FREE) *value_out = (int64_t)place->room.free_bytes;
-    return metric == REGION_USABLE || place->has_room;
+    if (metric == REGION_USABLE) *value_out = store->problem[0] == '\0' && store != silent;
+    if (metric == REGION_SIZE) *value_out = (int64_t)store->room.size_bytes;
+    if (metric == REGION_FREE) *value_out = (int64_t)store->room.free_bytes;
+    return metric == REGION_USABLE || store->has_room;
 }
 
 struct result registry_write_metrics(struct registry *registry, struct buffer *text, struct error *err)
 {
     struct metric rows[REGION_METRIC_COUNT * REGISTRY_REGIONS_MAX];
     char labels[REGISTRY_REGIONS_MAX][REGION_LABEL_SIZE];
-    const struct registry_store *silent = silent_store(registry);
+    const struct registry_store *silent = unresponsive_store(registry);
     struct metric_table table = {.metrics = rows};
     const struct metric_table *const tables[] = {&table};
 
@@ -226,11 +226,11 @@ static void describe_problem(struct registry *registry, struct region_view *view
 {
     (void)snprintf(view->problem, sizeof view->problem, "it is not in this gateway's configuration");
     for (size_t i = 0; i < registry->region_count; i++) {
-        const struct registry_store *place = &registry->regions[i];
-        if (strcmp(place->id, view->id) != 0) continue;
+        const struct registry_store *store = &registry->regions[i];
+        if (strcmp(store->id, view->id) != 0) continue;
         view->is_served = true;
         (void)pthread_mutex_lock(&registry->problem_lock);
-        (void)snprintf(view->problem, sizeof view->problem, "%s", place->problem);
+        (void)snprintf(view->problem, sizeof view->problem, "%s", store->problem);
         (void)pthread_mutex_unlock(&registry->problem_lock);
     }
 }

@@ -23,8 +23,8 @@ struct registry {
     struct manifest_uses *uses;
     struct upload_table *uploads;
     pthread_mutex_t problem_lock;
-    _Atomic int64_t looking_ms; /* monotonic: start of the running check of a region; 0: none */
-    atomic_size_t looking_at;
+    _Atomic int64_t check_began_ms; /* monotonic: start of the running check of a region; 0: none */
+    atomic_size_t checked_index;
     char unserved[REGION_ID_MAX + 1];  /* under `problem_lock`: a region that has blobs and is not configured here; "": none */
     _Atomic int64_t verified_again_ms; /* monotonic: when a marked blob was last verified for a read; 0: never */
     _Atomic int copies;                /* running copies of uploads (upload_close.c) */

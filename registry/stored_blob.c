@@ -26,19 +26,19 @@ struct stored_blob {
 
 /* ---- Finding ---- */
 
-static struct blob_place place_of(const struct blob_search *search)
+static struct blob_location location_of(const struct blob_search *search)
 {
-    return (struct blob_place){.where = &search->where, .digest = search->digest, .lease_s = search->lease_s};
+    return (struct blob_location){.where = &search->where, .digest = search->digest, .lease_s = search->lease_s};
 }
 
 static struct result run_search(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     struct blob_search *search = (struct blob_search *)(void *)change; /* its first member */
-    const struct blob_place place = place_of(search);
+    const struct blob_location location = location_of(search);
     bool is_found = false;
 
     permit_require(permit, search->action, &search->where);
-    TRY(blob_row_find(pg, &place, &search->row, &is_found, err));
+    TRY(blob_row_find(pg, &location, &search->row, &is_found, err));
     search->found = is_found ? BLOB_SEARCH_FOUND : BLOB_SEARCH_MISSED;
     return SUCCESS;
 }
@@ -46,10 +46,10 @@ static struct result run_search(const struct permit *permit, struct change *chan
 static struct result add_search(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct blob_search *search = (const struct blob_search *)(const void *)change; /* its first member */
-    const struct blob_place place = place_of(search);
+    const struct blob_location location = location_of(search);
 
     permit_require(permit, search->action, &search->where);
-    return blob_row_add_find(pg, &place, err);
+    return blob_row_add_find(pg, &location, err);
 }
 
 /* If the row can't be read, the search stays open, and stored_blob_find() reports the error. */
@@ -100,11 +100,11 @@ static struct stored_blob *make(struct registry *registry, const struct blob_que
 
 static struct result find_row(struct stored_blob *blob, struct pg *pg, const struct blob_search *search, struct error *err)
 {
-    const struct blob_place place = {.where = &blob->where, .digest = blob->digest, .lease_s = blob->registry->lease_s};
+    const struct blob_location location = {.where = &blob->where, .digest = blob->digest, .lease_s = blob->registry->lease_s};
     bool is_found = search != NULL && search->found == BLOB_SEARCH_FOUND;
 
     if (is_found) blob->row = search->row;
-    if (search == NULL || search->found == BLOB_SEARCH_OPEN) TRY(blob_row_find(pg, &place, &blob->row, &is_found, err));
+    if (search == NULL || search->found == BLOB_SEARCH_OPEN) TRY(blob_row_find(pg, &location, &blob->row, &is_found, err));
     return is_found ? SUCCESS : failure(err, ERROR_NOT_FOUND, "this repository has no such blob");
 }
 

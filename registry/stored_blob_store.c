@@ -195,13 +195,13 @@ struct result blob_row_renew(struct pg *pg, const struct uuid *blob, int64_t lea
     return failure(err, ERROR_NOT_FOUND, "this repository has no such blob");
 }
 
-static void add_place(struct pg_arguments *arguments, const struct blob_place *place)
+static void add_location(struct pg_arguments *arguments, const struct blob_location *location)
 {
-    pg_add_uuid(arguments, &place->where->repository);
-    pg_add_text(arguments, place->digest);
-    pg_add_uuid(arguments, &place->where->project);
-    pg_add_text(arguments, place->where->region);
-    pg_add_int8(arguments, place->lease_s);
+    pg_add_uuid(arguments, &location->where->repository);
+    pg_add_text(arguments, location->digest);
+    pg_add_uuid(arguments, &location->where->project);
+    pg_add_text(arguments, location->where->region);
+    pg_add_int8(arguments, location->lease_s);
 }
 
 struct result blob_row_take_find(const struct pg_rows *answer, const char *digest, struct blob_row *row_out, bool *found_out,
@@ -223,22 +223,22 @@ struct result blob_row_take_find(const struct pg_rows *answer, const char *diges
     return SUCCESS;
 }
 
-struct result blob_row_find(struct pg *pg, const struct blob_place *place, struct blob_row *row_out, bool *found_out,
+struct result blob_row_find(struct pg *pg, const struct blob_location *location, struct blob_row *row_out, bool *found_out,
                             struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    add_place(&arguments, place);
+    add_location(&arguments, location);
     TRY(pg_run(pg, &blob_find_sql, &arguments, &rows, err));
-    return blob_row_take_find(rows, place->digest, row_out, found_out, err);
+    return blob_row_take_find(rows, location->digest, row_out, found_out, err);
 }
 
-struct result blob_row_add_find(struct pg *pg, const struct blob_place *place, struct error *err)
+struct result blob_row_add_find(struct pg *pg, const struct blob_location *location, struct error *err)
 {
     struct pg_arguments arguments = {0};
 
-    add_place(&arguments, place);
+    add_location(&arguments, location);
     return pg_pipeline_add(pg, &blob_find_sql, &arguments, err);
 }
 

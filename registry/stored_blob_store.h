@@ -34,14 +34,15 @@ RESULT blob_row_commit(struct pg *pg, const struct blob_commit *commit, struct u
  * one becomes abandoned. It raises an error if blob_row_commit() would have more to do, or would fail.
  */
 RESULT blob_row_add_commit(struct pg *pg, const struct blob_commit *commit, struct error *err);
-struct blob_place {
+struct blob_location {
     const struct resource *where; /* its repository, project and region */
     const char *digest;
     int64_t lease_s;
 };
-RESULT blob_row_find(struct pg *pg, const struct blob_place *place, struct blob_row *row_out, bool *found_out, struct error *err);
+RESULT blob_row_find(struct pg *pg, const struct blob_location *location, struct blob_row *row_out, bool *found_out,
+                     struct error *err);
 /** The same as one statement of a pipeline, whose answer blob_row_take_find() reads. */
-RESULT blob_row_add_find(struct pg *pg, const struct blob_place *place, struct error *err);
+RESULT blob_row_add_find(struct pg *pg, const struct blob_location *location, struct error *err);
 RESULT blob_row_take_find(const struct pg_rows *answer, const char *digest, struct blob_row *row_out, bool *found_out,
                           struct error *err);
 /**

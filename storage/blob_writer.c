@@ -250,7 +250,7 @@ static struct result take(struct blob_writer *writer, struct bytes content, stru
 }
 
 /* After any failure the content of the disk is unknown: only a new extent from the last checkpoint is safe. */
-static struct result survive(struct blob_writer *writer, struct result result)
+static struct result check_alive(struct blob_writer *writer, struct result result)
 {
     if (!result.ok) writer->state = WRITER_DEAD;
     return result;
@@ -267,8 +267,8 @@ struct result blob_writer_write(struct blob_writer *writer, struct bytes content
 {
     TRY(require_open(writer, err));
     if (content.length > SJB1_LENGTH_MAX - writer->offset)
-        return survive(writer, failure(err, ERROR_LIMIT, "a blob may not be larger than 2^60 bytes"));
-    return survive(writer, take(writer, content, err));
+        return check_alive(writer, failure(err, ERROR_LIMIT, "a blob may not be larger than 2^60 bytes"));
+    return check_alive(writer, take(writer, content, err));
 }
 
 void blob_writer_expect(struct blob_writer *writer, uint64_t length)
@@ -326,7 +326,7 @@ struct result blob_writer_checkpoint(struct blob_writer *writer, struct blob_che
 {
     TRY(require_open(writer, err));
     if (writer->latest.sequence == 0 || writer->latest.offset != writer->offset)
-        TRY(survive(writer, make_checkpoint(writer, err)));
+        TRY(check_alive(writer, make_checkpoint(writer, err)));
     *checkpoint_out = writer->latest;
     return SUCCESS;
 }
@@ -436,7 +436,7 @@ struct result blob_writer_close(struct blob_writer *writer, const struct digest 
 {
     TRY(require_open(writer, err));
     TRY(compare_digest(writer, expected, err));
-    TRY(survive(writer, finish(writer, err)));
+    TRY(check_alive(writer, finish(writer, err)));
     writer->state = WRITER_CLOSED;
     *content_out = (struct blob_content){
         .length = writer->offset, .part = writer->store->operations->extent_part(writer->extent), .digest = *expected};

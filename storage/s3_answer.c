@@ -150,24 +150,24 @@ static void copy_plain(char *destination, size_t size, const char *text)
     destination[length] = '\0';
 }
 
-static struct result take_complaint(void *context, const struct element *element, struct error *err)
+static struct result take_error(void *context, const struct element *element, struct error *err)
 {
-    struct s3_complaint *complaint = context;
+    struct s3_error *error_body = context;
 
     (void)err;
     if (element->depth != 2 || strcmp(element->parent, "Error") != 0) return SUCCESS;
-    if (strcmp(element->name, "Code") == 0) copy_plain(complaint->code, sizeof complaint->code, element->text);
-    if (strcmp(element->name, "Message") == 0) copy_plain(complaint->message, sizeof complaint->message, element->text);
+    if (strcmp(element->name, "Code") == 0) copy_plain(error_body->code, sizeof error_body->code, element->text);
+    if (strcmp(element->name, "Message") == 0) copy_plain(error_body->message, sizeof error_body->message, element->text);
     return SUCCESS;
 }
 
-void s3_answer_complaint(struct bytes xml, struct s3_complaint *complaint_out)
+void s3_answer_error(struct bytes xml, struct s3_error *error_out)
 {
-    struct s3_complaint complaint = {0};
+    struct s3_error error_body = {0};
     struct error ignored = {0};
 
-    (void)read_answer(xml, take_complaint, &complaint, &ignored).ok;
-    *complaint_out = complaint;
+    (void)read_answer(xml, take_error, &error_body, &ignored).ok;
+    *error_out = error_body;
 }
 
 /* ---- Short answers ---- */

@@ -17,10 +17,10 @@
 #define S3_KEY_SIZE      1025 /* S3: 1024 bytes at most */
 
 /** Code and message of an error, as far as they can be read; else "". Only printable characters. */
-struct s3_complaint {
+struct s3_error {
     char code[S3_CODE_SIZE], message[128];
 };
-void s3_answer_complaint(struct bytes xml, struct s3_complaint *complaint_out);
+void s3_answer_error(struct bytes xml, struct s3_error *error_out);
 
 /** "us-east-1" if the store names none, and "eu-west-1" for "EU", as S3 means them. */
 RESULT s3_answer_location(struct bytes xml, char location_out[S3_LOCATION_SIZE], struct error *err);

@@ -94,9 +94,9 @@ static struct result sign_and_try(struct s3 *s3, const struct s3_request *reques
     const struct s3_sending sending = {buffer_text(&draft->url), headers, draft->header_count + 1};
     TRY(s3_try(s3, request, &sending, answer, outcome_out, err));
     if (!request->may_lie || outcome_out->status != 200) return SUCCESS;
-    s3_answer_complaint(buffer_bytes(&answer->body), &outcome_out->complaint);
-    if (strcmp(outcome_out->complaint.code, "NoSuchUpload") == 0) outcome_out->status = 404;
-    else if (outcome_out->complaint.code[0] != '\0') outcome_out->status = 500;
+    s3_answer_error(buffer_bytes(&answer->body), &outcome_out->error_body);
+    if (strcmp(outcome_out->error_body.code, "NoSuchUpload") == 0) outcome_out->status = 404;
+    else if (outcome_out->error_body.code[0] != '\0') outcome_out->status = 500;
     return SUCCESS;
 }
 
@@ -109,7 +109,7 @@ static bool is_good(const struct s3_outcome *outcome)
 
 static bool says(const struct s3_outcome *outcome, const char *code)
 {
-    return strcmp(outcome->complaint.code, code) == 0;
+    return strcmp(outcome->error_body.code, code) == 0;
 }
 
 static bool is_full(const struct s3_outcome *outcome)
@@ -156,7 +156,7 @@ static struct result explain(const struct s3 *s3, const struct s3_request *reque
                              struct error *err)
 {
     const long status = outcome->status;
-    const char *code = outcome->complaint.code[0] == '\0' ? "no code" : outcome->complaint.code;
+    const char *code = outcome->error_body.code[0] == '\0' ? "no code" : outcome->error_body.code;
 
     if (status == 0) return failure(err, ERROR_UNAVAILABLE, "%.100s: %.120s", s3->endpoint, outcome->reason);
     if (is_absent(outcome)) return failure(err, ERROR_NOT_FOUND, "%.100s has no such object or upload", s3->endpoint);

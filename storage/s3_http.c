@@ -14,7 +14,7 @@
 /* Shared by the callbacks of one try. */
 struct trying {
     struct s3_answer *answer;
-    struct buffer complaint;
+    struct buffer error_body;
 };
 
 /* ---- Headers ---- */
@@ -83,7 +83,7 @@ static struct result on_body(void *context, long status, struct bytes piece, str
     struct error ignored = {0};
 
     if (is_good(status)) return buffer_add(&trying->answer->body, piece.data, piece.length, err);
-    (void)buffer_add(&trying->complaint, piece.data, piece.length, &ignored).ok; /* bytes that do not fit are not needed */
+    (void)buffer_add(&trying->error_body, piece.data, piece.length, &ignored).ok; /* bytes that do not fit are not needed */
     return SUCCESS;
 }
 
@@ -115,14 +115,14 @@ static void fill_outcome(const struct outgoing_outcome *ended, struct trying *tr
 
     (void)snprintf(outcome.reason, sizeof outcome.reason, "%.120s", ended->reason);
     if (ended->end == OUTGOING_ANSWERED && !is_good(outcome.status))
-        s3_answer_complaint(buffer_bytes(&trying->complaint), &outcome.complaint);
+        s3_answer_error(buffer_bytes(&trying->error_body), &outcome.error_body);
     *outcome_out = outcome;
 }
 
 struct result s3_try(struct s3 *s3, const struct s3_request *request, const struct s3_sending *sending, struct s3_answer *answer,
                      struct s3_outcome *outcome_out, struct error *err)
 {
-    struct trying trying = {.answer = answer, .complaint = BUFFER(COMPLAINT_MAX)};
+    struct trying trying = {.answer = answer, .error_body = BUFFER(COMPLAINT_MAX)};
     struct outgoing_header headers[S3_HEADERS_MAX];
     struct outgoing_outcome ended = {.end = OUTGOING_BROKEN};
 
@@ -143,6 +143,6 @@ struct result s3_try(struct s3 *s3, const struct s3_request *request, const stru
                                           .context = &trying};
     const struct result result = outgoing_call(s3->outgoing, &call, &ended, err);
     if (result.ok) fill_outcome(&ended, &trying, outcome_out);
-    buffer_done(&trying.complaint);
+    buffer_done(&trying.error_body);
     return result;
 }

@@ -43,7 +43,7 @@ struct s3_outcome {
     long status;      /* 0: no answer */
     bool is_hopeless; /* for a try without an answer: another try will not get one either */
     char reason[128]; /* for a try without an answer: the cause */
-    struct s3_complaint complaint;
+    struct s3_error error_body;
 };
 
 struct s3_sending {

@@ -108,7 +108,7 @@ void cell_text(const json_t *value, char cell[CELL_MAX])
     else if (value == NULL || json_is_string(value) || json_is_null(value) || !json_write_canonical(&text, value, &ignored).ok)
         (void)snprintf(cell, CELL_MAX, "-");
     else (void)snprintf(cell, CELL_MAX, "%s", buffer_text(&text));
-    terminal_tame(cell);
+    terminal_sanitize(cell);
 }
 
 static void print_table(const json_t *rows, const struct column *columns, size_t column_count)
@@ -242,7 +242,7 @@ struct result api_print(const struct invocation *invocation, const json_t *objec
     json_object_foreach ((json_t *)(uintptr_t)object, key, value) {
         cell_text(value, cell);
         (void)snprintf(name, sizeof name, "%s", key);
-        terminal_tame(name);
+        terminal_sanitize(name);
         (void)printf("%-*s %s\n", (int)width, name, cell);
     }
     return SUCCESS;

@@ -98,7 +98,7 @@ static void print_member(const char *label, const char *value)
 
     if (value == NULL || value[0] == '\0') return;
     (void)snprintf(cell, sizeof cell, "%s", value);
-    terminal_tame(cell);
+    terminal_sanitize(cell);
     (void)printf("%-13s %s\n", label, cell);
 }
 
@@ -111,7 +111,7 @@ static void print_annotations(json_t *annotations)
     json_object_foreach (annotations, key, value) {
         cell_text(value, cell);
         (void)snprintf(name, sizeof name, "%s", key);
-        terminal_tame(name);
+        terminal_sanitize(name);
         (void)printf("annotation    %s=%s\n", name, cell);
     }
 }

@@ -279,7 +279,7 @@ void command_report(const struct invocation *invocation, const struct error *err
     struct error shown = *err; /* often text of the registry */
 
     address_hide(shown.message);
-    terminal_tame(shown.message);
+    terminal_sanitize(shown.message);
     if (invocation->json) {
         report_json(invocation, &shown);
         return;

@@ -120,7 +120,7 @@ static struct result copy_part(void *context, size_t index, struct session *sess
     if (is_there) return SUCCESS;
     if (copy->from == copy->to) return carry(copy, session, session, part, err);
     OWNED(session) *from = NULL;
-    TRY(session_branch(copy->from, session_report(session), &from, err));
+    TRY(session_clone(copy->from, session_report(session), &from, err));
     return carry(copy, from, session, part, err);
 }
 

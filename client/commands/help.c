@@ -210,7 +210,7 @@ struct result help_without_command(const struct invocation *invocation, int coun
         join(known + 1, words, given);
         if (list_level(NULL, given) == 0) break;
     }
-    terminal_tame(given);
+    terminal_sanitize(given);
     const char *nearest = nearest_command(count, words);
     if (nearest != NULL) return failure(err, ERROR_INVALID, "there is no command '%s'; did you mean '%s'?", given, nearest);
     return failure(err, ERROR_INVALID, "there is no command '%s'; see sijil --help", given);

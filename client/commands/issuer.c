@@ -141,7 +141,7 @@ void issuer_warn(struct session *session, const char *url)
 
     if (!find(session, url, id, &ignored).ok || id[0] != '\0') return;
     (void)snprintf(shown, sizeof shown, "%.200s", url);
-    terminal_tame(shown);
+    terminal_sanitize(shown);
     (void)fprintf(stderr,
                   "warning: no trusted issuer has the URL %s, so this role has no effect until one has:"
                   " sijil admin issuer trust\n",

@@ -21,7 +21,7 @@ static bool is_over(const json_t *job)
 }
 
 /* A job, and the project that it belongs to; NULL: the registry. */
-struct job_place {
+struct job_reference {
     const char *id, *project;
 };
 
@@ -55,26 +55,26 @@ static struct result add_project(struct buffer *path, const char *project, struc
     return http_escape(path, project, err);
 }
 
-static struct result job_path(struct buffer *path, const struct job_place *place, const char *what, struct error *err)
+static struct result job_path(struct buffer *path, const struct job_reference *reference, const char *what, struct error *err)
 {
     TRY(buffer_add_text(path, "/jobs/", err));
-    TRY(http_escape(path, place->id, err));
+    TRY(http_escape(path, reference->id, err));
     TRY(buffer_add_text(path, what, err));
-    return add_project(path, place->project, err);
+    return add_project(path, reference->project, err);
 }
 
-static struct job_place place_of(const struct invocation *invocation)
+static struct job_reference reference_of(const struct invocation *invocation)
 {
-    return (struct job_place){.id = invocation->operands[1], .project = invocation_option(invocation, 'P')};
+    return (struct job_reference){.id = invocation->operands[1], .project = invocation_option(invocation, 'P')};
 }
 
-static struct result print_findings(struct invocation *invocation, const struct job_place *place, struct error *err)
+static struct result print_findings(struct invocation *invocation, const struct job_reference *reference, struct error *err)
 {
     static const struct column columns[] = {
         {"KIND", "kind"}, {"NAME", "name"}, {"DIGEST", "digest"}, {"OBJECT", "subject"}, {"WHAT", "detail"}};
     struct buffer OWNED_BUFFER path = BUFFER(1024);
 
-    TRY(job_path(&path, place, "/findings", err));
+    TRY(job_path(&path, reference, "/findings", err));
     return api_list(invocation, buffer_text(&path), "findings", columns, COUNT(columns), err);
 }
 
@@ -117,18 +117,19 @@ static void print_report(const json_t *job)
 /* ---- following a job ---- */
 
 /* Findings decide the exit status, so that a script need not parse a table. */
-static struct result conclude(struct invocation *invocation, const json_t *job, const struct job_place *place, struct error *err)
+static struct result conclude(struct invocation *invocation, const json_t *job, const struct job_reference *reference,
+                              struct error *err)
 {
     char state[CELL_MAX];
 
     cell_text(json_object_get(job, "state"), state);
     if (invocation->json) TRY(api_print_json(job, err));
     else if (json_object_get(job, "report") != NULL) print_report(job);
-    else if (number_of(job, "found") > 0) TRY(print_findings(invocation, place, err));
+    else if (number_of(job, "found") > 0) TRY(print_findings(invocation, reference, err));
     if (strcmp(state, "completed") != 0) return failure(err, ERROR_INVALID, "the job was not completed: %s", state);
     if (number_of(job, "found") > 0)
         return failure(err, ERROR_CORRUPT, "%" PRId64 " findings; 'sijil admin job findings HOST %.40s' has them",
-                       number_of(job, "found"), place->id);
+                       number_of(job, "found"), reference->id);
     return SUCCESS;
 }
 
@@ -141,18 +142,18 @@ static void rest(unsigned looks)
     (void)nanosleep(&pause, NULL);
 }
 
-static struct result follow(struct invocation *invocation, const struct job_place *place, struct error *err)
+static struct result follow(struct invocation *invocation, const struct job_reference *reference, struct error *err)
 {
     OWNED(session) *session = NULL; /* one for all looks, because each login is an event too */
     struct buffer OWNED_BUFFER path = BUFFER(1024);
 
-    TRY(job_path(&path, place, "", err));
+    TRY(job_path(&path, reference, "", err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     for (unsigned looks = 0;; looks++) {
         OWNED_JSON job = NULL;
         TRY(api_call_in(session, "GET", buffer_text(&path), NULL, &job, err));
         if (!invocation->json) show(job, is_over(job));
-        if (is_over(job)) return conclude(invocation, job, place, err);
+        if (is_over(job)) return conclude(invocation, job, reference, err);
         rest(looks);
     }
 }
@@ -168,7 +169,7 @@ struct result job_begin(struct invocation *invocation, const char *path, const c
     cell_text(json_object_get(answer, "id"), id);
     if (invocation_option(invocation, 'd') != NULL) return api_print(invocation, answer, err);
     if (!invocation->json) (void)fprintf(stderr, "job %s; it goes on also when this ends\n", id);
-    return follow(invocation, &(struct job_place){.id = id, .project = project}, err);
+    return follow(invocation, &(struct job_reference){.id = id, .project = project}, err);
 }
 
 struct result command_scrub(struct invocation *invocation, struct error *err)
@@ -207,35 +208,35 @@ struct result command_job_list(struct invocation *invocation, struct error *err)
 
 struct result command_job_show(struct invocation *invocation, struct error *err)
 {
-    const struct job_place place = place_of(invocation);
+    const struct job_reference reference = reference_of(invocation);
     OWNED_JSON job = NULL;
     struct buffer OWNED_BUFFER path = BUFFER(1024);
 
-    if (invocation_option(invocation, 'f') != NULL) return follow(invocation, &place, err);
-    TRY(job_path(&path, &place, "", err));
+    if (invocation_option(invocation, 'f') != NULL) return follow(invocation, &reference, err);
+    TRY(job_path(&path, &reference, "", err));
     TRY(api_call(invocation, "GET", buffer_text(&path), NULL, &job, err));
     return api_print(invocation, job, err);
 }
 
 struct result command_job_findings(struct invocation *invocation, struct error *err)
 {
-    const struct job_place place = place_of(invocation);
+    const struct job_reference reference = reference_of(invocation);
 
-    return print_findings(invocation, &place, err);
+    return print_findings(invocation, &reference, err);
 }
 
 struct result command_job_stop(struct invocation *invocation, struct error *err)
 {
-    const struct job_place place = place_of(invocation);
+    const struct job_reference reference = reference_of(invocation);
     struct buffer OWNED_BUFFER path = BUFFER(1024);
 
-    TRY(job_path(&path, &place, "", err));
+    TRY(job_path(&path, &reference, "", err));
     TRY(api_call(invocation, "DELETE", buffer_text(&path), NULL, NULL, err));
     if (!invocation->json) {
-        (void)fprintf(stderr, "stops: %s\n", place.id);
+        (void)fprintf(stderr, "stops: %s\n", reference.id);
         return SUCCESS;
     }
-    OWNED_JSON object = json_pack("{s:s}", "stopping", place.id);
+    OWNED_JSON object = json_pack("{s:s}", "stopping", reference.id);
     return object == NULL ? failure(err, ERROR_INVALID, "an id that is not UTF-8, or no memory") : api_print_json(object, err);
 }
 
@@ -256,7 +257,7 @@ static struct result print_tokens(const json_t *tokens, struct error *err)
     (void)printf("\ntokens       %lld signed, %lld recorded\n", count_in(tokens, "signed"), count_in(tokens, "recorded"));
     json_object_foreach ((json_t *)(uintptr_t)scopes, key, value) {
         (void)snprintf(name, sizeof name, "%s", key);
-        terminal_tame(name);
+        terminal_sanitize(name);
         (void)printf("  %-15s %lld\n", name, (long long)json_integer_value(value));
     }
     if (lost > 0) (void)printf("  at most %lld more were signed before sijil-keyd was killed\n", lost);

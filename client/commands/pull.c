@@ -47,7 +47,7 @@ struct incoming {
 };
 
 /* Hashes and keeps the part of an earlier pull; the digest at the end verifies it too. */
-static struct result take_over_part(const struct pull *pull, struct incoming *incoming, struct error *err)
+static struct result hash_kept_part(const struct pull *pull, struct incoming *incoming, struct error *err)
 {
     struct progress checking;
     uint64_t there = 0;
@@ -75,7 +75,7 @@ static struct result check_and_place(struct pull *pull, struct incoming *incomin
     return local_output(title_rename(pull->folder, incoming->part, incoming->title, err), incoming->title, err);
 }
 
-static void say_way_on(const struct pull *pull, const struct incoming *incoming)
+static void explain_resume(const struct pull *pull, const struct incoming *incoming)
 {
     struct report *report = session_report(incoming->fetch.session);
 
@@ -91,12 +91,12 @@ static struct result receive(struct pull *pull, struct incoming *incoming, struc
 
     (void)snprintf(incoming->part, sizeof incoming->part, "%.*s.%s" PART_ENDING, head, incoming->title, incoming->title + head);
     TRY(local_output(title_open(pull->folder, incoming->part, O_RDWR | O_CREAT, &incoming->fetch.fd, err), incoming->part, err));
-    TRY(take_over_part(pull, incoming, err));
+    TRY(hash_kept_part(pull, incoming, err));
     progress_begin_in(&incoming->progress, pull->group, incoming->title, incoming->fetch.offset, incoming->fetch.size,
                       pull->invocation->json);
     incoming->fetch.progress = &incoming->progress;
     const struct result fetched = fetch_blob(&incoming->fetch, err);
-    if (!fetched.ok && err->kind == ERROR_FULL) say_way_on(pull, incoming);
+    if (!fetched.ok && err->kind == ERROR_FULL) explain_resume(pull, incoming);
     TRY(fetched);
     TRY(check_and_place(pull, incoming, err));
     progress_end(&incoming->progress, "pulled and verified");

@@ -74,7 +74,7 @@ static struct result read_pin(void *context, const char *label, const char *sour
 
     (void)context;
     (void)snprintf(prompt, sizeof prompt, "PIN of the token %s", label);
-    terminal_tame(prompt);
+    terminal_sanitize(prompt);
     struct result result = source == NULL ? terminal_secret(prompt, line, sizeof line, err) : pin_of_file(source, line, err);
     if (result.ok) result = take_pin(line, pin_out, err);
     secret_wipe(line, sizeof line);

@@ -115,7 +115,7 @@ static struct result show_kept(struct plan *plan, const struct erase_repository 
     return failure(err, ERROR_NO_MEMORY, "no memory for a plan");
 }
 
-static struct result judge_page(const struct request *request, struct plan *plan, const struct erase_repository *repositories,
+static struct result check_page(const struct request *request, struct plan *plan, const struct erase_repository *repositories,
                                 size_t count, struct error *err)
 {
     const int64_t now_ms = clock_wall_ms();
@@ -128,7 +128,7 @@ static struct result judge_page(const struct request *request, struct plan *plan
     return SUCCESS;
 }
 
-static struct result judge_all(const struct request *request, struct pg *pg, const struct erase_view *view, struct plan *plan,
+static struct result check_all(const struct request *request, struct pg *pg, const struct erase_view *view, struct plan *plan,
                                struct erase_repository *repositories, struct error *err)
 {
     char last[RESOURCE_NAME_MAX + 1] = "";
@@ -136,14 +136,14 @@ static struct result judge_all(const struct request *request, struct pg *pg, con
 
     while (page.count == ERASE_PAGE) {
         TRY(erase_repositories(request->permit, pg, view, &page, err));
-        TRY(judge_page(request, plan, repositories, page.count, err));
+        TRY(check_page(request, plan, repositories, page.count, err));
         if (page.count > 0) (void)snprintf(last, sizeof last, "%s", repositories[page.count - 1].name);
     }
     return SUCCESS;
 }
 
-static struct result judge(const struct request *request, struct pg *pg, const struct erase_view *view, struct plan *plan,
-                           struct error *err)
+static struct result check_policies(const struct request *request, struct pg *pg, const struct erase_view *view,
+                                    struct plan *plan, struct error *err)
 {
     struct erase_repository *repositories = memory_zeroed(ERASE_PAGE, sizeof *repositories);
 
@@ -152,7 +152,7 @@ static struct result judge(const struct request *request, struct pg *pg, const s
         free(repositories);
         return failure(err, ERROR_NO_MEMORY, "no memory for a plan");
     }
-    const struct result judged = judge_all(request, pg, view, plan, repositories, err);
+    const struct result judged = check_all(request, pg, view, plan, repositories, err);
     free(repositories);
     return judged;
 }
@@ -181,7 +181,7 @@ static json_t *describe(const struct resource *where, const struct plan *plan)
 }
 
 /* The digest is of the canonical JSON of all other members of the shown plan. */
-static struct result sign_off(const struct resource *where, struct plan *plan, struct error *err)
+static struct result set_digest(const struct resource *where, struct plan *plan, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(PLAN_MAX);
     uint8_t digest[SHA256_SIZE];
@@ -205,10 +205,10 @@ static struct result make_plan(const struct request *request, struct pg *pg, str
     memset(plan, 0, sizeof *plan);
     plan->epoch = decider_epoch(request->gateway->decider); /* read before the policies are evaluated */
     TRY(erase_count(request->permit, pg, &view, &plan->counts, err));
-    TRY(judge(request, pg, &view, plan, err));
+    TRY(check_policies(request, pg, &view, plan, err));
     if (plan->counts.tags_immutable > 0)
         TRY(erase_immutable_tag(request->permit, pg, &view, plan->immutable, sizeof plan->immutable, err));
-    return sign_off(where, plan, err);
+    return set_digest(where, plan, err);
 }
 
 /* ---- answers ---- */
@@ -259,7 +259,7 @@ static struct result refuse_kept(struct request *request, const struct plan *pla
 }
 
 /* Deletes in one transaction, if nothing changed since the count. */
-static struct result do_it(struct request *request, struct pg *pg, struct plan *plan, struct error *err)
+static struct result erase_now(struct request *request, struct pg *pg, struct plan *plan, struct error *err)
 {
     const struct erase_view view = {.action = request->pairs[0].action, .where = &request->pairs[0].resource};
     struct erase erase;
@@ -286,7 +286,7 @@ static struct result try_erase(struct request *request, struct pg *pg, struct pl
     if (named != NULL && strcmp(named, plan->digest) != 0)
         return refuse(request, 409, "It changed meanwhile", "this is not what was planned any more: look at the new plan", plan,
                       err);
-    return do_it(request, pg, plan, err);
+    return erase_now(request, pg, plan, err);
 }
 
 static struct result handle_erase(struct request *request, struct pg *pg, struct error *err)

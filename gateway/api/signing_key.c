@@ -208,7 +208,7 @@ static struct result check_holder(const struct request *request, const struct do
     principal_key(&request->principal, asking);
     if (strcmp(key.principal, asking) != 0)
         return failure(err, ERROR_DENIED, "the document names another principal than %s", asking);
-    if (person_is_somebody(&person)) return SUCCESS;
+    if (person_is_known(&person)) return SUCCESS;
     return failure(err, ERROR_DENIED,
                    "a signing key is a person's, and nobody is behind this robot (docs/identity.md, \"Persons\")");
 }
@@ -254,7 +254,7 @@ static struct result check_persons(const struct request *request, const struct d
     TRY(signing_key_read(document, &key, err));
     const struct person holder = decider_person_of_key(request->gateway->decider, key.principal);
     if (person_is_another(&approver, &holder)) return SUCCESS;
-    if (!person_is_somebody(&approver))
+    if (!person_is_known(&approver))
         return failure(err, ERROR_DENIED,
                        "another person approves a key, and nobody is behind this robot (docs/identity.md, \"Persons\")");
     return failure(err, ERROR_DENIED, "another person than the key's holder approves it");

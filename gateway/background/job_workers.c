@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/pace.h"
+#include "base/priority.h"
 #include "documents/view.h"
 #include "gateway/pipeline/event_quota.h"
 #include "gateway/pipeline/gateway.h"
@@ -53,7 +53,7 @@ static struct result retention(void *context, const char *repository, struct pol
     return decider_retention(workers->gateway->decider, repository, clock_wall_ms(), retention_out, err);
 }
 
-static void rest(struct job_workers *workers)
+static void pause_for(struct job_workers *workers)
 {
     struct timespec until;
 
@@ -92,10 +92,10 @@ static void *worker_main(void *argument)
 {
     struct job_worker *worker = argument;
 
-    pace_background();
+    priority_background();
     while (!is_stopping(worker->workers)) {
         work(worker);
-        rest(worker->workers);
+        pause_for(worker->workers);
     }
     return NULL;
 }
@@ -234,7 +234,7 @@ static void *watcher_main(void *argument)
 
     while (!is_stopping(workers)) {
         if (pg_is_broken(workers->watching) && !pg_reopen(workers->watching, &ignored).ok) { /* the readers log it already */
-            rest(workers);
+            pause_for(workers);
             continue;
         }
         run_tasks(workers, times);

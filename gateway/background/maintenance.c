@@ -6,7 +6,7 @@
 #include "audit/sequencer.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/pace.h"
+#include "base/priority.h"
 #include "base/text.h"
 #include "base/thread.h"
 #include "crypto/keyd_client.h"
@@ -89,7 +89,7 @@ static void *maintenance_main(void *argument)
 {
     struct maintenance *maintenance = argument;
 
-    pace_background();
+    priority_background();
     while (!is_stopping(maintenance)) {
         bool has_more = false;
         registry_forget_old_keys(maintenance->gateway->registry); /* also while the database is away */

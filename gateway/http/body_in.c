@@ -111,7 +111,7 @@ enum MHD_Result body_in_take(struct http_exchange *exchange, const char *data, s
 }
 
 /* With the mutex: lets the event thread go on. */
-static void let_in(struct http_exchange *exchange)
+static void resume_event_thread(struct http_exchange *exchange)
 {
     if (!exchange->transfer.is_waited_for) return;
     exchange->transfer.is_waited_for = false;
@@ -130,7 +130,7 @@ static bool write_slot(struct http_exchange *exchange, void *worker_state)
     pthread_mutex_lock(&exchange->mutex);
     ring_empty(&transfer->ring, bytes.length);
     if (!is_written) transfer->has_failed = true; /* the event thread may have set it too */
-    if (transfer->ring.count <= IN_SLOTS / 2 || transfer->has_failed) let_in(exchange);
+    if (transfer->ring.count <= IN_SLOTS / 2 || transfer->has_failed) resume_event_thread(exchange);
     return true;
 }
 
@@ -144,7 +144,7 @@ static enum rest pump_some(struct http_exchange *exchange, void *worker_state)
 
     pthread_mutex_lock(&exchange->mutex);
     for (int i = 0; i < SLOTS_AT_A_TIME && write_slot(exchange, worker_state); i++) continue;
-    if (transfer->has_failed) let_in(exchange);
+    if (transfer->has_failed) resume_event_thread(exchange);
     if (exchange->end != HTTP_GOES_ON) rest = REST_GONE;
     else if (transfer->ring.count > 0 && !transfer->has_failed) rest = REST_MORE;
     else if (transfer->has_ended) rest = REST_END;

@@ -104,7 +104,7 @@ static void begin_on_sender(struct http_exchange *exchange, void *worker_state)
 }
 
 /* True: a sender goes on with the exchange. */
-static bool leave_to_sender(struct http_exchange *exchange, const struct response_source *source)
+static bool submit_to_sender(struct http_exchange *exchange, const struct response_source *source)
 {
     const struct http_options *options = &exchange->server->options;
 
@@ -135,7 +135,7 @@ void http_answer(struct http_exchange *exchange)
         const bool is_usual = atomic_fetch_add(&server->first_reads, 1) < server->options.first_reads_max;
         if (is_usual) try_first(exchange, source);
         atomic_fetch_sub(&server->first_reads, 1);
-        is_left = !is_usual && leave_to_sender(exchange, source);
+        is_left = !is_usual && submit_to_sender(exchange, source);
     }
     if (!is_left) http_resume(exchange, PHASE_ANSWER); /* from here on the exchange and the server may be gone */
 }
@@ -226,7 +226,7 @@ ssize_t body_out_give(void *context, uint64_t position, char *destination, size_
 }
 
 /* With the mutex: lets the event thread go on. */
-static void let_out(struct http_exchange *exchange)
+static void resume_event_thread(struct http_exchange *exchange)
 {
     if (!exchange->transfer.is_waited_for) return;
     exchange->transfer.is_waited_for = false;
@@ -250,7 +250,7 @@ static bool read_slot(struct http_exchange *exchange)
     pthread_mutex_lock(&exchange->mutex);
     transfer->has_failed = !ok;
     if (ok) count_block(transfer, next_block(exchange, source));
-    let_out(exchange);
+    resume_event_thread(exchange);
     return ok;
 }
 
@@ -265,7 +265,7 @@ static void pump(struct http_exchange *exchange, void *worker_state)
     transfer->is_busy = false;
     const bool is_gone = exchange->end != HTTP_GOES_ON;
     if (!is_gone) schedule(exchange);
-    if (!is_gone && transfer->has_failed) let_out(exchange);
+    if (!is_gone && transfer->has_failed) resume_event_thread(exchange);
     pthread_mutex_unlock(&exchange->mutex);
     if (is_gone) exchange_leave(exchange);
 }

@@ -10,16 +10,16 @@
 
 static const char version[] = FRAMER_VERSION_TEXT, coding[] = "chunked";
 
-/* Where passed bytes go: into what is owed, or to a position that is never behind the byte under check. */
+/* Where passed bytes go: into what is queued, or to a position that is never behind the byte under check. */
 struct outlet {
-    uint8_t *destination; /* NULL: all is owed */
+    uint8_t *destination; /* NULL: all is queued */
     size_t length;
 };
 
 static void give(struct framer *framer, struct outlet *out, const void *bytes, size_t length)
 {
     if (out->destination == NULL) {
-        framer_owe(framer, bytes, length);
+        framer_queue(framer, bytes, length);
         return;
     }
     memmove(out->destination + out->length, bytes, length);
@@ -306,7 +306,7 @@ void framer_begin(struct framer *framer, const struct http_limits *limits)
 
 bool framer_is_holding(const struct framer *framer)
 {
-    return framer->held_count > 0 || framer->owed_count > 0;
+    return framer->held_count > 0 || framer->queued_count > 0;
 }
 
 size_t framer_pass(struct framer *framer, uint8_t *destination, size_t size)
@@ -330,12 +330,12 @@ void framer_pass_one(struct framer *framer, uint8_t byte)
     if (skip_body(framer, &byte, 1, &out) == 0) take(framer, byte, &out);
 }
 
-size_t framer_pay(struct framer *framer, uint8_t *destination, size_t room)
+size_t framer_take_queued(struct framer *framer, uint8_t *destination, size_t room)
 {
-    const size_t part = room < framer->owed_count ? room : framer->owed_count;
+    const size_t part = room < framer->queued_count ? room : framer->queued_count;
 
-    memcpy(destination, framer->owed, part);
-    framer->owed_count -= part;
-    memmove(framer->owed, framer->owed + part, framer->owed_count);
+    memcpy(destination, framer->queued, part);
+    framer->queued_count -= part;
+    memmove(framer->queued, framer->queued + part, framer->queued_count);
     return part;
 }

@@ -61,19 +61,19 @@ struct framer {
     uint64_t left;                                 /* bytes left of the body, or of the chunk */
     char held[FRAMER_HELD_MAX];                    /* digits of a chunk's size, until its line is known to be well-formed */
     size_t held_count;
-    uint8_t owed[FRAMER_END_MAX]; /* bytes that libmicrohttpd gets before anything else */
-    size_t owed_count;
+    uint8_t queued[FRAMER_END_MAX]; /* bytes that libmicrohttpd gets before anything else */
+    size_t queued_count;
 };
 
 void framer_begin(struct framer *framer, const struct http_limits *limits);
-/** Whether bytes are held or owed. Then the next bytes must be passed one by one with framer_pass_one(). */
+/** Whether bytes are held or queued. Then the next bytes must be passed one by one with framer_pass_one(). */
 bool framer_is_holding(const struct framer *framer);
 /**
- * Checks `size` bytes at `destination`, and returns how many bytes libmicrohttpd may read there. Bytes without room there are owed:
- * framer_pay() gives them. Only while nothing is held or owed.
+ * Checks `size` bytes at `destination`, and returns how many bytes libmicrohttpd may read there. Bytes without room there are queued:
+ * framer_take_queued() gives them. Only while nothing is held or queued.
  */
 size_t framer_pass(struct framer *framer, uint8_t *destination, size_t size);
-/** Checks one byte. Bytes that it releases are owed. Only while nothing is owed. */
+/** Checks one byte. Bytes that it releases are queued. Only while nothing is queued. */
 void framer_pass_one(struct framer *framer, uint8_t byte);
-/** Copies owed bytes, at most `room`, and returns how many. */
-size_t framer_pay(struct framer *framer, uint8_t *destination, size_t room);
+/** Copies queued bytes, at most `room`, and returns how many. */
+size_t framer_take_queued(struct framer *framer, uint8_t *destination, size_t room);

@@ -10,8 +10,8 @@
 #define FRAMER_VERSION_TEXT "HTTP/1.1"
 
 /** Bytes to be read before anything else; what exceeds the room is cut off. */
-void framer_owe(struct framer *framer, const char *text, size_t length);
-/** libmicrohttpd is owed the shortest end that makes a whole request of what has passed. */
+void framer_queue(struct framer *framer, const char *text, size_t length);
+/** Queues for libmicrohttpd the shortest end that makes a whole request of what has passed. */
 void framer_refuse(struct framer *framer, unsigned status, const char *why);
 void framer_expect_lf(struct framer *framer, uint8_t byte, enum framer_stage next);
 

@@ -89,7 +89,7 @@ static ssize_t read_through(struct framer *framer, const struct origin *origin, 
     size_t total = 0;
 
     for (;;) {
-        total += framer_pay(framer, destination + total, size - total);
+        total += framer_take_queued(framer, destination + total, size - total);
         if (total == size) return (ssize_t)total;
         if (framer->stage == FRAMER_REFUSED) return total > 0 ? (ssize_t)total : throw_away(origin, destination, size);
         const size_t asked = framer_is_holding(framer) ? 1 : size - total;
@@ -97,7 +97,7 @@ static ssize_t read_through(struct framer *framer, const struct origin *origin, 
         const ssize_t got = read_and_pass(framer, origin, destination + total, size - total, &passed);
         total += passed;
         if (got <= 0) return total > 0 ? (ssize_t)total : got;
-        if (total > 0 && (size_t)got < asked && framer->owed_count == 0) return (ssize_t)total;
+        if (total > 0 && (size_t)got < asked && framer->queued_count == 0) return (ssize_t)total;
     }
 }
 

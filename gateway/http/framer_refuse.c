@@ -2,15 +2,15 @@
 
 static const char version[] = FRAMER_VERSION_TEXT;
 
-void framer_owe(struct framer *framer, const char *text, size_t length)
+void framer_queue(struct framer *framer, const char *text, size_t length)
 {
-    if (length > FRAMER_END_MAX - framer->owed_count) length = FRAMER_END_MAX - framer->owed_count;
-    memcpy(framer->owed + framer->owed_count, text, length);
-    framer->owed_count += length;
+    if (length > FRAMER_END_MAX - framer->queued_count) length = FRAMER_END_MAX - framer->queued_count;
+    memcpy(framer->queued + framer->queued_count, text, length);
+    framer->queued_count += length;
 }
 
 /* The shortest text that makes a whole request of what has passed so far. */
-static void owe_end(struct framer *framer)
+static void queue_end(struct framer *framer)
 {
     static const char *const ends[FRAMER_STAGES] = {
         [FRAMER_START] = "X / HTTP/1.1\r\n\r\n",
@@ -36,18 +36,18 @@ static void owe_end(struct framer *framer)
     };
     const char *end = ends[framer->stage];
 
-    if (framer->stage == FRAMER_TARGET && framer->count == 0) framer_owe(framer, "/", 1);
+    if (framer->stage == FRAMER_TARGET && framer->count == 0) framer_queue(framer, "/", 1);
     if (framer->stage == FRAMER_VERSION) {
-        if (framer->count < sizeof version - 1) framer_owe(framer, version + framer->count, sizeof version - 1 - framer->count);
+        if (framer->count < sizeof version - 1) framer_queue(framer, version + framer->count, sizeof version - 1 - framer->count);
         end = "\r\n\r\n";
     }
-    if (end != NULL) framer_owe(framer, end, strlen(end));
+    if (end != NULL) framer_queue(framer, end, strlen(end));
 }
 
 void framer_refuse(struct framer *framer, unsigned status, const char *why)
 {
     if (framer->stage == FRAMER_START || framer->stage == FRAMER_START_LF) framer->requests++;
-    owe_end(framer);
+    queue_end(framer);
     framer->held_count = 0;
     framer->refusal = (struct http_refusal){.status = status, .why = why};
     framer->stage = FRAMER_REFUSED;

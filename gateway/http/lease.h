@@ -19,8 +19,8 @@ struct http_exchange;
 struct server;
 
 struct lease {
-    struct lease *next, *previous; /* the leases that end later and earlier; under the keeper's mutex */
-    bool is_held;                  /* it is in the keeper's list; under the mutex */
+    struct lease *next, *previous; /* the leases that end later and earlier; under the renewer's mutex */
+    bool is_held;                  /* it is in the renewer's list; under the mutex */
     int64_t ends_ms;               /* monotonic; under the mutex */
     uint64_t size;                 /* bytes of the body so far; of the thread that moves it */
     uint64_t ends_size;            /* at this size the right is decided again; of the same thread */
@@ -32,13 +32,13 @@ struct lease_limits {
     int64_t time_ms, size;
 };
 
-struct lease_keeper;
+struct lease_renewer;
 
 /** Starts the thread that ends leases by time. */
-RESULT lease_keeper_start(struct server *server, const struct lease_limits *limits, struct lease_keeper **keeper_out,
-                          struct error *err);
+RESULT lease_renewer_start(struct server *server, const struct lease_limits *limits, struct lease_renewer **renewer_out,
+                           struct error *err);
 /** Must be called after all leases ended. */
-void lease_keeper_stop(struct lease_keeper *keeper);
+void lease_renewer_stop(struct lease_renewer *renewer);
 
 /** The body begins to move; from now on its connection may be cut. Before the exchange goes to another thread. */
 void lease_begin(struct http_exchange *exchange);

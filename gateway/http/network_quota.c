@@ -41,7 +41,7 @@ bool network_of_client(const struct sockaddr *address, char network_out[CLIENT_N
 static unsigned most_now(const struct network_quota *quota)
 {
     const int64_t share = quota->most * quota->share / 100;
-    const int64_t now = share_most(quota->most, atomic_load(&quota->count), SHARE_LITTLE(quota->most));
+    const int64_t now = share_limit(quota->most, atomic_load(&quota->count), SHARE_LITTLE(quota->most));
     const int64_t most = now < share ? now : share;
 
     return most < 1 ? 1 : (unsigned)most;

@@ -293,7 +293,7 @@ static struct result start_unix(struct server *server, struct error *err)
 static void server_free(struct server *server)
 {
     for (unsigned i = 0; i < server->daemon_count; i++) MHD_stop_daemon(server->daemons[i]);
-    lease_keeper_stop(server->leases);
+    lease_renewer_stop(server->leases);
     watcher_stop(server->watcher);
     lingerer_stop(server->lingerer);
     blocks_free(server->blocks);
@@ -321,7 +321,7 @@ static struct result server_fill(struct server *server, struct error *err)
     TRY(network_quota_new(options->connections_max, options->connections_per_network, &server->network_quota, err));
     TRY(tls_new(&options->tls, &server->tls, err));
     TRY(watcher_start(&limits, &server->watcher, err));
-    TRY(lease_keeper_start(server, &options->leases, &server->leases, err));
+    TRY(lease_renewer_start(server, &options->leases, &server->leases, err));
     TRY(lingerer_start(options->drain_size_max, &server->lingerer, err));
     TRY(start_tls(server, err));
     return start_unix(server, err);

@@ -8,7 +8,7 @@
 
 struct blocks;
 struct network_quota;
-struct lease_keeper;
+struct lease_renewer;
 struct lingerer;
 struct tls;
 struct watcher;
@@ -20,7 +20,7 @@ struct server {
     struct tls *tls;
     struct network_quota *network_quota;
     struct watcher *watcher;
-    struct lease_keeper *leases;
+    struct lease_renewer *leases;
     struct lingerer *lingerer;
     struct blocks *blocks;
     struct MHD_Daemon *daemons[SERVER_DAEMONS];

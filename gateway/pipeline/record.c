@@ -36,7 +36,7 @@ struct result exchange_decide(struct exchange *exchange, struct error *err)
 struct result exchange_decide_instead(struct exchange *exchange, struct error *err)
 {
     struct request *request = &exchange->request;
-    const struct action_pair own = request->pairs[0];
+    const struct action_pair saved = request->pairs[0];
     OWNED(decision) *denied = exchange->decision;
 
     request->route->handler->instead(request);
@@ -46,7 +46,7 @@ struct result exchange_decide_instead(struct exchange *exchange, struct error *e
     if (decision_verdict(exchange->decision) == VERDICT_ALLOW) return SUCCESS;
     decision_free(exchange->decision);
     exchange->decision = GIVE(denied);
-    request->pairs[0] = own;
+    request->pairs[0] = saved;
     return SUCCESS;
 }
 
@@ -89,7 +89,7 @@ void exchange_record_prepare(struct exchange *exchange, struct change *change)
 }
 
 /* On failure the next decision is stale again; after record_timeout that becomes the answer. */
-static void meet_newer_rights(const struct request *request, uint64_t epoch)
+static void await_newer_rights(const struct request *request, uint64_t epoch)
 {
     struct error err = {0};
 
@@ -103,7 +103,7 @@ void exchange_record_take(struct exchange *exchange)
     struct request *request = &exchange->request;
 
     if (record->status == RECORD_STALE) {
-        meet_newer_rights(request, record->outdated_epoch);
+        await_newer_rights(request, record->outdated_epoch);
         return;
     }
     if (record->status == RECORD_UNAVAILABLE) {
@@ -122,7 +122,7 @@ void exchange_record_take(struct exchange *exchange)
  * A client that made an organisation, a robot or a binding uses it next, and a client that revoked one relies on that. So this gateway has the
  * change in force before the answer goes out. The permit has the epoch that the change raised, so any newer snapshot has the change.
  */
-static void meet_own_change(const struct request *request, const struct record *record)
+static void await_own_change(const struct request *request, const struct record *record)
 {
     struct error err = {0};
 
@@ -142,7 +142,7 @@ static struct result not_recorded(const struct record *record, struct error *err
 }
 
 /* An event says that the request failed; a denial that was recorded before has priority. */
-static void object(struct exchange *exchange)
+static void note_failure(struct exchange *exchange)
 {
     if (exchange->objection == OBJECTION_NONE) exchange->objection = OBJECTION_FAILED;
 }
@@ -153,9 +153,9 @@ static struct result record_and_wait(struct exchange *exchange, struct change *c
     sequencer_submit_and_wait(exchange->request.gateway->sequencer, &exchange->record);
     exchange_record_take(exchange);
     switch (exchange->record.status) {
-    case RECORD_DONE: meet_own_change(&exchange->request, &exchange->record); return SUCCESS;
+    case RECORD_DONE: await_own_change(&exchange->request, &exchange->record); return SUCCESS;
     case RECORD_REFUSED:
-        object(exchange);
+        note_failure(exchange);
         *err = exchange->record.error;
         return (struct result){.ok = false};
     case RECORD_STALE: return failure(err, ERROR_CONFLICT, "the rights changed meanwhile");
@@ -180,7 +180,7 @@ static struct result decide_again(struct exchange *exchange, struct error *err)
 }
 
 /* An upper bound: some of the bytes may not have left the machine. */
-static uint64_t bytes_gone(const struct exchange *exchange)
+static uint64_t bytes_sent(const struct exchange *exchange)
 {
     const struct response *response = exchange->request.response;
 
@@ -195,7 +195,7 @@ void exchange_record_lost(struct exchange *exchange)
     struct error err = {0};
     char note[80];
 
-    (void)snprintf(note, sizeof note, "%llu bytes had gone: %.44s", (unsigned long long)bytes_gone(exchange),
+    (void)snprintf(note, sizeof note, "%llu bytes had gone: %.44s", (unsigned long long)bytes_sent(exchange),
                    exchange->http.lease.rule);
     if (request->permit != NULL) (void)request_record_outcome(request, OUTCOME_FAILED, note, NULL, &err).ok;
     else if (request->pair_count > 0 && exchange_decide(exchange, &err).ok &&
@@ -230,62 +230,62 @@ struct result request_record(struct request *request, struct change *change, str
     return record_decision(exchange_of_request(request), change, err);
 }
 
-/* The request's own decision, while another decision is made and recorded. */
-struct own {
+/* The request's saved decision, while another decision is made and recorded. */
+struct saved {
     struct decision *decision;
     struct action_pair pairs[ACTION_PAIRS_MAX];
     size_t pair_count;
 };
 
-static void set_aside(struct exchange *exchange, const struct action_pair *pairs, size_t pair_count, struct own *own_out)
+static void save_decision(struct exchange *exchange, const struct action_pair *pairs, size_t pair_count, struct saved *saved_out)
 {
     struct request *request = &exchange->request;
 
     assert(pair_count <= ACTION_PAIRS_MAX && exchange->recorded == RECORDED_NOT);
-    *own_out = (struct own){.decision = exchange->decision, .pair_count = request->pair_count};
-    memcpy(own_out->pairs, request->pairs, sizeof own_out->pairs);
+    *saved_out = (struct saved){.decision = exchange->decision, .pair_count = request->pair_count};
+    memcpy(saved_out->pairs, request->pairs, sizeof saved_out->pairs);
     memcpy(request->pairs, pairs, pair_count * sizeof *pairs);
     request->pair_count = pair_count;
     exchange->decision = NULL;
 }
 
-static void take_back(struct exchange *exchange, const struct own *own)
+static void restore_decision(struct exchange *exchange, const struct saved *saved)
 {
     struct request *request = &exchange->request;
 
     decision_free(exchange->decision);
-    exchange->decision = own->decision;
+    exchange->decision = saved->decision;
     exchange->objection = OBJECTION_NONE;
     exchange->recorded = RECORDED_NOT;
-    memcpy(request->pairs, own->pairs, sizeof own->pairs);
-    request->pair_count = own->pair_count;
+    memcpy(request->pairs, saved->pairs, sizeof saved->pairs);
+    request->pair_count = saved->pair_count;
 }
 
 struct result request_record_instead(struct request *request, const struct action_pair *pairs, size_t pair_count,
                                      struct change *change, struct error *err)
 {
     struct exchange *exchange = exchange_of_request(request);
-    struct own own;
+    struct saved saved;
 
-    set_aside(exchange, pairs, pair_count, &own);
+    save_decision(exchange, pairs, pair_count, &saved);
     const struct result result = record_decision(exchange, change, err);
-    if (result.ok) decision_free(own.decision);
-    else take_back(exchange, &own);
+    if (result.ok) decision_free(saved.decision);
+    else restore_decision(exchange, &saved);
     return result;
 }
 
 struct result request_record_denial(struct request *request, const struct action_pair *pair, struct error *err)
 {
     struct exchange *exchange = exchange_of_request(request);
-    struct own own;
+    struct saved saved;
     struct result result = SUCCESS;
 
-    set_aside(exchange, pair, 1, &own);
+    save_decision(exchange, pair, 1, &saved);
     exchange->stale.count = 0;
     do {
         result = decide_again(exchange, err);
     } while (!result.ok && err->kind == ERROR_CONFLICT && exchange_may_decide_again(exchange));
-    take_back(exchange, &own);
+    restore_decision(exchange, &saved);
     if (!result.ok && err->kind != ERROR_DENIED) return result;
     return SUCCESS;
 }
@@ -314,11 +314,11 @@ struct result request_record_outcome(struct request *request, enum outcome outco
     const enum record_status status = record.status;
     const uint64_t outdated_epoch = record.outdated_epoch;
     if (status == RECORD_DONE && !record.is_in_burst) exchange->sequence = record.sequence;
-    if (status == RECORD_REFUSED || outcome == OUTCOME_FAILED) object(exchange);
+    if (status == RECORD_REFUSED || outcome == OUTCOME_FAILED) note_failure(exchange);
     record_done(&record);
     if (status != RECORD_STALE) return result;
 
     /* Decided under an older epoch, so the rest of the operation is decided again. */
-    meet_newer_rights(request, outdated_epoch);
+    await_newer_rights(request, outdated_epoch);
     return record_decision(exchange, change, err);
 }

@@ -34,7 +34,7 @@ static bool enter(struct exchange *exchange, unsigned ticket, const char *kind, 
 static bool enter_shares(struct exchange *exchange, int now, struct stream_refusal *refusal)
 {
     const struct settings *settings = exchange->request.gateway->settings;
-    const int64_t most = share_most(settings->streams_max, now, SHARE_LITTLE(settings->streams_max));
+    const int64_t most = share_limit(settings->streams_max, now, SHARE_LITTLE(settings->streams_max));
     char organisation[UUID_TEXT_SIZE], principal[PRINCIPAL_KEY_SIZE];
 
     uuid_format(&exchange->request.pairs[0].resource.organisation, organisation);

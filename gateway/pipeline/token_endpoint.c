@@ -18,7 +18,7 @@
 #define TOKEN_TYPE     "urn:ietf:params:oauth:token-type:"               /* RFC 8693 section 3 */
 
 /* A request to this endpoint, parsed by the target function. */
-struct wish {
+struct token_grant {
     struct token_scope scope;
     bool is_exchange;
     struct uuid organisation; /* of the first repository that it gets a right for; nil: none */
@@ -172,7 +172,7 @@ static struct result read_scopes(struct request *request, struct token_scope *sc
 }
 
 /* The event holds the requested scope, as far as it fits. */
-static struct result describe_wish(const struct token_scope *scope, struct resource *resource, struct error *err)
+static struct result describe_scope(const struct token_scope *scope, struct resource *resource, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER((size_t)64 << 10);
 
@@ -187,7 +187,7 @@ static struct result describe_wish(const struct token_scope *scope, struct resou
     return SUCCESS;
 }
 
-static bool names_another(const struct request *request, const char *parameter)
+static bool names_other_service(const struct request *request, const char *parameter)
 {
     const char *value = request_argument(request, parameter);
 
@@ -203,29 +203,29 @@ SCHEMA(token, "a token, as OCI's clients and OAuth 2.0 have it",
 
 struct result target_token_mint(struct request *request, struct lookup *lookup, struct error *err)
 {
-    struct wish *wish = arena_take(request->arena, sizeof *wish);
+    struct token_grant *token_grant = arena_take(request->arena, sizeof *token_grant);
     const char *grant = field_of(&request->arguments, "grant_type");
     struct error wrong = {0};
 
     (void)lookup;
-    if (wish == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a token");
-    request->handler_state = wish;
-    wish->is_exchange = grant != NULL && strcmp(grant, GRANT_EXCHANGE) == 0;
+    if (token_grant == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a token");
+    request->handler_state = token_grant;
+    token_grant->is_exchange = grant != NULL && strcmp(grant, GRANT_EXCHANGE) == 0;
     struct resource *resource = request_add_pair(request, ACTION_TOKEN_MINT, "");
     if (request->principal.kind == PRINCIPAL_NONE) return SUCCESS; /* gets a challenge, whatever the request */
-    if (names_another(request, "service") || names_another(request, "audience"))
+    if (names_other_service(request, "service") || names_other_service(request, "audience"))
         token_refuse(request, OAUTH_INVALID_REQUEST, "service and audience must be the service of the challenge");
-    else if (!read_scopes(request, &wish->scope, &wrong).ok) token_refuse(request, OAUTH_INVALID_SCOPE, wrong.message);
+    else if (!read_scopes(request, &token_grant->scope, &wrong).ok) token_refuse(request, OAUTH_INVALID_SCOPE, wrong.message);
     /* The event must show exactly the tokens for the administration that are issued, so a token without it has none in the event (docs/keys.md). */
-    if (wish->scope.administration)
-        wish->scope.administration = decider_has_role(request->gateway->decider, &request->principal, clock_wall_ms());
-    return describe_wish(&wish->scope, resource, err);
+    if (token_grant->scope.administration)
+        token_grant->scope.administration = decider_has_role(request->gateway->decider, &request->principal, clock_wall_ms());
+    return describe_scope(&token_grant->scope, resource, err);
 }
 
 /* Limits the requested scope to the rights of the moment; a name that can't be a repository's has none. Without any right nothing is looked
  * up, because the time of a look-up would show whether the repository exists. */
-static struct result narrow(struct request *request, struct pg *pg, struct wish *wish, struct principal_access *wanted,
-                            struct error *err)
+static struct result narrow(struct request *request, struct pg *pg, struct token_grant *token_grant,
+                            struct principal_access *wanted, struct error *err)
 {
     struct principal_access live = {.pull = false};
     struct repository_name name;
@@ -238,7 +238,7 @@ static struct result narrow(struct request *request, struct pg *pg, struct wish 
         decider_resolve(request->gateway->decider, wanted->name, &resource);
         const bool has_right = live.pull || live.push || live.remove;
         if (has_right) TRY(registry_resolve(request->gateway->registry, lookup_of(pg), version, &resource, err));
-        if (has_right && uuid_is_nil(&wish->organisation)) wish->organisation = resource.organisation;
+        if (has_right && uuid_is_nil(&token_grant->organisation)) token_grant->organisation = resource.organisation;
         live.repository = resource.repository;
     }
     token_scope_narrow(wanted, &live);
@@ -246,23 +246,25 @@ static struct result narrow(struct request *request, struct pg *pg, struct wish 
 }
 
 /* A subject of an issuer may have roles in several organisations; the requested scope says which of them the token belongs to. */
-static struct uuid organisation_of(const struct request *request, const struct wish *wish)
+static struct uuid organisation_of(const struct request *request, const struct token_grant *token_grant)
 {
-    if (request->principal.kind == PRINCIPAL_EXTERNAL && !uuid_is_nil(&wish->organisation)) return wish->organisation;
+    if (request->principal.kind == PRINCIPAL_EXTERNAL && !uuid_is_nil(&token_grant->organisation))
+        return token_grant->organisation;
     return decider_home(request->gateway->decider, &request->principal, clock_wall_ms());
 }
 
-static struct result mint(struct request *request, const struct wish *wish, struct buffer *answer, struct error *err)
+static struct result mint(struct request *request, const struct token_grant *token_grant, struct buffer *answer,
+                          struct error *err)
 {
     const struct gateway *gateway = request->gateway;
     const struct mint_request asked = {.issuer = authenticator_issuer(gateway->authenticator),
                                        .service = authenticator_service(gateway->authenticator),
                                        .principal = &request->principal,
-                                       .granted = &wish->scope,
-                                       .organisation = organisation_of(request, wish),
+                                       .granted = &token_grant->scope,
+                                       .organisation = organisation_of(request, token_grant),
                                        .thumbprint =
                                            request->client_confirmation[0] == '\0' ? NULL : request->client_confirmation,
-                                       .is_exchange = wish->is_exchange,
+                                       .is_exchange = token_grant->is_exchange,
                                        .request = request->id,
                                        .now_ms = clock_wall_ms()};
 
@@ -271,13 +273,14 @@ static struct result mint(struct request *request, const struct wish *wish, stru
 
 static struct result handle_token(struct request *request, struct pg *pg, struct error *err)
 {
-    struct wish *wish = request->handler_state;
+    struct token_grant *token_grant = request->handler_state;
     struct buffer OWNED_BUFFER answer = BUFFER(MINT_ANSWER_MAX);
     struct error wrong = {0};
 
-    for (size_t i = 0; i < wish->scope.count; i++) TRY(narrow(request, pg, wish, &wish->scope.access[i], err));
-    token_scope_compact(&wish->scope);
-    if (!mint(request, wish, &answer, &wrong).ok) {
+    for (size_t i = 0; i < token_grant->scope.count; i++)
+        TRY(narrow(request, pg, token_grant, &token_grant->scope.access[i], err));
+    token_scope_compact(&token_grant->scope);
+    if (!mint(request, token_grant, &answer, &wrong).ok) {
         if (wrong.kind == ERROR_LIMIT) {
             response_error(request, 429, "TOOMANYREQUESTS", "Too many tokens", wrong.message);
             response_header(request, "Retry-After", "%d", 1);

@@ -61,8 +61,8 @@ static struct result remove_all(struct collect_run *run, struct pending_removals
 }
 
 /* Counts a removal of a dry run. Once its list is full, the report is incomplete. */
-static struct result remove_in_mind(struct collect_run *run, struct pending_removals *pending,
-                                    const struct collect_manifest_row *row, struct error *err)
+static struct result note_removal(struct collect_run *run, struct pending_removals *pending,
+                                  const struct collect_manifest_row *row, struct error *err)
 {
     if (run->gone.count == GONE_MAX) {
         run->is_cut = true;
@@ -82,7 +82,7 @@ static struct result add(struct collect_run *run, struct pending_removals *pendi
                                              .is_untagged = is_untagged,
                                              .manifest = *manifest};
 
-    if (run->job->job.is_dry_run) return remove_in_mind(run, pending, &row, err);
+    if (run->job->job.is_dry_run) return note_removal(run, pending, &row, err);
     if (pending->tags + manifest->tags > MANIFEST_ALL_TAGS_MAX) TRY(remove_all(run, pending, err));
     pending->tags += manifest->tags;
     struct removal *removal = &pending->removals[pending->size++];

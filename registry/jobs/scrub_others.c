@@ -48,7 +48,7 @@ static struct result report_manifest(struct job_run *run, const struct scrub_man
     return job_report(run, &finding, &manifest->where, NULL, err);
 }
 
-static bool is_fault_of_the_row(enum error_kind kind)
+static bool is_damaged_row(enum error_kind kind)
 {
     return kind == ERROR_CORRUPT || kind == ERROR_INVALID;
 }
@@ -58,7 +58,7 @@ static struct result scrub_manifest(struct job_run *run, const struct scrub_mani
     struct error why = {0};
 
     while (!check_manifest(run, manifest, &why).ok) {
-        if (is_fault_of_the_row(why.kind)) {
+        if (is_damaged_row(why.kind)) {
             TRY(report_manifest(run, manifest, &why, err));
             break;
         }
@@ -144,7 +144,7 @@ static struct result open_closed(struct search *search, const struct scrub_blob 
         why = (struct error){0};
         if (scrub_unwrap(search->run, blob, &key, &why).ok && scrub_open(search->run, blob, key, reader_out, &why).ok)
             return SUCCESS;
-        if (is_fault_of_the_row(why.kind) || why.kind == ERROR_NOT_FOUND) return SUCCESS;
+        if (is_damaged_row(why.kind) || why.kind == ERROR_NOT_FOUND) return SUCCESS;
         if (!job_wait(search->run, TRY_AGAIN_MS, why.message)) return failure(err, ERROR_CONFLICT, "the search was stopped");
     }
 }

@@ -39,15 +39,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct buffer OWNED_BUFFER id = BUFFER(S3_TEXT_SIZE);
     const struct bytes xml = {data, size};
-    struct s3_complaint complaint;
+    struct s3_error error_body;
     struct error err = {0};
 
     look_at_page(xml);
     look_at_location(xml);
     if (s3_answer_upload_id(xml, &id, &err).ok) assert(id.length > 0);
     (void)s3_answer_completed(xml, &err).ok;
-    s3_answer_complaint(xml, &complaint);
-    assert(strlen(complaint.code) < sizeof complaint.code && strlen(complaint.message) < sizeof complaint.message);
-    for (const char *at = complaint.message; *at != '\0'; at++) assert(*at >= ' ' && *at <= '~' && *at != '"');
+    s3_answer_error(xml, &error_body);
+    assert(strlen(error_body.code) < sizeof error_body.code && strlen(error_body.message) < sizeof error_body.message);
+    for (const char *at = error_body.message; *at != '\0'; at++) assert(*at >= ' ' && *at <= '~' && *at != '"');
     return 0;
 }

@@ -378,7 +378,7 @@ static void the_last_quarter_is_for_those_with_little(void **state)
     (void)state;
     assert_int_equal(SHARE_LITTLE(64), 4);
     for (size_t i = 0; i < COUNT(rows); i++)
-        assert_int_equal(share_most(rows[i].all, rows[i].taken, rows[i].little), rows[i].most);
+        assert_int_equal(share_limit(rows[i].all, rows[i].taken, rows[i].little), rows[i].most);
 }
 
 int main(void)

@@ -17,7 +17,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/metrics.h"
-#include "base/pace.h"
+#include "base/priority.h"
 #include "base/process.h"
 #include "base/work.h"
 
@@ -249,14 +249,14 @@ static void *note_pace(void *place)
 
     pace[0] = sched_getscheduler(0);
     pace[1] = getpriority(PRIO_PROCESS, (id_t)gettid());
-    pace_interactive();
+    priority_interactive();
     pace[2] = sched_getscheduler(0);
     pace[3] = getpriority(PRIO_PROCESS, (id_t)gettid());
-    pace_high();
+    priority_high();
     pace[6] = sched_getscheduler(0);
     pace[7] = getpriority(PRIO_PROCESS, (id_t)gettid());
-    pace_background();
-    pace_background(); /* once more is the same */
+    priority_background();
+    priority_background(); /* once more is the same */
     pace[4] = sched_getscheduler(0);
     pace[5] = getpriority(PRIO_PROCESS, (id_t)gettid());
     return NULL;

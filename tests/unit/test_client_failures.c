@@ -40,7 +40,7 @@ static struct result open_sessions(void *context, struct error *err)
 
     (void)context;
     TRY_UNTOUCHED_BYTES(session, session_open(&invocation->report, "registry.example", &login, &session, err));
-    TRY_UNTOUCHED_BYTES(branch, session_branch(session, &invocation->report, &branch, err));
+    TRY_UNTOUCHED_BYTES(branch, session_clone(session, &invocation->report, &branch, err));
     return SUCCESS;
 }
 

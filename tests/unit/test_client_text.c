@@ -60,9 +60,9 @@ static void titles(void **state)
     assert_int_equal(title_is_safe(row->title), row->safe);
 }
 
-static const struct tame_row {
-    const char *name, *text, *tamed;
-} tame_rows[] = {
+static const struct sanitize_row {
+    const char *name, *text, *sanitized;
+} sanitize_rows[] = {
     {"plain text", "model v1", "model v1"},
     {"other scripts", "\xd9\x86\xe4\xb8\xad\xf0\x9f\x8e\x93", "\xd9\x86\xe4\xb8\xad\xf0\x9f\x8e\x93"},
     {"colours", "no \x1b[31m", "no ?[31m"},
@@ -94,16 +94,16 @@ static const struct tame_row {
     {"letters that join", "\xe2\x80\x8c\xe2\x80\x8d", "\xe2\x80\x8c\xe2\x80\x8d"},
 };
 
-static void tamed(void **state)
+static void sanitized(void **state)
 {
-    const struct tame_row *row = *state;
+    const struct sanitize_row *row = *state;
     char text[64];
 
     (void)snprintf(text, sizeof text, "%s", row->text);
-    terminal_tame(text);
-    assert_string_equal(text, row->tamed);
-    assert_int_equal(terminal_is_tame(row->text), strcmp(row->text, row->tamed) == 0);
-    assert_true(terminal_is_tame(text));
+    terminal_sanitize(text);
+    assert_string_equal(text, row->sanitized);
+    assert_int_equal(terminal_is_printable(row->text), strcmp(row->text, row->sanitized) == 0);
+    assert_true(terminal_is_printable(text));
 }
 
 static const struct path_row {
@@ -229,7 +229,7 @@ static void the_environment_names_a_proxy_by_our_name_alone(void **state)
 
 int main(void)
 {
-    return RUN_TABLE(title_rows, titles) + RUN_TABLE(path_rows, titles_of_paths) + RUN_TABLE(tame_rows, tamed) +
+    return RUN_TABLE(title_rows, titles) + RUN_TABLE(path_rows, titles_of_paths) + RUN_TABLE(sanitize_rows, sanitized) +
            RUN_TABLE(reference_rows, references) + RUN_TABLE(hidden_rows, user_information_is_hidden) +
            RUN_TABLE(proxy_rows, the_environment_names_a_proxy_by_our_name_alone);
 }

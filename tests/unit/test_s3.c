@@ -91,7 +91,7 @@ static void reads_a_page(void **state)
 static void reads_short_answers(void **state)
 {
     struct buffer OWNED_BUFFER id = BUFFER(S3_TEXT_SIZE);
-    struct s3_complaint complaint = {"x", "y"};
+    struct s3_error error_body = {"x", "y"};
     struct error err = {0};
 
     (void)state;
@@ -108,14 +108,14 @@ static void reads_short_answers(void **state)
                     .ok);
     assert_false(s3_answer_completed(bytes_of_text("<Error><Code>InternalError</Code></Error>"), &err).ok);
     assert_false(s3_answer_completed(bytes_of_text(""), &err).ok);
-    s3_answer_complaint(
+    s3_answer_error(
         bytes_of_text(
             "<Error><Code>Slow\"Down</Code><Message>Please \\ wait&#10;</Message><Nested><Code>no</Code></Nested></Error>"),
-        &complaint);
-    assert_string_equal(complaint.code, "SlowDown");
-    assert_string_equal(complaint.message, "Please  wait");
-    s3_answer_complaint(bytes_of_text("<html>502"), &complaint);
-    assert_string_equal(complaint.code, "");
+        &error_body);
+    assert_string_equal(error_body.code, "SlowDown");
+    assert_string_equal(error_body.message, "Please  wait");
+    s3_answer_error(bytes_of_text("<html>502"), &error_body);
+    assert_string_equal(error_body.code, "");
 }
 
 static struct result read_any(void *context, struct error *err)

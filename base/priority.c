@@ -1,5 +1,5 @@
 /* glibc 2.36 has no sched_setattr(2), and its <sched.h> does not go together with the kernel's. */
-#include "base/pace.h"
+#include "base/priority.h"
 
 #include <linux/sched.h>
 #include <linux/sched/types.h>
@@ -11,42 +11,42 @@
 #define BACKGROUND_NICE 10
 #define HIGH_NICE       (-5)
 
-static bool read_pace(struct sched_attr *attributes_out)
+static bool read_priority(struct sched_attr *attributes_out)
 {
     return syscall(SYS_sched_getattr, 0, attributes_out, sizeof *attributes_out, 0) == 0;
 }
 
-static void set_pace(struct sched_attr *attributes)
+static void set_priority(struct sched_attr *attributes)
 {
     attributes->sched_flags = 0;
     (void)syscall(SYS_sched_setattr, 0, attributes, 0); /* only a hint */
 }
 
-void pace_interactive(void)
+void priority_interactive(void)
 {
     struct sched_attr attributes = {.size = sizeof attributes};
 
-    if (!read_pace(&attributes)) return;
+    if (!read_priority(&attributes)) return;
     attributes.sched_runtime = SLICE_NS;
-    set_pace(&attributes);
+    set_priority(&attributes);
 }
 
-void pace_high(void)
+void priority_high(void)
 {
     struct sched_attr attributes = {.size = sizeof attributes};
 
-    if (!read_pace(&attributes)) return;
+    if (!read_priority(&attributes)) return;
     if (attributes.sched_nice > HIGH_NICE) attributes.sched_nice = HIGH_NICE;
-    set_pace(&attributes);
+    set_priority(&attributes);
 }
 
-void pace_background(void)
+void priority_background(void)
 {
     struct sched_attr attributes = {.size = sizeof attributes};
 
-    if (!read_pace(&attributes)) return;
+    if (!read_priority(&attributes)) return;
     attributes.sched_policy = SCHED_BATCH;
     if (attributes.sched_nice < BACKGROUND_NICE) attributes.sched_nice = BACKGROUND_NICE;
     attributes.sched_runtime = 0; /* the default slice */
-    set_pace(&attributes);
+    set_priority(&attributes);
 }

@@ -17,7 +17,7 @@ struct run {
 
 static void pay(struct run *run)
 {
-    while (run->framer.owed_count > 0) run->length += framer_pay(&run->framer, run->bytes + run->length, 3);
+    while (run->framer.queued_count > 0) run->length += framer_take_queued(&run->framer, run->bytes + run->length, 3);
 }
 
 /* As gateway/http/framer_read.c does it, with pieces of `piece` bytes. */

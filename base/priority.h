@@ -1,5 +1,5 @@
 /*
- * base/pace.h -- the priority of threads when there are more threads than processors.
+ * base/priority.h -- the priority of threads when there are more threads than processors.
  *
  * Hints for the kernel. What it does not support or allow has no effect, and no error. Threads and processes that start
  * later inherit them.
@@ -10,8 +10,8 @@
  * For a program whose threads answer clients: short time slices, so a thread gets the processor sooner (EEVDF's slice, from
  * Linux 6.12 on; sched(7)). Call it before there is another thread.
  */
-void pace_interactive(void);
+void priority_interactive(void);
 /** For a program that all others wait for: it runs before them. Needs CAP_SYS_NICE. */
-void pace_high(void);
+void priority_high(void);
 /** For a background thread that nobody waits for: all other threads run before it. */
-void pace_background(void);
+void priority_background(void);

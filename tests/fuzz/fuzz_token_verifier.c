@@ -1,4 +1,4 @@
-/* Tokens: what passes the gate must keep its promises, and must do no harm to liboauth2 and cjose behind it. */
+/* Tokens: the claims of a token whose form is valid must keep their promises, and no token may do harm to liboauth2 and cjose. */
 #include <assert.h>
 #include <string.h>
 
