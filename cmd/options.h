@@ -68,4 +68,19 @@ enum verify_option {
     VERIFY_VERSION
 };
 
-extern const struct program sijild_program, keyd_program, verify_program;
+enum runner_option {
+    RUNNER_LEAST = 256,
+    RUNNER_JSON,
+    RUNNER_WORK,
+    RUNNER_USER,
+    RUNNER_CGROUP,
+    RUNNER_CODE,
+    RUNNER_INPUT,
+    RUNNER_OUTPUT,
+    RUNNER_ADD,
+    RUNNER_QUIET,
+    RUNNER_HELP,
+    RUNNER_VERSION
+};
+
+extern const struct program sijild_program, keyd_program, verify_program, runner_program;

@@ -18,7 +18,7 @@ as_root() {
 build_packages="build-essential ca-certificates cmake git ninja-build pkg-config
     libcmocka-dev libconfuse-dev libcurl4-openssl-dev libexpat1-dev libgnutls28-dev libjansson-dev libmicrohttpd-dev
     liboauth2-dev libp11-kit-dev libpq-dev libseccomp-dev libsodium-dev libssl-dev"
-run_packages="postgresql-15 curl openssl skopeo python3-sklearn python3-onnx"
+run_packages="postgresql-15 bubblewrap curl openssl skopeo python3-sklearn python3-onnx"
 test_packages="clang-format universal-ctags groff-base man-db zsh python3 python3-cryptography python3-jsonschema python3-yaml jq netcat-openbsd procps psmisc softhsm2"
 # Only script/check needs these.
 check_packages="clang clang-tidy cppcheck gcovr"
@@ -67,11 +67,11 @@ install_packages() {
     ' sh "$policy" "$clusters" $wanted || die "apt-get failed; run it by hand to see why: apt-get install $wanted"
 }
 
-# Three system users separate three secrets; only root needs them (one process for each secret).
+# System users separate secrets (one process for each), and what is trained from all of them; only root needs them.
 make_users() {
     [ "$(id -u)" -eq 0 ] || return 0
     local user
-    for user in sijil sijil-keyd; do
+    for user in sijil sijil-keyd sijil-run; do
         id "$user" >/dev/null 2>&1 ||
             useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin "$user"
     done

@@ -144,7 +144,7 @@ def dependencies_agree():
 
 
 def every_program_is_in_a_package():
-    installed = "".join(read(f"packaging/debian/sijil-{part}.install") for part in ("server", "client", "verify"))
+    installed = "".join(read(f"packaging/debian/sijil-{part}.install") for part in ("server", "client", "verify", "runner"))
     for name in re.findall(r"^install\(TARGETS (\S+) ", read("cmd/CMakeLists.txt"), re.M):
         assert re.search(rf"^usr/bin/{name}$", installed, re.M), name
 

@@ -6,7 +6,7 @@ import sys
 
 BUILD = os.path.abspath(sys.argv[1])
 MADE = os.path.join(BUILD, "cmd", "manual")
-SECTIONS = {"sijil": 1, "sijil-verify": 1, "sijild": 8, "sijil-keyd": 8}
+SECTIONS = {"sijil": 1, "sijil-verify": 1, "sijil-runner": 1, "sijild": 8, "sijil-keyd": 8}
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 
 
@@ -67,7 +67,7 @@ def pages_have_no_warning():
 
 
 def programs_agree():
-    for program in ("sijild", "sijil-keyd", "sijil-verify"):
+    for program in ("sijild", "sijil-keyd", "sijil-verify", "sijil-runner"):
         options = options_of(help_of(program))
         assert len(options) >= 5, (program, options)
         page, bash, zsh = page_text(program), read("bash", program), read("zsh", "_" + program)

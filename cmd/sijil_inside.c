@@ -1,0 +1,160 @@
+/*
+ * sijil-inside: the first program in a sandbox. It shows from inside that the sandbox is closed, waits for the word to begin, and becomes
+ * the payload. It is linked statically and uses the C library alone, because an image may have no libraries.
+ *
+ * usage: sijil-inside SOCKET PROCESSES [ADDRESS PORT]... -- PROGRAM [ARGUMENT]...
+ * Messages on SOCKET (a seqpacket pair): it sends "ready" or "open: WHAT", gets "go", sends "begin", and
+ * then "exec: WHY" if the program can't begin.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { MESSAGE_SIZE = 256, STATUS_SIZE = 4096, EXIT_CLOSED = 125, EXIT_NO_PROGRAM = 127 };
+
+static int channel;
+
+static void tell(const char *what, const char *detail)
+{
+    char text[MESSAGE_SIZE];
+
+    (void)snprintf(text, sizeof text, "%s%s", what, detail);
+    (void)!send(channel, text, strlen(text), MSG_NOSIGNAL);
+}
+
+static _Noreturn void refuse(const char *what)
+{
+    tell("open: ", what);
+    _exit(EXIT_CLOSED);
+}
+
+/* The runner wrote these digits. */
+static unsigned long number_of(const char *digits)
+{
+    unsigned long number = 0;
+
+    for (; *digits >= '0' && *digits <= '9'; digits++) number = number * 10 + (unsigned long)(*digits - '0');
+    return number;
+}
+
+static bool fill(struct sockaddr_storage *address, socklen_t *size, const char *text, const char *port)
+{
+    struct sockaddr_in *v4 = (struct sockaddr_in *)address;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)address;
+    const in_port_t number = htons((in_port_t)number_of(port));
+
+    memset(address, 0, sizeof *address);
+    if (inet_pton(AF_INET, text, &v4->sin_addr) == 1) {
+        v4->sin_family = AF_INET, v4->sin_port = number, *size = sizeof *v4;
+        return true;
+    }
+    v6->sin6_family = AF_INET6, v6->sin6_port = number, *size = sizeof *v6;
+    return inet_pton(AF_INET6, text, &v6->sin6_addr) == 1;
+}
+
+/* Out of reach is only what the kernel refuses at once, because there is no route. A connection that begins, or that a peer refuses, has
+ * left the sandbox. */
+static bool is_out_of_reach(const struct sockaddr_storage *address, socklen_t size, int kind)
+{
+    const int fd = socket(address->ss_family, kind | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0) return errno == EAFNOSUPPORT || errno == EPERM || errno == ENOSYS;
+    const int failed = connect(fd, (const struct sockaddr *)address, size) == 0 ? 0 : errno;
+    (void)close(fd);
+    return failed == ENETUNREACH || failed == EHOSTUNREACH || failed == EADDRNOTAVAIL || failed == EACCES || failed == EPERM;
+}
+
+static void check_address(const char *text, const char *port)
+{
+    struct sockaddr_storage address;
+    socklen_t size = 0;
+
+    if (!fill(&address, &size, text, port)) refuse(text);
+    if (!is_out_of_reach(&address, size, SOCK_STREAM) || !is_out_of_reach(&address, size, SOCK_DGRAM)) refuse(text);
+}
+
+static bool has_line(const char *status, const char *line)
+{
+    return strstr(status, line) != NULL;
+}
+
+/* proc(5): no capability in any set, no new privileges, a system call filter. */
+static void check_privileges(void)
+{
+    static const char *const lines[] = {"\nCapInh:\t0000000000000000\n",
+                                        "\nCapPrm:\t0000000000000000\n",
+                                        "\nCapEff:\t0000000000000000\n",
+                                        "\nCapBnd:\t0000000000000000\n",
+                                        "\nCapAmb:\t0000000000000000\n",
+                                        "\nNoNewPrivs:\t1\n",
+                                        "\nSeccomp:\t2\n"};
+    char status[STATUS_SIZE];
+    const int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    const ssize_t length = fd < 0 ? -1 : read(fd, status, sizeof status - 1);
+
+    if (fd >= 0) (void)close(fd);
+    if (length < 0) refuse("/proc can't be read");
+    status[length] = '\0';
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
+        if (!has_line(status, lines[i])) refuse("privileges are left");
+    if (getuid() == 0 || geteuid() == 0) refuse("the payload would be root");
+}
+
+/* In a process namespace of its own, the one before this process is bubblewrap's. */
+static void check_places(void)
+{
+    static const char *const closed[] = {"/root", "/home", "/var", "/srv", "/sys", "/boot", "/etc/ssh", "/etc/sijil"};
+
+    for (size_t i = 0; i < sizeof closed / sizeof closed[0]; i++)
+        if (access(closed[i], F_OK) == 0) refuse(closed[i]);
+    if (access("/usr", W_OK) == 0) refuse("/usr can be written to");
+    if (getppid() != 1) refuse("there are processes of others");
+}
+
+static void limit_processes(const char *most)
+{
+    const rlim_t number = number_of(most);
+    const struct rlimit limit = {number, number};
+
+    if (setrlimit(RLIMIT_NPROC, &limit) != 0) refuse("the number of processes can't be limited");
+}
+
+static void wait_for_word(void)
+{
+    char word[4];
+    ssize_t length = 0;
+
+    while ((length = recv(channel, word, sizeof word, 0)) < 0 && errno == EINTR) {
+    }
+    if (length != 2 || memcmp(word, "go", 2) != 0) _exit(EXIT_CLOSED);
+}
+
+int main(int argc, char **argv)
+{
+    int at = 3;
+
+    if (argc < 5) return EXIT_CLOSED;
+    channel = (int)number_of(argv[1]);
+    if (fcntl(channel, F_SETFD, FD_CLOEXEC) != 0) return EXIT_CLOSED;
+    for (; at + 1 < argc && strcmp(argv[at], "--") != 0; at += 2) check_address(argv[at], argv[at + 1]);
+    if (at + 1 >= argc || strcmp(argv[at], "--") != 0) return EXIT_CLOSED;
+    check_privileges();
+    check_places();
+    limit_processes(argv[2]);
+    tell("ready", "");
+    wait_for_word();
+    (void)close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
+    tell("begin", "");
+    (void)execvp(argv[at + 1], argv + at + 1);
+    tell("exec: ", strerror(errno));
+    return EXIT_NO_PROGRAM;
+}

@@ -1,0 +1,171 @@
+/* sijil-runner: `check` says what this machine gives to runs, `try` runs a command in the sandbox of a run. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/environment.h"
+#include "cmd/options.h"
+#include "runner/attempt.h"
+#include "runner/machine.h"
+
+enum { EXIT_FLOOR = 1, EXIT_USAGE = 2, EXIT_NOT_STARTED = 126, PATH_SIZE = 512, REPORT_MAX = 16 << 20 };
+
+struct settings {
+    struct attempt_options attempt;
+    char work[PATH_SIZE], inside[PATH_SIZE];
+    bool json, has_try_option;
+};
+
+static volatile sig_atomic_t cancelled;
+
+static void cancel(int number)
+{
+    (void)number;
+    cancelled = 1;
+}
+
+static int misused(const char *why)
+{
+    (void)fprintf(stderr, "sijil-runner: %s\nTry 'sijil-runner --help'.\n", why);
+    return EXIT_USAGE;
+}
+
+static int failed(const struct error *err)
+{
+    (void)fprintf(stderr, "sijil-runner: %s\n", err->message);
+    return EXIT_NOT_STARTED;
+}
+
+/* Beside this program in a build, in libexec where it is installed. */
+static void find_inside(char inside[PATH_SIZE])
+{
+    char own[PATH_SIZE] = "";
+    const ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
+    char *slash = length > 0 ? strrchr(own, '/') : NULL;
+
+    if (slash != NULL) *slash = '\0';
+    (void)snprintf(inside, PATH_SIZE, "%.470s/../libexec/sijil/sijil-inside", own);
+    if (access(inside, F_OK) != 0) (void)snprintf(inside, PATH_SIZE, "%.480s/sijil-inside", own);
+}
+
+static bool take_listed(const char **list, size_t *count, size_t most)
+{
+    if (*count == most) return false;
+    list[(*count)++] = optarg;
+    return true;
+}
+
+static const char *take_try_option(struct settings *settings, int option)
+{
+    struct attempt_options *attempt = &settings->attempt;
+
+    settings->has_try_option = true;
+    switch (option) {
+    case RUNNER_CODE: attempt->code = optarg; return NULL;
+    case RUNNER_OUTPUT: attempt->output = optarg; return NULL;
+    case RUNNER_QUIET: attempt->quiet = true; return NULL;
+    case RUNNER_INPUT: return take_listed(attempt->inputs, &attempt->input_count, SPEC_INPUTS_MAX) ? NULL : "too many --input";
+    case RUNNER_ADD: return take_listed(attempt->added, &attempt->added_count, ATTEMPT_ADDED_MAX) ? NULL : "too many --add";
+    default: return "an option is not known or lacks its value";
+    }
+}
+
+/* NULL, or what is wrong. */
+static const char *take_option(struct settings *settings, int option)
+{
+    switch (option) {
+    case RUNNER_LEAST:
+        settings->attempt.has_least = isolation_find(optarg, &settings->attempt.least);
+        return settings->attempt.has_least ? NULL : "--least is rlimits, cgroup-v1 or cgroup-v2";
+    case RUNNER_JSON: settings->json = true; return NULL;
+    case RUNNER_WORK: settings->attempt.work = optarg; return NULL;
+    case RUNNER_USER: settings->attempt.user = optarg; return NULL;
+    case RUNNER_CGROUP: settings->attempt.cgroup = optarg; return NULL;
+    default: return take_try_option(settings, option);
+    }
+}
+
+static int show(const char *text)
+{
+    return fputs(text, stdout) >= 0 && fflush(stdout) == 0 ? 0 : EXIT_NOT_STARTED;
+}
+
+static int run_check(const struct settings *settings)
+{
+    const struct attempt_options *given = &settings->attempt;
+    const struct machine_options options = {
+        .work = given->work, .user = given->user, .inside = given->inside, .cgroup = given->cgroup, .least = given->least};
+    struct buffer OWNED_BUFFER text = BUFFER(REPORT_MAX);
+    struct machine machine;
+    struct error err = {0};
+
+    if (!machine_look(&options, &machine, &err).ok) return failed(&err);
+    if (!(settings->json ? machine_json : machine_text)(&machine, &text, &err).ok) return failed(&err);
+    const int shown = show(buffer_text(&text));
+    return shown != 0 || machine.meets_floor ? shown : EXIT_FLOOR;
+}
+
+static int run_attempt(const struct settings *settings)
+{
+    struct buffer OWNED_BUFFER report = BUFFER(REPORT_MAX), text = BUFFER(REPORT_MAX);
+    struct error err = {0};
+    int status = EXIT_NOT_STARTED;
+
+    if (!attempt_run(&settings->attempt, &report, &status, &err).ok) return failed(&err);
+    if (settings->json) return printf("%s\n", buffer_text(&report)) >= 0 && fflush(stdout) == 0 ? status : EXIT_NOT_STARTED;
+    if (!attempt_text(buffer_bytes(&report), &text, &err).ok) return failed(&err);
+    (void)fputs(buffer_text(&text), stderr);
+    return status;
+}
+
+/* A terminal's Ctrl-C stops the run in order; a second one does so no faster. */
+static void take_signals(void)
+{
+    const struct sigaction action = {.sa_handler = cancel};
+
+    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGTERM, &action, NULL);
+    (void)sigaction(SIGHUP, &action, NULL);
+}
+
+static int run(struct settings *settings, char **operands, int count)
+{
+    static const char *const kept[] = {"LANG", "LC_*", "TZ", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", NULL};
+
+    if (count == 0) return misused("say what to do: check or try");
+    environment_keep(kept);
+    take_signals();
+    settings->attempt.cancelled = &cancelled;
+    if (strcmp(operands[0], "check") == 0) {
+        if (count > 1 || settings->has_try_option) return misused("check takes no file and no option of try");
+        return run_check(settings);
+    }
+    if (strcmp(operands[0], "try") != 0) return misused("say what to do: check or try");
+    if (count < 2) return misused("try needs the file of a specification");
+    settings->attempt.spec_file = operands[1];
+    settings->attempt.command = operands + 2;
+    return run_attempt(settings);
+}
+
+int main(int argc, char **argv)
+{
+    struct option options[PROGRAM_OPTIONS_MAX + 1];
+    struct settings settings = {.attempt = {.user = "sijil-run"}};
+
+    (void)snprintf(settings.work, sizeof settings.work, "/var/tmp/sijil-runner-%ld", (long)geteuid());
+    find_inside(settings.inside);
+    settings.attempt.work = settings.work;
+    settings.attempt.inside = settings.inside;
+    program_long_options(&runner_program, options);
+    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (option == RUNNER_HELP) {
+            program_print_help(stdout, &runner_program);
+            return show("");
+        }
+        if (option == RUNNER_VERSION) return show("sijil-runner " SIJIL_VERSION "\n");
+        const char *wrong = take_option(&settings, option);
+        if (wrong != NULL) return misused(wrong);
+    }
+    return run(&settings, argv + optind, argc - optind);
+}

@@ -1,0 +1,43 @@
+#include "cmd/options.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static const struct option_row rows[] = {
+    {RUNNER_LEAST, "least", "LEVEL", "the least isolation: rlimits, cgroup-v1 or cgroup-v2; default: that of SPEC, or rlimits"},
+    {RUNNER_JSON, "json", NULL, "answer in JSON; the last line of standard output"},
+    {RUNNER_WORK, "work", "DIR", "folder for runs; default: /var/tmp/sijil-runner-UID"},
+    {RUNNER_USER, "user", "NAME", "the system user that a payload runs as, if root starts this; default: sijil-run"},
+    {RUNNER_CGROUP, "cgroup", "DIR",
+     "a delegated folder of control groups (version 2) without processes; default: this process's own"},
+    {RUNNER_HELP, "help", NULL, "show this text and end"},
+    {RUNNER_VERSION, "version", NULL, "show the version and end"},
+};
+static const struct option_row try_rows[] = {
+    {RUNNER_CODE, "code", "PATH", "the folder that becomes /code; it is copied"},
+    {RUNNER_INPUT, "input", "NAME=PATH", "a file or folder that becomes /in/NAME; it is copied; once for each"},
+    {RUNNER_OUTPUT, "output", "FOLDER", "a new folder for what the command left in /out"},
+    {RUNNER_ADD, "add", "NAME=VALUE", "a variable that this machine adds to the environment, such as OMP_NUM_THREADS=4"},
+    {RUNNER_QUIET, "quiet", NULL, "do not show what the command prints"},
+};
+static const struct option_group groups[] = {{"", rows, COUNT(rows)}, {"for try", try_rows, COUNT(try_rows)}};
+static const char *const synopses[] = {"check [--least=LEVEL] [--json]", "try SPEC [OPTION]... [-- COMMAND [ARGUMENT]...]", NULL};
+static const char *const see_also[] = {"sijil(1)", "bwrap(1)", NULL};
+
+const struct program runner_program = {
+    .name = "sijil-runner",
+    .section = 1,
+    .summary = "runs training code that nobody trusts",
+    .synopses = synopses,
+    .about =
+        "Check what isolation this machine gives, or run a command in exactly the sandbox that an ordered run would get: no network, "
+        "nothing of this machine but /usr, limits on all that it uses.",
+    .groups = groups,
+    .group_count = COUNT(groups),
+    .closing = "SPEC is a run's specification in JSON; {} has all defaults.\n"
+               "COMMAND sees /code and /in, which it can't change, and writes to /out. Without COMMAND, argv of SPEC is run.\n"
+               "A line in the file that $SIJIL_HEARTBEAT names is shown as progress.",
+    .exit_status =
+        "check: 0 the floor is met, 1 it is not. try: that of COMMAND, 128 and the number of a signal, 124 time_s was over, 125 "
+        "the outputs are refused, 126 nothing was started. 2 the command line is wrong.",
+    .see_also = see_also,
+};

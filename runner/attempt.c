@@ -1,0 +1,271 @@
+#include "runner/attempt.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "runner/sandbox/variables.h"
+
+enum { EXIT_TIMEOUT = 124, EXIT_OUTPUTS = 125, EXIT_SIGNAL = 128 };
+
+struct attempt {
+    const struct attempt_options *options;
+    struct run_spec *spec;
+    json_t *variables, *outputs;
+    char **command; /* of the specification */
+    char names[SPEC_INPUTS_MAX][SPEC_NAME_MAX + 1];
+    struct sandbox_options run;
+    int folder;      /* for outputs; -1: none */
+    bool is_in_line; /* what was shown does not end with a line feed */
+};
+
+static void show_log(void *context, bool is_error, struct bytes piece)
+{
+    struct attempt *attempt = context;
+
+    if (attempt->options->quiet) return;
+    (void)!write(is_error ? STDERR_FILENO : STDOUT_FILENO, piece.data, piece.length);
+    if (!is_error) attempt->is_in_line = piece.data[piece.length - 1] != '\n';
+}
+
+static void show_progress(void *context, const char *line)
+{
+    struct attempt *attempt = context;
+
+    if (!attempt->options->quiet) (void)fprintf(stderr, "heartbeat: %s\n", line);
+}
+
+static struct result keep_output(void *context, const struct output_file *file, struct error *err)
+{
+    struct attempt *attempt = context;
+    char digest[DIGEST_TEXT_SIZE];
+
+    digest_format(&file->digest, digest);
+    if (json_array_append_new(attempt->outputs, json_pack("{s:s s:I s:s}", "path", file->path, "size", (json_int_t)file->size,
+                                                          "digest", digest)) != 0)
+        return failure(err, ERROR_NO_MEMORY, "no memory for the list of outputs");
+    return attempt->folder < 0 ? SUCCESS
+                               : copy_file(file->fd, file->size, attempt->folder, file->path, (unsigned)file->mode, err);
+}
+
+static struct result read_spec(struct attempt *attempt, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(SPEC_MAX);
+    struct error why;
+
+    TRY(file_read(attempt->options->spec_file, &text, err));
+    if (run_spec_read(buffer_bytes(&text), &attempt->spec, &why).ok) return SUCCESS;
+    return failure(err, why.kind, "%.100s: %.150s", attempt->options->spec_file, why.message);
+}
+
+static struct result take_input(struct attempt *attempt, const char *text, struct error *err)
+{
+    const char *equals = strchr(text, '=');
+    const size_t length = equals == NULL ? 0 : (size_t)(equals - text), at = attempt->run.input_count;
+
+    if (length == 0 || length > SPEC_NAME_MAX || equals[1] == '\0')
+        return failure(err, ERROR_INVALID, "--input needs NAME=PATH, and not %.80s", text);
+    memcpy(attempt->names[at], text, length);
+    attempt->names[at][length] = '\0';
+    if (!run_spec_is_name(attempt->names[at]))
+        return failure(err, ERROR_INVALID, "'%.60s' is no name of an input: a-z, 0-9, '-', '_', '.'", attempt->names[at]);
+    for (size_t i = 0; i < at; i++)
+        if (strcmp(attempt->names[i], attempt->names[at]) == 0)
+            return failure(err, ERROR_INVALID, "the input %s is given twice", attempt->names[at]);
+    attempt->run.inputs[at] = (struct sandbox_input){.name = attempt->names[at], .path = equals + 1};
+    attempt->run.input_count++;
+    return SUCCESS;
+}
+
+/* The specification names inputs of the registry. Here each needs a local file or folder of the same name. */
+static struct result check_inputs(const struct attempt *attempt, struct error *err)
+{
+    for (size_t i = 0; i < attempt->spec->input_count; i++) {
+        bool found = false;
+        for (size_t j = 0; j < attempt->run.input_count && !found; j++)
+            found = strcmp(attempt->names[j], attempt->spec->inputs[i]) == 0;
+        if (!found)
+            return failure(err, ERROR_INVALID, "the specification has an input %s: say where it is with --input=%s=PATH",
+                           attempt->spec->inputs[i], attempt->spec->inputs[i]);
+    }
+    return SUCCESS;
+}
+
+static struct result take_command(struct attempt *attempt, struct error *err)
+{
+    const json_t *argv = attempt->spec->argv;
+
+    attempt->run.arguments = attempt->options->command;
+    if (attempt->options->command[0] != NULL) return SUCCESS;
+    if (argv == NULL) return failure(err, ERROR_INVALID, "there is no command: give one after --, or argv in the specification");
+    attempt->command = memory_zeroed(json_array_size(argv) + 1, sizeof *attempt->command);
+    if (attempt->command == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a command");
+    for (size_t i = 0; i < json_array_size(argv); i++)
+        attempt->command[i] = (char *)(uintptr_t)json_string_value(json_array_get(argv, i));
+    attempt->run.arguments = attempt->command;
+    return SUCCESS;
+}
+
+static struct result open_output(struct attempt *attempt, struct error *err)
+{
+    const char *folder = attempt->options->output;
+
+    if (folder == NULL) return SUCCESS;
+    if (mkdir(folder, 0755) != 0) return failure(err, ERROR_CONFLICT, "%.160s must be a new folder: %s", folder, strerror(errno));
+    return file_open(folder, O_RDONLY | O_DIRECTORY, 0, &attempt->folder, err);
+}
+
+/* Asked and absent is refused: a run never begins on fewer devices. */
+static struct result check_devices(const struct attempt *attempt, struct error *err)
+{
+    if (attempt->spec->devices.count == 0) return SUCCESS;
+    return failure(err, ERROR_DENIED, "the specification asks for %lld devices, and this runner gives none",
+                   (long long)attempt->spec->devices.count);
+}
+
+static struct result prepare(struct attempt *attempt, struct error *err)
+{
+    const struct attempt_options *options = attempt->options;
+
+    TRY(read_spec(attempt, err));
+    for (size_t i = 0; i < options->input_count; i++) TRY(take_input(attempt, options->inputs[i], err));
+    TRY(check_inputs(attempt, err));
+    TRY(take_command(attempt, err));
+    TRY(check_devices(attempt, err));
+    if (json_object_get(attempt->spec->json, "image") != NULL)
+        return failure(err, ERROR_INVALID,
+                       "the specification asks for an image, and this runner gives its own /usr alone: leave image out");
+    TRY(variables_make(attempt->spec->environment, options->added, options->added_count, &attempt->variables, err));
+    attempt->outputs = json_array();
+    if (attempt->outputs == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the list of outputs");
+    attempt->run.limits = &attempt->spec->limits;
+    attempt->run.isolation = options->has_least ? options->least : attempt->spec->isolation;
+    attempt->run.variables = attempt->variables;
+    attempt->run.code = options->code;
+    return open_output(attempt, err);
+}
+
+static struct result set(json_t *object, const char *name, json_t *value, struct error *err)
+{
+    return json_object_set_new(object, name, value) == 0 ? SUCCESS : failure(err, ERROR_NO_MEMORY, "no memory for the report");
+}
+
+static json_t *digest_json(const struct digest *digest)
+{
+    char text[DIGEST_TEXT_SIZE];
+
+    digest_format(digest, text);
+    return json_string(text);
+}
+
+static struct result add_given(const struct attempt *attempt, const struct sandbox_report *report, json_t *json,
+                               struct error *err)
+{
+    json_t *inputs = json_object();
+
+    TRY(set(json, "inputs", inputs, err));
+    for (size_t i = 0; i < attempt->run.input_count; i++)
+        TRY(set(inputs, attempt->names[i], digest_json(&report->inputs[i]), err));
+    if (attempt->run.code != NULL) TRY(set(json, "code", digest_json(&report->code), err));
+    TRY(set(json, "environment", json_incref(attempt->variables), err));
+    return set(json, "outputs", json_incref(attempt->outputs), err);
+}
+
+static struct result write_report(const struct attempt *attempt, const struct sandbox_report *report, struct buffer *text,
+                                  struct error *err)
+{
+    OWNED_JSON json = json_pack("{s:s s:i s:i s:s s:I s:I s:I s:I s:I s:I s:I s:I s:I}", "end", sandbox_end_name(report->end),
+                                "exit", report->exit, "signal", report->signal, "isolation", isolation_name(report->isolation),
+                                "wall_ms", (json_int_t)report->wall_ms, "cpu_ms", (json_int_t)report->cpu_ms, "memory_bytes",
+                                (json_int_t)report->memory_bytes, "start_us", (json_int_t)report->start_us, "log_bytes",
+                                (json_int_t)report->log_bytes, "log_dropped", (json_int_t)report->log_dropped, "output_files",
+                                (json_int_t)report->output_files, "output_bytes", (json_int_t)report->output_bytes,
+                                "addresses_out_of_reach", (json_int_t)report->address_count);
+
+    if (json == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the report");
+    TRY(set(json, "log", digest_json(&report->log), err));
+    if (report->outputs_refused) TRY(set(json, "outputs_refused", json_string(report->refusal.message), err));
+    TRY(add_given(attempt, report, json, err));
+    return json_write_canonical(text, json, err);
+}
+
+static int exit_of(const struct sandbox_report *report)
+{
+    if (report->end == SANDBOX_TIMEOUT) return EXIT_TIMEOUT;
+    if (report->signal != 0) return EXIT_SIGNAL + report->signal;
+    return report->exit == 0 && report->outputs_refused ? EXIT_OUTPUTS : report->exit;
+}
+
+static struct result run(struct attempt *attempt, struct buffer *text, int *exit_out, struct error *err)
+{
+    struct sandbox_report report;
+
+    TRY(prepare(attempt, err));
+    TRY(sandbox_run(&attempt->run, &report, err));
+    if (attempt->is_in_line) (void)!write(STDOUT_FILENO, "\n", 1); /* so that a report begins a line */
+    TRY(write_report(attempt, &report, text, err));
+    *exit_out = exit_of(&report);
+    return SUCCESS;
+}
+
+struct result attempt_run(const struct attempt_options *options, struct buffer *report, int *exit_out, struct error *err)
+{
+    struct attempt attempt = {.options = options,
+                              .folder = -1,
+                              .run = {.cgroup = options->cgroup,
+                                      .work = options->work,
+                                      .user = options->user,
+                                      .inside = options->inside,
+                                      .log = show_log,
+                                      .progress = show_progress,
+                                      .output = keep_output,
+                                      .cancelled = options->cancelled}};
+    attempt.run.context = &attempt;
+    const struct result done = run(&attempt, report, exit_out, err);
+
+    file_close_owned(&attempt.folder);
+    json_decref(attempt.variables);
+    json_decref(attempt.outputs);
+    free(attempt.command);
+    run_spec_free(attempt.spec);
+    return done;
+}
+
+static long long number(const json_t *json, const char *name)
+{
+    int64_t value = 0;
+
+    (void)json_integer_of(json, name, &value);
+    return (long long)value;
+}
+
+static struct result add_outputs(const json_t *json, struct buffer *text, struct error *err)
+{
+    const char *refused = json_text_of(json, "outputs_refused");
+    size_t at = 0;
+    json_t *output = NULL;
+
+    json_array_foreach (json_object_get(json, "outputs"), at, output)
+        TRY(buffer_format(text, err, "output     %s  %lld  %s\n", json_text_of(output, "digest"), number(output, "size"),
+                          json_text_of(output, "path")));
+    return refused == NULL ? SUCCESS : buffer_format(text, err, "REFUSED    %s\n", refused);
+}
+
+struct result attempt_text(struct bytes report, struct buffer *text, struct error *err)
+{
+    OWNED_JSON json = NULL;
+
+    TRY(json_read(report, report.length, &json, err));
+    TRY(buffer_format(text, err, "%-10s exit %lld, signal %lld; isolation %s\n", json_text_of(json, "end"), number(json, "exit"),
+                      number(json, "signal"), json_text_of(json, "isolation")));
+    TRY(buffer_format(text, err, "used       %lld ms, %lld ms of processors, %lld MiB of memory at most\n",
+                      number(json, "wall_ms"), number(json, "cpu_ms"), number(json, "memory_bytes") >> 20));
+    TRY(buffer_format(text, err, "log        %s  %lld bytes, %lld dropped\n", json_text_of(json, "log"),
+                      number(json, "log_bytes"), number(json, "log_dropped")));
+    return add_outputs(json, text, err);
+}

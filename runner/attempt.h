@@ -1,0 +1,30 @@
+/*
+ * runner/attempt.h -- runs a command in the sandbox that an order would get: `sijil-runner try`.
+ */
+#pragma once
+
+#include "runner/sandbox/sandbox.h"
+
+#define ATTEMPT_ADDED_MAX 16
+
+struct attempt_options {
+    const char *spec_file, *work, *user, *inside, *cgroup, *code;
+    const char *output; /* a new folder for the outputs; NULL: they are hashed alone */
+    size_t input_count;
+    const char *inputs[SPEC_INPUTS_MAX]; /* NAME=PATH */
+    size_t added_count;
+    const char *added[ATTEMPT_ADDED_MAX]; /* NAME=VALUE, of the node */
+    char *const *command;                 /* NULL-terminated; empty: the specification's argv */
+    enum isolation least;
+    bool has_least, quiet; /* quiet: what the program prints is not shown */
+    const volatile sig_atomic_t *cancelled;
+};
+
+/**
+ * *text_out gets the report as JSON, *exit_out what the program ended with: its own status, 124 for a timeout, 125 for outputs that are
+ * refused, 128 and the number of a signal. What the program prints goes to our own standard output and standard error meanwhile; its
+ * heartbeat to standard error.
+ */
+RESULT attempt_run(const struct attempt_options *options, struct buffer *report, int *exit_out, struct error *err);
+/** The report as lines for a person. */
+RESULT attempt_text(struct bytes report, struct buffer *text, struct error *err);

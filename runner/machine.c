@@ -1,0 +1,97 @@
+#include "runner/machine.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "runner/sandbox/variables.h"
+
+#define IMAGE_TOOL "/usr/bin/umoci"
+
+static void try_sandbox(const struct machine_options *options, struct machine *machine)
+{
+    char *const arguments[] = {(char[]){"/usr/bin/true"}, NULL};
+    struct sandbox_limits limits = sandbox_limits_default;
+    struct sandbox_report report;
+    struct error err = {0};
+    OWNED_JSON variables = NULL;
+
+    limits.time_s = 60;
+    limits.memory_bytes = INT64_C(256) << 20;
+    if (!variables_make(NULL, NULL, 0, &variables, &err).ok) {
+        (void)snprintf(machine->why, sizeof machine->why, "%s", err.message);
+        return;
+    }
+    const struct sandbox_options run = {.limits = &limits,
+                                        .cgroup = options->cgroup,
+                                        .arguments = arguments,
+                                        .variables = variables,
+                                        .work = options->work,
+                                        .user = options->user,
+                                        .inside = options->inside};
+    const int64_t began_ms = clock_monotonic_ms();
+    const bool ran = sandbox_run(&run, &report, &err).ok;
+    machine->runs = ran && report.exit == 0;
+    machine->make_ms = clock_monotonic_ms() - began_ms;
+    if (!ran) (void)snprintf(machine->why, sizeof machine->why, "%s", err.message);
+    else if (!machine->runs) (void)snprintf(machine->why, sizeof machine->why, "/usr/bin/true ended with %d", report.exit);
+    if (!machine->runs) return;
+    machine->start_us = report.start_us;
+    machine->addresses = report.address_count;
+}
+
+struct result machine_look(const struct machine_options *options, struct machine *machine_out, struct error *err)
+{
+    struct machine machine = {0};
+    struct cgroup_place place;
+
+    (void)err;
+    cgroup_find(options->cgroup, &place);
+    machine.isolation = place.isolation;
+    (void)snprintf(machine.lacks, sizeof machine.lacks, "%s", place.lacks);
+    machine.memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+    machine.cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    machine.image_tool = access(IMAGE_TOOL, X_OK) == 0;
+    try_sandbox(options, &machine);
+    machine.meets_floor = machine.runs && machine.isolation >= options->least;
+    *machine_out = machine;
+    return SUCCESS;
+}
+
+static struct result add_isolation(const struct machine *machine, struct buffer *text, struct error *err)
+{
+    TRY(buffer_format(text, err, "isolation  %s\n", isolation_name(machine->isolation)));
+    if (machine->lacks[0] != '\0') TRY(buffer_format(text, err, "           %s\n", machine->lacks));
+    if (machine->isolation == ISOLATION_RLIMITS)
+        return buffer_add_text(text, "           memory is limited for each process, and not for all together\n", err);
+    return SUCCESS;
+}
+
+struct result machine_text(const struct machine *machine, struct buffer *text, struct error *err)
+{
+    if (machine->runs)
+        TRY(buffer_format(text, err,
+                          "sandbox    works: made and removed in %lld ms, program begun in %lld us; %zu addresses out of reach\n",
+                          (long long)machine->make_ms, (long long)machine->start_us, machine->addresses));
+    else TRY(buffer_format(text, err, "sandbox    does not work: %s\n", machine->why));
+    TRY(add_isolation(machine, text, err));
+    TRY(buffer_format(text, err, "machine    %lld processors, %lld MiB of memory\n", (long long)machine->cpus,
+                      (long long)machine->memory_bytes >> 20));
+    TRY(buffer_format(text, err, "images     %s\n",
+                      machine->image_tool ? "can be unpacked (umoci)" : "can't be unpacked: install umoci"));
+    return buffer_format(text, err, "floor      %s\n", machine->meets_floor ? "met" : "NOT met");
+}
+
+struct result machine_json(const struct machine *machine, struct buffer *text, struct error *err)
+{
+    OWNED_JSON json = json_pack(
+        "{s:b s:b s:s s:s s:s s:I s:I s:I s:I s:I s:b}", "meets_floor", machine->meets_floor, "sandbox", machine->runs, "why",
+        machine->why, "isolation", isolation_name(machine->isolation), "lacks", machine->lacks, "cpus", (json_int_t)machine->cpus,
+        "memory_bytes", (json_int_t)machine->memory_bytes, "make_ms", (json_int_t)machine->make_ms, "start_us",
+        (json_int_t)machine->start_us, "addresses_out_of_reach", (json_int_t)machine->addresses, "images", machine->image_tool);
+
+    if (json == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
+    TRY(json_write_canonical(text, json, err));
+    return buffer_add_text(text, "\n", err);
+}

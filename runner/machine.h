@@ -1,0 +1,28 @@
+/*
+ * runner/machine.h -- what this machine gives to runs: `sijil-runner check`.
+ */
+#pragma once
+
+#include "runner/sandbox/sandbox.h"
+
+struct machine_options {
+    const char *work, *user, *inside, *cgroup; /* as for a run */
+    enum isolation least;                      /* the floor */
+};
+
+struct machine {
+    enum isolation isolation;
+    char lacks[192]; /* "" or why there is no better isolation */
+    bool runs;       /* a program ran in a closed sandbox */
+    char why[256];   /* it did not */
+    int64_t start_us, make_ms, memory_bytes, cpus;
+    size_t addresses; /* shown to be out of reach */
+    bool image_tool;  /* umoci(1) is there */
+    bool meets_floor;
+};
+
+/** Runs /usr/bin/true in a sandbox, so what it says is seen and not believed. Only ERROR_NO_MEMORY. */
+RESULT machine_look(const struct machine_options *options, struct machine *machine_out, struct error *err);
+/** For a person, or as a JSON object. */
+RESULT machine_text(const struct machine *machine, struct buffer *text, struct error *err);
+RESULT machine_json(const struct machine *machine, struct buffer *text, struct error *err);

@@ -1,0 +1,138 @@
+#include "runner/sandbox/bubblewrap.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PATH_SIZE       1024
+#define HEARTBEAT_BYTES 65536
+#define COUNT(array)    (sizeof(array) / sizeof((array)[0]))
+
+static struct result add(struct buffer *arguments, const char *const *words, size_t count, struct error *err)
+{
+    for (size_t i = 0; i < count; i++) TRY(buffer_add(arguments, words[i], strlen(words[i]) + 1, err));
+    return SUCCESS;
+}
+#define ADD(arguments, err, ...) \
+    TRY(add((arguments), (const char *const[]){__VA_ARGS__}, COUNT(((const char *const[]){__VA_ARGS__})), (err)))
+
+static const char *const first[] = {
+    "--unshare-all", "--unshare-user", "--disable-userns",  "--uid",         "1000",       "--gid",      "1000",
+    "--hostname",    "sandbox",        "--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL",
+};
+
+static bool is_link(const char *path, char *target, size_t size)
+{
+    const ssize_t length = readlink(path, target, size - 1);
+
+    if (length > 0) target[length] = '\0';
+    return length > 0;
+}
+
+/* A folder becomes a read-only mount, a link a link: /bin is one on Debian. Nothing happens if `from` is not there. */
+static struct result show(struct buffer *arguments, const char *from, const char *to, struct error *err)
+{
+    char target[PATH_SIZE];
+
+    if (is_link(from, target, sizeof target)) ADD(arguments, err, "--symlink", target, to);
+    else ADD(arguments, err, "--ro-bind-try", from, to);
+    return SUCCESS;
+}
+
+/* /etc/alternatives: links of /usr lead through it. */
+static const char *const of_machine[] = {
+    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/ld.so.cache", "/etc/alternatives"};
+
+static struct result show_machine(const struct bubblewrap_view *view, struct buffer *arguments, struct error *err)
+{
+    char passwd[PATH_SIZE];
+
+    (void)snprintf(passwd, sizeof passwd, "%s/passwd", view->work);
+    for (size_t i = 0; i < COUNT(of_machine); i++) TRY(show(arguments, of_machine[i], of_machine[i], err));
+    ADD(arguments, err, "--ro-bind", passwd, "/etc/passwd");
+    return SUCCESS;
+}
+
+/* What the sandbox itself makes, and folders where an image has data of services and users. */
+static bool is_left_out(const char *name)
+{
+    static const char *const names[] = {"proc", "dev",  "tmp",  "run", "sys",  "in",  "out",  "code",
+                                        "var",  "root", "home", "srv", "boot", "mnt", "media"};
+
+    for (size_t i = 0; i < COUNT(names); i++)
+        if (strcmp(names[i], name) == 0) return true;
+    return name[0] == '.';
+}
+
+static struct result show_image(const struct bubblewrap_view *view, struct buffer *arguments, struct error *err)
+{
+    char from[PATH_SIZE], to[PATH_SIZE];
+    DIR *listing = opendir(view->image);
+    struct result done = SUCCESS;
+
+    if (listing == NULL) return failure(err, ERROR_UNAVAILABLE, "the root of the image can't be read: %.160s", view->image);
+    for (const struct dirent *entry = readdir(listing); entry != NULL && done.ok; entry = readdir(listing)) {
+        if (is_left_out(entry->d_name)) continue;
+        (void)snprintf(from, sizeof from, "%s/%s", view->image, entry->d_name);
+        (void)snprintf(to, sizeof to, "/%s", entry->d_name);
+        done = show(arguments, from, to, err);
+    }
+    (void)closedir(listing);
+    return done;
+}
+
+static struct result add_memory_file_system(struct buffer *arguments, int64_t bytes, const char *path, struct error *err)
+{
+    char size[24]; /* a 64-bit number */
+
+    (void)snprintf(size, sizeof size, "%lld", (long long)bytes);
+    ADD(arguments, err, "--size", size, "--tmpfs", path);
+    return SUCCESS;
+}
+
+/* /dev/shm apart from /dev, so that it has a size and /dev can be read-only. */
+static struct result add_file_systems(const struct bubblewrap_view *view, struct buffer *arguments, struct error *err)
+{
+    ADD(arguments, err, "--proc", "/proc", "--dev", "/dev");
+    TRY(add_memory_file_system(arguments, view->limits->memory_bytes, "/dev/shm", err));
+    TRY(add_memory_file_system(arguments, view->limits->memory_bytes, "/tmp", err));
+    TRY(add_memory_file_system(arguments, view->limits->output_bytes, "/out", err));
+    return add_memory_file_system(arguments, HEARTBEAT_BYTES, "/run/sijil", err);
+}
+
+static struct result add_given(const struct bubblewrap_view *view, struct buffer *arguments, struct error *err)
+{
+    char from[PATH_SIZE], to[PATH_SIZE];
+
+    (void)snprintf(from, sizeof from, "%s/inside", view->work);
+    ADD(arguments, err, "--ro-bind", from, BUBBLEWRAP_INSIDE, "--dir", "/in", "--dir", "/code");
+    (void)snprintf(from, sizeof from, "%s/code", view->work);
+    if (view->has_code) ADD(arguments, err, "--ro-bind", from, "/code");
+    for (size_t i = 0; i < view->input_count; i++) {
+        (void)snprintf(from, sizeof from, "%s/in/%s", view->work, view->inputs[i]);
+        (void)snprintf(to, sizeof to, "/in/%s", view->inputs[i]);
+        ADD(arguments, err, "--ro-bind", from, to);
+    }
+    for (size_t i = 0; i < view->bind_count; i++)
+        ADD(arguments, err, view->binds[i].is_device ? "--dev-bind" : "--ro-bind", view->binds[i].from, view->binds[i].to);
+    return SUCCESS;
+}
+
+struct result bubblewrap_arguments(const struct bubblewrap_view *view, struct buffer *arguments, struct error *err)
+{
+    const char *name = NULL;
+    json_t *value = NULL;
+    char filter[16]; /* a descriptor */
+
+    (void)snprintf(filter, sizeof filter, "%d", view->filter);
+    TRY(add(arguments, first, COUNT(first), err));
+    TRY(view->image == NULL ? show_machine(view, arguments, err) : show_image(view, arguments, err));
+    TRY(add_file_systems(view, arguments, err));
+    TRY(add_given(view, arguments, err));
+    json_object_foreach ((json_t *)(uintptr_t)view->variables, name, value)
+        ADD(arguments, err, "--setenv", name, json_string_value(value));
+    ADD(arguments, err, "--seccomp", filter, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/code");
+    return SUCCESS;
+}

@@ -1,0 +1,37 @@
+/*
+ * runner/sandbox/bubblewrap.h -- the command line of bwrap(1), which makes the namespaces and file systems of a sandbox.
+ *
+ * What the payload sees: /usr read-only (or the root of an image), what a dynamic linker needs, /code and /in read-only, /out and /tmp and
+ * /run/sijil as file systems in memory with a size, a new /proc, and the usual devices. Nothing else, and no network.
+ */
+#pragma once
+
+#include "base/json.h"
+#include "runner/sandbox/limits.h"
+
+#define BUBBLEWRAP        "/usr/bin/bwrap"
+#define BUBBLEWRAP_MAX    262144 /* bytes of all arguments: 128 variables of 4096 bytes do not all fit, and need not */
+#define BUBBLEWRAP_INSIDE "/run/sijil-inside"
+#define BUBBLEWRAP_BINDS  256
+
+/** A device or library that is granted: the same path inside, or `to`. */
+struct sandbox_bind {
+    char from[256], to[256];
+    bool is_device;
+};
+
+struct bubblewrap_view {
+    const char *work;  /* the run's folder, with code, in/, passwd, inside */
+    const char *image; /* the root of an unpacked image; NULL: the machine's /usr */
+    const struct sandbox_limits *limits;
+    const json_t *variables; /* the whole environment */
+    size_t input_count;
+    const char *const *inputs; /* names below `work`/in */
+    bool has_code;
+    size_t bind_count;
+    const struct sandbox_bind *binds;
+    int filter; /* the descriptor of the system call filter, in bwrap */
+};
+
+/** Appends bwrap's options, each ended by a NUL, as its --args takes them. */
+RESULT bubblewrap_arguments(const struct bubblewrap_view *view, struct buffer *arguments, struct error *err);

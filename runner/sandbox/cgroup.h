@@ -1,0 +1,42 @@
+/*
+ * runner/sandbox/cgroup.h -- control groups of runs, version 1 or 2 (cgroups(7)).
+ *
+ * Each run has a group of its own below one folder of each hierarchy. The folders are those of the runner's own group, so the limits of
+ * the machine's administrator hold above ours; or, with version 2, a folder that the administrator delegated to the runner.
+ */
+#pragma once
+
+#include "base/owned.h"
+#include "runner/sandbox/limits.h"
+
+#define CGROUP_PATH_SIZE   512 /* of a folder below /sys/fs/cgroup */
+#define CGROUP_FOLDERS_MAX 4   /* version 1: memory, pids, cpu, cpuacct */
+
+/** Where groups can be made. */
+struct cgroup_place {
+    enum isolation isolation; /* ISOLATION_RLIMITS: nowhere */
+    size_t count;
+    char folders[CGROUP_FOLDERS_MAX][CGROUP_PATH_SIZE];
+    char lacks[192]; /* "" or why there is no better isolation, for a person */
+};
+
+/** Looks at this machine. `delegated` is a folder of version 2 without processes, or NULL for the runner's own group. */
+void cgroup_find(const char *delegated, struct cgroup_place *place_out);
+
+struct cgroup_use {
+    int64_t cpu_us, memory_bytes; /* -1: the kernel does not say; memory: the most at a time */
+    bool was_out_of_memory;
+};
+
+struct cgroup;
+/** Makes the group `name` with these limits. ERROR_UNAVAILABLE if the kernel refuses one. */
+RESULT cgroup_new(const struct cgroup_place *place, const char *name, const struct sandbox_limits *limits,
+                  struct cgroup **cgroup_out, struct error *err);
+/** The calling process, and all that it starts from now on, belong to the group. It only makes system calls. */
+RESULT cgroup_join(const struct cgroup *cgroup, struct error *err);
+void cgroup_read_use(const struct cgroup *cgroup, struct cgroup_use *use_out);
+/** Removes the group, once nothing runs in it. */
+void cgroup_free(struct cgroup *cgroup);
+DEFINE_OWNED(cgroup);
+/** Removes the group of a runner that is gone. Nothing happens if there is none, or if something runs in it. */
+void cgroup_sweep(const struct cgroup_place *place, const char *name);

@@ -1,0 +1,80 @@
+/*
+ * runner/sandbox/sandbox.h -- runs one program that nobody trusts, and says what it did (docs/runner.md).
+ *
+ * Before the program begins, the sandbox is shown to be closed, from inside. If anything that was asked for can't be had, nothing runs. When
+ * the call returns, no process of the program is left, no control group and no file.
+ */
+#pragma once
+
+#include <signal.h>
+
+#include "runner/sandbox/bubblewrap.h"
+#include "runner/sandbox/cgroup.h"
+#include "runner/sandbox/copy.h"
+#include "runner/sandbox/outputs.h"
+#include "runner/sandbox/proof.h"
+#include "runner/sandbox/spec.h"
+
+/** An input by name; the path of a file or folder of this machine. */
+struct sandbox_input {
+    const char *name, *path;
+};
+
+struct sandbox_options {
+    const struct sandbox_limits *limits;
+    enum isolation isolation; /* the least */
+    const char *cgroup;       /* a delegated folder of control groups, or NULL */
+    char *const *arguments;   /* the program and its arguments; NULL ends them */
+    const json_t *variables;  /* variables_make() */
+    const char *work;         /* the folder of all runs */
+    const char *user;         /* whom the program runs as, if the runner is root */
+    const char *inside;       /* the path of sijil-inside */
+    const char *image;        /* the root of an image, or NULL */
+    const char *code;         /* becomes /code; NULL: an empty folder */
+    size_t input_count;
+    struct sandbox_input inputs[SPEC_INPUTS_MAX];
+    size_t bind_count;
+    const struct sandbox_bind *binds; /* devices and their libraries */
+    size_t address_count;
+    const struct proof_address *addresses; /* that must be out of reach, besides those of proof_addresses() */
+    /** What the program prints, up to log_bytes. NULL: only hashed. */
+    void (*log)(void *context, bool is_error, struct bytes piece);
+    /** A new line in its heartbeat file, made safe for a terminal. NULL: none. */
+    void (*progress)(void *context, const char *line);
+    /** Each output, after the end. NULL: only counted. */
+    RESULT (*output)(void *context, const struct output_file *file, struct error *err);
+    void *context;
+    const volatile sig_atomic_t *cancelled; /* once not 0, the program is stopped; or NULL */
+};
+
+enum sandbox_end {
+    SANDBOX_ENDED,     /* by itself */
+    SANDBOX_TIMEOUT,   /* time_s was over */
+    SANDBOX_CANCELLED, /* by the caller */
+    SANDBOX_MEMORY     /* the kernel ended it, because memory_bytes were used */
+};
+
+struct sandbox_report {
+    enum isolation isolation;
+    enum sandbox_end end;
+    int exit;   /* 0 to 255; -1: ended by `signal` */
+    int signal; /* 0: none */
+    int64_t wall_ms, cpu_ms, memory_bytes;
+    int64_t start_us; /* from the word to begin to the program's first instruction */
+    int64_t log_bytes, log_dropped;
+    struct digest log, code; /* of what was kept; code: as copy_in() says */
+    struct digest inputs[SPEC_INPUTS_MAX];
+    int64_t output_files, output_bytes;
+    size_t address_count; /* shown to be out of reach */
+    bool outputs_refused;
+    struct error refusal; /* why the outputs are refused */
+};
+
+/** "ended", "timeout", "cancelled", "out-of-memory" */
+const char *sandbox_end_name(enum sandbox_end end);
+
+/**
+ * ERROR_DENIED if this machine gives less isolation than demanded, or if the sandbox is not closed. A program that fails is no error: see
+ * the report. Outputs that break a rule are not handed on any further; the report says which rule.
+ */
+RESULT sandbox_run(const struct sandbox_options *options, struct sandbox_report *report_out, struct error *err);

@@ -1,0 +1,151 @@
+/* Everything that a run needs before its first process: isolation, user, folder, copies, files in memory. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/file.h"
+#include "base/sandbox.h"
+#include "runner/sandbox/sandbox_priv.h"
+
+#define FILTER_DESCRIPTOR 4 /* in bwrap; sandbox_start.c places it */
+#define INSIDE_MAX        (16 << 20)
+
+static struct result find_isolation(struct sandbox *sandbox, struct error *err)
+{
+    cgroup_find(sandbox->options->cgroup, &sandbox->place);
+    sandbox->report.isolation = sandbox->place.isolation;
+    if (sandbox->place.isolation >= sandbox->options->isolation) return SUCCESS;
+    return failure(err, ERROR_DENIED, "the isolation %s is demanded, and this machine gives %s%s%s",
+                   isolation_name(sandbox->options->isolation), isolation_name(sandbox->place.isolation),
+                   sandbox->place.lacks[0] == '\0' ? "" : ": ", sandbox->place.lacks);
+}
+
+static struct result find_user(struct sandbox *sandbox, struct error *err)
+{
+    struct error why;
+
+    sandbox->user = (struct user){.uid = geteuid(), .gid = getegid()};
+    if (geteuid() != 0) return SUCCESS;
+    sandbox->changes_user = true;
+    if (!user_find(sandbox->options->user, &sandbox->user, &why).ok)
+        return failure(err, why.kind, "%.120s: make one (useradd --system %.32s), or name another with --user", why.message,
+                       sandbox->options->user);
+    if (sandbox->user.uid == 0) return failure(err, ERROR_DENIED, "a payload never runs as root: name another user with --user");
+    return SUCCESS;
+}
+
+static struct result copy_inputs(struct sandbox *sandbox, struct error *err)
+{
+    const struct sandbox_options *options = sandbox->options;
+    OWNED_FD in = -1;
+
+    if (mkdirat(sandbox->work.folder, "in", 0755) != 0 || fchmodat(sandbox->work.folder, "in", 0755, 0) != 0)
+        return failure(err, ERROR_UNAVAILABLE, "no folder for inputs: %s", strerror(errno));
+    TRY(file_open_at(sandbox->work.folder, "in", O_RDONLY | O_DIRECTORY, 0, &in, err));
+    for (size_t i = 0; i < options->input_count; i++) {
+        char what[SPEC_NAME_MAX + 8];
+        (void)snprintf(what, sizeof what, "input %s", options->inputs[i].name);
+        const struct copy_source source = {.what = what, .path = options->inputs[i].path};
+        TRY(copy_in(&source, in, options->inputs[i].name, &sandbox->report.inputs[i], err));
+    }
+    return SUCCESS;
+}
+
+static struct result write_passwd(const struct sandbox *sandbox, struct error *err)
+{
+    static const char text[] = "run:x:1000:1000::/tmp:/bin/sh\n";
+    OWNED_FD file = -1;
+
+    TRY(file_open_at(sandbox->work.folder, "passwd", O_WRONLY | O_CREAT | O_EXCL, 0644, &file, err));
+    TRY(file_write_all(file, text, sizeof text - 1, err));
+    return fchmod(file, 0644) == 0 ? SUCCESS : failure(err, ERROR_UNAVAILABLE, "a file for a sandbox: %s", strerror(errno));
+}
+
+static struct result copy_inside(const struct sandbox *sandbox, struct error *err)
+{
+    OWNED_FD program = -1;
+    uint64_t size = 0;
+
+    TRY(file_open(sandbox->options->inside, O_RDONLY, 0, &program, err));
+    TRY(file_size(program, &size, err));
+    if (size > INSIDE_MAX) return failure(err, ERROR_LIMIT, "%.160s is too large", sandbox->options->inside);
+    return copy_file(program, (int64_t)size, sandbox->work.folder, "inside", 0555, err);
+}
+
+static struct result fill_folder(struct sandbox *sandbox, struct error *err)
+{
+    const struct copy_source code = {.what = "code", .path = sandbox->options->code};
+
+    TRY(copy_inside(sandbox, err));
+    TRY(write_passwd(sandbox, err));
+    if (code.path != NULL) TRY(copy_in(&code, sandbox->work.folder, "code", &sandbox->report.code, err));
+    return copy_inputs(sandbox, err);
+}
+
+static struct result memory_file(const char *name, int *fd_out, struct error *err)
+{
+    const int fd = fault_is_due(FAULT_FILE) ? -1 : memfd_create(name, MFD_CLOEXEC);
+
+    if (fd < 0) return failure(err, ERROR_UNAVAILABLE, "no file in memory: %s", strerror(errno));
+    *fd_out = fd;
+    return SUCCESS;
+}
+
+static struct result write_arguments(struct sandbox *sandbox, struct error *err)
+{
+    const struct sandbox_options *options = sandbox->options;
+    struct buffer OWNED_BUFFER text = BUFFER(BUBBLEWRAP_MAX);
+    const char *inputs[SPEC_INPUTS_MAX];
+
+    for (size_t i = 0; i < options->input_count; i++) inputs[i] = options->inputs[i].name;
+    const struct bubblewrap_view view = {.work = sandbox->work.path,
+                                         .image = options->image,
+                                         .limits = options->limits,
+                                         .variables = options->variables,
+                                         .input_count = options->input_count,
+                                         .inputs = inputs,
+                                         .has_code = options->code != NULL,
+                                         .bind_count = options->bind_count,
+                                         .binds = options->binds,
+                                         .filter = FILTER_DESCRIPTOR};
+    TRY(bubblewrap_arguments(&view, &text, err));
+    TRY(memory_file("arguments", &sandbox->arguments, err));
+    TRY(file_write_all(sandbox->arguments, text.data, text.length, err));
+    return lseek(sandbox->arguments, 0, SEEK_SET) == 0 ? SUCCESS
+                                                       : failure(err, ERROR_UNAVAILABLE, "a file in memory: %s", strerror(errno));
+}
+
+static struct result write_filter(struct sandbox *sandbox, struct error *err)
+{
+    TRY(memory_file("filter", &sandbox->filter, err));
+    TRY(sandbox_write_filter(sandbox->filter, err));
+    return lseek(sandbox->filter, 0, SEEK_SET) == 0 ? SUCCESS
+                                                    : failure(err, ERROR_UNAVAILABLE, "a file in memory: %s", strerror(errno));
+}
+
+static struct result open_streams(struct sandbox *sandbox, struct error *err)
+{
+    const struct child_output_options printed = {.maximum = UINT64_MAX, .take = sandbox_take_log, .context = sandbox};
+
+    TRY(hasher_new(DIGEST_SHA256, &sandbox->log, err));
+    TRY(child_output_new(&printed, &sandbox->printed, err));
+    return proof_channel(sandbox->channel, err);
+}
+
+struct result sandbox_prepare_run(struct sandbox *sandbox, struct error *err)
+{
+    TRY(find_isolation(sandbox, err));
+    TRY(find_user(sandbox, err));
+    TRY(work_open(sandbox->options->work, sandbox->user.gid, &sandbox->place, &sandbox->work, err));
+    TRY(fill_folder(sandbox, err));
+    if (sandbox->place.isolation != ISOLATION_RLIMITS)
+        TRY(cgroup_new(&sandbox->place, sandbox->work.name, sandbox->options->limits, &sandbox->cgroup, err));
+    TRY(write_arguments(sandbox, err));
+    TRY(write_filter(sandbox, err));
+    return open_streams(sandbox, err);
+}

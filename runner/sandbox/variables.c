@@ -1,0 +1,105 @@
+#include "runner/sandbox/variables.h"
+
+#include <string.h>
+
+#include "base/text.h"
+
+#define NAME_MAX_BYTES 128
+#define COUNT(array)   (sizeof(array) / sizeof((array)[0]))
+
+static const char digits[] = "0123456789";
+
+/* What each payload gets; LD_PRELOAD and the like are the order's own affair, since they take effect inside. */
+static const struct {
+    const char *name, *value;
+} usual[] = {{"PATH", "/usr/local/bin:/usr/bin:/bin"},
+             {"HOME", "/tmp"},
+             {"TMPDIR", "/tmp"},
+             {"LANG", "C.UTF-8"},
+             {"TZ", "UTC"},
+             {"SIJIL_CODE", "/code"},
+             {"SIJIL_INPUTS", "/in"},
+             {"SIJIL_OUTPUTS", "/out"},
+             {"SIJIL_HEARTBEAT", "/run/sijil/heartbeat"}};
+
+/* What a node may add: facts of the machine that the requester can't know. A value consists of `letters`, and is at most `most` bytes. */
+static const struct addition {
+    const char *name, *letters;
+    size_t most;
+} additions[] = {{"OMP_NUM_THREADS", digits, 4},
+                 {"OPENBLAS_NUM_THREADS", digits, 4},
+                 {"MKL_NUM_THREADS", digits, 4},
+                 {"CUDA_VISIBLE_DEVICES", "0123456789abcdefABCDEFGPUMI-/,", 1024},
+                 {"NVIDIA_VISIBLE_DEVICES", "0123456789abcdefABCDEFGPUMI-/,", 1024},
+                 {"MALLOC_ARENA_MAX", digits, 4}};
+
+bool variable_is_name(const char *name)
+{
+    const struct bytes text = bytes_of_text(name);
+
+    return text.length > 0 && text.length <= NAME_MAX_BYTES && strchr(digits, name[0]) == NULL &&
+           text_consists_of(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+}
+
+static struct result set(json_t *variables, const char *name, const char *value, struct error *err)
+{
+    if (json_object_set_new(variables, name, json_string(value)) != 0)
+        return failure(err, ERROR_NO_MEMORY, "no memory for the environment");
+    return SUCCESS;
+}
+
+static struct result set_usual(json_t *variables, struct error *err)
+{
+    for (size_t i = 0; i < COUNT(usual); i++) TRY(set(variables, usual[i].name, usual[i].value, err));
+    return SUCCESS;
+}
+
+static struct result set_ordered(json_t *variables, const json_t *ordered, struct error *err)
+{
+    const char *name = NULL;
+    json_t *value = NULL;
+
+    json_object_foreach ((json_t *)(uintptr_t)ordered, name, value) {
+        if (strncmp(name, "SIJIL_", 6) == 0)
+            return failure(err, ERROR_INVALID, "environment: names that begin with SIJIL_ are the sandbox's own: rename %.60s",
+                           name);
+        TRY(set(variables, name, json_string_value(value), err));
+    }
+    return SUCCESS;
+}
+
+static const struct addition *find_addition(const char *text, size_t length)
+{
+    for (size_t i = 0; i < COUNT(additions); i++)
+        if (strlen(additions[i].name) == length && strncmp(additions[i].name, text, length) == 0) return &additions[i];
+    return NULL;
+}
+
+static struct result add(json_t *variables, const char *text, struct error *err)
+{
+    const char *equals = strchr(text, '=');
+    const struct addition *addition = equals == NULL ? NULL : find_addition(text, (size_t)(equals - text));
+
+    if (addition == NULL)
+        return failure(err, ERROR_DENIED, "a node may not add the variable '%.60s': put it into the specification's environment",
+                       text);
+    const struct bytes value = bytes_of_text(equals + 1);
+    if (value.length == 0 || value.length > addition->most || !text_consists_of(value, addition->letters))
+        return failure(err, ERROR_INVALID, "%s must be 1 to %zu of %s", addition->name, addition->most, addition->letters);
+    if (json_object_get(variables, addition->name) != NULL)
+        return failure(err, ERROR_DENIED, "a node may not replace %s, which the specification sets", addition->name);
+    return set(variables, addition->name, equals + 1, err);
+}
+
+struct result variables_make(const json_t *ordered, const char *const *added, size_t count, json_t **variables_out,
+                             struct error *err)
+{
+    OWNED_JSON variables = json_object();
+
+    if (variables == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the environment");
+    TRY(set_usual(variables, err));
+    if (ordered != NULL) TRY(set_ordered(variables, ordered, err));
+    for (size_t i = 0; i < count; i++) TRY(add(variables, added[i], err));
+    *variables_out = GIVE(variables);
+    return SUCCESS;
+}

@@ -1,0 +1,18 @@
+/*
+ * runner/sandbox/variables.h -- the environment of a payload.
+ *
+ * It starts empty. Three parts are added, in this order: what the sandbox sets itself, what the order says, and what the node adds. A node
+ * may add the variables of one list only, each with the form that the list says; none replaces another, and all are reported.
+ */
+#pragma once
+
+#include "base/json.h"
+
+/** 1 to 128 of A-Z, 0-9 and '_', first no digit. */
+bool variable_is_name(const char *name);
+/**
+ * The whole environment, an object of texts: `ordered` (an object, or NULL) may replace what the sandbox sets, except SIJIL_*. `added` are
+ * `count` texts NAME=VALUE of the node. ERROR_DENIED for an addition that is not in the list, or that the order has; ERROR_INVALID for
+ * a value of another form.
+ */
+RESULT variables_make(const json_t *ordered, const char *const *added, size_t count, json_t **variables_out, struct error *err);
