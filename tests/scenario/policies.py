@@ -299,7 +299,7 @@ def a_set_that_nobody_loaded_never_comes_into_force():
         assert f"up to epoch {state['epoch']}, and no event policy.load" in file.read()
     assert load(envelope).status == 201 and active()["digest"] == digest  # a caller with the right may load it
     assert load(sign(payload())).status == 201
-    assert metric("sijil_policy_sets_strange") == 0
+    sijil_test.wait_until(lambda: metric("sijil_policy_sets_strange") == 0, 20, "the row is strange although it was loaded")
     events = server.client(server.admin).api("GET", "/audit/events?order=descending&limit=100")["events"]
     loads = [one["entry"]["res"] for one in events if one["entry"]["act"] == "policy.load" and one["entry"]["out"] == "allowed"]
     assert f"#sha256:{hashlib.sha256(envelope.encode()).hexdigest()} {state['epoch'] - 1} {digest}" in loads, loads
@@ -374,7 +374,8 @@ def a_stream_ends_with_its_right():
         assert abs(said[end] - one.moved) < 8 << 20, (end, said[end], one.moved)  # bytes in buffers between the ends
     stays.join(60)
     assert stays.whole, f"who keeps the right came to {stays.moved} of {size} bytes"
-    assert metric('sijil_stream_leases_total{came="renewed"}') >= before + size // (64 << 20)
+    sijil_test.wait_until(lambda: metric('sijil_stream_leases_total{came="renewed"}') >= before + size // (64 << 20), 20,
+                          "its right was not decided again")
 
 
 def metric(name):

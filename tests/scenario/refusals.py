@@ -7,7 +7,7 @@ import time
 import urllib.parse
 
 from fleet import Fleet, Judge
-from sijil_test import Server, make_robot, run, sha256, wait_until
+from sijil_test import Server, await_count, make_robot, run, sha256, wait_until
 
 RATE, BURST = 20, 200  # denials of one principal with separate events: a second, and in the first burst
 GATHERED = 16 << 20    # of all bodies
@@ -71,7 +71,7 @@ def who_is_denied_for_ever_does_not_fill_the_log():
     assert all(answer["Retry-After"] for answer in late)
     assert BURST <= len(answers) - len(late) <= BURST + RATE * (took + 1), (len(late), took)
     assert client.call("GET", "/v2/main/models/a/tags/list", scope="repository:main/models/a:pull").status in (200, 404)
-    assert refused_for("denied_limit") == len(late)
+    await_count(lambda: refused_for("denied_limit"), len(late), "refusals that are counted")
     each_is_accounted_for("robot.read", len(answers) - len(late))
 
 
@@ -102,7 +102,7 @@ def who_has_no_role_has_little_of_the_log():
     assert len(late) + len(served) == 2000 and all(answer["Retry-After"] for answer in late)
     assert len(served) <= BURST + RATE * (time.monotonic() - began + 1), (len(served), took)
     assert all("Sijil-Audit" in answer.headers for answer in served)
-    assert refused_for("denied_limit") - counted >= len(late)
+    wait_until(lambda: refused_for("denied_limit") - counted >= len(late), 20, "refusals are not counted")
     assert busy.call("GET", "/v2/main/models/a/tags/list", scope="repository:main/models/a:pull").status in (200, 404)
     assert admin.call("GET", "/v2/", scope="registry:catalog:*").status == 200  # no other principal is affected
     wait_until(lambda: sum(rows_of_bursts("idle").values()) >= len(late), 30, "the burst is not closed")
@@ -123,8 +123,9 @@ def denied_mounts_become_uploads_and_do_not_fill_the_log():
     answers, took = insist(lambda: client.call("POST", path, scope=scope), 8, 75)
     assert {answer.status for answer in answers} <= {202, 429}, {answer.status for answer in answers}  # 250 may be open
     assert sum(answer.status == 202 for answer in answers) == 250
+    wait_until(lambda: metric("sijil_requests_in_flight") == 1, 20, "requests don't end")  # each is counted at its end, at the latest
     late = refused_for("denied_limit") - before
-    assert late > 0
+    assert late > 0 or len(answers) <= BURST + RATE * took, late  # a slow machine asks no faster than the rate
     assert BURST <= len(answers) - late <= BURST + RATE * (took + 1), (late, took)
     each_is_accounted_for("blob.read", len(answers) - late)
 
@@ -147,7 +148,8 @@ def who_makes_rights_in_a_loop_stops_nobody_else():
         late = [answer for answer in answers if answer.status == 429]
         assert {answer.status for answer in answers} == {201, 429} and all(answer["Retry-After"] for answer in late)
         assert burst - 10 <= len(answers) - len(late) <= burst + rate * (took + 1), (len(late), took)  # the chief's own requests were counted
-        assert refused_for("rights_limit", root) - before == len(late) and in_the_log("robot.create", lambda text: Judge.sql_at(fleet, text))[0] == recorded
+        await_count(lambda: refused_for("rights_limit", root), before + len(late), "refusals that are counted")
+        assert in_the_log("robot.create", lambda text: Judge.sql_at(fleet, text))[0] == recorded
         assert make("quiet", made["quiet"]).status == 201  # another organisation has a separate budget
         first = next(answer for answer in answers if answer.status == 201).json["id"]
         assert made["crowded"].call("DELETE", "/api/v1/robots/" + first, scope="registry:admin:*").status == 204  # removing has no limit
@@ -239,7 +241,7 @@ def wrong_secrets_are_limited_by_name_and_network():
     assert try_at_v2(name, secret, "127.0.0.8").status == 200
     others += [answer.status for answer in at_v2]
     late = sum(answer.status == 429 for answers in tried.values() for answer in answers) + 1 + others.count(429)
-    assert refused_for("wrong_secrets") == counted + late
+    await_count(lambda: refused_for("wrong_secrets"), counted + late, "refusals that are counted")
     wait_until(lambda: in_the_log("token.mint")[1] == not_recorded(), 60, "a refusal is in no event")
 
 
@@ -275,7 +277,7 @@ def fill_the_share(root, robots, waiting):
         before = refused_for("principal_limit", root)
         late = create_project(robot, "more")
         assert late.status == 429 and late["Retry-After"], late.body  # one principal gets only a part of it
-        assert refused_for("principal_limit", root) == before + 1
+        await_count(lambda: refused_for("principal_limit", root), before + 1, "refusals that are counted")
         assert create_project(root, "beside-one").status == 201
 
 

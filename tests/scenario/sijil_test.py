@@ -405,6 +405,12 @@ def wait_until(what, seconds, why):
         time.sleep(0.1)
 
 
+def await_count(count, wanted, why):
+    """A request may be counted a moment after its answer. Waits for the count, which must not be higher either."""
+    wait_until(lambda: count() >= wanted, 20, f"{why}: fewer than {wanted}")
+    assert count() == wanted, f"{why}: more than {wanted}"
+
+
 def insist(call, seconds=60):
     """Repeats `call` while the answer is 503 with Retry-After, because a server may still be recovering from a fault. Returns the answer."""
     until = time.monotonic() + seconds
