@@ -1,4 +1,5 @@
 """script/sbom: what CycloneDX 1.5 requires, and that it says what the programs and dpkg say."""
+import functools
 import hashlib
 import json
 import os
@@ -39,6 +40,11 @@ def run(*command):
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=600).stdout
 
 
+@functools.cache
+def version(package):
+    return run("dpkg-query", "-W", "-f", "${Version}", package)
+
+
 def main():
     text = run(os.path.join(ROOT, "script", "sbom"), "--build", BUILD)
     assert text == run(os.path.join(ROOT, "script", "sbom"), "--build", BUILD), "the same build gives another document"
@@ -66,8 +72,7 @@ def main():
             mapped.add(library)
             with open(place, "rb") as file:
                 assert digest == "sha256:" + hashlib.sha256(file.read()).hexdigest(), library
-            assert component["version"] == run("dpkg-query", "-W", "-f", "${Version}", component["name"] + (
-                ":amd64" if "arch=amd64" in component["purl"] else "")), component
+            assert component["version"] == version(component["name"] + (":amd64" if "arch=amd64" in component["purl"] else "")), component
 
         # What the linker wrote into the program is what the document says that it needs: no more, and no less.
         asked = set(re.findall(r"\(NEEDED\).*\[(.+)\]", run("readelf", "-d", path)))
