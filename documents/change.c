@@ -30,9 +30,17 @@ static struct result run_draft(const struct permit *permit, struct change *chang
     return document_draft_insert(permit, pg, &drafting->row, err);
 }
 
+static struct result run_signature(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
+{
+    return document_draft_sign(permit, pg, &((const struct document_draft_change *)change)->row, err); /* its first member */
+}
+
 void document_draft_change_init(struct document_draft_change *change, const struct document_draft_row *row)
 {
-    *change = (struct document_draft_change){.change = {.run = run_draft, .reach = CHANGE_REACHES_NOTHING}, .row = *row};
+    const bool is_new = row->envelope_count == 1;
+
+    *change = (struct document_draft_change){
+        .change = {.run = is_new ? run_draft : run_signature, .reach = CHANGE_REACHES_NOTHING}, .row = *row};
     document_detail(row->document, change->detail);
     change->change.detail = change->detail;
 }

@@ -21,11 +21,11 @@ void document_change_init(struct document_change *change, const struct document_
 
 #define DOCUMENT_DRAFTS_EACH 8 /* of one principal in one scope */
 /** ERROR_LIMIT if too many drafts of the organisation or of this principal wait already; ERROR_CONFLICT if this draft waits
- *  already. */
+ *  already, or has other signatures. */
 struct document_draft_change {
     struct change change;
     struct document_draft_row row;
     char detail[DOCUMENT_DETAIL_SIZE];
 };
-/** row->document was read from row->envelope. */
+/** row->document was read from row->envelopes: one of a new draft; several add the last one to the draft that has the others. */
 void document_draft_change_init(struct document_draft_change *change, const struct document_draft_row *row);

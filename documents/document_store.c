@@ -46,19 +46,26 @@ static const struct pg_statement document_draft_count_sql = {
     "uuid text int4 bytea", "int8 int8 bool"};
 static const struct pg_statement document_draft_insert_sql = {
     "document_draft_insert",
-    "INSERT INTO document_draft (kind, scope, name, digest, envelope, organisation_id, drafted_by, expires_at)"
-    " VALUES ($1, $2, $3, $4, $5, $6, $7, now() + " WAIT ")",
-    "int4 text text bytea bytea uuid text", ""};
+    "INSERT INTO document_draft (kind, scope, name, digest, envelopes, organisation_id, drafted_by, signed_by, expires_at)"
+    " VALUES ($1, $2, $3, $4, $5, $6, $7, ARRAY[$7], now() + " WAIT ")",
+    "int4 text text bytea bytea[] uuid text", ""};
+/* Only by one signature that follows those that wait: two signers at one time must not lose one of them. */
+static const struct pg_statement document_draft_sign_sql = {
+    "document_draft_sign",
+    "UPDATE document_draft SET envelopes = $3, signed_by = signed_by || $4::text WHERE kind = $1 AND digest = $2 AND expires_at > now()"
+    " AND cardinality($3) = cardinality(envelopes) + 1 AND $3[1:cardinality(envelopes)] = envelopes",
+    "int4 bytea bytea[] text", ""};
 static const struct pg_statement document_draft_take_sql = {
     "document_draft_take", "DELETE FROM document_draft WHERE kind = $1 AND digest = $2 AND expires_at > now()", "int4 bytea", ""};
 static const struct pg_statement document_drafts_sql = {
     "document_drafts",
-    "SELECT envelope, expires_at FROM document_draft WHERE kind = $1 AND scope = $2 AND ($3::text IS NULL OR name = $3)"
+    "SELECT envelopes[1], coalesce(envelopes[2], ''), coalesce(envelopes[3], ''), coalesce(envelopes[4], ''),"
+    " array_to_string(signed_by, ' ') FROM document_draft WHERE kind = $1 AND scope = $2 AND ($3::text IS NULL OR name = $3)"
     " AND expires_at > now() ORDER BY drafted_at LIMIT $4",
-    "int4 text text int8", "bytea timestamptz"};
+    "int4 text text int8", "bytea bytea bytea bytea text"};
 static const struct pg_statement *const statements[] = {
     &document_insert_sql, &document_events_sql, &document_count_sql, &document_scope_sql, &document_pin_find_sql, &document_pin_claim_sql,
-    &document_draft_expire_sql, &document_draft_count_sql, &document_draft_insert_sql, &document_draft_take_sql, &document_drafts_sql,
+    &document_draft_expire_sql, &document_draft_count_sql, &document_draft_insert_sql, &document_draft_sign_sql, &document_draft_take_sql, &document_drafts_sql,
 };
 /* clang-format on */
 const struct pg_table document_table = PG_TABLE(statements);
@@ -194,10 +201,26 @@ struct result document_draft_insert(const struct permit *permit, struct pg *pg, 
     pg_add_text(&arguments, document->scope);
     pg_add_text(&arguments, document->name);
     pg_add_bytes(&arguments, digest_bytes(document->digest));
-    pg_add_bytes(&arguments, row->envelope);
+    pg_add_bytes_array(&arguments, row->envelopes, row->envelope_count);
     pg_add_uuid(&arguments, row->organisation);
     pg_add_text(&arguments, row->drafted_by);
     return pg_run(pg, &document_draft_insert_sql, &arguments, NULL, err);
+}
+
+struct result document_draft_sign(const struct permit *permit, struct pg *pg, const struct document_draft_row *row,
+                                  struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    require(permit, row->action, row->document->scope);
+    pg_add_int4(&arguments, number_of(row->document->kind));
+    pg_add_bytes(&arguments, digest_bytes(row->document->digest));
+    pg_add_bytes_array(&arguments, row->envelopes, row->envelope_count);
+    pg_add_text(&arguments, row->drafted_by);
+    TRY(pg_run(pg, &document_draft_sign_sql, &arguments, &rows, err));
+    if (pg_rows_affected(rows) == 1) return SUCCESS;
+    return failure(err, ERROR_CONFLICT, "the draft has other signatures by now, or is gone: read it again");
 }
 
 struct result document_draft_take(const struct permit *permit, struct pg *pg, const struct document_row *row, struct error *err)

@@ -57,8 +57,9 @@ RESULT document_pin_claim(struct pg *pg, enum document_kind kind, const struct d
 struct document_draft_row {
     enum action action;
     const struct document *document;
-    struct bytes envelope;
-    const char *drafted_by;          /* principal_key() */
+    const struct bytes *envelopes; /* the holder's first */
+    size_t envelope_count;
+    const char *drafted_by;          /* principal_key() of the principal that brings the last envelope */
     const struct uuid *organisation; /* NULL: of the registry */
 };
 struct document_drafts_waiting {
@@ -69,6 +70,9 @@ struct document_drafts_waiting {
 RESULT document_draft_count(const struct permit *permit, struct pg *pg, const struct document_draft_row *row,
                             struct document_drafts_waiting *waiting_out, struct error *err) __attribute__((nonnull));
 RESULT document_draft_insert(const struct permit *permit, struct pg *pg, const struct document_draft_row *row, struct error *err)
+    __attribute__((nonnull));
+/** The draft gets row->envelopes: those that it has, and one more. ERROR_CONFLICT if it has others, or is gone. */
+RESULT document_draft_sign(const struct permit *permit, struct pg *pg, const struct document_draft_row *row, struct error *err)
     __attribute__((nonnull));
 /** Removes the draft of a document that is recorded now. ERROR_NOT_FOUND: it no longer exists. */
 RESULT document_draft_take(const struct permit *permit, struct pg *pg, const struct document_row *row, struct error *err)
@@ -81,6 +85,10 @@ struct document_draft_query {
     const char *scope, *name; /* name NULL: all of the scope */
 };
 #define DOCUMENT_DRAFTS_MAX 64 /* waiting drafts in one organisation, or in the registry */
-/** Envelopes of waiting drafts, oldest first, at most DOCUMENT_DRAFTS_MAX. */
+/**
+ * Waiting drafts, oldest first, at most DOCUMENT_DRAFTS_MAX. Columns: four envelopes, "" after the last, and the principals that brought them,
+ * with a space between two.
+ */
 RESULT document_drafts(const struct permit *permit, struct pg *pg, const struct document_draft_query *place,
                        struct pg_rows **rows_out, struct error *err) __attribute__((nonnull));
+#define DOCUMENT_DRAFT_SIGNERS DOCUMENT_SIGNATURES_MAX /* the column after the envelopes */

@@ -8,13 +8,19 @@ static bool is_of_place(const struct document *document, const struct document_d
            (place->name == NULL || strcmp(document->name, place->name) == 0);
 }
 
-/* *document_out is NULL if the envelope is not a document of the kind. */
-static struct result read(struct bytes envelope, struct document **document_out, struct error *err)
+/* *document_out is NULL if the envelopes are not a document. */
+static struct result read(const struct pg_rows *rows, size_t row, struct bytes envelopes[DOCUMENT_SIGNATURES_MAX],
+                          struct document **document_out, struct error *err)
 {
     struct error refused = {0};
+    size_t count = 0;
 
     *document_out = NULL;
-    if (document_read(&envelope, 1, document_out, &refused).ok || refused.kind != ERROR_NO_MEMORY) return SUCCESS;
+    for (size_t i = 0; i < DOCUMENT_SIGNATURES_MAX; i++) {
+        envelopes[i] = pg_bytes(rows, row, i);
+        if (envelopes[i].length > 0) count = i + 1;
+    }
+    if (document_read(envelopes, count, document_out, &refused).ok || refused.kind != ERROR_NO_MEMORY) return SUCCESS;
     return failure(err, ERROR_NO_MEMORY, "%s", refused.message);
 }
 
@@ -25,10 +31,11 @@ struct result document_draft_visit(const struct permit *permit, struct pg *pg, c
 
     TRY(document_drafts(permit, pg, place, &rows, err));
     for (size_t i = 0; i < pg_rows_count(rows); i++) {
+        struct drafted_document drafted = {.signed_by = pg_text(rows, i, DOCUMENT_DRAFT_SIGNERS)};
         OWNED(document) *document = NULL;
-        TRY(read(pg_bytes(rows, i, 0), &document, err));
+        TRY(read(rows, i, drafted.envelopes, &document, err));
         if (document == NULL || !is_of_place(document, place)) continue;
-        const struct drafted_document drafted = {document, pg_bytes(rows, i, 0)};
+        drafted.document = document;
         TRY(visit(context, &drafted, err));
     }
     return SUCCESS;

@@ -9,7 +9,8 @@
  *  during the visit. */
 struct drafted_document {
     const struct document *document;
-    struct bytes envelope;
+    struct bytes envelopes[DOCUMENT_SIGNATURES_MAX]; /* document->signature_count of them */
+    const char *signed_by; /* principal_key() of the principals that brought them, with a space between two */
 };
 typedef struct result draft_visitor(void *context, const struct drafted_document *drafted, struct error *err);
 /** Visits the drafts with this scope and name, oldest first. Skips rows that are not a document of the kind and scope. */

@@ -292,9 +292,10 @@ static struct result flatten(const json_t *rows, json_t *flat, struct error *err
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i), *document = json_object_get(row, "document"),
                      *body = json_object_get(document, "body");
-        json_t *shown = json_pack("{s:O?, s:O?, s:O?, s:O?, s:O?}", "name", json_object_get(row, "name"), "state",
+        json_t *shown = json_pack("{s:O?, s:O?, s:O?, s:O?, s:O?, s:O*}", "name", json_object_get(row, "name"), "state",
                                   json_object_get(row, "state"), "purpose", json_object_get(body, "purpose"), "expires",
-                                  json_object_get(document, "expires"), "principal", json_object_get(body, "principal"));
+                                  json_object_get(document, "expires"), "principal", json_object_get(body, "principal"),
+                                  "missing", json_object_get(row, "missing"));
         if (shown == NULL || json_array_append_new(flat, shown) != 0) return no_memory(err);
     }
     return SUCCESS;
@@ -302,8 +303,8 @@ static struct result flatten(const json_t *rows, json_t *flat, struct error *err
 
 struct result command_key_list(struct invocation *invocation, struct error *err)
 {
-    static const struct column columns[] = {
-        {"KEY", "name"}, {"STATE", "state"}, {"PURPOSE", "purpose"}, {"EXPIRES", "expires"}, {"PRINCIPAL", "principal"}};
+    static const struct column columns[] = {{"KEY", "name"},        {"STATE", "state"},     {"PURPOSE", "purpose"},
+                                            {"EXPIRES", "expires"}, {"MISSING", "missing"}, {"PRINCIPAL", "principal"}};
     OWNED(session) *session = NULL;
     OWNED_JSON rows = json_array();
     OWNED_JSON flat = json_array();

@@ -47,6 +47,8 @@ struct bytes document_payload(const struct document *document);
 /** Whether the key with this public point has signed; false also for bytes that are not a point. ERROR_NO_MEMORY. */
 RESULT document_is_signed_by(const struct document *document, const uint8_t point[ECDSA_PUBLIC_SIZE], bool *is_signed_out,
                              struct error *err);
+/** The number of keys that must have signed this document, or this withdrawal. */
+unsigned document_signers_needed(const struct document *document);
 /** The action of the event that brings the document into force. */
 const char *document_action(const struct document *document);
 

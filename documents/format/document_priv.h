@@ -20,8 +20,6 @@ typedef struct result document_checker(const struct document *document, const st
 /** json_unpack() of an object that has the members of `format` and no others. ERROR_INVALID, ERROR_NO_MEMORY. */
 RESULT document_unpack(const json_t *json, const char *what, struct error *err, const char *format, ...);
 
-/** The number of keys that must have signed this document, or this withdrawal. */
-unsigned document_signers_needed(const struct document *document);
 /** Keys whose approval does not count: the key itself, and other keys of the same principal. */
 struct document_own {
     const uint8_t *point, *principal;

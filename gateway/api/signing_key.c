@@ -226,8 +226,9 @@ static struct result handle_enroll(struct request *request, struct pg *pg, struc
     TRY(check_holder(request, document, err));
     TRY(check_newer(request, pg, document, &known, err));
     principal_key(&request->principal, drafter);
-    const struct document_draft_row row = {ACTION_KEY_ENROLL, document, body->envelopes[0], drafter,
-                                           uuid_is_nil(&where->organisation) ? NULL : &where->organisation};
+    const struct document_draft_row row = {ACTION_KEY_ENROLL, document,
+                                           body->envelopes,   body->count,
+                                           drafter,           uuid_is_nil(&where->organisation) ? NULL : &where->organisation};
     document_draft_change_init(&change, &row);
     TRY(request_record(request, &change.change, err));
     return answer(request, 201, document, 0, err);

@@ -1,18 +1,30 @@
 /* The answer of GET /api/v1/keys/signing: docs/api.md. */
+#include <stdio.h>
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/json.h"
 #include "gateway/api/signing_key_priv.h"
 #include "gateway/pipeline/schema.h"
+#include "policy/decider.h"
 
 PART_WITH(SCHEMA_IS_OPEN, key_document, "the signed payload (docs/formats/documents.md)",
           HAS_TEXT("name", REQUIRED, FORM_FREE, 43, 43, "the key's RFC 7638 thumbprint"))
 PART_WITH(SCHEMA_IS_OPEN, draft_envelope, "the holder's signature (DSSE)",
           HAS_TEXT("payloadType", REQUIRED, FORM_FREE, 1, 0, "what the payload is"))
+PART(draft_signer, "the principal that brought a signature",
+     HAS_TEXT("principal", REQUIRED, FORM_FREE, 1, 79, "as documents name it"),
+     HAS_TEXT("person", OPTIONAL, FORM_FREE, 1, 79, "the person behind it; absent: nobody"))
 SCHEMA(signing_key, "a signing key of a person",
        HAS_TEXT("name", REQUIRED, FORM_FREE, 43, 43, "the key's RFC 7638 thumbprint; names it in paths"),
        HAS_TEXT("state", REQUIRED, FORM_FREE, 1, 10, "draft, in force, to come, expired or withdrawn"),
        HAS_COUNT("event", OPTIONAL, "the number of its event; a draft has none"),
        HAS_OBJECT("envelope", OPTIONAL, schema_draft_envelope, "of a draft: the holder's signature"),
+       HAS_LIST("envelopes", OPTIONAL, DOCUMENT_SIGNATURES_MAX, schema_draft_envelope,
+                "of a draft: all signatures, the holder's first"),
+       HAS_LIST("signed_by", OPTIONAL, DOCUMENT_SIGNATURES_MAX, schema_draft_signer,
+                "of a draft: who signed, in the order of the envelopes"),
+       HAS_COUNT("missing", OPTIONAL, "of a draft: so many more signatures it needs"),
        HAS_OBJECT("document", REQUIRED, schema_key_document, "what is signed"))
 SCHEMA(signing_keys, "a page of signing keys", HAS_LIST("keys", REQUIRED, 1000, schema_signing_key, "by name"),
        HAS_LIST("drafts", REQUIRED, 64, schema_signing_key, "keys that wait for an approval, on the first page"), HAS_NEXT)
@@ -62,25 +74,70 @@ static struct result append_key(void *context, const struct pinned_document *pin
     return append(context, pinned->document, pinned->sequence, err);
 }
 
-static struct result add_envelope(json_t *value, struct bytes envelope, struct error *err)
-{
-    json_t *whole = NULL;
+/* ---- drafts ---- */
 
-    TRY(json_read(envelope, envelope.length, &whole, err));
-    if (json_object_set_new(value, "envelope", whole) == 0) return SUCCESS;
+/* Drafts are added to `list`. */
+struct draft_list {
+    const struct request *request;
+    json_t *list;
+};
+
+static struct result add_envelopes(json_t *value, const struct drafted_document *drafted, struct error *err)
+{
+    OWNED_JSON envelopes = json_array();
+
+    for (size_t i = 0; i < drafted->document->signature_count; i++) {
+        json_t *whole = NULL;
+        TRY(json_read(drafted->envelopes[i], drafted->envelopes[i].length, &whole, err));
+        if (json_array_append_new(envelopes, whole) != 0) return failure(err, ERROR_NO_MEMORY, "no memory for a draft");
+    }
+    if (json_object_set(value, "envelope", json_array_get(envelopes, 0)) == 0 &&
+        json_object_set(value, "envelopes", envelopes) == 0)
+        return SUCCESS;
+    return failure(err, ERROR_NO_MEMORY, "no memory for a draft");
+}
+
+static struct result add_signer(const struct request *request, json_t *signers, const char *name, size_t length,
+                                struct error *err)
+{
+    char principal[PRINCIPAL_KEY_SIZE];
+
+    (void)snprintf(principal, sizeof principal, "%.*s", (int)length, name);
+    const struct person person = decider_person_of_key(request->gateway->decider, principal);
+    json_t *signer = json_pack("{s:s, s:s*}", "principal", principal, "person", person_is_known(&person) ? person.key : NULL);
+    return json_array_append_new(signers, signer) == 0 ? SUCCESS : failure(err, ERROR_NO_MEMORY, "no memory for a draft");
+}
+
+static struct result add_signers(const struct request *request, json_t *value, const struct drafted_document *drafted,
+                                 struct error *err)
+{
+    const unsigned needed = document_signers_needed(drafted->document);
+    const size_t count = drafted->document->signature_count;
+    OWNED_JSON signers = json_array();
+
+    for (const char *name = drafted->signed_by; *name != '\0';) {
+        const size_t length = strcspn(name, " ");
+        TRY(add_signer(request, signers, name, length, err));
+        name += length + (name[length] == ' ' ? 1 : 0);
+    }
+    json_t *missing = json_integer(count < needed ? (json_int_t)(needed - count) : 0);
+    if (json_object_set(value, "signed_by", signers) == 0 && json_object_set_new(value, "missing", missing) == 0) return SUCCESS;
     return failure(err, ERROR_NO_MEMORY, "no memory for a draft");
 }
 
 /* A row without the holder's signature is not a draft, because others may have written it into the table; it is left out. */
 static struct result append_draft(void *context, const struct drafted_document *drafted, struct error *err)
 {
+    const struct draft_list *drafts = context;
     struct error refused = {0};
     struct signing_key key;
 
     if (!signing_key_check_holder(drafted->document, clock_wall_ms(), &key, &refused).ok)
         return refused.kind == ERROR_NO_MEMORY ? failure(err, ERROR_NO_MEMORY, "%s", refused.message) : SUCCESS;
-    TRY(append(context, drafted->document, 0, err));
-    return add_envelope(json_array_get(context, json_array_size(context) - 1), drafted->envelope, err);
+    TRY(append(drafts->list, drafted->document, 0, err));
+    json_t *value = json_array_get(drafts->list, json_array_size(drafts->list) - 1);
+    TRY(add_envelopes(value, drafted, err));
+    return add_signers(drafts->request, value, drafted, err);
 }
 
 static struct result answer(struct request *request, json_t *keys, json_t *drafts, unsigned limit, struct error *err)
@@ -111,7 +168,8 @@ static struct result handle(struct request *request, struct pg *pg, struct error
     const struct view_range range = {DOCUMENT_SIGNING_KEY, &scope, page.after, page.limit + 1};
     if (keys == NULL || drafts == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
     TRY(document_view_visit(request->gateway->documents, &range, append_key, keys, err));
-    if (page.after[0] == '\0') TRY(document_draft_visit(request->permit, pg, &place, append_draft, drafts, err));
+    struct draft_list list = {request, drafts};
+    if (page.after[0] == '\0') TRY(document_draft_visit(request->permit, pg, &place, append_draft, &list, err));
     return answer(request, keys, drafts, page.limit, err);
 }
 

@@ -206,7 +206,7 @@ static inline void record_key(struct store *store, unsigned holder, uint64_t ver
 
 static inline enum error_kind draft_of(struct store *store, const struct made_document *made, const char *by)
 {
-    const struct document_draft_row row = {ACTION_KEY_ENROLL, made->document, made->views[0], by, NULL};
+    const struct document_draft_row row = {ACTION_KEY_ENROLL, made->document, made->views, 1, by, NULL};
     struct document_draft_change change;
 
     document_draft_change_init(&change, &row);

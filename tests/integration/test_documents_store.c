@@ -339,8 +339,8 @@ static void drafts_are_bounded_by_principal_and_organisation(void **state)
     assert_int_equal(draft_key(&store, DOCUMENT_DRAFTS_EACH, "ext:other"), ERROR_NONE);
     database_execute(
         store.log.database,
-        "INSERT INTO document_draft SELECT kind, scope, name, sha256(n::text::bytea), envelope, NULL, 'ext:' || n, now(),"
-        " now() + interval '1 day' FROM document_draft, generate_series(1, 55) n WHERE drafted_by = 'ext:other'");
+        "INSERT INTO document_draft (kind, scope, name, digest, envelopes, drafted_by, signed_by, expires_at)"
+        " SELECT kind, scope, name, sha256(n::text::bytea), envelopes, 'ext:' || n, signed_by, now() + interval '1 day' FROM document_draft, generate_series(1, 55) n WHERE drafted_by = 'ext:other'");
     assert_int_equal(draft_key(&store, 10, "ext:more"), ERROR_LIMIT);
     store_close(&store);
 }

@@ -61,12 +61,17 @@ static void rows_of_then_become_documents(void **state)
     database_execute(database,
                      "INSERT INTO policy_set (epoch, digest, envelope, loaded_by) VALUES"
                      " (7, sha256('seven'), 'an envelope', 'robot$ci'), (8, sha256('eight'), 'another one', 'robot$ci')");
+    database_execute(database, "INSERT INTO document_draft (kind, scope, name, digest, envelope, drafted_by, expires_at)"
+                               " VALUES (2, 'acme', 'key', sha256('draft'), 'its envelope', 'ext:1', now() + interval '1 day')");
     (void)snprintf(before, sizeof before, "%s", database_ask(database, "SELECT load_detail FROM policy_set WHERE epoch = 8"));
     if (!storage_migrate(database_owner(database), &report, &err).ok) fail_msg("%s", err.message);
     assert_string_equal(database_ask(database, "SELECT detail FROM document WHERE kind = 1 AND version = 8"), before);
     assert_string_equal(database_ask(database, "SELECT count(*) FROM document WHERE kind = 1 AND scope = '' AND name = 'policies'"
                                                " AND recorded_by = 'robot$ci' AND cardinality(envelopes) = 1"),
                         "2");
+    assert_string_equal(database_ask(database, "SELECT convert_from(envelopes[1], 'UTF8') || array_to_string(signed_by, '/')"
+                                               " FROM document_draft WHERE cardinality(envelopes) = 1"),
+                        "its envelopeext:1");
     assert_string_equal(database_ask(database, "SELECT to_regclass('policy_set')"), "");
 }
 

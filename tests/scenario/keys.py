@@ -75,6 +75,8 @@ def a_key_is_in_force_when_another_person_has_approved_it():
     assert answer.status == 201 and answer.json["state"] == "draft", answer.body
     waiting = [one for one in listed()["drafts"] if one["name"] == key.name]
     assert len(waiting) == 1 and waiting[0]["envelope"] == envelope and waiting[0]["document"] == json.loads(document), waiting
+    assert waiting[0]["envelopes"] == [envelope] and waiting[0]["missing"] == 1, waiting
+    assert waiting[0]["signed_by"] == [{"principal": state["principal"], "person": state["principal"]}], waiting
     assert state_of(key) is None
     refused(post(state["alice"], "", envelope), 409, "waits for an approval already")
     answer = approve(server.admin, key, document, envelope)

@@ -1,0 +1,137 @@
+/* Drafts that collect signatures: one at a time, each after those that wait already (docs/documents.md). */
+#include "tests/integration/documents_fixture.h"
+
+#include "documents/draft.h"
+
+/* A document with the signatures of its holder, of the root and of two others. */
+struct collected {
+    struct buffer envelopes[DOCUMENT_SIGNATURES_MAX];
+    struct bytes views[DOCUMENT_SIGNATURES_MAX];
+    struct document *documents[DOCUMENT_SIGNATURES_MAX]; /* read from the first i + 1 */
+};
+
+static void collect(struct store *store, struct collected *collected)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(8 * 1024);
+    char name[ECDSA_THUMBPRINT_SIZE];
+    struct error err = {0};
+
+    compose_key(store, 0, 1, &payload);
+    for (unsigned i = 0; i < DOCUMENT_SIGNATURES_MAX; i++) {
+        holder_name(store, i, name);
+        collected->envelopes[i] = BUFFER(16 * 1024);
+        const struct ecdsa_key *signer = i == 1 ? store->root : store->holders[i];
+        assert_true(document_sign(DOCUMENT_SIGNING_KEY, buffer_bytes(&payload), signer, &collected->envelopes[i], &err).ok);
+        collected->views[i] = buffer_bytes(&collected->envelopes[i]);
+        if (!document_read(collected->views, i + 1, &collected->documents[i], &err).ok) fail_msg("%s", err.message);
+    }
+}
+
+static void collected_done(struct collected *collected)
+{
+    for (size_t i = 0; i < DOCUMENT_SIGNATURES_MAX; i++) buffer_done(&collected->envelopes[i]);
+    for (size_t i = 0; i < DOCUMENT_SIGNATURES_MAX; i++) document_free(collected->documents[i]);
+}
+
+/* Brings the first `count` of these envelopes, the last of which is new. */
+static enum error_kind bring(struct store *store, const struct document *document, const struct bytes *envelopes, size_t count,
+                             const char *by)
+{
+    const struct document_draft_row row = {ACTION_KEY_ENROLL, document, envelopes, count, by, NULL};
+    struct document_draft_change change;
+
+    document_draft_change_init(&change, &row);
+    return submit(store, ACTION_KEY_ENROLL, &change.change);
+}
+
+struct waiting {
+    size_t drafts, signatures;
+    char signed_by[512];
+};
+
+static struct result see_draft(void *context, const struct drafted_document *drafted, struct error *err)
+{
+    struct waiting *waiting = context;
+
+    (void)err;
+    waiting->drafts++;
+    waiting->signatures = drafted->document->signature_count;
+    (void)snprintf(waiting->signed_by, sizeof waiting->signed_by, "%s", drafted->signed_by);
+    return SUCCESS;
+}
+
+static struct waiting look_at_drafts(struct store *store)
+{
+    const struct action_pair pair = {.action = ACTION_KEY_READ, .resource.kind = RESOURCE_SYSTEM};
+    const struct document_draft_query all = {ACTION_KEY_READ, DOCUMENT_SIGNING_KEY, "", NULL};
+    struct waiting waiting = {0};
+    OWNED(permit) *permit = NULL;
+    struct error err = {0};
+
+    if (!permit_for_job(store->log.sequencer, &pair, &permit, &err).ok) fail_msg("%s", err.message);
+    if (!document_draft_visit(permit, store->pg, &all, see_draft, &waiting, &err).ok) fail_msg("%s", err.message);
+    return waiting;
+}
+
+static void a_draft_collects_four_signatures(void **state)
+{
+    struct store store;
+    struct collected collected;
+    struct waiting waiting;
+
+    (void)state;
+    store_open(&store);
+    collect(&store, &collected);
+    assert_int_equal(bring(&store, collected.documents[1], collected.views, 2, "ext:a"), ERROR_CONFLICT); /* of no draft */
+    assert_int_equal(bring(&store, collected.documents[0], collected.views, 1, HOLDER), ERROR_NONE);
+    waiting = look_at_drafts(&store);
+    assert_int_equal(waiting.signatures, 1);
+    assert_string_equal(waiting.signed_by, HOLDER);
+    assert_int_equal(bring(&store, collected.documents[1], collected.views, 2, "ext:a"), ERROR_NONE);
+    assert_int_equal(bring(&store, collected.documents[2], collected.views, 3, "ext:b"), ERROR_NONE);
+    assert_int_equal(bring(&store, collected.documents[3], collected.views, 4, "ext:c"), ERROR_NONE);
+    waiting = look_at_drafts(&store);
+    assert_true(waiting.drafts == 1 && waiting.signatures == 4);
+    assert_string_equal(waiting.signed_by, HOLDER " ext:a ext:b ext:c");
+    const struct document_row row = {ACTION_KEY_APPROVE, collected.documents[3], collected.views, 4, "ext:c"};
+    struct document_change change;
+    document_change_init(&change, &row, true);
+    assert_int_equal(submit(&store, ACTION_KEY_APPROVE, &change.change), ERROR_NONE);
+    assert_int_equal(look_at_drafts(&store).drafts, 0);
+    look_well(&store);
+    assert_true(is_in_force(&store, 0));
+    collected_done(&collected);
+    store_close(&store);
+}
+
+/* Two persons who sign at one time: the second one reads the draft again. */
+static void no_signature_is_lost(void **state)
+{
+    struct store store;
+    struct collected collected;
+
+    (void)state;
+    store_open(&store);
+    collect(&store, &collected);
+    assert_int_equal(bring(&store, collected.documents[0], collected.views, 1, HOLDER), ERROR_NONE);
+    assert_int_equal(bring(&store, collected.documents[1], collected.views, 2, "ext:a"), ERROR_NONE);
+    const struct bytes other[] = {collected.views[0], collected.views[2]};
+    const struct bytes swapped[] = {collected.views[1], collected.views[0], collected.views[2]};
+    assert_int_equal(bring(&store, collected.documents[1], other, 2, "ext:b"), ERROR_CONFLICT);
+    assert_int_equal(bring(&store, collected.documents[1], collected.views, 2, "ext:a"), ERROR_CONFLICT);
+    assert_int_equal(bring(&store, collected.documents[2], swapped, 3, "ext:b"), ERROR_CONFLICT);
+    assert_int_equal(bring(&store, collected.documents[3], collected.views, 4, "ext:b"), ERROR_CONFLICT);
+    assert_string_equal(look_at_drafts(&store).signed_by, HOLDER " ext:a");
+    collected_done(&collected);
+    store_close(&store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_draft_collects_four_signatures),
+        cmocka_unit_test(no_signature_is_lost),
+    };
+
+    return cmocka_run_group_tests_name("drafts of documents", tests, NULL, NULL);
+}
