@@ -4,21 +4,9 @@
 
 #include "policy/evaluate.h"
 #include "policy/set.h"
+#include "tests/fuzz/default_set.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static struct policy_set *make_set(void)
-{
-    static const struct policy_default_options options = {
-        .epoch = 1, .region = "local/main", .now_ms = 1795171186000, .network = "10.0.0.0/8"};
-    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
-    struct policy_set *set = NULL;
-    struct error err;
-
-    assert(policy_default_set(&options, &payload, &err).ok);
-    assert(policy_set_compile(buffer_bytes(&payload), &set, &err).ok);
-    return set;
-}
 
 static bool decide(const struct policy_set *set, const struct policy_facts *facts, struct buffer *text)
 {
@@ -59,7 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     OWNED_JSON json = NULL;
     struct error err;
 
-    if (set == NULL) set = make_set();
+    if (set == NULL) set = default_set();
     if (!json_read((struct bytes){data, size}, 1 << 20, &json, &err).ok) return 0;
     if (!policy_facts_read(json, &facts, &err).ok) return 0;
     decide_all_ways(set, policy_facts_of(facts));

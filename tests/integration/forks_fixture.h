@@ -17,16 +17,6 @@
 #include "base/clock.h"
 #include "tests/support/audit_log.h"
 
-static inline void record_some(const struct audit_log *log, unsigned count)
-{
-    for (unsigned i = 0; i < count; i++) {
-        struct record record = test_record(i % 3 == 0 ? VERDICT_DENY : VERDICT_ALLOW);
-        sequencer_submit_and_wait(log->sequencer, &record);
-        if (record.status != RECORD_DONE) fail_msg("%s", record.error.message);
-        record_done(&record);
-    }
-}
-
 static inline struct keyd_identity identify(const struct audit_log *log)
 {
     struct keyd_identity identity;
@@ -42,16 +32,6 @@ static inline void wait_until_keyd_signed(const struct audit_log *log, uint64_t 
 
     while (identify(log).log_size < size) {
         if (clock_monotonic_ms() > until_ms) fail_msg("sijil-keyd has not signed %llu events", (unsigned long long)size);
-        (void)usleep(20000);
-    }
-}
-
-static inline void wait_for_answer(struct audit_log *log, const char *sql, const char *answer)
-{
-    const int64_t until_ms = clock_monotonic_ms() + 20000;
-
-    while (strcmp(database_ask(log->database, sql), answer) != 0) {
-        if (clock_monotonic_ms() > until_ms) fail_msg("%s: still %s", sql, database_ask(log->database, sql));
         (void)usleep(20000);
     }
 }

@@ -124,6 +124,11 @@ int fixture_tear_down(void **state)
     return 0;
 }
 
+struct permit *fixture_permit(enum action action, const struct resource *where)
+{
+    return stack_permit(fixture.stack, action, where);
+}
+
 struct resource fixture_repository(const struct uuid *project, const char *name)
 {
     struct resource where = {

@@ -52,6 +52,9 @@ struct registry *fixture_second_gateway(void);
 /** One whose region is another folder, as if the file system of the first were not mounted. */
 struct registry *fixture_gateway_elsewhere(const char *location);
 
+/** A permit of this test; the caller frees it. */
+struct permit *fixture_permit(enum action action, const struct resource *where);
+
 /** A repository of a project, with its id if it was pushed to. */
 struct resource fixture_repository(const struct uuid *project, const char *name);
 /** The same with a detail. */

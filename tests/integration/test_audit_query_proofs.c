@@ -9,16 +9,8 @@
 #include "audit/format/leaf.h"
 #include "audit/query.h"
 #include "base/fault.h"
+#include "base/file.h"
 #include "tests/support/audit_log.h"
-
-static void write_file(const char *path, struct bytes content)
-{
-    FILE *file = fopen(path, "wbe");
-
-    assert_non_null(file);
-    assert_int_equal(fwrite(content.data, 1, content.length, file), content.length);
-    assert_int_equal(fclose(file), 0);
-}
 
 static int run(const char *command, ...) __attribute__((format(printf, 1, 2)));
 static int run(const char *command, ...)
@@ -84,9 +76,9 @@ static void a_proof_is_checked_without_us(void **state)
         (void)prove_when_signed(&log, pg, permit, sequences[i], &proof);
         assert_true(audit_find(pg, permit, sequences[i], &page, &err).ok);
         (void)snprintf(path, sizeof path, "%s/entry", folder);
-        write_file(path, audit_page_leaf(page, 0));
+        assert_true(file_replace(path, audit_page_leaf(page, 0), 0600, &err).ok);
         (void)snprintf(path, sizeof path, "%s/proof", folder);
-        write_file(path, buffer_bytes(&proof));
+        assert_true(file_replace(path, buffer_bytes(&proof), 0600, &err).ok);
         assert_int_equal(run(VERIFY, identity.log_vkey, folder, folder), 0);
         assert_int_equal(
             run("/usr/bin/python3 '%s' '%s' %s/entry %s/proof >/dev/null", AUDIT_LOG_PY, identity.log_vkey, folder, folder), 0);

@@ -3,11 +3,6 @@
 
 #include <dirent.h>
 
-static struct permit *permit_of(enum action action, const struct resource *where)
-{
-    return stack_permit(fixture.stack, action, where);
-}
-
 static bool has_blob(const struct resource *where, const char *digest)
 {
     OWNED(permit) *permit = NULL;
@@ -125,7 +120,7 @@ static void write_manifest(struct pushed *pushed, const char *config, const char
 
 static void check_manifest(const struct resource *where, const char *reference, const struct pushed *pushed)
 {
-    OWNED(permit) *permit = permit_of(ACTION_MANIFEST_READ, where);
+    OWNED(permit) *permit = fixture_permit(ACTION_MANIFEST_READ, where);
     const struct manifest_query query = {.action = ACTION_MANIFEST_READ, .where = where, .reference = reference};
     OWNED(stored_manifest) *manifest = NULL;
     struct error err = {0};
@@ -186,7 +181,7 @@ static void a_changed_row_is_found(void **state)
             " WHERE r.name = 'tampered' AND a.repository_id = r.repository_id AND a.name = 'a'"
             " AND b.repository_id = r.repository_id AND b.name = 'b' AND m.repository_id = r.repository_id"
             " AND o.repository_id = r.repository_id AND m.digest = a.manifest_digest AND o.digest = b.manifest_digest");
-    OWNED(permit) *permit = permit_of(ACTION_MANIFEST_READ, &where);
+    OWNED(permit) *permit = fixture_permit(ACTION_MANIFEST_READ, &where);
     const struct manifest_query query = {.action = ACTION_MANIFEST_READ, .where = &where, .reference = "a"};
     MUST_FAIL(ERROR_CORRUPT, stored_manifest_find(permit, fixture.registry, fixture.stack->pg, &query, &manifest, &err));
 }
@@ -232,7 +227,7 @@ static void tags_page_in_byte_order(void **state)
     fixture_push(&where, 23, 1, config);
     write_manifest(&pushed, config, "", "1");
     for (size_t i = 0; i < COUNT(tags); i++) MUST(push_body(&where, tags[i], &pushed, &err));
-    OWNED(permit) *permit = permit_of(ACTION_TAG_LIST, &where);
+    OWNED(permit) *permit = fixture_permit(ACTION_TAG_LIST, &where);
     for (size_t at = 0; at < COUNT(sorted);) {
         const struct tag_query query = {.where = &where, .last = last, .limit = 3};
         OWNED(tag_page) *page = NULL;
@@ -362,7 +357,7 @@ static void lists_what_refers_to_a_manifest(void **state)
         write_manifest(&referrer[i], config, extra, i == 0 ? "r0" : i == 1 ? "r1" : "r2");
         MUST(push_body(&where, NULL, &referrer[i], &err));
     }
-    OWNED(permit) *permit = permit_of(ACTION_REFERRER_LIST, &where);
+    OWNED(permit) *permit = fixture_permit(ACTION_REFERRER_LIST, &where);
     struct referrer_query query = {.where = &where,
                                    .subject = subject.digest,
                                    .artifact_type = "",

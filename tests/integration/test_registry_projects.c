@@ -5,11 +5,6 @@
 #include "registry/repository_store.h"
 #include "tests/integration/registry_fixture.h"
 
-static struct permit *permit_of(enum action action, const struct resource *where)
-{
-    return stack_permit(fixture.stack, action, where);
-}
-
 static struct result label(const struct resource *where, const char *text, struct error *err)
 {
     struct label_change change;
@@ -56,7 +51,7 @@ static void projects_need_their_organisation_and_region(void **state)
 static void lists_projects_by_name(void **state)
 {
     const struct resource system = {.kind = RESOURCE_SYSTEM};
-    OWNED(permit) *permit = permit_of(ACTION_PROJECT_LIST, &system);
+    OWNED(permit) *permit = fixture_permit(ACTION_PROJECT_LIST, &system);
     struct namespace_query query = {.where = &system, .projects = true, .limit = 1};
     bool found = false, has_more = true;
 
@@ -82,7 +77,7 @@ static void lists_projects_by_name(void **state)
 static void hidden_projects_count_in_no_page(void **state)
 {
     const struct resource system = {.kind = RESOURCE_SYSTEM};
-    OWNED(permit) *permit = permit_of(ACTION_PROJECT_LIST, &system);
+    OWNED(permit) *permit = fixture_permit(ACTION_PROJECT_LIST, &system);
     OWNED(namespace_page) *all = NULL;
     struct namespace_query query = {.where = &system, .projects = true, .limit = 100};
 
@@ -105,7 +100,7 @@ static void hidden_projects_count_in_no_page(void **state)
 static void repositories_are_listed_between_names(void **state)
 {
     const struct resource system = {.kind = RESOURCE_SYSTEM};
-    OWNED(permit) *permit = permit_of(ACTION_CATALOG_LIST, &system);
+    OWNED(permit) *permit = fixture_permit(ACTION_CATALOG_LIST, &system);
     struct repository_query query = {.where = &system, .from = "", .until = "~", .last = "", .limit = NAMESPACE_PAGE_MAX};
     OWNED(repository_page) *all = NULL;
     OWNED(repository_page) *rest = NULL;

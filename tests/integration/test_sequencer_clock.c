@@ -65,26 +65,6 @@ static void readings_are_judged(void **state)
     if (!row->is_taken) assert_int_equal(clock.steps, 0);
 }
 
-static void record_some(const struct audit_log *log, unsigned count)
-{
-    for (unsigned i = 0; i < count; i++) {
-        struct record record = test_record(VERDICT_ALLOW);
-        sequencer_submit_and_wait(log->sequencer, &record);
-        if (record.status != RECORD_DONE) fail_msg("%s", record.error.message);
-        record_done(&record);
-    }
-}
-
-static void wait_for_answer(struct audit_log *log, const char *sql, const char *answer)
-{
-    const int64_t until_ms = clock_monotonic_ms() + 20000;
-
-    while (strcmp(database_ask(log->database, sql), answer) != 0) {
-        if (clock_monotonic_ms() > until_ms) fail_msg("%s: still %s", sql, database_ask(log->database, sql));
-        (void)usleep(20000);
-    }
-}
-
 /* pg_catalog's functions come first unless the path says otherwise: so this database's clock is ours to set. */
 static void take_the_clock(struct audit_log *log)
 {

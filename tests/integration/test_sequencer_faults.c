@@ -193,7 +193,7 @@ static uint64_t stop_while(struct audit_log *log, enum fault_kind kind, uint64_t
     return asked;
 }
 
-/* What waits, what is folded and what was counted when it stops: recorded, or not, but never half, and it does stop. */
+/* What waits, what is in a burst and what was counted when it stops: recorded, or not, but never half, and it does stop. */
 static void stopping_survives_every_failure(void **state)
 {
     struct audit_log log;

@@ -2,8 +2,10 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "audit/format/leaf.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "tests/support/unit.h"
 
@@ -154,4 +156,24 @@ uint64_t audit_log_check(struct audit_log *log)
            " FROM (SELECT seq, convert_from(leaf, 'UTF8')::json -> 'src' AS s FROM audit_entry) e) t WHERE step < 1",
            "0");
     return size;
+}
+
+void record_some(const struct audit_log *log, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        struct record record = test_record(i % 3 == 0 ? VERDICT_DENY : VERDICT_ALLOW);
+        sequencer_submit_and_wait(log->sequencer, &record);
+        if (record.status != RECORD_DONE) fail_msg("%s", record.error.message);
+        record_done(&record);
+    }
+}
+
+void wait_for_answer(struct audit_log *log, const char *sql, const char *answer)
+{
+    const int64_t until_ms = clock_monotonic_ms() + 20000;
+
+    while (strcmp(database_ask(log->database, sql), answer) != 0) {
+        if (clock_monotonic_ms() > until_ms) fail_msg("%s: still %s", sql, database_ask(log->database, sql));
+        (void)usleep(20000);
+    }
 }

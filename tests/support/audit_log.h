@@ -36,6 +36,10 @@ void audit_log_close(struct audit_log *log);
 struct decision *test_decision(enum verdict verdict, uint64_t epoch);
 /** A record of a robot "robot:ci" with that decision; give it to record_done() afterwards. */
 struct record test_record(enum verdict verdict);
+/** Records so many of them, a third of them denials; each must be recorded. */
+void record_some(const struct audit_log *log, unsigned count);
+/** Asks the database again and again until it answers so; after 20 s the test fails. */
+void wait_for_answer(struct audit_log *log, const char *sql, const char *answer);
 /** The epoch after the migrations. */
 #define TEST_EPOCH 1
 

@@ -8,19 +8,11 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/support/unit.h"
 
 enum { ARGUMENTS = 24, WAIT_STEP_MS = 5, WAIT_STEPS = 4000 };
-
-static void pause_ms(long ms)
-{
-    const struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-
-    (void)nanosleep(&time, NULL);
-}
 
 /* Starts the program; what it writes on standard error goes to `errors`. */
 static pid_t spawn(const struct keyd_daemon *process, const char *const *options, int errors)
@@ -97,7 +89,7 @@ void keyd_daemon_start(struct keyd_daemon *process, const char *const *options)
     for (int i = 0; i < WAIT_STEPS; i++) {
         if (stat(process->socket, &about) == 0) return;
         if (waitpid(process->pid, NULL, WNOHANG) != 0) break;
-        pause_ms(WAIT_STEP_MS);
+        (void)usleep(WAIT_STEP_MS * 1000);
     }
     fail_msg("sijil-keyd did not start");
 }

@@ -14,13 +14,6 @@
 
 enum { WAIT_STEPS = 3000, LINE_SIZE = 4096 };
 
-static void pause_ms(long ms)
-{
-    const struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-
-    (void)nanosleep(&time, NULL);
-}
-
 static void path_of(const struct s3_peer *peer, const char *name, char out[64])
 {
     (void)snprintf(out, 64, "%.40s/%.20s", peer->folder, name);
@@ -65,7 +58,7 @@ static void wait_until_it_listens(struct s3_peer *peer)
     path_of(peer, "port", path);
     for (unsigned step = 0; access(path, R_OK) != 0; step++) {
         assert_true(step < WAIT_STEPS && waitpid(peer->process, NULL, WNOHANG) == 0);
-        pause_ms(10);
+        (void)usleep(10000);
     }
     FILE *file = fopen(path, "re");
     assert_non_null(file);
