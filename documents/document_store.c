@@ -1,4 +1,4 @@
-#include "documents/document_store.h"
+#include "documents/document_store_priv.h"
 
 #include <assert.h>
 #include <string.h>

@@ -26,15 +26,6 @@ RESULT document_insert(const struct permit *permit, struct pg *pg, const struct 
 
 #define DOCUMENT_EVENTS_READ 16 /* at a time: the envelopes of one event have up to 64 KiB */
 /**
- * Events that record a document of `kind`, from number `first` on, oldest first, at most DOCUMENT_EVENTS_READ. Columns:
- * number, leaf, and from DOCUMENT_EVENT_ENVELOPES on the envelopes that the event names, "" after the last.
- */
-RESULT document_events(struct pg *pg, enum document_kind kind, uint64_t first, struct pg_rows **rows_out, struct error *err);
-#define DOCUMENT_EVENT_ENVELOPES 2
-/** The number of rows of a kind; stops counting at `most`. */
-RESULT document_count(struct pg *pg, enum document_kind kind, uint64_t most, uint64_t *count_out, struct error *err);
-
-/**
  * The organisation or project that has a name now. Names of deleted ones are used again, and their documents don't count for the
  * new one. So only documents whose event has at least the number `since` count: the size of the log when it was made.
  */
@@ -44,12 +35,6 @@ struct document_scope {
 };
 /** Borrows `name`. */
 RESULT document_scope_find(struct pg *pg, const char *name, struct document_scope *scope_out, struct error *err);
-
-/** Whether a row claims that keyd has pinned the event number pin->epoch, and that its pin was then `pin`. */
-RESULT document_pin_is_claimed(struct pg *pg, enum document_kind kind, const struct document_pin *pin, bool *is_claimed_out,
-                               struct error *err);
-/** Writes such a claim, after keyd's answer. */
-RESULT document_pin_claim(struct pg *pg, enum document_kind kind, const struct document_pin *pin, struct error *err);
 
 /* --- drafts: signed by their holder, and not yet by all signers --- */
 

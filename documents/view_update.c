@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "documents/document_store_priv.h"
 #include "documents/view_priv.h"
 
 struct update {

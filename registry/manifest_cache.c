@@ -1,4 +1,4 @@
-#include "registry/manifest_cache.h"
+#include "registry/manifest_cache_priv.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

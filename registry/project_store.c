@@ -6,7 +6,7 @@
 #include "policy/label.h"
 #include "registry/project.h"
 #include "registry/registry_priv.h"
-#include "registry/seal.h"
+#include "registry/seal_priv.h"
 #include "storage/pg_table.h"
 
 /* clang-format off */

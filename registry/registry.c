@@ -4,7 +4,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "registry/manifest_cache.h"
+#include "registry/manifest_cache_priv.h"
 #include "registry/manifest_use.h"
 #include "registry/registry_priv.h"
 #include "registry/upload_table.h"

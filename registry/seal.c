@@ -1,4 +1,4 @@
-#include "registry/seal.h"
+#include "registry/seal_priv.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 #include "registry/registry_priv.h"
-#include "registry/seal.h"
+#include "registry/seal_priv.h"
 #include "storage/pg_table.h"
 
 /* clang-format off */

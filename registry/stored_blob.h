@@ -8,8 +8,8 @@
 #pragma once
 
 #include "crypto/digest.h"
+#include "registry/blob_row.h"
 #include "registry/registry.h"
-#include "registry/stored_blob_store.h"
 
 struct stored_blob;
 

@@ -3,16 +3,8 @@
  */
 #pragma once
 
-#include "registry/key_cache.h"
+#include "registry/blob_row.h"
 #include "registry/registry.h"
-#include "storage/blob.h"
-
-struct blob_row {
-    struct key_record key; /* its id is the blob's */
-    struct blob_content content;
-    bool is_damaged;
-    bool is_due; /* less than half of its lease is left */
-};
 
 /** The commit of an upload: its session, its blob, and the repository. */
 struct blob_commit {

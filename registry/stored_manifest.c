@@ -7,11 +7,11 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "crypto/aead.h"
-#include "registry/manifest_cache.h"
+#include "registry/manifest_cache_priv.h"
 #include "registry/manifest_use.h"
 #include "registry/names/reference.h"
 #include "registry/registry_priv.h"
-#include "registry/seal.h"
+#include "registry/seal_priv.h"
 #include "registry/stored_manifest_store.h"
 
 static struct result run_push(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)

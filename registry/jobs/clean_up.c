@@ -6,7 +6,7 @@
 #include "registry/jobs/clean_up.h"
 #include "registry/quota.h"
 #include "registry/registry_priv.h"
-#include "registry/upload/upload_sweep.h"
+#include "registry/upload/upload_store.h"
 #include "registry/upload_table.h"
 
 #define ROUND_MAX   100    /* sessions or objects in one round: a few seconds of work */

@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "registry/jobs/clean_up.h"
 #include "registry/jobs/collect_priv.h"
-#include "registry/jobs/erased.h"
+#include "registry/jobs/erased_store.h"
 #include "registry/manifest_use.h"
 #include "registry/manifest_use_store.h"
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "registry/jobs/collect_priv.h"
-#include "registry/jobs/erased.h"
+#include "registry/jobs/erased_store.h"
 #include "registry/manifest_use_store.h"
 #include "registry/stored_manifest.h"
 

@@ -1,4 +1,4 @@
-#include "registry/jobs/erased.h"
+#include "registry/jobs/erased_store.h"
 
 #include <stdio.h>
 

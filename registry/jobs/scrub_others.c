@@ -7,7 +7,7 @@
 #include "registry/jobs/job_priv.h"
 #include "registry/jobs/scrub_store.h"
 #include "registry/metrics.h"
-#include "registry/seal.h"
+#include "registry/seal_priv.h"
 
 enum {
     PAGE = 8, /* manifests, of at most 4 MiB each */

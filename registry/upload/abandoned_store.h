@@ -24,6 +24,8 @@ RESULT abandoned_insert(struct pg *pg, const struct uuid *blob, const char *regi
 RESULT abandoned_reserve(struct pg *pg, const struct uuid *blob, const char *region, struct error *err);
 /** Deletes the row, after the bytes were removed. */
 RESULT abandoned_forget(struct pg *pg, const struct uuid *blob, struct error *err);
+/** Removes the bytes of such an object, and its row. False if that fails; registry_clean_up() tries again. */
+bool upload_sweep(struct registry *registry, struct pg *pg, const struct abandoned_object *object);
 
 /** A lock, so that one gateway cleans up at a time. The connection holds it until clean_up_unlock(), or until it breaks. */
 RESULT clean_up_lock(struct pg *pg, bool *is_ours_out, struct error *err);

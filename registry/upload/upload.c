@@ -6,8 +6,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "registry/upload/abandoned_store.h"
 #include "registry/upload/upload_priv.h"
-#include "registry/upload/upload_sweep.h"
 
 static struct upload_key key_of(const struct upload *upload)
 {

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "registry/upload/abandoned_store.h"
 #include "registry/upload/upload_priv.h"
-#include "registry/upload/upload_sweep.h"
 #include "storage/pg_table.h"
 
 /* clang-format off */

@@ -3,8 +3,8 @@
 
 #include "crypto/random.h"
 #include "registry/repository_store.h"
+#include "registry/upload/abandoned_store.h"
 #include "registry/upload/upload_priv.h"
-#include "registry/upload/upload_sweep.h"
 
 /* Every part has a maximum size, so one buffer has room for all. */
 void upload_owner_hash(const struct principal *principal, uint8_t hash_out[SHA256_SIZE])

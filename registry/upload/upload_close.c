@@ -2,8 +2,8 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "registry/upload/abandoned_store.h"
 #include "registry/upload/upload_priv.h"
-#include "registry/upload/upload_sweep.h"
 
 /*
  * Only SHA-256 is computed unless the POST asked for SHA-512, which costs as much again. If a client asks for SHA-512

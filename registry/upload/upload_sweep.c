@@ -1,4 +1,4 @@
-#include "registry/upload/upload_sweep.h"
+#include "registry/upload/abandoned_store.h"
 
 #include "registry/registry_priv.h"
 

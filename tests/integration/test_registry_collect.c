@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "registry/jobs/job.h"
 #include "registry/jobs/statements.h"
+#include "registry/stored_blob_store.h"
 #include "registry/upload/upload.h"
 
 /* ---- pushes beside ---- */

@@ -4,13 +4,23 @@
  */
 #include "authz/binding.h"
 #include "authz/robot.h"
+#include "authz/trusted_issuer.h"
+#include "documents/draft.h"
 #include "gateway/pipeline/request.h"
+#include "registry/jobs/job.h"
 #include "registry/stored_blob.h"
 #include "registry/stored_manifest.h"
 #include "registry/tag.h"
 #include "registry/upload/upload.h"
 
 struct result rogue(struct request *request, struct pg *pg, struct lookup *lookup, struct error *err);
+struct result rogue_of_lists(struct request *request, struct pg *pg, struct lookup *lookup, struct error *err);
+
+static struct result visit(void *context, const struct drafted_document *drafted, struct error *err)
+{
+    (void)context, (void)drafted, (void)err;
+    return SUCCESS;
+}
 
 struct result rogue(struct request *request, struct pg *pg, struct lookup *lookup, struct error *err)
 {
@@ -54,5 +64,39 @@ struct result rogue(struct request *request, struct pg *pg, struct lookup *looku
     return tag_list(&permit, pg, &query, &page, err);
 #elif defined(CASE_LOOKUP_AS_CONNECTION)
     return tag_list(request->permit, lookup, &query, &page, err);
+#else
+    return SUCCESS;
+#endif
+}
+
+struct result rogue_of_lists(struct request *request, struct pg *pg, struct lookup *lookup, struct error *err)
+{
+    const struct document_draft_query drafts = {ACTION_KEY_READ, DOCUMENT_SIGNING_KEY, "acme", NULL};
+    const struct uuid nobody = {{0}};
+    const struct job_page asked = {.limit = 1};
+    struct robot_revoke revoke;
+    struct issuer_page issuers;
+    struct job *jobs = NULL;
+    size_t count = 0;
+
+    robot_revoke_init(&revoke, &nobody, &nobody);
+#if defined(CASE_PERMITTED)
+    const struct permit *permit = request->permit;
+    TRY(issuer_list(permit, pg, "", 1, &issuers, err));
+    TRY(document_draft_visit(permit, pg, &drafts, visit, &count, err));
+    TRY(job_list(permit, pg, &asked, &jobs, &count, err));
+    return revoke.change.run(permit, &revoke.change, pg, err);
+#elif defined(CASE_ISSUERS_WITHOUT_PERMIT)
+    return issuer_list(pg, "", 1, &issuers, err);
+#elif defined(CASE_ROBOT_REVOKED_WITH_NULL)
+    return revoke.change.run(NULL, &revoke.change, pg, err);
+#elif defined(CASE_DRAFTS_WITHOUT_PERMIT)
+    return document_draft_visit(pg, &drafts, visit, &count, err);
+#elif defined(CASE_JOBS_WITH_NULL)
+    return job_list(NULL, pg, &asked, &jobs, &count, err);
+#elif defined(CASE_JOBS_WITH_A_LOOKUP)
+    return job_list(request->permit, lookup, &asked, &jobs, &count, err);
+#else
+    return SUCCESS;
 #endif
 }

@@ -22,6 +22,11 @@ CASES = {  # what the compiler must say
     "NULL_FOR_PERMIT_OF_BINDINGS": r"(argument 1 null where non-null expected|null passed to a callee that requires a non-null argument)",
     "CHANGE_WITHOUT_PERMIT": r"struct permit",
     "CHANGE_WITH_NULL_FOR_PERMIT": r"(argument 1 null where non-null expected|null passed to a callee that requires a non-null argument)",
+    "ISSUERS_WITHOUT_PERMIT": r"struct permit",
+    "ROBOT_REVOKED_WITH_NULL": r"(argument 1 null where non-null expected|null passed to a callee that requires a non-null argument)",
+    "DRAFTS_WITHOUT_PERMIT": r"struct permit",
+    "JOBS_WITH_NULL": r"(argument 1 null where non-null expected|null passed to a callee that requires a non-null argument)",
+    "JOBS_WITH_A_LOOKUP": r"struct pg \*.*\n(?:.*\n)*.*struct lookup|struct lookup \*.*\n(?:.*\n)*.*struct pg",
     "PERMIT_MADE_UP": r"permit.* (has initializer but|has) incomplete type",
     "LOOKUP_AS_CONNECTION": r"struct pg \*.*\n(?:.*\n)*.*struct lookup|struct lookup \*.*\n(?:.*\n)*.*struct pg",
 }

@@ -6,7 +6,7 @@
 
 #include "base/fault.h"
 #include "base/memory.h"
-#include "registry/manifest_cache.h"
+#include "registry/manifest_cache_priv.h"
 
 static const struct uuid repository = {.bytes = {7, 1, 2, 3, 4, 5, 6, 7, 8}}, other = {.bytes = {9}};
 

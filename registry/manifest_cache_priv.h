@@ -1,5 +1,5 @@
 /*
- * registry/manifest_cache.h -- a cache of manifests' rows, so that a repeated read needs no database.
+ * registry/manifest_cache_priv.h -- a cache of manifests' rows, so that a repeated read needs no database.
  *
  * It holds sealed bytes only, so a reader still needs the project's key. A row is valid only while
  * sequencer_alterations() has the value from before the row was read. The reader compares it after its own event is

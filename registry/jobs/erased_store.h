@@ -1,5 +1,5 @@
 /*
- * registry/jobs/erased.h -- the remaining rows of deleted organisations, projects and repositories
+ * registry/jobs/erased_store.h -- the remaining rows of deleted organisations, projects and repositories
  * (registry/jobs/erase.h).
  *
  * They can't be found by a name. The garbage collection removes them in small steps, and continues after a kill -9.

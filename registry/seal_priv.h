@@ -1,5 +1,5 @@
 /*
- * registry/seal.h -- encrypts manifests before they are stored in PostgreSQL.
+ * registry/seal_priv.h -- encrypts manifests before they are stored in PostgreSQL.
  *
  * Each project has a key of its own, wrapped by sijil-keyd. A sealed manifest can be opened only for the same digest
  * of the same repository. XChaCha20-Poly1305 with a random nonce (crypto/aead.h, box) under HKDF(key, info "sijil
