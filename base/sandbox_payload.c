@@ -330,8 +330,8 @@ static int add_sockets(scmp_filter_ctx filter)
     int problem = 0;
 
     for (size_t i = 0; i < COUNT(families) && problem == 0; i++)
-        problem = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(socket), 1, SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)families[i]));
-    if (problem == 0) problem = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(socketpair), 1, SCMP_A0(SCMP_CMP_EQ, AF_UNIX));
+        problem = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(socket), 1, SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)families[i], 0));
+    if (problem == 0) problem = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(socketpair), 1, SCMP_A0(SCMP_CMP_EQ, AF_UNIX, 0));
     return problem;
 }
 
@@ -347,9 +347,9 @@ static int add_clone(scmp_filter_ctx filter)
 /* All but those that type into a terminal. Devices check their own calls. */
 static int add_ioctl(scmp_filter_ctx filter)
 {
-    int problem = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(ioctl), 1, SCMP_A1(SCMP_CMP_LT, TIOCSTI));
+    int problem = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(ioctl), 1, SCMP_A1(SCMP_CMP_LT, TIOCSTI, 0));
 
-    if (problem == 0) problem = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(ioctl), 1, SCMP_A1(SCMP_CMP_GT, TIOCSTI));
+    if (problem == 0) problem = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(ioctl), 1, SCMP_A1(SCMP_CMP_GT, TIOCSTI, 0));
     return problem;
 }
 
