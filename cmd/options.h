@@ -74,6 +74,8 @@ enum runner_option {
     RUNNER_WORK,
     RUNNER_USER,
     RUNNER_CGROUP,
+    RUNNER_NVML,
+    RUNNER_DEVICES,
     RUNNER_CODE,
     RUNNER_INPUT,
     RUNNER_OUTPUT,

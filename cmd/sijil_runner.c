@@ -64,6 +64,7 @@ static const char *take_try_option(struct settings *settings, int option)
     switch (option) {
     case RUNNER_CODE: attempt->code = optarg; return NULL;
     case RUNNER_OUTPUT: attempt->output = optarg; return NULL;
+    case RUNNER_DEVICES: attempt->devices = optarg; return NULL;
     case RUNNER_QUIET: attempt->quiet = true; return NULL;
     case RUNNER_INPUT: return take_listed(attempt->inputs, &attempt->input_count, SPEC_INPUTS_MAX) ? NULL : "too many --input";
     case RUNNER_ADD: return take_listed(attempt->added, &attempt->added_count, ATTEMPT_ADDED_MAX) ? NULL : "too many --add";
@@ -82,6 +83,7 @@ static const char *take_option(struct settings *settings, int option)
     case RUNNER_WORK: settings->attempt.work = optarg; return NULL;
     case RUNNER_USER: settings->attempt.user = optarg; return NULL;
     case RUNNER_CGROUP: settings->attempt.cgroup = optarg; return NULL;
+    case RUNNER_NVML: settings->attempt.nvml = optarg; return NULL;
     default: return take_try_option(settings, option);
     }
 }
@@ -94,14 +96,20 @@ static int show(const char *text)
 static int run_check(const struct settings *settings)
 {
     const struct attempt_options *given = &settings->attempt;
-    const struct machine_options options = {
-        .work = given->work, .user = given->user, .inside = given->inside, .cgroup = given->cgroup, .least = given->least};
+    const struct machine_options options = {.work = given->work,
+                                            .user = given->user,
+                                            .inside = given->inside,
+                                            .cgroup = given->cgroup,
+                                            .nvml = given->nvml,
+                                            .least = given->least};
     struct buffer OWNED_BUFFER text = BUFFER(REPORT_MAX);
     struct machine machine;
     struct error err = {0};
 
     if (!machine_look(&options, &machine, &err).ok) return failed(&err);
-    if (!(settings->json ? machine_json : machine_text)(&machine, &text, &err).ok) return failed(&err);
+    const struct result written = (settings->json ? machine_json : machine_text)(&machine, &text, &err);
+    machine_done(&machine);
+    if (!written.ok) return failed(&err);
     const int shown = show(buffer_text(&text));
     return shown != 0 || machine.meets_floor ? shown : EXIT_FLOOR;
 }
@@ -151,7 +159,7 @@ static int run(struct settings *settings, char **operands, int count)
 int main(int argc, char **argv)
 {
     struct option options[PROGRAM_OPTIONS_MAX + 1];
-    struct settings settings = {.attempt = {.user = "sijil-run"}};
+    struct settings settings = {.attempt = {.user = "sijil-run", .nvml = DEVICES_LIBRARY, .devices = DEVICES_FOLDER}};
 
     (void)snprintf(settings.work, sizeof settings.work, "/var/tmp/sijil-runner-%ld", (long)geteuid());
     find_inside(settings.inside);

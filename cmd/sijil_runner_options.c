@@ -9,6 +9,7 @@ static const struct option_row rows[] = {
     {RUNNER_USER, "user", "NAME", "the system user that a payload runs as, if root starts this; default: sijil-run"},
     {RUNNER_CGROUP, "cgroup", "DIR",
      "a delegated folder of control groups (version 2) without processes; default: this process's own"},
+    {RUNNER_NVML, "nvml", "FILE", "the driver's library of devices (NVML); default: libnvidia-ml.so.1"},
     {RUNNER_HELP, "help", NULL, "show this text and end"},
     {RUNNER_VERSION, "version", NULL, "show the version and end"},
 };
@@ -16,6 +17,7 @@ static const struct option_row try_rows[] = {
     {RUNNER_CODE, "code", "PATH", "the folder that becomes /code; it is copied"},
     {RUNNER_INPUT, "input", "NAME=PATH", "a file or folder that becomes /in/NAME; it is copied; once for each"},
     {RUNNER_OUTPUT, "output", "FOLDER", "a new folder for what the command left in /out"},
+    {RUNNER_DEVICES, "devices", "DIR", "the folder with the nodes of devices; default: /dev"},
     {RUNNER_ADD, "add", "NAME=VALUE", "a variable that this machine adds to the environment, such as OMP_NUM_THREADS=4"},
     {RUNNER_QUIET, "quiet", NULL, "do not show what the command prints"},
 };

@@ -20,6 +20,11 @@ struct attempt {
     char **command; /* of the specification */
     char names[SPEC_INPUTS_MAX][SPEC_NAME_MAX + 1];
     struct sandbox_options run;
+    struct devices *devices; /* NULL: the run has none */
+    struct device_grant grant;
+    struct sandbox_bind binds[DEVICE_NODES_MAX];
+    char visible[sizeof "CUDA_VISIBLE_DEVICES=" + DEVICES_MAX * 48];
+    const char *added[ATTEMPT_ADDED_MAX + 1];
     int folder;      /* for outputs; -1: none */
     bool is_in_line; /* what was shown does not end with a line feed */
 };
@@ -120,12 +125,52 @@ static struct result open_output(struct attempt *attempt, struct error *err)
     return file_open(folder, O_RDONLY | O_DIRECTORY, 0, &attempt->folder, err);
 }
 
-/* Asked and absent is refused: a run never begins on fewer devices. */
-static struct result check_devices(const struct attempt *attempt, struct error *err)
+static void sample(void *context)
 {
+    struct attempt *attempt = context;
+
+    devices_sample(attempt->devices, &attempt->grant);
+}
+
+/* The name of a node inside is the usual one, wherever the folder is. */
+static void bind_nodes(struct attempt *attempt)
+{
+    for (size_t i = 0; i < attempt->grant.node_count; i++) {
+        struct sandbox_bind *bind = &attempt->binds[i];
+        (void)snprintf(bind->from, sizeof bind->from, "%s", attempt->grant.nodes[i]);
+        (void)snprintf(bind->to, sizeof bind->to, "/dev%s", strrchr(attempt->grant.nodes[i], '/'));
+        bind->is_device = true;
+    }
+    attempt->run.binds = attempt->binds;
+    attempt->run.bind_count = attempt->grant.node_count;
+    attempt->run.each_second = sample;
+}
+
+/* Asked and absent is refused: a run never begins on fewer devices. */
+static struct result take_devices(struct attempt *attempt, struct error *err)
+{
+    const struct attempt_options *options = attempt->options;
+
     if (attempt->spec->devices.count == 0) return SUCCESS;
-    return failure(err, ERROR_DENIED, "the specification asks for %lld devices, and this runner gives none",
-                   (long long)attempt->spec->devices.count);
+    TRY(devices_open(options->nvml, &attempt->devices, err));
+    TRY(devices_grant(attempt->devices, &attempt->spec->devices, options->devices, &attempt->grant, err));
+    bind_nodes(attempt);
+    return SUCCESS;
+}
+
+static struct result make_variables(struct attempt *attempt, struct error *err)
+{
+    const struct attempt_options *options = attempt->options;
+    size_t count = options->added_count;
+
+    memcpy(attempt->added, options->added, count * sizeof *attempt->added);
+    if (attempt->devices != NULL) {
+        (void)snprintf(attempt->visible, sizeof attempt->visible, "CUDA_VISIBLE_DEVICES=%s", attempt->grant.visible);
+        attempt->added[count++] = attempt->visible;
+    }
+    TRY(variables_make(attempt->spec->environment, attempt->added, count, &attempt->variables, err));
+    attempt->run.variables = attempt->variables;
+    return SUCCESS;
 }
 
 static struct result prepare(struct attempt *attempt, struct error *err)
@@ -136,16 +181,15 @@ static struct result prepare(struct attempt *attempt, struct error *err)
     for (size_t i = 0; i < options->input_count; i++) TRY(take_input(attempt, options->inputs[i], err));
     TRY(check_inputs(attempt, err));
     TRY(take_command(attempt, err));
-    TRY(check_devices(attempt, err));
+    TRY(take_devices(attempt, err));
     if (json_object_get(attempt->spec->json, "image") != NULL)
         return failure(err, ERROR_INVALID,
                        "the specification asks for an image, and this runner gives its own /usr alone: leave image out");
-    TRY(variables_make(attempt->spec->environment, options->added, options->added_count, &attempt->variables, err));
+    TRY(make_variables(attempt, err));
     attempt->outputs = json_array();
     if (attempt->outputs == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the list of outputs");
     attempt->run.limits = &attempt->spec->limits;
     attempt->run.isolation = options->has_least ? options->least : attempt->spec->isolation;
-    attempt->run.variables = attempt->variables;
     attempt->run.code = options->code;
     return open_output(attempt, err);
 }
@@ -172,6 +216,7 @@ static struct result add_given(const struct attempt *attempt, const struct sandb
     for (size_t i = 0; i < attempt->run.input_count; i++)
         TRY(set(inputs, attempt->names[i], digest_json(&report->inputs[i]), err));
     if (attempt->run.code != NULL) TRY(set(json, "code", digest_json(&report->code), err));
+    if (attempt->devices != NULL) TRY(set(json, "devices", devices_json(attempt->devices, &attempt->grant), err));
     TRY(set(json, "environment", json_incref(attempt->variables), err));
     return set(json, "outputs", json_incref(attempt->outputs), err);
 }
@@ -232,6 +277,7 @@ struct result attempt_run(const struct attempt_options *options, struct buffer *
     json_decref(attempt.variables);
     json_decref(attempt.outputs);
     free(attempt.command);
+    devices_free(attempt.devices);
     run_spec_free(attempt.spec);
     return done;
 }
@@ -242,6 +288,17 @@ static long long number(const json_t *json, const char *name)
 
     (void)json_integer_of(json, name, &value);
     return (long long)value;
+}
+
+static struct result add_devices(const json_t *json, struct buffer *text, struct error *err)
+{
+    size_t at = 0;
+    json_t *device = NULL;
+
+    json_array_foreach (json_object_get(json, "devices"), at, device)
+        TRY(buffer_format(text, err, "device     %s  %s, driver %s, %lld %% busy at most\n", json_text_of(device, "uuid"),
+                          json_text_of(device, "type"), json_text_of(device, "driver"), number(device, "utilisation_percent")));
+    return SUCCESS;
 }
 
 static struct result add_outputs(const json_t *json, struct buffer *text, struct error *err)
@@ -267,5 +324,6 @@ struct result attempt_text(struct bytes report, struct buffer *text, struct erro
                       number(json, "wall_ms"), number(json, "cpu_ms"), number(json, "memory_bytes") >> 20));
     TRY(buffer_format(text, err, "log        %s  %lld bytes, %lld dropped\n", json_text_of(json, "log"),
                       number(json, "log_bytes"), number(json, "log_dropped")));
+    TRY(add_devices(json, text, err));
     return add_outputs(json, text, err);
 }

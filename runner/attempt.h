@@ -9,7 +9,8 @@
 
 struct attempt_options {
     const char *spec_file, *work, *user, *inside, *cgroup, *code;
-    const char *output; /* a new folder for the outputs; NULL: they are hashed alone */
+    const char *nvml, *devices; /* the driver's library; the folder of device nodes */
+    const char *output;         /* a new folder for the outputs; NULL: they are hashed alone */
     size_t input_count;
     const char *inputs[SPEC_INPUTS_MAX]; /* NAME=PATH */
     size_t added_count;

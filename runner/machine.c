@@ -45,8 +45,11 @@ struct result machine_look(const struct machine_options *options, struct machine
 {
     struct machine machine = {0};
     struct cgroup_place place;
+    struct error why;
 
     (void)err;
+    if (!devices_open(options->nvml, &machine.devices, &why).ok)
+        (void)snprintf(machine.no_devices, sizeof machine.no_devices, "%s", why.message);
     cgroup_find(options->cgroup, &place);
     machine.isolation = place.isolation;
     (void)snprintf(machine.lacks, sizeof machine.lacks, "%s", place.lacks);
@@ -57,6 +60,38 @@ struct result machine_look(const struct machine_options *options, struct machine
     machine.meets_floor = machine.runs && machine.isolation >= options->least;
     *machine_out = machine;
     return SUCCESS;
+}
+
+void machine_done(struct machine *machine)
+{
+    devices_free(machine->devices);
+    machine->devices = NULL;
+}
+
+static size_t count_devices(const struct machine *machine)
+{
+    return machine->devices == NULL ? 0 : devices_count(machine->devices);
+}
+
+static struct result add_devices(const struct machine *machine, struct buffer *text, struct error *err)
+{
+    if (machine->devices == NULL) return buffer_format(text, err, "devices    none: %s\n", machine->no_devices);
+    for (size_t i = 0; i < count_devices(machine); i++) {
+        const struct device *device = devices_at(machine->devices, i);
+        TRY(buffer_format(text, err, "device     %s  %s, %lld MiB, driver %s%s\n", device->uuid, device->type,
+                          (long long)device->memory_bytes >> 20, device->driver,
+                          device->is_sliced ? "; in MIG mode, so it is not given" : ""));
+    }
+    return SUCCESS;
+}
+
+/* All devices, granted to nobody: as a result would name them. */
+static json_t *devices_as_json(const struct machine *machine)
+{
+    struct device_grant all = {.count = count_devices(machine)};
+
+    for (size_t i = 0; i < all.count; i++) all.which[i] = i;
+    return machine->devices == NULL ? json_array() : devices_json(machine->devices, &all);
 }
 
 static struct result add_isolation(const struct machine *machine, struct buffer *text, struct error *err)
@@ -78,6 +113,7 @@ struct result machine_text(const struct machine *machine, struct buffer *text, s
     TRY(add_isolation(machine, text, err));
     TRY(buffer_format(text, err, "machine    %lld processors, %lld MiB of memory\n", (long long)machine->cpus,
                       (long long)machine->memory_bytes >> 20));
+    TRY(add_devices(machine, text, err));
     TRY(buffer_format(text, err, "images     %s\n",
                       machine->image_tool ? "can be unpacked (umoci)" : "can't be unpacked: install umoci"));
     return buffer_format(text, err, "floor      %s\n", machine->meets_floor ? "met" : "NOT met");
@@ -85,11 +121,12 @@ struct result machine_text(const struct machine *machine, struct buffer *text, s
 
 struct result machine_json(const struct machine *machine, struct buffer *text, struct error *err)
 {
-    OWNED_JSON json = json_pack(
-        "{s:b s:b s:s s:s s:s s:I s:I s:I s:I s:I s:b}", "meets_floor", machine->meets_floor, "sandbox", machine->runs, "why",
-        machine->why, "isolation", isolation_name(machine->isolation), "lacks", machine->lacks, "cpus", (json_int_t)machine->cpus,
-        "memory_bytes", (json_int_t)machine->memory_bytes, "make_ms", (json_int_t)machine->make_ms, "start_us",
-        (json_int_t)machine->start_us, "addresses_out_of_reach", (json_int_t)machine->addresses, "images", machine->image_tool);
+    OWNED_JSON json =
+        json_pack("{s:b s:b s:s s:s s:s s:I s:I s:I s:I s:I s:b s:o}", "meets_floor", machine->meets_floor, "sandbox",
+                  machine->runs, "why", machine->why, "isolation", isolation_name(machine->isolation), "lacks", machine->lacks,
+                  "cpus", (json_int_t)machine->cpus, "memory_bytes", (json_int_t)machine->memory_bytes, "make_ms",
+                  (json_int_t)machine->make_ms, "start_us", (json_int_t)machine->start_us, "addresses_out_of_reach",
+                  (json_int_t)machine->addresses, "images", machine->image_tool, "devices", devices_as_json(machine));
 
     if (json == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
     TRY(json_write_canonical(text, json, err));

@@ -6,8 +6,8 @@
 #include "runner/sandbox/sandbox.h"
 
 struct machine_options {
-    const char *work, *user, *inside, *cgroup; /* as for a run */
-    enum isolation least;                      /* the floor */
+    const char *work, *user, *inside, *cgroup, *nvml; /* as for a run */
+    enum isolation least;                             /* the floor */
 };
 
 struct machine {
@@ -16,13 +16,16 @@ struct machine {
     bool runs;       /* a program ran in a closed sandbox */
     char why[256];   /* it did not */
     int64_t start_us, make_ms, memory_bytes, cpus;
-    size_t addresses; /* shown to be out of reach */
-    bool image_tool;  /* umoci(1) is there */
+    size_t addresses;        /* shown to be out of reach */
+    struct devices *devices; /* NULL: there is no driver for devices */
+    char no_devices[256];    /* why */
+    bool image_tool;         /* umoci(1) is there */
     bool meets_floor;
 };
 
 /** Runs /usr/bin/true in a sandbox, so what it says is seen and not believed. Only ERROR_NO_MEMORY. */
 RESULT machine_look(const struct machine_options *options, struct machine *machine_out, struct error *err);
+void machine_done(struct machine *machine);
 /** For a person, or as a JSON object. */
 RESULT machine_text(const struct machine *machine, struct buffer *text, struct error *err);
 RESULT machine_json(const struct machine *machine, struct buffer *text, struct error *err);

@@ -43,6 +43,7 @@ struct sandbox_options {
     void (*progress)(void *context, const char *line);
     /** Each output, after the end. NULL: only counted. */
     RESULT (*output)(void *context, const struct output_file *file, struct error *err);
+    void (*each_second)(void *context); /* while it runs; or NULL */
     void *context;
     const volatile sig_atomic_t *cancelled; /* once not 0, the program is stopped; or NULL */
 };

@@ -27,6 +27,7 @@ struct sandbox {
     int64_t began_ms, ended_ms, word_us;
     int64_t beat_ns;         /* when the heartbeat was last read: its time of change */
     struct buffer complaint; /* what bwrap says before the program begins */
+    int64_t second_ms;       /* when each_second() is due */
     bool has_begun;
 };
 

@@ -78,11 +78,21 @@ void sandbox_kill(struct sandbox *sandbox)
     if (sandbox->keeper > 0 && child_end(sandbox->keeper, SIGTERM, KILL_MS, &sandbox->status)) sandbox->keeper = 0;
 }
 
+static void each_second(struct sandbox *sandbox)
+{
+    const int64_t now_ms = clock_monotonic_ms();
+
+    if (sandbox->options->each_second == NULL || now_ms < sandbox->second_ms) return;
+    sandbox->second_ms = now_ms + 1000;
+    sandbox->options->each_second(sandbox->options->context);
+}
+
 static struct result look(struct sandbox *sandbox, bool *open, struct error *err)
 {
     if (*open) TRY(child_output_read(sandbox->printed, LOOK_EACH_MS, open, err));
     else (void)usleep(LOOK_EACH_MS * 1000 / 5);
     read_beat(sandbox);
+    each_second(sandbox);
     return SUCCESS;
 }
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "base/json.h"
+#include "runner/devices/devices.h"
 #include "runner/sandbox/limits.h"
 
 #define SPEC_MAX           65536 /* bytes; the payload of a request is not larger */
@@ -16,12 +17,6 @@
 #define SPEC_INPUTS_MAX    64
 #define SPEC_TEXT_MAX      4096 /* of a word, or of a variable's value */
 #define SPEC_NAME_MAX      63   /* of an input */
-
-/** A request for devices; `count` 0: none. */
-struct device_request {
-    int64_t count, memory_bytes; /* memory: of each, at least; 0: any */
-    char type[64], mig[32];      /* "" : any type; no MIG profile */
-};
 
 struct run_spec {
     json_t *json;

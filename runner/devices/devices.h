@@ -1,0 +1,56 @@
+/*
+ * runner/devices/devices.h -- the accelerators of this machine, as the driver itself tells (NVML), and which of them a run gets.
+ *
+ * A run gets exactly what it asked for, or it is refused: never fewer devices, and never the processor in their place. It sees the nodes of
+ * granted devices only. NVML is loaded at run time, so a machine without a driver needs no library.
+ */
+#pragma once
+
+#include "base/json.h"
+#include "base/owned.h"
+
+#define DEVICES_MAX      64
+#define DEVICE_TEXT_SIZE 96 /* NVML_DEVICE_NAME_V2_BUFFER_SIZE and NVML_DEVICE_UUID_V2_BUFFER_SIZE */
+#define DEVICE_PATH_SIZE 256
+#define DEVICE_NODES_MAX (DEVICES_MAX + 3) /* and nvidiactl, nvidia-uvm, nvidia-uvm-tools */
+#define DEVICES_LIBRARY  "libnvidia-ml.so.1"
+#define DEVICES_FOLDER   "/dev"
+
+/** What a run asks for; `count` 0: nothing. */
+struct device_request {
+    int64_t count, memory_bytes; /* memory: of each, at least; 0: any */
+    char type[64], mig[32];      /* "" : any type; no MIG profile */
+};
+
+struct device {
+    char uuid[DEVICE_TEXT_SIZE], type[DEVICE_TEXT_SIZE], driver[DEVICE_TEXT_SIZE];
+    int64_t memory_bytes;
+    unsigned minor;        /* of its node */
+    bool is_sliced;        /* in MIG mode: it is not given as a whole */
+    int64_t use_percent;   /* the most that was seen by devices_sample() */
+    int64_t memory_in_use; /* bytes, likewise */
+};
+
+struct devices;
+/** Asks the driver. `library` is a name or a path for dlopen(3). ERROR_NOT_FOUND: no driver; ERROR_UNAVAILABLE: it does not answer. */
+RESULT devices_open(const char *library, struct devices **devices_out, struct error *err);
+size_t devices_count(const struct devices *devices);
+const struct device *devices_at(const struct devices *devices, size_t at);
+void devices_free(struct devices *devices);
+DEFINE_OWNED(devices);
+
+/** What one run gets. */
+struct device_grant {
+    size_t count, which[DEVICES_MAX]; /* in `devices` */
+    size_t node_count;
+    char nodes[DEVICE_NODES_MAX][DEVICE_PATH_SIZE]; /* below the folder */
+    char visible[DEVICES_MAX * 48];                 /* for CUDA_VISIBLE_DEVICES: their UUIDs */
+};
+
+/** Matches a request to devices whose nodes are in `folder`. ERROR_DENIED with what is asked and what is there. */
+RESULT devices_grant(const struct devices *devices, const struct device_request *request, const char *folder,
+                     struct device_grant *grant_out, struct error *err);
+/** Looks how busy the granted devices are now. */
+void devices_sample(struct devices *devices, const struct device_grant *grant);
+/** The granted devices as a run's result names them; NULL without memory. */
+json_t *devices_json(const struct devices *devices, const struct device_grant *grant);
