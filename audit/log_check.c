@@ -43,7 +43,7 @@ static struct result hash_leaves(struct log_check *check, const struct pg_rows *
         if (leaf.length > MERKLE_ENTRY_MAX) return wrong(err, first + i, "it is too long");
         merkle_leaf_hash(leaf, hash);
         if (!bytes_equal(pg_bytes(rows, i, 3), (struct bytes){hash->bytes, sizeof hash->bytes}))
-            return wrong(err, first + i, "its bytes do not have the hash beside them");
+            return wrong(err, first + i, "its bytes do not match the stored hash");
     }
     return SUCCESS;
 }
@@ -60,8 +60,8 @@ static struct result prove_tile(struct log_check *check, uint64_t index, size_t 
     if (merkle_verify_inclusion(first, check->size, &check->hashes[0], &proof, &check->root)) return SUCCESS;
     return failure(
         err, ERROR_FORKED,
-        "entries %llu to %llu of the log, or tiles above them, are not as they were signed: no proof leads from them to the "
-        "root of %llu entries",
+        "entries %llu to %llu of the log, or tiles above them, are not as they were signed: no inclusion proof leads from "
+        "them to the root of %llu entries",
         (unsigned long long)first, (unsigned long long)(first + count - 1), (unsigned long long)check->size);
 }
 
@@ -70,11 +70,11 @@ static struct result check_columns(struct log_check *check, const struct pg_rows
     const struct leaf *leaf = &check->leaf;
     const uint64_t sequence = (uint64_t)pg_int8(rows, i, 0);
 
-    if (leaf->sequence != sequence) return wrong(err, sequence, "it says that it is another one");
-    if (leaf->time_ms != pg_int8(rows, i, 1)) return wrong(err, sequence, "the time beside it is another");
-    if (leaf->time_ms < check->last_time_ms) return wrong(err, sequence, "it is older than the one before it");
-    if (strcmp(leaf->targets[0].action, pg_text(rows, i, 4)) != 0) return wrong(err, sequence, "the action beside it is another");
-    if (strcmp(leaf->outcome, pg_text(rows, i, 5)) != 0) return wrong(err, sequence, "the outcome beside it is another");
+    if (leaf->sequence != sequence) return wrong(err, sequence, "the sequence number in its leaf is another");
+    if (leaf->time_ms != pg_int8(rows, i, 1)) return wrong(err, sequence, "the stored time differs from the time in its leaf");
+    if (leaf->time_ms < check->last_time_ms) return wrong(err, sequence, "its time is before the time of the previous entry");
+    if (strcmp(leaf->targets[0].action, pg_text(rows, i, 4)) != 0) return wrong(err, sequence, "the stored action differs from the action in its leaf");
+    if (strcmp(leaf->outcome, pg_text(rows, i, 5)) != 0) return wrong(err, sequence, "the stored outcome differs from the outcome in its leaf");
     check->last_time_ms = leaf->time_ms;
     return SUCCESS;
 }
@@ -111,7 +111,7 @@ static struct result check_rows(struct log_check *check, const struct pg_rows *r
     }
     TRY(check_find_unexpected_key(check->tiles.pg, check, &unexpected, err));
     return unexpected == UINT64_MAX ? SUCCESS
-                                    : wrong(err, unexpected, "the index of its keys has it under another number, or not at all");
+                                    : wrong(err, unexpected, "the index lists it under another number of one of its keys, or not at all");
 }
 
 static struct result check_stored_tile(struct log_check *check, unsigned level, uint64_t index, const struct merkle_hash *hashes,
@@ -124,7 +124,7 @@ static struct result check_stored_tile(struct log_check *check, unsigned level, 
     if (pg_rows_count(rows) == 1 && bytes_equal(pg_bytes(rows, 0, 0), (struct bytes){hashes[0].bytes, TILE_BYTES}) &&
         bytes_equal(pg_bytes(rows, 0, 1), (struct bytes){root.bytes, sizeof root.bytes}))
         return SUCCESS;
-    return failure(err, ERROR_FORKED, "tile %u/%llu of the log is missing, or not that of its entries", level,
+    return failure(err, ERROR_FORKED, "tile %u/%llu of the log is missing, or does not match its entries", level,
                    (unsigned long long)index);
 }
 
@@ -163,7 +163,7 @@ struct result log_check_end(struct pg *pg, struct error *err)
 
     TRY(check_load_end(pg, &has_more, err));
     if (!has_more) return SUCCESS;
-    return failure(err, ERROR_FORKED, "rows stand behind the end of the log, where no gateway has put them");
+    return failure(err, ERROR_FORKED, "there are rows after the end of the log, where no gateway writes any");
 }
 
 static bool has_key(const struct leaf *leaf, struct bytes key, int64_t number)
@@ -201,7 +201,7 @@ struct result log_check_heads(const struct pg_rows *rows, const struct bytes *ke
         if (last != read) TRY(read_head(pg_bytes(rows, i, 2), (uint64_t)last, &leaf, &is_read, err));
         read = last;
         if (is_read && !has_key(&leaf, keys[i], pg_int8(rows, i, 0)))
-            return wrong(err, (uint64_t)last, "the index has it under a key, or a number, that it does not say");
+            return wrong(err, (uint64_t)last, "the index lists it under a key or a number that its leaf does not have");
     }
     return SUCCESS;
 }
@@ -212,16 +212,16 @@ static struct result check_run(struct log_check *check, const struct pg_rows *ro
     struct error why;
 
     if (pg_bytes(rows, i, 0).length != LEAF_KEY_ID_SIZE)
-        return wrong(err, last, "the index has it under something that is no key");
+        return wrong(err, last, "the index lists it under bytes that are no key");
     if (!pg_bool(rows, i, 4))
         return wrong(err, last,
-                     "the run of a key that ends with it does not go on from the one before, or stands behind the end");
+                     "a run of a key ends with it, and does not continue the run before, or is after the end of the log");
     if (!leaf_read(pg_bytes(rows, i, 3), &check->leaf, &why).ok) {
         if (why.kind == ERROR_NO_MEMORY) return failure(err, why.kind, "%s", why.message);
         return SUCCESS; /* check_rows() counts it */
     }
     if (has_key(&check->leaf, pg_bytes(rows, i, 0), pg_int8(rows, i, 2))) return SUCCESS;
-    return wrong(err, last, "the index has it under a key, or a number, that it does not say");
+    return wrong(err, last, "the index lists it under a key or a number that its leaf does not have");
 }
 
 struct result log_check_runs(struct log_check *check, struct run_cursor *cursor, size_t *count_out, struct error *err)

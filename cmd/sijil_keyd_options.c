@@ -55,7 +55,7 @@ const struct program keyd_program = {
     .group_count = COUNT(groups),
     .closing = "It has no network: gateways on this machine reach it over the socket.",
     .exit_status =
-        "0 all is well, 1 something failed, 2 the command line is wrong, or does not fit the existing files: "
+        "0 success, 1 failure, 2 the command line is wrong, or does not fit the existing files: "
         "a wrong passphrase or PIN, a file or folder that is missing or that other users may read. A restart alone does not help with 2.",
     .see_also = see_also,
 };

@@ -7,9 +7,9 @@ static const struct option_row rows[] = {
     {VERIFY_ENTRY, "entry", "FILE", "the entry, byte for byte (entry.json of 'sijil audit proof')"},
     {VERIFY_SIGNER, "signer", "FILE",
      "certificates and runs: public key of documents (PEM), as 'sijil audit key --documents' printed it when you first trusted it; "
-     "replays: the approver's, who signed the policy sets"},
+     "replay: public key of the approver that signed the policy sets"},
     {VERIFY_ROOT, "root", "FILE", "runs: public key (PEM) of the root of approvers, as you pinned it"},
-    {VERIFY_SET, "set", "FILE", "replays: a policy set that was in force, as it was loaded; once for each"},
+    {VERIFY_SET, "set", "FILE", "replay: a policy set that was in force, as it was loaded; repeat it for each set"},
     {VERIFY_JSON, "json", NULL, "answer in JSON"},
     {VERIFY_HELP, "help", NULL, "show this text and end"},
     {VERIFY_VERSION, "version", NULL, "show the version and end"},
@@ -33,8 +33,8 @@ const struct program verify_program = {
     .closing = "PROOF-FILE is entry.tlog-proof of 'sijil audit proof', or any C2SP tlog-proof.\n"
                "EXPORT-FILE has the answers of 'sijil audit show --json', one a line. Events of version 1 are not replayable.\n"
                "BUNDLE-FILE has a training run: its signed envelopes, the documents of their keys, proofs and decisions.\n"
-               "Without --signer policy sets are taken without their signature.\n"
-               "A FILE may be '-' for standard input, but for policy sets.",
+               "Without --signer the signatures of policy sets are not checked.\n"
+               "A FILE other than a policy set may be '-' for standard input.",
     .exit_status = "0 verified, 1 not verified (also: a decision differs, or its policy set was not given), "
                    "2 the command line is wrong or a file can't be read.",
     .see_also = see_also,

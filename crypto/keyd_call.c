@@ -34,9 +34,9 @@ struct keyd_client {
 struct result keyd_client_new(const char *socket_path, unsigned timeout_ms, struct keyd_client **client_out, struct error *err)
 {
     if (strlen(socket_path) >= sizeof(((struct sockaddr_un *)0)->sun_path))
-        return failure(err, ERROR_INVALID, "the socket path \"%.120s\" is too long; a shorter folder helps", socket_path);
+        return failure(err, ERROR_INVALID, "the socket path \"%.120s\" is too long: choose a shorter folder", socket_path);
     struct keyd_client *client = memory_zeroed(1, sizeof *client);
-    if (client == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a client of sijil-keyd");
+    if (client == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a connection to sijil-keyd");
     client->address.sun_family = AF_UNIX;
     memcpy(client->address.sun_path, socket_path, strlen(socket_path));
     client->timeout_ms = timeout_ms;
@@ -122,7 +122,7 @@ static struct result reconnect(const struct keyd_client *client, struct keyd_con
 {
     disconnect(connection);
     const int fd = fault_is_due(FAULT_SOCKET) ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) return failure(err, ERROR_UNAVAILABLE, "no socket for sijil-keyd: %s", strerror(errno));
+    if (fd < 0) return failure(err, ERROR_UNAVAILABLE, "a socket for sijil-keyd can't be opened: %s", strerror(errno));
     const struct result result = connect_socket(client, fd, deadline_ms, err);
     if (result.ok) connection->fd = fd;
     else (void)close(fd);
@@ -152,7 +152,7 @@ static struct result exchange(struct keyd_connection *connection, struct keyd_re
     TRY(keyd_receive(connection->fd, &connection->frame, deadline_ms, &message, err));
     if (!keyd_reply_read(message, reply_out, err).ok || reply_out->id != request->id ||
         (reply_out->type != request->type && reply_out->type != KEYD_ERROR))
-        return failure(err, ERROR_UNAVAILABLE, "sijil-keyd gave a reply that is none");
+        return failure(err, ERROR_UNAVAILABLE, "sijil-keyd sent a reply that does not belong to the request: check that sijild and sijil-keyd have the same version");
     return SUCCESS;
 }
 

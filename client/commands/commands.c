@@ -14,7 +14,7 @@ static const struct option_row global_options[] = {
 static const struct option_row login_options[] = {
     {'u', "username", "NAME", "a robot (robot$acme+ci), or oidc with a CI system's token as password"},
     {'c', "ca-file", "FILE", "PEM certificates to trust instead of the system's"},
-    {'p', "password-stdin", NULL, "read the password from standard input (it always is, without echo)"},
+    {'p', "password-stdin", NULL, "read the password from standard input (this is always so; without echo)"},
 };
 #define JOBS_OPTION                                                      \
     {                                                                    \
@@ -27,7 +27,7 @@ static const struct option_row push_options[] = {
     JOBS_OPTION,
 };
 static const struct option_row pull_options[] = {
-    {'o', "output", "FOLDER", "where the files go; made, with those above it, if it is not there (default: this folder)"},
+    {'o', "output", "FOLDER", "folder for the files; made, with its parents, if it does not exist (default: this folder)"},
     JOBS_OPTION,
 };
 static const struct option_row inspect_options[] = {
@@ -39,10 +39,10 @@ static const struct option_row inspect_options[] = {
     }
 static const struct option_row tail_options[] = {
     WITHIN_OPTION,
-    {'n', "lines", "COUNT", "how many events, newest last (default 20, at most 1000)"},
-    {'f', "follow", NULL, "go on with new events until interrupted"},
+    {'n', "lines", "COUNT", "number of events, newest last (default 20, at most 1000)"},
+    {'f', "follow", NULL, "show new events until interrupted"},
     {'k', "key", "KEY", "only events under this key: res:acme/models/digits, prj:acme/models, out:denied, act:PSEUDONYM"},
-    {'F', "facts", NULL, "with --json: also what each was decided on, as 'sijil-verify replay' reads it"},
+    {'F', "facts", NULL, "with --json: also the facts of each decision, as 'sijil-verify replay' reads them"},
 };
 static const struct option_row key_options[] = {
     WITHIN_OPTION,
@@ -57,18 +57,18 @@ static const struct option_row robot_create_options[] = {
 };
 static const struct option_row robot_rotate_options[] = {
     {'e', "expires", "DAYS", "days until it expires (default 90, which is the most)"},
-    {'g', "grace", "TIME", "how long the old secret goes on: seconds, or 15m, 2h, 1d (default 0, at most 7d)"},
+    {'g', "grace", "TIME", "how long the old secret stays valid: seconds, or 15m, 2h, 1d (default 0, at most 7d)"},
 };
 static const struct option_row binding_create_options[] = {
     {'e', "expires", "DAYS", "days until it ends (default: does not end)"},
     {'i', "issuer", "URL", "the principal is a subject of this OIDC issuer, not a robot"},
 };
 static const struct option_row project_create_options[] = {
-    {'r', "region", "REGION", "home region of its bytes (default: the deployment's first)"},
+    {'r', "region", "REGION", "home region of its content (default: the registry's first)"},
     {'l', "label", "JSON", "floor label: {\"class\":\"sensitive\",\"subjects\":[\"health\"]}"},
 };
 static const struct option_row issuer_trust_options[] = {
-    {'a', "audience", "TEXT", "what its tokens must name, alone (default: the registry's public URL)"},
+    {'a', "audience", "TEXT", "the only audience of its tokens (default: the registry's public URL)"},
     {'A', "algorithm", "NAME", "RS256, PS256, ES256 or ES384; may be repeated (default: RS256)"},
     {'m', "lifetime-max", "SECONDS", "longest life of its tokens (default: 3600)"},
 };
@@ -81,25 +81,25 @@ static const struct option_row delete_options[] = {
         'd', "detach", NULL, "do not wait for the end" \
     }
 static const struct option_row scrub_options[] = {
-    {'r', "region", "REGION", "whose bytes (default: the deployment's first region)"},
+    {'r', "region", "REGION", "region (default: the registry's first)"},
     {'g', "digest", NULL, "hash the content as well, and compare it with its digest"},
     {'b', "rate", "BYTES", "bytes that are read in a second at most (default: scrub_rate of the server)"},
     DETACH_OPTION,
 };
 #define PROJECT_OPTION                                                                                    \
     {                                                                                                     \
-        'P', "project", "ORGANISATION/PROJECT", "a collection of this project, as its administrators may" \
+        'P', "project", "ORGANISATION/PROJECT", "a collection of this project" \
     }
 static const struct option_row job_options[] = {PROJECT_OPTION};
-static const struct option_row job_show_options[] = {{'f', "follow", NULL, "show how far it is until it ends"}, PROJECT_OPTION};
+static const struct option_row job_show_options[] = {{'f', "follow", NULL, "show its progress until it ends"}, PROJECT_OPTION};
 static const struct option_row quota_options[] = {
-    {'b', "bytes", "NUMBER", "most bytes of blobs and manifests, and of uploads on their way; with K, M, G or T; none"},
-    {'s', "sessions", "NUMBER", "most open uploads; none: as for all projects"},
-    {'S', "sessions-per-client", "NUMBER", "most open uploads of one client; none: as for all projects"},
-    {'e', "events-per-minute", "NUMBER", "most requests in a minute, over all gateways; none"},
+    {'b', "bytes", "NUMBER", "limit on bytes of blobs, manifests and open uploads; with K, M, G or T; none"},
+    {'s', "sessions", "NUMBER", "limit on open uploads; none: as for all projects"},
+    {'S', "sessions-per-client", "NUMBER", "limit on open uploads of one client; none: as for all projects"},
+    {'e', "events-per-minute", "NUMBER", "limit on requests in a minute, over all gateways; none"},
 };
 static const struct option_row gc_options[] = {
-    {'n', "dry-run", NULL, "remove nothing; tell what would be"},
+    {'n', "dry-run", NULL, "remove nothing; report what would be removed"},
     {'r', "rules", "FILE", "with --dry-run of one project: try these rules instead of its own"},
     DETACH_OPTION,
 };
@@ -129,9 +129,9 @@ static const struct option_row key_enroll_options[] = {
 #define NO_OPTIONS    NULL, 0
 
 #define DELETION                                                                                                                   \
-    "What is empty goes at once. Else the plan is shown: read it, then repeat the command with --plan and its digest. What is\n"   \
-    "deleted is what was seen: if something changed since, nothing is deleted and the new plan is shown. Its name is free then,\n" \
-    "its roles have ended, and the next collection frees its bytes."
+    "An empty one is deleted at once. Otherwise the plan is shown: read it, and repeat the command with --plan and its digest. Exactly the planned\n"   \
+    "content is deleted: if something changed since, nothing is deleted and the new plan is shown. Afterwards the name is free,\n" \
+    "the roles on it have ended, and the next collection frees its bytes."
 
 #define X(constant, name) name " "
 #define CLASSES           "Classes, the least strict first: " LABEL_CLASSES(X)

@@ -151,7 +151,7 @@ static void a_false_entry_does_not_bring_a_set_into_force(void **state)
 
 /*
  * What somebody with the application's role can leave: rows of later epochs, of the epoch that comes next, of the pinned set's epoch and
- * digest, of its envelope under other epochs, large ones; and entries behind the end of the log that name them all.
+ * digest, of its envelope under other epochs, large ones; and entries after the end of the log that name them all.
  */
 #define JUNK_SQL                                                                                                             \
     INSERT_SET                                                                                                               \

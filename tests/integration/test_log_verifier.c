@@ -283,14 +283,14 @@ static void odd_entries_are_passed(void **state)
 static const struct planted_row {
     const char *name, *sql, *says;
 } planted_rows[] = {
-    {"an entry", "INSERT INTO audit_entry VALUES (500, 0, '{}', " ZEROS(32) ", 'blob.read', 'allowed')", "behind the end"},
-    {"a payload", "INSERT INTO audit_payload VALUES (500, " ZEROS(32) ", " ZEROS(32) ", '')", "behind the end"},
+    {"an entry", "INSERT INTO audit_entry VALUES (500, 0, '{}', " ZEROS(32) ", 'blob.read', 'allowed')", "after the end"},
+    {"a payload", "INSERT INTO audit_payload VALUES (500, " ZEROS(32) ", " ZEROS(32) ", '')", "after the end"},
     {"a payload before the first entry", "INSERT INTO audit_payload VALUES (-1, " ZEROS(32) ", " ZEROS(32) ", '')",
-     "behind the end"},
-    {"a tile", "INSERT INTO audit_tile VALUES (0, 0, " ZEROS(8192) ", " ZEROS(32) ")", "behind the end"},
-    {"a tile above", "INSERT INTO audit_tile VALUES (1, 0, " ZEROS(8192) ", " ZEROS(32) ")", "behind the end"},
-    {"a tile of no level", "INSERT INTO audit_tile VALUES (9, 0, " ZEROS(8192) ", " ZEROS(32) ")", "behind the end"},
-    {"a run of a key", "INSERT INTO audit_run VALUES (" ZEROS(16) ", 500, 1, '{500}')", "behind the end"},
+     "after the end"},
+    {"a tile", "INSERT INTO audit_tile VALUES (0, 0, " ZEROS(8192) ", " ZEROS(32) ")", "after the end"},
+    {"a tile above", "INSERT INTO audit_tile VALUES (1, 0, " ZEROS(8192) ", " ZEROS(32) ")", "after the end"},
+    {"a tile of no level", "INSERT INTO audit_tile VALUES (9, 0, " ZEROS(8192) ", " ZEROS(32) ")", "after the end"},
+    {"a run of a key", "INSERT INTO audit_run VALUES (" ZEROS(16) ", 500, 1, '{500}')", "after the end"},
 };
 
 /* By the gateways' own role. */

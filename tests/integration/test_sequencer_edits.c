@@ -42,10 +42,10 @@ static const struct edit_row {
     {"an entry's time", "UPDATE audit_entry SET ts = ts + 1 WHERE seq = 5", "time beside it"},
     {"an entry's action", "UPDATE audit_entry SET action = 'registry.ping' WHERE seq = 5", "action beside it"},
     {"an entry's outcome", "UPDATE audit_entry SET outcome = 'denied' WHERE seq = 5", "outcome beside it"},
-    {"an entry behind the end",
+    {"an entry after the end",
      "INSERT INTO audit_entry SELECT seq + 100000, ts, leaf, leaf_hash, action, outcome FROM old_entry"
      " WHERE seq = 1",
-     "behind the end"},
+     "after the end"},
     {"a tile's hashes", "UPDATE audit_tile SET hashes = decode(repeat('00', 8192), 'hex') WHERE idx = 1", "tile 0/1"},
     {"a tile's root", "UPDATE audit_tile SET root = decode(repeat('00', 32), 'hex') WHERE idx = 1", "entries"},
     {"two tiles swapped",
