@@ -73,8 +73,10 @@ static struct result check_columns(struct log_check *check, const struct pg_rows
     if (leaf->sequence != sequence) return wrong(err, sequence, "the sequence number in its leaf is another");
     if (leaf->time_ms != pg_int8(rows, i, 1)) return wrong(err, sequence, "the stored time differs from the time in its leaf");
     if (leaf->time_ms < check->last_time_ms) return wrong(err, sequence, "its time is before the time of the previous entry");
-    if (strcmp(leaf->targets[0].action, pg_text(rows, i, 4)) != 0) return wrong(err, sequence, "the stored action differs from the action in its leaf");
-    if (strcmp(leaf->outcome, pg_text(rows, i, 5)) != 0) return wrong(err, sequence, "the stored outcome differs from the outcome in its leaf");
+    if (strcmp(leaf->targets[0].action, pg_text(rows, i, 4)) != 0)
+        return wrong(err, sequence, "the stored action differs from the action in its leaf");
+    if (strcmp(leaf->outcome, pg_text(rows, i, 5)) != 0)
+        return wrong(err, sequence, "the stored outcome differs from the outcome in its leaf");
     check->last_time_ms = leaf->time_ms;
     return SUCCESS;
 }
@@ -110,8 +112,9 @@ static struct result check_rows(struct log_check *check, const struct pg_rows *r
         gather_keys(check);
     }
     TRY(check_find_unexpected_key(check->tiles.pg, check, &unexpected, err));
-    return unexpected == UINT64_MAX ? SUCCESS
-                                    : wrong(err, unexpected, "the index lists it under another number of one of its keys, or not at all");
+    return unexpected == UINT64_MAX
+               ? SUCCESS
+               : wrong(err, unexpected, "the index lists it under another number of one of its keys, or not at all");
 }
 
 static struct result check_stored_tile(struct log_check *check, unsigned level, uint64_t index, const struct merkle_hash *hashes,

@@ -31,7 +31,7 @@ static const struct option_row embedded_rows[] = {
      "file with the key ring's passphrase; default: one outside DIR, made at random"},
     {SIJILD_PASSPHRASE_FD, "passphrase-fd", "N", "read the passphrase from an open descriptor"},
     {SIJILD_SECRETS, "secrets-dir", "FOLDER",
-     "folder folder for admin.json and private keys, in a folder with DIR's id; default: one outside DIR"},
+     "folder for admin.json and private keys, in a folder with DIR's id; default: one outside DIR"},
     {SIJILD_BLOB_LEASE, "blob-lease", "SECONDS", "as blob_lease of the configuration; default: 86400"},
     {SIJILD_COLLECT_INTERVAL, "collect-interval", "SECONDS", "as collect_interval of the configuration; default: 86400"},
     {SIJILD_NEW_ADMIN, "new-admin", NULL, "create another administrator, when the first one's secret is lost"},

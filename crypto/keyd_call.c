@@ -152,7 +152,9 @@ static struct result exchange(struct keyd_connection *connection, struct keyd_re
     TRY(keyd_receive(connection->fd, &connection->frame, deadline_ms, &message, err));
     if (!keyd_reply_read(message, reply_out, err).ok || reply_out->id != request->id ||
         (reply_out->type != request->type && reply_out->type != KEYD_ERROR))
-        return failure(err, ERROR_UNAVAILABLE, "sijil-keyd sent a reply that does not belong to the request: check that sijild and sijil-keyd have the same version");
+        return failure(
+            err, ERROR_UNAVAILABLE,
+            "sijil-keyd sent a reply that does not belong to the request: check that sijild and sijil-keyd have the same version");
     return SUCCESS;
 }
 

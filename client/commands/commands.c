@@ -86,8 +86,8 @@ static const struct option_row scrub_options[] = {
     {'b', "rate", "BYTES", "bytes that are read in a second at most (default: scrub_rate of the server)"},
     DETACH_OPTION,
 };
-#define PROJECT_OPTION                                                                                    \
-    {                                                                                                     \
+#define PROJECT_OPTION                                                         \
+    {                                                                          \
         'P', "project", "ORGANISATION/PROJECT", "a collection of this project" \
     }
 static const struct option_row job_options[] = {PROJECT_OPTION};
@@ -128,9 +128,9 @@ static const struct option_row key_enroll_options[] = {
 #define ROWS(...)     (const struct option_row[]){__VA_ARGS__}, COUNT(((const struct option_row[]){__VA_ARGS__}))
 #define NO_OPTIONS    NULL, 0
 
-#define DELETION                                                                                                                   \
-    "An empty one is deleted at once. Otherwise the plan is shown: read it, and repeat the command with --plan and its digest. Exactly the planned\n"   \
-    "content is deleted: if something changed since, nothing is deleted and the new plan is shown. Afterwards the name is free,\n" \
+#define DELETION                                                                                                                                      \
+    "An empty one is deleted at once. Otherwise the plan is shown: read it, and repeat the command with --plan and its digest. Exactly the planned\n" \
+    "content is deleted: if something changed since, nothing is deleted and the new plan is shown. Afterwards the name is free,\n"                    \
     "the roles on it have ended, and the next collection frees its bytes."
 
 #define X(constant, name) name " "
