@@ -27,7 +27,7 @@ static struct result make_parents(int folder, const char *path, struct error *er
 
     for (const char *slash = strchr(path, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         (void)snprintf(parent, sizeof parent, "%.*s", (int)(slash - path), path);
-        if (mkdirat(folder, parent, 0755) == 0) (void)fchmodat(folder, parent, 0755, 0); /* whatever the umask is */
+        if (mkdirat(folder, parent, 0755) == 0) (void)!fchmodat(folder, parent, 0755, 0); /* whatever the umask is */
         else if (errno != EEXIST)
             return failure(err, ERROR_UNAVAILABLE, "the folder %.120s can't be made: %s", parent, strerror(errno));
     }
