@@ -99,9 +99,10 @@ static inline struct log_verifier *start_verifier(const struct audit_log *log, u
     return started;
 }
 
+/* The verifier works at the lowest priority, so on a busy machine it takes minutes. */
 static inline void wait_until_forked(const struct audit_log *log, const char *says)
 {
-    const int64_t until_ms = clock_monotonic_ms() + 20000;
+    const int64_t until_ms = clock_monotonic_ms() + 180000;
     struct error err = {0};
 
     while (sequencer_is_ready(log->sequencer, &err)) {
