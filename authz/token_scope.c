@@ -4,18 +4,7 @@
 #include <string.h>
 
 #include "authz/role.h"
-
-/* Cuts off and returns the part of `text` before `letter`, or all of it. */
-static struct bytes cut_at(struct bytes *text, char letter)
-{
-    const uint8_t *at = text->length == 0 ? NULL : memchr(text->data, letter, text->length);
-    const size_t length = at == NULL ? text->length : (size_t)(at - text->data);
-    const struct bytes part = {text->data, length};
-    const size_t skip = at == NULL ? length : length + 1;
-
-    *text = (struct bytes){text->data + skip, text->length - skip};
-    return part;
-}
+#include "base/text.h"
 
 /* RFC 6749, 3.3: the characters of scope-token, and spaces. */
 static bool is_scope_text(struct bytes text)
@@ -28,7 +17,7 @@ static bool is_scope_text(struct bytes text)
 static void add_actions(struct bytes actions, struct principal_access *access)
 {
     while (actions.length > 0) {
-        const struct bytes action = cut_at(&actions, ',');
+        const struct bytes action = text_cut(&actions, ',');
         const bool all = bytes_equal(action, bytes_of_text("*"));
         access->pull = access->pull || all || bytes_equal(action, bytes_of_text("pull"));
         access->push = access->push || all || bytes_equal(action, bytes_of_text("push"));
@@ -62,7 +51,7 @@ static struct result add_repository(struct token_scope *scope, struct bytes name
 static struct result add_one(struct token_scope *scope, struct bytes text, struct error *err)
 {
     struct bytes rest = text;
-    const struct bytes type = cut_at(&rest, ':');
+    const struct bytes type = text_cut(&rest, ':');
     size_t colon = rest.length;
 
     if (bytes_equal(text, bytes_of_text("registry:catalog:*"))) scope->catalog = true;
@@ -79,7 +68,7 @@ struct result token_scope_add(struct token_scope *scope, struct bytes text, stru
         return failure(err, ERROR_LIMIT, "a scope of %zu bytes; at most %d are read", text.length, TOKEN_SCOPE_MAX);
     if (!is_scope_text(text)) return failure(err, ERROR_INVALID, "a scope holds printable ASCII without quotes");
     while (text.length > 0) {
-        const struct bytes one = cut_at(&text, ' ');
+        const struct bytes one = text_cut(&text, ' ');
         TRY(add_one(scope, one, err));
     }
     return SUCCESS;

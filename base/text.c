@@ -149,6 +149,17 @@ bool text_consists_of(struct bytes text, const char *letters)
     return true;
 }
 
+struct bytes text_cut(struct bytes *text, char end)
+{
+    const uint8_t *at = text->length == 0 ? NULL : memchr(text->data, end, text->length);
+    const size_t length = at == NULL ? text->length : (size_t)(at - text->data);
+    const struct bytes part = {text->data, length};
+    const size_t used = at == NULL ? length : length + 1;
+
+    *text = (struct bytes){text->data + used, text->length - used};
+    return part;
+}
+
 bool bytes_equal_secret(struct bytes a, struct bytes b)
 {
     volatile uint8_t difference = 0;

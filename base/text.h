@@ -35,5 +35,8 @@ bool text_from_base64_exactly(enum base64_kind kind, struct bytes text, uint8_t 
 /** Whether `text` consists of `letters` only; true for "". */
 bool text_consists_of(struct bytes text, const char *letters);
 
+/** Cuts off and returns the part of `text` before the first `end`, or all of it. The `end` goes too. */
+struct bytes text_cut(struct bytes *text, char end);
+
 /** Compares in constant time, for equal lengths; the lengths are not secret. */
 bool bytes_equal_secret(struct bytes a, struct bytes b);

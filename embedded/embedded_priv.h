@@ -57,6 +57,7 @@ struct process {
 };
 
 enum { PROCESS_POSTGRES, PROCESS_KEYD, PROCESS_GATEWAY, PROCESS_COUNT };
+#define ARGUMENTS_MAX 24 /* of a process; the longest has 21 */
 
 struct embedded {
     struct embedded_options options;
@@ -64,10 +65,10 @@ struct embedded {
     struct paths paths;
     struct secret *passphrase; /* only in the supervisor, and only if it came through a descriptor */
     struct process processes[PROCESS_COUNT];
-    bool is_gateway;        /* this process is the child that serves */
-    bool has_served;        /* a gateway of this start has served */
-    char *arguments[2][24]; /* of PostgreSQL and keyd; the longest has 21 */
-    char texts[2][24][PATH_SIZE];
+    bool is_gateway;                   /* this process is the child that serves */
+    bool has_served;                   /* a gateway of this start has served */
+    char *arguments[2][ARGUMENTS_MAX]; /* of PostgreSQL and keyd, NULL-terminated */
+    char texts[2][ARGUMENTS_MAX][PATH_SIZE];
     struct settings settings;
 };
 
@@ -158,3 +159,7 @@ RESULT supervisor_fork(struct embedded *embedded, struct error *err);
 void supervisor_block_signals(sigset_t *set_out);
 /** Stops all processes, before an error goes to the caller. */
 void supervisor_stop(struct embedded *embedded);
+
+/** Adds an argument to the command line of PROCESS_POSTGRES or PROCESS_KEYD; *count is the number before and after. */
+RESULT embedded_add_argument(struct embedded *embedded, int process, size_t *count, struct error *err, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));

@@ -1,7 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -106,30 +105,13 @@ static struct result read_passphrase(struct embedded *embedded, struct error *er
     return secret_copy((struct bytes){text->bytes, length}, &embedded->passphrase, err);
 }
 
-static struct result add_argument(struct embedded *embedded, size_t *count, struct error *err, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-
-static struct result add_argument(struct embedded *embedded, size_t *count, struct error *err, const char *format, ...)
-{
-    char *text = embedded->texts[PROCESS_KEYD][*count];
-    va_list values;
-
-    va_start(values, format);
-    const int length = vsnprintf(text, PATH_SIZE, format, values);
-    va_end(values);
-    if (length >= PATH_SIZE) return failure(err, ERROR_LIMIT, "%.60s... is too long", text);
-    embedded->arguments[PROCESS_KEYD][(*count)++] = text;
-    embedded->arguments[PROCESS_KEYD][*count] = NULL;
-    return SUCCESS;
-}
-
 /* Adds the arguments that name the key ring and open it. */
 static struct result add_common(struct embedded *embedded, size_t *count, struct error *err)
 {
-    TRY(add_argument(embedded, count, err, "%s", embedded->paths.keyd_program));
-    TRY(add_argument(embedded, count, err, "--directory=%s", embedded->paths.keyd));
-    if (embedded->passphrase != NULL) return add_argument(embedded, count, err, "--passphrase-fd=3");
-    return add_argument(embedded, count, err, "--passphrase-file=%s", embedded->paths.passphrase);
+    TRY(embedded_add_argument(embedded, PROCESS_KEYD, count, err, "%s", embedded->paths.keyd_program));
+    TRY(embedded_add_argument(embedded, PROCESS_KEYD, count, err, "--directory=%s", embedded->paths.keyd));
+    if (embedded->passphrase != NULL) return embedded_add_argument(embedded, PROCESS_KEYD, count, err, "--passphrase-fd=3");
+    return embedded_add_argument(embedded, PROCESS_KEYD, count, err, "--passphrase-file=%s", embedded->paths.passphrase);
 }
 
 /* The name of the log never changes, so it must not depend on the machine's address or name. */
@@ -143,8 +125,8 @@ static struct result make_ring(struct embedded *embedded, struct process *proces
     TRY(file_is_there(ring, &has_ring, err));
     if (has_ring) return SUCCESS;
     TRY(add_common(embedded, &count, err));
-    TRY(add_argument(embedded, &count, err, "--init"));
-    TRY(add_argument(embedded, &count, err, "--origin=%.8s.sijil.local/audit", embedded->paths.id));
+    TRY(embedded_add_argument(embedded, PROCESS_KEYD, &count, err, "--init"));
+    TRY(embedded_add_argument(embedded, PROCESS_KEYD, &count, err, "--origin=%.8s.sijil.local/audit", embedded->paths.id));
     log_line(LOG_INFO, "making the key ring", "directory", embedded->paths.keyd, NULL);
     return process_run(process, embedded->paths.lock, err);
 }
@@ -166,9 +148,9 @@ struct result keyd_prepare(struct embedded *embedded, struct error *err)
     };
     TRY(make_ring(embedded, process, err));
     TRY(add_common(embedded, &count, err));
-    TRY(add_argument(embedded, &count, err, "--socket=%s", embedded->paths.keyd_socket));
-    TRY(add_argument(embedded, &count, err, "--allow-uid=%u", (unsigned)embedded->users.gateway.uid));
-    return add_argument(embedded, &count, err, "--socket-group=%u", (unsigned)embedded->users.gateway.gid);
+    TRY(embedded_add_argument(embedded, PROCESS_KEYD, &count, err, "--socket=%s", embedded->paths.keyd_socket));
+    TRY(embedded_add_argument(embedded, PROCESS_KEYD, &count, err, "--allow-uid=%u", (unsigned)embedded->users.gateway.uid));
+    return embedded_add_argument(embedded, PROCESS_KEYD, &count, err, "--socket-group=%u", (unsigned)embedded->users.gateway.gid);
 }
 
 /* Runs as the gateway's user, because sijil-keyd accepts only that one. */

@@ -1,7 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -140,36 +139,20 @@ static struct result write_access(void *context, struct error *err)
                         err);
 }
 
-static struct result add_argument(struct embedded *embedded, size_t *count, struct error *err, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-
-static struct result add_argument(struct embedded *embedded, size_t *count, struct error *err, const char *format, ...)
-{
-    char *text = embedded->texts[PROCESS_POSTGRES][*count];
-    va_list values;
-
-    va_start(values, format);
-    const int length = vsnprintf(text, PATH_SIZE, format, values);
-    va_end(values);
-    if (length >= PATH_SIZE) return failure(err, ERROR_LIMIT, "%.60s... is too long", text);
-    embedded->arguments[PROCESS_POSTGRES][(*count)++] = text;
-    return SUCCESS;
-}
-
 /* --name=value means -c name=value, in one argument. */
 static struct result write_arguments(struct embedded *embedded, struct error *err)
 {
     const struct paths *paths = &embedded->paths;
     size_t count = 0;
 
-    TRY(add_argument(embedded, &count, err, "%s/postgres", paths->postgres_programs));
-    TRY(add_argument(embedded, &count, err, "-D"));
-    TRY(add_argument(embedded, &count, err, "%s", paths->data));
-    TRY(add_argument(embedded, &count, err, "--unix_socket_directories=%s", paths->postgres_run));
-    TRY(add_argument(embedded, &count, err, "--hba_file=%s/sijil_hba.conf", paths->data));
-    TRY(add_argument(embedded, &count, err, "--ident_file=%s/sijil_ident.conf", paths->data));
+    TRY(embedded_add_argument(embedded, PROCESS_POSTGRES, &count, err, "%s/postgres", paths->postgres_programs));
+    TRY(embedded_add_argument(embedded, PROCESS_POSTGRES, &count, err, "-D"));
+    TRY(embedded_add_argument(embedded, PROCESS_POSTGRES, &count, err, "%s", paths->data));
+    TRY(embedded_add_argument(embedded, PROCESS_POSTGRES, &count, err, "--unix_socket_directories=%s", paths->postgres_run));
+    TRY(embedded_add_argument(embedded, PROCESS_POSTGRES, &count, err, "--hba_file=%s/sijil_hba.conf", paths->data));
+    TRY(embedded_add_argument(embedded, PROCESS_POSTGRES, &count, err, "--ident_file=%s/sijil_ident.conf", paths->data));
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
-        TRY(add_argument(embedded, &count, err, "--%s", settings[i]));
+        TRY(embedded_add_argument(embedded, PROCESS_POSTGRES, &count, err, "--%s", settings[i]));
     embedded->arguments[PROCESS_POSTGRES][count] = NULL;
     return SUCCESS;
 }

@@ -1,6 +1,9 @@
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -130,4 +133,20 @@ struct result process_run(struct process *process, int lock, struct error *err)
     process->pid = 0;
     if (status == 0) return SUCCESS;
     return failure(err, ERROR_UNAVAILABLE, "%s failed: its last log line says why", process->name);
+}
+
+struct result embedded_add_argument(struct embedded *embedded, int process, size_t *count, struct error *err, const char *format,
+                                    ...)
+{
+    assert(*count + 1 < ARGUMENTS_MAX);
+    char *text = embedded->texts[process][*count];
+    va_list values;
+
+    va_start(values, format);
+    const int length = vsnprintf(text, PATH_SIZE, format, values);
+    va_end(values);
+    if (length >= PATH_SIZE) return failure(err, ERROR_LIMIT, "%.60s... is too long", text);
+    embedded->arguments[process][(*count)++] = text;
+    embedded->arguments[process][*count] = NULL;
+    return SUCCESS;
 }

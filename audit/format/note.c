@@ -43,17 +43,6 @@ struct result note_key_make(const char *name, enum note_algorithm algorithm, con
     return SUCCESS;
 }
 
-static struct bytes take_until(struct bytes *left, char end)
-{
-    const uint8_t *at = left->length == 0 ? NULL : memchr(left->data, end, left->length);
-    const size_t length = at == NULL ? left->length : (size_t)(at - left->data);
-    const struct bytes taken = {left->data, length};
-    const size_t used = at == NULL ? length : length + 1;
-
-    *left = (struct bytes){left->data + used, left->length - used};
-    return taken;
-}
-
 struct result note_key_read(struct bytes vkey, struct note_key *key_out, struct error *err)
 {
     uint8_t material[1 + ED25519_PUBLIC_SIZE];
@@ -61,8 +50,8 @@ struct result note_key_read(struct bytes vkey, struct note_key *key_out, struct 
     uint8_t id[NOTE_KEY_ID_SIZE];
     char name[NOTE_NAME_MAX + 1] = {0};
 
-    const struct bytes name_bytes = take_until(&vkey, '+');
-    const struct bytes hex = take_until(&vkey, '+');
+    const struct bytes name_bytes = text_cut(&vkey, '+');
+    const struct bytes hex = text_cut(&vkey, '+');
     if (name_bytes.length > NOTE_NAME_MAX || !note_name_is_valid(name_bytes) || !text_from_hex(hex, id, sizeof id) ||
         !text_from_base64_exactly(BASE64_STANDARD, vkey, material, sizeof material))
         return failure(err, ERROR_INVALID, "a log's public key has the form name+12345678+base64, as the log prints it");
