@@ -27,7 +27,10 @@ enum {
     POLICY_LOADING = 1 << 14,
     LOG_READING = 1 << 15,
     KEY_KEEPING = 1 << 16, /* sijil-keyd itself decides whose signature counts */
-    KEY_APPROVING = 1 << 17
+    KEY_APPROVING = 1 << 17,
+    RUN_REQUESTING = 1 << 18,
+    RUN_APPROVING = 1 << 19, /* another person than the requester; the handler compares them */
+    RUN_READING = 1 << 20
 };
 
 static const unsigned sets[ACTION_COUNT] = {

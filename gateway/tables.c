@@ -10,6 +10,7 @@
 #include "registry/jobs/statements.h"
 #include "registry/registry.h"
 #include "registry/upload/upload.h"
+#include "training/run.h"
 
 const struct pg_table *const gateway_tables[] = {
     &binding_table,
@@ -42,5 +43,6 @@ const struct pg_table *const gateway_tables[] = {
     &document_table,
     &audit_query_table,
     &audit_tree_table,
+    &run_table,
     NULL,
 };

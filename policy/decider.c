@@ -74,6 +74,19 @@ struct result decider_retention(struct decider *decider, const char *name, int64
     return evaluate_retention(&context, name, retention_out, err);
 }
 
+struct result decider_run_approvals(struct decider *decider, const char *name, int64_t now_ms, int64_t *approvals,
+                                    struct error *err)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+    const struct decision_request request = {.now_ms = now_ms};
+    const struct decision_context context = {.snapshot = snapshot,
+                                             .request = &request,
+                                             .metadata_region = decider->metadata_region,
+                                             .is_stale = decider_is_stale(decider, snapshot)};
+
+    return evaluate_approvals(&context, name, approvals, err);
+}
+
 uint64_t decider_names_version(struct decider *decider)
 {
     OWNED(snapshot) *snapshot = decider_take(decider);

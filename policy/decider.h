@@ -144,6 +144,12 @@ struct policy_retention {
 RESULT decider_retention(struct decider *decider, const char *name, int64_t now_ms, struct policy_retention *retention_out,
                          struct error *err);
 
+/**
+ * Raises *approvals to the number that the policies demand for a training run which reads or writes the repository `name`.
+ * ERROR_UNAVAILABLE while the policies are not known; ERROR_LIMIT.
+ */
+RESULT decider_run_approvals(struct decider *decider, const char *name, int64_t now_ms, int64_t *approvals, struct error *err);
+
 /** authz_snapshot_is_live() in the newest snapshot, for upload sessions. */
 bool decider_is_live(struct decider *decider, const struct principal *principal, int64_t now_ms);
 

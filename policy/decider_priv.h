@@ -47,6 +47,8 @@ RESULT evaluate_repository(const struct decision_context *context, const char *n
                            struct policy_decision **decision_out, struct error *err);
 RESULT evaluate_retention(const struct decision_context *context, const char *name, struct policy_retention *retention_out,
                           struct error *err);
+/** Raises *approvals to what the policies demand for a run with the repository `name`. */
+RESULT evaluate_approvals(const struct decision_context *context, const char *name, int64_t *approvals, struct error *err);
 /**
  * Evaluates the policies for the operation `list` on the repository `name`. A repository whose evaluation exceeds a
  * limit may not be listed.

@@ -95,6 +95,11 @@ int64_t policy_decision_retains(const struct policy_decision *decision, const ch
     return decision->duties.sums.retain_min_days;
 }
 
+int64_t policy_decision_approvals(const struct policy_decision *decision)
+{
+    return decision->duties.sums.has_approvals ? decision->duties.sums.approvals : 0;
+}
+
 bool policy_decision_allows(const struct policy_decision *decision)
 {
     return decision->denials.count == 0;

@@ -57,6 +57,8 @@ struct policy_denial {
 bool policy_decision_allows(const struct policy_decision *decision);
 /** The longest retain_min_days of its duties, with its rule and policy; 0, with nothing written, if there is none. */
 int64_t policy_decision_retains(const struct policy_decision *decision, const char **rule_out, const char **policy_out);
+/** The largest `approvals` of its duties; 0 if there is none. */
+int64_t policy_decision_approvals(const struct policy_decision *decision);
 /** "sha256:..." over facts, policies, groups and evaluator. */
 const char *policy_decision_id(const struct policy_decision *decision);
 size_t policy_decision_denial_count(const struct policy_decision *decision);

@@ -23,6 +23,18 @@ struct result evaluate_listing(const struct decision_context *context, const cha
     return problem.kind == ERROR_NO_MEMORY ? failure(err, ERROR_NO_MEMORY, "%s", problem.message) : SUCCESS;
 }
 
+struct result evaluate_approvals(const struct decision_context *context, const char *name, int64_t *approvals, struct error *err)
+{
+    OWNED(policy_decision) *decision = NULL;
+
+    if (context->is_stale || context->snapshot->set == NULL)
+        return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
+    TRY(evaluate_repository(context, name, OP_TRAIN, &decision, err));
+    const int64_t demanded = policy_decision_approvals(decision);
+    if (demanded > *approvals) *approvals = demanded;
+    return SUCCESS;
+}
+
 /* A pin means that a policy applies to the content. Without that policy nobody knows for how long the content must be kept. */
 static void note_pin(const struct policy_decision *decision, struct policy_retention *retention)
 {

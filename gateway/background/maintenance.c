@@ -15,6 +15,7 @@
 #include "registry/jobs/advisory_lock.h"
 #include "registry/jobs/clean_up.h"
 #include "registry/registry.h"
+#include "training/run.h"
 
 #define ROUND_EVERY_MS 30000
 #define ROUND_MS       20000 /* of cleaning in a round, so that a large backlog does not delay the other work */
@@ -44,6 +45,17 @@ static bool clean(struct maintenance *maintenance)
     if (!registry_clean_up_for(maintenance->gateway->registry, maintenance->pg, &options, &has_more, &err).ok)
         log_error("cleaning up failed; it is tried again", &err);
     return has_more;
+}
+
+/* Runs whose request has expired. A round ends at most a hundred; the next one goes on. */
+static bool expire_runs(struct maintenance *maintenance)
+{
+    struct error err = {0};
+    size_t count = 0;
+
+    if (!run_expire_due(maintenance->gateway->sequencer, maintenance->pg, &count, &err).ok)
+        log_error("ending expired runs failed; it is tried again", &err);
+    return count > 0;
 }
 
 /*
@@ -98,6 +110,7 @@ static void *maintenance_main(void *argument)
             record_unwraps(maintenance);
             has_more = mint_watch_check(&maintenance->mints, maintenance->gateway->keyd, maintenance->pg);
             has_more = clean(maintenance) || has_more;
+            has_more = expire_runs(maintenance) || has_more;
         }
         if (!has_more) (void)thread_sleep(&maintenance->thread, ROUND_EVERY_MS);
     }

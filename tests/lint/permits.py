@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """usage: permits.py SOURCE-FOLDER   No decision, no operation, also for functions that nobody has tried to misuse yet.
 
-Each function of authz/, documents/ and registry/ that gateway/ can call and that takes a connection must demand a permit: as its first
+Each function of authz/, documents/, registry/ and training/ that gateway/ can call and that takes a connection must demand a permit: as its first
 argument, or through a handle that only a permit opens. EXEMPT has the others with the reason, and every row of it must be needed."""
 import os
 import re
 import subprocess
 import sys
 
-ROOMS = ("authz", "documents", "registry")
+ROOMS = ("authz", "documents", "registry", "training")
 FOUNDERS = ("authz/administrator.h",)  # layers.sh: only embedded/ and cmd/ may include these
 HANDLES = ("struct upload *upload",)   # asserts that upload_find() or upload_of_begin() has taken the permit
 EXEMPT = {
@@ -24,6 +24,7 @@ EXEMPT = {
     "job_begin_scrubs_if_due": "a job: records its own permit",
     "job_begin_collection_if_due": "a job: records its own permit",
     "registry_work": "a job: records its own permit",
+    "run_expire_due": "a job: records its own permit",
     "manifest_uses_write": "times of reads that permits have allowed",
     "document_scope_find": "finds since when the documents of a name count",
     "quota_count_new": "counters, which no client sees",

@@ -1,0 +1,335 @@
+/* /api/v1/projects/{name}/runs: training runs; docs/runs.md. */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "gateway/api/run_priv.h"
+#include "policy/decider.h"
+
+#define ENVELOPES_MAX (1 + RUN_APPROVALS_MAX)
+
+static void runs_free(struct run **runs)
+{
+    free(*runs);
+}
+#define OWNED_RUNS __attribute__((cleanup(runs_free))) struct run *
+
+PART(run_envelope, "something that was signed",
+     HAS_WORD("kind", REQUIRED, "request approval", "what it is (docs/formats/run.md)"),
+     HAS_TEXT("digest", REQUIRED, FORM_DIGEST, 71, 71, "SHA-256 of the bytes that are signed"),
+     HAS_TEXT("principal", REQUIRED, FORM_FREE, 1, 79, "who has signed"),
+     HAS_TEXT("envelope", REQUIRED, FORM_FREE, 1, RUN_ENVELOPE_MAX, "the envelope (DSSE), byte for byte"))
+
+SCHEMA(run, "a training run", HAS_ID("id", REQUIRED, "names it in paths"),
+       HAS_TEXT("state", REQUIRED, FORM_FREE, 1, 32, "awaiting approval, requested, cancelled or expired"),
+       HAS_TEXT("request", REQUIRED, FORM_DIGEST, 71, 71, "the digest of its request"),
+       HAS_TEXT("requester", REQUIRED, FORM_FREE, 1, 79, "who has asked for it"),
+       HAS_TEXT("pool", REQUIRED, FORM_FREE, 1, 63, "the runners that it is for"),
+       HAS_COUNT("approvals", REQUIRED, "how many persons have approved it"),
+       HAS_COUNT("approvals_wanted", REQUIRED, "how many the policies demanded when it was requested"),
+       HAS_TIME("requested", OPTIONAL, "when it was requested"), HAS_TIME("expires", OPTIONAL, "when its request expires"),
+       HAS_TIME("ended", OPTIONAL, "when it ended"),
+       HAS_LIST("envelopes", OPTIONAL, ENVELOPES_MAX, schema_run_envelope,
+                "of one run: what was signed, in the order of arrival"))
+
+SCHEMA(runs, "a page of runs", HAS_LIST("runs", REQUIRED, API_LIMIT_MAX, schema_run, "newest first"), HAS_NEXT)
+
+/* ---- targets ---- */
+
+static struct result target_project(struct request *request, enum action action)
+{
+    api_pair_of_project(request, action);
+    return SUCCESS;
+}
+
+/* The event names the request's digest and the run, so the body is read before the decision. */
+struct result target_run_request(struct request *request, struct lookup *lookup, struct error *err)
+{
+    OWNED(run_envelope) *envelope = NULL;
+
+    (void)lookup;
+    if (api_asks_for_credential(request, ACTION_RUN_REQUEST)) return SUCCESS;
+    if (!api_is_project_name(request->name)) return target_project(request, ACTION_RUN_REQUEST);
+    TRY(run_body_read(request, RUN_REQUEST, &envelope, err));
+    if (strcmp(run_text(envelope, "project"), request->name) != 0)
+        return failure(err, ERROR_INVALID, "the path and the request name different projects");
+    struct resource *where = api_pair(request, ACTION_RUN_REQUEST, RESOURCE_PROJECT, request->name);
+    (void)snprintf(where->detail, sizeof where->detail, "%s %s", envelope->digest, run_text(envelope, "run"));
+    return SUCCESS;
+}
+
+struct result target_run_list(struct request *request, struct lookup *lookup, struct error *err)
+{
+    (void)lookup, (void)err;
+    return target_project(request, ACTION_RUN_READ);
+}
+
+static struct result target_run(struct request *request, enum action action)
+{
+    struct uuid id;
+
+    if (!api_is_project_name(request->name) || !uuid_parse(bytes_of_text(request->reference), &id)) {
+        response_unknown(request);
+        return SUCCESS;
+    }
+    uuid_format(&id, api_pair(request, action, RESOURCE_PROJECT, request->name)->detail);
+    return SUCCESS;
+}
+
+struct result target_run_read(struct request *request, struct lookup *lookup, struct error *err)
+{
+    (void)lookup, (void)err;
+    return target_run(request, ACTION_RUN_READ);
+}
+
+struct result target_run_approve(struct request *request, struct lookup *lookup, struct error *err)
+{
+    OWNED(run_envelope) *envelope = NULL;
+    struct uuid id;
+
+    (void)lookup;
+    if (api_asks_for_credential(request, ACTION_RUN_APPROVE)) return SUCCESS;
+    if (!api_is_project_name(request->name) || !uuid_parse(bytes_of_text(request->reference), &id))
+        return target_run(request, ACTION_RUN_APPROVE);
+    TRY(run_body_read(request, RUN_APPROVAL, &envelope, err));
+    struct resource *where = api_pair(request, ACTION_RUN_APPROVE, RESOURCE_PROJECT, request->name);
+    (void)snprintf(where->detail, sizeof where->detail, "%s %s", envelope->digest, request->reference);
+    return SUCCESS;
+}
+
+struct result target_run_cancel(struct request *request, struct lookup *lookup, struct error *err)
+{
+    (void)lookup, (void)err;
+    return target_run(request, ACTION_RUN_CANCEL);
+}
+
+/* ---- answers ---- */
+
+static void digest_text(const uint8_t digest[SHA256_SIZE], char text_out[RUN_DIGEST_TEXT])
+{
+    (void)snprintf(text_out, RUN_DIGEST_TEXT, "sha256:");
+    text_hex(digest, SHA256_SIZE, text_out + strlen(text_out));
+}
+
+static struct result describe(const struct run *run, json_t **value_out, struct error *err)
+{
+    char id[UUID_TEXT_SIZE], request[RUN_DIGEST_TEXT];
+
+    uuid_format(&run->id, id);
+    digest_text(run->request, request);
+    OWNED_JSON value = json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "id", id, "state", run_state_name(run->state), "request",
+                                 request, "requester", run->requester, "pool", run->pool, "approvals", (json_int_t)run->approvals,
+                                 "approvals_wanted", (json_int_t)run->approvals_wanted);
+    if (value == NULL || !api_set_time(value, "requested", run->requested_ms) ||
+        !api_set_time(value, "expires", run->expires_ms) || !api_set_time(value, "ended", run->ended_ms))
+        return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
+    *value_out = GIVE(value);
+    return SUCCESS;
+}
+
+static struct result add_envelopes(const struct pg_rows *rows, json_t *list, struct error *err)
+{
+    for (size_t i = 0; i < pg_rows_count(rows); i++) {
+        char digest[RUN_DIGEST_TEXT];
+        digest_text(pg_bytes(rows, i, RUN_ENVELOPE_DIGEST).data, digest);
+        json_t *row =
+            json_pack("{s:s, s:s, s:s, s:s}", "kind", pg_text(rows, i, RUN_ENVELOPE_KIND), "digest", digest, "principal",
+                      pg_text(rows, i, RUN_ENVELOPE_PRINCIPAL), "envelope", pg_text(rows, i, RUN_ENVELOPE_TEXT));
+        if (row == NULL || json_array_append_new(list, row) != 0)
+            return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
+    }
+    return SUCCESS;
+}
+
+static struct result answer(struct request *request, struct pg *pg, enum action action, const struct uuid *id, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    OWNED_JSON envelopes = json_array();
+    OWNED_JSON value = NULL;
+    struct run run;
+
+    if (envelopes == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
+    TRY(run_find(request->permit, pg, action, id, &run, err));
+    TRY(run_envelopes(request->permit, pg, action, id, &rows, err));
+    TRY(describe(&run, &value, err));
+    TRY(add_envelopes(rows, envelopes, err));
+    if (json_object_set(value, "envelopes", envelopes) != 0) return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
+    response_json(request, action == ACTION_RUN_READ ? 200 : 201, value);
+    return SUCCESS;
+}
+
+/* ---- reading ---- */
+
+static struct result describe_row(struct request *request, const void *rows, size_t index, json_t **row_out, struct error *err)
+{
+    (void)request;
+    return describe(&((const struct run *)rows)[index], row_out, err);
+}
+
+static void cursor_of(const void *rows, size_t index, char next_out[API_CURSOR_SIZE])
+{
+    (void)snprintf(next_out, API_CURSOR_SIZE, "%lld", (long long)((const struct run *)rows)[index].number);
+}
+
+static struct result handle_list(struct request *request, struct pg *pg, struct error *err)
+{
+    struct run_page page = {.before = INT64_MAX, .state = request_argument(request, "state")};
+    enum run_state state;
+    struct api_page asked;
+    OWNED_RUNS runs = NULL;
+    size_t count = 0;
+
+    if (!api_page(request, &asked)) return SUCCESS;
+    if (page.state != NULL && !run_state_find(page.state, &state))
+        return failure(err, ERROR_INVALID, "state is a state of a run, such as \"awaiting approval\" (docs/runs.md)");
+    TRY(api_after_number(&asked, &page.before, err));
+    page.limit = asked.limit + 1;
+    TRY(run_list(request->permit, pg, &page, &runs, &count, err));
+    const struct api_list list = {.name = "runs",
+                                  .rows = runs,
+                                  .count = count < asked.limit ? count : asked.limit,
+                                  .has_more = count > asked.limit,
+                                  .describe = describe_row,
+                                  .cursor = cursor_of};
+    return api_answer_list(request, &list, err);
+}
+
+static struct result handle_read(struct request *request, struct pg *pg, struct error *err)
+{
+    struct uuid id;
+
+    TRY(api_id(request, "run", &id, err));
+    return answer(request, pg, ACTION_RUN_READ, &id, err);
+}
+
+/* ---- requesting ---- */
+
+static struct result handle_request(struct request *request, struct pg *pg, struct error *err)
+{
+    OWNED(run_envelope) *envelope = NULL;
+    struct run run = {.approvals_wanted = 0};
+    struct run_signed signature = {.envelope = request->body};
+    struct run_request change;
+
+    TRY(run_body_read(request, RUN_REQUEST, &envelope, err));
+    const struct run_chain chain = {.request = envelope};
+    TRY(run_chain_check(&chain, err));
+    TRY(run_check_life(envelope, err));
+    TRY(run_check_caller(request, pg, envelope, "requester", err));
+    TRY(run_check_repositories(request, envelope, &run.approvals_wanted, err));
+    (void)uuid_parse(bytes_of_text(run_text(envelope, "run")), &run.id); /* its shape was checked */
+    (void)snprintf(run.pool, sizeof run.pool, "%s", run_text(envelope, "spec.pool"));
+    run.expires_ms = run_time(envelope, "expires");
+    run_digest_bytes(envelope, signature.digest);
+    signature.principal = run_text(envelope, "requester");
+    run_request_prepare(&request->pairs[0].resource, &run, &signature, &change);
+    TRY(request_record(request, &change.change, err));
+    return answer(request, pg, ACTION_RUN_REQUEST, &run.id, err);
+}
+
+/* ---- approving ---- */
+
+/* The envelopes of a run, read back. */
+struct signed_run {
+    struct run_envelope *envelopes[ENVELOPES_MAX];
+    size_t count;
+    struct run_chain chain;
+};
+
+static void signed_run_done(struct signed_run *whole)
+{
+    for (size_t i = 0; i < whole->count; i++) run_envelope_free(whole->envelopes[i]);
+}
+#define OWNED_SIGNED_RUN __attribute__((cleanup(signed_run_done))) struct signed_run
+
+static struct result read_back(const struct pg_rows *rows, struct signed_run *whole, struct error *err)
+{
+    for (size_t i = 0; i < pg_rows_count(rows) && whole->count < ENVELOPES_MAX; i++) {
+        const bool is_request = strcmp(pg_text(rows, i, RUN_ENVELOPE_KIND), "request") == 0;
+        struct run_envelope **place = &whole->envelopes[whole->count];
+        TRY(run_envelope_read(bytes_of_text(pg_text(rows, i, RUN_ENVELOPE_TEXT)), is_request ? RUN_REQUEST : RUN_APPROVAL, place,
+                              err));
+        whole->count++;
+        if (is_request) whole->chain.request = *place;
+        else whole->chain.approvals[whole->chain.approval_count++] = *place;
+    }
+    if (whole->chain.request != NULL) return SUCCESS;
+    return failure(err, ERROR_CORRUPT, "the run has no request");
+}
+
+/* Only person_of() says whether two principals are different persons. */
+static struct result check_persons(const struct request *request, const struct run_chain *chain, struct error *err)
+{
+    struct decider *decider = request->gateway->decider;
+    const struct person approver = decider_person(decider, &request->principal);
+    const struct person requester = decider_person_of_key(decider, run_text(chain->request, "requester"));
+
+    if (!person_is_known(&approver))
+        return failure(err, ERROR_DENIED,
+                       "a person approves a run, and nobody is behind this robot (docs/identity.md, \"Persons\")");
+    if (!person_is_another(&approver, &requester))
+        return failure(err, ERROR_DENIED, "another person than the requester approves");
+    for (size_t i = 0; i < chain->approval_count; i++) {
+        const struct person earlier = decider_person_of_key(decider, run_text(chain->approvals[i], "approver"));
+        if (person_is_same(&approver, &earlier)) return failure(err, ERROR_CONFLICT, "this person has approved the run already");
+    }
+    return SUCCESS;
+}
+
+static struct result check_approval(struct request *request, struct pg *pg, const struct uuid *id,
+                                    const struct run_envelope *approval, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    OWNED_SIGNED_RUN whole = {.count = 0};
+
+    TRY(run_envelopes(request->permit, pg, ACTION_RUN_APPROVE, id, &rows, err));
+    TRY(read_back(rows, &whole, err));
+    TRY(check_persons(request, &whole.chain, err));
+    if (whole.chain.approval_count == RUN_APPROVALS_MAX)
+        return failure(err, ERROR_CONFLICT, "the run has %d approvals, and needs no more", RUN_APPROVALS_MAX);
+    whole.chain.approvals[whole.chain.approval_count++] = approval;
+    return run_chain_check(&whole.chain, err);
+}
+
+/* The event of the right to approve comes first: only then may the run be read. */
+static struct result handle_approve(struct request *request, struct pg *pg, struct error *err)
+{
+    OWNED(run_envelope) *approval = NULL;
+    struct run_signed signature = {.envelope = request->body};
+    struct run_approve change;
+    struct run run;
+    struct uuid id;
+
+    TRY(api_id(request, "run", &id, err));
+    TRY(run_body_read(request, RUN_APPROVAL, &approval, err));
+    TRY(run_check_life(approval, err));
+    TRY(run_check_caller(request, pg, approval, "approver", err));
+    TRY(request_record(request, NULL, err));
+    TRY(run_find(request->permit, pg, ACTION_RUN_APPROVE, &id, &run, err));
+    TRY(check_approval(request, pg, &id, approval, err));
+    run_digest_bytes(approval, signature.digest);
+    signature.principal = run_text(approval, "approver");
+    run_approve_prepare(&request->pairs[0].resource, &run, &signature, &change);
+    TRY(request_record(request, &change.change, err));
+    return answer(request, pg, ACTION_RUN_APPROVE, &id, err);
+}
+
+/* ---- cancelling ---- */
+
+static struct result handle_cancel(struct request *request, struct pg *pg, struct error *err)
+{
+    struct run_end change;
+    struct uuid id;
+
+    (void)pg;
+    TRY(api_id(request, "run", &id, err));
+    run_cancel_prepare(&request->pairs[0].resource, &id, &change);
+    return api_remove(request, &change.change, err);
+}
+
+const struct handler handler_run_request = {.handle = handle_request};
+const struct handler handler_run_list = {.handle = handle_list};
+const struct handler handler_run_read = {.handle = handle_read};
+const struct handler handler_run_approve = {.handle = handle_approve};
+const struct handler handler_run_cancel = {.handle = handle_cancel};

@@ -1,0 +1,31 @@
+/*
+ * gateway/api/run_priv.h -- checks of the envelopes that clients send about a training run (docs/formats/run.md).
+ */
+#pragma once
+
+#include "gateway/api/api_priv.h"
+#include "training/format/chain.h"
+#include "training/run.h"
+
+/** The body as an envelope of this type; its run must be the one in the path, if the path names one. */
+RESULT run_body_read(const struct request *request, enum run_type type, struct run_envelope **envelope_out, struct error *err);
+
+/**
+ * Whether the caller itself has signed: the envelope's member `who` names the caller, and a key of the caller that is enrolled for the
+ * registry, the organisation or the project, and in force, has signed. ERROR_DENIED.
+ */
+RESULT run_check_caller(const struct request *request, struct pg *pg, const struct run_envelope *envelope, const char *who,
+                        struct error *err);
+
+/** Whether now lies within the life that the envelope states. ERROR_DENIED. */
+RESULT run_check_life(const struct run_envelope *envelope, struct error *err);
+
+/**
+ * Whether roles and policies let the caller train with all repositories of the request. A denial is recorded. Raises
+ * *approvals to what the policies demand. ERROR_DENIED names the repository.
+ */
+RESULT run_check_repositories(struct request *request, const struct run_envelope *envelope, int64_t *approvals,
+                              struct error *err);
+
+/** The digest of an envelope in bytes. */
+void run_digest_bytes(const struct run_envelope *envelope, uint8_t digest_out[SHA256_SIZE]);

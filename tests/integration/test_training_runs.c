@@ -1,0 +1,252 @@
+/* Random requests, approvals, cancellations and expiries of runs, compared with a model that knows training/states.def by heart. */
+#include "tests/support/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "tests/support/stack.h"
+#include "training/run.h"
+
+#define RUNS   12
+#define STEPS  200
+#define PEOPLE 4
+#define DAY_MS INT64_C(86400000)
+
+static const struct pg_table *const tables[] = {&run_table, NULL};
+static struct stack *stack;
+static struct resource project = {.kind = RESOURCE_PROJECT, .name = "acme/models"};
+static uint64_t seed = 20261123;
+
+/* What the test believes. */
+struct model {
+    struct uuid id;
+    bool is_there, has_approved[PEOPLE];
+    int wanted, approvals;
+    const char *state;
+};
+static struct model models[RUNS];
+
+static unsigned draw(unsigned below)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (unsigned)(seed >> 33) % below;
+}
+
+static int set_up(void **state)
+{
+    char sql[400], id[UUID_TEXT_SIZE], organisation[UUID_TEXT_SIZE];
+
+    (void)state;
+    stack = stack_new(tables);
+    project.organisation = uuid_random();
+    project.project = uuid_random();
+    uuid_format(&project.project, id);
+    uuid_format(&project.organisation, organisation);
+    execute(
+        "INSERT INTO region (region_id, region_tag, driver, location) VALUES ('test/here', substr(sha256('test/here'), 1, 16), 'fs', '/unused')");
+    (void)snprintf(sql, sizeof sql, "INSERT INTO organisation (organisation_id, name) VALUES ('%s', 'acme')", organisation);
+    execute(sql);
+    (void)snprintf(
+        sql, sizeof sql,
+        "INSERT INTO project (project_id, organisation_id, name, home_region) VALUES ('%s', '%s', 'models', 'test/here')", id,
+        organisation);
+    execute(sql);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    stack_free(stack);
+    return 0;
+}
+
+static enum error_kind changed(enum action action, struct change *change)
+{
+    const struct action_pair pair = {.action = action, .resource = project};
+    struct error err = {0};
+
+    return stack_record(stack, &pair, 1, change, NULL, &err).ok ? ERROR_NONE : err.kind;
+}
+
+static struct run_signed signed_by(const struct model *model, unsigned person)
+{
+    static char names[PEOPLE + 1][PRINCIPAL_KEY_SIZE];
+    struct run_signed made = {.principal = names[person], .envelope = bytes_of_text("{}")};
+
+    (void)snprintf(names[person], sizeof names[person], "robot:%u", person);
+    memcpy(made.digest, model->id.bytes, sizeof model->id.bytes);
+    made.digest[31] = (uint8_t)person;
+    return made;
+}
+
+static enum error_kind request(const struct model *model, int wanted, uint8_t other)
+{
+    struct run run = {.id = model->id, .approvals_wanted = wanted, .pool = "default", .expires_ms = clock_wall_ms() + DAY_MS};
+    struct run_signed made = signed_by(model, PEOPLE);
+    struct run_request change;
+
+    made.digest[30] = other;
+    run_request_prepare(&project, &run, &made, &change);
+    return changed(ACTION_RUN_REQUEST, &change.change);
+}
+
+static struct run find(const struct model *model)
+{
+    OWNED(permit) *permit = stack_permit(stack, ACTION_RUN_READ, &project);
+    struct error err = {0};
+    struct run run;
+
+    if (!run_find(permit, stack->pg, ACTION_RUN_READ, &model->id, &run, &err).ok) fail_msg("%s", err.message);
+    return run;
+}
+
+static enum error_kind approve(const struct model *model, unsigned person)
+{
+    const struct run run = find(model);
+    const struct run_signed made = signed_by(model, person);
+    struct run_approve change;
+
+    run_approve_prepare(&project, &run, &made, &change);
+    return changed(ACTION_RUN_APPROVE, &change.change);
+}
+
+static enum error_kind cancel(const struct model *model)
+{
+    struct run_end change;
+
+    run_cancel_prepare(&project, &model->id, &change);
+    return changed(ACTION_RUN_CANCEL, &change.change);
+}
+
+static size_t expire(const struct model *model)
+{
+    char sql[200], id[UUID_TEXT_SIZE];
+    struct error err = {0};
+    size_t count = 0;
+
+    uuid_format(&model->id, id);
+    (void)snprintf(sql, sizeof sql,
+                   "UPDATE run SET expires_at = now() - interval '1 second' WHERE run_id = '%s' AND ended_at IS NULL", id);
+    execute(sql);
+    if (!run_expire_due(stack->sequencer, stack->pg, &count, &err).ok) fail_msg("%s", err.message);
+    return count;
+}
+
+static bool is_open(const struct model *model)
+{
+    return model->is_there && (strcmp(model->state, "requested") == 0 || strcmp(model->state, "awaiting approval") == 0);
+}
+
+static void step_request(struct model *model)
+{
+    const uint8_t other = draw(8) == 0 ? 1 : 0;
+    const int wanted = (int)draw(3);
+
+    if (model->is_there || other == 0)
+        assert_int_equal(request(model, model->is_there ? model->wanted : wanted, other),
+                         other == 0 ? ERROR_NONE : ERROR_CONFLICT);
+    if (model->is_there || other != 0) return;
+    model->is_there = true;
+    model->wanted = wanted;
+    model->state = wanted > 0 ? "awaiting approval" : "requested";
+}
+
+static void step_approve(struct model *model)
+{
+    const unsigned person = draw(PEOPLE);
+
+    if (!model->is_there) return;
+    const bool counts = strcmp(model->state, "awaiting approval") == 0 && !model->has_approved[person];
+    assert_int_equal(approve(model, person), counts ? ERROR_NONE : ERROR_CONFLICT);
+    if (!counts) return;
+    model->has_approved[person] = true;
+    if (++model->approvals == model->wanted) model->state = "requested";
+}
+
+static void step_cancel(struct model *model)
+{
+    assert_int_equal(cancel(model), is_open(model) ? ERROR_NONE : ERROR_CONFLICT);
+    if (is_open(model)) model->state = "cancelled";
+}
+
+static void step_expire(struct model *model)
+{
+    assert_int_equal(expire(model), is_open(model) ? 1 : 0);
+    if (is_open(model)) model->state = "expired";
+}
+
+static void compare(const struct model *model)
+{
+    if (!model->is_there) return;
+    const struct run run = find(model);
+    assert_string_equal(run_state_name(run.state), model->state);
+    assert_int_equal(run.approvals, model->approvals);
+    assert_int_equal(run.ended_ms != 0, !is_open(model));
+    assert_int_equal(run_state_is_end(run.state), !is_open(model));
+}
+
+static void runs_do_what_the_model_does(void **state)
+{
+    static void (*const steps[])(struct model *) = {step_request, step_request, step_approve, step_approve,
+                                                    step_approve, step_cancel,  step_expire};
+
+    (void)state;
+    for (unsigned i = 0; i < STEPS; i++) {
+        struct model *model = &models[draw(RUNS)];
+        if (uuid_is_nil(&model->id) || (model->is_there && !is_open(model) && draw(3) == 0))
+            *model = (struct model){.id = uuid_random()};
+        steps[draw(sizeof steps / sizeof steps[0])](model);
+        compare(model);
+    }
+    assert_string_equal(ask("SELECT count(*) FROM run WHERE (ended_at IS NULL) <> (state IN ('requested', 'awaiting approval'))"),
+                        "0");
+    assert_string_equal(ask("SELECT count(*) FROM run r WHERE (SELECT count(*) FROM run_envelope e WHERE e.run_id = r.run_id"
+                            " AND e.kind = 'request') <> 1"),
+                        "0");
+    assert_string_equal(ask("SELECT count(DISTINCT state) FROM run"), "4");
+}
+
+/* Both read the run before either has approved it. */
+static void an_approval_that_was_checked_without_another_is_refused(void **state)
+{
+    struct model model = {.id = uuid_random()};
+    struct run_approve first, second;
+
+    (void)state;
+    assert_int_equal(request(&model, 2, 0), ERROR_NONE);
+    const struct run run = find(&model);
+    const struct run_signed one = signed_by(&model, 0), other = signed_by(&model, 1);
+    run_approve_prepare(&project, &run, &one, &first);
+    run_approve_prepare(&project, &run, &other, &second);
+    assert_int_equal(changed(ACTION_RUN_APPROVE, &first.change), ERROR_NONE);
+    assert_int_equal(changed(ACTION_RUN_APPROVE, &second.change), ERROR_CONFLICT);
+    assert_int_equal(find(&model).approvals, 1);
+}
+
+static void a_run_of_another_project_is_not_found(void **state)
+{
+    struct model model = {.id = uuid_random()};
+    struct resource other = project;
+    struct error err = {0};
+    struct run run;
+
+    (void)state;
+    assert_int_equal(request(&model, 0, 0), ERROR_NONE);
+    other.project = uuid_random();
+    OWNED(permit) *permit = stack_permit(stack, ACTION_RUN_READ, &other);
+    assert_false(run_find(permit, stack->pg, ACTION_RUN_READ, &model.id, &run, &err).ok);
+    assert_int_equal(err.kind, ERROR_NOT_FOUND);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(runs_do_what_the_model_does),
+        cmocka_unit_test(an_approval_that_was_checked_without_another_is_refused),
+        cmocka_unit_test(a_run_of_another_project_is_not_found),
+    };
+
+    return cmocka_run_group_tests_name("training runs", tests, set_up, tear_down);
+}

@@ -1,0 +1,289 @@
+#!/usr/bin/env python3
+"""Training runs on a whole server: requests and approvals signed with openssl, all that must be refused, and one terminal state."""
+import base64
+import copy
+import hashlib
+import json
+import os
+import secrets
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import uuid
+
+import sijil_test
+from sijil_test import Server, make_person, make_robot, run
+
+KEY_TYPE = "application/vnd.sijil.signing-key.v1+json"
+REQUEST = "application/vnd.sijil.run-request.v1+json"
+APPROVAL = "application/vnd.sijil.run-approval.v1+json"
+PROJECT = "main/models"
+HOUR = 3600
+server = Server().start()
+folder = tempfile.TemporaryDirectory()
+root_key = os.path.join(server.folder, "officer", "approver.pem")
+state = {}
+
+
+def utc(seconds):
+    return time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(seconds))
+
+
+def pae(kind, payload):
+    return b"DSSEv1 %d %s %d %s" % (len(kind), kind.encode(), len(payload), payload)
+
+
+def canonical(value):
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def url64(data):
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+class Key:
+    """A P-256 key in a file."""
+
+    def __init__(self):
+        with tempfile.NamedTemporaryFile(dir=folder.name, suffix=".pem", delete=False) as file:
+            self.path = file.name
+        subprocess.run(["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", self.path], check=True)
+        self.point = subprocess.run(["openssl", "ec", "-in", self.path, "-pubout", "-outform", "DER"], check=True, capture_output=True).stdout[-65:]
+        jwk = {"crv": "P-256", "kty": "EC", "x": url64(self.point[1:33]), "y": url64(self.point[33:])}
+        self.name = url64(hashlib.sha256(canonical(jwk)).digest())
+
+    def document(self, principal, purpose):
+        now = time.time()
+        return {"schema": "sijil.document/v1", "kind": "signing-key", "scope": PROJECT, "name": self.name, "version": 1,
+                "effective_from": utc(now - 1)[:19] + "Z", "expires": utc(now + 24 * HOUR)[:19] + "Z",
+                "body": {"principal": principal, "public_key": url64(self.point), "purpose": purpose}}
+
+
+def seal(kind, value, key):
+    payload = canonical(value)
+    made = subprocess.run(["openssl", "dgst", "-sha256", "-sign", key.path], input=pae(kind, payload), capture_output=True, check=True)
+    return {"payload": base64.b64encode(payload).decode(), "payloadType": kind,
+            "signatures": [{"keyid": key.name, "sig": base64.b64encode(made.stdout).decode()}]}
+
+
+def digest_of(kind, value):
+    return "sha256:" + hashlib.sha256(pae(kind, canonical(value))).hexdigest()
+
+
+def spec(**more):
+    def artifact(name):
+        return {"repository": name, "digest": "sha256:" + hashlib.sha256(name.encode()).hexdigest()}
+    return {"code": artifact(PROJECT + "/code"), "inputs": [{"name": "digits", **artifact(PROJECT + "/digits")}],
+            "outputs": [{"name": "model", "repository": PROJECT + "/trained", "type": "application/vnd.example+json"}],
+            "argv": ["/usr/bin/python3", "train.py"], "environment": {},
+            "limits": {"time_s": 600, "grace_s": 5, "cpus": 1, "memory_bytes": 1 << 28, "output_bytes": 1 << 24, "output_files": 10,
+                       "log_bytes": 1 << 20, "processes": 64},
+            "nodes": 1, "tasks": 1, "network": "none", "pool": "default", "jurisdictions": ["AE"], "isolation": "rlimits",
+            "assurance": 1, **more}
+
+
+def request(**more):
+    now = time.time()
+    return {"schema": "sijil.run-request/v1", "run": str(uuid.uuid4()), "audience": state["origin"], "project": PROJECT,
+            "requester": state["alice"]["principal"], "issued_at": utc(now), "expires": utc(now + HOUR), "nonce": secrets.token_hex(16),
+            "spec": spec(), **more}
+
+
+def approval(asked, who, **more):
+    now = time.time()
+    return {"schema": "sijil.run-approval/v1", "run": asked["run"], "audience": state["origin"], "request": digest_of(REQUEST, asked),
+            "approver": state[who]["principal"], "issued_at": utc(now), "expires": utc(now + HOUR), "nonce": secrets.token_hex(16), **more}
+
+
+def call(who, method, path="", body=None):
+    return server.client(state[who]["login"]).call(method, f"/api/v1/projects/{PROJECT}/runs{path}", None if body is None else json.dumps(body),
+                                                   {"Content-Type": "application/json"} if body else {}, scope="registry:admin:*")
+
+
+def ask(value, who="alice", key=None):
+    return call(who, "POST", body=seal(REQUEST, value, key or state[who]["key"]))
+
+
+def approve(value, who, key=None):
+    return call(who, "POST", f"/{value['run']}/approvals", seal(APPROVAL, value, key or state[who]["key"]))
+
+
+def shown(run_id, who="alice"):
+    return call(who, "GET", f"/{run_id}").json
+
+
+def refused(answer, status, words):
+    assert answer.status == status and words in answer.body.decode(), (answer.status, answer.body)
+
+
+def events(action):
+    found = server.client(server.admin).api("GET", "/audit/events?limit=1000")["events"]
+    return [one for one in found if one["entry"]["act"] == action]
+
+
+def enrol(who, purpose="sign"):
+    """The person's key: the person drafts its document, and the administrator approves it with the root."""
+    login = make_person(server, who, "trainer", PROJECT)
+    me = server.client(login).api("GET", "/self")
+    principal = "ext:" + hashlib.sha256(f"{me['issuer']}\n{me['name']}".encode()).hexdigest()
+    key = Key()
+    document = key.document(principal, purpose)
+    root = Key()
+    root.path = root_key
+    drafted = seal(KEY_TYPE, document, key)
+    server.client(login).api("POST", "/keys/signing", drafted)
+    server.client(server.admin).api("POST", f"/keys/signing/{key.name}/approval", {"envelopes": [drafted, seal(KEY_TYPE, document, root)]})
+    state[who] = {"login": login, "principal": principal, "key": key}
+
+
+def demand(approvals):
+    """Brings a set with a policy that demands so many approvals."""
+    officer = os.path.join(server.folder, "officer")
+    with open(os.path.join(officer, "policy-set.json"), encoding="utf-8") as file:
+        document = json.loads(base64.b64decode(json.load(file)["payload"]))
+    document["policies"].append(
+        {"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy", "closed": False,
+         "metadata": {"id": "persons", "version": 1, "scope": ["**"], "effective_from": "2020-01-01T00:00:00Z", "review_by": "2099-01-01"},
+         "rules": [{"id": "T-PERSONS", "effect": "oblige", "ops": ["train"], "oblige": {"approvals": approvals, "signed_request": True}}]})
+    path = os.path.join(folder.name, "set")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(document, file)
+    subprocess.run([sijil_test.program("sijil"), "policy", "sign", "--key", root_key, "--epoch", "2", "--output", path + ".dsse", path], check=True)
+    with open(path + ".dsse", encoding="utf-8") as file:
+        server.client(server.admin).api("POST", "/policies", json.load(file))
+
+
+def prepare():
+    state["origin"] = server.client(server.admin).api("GET", "/audit/key")["origin"]
+    for who in ("alice", "bob", "carol"):
+        enrol(who)
+    demand(2)
+
+
+def a_run_waits_for_as_many_persons_as_the_policies_demand():
+    asked = request()
+    answer = ask(asked)
+    assert answer.status == 201 and answer.json["state"] == "awaiting approval" and answer.json["approvals_wanted"] == 2, answer.body
+    assert answer.json["request"] == digest_of(REQUEST, asked), answer.json
+    again = ask(asked)  # another signature of the same request: its digest is the same
+    assert again.status == 201 and again.json["id"] == asked["run"], again.body
+    first = approve(approval(asked, "bob"), "bob")
+    assert first.status == 201 and first.json["state"] == "awaiting approval" and first.json["approvals"] == 1, first.body
+    second = approve(approval(asked, "carol"), "carol")
+    assert second.status == 201 and second.json["state"] == "requested", second.body
+    assert [one["kind"] for one in second.json["envelopes"]] == ["request", "approval", "approval"], second.json
+    refused(approve(approval(asked, "alice"), "alice"), 403, "another person")
+    state["run"] = asked["run"]
+    named = [one for one in events("run.request") if asked["run"] in one["entry"]["res"] and digest_of(REQUEST, asked) in one["entry"]["res"]]
+    assert named, events("run.request")
+
+
+def nobody_counts_twice_or_approves_his_own():
+    asked = request()
+    assert ask(asked).status == 201
+    refused(approve(approval(asked, "alice"), "alice"), 403, "another person")
+    assert approve(approval(asked, "bob"), "bob").status == 201
+    refused(approve(approval(asked, "bob"), "bob"), 409, "has approved the run already")
+    refused(approve(approval(asked, "carol"), "carol", state["bob"]["key"]), 403, "another principal")
+    refused(approve(approval(asked, "carol", request=digest_of(REQUEST, request())), "carol"), 403, "request")
+    refused(approve(approval(asked, "carol", expires=utc(time.time() - 5), issued_at=utc(time.time() - 90)), "carol"), 403, "expired")
+    assert shown(asked["run"])["approvals"] == 1
+
+
+def what_is_wrong_with_a_request_is_named():
+    other = make_robot(server, "reader", "consumer", PROJECT)
+    principal = "robot:" + server.client(other).api("GET", "/self")["id"]
+    state["reader"] = {"login": other, "principal": principal, "key": state["alice"]["key"]}
+    for value, status, words in (
+            (request(audience="another.example/log"), 400, "this one is"),
+            (request(project="main/other"), 400, "different projects"),
+            (request(requester=state["bob"]["principal"]), 403, "another principal"),
+            (request(expires=utc(time.time() - 5), issued_at=utc(time.time() - 90)), 403, "expired"),
+            (request(issued_at=utc(time.time() + 600), expires=utc(time.time() + 900)), 403, "future"),
+            (request(spec=spec(code={"repository": "elsewhere/models/code", "digest": "sha256:" + "0" * 64})), 403, "elsewhere/models/code"),
+            (request(spec=spec(pool="")), 400, "pool"),
+            (request(more="x"), 400, "more")):
+        refused(ask(value), status, words)
+    refused(ask(request(), key=state["bob"]["key"]), 403, "another principal")
+    refused(ask(request(), key=Key()), 403, "not enrolled")
+    refused(ask(request(), "reader"), 403, "SYS-NO-BINDING")
+    broken = seal(REQUEST, request(), state["alice"]["key"])
+    broken["payload"] = base64.b64encode(canonical(request())).decode()
+    refused(call("alice", "POST", body=broken), 403, "no valid signature")
+    first = request()
+    assert ask(first).status == 201
+    refused(ask(request(run=first["run"])), 409, "another request has this run's id")
+
+
+def a_run_ends_once():
+    asked = request()
+    assert ask(asked).status == 201
+    assert call("alice", "DELETE", f"/{asked['run']}").status == 204
+    assert shown(asked["run"])["state"] == "cancelled" and shown(asked["run"])["ended"]
+    refused(call("alice", "DELETE", f"/{asked['run']}"), 409, "state")
+    refused(approve(approval(asked, "bob"), "bob"), 409, "state")
+    assert call("alice", "DELETE", f"/{uuid.uuid4()}").status == 409
+    assert call("alice", "GET", f"/{uuid.uuid4()}").status == 404
+
+
+def a_request_expires():
+    asked = request(expires=utc(time.time() + 3))
+    assert ask(asked).status == 201
+    sijil_test.wait_until(lambda: shown(asked["run"])["state"] == "expired", 90, "the run did not expire")
+    assert [one for one in events("run.expire") if asked["run"] in one["entry"]["res"]]
+
+
+def lists_have_pages_and_a_filter():
+    found, after = [], ""
+    while True:
+        answer = call("bob", "GET", "?limit=2" + after).json
+        found += answer["runs"]
+        if "next" not in answer:
+            break
+        after = "&after=" + answer["next"]
+    assert len({one["id"] for one in found}) == len(found) > 3
+    one = call("bob", "GET", "?state=cancelled").json["runs"]
+    assert one and all(each["state"] == "cancelled" for each in one)
+    assert call("bob", "GET", "?state=unheard").status == 400
+    assert all("envelopes" not in each for each in found)
+
+
+def a_row_stays_ended():
+    """Not even the database's own administrator brings a cancelled run back with an UPDATE."""
+    try:
+        server.sql("UPDATE run SET state = 'requested', ended_at = NULL WHERE state = 'cancelled'")
+    except subprocess.CalledProcessError as error:
+        assert "has ended" in error.stderr, error.stderr
+    else:
+        raise AssertionError("a run that has ended went on")
+
+
+def a_gateway_that_is_killed_leaves_a_run_whole_or_not_there():
+    for _ in range(3):
+        asked = request()
+        sealed = seal(REQUEST, asked, state["alice"]["key"])
+
+        def post(sealed=sealed):
+            try:
+                call("alice", "POST", body=sealed)
+            except Exception:  # pylint: disable=broad-except # it is killed meanwhile
+                pass
+        asking = threading.Thread(target=post)
+        asking.start()
+        time.sleep(secrets.randbelow(300) / 1000)
+        server.stop(signal.SIGKILL)
+        asking.join()
+        server.start()
+        runs = int(server.sql(f"SELECT count(*) FROM run WHERE run_id = '{asked['run']}'"))
+        envelopes = int(server.sql(f"SELECT count(*) FROM run_envelope WHERE run_id = '{asked['run']}'"))
+        assert runs == envelopes, (runs, envelopes)
+        again = call("alice", "POST", body=sealed)
+        assert again.status == 201 and shown(asked["run"])["state"] == "awaiting approval", again.body
+
+
+if __name__ == "__main__":
+    run(prepare, a_run_waits_for_as_many_persons_as_the_policies_demand, nobody_counts_twice_or_approves_his_own,
+        what_is_wrong_with_a_request_is_named, a_run_ends_once, a_request_expires, lists_have_pages_and_a_filter, a_row_stays_ended,
+        a_gateway_that_is_killed_leaves_a_run_whole_or_not_there, server=server)

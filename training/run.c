@@ -1,0 +1,95 @@
+#include "training/run.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "training/run_priv.h"
+
+#define DUE_MAX 100 /* runs in one round: a second of work */
+
+static struct result run_request(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
+{
+    const struct run_request *request = (const struct run_request *)(const void *)change; /* its first member */
+
+    permit_require(permit, ACTION_RUN_REQUEST, &request->where);
+    return run_row_request(pg, request, err);
+}
+
+void run_request_prepare(const struct resource *where, const struct run *run, const struct run_signed *request,
+                         struct run_request *request_out)
+{
+    *request_out = (struct run_request){
+        .change = {.run = run_request, .reach = CHANGE_REACHES_NOTHING}, .where = *where, .run = *run, .request = *request};
+}
+
+static struct result run_approve(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
+{
+    const struct run_approve *approve = (const struct run_approve *)(const void *)change; /* its first member */
+
+    permit_require(permit, ACTION_RUN_APPROVE, &approve->where);
+    return run_row_approve(pg, approve, err);
+}
+
+void run_approve_prepare(const struct resource *where, const struct run *run, const struct run_signed *approval,
+                         struct run_approve *approve_out)
+{
+    *approve_out = (struct run_approve){
+        .change = {.run = run_approve, .reach = CHANGE_REACHES_NOTHING}, .where = *where, .run = *run, .approval = *approval};
+}
+
+static struct result run_end(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
+{
+    const struct run_end *end = (const struct run_end *)(const void *)change; /* its first member */
+    const struct run_move move = {&end->run, &end->where.project, end->action, end->state};
+
+    permit_require(permit, end->action, &end->where);
+    return run_row_move(pg, &move, err);
+}
+
+void run_cancel_prepare(const struct resource *where, const struct uuid *run, struct run_end *end_out)
+{
+    *end_out = (struct run_end){.change = {.run = run_end, .reach = CHANGE_REACHES_NOTHING},
+                                .where = *where,
+                                .run = *run,
+                                .action = ACTION_RUN_CANCEL,
+                                .state = RUN_STATE_CANCELLED};
+}
+
+/* ERROR_CONFLICT: it has ended meanwhile, so there is nothing to do. */
+static struct result expire(struct sequencer *sequencer, const struct due_run *due, bool *ended_out, struct error *err)
+{
+    struct action_pair pair = {.action = ACTION_RUN_EXPIRE, .resource = due->where};
+    struct run_end end = {.change = {.run = run_end, .reach = CHANGE_REACHES_NOTHING},
+                          .run = due->run,
+                          .action = ACTION_RUN_EXPIRE,
+                          .state = RUN_STATE_EXPIRED};
+    struct record record;
+
+    uuid_format(&due->run, pair.resource.detail);
+    end.where = pair.resource;
+    TRY(record_prepare_for_job(&pair, &end.change, &record, err));
+    sequencer_submit_and_wait(sequencer, &record);
+    const enum record_status status = record.status;
+    const struct error why = record.error;
+    record_done(&record);
+    *ended_out = status == RECORD_DONE;
+    if (status == RECORD_DONE || (status == RECORD_REFUSED && why.kind == ERROR_CONFLICT)) return SUCCESS;
+    return failure(err, status == RECORD_REFUSED ? why.kind : ERROR_UNAVAILABLE, "%s", why.message);
+}
+
+struct result run_expire_due(struct sequencer *sequencer, struct pg *pg, size_t *count_out, struct error *err)
+{
+    struct due_run *due = memory_zeroed(DUE_MAX, sizeof *due);
+    size_t count = 0, ended = 0;
+
+    if (due == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for expired runs");
+    struct result result = run_rows_due(pg, due, DUE_MAX, &count, err);
+    for (size_t i = 0; i < count && result.ok; i++) {
+        bool is_ended = false;
+        result = expire(sequencer, &due[i], &is_ended, err);
+        ended += is_ended;
+    }
+    free(due);
+    if (result.ok) *count_out = ended;
+    return result;
+}

@@ -1,0 +1,93 @@
+/*
+ * training/run.h -- training runs: requests, approvals, and where each run is (docs/runs.md).
+ *
+ * Each transition is a permit, an event and a row, in one transaction. The caller has checked signatures, persons and policies; the
+ * changes here check that the run is in a state from which training/states.def allows the transition.
+ */
+#pragma once
+
+#include "audit/sequencer.h"
+#include "authz/role.h"
+#include "crypto/digest.h"
+#include "training/state.h"
+
+#define RUN_APPROVALS_WANTED_MAX 8     /* docs/formats/run.md */
+#define RUNS_OPEN_MAX            10000 /* of a project: a list of a hundred pages */
+#define RUN_POOL_SIZE            64
+
+extern const struct pg_table run_table;
+
+struct run {
+    struct uuid id;
+    enum run_state state;
+    uint8_t request[SHA256_SIZE];       /* digest of the request's envelope */
+    char requester[PRINCIPAL_KEY_SIZE]; /* principal_key() */
+    int64_t approvals_wanted, approvals;
+    char pool[RUN_POOL_SIZE];
+    int64_t number, requested_ms, expires_ms, ended_ms; /* wall time; ended_ms 0: it has not ended */
+};
+
+/** An envelope to be stored; views. */
+struct run_signed {
+    uint8_t digest[SHA256_SIZE];
+    const char *principal; /* principal_key() of the signer */
+    struct bytes envelope;
+};
+
+/**
+ * A change: stores a request. The same request again changes nothing. ERROR_CONFLICT: another request has its id; ERROR_LIMIT: the
+ * project has RUNS_OPEN_MAX open runs. The permit: run.request on the project.
+ */
+struct run_request {
+    struct change change;
+    struct resource where; /* the project */
+    struct run run;        /* id, approvals_wanted, pool, expires_ms */
+    struct run_signed request;
+};
+void run_request_prepare(const struct resource *where, const struct run *run, const struct run_signed *request,
+                         struct run_request *request_out);
+
+/**
+ * A change: adds an approval. ERROR_CONFLICT: the run awaits none, or has another number of approvals than `run`, in which the caller
+ * has compared the persons. The permit: run.approve on the project.
+ */
+struct run_approve {
+    struct change change;
+    struct resource where;
+    struct run run; /* as it was read */
+    struct run_signed approval;
+};
+void run_approve_prepare(const struct resource *where, const struct run *run, const struct run_signed *approval,
+                         struct run_approve *approve_out);
+
+/** A change: ends a run. ERROR_CONFLICT: it has ended. The permit: run.cancel on the project. */
+struct run_end {
+    struct change change;
+    struct resource where;
+    struct uuid run;
+    enum action action;
+    enum run_state state;
+};
+void run_cancel_prepare(const struct resource *where, const struct uuid *run, struct run_end *end_out);
+
+/** Ends runs whose request has expired, at most a hundred, each with its event. Blocks. */
+RESULT run_expire_due(struct sequencer *sequencer, struct pg *pg, size_t *count_out, struct error *err);
+
+/* --- reading, under a permit for `action` on the run's project --- */
+
+/** ERROR_NOT_FOUND. */
+RESULT run_find(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id, struct run *run_out,
+                struct error *err) __attribute__((nonnull));
+/** The run's envelopes in the order of their arrival. Columns: kind, digest, principal, envelope. Call run_find() first. */
+RESULT run_envelopes(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
+                     struct pg_rows **rows_out, struct error *err) __attribute__((nonnull));
+enum run_envelope_column { RUN_ENVELOPE_KIND, RUN_ENVELOPE_DIGEST, RUN_ENVELOPE_PRINCIPAL, RUN_ENVELOPE_TEXT };
+
+struct run_page {
+    int64_t before;    /* numbers below this; INT64_MAX: the newest */
+    const char *state; /* NULL: in any */
+    size_t limit;
+};
+/** Newest first. The caller owns *runs_out (free()). */
+RESULT run_list(const struct permit *permit, struct pg *pg, const struct run_page *page, struct run **runs_out, size_t *count_out,
+                struct error *err) __attribute__((nonnull));

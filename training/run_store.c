@@ -1,0 +1,249 @@
+/* The tables `run` and `run_envelope`. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "storage/pg_table.h"
+#include "training/run_priv.h"
+
+/* clang-format off */
+#define ROW                                                                                                                       \
+    "run_id, state, request, requester, approvals_wanted, (SELECT count(*) FROM run_envelope e WHERE e.run_id = run.run_id"       \
+    " AND e.kind = 'approval'), pool, number, requested_at, expires_at, ended_at"
+#define ROW_TYPES "uuid text bytea text int4 int8 text int8 timestamptz timestamptz timestamptz"
+static const struct pg_statement run_insert_sql = {
+    "run_insert",
+    "INSERT INTO run (run_id, project_id, state, request, requester, approvals_wanted, pool, expires_at)"
+    " VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (run_id) DO NOTHING",
+    "uuid uuid text bytea text int4 text timestamptz", ""};
+static const struct pg_statement run_open_count_sql = {
+    "run_open_count", "SELECT count(*) FROM (SELECT 1 FROM run WHERE project_id = $1 AND ended_at IS NULL LIMIT $2) counted", "uuid int8",
+    "int8"};
+static const struct pg_statement run_is_same_sql = {
+    "run_is_same", "SELECT project_id = $2 AND request = $3 FROM run WHERE run_id = $1", "uuid uuid bytea", "bool"};
+static const struct pg_statement run_envelope_insert_sql = {
+    "run_envelope_insert",
+    "INSERT INTO run_envelope (run_id, kind, digest, principal, envelope) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
+    "uuid text bytea text text", ""};
+static const struct pg_statement run_move_sql = {
+    "run_move",
+    "UPDATE run SET state = $3, ended_at = CASE WHEN $4 THEN now() END WHERE run_id = $1 AND project_id = $2 AND state = ANY($5)",
+    "uuid uuid text bool text[]", ""};
+static const struct pg_statement run_approvals_sql = {
+    "run_approvals", "SELECT count(*) FROM run_envelope WHERE run_id = $1 AND kind = 'approval'", "uuid", "int8"};
+static const struct pg_statement run_find_sql = {
+    "run_find", "SELECT " ROW " FROM run WHERE run_id = $1 AND project_id = $2", "uuid uuid", ROW_TYPES};
+static const struct pg_statement run_list_sql = {
+    "run_list",
+    "SELECT " ROW " FROM run WHERE project_id = $1 AND number < $2 AND ($3::text IS NULL OR state = $3) ORDER BY number DESC LIMIT $4",
+    "uuid int8 text int8", ROW_TYPES};
+static const struct pg_statement run_envelopes_sql = {
+    "run_envelopes", "SELECT kind, digest, principal, envelope FROM run_envelope WHERE run_id = $1 ORDER BY number", "uuid",
+    "text bytea text text"};
+static const struct pg_statement run_due_sql = {
+    "run_due",
+    "SELECT run_id, p.project_id, p.organisation_id, coalesce(p.deleted_name, o.name || '/' || p.name)"
+    " FROM run JOIN project p USING (project_id) JOIN organisation o USING (organisation_id)"
+    " WHERE ended_at IS NULL AND expires_at <= now() ORDER BY expires_at LIMIT $1",
+    "int8", "uuid uuid uuid text"};
+static const struct pg_statement *const statements[] = {
+    &run_insert_sql, &run_open_count_sql, &run_is_same_sql, &run_envelope_insert_sql, &run_move_sql, &run_approvals_sql,
+    &run_find_sql, &run_list_sql, &run_envelopes_sql, &run_due_sql,
+};
+/* clang-format on */
+const struct pg_table run_table = PG_TABLE(statements);
+
+static struct run read_row(const struct pg_rows *rows, size_t row)
+{
+    struct run run = {.id = pg_uuid(rows, row, 0), .approvals_wanted = pg_int8(rows, row, 4), .approvals = pg_int8(rows, row, 5)};
+
+    if (!run_state_find(pg_text(rows, row, 1), &run.state)) run.state = RUN_STATE_EXPIRED; /* the table allows no other name */
+    memcpy(run.request, pg_bytes(rows, row, 2).data, sizeof run.request);
+    (void)snprintf(run.requester, sizeof run.requester, "%s", pg_text(rows, row, 3));
+    (void)snprintf(run.pool, sizeof run.pool, "%s", pg_text(rows, row, 6));
+    run.number = pg_int8(rows, row, 7);
+    run.requested_ms = pg_time_ms(rows, row, 8);
+    run.expires_ms = pg_time_ms(rows, row, 9);
+    run.ended_ms = pg_is_null(rows, row, 10) ? 0 : pg_time_ms(rows, row, 10);
+    return run;
+}
+
+/* ---- changes ---- */
+
+static struct result add_envelope(struct pg *pg, const struct uuid *run, const char *kind, const struct run_signed *added,
+                                  struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, run);
+    pg_add_text(&arguments, kind);
+    pg_add_bytes(&arguments, (struct bytes){added->digest, sizeof added->digest});
+    pg_add_text(&arguments, added->principal);
+    pg_add_bytes(&arguments, added->envelope);
+    TRY(pg_run(pg, &run_envelope_insert_sql, &arguments, &rows, err));
+    if (pg_rows_affected(rows) == 1) return SUCCESS;
+    return failure(err, ERROR_CONFLICT, "this person has approved the run already");
+}
+
+static struct result check_room(struct pg *pg, const struct uuid *project, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, project);
+    pg_add_int8(&arguments, RUNS_OPEN_MAX + 1);
+    TRY(pg_run(pg, &run_open_count_sql, &arguments, &rows, err));
+    if (pg_int8(rows, 0, 0) <= RUNS_OPEN_MAX) return SUCCESS;
+    return failure(err, ERROR_LIMIT, "the project has %d open runs: cancel some, or wait for their end", RUNS_OPEN_MAX);
+}
+
+/* The client that lost the answer sends the request again. */
+static struct result check_same(struct pg *pg, const struct run_request *request, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, &request->run.id);
+    pg_add_uuid(&arguments, &request->where.project);
+    pg_add_bytes(&arguments, (struct bytes){request->request.digest, sizeof request->request.digest});
+    TRY(pg_run(pg, &run_is_same_sql, &arguments, &rows, err));
+    if (pg_rows_count(rows) == 1 && pg_bool(rows, 0, 0)) return SUCCESS;
+    return failure(err, ERROR_CONFLICT, "another request has this run's id: sign a request with an id of its own");
+}
+
+static struct result insert(struct pg *pg, const struct run_request *request, bool *is_new_out, struct error *err)
+{
+    const struct run *run = &request->run;
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, &run->id);
+    pg_add_uuid(&arguments, &request->where.project);
+    pg_add_text(&arguments, run_state_name(run_state_first(run->approvals_wanted)));
+    pg_add_bytes(&arguments, (struct bytes){request->request.digest, sizeof request->request.digest});
+    pg_add_text(&arguments, request->request.principal);
+    pg_add_int4(&arguments, (int32_t)run->approvals_wanted);
+    pg_add_text(&arguments, run->pool);
+    pg_add_time(&arguments, run->expires_ms);
+    TRY(pg_run(pg, &run_insert_sql, &arguments, &rows, err));
+    *is_new_out = pg_rows_affected(rows) == 1;
+    return SUCCESS;
+}
+
+struct result run_row_request(struct pg *pg, const struct run_request *request, struct error *err)
+{
+    bool is_new = false;
+
+    TRY(insert(pg, request, &is_new, err));
+    if (!is_new) return check_same(pg, request, err);
+    TRY(check_room(pg, &request->where.project, err));
+    return add_envelope(pg, &request->run.id, "request", &request->request, err);
+}
+
+struct result run_row_move(struct pg *pg, const struct run_move *move, struct error *err)
+{
+    struct bytes before[RUN_STATE_COUNT];
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, move->run);
+    pg_add_uuid(&arguments, move->project);
+    pg_add_text(&arguments, run_state_name(move->to));
+    pg_add_bool(&arguments, run_state_is_end(move->to));
+    pg_add_text_array(&arguments, before, run_states_before(move->action, move->to, before));
+    TRY(pg_run(pg, &run_move_sql, &arguments, &rows, err));
+    if (pg_rows_affected(rows) == 1) return SUCCESS;
+    return failure(err, ERROR_CONFLICT, "the run is in a state that this does not follow: look at it again");
+}
+
+static struct result count_approvals(struct pg *pg, const struct uuid *run, int64_t *count_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, run);
+    TRY(pg_run(pg, &run_approvals_sql, &arguments, &rows, err));
+    *count_out = pg_int8(rows, 0, 0);
+    return SUCCESS;
+}
+
+struct result run_row_approve(struct pg *pg, const struct run_approve *approve, struct error *err)
+{
+    const struct run *run = &approve->run;
+    const bool is_last = run->approvals + 1 >= run->approvals_wanted;
+    const struct run_move move = {&run->id, &approve->where.project, ACTION_RUN_APPROVE,
+                                  is_last ? RUN_STATE_REQUESTED : RUN_STATE_AWAITING_APPROVAL};
+    int64_t count = 0;
+
+    TRY(run_row_move(pg, &move, err));
+    TRY(count_approvals(pg, &run->id, &count, err));
+    if (count != run->approvals)
+        return failure(err, ERROR_CONFLICT, "another approval arrived meanwhile: look at the run, and approve it again");
+    return add_envelope(pg, &run->id, "approval", &approve->approval, err);
+}
+
+struct result run_rows_due(struct pg *pg, struct due_run *due_out, size_t capacity, size_t *count_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_int8(&arguments, (int64_t)capacity);
+    TRY(pg_run(pg, &run_due_sql, &arguments, &rows, err));
+    for (size_t i = 0; i < pg_rows_count(rows); i++) {
+        due_out[i] = (struct due_run){.run = pg_uuid(rows, i, 0)};
+        due_out[i].where =
+            (struct resource){.kind = RESOURCE_PROJECT, .project = pg_uuid(rows, i, 1), .organisation = pg_uuid(rows, i, 2)};
+        (void)snprintf(due_out[i].where.name, sizeof due_out[i].where.name, "%s", pg_text(rows, i, 3));
+    }
+    *count_out = pg_rows_count(rows);
+    return SUCCESS;
+}
+
+/* ---- reading ---- */
+
+struct result run_find(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id, struct run *run_out,
+                       struct error *err)
+{
+    const struct resource *where = permit_resource(permit, action);
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, id);
+    pg_add_uuid(&arguments, &where->project);
+    TRY(pg_run(pg, &run_find_sql, &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such run in this project");
+    *run_out = read_row(rows, 0);
+    return SUCCESS;
+}
+
+struct result run_envelopes(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
+                            struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    (void)permit_resource(permit, action);
+    pg_add_uuid(&arguments, id);
+    return pg_run(pg, &run_envelopes_sql, &arguments, rows_out, err);
+}
+
+struct result run_list(const struct permit *permit, struct pg *pg, const struct run_page *page, struct run **runs_out,
+                       size_t *count_out, struct error *err)
+{
+    const struct resource *where = permit_resource(permit, ACTION_RUN_READ);
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, &where->project);
+    pg_add_int8(&arguments, page->before);
+    pg_add_text(&arguments, page->state);
+    pg_add_int8(&arguments, (int64_t)page->limit);
+    TRY(pg_run(pg, &run_list_sql, &arguments, &rows, err));
+    const size_t count = pg_rows_count(rows);
+    struct run *runs = memory_zeroed(count + 1, sizeof *runs);
+    if (runs == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list of runs");
+    for (size_t i = 0; i < count; i++) runs[i] = read_row(rows, i);
+    *runs_out = runs;
+    *count_out = count;
+    return SUCCESS;
+}
