@@ -377,7 +377,7 @@ struct result sandbox_write_filter(int fd, struct error *err)
 
     if (filter == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the system call filter");
     int problem = fill(filter);
-    if (problem == 0) problem = seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2); /* a binary tree: some 250 calls */
+    if (problem == 0) problem = seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2); /* a binary tree: some 240 calls */
     if (problem == 0) problem = seccomp_export_bpf(filter, fd);
     seccomp_release(filter);
     if (problem != 0) return failure(err, ERROR_UNAVAILABLE, "the system call filter can't be written: %s", strerror(-problem));

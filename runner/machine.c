@@ -7,8 +7,6 @@
 #include "base/clock.h"
 #include "runner/sandbox/variables.h"
 
-#define IMAGE_TOOL "/usr/bin/umoci"
-
 static void try_sandbox(const struct machine_options *options, struct machine *machine)
 {
     char *const arguments[] = {(char[]){"/usr/bin/true"}, NULL};
@@ -55,7 +53,6 @@ struct result machine_look(const struct machine_options *options, struct machine
     (void)snprintf(machine.lacks, sizeof machine.lacks, "%s", place.lacks);
     machine.memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
     machine.cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    machine.image_tool = access(IMAGE_TOOL, X_OK) == 0;
     try_sandbox(options, &machine);
     machine.meets_floor = machine.runs && machine.isolation >= options->least;
     *machine_out = machine;
@@ -114,19 +111,17 @@ struct result machine_text(const struct machine *machine, struct buffer *text, s
     TRY(buffer_format(text, err, "machine    %lld processors, %lld MiB of memory\n", (long long)machine->cpus,
                       (long long)machine->memory_bytes >> 20));
     TRY(add_devices(machine, text, err));
-    TRY(buffer_format(text, err, "images     %s\n",
-                      machine->image_tool ? "can be unpacked (umoci)" : "can't be unpacked: install umoci"));
     return buffer_format(text, err, "floor      %s\n", machine->meets_floor ? "met" : "NOT met");
 }
 
 struct result machine_json(const struct machine *machine, struct buffer *text, struct error *err)
 {
     OWNED_JSON json =
-        json_pack("{s:b s:b s:s s:s s:s s:I s:I s:I s:I s:I s:b s:o}", "meets_floor", machine->meets_floor, "sandbox",
-                  machine->runs, "why", machine->why, "isolation", isolation_name(machine->isolation), "lacks", machine->lacks,
-                  "cpus", (json_int_t)machine->cpus, "memory_bytes", (json_int_t)machine->memory_bytes, "make_ms",
+        json_pack("{s:b s:b s:s s:s s:s s:I s:I s:I s:I s:I s:o}", "meets_floor", machine->meets_floor, "sandbox", machine->runs,
+                  "why", machine->why, "isolation", isolation_name(machine->isolation), "lacks", machine->lacks, "cpus",
+                  (json_int_t)machine->cpus, "memory_bytes", (json_int_t)machine->memory_bytes, "make_ms",
                   (json_int_t)machine->make_ms, "start_us", (json_int_t)machine->start_us, "addresses_out_of_reach",
-                  (json_int_t)machine->addresses, "images", machine->image_tool, "devices", devices_as_json(machine));
+                  (json_int_t)machine->addresses, "devices", devices_as_json(machine));
 
     if (json == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
     TRY(json_write_canonical(text, json, err));

@@ -19,7 +19,6 @@ struct machine {
     size_t addresses;        /* shown to be out of reach */
     struct devices *devices; /* NULL: there is no driver for devices */
     char no_devices[256];    /* why */
-    bool image_tool;         /* umoci(1) is there */
     bool meets_floor;
 };
 

@@ -1,6 +1,5 @@
 #include "runner/sandbox/bubblewrap.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -55,34 +54,6 @@ static struct result show_machine(const struct bubblewrap_view *view, struct buf
     return SUCCESS;
 }
 
-/* What the sandbox itself makes, and folders where an image has data of services and users. */
-static bool is_left_out(const char *name)
-{
-    static const char *const names[] = {"proc", "dev",  "tmp",  "run", "sys",  "in",  "out",  "code",
-                                        "var",  "root", "home", "srv", "boot", "mnt", "media"};
-
-    for (size_t i = 0; i < COUNT(names); i++)
-        if (strcmp(names[i], name) == 0) return true;
-    return name[0] == '.';
-}
-
-static struct result show_image(const struct bubblewrap_view *view, struct buffer *arguments, struct error *err)
-{
-    char from[PATH_SIZE], to[PATH_SIZE];
-    DIR *listing = opendir(view->image);
-    struct result done = SUCCESS;
-
-    if (listing == NULL) return failure(err, ERROR_UNAVAILABLE, "the root of the image can't be read: %.160s", view->image);
-    for (const struct dirent *entry = readdir(listing); entry != NULL && done.ok; entry = readdir(listing)) {
-        if (is_left_out(entry->d_name)) continue;
-        (void)snprintf(from, sizeof from, "%s/%s", view->image, entry->d_name);
-        (void)snprintf(to, sizeof to, "/%s", entry->d_name);
-        done = show(arguments, from, to, err);
-    }
-    (void)closedir(listing);
-    return done;
-}
-
 static struct result add_memory_file_system(struct buffer *arguments, int64_t bytes, const char *path, struct error *err)
 {
     char size[24]; /* a 64-bit number */
@@ -128,7 +99,7 @@ struct result bubblewrap_arguments(const struct bubblewrap_view *view, struct bu
 
     (void)snprintf(filter, sizeof filter, "%d", view->filter);
     TRY(add(arguments, first, COUNT(first), err));
-    TRY(view->image == NULL ? show_machine(view, arguments, err) : show_image(view, arguments, err));
+    TRY(show_machine(view, arguments, err));
     TRY(add_file_systems(view, arguments, err));
     TRY(add_given(view, arguments, err));
     json_object_foreach ((json_t *)(uintptr_t)view->variables, name, value)

@@ -1,7 +1,7 @@
 /*
  * runner/sandbox/bubblewrap.h -- the command line of bwrap(1), which makes the namespaces and file systems of a sandbox.
  *
- * What the payload sees: /usr read-only (or the root of an image), what a dynamic linker needs, /code and /in read-only, /out and /tmp and
+ * What the payload sees: /usr read-only, what a dynamic linker needs, /code and /in read-only, /out and /tmp and
  * /run/sijil as file systems in memory with a size, a new /proc, and the usual devices. Nothing else, and no network.
  */
 #pragma once
@@ -21,8 +21,7 @@ struct sandbox_bind {
 };
 
 struct bubblewrap_view {
-    const char *work;  /* the run's folder, with code, in/, passwd, inside */
-    const char *image; /* the root of an unpacked image; NULL: the machine's /usr */
+    const char *work; /* the run's folder, with code, in/, passwd, inside */
     const struct sandbox_limits *limits;
     const json_t *variables; /* the whole environment */
     size_t input_count;

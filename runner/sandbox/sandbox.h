@@ -29,7 +29,6 @@ struct sandbox_options {
     const char *work;         /* the folder of all runs */
     const char *user;         /* whom the program runs as, if the runner is root */
     const char *inside;       /* the path of sijil-inside */
-    const char *image;        /* the root of an image, or NULL */
     const char *code;         /* becomes /code; NULL: an empty folder */
     size_t input_count;
     struct sandbox_input inputs[SPEC_INPUTS_MAX];

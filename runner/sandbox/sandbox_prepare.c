@@ -104,7 +104,6 @@ static struct result write_arguments(struct sandbox *sandbox, struct error *err)
 
     for (size_t i = 0; i < options->input_count; i++) inputs[i] = options->inputs[i].name;
     const struct bubblewrap_view view = {.work = sandbox->work.path,
-                                         .image = options->image,
                                          .limits = options->limits,
                                          .variables = options->variables,
                                          .input_count = options->input_count,
