@@ -8,6 +8,7 @@
 #include "client/commands/command.h"
 #include "client/session.h"
 #include "crypto/ecdsa.h"
+#include "documents/format/signing_key.h"
 
 /** The report of the invocation's sessions, as its options say. */
 struct report *invocation_report(struct invocation *invocation);
@@ -24,6 +25,9 @@ const char *notes_folder(struct invocation *invocation);
 
 /** The key of --key or of --pkcs11, one of which must be given. It signs. */
 RESULT command_signer(struct invocation *invocation, struct ecdsa_key **key_out, struct error *err);
+
+/** The principal of this login, in the form of documents (docs/formats/documents.md). */
+RESULT command_principal(struct session *session, char principal_out[SIGNING_PRINCIPAL_SIZE], struct error *err);
 
 /** Warns if no trusted issuer has this URL. Silent if the caller may not list the issuers. */
 void issuer_warn(struct session *session, const char *url);

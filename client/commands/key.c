@@ -100,7 +100,7 @@ static struct result external_principal(const char *issuer, const char *subject,
 }
 
 /* The principal of this login, in the form of documents (docs/formats/documents.md). */
-static struct result ask_principal(struct session *session, char principal_out[SIGNING_PRINCIPAL_SIZE], struct error *err)
+struct result command_principal(struct session *session, char principal_out[SIGNING_PRINCIPAL_SIZE], struct error *err)
 {
     OWNED_JSON self = NULL;
 
@@ -140,7 +140,7 @@ struct result command_key_enroll(struct invocation *invocation, struct error *er
     TRY(line_check(invocation, read_wanted(invocation, &wanted, err)));
     TRY(command_signer(invocation, &key, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(ask_principal(session, wanted.key.principal, err));
+    TRY(command_principal(session, wanted.key.principal, err));
     ecdsa_key_public(key, wanted.key.point);
     TRY(compose(&wanted, &payload, err));
     TRY(sign(buffer_bytes(&payload), key, &envelope, err));

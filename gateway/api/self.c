@@ -14,6 +14,7 @@ SCHEMA(credential, "the credential that asks",
        HAS_TEXT("person", REQUIRED | NULLABLE, FORM_FREE, 1, 0, "who it counts as where two persons are needed; null: nobody"),
        HAS_LIST("roles", REQUIRED, 0, schema_held_role, "the roles that it has now"),
        HAS_FLAG("has_more", REQUIRED, "true: there are more roles than are shown"),
+       HAS_TEXT("audience", REQUIRED, FORM_FREE, 1, 127, "the name of the log, which signed requests name"),
        HAS_TIME("token_expires", OPTIONAL, "when the token ends"),
        HAS_TIME("secret_expires", OPTIONAL, "when the secret of the robot ends"),
        HAS_TIME("previous_until", OPTIONAL, "until when the secret before is good, too"),
@@ -44,10 +45,10 @@ static struct result describe(const struct request *request, json_t *roles, bool
 
     uuid_format(&principal->id, id);
     const struct person person = decider_person(request->gateway->decider, principal);
-    OWNED_JSON value =
-        json_pack("{s:s, s:s, s:s*, s:s*, s:s?, s:O, s:b}", "kind", is_robot ? "robot" : "external", "name", principal->subject,
-                  "id", is_robot ? id : NULL, "issuer", is_robot ? NULL : principal->issuer, "person",
-                  person.key[0] == '\0' ? NULL : person.key, "roles", roles, "has_more", has_more ? 1 : 0);
+    OWNED_JSON value = json_pack("{s:s, s:s, s:s*, s:s*, s:s?, s:O, s:b, s:s}", "kind", is_robot ? "robot" : "external", "name",
+                                 principal->subject, "id", is_robot ? id : NULL, "issuer", is_robot ? NULL : principal->issuer,
+                                 "person", person.key[0] == '\0' ? NULL : person.key, "roles", roles, "has_more",
+                                 has_more ? 1 : 0, "audience", request->gateway->origin);
     if (value == NULL || !api_set_time(value, "token_expires", principal->expires_ms) ||
         !api_set_time(value, "secret_expires", decider_robot_expires(request->gateway->decider, principal)) ||
         !api_set_time(value, "previous_until", decider_previous_until(request->gateway->decider, principal, clock_wall_ms())) ||

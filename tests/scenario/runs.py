@@ -260,6 +260,54 @@ def a_row_stays_ended():
         raise AssertionError("a run that has ended went on")
 
 
+def sijil(who, *words, code=0):
+    """Runs the command, logged in as this person."""
+    home = os.path.join(folder.name, "home-" + who)
+    environment = {**os.environ, "HOME": home, "XDG_CONFIG_HOME": home}
+    os.makedirs(home, exist_ok=True)
+    done = subprocess.run([sijil_test.program("sijil"), *words], input=state[who]["login"][1] + "\n", text=True, capture_output=True,
+                          env=environment, timeout=120)
+    assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
+    return json.loads(done.stdout) if code == 0 and "--json" in words else done.stderr
+
+
+def the_command_line_does_all_of_it():
+    at = f"127.0.0.1:{server.port}"
+    pusher = server.client(make_robot(server, "pusher", "publisher", PROJECT)).repository(PROJECT + "/code")
+    pusher.push_blob(b"print()")
+    pushed = pusher.put_manifest("v1", pusher.manifest(b"print()"))
+    assert pushed.status == 201, pushed.body
+    for who in ("alice", "bob", "carol"):
+        sijil(who, "login", at, "--username", state[who]["login"][0], "--ca-file", server.ca_file)
+    wanted = {name: value for name, value in spec(code={"reference": PROJECT + "/code:v1"}, inputs=[]).items()
+              if name not in ("environment", "nodes", "tasks", "network", "assurance", "pool", "inputs")}
+    path = os.path.join(folder.name, "spec.json")
+
+    def start(value, code=0, **more):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(value if isinstance(value, str) else json.dumps(value))
+        return sijil("alice", "run", "start", "--json", at, PROJECT, path, "--key", more.get("key", state["alice"]["key"].path), code=code)
+    assert "line 2" in start('{"argv":\n x}', code=1)
+    assert "limits: time_s is missing" in start({**wanted, "limits": {}}, code=1)
+    assert "argvs" in start({**wanted, "argvs": []}, code=1)
+    start({**wanted, "code": {"reference": PROJECT + "/code:unheard"}}, code=3)
+    assert "another principal" in start(wanted, code=4, key=state["bob"]["key"].path)
+    made = start(wanted)
+    assert made["state"] == "awaiting approval", made
+    whole = sijil("bob", "run", "show", "--json", at, PROJECT, made["id"])
+    signed = json.loads(base64.b64decode(json.loads(whole["envelopes"][0]["envelope"])["payload"]))
+    assert signed["spec"]["code"] == {"repository": PROJECT + "/code", "digest": pushed["Docker-Content-Digest"]}, signed
+    assert made["request"] in sijil("bob", "run", "approve", at, PROJECT, made["id"], "--key", state["bob"]["key"].path)
+    sijil("alice", "run", "approve", at, PROJECT, made["id"], "--key", state["alice"]["key"].path, code=4)
+    last = sijil("carol", "run", "approve", "--json", at, PROJECT, made["id"], "--key", state["carol"]["key"].path)
+    assert last["state"] == "requested", last
+    listed = sijil("alice", "run", "list", "--json", at, PROJECT, "--state", "requested")
+    assert made["id"] in [one["id"] for one in listed], listed
+    sijil("alice", "run", "cancel", at, PROJECT, made["id"])
+    assert sijil("alice", "run", "show", "--json", at, PROJECT, made["id"])["state"] == "cancelled"
+    sijil("alice", "run", "show", at, PROJECT, "no-id", code=2)
+
+
 def a_gateway_that_is_killed_leaves_a_run_whole_or_not_there():
     for _ in range(3):
         asked = request()
@@ -286,4 +334,4 @@ def a_gateway_that_is_killed_leaves_a_run_whole_or_not_there():
 if __name__ == "__main__":
     run(prepare, a_run_waits_for_as_many_persons_as_the_policies_demand, nobody_counts_twice_or_approves_his_own,
         what_is_wrong_with_a_request_is_named, a_run_ends_once, a_request_expires, lists_have_pages_and_a_filter, a_row_stays_ended,
-        a_gateway_that_is_killed_leaves_a_run_whole_or_not_there, server=server)
+        the_command_line_does_all_of_it,         a_gateway_that_is_killed_leaves_a_run_whole_or_not_there, server=server)
