@@ -31,7 +31,7 @@ static const struct edit_row {
     {"a leaf with its hash in the last tile",
      "UPDATE audit_entry SET leaf = convert_to(replace(convert_from(leaf, 'UTF8'), 'digits',"
      " 'digitz'), 'UTF8'), " CONSISTENT " WHERE seq = 590",
-     "no proof leads from them to the root"},
+     "no inclusion proof leads from them to the root"},
     {"a leaf's hash", "UPDATE audit_entry SET leaf_hash = sha256(leaf) WHERE seq = 7", "entry 7"},
     {"two leaves swapped", SWAP("leaf", 20, 21), "entry 20"},
     {"two leaves swapped with their hashes",
@@ -39,9 +39,9 @@ static const struct edit_row {
      " WHERE (e.seq, o.seq) IN ((20, 21), (21, 20))",
      "entries 0 to 255"},
     {"an entry dropped", "DELETE FROM audit_entry WHERE seq = 400", "entry 400"},
-    {"an entry's time", "UPDATE audit_entry SET ts = ts + 1 WHERE seq = 5", "time beside it"},
-    {"an entry's action", "UPDATE audit_entry SET action = 'registry.ping' WHERE seq = 5", "action beside it"},
-    {"an entry's outcome", "UPDATE audit_entry SET outcome = 'denied' WHERE seq = 5", "outcome beside it"},
+    {"an entry's time", "UPDATE audit_entry SET ts = ts + 1 WHERE seq = 5", "stored time"},
+    {"an entry's action", "UPDATE audit_entry SET action = 'registry.ping' WHERE seq = 5", "stored action"},
+    {"an entry's outcome", "UPDATE audit_entry SET outcome = 'denied' WHERE seq = 5", "stored outcome"},
     {"an entry after the end",
      "INSERT INTO audit_entry SELECT seq + 100000, ts, leaf, leaf_hash, action, outcome FROM old_entry"
      " WHERE seq = 1",
@@ -53,16 +53,15 @@ static const struct edit_row {
      " (t.idx, o.idx) IN ((0, 1), (1, 0))",
      "tile 0/"},
     {"a tile dropped", "DELETE FROM audit_tile WHERE idx = 0", "the log"},
-    {"a run dropped", "DELETE FROM audit_run WHERE last = (SELECT min(last) FROM audit_run WHERE last > 100)",
-     "index of its keys"},
+    {"a run dropped", "DELETE FROM audit_run WHERE last = (SELECT min(last) FROM audit_run WHERE last > 100)", "or not at all"},
     {"a run's numbers", "UPDATE audit_run SET n = n + 1 WHERE last = (SELECT max(last) FROM audit_run)", "number"},
     {"a run's entries", "UPDATE audit_run SET seqs = ARRAY[3::bigint] || seqs WHERE last = (SELECT max(last) FROM audit_run)",
-     "does not go on"},
-    {"a run that nobody made", "INSERT INTO audit_run VALUES (decode(repeat('07', 16), 'hex'), 9, 1, '{9}')", "does not say"},
+     "does not continue"},
+    {"a run that nobody made", "INSERT INTO audit_run VALUES (decode(repeat('07', 16), 'hex'), 9, 1, '{9}')", "does not have"},
     {"a head that is too high",
      "INSERT INTO audit_run SELECT key, 598, max(n) + 1, '{598}' FROM audit_run GROUP BY key"
      " HAVING max(last) = 596",
-     "does not say"},
+     "does not have"},
 };
 
 static struct result check_all(struct pg *pg, const struct signed_checkpoint *checkpoint, struct error *err)
