@@ -40,6 +40,7 @@ static const struct {
     {"/issuers/", HAS_ID("issuer", REQUIRED, "the id of an issuer")},
     {"/keys/signing/", HAS_TEXT("key", REQUIRED, FORM_FREE, 43, 43, "the name of a signing key: its RFC 7638 thumbprint")},
     {"/jobs/", HAS_ID("job", REQUIRED, "the id of a job")},
+    {"/runs/", HAS_ID("run", REQUIRED, "the id of a training run")},
     {"/events/", HAS_TEXT("sequence", REQUIRED, FORM_NUMBER, 1, 19, "the sequence number of an event")},
     {"/deletions/", HAS_TEXT("digest", REQUIRED, FORM_DIGEST, 71, 135, "the digest of the content that was deleted")},
     {"/blobs/uploads/", HAS_TEXT("session", REQUIRED, FORM_FREE, 1, 0, "as the Location of the answer before has it")},
