@@ -51,12 +51,15 @@ static void connection_close(struct server *server, struct connection *connectio
     connection_free(server->watcher, connection);
 }
 
-/* may_connect() may have allowed several threads the same last connection. */
+/* may_connect() may have allowed several threads the same last connection. Those that come too late are counted like the refused ones. */
 static bool reserve_connection(struct server *server, struct MHD_Connection *mhd, struct connection *connection)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
 
-    return info != NULL && network_quota_enter(server->network_quota, info->client_addr, &connection->network_ticket);
+    if (info == NULL) return false;
+    if (network_quota_enter(server->network_quota, info->client_addr, &connection->network_ticket)) return true;
+    metric_add(&metrics_http[METRIC_NETWORK_REFUSED], 1);
+    return false;
 }
 
 /* NULL: the connection is not served, because there is no memory, no room for its framer, or no share left for its network. */
