@@ -131,20 +131,6 @@ void sequencer_submit_and_wait(struct sequencer *sequencer, struct record *recor
 void record_done(struct record *record);
 
 /**
- * For background work of the server: records `allowed` and yields the permit. Blocks; never call it on an event thread.
- * ERROR_UNAVAILABLE if the log can't be written.
- */
-RESULT permit_for_job(struct sequencer *sequencer, const struct action_pair *pair, struct permit **permit_out, struct error *err)
-    __attribute__((nonnull));
-
-/**
- * Like permit_for_job(), for jobs with several records at a time: prepares a record with a change in the same transaction. Set
- * record->done and submit the record. *record_out is overwritten.
- */
-RESULT record_prepare_for_job(const struct action_pair *pair, struct change *change, struct record *record_out, struct error *err)
-    __attribute__((nonnull(1, 3, 4)));
-
-/**
  * A number that grows with each durable change, of this or another gateway, that makes cached rows of `repository` invalid.
  * Get the number before reading rows. Submit a record later, and compare when it is done: if the number is the same, then
  * no change that was acknowledged before the submission has reached these rows. Never blocks.

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "audit/job_permit.h"
 #include "audit/query.h"
 #include "audit/sequencer.h"
 #include "authz/administrator.h"

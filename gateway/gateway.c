@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "audit/job_permit.h"
 #include "audit/log_verifier.h"
 #include "audit/sequencer.h"
 #include "authz/authenticate.h"

@@ -1,3 +1,4 @@
+#include "audit/job_permit.h"
 #include "policy/set_load_priv.h"
 
 #include <stdio.h>

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "audit/job_permit.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "registry/metrics.h"

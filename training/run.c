@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "audit/job_permit.h"
 #include "base/memory.h"
 #include "training/run_priv.h"
 

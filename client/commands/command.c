@@ -11,6 +11,7 @@
 #include "client/commands/help.h"
 #include "client/jobs.h"
 #include "client/terminal.h"
+#include "crypto/ecdsa.h"
 
 const char *invocation_option(const struct invocation *invocation, int letter)
 {
@@ -198,8 +199,36 @@ static struct result wrong_option(struct invocation *invocation, const char *giv
     return failure(err, ERROR_INVALID, "there is no option '%.*s'; did you mean '--%s'?", shown, given, nearest);
 }
 
+/* A key's name (a thumbprint in base64url) may begin with '-', and is not an option then. getopt_long() sees this word in its place. */
+static char key_stand_in[] = "KEY";
+static const char base64url[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+static bool is_key_name(const char *word)
+{
+    return word[0] == '-' && strlen(word) == ECDSA_THUMBPRINT_SIZE - 1 && word[strspn(word, base64url)] == '\0';
+}
+
+/* The name, or NULL if there is none: no command takes two. */
+static char *hide_key_name(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (!is_key_name(argv[i])) continue;
+        char *name = argv[i];
+        argv[i] = key_stand_in;
+        return name;
+    }
+    return NULL;
+}
+
+static void show_key_name(int argc, char **argv, char *name)
+{
+    for (int i = 1; i < argc; i++)
+        if (argv[i] == key_stand_in) argv[i] = name;
+}
+
 static struct result parse(struct invocation *invocation, int argc, char **argv, struct error *err)
 {
+    char *key_name = hide_key_name(argc, argv);
     struct spellings spellings = {.shorts = ":", .short_length = 1};
     size_t global_count = 0;
     const struct option_row *global = commands_global_options(&global_count);
@@ -212,9 +241,12 @@ static struct result parse(struct invocation *invocation, int argc, char **argv,
         if (letter == '?' || letter == ':') return wrong_option(invocation, argv[optind - 1], letter, err);
         if (invocation->value_count == OPTION_VALUES_MAX)
             return line_check(invocation, failure(err, ERROR_LIMIT, "more than %d options", OPTION_VALUES_MAX));
-        invocation->values[invocation->value_count++] =
-            (struct option_value){.letter = letter, .value = optarg == NULL ? "" : optarg};
+        invocation->values[invocation->value_count++] = (struct option_value){.letter = letter,
+                                                                              .value = optarg == NULL           ? ""
+                                                                                       : optarg == key_stand_in ? key_name
+                                                                                                                : optarg};
     }
+    show_key_name(argc, argv, key_name);
     invocation->operands = (const char *const *)(argv + optind);
     invocation->operand_count = (unsigned)(argc - optind);
     if (invocation_option(invocation, 'h') != NULL) return SUCCESS;

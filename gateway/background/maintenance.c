@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "audit/job_permit.h"
 #include "audit/sequencer.h"
 #include "base/log.h"
 #include "base/memory.h"

@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "audit/job_permit.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "registry/jobs/clean_up.h"

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "audit/job_permit.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"

@@ -1,6 +1,7 @@
 /* The table `forgotten_key`. */
 #include <stdio.h>
 
+#include "audit/job_permit.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "registry/jobs/forgotten.h"

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "audit/job_permit.h"
 #include "base/clock.h"
 #include "registry/jobs/job_priv.h"
 #include "registry/metrics.h"

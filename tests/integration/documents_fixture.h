@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "audit/job_permit.h"
 #include "tests/support/unit.h"
 
 #include <stdio.h>

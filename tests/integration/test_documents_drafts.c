@@ -1,4 +1,5 @@
 /* Drafts that collect signatures: one at a time, each after those that wait already (docs/documents.md). */
+#include "audit/job_permit.h"
 #include "tests/integration/documents_fixture.h"
 
 #include "documents/draft.h"

@@ -1,4 +1,5 @@
 /* The sequencer with the real PostgreSQL and the real sijil-keyd. */
+#include "audit/job_permit.h"
 #include "tests/support/unit.h"
 
 #include <pthread.h>

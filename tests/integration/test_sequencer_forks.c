@@ -1,4 +1,5 @@
 /* Whoever may write to the database, and has no key, can't make the log lie unseen: rows put in, taken out, changed, swapped. */
+#include "audit/job_permit.h"
 #include "tests/integration/forks_fixture.h"
 
 #include <pthread.h>

@@ -1,4 +1,5 @@
 /* A log past 65,536 entries: tiles of the second level, and what is proven with them. */
+#include "audit/job_permit.h"
 #include "tests/support/unit.h"
 
 #include <pthread.h>

@@ -1,4 +1,5 @@
 /* Whoever waits for the log is told: if the server refuses one entry, if the sequencer stops, if too many wait. */
+#include "audit/job_permit.h"
 #include "tests/integration/sequencer_outcomes_fixture.h"
 
 #include "base/clock.h"

@@ -62,6 +62,10 @@ struct result rogue(struct request *request, struct pg *pg, struct lookup *looku
 #elif defined(CASE_PERMIT_MADE_UP)
     const struct permit permit = {0};
     return tag_list(&permit, pg, &query, &page, err);
+#elif defined(CASE_PERMIT_OF_A_JOB)
+    struct permit *permit = NULL;
+    TRY(permit_for_job(request->gateway->sequencer, &request->pairs[0], &permit, err));
+    return tag_list(permit, pg, &query, &page, err);
 #elif defined(CASE_LOOKUP_AS_CONNECTION)
     return tag_list(request->permit, lookup, &query, &page, err);
 #else

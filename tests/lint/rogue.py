@@ -28,6 +28,7 @@ CASES = {  # what the compiler must say
     "JOBS_WITH_NULL": r"(argument 1 null where non-null expected|null passed to a callee that requires a non-null argument)",
     "JOBS_WITH_A_LOOKUP": r"struct pg \*.*\n(?:.*\n)*.*struct lookup|struct lookup \*.*\n(?:.*\n)*.*struct pg",
     "PERMIT_MADE_UP": r"permit.* (has initializer but|has) incomplete type",
+    "PERMIT_OF_A_JOB": r"implicit declaration of function .permit_for_job",
     "LOOKUP_AS_CONNECTION": r"struct pg \*.*\n(?:.*\n)*.*struct lookup|struct lookup \*.*\n(?:.*\n)*.*struct pg",
 }
 
