@@ -1,8 +1,8 @@
 /*
  * audit/permit.h -- permission to do one thing, given because it was decided and recorded.
  *
- * In authz/ and registry/ each function for handlers that reads or changes an artifact, a right or a project takes a permit
- * as its first argument, never null, and asserts that it fits what the function does. Only the sequencer makes permits:
+ * In authz/ and registry/ each function that a handler calls and that reads or changes an artifact, a right or a project
+ * takes a permit as its first argument, never null, and asserts that it fits what the function does. Only the sequencer makes permits:
  * when the event is durable, or, for a change, inside the transaction that makes event and change durable together. So an
  * operation without a decision and a record does not compile (tests/lint/rogue.py).
  */

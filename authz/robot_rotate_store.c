@@ -11,7 +11,7 @@
 #include "storage/pg_table.h"
 
 /* clang-format off */
-/* A token that was granted just before may be signed this long after. It is in whole seconds, because iat of a token is. */
+/* A token that was granted just before may be signed this long after the grant. It is in whole seconds, because iat of a token is. */
 #define MARGIN_S "2"
 
 static const struct pg_statement robot_rotate_sql = {

@@ -22,8 +22,8 @@ struct file_queue;
  *  then use ordinary reads and writes. */
 RESULT file_queue_new(size_t depth, struct file_queue **queue_out, struct error *err);
 /**
- * Begins a write; first waits while `depth` calls are running. The bytes must stay unchanged until `depth` later calls have
- * returned, or file_queue_wait() or file_queue_free() has. It does not matter whether these calls succeed.
+ * Begins a write; first waits while `depth` calls are running. The bytes must stay unchanged until one of these has returned:
+ * `depth` later calls, file_queue_wait(), file_queue_free(). It does not matter whether they succeed.
  */
 RESULT file_queue_write(struct file_queue *queue, int fd, struct bytes bytes, uint64_t offset, struct error *err);
 /** Begins a read; at most `depth` reads may run at a time. The kernel may write to `into` until file_queue_read_end()

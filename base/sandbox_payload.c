@@ -1,4 +1,4 @@
-/* The filter for code that nobody has read, such as the training code of a run. */
+/* The filter for untrusted code, such as the training code of a run. */
 #include <errno.h>
 #include <sched.h>
 #include <seccomp.h>

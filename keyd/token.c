@@ -8,7 +8,7 @@
 
 enum { JTI_SIZE = 16, PAYLOAD_MAX = KEYD_TOKEN_MAX * 3 / 4 };
 
-/* Takes `value` over. NULL means text that is not UTF-8, or no memory. */
+/* Takes `value` over. `value` is NULL if its text is not UTF-8, or if there was no memory. */
 static bool set(json_t *object, const char *key, json_t *value)
 {
     return json_object_set_new(object, key, value) == 0;

@@ -15,8 +15,8 @@ struct replay_sets {
 
 struct replay_tally {
     uint64_t agree, differ, impossible;
-    uint64_t old;         /* of the impossible ones: events of version 1 */
-    uint64_t lacking_set; /* of the impossible ones: the policy set is missing */
+    uint64_t old;         /* impossible because the event is of version 1 */
+    uint64_t lacking_set; /* impossible because the policy set is missing */
     uint64_t first;       /* number of the first event that differs */
     char what[256];       /* the difference in that event */
     char set[72];         /* the first missing policy set */

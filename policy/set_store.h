@@ -41,7 +41,7 @@ RESULT policy_set_find(struct pg *pg, const struct policy_set_row *row, uint64_t
 RESULT policy_set_find_row(struct pg *pg, const struct policy_set_row *row, struct pg_rows **rows_out, struct error *err);
 
 /**
- * Whether an event from number `first` on loads a set of at least the epoch `least`. True also if there are too many
+ * Whether an event from number `first` on loads a set whose epoch is `least` or higher. True also if there are too many
  * events to check.
  */
 RESULT policy_set_is_awaited(struct pg *pg, uint64_t least, uint64_t first, bool *is_awaited_out, struct error *err);

@@ -108,7 +108,7 @@ static struct result memory_extent_sync(struct driver_extent *handle, struct err
     return SUCCESS;
 }
 
-/* Appends one piece of the whole: the extent's bytes from its offset up to the next piece's offset. */
+/* Appends piece `index` to the whole. The piece ends where the next one begins. */
 static struct result append_piece(struct memory_extent *extent, struct object *whole, size_t index, struct error *err)
 {
     const struct driver_history *history = &extent->history;

@@ -27,7 +27,7 @@ struct document_own {
 /** The number of persons that have signed with an approver's key which has not expired and was not revoked. */
 RESULT document_count_approvers(const struct document *document, const struct document_trust *trust,
                                 const struct document_own *but, unsigned *count_out, struct error *err);
-/** For a kind that expires: whether the document is of now. ERROR_DENIED. */
+/** For a kind that expires: whether the document is in force now. ERROR_DENIED. */
 RESULT document_check_time(const struct document *document, int64_t now_ms, struct error *err);
 /** For a kind whose version 1 enrols a key, and whose version 2 withdraws it for good. ERROR_INVALID. */
 RESULT document_check_life(const struct document *document, struct error *err);

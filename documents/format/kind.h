@@ -18,7 +18,7 @@ struct document_kind_row {
     size_t bytes_max;                /* of a payload */
     unsigned signers;                /* the number of keys that must have signed */
     unsigned withdrawers;            /* the same for a withdrawal; 0: the kind can't be withdrawn */
-    const char *action, *withdrawal; /* action of the event that brings it into force; of a withdrawal */
+    const char *action, *withdrawal; /* the event's action when it comes into force; when it is withdrawn */
 };
 const struct document_kind_row *document_kind(enum document_kind kind);
 

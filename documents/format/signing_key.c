@@ -127,8 +127,8 @@ static const struct document_approver *known_approver(const struct document_trus
 }
 
 /*
- * Otherwise a withdrawal with another purpose would be pinned and leave the approver in its slot; and holders of unknown keys,
- * who sign a withdrawal alone, could fill all slots.
+ * Otherwise a withdrawal with another purpose would be pinned, and the approver would stay in its slot. A withdrawal needs only the
+ * key itself, so holders of unknown keys could fill all slots.
  */
 static struct result check_withdrawal(const struct document *document, const struct document_trust *trust,
                                       const struct signing_key *key, bool has_approval, struct error *err)

@@ -22,7 +22,7 @@ RESULT upload_body_new(struct request *request, struct upload_body **state_out, 
 /** Releases the session. Before the answer goes out, because the client's next request may come at once. */
 void upload_body_end(struct upload_body *state);
 /**
- * upload_body_end(), and gives back the unused part of the project's quota; a session that no client knows ends. If that fails now, it
+ * upload_body_end(), and gives back the unused part of the project's quota; ends the session if no client knows it. If that fails now, it
  * happens when the session expires.
  */
 void upload_body_let_go(struct upload_body *state, struct pg *pg);

@@ -1,7 +1,7 @@
 /*
  * Bodies that stream in. There is a limit for all, and a share of it for each organisation that they go into and for each principal. The
  * share belongs to the organisation of the target, because only clients that may push there can use it up, and because subjects of one issuer
- * may push into many organisations. The last quarter is for those with few bodies (base/share.h), so that large shares never fill the limit.
+ * may push into many organisations. The last quarter is for organisations and principals with few bodies (base/share.h), so that large shares never fill the limit.
  */
 #include <stdio.h>
 

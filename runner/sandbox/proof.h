@@ -26,5 +26,5 @@ struct proof_message {
     bool is_end;  /* the other side has closed it */
 };
 RESULT proof_receive(int channel, int patience_ms, struct proof_message *message_out, struct error *err);
-/** A pair of sockets that keep messages apart; the first tells who sent one. */
+/** A pair of sockets that keep messages apart; the first socket gives the sender of each message. */
 RESULT proof_channel(int ends_out[2], struct error *err);

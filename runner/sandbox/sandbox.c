@@ -87,7 +87,7 @@ static struct result run(struct sandbox *sandbox, struct error *err)
     return take_outputs(sandbox, err);
 }
 
-/* Whatever happened: no process, no group, no folder is left. */
+/* Removes all processes, groups and folders, also after a failure. */
 static struct result clean_up(struct sandbox *sandbox, struct error *err)
 {
     sandbox_kill(sandbox);

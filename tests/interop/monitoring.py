@@ -60,7 +60,15 @@ class Prometheus:
         self.process = subprocess.Popen([os.path.join(BINARIES, "prometheus"), "--config.file", self.path("prometheus.yml"),
                                          "--storage.tsdb.path", self.path("data"), "--web.listen-address", self.url[7:]],
                                         stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        wait_until(self.is_ready, 120, "Prometheus does not start")  # until then it answers 503
         wait_until(lambda: [target["health"] for target in self.get("/api/v1/targets")["activeTargets"]] == ["up"], 60, "the target is not up")
+
+    def is_ready(self):
+        try:
+            with urllib.request.urlopen(f"{self.url}/-/ready", timeout=30) as answer:
+                return answer.status == 200
+        except OSError:
+            return False
 
     def get(self, path, **query):
         try:
@@ -68,8 +76,6 @@ class Prometheus:
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as error:
             raise AssertionError((path, query, error.read())) from error
-        except OSError:
-            return {"activeTargets": [], "result": [], "groups": []}  # it starts
 
     def ask(self, expression):
         return self.get("/api/v1/query", query=expression)["result"]

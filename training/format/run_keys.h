@@ -30,7 +30,7 @@ struct run_keys {
 /** Checks `documents`, a list of the bundle's shape. ERROR_DENIED, ERROR_INVALID, ERROR_LIMIT, ERROR_NO_MEMORY. */
 RESULT run_keys_read(const json_t *documents, const struct run_trust *trust, struct run_keys *keys, struct error *err);
 
-/** For what a key of a person must have been in force. */
+/** The use for which a person's key must have been in force. */
 struct run_use {
     const char *principal, *project;
     uint64_t sequence; /* before this entry of the log */
