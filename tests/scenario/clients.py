@@ -858,7 +858,7 @@ def usage_errors_say_what_is_wrong():
     assert "did you mean 'admin robot list'" in sijil("admin", "robto", "list", "x", code=2).stderr
     assert "did you mean" not in sijil("quetzalcoatl", code=2).stderr
     a_key = ("key", "approve", "127.0.0.1:1", "-IDKJtMEMG-cvKAvCwMA1BQmHa3S-XROzlZ2kqTHCZs", "--key", work + "/no-key")
-    assert "can't open" in sijil(*a_key, code=1).stderr, "one key of 64 has a name that begins with '-'; it is no option"
+    assert "can't open" in sijil(*a_key, code=3).stderr, "one key of 64 has a name that begins with '-'; it is no option"
     assert "did you mean '--annotation'?" in sijil("push", "--annotatoin", "a=b", "x", "y", code=2).stderr
     listed = sijil("admin", "robot", code=2).stderr
     assert "admin robot create" in listed and "admin project" not in listed, listed
