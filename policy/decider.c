@@ -32,16 +32,23 @@ static void count(const struct decision_context *context, const struct decision 
     metric_observe_us(&policy_metrics_rows[POLICY_METRIC_DECIDING], clock_monotonic_us() - started_us);
 }
 
+/* The state that one question is answered from. It points into `snapshot` and `request`. */
+static struct decision_context context_of(const struct decider *decider, struct snapshot *snapshot,
+                                          const struct decision_request *request)
+{
+    return (struct decision_context){.snapshot = snapshot,
+                                     .request = request,
+                                     .metadata_region = decider->metadata_region,
+                                     .is_stale = decider_is_stale(decider, snapshot)};
+}
+
 struct result decider_decide(struct decider *decider, const struct decision_request *request, struct decision **decision_out,
                              struct error *err)
 {
     assert(request->principal != NULL && request->pair_count >= 1 && request->pair_count <= ACTION_PAIRS_MAX);
     const int64_t started_us = clock_monotonic_us();
     OWNED(snapshot) *snapshot = decider_take(decider);
-    const struct decision_context context = {.snapshot = snapshot,
-                                             .request = request,
-                                             .metadata_region = decider->metadata_region,
-                                             .is_stale = decider_is_stale(decider, snapshot)};
+    const struct decision_context context = context_of(decider, snapshot, request);
 
     TRY(decide_request(&context, decision_out, err));
     count(&context, *decision_out, started_us);
@@ -53,10 +60,7 @@ struct result decider_may_list(struct decider *decider, const char *name, const 
 {
     OWNED(snapshot) *snapshot = decider_take(decider);
     const struct decision_request request = {.client = client, .now_ms = now_ms};
-    const struct decision_context context = {.snapshot = snapshot,
-                                             .request = &request,
-                                             .metadata_region = decider->metadata_region,
-                                             .is_stale = decider_is_stale(decider, snapshot)};
+    const struct decision_context context = context_of(decider, snapshot, &request);
 
     return evaluate_listing(&context, name, may_out, err);
 }
@@ -66,10 +70,7 @@ struct result decider_retention(struct decider *decider, const char *name, int64
 {
     OWNED(snapshot) *snapshot = decider_take(decider);
     const struct decision_request request = {.now_ms = now_ms};
-    const struct decision_context context = {.snapshot = snapshot,
-                                             .request = &request,
-                                             .metadata_region = decider->metadata_region,
-                                             .is_stale = decider_is_stale(decider, snapshot)};
+    const struct decision_context context = context_of(decider, snapshot, &request);
 
     return evaluate_retention(&context, name, retention_out, err);
 }
@@ -79,10 +80,7 @@ struct result decider_run_approvals(struct decider *decider, const char *name, i
 {
     OWNED(snapshot) *snapshot = decider_take(decider);
     const struct decision_request request = {.now_ms = now_ms};
-    const struct decision_context context = {.snapshot = snapshot,
-                                             .request = &request,
-                                             .metadata_region = decider->metadata_region,
-                                             .is_stale = decider_is_stale(decider, snapshot)};
+    const struct decision_context context = context_of(decider, snapshot, &request);
 
     return evaluate_approvals(&context, name, approvals, err);
 }

@@ -11,7 +11,7 @@
 #include "client/commands/help.h"
 #include "client/jobs.h"
 #include "client/terminal.h"
-#include "crypto/ecdsa.h"
+#include "crypto/digest.h"
 
 const char *invocation_option(const struct invocation *invocation, int letter)
 {
@@ -201,11 +201,12 @@ static struct result wrong_option(struct invocation *invocation, const char *giv
 
 /* A key's name (a thumbprint in base64url) may begin with '-', and is not an option then. getopt_long() sees this word in its place. */
 static char key_stand_in[] = "KEY";
-static const char base64url[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 static bool is_key_name(const char *word)
 {
-    return word[0] == '-' && strlen(word) == ECDSA_THUMBPRINT_SIZE - 1 && word[strspn(word, base64url)] == '\0';
+    uint8_t hash[SHA256_SIZE];
+
+    return word[0] == '-' && text_from_base64_exactly(BASE64_URL, bytes_of_text(word), hash, sizeof hash);
 }
 
 /* The name, or NULL if there is none: no command takes two. */

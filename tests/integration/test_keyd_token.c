@@ -12,21 +12,15 @@
 #include "base/clock.h"
 #include "crypto/keyd_client.h"
 #include "tests/support/keyd_daemon.h"
+#include "tests/support/softhsm.h"
 
-#define PIN "471147"
+#define PIN SOFTHSM_PIN
 
 static struct keyd_daemon keyd;
 static struct keyd_client *client;
 static char folder[64], pin_file[96], shim_file[96];
 static const char *options[] = {
     "--token-module", SHIM, "--token-label", "sijil", "--token-pin-file", pin_file, "--token-timeout", "800", NULL};
-
-/* `command` in a shell that knows the folder as $D. */
-static void shell(const char *command)
-{
-    assert_int_equal(setenv("D", folder, 1), 0);
-    if (system(command) != 0) fail_msg("%s", command); /* NOLINT(cert-env33-c): our own words */
-}
 
 static void write_text(const char *path, const char *text, mode_t mode)
 {
@@ -36,11 +30,6 @@ static void write_text(const char *path, const char *text, mode_t mode)
     assert_true(fputs(text, file) >= 0);
     assert_int_equal(fclose(file), 0);
     assert_int_equal(chmod(path, mode), 0);
-}
-
-static void make_token(void)
-{
-    shell("softhsm2-util --init-token --free --label sijil --pin " PIN " --so-pin 12345678 > /dev/null");
 }
 
 /* Runs it to its end with the token's options and these. */
@@ -123,26 +112,18 @@ static struct wrapped_key kept; /* under version 1, in the token */
 static int set_up(void **state)
 {
     const char *const made[] = {"--init", "--origin", KEYD_DAEMON_ORIGIN, NULL};
-    char said[2048], conf[128], text[256];
+    char said[2048];
     struct error err = {0};
 
     (void)state;
-    (void)snprintf(folder, sizeof folder, "/tmp/sijil-token-XXXXXX");
-    assert_non_null(mkdtemp(folder));
-    (void)snprintf(conf, sizeof conf, "%s/softhsm2.conf", folder);
+    softhsm_begin(folder);
     (void)snprintf(pin_file, sizeof pin_file, "%s/pin", folder);
     (void)snprintf(shim_file, sizeof shim_file, "%s/shim", folder);
-    (void)snprintf(text, sizeof text, "directories.tokendir = %s/tokens\nobjectstore.backend = file\nlog.level = ERROR\n",
-                   folder);
-    write_text(conf, text, 0644);
     write_text(pin_file, PIN "\n", 0600);
-    shell("mkdir $D/tokens");
-    assert_int_equal(setenv("SOFTHSM2_CONF", conf, 1), 0);
     assert_int_equal(setenv("PKCS11_SHIM", shim_file, 1), 0);
-    make_token();
     keyd_daemon_prepare(&keyd, KEYD_DAEMON_ORIGIN);
     assert_int_equal(setenv("K", keyd.directory, 1), 0);
-    shell("rm $K/*"); /* made without the token */
+    softhsm_shell("rm $K/*"); /* made without the token */
     if (run(made[0], made[1], made[2], said) != 0) fail_msg("%s", said);
     keyd_daemon_start(&keyd, options);
     assert_true(keyd_client_new(keyd.socket, 4000, &client, &err).ok);
@@ -159,7 +140,7 @@ static int tear_down(void **state)
     keyd_client_free(client);
     end_keyd();
     keyd_daemon_remove(&keyd);
-    shell("rm -rf $D");
+    softhsm_end();
     return 0;
 }
 
@@ -213,13 +194,13 @@ static void what_is_wrong_at_the_start_is_said(void **state)
     expect_said(said, "chmod 600");
     write_text(pin_file, PIN "\n", 0600);
 
-    shell("mv $D/tokens $D/away && mkdir $D/tokens");
+    softhsm_shell("mv $D/tokens $D/away && mkdir $D/tokens");
     assert_int_equal(run("--socket", keyd.socket, NULL, said), 1);
     expect_said(said, "there is no token");
-    make_token(); /* a fresh one of that name: it has no key */
+    softhsm_make_token("sijil"); /* a fresh one of that name: it has no key */
     assert_int_equal(run("--socket", keyd.socket, NULL, said), 1);
     expect_said(said, "the token has no key");
-    shell("rm -r $D/tokens && mv $D/away $D/tokens");
+    softhsm_shell("rm -r $D/tokens && mv $D/away $D/tokens");
 
     options[1] = "/usr/lib/no-such-module.so";
     assert_int_equal(run("--socket", keyd.socket, NULL, said), 1);
@@ -245,11 +226,11 @@ static void a_token_that_was_lost_and_found_is_used_again(void **state)
 
     (void)state;
     expect_opens(&bound, &kept, data_key);
-    shell("cp -a $D/tokens $D/backup && rm -r $D/tokens/*");
-    make_token();
+    softhsm_shell("cp -a $D/tokens $D/backup && rm -r $D/tokens/*");
+    softhsm_make_token("sijil");
     expect_refused(&bound, &kept, ERROR_UNAVAILABLE, "");
     expect_alive();
-    shell("rm -r $D/tokens && mv $D/backup $D/tokens");
+    softhsm_shell("rm -r $D/tokens && mv $D/backup $D/tokens");
     expect_opens_soon(&bound, &kept);
 }
 

@@ -9,29 +9,15 @@
 
 #include "crypto/pkcs11.h"
 #include "tests/support/pkcs11_shim.h"
+#include "tests/support/softhsm.h"
 
-#define PIN "471147"
+#define PIN SOFTHSM_PIN
 
 static const uint8_t id[PKCS11_ID_SIZE] = "the first key..", unknown[PKCS11_ID_SIZE] = "no such key....";
 static const struct pkcs11_options good = {.module = SHIM, .token = "sijil", .pin = {(const uint8_t *)PIN, sizeof PIN - 1}};
 static const struct bytes plain = {(const uint8_t *)"0123456789abcdef0123456789abcdef", 32};
 static struct pkcs11_shim_plan *plan;
 static char folder[64];
-
-/* `command` in a shell that knows the folder as $D. */
-static void shell(const char *command)
-{
-    if (system(command) != 0) fail_msg("%s", command); /* NOLINT(cert-env33-c): our own words */
-}
-
-static void make_token(const char *label)
-{
-    char command[160];
-
-    (void)snprintf(command, sizeof command,
-                   "softhsm2-util --init-token --free --label '%s' --pin " PIN " --so-pin 12345678 > /dev/null", label);
-    shell(command);
-}
 
 static void refuse(const char *function, unsigned nth, CK_RV code)
 {
@@ -53,14 +39,6 @@ static struct pkcs11 *open_good(void)
     return pkcs11;
 }
 
-static void expect(struct result result, const struct error *err, enum error_kind kind, const char *words)
-{
-    assert_false(result.ok);
-    if (err->kind != kind || strstr(err->message, words) == NULL)
-        fail_msg("%s: \"%s\", not %s: \"%s\"", error_kind_name(err->kind), err->message, error_kind_name(kind), words);
-    assert_null(strstr(err->message, PIN));
-}
-
 static void expect_not_opened(const struct pkcs11_options *options, enum error_kind kind, const char *words)
 {
     struct pkcs11 *pkcs11 = NULL;
@@ -68,27 +46,13 @@ static void expect_not_opened(const struct pkcs11_options *options, enum error_k
 
     const struct result result = pkcs11_open(options, &pkcs11, &err);
     assert_null(pkcs11);
-    expect(result, &err, kind, words);
+    softhsm_expect(result, &err, kind, words);
 }
 
 static int set_up(void **state)
 {
-    char conf[96], text[256];
-
     (void)state;
-    (void)snprintf(folder, sizeof folder, "/tmp/sijil-pkcs11-XXXXXX");
-    assert_non_null(mkdtemp(folder));
-    (void)snprintf(conf, sizeof conf, "%s/softhsm2.conf", folder);
-    (void)snprintf(text, sizeof text, "directories.tokendir = %s/tokens\nobjectstore.backend = file\nlog.level = ERROR\n",
-                   folder);
-    FILE *file = fopen(conf, "wbe");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-    assert_int_equal(setenv("SOFTHSM2_CONF", conf, 1), 0);
-    assert_int_equal(setenv("D", folder, 1), 0);
-    shell("mkdir $D/tokens");
-    make_token("sijil");
+    softhsm_begin(folder);
     void *shim = dlopen(SHIM, RTLD_NOW | RTLD_LOCAL); /* stays: what it was told would be forgotten */
     assert_non_null(shim);
     plan = dlsym(shim, "pkcs11_shim_plan");
@@ -102,7 +66,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    shell("rm -rf $D");
+    softhsm_end();
     return 0;
 }
 
@@ -182,10 +146,10 @@ static void a_token_is_found_by_its_whole_label(void **state)
     assert_true(is_found || strstr(err.message, "there is no token") != NULL);
     pkcs11_free(GIVE(other));
     refuse_nothing();
-    shell("cp -a $D/tokens $D/before");
-    make_token("sijil");
+    softhsm_shell("cp -a $D/tokens $D/before");
+    softhsm_make_token("sijil");
     expect_not_opened(&good, ERROR_INVALID, "there are 2 tokens \"sijil\"");
-    shell("rm -r $D/tokens && mv $D/before $D/tokens");
+    softhsm_shell("rm -r $D/tokens && mv $D/before $D/tokens");
 }
 
 static struct result open_and_close(void *context, struct error *err)
@@ -215,20 +179,21 @@ static void keys_are_made_and_destroyed(void **state)
 
     (void)state;
     OWNED(pkcs11) *pkcs11 = open_good();
-    expect(pkcs11_destroy_key(pkcs11, unknown, &err), &err, ERROR_NOT_FOUND, "the token has no key 6e6f2073");
+    softhsm_expect(pkcs11_destroy_key(pkcs11, unknown, &err), &err, ERROR_NOT_FOUND, "the token has no key 6e6f2073");
     refuse("C_GenerateKey", 1, CKR_MECHANISM_INVALID);
-    expect(pkcs11_make_key(pkcs11, twice, "second", &err), &err, ERROR_UNAVAILABLE, "CKR_MECHANISM_INVALID");
+    softhsm_expect(pkcs11_make_key(pkcs11, twice, "second", &err), &err, ERROR_UNAVAILABLE, "CKR_MECHANISM_INVALID");
     refuse_nothing();
     assert_true(pkcs11_make_key(pkcs11, twice, "second", &err).ok);
     refuse("C_DestroyObject", 1, CKR_OBJECT_HANDLE_INVALID);
-    expect(pkcs11_destroy_key(pkcs11, twice, &err), &err, ERROR_UNAVAILABLE, "destruction of a key failed: CKR_OBJECT_HANDLE");
+    softhsm_expect(pkcs11_destroy_key(pkcs11, twice, &err), &err, ERROR_UNAVAILABLE,
+                   "destruction of a key failed: CKR_OBJECT_HANDLE");
     refuse_nothing();
     assert_true(pkcs11_destroy_key(pkcs11, twice, &err).ok);
-    expect(pkcs11_destroy_key(pkcs11, twice, &err), &err, ERROR_NOT_FOUND, "no key");
+    softhsm_expect(pkcs11_destroy_key(pkcs11, twice, &err), &err, ERROR_NOT_FOUND, "no key");
     assert_true(pkcs11_make_key(pkcs11, twice, "second", &err).ok);
     assert_true(pkcs11_make_key(pkcs11, twice, "third", &err).ok);
     const struct pkcs11_box box = {.id = twice};
-    expect(pkcs11_seal(pkcs11, &box, plain, sealed, &err), &err, ERROR_INVALID, "several keys of one id");
+    softhsm_expect(pkcs11_seal(pkcs11, &box, plain, sealed, &err), &err, ERROR_INVALID, "several keys of one id");
 }
 
 static void a_search_that_breaks_off_leaves_the_session_usable(void **state)
@@ -240,10 +205,11 @@ static void a_search_that_breaks_off_leaves_the_session_usable(void **state)
     OWNED(pkcs11) *pkcs11 = open_good();
     for (size_t i = 0; i < COUNT(calls); i++) {
         refuse(calls[i], 1, CKR_SESSION_HANDLE_INVALID);
-        expect(pkcs11_destroy_key(pkcs11, unknown, &err), &err, ERROR_UNAVAILABLE, "search failed: CKR_SESSION_HANDLE_INVALID");
+        softhsm_expect(pkcs11_destroy_key(pkcs11, unknown, &err), &err, ERROR_UNAVAILABLE,
+                       "search failed: CKR_SESSION_HANDLE_INVALID");
         pkcs11_free(GIVE(pkcs11)); /* as its caller does: a search that was not ended goes with its session */
         pkcs11 = open_good();
-        expect(pkcs11_destroy_key(pkcs11, unknown, &err), &err, ERROR_NOT_FOUND, "no key");
+        softhsm_expect(pkcs11_destroy_key(pkcs11, unknown, &err), &err, ERROR_NOT_FOUND, "no key");
     }
 }
 
@@ -266,21 +232,21 @@ static void what_was_sealed_opens_where_it_belongs(void **state)
         if (!pkcs11_unseal(pkcs11, &box, (struct bytes){sealed, length}, opened, &err).ok) fail_msg("%s", err.message);
         assert_memory_equal(opened, text, lengths[i]);
         const struct pkcs11_box other = {.id = id, .associated = {(const uint8_t *)"blob 8", 6}};
-        expect(pkcs11_unseal(pkcs11, &other, (struct bytes){sealed, length}, opened, &err), &err, ERROR_CORRUPT,
-               "does not belong");
+        softhsm_expect(pkcs11_unseal(pkcs11, &other, (struct bytes){sealed, length}, opened, &err), &err, ERROR_CORRUPT,
+                       "does not belong");
         for (size_t at = 0; at < lengths[i]; at++) assert_int_equal(opened[at], 0);
         for (size_t at = 0; at < length; at += 9) {
             sealed[at] ^= 0x10;
-            expect(pkcs11_unseal(pkcs11, &box, (struct bytes){sealed, length}, opened, &err), &err, ERROR_CORRUPT,
-                   "does not belong");
+            softhsm_expect(pkcs11_unseal(pkcs11, &box, (struct bytes){sealed, length}, opened, &err), &err, ERROR_CORRUPT,
+                           "does not belong");
             sealed[at] ^= 0x10;
         }
     }
-    expect(pkcs11_seal(pkcs11, &box, (struct bytes){text, 257}, sealed, &err), &err, ERROR_INVALID, "at most 256 bytes");
-    expect(pkcs11_unseal(pkcs11, &box, (struct bytes){sealed, PKCS11_OVERHEAD}, opened, &err), &err, ERROR_CORRUPT,
-           "wrong length");
-    expect(pkcs11_unseal(pkcs11, &box, (struct bytes){sealed, 257 + PKCS11_OVERHEAD}, opened, &err), &err, ERROR_CORRUPT,
-           "wrong length");
+    softhsm_expect(pkcs11_seal(pkcs11, &box, (struct bytes){text, 257}, sealed, &err), &err, ERROR_INVALID, "at most 256 bytes");
+    softhsm_expect(pkcs11_unseal(pkcs11, &box, (struct bytes){sealed, PKCS11_OVERHEAD}, opened, &err), &err, ERROR_CORRUPT,
+                   "wrong length");
+    softhsm_expect(pkcs11_unseal(pkcs11, &box, (struct bytes){sealed, 257 + PKCS11_OVERHEAD}, opened, &err), &err, ERROR_CORRUPT,
+                   "wrong length");
 }
 
 static void what_fails_while_sealing_is_said(void **state)
@@ -303,7 +269,7 @@ static void what_fails_while_sealing_is_said(void **state)
         OWNED(pkcs11) *pkcs11 = open_good();
         *plan = (struct pkcs11_shim_plan){
             .function = rows[i].function, .nth = 1, .code = CKR_DEVICE_ERROR, .shorter = rows[i].shorter};
-        expect(pkcs11_seal(pkcs11, &box, plain, sealed, &err), &err, ERROR_UNAVAILABLE, rows[i].words);
+        softhsm_expect(pkcs11_seal(pkcs11, &box, plain, sealed, &err), &err, ERROR_UNAVAILABLE, rows[i].words);
     }
 }
 
@@ -331,7 +297,7 @@ static void a_moment_s_failure_is_no_damage(void **state)
             .function = rows[i].function, .nth = 1, .code = CKR_DEVICE_ERROR, .shorter = rows[i].shorter};
         const struct result result = pkcs11_unseal(pkcs11, &box, (struct bytes){sealed, sizeof sealed}, opened, &err);
         if (rows[i].words != NULL) {
-            expect(result, &err, ERROR_UNAVAILABLE, rows[i].words);
+            softhsm_expect(result, &err, ERROR_UNAVAILABLE, rows[i].words);
             continue;
         }
         if (!result.ok) fail_msg("%s: %s", rows[i].function, err.message);
@@ -350,8 +316,8 @@ static void a_token_that_opens_nothing_is_not_believed(void **state)
     if (!pkcs11_seal(pkcs11, &box, plain, sealed, &err).ok) fail_msg("%s", err.message);
     sealed[20] ^= 1;
     refuse("C_DecryptInit", 2, CKR_KEY_HANDLE_INVALID); /* the first is of what was given */
-    expect(pkcs11_unseal(pkcs11, &box, (struct bytes){sealed, sizeof sealed}, opened, &err), &err, ERROR_UNAVAILABLE,
-           "decryption failed: CKR");
+    softhsm_expect(pkcs11_unseal(pkcs11, &box, (struct bytes){sealed, sizeof sealed}, opened, &err), &err, ERROR_UNAVAILABLE,
+                   "decryption failed: CKR");
     refuse_nothing();
     sealed[20] ^= 1;
     if (!pkcs11_unseal(pkcs11, &box, (struct bytes){sealed, sizeof sealed}, opened, &err).ok) fail_msg("%s", err.message);

@@ -9,29 +9,15 @@
 
 #include "client/token_key.h"
 #include "tests/support/pkcs11_shim.h"
+#include "tests/support/softhsm.h"
 
-#define PIN    "471147"
+#define PIN    SOFTHSM_PIN
 #define MODULE "?module-path=" SHIM
 #define ALICE  "pkcs11:token=sijil;object=alice" MODULE
 
 static const struct bytes message = {(const uint8_t *)"what is signed", 14};
 static struct pkcs11_shim_plan *plan;
 static char folder[64];
-
-/* `command` in a shell that knows the folder as $D. */
-static void shell(const char *command)
-{
-    if (system(command) != 0) fail_msg("%s", command); /* NOLINT(cert-env33-c): our own words */
-}
-
-static void make_token(const char *label)
-{
-    char command[160];
-
-    (void)snprintf(command, sizeof command,
-                   "softhsm2-util --init-token --free --label '%s' --pin " PIN " --so-pin 12345678 > /dev/null", label);
-    shell(command);
-}
 
 static void import_key(const char *algorithm, const char *label, unsigned id, const char *more)
 {
@@ -42,21 +28,7 @@ static void import_key(const char *algorithm, const char *label, unsigned id, co
         "openssl genpkey %s -out $D/%s-%u.pem 2> /dev/null && softhsm2-util --import $D/%s-%u.pem --token sijil --label %s"
         " --id %02u --pin " PIN " %s > /dev/null",
         algorithm, label, id, label, id, label, id, more);
-    shell(command);
-}
-
-static void write_conf(void)
-{
-    char conf[96];
-
-    (void)snprintf(conf, sizeof conf, "%s/softhsm2.conf", folder);
-    FILE *file = fopen(conf, "wbe");
-    assert_non_null(file);
-    assert_true(fprintf(file, "directories.tokendir = %s/tokens\nobjectstore.backend = file\nlog.level = ERROR\n", folder) > 0);
-    assert_int_equal(fclose(file), 0);
-    assert_int_equal(setenv("SOFTHSM2_CONF", conf, 1), 0);
-    assert_int_equal(setenv("D", folder, 1), 0);
-    shell("mkdir $D/tokens");
+    softhsm_shell(command);
 }
 
 static int set_up(void **state)
@@ -65,11 +37,8 @@ static int set_up(void **state)
                       *const p384 = "-algorithm EC -pkeyopt ec_paramgen_curve:P-384";
 
     (void)state;
-    (void)snprintf(folder, sizeof folder, "/tmp/sijil-token-key-XXXXXX");
-    assert_non_null(mkdtemp(folder));
-    write_conf();
-    make_token("sijil");
-    make_token("another");
+    softhsm_begin(folder);
+    softhsm_make_token("another");
     import_key(p256, "alice", 1, "");
     import_key("-algorithm RSA -pkeyopt rsa_keygen_bits:2048", "rsa", 2, "");
     import_key(p384, "p384", 3, "");
@@ -86,7 +55,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    shell("rm -rf $D");
+    softhsm_end();
     return 0;
 }
 
@@ -115,14 +84,6 @@ static struct result open_key(const char *uri, struct asked *asked, struct ecdsa
     return token_key_open(&options, key_out, err);
 }
 
-static void expect(struct result result, const struct error *err, enum error_kind kind, const char *words)
-{
-    assert_false(result.ok);
-    if (err->kind != kind || strstr(err->message, words) == NULL)
-        fail_msg("%s: \"%s\", not %s: \"%s\"", error_kind_name(err->kind), err->message, error_kind_name(kind), words);
-    assert_null(strstr(err->message, PIN));
-}
-
 static void expect_not_opened(const char *uri, const char *pin, enum error_kind kind, const char *words)
 {
     struct asked asked = {.pin = pin};
@@ -131,7 +92,7 @@ static void expect_not_opened(const char *uri, const char *pin, enum error_kind 
 
     const struct result result = open_key(uri, &asked, &key, &err);
     assert_null(key);
-    expect(result, &err, kind, words);
+    softhsm_expect(result, &err, kind, words);
     assert_true(asked.times <= 1);
 }
 
@@ -199,14 +160,14 @@ static void a_signature_that_does_not_fit_is_not_used(void **state)
     (void)state;
     *plan = (struct pkcs11_shim_plan){.signs_wrongly = 40};
     OWNED(ecdsa_key) *key = open_alice();
-    expect(ecdsa_sign_der(key, message, &der, &err), &err, ERROR_CORRUPT, "does not fit the public key");
+    softhsm_expect(ecdsa_sign_der(key, message, &der, &err), &err, ERROR_CORRUPT, "does not fit the public key");
     assert_int_equal(der.length, 0);
     *plan = (struct pkcs11_shim_plan){.shorter = 1};
-    expect(ecdsa_sign_der(key, message, &der, &err), &err, ERROR_INVALID, "in another form: 63 bytes");
+    softhsm_expect(ecdsa_sign_der(key, message, &der, &err), &err, ERROR_INVALID, "in another form: 63 bytes");
     *plan = (struct pkcs11_shim_plan){.function = "C_SignInit", .nth = 1, .code = CKR_KEY_FUNCTION_NOT_PERMITTED};
-    expect(ecdsa_sign_der(key, message, &der, &err), &err, ERROR_INVALID, "signature failed");
+    softhsm_expect(ecdsa_sign_der(key, message, &der, &err), &err, ERROR_INVALID, "signature failed");
     *plan = (struct pkcs11_shim_plan){.function = "C_Sign", .nth = 1, .code = CKR_DEVICE_REMOVED};
-    expect(ecdsa_sign_der(key, message, &der, &err), &err, ERROR_INVALID, "signature failed");
+    softhsm_expect(ecdsa_sign_der(key, message, &der, &err), &err, ERROR_INVALID, "signature failed");
 }
 
 /* ---- what is refused ---- */
