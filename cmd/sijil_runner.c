@@ -66,7 +66,7 @@ static const char *take_try_option(struct settings *settings, int option)
     case RUNNER_OUTPUT: attempt->output = optarg; return NULL;
     case RUNNER_DEVICES: attempt->devices = optarg; return NULL;
     case RUNNER_QUIET: attempt->quiet = true; return NULL;
-    case RUNNER_INPUT: return take_listed(attempt->inputs, &attempt->input_count, SPEC_INPUTS_MAX) ? NULL : "too many --input";
+    case RUNNER_INPUT: return take_listed(attempt->inputs, &attempt->input_count, RUN_INPUTS_MAX) ? NULL : "too many --input";
     case RUNNER_ADD: return take_listed(attempt->added, &attempt->added_count, ATTEMPT_ADDED_MAX) ? NULL : "too many --add";
     default: return "an option is not known or lacks its value";
     }

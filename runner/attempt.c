@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "runner/sandbox/variables.h"
+#include "training/format/form.h"
 
 enum { EXIT_TIMEOUT = 124, EXIT_OUTPUTS = 125, EXIT_SIGNAL = 128 };
 
@@ -18,7 +19,7 @@ struct attempt {
     struct run_spec *spec;
     json_t *variables, *outputs;
     char **command; /* of the specification */
-    char names[SPEC_INPUTS_MAX][SPEC_NAME_MAX + 1];
+    char names[RUN_INPUTS_MAX][RUN_NAME_MAX + 1];
     struct sandbox_options run;
     struct devices *devices; /* NULL: the run has none */
     struct device_grant grant;
@@ -60,7 +61,7 @@ static struct result keep_output(void *context, const struct output_file *file, 
 
 static struct result read_spec(struct attempt *attempt, struct error *err)
 {
-    struct buffer OWNED_BUFFER text = BUFFER(SPEC_MAX);
+    struct buffer OWNED_BUFFER text = BUFFER(RUN_SPEC_MAX);
     struct error why;
 
     TRY(file_read(attempt->options->spec_file, &text, err));
@@ -73,11 +74,11 @@ static struct result take_input(struct attempt *attempt, const char *text, struc
     const char *equals = strchr(text, '=');
     const size_t length = equals == NULL ? 0 : (size_t)(equals - text), at = attempt->run.input_count;
 
-    if (length == 0 || length > SPEC_NAME_MAX || equals[1] == '\0')
+    if (length == 0 || length > RUN_NAME_MAX || equals[1] == '\0')
         return failure(err, ERROR_INVALID, "--input needs NAME=PATH, and not %.80s", text);
     memcpy(attempt->names[at], text, length);
     attempt->names[at][length] = '\0';
-    if (!run_spec_is_name(attempt->names[at]))
+    if (!form_name(attempt->names[at]))
         return failure(err, ERROR_INVALID, "'%.60s' is no name of an input: a-z, 0-9, '-', '_', '.'", attempt->names[at]);
     for (size_t i = 0; i < at; i++)
         if (strcmp(attempt->names[i], attempt->names[at]) == 0)

@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include "runner/devices/devices.h"
 #include "runner/sandbox/sandbox.h"
 
 #define ATTEMPT_ADDED_MAX 16
@@ -12,7 +13,7 @@ struct attempt_options {
     const char *nvml, *devices; /* the driver's library; the folder of device nodes */
     const char *output;         /* a new folder for the outputs; NULL: they are hashed alone */
     size_t input_count;
-    const char *inputs[SPEC_INPUTS_MAX]; /* NAME=PATH */
+    const char *inputs[RUN_INPUTS_MAX]; /* NAME=PATH */
     size_t added_count;
     const char *added[ATTEMPT_ADDED_MAX]; /* NAME=VALUE, of the node */
     char *const *command;                 /* NULL-terminated; empty: the specification's argv */

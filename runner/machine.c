@@ -10,7 +10,7 @@
 static void try_sandbox(const struct machine_options *options, struct machine *machine)
 {
     char *const arguments[] = {(char[]){"/usr/bin/true"}, NULL};
-    struct sandbox_limits limits = sandbox_limits_default;
+    struct run_limits limits = run_limits_default;
     struct sandbox_report report;
     struct error err = {0};
     OWNED_JSON variables = NULL;

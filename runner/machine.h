@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include "runner/devices/devices.h"
 #include "runner/sandbox/sandbox.h"
 
 struct machine_options {

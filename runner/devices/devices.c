@@ -102,7 +102,7 @@ static bool is_of_type(const char *name, const char *type)
     return false;
 }
 
-static bool fits(const struct device *device, const struct device_request *request)
+static bool fits(const struct device *device, const struct run_devices *request)
 {
     return !device->is_sliced && device->memory_bytes >= request->memory_bytes && is_of_type(device->type, request->type);
 }
@@ -134,7 +134,7 @@ static struct result add_nodes(const struct devices *devices, const char *folder
     return add_node(grant, folder, "nvidia-uvm-tools", false, err);
 }
 
-struct result devices_grant(const struct devices *devices, const struct device_request *request, const char *folder,
+struct result devices_grant(const struct devices *devices, const struct run_devices *request, const char *folder,
                             struct device_grant *grant_out, struct error *err)
 {
     struct device_grant grant = {0};

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "base/owned.h"
+#include "training/format/spec.h"
 
 #define DEVICES_MAX      64
 #define DEVICE_TEXT_SIZE 96 /* NVML_DEVICE_NAME_V2_BUFFER_SIZE and NVML_DEVICE_UUID_V2_BUFFER_SIZE */
@@ -15,12 +16,6 @@
 #define DEVICE_NODES_MAX (DEVICES_MAX + 3) /* and nvidiactl, nvidia-uvm, nvidia-uvm-tools */
 #define DEVICES_LIBRARY  "libnvidia-ml.so.1"
 #define DEVICES_FOLDER   "/dev"
-
-/** What a run asks for; `count` 0: nothing. */
-struct device_request {
-    int64_t count, memory_bytes; /* memory: of each, at least; 0: any */
-    char type[64], mig[32];      /* "" : any type; no MIG profile */
-};
 
 struct device {
     char uuid[DEVICE_TEXT_SIZE], type[DEVICE_TEXT_SIZE], driver[DEVICE_TEXT_SIZE];
@@ -48,7 +43,7 @@ struct device_grant {
 };
 
 /** Matches a request to devices whose nodes are in `folder`. ERROR_DENIED with what is asked and what is there. */
-RESULT devices_grant(const struct devices *devices, const struct device_request *request, const char *folder,
+RESULT devices_grant(const struct devices *devices, const struct run_devices *request, const char *folder,
                      struct device_grant *grant_out, struct error *err);
 /** Looks how busy the granted devices are now. */
 void devices_sample(struct devices *devices, const struct device_grant *grant);

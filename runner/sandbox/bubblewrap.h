@@ -7,7 +7,7 @@
 #pragma once
 
 #include "base/json.h"
-#include "runner/sandbox/limits.h"
+#include "training/format/spec.h"
 
 #define BUBBLEWRAP        "/usr/bin/bwrap"
 #define BUBBLEWRAP_MAX    262144 /* bytes of all arguments: 128 variables of 4096 bytes do not all fit, and need not */
@@ -22,7 +22,7 @@ struct sandbox_bind {
 
 struct bubblewrap_view {
     const char *work; /* the run's folder, with code, in/, passwd, inside */
-    const struct sandbox_limits *limits;
+    const struct run_limits *limits;
     const json_t *variables; /* the whole environment */
     size_t input_count;
     const char *const *inputs; /* names below `work`/in */

@@ -178,7 +178,7 @@ static struct result limit(const struct cgroup *cgroup, size_t which, const char
 }
 
 /* Memory with swap is limited where the kernel counts swap: without, the swap of the machine is not part of the limit. */
-static struct result limit_v1(const struct cgroup *cgroup, const struct sandbox_limits *limits, struct error *err)
+static struct result limit_v1(const struct cgroup *cgroup, const struct run_limits *limits, struct error *err)
 {
     TRY(limit(cgroup, MEMORY, "memory.limit_in_bytes", limits->memory_bytes, err));
     if (faccessat(cgroup->folders[MEMORY], "memory.memsw.limit_in_bytes", W_OK, 0) == 0)
@@ -189,7 +189,7 @@ static struct result limit_v1(const struct cgroup *cgroup, const struct sandbox_
     return limit(cgroup, CPU, "cpu.cfs_quota_us", limits->cpus * PERIOD_US, err);
 }
 
-static struct result limit_v2(const struct cgroup *cgroup, const struct sandbox_limits *limits, struct error *err)
+static struct result limit_v2(const struct cgroup *cgroup, const struct run_limits *limits, struct error *err)
 {
     char share[VALUE_SIZE];
 
@@ -223,7 +223,7 @@ static struct result make_folders(struct cgroup *cgroup, struct error *err)
     return SUCCESS;
 }
 
-struct result cgroup_new(const struct cgroup_place *place, const char *name, const struct sandbox_limits *limits,
+struct result cgroup_new(const struct cgroup_place *place, const char *name, const struct run_limits *limits,
                          struct cgroup **cgroup_out, struct error *err)
 {
     OWNED(cgroup) *cgroup = memory_zeroed(1, sizeof *cgroup);

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "base/owned.h"
-#include "runner/sandbox/limits.h"
+#include "training/format/spec.h"
 
 #define CGROUP_PATH_SIZE   512 /* of a folder below /sys/fs/cgroup */
 #define CGROUP_FOLDERS_MAX 4   /* version 1: memory, pids, cpu, cpuacct */
@@ -30,8 +30,8 @@ struct cgroup_use {
 
 struct cgroup;
 /** Makes the group `name` with these limits. ERROR_UNAVAILABLE if the kernel refuses one. */
-RESULT cgroup_new(const struct cgroup_place *place, const char *name, const struct sandbox_limits *limits,
-                  struct cgroup **cgroup_out, struct error *err);
+RESULT cgroup_new(const struct cgroup_place *place, const char *name, const struct run_limits *limits, struct cgroup **cgroup_out,
+                  struct error *err);
 /** The calling process, and all that it starts from now on, belong to the group. It only makes system calls. */
 RESULT cgroup_join(const struct cgroup *cgroup, struct error *err);
 void cgroup_read_use(const struct cgroup *cgroup, struct cgroup_use *use_out);

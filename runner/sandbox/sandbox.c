@@ -59,7 +59,7 @@ static struct result hand_on(void *context, const struct output_file *file, stru
 
 static struct result take_outputs(struct sandbox *sandbox, struct error *err)
 {
-    const struct sandbox_limits *limits = sandbox->options->limits;
+    const struct run_limits *limits = sandbox->options->limits;
     struct sandbox_report *report = &sandbox->report;
     struct outputs outputs = {.options = sandbox->options};
     struct output_walk walk = {.what = "output",

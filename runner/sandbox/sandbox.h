@@ -13,7 +13,7 @@
 #include "runner/sandbox/copy.h"
 #include "runner/sandbox/outputs.h"
 #include "runner/sandbox/proof.h"
-#include "runner/sandbox/spec.h"
+#include "training/format/spec.h"
 
 /** An input by name; the path of a file or folder of this machine. */
 struct sandbox_input {
@@ -21,7 +21,7 @@ struct sandbox_input {
 };
 
 struct sandbox_options {
-    const struct sandbox_limits *limits;
+    const struct run_limits *limits;
     enum isolation isolation; /* the least */
     const char *cgroup;       /* a delegated folder of control groups, or NULL */
     char *const *arguments;   /* the program and its arguments; NULL ends them */
@@ -31,7 +31,7 @@ struct sandbox_options {
     const char *inside;       /* the path of sijil-inside */
     const char *code;         /* becomes /code; NULL: an empty folder */
     size_t input_count;
-    struct sandbox_input inputs[SPEC_INPUTS_MAX];
+    struct sandbox_input inputs[RUN_INPUTS_MAX];
     size_t bind_count;
     const struct sandbox_bind *binds; /* devices and their libraries */
     size_t address_count;
@@ -63,7 +63,7 @@ struct sandbox_report {
     int64_t start_us; /* from the word to begin to the program's first instruction */
     int64_t log_bytes, log_dropped;
     struct digest log, code; /* of what was kept; code: as copy_in() says */
-    struct digest inputs[SPEC_INPUTS_MAX];
+    struct digest inputs[RUN_INPUTS_MAX];
     int64_t output_files, output_bytes;
     size_t address_count; /* shown to be out of reach */
     bool outputs_refused;

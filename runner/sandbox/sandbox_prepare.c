@@ -48,7 +48,7 @@ static struct result copy_inputs(struct sandbox *sandbox, struct error *err)
         return failure(err, ERROR_UNAVAILABLE, "no folder for inputs: %s", strerror(errno));
     TRY(file_open_at(sandbox->work.folder, "in", O_RDONLY | O_DIRECTORY, 0, &in, err));
     for (size_t i = 0; i < options->input_count; i++) {
-        char what[SPEC_NAME_MAX + 8];
+        char what[RUN_NAME_MAX + 8];
         (void)snprintf(what, sizeof what, "input %s", options->inputs[i].name);
         const struct copy_source source = {.what = what, .path = options->inputs[i].path};
         TRY(copy_in(&source, in, options->inputs[i].name, &sandbox->report.inputs[i], err));
@@ -100,7 +100,7 @@ static struct result write_arguments(struct sandbox *sandbox, struct error *err)
 {
     const struct sandbox_options *options = sandbox->options;
     struct buffer OWNED_BUFFER text = BUFFER(BUBBLEWRAP_MAX);
-    const char *inputs[SPEC_INPUTS_MAX];
+    const char *inputs[RUN_INPUTS_MAX];
 
     for (size_t i = 0; i < options->input_count; i++) inputs[i] = options->inputs[i].name;
     const struct bubblewrap_view view = {.work = sandbox->work.path,

@@ -42,7 +42,7 @@ static int64_t larger(int64_t a, int64_t b)
 static struct result prepare(void *context, struct error *err)
 {
     const struct sandbox *sandbox = context;
-    const struct sandbox_limits *limits = sandbox->options->limits;
+    const struct run_limits *limits = sandbox->options->limits;
 
     if (sandbox->cgroup != NULL) TRY(cgroup_join(sandbox->cgroup, err));
     TRY(limit(RLIMIT_CORE, 0, err));

@@ -98,7 +98,7 @@ static struct result look(struct sandbox *sandbox, bool *open, struct error *err
 
 static struct result until_end(struct sandbox *sandbox, struct error *err)
 {
-    const struct sandbox_limits *limits = sandbox->options->limits;
+    const struct run_limits *limits = sandbox->options->limits;
     int64_t kill_at_ms = INT64_MAX;
     bool open = true;
 

@@ -4,8 +4,7 @@
 
 #include "base/text.h"
 
-#define NAME_MAX_BYTES 128
-#define COUNT(array)   (sizeof(array) / sizeof((array)[0]))
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static const char digits[] = "0123456789";
 
@@ -32,14 +31,6 @@ static const struct addition {
                  {"CUDA_VISIBLE_DEVICES", "0123456789abcdefABCDEFGPUMI-/,", 1024},
                  {"NVIDIA_VISIBLE_DEVICES", "0123456789abcdefABCDEFGPUMI-/,", 1024},
                  {"MALLOC_ARENA_MAX", digits, 4}};
-
-bool variable_is_name(const char *name)
-{
-    const struct bytes text = bytes_of_text(name);
-
-    return text.length > 0 && text.length <= NAME_MAX_BYTES && strchr(digits, name[0]) == NULL &&
-           text_consists_of(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
-}
 
 static struct result set(json_t *variables, const char *name, const char *value, struct error *err)
 {

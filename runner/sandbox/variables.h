@@ -8,8 +8,6 @@
 
 #include "base/json.h"
 
-/** 1 to 128 of A-Z, 0-9 and '_', first no digit. */
-bool variable_is_name(const char *name);
 /**
  * The whole environment, an object of texts: `ordered` (an object, or NULL) may replace what the sandbox sets, except SIJIL_*. `added` are
  * `count` texts NAME=VALUE of the node. ERROR_DENIED for an addition that is not in the list, or that the order has; ERROR_INVALID for

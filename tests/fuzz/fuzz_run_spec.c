@@ -1,8 +1,9 @@
 /* A run's specification: what is read lies within the bounds that the table of limits says. */
 #include <assert.h>
 
-#include "runner/sandbox/spec.h"
 #include "runner/sandbox/variables.h"
+#include "training/format/form.h"
+#include "training/format/spec.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -14,9 +15,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (!run_spec_read((struct bytes){data, size}, &spec, &err).ok) return 0;
 #define X(name, least, most, initial, what) assert(spec->limits.name >= (least) && spec->limits.name <= (most));
-#include "runner/sandbox/limits.def"
+#include "training/format/limits.def"
 #undef X
-    for (size_t i = 0; i < spec->input_count; i++) assert(run_spec_is_name(spec->inputs[i]));
+    for (size_t i = 0; i < spec->input_count; i++) assert(form_name(spec->inputs[i]));
     if (!variables_make(spec->environment, NULL, 0, &variables, &err).ok) return 0;
     assert(json_object_size(variables) >= 9);
     return 0;

@@ -254,9 +254,10 @@ def the_floor_is_kept(world):
             assert code == wanted and (code == 0 or f"{level} is demanded, and this machine gives {gives}" in errors), (level, code, errors)
 
 
-BAD_SPECS = [({"limits": {"time": 1}}, "unknown"), ({"limits": {"time_s": 0}}, "1 to 2592000"), ({"limits": {"memory_bytes": 1.5}}, "whole number"),
-             ({"argv": []}, "argv"), ({"environment": {"a": "b"}}, "no name"), ({"environment": {"SIJIL_X": "b"}}, "SIJIL_"),
-             ({"surprise": 1}, "surprise"), ({"isolation": "strong"}, "isolation"), ({"inputs": [{"name": "../x"}]}, "name of an input"),
+BAD_SPECS = [({"limits": {"time": 1}}, "not known"), ({"limits": {"time_s": 0}}, "1 to 2592000"), ({"limits": {"memory_bytes": 1.5}}, "whole number"),
+             ({"argv": []}, "argv"), ({"environment": {"a": "b"}}, "names of A-Z"), ({"environment": {"SIJIL_X": "b"}}, "SIJIL_"),
+             ({"surprise": 1}, "surprise"), ({"inputs": [{}]}, "name of an input is missing"), ({"devices": {"type": "H200"}}, "count is missing"),
+             ({"limits": {"output_bytes": 0}}, "4096"), ({"pool": "Fast"}, "pool"), ({"isolation": "strong"}, "isolation"), ({"inputs": [{"name": "../x"}]}, "name: 1 to 63 of"),
              ({"inputs": [{"name": "train"}]}, "--input=train=PATH"), ({"devices": {"count": 65}}, "1 to 64"), ({"image": {}}, "image")]
 
 

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/uuid.h"
+#include "training/format/spec.h"
 
 #define LOWER     "abcdefghijklmnopqrstuvwxyz"
 #define UPPER     "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -129,11 +130,9 @@ bool form_network(const char *text)
 
 int form_isolation_rank(const char *text)
 {
-    static const char *const names[] = {"rlimits", "cgroup-v1", "cgroup-v2"};
+    enum isolation isolation;
 
-    for (int rank = 0; rank < (int)(sizeof names / sizeof names[0]); rank++)
-        if (strcmp(names[rank], text) == 0) return rank;
-    return -1;
+    return isolation_find(text, &isolation) ? (int)isolation : -1;
 }
 
 bool form_isolation(const char *text)

@@ -38,5 +38,7 @@ struct run_shape_member {
 
 /** `name` is for the message: "pool: 1 to 63 letters ...". ERROR_INVALID. */
 RESULT run_shape_check(const json_t *value, const struct run_shape *shape, const char *name, struct error *err);
+/** The same for what a person still writes: any member may be absent, and lists are in any order. */
+RESULT run_shape_check_draft(const json_t *value, const struct run_shape *shape, const char *name, struct error *err);
 
 #define SHAPE_MEMBERS(rows) .members = (rows), .member_count = sizeof(rows) / sizeof((rows)[0])

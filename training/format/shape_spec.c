@@ -41,20 +41,15 @@ static const struct run_shape environment = {.kind = SHAPE_MAP,
                                              .element = &word,
                                              .must = "at most 128 variables, names of A-Z, 0-9 and '_'"};
 
-static const struct run_shape time_s = NUMBER(1, 2592000, "1 to 2592000 seconds");
-static const struct run_shape grace_s = NUMBER(0, 3600, "0 to 3600 seconds");
-static const struct run_shape cpus = NUMBER(1, 4096, "1 to 4096");
-static const struct run_shape memory = NUMBER(1048576, RUN_INTEGER_MAX, "from 1048576 bytes");
-static const struct run_shape files = NUMBER(1, 1000000, "1 to 1000000");
-static const struct run_shape processes = NUMBER(1, 65536, "1 to 65536");
-static const struct run_shape_member limit_members[] = {{"time_s", &time_s, false},
-                                                        {"grace_s", &grace_s, false},
-                                                        {"cpus", &cpus, false},
-                                                        {"memory_bytes", &memory, false},
-                                                        {"output_bytes", &run_shape_count, false},
-                                                        {"output_files", &files, false},
-                                                        {"log_bytes", &run_shape_count, false},
-                                                        {"processes", &processes, false}};
+#define X(name, smallest, largest, initial, what) \
+    static const struct run_shape limit_##name = NUMBER(smallest, largest, "a whole number from " #smallest " to " #largest);
+#include "training/format/limits.def"
+#undef X
+static const struct run_shape_member limit_members[] = {
+#define X(name, smallest, largest, initial, what) {#name, &limit_##name, false},
+#include "training/format/limits.def"
+#undef X
+};
 static const struct run_shape limits = {.kind = SHAPE_OBJECT, SHAPE_MEMBERS(limit_members)};
 
 static const struct run_shape device_count = NUMBER(1, 64, "1 to 64");

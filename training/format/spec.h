@@ -1,0 +1,51 @@
+/*
+ * training/format/spec.h -- what a run asks for: the member `spec` of its request and of its order (docs/formats/run.md).
+ *
+ * A draft is what a person tries out: it may lack any member, and gets the defaults. Its members have the shapes of a request's. One that
+ * is unknown is an error, so that a misspelt limit is not taken for none.
+ */
+#pragma once
+
+#include "base/json.h"
+
+#define RUN_SPEC_MAX   65536 /* bytes; the payload of a request is not larger */
+#define RUN_INPUTS_MAX 64
+#define RUN_NAME_MAX   63 /* bytes of the name of an input or an output */
+
+struct run_limits {
+#define X(name, least, most, initial, what) int64_t name;
+#include "training/format/limits.def"
+#undef X
+};
+extern const struct run_limits run_limits_default;
+
+/** What holds a run to its limits, weakest first (docs/runner.md, "Isolation"). */
+enum isolation {
+    ISOLATION_RLIMITS,   /* limits of each process; the number of processes; sizes of file systems */
+    ISOLATION_CGROUP_V1, /* control groups for the run as a whole, in separate hierarchies */
+    ISOLATION_CGROUP_V2  /* one control group */
+};
+/** "rlimits", "cgroup-v1", "cgroup-v2" */
+const char *isolation_name(enum isolation isolation);
+bool isolation_find(const char *name, enum isolation *isolation_out);
+
+/** The accelerators that a run asks for; `count` 0: none. */
+struct run_devices {
+    int64_t count, memory_bytes; /* memory: of each, at least; 0: any */
+    char type[64], mig[32];      /* "" : any type; no MIG profile */
+};
+
+struct run_spec {
+    json_t *json; /* owned */
+    struct run_limits limits;
+    enum isolation isolation;         /* the least */
+    const json_t *argv, *environment; /* of texts; NULL if absent; they live as long as `json` */
+    size_t input_count;
+    const char *inputs[RUN_INPUTS_MAX]; /* their names */
+    struct run_devices devices;
+};
+
+/** Reads a draft. ERROR_INVALID with the member and its rule; ERROR_LIMIT, ERROR_NO_MEMORY. */
+RESULT run_spec_read(struct bytes text, struct run_spec **spec_out, struct error *err);
+void run_spec_free(struct run_spec *spec);
+DEFINE_OWNED(run_spec);
