@@ -21,15 +21,14 @@
 
 static const struct pg_statement organisation_insert_sql = {
     "organisation_insert",
-    "INSERT INTO organisation (organisation_id, name, label, born) SELECT $1, $2, $3::text::jsonb, size FROM audit_log"
-    " ON CONFLICT DO NOTHING",
-    "uuid text text", ""};
+    "INSERT INTO organisation (organisation_id, name, label, born) VALUES ($1, $2, $3::text::jsonb, $4) ON CONFLICT DO NOTHING",
+    "uuid text text int8", ""};
 static const struct pg_statement project_insert_sql = {
     "project_insert",
     "INSERT INTO project (project_id, organisation_id, name, home_region, label, born)"
-    " SELECT $1, o.organisation_id, $3, g.region_id, $5::text::jsonb, l.size FROM organisation o, region g, audit_log l"
+    " SELECT $1, o.organisation_id, $3, g.region_id, $5::text::jsonb, $7 FROM organisation o, region g"
     " WHERE o.organisation_id = $2 AND o.deleted_at IS NULL AND g.region_id = $4 AND " PROJECTS_OF("$2") " < $6 ON CONFLICT DO NOTHING",
-    "uuid uuid text text text int8", ""};
+    "uuid uuid text text text int8 int8", ""};
 static const struct pg_statement project_is_there_sql = {
     "project_is_there",
     "SELECT EXISTS (SELECT FROM project WHERE organisation_id = $1 AND name = $2), " PROJECTS_OF("$1"), "uuid text", "bool int8"};
@@ -109,6 +108,7 @@ static struct result run_organisation(const struct permit *permit, struct change
     pg_add_uuid(&arguments, &create->organisation);
     pg_add_text(&arguments, create->where.name);
     pg_add_text(&arguments, create->label);
+    pg_add_int8(&arguments, (int64_t)permit_sequence(permit));
     TRY(pg_run(pg, &organisation_insert_sql, &arguments, &rows, err));
     if (pg_rows_affected(rows) == 0) return failure(err, ERROR_CONFLICT, "there is an organisation of that name");
     return raise_epoch(pg, NULL, err);
@@ -170,6 +170,7 @@ static struct result run_project(const struct permit *permit, struct change *cha
     pg_add_text(&arguments, create->where.region);
     pg_add_text(&arguments, create->label);
     pg_add_int8(&arguments, create->most);
+    pg_add_int8(&arguments, (int64_t)permit_sequence(permit));
     TRY(pg_run(pg, &project_insert_sql, &arguments, &rows, err));
     if (pg_rows_affected(rows) == 0) return why_no_project(pg, create, err);
     TRY(project_key_insert(pg, &made, &create->key, err));

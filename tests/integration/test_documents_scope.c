@@ -92,12 +92,125 @@ static void a_scope_begins_with_its_organisation_and_its_project(void **state)
     store_close(&store);
 }
 
+/* ---- the application's role ---- */
+
+/* Each row runs as sijil_app, between the deletion of an organisation with one key and the next look. */
+static const struct attack_row {
+    const char *name, *sql;
+} attack_rows[] = {
+    {"born before everything", "INSERT INTO organisation (organisation_id, name, born) VALUES (gen_random_uuid(), 'acme', 0)"},
+    {"born at no stated time", "INSERT INTO organisation (organisation_id, name) VALUES (gen_random_uuid(), 'acme')"},
+    {"a log that seems empty",
+     "UPDATE audit_log SET size = 0;"
+     "INSERT INTO organisation (organisation_id, name, born) SELECT gen_random_uuid(), 'acme', size FROM audit_log;"
+     "UPDATE audit_log SET size = (SELECT max(seq) + 1 FROM audit_entry)"},
+    {"a temporary log", "CREATE TEMPORARY TABLE audit_entry (seq bigint) ON COMMIT DROP;"
+                        "INSERT INTO organisation (organisation_id, name, born) VALUES (gen_random_uuid(), 'acme', 0)"},
+};
+
+static void execute_as_app(struct store *store, const char *sql)
+{
+    char whole[2048];
+
+    (void)snprintf(whole, sizeof whole, "BEGIN; SET LOCAL ROLE sijil_app; %s; COMMIT", sql);
+    database_execute(store->log.database, whole);
+}
+
+static void prepare_deleted_organisation(struct store *store)
+{
+    store_open(store);
+    store->scope = "acme";
+    make_organisation(store);
+    record_key(store, 0, 1, true);
+    look_well(store);
+    assert_true(is_in_force(store, 0));
+    delete_organisation(store);
+}
+
+static void no_row_of_the_application_revives_documents(void **state)
+{
+    const struct attack_row *row = *state;
+    struct store store;
+    struct seen seen;
+
+    prepare_deleted_organisation(&store);
+    execute_as_app(&store, row->sql);
+    assert_string_equal(database_ask(store.log.database, "SELECT count(*) FROM organisation WHERE name = 'acme'"), "1");
+    look_well(&store);
+    assert_int_equal(find(&store, 0, &seen), ERROR_NOT_FOUND);
+    assert_int_equal(count_of_scope(&store), 0);
+    store_close(&store);
+}
+
+static void born_is_between_the_highest_entry_and_the_largest_group(void **state)
+{
+    struct store store;
+
+    (void)state;
+    prepare_deleted_organisation(&store);
+    execute_as_app(&store, "INSERT INTO organisation (organisation_id, name, born) VALUES (gen_random_uuid(), 'acme', 1000000)");
+    assert_string_equal(database_ask(store.log.database, "SELECT o.born - max(e.seq) FROM organisation o, audit_entry e"
+                                                         " WHERE o.name = 'acme' GROUP BY o.born"),
+                        "4096");
+    execute_as_app(&store, "INSERT INTO organisation (organisation_id, name, born)"
+                           " SELECT gen_random_uuid(), 'beta', max(seq) + 3 FROM audit_entry"); /* the third of a group */
+    assert_string_equal(database_ask(store.log.database, "SELECT o.born - max(e.seq) FROM organisation o, audit_entry e"
+                                                         " WHERE o.name = 'beta' GROUP BY o.born"),
+                        "3");
+    store_close(&store);
+}
+
+/* Otherwise a deletion that is under way would commit its entries between the look at the log and the new row. */
+static void whoever_makes_an_organisation_holds_the_log(void **state)
+{
+    struct store store;
+
+    (void)state;
+    prepare_deleted_organisation(&store);
+    execute_as_app(&store,
+                   "INSERT INTO organisation (organisation_id, name) VALUES (gen_random_uuid(), 'acme');"
+                   "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND classid = 7307 AND objid = 2"
+                   " AND mode = 'ExclusiveLock' AND pid = pg_backend_pid()) THEN RAISE 'the lock is not held'; END IF; END $$");
+    store_close(&store);
+}
+
+static const struct refused_row {
+    const char *name, *role, *sql;
+} refused_rows[] = {
+    {"an old snapshot", "sijil_app", "INSERT INTO organisation (organisation_id, name) VALUES (gen_random_uuid(), 'beta')"},
+    {"the application changes born, though it may", "sijil_app", "UPDATE organisation SET born = 0"},
+    {"the owner changes born", "sijil_owner", "UPDATE organisation SET born = 0"},
+};
+
+static void born_stays_what_the_log_says(void **state)
+{
+    const struct refused_row *row = *state;
+    const bool is_old = strcmp(row->name, "an old snapshot") == 0;
+    struct store store;
+    char whole[1024];
+
+    prepare_deleted_organisation(&store);
+    database_execute(store.log.database,
+                     "INSERT INTO organisation (organisation_id, name, born) VALUES (gen_random_uuid(), 'other', 1)");
+    (void)snprintf(
+        whole, sizeof whole,
+        "%s DO $do$ BEGIN SET LOCAL ROLE %s; %s; RAISE 'it was allowed'; EXCEPTION WHEN insufficient_privilege THEN NULL; END $do$; COMMIT",
+        is_old ? "BEGIN ISOLATION LEVEL REPEATABLE READ;" : "BEGIN; GRANT UPDATE ON organisation TO sijil_app;", row->role,
+        row->sql);
+    database_execute(store.log.database, whole);
+    store_close(&store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_organisation_of_the_name_has_none_of_the_old_documents),
         cmocka_unit_test(a_scope_begins_with_its_organisation_and_its_project),
+        cmocka_unit_test(born_is_between_the_highest_entry_and_the_largest_group),
+        cmocka_unit_test(whoever_makes_an_organisation_holds_the_log),
     };
 
-    return cmocka_run_group_tests_name("scopes of documents", tests, NULL, NULL);
+    return RUN_TABLE(attack_rows, no_row_of_the_application_revives_documents) +
+           RUN_TABLE(refused_rows, born_stays_what_the_log_says) +
+           cmocka_run_group_tests_name("scopes of documents", tests, NULL, NULL);
 }
