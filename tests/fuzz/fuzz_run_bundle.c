@@ -7,7 +7,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char vkey[] = "sijil.example/audit+d589d843+AQOhB7/zzhC+HXDdGOdLwJln5NYwm6UNXx3chmQSVTG4";
+    static const char vkey[] = "sijil.example/audit+747f8459+ARMH5uQD5Cv8q1MzNnSd8FiJVPR2MoP2kbcukPYKg7ll";
     static struct ecdsa_key *stranger;
     struct run_trust trust = {.log_key = bytes_of_text(vkey)};
     OWNED(run_bundle) *bundle = NULL;

@@ -14,14 +14,16 @@
 #include "training/format/chain.h"
 
 static const char *const made_signers[RUN_TYPES] = {
-    [RUN_REQUEST] = "requester", [RUN_APPROVAL] = "approver", [RUN_ORDER] = "keyd",
-    [RUN_LEASE] = "keyd",        [RUN_RESULT] = "runner",     [RUN_ADMISSION] = "keyd"};
+    [RUN_REQUEST] = "requester", [RUN_APPROVAL] = "approver", [RUN_ORDER] = "keyd",    [RUN_LEASE] = "keyd",
+    [RUN_RESULT] = "runner",     [RUN_ADMISSION] = "keyd",    [RUN_REFUSAL] = "runner"};
 static const char *const made_types[RUN_TYPES] = {[RUN_REQUEST] = "application/vnd.sijil.run-request.v1+json",
                                                   [RUN_APPROVAL] = "application/vnd.sijil.run-approval.v1+json",
                                                   [RUN_ORDER] = "application/vnd.sijil.run-order.v1+json",
                                                   [RUN_LEASE] = "application/vnd.sijil.run-lease.v1+json",
                                                   [RUN_RESULT] = "application/vnd.in-toto+json",
-                                                  [RUN_ADMISSION] = "application/vnd.in-toto+json"};
+                                                  [RUN_ADMISSION] = "application/vnd.in-toto+json",
+                                                  [RUN_REFUSAL] = "application/vnd.sijil.run-refusal.v1+json"};
+#define MADE_REFUSED 3 /* the bundle of a run that was refused */
 
 static inline json_t *made_vectors(void)
 {
@@ -76,8 +78,8 @@ static inline json_t *made_payload(const char *envelope)
 static inline void made_run_begin(struct made_run *made)
 {
     *made = (struct made_run){.vectors = made_vectors()};
-    const json_t *bundle = made_bundle(made->vectors, 0);
     for (enum run_type type = 0; type < RUN_TYPES; type++) {
+        const json_t *bundle = made_bundle(made->vectors, type == RUN_REFUSAL ? MADE_REFUSED : 0);
         const char *text = type == RUN_APPROVAL ? json_string_value(json_array_get(json_object_get(bundle, "approvals"), 0))
                                                 : json_text_of(bundle, run_type_name(type));
         made->payloads[type] = made_payload(text);
@@ -140,6 +142,7 @@ static inline void made_relink(struct made_run *made, enum run_type type)
     if (type == RUN_LEASE) made_link(made, type, "order", RUN_ORDER, false);
     if (type == RUN_RESULT) made_link(made, type, "predicate.buildDefinition.externalParameters.order", RUN_ORDER, false);
     if (type == RUN_RESULT) made_link(made, type, "predicate.buildDefinition.externalParameters.lease", RUN_LEASE, false);
+    if (type == RUN_REFUSAL) made_link(made, type, "lease", RUN_LEASE, false);
     for (size_t i = 0; type == RUN_ADMISSION && i < COUNT(attested); i++) {
         (void)snprintf(path, sizeof path, "predicate.inputAttestations.%zu.digest.sha256", i);
         made_link(made, type, path, attested[i], true);
@@ -171,7 +174,11 @@ static inline struct result made_check(struct made_run *made, int stale, struct 
                                      .lease = made->read[RUN_LEASE],
                                      .result = made->read[RUN_RESULT],
                                      .admission = made->read[RUN_ADMISSION]};
-    return run_chain_check(&made->chain, err);
+    TRY(run_chain_check(&made->chain, err));
+    struct run_chain refused = made->chain;
+    refused.result = refused.admission = NULL;
+    refused.refusal = made->read[RUN_REFUSAL];
+    return run_chain_check(&refused, err);
 }
 
 static inline void made_run_release(struct made_run *made)

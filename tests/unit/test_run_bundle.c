@@ -55,6 +55,11 @@ static const struct whole_row {
      2,
      {"by a token that the registry verified", "ends with the order", "\"approvals\":0", ""},
      "approved it"},
+    {"a run that its runner refused",
+     3,
+     {"refused it at 2026-11-23T10:02:00.000Z: the order asks for 1 gpu, and this machine has none (devices)", "leased it to",
+      "\"refusal\":\"sha256:", ""},
+     "that the outputs were admitted"},
 };
 
 static void says_what_is_proven(void **state)

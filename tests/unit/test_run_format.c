@@ -172,6 +172,14 @@ static const struct row {
      "its level is", false},
     {"one before the result", RUN_ADMISSION, "predicate.timeVerified", "\"2026-11-23T10:18:59.000Z\"", ERROR_DENIED,
      "older than the result", false},
+    /* refusal */
+    {"a refusal of another lease", RUN_REFUSAL, "lease", "\"sha256:" A64 "\"", ERROR_DENIED, "names another lease", true},
+    {"one of another run", RUN_REFUSAL, "run", ID, ERROR_DENIED, "run is not that of the lease", false},
+    {"one for another registry", RUN_REFUSAL, "audience", "\"other.example/audit\"", ERROR_DENIED, "audience", false},
+    {"one from before the lease", RUN_REFUSAL, "at", "\"2026-11-23T09:59:59.000Z\"", ERROR_DENIED, "within the lease", false},
+    {"one from after the lease", RUN_REFUSAL, "at", "\"2026-11-23T12:01:00.001Z\"", ERROR_DENIED, "within the lease", false},
+    {"one without a reason", RUN_REFUSAL, "reason", "\"\"", ERROR_INVALID, "reason: 1 to 256 bytes", false},
+    {"one with a check that is no name", RUN_REFUSAL, "check", "\"No Device\"", ERROR_INVALID, "check", false},
 };
 
 static void refuses_changes(void **state)

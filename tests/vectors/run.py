@@ -32,7 +32,7 @@ APPROVER = "ext:" + hashlib.sha256(b"https://id.example\nbob").hexdigest()
 STATEMENT = "application/vnd.in-toto+json"
 TYPES = {"request": "application/vnd.sijil.run-request.v1+json", "approval": "application/vnd.sijil.run-approval.v1+json",
          "order": "application/vnd.sijil.run-order.v1+json", "lease": "application/vnd.sijil.run-lease.v1+json",
-         "result": STATEMENT, "admission": STATEMENT}
+         "result": STATEMENT, "admission": STATEMENT, "refusal": "application/vnd.sijil.run-refusal.v1+json"}
 
 
 def canonical(value):
@@ -96,8 +96,8 @@ def check_with_openssl(envelope, point, folder):
 def check_signers(bundle, points):
     signers = [(bundle["request"], "keyd" if "claims" in opened(bundle["request"])[1] else "requester")]
     signers += [(one, "approver") for one in bundle["approvals"]]
-    signers += [(bundle[name], who) for name, who in (("order", "keyd"), ("lease", "keyd"), ("result", "runner"), ("admission", "keyd"))
-                if name in bundle]
+    signers += [(bundle[name], who) for name, who in (("order", "keyd"), ("lease", "keyd"), ("result", "runner"), ("admission", "keyd"),
+                                                        ("refusal", "runner")) if name in bundle]
     has_tools = shutil.which("openssl") and shutil.which("jq")
     with tempfile.TemporaryDirectory() as name:
         for envelope, who in signers:
@@ -123,6 +123,11 @@ def check_chain(bundle):
     if "result" in bundle:
         outside = opened(bundle["result"])[1]["predicate"]["buildDefinition"]["externalParameters"]
         assert outside["order"] == digest(bundle["order"]) and outside["lease"] == digest(bundle["lease"])
+    if "refusal" in bundle:
+        refused, leased = opened(bundle["refusal"])[1], opened(bundle["lease"])[1]
+        assert "result" not in bundle and refused["lease"] == digest(bundle["lease"])
+        assert all(refused[name] == leased[name] for name in ("run", "audience"))
+        assert opened(bundle["refusal"])[2] == leased["runner"]["key"] and leased["not_before"] <= refused["at"] <= leased["expires"]
     if "admission" in bundle:
         named = [(one["uri"], one["digest"]["sha256"]) for one in opened(bundle["admission"])[1]["predicate"]["inputAttestations"]]
         below = [("request", bundle["request"]), *(("approval", one) for one in bundle["approvals"]), ("order", bundle["order"]),
@@ -226,6 +231,11 @@ def result(ordered, leased):
                                                   "utilisation_percent": 64}]}}}
 
 
+def refusal(leased):
+    return {"schema": "sijil.run-refusal/v1", "run": RUN, "audience": ORIGIN, "lease": digest(leased), "check": "devices",
+            "reason": "the order asks for 1 gpu, and this machine has none", "at": "2026-11-23T10:02:00.000Z"}
+
+
 def admission(below, results):
     made = opened(results)[1]["subject"][:-1]
     return {"_type": "https://in-toto.io/Statement/v1", "predicateType": "https://slsa.dev/verification_summary/v1", "subject": made,
@@ -321,7 +331,9 @@ def bundle_of(log, keys, made, asked, approvals, until):
     results = seal(TYPES["result"], result(ordered, leased), keys["runner"])
     below = [("request", asked), *(("approval", one) for one in approvals), ("order", ordered), ("lease", leased), ("result", results)]
     whole = {"order": ordered, "lease": leased, "result": results, "admission": seal(TYPES["admission"], admission(below, results), keys["keyd"])}
-    names = list(whole)
+    names = [name for name in whole if until != "refusal" or name in ("order", "lease")]
+    whole["refusal"] = seal(TYPES["refusal"], refusal(leased), keys["runner"])
+    names += ["refusal"] if until == "refusal" else []
     bundle = {"schema": "sijil.run-bundle/v1", "request": asked, "approvals": approvals,
               "documents": [{"envelopes": envelopes, "entry": log.entries[at].decode(), "proof": log.prove(at)} for envelopes, at in made],
               "event": {"entry": log.entries[number].decode(), "proof": log.prove(number)},
@@ -344,7 +356,8 @@ def write(path):
     by_token = seal(TYPES["request"], request(claims=claims, rerun={"run": RUNNER, "order": "sha256:" + hex_of("old")}), keys["keyd"])
     rows = []
     for name, one, approvals, until in (("a whole run", asked, approved, "admission"), ("a run that goes on", asked, approved, "lease"),
-                                        ("an order for a token's claims", by_token, [], "order")):
+                                        ("an order for a token's claims", by_token, [], "order"),
+                                        ("a run that its runner refused", asked, approved, "refusal")):
         bundle, digests = bundle_of(log, keys, made, one, approvals, until)
         rows.append({"name": name, "bundle": bundle, "digests": digests})
     vectors = {"about": "Vectors of docs/formats/run.md. The private keys are public, and for tests only.", "vkey": log.vkey,

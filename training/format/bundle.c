@@ -47,7 +47,12 @@ static struct result read_envelopes(struct run_bundle *bundle, struct error *err
     TRY(read_named(bundle, RUN_LEASE, &chain->lease, err));
     TRY(read_named(bundle, RUN_RESULT, &chain->result, err));
     TRY(read_named(bundle, RUN_ADMISSION, &chain->admission, err));
-    if ((chain->result == NULL || chain->lease != NULL) && (chain->admission == NULL || chain->result != NULL)) return SUCCESS;
+    TRY(read_named(bundle, RUN_REFUSAL, &chain->refusal, err));
+    if (chain->refusal != NULL && chain->result != NULL)
+        return failure(err, ERROR_INVALID, "a bundle has either a result or a refusal");
+    if (((chain->result == NULL && chain->refusal == NULL) || chain->lease != NULL) &&
+        (chain->admission == NULL || chain->result != NULL))
+        return SUCCESS;
     return failure(err, ERROR_INVALID, "the bundle lacks an envelope before its last one");
 }
 
@@ -117,12 +122,19 @@ static bool is_among(const json_t *list, const json_t *others)
     return false;
 }
 
+/* When the runner's key was used last. */
+static int64_t last_use_ms(const struct run_chain *chain)
+{
+    if (chain->result != NULL) return run_time(chain->result, "predicate.runDetails.metadata.finishedOn");
+    return chain->refusal != NULL ? run_time(chain->refusal, "at") : run_time(chain->lease, "not_before");
+}
+
 /* What the approvers signed of the runner must fit the order. */
 static struct result check_runner(const struct run_bundle *bundle, struct error *err)
 {
-    const struct run_envelope *lease = bundle->chain.lease, *order = bundle->chain.order, *result = bundle->chain.result;
-    const int64_t from_ms = run_time(lease, "not_before");
-    const int64_t until_ms = result == NULL ? from_ms : run_time(result, "predicate.runDetails.metadata.finishedOn");
+    const struct run_envelope *lease = bundle->chain.lease, *order = bundle->chain.order;
+    const struct run_envelope *signed_last = bundle->chain.result != NULL ? bundle->chain.result : bundle->chain.refusal;
+    const int64_t from_ms = run_time(lease, "not_before"), until_ms = last_use_ms(&bundle->chain);
     struct uuid id;
     struct runner_key runner;
     OWNED(ecdsa_key) *key = NULL;
@@ -136,9 +148,9 @@ static struct result check_runner(const struct run_bundle *bundle, struct error 
     if (runner.assurance < run_integer(order, "spec.assurance") ||
         form_isolation_rank(runner.isolation) < form_isolation_rank(run_text(order, "spec.isolation")))
         return failure(err, ERROR_DENIED, "the runner's assurance or isolation is below the order's");
-    if (result == NULL) return SUCCESS;
+    if (signed_last == NULL) return SUCCESS;
     TRY(ecdsa_key_from_public(runner.point, &key, err));
-    return run_check_signer(result, key, err);
+    return run_check_signer(signed_last, key, err);
 }
 
 static struct result check_signers(const struct run_bundle *bundle, const struct run_trust *trust, struct error *err)

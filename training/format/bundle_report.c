@@ -43,6 +43,9 @@ static struct result write_proven(const struct run_bundle *bundle, uint64_t deci
                           run_text(chain->lease, "runner.id"), (long long)run_integer(chain->lease, "attempt"),
                           (long long)run_integer(chain->lease, "node")));
     if (chain->result != NULL) TRY(write_result(chain, text, err));
+    if (chain->refusal != NULL)
+        TRY(buffer_format(text, err, "  - this runner refused it at %s: %s (%s).\n", run_text(chain->refusal, "at"),
+                          run_text(chain->refusal, "reason"), run_text(chain->refusal, "check")));
     if (chain->admission != NULL)
         TRY(buffer_format(text, err, "  - sijil-keyd admitted these outputs at %s.\n",
                           run_text(chain->admission, "predicate.timeVerified")));
@@ -54,7 +57,7 @@ static struct result write_unproven(const struct run_bundle *bundle, uint64_t de
     const struct run_chain *chain = &bundle->chain;
 
     TRY(buffer_add_text(text, "\nNot proven:\n", err));
-    if (chain->admission == NULL)
+    if (chain->admission == NULL && chain->refusal == NULL)
         TRY(buffer_format(text, err, "  - that the outputs were admitted: the bundle ends with the %s;\n",
                           run_type_name(chain->result != NULL  ? RUN_RESULT
                                         : chain->lease != NULL ? RUN_LEASE
@@ -94,13 +97,13 @@ static json_t *digest_of_envelope(const struct run_envelope *envelope)
 struct result run_bundle_json(const struct run_bundle *bundle, uint64_t decisions, struct buffer *text, struct error *err)
 {
     const struct run_chain *chain = &bundle->chain;
-    OWNED_JSON json = json_pack("{s:b, s:s, s:s, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "verified", 1, "run",
+    OWNED_JSON json = json_pack("{s:b, s:s, s:s, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "verified", 1, "run",
                                 run_text(chain->order, "run"), "project", run_text(chain->order, "project"), "origin",
                                 bundle->event.checkpoint.origin, "event", (json_int_t)bundle->event.index, "approvals",
                                 (json_int_t)chain->approval_count, "decisions", (json_int_t)decisions, "request",
                                 digest_of_envelope(chain->request), "order", digest_of_envelope(chain->order), "lease",
                                 digest_of_envelope(chain->lease), "result", digest_of_envelope(chain->result), "admission",
-                                digest_of_envelope(chain->admission));
+                                digest_of_envelope(chain->admission), "refusal", digest_of_envelope(chain->refusal));
 
     if (json == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a report");
     TRY(json_write_canonical(text, json, err));

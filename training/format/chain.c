@@ -157,6 +157,23 @@ static struct result check_lease(const struct run_chain *chain, struct error *er
     return failure(err, ERROR_DENIED, "lease: its life is not within the order's");
 }
 
+/* ---- refusal ---- */
+
+static struct result check_refusal(const struct run_chain *chain, struct error *err)
+{
+    static const char *const same[] = {"run", "audience", NULL};
+    const struct run_envelope *refusal = chain->refusal, *lease = chain->lease;
+    const int64_t at_ms = run_time(refusal, "at");
+
+    TRY(chain_same(refusal, lease, same, err));
+    TRY(chain_names(refusal, "lease", lease, err));
+    if (strcmp(refusal->dsse->signatures[0].keyid, run_text(lease, "runner.key")) != 0)
+        return failure(err, ERROR_DENIED, "refusal: the lease is for another key");
+    if (at_ms + RUN_CLOCK_SKEW_MS >= run_time(lease, "not_before") && at_ms <= run_time(lease, "expires") + RUN_CLOCK_SKEW_MS)
+        return SUCCESS;
+    return failure(err, ERROR_DENIED, "refusal: it was not made within the lease");
+}
+
 struct result run_chain_check(const struct run_chain *chain, struct error *err)
 {
     TRY(check_request(chain->request, err));
@@ -165,6 +182,7 @@ struct result run_chain_check(const struct run_chain *chain, struct error *err)
     TRY(check_order(chain, err));
     if (chain->lease == NULL) return SUCCESS;
     TRY(check_lease(chain, err));
+    if (chain->refusal != NULL) return check_refusal(chain, err);
     if (chain->result == NULL) return SUCCESS;
     TRY(chain_check_result(chain, err));
     return chain->admission == NULL ? SUCCESS : chain_check_admission(chain, err);

@@ -1,6 +1,6 @@
 /*
  * training/format/chain.h -- checks each envelope of a run against those before it (docs/formats/run.md, "The order of
- * checks", steps 3 to 7).
+ * checks", steps 3 to 8).
  *
  * It looks at content alone. The caller has checked the signer of each envelope with a key that it trusts for it, and
  * compares the times with its own clock.
@@ -18,6 +18,7 @@ struct run_chain {
     size_t approval_count;
     const struct run_envelope *approvals[RUN_APPROVALS_MAX];       /* in the order of the order's `approvals` */
     const struct run_envelope *order, *lease, *result, *admission; /* NULL from some envelope on */
+    const struct run_envelope *refusal;                            /* in place of a result; or NULL */
 };
 
 /** Checks all envelopes that are there. ERROR_DENIED with the rule that one breaks; ERROR_NO_MEMORY. */

@@ -21,11 +21,22 @@ static const struct type_row {
     [RUN_LEASE] = {"lease", "application/vnd.sijil.run-lease.v1+json", &run_shape_lease},
     [RUN_RESULT] = {"result", IN_TOTO, &run_shape_result},
     [RUN_ADMISSION] = {"admission", IN_TOTO, &run_shape_admission},
+    [RUN_REFUSAL] = {"refusal", "application/vnd.sijil.run-refusal.v1+json", &run_shape_refusal},
 };
 
 const char *run_type_name(enum run_type type)
 {
     return rows[type].name;
+}
+
+const char *run_type_media(enum run_type type)
+{
+    return rows[type].type;
+}
+
+struct result run_payload_check(enum run_type type, const json_t *json, struct error *err)
+{
+    return run_shape_check(json, rows[type].shape, rows[type].name, err);
 }
 
 /* dsse_read() ignores members that it does not need; here nothing may be hidden in an envelope. */
@@ -68,7 +79,7 @@ static struct result fill(struct run_envelope *envelope, struct error *err)
     if (payload.length > RUN_PAYLOAD_MAX) return failure(err, ERROR_LIMIT, "a payload has at most %d bytes", RUN_PAYLOAD_MAX);
     TRY(json_read(payload, RUN_PAYLOAD_MAX, &envelope->json, err));
     TRY(check_canonical(envelope->json, payload, err));
-    TRY(run_shape_check(envelope->json, rows[envelope->type].shape, rows[envelope->type].name, err));
+    TRY(run_payload_check(envelope->type, envelope->json, err));
     return set_digest(envelope, err);
 }
 

@@ -13,8 +13,8 @@
 #define RUN_ENVELOPE_MAX 131072
 #define RUN_DIGEST_TEXT  72 /* "sha256:", 64 digits and '\0' */
 
-enum run_type { RUN_REQUEST, RUN_APPROVAL, RUN_ORDER, RUN_LEASE, RUN_RESULT, RUN_ADMISSION };
-#define RUN_TYPES 6
+enum run_type { RUN_REQUEST, RUN_APPROVAL, RUN_ORDER, RUN_LEASE, RUN_RESULT, RUN_ADMISSION, RUN_REFUSAL };
+#define RUN_TYPES 7
 
 struct run_envelope {
     enum run_type type;
@@ -25,6 +25,10 @@ struct run_envelope {
 
 /** "request", for messages. */
 const char *run_type_name(enum run_type type);
+/** The payload type of DSSE. */
+const char *run_type_media(enum run_type type);
+/** Whether a payload has the shape of its type. ERROR_INVALID. */
+RESULT run_payload_check(enum run_type type, const json_t *json, struct error *err);
 
 /**
  * Reads an envelope of this type: one signature, canonical spelling, known members alone, each of its form. Verifies no

@@ -110,6 +110,17 @@ static const struct run_shape_member lease_members[] = {
     {"expires", &run_shape_time, false}};
 const struct run_shape run_shape_lease = {.kind = SHAPE_OBJECT, SHAPE_MEMBERS(lease_members)};
 
+/* ---- refusal ---- */
+
+static const struct run_shape refusal_schema = {
+    .kind = SHAPE_EXACT, .text = "sijil.run-refusal/v1", .must = "sijil.run-refusal/v1"};
+static const struct run_shape refusal_reason = FORM(NULL, 256, "1 to 256 bytes");
+static const struct run_shape_member refusal_members[] = {
+    {"schema", &refusal_schema, false},  {"run", &run_shape_uuid, false},   {"audience", &run_shape_audience, false},
+    {"lease", &run_shape_digest, false}, {"check", &run_shape_name, false}, {"reason", &refusal_reason, false},
+    {"at", &run_shape_time, false}};
+const struct run_shape run_shape_refusal = {.kind = SHAPE_OBJECT, SHAPE_MEMBERS(refusal_members)};
+
 /* ---- DSSE, and the bundle ---- */
 
 static const struct run_shape payload = {
@@ -146,5 +157,5 @@ static const struct run_shape_member bundle_members[] = {
     {"schema", &bundle_schema, false}, {"documents", &documents, false}, {"request", &long_text, false},
     {"approvals", &texts_8, false},    {"order", &long_text, false},     {"event", &proven, false},
     {"lease", &long_text, true},       {"result", &long_text, true},     {"admission", &long_text, true},
-    {"policy_sets", &texts_16, true},  {"decisions", &texts_64, true}};
+    {"refusal", &long_text, true},     {"policy_sets", &texts_16, true}, {"decisions", &texts_64, true}};
 const struct run_shape run_shape_bundle = {.kind = SHAPE_OBJECT, SHAPE_MEMBERS(bundle_members)};

@@ -1,0 +1,26 @@
+/*
+ * training/format/compose_priv.h -- what the writers of payloads have in common.
+ */
+#pragma once
+
+#include "base/clock.h"
+#include "training/format/compose.h"
+
+/** For json_pack(), which takes no pointer to const; "O" does not change it. */
+static inline json_t *compose_share(const json_t *value)
+{
+    return (json_t *)(uintptr_t)value;
+}
+
+/** The text of a time; a view of `text`. */
+static inline const char *compose_time(int64_t wall_ms, char text[CLOCK_TEXT_SIZE])
+{
+    clock_format(wall_ms, text);
+    return text;
+}
+
+/**
+ * Appends the canonical text of `json`, which must have the shape of its type. NULL stands for memory that lacks, or for a text
+ * that is not UTF-8: `lacks` is json_lacks() from before.
+ */
+RESULT compose_finish(enum run_type type, const json_t *json, unsigned lacks, struct buffer *payload, struct error *err);
