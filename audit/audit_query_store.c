@@ -1,6 +1,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "audit/own_reads.h"
 #include "audit/query_priv.h"
 #include "storage/pg_table.h"
 
@@ -101,7 +102,7 @@ static struct result count_mints(struct pg *pg, int64_t from, int64_t until, str
     return SUCCESS;
 }
 
-struct result audit_count_mints(struct pg *pg, const struct permit *permit, struct audit_mints *mints_out, struct error *err)
+struct result audit_count_mints(const struct permit *permit, struct pg *pg, struct audit_mints *mints_out, struct error *err)
 {
     assert(permit_resource(permit, ACTION_JOB_READ)->kind == RESOURCE_SYSTEM);
     return count_mints(pg, 0, INT64_MAX, mints_out, err);

@@ -39,7 +39,7 @@ static struct result check_facts(struct pg *pg, struct audit_page *page, struct 
 {
     struct bytes text;
 
-    TRY(audit_page_load_facts(pg, page, err));
+    TRY(audit_page_load_facts(page, pg, err));
     for (size_t i = 0; i < audit_page_count(page); i++)
         for (size_t k = 0; k < audit_page_facts_count(page, i); k++)
             note_facts(findings, audit_page_sequence(page, i), audit_page_facts(page, i, k, &text));

@@ -35,9 +35,16 @@ static _Noreturn void refuse(const struct permit *permit, enum action action, co
     abort();
 }
 
+static const struct decision_parts *parts_of(const struct permit *permit, enum action action)
+{
+    if (permit != NULL) return &permit->decision->parts;
+    (void)fprintf(stderr, "there is no permit for %s: a bug; stopping\n", action_name(action));
+    abort();
+}
+
 void permit_require(const struct permit *permit, enum action action, const struct resource *resource)
 {
-    const struct decision_parts *parts = &permit->decision->parts;
+    const struct decision_parts *parts = parts_of(permit, action);
 
     for (size_t i = 0; i < parts->pair_count; i++)
         if (parts->pairs[i].action == action && is_same_resource(&parts->pairs[i].resource, resource)) return;
@@ -46,7 +53,7 @@ void permit_require(const struct permit *permit, enum action action, const struc
 
 const struct resource *permit_resource(const struct permit *permit, enum action action)
 {
-    const struct decision_parts *parts = &permit->decision->parts;
+    const struct decision_parts *parts = parts_of(permit, action);
 
     for (size_t i = 0; i < parts->pair_count; i++)
         if (parts->pairs[i].action == action) return &parts->pairs[i].resource;

@@ -1,10 +1,13 @@
 /*
  * audit/permit.h -- permission to do one thing, given because it was decided and recorded.
  *
- * In authz/ and registry/ each function that a handler calls and that reads or changes an artifact, a right or a project
- * takes a permit as its first argument, never null, and asserts that it fits what the function does. Only the sequencer makes permits:
- * when the event is durable, or, for a change, inside the transaction that makes event and change durable together. So an
- * operation without a decision and a record does not compile (tests/lint/rogue.py).
+ * Each function that a handler calls and that reads or changes an artifact, a right, a policy or a run takes a permit as its first
+ * argument, never null, and requires that it fits what the function does. Only the sequencer makes permits: when the event is
+ * durable, or, for a change, inside the transaction that makes event and change durable together. So an operation without a
+ * decision and a record does not compile (tests/lint/rogue.py).
+ *
+ * The compiler refuses a call without a permit, and one with the constant NULL. It does not follow a variable that is NULL: the analyser
+ * does (script/check analyzer), and the functions below abort.
  */
 #pragma once
 
@@ -14,12 +17,12 @@ struct permit;
 
 /**
  * Aborts the program unless `permit` allows `action` on exactly this resource: kind, name, and each id that both sides
- * know. A mismatch is a bug of the caller, never bad input.
+ * know. A mismatch, or a permit that is NULL, is a bug of the caller, never bad input.
  */
-void permit_require(const struct permit *permit, enum action action, const struct resource *resource) __attribute__((nonnull));
+void permit_require(const struct permit *permit, enum action action, const struct resource *resource) __attribute__((nonnull(3)));
 
 /** The resource of the pair with this action, for functions that take their resource from the permit. Aborts if there is none. */
-const struct resource *permit_resource(const struct permit *permit, enum action action) __attribute__((nonnull));
+const struct resource *permit_resource(const struct permit *permit, enum action action) __attribute__((returns_nonnull));
 
 /** The sequence number of the event in the log. */
 uint64_t permit_sequence(const struct permit *permit);

@@ -7,6 +7,7 @@
 #include "audit/event_priv.h"
 #include "audit/format/proof.h"
 #include "audit/log_tiles_priv.h"
+#include "audit/own_reads.h"
 #include "audit/query_priv.h"
 #include "base/memory.h"
 
@@ -107,7 +108,7 @@ static struct result select_page(struct pg *pg, const struct audit_selection *se
     return SUCCESS;
 }
 
-struct result audit_list(struct pg *pg, const struct permit *permit, const struct audit_filter *filter,
+struct result audit_list(const struct permit *permit, struct pg *pg, const struct audit_filter *filter,
                          struct audit_page **page_out, struct error *err)
 {
     struct audit_selection selection = {.ascending = filter->ascending, .limit = filter->limit};
@@ -121,7 +122,7 @@ struct result audit_list(struct pg *pg, const struct permit *permit, const struc
     return select_page(pg, &selection, page_out, err);
 }
 
-static struct result find(struct pg *pg, const struct permit *permit, enum action action, uint64_t sequence,
+static struct result find(const struct permit *permit, struct pg *pg, enum action action, uint64_t sequence,
                           struct audit_page **page_out, struct error *err)
 {
     struct audit_selection selection = {.from = sequence, .until = sequence + 1, .limit = 1};
@@ -137,10 +138,10 @@ static struct result find(struct pg *pg, const struct permit *permit, enum actio
     return SUCCESS;
 }
 
-struct result audit_find(struct pg *pg, const struct permit *permit, uint64_t sequence, struct audit_page **page_out,
+struct result audit_find(const struct permit *permit, struct pg *pg, uint64_t sequence, struct audit_page **page_out,
                          struct error *err)
 {
-    return find(pg, permit, ACTION_AUDIT_READ, sequence, page_out, err);
+    return find(permit, pg, ACTION_AUDIT_READ, sequence, page_out, err);
 }
 
 struct result audit_page_between(struct pg *pg, uint64_t from, uint64_t until, struct audit_page **page_out, struct error *err)
@@ -315,23 +316,23 @@ static struct result prove_under(struct pg *pg, const struct signed_checkpoint *
     return tlog_proof_write(&parts, proof, err);
 }
 
-struct result audit_prove(struct pg *pg, const struct permit *permit, uint64_t sequence,
+struct result audit_prove(const struct permit *permit, struct pg *pg, uint64_t sequence,
                           const struct signed_checkpoint *checkpoint, struct buffer *proof, struct error *err)
 {
     OWNED(audit_page) *page = NULL;
 
-    TRY(audit_find(pg, permit, sequence, &page, err));
+    TRY(audit_find(permit, pg, sequence, &page, err));
     return prove_under(pg, checkpoint, sequence, audit_page_leaf(page, 0), proof, err);
 }
 
-struct result audit_prove_deletion(struct pg *pg, const struct permit *permit, uint64_t sequence,
+struct result audit_prove_deletion(const struct permit *permit, struct pg *pg, uint64_t sequence,
                                    const struct signed_checkpoint *checkpoint, const struct proven_entry *proven,
                                    struct error *err)
 {
     OWNED(audit_page) *page = NULL;
     struct leaf leaf;
 
-    TRY(find(pg, permit, ACTION_DELETION_CERTIFY, sequence, &page, err));
+    TRY(find(permit, pg, ACTION_DELETION_CERTIFY, sequence, &page, err));
     const struct bytes bytes = audit_page_leaf(page, 0);
     TRY(leaf_read(bytes, &leaf, err));
     if (strcmp(leaf.targets[0].action, action_name(ACTION_KEY_FORGOTTEN)) != 0)

@@ -1,8 +1,8 @@
 /*
  * audit/query.h -- reads the log, and proves that an entry is in it.
  *
- * Every function takes the permit of an audit.read and shows only events inside its resource: an auditor of an organisation
- * or a project sees the events that have its key. Connections need audit_query_table and audit_tree_table.
+ * Rule: each function that reads takes the permit first, never null: of an audit.read, unless it says otherwise. It shows only events inside
+ * the permit's resource. An auditor of an organisation or a project sees the events that have its key. Connections need audit_query_table and audit_tree_table.
  */
 #pragma once
 
@@ -28,10 +28,11 @@ struct audit_filter {
 struct audit_page;
 
 /** ERROR_INVALID for a limit out of bounds; an empty page is no error. ERROR_FORKED for a row that its own leaf contradicts. */
-RESULT audit_list(struct pg *pg, const struct permit *permit, const struct audit_filter *filter, struct audit_page **page_out,
-                  struct error *err);
+RESULT audit_list(const struct permit *permit, struct pg *pg, const struct audit_filter *filter, struct audit_page **page_out,
+                  struct error *err) __attribute__((nonnull));
 /** A page with this one event. ERROR_NOT_FOUND, also if it is outside the permit's resource. */
-RESULT audit_find(struct pg *pg, const struct permit *permit, uint64_t sequence, struct audit_page **page_out, struct error *err);
+RESULT audit_find(const struct permit *permit, struct pg *pg, uint64_t sequence, struct audit_page **page_out, struct error *err)
+    __attribute__((nonnull));
 size_t audit_page_count(const struct audit_page *page);
 uint64_t audit_page_sequence(const struct audit_page *page, size_t index);
 /** The leaf's bytes, exactly as they were hashed. */
@@ -52,7 +53,7 @@ RESULT audit_page_payload(struct audit_page *page, size_t index, struct keyd_cli
  *  NULL. */
 const char *audit_page_missing(const struct audit_page *page, size_t index);
 /** Reads the facts that the events of the page commit to. Before this call facts count as missing. */
-RESULT audit_page_load_facts(struct pg *pg, struct audit_page *page, struct error *err);
+RESULT audit_page_load_facts(struct audit_page *page, struct pg *pg, struct error *err) __attribute__((nonnull));
 /** The number of targets with facts: all, or none. */
 size_t audit_page_facts_count(const struct audit_page *page, size_t index);
 enum facts_state {
@@ -71,13 +72,8 @@ DEFINE_OWNED(audit_page);
  * ERROR_UNAVAILABLE for an entry that is not signed yet: entries are signed within five seconds, or the gateway stops serving.
  * ERROR_FORKED: the database yields no proof that verifies.
  */
-RESULT audit_prove(struct pg *pg, const struct permit *permit, uint64_t sequence, const struct signed_checkpoint *checkpoint,
-                   struct buffer *proof, struct error *err);
-/**
- * The proof that entry `sequence` is in the log of `size`, for a check by sijil-keyd. A proof has only hashes, so no permit
- * is needed. The connection needs audit_tree_table.
- */
-RESULT audit_prove_inclusion(struct pg *pg, uint64_t sequence, uint64_t size, struct merkle_proof *proof_out, struct error *err);
+RESULT audit_prove(const struct permit *permit, struct pg *pg, uint64_t sequence, const struct signed_checkpoint *checkpoint,
+                   struct buffer *proof, struct error *err) __attribute__((nonnull));
 /** The buffers that an entry and its proof are appended to. */
 struct proven_entry {
     struct buffer *entry, *proof;
@@ -86,8 +82,9 @@ struct proven_entry {
  * For a certificate of deletion: appends the entry of a key.forgotten and its proof. The permit is of a deletion.certify,
  * and the event must be inside its resource. Errors as audit_prove().
  */
-RESULT audit_prove_deletion(struct pg *pg, const struct permit *permit, uint64_t sequence,
-                            const struct signed_checkpoint *checkpoint, const struct proven_entry *proven, struct error *err);
+RESULT audit_prove_deletion(const struct permit *permit, struct pg *pg, uint64_t sequence,
+                            const struct signed_checkpoint *checkpoint, const struct proven_entry *proven, struct error *err)
+    __attribute__((nonnull));
 /** The number of events that allow a token, and the number of those for the administration scope: to compare with
  *  keyd's count. */
 struct audit_mints {
@@ -95,10 +92,5 @@ struct audit_mints {
     uint64_t log_size; /* at the time of the count */
 };
 /** The permit is of a job.read of the whole registry. Reads all of an index: not for every request. */
-RESULT audit_count_mints(struct pg *pg, const struct permit *permit, struct audit_mints *mints_out, struct error *err);
-/**
- * As audit_count_mints(), in small steps, for a metric. Counts the tokens of at most `most` entries from *next on into
- * *mints, and sets *next to the entry after them. All are counted when *next equals mints->log_size. *mints and *next begin
- * at 0.
- */
-RESULT audit_count_more_mints(struct pg *pg, struct audit_mints *mints, uint64_t *next, uint64_t most, struct error *err);
+RESULT audit_count_mints(const struct permit *permit, struct pg *pg, struct audit_mints *mints_out, struct error *err)
+    __attribute__((nonnull));

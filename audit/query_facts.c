@@ -59,7 +59,7 @@ static struct result read_facts(struct pg *pg, const struct bytes *digests, size
     return SUCCESS;
 }
 
-struct result audit_page_load_facts(struct pg *pg, struct audit_page *page, struct error *err)
+struct result audit_page_load_facts(struct audit_page *page, struct pg *pg, struct error *err)
 {
     struct bytes *digests = memory_zeroed(audit_page_count(page) * LEAF_TARGETS_MAX + 1, sizeof *digests);
     struct page_facts *facts = NULL;

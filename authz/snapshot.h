@@ -62,26 +62,8 @@ struct authz_parts {
 };
 RESULT authz_snapshot_build(const struct authz_parts *parts, struct authz_snapshot **snapshot_out, struct error *err);
 
-/** The statements that authz_snapshot_load() runs; give it to pg_open(). */
+/** The statements that read a snapshot (authz/snapshot_load.h); give it to pg_open(). */
 extern const struct pg_table authz_snapshot_table;
-/**
- * Reads the live rows. Run it in one repeatable-read transaction with everything else of the same moment, or compare
- * authorization_epoch before and after. An issuer whose keys can't be read is left out, so its tokens are refused,
- * and is counted in authz_snapshot_bad_issuers().
- */
-RESULT authz_snapshot_load(struct pg *pg, struct authz_snapshot **snapshot_out, struct error *err);
-/** The changed organisations. The nil id stands for the registry: its robots, its bindings and the issuers. */
-struct rights_change {
-    const struct uuid *organisations;
-    size_t count; /* at most RIGHTS_CHANGE_MAX */
-};
-#define RIGHTS_CHANGE_MAX 64 /* after changes in more organisations everything is read */
-/**
- * As authz_snapshot_load(), but reads only the rows of the changed organisations, and shares the robots and bindings of
- * the others with `before`. Run it in the transaction that read `change`.
- */
-RESULT authz_snapshot_renew(struct pg *pg, const struct authz_snapshot *before, const struct rights_change *change,
-                            struct authz_snapshot **snapshot_out, struct error *err);
 size_t authz_snapshot_bad_issuers(const struct authz_snapshot *snapshot);
 
 enum authz_verdict {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "authz/snapshot_load.h"
 #include "authz/snapshot_priv.h"
 #include "base/memory.h"
 

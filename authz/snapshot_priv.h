@@ -2,6 +2,7 @@
 #pragma once
 
 #include "authz/rights_part_priv.h"
+#include "authz/snapshot_load.h"
 
 /** Issuers change rarely and parsing keys is slow, so snapshots share them as they share parts. */
 struct issuer_list {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "authz/robot.h"
+#include "authz/snapshot_load.h"
 #include "authz/snapshot_priv.h"
 #include "base/memory.h"
 #include "storage/pg_table.h"

@@ -126,13 +126,13 @@ struct result document_count(struct pg *pg, enum document_kind kind, uint64_t mo
     return SUCCESS;
 }
 
-struct result document_scope_find(struct pg *pg, const char *name, struct document_scope *scope_out, struct error *err)
+struct result document_scope_find(struct lookup *lookup, const char *name, struct document_scope *scope_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_text(&arguments, name);
-    TRY(pg_run(pg, &document_scope_sql, &arguments, &rows, err));
+    TRY(pg_run(lookup_connection(lookup), &document_scope_sql, &arguments, &rows, err));
     *scope_out = (struct document_scope){name, (uint64_t)pg_int8(rows, 0, 0)};
     return SUCCESS;
 }

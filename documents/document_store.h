@@ -8,7 +8,7 @@
 
 #include "audit/permit.h"
 #include "documents/format/document.h"
-#include "storage/pg.h"
+#include "storage/lookup.h"
 
 extern const struct pg_table document_table;
 
@@ -34,7 +34,7 @@ struct document_scope {
     uint64_t since;   /* INT64_MAX: nothing has this name, so no document counts */
 };
 /** Borrows `name`. */
-RESULT document_scope_find(struct pg *pg, const char *name, struct document_scope *scope_out, struct error *err);
+RESULT document_scope_find(struct lookup *lookup, const char *name, struct document_scope *scope_out, struct error *err);
 
 /* --- drafts: signed by their holder, and not yet by all signers --- */
 

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "audit/own_reads.h"
 #include "audit/query.h"
 
 static struct result fill_proof(const struct document_source *source, struct document_pin_request *request, struct error *err)

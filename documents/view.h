@@ -11,7 +11,7 @@
 #pragma once
 
 #include "documents/document_store.h"
-#include "documents/pin_event.h"
+#include "documents/source.h"
 
 struct document_view;
 

@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "documents/document_store_priv.h"
+#include "documents/pin_event.h"
 #include "documents/view_priv.h"
 
 struct update {

@@ -9,6 +9,7 @@
 #include "gateway/check.h"
 #include "gateway/regions.h"
 #include "gateway/tables.h"
+#include "registry/maintenance.h"
 #include "registry/registry.h"
 #include "storage/migrate.h"
 

@@ -29,6 +29,7 @@
 #include "gateway/routes.h"
 #include "gateway/tables.h"
 #include "policy/decider.h"
+#include "registry/maintenance.h"
 #include "registry/registry.h"
 #include "storage/migrate.h"
 

@@ -3,7 +3,7 @@
 #include "audit/sequencer.h"
 #include "documents/view.h"
 #include "policy/decider.h"
-#include "registry/registry.h"
+#include "registry/maintenance.h"
 
 static struct result result_of(bool is_ready)
 {

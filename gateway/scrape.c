@@ -12,8 +12,8 @@
 #include "gateway/readiness.h"
 #include "gateway/routes.h"
 #include "policy/metrics.h"
+#include "registry/maintenance.h"
 #include "registry/metrics.h"
-#include "registry/registry.h"
 
 #define METRICS_SIZE ((size_t)1024 * 1024) /* some hundred lines and about seventy histograms are below 200 KiB */
 

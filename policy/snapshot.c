@@ -1,5 +1,6 @@
 #include <stdlib.h>
 
+#include "authz/snapshot_load.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "policy/metrics.h"

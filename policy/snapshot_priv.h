@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "authz/snapshot.h"
+#include "authz/snapshot_load.h"
 #include "policy/label.h"
 #include "policy/set_load.h"
 

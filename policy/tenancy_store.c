@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "authz/snapshot_load.h"
 #include "base/memory.h"
 #include "policy/snapshot_priv.h"
 #include "storage/pg_table.h"

@@ -1,4 +1,4 @@
-#include "registry/manifest_use.h"
+#include "registry/manifest_use_priv.h"
 
 #include <pthread.h>
 #include <stdio.h>

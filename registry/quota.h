@@ -40,10 +40,10 @@ RESULT quota_change_prepare(const struct resource *where, enum quota_setter sett
 
 /**
  * Adds the content from before a project's first quota to its count, outside the log's lock; until then the count is
- * too small. For one project, or (NULL) for any project whose count is pending because a gateway stopped in between.
- * Several gateways may do it at the same time. *found_out: a count was pending.
+ * too small. The permit: project.quota on `where`, of quota_change. Several gateways may do it at the same time.
  */
-RESULT quota_count_new(struct pg *pg, const struct uuid *project, bool *found_out, struct error *err);
+RESULT quota_count_new(const struct permit *permit, struct pg *pg, const struct resource *where, struct error *err)
+    __attribute__((nonnull));
 
 struct quota_use {
     struct quota_limits_of_project limits, ceiling;
@@ -54,19 +54,3 @@ struct quota_use {
 /** If the project has no quota, or its count is pending, everything is counted now. The permit: project.read. */
 RESULT quota_read(const struct permit *permit, struct pg *pg, const struct resource *where, struct quota_use *use_out,
                   struct error *err) __attribute__((nonnull));
-
-/** A project's quota of events; QUOTA_NONE if it has none. For the server itself, so without a permit. */
-struct quota_events {
-    struct uuid project;
-    int64_t most;
-};
-/** At most `capacity` projects that have such a quota, in the order of their ids. */
-RESULT quota_events_list(struct pg *pg, struct quota_events *events_out, size_t capacity, size_t *count_out, struct error *err);
-/** The part of a minute's quota that a gateway has taken. */
-struct quota_portion {
-    int64_t count;   /* 0: nothing is left for any gateway */
-    int64_t left_ms; /* to the end of the minute, from the time when the statement ran, which is after it was sent */
-};
-/** Takes up to `portion` of the requests that are left in this minute. One statement, outside any transaction. */
-RESULT quota_events_take(struct pg *pg, const struct quota_events *events, int64_t portion, struct quota_portion *portion_out,
-                         struct error *err);

@@ -4,6 +4,8 @@
 #include <pthread.h>
 
 #include "crypto/digest.h"
+#include "registry/event_quota.h"
+#include "registry/maintenance.h"
 #include "storage/pg_table.h"
 
 /* clang-format off */
@@ -199,7 +201,7 @@ struct result quota_change_prepare(const struct resource *where, enum quota_sett
     return SUCCESS;
 }
 
-struct result quota_count_new(struct pg *pg, const struct uuid *project, bool *found_out, struct error *err)
+static struct result count_new(struct pg *pg, const struct uuid *project, bool *found_out, struct error *err)
 {
     struct pg_arguments what = {0}, counted = {0};
     OWNED(pg_rows) *rows = NULL;
@@ -216,6 +218,19 @@ struct result quota_count_new(struct pg *pg, const struct uuid *project, bool *f
     }
     *found_out = found;
     return SUCCESS;
+}
+
+struct result quota_count_new(const struct permit *permit, struct pg *pg, const struct resource *where, struct error *err)
+{
+    bool found = false;
+
+    permit_require(permit, ACTION_PROJECT_QUOTA, where);
+    return count_new(pg, &where->project, &found, err);
+}
+
+struct result quota_count_pending(struct pg *pg, bool *found_out, struct error *err)
+{
+    return count_new(pg, NULL, found_out, err);
 }
 
 static struct result read_use(struct pg *pg, const struct uuid *project, struct quota_use *use, bool *is_kept_out,

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/metrics.h"
+#include "registry/maintenance.h"
 #include "registry/registry_priv.h"
 #include "registry/stored_blob_store.h"
 #include "storage/region_store.h"

@@ -69,29 +69,8 @@ struct registry_options {
 
 /** Opens all regions. ERROR_INVALID for an unknown driver; errors of the drivers. */
 RESULT registry_new(const struct registry_options *options, struct registry **registry_out, struct error *err);
-/**
- * For the start. If a region has rows of blobs but its store has no object, its file system is not mounted, or the
- * configuration names the wrong folder: ERROR_UNAVAILABLE. If it were served, each blob that is read would be marked
- * as damaged. A bucket must be in bucket_location.
- */
-RESULT registry_check_regions(const struct registry *registry, struct pg *pg, struct error *err);
-/**
- * Call it every few seconds, from one thread. Checks that each folder can be used and, less often, that each bucket
- * is still in its location. Checks all regions, stores the results for the functions below, and returns the first
- * problem.
- */
-RESULT registry_check_stores(struct registry *registry, struct error *err);
-/** ERROR_INVALID: the database has blobs in a region that is not configured here. Stores the result as well. */
-RESULT registry_check_served(struct registry *registry, struct pg *pg, struct error *err);
-/**
- * For /readyz, from memory. ERROR_UNAVAILABLE names a region that has blobs and is not configured here, that a person
- * must repair, or that does not answer a check. An unreachable store of a bucket does not make the gateway unready.
- */
-RESULT registry_regions_ready(struct registry *registry, struct error *err);
-/** The same for one region. */
+/** From memory: does a person have to repair the region, or does it not answer a check? */
 bool registry_region_has_problem(struct registry *registry, const char *region);
-/** Metrics of each region, with its free space. Never waits for a region. */
-RESULT registry_write_metrics(struct registry *registry, struct buffer *text, struct error *err);
 
 /** A region as this gateway sees it. */
 struct region_view {
@@ -103,10 +82,6 @@ struct region_view {
 /** All regions in the database, by id. The permit is for ACTION_REGION_READ. The caller owns *views_out (free()). */
 RESULT registry_list_regions(const struct permit *permit, struct registry *registry, struct pg *pg,
                              struct region_view **views_out, size_t *count_out, struct error *err) __attribute__((nonnull));
-/** Wipes cached keys that are older than their lifetime. Call it about twice a lifetime. */
-void registry_forget_old_keys(struct registry *registry);
-/** Wipes all cached keys, because a shredding was announced. */
-void registry_forget_keys(struct registry *registry);
 /** No upload or blob of it may be open. */
 void registry_free(struct registry *registry);
 DEFINE_OWNED(registry);
@@ -120,8 +95,3 @@ RESULT registry_resolve(struct registry *registry, struct lookup *lookup, uint64
                         struct error *err) __attribute__((nonnull));
 /** The same from the cache. False: not in the cache, and nothing was done. */
 bool registry_resolve_cached(struct registry *registry, uint64_t version, struct resource *resource);
-
-/** Writes the notes of pulls to the database; those that fail are kept for the next call. Blocks. */
-RESULT registry_write_notes(struct registry *registry, struct pg *pg, struct error *err);
-/** Are there so many notes that they should be written now? */
-bool registry_notes_are_many(struct registry *registry);

@@ -10,6 +10,7 @@
 #include "registry/metrics.h"
 #include "registry/recorder.h"
 #include "registry/registry_priv.h"
+#include "registry/stored_blob_priv.h"
 #include "registry/stored_blob_store.h"
 
 #define VERIFY_AGAIN_MAX      ((uint64_t)64 << 20) /* larger blobs keep their mark until a scrub or a new push */

@@ -52,8 +52,6 @@ bool stored_blob_is_damaged(const struct stored_blob *blob);
  * their mark. Blocks.
  */
 bool stored_blob_is_sound_now(struct stored_blob *blob);
-/** Removes the mark, with an event. Call it after all of the blob was verified. Succeeds if there is no mark. */
-RESULT stored_blob_unmark(struct registry *registry, const struct resource *where, const struct uuid *blob, struct error *err);
 /** Unwraps the blob's key; does not access the region. */
 RESULT stored_blob_open(struct stored_blob *blob, struct error *err);
 /** stored_blob_read() without waiting; false if it would have to wait, or failed. */

@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "crypto/aead.h"
 #include "registry/manifest_cache_priv.h"
-#include "registry/manifest_use.h"
+#include "registry/manifest_use_priv.h"
 #include "registry/names/reference.h"
 #include "registry/registry_priv.h"
 #include "registry/seal_priv.h"

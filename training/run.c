@@ -4,6 +4,7 @@
 
 #include "audit/job_permit.h"
 #include "base/memory.h"
+#include "training/expire.h"
 #include "training/run_priv.h"
 
 #define DUE_MAX 100 /* runs in one round: a second of work */

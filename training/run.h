@@ -70,9 +70,6 @@ struct run_end {
 };
 void run_cancel_prepare(const struct resource *where, const struct uuid *run, struct run_end *end_out);
 
-/** Ends runs whose request has expired, at most a hundred, each with its event. Blocks. */
-RESULT run_expire_due(struct sequencer *sequencer, struct pg *pg, size_t *count_out, struct error *err);
-
 /* --- reading, under a permit for `action` on the run's project --- */
 
 /** ERROR_NOT_FOUND. */

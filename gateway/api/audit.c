@@ -110,7 +110,7 @@ static bool wants_facts(struct request *request, bool *wants_out)
 
 static struct result load_facts(struct pg *pg, struct audit_page *page, bool wanted, struct error *err)
 {
-    return wanted ? audit_page_load_facts(pg, page, err) : SUCCESS;
+    return wanted ? audit_page_load_facts(page, pg, err) : SUCCESS;
 }
 
 /* Writes the facts in the order of the targets; null for missing ones. */
@@ -203,7 +203,7 @@ static struct result handle_list(struct request *request, struct pg *pg, struct 
     if (filter.from < born) filter.from = born;
     size_t shown = asked.limit;
     filter.limit = shown + 1;
-    TRY(audit_list(pg, request->permit, &filter, &page, err));
+    TRY(audit_list(request->permit, pg, &filter, &page, err));
     TRY(load_facts(pg, page, with_facts, err));
     TRY(write_events(request, page, with_facts, &shown, &text, err));
     return answer_page(request, page, shown, &text, err);
@@ -227,7 +227,7 @@ static struct result find(struct request *request, struct pg *pg, struct audit_p
     uint64_t sequence = 0;
 
     TRY(read_number(request, pg, &sequence, err));
-    return audit_find(pg, request->permit, sequence, page_out, err);
+    return audit_find(request->permit, pg, sequence, page_out, err);
 }
 
 static struct result handle_event(struct request *request, struct pg *pg, struct error *err)
@@ -260,7 +260,7 @@ static struct result prove(const struct request *request, struct pg *pg, uint64_
     struct signed_checkpoint checkpoint;
 
     TRY(sequencer_checkpoint(request->gateway->sequencer, &checkpoint, err));
-    return audit_prove(pg, request->permit, sequence, &checkpoint, proof, err);
+    return audit_prove(request->permit, pg, sequence, &checkpoint, proof, err);
 }
 
 static struct result handle_proof(struct request *request, struct pg *pg, struct error *err)

@@ -43,7 +43,7 @@ static struct result prove(const struct request *request, struct pg *pg, uint64_
     struct signed_checkpoint checkpoint;
 
     TRY(sequencer_checkpoint(request->gateway->sequencer, &checkpoint, err));
-    return audit_prove_deletion(pg, request->permit, sequence, &checkpoint, &(struct proven_entry){entry, proof}, err);
+    return audit_prove_deletion(request->permit, pg, sequence, &checkpoint, &(struct proven_entry){entry, proof}, err);
 }
 
 static struct result certify(const struct request *request, const struct forgotten_key *key, struct bytes entry,

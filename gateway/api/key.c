@@ -112,7 +112,7 @@ static struct result handle(struct request *request, struct pg *pg, struct error
     OWNED_JSON list = json_array();
 
     TRY(keyd_identify(request->gateway->keyd, &identity, err));
-    TRY(audit_count_mints(pg, request->permit, &events, err)); /* after keyd's count, so it can't be too small */
+    TRY(audit_count_mints(request->permit, pg, &events, err)); /* after keyd's count, so it can't be too small */
     TRY(job_count_keys(request->permit, pg, counts, &count, err));
     TRY(list_versions(&identity, counts, count, list, err));
     OWNED_JSON tokens = tokens_of(&identity, &events);

@@ -94,12 +94,12 @@ static struct result describe(const struct quota_limits_of_project *limits, json
 }
 
 /* The quota is set, even if the count fails: then the maintenance thread counts later. */
-static void count_new(struct pg *pg, const struct uuid *project)
+static void count_new(const struct request *request, struct pg *pg)
 {
     struct error err = {0};
-    bool found = false;
 
-    if (!quota_count_new(pg, project, &found, &err).ok) log_error("a project with a new quota is not counted yet", &err);
+    if (!quota_count_new(request->permit, pg, &request->pairs[0].resource, &err).ok)
+        log_error("a project with a new quota is not counted yet", &err);
 }
 
 static struct result set_quota(struct request *request, struct pg *pg, struct error *err)
@@ -113,7 +113,7 @@ static struct result set_quota(struct request *request, struct pg *pg, struct er
     TRY(quota_change_prepare(&request->pairs[0].resource, setter, &limits, &change, err));
     TRY(describe(&limits, &object, err));
     TRY(request_record(request, &change.change, err));
-    count_new(pg, &request->pairs[0].resource.project);
+    count_new(request, pg);
     response_json(request, 200, object);
     return SUCCESS;
 }

@@ -55,7 +55,7 @@ static struct result find_in(const struct request *request, struct pg *pg, const
     struct error none = {0};
 
     if (found->is_in_force) return SUCCESS;
-    TRY(document_scope_find(pg, name, &scope, err));
+    TRY(document_scope_find(lookup_of(pg), name, &scope, err));
     const struct view_range one = {DOCUMENT_SIGNING_KEY, &scope, keyid, 1};
     if (document_view_find(request->gateway->documents, &one, note_key, found, &none).ok || none.kind == ERROR_NOT_FOUND)
         return SUCCESS;

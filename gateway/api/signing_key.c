@@ -128,7 +128,7 @@ static struct result find_known(const struct request *request, struct pg *pg, co
     struct error none = {0};
 
     *known_out = (struct known_key){0};
-    TRY(document_scope_find(pg, document->scope, &scope, err));
+    TRY(document_scope_find(lookup_of(pg), document->scope, &scope, err));
     if (document_view_find(request->gateway->documents, &one, note_key, known_out, &none).ok)
         return leave_out_deleted(document, scope.since, known_out, err);
     return none.kind == ERROR_NOT_FOUND ? SUCCESS : failure(err, none.kind, "%s", none.message);

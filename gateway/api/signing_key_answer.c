@@ -164,7 +164,7 @@ static struct result handle(struct request *request, struct pg *pg, struct error
 
     if (!api_page(request, &page)) return SUCCESS;
     TRY(signing_key_refresh(request, pg, err));
-    TRY(document_scope_find(pg, where->name, &scope, err));
+    TRY(document_scope_find(lookup_of(pg), where->name, &scope, err));
     const struct view_range range = {DOCUMENT_SIGNING_KEY, &scope, page.after, page.limit + 1};
     if (keys == NULL || drafts == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
     TRY(document_view_visit(request->gateway->documents, &range, append_key, keys, err));

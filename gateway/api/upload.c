@@ -119,7 +119,7 @@ static struct result handle_end(struct request *request, struct pg *pg, struct e
     }
     upload_end_prepare(where, &id, &end);
     TRY(api_remove(request, &end.change, err));
-    upload_end_finish(request->gateway->registry, pg, &end);
+    upload_end_finish(request->permit, request->gateway->registry, pg, &end);
     return SUCCESS;
 }
 

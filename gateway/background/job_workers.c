@@ -13,6 +13,8 @@
 #include "gateway/pipeline/gateway.h"
 #include "registry/jobs/forgotten.h"
 #include "registry/jobs/job.h"
+#include "registry/jobs/maintenance.h"
+#include "registry/maintenance.h"
 
 #define CHECK_INTERVAL_S 5
 #define WATCH_MS         500    /* longest wait for a notification */

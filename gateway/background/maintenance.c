@@ -15,7 +15,9 @@
 #include "gateway/pipeline/gateway.h"
 #include "registry/jobs/advisory_lock.h"
 #include "registry/jobs/clean_up.h"
+#include "registry/maintenance.h"
 #include "registry/registry.h"
+#include "training/expire.h"
 #include "training/run.h"
 
 #define ROUND_EVERY_MS 30000

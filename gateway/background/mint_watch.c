@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "audit/own_reads.h"
 #include "base/log.h"
 #include "gateway/pipeline/metrics.h"
 

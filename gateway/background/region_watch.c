@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/thread.h"
 #include "gateway/pipeline/gateway.h"
+#include "registry/maintenance.h"
 #include "registry/registry.h"
 
 #define CHECK_INTERVAL_MS 5000

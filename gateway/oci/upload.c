@@ -199,7 +199,7 @@ static struct result cancel(struct request *request, struct pg *pg, struct error
 
     upload_cancel_prepare(session.where, session.principal, &session.location, &change);
     if (!request_record(request, &change.change, err).ok) return upload_body_refuse(request, err);
-    upload_cancel_finish(request->gateway->registry, pg, &change);
+    upload_cancel_finish(request->permit, request->gateway->registry, pg, &change);
     response_empty(request, 204);
     return SUCCESS;
 }

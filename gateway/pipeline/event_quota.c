@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "registry/event_quota.h"
 #include "registry/quota.h"
 
 #define PROJECTS_MAX QUOTA_EVENTS_PROJECTS

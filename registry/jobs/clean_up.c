@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "registry/jobs/clean_up.h"
-#include "registry/quota.h"
+#include "registry/maintenance.h"
 #include "registry/registry_priv.h"
 #include "registry/upload/upload_store.h"
 #include "registry/upload_table.h"
@@ -119,7 +119,7 @@ static struct result clean_up(struct registry *registry, struct pg *pg, size_t *
 
     TRY(expire_all(registry, pg, &expired, err));
     TRY(sweep_all(registry, pg, &removed, err));
-    TRY(quota_count_new(pg, NULL, &counted, err));
+    TRY(quota_count_pending(pg, &counted, err));
     *count_out = expired + removed + counted;
     return SUCCESS;
 }

@@ -11,7 +11,8 @@
 #include "registry/jobs/clean_up.h"
 #include "registry/jobs/collect_priv.h"
 #include "registry/jobs/erased_store.h"
-#include "registry/manifest_use.h"
+#include "registry/maintenance.h"
+#include "registry/manifest_use_priv.h"
 #include "registry/manifest_use_store.h"
 
 #define SAVE_MS 1000 /* how often the report is written again; the job saves the newest one */

@@ -8,17 +8,6 @@
 
 #include "registry/registry.h"
 
-/** The notification channel, for pg_listen(). */
-#define FORGOTTEN_CHANNEL "sijil_key_forgotten"
-
-/** Wipes recently forgotten keys from the memory of this gateway. Call it after a notification, and periodically. */
-RESULT registry_drop_forgotten(struct registry *registry, struct pg *pg, struct error *err);
-/**
- * Records an event key.forgotten for each of up to fifty forgotten keys without one. *count_out: how many. Several
- * gateways may do it at once. If a gateway is killed in between, an event may be recorded twice.
- */
-RESULT registry_record_forgotten(struct registry *registry, struct pg *pg, size_t *count_out, struct error *err);
-
 /** The facts of a certificate of deletion: the newest deletion of the content in a project. */
 struct forgotten_key {
     struct uuid blob, project, organisation;

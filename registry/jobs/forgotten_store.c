@@ -5,7 +5,9 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "registry/jobs/forgotten.h"
+#include "registry/jobs/maintenance.h"
 #include "registry/jobs/statements.h"
+#include "registry/maintenance.h"
 #include "registry/registry_priv.h"
 #include "storage/pg_table.h"
 

@@ -90,18 +90,6 @@ struct job_begin {
     const char *rules;     /* of a dry run of one project: rules to try instead of its own, or NULL; must outlive the record */
 };
 void job_begin_prepare(const struct resource *where, const struct job *job, struct job_begin *begin_out);
-struct scrub_schedule {
-    int64_t interval_s;
-    uint64_t rate_bytes;
-};
-/**
- * Begins a scrub, with its event, of each region that this gateway serves and whose last scrub began longer ago than
- * the interval.
- */
-RESULT job_begin_scrubs_if_due(struct registry *registry, struct pg *pg, const struct scrub_schedule *schedule,
-                               struct error *err);
-/** Begins a collection of all projects, with its event, if the last one began longer than interval_s ago. */
-RESULT job_begin_collection_if_due(struct registry *registry, struct pg *pg, int64_t interval_s, struct error *err);
 /**
  * A change: asks the runner to end the job. If no runner has a lease, the change ends it, and the event of job.stop
  * is its end. ERROR_NOT_FOUND, also if it has ended, or is of another project than `where`.
@@ -172,23 +160,3 @@ struct key_count {
 /** By version, ascending. The permit is for ACTION_JOB_READ. */
 RESULT job_count_keys(const struct permit *permit, struct pg *pg, struct key_count counts_out[KEY_COUNTS_MAX], size_t *count_out,
                       struct error *err) __attribute__((nonnull));
-
-/** Options of a runner. */
-struct job_options {
-    enum job_kind kind;
-    const char *instance;               /* the name of this gateway */
-    bool (*is_stopping)(void *context); /* called several times a second */
-    void *context;
-    unsigned lease_ms;  /* 0: 30 s; after that another gateway may take over */
-    unsigned settle_ms; /* 0: 60 s; no re-wrap ends sooner (registry/jobs/rewrap.c) */
-    /* The policies' retention for a repository: decider_retention(). NULL: none. */
-    RESULT (*retention)(void *context, const char *repository, struct policy_retention *retention_out, struct error *err);
-    unsigned kept; /* ended jobs of a kind and project; 0: JOBS_KEPT */
-};
-/**
- * Claims at most one job of the kind, in a region that this gateway serves, and runs it until it ends, is lost to
- * another gateway, or is_stopping(). *worked_out: there was one. Blocks; call it on a thread of its own with its own
- * `pg`.
- */
-RESULT registry_work(struct registry *registry, struct pg *pg, const struct job_options *options, bool *worked_out,
-                     struct error *err);

@@ -1,7 +1,7 @@
 /* registry/jobs/job_priv.h -- a running job, and the functions that all kinds share. */
 #pragma once
 
-#include "registry/jobs/job.h"
+#include "registry/jobs/maintenance.h"
 #include "registry/registry_priv.h"
 
 struct job_run {

@@ -6,7 +6,7 @@
 #include "registry/jobs/job_priv.h"
 #include "registry/jobs/scrub_store.h"
 #include "registry/metrics.h"
-#include "registry/stored_blob.h"
+#include "registry/stored_blob_priv.h"
 
 enum {
     PAGE = 32, /* blobs that are read from the table together */

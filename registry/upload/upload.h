@@ -152,4 +152,5 @@ void upload_cancel_prepare(const struct resource *where, const struct principal 
  * Call it after the change: stops the writer, if this gateway has it, and removes the bytes. registry_clean_up()
  * repeats what fails.
  */
-void upload_cancel_finish(struct registry *registry, struct pg *pg, const struct upload_cancel *cancel);
+void upload_cancel_finish(const struct permit *permit, struct registry *registry, struct pg *pg,
+                          const struct upload_cancel *cancel) __attribute__((nonnull));

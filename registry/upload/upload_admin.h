@@ -46,4 +46,5 @@ void upload_end_prepare(const struct resource *where, const struct uuid *upload,
  * Call it after the change: stops its writer, if this gateway has it, and removes its bytes. registry_clean_up()
  * repeats what fails.
  */
-void upload_end_finish(struct registry *registry, struct pg *pg, const struct upload_end *end);
+void upload_end_finish(const struct permit *permit, struct registry *registry, struct pg *pg, const struct upload_end *end)
+    __attribute__((nonnull));

@@ -107,10 +107,11 @@ void upload_end_prepare(const struct resource *where, const struct uuid *upload,
         (struct upload_end){.change = {.run = run_end, .reach = CHANGE_REACHES_NOTHING}, .where = *where, .upload = *upload};
 }
 
-void upload_end_finish(struct registry *registry, struct pg *pg, const struct upload_end *end)
+void upload_end_finish(const struct permit *permit, struct registry *registry, struct pg *pg, const struct upload_end *end)
 {
     struct abandoned_object object = {.blob = end->blob};
 
+    permit_require(permit, ACTION_UPLOAD_END, &end->where);
     upload_table_end(registry->uploads, &end->upload);
     memcpy(object.region, end->region, sizeof object.region);
     (void)upload_sweep(registry, pg, &object);

@@ -134,10 +134,12 @@ void upload_cancel_prepare(const struct resource *where, const struct principal 
     upload_secret_hash(location, cancel_out->secret_hash);
 }
 
-void upload_cancel_finish(struct registry *registry, struct pg *pg, const struct upload_cancel *cancel)
+void upload_cancel_finish(const struct permit *permit, struct registry *registry, struct pg *pg,
+                          const struct upload_cancel *cancel)
 {
     struct abandoned_object object = {.blob = cancel->blob};
 
+    permit_require(permit, ACTION_UPLOAD_CANCEL, &cancel->where);
     upload_table_end(registry->uploads, &cancel->upload);
     (void)snprintf(object.region, sizeof object.region, "%s", cancel->where.region);
     (void)upload_sweep(registry, pg, &object);

@@ -22,7 +22,7 @@
 #include "base/work.h"
 #include "crypto/keyd_client.h"
 #include "policy/decider.h"
-#include "registry/registry.h"
+#include "registry/maintenance.h"
 
 _Atomic enum double_mode double_mode;
 _Atomic int double_refused, double_recorded, double_outcomes, double_stale, double_revoked;

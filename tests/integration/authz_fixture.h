@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "authz/snapshot_load.h"
 #include "tests/integration/database_fixture.h"
 
 #include <stdio.h>

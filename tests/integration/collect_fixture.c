@@ -2,6 +2,7 @@
 
 #include "registry/jobs/clean_up.h"
 #include "registry/jobs/job.h"
+#include "registry/jobs/maintenance.h"
 #include "registry/project_rules.h"
 #include "registry/rules.h"
 

@@ -237,7 +237,7 @@ static inline enum error_kind find(struct store *store, unsigned holder, struct 
 
     holder_name(store, holder, name);
     struct document_scope scope;
-    if (!document_scope_find(store->pg, store->scope, &scope, &err).ok) fail_msg("%s", err.message);
+    if (!document_scope_find(lookup_of(store->pg), store->scope, &scope, &err).ok) fail_msg("%s", err.message);
     const struct view_range one = {DOCUMENT_SIGNING_KEY, &scope, name, 1};
     *seen_out = (struct seen){0};
     return document_view_find(store->view, &one, see, seen_out, &err).ok ? ERROR_NONE : err.kind;

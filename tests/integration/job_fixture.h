@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include "registry/jobs/maintenance.h"
 #include "tests/integration/registry_fixture.h"
 
 #include "registry/jobs/job.h"

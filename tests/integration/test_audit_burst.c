@@ -43,7 +43,7 @@ static json_t *rows_for(const struct audit_log *log, enum resource_kind kind, co
     struct error err = {0};
 
     assert_true(pg_open(database_app(log->database), reader_tables, &pg, &err).ok);
-    assert_true(audit_list(pg, permit, &filter, &page, &err).ok);
+    assert_true(audit_list(permit, pg, &filter, &page, &err).ok);
     assert_int_equal(audit_page_count(page), events);
     assert_true(audit_page_payload(page, 0, keyd_process_client(log->keyd), TEST_ORIGIN, &text, &err).ok);
     json_t *payload = json_loadb((const char *)text.data, text.length, 0, NULL);
@@ -161,7 +161,7 @@ static void sum_rows(const struct audit_log *log, const char *action, const char
 
     sums_out[0] = sums_out[1] = 0;
     assert_true(pg_open(database_app(log->database), reader_tables, &pg, &err).ok);
-    assert_true(audit_list(pg, permit, &filter, &page, &err).ok);
+    assert_true(audit_list(permit, pg, &filter, &page, &err).ok);
     for (size_t i = 0; i < audit_page_count(page); i++) {
         struct buffer OWNED_BUFFER text = BUFFER(1 << 16);
         assert_true(audit_page_payload(page, i, keyd_process_client(log->keyd), TEST_ORIGIN, &text, &err).ok);

@@ -1,4 +1,5 @@
 /* What an auditor reads. */
+#include "audit/own_reads.h"
 #include "tests/integration/audit_query_fixture.h"
 
 #include <stdio.h>
@@ -42,16 +43,16 @@ static void auditors_see_what_is_theirs(void **state)
         OWNED(permit) *permit = auditor(row->kind, row->scope);
         OWNED(audit_page) *page = NULL;
         char found[64] = ""; /* ten numbers */
-        if (!audit_list(pg, permit, &row->filter, &page, &err).ok) fail_msg("%s: %s", row->name, err.message);
+        if (!audit_list(permit, pg, &row->filter, &page, &err).ok) fail_msg("%s: %s", row->name, err.message);
         for (size_t k = 0; k < audit_page_count(page); k++)
             (void)snprintf(found + strlen(found), sizeof found - strlen(found), "%u ", (unsigned)audit_page_sequence(page, k));
         if (strcmp(found, row->expected) != 0) fail_msg("%s: %s, not %s", row->name, found, row->expected);
     }
     OWNED(permit) *other = auditor(RESOURCE_ORGANISATION, "beta");
     OWNED(audit_page) *page = NULL;
-    assert_false(audit_find(pg, other, 0, &page, &err).ok);
+    assert_false(audit_find(other, pg, 0, &page, &err).ok);
     assert_int_equal(err.kind, ERROR_NOT_FOUND);
-    assert_true(audit_find(pg, other, 3, &page, &err).ok);
+    assert_true(audit_find(other, pg, 3, &page, &err).ok);
     audit_log_close(&log);
 }
 
@@ -66,7 +67,7 @@ static void payloads_open_for_auditors_only(void **state)
     OWNED(pg) *pg = reader(&log);
     OWNED(permit) *permit = auditor(RESOURCE_SYSTEM, "");
     OWNED(audit_page) *page = NULL;
-    assert_true(audit_find(pg, permit, 7, &page, &err).ok && buffer_add_text(&payload, "before ", &err).ok);
+    assert_true(audit_find(permit, pg, 7, &page, &err).ok && buffer_add_text(&payload, "before ", &err).ok);
     if (!audit_page_payload(page, 0, keyd_process_client(log.keyd), TEST_ORIGIN, &payload, &err).ok) fail_msg("%s", err.message);
     assert_string_equal(buffer_text(&payload),
                         "before {\"address\":\"192.0.2.7\",\"agent\":\"a \\\"quoted\\\" agent\",\"denials\":[{\"message\":\"\","
@@ -78,18 +79,18 @@ static void payloads_open_for_auditors_only(void **state)
     database_execute(log.database, "UPDATE audit_payload p SET salt = o.salt, box = o.box FROM audit_payload o"
                                    " WHERE p.seq = 7 AND o.seq = 5");
     audit_page_free(GIVE(page));
-    assert_true(audit_find(pg, permit, 7, &page, &err).ok);
+    assert_true(audit_find(permit, pg, 7, &page, &err).ok);
     assert_false(audit_page_payload(page, 0, keyd_process_client(log.keyd), TEST_ORIGIN, &payload, &err).ok);
     assert_int_equal(err.kind, ERROR_CORRUPT);
     assert_null(audit_page_missing(page, 0));
     database_execute(log.database, "DELETE FROM audit_payload WHERE seq = 7");
     audit_page_free(GIVE(page));
-    assert_true(audit_find(pg, permit, 7, &page, &err).ok);
+    assert_true(audit_find(permit, pg, 7, &page, &err).ok);
     assert_string_equal(audit_page_missing(page, 0), "payload");
     /* An erased subject: the event stays, who it was is gone. */
     database_execute(log.database, "DELETE FROM audit_subject WHERE subject = (SELECT subject FROM audit_payload WHERE seq = 5)");
     audit_page_free(GIVE(page));
-    assert_true(audit_find(pg, permit, 5, &page, &err).ok);
+    assert_true(audit_find(permit, pg, 5, &page, &err).ok);
     payload.length = 0;
     assert_true(audit_page_payload(page, 0, keyd_process_client(log.keyd), TEST_ORIGIN, &payload, &err).ok);
     assert_int_equal(payload.length, 0);
@@ -116,12 +117,12 @@ static void questions_have_bounds(void **state)
     OWNED(permit) *permit = auditor(RESOURCE_SYSTEM, "");
     struct audit_page *page = NULL;
     for (size_t i = 0; i < COUNT(filters); i++) {
-        assert_false(audit_list(pg, permit, &filters[i], &page, &err).ok);
+        assert_false(audit_list(permit, pg, &filters[i], &page, &err).ok);
         assert_int_equal(err.kind, ERROR_INVALID);
     }
-    assert_false(audit_find(pg, permit, INT64_MAX, &page, &err).ok);
+    assert_false(audit_find(permit, pg, INT64_MAX, &page, &err).ok);
     assert_int_equal(err.kind, ERROR_NOT_FOUND);
-    assert_false(audit_prove(pg, permit, 77, &(struct signed_checkpoint){0}, &proof, &err).ok);
+    assert_false(audit_prove(permit, pg, 77, &(struct signed_checkpoint){0}, &proof, &err).ok);
     assert_int_equal(err.kind, ERROR_NOT_FOUND);
     assert_null(page);
     assert_int_equal(proof.length, 0);
@@ -141,7 +142,7 @@ static void a_page_opens_many_payloads(void **state)
     OWNED(permit) *permit = auditor(RESOURCE_SYSTEM, "");
     OWNED(audit_page) *page = NULL;
     const struct audit_filter all = {.until = INT64_MAX, .limit = 10};
-    assert_true(audit_list(pg, permit, &all, &page, &err).ok);
+    assert_true(audit_list(permit, pg, &all, &page, &err).ok);
     for (size_t i = 0; i < audit_page_count(page); i++) {
         payload.length = 0;
         assert_true(audit_page_payload(page, i, keyd_process_client(log.keyd), TEST_ORIGIN, &payload, &err).ok);
@@ -149,7 +150,7 @@ static void a_page_opens_many_payloads(void **state)
     }
     database_execute(log.database, "UPDATE audit_subject SET wrapped_key = decode(repeat('00', 300), 'hex')");
     audit_page_free(GIVE(page));
-    assert_true(audit_find(pg, permit, 5, &page, &err).ok);
+    assert_true(audit_find(permit, pg, 5, &page, &err).ok);
     payload.length = 0;
     assert_false(audit_page_payload(page, 0, keyd_process_client(log.keyd), TEST_ORIGIN, &payload, &err).ok);
     assert_int_equal(err.kind, ERROR_CORRUPT);
@@ -171,15 +172,15 @@ static void what_cannot_be_read_is_no_change(void **state)
     struct audit_page *page = NULL;
     database_execute(log.database,
                      "UPDATE audit_entry SET leaf = '{}', leaf_hash = sha256('\\x00' || '{}'::bytea) WHERE seq = 2");
-    assert_true(audit_list(pg, everything, &(struct audit_filter){.until = INT64_MAX, .limit = 10}, &page, &err).ok);
+    assert_true(audit_list(everything, pg, &(struct audit_filter){.until = INT64_MAX, .limit = 10}, &page, &err).ok);
     for (size_t i = 0; i < audit_page_count(page); i++)
         assert_int_equal(audit_page_is_readable(page, i), audit_page_sequence(page, i) != 2);
     audit_page_free(GIVE(page));
-    assert_true(!audit_find(pg, models, 2, &page, &err).ok && err.kind == ERROR_NOT_FOUND);
-    assert_true(audit_find(pg, everything, 2, &page, &err).ok);
+    assert_true(!audit_find(models, pg, 2, &page, &err).ok && err.kind == ERROR_NOT_FOUND);
+    assert_true(audit_find(everything, pg, 2, &page, &err).ok);
     audit_page_free(GIVE(page));
     database_execute(log.database, "UPDATE audit_entry SET leaf = leaf || ' ' WHERE seq = 3");
-    assert_true(!audit_list(pg, everything, &(struct audit_filter){.until = INT64_MAX, .limit = 10}, &page, &err).ok &&
+    assert_true(!audit_list(everything, pg, &(struct audit_filter){.until = INT64_MAX, .limit = 10}, &page, &err).ok &&
                 err.kind == ERROR_FORKED);
     audit_log_close(&log);
 }

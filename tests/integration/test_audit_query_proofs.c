@@ -32,7 +32,7 @@ static struct result prove_now(const struct audit_log *log, struct pg *pg, const
     struct signed_checkpoint checkpoint;
 
     TRY(sequencer_checkpoint(log->sequencer, &checkpoint, err));
-    return audit_prove(pg, permit, sequence, &checkpoint, proof, err);
+    return audit_prove(permit, pg, sequence, &checkpoint, proof, err);
 }
 
 static struct signed_checkpoint prove_when_signed(const struct audit_log *log, struct pg *pg, const struct permit *permit,
@@ -74,7 +74,7 @@ static void a_proof_is_checked_without_us(void **state)
         struct buffer OWNED_BUFFER proof = BUFFER(65536);
         OWNED(audit_page) *page = NULL;
         (void)prove_when_signed(&log, pg, permit, sequences[i], &proof);
-        assert_true(audit_find(pg, permit, sequences[i], &page, &err).ok);
+        assert_true(audit_find(permit, pg, sequences[i], &page, &err).ok);
         (void)snprintf(path, sizeof path, "%s/entry", folder);
         assert_true(file_replace(path, audit_page_leaf(page, 0), 0600, &err).ok);
         (void)snprintf(path, sizeof path, "%s/proof", folder);
@@ -119,12 +119,12 @@ static void only_a_forgotten_key_has_an_entry_for_its_certificate(void **state)
     for (uint64_t sequence = 0; sequence <= 11; sequence++) {
         struct buffer OWNED_BUFFER entry = BUFFER(LEAF_MAX);
         struct buffer OWNED_BUFFER proof = BUFFER(65536);
-        const bool ok = audit_prove_deletion(pg, permit, sequence, &checkpoint, &(struct proven_entry){&entry, &proof}, &err).ok;
+        const bool ok = audit_prove_deletion(permit, pg, sequence, &checkpoint, &(struct proven_entry){&entry, &proof}, &err).ok;
         if (!ok) assert_int_equal(err.kind, ERROR_NOT_FOUND);
         assert_int_equal(ok, sequence == 10);
         assert_int_equal(entry.length > 0 && proof.length > 0, ok);
         if (ok) assert_non_null(strstr(buffer_text(&entry), "\"key.forgotten\""));
-        assert_false(audit_prove_deletion(pg, other, sequence, &checkpoint, &(struct proven_entry){&entry, &proof}, &err).ok);
+        assert_false(audit_prove_deletion(other, pg, sequence, &checkpoint, &(struct proven_entry){&entry, &proof}, &err).ok);
         assert_int_equal(err.kind, ERROR_NOT_FOUND);
     }
     audit_log_close(&log);
@@ -170,13 +170,13 @@ static struct result read_all(const struct reading *reading, struct error *err)
     OWNED(audit_page) *page = NULL;
     OWNED(audit_page) *found = NULL;
 
-    TRY_UNTOUCHED_BYTES(page, audit_list(reading->pg, reading->auditor, &filter, &page, err));
+    TRY_UNTOUCHED_BYTES(page, audit_list(reading->auditor, reading->pg, &filter, &page, err));
     for (size_t i = 0; i < audit_page_count(page); i++) assert_true(audit_page_is_readable(page, i)); /* memory or none */
-    TRY_UNTOUCHED_BYTES(found, audit_find(reading->pg, reading->auditor, 5, &found, err));
+    TRY_UNTOUCHED_BYTES(found, audit_find(reading->auditor, reading->pg, 5, &found, err));
     assert_true(audit_page_is_readable(found, 0));
     TRY_UNTOUCHED(payload.length, audit_page_payload(found, 0, keyd, TEST_ORIGIN, &payload, err));
-    TRY(audit_prove(reading->pg, reading->auditor, 5, &reading->checkpoint, &proof, err));
-    TRY_UNTOUCHED(entry.length, audit_prove_deletion(reading->pg, reading->certifier, 10, &reading->checkpoint,
+    TRY(audit_prove(reading->auditor, reading->pg, 5, &reading->checkpoint, &proof, err));
+    TRY_UNTOUCHED(entry.length, audit_prove_deletion(reading->certifier, reading->pg, 10, &reading->checkpoint,
                                                      &(struct proven_entry){&entry, &other}, err));
     return SUCCESS;
 }

@@ -1,4 +1,5 @@
 /* Robots, administrators and issuers as rows, the changes of them, and the snapshot that is made from them. */
+#include "authz/snapshot_load.h"
 #include "tests/integration/authz_fixture.h"
 
 #include "authz/snapshot_priv.h"

@@ -1,4 +1,5 @@
 /* Every query and every allocation of the tables of rights fails once: it is said, nothing is written, and nothing changes. */
+#include "authz/snapshot_load.h"
 #include "tests/integration/authz_fixture.h"
 
 #include "base/fault.h"

@@ -15,7 +15,7 @@ static size_t count_of_scope(struct store *store)
     struct error err = {0};
     size_t count = 0;
 
-    assert_true(document_scope_find(store->pg, store->scope, &scope, &err).ok);
+    assert_true(document_scope_find(lookup_of(store->pg), store->scope, &scope, &err).ok);
     const struct view_range all = {DOCUMENT_SIGNING_KEY, &scope, "", 1};
     if (!document_view_visit(store->view, &all, count_one, &count, &err).ok) fail_msg("%s", err.message);
     return count;
@@ -85,7 +85,7 @@ static void a_scope_begins_with_its_organisation_and_its_project(void **state)
     } rows[] = {
         {"", 0}, {"acme", 5}, {"acme/models", 9}, {"acme/other", INT64_MAX}, {"other", INT64_MAX}, {"other/models", INT64_MAX}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        assert_true(document_scope_find(store.pg, rows[i].name, &scope, &err).ok);
+        assert_true(document_scope_find(lookup_of(store.pg), rows[i].name, &scope, &err).ok);
         assert_string_equal(scope.name, rows[i].name);
         assert_int_equal(scope.since, rows[i].since);
     }

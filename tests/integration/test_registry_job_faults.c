@@ -1,5 +1,6 @@
 /* Every allocation, disk operation and query of a job's runner fails once. The job is put back, never called failed for what will
  * pass, and whoever takes it up next brings it to the same end. */
+#include "registry/jobs/maintenance.h"
 #include "tests/integration/collect_fixture.h"
 #include "tests/integration/job_fixture.h"
 

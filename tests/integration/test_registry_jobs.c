@@ -1,4 +1,5 @@
 /* Jobs, with the scrub as the example, against a real database, key process and folder. */
+#include "registry/jobs/maintenance.h"
 #include "tests/integration/job_fixture.h"
 
 #include <utime.h>

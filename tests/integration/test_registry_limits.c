@@ -1,4 +1,5 @@
 /* Quotas as limits: of bytes, also while uploads run; from above; and of what may be done in a minute. */
+#include "registry/event_quota.h"
 #include "tests/integration/collect_fixture.h"
 
 #include <pthread.h>
@@ -19,8 +20,8 @@ static void set_quota(int64_t bytes)
 
     MUST(quota_change_prepare(&where, QUOTA_OWN, &limits, &change, &err));
     MUST(fixture_change(ACTION_PROJECT_QUOTA, &where, &change.change, &err));
-    bool found = false;
-    MUST(quota_count_new(fixture.stack->pg, &fixture.models, &found, &err));
+    OWNED(permit) *permit = fixture_permit(ACTION_PROJECT_QUOTA, &where);
+    MUST(quota_count_new(permit, fixture.stack->pg, &where, &err));
 }
 
 static int64_t used(void)
@@ -120,8 +121,8 @@ static struct result put_quota(enum quota_setter setter, int64_t bytes, int64_t 
 
     TRY(quota_change_prepare(&pairs[0].resource, setter, &limits, &change, err));
     TRY(stack_record(fixture.stack, pairs, setter == QUOTA_OWN ? 1 : 2, &change.change, NULL, err));
-    bool found = false;
-    return quota_count_new(fixture.stack->pg, &fixture.models, &found, err);
+    OWNED(permit) *permit = fixture_permit(ACTION_PROJECT_QUOTA, &pairs[0].resource);
+    return quota_count_new(permit, fixture.stack->pg, &pairs[0].resource, err);
 }
 
 static const char *quota_row(void)

@@ -1,4 +1,5 @@
 /* Whoever looks at what the registry has, or prepares a change, is told of each failure, and is given nothing then. */
+#include "registry/event_quota.h"
 #include "tests/integration/collect_fixture.h"
 #include "tests/integration/job_fixture.h"
 

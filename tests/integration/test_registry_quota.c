@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "registry/jobs/clean_up.h"
-#include "registry/quota.h"
+#include "registry/maintenance.h"
 
 #define IS_COUNTED "SELECT count(*) FROM project_quota WHERE uncounted IS NULL"
 
@@ -59,13 +59,13 @@ static void the_change_counts_nothing(void **state)
     push(2);
     const int64_t told = bytes_told();
     assert_string_equal(ask(IS_COUNTED), "0");
-    MUST(quota_count_new(fixture.stack->pg, &fixture.models, &found, &err));
+    MUST(quota_count_pending(fixture.stack->pg, &found, &err));
     assert_true(found);
     assert_int_equal(bytes_told(), told);
     assert_string_equal(ask(IS_COUNTED), "1");
     collect_count_is_exact();
     MUST(put_quota(INT64_MAX - 1, &err)); /* it has a row: nothing is to be counted */
-    MUST(quota_count_new(fixture.stack->pg, &fixture.models, &found, &err));
+    MUST(quota_count_pending(fixture.stack->pg, &found, &err));
     assert_false(found);
     collect_count_is_exact();
     MUST(put_quota(QUOTA_NONE, &err));
@@ -97,7 +97,7 @@ static void *count_all_the_time(void *context)
 
     MUST(pg_open(database_app(fixture.stack->database), tables, &pg, &err));
     while (!atomic_load(ends)) {
-        MUST(quota_count_new(pg, NULL, &found, &err));
+        MUST(quota_count_pending(pg, &found, &err));
         (void)usleep(500);
     }
     pg_free(pg);

@@ -1,4 +1,6 @@
 /* Regions that are not as they were left: not mounted, or with objects that can't be removed. */
+#include "registry/jobs/maintenance.h"
+#include "registry/maintenance.h"
 #include "tests/integration/registry_fixture.h"
 
 #include <sys/stat.h>

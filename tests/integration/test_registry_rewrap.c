@@ -1,6 +1,8 @@
 /* Re-wraps, versions that are destroyed, and scrubs that begin by themselves, against a real database and key process. */
 #include <unistd.h>
 
+#include "registry/jobs/maintenance.h"
+#include "registry/maintenance.h"
 #include "tests/integration/job_fixture.h"
 
 /* On a slow machine keyd is away for so long that the log is unsigned for more than the five seconds that it may be. */

@@ -1,9 +1,10 @@
 /* What rules keep, also between judgement and removal, and quotas that stay exact. */
+#include "registry/maintenance.h"
 #include "tests/integration/collect_fixture.h"
 
 #include <unistd.h>
 
-#include "registry/manifest_use.h"
+#include "registry/manifest_use_priv.h"
 #include "registry/metrics.h"
 
 /* ---- rules ---- */

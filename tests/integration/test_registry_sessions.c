@@ -292,7 +292,8 @@ static void one_that_is_ended_is_unknown_to_its_writer(void **state)
         uuid_format(&begun.location.upload, project.detail);
         upload_end_prepare(&project, &begun.location.upload, &end);
         MUST(fixture_change(ACTION_UPLOAD_END, &project, &end.change, &err));
-        upload_end_finish(here ? fixture.registry : second, fixture.stack->pg, &end);
+        OWNED(permit) *permit = fixture_permit(ACTION_UPLOAD_END, &project);
+        upload_end_finish(permit, here ? fixture.registry : second, fixture.stack->pg, &end);
         if (here) {
             MUST_FAIL(ERROR_NOT_FOUND, upload_write(upload, bytes_of_text("more"), &err));
         } else {

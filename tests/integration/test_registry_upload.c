@@ -2,6 +2,7 @@
 #include "tests/integration/registry_fixture.h"
 
 #include "registry/jobs/clean_up.h"
+#include "registry/maintenance.h"
 #include "registry/registry_priv.h"
 
 static struct digest parsed(const char *text)
@@ -236,7 +237,8 @@ static void a_cancelled_one_leaves_nothing(void **state)
     }
     upload_cancel_prepare(&where, &fixture.principal, &begun.location, &cancel);
     MUST(fixture_change(ACTION_UPLOAD_CANCEL, &where, &cancel.change, &err));
-    upload_cancel_finish(fixture.registry, fixture.stack->pg, &cancel);
+    OWNED(permit) *permit = fixture_permit(ACTION_UPLOAD_CANCEL, &where);
+    upload_cancel_finish(permit, fixture.registry, fixture.stack->pg, &cancel);
     assert_string_equal(ask("SELECT count(*) FROM abandoned_object"), "0"); /* the bytes are gone too */
     MUST_FAIL(ERROR_NOT_FOUND, fixture_change(ACTION_UPLOAD_CANCEL, &where, &cancel.change, &err));
     assert_int_equal(stack_events(fixture.stack, "upload.cancel", "failed"), 1);
@@ -283,7 +285,8 @@ static void a_cancelled_one_leaves_nothing_to_a_request_that_still_writes(void *
             where.repository = begun.repository;
             upload_cancel_prepare(&where, &fixture.principal, &begun.location, &cancel);
             MUST(fixture_change(ACTION_UPLOAD_CANCEL, &where, &cancel.change, &err));
-            upload_cancel_finish(elsewhere, fixture.stack->pg, &cancel);
+            OWNED(permit) *permit = fixture_permit(ACTION_UPLOAD_CANCEL, &where);
+            upload_cancel_finish(permit, elsewhere, fixture.stack->pg, &cancel);
             MUST(upload_write(upload, (struct bytes){content + ARTIFACTS / 2, ARTIFACTS / 2}, &err));
             if (closes) MUST_FAIL(ERROR_NOT_FOUND, upload_commit(upload, fixture.stack->pg, &expected, &recorder.recorder, &err));
             else MUST_FAIL(ERROR_NOT_FOUND, upload_save(upload, fixture.stack->pg, &recorder.recorder, &err));

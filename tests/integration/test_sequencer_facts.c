@@ -1,4 +1,5 @@
 /* What decisions were made on stands once, with the event that commits to it; and a log of the version before goes on. */
+#include "audit/own_reads.h"
 #include "tests/integration/sequencer_fixture.h"
 
 #include "audit/audit_store.h"
@@ -156,7 +157,7 @@ static void expect_facts(struct audit_log *log, enum facts_state first, enum fac
     assert_int_equal(audit_page_facts_count(page, 0), 2);
     assert_int_equal(audit_page_facts(page, 0, 0, &text), FACTS_MISSING); /* nobody asked for them */
     for (unsigned i = 0; i < 2; i++)                                      /* asking again changes nothing */
-        if (!audit_page_load_facts(pg, page, &err).ok) fail_msg("%s", err.message);
+        if (!audit_page_load_facts(page, pg, &err).ok) fail_msg("%s", err.message);
     assert_int_equal(audit_page_facts(page, 0, 0, &text), first);
     if (first == FACTS_SOUND) assert_true(bytes_equal(text, bytes_of_text("{\"a\":1}")));
     assert_int_equal(audit_page_facts(page, 0, 1, &text), second);

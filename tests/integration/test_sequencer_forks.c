@@ -213,22 +213,22 @@ static void what_does_not_verify_is_not_served(void **state)
     while (checkpoint.size < 300);
     OWNED(pg) *pg = checker(&log);
     OWNED(audit_page) *page = NULL;
-    assert_true(audit_prove(pg, permit, 5, &checkpoint, &proof, &err).ok);
+    assert_true(audit_prove(permit, pg, 5, &checkpoint, &proof, &err).ok);
     buffer_clear(&proof);
     database_execute(log.database,
                      "CREATE TABLE old_tile AS TABLE audit_tile; UPDATE audit_tile SET hashes = set_byte(hashes, 8000, 1)");
-    assert_false(audit_prove(pg, permit, 5, &checkpoint, &proof, &err).ok);
+    assert_false(audit_prove(permit, pg, 5, &checkpoint, &proof, &err).ok);
     assert_int_equal(err.kind, ERROR_FORKED);
     assert_int_equal(proof.length, 0);
     database_execute(log.database, "UPDATE audit_tile SET hashes = o.hashes FROM old_tile o; UPDATE audit_entry SET leaf ="
                                    " convert_to(replace(convert_from(leaf, 'UTF8'), 'digits', 'digitz'), 'UTF8') WHERE seq = 5");
-    assert_false(audit_prove(pg, permit, 5, &checkpoint, &proof, &err).ok);
+    assert_false(audit_prove(permit, pg, 5, &checkpoint, &proof, &err).ok);
     assert_int_equal(err.kind, ERROR_FORKED);
     /* An index that puts an event under a key that is not its own shows nobody what is not his. */
     database_execute(log.database, "INSERT INTO audit_run SELECT key, 10, 1000, '{7}' FROM audit_run WHERE key ="
                                    " substr(sha256('out:denied'), 1, 16) ORDER BY last LIMIT 1");
     err = (struct error){0};
-    assert_false(audit_list(pg, permit, &filter, &page, &err).ok);
+    assert_false(audit_list(permit, pg, &filter, &page, &err).ok);
     assert_int_equal(err.kind, ERROR_FORKED);
     audit_log_close(&log);
 }

@@ -54,7 +54,7 @@ static struct merkle_hash leaf_hash_of(struct pg *pg, const struct permit *audit
     struct error err = {0};
     struct merkle_hash hash;
 
-    if (!audit_find(pg, auditor, sequence, &page, &err).ok) fail_msg("%s", err.message);
+    if (!audit_find(auditor, pg, sequence, &page, &err).ok) fail_msg("%s", err.message);
     merkle_leaf_hash(audit_page_leaf(page, 0), &hash);
     return hash;
 }

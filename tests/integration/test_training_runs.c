@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "tests/support/stack.h"
+#include "training/expire.h"
 #include "training/run.h"
 
 #define RUNS   12

@@ -1,87 +1,95 @@
 #!/usr/bin/env python3
 """usage: permits.py SOURCE-FOLDER   No decision, no operation, also for functions that nobody has tried to misuse yet.
 
-Each function of authz/, documents/, registry/ and training/ that gateway/ can call and that takes a connection must demand a permit: as its first
-argument, or through a handle that only a permit opens. EXEMPT has the others with the reason, and every row of it must be needed."""
+A door is a parameter by which a function can reach rows or content: DOORS. Each function of ROOMS that a handler can call and that has a door
+demands a permit: as its first argument, never null, or through a handle that only a permit opens. A handler can't see the headers of
+tests/lint/closed_headers.txt. EXEMPT has the rest with the reasons; each row must be needed, and docs/architecture.md names each function."""
 import os
 import re
 import subprocess
 import sys
 
-ROOMS = ("authz", "documents", "registry", "training")
-FOUNDERS = ("authz/administrator.h",)  # layers.sh: only embedded/ and cmd/ may include these
-HANDLES = ("struct upload *upload",)   # asserts that upload_find() or upload_of_begin() has taken the permit
-EXEMPT = {
-    "authz_snapshot_load": "decisions need the snapshot",
-    "authz_snapshot_renew": "decisions need the snapshot",
-    "advisory_lock_take": "a lock, no row",
-    "advisory_lock_release": "a lock, no row",
-    "registry_clean_up": "a job: records its own permit",
-    "registry_clean_up_for": "a job: records its own permit",
-    "registry_end_expired": "a job: records its own permit",
-    "registry_drop_forgotten": "a job: drops keys that an earlier permit has ended",
-    "registry_record_forgotten": "a job: records its own permit",
-    "job_begin_scrubs_if_due": "a job: records its own permit",
-    "job_begin_collection_if_due": "a job: records its own permit",
-    "registry_work": "a job: records its own permit",
-    "run_expire_due": "a job: records its own permit",
-    "manifest_uses_write": "times of reads that permits have allowed",
-    "document_scope_find": "finds since when the documents of a name count",
-    "quota_count_new": "counters, which no client sees",
-    "quota_events_list": "counters, which no client sees",
-    "quota_events_take": "counters, which no client sees",
-    "registry_check_regions": "checks of the start: no client's data",
-    "registry_check_served": "checks of the start: no client's data",
-    "registry_write_notes": "notes of damage that a read under a permit has found",
-    "manifest_push_prepare": "only reads the form of the body; its change demands the permit",
-    "upload_cancel_finish": "after a change that has demanded the permit",
-    "upload_end_finish": "after a change that has demanded the permit",
+ROOMS = ("audit", "authz", "documents", "policy", "registry", "training")
+DOORS = ("struct pg *", "struct registry *", "const struct document_source *")
+HANDLES = {  # only a function that took the permit makes one
+    "struct upload *": "upload_find() and upload_of_begin() take the permit, and the others assert it",
+    "struct audit_page *": "audit_list() and audit_find() take the permit",
 }
-FUNCTION = re.compile(r"\b(?:RESULT|bool|void|struct result|size_t) (\w+)\(([^;{]*?)\)\s*(?:__attribute__[^;]*)?;")
+EXEMPT = {
+    "manifest_push_prepare": "seals the body before the record, because the change stores what it seals; it reads the wrapped key of the project",
+    "document_view_refresh": "updates the documents in memory, which decisions and checks before the record need",
+    "registry_region_has_problem": "the state of a region, for the message of a failure",
+    "registry_resolve_cached": "a name is resolved before it is decided: the id of a repository, from memory",
+}
+CLOSED, PAGE = "tests/lint/closed_headers.txt", "docs/architecture.md"
+FUNCTION = re.compile(r"\b(?:RESULT|bool|void|struct result|size_t) (\w+)\(([^;{]*?)\)\s*((?:__attribute__[^;]*)?);")
 
 
-def included(source, path):
-    with open(os.path.join(source, path), encoding="utf-8") as file:
-        return re.findall(r'#include "([^"]+\.h)"', file.read())
+def closed_headers():
+    with open(CLOSED, encoding="utf-8") as file:
+        rows = [line.split("|") for line in file if not line.startswith("#")]
+    return {row[0].strip() for row in rows}
 
 
-def headers(source):
-    """Those that a file of gateway/ may include, and all that it gets with them."""
-    listed = subprocess.run(["find", *ROOMS, "-name", "*.h"], cwd=source, check=True, capture_output=True, text=True).stdout.split()
-    waiting = [path for path in listed if not path.endswith(("_store.h", "_priv.h")) and path not in FOUNDERS]
+def included(path):
+    with open(path, encoding="utf-8") as file:
+        return [name for name in re.findall(r'#include "([^"]+\.h)"', file.read()) if name.startswith(tuple(room + "/" for room in ROOMS))]
+
+
+def headers(closed):
+    """Those that a handler may include, and all that it gets with them."""
+    listed = subprocess.run(["find", *ROOMS, "-name", "*.h"], check=True, capture_output=True, text=True).stdout.split()
+    waiting = [path for path in listed if not path.endswith(("_store.h", "_priv.h")) and path not in closed]
     seen = set()
     while waiting:
         path = waiting.pop()
-        if path in seen:
-            continue
-        seen.add(path)
-        waiting += [each for each in included(source, path) if each.split("/")[0] in ROOMS]
+        if path not in seen:
+            seen.add(path)
+            waiting += included(path)
     return sorted(seen)
 
 
 def functions(path):
     with open(path, encoding="utf-8") as file:
         text = re.sub(r"/\*.*?\*/", " ", file.read(), flags=re.S)
-    for name, arguments in FUNCTION.findall(text):
-        yield name, " ".join(arguments.split())
+    for name, arguments, attributes in FUNCTION.findall(text):
+        yield name, " ".join(arguments.split()), attributes
+
+
+def is_permitted(arguments, attributes):
+    """`nonnull` without numbers is for all arguments."""
+    if re.match(r"(const )?(" + "|".join(re.escape(handle) for handle in HANDLES) + ")", arguments):
+        return True
+    return arguments.startswith("const struct permit *") and re.search(r"nonnull(\((1\b|\())?", attributes) is not None
+
+
+def is_harmless(name, arguments):
+    """What finds the id of a name for a target function. What makes, ends, begins or finishes its object without a row: the change that such a function prepares takes the permit when it runs."""
+    if "struct lookup *" in arguments:
+        return True
+    return "struct pg *" not in arguments and name.endswith(("_prepare", "_prepare_for_job", "_new", "_free", "_finish", "_init"))
 
 
 def main():
-    source, problems, exempt, seen = sys.argv[1], [], set(EXEMPT), 0
-    for header in headers(source):
-        for name, arguments in functions(os.path.join(source, header)):
-            if "struct pg *" not in arguments:
+    os.chdir(sys.argv[1])
+    closed, problems, exempt, seen = closed_headers(), [], set(EXEMPT), 0
+    problems += [f"{CLOSED}: there is no {path}" for path in sorted(closed) if not os.path.exists(path)]
+    for header in headers(closed):
+        problems += [f"{header} includes {path}, which {CLOSED} closes" for path in included(header) if path in closed]
+        for name, arguments, attributes in functions(header):
+            if not any(re.search(r"(^|, )" + re.escape(door), arguments) for door in DOORS):
                 continue
             seen += 1
-            if arguments.startswith("const struct permit *") or any(handle in arguments for handle in HANDLES):
-                continue
-            if name not in EXEMPT:
-                problems.append(f"{header}: {name}() takes a connection and no permit: make the permit its first argument, or move it into a "
-                                "*_store.h or *_priv.h that no other header includes: gateway/ can't see those")
+            if name not in EXEMPT and not is_permitted(arguments, attributes) and not is_harmless(name, arguments):
+                problems.append(f"{header}: {name}() can reach rows or content without a permit: make the permit its first argument, with "
+                                f"__attribute__((nonnull)), or move it into a *_priv.h or into a header of {CLOSED}")
             exempt.discard(name)
     problems += [f"tests/lint/permits.py: {name} is exempt and no longer there, or it has a permit: remove the row" for name in sorted(exempt)]
-    if seen < 40:
-        problems.append(f"only {seen} functions with a connection were found: the headers have another form now")
+    with open(PAGE, encoding="utf-8") as file:
+        page = file.read()
+    problems += [f"{PAGE} does not name {name}(), which works without a permit" for name in EXEMPT if f"`{name}()`" not in page]
+    if seen < 60:
+        problems.append(f"only {seen} functions with a door were found: the headers have another form now")
     print("\n".join(problems))
     sys.exit(1 if problems else 0)
 

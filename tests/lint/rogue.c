@@ -2,6 +2,7 @@
  * tests/lint/rogue.c -- a handler that does what nobody decided. tests/lint/rogue.py compiles it as a file of gateway/: with CASE_PERMITTED
  * it must compile, with any other case it must not.
  */
+#include "audit/query.h"
 #include "authz/binding.h"
 #include "authz/robot.h"
 #include "authz/trusted_issuer.h"
@@ -78,6 +79,8 @@ struct result rogue_of_lists(struct request *request, struct pg *pg, struct look
     const struct document_draft_query drafts = {ACTION_KEY_READ, DOCUMENT_SIGNING_KEY, "acme", NULL};
     const struct uuid nobody = {{0}};
     const struct job_page asked = {.limit = 1};
+    const struct audit_filter filter = {.until = INT64_MAX, .limit = 1};
+    struct audit_page *events = NULL;
     struct robot_revoke revoke;
     struct issuer_page issuers;
     struct job *jobs = NULL;
@@ -87,6 +90,7 @@ struct result rogue_of_lists(struct request *request, struct pg *pg, struct look
 #if defined(CASE_PERMITTED)
     const struct permit *permit = request->permit;
     TRY(issuer_list(permit, pg, "", 1, &issuers, err));
+    TRY(audit_list(permit, pg, &filter, &events, err));
     TRY(document_draft_visit(permit, pg, &drafts, visit, &count, err));
     TRY(job_list(permit, pg, &asked, &jobs, &count, err));
     return revoke.change.run(permit, &revoke.change, pg, err);
@@ -94,6 +98,15 @@ struct result rogue_of_lists(struct request *request, struct pg *pg, struct look
     return issuer_list(pg, "", 1, &issuers, err);
 #elif defined(CASE_ROBOT_REVOKED_WITH_NULL)
     return revoke.change.run(NULL, &revoke.change, pg, err);
+#elif defined(CASE_LOG_WITHOUT_PERMIT)
+    return audit_list(pg, &filter, &events, err);
+#elif defined(CASE_LOG_WITH_NULL)
+    return audit_list(NULL, pg, &filter, &events, err);
+#elif defined(CASE_NULL_IN_A_VARIABLE)
+    const struct permit *permit = NULL;
+    return audit_list(permit, pg, &filter, &events, err);
+#elif defined(CASE_SERVER_CLEANS_UP)
+    return registry_clean_up(request->gateway->registry, pg, &count, err);
 #elif defined(CASE_DRAFTS_WITHOUT_PERMIT)
     return document_draft_visit(pg, &drafts, visit, &count, err);
 #elif defined(CASE_JOBS_WITH_NULL)

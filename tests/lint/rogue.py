@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 AS = "gateway/api/binding.c"
+NULL_FIRST = r"(argument 1 null where non-null expected|null passed to a callee that requires a non-null argument)"
 CASES = {  # what the compiler must say
     "STATEMENT_BY_NAME": r"pg_run.*\n(?:.*\n)*.*struct pg_statement",
     "STATEMENT_OF_ANOTHER_FILE": r"tag_delete_sql.* undeclared",
@@ -18,19 +19,25 @@ CASES = {  # what the compiler must say
     "STATEMENT_MADE_UP": r"statement.* (has initializer but|has) incomplete type",
     "BINDING_WITHOUT_PERMIT": r"struct permit",
     "TAGS_WITHOUT_PERMIT": r"struct permit",
-    "NULL_FOR_PERMIT": r"(argument 1 null where non-null expected|null passed to a callee that requires a non-null argument)",
-    "NULL_FOR_PERMIT_OF_BINDINGS": r"(argument 1 null where non-null expected|null passed to a callee that requires a non-null argument)",
+    "NULL_FOR_PERMIT": NULL_FIRST,
+    "NULL_FOR_PERMIT_OF_BINDINGS": NULL_FIRST,
     "CHANGE_WITHOUT_PERMIT": r"struct permit",
-    "CHANGE_WITH_NULL_FOR_PERMIT": r"(argument 1 null where non-null expected|null passed to a callee that requires a non-null argument)",
+    "CHANGE_WITH_NULL_FOR_PERMIT": NULL_FIRST,
     "ISSUERS_WITHOUT_PERMIT": r"struct permit",
-    "ROBOT_REVOKED_WITH_NULL": r"(argument 1 null where non-null expected|null passed to a callee that requires a non-null argument)",
+    "ROBOT_REVOKED_WITH_NULL": NULL_FIRST,
+    "LOG_WITHOUT_PERMIT": r"struct permit",
+    "LOG_WITH_NULL": NULL_FIRST,
+    "SERVER_CLEANS_UP": r"implicit declaration of function .registry_clean_up",
     "DRAFTS_WITHOUT_PERMIT": r"struct permit",
-    "JOBS_WITH_NULL": r"(argument 1 null where non-null expected|null passed to a callee that requires a non-null argument)",
+    "JOBS_WITH_NULL": NULL_FIRST,
     "JOBS_WITH_A_LOOKUP": r"struct pg \*.*\n(?:.*\n)*.*struct lookup|struct lookup \*.*\n(?:.*\n)*.*struct pg",
     "PERMIT_MADE_UP": r"permit.* (has initializer but|has) incomplete type",
     "PERMIT_OF_A_JOB": r"implicit declaration of function .permit_for_job",
     "LOOKUP_AS_CONNECTION": r"struct pg \*.*\n(?:.*\n)*.*struct lookup|struct lookup \*.*\n(?:.*\n)*.*struct pg",
 }
+
+
+ANALYSED = {"NULL_IN_A_VARIABLE": r"use of NULL .permit. where non-null expected"}  # what the analyser must say, as in script/check analyzer; the compiler says nothing
 
 
 def command(source, build):
@@ -45,8 +52,8 @@ def command(source, build):
     return entry["directory"], [*words, "-Wno-unused", "-fsyntax-only", "-fno-diagnostics-color"]
 
 
-def compiles(directory, words, source, case):
-    done = subprocess.run([*words, f"-DCASE_{case}", f"{source}/tests/lint/rogue.c"], cwd=directory, capture_output=True, text=True,
+def compiles(directory, words, source, case, *more):
+    done = subprocess.run([*words, *more, f"-DCASE_{case}", f"{source}/tests/lint/rogue.c"], cwd=directory, capture_output=True, text=True,
                           env={**os.environ, "LC_ALL": "C"})
     return done.returncode == 0, done.stderr
 
@@ -64,6 +71,12 @@ def main():
             problems.append(f"{case}: it compiles")
         elif not re.search(wanted, said):
             problems.append(f"{case}: the compiler does not say /{wanted}/:\n{said}")
+    if "Free Software" in subprocess.run([words[0], "--version"], check=True, capture_output=True, text=True).stdout:  # clang has no -fanalyzer
+        whole = [word for word in words if word != "-fsyntax-only" and not word.startswith("-fsanitize")]
+        for case, wanted in {"PERMITTED": None, **ANALYSED}.items():
+            ok, said = compiles(directory, whole, source, case, "-fanalyzer", "-S", "-o", os.devnull)
+            if ok != (wanted is None) or (wanted is not None and not re.search(wanted, said)):
+                problems.append(f"{case}: the analyser says not /{wanted}/ but:\n{said}")
     print("\n".join(problems))
     sys.exit(1 if problems else 0)
 

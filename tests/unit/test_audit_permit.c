@@ -103,6 +103,27 @@ static void a_decision_lives_as_long_as_its_last_holder(void **state)
     assert_int_equal(permit_sequence(permit), 0);
 }
 
+/* The compiler follows no variable, so the functions that take a permit refuse a null one when they run. */
+static void no_operation_without_a_permit(void **state)
+{
+    const struct resource resource = repository("acme/models/old", 2);
+
+    (void)state;
+    for (int asks = 0; asks < 2; asks++) {
+        const struct permit *const volatile none = NULL;
+        int status = -1;
+        const pid_t child = fork();
+        if (child == 0) {
+            (void)fclose(stderr);
+            if (asks == 0) permit_require(none, ACTION_BLOB_READ, &resource);
+            else (void)permit_resource(none, ACTION_BLOB_READ);
+            _exit(0);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    }
+}
+
 /* To ask a permit for the resource of an action that it does not name is a bug, too. */
 static void no_resource_without_its_action(void **state)
 {
@@ -195,9 +216,8 @@ static void decisions_survive_lack_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest others[] = {
-        cmocka_unit_test(actions_have_one_name_each),
-        cmocka_unit_test(a_decision_lives_as_long_as_its_last_holder),
-        cmocka_unit_test(no_resource_without_its_action),
+        cmocka_unit_test(actions_have_one_name_each),       cmocka_unit_test(a_decision_lives_as_long_as_its_last_holder),
+        cmocka_unit_test(no_resource_without_its_action),   cmocka_unit_test(no_operation_without_a_permit),
         cmocka_unit_test(decisions_survive_lack_of_memory),
     };
 

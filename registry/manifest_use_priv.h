@@ -1,5 +1,5 @@
 /*
- * registry/manifest_use.h -- notes in memory when manifests were last pulled, and writes that periodically.
+ * registry/manifest_use_priv.h -- notes in memory when manifests were last pulled, and writes that periodically.
  *
  * For rules that keep pulled manifests, and so that a manifest that a client was just told of is not collected as
  * unused. The times are accurate to an hour. Notes that were not written yet are lost if a gateway dies. A note never

@@ -1,0 +1,29 @@
+/*
+ * authz/snapshot_load.h -- reads a snapshot of the rights from the database.
+ *
+ * Rule: it needs no permit, because decisions need the snapshot. No code that serves a request may include this
+ * (tests/lint/closed_headers.txt).
+ */
+#pragma once
+
+#include "authz/snapshot.h"
+#include "storage/pg.h"
+
+/**
+ * Reads the live rows. Run it in one repeatable-read transaction with everything else of the same moment, or compare
+ * authorization_epoch before and after. An issuer whose keys can't be read is left out, so its tokens are refused,
+ * and is counted in authz_snapshot_bad_issuers().
+ */
+RESULT authz_snapshot_load(struct pg *pg, struct authz_snapshot **snapshot_out, struct error *err);
+/** The changed organisations. The nil id stands for the registry: its robots, its bindings and the issuers. */
+struct rights_change {
+    const struct uuid *organisations;
+    size_t count; /* at most RIGHTS_CHANGE_MAX */
+};
+#define RIGHTS_CHANGE_MAX 64 /* after changes in more organisations everything is read */
+/**
+ * As authz_snapshot_load(), but reads only the rows of the changed organisations, and shares the robots and bindings of
+ * the others with `before`. Run it in the transaction that read `change`.
+ */
+RESULT authz_snapshot_renew(struct pg *pg, const struct authz_snapshot *before, const struct rights_change *change,
+                            struct authz_snapshot **snapshot_out, struct error *err);

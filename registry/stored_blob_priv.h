@@ -1,0 +1,9 @@
+/*
+ * registry/stored_blob_priv.h -- the mark of a damaged blob. Removing it has no permit of a client: it records its own, for a job.
+ */
+#pragma once
+
+#include "registry/stored_blob.h"
+
+/** Removes the mark, with an event. Call it after all of the blob was verified. Succeeds if there is no mark. */
+RESULT stored_blob_unmark(struct registry *registry, const struct resource *where, const struct uuid *blob, struct error *err);
