@@ -1,0 +1,216 @@
+#include "runner/order/lease_journal.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "crypto/random.h"
+#include "journal/journal.h"
+
+#define KEY_FILE   "leases.key"
+#define COPY_SIZE  81920 /* twenty blocks: room for LEASES_MAX leases */
+#define HEAD_SIZE  12    /* u64 latest time | u32 number of leases */
+#define LEASE_SIZE (LEASE_NONCE_SIZE + LEASE_DIGEST_SIZE + sizeof(struct uuid) + 3 + 8)
+
+struct state {
+    int64_t latest_ms;
+    uint32_t count;
+    struct taken_lease leases[LEASES_MAX];
+};
+
+struct lease_journal {
+    struct journal *journal;
+    struct state state;
+};
+
+_Static_assert(JOURNAL_HEADER_SIZE + HEAD_SIZE + LEASES_MAX * LEASE_SIZE + JOURNAL_SEAL_SIZE <= COPY_SIZE, "a copy is too small");
+
+static size_t body_size(uint8_t version)
+{
+    return version == 1 ? HEAD_SIZE + (size_t)LEASES_MAX * LEASE_SIZE : 0;
+}
+
+static uint8_t *write_lease(const struct taken_lease *lease, uint8_t *to)
+{
+    memcpy(to, lease->nonce, LEASE_NONCE_SIZE);
+    to += LEASE_NONCE_SIZE;
+    memcpy(to, lease->digest, LEASE_DIGEST_SIZE);
+    to += LEASE_DIGEST_SIZE;
+    memcpy(to, lease->run.bytes, sizeof(struct uuid));
+    to += sizeof(struct uuid);
+    *to++ = lease->attempt;
+    *to++ = lease->node;
+    *to++ = lease->has_ended ? 1 : 0;
+    store_u64(to, (uint64_t)lease->expires_ms);
+    return to + 8;
+}
+
+static void write_body(const void *context, uint8_t *body_out)
+{
+    const struct state *state = context;
+    uint8_t *to = body_out + HEAD_SIZE;
+
+    memset(body_out, 0, body_size(1));
+    store_u64(body_out, (uint64_t)state->latest_ms);
+    store_u32(body_out + 8, state->count);
+    for (uint32_t i = 0; i < state->count; i++) to = write_lease(&state->leases[i], to);
+}
+
+static const uint8_t *read_lease(const uint8_t *from, struct taken_lease *lease)
+{
+    memcpy(lease->nonce, from, LEASE_NONCE_SIZE);
+    from += LEASE_NONCE_SIZE;
+    memcpy(lease->digest, from, LEASE_DIGEST_SIZE);
+    from += LEASE_DIGEST_SIZE;
+    memcpy(lease->run.bytes, from, sizeof(struct uuid));
+    from += sizeof(struct uuid);
+    lease->attempt = *from++;
+    lease->node = *from++;
+    lease->has_ended = *from++ != 0;
+    lease->expires_ms = (int64_t)load_u64(from);
+    return from + 8;
+}
+
+static void read_body(uint8_t version, struct bytes body, void *state_out)
+{
+    struct state *state = state_out;
+    const uint8_t *from = body.data + HEAD_SIZE;
+
+    (void)version;
+    *state = (struct state){.latest_ms = (int64_t)load_u64(body.data), .count = load_u32(body.data + 8)};
+    if (state->count > LEASES_MAX) state->count = LEASES_MAX; /* the seal is right, so this program never wrote more */
+    for (uint32_t i = 0; i < state->count; i++) from = read_lease(from, &state->leases[i]);
+}
+
+static const struct journal_format format = {.name = "leases.journal",
+                                             .magic = "SJRL",
+                                             .version = 1,
+                                             .copy_size = COPY_SIZE,
+                                             .body_size = body_size,
+                                             .write = write_body,
+                                             .read = read_body};
+
+/* The key is written last: a journal without it was never used. */
+static struct result make_first(int folder, uint8_t key[JOURNAL_KEY_SIZE], struct state *state, struct error *err)
+{
+    *state = (struct state){.count = 0};
+    random_bytes(key, JOURNAL_KEY_SIZE);
+    TRY(journal_create(folder, &format, key, state, err));
+    return file_replace_at(folder, KEY_FILE, (struct bytes){key, JOURNAL_KEY_SIZE}, 0600, err);
+}
+
+static struct result find_key(int folder, uint8_t key[JOURNAL_KEY_SIZE], struct state *state, struct error *err)
+{
+    OWNED_FD file = -1;
+    struct error why;
+
+    if (file_open_at(folder, KEY_FILE, O_RDONLY | O_NOFOLLOW, 0, &file, &why).ok)
+        return file_read_at(file, key, JOURNAL_KEY_SIZE, 0, err);
+    if (why.kind != ERROR_NOT_FOUND) return failure(err, why.kind, "%s", why.message);
+    return make_first(folder, key, state, err);
+}
+
+static struct result open_with(int folder, uint8_t key[JOURNAL_KEY_SIZE], struct lease_journal *journal, struct error *err)
+{
+    struct error why;
+
+    TRY(find_key(folder, key, &journal->state, err));
+    if (journal_open(folder, &format, key, &journal->state, &journal->journal, &why).ok)
+        return journal_write(journal->journal, &journal->state, err);
+    if (why.kind != ERROR_NOT_FOUND) return failure(err, why.kind, "%s", why.message);
+    return failure(err, ERROR_CORRUPT,
+                   "leases.journal is missing, so this runner can't know what it has run: revoke its key and enrol it anew");
+}
+
+struct result lease_journal_open(int folder, struct lease_journal **journal_out, struct error *err)
+{
+    OWNED(lease_journal) *journal = memory_zeroed(1, sizeof *journal);
+    uint8_t key[JOURNAL_KEY_SIZE];
+
+    if (journal == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the journal of leases");
+    const struct result opened = open_with(folder, key, journal, err);
+    explicit_bzero(key, sizeof key);
+    TRY(opened);
+    *journal_out = GIVE(journal);
+    return SUCCESS;
+}
+
+uint64_t lease_journal_generation(const struct lease_journal *journal)
+{
+    return journal_generation(journal->journal);
+}
+
+int64_t lease_journal_latest_ms(const struct lease_journal *journal)
+{
+    return journal->state.latest_ms;
+}
+
+static bool may_be_forgotten(const struct taken_lease *lease, int64_t latest_ms)
+{
+    return lease->has_ended && lease->expires_ms <= latest_ms;
+}
+
+struct result lease_journal_check(const struct lease_journal *journal, const struct taken_lease *lease, struct error *err)
+{
+    const struct state *state = &journal->state;
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < state->count; i++) {
+        const struct taken_lease *known = &state->leases[i];
+        if (memcmp(known->nonce, lease->nonce, sizeof known->nonce) == 0 ||
+            memcmp(known->digest, lease->digest, sizeof known->digest) == 0)
+            return failure(err, ERROR_CONFLICT, "this runner has taken the lease before");
+        kept += may_be_forgotten(known, state->latest_ms) ? 0 : 1;
+    }
+    if (kept < LEASES_MAX) return SUCCESS;
+    return failure(err, ERROR_LIMIT, "this runner has taken %d leases that have not expired", LEASES_MAX);
+}
+
+static void forget_expired(struct state *state)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < state->count; i++)
+        if (!may_be_forgotten(&state->leases[i], state->latest_ms)) state->leases[kept++] = state->leases[i];
+    state->count = kept;
+}
+
+struct result lease_journal_take(struct lease_journal *journal, const struct taken_lease *lease, int64_t now_ms,
+                                 struct error *err)
+{
+    struct state *state = &journal->state;
+
+    if (now_ms > state->latest_ms) state->latest_ms = now_ms;
+    TRY(lease_journal_check(journal, lease, err));
+    forget_expired(state);
+    state->leases[state->count++] = *lease;
+    return journal_write(journal->journal, state, err);
+}
+
+struct result lease_journal_end(struct lease_journal *journal, const uint8_t nonce[LEASE_NONCE_SIZE], struct error *err)
+{
+    for (uint32_t i = 0; i < journal->state.count; i++) {
+        struct taken_lease *lease = &journal->state.leases[i];
+        if (memcmp(lease->nonce, nonce, sizeof lease->nonce) != 0) continue;
+        lease->has_ended = true;
+        return journal_write(journal->journal, &journal->state, err);
+    }
+    return failure(err, ERROR_NOT_FOUND, "the lease was never taken");
+}
+
+const struct taken_lease *lease_journal_unfinished(const struct lease_journal *journal)
+{
+    for (uint32_t i = 0; i < journal->state.count; i++)
+        if (!journal->state.leases[i].has_ended) return &journal->state.leases[i];
+    return NULL;
+}
+
+void lease_journal_free(struct lease_journal *journal)
+{
+    if (journal == NULL) return;
+    journal_free(journal->journal);
+    free(journal);
+}

@@ -1,0 +1,54 @@
+/*
+ * runner/order/lease_journal.h -- which leases this runner has taken, durably: no lease is ever taken twice.
+ *
+ * A lease is written down, with its nonce, before anything of it is fetched or run. It is forgotten when it has expired and has
+ * ended. Its end is written down when the registry was told of it. So after a crash exactly those leases are unfinished that the
+ * registry may still wait for.
+ *
+ * The journal also keeps the latest time that it has seen. A lease that was over then is refused, also by a clock that was set back.
+ *
+ * Two files in the runner's folder: `leases.journal` (journal/journal.h) and `leases.key`. The generation rises with each change and
+ * each start. If somebody puts older files back, it falls: the registry, which is told of it with each question for work, suspends
+ * the runner then.
+ */
+#pragma once
+
+#include "base/bytes.h"
+#include "base/owned.h"
+#include "base/uuid.h"
+
+#define LEASE_NONCE_SIZE  16
+#define LEASE_DIGEST_SIZE 32
+#define LEASES_MAX        1000 /* that have not expired */
+
+struct taken_lease {
+    uint8_t nonce[LEASE_NONCE_SIZE];
+    uint8_t digest[LEASE_DIGEST_SIZE]; /* of the envelope */
+    struct uuid run;
+    uint8_t attempt, node;
+    bool has_ended;
+    int64_t expires_ms;
+};
+
+struct lease_journal;
+
+/**
+ * Opens the journal in the open folder, or makes the first one. The generation has risen when it returns. ERROR_CONFLICT if another
+ * process has it open; ERROR_CORRUPT if it is damaged, or if only its key is there.
+ */
+RESULT lease_journal_open(int folder, struct lease_journal **journal_out, struct error *err);
+uint64_t lease_journal_generation(const struct lease_journal *journal);
+/** The latest time that it has seen, in milliseconds since 1970. */
+int64_t lease_journal_latest_ms(const struct lease_journal *journal);
+
+/** Whether the lease may be taken: ERROR_CONFLICT if its nonce or digest was taken before; ERROR_LIMIT if there is no room. */
+RESULT lease_journal_check(const struct lease_journal *journal, const struct taken_lease *lease, struct error *err);
+/** lease_journal_check(), then takes it, durably. `now_ms` is the wall time. ERROR_UNAVAILABLE, ERROR_FULL as journal_write(). */
+RESULT lease_journal_take(struct lease_journal *journal, const struct taken_lease *lease, int64_t now_ms, struct error *err);
+/** The registry knows that it has ended. ERROR_NOT_FOUND if it was never taken. */
+RESULT lease_journal_end(struct lease_journal *journal, const uint8_t nonce[LEASE_NONCE_SIZE], struct error *err);
+/** The first lease that has not ended; NULL if there is none. Valid until the next change. */
+const struct taken_lease *lease_journal_unfinished(const struct lease_journal *journal);
+
+void lease_journal_free(struct lease_journal *journal);
+DEFINE_OWNED(lease_journal);
