@@ -14,14 +14,8 @@
 
 enum { DAY_S = 86400, CLOCK_SKEW_S = 60, SERIAL_SIZE = 16, NAME_MAX_LENGTH = 253, AUTHORITY_DAYS_MAX = 3653 };
 
-static void free_certificate(X509 **certificate)
-{
-    X509_free(*certificate);
-}
-#define OWNED_X509 __attribute__((cleanup(free_certificate))) X509 *
-
 /* RFC 5280, 4.1.2.2: positive, unique; 127 random bits. */
-static bool set_serial(X509 *certificate)
+bool certificate_set_serial(X509 *certificate)
 {
     uint8_t serial[SERIAL_SIZE];
 
@@ -39,14 +33,13 @@ static bool set_period(X509 *certificate, int64_t not_after_s)
            ASN1_TIME_set(X509_getm_notAfter(certificate), not_after_s) != NULL;
 }
 
-static bool set_subject(X509 *certificate, const char *common_name)
+bool certificate_set_subject(X509 *certificate, const char *common_name)
 {
     return X509_NAME_add_entry_by_txt(X509_get_subject_name(certificate), "CN", MBSTRING_UTF8, (const uint8_t *)common_name, -1,
                                       -1, 0) == 1;
 }
 
-/* `value` is always one of our own constants: names from outside never pass through OpenSSL's configuration syntax. */
-static bool add_extension(X509 *certificate, X509 *issuer, int nid, const char *value)
+bool certificate_extend(X509 *certificate, X509 *issuer, int nid, const char *value)
 {
     X509V3_CTX context;
 
@@ -77,13 +70,13 @@ struct result certificate_authority(const char *common_name, const struct ecdsa_
         return failure(err, ERROR_INVALID, "an authority lives 1 to %d days", AUTHORITY_DAYS_MAX);
 
     OWNED_X509 certificate = fault_is_due(FAULT_MEMORY) ? NULL : X509_new();
-    if (certificate == NULL || X509_set_version(certificate, X509_VERSION_3) != 1 || !set_serial(certificate) ||
-        !set_period(certificate, time(NULL) + (int64_t)days * DAY_S) || !set_subject(certificate, common_name) ||
+    if (certificate == NULL || X509_set_version(certificate, X509_VERSION_3) != 1 || !certificate_set_serial(certificate) ||
+        !set_period(certificate, time(NULL) + (int64_t)days * DAY_S) || !certificate_set_subject(certificate, common_name) ||
         X509_set_issuer_name(certificate, X509_get_subject_name(certificate)) != 1 ||
         X509_set_pubkey(certificate, key->pkey) != 1 ||
-        !add_extension(certificate, certificate, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") ||
-        !add_extension(certificate, certificate, NID_key_usage, "critical,keyCertSign,cRLSign") ||
-        !add_extension(certificate, certificate, NID_subject_key_identifier, "hash"))
+        !certificate_extend(certificate, certificate, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") ||
+        !certificate_extend(certificate, certificate, NID_key_usage, "critical,keyCertSign,cRLSign") ||
+        !certificate_extend(certificate, certificate, NID_subject_key_identifier, "hash"))
         return failure(err, ERROR_NO_MEMORY, "no certificate could be made");
     return sign_and_write(certificate, key, pem, err);
 }
@@ -154,15 +147,16 @@ static struct result fill_server(X509 *certificate, const struct certificate_req
     if (end_s > authority_end_s) end_s = authority_end_s;
 
     const char *first = request->names[0];
-    if (X509_set_version(certificate, X509_VERSION_3) == 1 && set_serial(certificate) && set_period(certificate, end_s) &&
-        (strlen(first) > 64 || set_subject(certificate, first)) &&
+    if (X509_set_version(certificate, X509_VERSION_3) == 1 && certificate_set_serial(certificate) &&
+        set_period(certificate, end_s) && (strlen(first) > 64 || certificate_set_subject(certificate, first)) &&
         X509_set_issuer_name(certificate, X509_get_subject_name(authority)) == 1 &&
         X509_set_pubkey(certificate, request->key->pkey) == 1 &&
-        add_extension(certificate, authority, NID_basic_constraints, "critical,CA:FALSE") &&
-        add_extension(certificate, authority, NID_key_usage, "critical,digitalSignature") &&
-        add_extension(certificate, authority, NID_ext_key_usage, "serverAuth") &&
-        add_extension(certificate, authority, NID_subject_key_identifier, "hash") &&
-        add_extension(certificate, authority, NID_authority_key_identifier, "keyid:always") && add_names(certificate, request))
+        certificate_extend(certificate, authority, NID_basic_constraints, "critical,CA:FALSE") &&
+        certificate_extend(certificate, authority, NID_key_usage, "critical,digitalSignature") &&
+        certificate_extend(certificate, authority, NID_ext_key_usage, "serverAuth") &&
+        certificate_extend(certificate, authority, NID_subject_key_identifier, "hash") &&
+        certificate_extend(certificate, authority, NID_authority_key_identifier, "keyid:always") &&
+        add_names(certificate, request))
         return SUCCESS;
     return failure(err, ERROR_NO_MEMORY, "no certificate could be made");
 }
