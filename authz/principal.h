@@ -12,7 +12,8 @@ enum principal_kind {
     PRINCIPAL_NONE,     /* no credential: challenged */
     PRINCIPAL_ROBOT,    /* `id` is the robot */
     PRINCIPAL_EXTERNAL, /* a trusted issuer's subject */
-    PRINCIPAL_SYSTEM    /* the server's own jobs */
+    PRINCIPAL_SYSTEM,   /* the server's own jobs */
+    PRINCIPAL_RUNNER    /* `id` is the runner; its document was in force when it was authenticated */
 };
 
 /** One repository in the scope of a registry token; a request outside the scope is 401 insufficient_scope. */
@@ -25,8 +26,8 @@ struct principal_access {
 
 struct principal {
     enum principal_kind kind;
-    struct uuid id;           /* of the robot */
-    struct uuid organisation; /* of the robot; nil: the robot belongs to the registry, or it is no robot */
+    struct uuid id;           /* of the robot or the runner */
+    struct uuid organisation; /* of the robot or the runner; nil: it belongs to the registry, or the principal is another one */
     char issuer[256];         /* "" for robots of this registry */
     char subject[256];        /* "robot$acme+ci", or the issuer's sub */
     char source[80];          /* id of the credential behind the token; when that is revoked, upload sessions end too */

@@ -30,7 +30,8 @@ enum {
     KEY_APPROVING = 1 << 17,
     RUN_REQUESTING = 1 << 18,
     RUN_APPROVING = 1 << 19, /* another person than the requester; the handler compares them */
-    RUN_READING = 1 << 20
+    RUN_READING = 1 << 20,
+    FOR_RUNNERS = 1 << 21 /* no role has it: the runner's document permits it (snapshot_authorize.c) */
 };
 
 static const unsigned sets[ACTION_COUNT] = {
@@ -122,6 +123,12 @@ bool action_needs_no_role(enum action action)
     return (sets[action] & FOR_ANYBODY) != 0;
 }
 
+bool action_is_for_runners(enum action action)
+{
+    assert(action < ACTION_COUNT);
+    return (sets[action] & FOR_RUNNERS) != 0;
+}
+
 enum access_right action_right(enum action action)
 {
     assert(action < ACTION_COUNT);
@@ -167,6 +174,12 @@ static void key_of_external(const struct principal *principal, char key_out[PRIN
     text_hex(digest, sizeof digest, key_out + 4);
 }
 
+static const char *prefix_of(enum principal_kind kind)
+{
+    if (kind == PRINCIPAL_ROBOT) return "robot:";
+    return kind == PRINCIPAL_RUNNER ? "runner:" : "system";
+}
+
 void principal_key(const struct principal *principal, char key_out[PRINCIPAL_KEY_SIZE])
 {
     char id[UUID_TEXT_SIZE];
@@ -175,7 +188,7 @@ void principal_key(const struct principal *principal, char key_out[PRINCIPAL_KEY
         key_of_external(principal, key_out);
         return;
     }
+    const char *prefix = prefix_of(principal->kind);
     uuid_format(&principal->id, id);
-    (void)snprintf(key_out, PRINCIPAL_KEY_SIZE, "%s%s", principal->kind == PRINCIPAL_ROBOT ? "robot:" : "system",
-                   principal->kind == PRINCIPAL_ROBOT ? id : "");
+    (void)snprintf(key_out, PRINCIPAL_KEY_SIZE, "%s%s", prefix, prefix[strlen(prefix) - 1] == ':' ? id : "");
 }

@@ -39,6 +39,9 @@ bool role_may_grant(enum role role, enum role granted);
 /** Actions that any live credential permits without a binding: ping, mint a token, list visible things. */
 bool action_needs_no_role(enum action action);
 
+/** Whether the action is permitted to runners, which have no roles. No role permits it. */
+bool action_is_for_runners(enum action action);
+
 /** The right that a token's scope must have for an action. */
 enum access_right { RIGHT_NONE, RIGHT_PULL, RIGHT_PUSH, RIGHT_DELETE, RIGHT_CATALOG, RIGHT_ADMINISTRATION };
 enum access_right action_right(enum action action);
@@ -50,5 +53,5 @@ enum access_right action_right(enum action action);
 bool principal_covers(const struct principal *principal, enum action action, const struct resource *resource);
 
 #define PRINCIPAL_KEY_SIZE 80 /* "ext:" and 64 hex digits */
-/** "robot:<uuid>", or "ext:<SHA-256 of issuer, newline, subject>": identifies a principal without personal data. */
+/** "robot:<uuid>", "runner:<uuid>", or "ext:<SHA-256 of issuer, newline, subject>": identifies a principal without personal data. */
 void principal_key(const struct principal *principal, char key_out[PRINCIPAL_KEY_SIZE]);

@@ -112,6 +112,7 @@ bool authz_snapshot_is_live(const struct authz_snapshot *snapshot, const struct 
         return robot != NULL && robot->enabled && now_ms < robot->expires_ms &&
                (principal->replaced_ms == robot->previous_until_ms || now_ms < robot->previous_until_ms);
     }
+    if (principal->kind == PRINCIPAL_RUNNER) return now_ms < principal->expires_ms;
     return principal->kind == PRINCIPAL_EXTERNAL && authz_snapshot_issuer(snapshot, principal->issuer) != NULL;
 }
 
@@ -191,6 +192,17 @@ static struct authz_answer authorize_by_bindings(struct search *search)
                    "no role that you have here permits this; ask an administrator of the project for one that does");
 }
 
+/* A runner of the registry works for all organisations, any other one for its own. Everything else does not exist for it. */
+static struct authz_answer authorize_runner(const struct principal *principal, enum action action,
+                                            const struct resource *resource)
+{
+    const bool is_inside = uuid_is_nil(&principal->organisation) || same_id(&principal->organisation, &resource->organisation);
+
+    if (!is_inside) return refused(AUTHZ_INVISIBLE, "SYS-NO-BINDING", "the runner was not enrolled for this organisation");
+    if (action_is_for_runners(action)) return (struct authz_answer){.verdict = AUTHZ_ALLOWED};
+    return refused(AUTHZ_INVISIBLE, "SYS-NO-BINDING", "a runner has no roles");
+}
+
 struct authz_answer authz_snapshot_authorize(const struct authz_snapshot *snapshot, const struct principal *principal,
                                              enum action action, const struct resource *resource, int64_t now_ms)
 {
@@ -198,6 +210,7 @@ struct authz_answer authz_snapshot_authorize(const struct authz_snapshot *snapsh
         return refused(AUTHZ_NOT_LIVE, "SYS-NOT-LIVE", "the credential is unknown, disabled or expired");
     if (!principal_covers(principal, action, resource))
         return refused(AUTHZ_OUT_OF_SCOPE, "SYS-SCOPE", "the token was not made for this; get one with its scope");
+    if (principal->kind == PRINCIPAL_RUNNER) return authorize_runner(principal, action, resource);
     if (action_needs_no_role(action)) return (struct authz_answer){.verdict = AUTHZ_ALLOWED};
     struct search search = {snapshot, principal, action, resource, now_ms, false, NULL};
     return authorize_by_bindings(&search);

@@ -225,6 +225,16 @@ struct result keyd_pin_policy(struct keyd_client *client, const struct document_
     return pin(client, KEYD_PIN_POLICY, request, pin_out, err);
 }
 
+struct result keyd_certify_runner(struct keyd_client *client, const struct document_chain_request *proof, struct buffer *der,
+                                  struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_CERTIFY_RUNNER, .as.chain = *proof};
+    OWNED_CALL call = {0};
+
+    TRY(keyd_call(client, &request, &call, err));
+    return buffer_add(der, call.reply.as.certificate.data, call.reply.as.certificate.length, err);
+}
+
 struct result keyd_ask_documents(struct keyd_client *client, struct keyd_documents *documents_out, struct error *err)
 {
     struct keyd_request request = {.type = KEYD_DOCUMENTS};

@@ -53,15 +53,16 @@ struct keyd_identity {
     uint8_t log_root[32];
     uint64_t policy_epoch; /* of the pinned policy set; 0 before the first */
     uint8_t policy_digest[32];
-    uint8_t approver_root[65];   /* ECDSA P-256 public key that signs policy sets; all zero before it is pinned */
-    uint64_t unwrap_count;       /* since the key directory was made */
-    uint8_t unwrap_chain[32];    /* SHA-256 chain over every unwrap */
-    uint32_t key_version;        /* of the key-encryption keys that wrap new data keys */
-    uint32_t unused_below;       /* no row names a version below it, and no such version was asked for since; 0: not known */
-    uint8_t document_public[65]; /* ECDSA P-256: verifies certificates of deletion */
-    uint64_t mints[MINT_SCOPES]; /* tokens signed since the key directory was made, each under its widest scope */
-    uint64_t mints_lost;         /* the most tokens that a crash may have left uncounted */
-    size_t minter_count;         /* credentials that got tokens for /api/v1; keyd has room for a limited number */
+    uint8_t approver_root[65];    /* ECDSA P-256 public key that signs policy sets; all zero before it is pinned */
+    uint64_t unwrap_count;        /* since the key directory was made */
+    uint8_t unwrap_chain[32];     /* SHA-256 chain over every unwrap */
+    uint32_t key_version;         /* of the key-encryption keys that wrap new data keys */
+    uint32_t unused_below;        /* no row names a version below it, and no such version was asked for since; 0: not known */
+    uint8_t document_public[65];  /* ECDSA P-256: verifies certificates of deletion */
+    uint8_t runner_authority[65]; /* ECDSA P-256: verifies certificates of runners */
+    uint64_t mints[MINT_SCOPES];  /* tokens signed since the key directory was made, each under its widest scope */
+    uint64_t mints_lost;          /* the most tokens that a crash may have left uncounted */
+    size_t minter_count;          /* credentials that got tokens for /api/v1; keyd has room for a limited number */
     struct minter minters[MINTERS_MAX];
     size_t version_count; /* versions that still unwrap */
     uint32_t versions[KEYD_VERSIONS_MAX];
@@ -224,6 +225,23 @@ struct document_pin_request {
  */
 RESULT keyd_pin_document(struct keyd_client *client, const struct document_pin_request *pin, struct document_pin *pin_out,
                          struct error *err);
+#define DOCUMENT_LINK_SIZE 40   /* u64 number of the event, ENVELOPES[32] (docs/formats/documents.md, "Pin") */
+#define DOCUMENT_LINKS_MAX 1000 /* documents of a kind that were pinned later, in one proof */
+/** A document, and the proof that keyd has pinned it: the chain of its kind, from the pin before the document to the newest one. */
+struct document_chain_request {
+    size_t envelope_count;
+    struct bytes envelopes[DOCUMENT_SIGNATURES_MAX];
+    uint64_t sequence;                    /* of its event */
+    uint8_t before[DOCUMENT_DIGEST_SIZE]; /* digest of the pin before it; zeros: it was the first */
+    struct bytes later; /* DOCUMENT_LINK_SIZE bytes for each document that was pinned after it, the oldest first */
+};
+/**
+ * Appends a certificate for the runner of a document (crypto/runner_certificate.h), valid for RUNNER_CERTIFICATE_DAYS, and not longer than the
+ * document. ERROR_DENIED: keyd has not pinned the document, or it is not in force. ERROR_CONFLICT: keyd has pinned a newer document than the
+ * last of the chain; make the proof anew.
+ */
+RESULT keyd_certify_runner(struct keyd_client *client, const struct document_chain_request *proof, struct buffer *der,
+                           struct error *err);
 /** As keyd_pin_document(), for a policy set, which is larger and has one envelope. */
 RESULT keyd_pin_policy(struct keyd_client *client, const struct document_pin_request *pin, struct document_pin *pin_out,
                        struct error *err);

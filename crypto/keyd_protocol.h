@@ -13,7 +13,7 @@
 #include "crypto/ecdsa.h"
 #include "crypto/keyd_client.h"
 
-#define KEYD_PROTOCOL_VERSION 5
+#define KEYD_PROTOCOL_VERSION 6
 #define KEYD_HEADER_SIZE      14
 #define KEYD_MESSAGE_MAX      (64 * 1024)       /* bytes, the header included */
 #define KEYD_POLICY_MAX       (2 * 1024 * 1024) /* an envelope of policy/set.h; the only message that may be larger */
@@ -38,7 +38,8 @@
     X(13, KEYD_CERTIFY_DELETION, certify_deletion) \
     X(14, KEYD_LOG_FORKED, log_forked)             \
     X(15, KEYD_PIN_DOCUMENT, pin_document)         \
-    X(16, KEYD_DOCUMENTS, documents)
+    X(16, KEYD_DOCUMENTS, documents)               \
+    X(17, KEYD_CERTIFY_RUNNER, certify_runner)
 
 enum keyd_type {
 #define X(number, type, name) type = (number),
@@ -103,6 +104,7 @@ struct keyd_request {
         uint8_t approver[ECDSA_PUBLIC_SIZE];
         char finding[KEYD_FINDING_MAX + 1]; /* of log_forked */
         struct document_pin_request pin;    /* pin_policy has one envelope */
+        struct document_chain_request chain;
     } as;
 };
 
@@ -117,7 +119,7 @@ struct keyd_reply {
             struct bytes text;
             int64_t issued_at_s;
         } token;
-        struct bytes note, envelope;
+        struct bytes note, envelope, certificate;
         uint8_t index[32];
         struct {
             struct bytes key;           /* 32 bytes */

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "crypto/keyd_protocol_priv.h"
+#include "crypto/runner_certificate.h"
 
 enum { SUBJECT_KEY_SIZE = 32 };
 
@@ -41,6 +42,7 @@ static struct result write_identify(struct buffer *frame, const struct keyd_repl
     TRY(buffer_add_u32(frame, identity->key_version, err));
     TRY(buffer_add_u32(frame, identity->unused_below, err));
     TRY(buffer_add(frame, identity->document_public, sizeof identity->document_public, err));
+    TRY(buffer_add(frame, identity->runner_authority, sizeof identity->runner_authority, err));
     for (size_t i = 0; i < MINT_SCOPES; i++) TRY(buffer_add_u64(frame, identity->mints[i], err));
     TRY(buffer_add_u64(frame, identity->mints_lost, err));
     TRY(buffer_add_u8(frame, (uint8_t)identity->minter_count, err));
@@ -68,6 +70,7 @@ static void read_identify(struct reader *fields, struct keyd_reply *reply)
     identity->key_version = reader_u32(fields);
     identity->unused_below = reader_u32(fields);
     keyd_read_fixed(fields, identity->document_public, sizeof identity->document_public);
+    keyd_read_fixed(fields, identity->runner_authority, sizeof identity->runner_authority);
     read_mints(fields, identity);
     identity->version_count = reader_u8(fields);
     if (identity->version_count > KEYD_VERSIONS_MAX) fields->failed = true;
@@ -262,6 +265,16 @@ static struct result write_certify_deletion(struct buffer *frame, const struct k
 static void read_certify_deletion(struct reader *fields, struct keyd_reply *reply)
 {
     reply->as.envelope = reader_prefixed(fields, KEYD_ENVELOPE_MAX);
+}
+
+static struct result write_certify_runner(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
+{
+    return buffer_add_prefixed(frame, reply->as.certificate, err);
+}
+
+static void read_certify_runner(struct reader *fields, struct keyd_reply *reply)
+{
+    reply->as.certificate = reader_prefixed(fields, RUNNER_CERTIFICATE_MAX);
 }
 
 /* The number of an error kind in the protocol is its position in ERROR_KINDS, counted from 1. */

@@ -242,26 +242,37 @@ static void read_pin_policy(struct reader *fields, struct keyd_request *request)
     read_event(fields, &request->as.pin);
 }
 
+static struct result write_envelopes(struct buffer *frame, const struct bytes envelopes[DOCUMENT_SIGNATURES_MAX], size_t count,
+                                     struct error *err)
+{
+    if (count == 0 || count > DOCUMENT_SIGNATURES_MAX)
+        return failure(err, ERROR_INVALID, "a document has 1 to %d envelopes", DOCUMENT_SIGNATURES_MAX);
+    TRY(buffer_add_u8(frame, (uint8_t)count, err));
+    for (size_t i = 0; i < count; i++) TRY(buffer_add_prefixed(frame, envelopes[i], err));
+    return SUCCESS;
+}
+
+static size_t read_envelopes(struct reader *fields, struct bytes envelopes_out[DOCUMENT_SIGNATURES_MAX])
+{
+    const size_t count = reader_u8(fields);
+
+    if (count == 0 || count > DOCUMENT_SIGNATURES_MAX) fields->failed = true;
+    for (size_t i = 0; i < count && !fields->failed; i++) envelopes_out[i] = reader_prefixed(fields, KEYD_MESSAGE_MAX);
+    return count;
+}
+
 static struct result write_pin_document(struct buffer *frame, const struct keyd_request *request, struct error *err)
 {
     const struct document_pin_request *pin = &request->as.pin;
 
-    if (pin->envelope_count == 0 || pin->envelope_count > DOCUMENT_SIGNATURES_MAX)
-        return failure(err, ERROR_INVALID, "a document has 1 to %d envelopes", DOCUMENT_SIGNATURES_MAX);
-    TRY(buffer_add_u8(frame, (uint8_t)pin->envelope_count, err));
-    for (size_t i = 0; i < pin->envelope_count; i++) TRY(buffer_add_prefixed(frame, pin->envelopes[i], err));
+    TRY(write_envelopes(frame, pin->envelopes, pin->envelope_count, err));
     return write_event(frame, pin, err);
 }
 
 static void read_pin_document(struct reader *fields, struct keyd_request *request)
 {
-    struct document_pin_request *pin = &request->as.pin;
-
-    pin->envelope_count = reader_u8(fields);
-    if (pin->envelope_count == 0 || pin->envelope_count > DOCUMENT_SIGNATURES_MAX) fields->failed = true;
-    for (size_t i = 0; i < pin->envelope_count && !fields->failed; i++)
-        pin->envelopes[i] = reader_prefixed(fields, KEYD_MESSAGE_MAX);
-    read_event(fields, pin);
+    request->as.pin.envelope_count = read_envelopes(fields, request->as.pin.envelopes);
+    read_event(fields, &request->as.pin);
 }
 
 static struct result write_documents(struct buffer *frame, const struct keyd_request *request, struct error *err)
@@ -339,6 +350,29 @@ static void read_certify_deletion(struct reader *fields, struct keyd_request *re
     deletion->forgotten_ms = (int64_t)reader_u64(fields);
     deletion->key_version = reader_u32(fields);
     deletion->is_stored_again = keyd_read_flag(fields);
+}
+
+static struct result write_certify_runner(struct buffer *frame, const struct keyd_request *request, struct error *err)
+{
+    const struct document_chain_request *chain = &request->as.chain;
+
+    if (chain->later.length % DOCUMENT_LINK_SIZE != 0 || chain->later.length > (size_t)DOCUMENT_LINKS_MAX * DOCUMENT_LINK_SIZE)
+        return failure(err, ERROR_LIMIT, "a proof has at most %d later documents", DOCUMENT_LINKS_MAX);
+    TRY(write_envelopes(frame, chain->envelopes, chain->envelope_count, err));
+    TRY(buffer_add_u64(frame, chain->sequence, err));
+    TRY(buffer_add(frame, chain->before, sizeof chain->before, err));
+    return buffer_add_prefixed(frame, chain->later, err);
+}
+
+static void read_certify_runner(struct reader *fields, struct keyd_request *request)
+{
+    struct document_chain_request *chain = &request->as.chain;
+
+    chain->envelope_count = read_envelopes(fields, chain->envelopes);
+    chain->sequence = reader_u64(fields);
+    keyd_read_fixed(fields, chain->before, sizeof chain->before);
+    chain->later = reader_prefixed(fields, (size_t)DOCUMENT_LINKS_MAX * DOCUMENT_LINK_SIZE);
+    if (chain->later.length % DOCUMENT_LINK_SIZE != 0) fields->failed = true;
 }
 
 struct codec {

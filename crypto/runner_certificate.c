@@ -5,11 +5,13 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "base/text.h"
 #include "crypto/certificate_priv.h"
 #include "crypto/ecdsa_priv.h"
 
 #define URI_PREFIX  "urn:sijil:runner:"
 #define URI_LENGTH  (sizeof URI_PREFIX - 1 + UUID_TEXT_SIZE - 1)
+#define PEM_LINE    64 /* RFC 7468, section 2 */
 #define DAY_MS      INT64_C(86400000)
 #define LIFE_MAX_MS (RUNNER_CERTIFICATE_DAYS * DAY_MS + RUNNER_CERTIFICATE_SKEW_MS)
 
@@ -104,6 +106,20 @@ struct result runner_certificate_issue(const struct runner_certificate *wanted, 
     if (certificate == NULL || !fill(certificate, wanted, key))
         return failure(err, ERROR_NO_MEMORY, "no certificate could be made");
     return write_der(certificate, authority, der, err);
+}
+
+struct result runner_certificate_pem(struct bytes der, struct buffer *pem, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(2 * RUNNER_CERTIFICATE_MAX);
+
+    TRY(text_base64(&text, BASE64_STANDARD, der, err));
+    TRY(buffer_add_text(pem, "-----BEGIN CERTIFICATE-----\n", err));
+    for (size_t at = 0; at < text.length; at += PEM_LINE) {
+        const size_t left = text.length - at;
+        TRY(buffer_add(pem, text.data + at, left < PEM_LINE ? left : PEM_LINE, err));
+        TRY(buffer_add_u8(pem, '\n', err));
+    }
+    return buffer_add_text(pem, "-----END CERTIFICATE-----\n", err);
 }
 
 /* ---- reading ---- */

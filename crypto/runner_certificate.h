@@ -33,5 +33,7 @@ RESULT runner_certificate_issue(const struct runner_certificate *wanted, const s
  */
 RESULT runner_certificate_read(struct bytes der, const uint8_t authority[ECDSA_PUBLIC_SIZE],
                                struct runner_certificate *certificate_out, struct error *err);
+/** Appends a DER certificate as PEM (RFC 7468). */
+RESULT runner_certificate_pem(struct bytes der, struct buffer *pem, struct error *err);
 /** Whether `now_ms` is in its period, with RUNNER_CERTIFICATE_SKEW_MS for clocks before its begin. */
 bool runner_certificate_is_current(const struct runner_certificate *certificate, int64_t now_ms);

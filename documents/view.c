@@ -23,6 +23,7 @@ void document_view_free(struct document_view *view)
     for (size_t kind = 0; kind < DOCUMENT_KIND_COUNT; kind++) {
         for (size_t i = 0; i < view->kinds[kind].count; i++) document_free(view->kinds[kind].slots[i].document);
         free(view->kinds[kind].slots);
+        free(view->kinds[kind].links);
     }
     (void)pthread_mutex_destroy(&view->lock);
     (void)pthread_mutex_destroy(&view->update_lock);
@@ -56,6 +57,31 @@ struct result document_view_refresh(struct document_view *view, const struct doc
     note(view, refreshed, err, started_ms);
     (void)pthread_mutex_unlock(&view->update_lock);
     return refreshed;
+}
+
+/* keyd is asked each time, because another gateway may have had a document pinned. */
+static struct result is_current(struct document_view *view, enum document_kind kind, const struct document_source *source,
+                                bool *is_current_out, struct error *err)
+{
+    struct keyd_documents pinned;
+
+    TRY(keyd_ask_documents(source->keyd, &pinned, err));
+    const struct document_pin *newest = &pinned.pins[document_kind(kind)->number - 1];
+    (void)pthread_mutex_lock(&view->lock);
+    const struct document_pin *seen = &view->kinds[kind].pin;
+    *is_current_out =
+        view->checked_ms != 0 && seen->epoch == newest->epoch && memcmp(seen->digest, newest->digest, sizeof seen->digest) == 0;
+    (void)pthread_mutex_unlock(&view->lock);
+    return SUCCESS;
+}
+
+struct result document_view_follow(struct document_view *view, enum document_kind kind, const struct document_source *source,
+                                   struct error *err)
+{
+    bool has_newest = false;
+
+    TRY(is_current(view, kind, source, &has_newest, err));
+    return has_newest ? SUCCESS : document_view_refresh(view, source, err);
 }
 
 struct result document_view_is_sound(struct document_view *view, struct error *err)
@@ -154,6 +180,58 @@ struct result document_view_find(struct document_view *view, const struct view_r
     const struct result visited = visit_one(view, one, visit, context, err);
     (void)pthread_mutex_unlock(&view->lock);
     return visited;
+}
+
+static struct result visit_named(const struct document_view *view, const struct document_name *named, document_visitor *visit,
+                                 void *context, struct error *err)
+{
+    const struct view_kind *kind = &view->kinds[named->kind];
+
+    TRY(check(view, named->kind, err));
+    for (size_t i = 0; i < kind->count; i++) {
+        const struct pinned_document pinned = {kind->slots[i].document, kind->slots[i].sequence};
+        if (strcmp(pinned.document->name, named->name) == 0) TRY(visit(context, &pinned, err));
+    }
+    return SUCCESS;
+}
+
+struct result document_view_visit_named(struct document_view *view, const struct document_name *named, document_visitor *visit,
+                                        void *context, struct error *err)
+{
+    (void)pthread_mutex_lock(&view->lock);
+    const struct result visited = visit_named(view, named, visit, context, err);
+    (void)pthread_mutex_unlock(&view->lock);
+    return visited;
+}
+
+static struct result copy_links(const struct view_kind *kind, uint64_t sequence, struct document_chain *chain,
+                                struct buffer *later, struct error *err)
+{
+    size_t at = 0;
+
+    while (at < kind->link_count && kind->links[at].sequence != sequence) at++;
+    if (at == kind->link_count)
+        return failure(err, ERROR_NOT_FOUND, "no document was pinned by event %llu", (unsigned long long)sequence);
+    chain->sequence = sequence;
+    memcpy(chain->before, kind->links[at].before, sizeof chain->before);
+    for (size_t i = at + 1; i < kind->link_count; i++) {
+        TRY(buffer_add_u64(later, kind->links[i].sequence, err));
+        TRY(buffer_add(later, kind->links[i].envelopes, sizeof kind->links[i].envelopes, err));
+    }
+    chain->later = buffer_bytes(later);
+    return SUCCESS;
+}
+
+struct result document_view_chain(struct document_view *view, enum document_kind kind, uint64_t sequence,
+                                  struct document_chain *chain_out, struct buffer *later, struct error *err)
+{
+    struct document_chain chain = {0};
+
+    (void)pthread_mutex_lock(&view->lock);
+    const struct result copied = copy_links(&view->kinds[kind], sequence, &chain, later, err);
+    (void)pthread_mutex_unlock(&view->lock);
+    if (copied.ok) *chain_out = chain;
+    return copied;
 }
 
 bool document_is_in_force(const struct document *document, int64_t now_ms)

@@ -25,6 +25,13 @@ DEFINE_OWNED(document_view);
  */
 RESULT document_view_refresh(struct document_view *view, const struct document_source *source, struct error *err);
 
+/**
+ * As document_view_refresh(), but only if keyd has pinned a document of this kind that the view does not have: one call to keyd, no query.
+ * The view may then lack documents of other kinds.
+ */
+RESULT document_view_follow(struct document_view *view, enum document_kind kind, const struct document_source *source,
+                            struct error *err);
+
 /** For /readyz: success unless the last update found that the database differs from keyd's pin. ERROR_CORRUPT names the
  *  difference. */
 RESULT document_view_is_sound(struct document_view *view, struct error *err);
@@ -56,6 +63,21 @@ RESULT document_view_visit(struct document_view *view, const struct view_range *
 /** Visits the document with the scope and the name `after`; ERROR_NOT_FOUND. */
 RESULT document_view_find(struct document_view *view, const struct view_range *one, document_visitor *visit, void *context,
                           struct error *err);
+
+/**
+ * Visits the newest version with this name in every scope, also of deleted organisations: compare sequence with document_scope. The view is
+ * searched from its begin to its end. ERROR_CORRUPT, ERROR_UNAVAILABLE.
+ */
+struct document_name {
+    enum document_kind kind;
+    const char *name;
+};
+RESULT document_view_visit_named(struct document_view *view, const struct document_name *named, document_visitor *visit,
+                                 void *context, struct error *err);
+
+/** The proof that keyd has pinned the document of the event `sequence`. Its `later` points into `later`. ERROR_NOT_FOUND, ERROR_LIMIT. */
+RESULT document_view_chain(struct document_view *view, enum document_kind kind, uint64_t sequence,
+                           struct document_chain *chain_out, struct buffer *later, struct error *err);
 
 /** Whether the document is in force at `now_ms`. */
 bool document_is_in_force(const struct document *document, int64_t now_ms);

@@ -11,6 +11,11 @@ struct view_entry {
     struct document *document;
     uint64_t sequence;
 };
+/* A pinned document in the chain of its kind. */
+struct view_link {
+    uint64_t sequence;
+    uint8_t before[DOCUMENT_DIGEST_SIZE], envelopes[DOCUMENT_DIGEST_SIZE]; /* the pin before it; digest of its envelopes */
+};
 /* One kind. Only an update changes it, with the lock held; the update itself reads it without the lock. */
 struct view_kind {
     struct document_pin pin; /* after all events read */
@@ -20,6 +25,8 @@ struct view_kind {
     bool is_corrupt;
     struct view_entry *slots; /* sorted by scope and name: the newest version of each */
     size_t count, capacity;
+    struct view_link *links; /* all pinned documents, the oldest first */
+    size_t link_count, link_capacity;
 };
 struct document_view {
     pthread_mutex_t update_lock; /* one update at a time */

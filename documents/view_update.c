@@ -46,6 +46,7 @@ static void begin_again(struct update *update)
     (void)pthread_mutex_lock(&update->view->lock);
     for (size_t i = 0; i < kind->count; i++) document_free(kind->slots[i].document);
     free(kind->slots);
+    free(kind->links);
     *kind = (struct view_kind){.is_corrupt = kind->is_corrupt};
     (void)pthread_mutex_unlock(&update->view->lock);
 }
@@ -64,6 +65,35 @@ static struct result reserve_entry(struct view_kind *kind, struct error *err)
     kind->slots = slots;
     kind->capacity = capacity;
     return SUCCESS;
+}
+
+static struct result reserve_link(struct view_kind *kind, struct error *err)
+{
+    const size_t capacity = kind->link_capacity == 0 ? 16 : 2 * kind->link_capacity;
+
+    if (kind->link_count < kind->link_capacity) return SUCCESS;
+    struct view_link *links = memory_zeroed(capacity, sizeof *links);
+    if (links == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for %zu documents", capacity);
+    if (kind->link_count > 0) memcpy(links, kind->links, kind->link_count * sizeof *links);
+    free(kind->links);
+    kind->links = links;
+    kind->link_capacity = capacity;
+    return SUCCESS;
+}
+
+static struct result reserve(struct view_kind *kind, struct error *err)
+{
+    TRY(reserve_entry(kind, err));
+    return reserve_link(kind, err);
+}
+
+static void add_link(struct view_kind *kind, const struct document *document, uint64_t sequence)
+{
+    struct view_link *link = &kind->links[kind->link_count++];
+
+    link->sequence = sequence;
+    memcpy(link->before, kind->pin.digest, sizeof link->before);
+    memcpy(link->envelopes, document->envelopes_digest, sizeof link->envelopes);
 }
 
 /* A document that is recorded again stays what it was: a new organisation does not get the documents of a deleted one that way. */
@@ -95,8 +125,9 @@ static struct result take(struct update *update, const struct document_pin *pin,
     struct view_kind *kind = update->kind;
 
     (void)pthread_mutex_lock(&update->view->lock);
-    const struct result reserved = reserve_entry(kind, err);
+    const struct result reserved = reserve(kind, err);
     if (reserved.ok) {
+        if (pin->epoch != kind->pin.epoch) add_link(kind, *document, pin->epoch);
         put(kind, GIVE(*document), pin->epoch);
         kind->pin = *pin;
     }

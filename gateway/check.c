@@ -72,7 +72,8 @@ static void check_certificate(const struct settings *settings, struct problems *
 /* settings_examine() has reported files that can't be read. */
 static void check_pair(const struct settings *settings, struct problems *problems)
 {
-    const struct tls_files files = {settings->tls_certificate, settings->tls_key, settings->tls_client_ca};
+    const struct tls_files files = {
+        .certificate = settings->tls_certificate, .key = settings->tls_key, .client_ca = settings->tls_client_ca};
     OWNED(tls) *tls = NULL;
     struct error why = {0};
 

@@ -156,6 +156,7 @@ static struct result open_keyd(struct gateway *gateway, struct keyd_identity *id
     TRY(keyd_client_new(settings->keyd_socket, (unsigned)settings->keyd_timeout, &gateway->keyd, err));
     TRY(keyd_identify(gateway->keyd, identity_out, err));
     memcpy(gateway->origin, identity_out->origin, sizeof gateway->origin);
+    memcpy(gateway->runner_authority, identity_out->runner_authority, sizeof gateway->runner_authority);
     return SUCCESS;
 }
 

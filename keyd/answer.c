@@ -9,6 +9,7 @@
 #include "keyd/certificate.h"
 #include "keyd/checkpoint.h"
 #include "keyd/document_pin.h"
+#include "keyd/runner_certify.h"
 #include "keyd/token.h"
 #include "keyd/wrap.h"
 
@@ -68,6 +69,7 @@ static struct result answer_identify(const struct keyd *keyd, const struct keyd_
     name_versions(keyd->keyring, identity);
     identity->unused_below = state.unused_below;
     ecdsa_key_public(keyring_document_key(keyd->keyring), identity->document_public);
+    ecdsa_key_public(keyring_runner_key(keyd->keyring), identity->runner_authority);
     return SUCCESS;
 }
 
@@ -250,6 +252,14 @@ static struct result answer_certify_deletion(const struct keyd *keyd, const stru
 {
     TRY(certificate_sign(keyd->keyring, &request->as.deletion, clock_wall_ms(), &scratch->text, err));
     reply->as.envelope = buffer_bytes(&scratch->text);
+    return SUCCESS;
+}
+
+static struct result answer_certify_runner(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                           struct scratch *scratch, struct error *err)
+{
+    TRY(runner_certify(keyd->keyring, keyd->ledger, &request->as.chain, clock_wall_ms(), &scratch->text, err));
+    reply->as.certificate = buffer_bytes(&scratch->text);
     return SUCCESS;
 }
 

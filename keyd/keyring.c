@@ -12,7 +12,7 @@
 
 struct keyring {
     struct secret *body; /* a struct keyring_body */
-    struct ecdsa_key *token_key, *document_key;
+    struct ecdsa_key *token_key, *document_key, *runner_key;
     struct note_key log_key;
     struct hsm *hsm; /* borrowed; NULL if no version is in a token */
 };
@@ -22,24 +22,25 @@ static const struct keyring_body *body_of(const struct keyring *keyring)
     return (const struct keyring_body *)(const void *)keyring->body->bytes;
 }
 
-/* HKDF(seed of the log key, info "sijil document key v1" || u8 counter), with a growing counter until the result is a
- * scalar of the curve: the first is, except for one seed in four billion. */
-static struct result derive_document_key(struct keyring *keyring, struct error *err)
+/* HKDF(seed of the log key, info label || u8 counter), with a growing counter until the result is a scalar of the curve: the first is,
+ * except for one seed in four billion. */
+static struct result derive_key(const struct keyring *keyring, const char *label, struct ecdsa_key **key_out, struct error *err)
 {
-    char info[] = "sijil document key v1 ";
     const struct keyring_body *body = body_of(keyring);
+    struct buffer OWNED_BUFFER info = BUFFER(64);
     OWNED(secret) *scalar = NULL;
 
     TRY(secret_new(ECDSA_SCALAR_SIZE, &scalar, err));
     for (uint8_t counter = 0; counter < 8; counter++) {
-        info[sizeof info - 2] = (char)counter;
-        const struct bytes label = {(const uint8_t *)info, sizeof info - 1};
-        TRY(hkdf_sha256((struct bytes){body->log_seed, sizeof body->log_seed}, (struct bytes){0}, label, scalar->bytes,
-                        ECDSA_SCALAR_SIZE, err));
-        const struct result made = ecdsa_key_from_scalar(scalar, &keyring->document_key, err);
+        buffer_clear(&info);
+        TRY(buffer_add_text(&info, label, err));
+        TRY(buffer_add_u8(&info, counter, err));
+        TRY(hkdf_sha256((struct bytes){body->log_seed, sizeof body->log_seed}, (struct bytes){0}, buffer_bytes(&info),
+                        scalar->bytes, ECDSA_SCALAR_SIZE, err));
+        const struct result made = ecdsa_key_from_scalar(scalar, key_out, err);
         if (made.ok || err->kind != ERROR_INVALID) return made;
     }
-    return failure(err, ERROR_CORRUPT, "no document key can be derived from this key ring");
+    return failure(err, ERROR_CORRUPT, "no key with the label \"%s\" can be derived from this key ring", label);
 }
 
 /* Computes the parts that are derived from the secrets, once. */
@@ -54,7 +55,8 @@ static struct result prepare(struct keyring *keyring, struct error *err)
     TRY(ecdsa_key_from_scalar(scalar, &keyring->token_key, err));
     TRY(secret_copy((struct bytes){body->log_seed, sizeof body->log_seed}, &seed, err));
     TRY(ed25519_public(seed, log_public, err));
-    TRY(derive_document_key(keyring, err));
+    TRY(derive_key(keyring, "sijil document key v1", &keyring->document_key, err));
+    TRY(derive_key(keyring, "sijil runner authority v1", &keyring->runner_key, err));
     return note_key_make(body->origin, NOTE_ED25519, log_public, &keyring->log_key, err);
 }
 
@@ -82,6 +84,11 @@ const struct ecdsa_key *keyring_token_key(const struct keyring *keyring)
 const struct ecdsa_key *keyring_document_key(const struct keyring *keyring)
 {
     return keyring->document_key;
+}
+
+const struct ecdsa_key *keyring_runner_key(const struct keyring *keyring)
+{
+    return keyring->runner_key;
 }
 
 const struct note_key *keyring_log_key(const struct keyring *keyring)
@@ -203,5 +210,6 @@ void keyring_free(struct keyring *keyring)
     secret_free(keyring->body);
     ecdsa_key_free(keyring->token_key);
     ecdsa_key_free(keyring->document_key);
+    ecdsa_key_free(keyring->runner_key);
     free(keyring);
 }

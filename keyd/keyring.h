@@ -64,6 +64,8 @@ const char *keyring_origin(const struct keyring *keyring);
 const struct ecdsa_key *keyring_token_key(const struct keyring *keyring);
 /** The key that signs documents. It is derived from the seed of the log key, so it exists as long as the log. */
 const struct ecdsa_key *keyring_document_key(const struct keyring *keyring);
+/** The key that signs certificates of runners. It is derived from the same seed. */
+const struct ecdsa_key *keyring_runner_key(const struct keyring *keyring);
 /** The public half of the log key, in the form of notes. */
 const struct note_key *keyring_log_key(const struct keyring *keyring);
 /** Signs a checkpoint's text with the log key. */

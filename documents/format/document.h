@@ -89,6 +89,19 @@ RESULT document_check_event(const struct document *document, struct bytes entry,
 RESULT document_pin_next(const struct document_pin *pin, const struct document *document, uint64_t sequence,
                          struct document_pin *pin_out, struct error *err);
 
+/**
+ * Whether `document` is part of the chain that ends with `pin`: it was pinned as the event `sequence`, after the pin `before`, and the links
+ * `later` (DOCUMENT_LINK_SIZE bytes each) follow it. So keyd, which made `pin`, has checked the document. Later links may withdraw it.
+ * ERROR_CONFLICT: the chain ends before `pin`. ERROR_DENIED: it is another chain.
+ */
+struct document_chain {
+    uint64_t sequence;
+    uint8_t before[DOCUMENT_DIGEST_SIZE];
+    struct bytes later;
+};
+RESULT document_check_chain(const struct document *document, const struct document_chain *chain, const struct document_pin *pin,
+                            struct error *err);
+
 /* --- making a document --- */
 
 struct document_parts {

@@ -45,17 +45,40 @@ static struct document_pin pin_of_set(const struct document *document)
     return pin;
 }
 
-/* For other kinds the pin is a chain over all pinned documents, so leaving one out or adding one breaks the chain. */
-static struct document_pin pin_of_chain(const struct document_pin *pin, const struct document *document, uint64_t sequence)
+static struct document_pin add_link(const struct document_pin *pin, uint64_t sequence,
+                                    const uint8_t envelopes[DOCUMENT_DIGEST_SIZE])
 {
     uint8_t link[2 * DOCUMENT_DIGEST_SIZE + 8];
     struct document_pin next = {.epoch = sequence};
 
     memcpy(link, pin->digest, DOCUMENT_DIGEST_SIZE);
     store_u64(link + DOCUMENT_DIGEST_SIZE, sequence);
-    memcpy(link + DOCUMENT_DIGEST_SIZE + 8, document->envelopes_digest, DOCUMENT_DIGEST_SIZE);
+    memcpy(link + DOCUMENT_DIGEST_SIZE + 8, envelopes, DOCUMENT_DIGEST_SIZE);
     sha256_of((struct bytes){link, sizeof link}, next.digest);
     return next;
+}
+
+/* For other kinds the pin is a chain over all pinned documents, so leaving one out or adding one breaks the chain. */
+static struct document_pin pin_of_chain(const struct document_pin *pin, const struct document *document, uint64_t sequence)
+{
+    return add_link(pin, sequence, document->envelopes_digest);
+}
+
+struct result document_check_chain(const struct document *document, const struct document_chain *chain,
+                                   const struct document_pin *pin, struct error *err)
+{
+    struct document_pin at = {0};
+
+    if (document->kind == DOCUMENT_POLICY_SET) return failure(err, ERROR_INVALID, "policy sets have no chain");
+    memcpy(at.digest, chain->before, sizeof at.digest);
+    at = add_link(&at, chain->sequence, document->envelopes_digest);
+    for (size_t i = 0; i + DOCUMENT_LINK_SIZE <= chain->later.length; i += DOCUMENT_LINK_SIZE)
+        at = add_link(&at, load_u64(chain->later.data + i), chain->later.data + i + 8);
+    if (at.epoch < pin->epoch)
+        return failure(err, ERROR_CONFLICT, "event %llu of this kind was pinned meanwhile: prove from there",
+                       (unsigned long long)pin->epoch);
+    if (at.epoch == pin->epoch && memcmp(at.digest, pin->digest, sizeof at.digest) == 0) return SUCCESS;
+    return failure(err, ERROR_DENIED, "this document of the kind %s was never pinned", document_kind(document->kind)->name);
 }
 
 /* The document that was pinned last is no error: a client that lost the answer asks again. */

@@ -238,6 +238,7 @@ static json_t *responses_of(struct document *document, const struct route *route
 static json_t *security_of(const struct route *route)
 {
     if (route->credential == CREDENTIAL_NONE) return json_array();
+    if (route->credential == CREDENTIAL_RUNNER) return json_pack("[{s:[]}]", "runner");
     if (is_of_oci(route) || route->credential == CREDENTIAL_MINT) return json_pack("[{s:[]}, {s:[]}]", "token", "basic");
     return json_pack("[{s:[]}]", "token");
 }
@@ -330,9 +331,10 @@ static const char introduction[] =
 
 static json_t *whole(const struct document *document)
 {
-    json_t *schemes = json_pack("{s:{s:s, s:s, s:s, s:s}, s:{s:s, s:s, s:s}}", "token", "type", "http", "scheme", "bearer",
-                                "bearerFormat", "JWT", "description", "a token of /token, or of a trusted issuer", "basic",
-                                "type", "http", "scheme", "basic", "description", "the name and the secret of a robot");
+    json_t *schemes = json_pack("{s:{s:s, s:s, s:s, s:s}, s:{s:s, s:s}, s:{s:s, s:s, s:s}}", "token", "type", "http", "scheme",
+                                "bearer", "bearerFormat", "JWT", "description", "a token of /token, or of a trusted issuer",
+                                "runner", "type", "mutualTLS", "description", "the client certificate of an enrolled runner",
+                                "basic", "type", "http", "scheme", "basic", "description", "the name and the secret of a robot");
 
     return json_pack("{s:s, s:{s:s, s:s, s:s}, s:[{s:s}], s:O, s:{s:O, s:O, s:O, s:o}}", "openapi", "3.1.0", "info", "title",
                      "Sijil", "version", "1", "description", introduction, "servers", "url", "/", "paths", document->paths,

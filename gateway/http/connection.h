@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/result.h"
+#include "crypto/runner_certificate.h"
 #include "gateway/http/framer.h"
 #include "gateway/http/quota.h"
 #include "gateway/http/transport.h"
@@ -40,6 +41,7 @@ struct connection {
     struct credentials *credentials;    /* the ones that the handshake used; NULL without TLS */
     uint64_t verified_by;               /* generation of the authorities that verified the client's certificate; 0: none */
     char confirmation[44];              /* x5t#S256 of the client's certificate, or "" */
+    struct runner_certificate runner;   /* of the client's certificate; not_after_ms 0: it is not a runner's */
     struct http_exchange *exchange;     /* the request that libmicrohttpd has begun and not ended; of its event thread */
     _Atomic bool has_requested;
     _Atomic int stage;

@@ -25,6 +25,13 @@ const char *http_client_confirmation(const struct http_exchange *exchange)
     return exchange->connection->confirmation;
 }
 
+const struct runner_certificate *http_client_runner(const struct http_exchange *exchange)
+{
+    const struct runner_certificate *runner = &exchange->connection->runner;
+
+    return runner->not_after_ms == 0 ? NULL : runner;
+}
+
 /* False: out of memory. */
 static bool take_request_target(struct http_exchange *exchange, const char *target)
 {

@@ -22,6 +22,7 @@
 
 struct MHD_Connection;
 struct connection;
+struct runner_certificate;
 struct http_callbacks;
 struct server;
 
@@ -83,6 +84,9 @@ struct http_exchange {
 const struct sockaddr *http_client(const struct http_exchange *exchange);
 /** Thumbprint of the client's certificate (RFC 8705), or "". Valid while the connection exists. */
 const char *http_client_confirmation(const struct http_exchange *exchange);
+
+/** The client's certificate, if sijil-keyd has made it for a runner; it may have expired. Else NULL. Valid while the connection exists. */
+const struct runner_certificate *http_client_runner(const struct http_exchange *exchange);
 
 /** Queues a job for a worker of the pool. False: the queue is full. */
 bool http_submit(struct http_exchange *exchange, struct work_pool *pool, void (*next)(struct http_exchange *, void *));

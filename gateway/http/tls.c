@@ -21,7 +21,7 @@ static unsigned char client_purpose[] = GNUTLS_KP_TLS_WWW_CLIENT;
 
 struct credentials {
     gnutls_certificate_credentials_t certificate;
-    bool asks_client;
+    bool asks_client, has_authorities;
     uint64_t generation;
     _Atomic int uses;
 };
@@ -71,6 +71,11 @@ static gnutls_datum_t datum_of(const struct buffer *buffer)
     return (gnutls_datum_t){.data = buffer->data, .size = (unsigned)buffer->length};
 }
 
+static bool has_runners(const struct tls_files *files)
+{
+    return files->runner_authority[0] != 0;
+}
+
 static struct result fill(struct credentials *credentials, const struct tls_files *files, const struct buffer *certificate,
                           const struct buffer *key, struct error *err)
 {
@@ -80,10 +85,11 @@ static struct result fill(struct credentials *credentials, const struct tls_file
         return failure(err, ERROR_NO_MEMORY, "no memory for TLS credentials");
     int code = gnutls_certificate_set_x509_key_mem(credentials->certificate, &chain, &private_key, GNUTLS_X509_FMT_PEM);
     if (code < 0) return failure(err, ERROR_INVALID, "%s and %s: %s", files->certificate, files->key, gnutls_strerror(code));
+    credentials->asks_client = has_runners(files);
     if (files->client_ca[0] == '\0') return SUCCESS;
     code = gnutls_certificate_set_x509_trust_file(credentials->certificate, files->client_ca, GNUTLS_X509_FMT_PEM);
     if (code <= 0) return failure(err, ERROR_INVALID, "%s holds no authority", files->client_ca);
-    credentials->asks_client = true;
+    credentials->asks_client = credentials->has_authorities = true;
     return SUCCESS;
 }
 
@@ -293,6 +299,23 @@ static bool is_trusted(struct tls *tls, const gnutls_datum_t *chain, unsigned co
     return verified && status == 0;
 }
 
+/* The handshake has proven that the client has the key. A certificate of this form counts only as a runner's, whichever authorities there are. */
+static bool is_runner(const struct tls *tls, struct connection *connection, const gnutls_datum_t *certificate)
+{
+    const struct bytes der = {certificate->data, certificate->size};
+    struct error err = {0};
+
+    return has_runners(&tls->files) && runner_certificate_read(der, tls->files.runner_authority, &connection->runner, &err).ok;
+}
+
+/* Without authorities of clients, a certificate that is not a runner's is as none: clients were asked for one only because of runners. */
+static bool take_certificate(struct tls *tls, struct connection *connection, const gnutls_datum_t *chain, unsigned count)
+{
+    if (is_runner(tls, connection, &chain[0])) return set_confirmation(connection, &chain[0]);
+    if (!connection->credentials->has_authorities) return true;
+    return is_trusted(tls, chain, count) && set_confirmation(connection, &chain[0]);
+}
+
 bool tls_check_client(struct tls *tls, struct connection *connection, struct MHD_Connection *mhd)
 {
     gnutls_session_t session = session_of(mhd);
@@ -305,9 +328,7 @@ bool tls_check_client(struct tls *tls, struct connection *connection, struct MHD
     if (connection->verified_by == newest) return true;
 
     const gnutls_datum_t *chain = gnutls_certificate_get_peers(session, &count);
-    if (chain != NULL && count > 0) {
-        if (!is_trusted(tls, chain, count) || !set_confirmation(connection, &chain[0])) return false;
-    }
+    if (chain != NULL && count > 0 && !take_certificate(tls, connection, chain, count)) return false;
     connection->verified_by = newest;
     return true;
 }

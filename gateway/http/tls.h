@@ -27,7 +27,10 @@ char *tls_key_pem(struct tls *tls);
 void tls_enter(struct tls *tls, struct connection *connection, struct MHD_Connection *mhd, struct blocks *blocks);
 /** After the session ended. */
 void tls_leave(struct connection *connection);
-/** Verifies the client's certificate, if there is one, by the newest authorities, and sets connection->confirmation. */
+/**
+ * Verifies the client's certificate, if there is one, by the newest authorities, and sets connection->confirmation; of a runner also
+ * connection->runner. An expired certificate of a runner is no failure: it is compared with the clock at each request.
+ */
 bool tls_check_client(struct tls *tls, struct connection *connection, struct MHD_Connection *mhd);
 
 void tls_free(struct tls *tls);

@@ -1,7 +1,10 @@
-/* gateway/http/tls_files.h -- where a server's certificate, its key and the authorities of its clients are. */
+/* gateway/http/tls_files.h -- where a server's certificate, its key and the authorities of its clients are; and the authority of runners. */
 #pragma once
+
+#include "crypto/ecdsa.h"
 
 struct tls_files {
     const char *certificate, *key; /* PEM files */
-    const char *client_ca;         /* the same; "": clients are not asked for a certificate */
+    const char *client_ca;         /* the same; "": other certificates of clients than those of runners do not count */
+    uint8_t runner_authority[ECDSA_PUBLIC_SIZE]; /* of sijil-keyd (crypto/runner_certificate.h); all zero: no runner is known */
 };

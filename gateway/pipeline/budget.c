@@ -25,10 +25,12 @@ static void organisation_of(const struct principal *principal, char organisation
 /* Whose requests share a budget: the robots of an organisation, the robots of the registry itself, or the subjects of an issuer. */
 static void realm_of(const struct principal *principal, char realm_out[REALM_SIZE])
 {
-    char organisation[BUDGET_ORGANISATION_SIZE];
+    char organisation[BUDGET_ORGANISATION_SIZE], id[UUID_TEXT_SIZE];
 
     organisation_of(principal, organisation);
-    (void)snprintf(realm_out, REALM_SIZE, "%s", organisation[0] != '\0' ? organisation : principal->issuer);
+    uuid_format(&principal->organisation, id);
+    if (principal->kind == PRINCIPAL_RUNNER) (void)snprintf(realm_out, REALM_SIZE, "runners of %s", id);
+    else (void)snprintf(realm_out, REALM_SIZE, "%s", organisation[0] != '\0' ? organisation : principal->issuer);
 }
 
 struct key {

@@ -68,6 +68,7 @@ static void take_head(struct exchange *exchange)
     request->speaks_oci = http->request_target != NULL && strncmp(http->request_target, "/v2/", 4) == 0;
     take_address(request, http_client(http));
     take_trace(request);
+    request->client_runner = http_client_runner(http);
     (void)snprintf(request->client_confirmation, sizeof request->client_confirmation, "%s", http_client_confirmation(http));
 }
 

@@ -32,6 +32,7 @@ struct gateway {
     const struct route_table *routes;
     const struct pg_table *const *tables; /* of statements, for new connections: NULL-terminated */
     struct buffer description;            /* of all routes: gateway/api/openapi.h */
+    uint8_t runner_authority[65];         /* of keyd: verifies certificates of runners (crypto/runner_certificate.h) */
     char origin[128];                     /* of the audit log, from keyd: Sijil-Audit is "<origin>/<sequence>" */
     struct keyd_client *keyd;
     struct sequencer *sequencer;

@@ -12,6 +12,7 @@
 #include "gateway/pipeline/exchange_priv.h"
 #include "gateway/pipeline/parameters.h"
 #include "gateway/pipeline/resolve.h"
+#include "gateway/pipeline/runner_gate.h"
 #include "gateway/pipeline/token_endpoint.h"
 
 enum step_result {
@@ -121,12 +122,11 @@ static enum credential_endpoint endpoint_of(enum credential_kind kind)
     return kind == CREDENTIAL_SESSION ? CREDENTIAL_AT_SESSION : CREDENTIAL_AT_ROUTE;
 }
 
-static struct result check_credential(struct exchange *exchange, struct error *err)
+static struct credential credential_of(const struct request *request)
 {
-    struct request *request = &exchange->request;
-    struct authentication *found = arena_take(request->arena, sizeof *found);
     const char *thumbprint = request->client_confirmation;
-    const struct credential credential = {
+
+    return (struct credential){
         .endpoint = endpoint_of(request->route->credential),
         .takes_secrets = request->speaks_oci,
         .authorization = request_header(request, "Authorization"),
@@ -134,9 +134,17 @@ static struct result check_credential(struct exchange *exchange, struct error *e
         .client = request->client.ss_family == AF_UNSPEC ? NULL : (const struct sockaddr *)&request->client,
         .now_ms = clock_wall_ms(),
     };
+}
+
+static struct result check_credential(struct exchange *exchange, struct pg *pg, struct error *err)
+{
+    struct request *request = &exchange->request;
+    struct authentication *found = arena_take(request->arena, sizeof *found);
+    const struct credential credential = credential_of(request);
 
     if (found == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a credential");
-    if (credential.endpoint == CREDENTIAL_AT_TOKEN) TRY(token_authenticate(request, &credential, found, err));
+    if (request->route->credential == CREDENTIAL_RUNNER) TRY(runner_authenticate(request, pg, &credential, found, err));
+    else if (credential.endpoint == CREDENTIAL_AT_TOKEN) TRY(token_authenticate(request, &credential, found, err));
     else TRY(authenticate(request->gateway->authenticator, &credential, found, err));
     request->authentication = found;
     if (found->error == OAUTH_NONE) request->principal = found->principal;
@@ -155,9 +163,8 @@ static enum step_result step_authenticate(struct exchange *exchange, struct pg *
     enum gateway_metric metric = METRIC_REFUSED_PRINCIPAL;
     struct error err = {0};
 
-    (void)pg;
     if (request->route->credential == CREDENTIAL_NONE) return STEP_NEXT;
-    if (!check_credential(exchange, &err).ok) return answer_failure(exchange, &err);
+    if (!check_credential(exchange, pg, &err).ok) return answer_failure(exchange, &err);
     const struct authentication *found = request->authentication;
     if (found->error == OAUTH_TOO_MANY) return too_many(exchange, found->description, found->wait_s, METRIC_REFUSED_SECRET);
     if (budget_enter(exchange, &metric, &err).ok) return STEP_NEXT;

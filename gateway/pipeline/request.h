@@ -16,10 +16,12 @@
 #include "base/json.h"
 #include "gateway/http/message.h"
 
-struct gateway;        /* the shared parts: gateway/pipeline/gateway.h */
-struct route;          /* a row of gateway/routes.def: gateway/pipeline/route.h */
-struct authentication; /* authz/authenticate.h */
-struct asked_label;    /* policy/label.h */
+struct gateway;            /* the shared parts: gateway/pipeline/gateway.h */
+struct route;              /* a row of gateway/routes.def: gateway/pipeline/route.h */
+struct authentication;     /* authz/authenticate.h */
+struct asked_label;        /* policy/label.h */
+struct runner_certificate; /* crypto/runner_certificate.h */
+struct enrolled_runner;    /* gateway/pipeline/runner_gate.h */
 
 struct request {
     struct gateway *gateway;
@@ -29,9 +31,11 @@ struct request {
     char id[37];    /* request id, also in X-Request-Id and in the event */
     char trace[33]; /* trace id of the caller's traceparent (W3C Trace Context), or "" */
     struct sockaddr_storage client;
-    char client_address[46];      /* "127.0.0.1", or "unix" */
-    char client_confirmation[44]; /* x5t#S256 of the client's certificate (RFC 8705), or "" */
+    char client_address[46];                        /* "127.0.0.1", or "unix" */
+    char client_confirmation[44];                   /* x5t#S256 of the client's certificate (RFC 8705), or "" */
+    const struct runner_certificate *client_runner; /* the client's certificate, if it is a runner's; NULL: it is not */
     struct principal principal;
+    const struct enrolled_runner *runner;        /* of a principal of the kind PRINCIPAL_RUNNER; else NULL */
     const struct authentication *authentication; /* the result of the credential; NULL for probes */
 
     /* The parts of the path that the route's pattern captured, percent-decoded and checked; NULL if the pattern has no such part. */

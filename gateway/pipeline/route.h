@@ -34,7 +34,8 @@ enum credential_kind {
     CREDENTIAL_NONE,     /* probes */
     CREDENTIAL_REGISTRY, /* a registry token (or an issuer's for us) */
     CREDENTIAL_SESSION,  /* the same, but an expired one counts too: the upload session has a limit of its own */
-    CREDENTIAL_MINT      /* /token: the credentials that tokens are made from */
+    CREDENTIAL_MINT,     /* /token: the credentials that tokens are made from */
+    CREDENTIAL_RUNNER    /* the client certificate of a runner, alone (gateway/pipeline/runner_gate.h) */
 };
 
 struct metric; /* base/metrics.h */

@@ -1,5 +1,7 @@
 #include "gateway/pipeline/serve.h"
 
+#include <string.h>
+
 #include "gateway/pipeline/callbacks_priv.h"
 #include "gateway/pipeline/exchange_priv.h"
 
@@ -10,9 +12,14 @@ static struct http_limits limits_of(const struct settings *settings)
                                 .query = (size_t)settings->query_size_max};
 }
 
-static struct tls_files tls_of(const struct settings *settings)
+static struct tls_files tls_of(const struct gateway *gateway)
 {
-    return (struct tls_files){settings->tls_certificate, settings->tls_key, settings->tls_client_ca};
+    const struct settings *settings = gateway->settings;
+    struct tls_files files = {
+        .certificate = settings->tls_certificate, .key = settings->tls_key, .client_ca = settings->tls_client_ca};
+
+    memcpy(files.runner_authority, gateway->runner_authority, sizeof files.runner_authority);
+    return files;
 }
 
 static struct http_options options_of(struct gateway *gateway)
@@ -25,7 +32,7 @@ static struct http_options options_of(struct gateway *gateway)
         .listen_address = settings->listen_address,
         .listen_port = (int)settings->listen_port,
         .listen_socket = settings->listen_socket,
-        .tls = tls_of(settings),
+        .tls = tls_of(gateway),
         .event_threads = (unsigned)settings->event_threads,
         .readers = gateway->readers,
         .receivers = gateway->receivers,

@@ -18,6 +18,7 @@ HANDLES = {  # only a function that took the permit makes one
 EXEMPT = {
     "manifest_push_prepare": "seals the body before the record, because the change stores what it seals; it reads the wrapped key of the project",
     "document_view_refresh": "updates the documents in memory, which decisions and checks before the record need",
+    "document_view_follow": "the same, only if sijil-keyd has pinned something new",
     "registry_region_has_problem": "the state of a region, for the message of a failure",
     "registry_resolve_cached": "a name is resolved before it is decided: the id of a repository, from memory",
 }

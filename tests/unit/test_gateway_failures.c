@@ -34,7 +34,8 @@ static struct result read_settings(void *context, struct error *err)
 
 static struct result load_credentials(void *context, struct error *err)
 {
-    const struct tls_files files = {settings.tls_certificate, settings.tls_key, settings.tls_client_ca};
+    const struct tls_files files = {
+        .certificate = settings.tls_certificate, .key = settings.tls_key, .client_ca = settings.tls_client_ca};
     OWNED(tls) *tls = NULL;
 
     (void)context;

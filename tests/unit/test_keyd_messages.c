@@ -36,6 +36,16 @@ static void fill_token(struct keyd_token *token)
     token->access[1] = (struct keyd_access){.name = bytes_of_text("acme/m/b"), .push = true, .remove = true};
 }
 
+static struct document_chain_request chain(void)
+{
+    static const uint8_t links[2 * DOCUMENT_LINK_SIZE] = {7};
+
+    return (struct document_chain_request){.envelope_count = 2,
+                                           .envelopes = {bytes_of_text("{}"), bytes_of_text("[]")},
+                                           .sequence = 3,
+                                           .later = {links, sizeof links}};
+}
+
 static struct keyd_request request_of(enum keyd_type type)
 {
     struct keyd_request request = {.type = type, .id = 7};
@@ -69,6 +79,8 @@ static struct keyd_request request_of(enum keyd_type type)
                                                        .sequence = 3,
                                                        .size = 9,
                                                        .proof_count = 3};
+    } else if (type == KEYD_CERTIFY_RUNNER) {
+        request.as.chain = chain();
     } else if (type == KEYD_PIN_DOCUMENT) {
         request.as.pin = (struct document_pin_request){.envelope_count = 2,
                                                        .envelopes = {bytes_of_text("{}"), bytes_of_text("[]")},
@@ -105,6 +117,8 @@ static struct keyd_reply reply_of(enum keyd_type type)
     } else if (type == KEYD_SUBJECT_KEY_NEW || type == KEYD_SUBJECT_KEY_OPEN) {
         reply.as.subject_key.key = (struct bytes){bytes_32, sizeof bytes_32};
         reply.as.subject_key.wrapped = wrapped();
+    } else if (type == KEYD_CERTIFY_RUNNER) {
+        reply.as.certificate = bytes_of_text("der");
     } else if (type == KEYD_ERROR) {
         reply.as.error.kind = ERROR_LIMIT;
         reply.as.error.message = bytes_of_text("no");
@@ -239,6 +253,19 @@ static void spoil_inclusion(struct keyd_request *request)
     request->as.pin.proof_count = KEYD_PROOF_MAX + 1;
 }
 
+static void spoil_chain(struct keyd_request *request)
+{
+    request->as.chain.later.length = (DOCUMENT_LINKS_MAX + 1) * DOCUMENT_LINK_SIZE;
+}
+static void spoil_link(struct keyd_request *request)
+{
+    request->as.chain.later.length--;
+}
+static void spoil_chain_envelopes(struct keyd_request *request)
+{
+    request->as.chain.envelope_count = 0;
+}
+
 static const struct bad_request_row {
     const char *name;
     enum keyd_type type;
@@ -257,6 +284,9 @@ static const struct bad_request_row {
     {"a document without an envelope", KEYD_PIN_DOCUMENT, spoil_no_envelope, ERROR_INVALID},
     {"a document with too many envelopes", KEYD_PIN_DOCUMENT, spoil_envelopes, ERROR_INVALID},
     {"a document with a large entry", KEYD_PIN_DOCUMENT, spoil_leaf, ERROR_LIMIT},
+    {"a long chain", KEYD_CERTIFY_RUNNER, spoil_chain, ERROR_LIMIT},
+    {"a cut link", KEYD_CERTIFY_RUNNER, spoil_link, ERROR_LIMIT},
+    {"a runner without an envelope", KEYD_CERTIFY_RUNNER, spoil_chain_envelopes, ERROR_INVALID},
     {"a large entry", KEYD_PIN_POLICY, spoil_leaf, ERROR_LIMIT},
     {"a long proof of inclusion", KEYD_PIN_POLICY, spoil_inclusion, ERROR_INVALID},
 };

@@ -1,0 +1,131 @@
+#include "gateway/pipeline/runner_gate.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "crypto/runner_certificate.h"
+#include "documents/view.h"
+#include "gateway/pipeline/gateway.h"
+#include "policy/decider.h"
+
+/* The documents with the name of the certificate's key. A key may have been enrolled in several scopes. */
+struct search {
+    const struct runner_certificate *certificate;
+    struct enrolled_runner *runner;
+    int64_t now_ms;
+    unsigned in_force, withdrawn;
+};
+
+static void copy_places(const json_t *list, struct enrolled_runner *runner)
+{
+    size_t count = json_array_size(list);
+
+    if (count > RUNNER_JURISDICTIONS_MAX) count = RUNNER_JURISDICTIONS_MAX;
+    for (size_t i = 0; i < count; i++)
+        (void)snprintf(runner->jurisdictions[i], RUNNER_PLACE_SIZE, "%s", json_string_value(json_array_get(list, i)));
+    runner->jurisdiction_count = count;
+}
+
+static void copy(const struct pinned_document *pinned, const struct runner_key *key, struct enrolled_runner *runner)
+{
+    *runner = (struct enrolled_runner){.key = *key, .sequence = pinned->sequence, .expires_ms = pinned->document->expires_ms};
+    runner->key.jurisdictions = NULL;
+    copy_places(key->jurisdictions, runner);
+    ecdsa_thumbprint(key->point, runner->name); /* document_read_point() has compared them */
+    (void)snprintf(runner->scope, sizeof runner->scope, "%s", pinned->document->scope);
+}
+
+static struct result note(void *context, const struct pinned_document *pinned, struct error *err)
+{
+    struct search *search = context;
+    const struct document *document = pinned->document;
+    struct runner_key key;
+
+    TRY(runner_key_read(document, &key, err));
+    if (document->is_withdrawn) search->withdrawn++;
+    if (!document_is_in_force(document, search->now_ms) || !uuid_equal(&key.runner, &search->certificate->runner) ||
+        memcmp(key.point, search->certificate->point, sizeof key.point) != 0)
+        return SUCCESS;
+    copy(pinned, &key, search->runner);
+    search->in_force++;
+    return SUCCESS;
+}
+
+static struct result find(struct request *request, struct pg *pg, struct search *search, struct error *err)
+{
+    const struct gateway *gateway = request->gateway;
+    const struct document_source source = {pg, gateway->keyd, gateway->sequencer};
+    char name[ECDSA_THUMBPRINT_SIZE];
+
+    ecdsa_thumbprint(search->certificate->point, name);
+    const struct document_name named = {DOCUMENT_RUNNER, name};
+    TRY(document_view_follow(gateway->documents, DOCUMENT_RUNNER, &source, err));
+    return document_view_visit_named(gateway->documents, &named, note, search, err);
+}
+
+/* The organisation may have been deleted since, and another one may have its name. */
+static struct result find_organisation(const struct request *request, struct pg *pg, const struct enrolled_runner *runner,
+                                       struct uuid *organisation_out, bool *is_there_out, struct error *err)
+{
+    struct document_scope scope;
+    struct resource resource = {.kind = RESOURCE_SYSTEM};
+
+    TRY(document_scope_find(lookup_of(pg), runner->scope, &scope, err));
+    if (runner->scope[0] != '\0') decider_resolve(request->gateway->decider, runner->scope, &resource);
+    *organisation_out = resource.organisation;
+    *is_there_out = runner->sequence >= scope.since && (runner->scope[0] == '\0' || !uuid_is_nil(&resource.organisation));
+    return SUCCESS;
+}
+
+static struct result refuse(struct authentication *found, const char *why)
+{
+    *found = (struct authentication){.error = OAUTH_INVALID_TOKEN};
+    (void)snprintf(found->description, sizeof found->description, "%s", why);
+    return SUCCESS;
+}
+
+static void fill(struct principal *principal, const struct search *search, const struct uuid *organisation)
+{
+    const struct enrolled_runner *runner = search->runner;
+
+    principal->kind = PRINCIPAL_RUNNER;
+    principal->id = runner->key.runner;
+    principal->organisation = *organisation;
+    principal->expires_ms = runner->expires_ms;
+    if (search->certificate->not_after_ms < principal->expires_ms) principal->expires_ms = search->certificate->not_after_ms;
+    principal_key(principal, principal->subject);
+    (void)snprintf(principal->source, sizeof principal->source, "runner:%s", runner->name);
+}
+
+static struct result authenticate_certificate(struct request *request, struct pg *pg, struct search *search,
+                                              struct authentication *found, struct error *err)
+{
+    struct uuid organisation = {{0}};
+    bool is_there = false;
+
+    TRY(find(request, pg, search, err));
+    if (search->withdrawn > 0) return refuse(found, "this runner was withdrawn: it may do nothing any more");
+    if (search->in_force != 1) return refuse(found, "no enrolment of this runner is in force: enrol it anew");
+    TRY(find_organisation(request, pg, search->runner, &organisation, &is_there, err));
+    if (!is_there) return refuse(found, "the organisation of this runner was deleted");
+    fill(&found->principal, search, &organisation);
+    request->runner = search->runner;
+    return SUCCESS;
+}
+
+struct result runner_authenticate(struct request *request, struct pg *pg, const struct credential *credential,
+                                  struct authentication *found, struct error *err)
+{
+    struct search search = {.certificate = request->client_runner,
+                            .runner = arena_take(request->arena, sizeof(struct enrolled_runner)),
+                            .now_ms = credential->now_ms};
+
+    *found = (struct authentication){.error = OAUTH_NONE};
+    if (search.runner == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a runner");
+    if (credential->authorization != NULL)
+        return refuse(found, "a runner is known by its client certificate: send no other credential");
+    if (search.certificate == NULL) return SUCCESS; /* as without any credential */
+    if (!runner_certificate_is_current(search.certificate, credential->now_ms))
+        return refuse(found, "the certificate of this runner has expired: enrol the runner anew");
+    return authenticate_certificate(request, pg, &search, found, err);
+}

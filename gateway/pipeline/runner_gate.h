@@ -1,0 +1,33 @@
+/*
+ * gateway/pipeline/runner_gate.h -- authenticates runners (docs/runner.md, "How a runner is known").
+ *
+ * A runner is known by its client certificate alone, which names its UUID and its key. The certificate gives nothing by itself: at each
+ * request the key must stand in a document of the kind runner with this UUID, which sijil-keyd has pinned and which is in force. The view of
+ * documents is compared with keyd's newest pin each time, so a withdrawn runner is refused at its next request, on every gateway.
+ */
+#pragma once
+
+#include "authz/authenticate.h"
+#include "documents/format/runner_key.h"
+#include "gateway/pipeline/request.h"
+
+#define RUNNER_JURISDICTIONS_MAX 16
+#define RUNNER_PLACE_SIZE        33
+
+/** What the enrolment of the runner says; all of it is what the approvers have signed. */
+struct enrolled_runner {
+    struct runner_key key;            /* key.jurisdictions is NULL: see below */
+    char name[ECDSA_THUMBPRINT_SIZE]; /* of the document: the thumbprint of the key */
+    char scope[DOCUMENT_SCOPE_SIZE];  /* "": the registry, "acme": an organisation */
+    uint64_t sequence;                /* of the event that put the document into force */
+    int64_t expires_ms;               /* of the document */
+    size_t jurisdiction_count;
+    char jurisdictions[RUNNER_JURISDICTIONS_MAX][RUNNER_PLACE_SIZE];
+};
+
+/**
+ * For routes of CREDENTIAL_RUNNER, on a worker. Sets request->runner. A request without the certificate of a runner, or with another
+ * credential besides, is not authenticated; `found` says why. ERROR_UNAVAILABLE, ERROR_CORRUPT: nobody can be known now.
+ */
+RESULT runner_authenticate(struct request *request, struct pg *pg, const struct credential *credential,
+                           struct authentication *found, struct error *err);
