@@ -98,7 +98,7 @@ class Production(Peers, sijil_test.Server):
         return [postmaster, *sijil_test.children_of(postmaster)]
 
     def run_postgres(self, action):
-        self.run(POSTGRES, action, self.path("postgres"), env=self.faults["postgres"].environment())
+        self.run(POSTGRES, action, self.path("postgres"), env=self.faults["postgres"].environment(), timeout=240)
         data = self.path("postgres/data")
         if action == "restart":
             with open(data + "/postmaster.pid", encoding="ascii") as pid, open(self.path("postgres/pid"), "w", encoding="ascii") as file:

@@ -56,8 +56,13 @@ def environment_of(test):
 def run(test, build):
     os.makedirs(f"{build}/measured", exist_ok=True)
     with open(f"{build}/measured/{test['name']}.log", "wb") as log:
-        return subprocess.run(test["command"], env=environment_of(test), cwd=properties(test).get("WORKING_DIRECTORY", build), stdout=log,
-                              stderr=log, stdin=subprocess.DEVNULL, check=False).returncode
+        process = subprocess.Popen(test["command"], env=environment_of(test), cwd=properties(test).get("WORKING_DIRECTORY", build),
+                                   stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+    while True:  # also for those that it leaves behind, as init does: nobody may take a dead server for a running one
+        ended, status = os.waitpid(-1, 0)
+        if ended == process.pid:
+            process.returncode = os.waitstatus_to_exitcode(status)
+            return process.returncode
 
 
 def bury():

@@ -13,7 +13,7 @@ set -eu
 bin=${SIJIL_POSTGRES_BIN:-/usr/lib/postgresql/15/bin}
 action=$1
 mkdir -p "$2"
-state=$(cd "$2" && pwd)
+state=$(cd "$2" && pwd -P)
 
 # PostgreSQL refuses to run as root.
 as_server() {
@@ -96,29 +96,31 @@ stop_after() {
     setsid "$0" watch "$state" "$1" "$(cat "$state/pid")" </dev/null >/dev/null 2>&1 &
 }
 
-# signal_all SIGNAL: the server and the processes that it started, and only those; their ids stay in $all.
+# signal_all SIGNAL: the server and the processes that it started, and only those.
 signal_all() {
     data=$(cat "$state/data_at")
     server=$(as_server head -n 1 "$data/postmaster.pid")
-    all="$server $(pgrep -P "$server" || true)"
-    kill "-$1" $all 2>/dev/null || true
+    kill "-$1" "$server" $(pgrep -P "$server" || true) 2>/dev/null || true
 }
 
-# wait_gone PID...: waits until none of them runs. A zombie (Z) holds no resources any more.
+# Waits until no process works in the folder of the data: only PostgreSQL's do, and one that has ended works nowhere.
 wait_gone() {
     give_up=$(($(date +%s) + 60))
-    for process; do
-        while grep -qs '^State:[[:space:]]*[^XZ[:space:]]' "/proc/$process/status"; do
-            [ "$(date +%s)" -lt "$give_up" ] || { echo "process $process does not end" >&2; exit 1; }
-            sleep 0.02
-        done
+    while ls -l /proc/[0-9]*/cwd 2>/dev/null | grep -q -- "-> $data\$"; do
+        [ "$(date +%s)" -lt "$give_up" ] || { echo "a process of the killed server does not end" >&2; exit 1; }
+        sleep 0.02
     done
 }
+
+# A killed server leaves its number in two files. PostgreSQL does not start while that number is taken, also by a process that has ended, and
+# whose parent has not waited for it: a parent that never waits would keep it out for ever.
+remove_locks() { rm -f "$data/postmaster.pid" "$(cat "$state/socket")"/.s.PGSQL.*.lock; }
 
 case $action in
 crash)
     signal_all KILL
-    wait_gone $all # the next server can't start while they have its shared memory
+    wait_gone # the next server can't start while they have its shared memory
+    remove_locks
     ;;
 pause)
     signal_all STOP
@@ -128,11 +130,11 @@ resume)
     ;;
 restart)
     data=$(cat "$state/data_at")
-    give_up=$(($(date +%s) + 60))
-    until as_server "$bin/pg_ctl" start -D "$data" -l "$data/server.log" -w -t 180 >"$state/start.log" 2>&1; do
-        [ "$(date +%s)" -lt "$give_up" ] || { cat "$state/start.log" >&2; as_server tail -n 20 "$data/server.log" >&2; exit 1; }
-        sleep 0.2 # a process that it started just before its death ends by itself, but not at once
-    done
+    if ! as_server "$bin/pg_ctl" start -D "$data" -l "$data/server.log" -w -t 180 >"$state/start.log" 2>&1; then
+        cat "$state/start.log" >&2
+        as_server tail -n 20 "$data/server.log" >&2
+        exit 1
+    fi
     ;;
 start)
     stop
