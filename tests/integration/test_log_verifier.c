@@ -226,6 +226,8 @@ static void a_deleted_checkpoint_is_told_and_written_again(void **state)
 
     (void)state;
     open_signed(&log);
+    /* The row comes after the signature: if it were not there yet, nothing would be deleted. */
+    wait_for_answer(&log, "SELECT count(*) FROM audit_checkpoint c JOIN audit_log l USING (size)", "1");
     database_execute(log.database, "DELETE FROM audit_checkpoint");
     const int64_t until_ms = clock_monotonic_ms() + 180000;
     while (strcmp(database_ask(log.database, "SELECT count(*) FROM audit_checkpoint c JOIN audit_log l USING (size)"), "1") !=

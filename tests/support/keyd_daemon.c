@@ -14,8 +14,23 @@
 
 enum { ARGUMENTS = 24, WAIT_STEP_MS = 5, WAIT_STEPS = 4000 };
 
-/* Starts the program; what it writes on standard error goes to `errors`. */
-static pid_t spawn(const struct keyd_daemon *process, const char *const *options, int errors)
+/* Starts a program; what it writes on standard error goes to `errors`. */
+static pid_t spawn(const char *const *arguments, int errors)
+{
+    const pid_t parent = getpid(), pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failing test leaves no process running */
+        if (getppid() != parent) _exit(127);
+        if (errors >= 0) (void)dup2(errors, STDERR_FILENO);
+        if (errors >= 0) (void)dup2(errors, STDOUT_FILENO);
+        (void)execv(arguments[0], (char *const *)(uintptr_t)arguments);
+        _exit(127);
+    }
+    return pid;
+}
+
+static pid_t spawn_keyd(const struct keyd_daemon *process, const char *const *options, int errors)
 {
     const char *arguments[ARGUMENTS] = {SIJIL_KEYD, "--directory", process->directory};
     size_t count = 3;
@@ -24,17 +39,7 @@ static pid_t spawn(const struct keyd_daemon *process, const char *const *options
         assert_true(count < ARGUMENTS - 1);
         arguments[count++] = options[i];
     }
-    const pid_t parent = getpid(), pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failing test leaves no process running */
-        if (getppid() != parent) _exit(127);
-        if (errors >= 0) (void)dup2(errors, STDERR_FILENO);
-        if (errors >= 0) (void)dup2(errors, STDOUT_FILENO);
-        (void)execv(SIJIL_KEYD, (char *const *)(uintptr_t)arguments);
-        _exit(127);
-    }
-    return pid;
+    return spawn(arguments, errors);
 }
 
 int keyd_daemon_run(const struct keyd_daemon *process, const char *const *options, char *said, size_t room)
@@ -43,7 +48,7 @@ int keyd_daemon_run(const struct keyd_daemon *process, const char *const *option
     size_t length = 0;
 
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-    const pid_t pid = spawn(process, options, ends[1]);
+    const pid_t pid = spawn_keyd(process, options, ends[1]);
     (void)close(ends[1]);
     for (ssize_t got; length < room - 1 && (got = read(ends[0], said + length, room - 1 - length)) > 0;) length += (size_t)got;
     said[length] = '\0';
@@ -62,7 +67,7 @@ static const char *parent_folder(void)
 
 void keyd_daemon_prepare(struct keyd_daemon *process, const char *origin)
 {
-    char said[1024];
+    int status = 0;
 
     *process = (struct keyd_daemon){0};
     (void)snprintf(process->folder, sizeof process->folder, "%s/sijil-keyd-XXXXXX", parent_folder());
@@ -74,8 +79,8 @@ void keyd_daemon_prepare(struct keyd_daemon *process, const char *origin)
     const int fd = open(process->passphrase, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     assert_true(fd >= 0 && write(fd, "correct horse\n", 14) == 14);
     (void)close(fd);
-    const char *const options[] = {"--init", "--origin", origin, "--passphrase-file", process->passphrase, NULL};
-    assert_int_equal(keyd_daemon_run(process, options, said, sizeof said), 0);
+    const char *const arguments[] = {RING_TOOL, process->directory, origin, process->passphrase, NULL};
+    assert_int_equal(waitpid(spawn(arguments, -1), &status, 0) > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0);
 }
 
 void keyd_daemon_start(struct keyd_daemon *process, const char *const *options)
@@ -85,7 +90,7 @@ void keyd_daemon_start(struct keyd_daemon *process, const char *const *options)
 
     for (size_t i = 0; options != NULL && options[i] != NULL && i < ARGUMENTS - 5; i++) all[4 + i] = options[i];
     (void)unlink(process->socket);
-    process->pid = spawn(process, all, -1);
+    process->pid = spawn_keyd(process, all, -1);
     for (int i = 0; i < WAIT_STEPS; i++) {
         if (stat(process->socket, &about) == 0) return;
         if (waitpid(process->pid, NULL, WNOHANG) != 0) break;

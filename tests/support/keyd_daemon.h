@@ -18,7 +18,7 @@ struct keyd_daemon {
 
 #define KEYD_DAEMON_ORIGIN "test.example/audit"
 
-/** Makes the folders and a key ring for the log `origin`. Asserts. */
+/** Makes the folders and a key ring for the log `origin`, whose passphrase costs little (tests/support/ring_tool.c). Asserts. */
 void keyd_daemon_prepare(struct keyd_daemon *process, const char *origin);
 /** Starts it and waits until its socket exists. `options` (NULL-terminated) may be NULL. */
 void keyd_daemon_start(struct keyd_daemon *process, const char *const *options);
