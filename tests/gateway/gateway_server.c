@@ -80,6 +80,18 @@ static void set(struct settings *settings, const char *argument)
         (void)snprintf(settings->tls_client_ca, sizeof settings->tls_client_ca, "%s", argument + 14);
 }
 
+/* runner_authority=FILE: the key in PEM that signs certificates of runners. */
+static struct result read_authority(struct gateway *gateway, const char *argument, struct error *err)
+{
+    static const char name[] = "runner_authority=";
+    OWNED(ecdsa_key) *key = NULL;
+
+    if (strncmp(argument, name, sizeof name - 1) != 0) return SUCCESS;
+    TRY(ecdsa_key_load(argument + sizeof name - 1, &key, err));
+    ecdsa_key_public(key, gateway->runner_authority);
+    return SUCCESS;
+}
+
 static struct result open_parts(struct gateway *gateway, struct error *err)
 {
     OWNED(authz_snapshot) *snapshot = NULL;
@@ -124,11 +136,12 @@ static struct result serve(struct gateway *gateway, const sigset_t *signals, str
     return SUCCESS;
 }
 
-static struct result run(const char *folder, struct settings *settings, const sigset_t *signals, struct error *err)
+static struct result run(char **arguments, struct settings *settings, const sigset_t *signals, struct error *err)
 {
     struct gateway gateway = {.settings = settings, .routes = &server_routes, .origin = "test/audit"};
 
-    TRY(make_certificates(folder, settings, err));
+    TRY(make_certificates(arguments[1], settings, err));
+    for (int i = 2; arguments[i] != NULL; i++) TRY(read_authority(&gateway, arguments[i], err));
     TRY(authz_directory_new(&gateway.directory, err));
     TRY(document_view_new(&gateway.documents, err));
     struct result result = open_parts(&gateway, err);
@@ -159,7 +172,7 @@ int main(int argc, char **argv)
     (void)sigaddset(&signals, SIGTERM);
     (void)sigaddset(&signals, SIGHUP);
     (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
-    if (run(argv[1], &settings, &signals, &err).ok) return 0;
+    if (run(argv, &settings, &signals, &err).ok) return 0;
     log_error("the test server", &err);
     return 1;
 }

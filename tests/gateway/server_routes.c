@@ -7,6 +7,7 @@
 #include "authz/authenticate.h"
 #include "base/text.h"
 #include "crypto/digest.h"
+#include "crypto/runner_certificate.h"
 #include "gateway/pipeline/route.h"
 #include "tests/gateway/doubles.h"
 
@@ -238,6 +239,21 @@ static struct result control(struct request *request, struct pg *pg, struct erro
 }
 static const struct handler handler_control = {.handle = control};
 
+/* Which runner the client's certificate is of, and whether a token would be bound to that certificate. */
+static struct result tell_runner(struct request *request, struct pg *pg, struct error *err)
+{
+    char text[128], id[UUID_TEXT_SIZE] = "";
+
+    (void)pg;
+    (void)err;
+    if (request->client_runner != NULL) uuid_format(&request->client_runner->runner, id);
+    (void)snprintf(text, sizeof text, "{\"runner\":\"%s\",\"bound\":%s}", id,
+                   request->client_confirmation[0] != '\0' ? "true" : "false");
+    response_text(request, 200, text);
+    return SUCCESS;
+}
+static const struct handler handler_tell_runner = {.handle = tell_runner};
+
 #define ANY        (METHOD_BIT(METHOD_GET) | METHOD_BIT(METHOD_HEAD) | METHOD_BIT(METHOD_POST) | METHOD_BIT(METHOD_PUT))
 #define READ       (METHOD_BIT(METHOD_GET) | METHOD_BIT(METHOD_HEAD))
 #define TEST_ROUTE .credential = CREDENTIAL_REGISTRY, .target = target_named, .action_count = 1, .actions = {0, ACTION_PING}
@@ -246,6 +262,7 @@ static const struct route rows[] = {
     {.name = "ready", .methods = READ, .pattern = "/readyz", .handler = &handler_ready},
     {.name = "metrics", .methods = READ, .pattern = "/metrics", .handler = &handler_metrics},
     {.name = "control", .methods = READ, .pattern = "/control", .handler = &handler_control},
+    {.name = "runner", .methods = READ, .pattern = "/runner", .handler = &handler_tell_runner},
     {.name = "ping", .methods = READ, .pattern = "/v2/", .record = RECORD_FIRST, .handler = &handler_ping, TEST_ROUTE},
     {.name = "change",
      .methods = ANY,

@@ -1,5 +1,6 @@
 """TLS: 1.3 only, no tickets, certificates that change under load, client certificates, the unix socket."""
 import http.client
+import json
 import os
 import signal
 import socket
@@ -195,4 +196,47 @@ codes = statuses(read_all(alice, 1)[0])
 check("an open connection is judged by the new authorities", codes in ([400], []), codes)
 check("and so are new ones", with_certificate("alice")[0] in ([400], []))
 mutual.stop()
+
+# Runners: their own authority, which says nothing about other clients, as the authority of clients says nothing about runners.
+RUNNER = "00112233-4455-4677-8899-aabbccddeeff"
+CALLED = f"subjectAltName=URI:urn:sijil:runner:{RUNNER}\nkeyUsage=critical,digitalSignature"
+authority(work, "runners")
+leaf(work, "runner", "runners", "clientAuth", CALLED)
+leaf(work, "impostor", "others", "clientAuth", CALLED)
+leaf(work, "insider", "clients", "clientAuth", CALLED)
+leaf(work, "server-of-runners", "runners", "serverAuth", CALLED)
+
+
+def told(server, name):
+    """What the server knows of this client; its status if it is not 200."""
+    context = ssl.create_default_context(cafile=server.path("ca.pem"))
+    if name:
+        context.load_cert_chain(os.path.join(work, name + ".pem"), os.path.join(work, name + ".key"))
+    try:
+        connection = context.wrap_socket(socket.create_connection(("127.0.0.1", server.port)), server_hostname="localhost")
+        connection.sendall(b"GET /runner HTTP/1.1\r\nHost: x\r\n\r\n")
+        answer = read_all(connection, 1)[0]
+    except OSError:
+        return 400
+    return json.loads(answer[answer.index(b"{"):]) if statuses(answer) == [200] else (statuses(answer) or [400])[0]
+
+
+NOBODY = {"runner": "", "bound": False}
+alone = Server(runner_authority=os.path.join(work, "runners.key"))
+check("a runner is known by its certificate", told(alone, "runner") == {"runner": RUNNER, "bound": True}, told(alone, "runner"))
+check("without a certificate it is nobody", told(alone, None) == NOBODY)
+for name in ("impostor", "insider", "alice", "server-of-runners"):
+    check(f"without an authority of clients, {name}'s certificate is as none", told(alone, name) == NOBODY, told(alone, name))
+alone.stop()
+trust("clients")
+both = Server(tls_client_ca=ca, runner_authority=os.path.join(work, "runners.key"))
+check("a runner is known beside an authority of clients", told(both, "runner") == {"runner": RUNNER, "bound": True}, told(both, "runner"))
+check("a client with a runner's name is no runner", told(both, "insider") == {"runner": "", "bound": True}, told(both, "insider"))
+check("nor is a client without one", told(both, "alice") == {"runner": "", "bound": True})
+for name in ("impostor", "mallory", "server-of-runners"):
+    check(f"{name} is refused", told(both, name) == 400, told(both, name))
+both.stop()
+none = Server()
+check("a server without an authority of runners asks for no certificate", told(none, "runner") == NOBODY)
+none.stop()
 finish()
