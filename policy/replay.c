@@ -31,6 +31,36 @@ static void note_refused(struct replay *replay, const json_t *refused, bool is_o
     }
 }
 
+/* The rules by which the system refuses, in the order in which a decision meets them; at most one of each rank. */
+static int rank_of(const char *rule)
+{
+    static const struct {
+        const char *rule;
+        int rank;
+    } rules[] = {{"SYS-NO-CREDENTIAL", 1}, {"SYS-NOT-LIVE", 1},   {"SYS-SCOPE", 1},         {"SYS-NO-BINDING", 1},
+                 {"SYS-GRANT", 1},         {"SYS-SELF-GRANT", 1}, {"SYS-BOTH-OFFICERS", 1}, {"SYS-STALE", 2},
+                 {"SYS-NOT-FOUND", 2},     {"SYS-NO-POLICY", 3},  {RULE_OF_LIMIT, 4}};
+
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
+        if (strcmp(rules[i].rule, rule) == 0) return rules[i].rank;
+    return 0;
+}
+
+static struct result check_refused(const struct leaf *leaf, const json_t *refused, struct error *err)
+{
+    int before = 0;
+
+    for (size_t i = 0; i < json_array_size(refused); i++) {
+        const char *rule = json_string_value(json_array_get(refused, i));
+        const int rank = rank_of(rule);
+        if (rank <= before) return failure(err, ERROR_DENIED, "no decision is refused so: %.64s", rule);
+        if (strcmp(rule, "SYS-NO-POLICY") == 0 && leaf->reason.policy[0] != '\0')
+            return failure(err, ERROR_DENIED, "the facts say that no policy set was in force, and the event names one");
+        before = rank;
+    }
+    return SUCCESS;
+}
+
 /* --- facts --- */
 
 static struct result require_committed(const struct leaf *leaf, size_t target, struct bytes facts, struct error *err)
@@ -54,6 +84,10 @@ static struct result read_facts(const struct leaf *leaf, size_t target, struct b
     if (!read.ok) return failure(err, ERROR_DENIED, "the event commits to what are no facts: %.180s", why.message);
     if (strcmp(json_text_of(json, "action"), leaf->targets[target].action) != 0)
         return failure(err, ERROR_DENIED, "the facts of its target %zu are of another action", target + 1);
+    TRY(check_refused(leaf, json_object_get(json, "refused"), err));
+    if (json_is_false(json_object_get(json, "omitted")) ||
+        (json_object_get(json, "omitted") != NULL && json_array_size(json_object_get(json, "judged")) > 0))
+        return failure(err, ERROR_DENIED, "the facts of its target %zu are left out and not left out", target + 1);
     if (json_object_get(json, "omitted") != NULL) return failure(err, ERROR_NOT_FOUND, "it was decided on more than is kept");
     *json_out = GIVE(json);
     return SUCCESS;
@@ -102,6 +136,8 @@ static struct result require_replayable(const struct leaf *leaf, size_t facts_co
     if (leaf->version == 1) return failure(err, ERROR_NOT_FOUND, "an event of version 1 has no facts");
     if (leaf->facts_count == 0 && leaf->reason.decision[0] == '\0')
         return failure(err, ERROR_NOT_FOUND, "nothing was decided: the server did it by itself");
+    if (leaf->facts_count == 0 && leaf->target_count < LEAF_TARGETS_MAX)
+        return failure(err, ERROR_DENIED, "the event lacks its facts, and had room for them");
     if (leaf->facts_count == 0) return failure(err, ERROR_NOT_FOUND, "the event had no room for its facts");
     if (facts_count != leaf->facts_count)
         return failure(err, ERROR_NOT_FOUND, "%zu of its %zu facts are at hand", facts_count, leaf->facts_count);

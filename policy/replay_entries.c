@@ -12,7 +12,7 @@ struct facts_view {
     const char *scope, *digest; /* digest: NULL if it was not known at the decision */
     struct uuid project;
     struct label label, before;
-    bool is_labelled, has_before, was_labelled;
+    bool is_labelling, is_labelled, has_before, was_labelled;
     size_t exception_count;
     const struct policy_exception *const *exceptions;
 };
@@ -142,11 +142,38 @@ static struct result read_label(const json_t *json, struct label *label, bool *i
     return *is_labelled ? judged(label_read(json, label, &why), &why, err) : SUCCESS;
 }
 
+/* The event has '?' for each byte of a name that it can't have. */
+static bool is_written_as(const char *scope, const char *name)
+{
+    bool is_changed = false;
+
+    for (; *scope != '\0' && *name != '\0'; scope++, name++) {
+        const bool is_plain = *scope >= 0x20 && *scope < 0x7f && strchr("\"\\#", *scope) == NULL;
+        if (*name != (is_plain ? *scope : '?')) return false;
+        is_changed = is_changed || !is_plain;
+    }
+    return is_changed && *scope == *name;
+}
+
+/* The name that policies were evaluated for follows from the event: facts may have another one only where the event can't. */
+static struct result check_scope(const struct facts_view *entry, const char *scope, struct error *err)
+{
+    const size_t length = strlen(entry->scope);
+    const bool is_of_many = entry->is_labelling && length > 0 && strchr(entry->scope, '/') == NULL;
+
+    if (is_of_many && scope != NULL && strncmp(scope, entry->scope, length) == 0 && scope[length] == '/' &&
+        scope[length + 1] != '\0' && strchr(scope + length + 1, '/') == NULL)
+        return SUCCESS;
+    if (!is_of_many && (scope == NULL || is_written_as(scope, entry->scope))) return SUCCESS;
+    return differs(err, "policies were asked for another name than that of the event", scope == NULL ? entry->scope : scope);
+}
+
 static struct result read_entry(struct facts_view *entry, const json_t *json, struct error *err)
 {
     const json_t *before = json_object_get(json, "before");
     const char *scope = json_text_of(json, "scope");
 
+    TRY(check_scope(entry, scope, err));
     (void)uuid_parse(bytes_of_text(json_text_of(json, "project")), &entry->project); /* the shape has checked it */
     entry->exceptions = policy_set_exceptions(entry->replay->set, &entry->project, &entry->exception_count);
     if (scope != NULL) entry->scope = scope;
@@ -169,7 +196,7 @@ static struct result replay_entry(struct facts_view *entry, const json_t *json, 
 
 /* --- one target --- */
 
-static unsigned operations_of(const char *name)
+static bool find_operations(const char *name, unsigned *operations_out)
 {
     static const struct {
         const char *name;
@@ -180,9 +207,12 @@ static unsigned operations_of(const char *name)
 #undef X
     };
 
-    for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++)
-        if (strcmp(actions[i].name, name) == 0) return actions[i].operations;
-    return OP_NONE;
+    for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++) {
+        if (strcmp(actions[i].name, name) != 0) continue;
+        *operations_out = actions[i].operations;
+        return true;
+    }
+    return false;
 }
 
 static bool is_labelling(const char *action)
@@ -200,17 +230,51 @@ static unsigned asked_operations(const json_t *entry)
     return asked;
 }
 
-/* An allowed pair must have all operations of its action: facts that leave out a denied operation are refused. */
-static struct result require_whole(const json_t *json, struct error *err)
+/* Each operation once, in the order of their list, and none that the action does not have. */
+static bool is_in_order(const json_t *entry, unsigned wanted)
 {
-    const char *action = json_text_of(json, "action");
-    const json_t *judged = json_object_get(json, "judged");
-    const unsigned wanted = operations_of(action);
-    const bool is_whole = wanted == OP_NONE
-                              ? json_array_size(judged) == 0
-                              : json_array_size(judged) == 1 && asked_operations(json_array_get(judged, 0)) == wanted;
+    const json_t *operations = json_object_get(entry, "operations");
+    unsigned before = OP_NONE;
 
-    if (json_array_size(json_object_get(json, "refused")) > 0 || is_labelling(action) || is_whole) return SUCCESS;
+    for (size_t i = 0; i < json_array_size(operations); i++) {
+        const unsigned op = 1U << word_index(operation_names, json_text_of(json_array_get(operations, i), "op"));
+        if (op <= before || (op & wanted) == 0) return false;
+        before = op;
+    }
+    return true;
+}
+
+/* A label of an organisation is evaluated for each of its projects, whose number the event does not say. */
+static bool is_whole(const json_t *judged, unsigned wanted, bool is_of_many)
+{
+    const size_t count = json_array_size(judged);
+
+    if (wanted == OP_NONE) return count == 0;
+    if (!is_of_many && count != 1) return false;
+    for (size_t i = 0; i < count; i++)
+        if (asked_operations(json_array_get(judged, i)) != wanted) return false;
+    return true;
+}
+
+/* An allowed pair must have all operations of its action: facts that leave out a denied operation are refused. */
+static struct result require_whole(const struct replay *replay, const json_t *json, const char *name, struct error *err)
+{
+    const char *action = json_text_of(json, "action"), *outcome = replay->leaf->outcome;
+    const json_t *judged = json_object_get(json, "judged");
+    const bool labels = is_labelling(action), is_done = strcmp(outcome, "allowed") == 0 || strcmp(outcome, "completed") == 0;
+    unsigned wanted = OP_NONE;
+
+    if (!find_operations(action, &wanted)) return differs(err, "this program knows no such action; a newer one may", action);
+    for (size_t i = 0; i < json_array_size(judged); i++) {
+        const json_t *entry = json_array_get(judged, i);
+        if (!is_in_order(entry, wanted)) return differs(err, "policies were asked for other operations than those of", action);
+        if ((json_object_get(entry, "before") != NULL) != labels)
+            return differs(err, labels ? "the facts lack the label before that of" : "no label was compared in", action);
+    }
+    if (json_array_size(json_object_get(json, "refused")) > 0) return SUCCESS;
+    if (labels && (!is_done || replay->leaf->reason.policy[0] == '\0'))
+        return SUCCESS; /* nothing was changed, or no set was in force */
+    if (is_whole(judged, wanted, labels && strchr(name, '/') == NULL)) return SUCCESS;
     return differs(err, "policies were not asked for all operations of", action);
 }
 
@@ -244,12 +308,17 @@ struct result replay_entries(struct replay *replay, size_t target, const json_t 
     char scope[LEAF_RESOURCE_MAX + 1], digest[SHA_TEXT_SIZE];
     const bool has_digest = find_digest(resource, digest), knew = json_is_true(json_object_get(json, "digest"));
 
-    TRY(require_whole(json, err));
-    if (json_array_size(entries) > 0) TRY(require_set(replay, err));
     memcpy(scope, resource, strcspn(resource, "#"));
     scope[strcspn(resource, "#")] = '\0';
+    TRY(require_whole(replay, json, scope, err));
+    if (knew && !has_digest && (target == 0 || strchr(resource, '#') != NULL))
+        return differs(err, "the facts say that the digest was known, and the event has none", resource);
+    if (json_array_size(entries) > 0) TRY(require_set(replay, err));
     for (size_t i = 0; i < json_array_size(entries); i++) {
-        struct facts_view entry = {.replay = replay, .scope = scope, .digest = knew && has_digest ? digest : NULL};
+        struct facts_view entry = {.replay = replay,
+                                   .scope = scope,
+                                   .digest = knew && has_digest ? digest : NULL,
+                                   .is_labelling = is_labelling(json_text_of(json, "action"))};
         TRY(replay_entry(&entry, json_array_get(entries, i), knew && !has_digest, err));
     }
     return SUCCESS;

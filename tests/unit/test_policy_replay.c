@@ -178,6 +178,19 @@ static const struct lie_row {
     {"a member that is not known", "\"v\":1", "\"v\":1,\"w\":1", "denied", REPLAY_DIFFERS, "no facts"},
     {"another version", "\"v\":1", "\"v\":2", "denied", REPLAY_DIFFERS, "no facts"},
     {"an operation that there is not", "\"op\":\"read\"", "\"op\":\"reap\"", "denied", REPLAY_DIFFERS, "no facts"},
+    {"a label from before, where none was set", "\"judged\":[{", "\"judged\":[{\"before\":null,", "allowed", REPLAY_DIFFERS,
+     "no label was compared"},
+    {"another name", "\"}],\"ref", "\",\"scope\":\"acme/models/top\"}],\"ref", "allowed", REPLAY_DIFFERS, "another name"},
+    {"an operation twice", "\"operations\":[{*}],\"pro",
+     "\"operations\":[{\"op\":\"read\",\"target\":{},\"target_id\":\"client\"},"
+     "{\"op\":\"read\",\"target\":{},\"target_id\":\"client\"}],\"pro",
+     "denied", REPLAY_DIFFERS, "other operations"},
+    {"a refusal that there is not", "\"refused\":[]", "\"refused\":[\"SYS-MADE-UP\"]", "denied", REPLAY_DIFFERS,
+     "no decision is refused so"},
+    {"no policy set, although the event names one", "\"refused\":[]", "\"refused\":[\"SYS-NO-POLICY\"]", "denied", REPLAY_DIFFERS,
+     "the event names one"},
+    {"a digest that the event lacks", "\"digest\":false", "\"digest\":true", "denied", REPLAY_DIFFERS, "the event has none"},
+    {"more than is kept, and kept", "\"refused\"", "\"omitted\":true,\"refused\"", "denied", REPLAY_DIFFERS, "not left out"},
     {"a project that is none", "\"project\":\"", "\"project\":\"x", "denied", REPLAY_DIFFERS, "no facts"},
 };
 
@@ -227,6 +240,8 @@ static void what_can_not_be_made_again_says_why(void **state)
     own.facts_count = large.facts_count = 0;
     own.reason.decision[0] = '\0';
     assert_non_null(strstr(replayed(&own, facts, snapshot.set).what, "by itself"));
+    assert_int_equal(replayed(&large, facts, snapshot.set).verdict, REPLAY_DIFFERS); /* facts fit beside one target */
+    large.target_count = LEAF_TARGETS_MAX;
     assert_non_null(strstr(replayed(&large, facts, snapshot.set).what, "no room"));
     report = replayed(&leaf, facts, NULL);
     assert_true(report.verdict == REPLAY_IMPOSSIBLE && report.lacks_set);
@@ -255,6 +270,32 @@ static void the_same_facts_have_the_same_text(void **state)
     assert_null(memmem(facts.data, facts.length, "robot", 5));
 }
 
+/* A gateway that sets a label without asking the policies, or that acts by an action of its own. */
+static const struct action_row {
+    const char *name, *action;
+    enum replay_verdict verdict;
+} action_rows[] = {
+    {"a project's label", "project.label", REPLAY_DIFFERS},
+    {"a repository's label", "repository.label", REPLAY_DIFFERS},
+    {"the order of a run", "run.order", REPLAY_DIFFERS},
+    {"an action that there is not", "blob.reap", REPLAY_DIFFERS},
+    {"an action that needs no policies", "audit.read", REPLAY_AGREES},
+};
+
+static void policies_can_not_be_left_out(void **state)
+{
+    const struct action_row *row = *state;
+    OWNED(decision) *decision = decide_to_read("10.1.2.3", VERDICT_ALLOW);
+    struct leaf leaf = recorded(decision);
+    char text[256];
+
+    (void)snprintf(text, sizeof text, "{\"action\":\"%s\",\"digest\":false,\"judged\":[],\"refused\":[],\"v\":1}", row->action);
+    const struct bytes facts = bytes_of_text(text);
+    sha256_of(facts, leaf.facts[0]);
+    (void)snprintf(leaf.targets[0].action, sizeof leaf.targets[0].action, "%s", row->action);
+    assert_int_equal(replayed(&leaf, &facts, snapshot.set).verdict, row->verdict);
+}
+
 int main(void)
 {
     const struct CMUnitTest others[] = {
@@ -275,8 +316,9 @@ int main(void)
         assert(label_read_floor(kept[i], &labels[i].label, &labels[i].is_stated, &err).ok);
     }
     make_snapshot();
-    const int failed =
-        cmocka_run_group_tests_name("replay", others, NULL, NULL) + RUN_TABLE(lie_rows, a_gateway_that_lies_is_found_out);
+    const int failed = cmocka_run_group_tests_name("replay", others, NULL, NULL) +
+                       RUN_TABLE(lie_rows, a_gateway_that_lies_is_found_out) +
+                       RUN_TABLE(action_rows, policies_can_not_be_left_out);
     forget_snapshot();
     for (size_t i = 0; i < COUNT(kept); i++) json_decref(kept[i]);
     return failed;

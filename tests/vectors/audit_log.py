@@ -117,6 +117,64 @@ def utc(milliseconds):
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{milliseconds % 1000:03d}Z"
 
 
+OPERATIONS = ("ingest", "mount", "replicate", "migrate", "cache", "backup", "restore", "read", "train", "promote", "metadata", "log", "key-wrap",
+              "export", "stat", "list")
+REFUSALS = (("SYS-NO-CREDENTIAL", "SYS-NOT-LIVE", "SYS-SCOPE", "SYS-NO-BINDING", "SYS-GRANT", "SYS-SELF-GRANT", "SYS-BOTH-OFFICERS"),
+            ("SYS-STALE", "SYS-NOT-FOUND"), ("SYS-NO-POLICY",), ("SYS-LIMIT",))
+
+
+def actions():
+    """{action: its operations, in the order of their list} of audit/actions.def."""
+    text = (pathlib.Path(__file__).resolve().parents[2] / "audit/actions.def").read_text(encoding="utf-8")
+    rows = re.findall(r'^X\(\w+, "([a-z.]+)", \d+, ([A-Z_ |]+), ', text, re.MULTILINE)
+    named = {f"OP_{name.upper().replace('-', '_')}": name for name in OPERATIONS}
+    return {name: sorted((named[one] for one in ops.split(" | ") if one != "OP_NONE"), key=OPERATIONS.index) for name, ops in rows}
+
+
+ACTIONS = actions()
+
+
+def demand(holds, problem):
+    if not holds:
+        raise Differs(problem)
+
+
+def check_refused(refused, event):
+    ranks = [[number for number, rules in enumerate(REFUSALS) if rule in rules] for rule in refused]
+    demand(all(ranks) and ranks == sorted(ranks) and len({str(rank) for rank in ranks}) == len(ranks), f"no decision is refused by {refused}")
+    demand("SYS-NO-POLICY" not in refused or "policy" not in event["why"], "a set was in force")
+
+
+def check_name(name, place, labels):
+    """The name that was evaluated follows from the event."""
+    scope = place.get("scope")
+    if labels and name and "/" not in name:
+        demand(scope is not None and re.fullmatch(re.escape(name) + "/[^/]+", scope), f"{scope} is no project of {name}")
+    elif scope is not None:
+        written = "".join(chr(byte) if 0x20 <= byte < 0x7f and chr(byte) not in '#"\\' else "?" for byte in scope.encode())
+        demand(written == name != scope, f"{scope} is not the name of the event")
+
+
+def check_facts(action, resource, facts, event):
+    """What the facts must be, whatever the policies say."""
+    name, found, detail = resource.partition("#")
+    wanted, labels = ACTIONS.get(action), action in ("project.label", "repository.label")
+    demand(wanted is not None, f"there is no action {action}")
+    check_refused(facts["refused"], event)
+    for place in facts["judged"]:
+        have = [asked["op"] for asked in place["operations"]]
+        demand(have == [op for op in wanted if op in have], f"{have} are not operations of {action}")
+        demand(("before" in place) == labels, "a label before, or none")
+        check_name(name, place, labels)
+    known = re.fullmatch("sha256:[0-9a-f]{64}", detail.split(" ")[0])
+    demand(known or not facts["digest"] or (resource != event["res"] and not found), "the event has no digest")
+    whole = [[asked["op"] for asked in place["operations"]] for place in facts["judged"]]
+    if facts["refused"] or (labels and (event["out"] not in ("allowed", "completed") or "policy" not in event["why"])):
+        return
+    is_many = labels and "/" not in name
+    demand(whole == [wanted] * (len(whole) if is_many else bool(wanted)), f"policies were not asked for all of {action}")
+
+
 def ask(place, asked, label, event, policy_set):
     """What policies deny of one operation, as (rule, policy), in the order of docs/formats/audit-log.md section 18."""
     networks = {entry["cidr"]: entry["facts"] for entry in policy_set["networks"]}
@@ -164,7 +222,10 @@ def judge_target(resource, facts, event, sets):
 def replay(entry, texts, sets):
     """Makes the decision of an entry (bytes) again; False if it is not replayable; raises Differs."""
     event = json.loads(entry)
-    if event["v"] == 1 or "facts" not in event:
+    if event["v"] == 1 or "id" not in event["why"]:
+        return False
+    if "facts" not in event:
+        demand(len(event.get("also", [])) == 3, "the event lacks its facts")
         return False
     targets = [(event["act"], event["res"])] + [(act, res) for act, res, _ in event.get("also", [])]
     if [hashlib.sha256(text).hexdigest() for text in texts] != event["facts"]:
@@ -175,13 +236,48 @@ def replay(entry, texts, sets):
         if facts["action"] != action:
             raise Differs("facts of another action")
         if "omitted" in facts:
+            demand(facts["omitted"] is True and facts["judged"] == [], "left out and not left out")
             return False
+        check_facts(action, resource, facts, event)
         noted += judge_target(resource, facts, event, sets)
     rules = [rule for rule, _ in list(dict.fromkeys(noted))[:8]]
     said = event["why"].get("rules", [])
     if (event["out"] == "denied") != bool(rules) or (said != rules[:4] and said != rules[:1]):
         raise Differs(f"the facts lead to {rules}, the entry says {event['out']} by {said}")
     return True
+
+
+def lies(event, facts):
+    """(what a gateway could commit to instead, its facts): each must differ."""
+    first = facts[0]
+    place = first["judged"][0] if first["judged"] else None
+    yield "a refusal that there is not", {**first, "refused": ["SYS-MADE-UP"]}
+    yield "left out and not left out", {**first, "omitted": False}
+    yield "another action", {**first, "action": "blob.reap"}
+    if place is None:
+        return
+    yield "nothing judged", {**first, "judged": []}
+    yield "judged twice", {**first, "judged": [place, place]}
+    yield "another name", {**first, "judged": [{**place, "scope": "acme/other/name"}]}
+    yield "an operation twice", {**first, "judged": [{**place, "operations": place["operations"] * 2}]}
+    yield "a label from before", {**first, "judged": [{**place, "before": place["label"]}]}
+    if not re.search("#sha256:[0-9a-f]{64}", event["res"]):
+        yield "a digest that the event lacks", {**first, "digest": True}
+
+
+def check_lies(row, sets):
+    """Each lie, committed to: neither outcome follows from it."""
+    event, facts = json.loads(row["entry"]), [json.loads(text) for text in row["facts"]]
+    if not facts or event["out"] == "denied":
+        return
+    for name, lie in lies(event, facts):
+        texts = [canonical(one) for one in (lie, *facts[1:])]
+        claimed = {**event, "act": lie["action"], "facts": [hashlib.sha256(text).hexdigest() for text in texts]}
+        try:
+            believed = replay(canonical(claimed), texts, sets)
+        except Differs:
+            continue
+        raise AssertionError(f"{row['name']}: {name}: {believed}")
 
 
 def canonical(value):
@@ -197,6 +293,7 @@ def check_decisions(decisions):
         assert leaf_hash(entry).hex() == row["leaf_hash"] and canonical(json.loads(entry)) == entry, row["name"]
         assert all(canonical(json.loads(text)) == text for text in texts), row["name"]
         assert replay(entry, texts, decisions["sets"]) == (row["name"] != "version_1"), row["name"]
+        check_lies(row, decisions["sets"])
         for place in range(len(texts)):
             changed = texts[:place] + [texts[place].replace(b'"v":1', b'"v":2')] + texts[place + 1:]
             try:
