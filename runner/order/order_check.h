@@ -4,7 +4,7 @@
  * The registry that sent the bundle is not believed. Envelopes, keys and the order's event are proven with the keys that were pinned at
  * the enrolment; what the runner is and gives comes from its own document and its own machine. The first check that fails decides.
  *
- * Not checked here: the policies, which are decided again from the signed set, and the digests of what is fetched.
+ * Not checked here: the policies (runner/order/order_policy.h), and the digests of what is fetched.
  */
 #pragma once
 

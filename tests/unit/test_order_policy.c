@@ -1,0 +1,98 @@
+/* A runner decides `train` again, from the set that the root has signed and the order names. */
+#include "tests/support/made_run.h"
+
+#include "runner/order/order_policy.h"
+
+#define NOW_MS INT64_C(1795171186000)
+#define RULE \
+    "{\"id\":\"T-AE\",\"effect\":\"require\",\"ops\":[\"train\"],\"target\":{\"geo_within\":[\"AE\"]},\"message\":\"here\"}"
+#define TWO "{\"id\":\"T-TWO\",\"effect\":\"oblige\",\"ops\":[\"train\"],\"oblige\":{\"approvals\":2}}"
+
+static const struct row {
+    const char *name;
+    const char *rule;         /* is added to the default policy */
+    const char *region;       /* of the runner */
+    const char *path, *value; /* a member of the order that is changed */
+    bool has_other_root, has_no_set, has_other_digest, has_other_epoch;
+    const char *says; /* NULL: it may run */
+} rows[] = {
+    {.name = "as it is", .rule = RULE, .region = "local/main"},
+    {.name = "a region that the set does not know", .rule = RULE, .region = "local/elsewhere", .says = "rule T-AE"},
+    {.name = "without the rule it may be anywhere", .rule = NULL, .region = "local/elsewhere"},
+    {.name = "fewer approvals than the set asks for", .rule = TWO, .region = "local/main", .says = "2 approvals"},
+    {.name = "as many", .rule = TWO, .region = "local/main", .path = "obligations.approvals", .value = "2"},
+    {.name = "a set that somebody else signed", .rule = RULE, .region = "local/main", .has_other_root = true, .says = ""},
+    {.name = "no set", .rule = RULE, .region = "local/main", .has_no_set = true, .says = "without the policy set"},
+    {.name = "another set", .rule = RULE, .region = "local/main", .has_other_digest = true, .says = "without the policy set"},
+    {.name = "another epoch", .rule = RULE, .region = "local/main", .has_other_epoch = true, .says = "another epoch"},
+};
+
+/* The default set with one more rule, signed by `signer`. */
+static void make_set(const struct row *row, const struct ecdsa_key *signer, struct buffer *envelope)
+{
+    static const struct policy_default_options defaults = {.epoch = 7, .region = "local/main", .now_ms = NOW_MS};
+    struct buffer OWNED_BUFFER first = BUFFER(POLICY_SET_BYTES_MAX), payload = BUFFER(POLICY_SET_BYTES_MAX);
+    OWNED_JSON json = NULL;
+    struct error err = {0};
+
+    if (!policy_default_set(&defaults, &first, &err).ok) fail_msg("%s", err.message);
+    assert_true(json_read(buffer_bytes(&first), POLICY_SET_BYTES_MAX, &json, &err).ok);
+    json_t *policy = json_array_get(json_object_get(json, "policies"), 0);
+    if (row->rule != NULL)
+        assert_int_equal(json_array_append_new(json_object_get(policy, "rules"), json_loads(row->rule, 0, NULL)), 0);
+    const struct policy_set_parts parts = {.epoch = 7,
+                                           .policies = json_object_get(json, "policies"),
+                                           .regions = json_object_get(json, "regions"),
+                                           .groups = json_object_get(json, "groups")};
+    if (!policy_set_compose(&parts, &payload, &err).ok) fail_msg("%s: %s", row->name, err.message);
+    if (!policy_set_sign(buffer_bytes(&payload), signer, envelope, &err).ok) fail_msg("%s: %s", row->name, err.message);
+}
+
+static void name_set(struct made_run *made, const struct row *row, const struct ecdsa_key *root, struct bytes envelope)
+{
+    OWNED(policy_set) *set = NULL;
+    char quoted[RUN_DIGEST_TEXT + 2];
+    struct error err = {0};
+
+    if (!policy_set_read(envelope, root, &set, &err).ok) fail_msg("%s: %s", row->name, err.message);
+    (void)snprintf(quoted, sizeof quoted, "\"%s\"", policy_set_digest(set));
+    if (row->has_other_digest) quoted[20] = quoted[20] == 'a' ? 'b' : 'a';
+    made_set(made, RUN_ORDER, "policy.digest", quoted);
+    if (row->has_other_epoch) made_set(made, RUN_ORDER, "policy.epoch", "8");
+    if (row->path != NULL) made_set(made, RUN_ORDER, row->path, row->value);
+}
+
+static void check_row(const struct row *row)
+{
+    OWNED_MADE_RUN made;
+    struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
+    const struct order_place place = {.region = row->region, .now_ms = NOW_MS};
+    struct error err = {0};
+
+    made_run_begin(&made);
+    OWNED(ecdsa_key) *root = made_key(made.vectors, "root");
+    OWNED(ecdsa_key) *other = made_key(made.vectors, "officer");
+    make_set(row, root, &envelope);
+    name_set(&made, row, root, buffer_bytes(&envelope));
+    if (!made_sign(&made, RUN_ORDER, &err).ok) fail_msg("%s: %s", row->name, err.message);
+    OWNED_JSON sets = row->has_no_set ? json_array() : json_pack("[s]", buffer_text(&envelope));
+    assert_non_null(sets);
+    const struct result checked =
+        order_policy_check(made.read[RUN_ORDER], sets, row->has_other_root ? other : root, &place, &err);
+    if (checked.ok != (row->says == NULL)) fail_msg("%s: %s", row->name, checked.ok ? "it may run" : err.message);
+    if (checked.ok) return;
+    if (err.kind != ERROR_DENIED || strstr(err.message, row->says) == NULL) fail_msg("%s: %s", row->name, err.message);
+}
+
+static void train_is_decided_again(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) check_row(&rows[i]);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {cmocka_unit_test(train_is_decided_again)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
