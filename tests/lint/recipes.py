@@ -3,33 +3,43 @@
        recipes.py apply TREE                   Follows them all in a copy of the tree
        recipes.py names|build|tests TREE       What they are, what is built for them, and which tests their proofs name
        recipes.py proof TREE NAME              What shows that the new thing is there
+       recipes.py compare SOURCE-FOLDER TREE   The tree where they were followed differs from the source in the files that they name
 
 A recipe is a section "### A thing: N files". Its steps are lines "N. `file`, above `anchor`:", "N. `file`, below `anchor`:",
 "N. `file`, at the end:" or "N. `file`, new:", each with one fenced block. The anchor stands in one line of the file. "..." instead of the
-number of a migration is the next number. A block ```sh behind the steps is run in the tree; "Built: ..." names targets."""
+number of a migration is the next number. A block ```sh behind the steps is run in the tree; "Built: ..." names targets, "Generated: ..." the
+pages that the target docs writes. "(the work)" behind a file: it does what the new event records, so it is not one of the files of the recipe."""
+import filecmp
 import os
 import re
 import sys
 
 PAGE = "CONTRIBUTING.md"
 MOST = {"route": 2, "permission": 1, "table": 3, "fact": 3, "command": 2, "event": 1}
-STEP = re.compile(r"^\d+\. `([^`]+)`, (?:(above|below) `([^`]+)`|(at the end)|(new)):\n\n```\w*\n(.*?)^```\n", re.M | re.S)
+STEP = re.compile(r"^\d+\. `([^`]+)`( \(the work\))?, (?:(above|below) `([^`]+)`|(at the end)|(new)):\n\n```\w*\n(.*?)^```\n", re.M | re.S)
 
 
 class Recipe:
     def __init__(self, name, body):
         self.name = name
-        self.steps = [(match[1], match[2] or match[4] or match[5], match[3], match[6]) for match in STEP.finditer(body)]
+        found = list(STEP.finditer(body))
+        self.steps = [(match[1], match[3] or match[5] or match[6], match[4], match[7]) for match in found]
+        self.work = {match[1] for match in found if match[2]}
+        self.generated = self.listed(body, "Generated")
         self.proof = "".join(re.findall(r"^```sh\n(.*?)^```\n", body, re.M | re.S))
-        built = re.search(r"^Built: (.*)$", body, re.M)
-        self.built = re.findall(r"`([^`]+)`", built[1]) if built else []
+        self.built = self.listed(body, "Built")
+
+    @staticmethod
+    def listed(body, what):
+        line = re.search(rf"^{what}: (.*)$", body, re.M)
+        return re.findall(r"`([^`]+)`", line[1]) if line else []
 
     def tests(self):
         """The names in `ctest ... -R '^(one|two)$'`: ctest itself runs what it finds and does not miss the others."""
         return [name for names in re.findall(r"-R '\^\(?([\w|]+)\)?\$'", self.proof) for name in names.split("|")]
 
     def files(self):
-        return {path for path, _, _, _ in self.steps}
+        return {path for path, _, _, _ in self.steps} - self.work
 
 
 def recipes(root):
@@ -94,8 +104,28 @@ def check(root):
     return not problems
 
 
+def files_of(root):
+    for folder, folders, names in os.walk(root):
+        folders[:] = [each for each in folders if each not in ("build", ".git", "__pycache__")]
+        yield from (os.path.relpath(os.path.join(folder, name), root) for name in names)
+
+
+def compare(root, tree):
+    """A file of the source that the copy lacks is not tracked."""
+    found = [path for path in files_of(tree) if not (os.path.exists(os.path.join(root, path))
+                                                     and filecmp.cmp(os.path.join(root, path), os.path.join(tree, path), shallow=False))]
+    touched = {re.sub(r"/\d{4}_", "/..._", path) for path in found}
+    named = {path for recipe in recipes(root) for path in recipe.files() | recipe.work | set(recipe.generated)}
+    problems = [f"{PAGE}: the recipes change {path}, which none of them names" for path in sorted(touched - named)]
+    problems += [f"{PAGE}: a recipe names {path}, which does not change" for path in sorted(named - touched)]
+    print("\n".join(problems))
+    return not problems
+
+
 def main():
     command, root, *name = sys.argv[1:]
+    if command == "compare":
+        sys.exit(0 if compare(root, name[0]) else 1)
     if command == "check":
         sys.exit(0 if check(root) else 1)
     for recipe in recipes(root):
