@@ -1,8 +1,8 @@
 /*
  * base/work.h -- a fixed pool of threads for work that may block.
  *
- * The queue has a maximum, so an overloaded pool refuses jobs and does not use up memory. The job is a member of the struct
- * that it works on: submitting allocates nothing, and fails only when the queue is full or the pool is stopping.
+ * The queue has a maximum. An overloaded pool refuses jobs, so that memory is not used up. The job is a member of the struct
+ * that it works on, so submitting allocates nothing. It fails only when the queue is full or the pool is stopping.
  *
  * In a shared pool each job has an owner, and no owner gets all threads. The last quarter is for owners with less than a
  * sixteenth of the threads, but always for one job (base/share.h). The owner with the fewest running jobs is next; among

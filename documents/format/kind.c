@@ -25,13 +25,3 @@ bool document_kind_of_type(const char *type, enum document_kind *kind_out)
         }
     return false;
 }
-
-bool document_kind_of_number(unsigned number, enum document_kind *kind_out)
-{
-    for (enum document_kind kind = 0; kind < DOCUMENT_KIND_COUNT; kind++)
-        if (rows[kind].number == number) {
-            *kind_out = kind;
-            return true;
-        }
-    return false;
-}

@@ -23,4 +23,3 @@ struct document_kind_row {
 const struct document_kind_row *document_kind(enum document_kind kind);
 
 bool document_kind_of_type(const char *type, enum document_kind *kind_out);
-bool document_kind_of_number(unsigned number, enum document_kind *kind_out);

@@ -12,11 +12,6 @@
 
 static const char *const purposes[SIGNING_PURPOSES] = {[SIGNING_APPROVE] = "approve", [SIGNING_SIGN] = "sign"};
 
-const char *signing_purpose_name(enum signing_purpose purpose)
-{
-    return purposes[purpose];
-}
-
 bool signing_purpose_find(const char *name, enum signing_purpose *purpose_out)
 {
     for (enum signing_purpose purpose = 0; purpose < SIGNING_PURPOSES; purpose++)

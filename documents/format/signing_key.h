@@ -15,7 +15,6 @@ enum signing_purpose {
     SIGNING_SIGN     /* signs its holder's requests */
 };
 #define SIGNING_PURPOSES 2
-const char *signing_purpose_name(enum signing_purpose purpose);
 bool signing_purpose_find(const char *name, enum signing_purpose *purpose_out);
 
 #define SIGNING_PRINCIPAL_SIZE 80                      /* "robot:<uuid>", "ext:" and 64 hex digits (authz/role.h) */
