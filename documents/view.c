@@ -234,8 +234,30 @@ struct result document_view_chain(struct document_view *view, enum document_kind
     return copied;
 }
 
+static struct result visit_name(const struct document_view *view, enum document_kind kind, const char *name,
+                                document_visitor *visit, void *context, struct error *err)
+{
+    const struct view_kind *whole = &view->kinds[kind];
+
+    TRY(check(view, kind, err));
+    for (size_t i = 0; i < whole->count; i++) {
+        const struct pinned_document pinned = {whole->slots[i].document, whole->slots[i].sequence};
+        if (strcmp(pinned.document->name, name) == 0) TRY(visit(context, &pinned, err));
+    }
+    return SUCCESS;
+}
+
+struct result document_view_visit_name(struct document_view *view, enum document_kind kind, const char *name,
+                                       document_visitor *visit, void *context, struct error *err)
+{
+    (void)pthread_mutex_lock(&view->lock);
+    const struct result visited = visit_name(view, kind, name, visit, context, err);
+    (void)pthread_mutex_unlock(&view->lock);
+    return visited;
+}
+
 bool document_is_in_force(const struct document *document, int64_t now_ms)
 {
-    return !document->is_withdrawn && document->effective_ms <= now_ms &&
+    return !document->is_withdrawn && !document->is_withdrawn_elsewhere && document->effective_ms <= now_ms &&
            (document->expires_ms == 0 || now_ms < document->expires_ms);
 }

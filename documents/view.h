@@ -6,6 +6,10 @@
  * then returns no document of that kind (ERROR_CORRUPT). If a gateway dies after it recorded a document and before the pin,
  * the next update of the view has the document pinned. Policy sets are not in the view (policy/set_load.h).
  *
+ * The name of a key's document is the key's thumbprint. A thumbprint has one owner for ever: a later document of another owner does not
+ * count, in any scope. A withdrawal in one scope withdraws the key in all scopes. The pin decides the order of the documents, so all
+ * gateways find the same owner, whatever the rows say.
+ *
  * Thread-safe. Nothing here decides who may read: handlers read under a permit (gateway/api).
  */
 #pragma once
@@ -78,6 +82,9 @@ RESULT document_view_visit_named(struct document_view *view, const struct docume
 /** The proof that keyd has pinned the document of the event `sequence`. Its `later` points into `later`. ERROR_NOT_FOUND, ERROR_LIMIT. */
 RESULT document_view_chain(struct document_view *view, enum document_kind kind, uint64_t sequence,
                            struct document_chain *chain_out, struct buffer *later, struct error *err);
+/** Visits the documents of this name in all scopes, also those of deleted organisations and projects. */
+RESULT document_view_visit_name(struct document_view *view, enum document_kind kind, const char *name, document_visitor *visit,
+                                void *context, struct error *err);
 
 /** Whether the document is in force at `now_ms`. */
 bool document_is_in_force(const struct document *document, int64_t now_ms);

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "base/json.h"
 #include "base/memory.h"
 #include "documents/document_store_priv.h"
 #include "documents/pin_event.h"
@@ -103,6 +104,36 @@ static bool replaces(const struct document *document, const struct document *bef
     return memcmp(document->digest, before->digest, sizeof before->digest) != 0;
 }
 
+/* Of the key that the document enrols or withdraws; the document was checked before it was pinned. */
+static const char *owner_of(const struct document *document)
+{
+    const char *member = document->kind == DOCUMENT_RUNNER ? "runner" : "principal";
+    const char *owner = json_text_of(json_object_get(document->json, "body"), member);
+
+    return owner == NULL ? "" : owner;
+}
+
+/* False: another one owns the key of this name. */
+static bool is_of_owner(const struct view_kind *kind, const struct document *document)
+{
+    for (size_t i = 0; i < kind->count; i++) {
+        const struct document *known = kind->slots[i].document;
+        if (strcmp(known->name, document->name) == 0) return strcmp(owner_of(known), owner_of(document)) == 0;
+    }
+    return true;
+}
+
+/* A withdrawal counts in every scope. */
+static void share_withdrawal(const struct view_kind *kind, struct document *document)
+{
+    for (size_t i = 0; i < kind->count; i++) {
+        struct document *known = kind->slots[i].document;
+        if (strcmp(known->name, document->name) != 0) continue;
+        if (document->is_withdrawn) known->is_withdrawn_elsewhere = true;
+        if (known->is_withdrawn) document->is_withdrawn_elsewhere = true;
+    }
+}
+
 /* Of all versions with one scope and name, only the highest is kept; of several with one number the newest, because the others may
  * be of a deleted organisation. */
 static void put(struct view_kind *kind, struct document *document, uint64_t sequence)
@@ -111,10 +142,11 @@ static void put(struct view_kind *kind, struct document *document, uint64_t sequ
     const size_t at = view_position(kind, document->scope, document->name, &is_there);
     struct view_entry *slot = &kind->slots[at];
 
-    if (is_there && !replaces(document, slot->document)) {
+    if (!is_of_owner(kind, document) || (is_there && !replaces(document, slot->document))) {
         document_free(document);
         return;
     }
+    share_withdrawal(kind, document);
     if (is_there) document_free(slot->document);
     else memmove(slot + 1, slot, (kind->count++ - at) * sizeof *slot);
     *slot = (struct view_entry){document, sequence};

@@ -24,11 +24,12 @@ struct document {
     enum document_kind kind;
     char scope[DOCUMENT_SCOPE_SIZE]; /* "": the registry; "acme": an organisation; "acme/models": a project */
     char name[DOCUMENT_NAME_SIZE];
-    uint64_t version;                               /* from 1; for one scope and name only the highest counts */
-    int64_t effective_ms;                           /* not in force before */
-    int64_t expires_ms;                             /* not in force from then on; 0: never expires */
-    bool is_withdrawn;                              /* this version withdraws the name */
-    uint8_t digest[DOCUMENT_DIGEST_SIZE];           /* SHA-256 of the payload; of a policy set the digest that it states */
+    uint64_t version;                     /* from 1; for one scope and name only the highest counts */
+    int64_t effective_ms;                 /* not in force before */
+    int64_t expires_ms;                   /* not in force from then on; 0: never expires */
+    bool is_withdrawn;                    /* this version withdraws the name */
+    bool is_withdrawn_elsewhere;          /* a document of another scope withdraws the name; only documents/view.h knows */
+    uint8_t digest[DOCUMENT_DIGEST_SIZE]; /* SHA-256 of the payload; of a policy set the digest that it states */
     uint8_t envelopes_digest[DOCUMENT_DIGEST_SIZE]; /* SHA-256 of the envelope; of several, over the SHA-256 of each */
     json_t *json;                                   /* the whole payload */
     size_t signature_count;

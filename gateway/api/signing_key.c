@@ -118,6 +118,37 @@ static struct result leave_out_deleted(const struct document *document, uint64_t
     return SUCCESS;
 }
 
+struct any_scope {
+    const struct signing_key *key; /* that is to be enrolled or withdrawn */
+    bool is_withdrawn, is_of_another;
+};
+
+static struct result note_any_scope(void *context, const struct pinned_document *pinned, struct error *err)
+{
+    struct any_scope *found = context;
+    struct signing_key key;
+
+    TRY(signing_key_read(pinned->document, &key, err));
+    if (pinned->document->is_withdrawn) found->is_withdrawn = true;
+    if (strcmp(key.principal, found->key->principal) != 0) found->is_of_another = true;
+    return SUCCESS;
+}
+
+/* A key belongs to one principal and is withdrawn for good, in all scopes and also after a deletion. */
+static struct result check_all_scopes(const struct request *request, const struct document *document, struct error *err)
+{
+    struct any_scope found = {0};
+    struct signing_key key;
+
+    TRY(signing_key_read(document, &key, err));
+    found.key = &key;
+    TRY(document_view_visit_name(request->gateway->documents, DOCUMENT_SIGNING_KEY, document->name, note_any_scope, &found, err));
+    if (found.is_withdrawn) return failure(err, ERROR_CONFLICT, "this key was withdrawn, for good: make another one");
+    if (found.is_of_another && !document->is_withdrawn)
+        return failure(err, ERROR_CONFLICT, "this key belongs to another principal, for good: make another one");
+    return SUCCESS;
+}
+
 /* version 0: the key is not known. */
 static struct result find_known(const struct request *request, struct pg *pg, const struct document *document,
                                 struct known_key *known_out, struct error *err)
@@ -139,11 +170,10 @@ static struct result check_newer(struct request *request, struct pg *pg, const s
                                  struct known_key *known_out, struct error *err)
 {
     TRY(signing_key_refresh(request, pg, err));
+    TRY(check_all_scopes(request, document, err));
     TRY(find_known(request, pg, document, known_out, err));
     if (document->version > known_out->version) return SUCCESS;
-    return failure(err, ERROR_CONFLICT,
-                   known_out->version == 1 ? "this key is enrolled already"
-                                           : "this key was withdrawn, for good: make another one");
+    return failure(err, ERROR_CONFLICT, "this key is enrolled already");
 }
 
 /* ---- recording ---- */
@@ -152,14 +182,12 @@ static struct result check_newer(struct request *request, struct pg *pg, const s
 static struct result check_signatures(const struct request *request, const struct document *document,
                                       struct document_trust *trust_out, struct error *err)
 {
-    struct keyd_documents pinned;
+    struct document_trust noted;
 
-    TRY(keyd_ask_documents(request->gateway->keyd, &pinned, err));
-    *trust_out = (struct document_trust){.now_ms = clock_wall_ms()};
-    memcpy(trust_out->root, pinned.root, sizeof trust_out->root);
-    memcpy(trust_out->approvers, pinned.approvers, sizeof trust_out->approvers);
+    TRY(signing_key_trust(request, trust_out, err));
     TRY(document_check(document, trust_out, err));
-    return signing_key_note(document, pinned.approvers, trust_out->now_ms, err);
+    noted = *trust_out;
+    return signing_key_note(document, noted.approvers, noted.now_ms, err);
 }
 
 /* 202: it is recorded, and will be in force when keyd can pin it. */

@@ -31,7 +31,8 @@ struct store {
     struct ecdsa_key *holders[HOLDERS_MAX];
     struct document_view *view;
     struct pg *pg;
-    const char *scope; /* of the documents that are made and found */
+    const char *scope;     /* of the documents that are made and found */
+    const char *principal; /* of the keys that are made */
 };
 
 /* The first event of a log is a server's start. */
@@ -51,6 +52,7 @@ static inline void store_open(struct store *store)
 
     memset(store, 0, sizeof *store);
     store->scope = "";
+    store->principal = HOLDER;
     audit_log_init(&store->log);
     store->log.tables = document_tables;
     store->log.sequencer = audit_log_start(&store->log, "gw1");
@@ -122,10 +124,11 @@ static inline void holder_name(struct store *store, unsigned holder, char name_o
 
 static inline void compose_key(struct store *store, unsigned holder, uint64_t version, struct buffer *payload)
 {
-    struct signing_key key = {.principal = HOLDER, .purpose = SIGNING_SIGN};
+    struct signing_key key = {.purpose = SIGNING_SIGN};
     char name[ECDSA_THUMBPRINT_SIZE];
     struct error err = {0};
 
+    (void)snprintf(key.principal, sizeof key.principal, "%s", store->principal);
     holder_name(store, holder, name);
     ecdsa_key_public(store->holders[holder], key.point);
     OWNED_JSON body = signing_key_body(&key);

@@ -92,6 +92,62 @@ static void a_scope_begins_with_its_organisation_and_its_project(void **state)
     store_close(&store);
 }
 
+/* ---- one key in several scopes ---- */
+
+/* A key that was stolen would still sign in the other scope. */
+static void a_withdrawal_counts_in_every_scope(void **state)
+{
+    struct store store;
+
+    (void)state;
+    store_open(&store);
+    make_organisation(&store);
+    record_key(&store, 0, 1, true);
+    record_key(&store, 1, 1, true);
+    store.scope = "acme";
+    record_key(&store, 0, 1, true);
+    look_well(&store);
+    assert_true(is_in_force(&store, 0));
+    store.scope = "";
+    assert_true(is_in_force(&store, 0));
+    record_key(&store, 0, 2, true);
+    for (unsigned i = 0; i < 2; i++) {
+        look_well(&store);
+        store.scope = "acme";
+        assert_false(is_in_force(&store, 0));
+        store.scope = "";
+        assert_false(is_in_force(&store, 0));
+        assert_true(is_in_force(&store, 1));
+        forget(&store);
+    }
+    store.scope = "acme";
+    record_key(&store, 0, 1, true); /* signed anew, in another second */
+    look_well(&store);
+    assert_false(is_in_force(&store, 0));
+    store_close(&store);
+}
+
+/* Two persons with one key would be two signers, and neither could deny a signature of the other. */
+static void a_key_has_one_owner_in_all_scopes(void **state)
+{
+    struct store store;
+    struct seen seen;
+
+    (void)state;
+    store_open(&store);
+    make_organisation(&store);
+    record_key(&store, 0, 1, true);
+    store.scope = "acme";
+    store.principal = "robot:00000000-0000-0000-0000-000000000002";
+    record_key(&store, 0, 1, true);
+    record_key(&store, 0, 2, true); /* nor does the other one withdraw it */
+    look_well(&store);
+    assert_int_equal(find(&store, 0, &seen), ERROR_NOT_FOUND);
+    store.scope = "";
+    assert_true(is_in_force(&store, 0));
+    store_close(&store);
+}
+
 /* ---- the application's role ---- */
 
 /* Each row runs as sijil_app, between the deletion of an organisation with one key and the next look. */
@@ -206,6 +262,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_organisation_of_the_name_has_none_of_the_old_documents),
         cmocka_unit_test(a_scope_begins_with_its_organisation_and_its_project),
+        cmocka_unit_test(a_withdrawal_counts_in_every_scope),
+        cmocka_unit_test(a_key_has_one_owner_in_all_scopes),
         cmocka_unit_test(born_is_between_the_highest_entry_and_the_largest_group),
         cmocka_unit_test(whoever_makes_an_organisation_holds_the_log),
     };

@@ -199,6 +199,42 @@ def an_organisation_that_is_made_again_has_none_of_the_old_keys():
     assert state_of(key) == "in force"
 
 
+def a_key_is_withdrawn_in_all_scopes_and_has_one_owner():
+    key = Key(state["principal"])
+    enrol(key)
+    key.scope = "main"
+    enrol(key)
+    dave = make_person(server, "dave", "org-admin", "main")
+    key.principal = principal_of(dave)
+    refused(draft(dave, key)[0], 409, "belongs to another principal")
+    key.principal, key.scope = state["principal"], ""
+    answer = post(state["alice"], f"/{key.name}/withdrawal", sign(key.document(version=2, withdrawn="stolen"), key.path))
+    assert answer.status == 201 and state_of(key) == "withdrawn", answer.body
+    for scope in ("main", "main/models"):
+        key.scope = scope
+        assert state_of(key) in ("withdrawn", None), scope
+        refused(draft(state["alice"], key)[0], 409, "withdrawn, for good")
+
+
+def a_draft_shows_only_signatures_that_verify():
+    """The application's role adds an envelope to the row, and names the administrator as its signer."""
+    key, stranger = Key(state["principal"]), Key(state["principal"])
+    answer, document, envelope = draft(state["alice"], key)
+    assert answer.status == 201, answer.body
+    planted = json.dumps(sign(document, stranger.path)).encode().hex()
+    server.sql("SET ROLE sijil_app; UPDATE document_draft SET envelopes = envelopes || decode('{0}', 'hex'),"
+               " signed_by = ARRAY['{1}', '{1}'] WHERE name = '{2}'".format(planted, principal_of(server.admin), key.name))
+    shown = next(one for one in listed()["drafts"] if one["name"] == key.name)
+    assert shown["envelopes"] == [envelope] and shown["missing"] == 1, shown
+    assert shown["signed_by"] == [{"principal": state["principal"], "person": state["principal"]}], shown
+    server.sql("UPDATE document_draft SET envelopes = envelopes[1:1] || decode('{0}', 'hex') WHERE name = '{1}'".format(
+        json.dumps(sign(document, root_key)).encode().hex(), key.name))
+    shown = next(one for one in listed()["drafts"] if one["name"] == key.name)
+    assert shown["missing"] == 0 and [one["principal"] for one in shown["signed_by"]] == [state["principal"], "root"], shown
+    answer = approve(server.admin, key, document, envelope)
+    assert answer.status == 201 and state_of(key) == "in force", answer.body
+
+
 def metric(name):
     lines = server.client().call("GET", "/metrics").body.decode().splitlines()
     return next(float(line.split()[-1]) for line in lines if line.startswith(name + " "))
@@ -370,5 +406,6 @@ def a_gateway_that_is_killed_leaves_a_key_in_force_or_not_recorded():
 if __name__ == "__main__":
     run(prepare, a_key_is_in_force_when_another_person_has_approved_it, nobody_approves_his_own, a_robot_with_nobody_behind_it_is_refused,
         signatures_that_do_not_count_are_refused, an_approver_approves_others_but_no_approver, an_expired_key_says_so,
-        a_withdrawn_key_does_not_come_back, an_organisation_that_is_made_again_has_none_of_the_old_keys, the_command_line_does_all_of_it, a_key_in_a_token_signs, a_row_that_somebody_wrote_counts_for_nothing, a_row_that_is_left_out_is_noticed,
+        a_withdrawn_key_does_not_come_back, a_key_is_withdrawn_in_all_scopes_and_has_one_owner,
+        a_draft_shows_only_signatures_that_verify, an_organisation_that_is_made_again_has_none_of_the_old_keys, the_command_line_does_all_of_it, a_key_in_a_token_signs, a_row_that_somebody_wrote_counts_for_nothing, a_row_that_is_left_out_is_noticed,
         a_gateway_that_is_killed_leaves_a_key_in_force_or_not_recorded, server=server)
