@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "runner/devices/nvml.h"
+#include "training/format/form.h"
 
 struct devices {
     struct nvml nvml;
@@ -91,20 +92,9 @@ const struct device *devices_at(const struct devices *devices, size_t at)
     return &devices->devices[at];
 }
 
-/* "H200" is a word of "NVIDIA H200 NVL": so a type is the whole name, or words of it. */
-static bool is_of_type(const char *name, const char *type)
-{
-    const size_t length = strlen(type);
-
-    if (length == 0) return true;
-    for (const char *at = strstr(name, type); at != NULL; at = strstr(at + 1, type))
-        if ((at == name || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0')) return true;
-    return false;
-}
-
 static bool fits(const struct device *device, const struct run_devices *request)
 {
-    return !device->is_sliced && device->memory_bytes >= request->memory_bytes && is_of_type(device->type, request->type);
+    return !device->is_sliced && device->memory_bytes >= request->memory_bytes && form_is_of_type(device->type, request->type);
 }
 
 static struct result add_node(struct device_grant *grant, const char *folder, const char *name, bool is_needed, struct error *err)

@@ -8,12 +8,19 @@ import subprocess
 import sys
 import tempfile
 
+from unittest import mock
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "vectors"))
+import run as made  # noqa: E402
+from cryptography.hazmat.primitives.asymmetric import ec  # noqa: E402
+
 PROGRAM, VECTORS = sys.argv[1], json.loads(pathlib.Path(sys.argv[2]).read_text(encoding="utf-8"))
 HEAD = bytes.fromhex("3059301306072a8648ce3d020106082a8648ce3d030107034200")  # SubjectPublicKeyInfo of P-256, before the point
 
 
-def pem(name, folder):
-    text = base64.encodebytes(HEAD + bytes.fromhex(VECTORS["points"][name])).decode()
+def pem(name, folder, point=None):
+    text = base64.encodebytes(HEAD + bytes.fromhex(point or VECTORS["points"][name])).decode()
     path = folder / f"{name}.pem"
     path.write_text(f"-----BEGIN PUBLIC KEY-----\n{text}-----END PUBLIC KEY-----\n", encoding="ascii")
     return path
@@ -74,12 +81,83 @@ def check_decisions(verifier):
     verifier.refuses(changed(decisions=[json.dumps({"entry": own, "facts": []})]), 1, "lacks its facts")
 
 
+class Registry:
+    """A registry of our own, so that what its keys sign can lie: documents, then one whole run."""
+
+    def __init__(self, verifier):
+        names = ("root", "officer", "second", "requester", "approver", "runner", "keyd")
+        self.verifier, self.log = verifier, made.Log()
+        self.keys = {name: ec.generate_private_key(ec.SECP256R1()) for name in names}
+
+    def enrol(self, scope, body):
+        officers = ["ext:" + made.hex_of(name) for name in ("officer", "second")]
+        kind, _, value = made.runner(self.keys["runner"])
+        value = {**value, "scope": scope, "body": {**value["body"], **body}}
+        return made.enrol(self.log, self.keys, [(made.person(self.keys["officer"], officers[0], "approve"), ["officer", "root"]),
+                                                (made.person(self.keys["second"], officers[1], "approve"), ["second", "root"]),
+                                                (made.person(self.keys["requester"], made.REQUESTER, "sign"), ["requester", "officer"]),
+                                                (made.person(self.keys["approver"], made.APPROVER, "sign"), ["approver", "officer"]),
+                                                ((kind, scope, value), ["runner", "officer", "second"])]), value
+
+    def withdraw(self, document, since):
+        value = {**document, "version": 2, "withdrawn": "stolen", "body": {**document["body"], "since": since}}
+        envelope = made.seal("application/vnd.sijil.runner.v1+json", value, self.keys["officer"])
+        outer, inner = (made.hashlib.sha256(one).hexdigest() for one in (envelope.encode(), made.canonical(value)))
+        at = self.log.append("runner.revoke", f"{value['scope']}#sha256:{outer} 2 sha256:{inner}", made.START_MS + 100, {})
+        return [envelope], at
+
+    def run(self, scope="acme", body=None, since=None, until="admission"):
+        documents, runner = self.enrol(scope, body or {})
+        if since:
+            documents.append(self.withdraw(runner, since))
+        asked = made.seal(made.TYPES["request"], made.request(), self.keys["requester"])
+        approvals = [made.seal(made.TYPES["approval"], made.approval(asked), self.keys["approver"])]
+        bundle, _ = made.bundle_of(self.log, self.keys, documents, asked, approvals, until)
+        options = ["--key", self.log.vkey]
+        for option, name in (("--signer", "keyd"), ("--root", "root")):
+            options += [option, pem(f"own-{name}", self.verifier.folder, made.point_of(self.keys[name].public_key()).hex())]
+        return self.verifier.run(bundle, options=options)
+
+
+def expect(verifier, says, **what):
+    done = Registry(verifier).run(**what)
+    assert (done.returncode, says in done.stdout + done.stderr) == (1 if says else 0, True), f"{what}: {done.returncode} {done.stdout}{done.stderr}"
+
+
+def at_level(level):
+    whole = made.admission
+
+    def admission(*parts):
+        statement = whole(*parts)
+        statement["predicate"]["verifiedLevels"] = [f"SIJIL_ASSURANCE_{level}"]
+        return statement
+    return mock.patch.object(made, "admission", admission)
+
+
+def check_runners(verifier):
+    """What was signed of a runner limits what its key can prove."""
+    expect(verifier, "")
+    expect(verifier, "", scope="")
+    expect(verifier, "and not for the project", scope="globex")
+    expect(verifier, "and not for the project", scope="acm")
+    expect(verifier, "fewer devices", body={"devices": 0})
+    with at_level(4):
+        expect(verifier, "not the assurance of the runner, 3")
+    expect(verifier, "not the assurance of the runner, 2", body={"assurance": 2})
+    expect(verifier, "", since="2026-11-23T10:21:00.001Z")
+    # The result says 10:20:00, but only keyd's time of 10:21:00 is sure; without it, the lease's end.
+    expect(verifier, "withdrawn since", since="2026-11-23T10:20:30.000Z")
+    expect(verifier, "withdrawn since", since="2026-11-23T11:00:00.000Z", until="result")
+    expect(verifier, "", since="2026-11-23T11:00:00.000Z", until="lease")
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         verifier = Verifier(pathlib.Path(name))
         check_answers(verifier)
         check_refusals(verifier)
         check_decisions(verifier)
+        check_runners(verifier)
     print("sijil-verify run says what holds, and what does not")
 
 

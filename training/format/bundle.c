@@ -122,32 +122,56 @@ static bool is_among(const json_t *list, const json_t *others)
     return false;
 }
 
-/* When the runner's key was used last. */
+/*
+ * The latest time at which the runner's key can have signed. The times in what it signed are its own word: who stole the key
+ * would choose them from before the withdrawal.
+ */
 static int64_t last_use_ms(const struct run_chain *chain)
 {
-    if (chain->result != NULL) return run_time(chain->result, "predicate.runDetails.metadata.finishedOn");
-    return chain->refusal != NULL ? run_time(chain->refusal, "at") : run_time(chain->lease, "not_before");
+    if (chain->admission != NULL) return run_time(chain->admission, "predicate.timeVerified");
+    return run_time(chain->lease, chain->result != NULL || chain->refusal != NULL ? "expires" : "not_before");
+}
+
+static struct result check_level(const struct run_envelope *admission, const struct runner_key *runner, struct error *err)
+{
+    const char *level = json_string_value(json_array_get(run_member(admission, "predicate.verifiedLevels"), 0));
+
+    if (strncmp(level, RUN_LEVEL, strlen(RUN_LEVEL)) == 0 && level[strlen(RUN_LEVEL)] - '0' == runner->assurance) return SUCCESS;
+    return failure(err, ERROR_DENIED, "admission: its level is not the assurance of the runner, %lld",
+                   (long long)runner->assurance);
 }
 
 /* What the approvers signed of the runner must fit the order. */
+static struct result check_fit(const struct run_chain *chain, const struct runner_key *runner, struct error *err)
+{
+    const struct run_envelope *lease = chain->lease, *order = chain->order;
+    struct uuid id;
+
+    if (!uuid_parse(bytes_of_text(run_text(lease, "runner.id")), &id) || !uuid_equal(&id, &runner->runner) ||
+        strcmp(runner->pool, run_text(order, "spec.pool")) != 0)
+        return failure(err, ERROR_DENIED, "the lease's runner is another one, or of another pool");
+    if (!is_among(runner->jurisdictions, run_member(order, "jurisdictions")))
+        return failure(err, ERROR_DENIED, "the runner is in none of the order's jurisdictions");
+    if (runner->assurance < run_integer(order, "spec.assurance") ||
+        form_isolation_rank(runner->isolation) < form_isolation_rank(run_text(order, "spec.isolation")))
+        return failure(err, ERROR_DENIED, "the runner's assurance or isolation is below the order's");
+    if (runner->devices < json_integer_value(run_member(order, "spec.devices.count")))
+        return failure(err, ERROR_DENIED, "the runner has fewer devices than the order demands");
+    return chain->admission == NULL ? SUCCESS : check_level(chain->admission, runner, err);
+}
+
 static struct result check_runner(const struct run_bundle *bundle, struct error *err)
 {
-    const struct run_envelope *lease = bundle->chain.lease, *order = bundle->chain.order;
-    const struct run_envelope *signed_last = bundle->chain.result != NULL ? bundle->chain.result : bundle->chain.refusal;
-    const int64_t from_ms = run_time(lease, "not_before"), until_ms = last_use_ms(&bundle->chain);
-    struct uuid id;
+    const struct run_chain *chain = &bundle->chain;
+    const struct run_envelope *signed_last = chain->result != NULL ? chain->result : chain->refusal;
+    const struct run_runner_use use = {.project = run_text(chain->order, "project"),
+                                       .from_ms = run_time(chain->lease, "not_before"),
+                                       .until_ms = last_use_ms(chain)};
     struct runner_key runner;
     OWNED(ecdsa_key) *key = NULL;
 
-    TRY(run_keys_runner(&bundle->keys, run_text(lease, "runner.key"), from_ms, until_ms, &runner, err));
-    if (!uuid_parse(bytes_of_text(run_text(lease, "runner.id")), &id) || !uuid_equal(&id, &runner.runner) ||
-        strcmp(runner.pool, run_text(order, "spec.pool")) != 0)
-        return failure(err, ERROR_DENIED, "the lease's runner is another one, or of another pool");
-    if (!is_among(runner.jurisdictions, run_member(order, "jurisdictions")))
-        return failure(err, ERROR_DENIED, "the runner is in none of the order's jurisdictions");
-    if (runner.assurance < run_integer(order, "spec.assurance") ||
-        form_isolation_rank(runner.isolation) < form_isolation_rank(run_text(order, "spec.isolation")))
-        return failure(err, ERROR_DENIED, "the runner's assurance or isolation is below the order's");
+    TRY(run_keys_runner(&bundle->keys, run_text(chain->lease, "runner.key"), &use, &runner, err));
+    TRY(check_fit(chain, &runner, err));
     if (signed_last == NULL) return SUCCESS;
     TRY(ecdsa_key_from_public(runner.point, &key, err));
     return run_check_signer(signed_last, key, err);

@@ -1,5 +1,7 @@
 #include <string.h>
 
+#include "base/text.h"
+#include "crypto/digest.h"
 #include "training/format/chain_priv.h"
 
 struct result chain_same(const struct run_envelope *envelope, const struct run_envelope *before, const char *const *names,
@@ -45,6 +47,24 @@ static struct result check_within(const struct run_envelope *envelope, int64_t a
 
 /* ---- request, approval ---- */
 
+/* keyd signs for a token: the requester is whom the token names. */
+static struct result check_claims(const struct run_envelope *request, struct error *err)
+{
+    const char *requester = run_text(request, "requester"), *issuer = run_text(request, "claims.issuer");
+    const char *subject = run_text(request, "claims.subject");
+    struct buffer OWNED_BUFFER named = BUFFER(1100); /* issuer, line feed, subject: 512 bytes each */
+    uint8_t digest[SHA256_SIZE];
+    char hex[2 * SHA256_SIZE + 1];
+
+    TRY(buffer_format(&named, err, "%s\n%s", issuer, subject));
+    sha256_of(buffer_bytes(&named), digest);
+    text_hex(digest, sizeof digest, hex);
+    if (strncmp(requester, "ext:", 4) == 0 && strcmp(requester + 4, hex) == 0) return SUCCESS;
+    if (strncmp(requester, "robot:", 6) == 0 && strcmp(issuer, "sijil:registry") == 0 && strcmp(requester + 6, subject) == 0)
+        return SUCCESS;
+    return failure(err, ERROR_DENIED, "request: its claims are of another person than its requester");
+}
+
 static struct result check_request(const struct run_envelope *request, struct error *err)
 {
     const char *project = run_text(request, "project");
@@ -52,6 +72,7 @@ static struct result check_request(const struct run_envelope *request, struct er
     const size_t length = strlen(project);
 
     TRY(check_life(request, "issued_at", err));
+    if (run_member(request, "claims") != NULL) TRY(check_claims(request, err));
     for (size_t i = 0; i < json_array_size(outputs); i++) {
         const char *repository = json_text_of(json_array_get(outputs, i), "repository");
         if (strncmp(repository, project, length) != 0 || repository[length] != '/')

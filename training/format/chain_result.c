@@ -1,12 +1,16 @@
 /* Steps 6 and 7: the result and the admission, which are Statements of in-toto. */
 #include <string.h>
 
+#include "base/text.h"
 #include "training/format/chain_priv.h"
 #include "training/format/form.h"
+#include "training/format/shapes_priv.h"
 
 #define EXTERNAL "predicate.buildDefinition.externalParameters."
 #define INTERNAL "predicate.buildDefinition.internalParameters."
 #define DETAILS  "predicate.runDetails."
+
+#define POLICY_URN "urn:sijil:policy-set:"
 
 static const char *hex_of(const json_t *resource)
 {
@@ -76,6 +80,25 @@ static struct result check_outputs(const struct run_chain *chain, struct error *
     return SUCCESS;
 }
 
+/* Each device once, and each as the order wants it. */
+static struct result check_devices(const struct run_chain *chain, struct error *err)
+{
+    const json_t *wanted = run_member(chain->order, "spec.devices"), *seen = run_member(chain->result, DETAILS "sijil_devices");
+    const json_int_t memory_bytes = json_integer_value(json_object_get(wanted, "memory_bytes"));
+
+    for (size_t i = 0; i < json_array_size(seen); i++) {
+        const json_t *device = json_array_get(seen, i);
+        for (size_t j = 0; j < i; j++)
+            if (json_equal(json_object_get(device, "uuid"), json_object_get(json_array_get(seen, j), "uuid")))
+                return failure(err, ERROR_DENIED, "result: it has the device %.63s twice", json_text_of(device, "uuid"));
+        if (wanted == NULL || !form_is_of_type(json_text_of(device, "type"), json_text_of(wanted, "type")) ||
+            json_integer_value(json_object_get(device, "memory_bytes")) < memory_bytes)
+            return failure(err, ERROR_DENIED, "result: the order does not want such a device: %.63s",
+                           json_text_of(device, "type"));
+    }
+    return SUCCESS;
+}
+
 static struct result check_place(const struct run_chain *chain, struct error *err)
 {
     const json_t *wanted = run_member(chain->order, "spec.devices.count");
@@ -84,7 +107,10 @@ static struct result check_place(const struct run_chain *chain, struct error *er
     if (form_isolation_rank(run_text(chain->result, DETAILS "sijil_isolation")) <
         form_isolation_rank(run_text(chain->order, "spec.isolation")))
         return failure(err, ERROR_DENIED, "result: its isolation is weaker than the order demands");
+    TRY(check_devices(chain, err));
     if (!has_succeeded(chain->result)) return SUCCESS;
+    if (run_integer(chain->result, DETAILS "sijil_outcome.signal") != 0)
+        return failure(err, ERROR_DENIED, "result: it succeeded, and a signal ended it");
     if (run_integer(chain->result, DETAILS "sijil_outcome.exit") != 0)
         return failure(err, ERROR_DENIED, "result: it succeeded with an exit status that is not 0");
     if ((json_int_t)seen != json_integer_value(wanted))
@@ -171,14 +197,30 @@ static struct result check_admitted(const struct run_chain *chain, struct error 
 
 static struct result check_level(const struct run_chain *chain, struct error *err)
 {
-    static const char prefix[] = "SIJIL_ASSURANCE_";
     const char *level = json_string_value(json_array_get(run_member(chain->admission, "predicate.verifiedLevels"), 0));
-    const size_t length = sizeof prefix - 1;
+    const size_t length = strlen(RUN_LEVEL);
 
-    if (strncmp(level, prefix, length) != 0 || level[length] < '1' || level[length] > '4')
+    if (strncmp(level, RUN_LEVEL, length) != 0 || level[length] < '1' || level[length] > '4')
         return failure(err, ERROR_DENIED, "admission: its level is SIJIL_ASSURANCE_ and 1 to 4");
     if (level[length] - '0' >= run_integer(chain->order, "spec.assurance")) return SUCCESS;
     return failure(err, ERROR_DENIED, "admission: its level is below the order's");
+}
+
+/* The set in force at the admission is the order's or a newer one. */
+static struct result check_set(const struct run_chain *chain, struct error *err)
+{
+    const json_t *policy = run_member(chain->admission, "predicate.policy");
+    const char *uri = json_text_of(policy, "uri");
+    const int64_t ordered = run_integer(chain->order, "policy.epoch");
+    const size_t length = strlen(POLICY_URN);
+    uint64_t epoch = 0;
+
+    if (strncmp(uri, POLICY_URN, length) != 0 || !text_to_u64(bytes_of_text(uri + length), RUN_INTEGER_MAX, &epoch))
+        return failure(err, ERROR_DENIED, "admission: its policy set is " POLICY_URN " and an epoch");
+    if (epoch < (uint64_t)ordered) return failure(err, ERROR_DENIED, "admission: its policy set is older than the order's");
+    if (epoch > (uint64_t)ordered || strcmp(hex_of(policy), run_text(chain->order, "policy.digest") + strlen("sha256:")) == 0)
+        return SUCCESS;
+    return failure(err, ERROR_DENIED, "admission: its policy set has the epoch of the order's, and another digest");
 }
 
 struct result chain_check_admission(const struct run_chain *chain, struct error *err)
@@ -193,6 +235,7 @@ struct result chain_check_admission(const struct run_chain *chain, struct error 
     TRY(check_admitted(chain, err));
     TRY(check_attestations(chain, err));
     TRY(check_level(chain, err));
+    TRY(check_set(chain, err));
     if (run_time(admission, "predicate.timeVerified") + RUN_CLOCK_SKEW_MS >=
         run_time(chain->result, DETAILS "metadata.finishedOn"))
         return SUCCESS;

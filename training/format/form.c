@@ -135,6 +135,16 @@ int form_isolation_rank(const char *text)
     return isolation_find(text, &isolation) ? (int)isolation : -1;
 }
 
+bool form_is_of_type(const char *name, const char *type)
+{
+    const size_t length = strlen(type);
+
+    if (length == 0) return true;
+    for (const char *at = strstr(name, type); at != NULL; at = strstr(at + 1, type))
+        if ((at == name || at[-1] == ' ') && (at[length] == '\0' || at[length] == ' ')) return true;
+    return false;
+}
+
 bool form_isolation(const char *text)
 {
     return form_isolation_rank(text) >= 0;

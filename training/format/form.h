@@ -31,5 +31,8 @@ bool form_repository_urn(const char *text);
 #define FORM_RUN_URN        "urn:uuid:"
 #define FORM_REPOSITORY_URN "urn:sijil:"
 
+/** Whether a device with the name "NVIDIA H200 NVL" is of a type: "H200", words of its name, or the whole name. */
+bool form_is_of_type(const char *name, const char *type);
+
 /** The rank of an isolation, 0 for the weakest; -1 for an unknown name. */
 int form_isolation_rank(const char *text);

@@ -59,19 +59,19 @@ static bool is_named(const struct run_key *key, enum document_kind kind, const c
     return key->document->kind == kind && key->document->is_withdrawn == is_withdrawal && strcmp(key->document->name, keyid) == 0;
 }
 
-static const struct run_key *find(const struct run_keys *keys, enum document_kind kind, const char *keyid, bool is_withdrawal)
-{
-    for (size_t i = 0; i < keys->count; i++)
-        if (is_named(&keys->each[i], kind, keyid, is_withdrawal)) return &keys->each[i];
-    return NULL;
-}
-
 /* "" is every project's, "acme" those of the organisation acme. */
 static bool covers(const char *scope, const char *project)
 {
     const size_t length = strlen(scope);
 
     return length == 0 || (strncmp(project, scope, length) == 0 && (project[length] == '/' || project[length] == '\0'));
+}
+
+static const struct run_key *find(const struct run_keys *keys, enum document_kind kind, const char *keyid, bool is_withdrawal)
+{
+    for (size_t i = 0; i < keys->count; i++)
+        if (is_named(&keys->each[i], kind, keyid, is_withdrawal)) return &keys->each[i];
+    return NULL;
 }
 
 static bool is_alive(const struct run_key *key, int64_t from_ms, int64_t until_ms)
@@ -99,18 +99,21 @@ struct result run_keys_person(const struct run_keys *keys, const char *keyid, co
     return ecdsa_key_from_public(key.point, key_out, err);
 }
 
-struct result run_keys_runner(const struct run_keys *keys, const char *keyid, int64_t from_ms, int64_t until_ms,
+struct result run_keys_runner(const struct run_keys *keys, const char *keyid, const struct run_runner_use *use,
                               struct runner_key *runner_out, struct error *err)
 {
     const struct run_key *enrolled = find(keys, DOCUMENT_RUNNER, keyid, false);
     const struct run_key *withdrawn = find(keys, DOCUMENT_RUNNER, keyid, true);
     struct runner_key since;
 
-    if (enrolled == NULL || !is_alive(enrolled, from_ms, until_ms))
+    if (enrolled == NULL || !is_alive(enrolled, use->from_ms, use->until_ms))
         return failure(err, ERROR_DENIED, "no document of the bundle had the runner's key %.43s in force", keyid);
+    if (!covers(enrolled->document->scope, use->project))
+        return failure(err, ERROR_DENIED, "the runner's key %.43s is enrolled for %.80s, and not for the project %.80s", keyid,
+                       enrolled->document->scope, use->project);
     if (withdrawn != NULL) {
         TRY(runner_key_read(withdrawn->document, &since, err));
-        if (since.since_ms <= until_ms)
+        if (since.since_ms <= use->until_ms)
             return failure(err, ERROR_DENIED, "the runner's key %.43s was withdrawn since then", keyid);
     }
     return runner_key_read(enrolled->document, runner_out, err);

@@ -40,8 +40,13 @@ struct run_use {
 /** The key `keyid`, if it is one for that use. ERROR_DENIED says what is missing. */
 RESULT run_keys_person(const struct run_keys *keys, const char *keyid, const struct run_use *use, struct ecdsa_key **key_out,
                        struct error *err);
-/** The document of the runner with this key, in force from `from_ms` to `until_ms`. ERROR_DENIED. */
-RESULT run_keys_runner(const struct run_keys *keys, const char *keyid, int64_t from_ms, int64_t until_ms,
+/** The times, by keyd's clock, from which and until which a runner's key must have been in force for a project. */
+struct run_runner_use {
+    const char *project;
+    int64_t from_ms, until_ms;
+};
+/** The document of the runner with this key, if it is one for that use. ERROR_DENIED. */
+RESULT run_keys_runner(const struct run_keys *keys, const char *keyid, const struct run_runner_use *use,
                        struct runner_key *runner_out, struct error *err);
 
 void run_keys_done(struct run_keys *keys);
