@@ -7,12 +7,16 @@
 #include "base/environment.h"
 #include "cmd/options.h"
 #include "runner/attempt.h"
+#include "runner/cluster.h"
 #include "runner/machine.h"
+#include "supervision/user.h"
 
 enum { EXIT_FLOOR = 1, EXIT_USAGE = 2, EXIT_NOT_STARTED = 126, PATH_SIZE = 512, REPORT_MAX = 16 << 20 };
 
 struct settings {
     struct attempt_options attempt;
+    struct slurm_options slurm; /* url NULL: this machine */
+    struct user self;
     char work[PATH_SIZE], inside[PATH_SIZE];
     bool json, has_try_option;
 };
@@ -72,6 +76,19 @@ static const char *take_try_option(struct settings *settings, int option)
     }
 }
 
+/* Whether it was one of them. */
+static bool take_slurm_option(struct slurm_options *slurm, int option)
+{
+    switch (option) {
+    case RUNNER_SLURM: slurm->url = optarg; return true;
+    case RUNNER_SLURM_USER: slurm->user = optarg; return true;
+    case RUNNER_SLURM_TOKEN: slurm->token_file = optarg; return true;
+    case RUNNER_SLURM_CONFIG: slurm->config = optarg; return true;
+    case RUNNER_CA: slurm->ca_file = optarg; return true;
+    default: return false;
+    }
+}
+
 /* NULL, or what is wrong. */
 static const char *take_option(struct settings *settings, int option)
 {
@@ -84,7 +101,7 @@ static const char *take_option(struct settings *settings, int option)
     case RUNNER_USER: settings->attempt.user = optarg; return NULL;
     case RUNNER_CGROUP: settings->attempt.cgroup = optarg; return NULL;
     case RUNNER_NVML: settings->attempt.nvml = optarg; return NULL;
-    default: return take_try_option(settings, option);
+    default: return take_slurm_option(&settings->slurm, option) ? NULL : take_try_option(settings, option);
     }
 }
 
@@ -112,6 +129,19 @@ static int run_check(const struct settings *settings)
     if (!written.ok) return failed(&err);
     const int shown = show(buffer_text(&text));
     return shown != 0 || machine.meets_floor ? shown : EXIT_FLOOR;
+}
+
+static int check_cluster(struct settings *settings)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(REPORT_MAX);
+    struct error err = {0};
+
+    if (settings->slurm.user == NULL && user_self(&settings->self, &err).ok) settings->slurm.user = settings->self.name;
+    if (!(settings->json ? cluster_json : cluster_text)(&settings->slurm, &text, &err).ok) {
+        (void)fprintf(stderr, "sijil-runner: %s\n", err.message);
+        return EXIT_FLOOR;
+    }
+    return show(buffer_text(&text));
 }
 
 static int run_attempt(const struct settings *settings)
@@ -147,7 +177,7 @@ static int run(struct settings *settings, char **operands, int count)
     settings->attempt.cancelled = &cancelled;
     if (strcmp(operands[0], "check") == 0) {
         if (count > 1 || settings->has_try_option) return misused("check takes no file and no option of try");
-        return run_check(settings);
+        return settings->slurm.url == NULL ? run_check(settings) : check_cluster(settings);
     }
     if (strcmp(operands[0], "try") != 0) return misused("say what to do: check or try");
     if (count < 2) return misused("try needs the file of a specification");

@@ -13,6 +13,14 @@ static const struct option_row rows[] = {
     {RUNNER_HELP, "help", NULL, "show this text and end"},
     {RUNNER_VERSION, "version", NULL, "show the version and end"},
 };
+static const struct option_row slurm_rows[] = {
+    {RUNNER_SLURM, "slurm", "URL",
+     "a Slurm cluster instead of this machine: https://HOST:PORT or unix:/PATH of slurmrestd, or commands: for sbatch and squeue"},
+    {RUNNER_SLURM_USER, "slurm-user", "NAME", "whose token it is; default: this user"},
+    {RUNNER_SLURM_TOKEN, "slurm-token", "FILE", "a file with a token (JWT) for slurmrestd"},
+    {RUNNER_SLURM_CONFIG, "slurm-config", "FILE", "slurm.conf, for commands:"},
+    {RUNNER_CA, "ca-file", "FILE", "certificates of the authorities that slurmrestd's certificate must come from (PEM)"},
+};
 static const struct option_row try_rows[] = {
     {RUNNER_CODE, "code", "PATH", "the folder that becomes /code; it is copied"},
     {RUNNER_INPUT, "input", "NAME=PATH", "a file or folder that becomes /in/NAME; it is copied; once for each"},
@@ -21,8 +29,10 @@ static const struct option_row try_rows[] = {
     {RUNNER_ADD, "add", "NAME=VALUE", "a variable that this machine adds to the environment, such as OMP_NUM_THREADS=4"},
     {RUNNER_QUIET, "quiet", NULL, "do not show what the command prints"},
 };
-static const struct option_group groups[] = {{"", rows, COUNT(rows)}, {"for try", try_rows, COUNT(try_rows)}};
-static const char *const synopses[] = {"check [--least=LEVEL] [--json]", "try SPEC [OPTION]... [-- COMMAND [ARGUMENT]...]", NULL};
+static const struct option_group groups[] = {
+    {"", rows, COUNT(rows)}, {"for check", slurm_rows, COUNT(slurm_rows)}, {"for try", try_rows, COUNT(try_rows)}};
+static const char *const synopses[] = {"check [--least=LEVEL] [--slurm=URL] [--json]",
+                                       "try SPEC [OPTION]... [-- COMMAND [ARGUMENT]...]", NULL};
 static const char *const see_also[] = {"sijil(1)", "bwrap(1)", NULL};
 
 const struct program runner_program = {
@@ -39,7 +49,7 @@ const struct program runner_program = {
                "COMMAND sees /code and /in, which it can't change, and writes to /out. Without COMMAND, argv of SPEC is run.\n"
                "A line in the file that $SIJIL_HEARTBEAT names is shown as progress.",
     .exit_status =
-        "check: 0 the floor is met, 1 it is not. try: that of COMMAND, 128 and the number of a signal, 124 time_s was over, 125 "
+        "check: 0 the floor is met or the cluster answers, 1 it is not. try: that of COMMAND, 128 and the number of a signal, 124 time_s was over, 125 "
         "the outputs are refused, 126 nothing was started. 2 the command line is wrong.",
     .see_also = see_also,
 };

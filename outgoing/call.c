@@ -31,6 +31,7 @@ static struct result take_options(struct outgoing *outgoing, const struct outgoi
                   options->certificate_file, err));
     TRY(copy_text(outgoing->key_file, sizeof outgoing->key_file, "the path of the certificate's key", options->key_file, err));
     TRY(copy_text(outgoing->proxy, sizeof outgoing->proxy, "the proxy's address", options->proxy, err));
+    TRY(copy_text(outgoing->socket, sizeof outgoing->socket, "the path of a socket", options->socket, err));
     if (outgoing->proxy[0] != '\0' && options->reach != OUTGOING_ANY)
         return failure(err, ERROR_INVALID, "a proxy would call addresses that nobody checks");
     outgoing->reach = options->reach;

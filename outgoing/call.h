@@ -1,7 +1,8 @@
 /*
- * outgoing/call.h -- the only function with which a program of this project calls another host: HTTPS, through libcurl.
+ * outgoing/call.h -- the only function with which a program of this project calls another host: HTTPS, through libcurl. It also calls
+ * a service behind a socket of this machine, for services that offer no TLS there.
  *
- * Rules that no caller can turn off: only https; certificates are checked; redirects are not followed; nothing comes from
+ * Rules that no caller can turn off: only https, but for such a socket; certificates are checked; redirects are not followed; nothing comes from
  * the environment, in particular no proxy. The address is checked when a socket is opened, and the connection goes to that
  * address, so a name that resolves differently later has no effect. docs/outgoing.md has the reasons, and the options of
  * each caller.
@@ -26,6 +27,8 @@ struct outgoing_options {
     const char *ca_file;          /* PEM, instead of the system's authorities; NULL or "": the system's */
     const char *certificate_file; /* PEM, for client authentication, and its key; NULL or "": none */
     const char *key_file;
+    const char
+        *socket; /* of this machine: every call goes there, in plain HTTP; NULL or "": to hosts. Its URLs begin with http:// */
     const char *proxy; /* "http://proxy.example:3128", used for a tunnel; NULL or "": none. Only with OUTGOING_ANY */
     bool takes_tls12;  /* otherwise TLS 1.3 only */
 };

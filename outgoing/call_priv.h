@@ -11,7 +11,8 @@
 enum {
     OUTGOING_KEPT_MAX = 64, /* idle handles with their connections; further ones are closed */
     OUTGOING_PROXY_SIZE = 512,
-    OUTGOING_HEAD_MAX = 65536, /* bytes of an answer's headers, including all interim answers */
+    OUTGOING_SOCKET_SIZE = 108, /* sockaddr_un.sun_path */
+    OUTGOING_HEAD_MAX = 65536,  /* bytes of an answer's headers, including all interim answers */
 };
 
 struct outgoing {
@@ -19,6 +20,7 @@ struct outgoing {
     struct networks networks;
     char ca_file[OUTGOING_PATH_SIZE], certificate_file[OUTGOING_PATH_SIZE], key_file[OUTGOING_PATH_SIZE];
     char proxy[OUTGOING_PROXY_SIZE];
+    char socket[OUTGOING_SOCKET_SIZE];
     bool takes_tls12;
 
     pthread_mutex_t lock; /* of the fields below */

@@ -10,8 +10,10 @@ curl_socket_t outgoing_on_socket(void *context, curlsocktype purpose, struct cur
     struct exchange *exchange = context;
     struct network network;
 
-    if (purpose != CURLSOCKTYPE_IPCXN || !network_of_socket(&address->addr, &network)) return CURL_SOCKET_BAD;
-    if (!outgoing_reaches(exchange->outgoing->reach, &exchange->outgoing->networks, &network)) {
+    if (purpose != CURLSOCKTYPE_IPCXN) return CURL_SOCKET_BAD;
+    const bool is_local = exchange->outgoing->socket[0] != '\0' && address->family == AF_UNIX;
+    if (!is_local && !network_of_socket(&address->addr, &network)) return CURL_SOCKET_BAD;
+    if (!is_local && !outgoing_reaches(exchange->outgoing->reach, &exchange->outgoing->networks, &network)) {
         network_write_address(&network, exchange->refused);
         return CURL_SOCKET_BAD;
     }

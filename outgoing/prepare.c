@@ -12,7 +12,8 @@
 static void set_rules(CURL *curl, const struct outgoing *outgoing)
 {
     (void)curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-    (void)curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "https");
+    (void)curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, outgoing->socket[0] == '\0' ? "https" : "http");
+    if (outgoing->socket[0] != '\0') (void)curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, outgoing->socket);
     (void)curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
     (void)curl_easy_setopt(curl, CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
     (void)curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);

@@ -1,0 +1,65 @@
+/* What Slurm answers, as JSON and as lines: what is taken keeps within its bounds, and has the letters that it may have. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runner/slurm/slurm_priv.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_text(const char *text, size_t size)
+{
+    assert(strlen(text) < size);
+    for (; *text != '\0'; text++) assert(*text >= ' ' && *text <= '~');
+}
+
+static void check_status(const struct slurm_status *status)
+{
+    check_text(status->nodes, sizeof status->nodes);
+    check_text(status->reason, sizeof status->reason);
+    assert(status->exit >= 0 && status->exit <= 255 && status->signal >= 0 && status->signal <= 127);
+    assert(slurm_state_name(status->state) != NULL);
+}
+
+static void check_nodes(struct slurm_node *nodes, size_t count)
+{
+    assert(count <= SLURM_NODES_MAX);
+    for (size_t i = 0; i < count; i++) {
+        check_text(nodes[i].name, sizeof nodes[i].name);
+        check_text(nodes[i].state, sizeof nodes[i].state);
+        check_text(nodes[i].features, sizeof nodes[i].features);
+        check_text(nodes[i].gres, sizeof nodes[i].gres);
+        check_text(nodes[i].partitions, sizeof nodes[i].partitions);
+        assert(nodes[i].memory_bytes >= 0);
+    }
+    free(nodes);
+}
+
+static void look_at_json(struct bytes text)
+{
+    OWNED_JSON answer = NULL;
+    struct slurm_status status;
+    struct slurm_node *nodes = NULL;
+    size_t count = 0;
+    struct error err = {0};
+    char reason[SLURM_TEXT_SIZE];
+
+    if (!json_read_any_number(text, SLURM_ANSWER_MAX, &answer, &err).ok) return;
+    if (slurm_read_errors(answer, reason)) check_text(reason, sizeof reason);
+    if (slurm_read_jobs(answer, "rest-good", &status, &err).ok) check_status(&status);
+    if (slurm_read_nodes(answer, &nodes, &count, &err).ok) check_nodes(nodes, count);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const struct bytes text = {data, size};
+    struct slurm_status status;
+    struct slurm_node *nodes = NULL;
+    size_t count = 0;
+    struct error err = {0};
+
+    look_at_json(text);
+    if (slurm_read_queue(text, &status, &err).ok) check_status(&status);
+    if (slurm_read_info(text, &nodes, &count, &err).ok) check_nodes(nodes, count);
+    return 0;
+}

@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""usage: slurm_runs.py BUILD-FOLDER   Jobs of a real Slurm cluster, through slurmrestd and through sbatch: started once, found again, ended."""
+import json
+import os
+import subprocess
+import sys
+import time
+
+BUILD = os.path.abspath(sys.argv[1])
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from slurm import Cluster, why_not  # noqa: E402  (its folder is not a package)
+
+JOBS, RUNNER = (os.path.join(BUILD, name) for name in ("tests/runner/slurm_jobs", "cmd/sijil-runner"))
+SECONDS = 60
+
+
+class Way:
+    """One way to the cluster: its URL, and what is done there."""
+
+    def __init__(self, cluster, name, url):
+        self.cluster, self.name, self.url = cluster, name, url
+
+    def ask(self, *words):
+        done = subprocess.run([JOBS, self.url, self.cluster.token_file, self.cluster.config, *map(str, words)], stdout=subprocess.PIPE,
+                              check=False, timeout=SECONDS)
+        return done.returncode, done.stdout.decode().strip()
+
+    def job(self, *words):
+        status, text = self.ask(*words)
+        assert status == 0, text
+        number, state, code, ended_by, nodes, reason = text.split(" ", 5)
+        return {"id": int(number), "state": state, "exit": int(code), "signal": int(ended_by), "nodes": nodes, "reason": reason}
+
+    def start(self, name, *words, known=0, feature="", gres="", seconds=60):
+        return self.job("start", f"{self.name}-{name}", known, feature, gres, seconds, *words)
+
+    def find(self, name, known=0):
+        return self.job("find", f"{self.name}-{name}", known)
+
+    def cancel(self, name, known=0):
+        return self.job("cancel", f"{self.name}-{name}", known)
+
+    def until(self, name, *states, known=0):
+        end = time.monotonic() + SECONDS
+        while (seen := self.find(name, known))["state"] not in states:
+            assert time.monotonic() < end, seen
+            time.sleep(0.1)
+        return seen
+
+
+def an_end_is_told_as_it_was(way):
+    begun = way.start("good", "/bin/true", feature="region-ae-auh")
+    done = way.until("good", "completed", "failed", known=begun["id"])
+    assert (done["state"], done["exit"], done["nodes"]) == ("completed", 0, "node2"), done
+    way.start("bad", "/usr/bin/env", "-S", "false")
+    assert way.until("bad", "completed", "failed")["exit"] == 1
+
+
+def a_job_is_started_once(way):
+    first = way.start("once", "/bin/sleep", "60")
+    assert way.start("once", "/bin/sleep", "60")["id"] == first["id"], "a second start found the first"
+    assert way.start("once", "/bin/sleep", "60", known=first["id"])["id"] == first["id"]
+    way.until("once", "running")
+    way.cancel("once")
+    ended = way.until("once", "cancelled")
+    assert ended["id"] == first["id"]
+    assert way.cancel("once")["state"] == "cancelled", "ending it again changes nothing"
+    assert way.find("never")["state"] == "none" and way.cancel("never")["state"] == "none"
+    assert way.find("never", known=999999)["state"] == "none"
+
+
+def devices_and_features_are_asked_for(way):
+    begun = way.start("gpu", "/bin/sleep", "60", gres="gpu:fake:2", feature="region-ae-dxb")
+    seen = way.until("gpu", "running", known=begun["id"])
+    assert seen["nodes"] == "node1", seen
+    assert "gres:gpu:fake:2" in way.cluster.run("scontrol", "show", "job", str(begun["id"])).replace("gres/", "gres:")
+    way.cancel("gpu", known=begun["id"])
+
+
+def what_slurm_refuses_is_said(way):
+    status, text = way.ask("start", f"{way.name}-x", 0, "no-such-place", "", 60, "/bin/true")
+    assert status == 1 and text.startswith("denied: ") and "feature" in text.lower(), text
+    for word in ("a b", "$(id)", "a;b", "a\nb", "'", ""):
+        status, text = way.ask("start", f"{way.name}-x", 0, "", "", 60, "/bin/echo", word)
+        assert status == 1 and text.startswith("invalid: "), (word, text)
+    status, text = way.ask("find", "Bad_Name", 0)
+    assert status == 1 and text.startswith("invalid: "), text
+
+
+def a_job_outlives_the_controller(way):
+    begun = way.start("kept", "/bin/sleep", "60")
+    way.until("kept", "running")
+    way.cluster.wait_until_saved(f"{way.name}-kept")
+    way.cluster.kill_controller()
+    status, text = way.ask("find", f"{way.name}-kept", 0)
+    assert status == 1, text
+    way.cluster.start_controller()
+    end = time.monotonic() + SECONDS
+    while way.ask("find", f"{way.name}-kept", 0)[0] != 0:
+        assert time.monotonic() < end
+        time.sleep(0.2)
+    assert way.find("kept")["id"] == begun["id"], "it is found again by its name"
+    way.cancel("kept")
+    way.until("kept", "cancelled", "lost")
+
+
+def the_cluster_is_shown(way):
+    words = [RUNNER, "check", "--slurm=" + way.url, "--slurm-user=root", "--slurm-token=" + way.cluster.token_file,
+             "--slurm-config=" + way.cluster.config]
+    text = subprocess.run(words, check=True, stdout=subprocess.PIPE, timeout=SECONDS).stdout.decode()
+    assert "2 nodes" in text and "region-ae-dxb" in text and "gpu:fake:2" in text, text
+    shown = json.loads(subprocess.run([*words, "--json"], check=True, stdout=subprocess.PIPE, timeout=SECONDS).stdout)
+    assert [(node["name"], node["cpus"], node["memory_bytes"], node["partitions"]) for node in shown["nodes"]] == \
+        [("node1", 2, 4000 << 20, "train"), ("node2", 2, 4000 << 20, "train")], shown
+
+
+def a_wrong_token_is_refused(cluster):
+    words = [RUNNER, "check", "--slurm=" + cluster.url, "--slurm-user=root", "--slurm-token=" + cluster.config]
+    for more in ([], ["--slurm=unix:/nowhere/socket"], ["--slurm=http://127.0.0.1:1"], ["--slurm=https://127.0.0.1:1"]):
+        done = subprocess.run([*words, *more], check=False, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=SECONDS)
+        assert done.returncode == 1 and done.stderr.startswith(b"sijil-runner: ") and not done.stdout, (more, done)
+
+
+def main():
+    missing = why_not()
+    if missing:
+        print(f"left out: {missing}")
+        return 77
+    with Cluster() as cluster:
+        for way in (Way(cluster, "rest", cluster.url), Way(cluster, "commands", "commands:")):
+            for case in (the_cluster_is_shown, an_end_is_told_as_it_was, a_job_is_started_once, devices_and_features_are_asked_for,
+                         what_slurm_refuses_is_said, *([a_job_outlives_the_controller] if way.name == "rest" else [])):
+                began = time.monotonic()
+                case(way)
+                print(f"ok {way.name}: {case.__name__} ({time.monotonic() - began:.1f} s)", flush=True)
+        a_wrong_token_is_refused(cluster)
+        print("ok a_wrong_token_is_refused")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
