@@ -190,6 +190,7 @@ static struct result gateway_open(struct gateway *gateway, struct error *err)
     const struct settings *settings = gateway->settings;
 
     TRY(openapi_write(gateway->routes, &gateway->description, err));
+    openapi_etag(buffer_bytes(&gateway->description), gateway->description_etag);
     TRY(quota_new(2 * (unsigned)settings->connections_max, &gateway->quota, err));
     TRY(open_judges(gateway, err));
     TRY(open_registry(gateway, err));

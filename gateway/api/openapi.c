@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "crypto/digest.h"
 #include "gateway/api/api_priv.h"
 #include "gateway/api/openapi_priv.h"
+#include "gateway/http/condition.h"
 #include "gateway/pipeline/parameters.h"
 
 struct document {
@@ -361,12 +363,27 @@ struct result openapi_write(const struct route_table *table, struct buffer *text
     return result;
 }
 
+void openapi_etag(struct bytes text, char etag_out[DESCRIPTION_ETAG_SIZE])
+{
+    struct digest digest = {.algorithm = DIGEST_SHA256};
+    char digest_text[DIGEST_TEXT_SIZE];
+
+    sha256_of(text, digest.bytes);
+    digest_format(&digest, digest_text);
+    (void)snprintf(etag_out, DESCRIPTION_ETAG_SIZE, "\"%s\"", digest_text);
+}
+
 static struct result handle(struct request *request, struct pg *pg, struct error *err)
 {
     const struct gateway *gateway = request->gateway;
+    const enum condition condition = condition_of_request(&request->headers, gateway->description_etag);
 
     (void)pg, (void)err;
-    response_bytes(request, 200, "application/json", buffer_bytes(&gateway->description));
+    if (condition == CONDITION_NO_MATCH)
+        response_problem(request, 412, "The precondition failed", "the description is not the one that If-Match names");
+    else if (condition == CONDITION_A_MATCH) response_not_modified(request, gateway->description.length);
+    else response_bytes(request, 200, "application/json", buffer_bytes(&gateway->description));
+    response_header(request, "ETag", "%s", gateway->description_etag);
     return SUCCESS;
 }
 

@@ -27,13 +27,16 @@ struct sequencer;
 struct job_workers;
 struct log_verifier;
 
+#define DESCRIPTION_ETAG_SIZE 140 /* the text of a digest, in quotes */
+
 struct gateway {
     const struct settings *settings;
     const struct route_table *routes;
     const struct pg_table *const *tables; /* of statements, for new connections: NULL-terminated */
     struct buffer description;            /* of all routes: gateway/api/openapi.h */
-    uint8_t runner_authority[65];         /* of keyd: verifies certificates of runners (crypto/runner_certificate.h) */
-    char origin[128];                     /* of the audit log, from keyd: Sijil-Audit is "<origin>/<sequence>" */
+    char description_etag[DESCRIPTION_ETAG_SIZE];
+    uint8_t runner_authority[65]; /* of keyd: verifies certificates of runners (crypto/runner_certificate.h) */
+    char origin[128];             /* of the audit log, from keyd: Sijil-Audit is "<origin>/<sequence>" */
     struct keyd_client *keyd;
     struct sequencer *sequencer;
     struct log_verifier *log_verifier; /* goes through the log again and again */

@@ -1,6 +1,7 @@
 """Logging in, tokens, robots and bindings, against a whole server."""
 import base64
 import concurrent.futures
+import hashlib
 import http.client
 import json
 import os
@@ -703,6 +704,18 @@ def no_program_leaves_its_memory_in_a_core_file():
     assert limit == ["0", "0"], limit
 
 
+def the_description_is_sent_once():
+    ask = server.client()
+    first = ask.call("GET", "/api/v1/openapi.json")
+    tag = first["ETag"]
+    assert first.status == 200 and tag == '"sha256:' + hashlib.sha256(first.body).hexdigest() + '"', tag
+    for method in ("GET", "HEAD"):
+        again = ask.call(method, "/api/v1/openapi.json", headers={"If-None-Match": tag})
+        assert again.status == 304 and not again.body and again["ETag"] == tag, (method, again.status)
+    assert ask.call("GET", "/api/v1/openapi.json", headers={"If-None-Match": '"sha256:other"'}).body == first.body
+    assert ask.call("GET", "/api/v1/openapi.json", headers={"If-Match": '"sha256:other"'}).status == 412
+
+
 def the_last_administrator_stays():
     """Revoking the last binding of the role, or its robot, is a conflict until there is another one: nobody could give the role again."""
     mine = [one for one in api(server.admin, "GET", "/bindings").json["bindings"] if one["role"] == "registry-admin"]
@@ -727,4 +740,4 @@ if __name__ == "__main__":
         who_may_grant_does_not_grant_himself_or_beyond, two_officers_are_two_persons, a_ci_job_needs_no_stored_secret, a_grant_says_to_whom, what_was_made_is_there_at_once,
         lists_name_nothing_that_is_hidden, an_administrator_has_no_content,
         the_key_process_forgets_what_opened_its_keys, no_program_leaves_its_memory_in_a_core_file,
-        *description.cases(server), the_last_administrator_stays, server=server)
+        *description.cases(server), the_description_is_sent_once, the_last_administrator_stays, server=server)
