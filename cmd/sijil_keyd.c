@@ -182,13 +182,19 @@ static struct result open_directory(const char *path, int *directory_out, struct
     return SUCCESS;
 }
 
+static struct result make_ledgers(int directory, const uint8_t key[LEDGER_KEY_SIZE], struct error *err)
+{
+    TRY(ledger_create(directory, key, err));
+    return run_ledger_create(directory, key, 0, err);
+}
+
 static struct result make_key_ring(const struct settings *settings, int directory, struct bytes passphrase, struct hsm *hsm,
                                    struct error *err)
 {
     const struct keyring_options made = {
         .origin = settings->origin, .passphrase = passphrase, .cost = PASSWORD_COST_DEFAULT, .hsm = hsm};
 
-    return keyring_create(directory, &made, ledger_create, err);
+    return keyring_create(directory, &made, make_ledgers, err);
 }
 
 static struct result add_version(int directory, struct bytes passphrase, struct hsm *hsm, struct error *err)
@@ -259,7 +265,7 @@ static struct result accept_log(const struct settings *settings, int directory, 
 }
 
 /* Waits for a signal, or for a ledger that only a restart can read. */
-static struct result wait_for_end(const struct ledger *ledger, struct server *server, struct error *err)
+static struct result wait_for_end(const struct keyd *keyd, struct server *server, struct error *err)
 {
     const struct timespec look = {.tv_nsec = 200000000};
     sigset_t ends;
@@ -268,7 +274,7 @@ static struct result wait_for_end(const struct ledger *ledger, struct server *se
     (void)sigaddset(&ends, SIGTERM);
     (void)sigaddset(&ends, SIGINT);
     while (sigtimedwait(&ends, NULL, &look) < 0) {
-        if (ledger_is_broken(ledger))
+        if (ledger_is_broken(keyd->ledger) || run_ledger_is_broken(keyd->runs))
             return failure(err, ERROR_UNAVAILABLE,
                            "the ledger could not be written: repair the disk; the next start "
                            "reads it");
@@ -321,7 +327,7 @@ static struct result serve(const struct keyd *keyd, const struct settings *setti
     server_start(server);
     (void)notify_send("READY=1");
     log_line(LOG_INFO, "ready", "socket", settings->socket, "origin", keyring_origin(keyd->keyring), "signed", log_size, NULL);
-    TRY(wait_for_end(keyd->ledger, server, err));
+    TRY(wait_for_end(keyd, server, err));
     (void)notify_send("STOPPING=1");
     log_line(LOG_INFO, "ending", NULL);
     return SUCCESS;
@@ -345,14 +351,16 @@ static struct result load_and_serve(const struct settings *settings, int directo
     static const struct rate_limit unwraps = {"the project's keys are unwrapped", UNWRAP_RATE_PER_S, UNWRAP_BURST};
     OWNED(rate) *rate = NULL;
     OWNED(mint_limits) *mints = NULL;
+    OWNED(run_ledger) *runs = NULL;
 
     TRY(open_key_ring(directory, passphrase, &keyring, err));
     TRY(keyring_use_token(keyring, hsm, err));
     *settings->has_keys = true;
     TRY(ledger_open(directory, keyring_ledger_key(keyring), &ledger, err));
+    TRY(run_ledger_open(directory, keyring_ledger_key(keyring), clock_wall_ms(), &runs, err));
     TRY(rate_new(&unwraps, &rate, err));
     TRY(mint_limits_new(&mints, err));
-    const struct keyd keyd = {.keyring = keyring, .ledger = ledger, .rate = rate, .mints = mints};
+    const struct keyd keyd = {.keyring = keyring, .ledger = ledger, .rate = rate, .mints = mints, .runs = runs};
     TRY(serve(&keyd, settings, err));
     return ledger_settle(ledger, err);
 }

@@ -132,7 +132,7 @@ static struct result reconnect(const struct keyd_client *client, struct keyd_con
 static struct result send_request(struct keyd_connection *connection, const struct keyd_request *request, int64_t deadline_ms,
                                   struct error *err)
 {
-    if (request->type == KEYD_PIN_POLICY) { /* a policy set is public and may be large, so it is not in locked memory */
+    if (keyd_type_is_large((uint8_t)request->type)) { /* it holds no secret, so it is not in locked memory */
         struct buffer OWNED_BUFFER large = BUFFER(KEYD_MESSAGE_LARGE);
         TRY(keyd_request_write(&large, request, err));
         return keyd_send(connection->fd, buffer_bytes(&large), deadline_ms, err);

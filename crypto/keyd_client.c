@@ -244,3 +244,31 @@ struct result keyd_ask_documents(struct keyd_client *client, struct keyd_documen
     *documents_out = call.reply.as.documents;
     return SUCCESS;
 }
+
+static struct result sign_run(struct keyd_client *client, enum keyd_type type, const struct keyd_run *wanted,
+                              struct buffer *envelope, struct error *err)
+{
+    struct keyd_request request = {.type = type, .as.run = *wanted};
+    OWNED_CALL call = {0};
+
+    TRY(keyd_call(client, &request, &call, err));
+    return buffer_add(envelope, call.reply.as.envelope.data, call.reply.as.envelope.length, err);
+}
+
+struct result keyd_run_order(struct keyd_client *client, const struct keyd_run *wanted, struct buffer *envelope,
+                             struct error *err)
+{
+    return sign_run(client, KEYD_RUN_ORDER, wanted, envelope, err);
+}
+
+struct result keyd_run_lease(struct keyd_client *client, const struct keyd_run *wanted, struct buffer *envelope,
+                             struct error *err)
+{
+    return sign_run(client, KEYD_RUN_LEASE, wanted, envelope, err);
+}
+
+struct result keyd_run_admission(struct keyd_client *client, const struct keyd_run *wanted, struct buffer *envelope,
+                                 struct error *err)
+{
+    return sign_run(client, KEYD_RUN_ADMISSION, wanted, envelope, err);
+}

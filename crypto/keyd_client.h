@@ -246,5 +246,30 @@ RESULT keyd_certify_runner(struct keyd_client *client, const struct document_cha
 RESULT keyd_pin_policy(struct keyd_client *client, const struct document_pin_request *pin, struct document_pin *pin_out,
                        struct error *err);
 
+#define KEYD_RUN_MAX          (1024 * 1024) /* bytes of a run's bundle in a message */
+#define KEYD_RUN_ENVELOPE_MAX 131072
+#define KEYD_RUN_PLACES_MAX   16
+/** What keyd is to sign of a training run, and what the gateway adds to it. */
+struct keyd_run {
+    struct bytes bundle; /* docs/formats/run.md, "Bundle": up to the envelope below the wanted one */
+    uint32_t lifetime_s; /* of an order or lease; it never outlives the request or the order */
+    /* of an order */
+    size_t place_count;
+    struct bytes places[KEYD_RUN_PLACES_MAX]; /* the jurisdictions that the policies allow, sorted */
+    uint8_t approvals, attempts;
+    bool signed_request;
+    /* of a lease */
+    struct bytes key; /* thumbprint of the runner's key */
+    uint8_t attempt, node;
+};
+/**
+ * Each appends the signed envelope. keyd checks every envelope below it. ERROR_DENIED with the rule that does not hold.
+ * ERROR_CONFLICT: another order was signed for this request, another lease for this node of this attempt, or another result of
+ * this order was admitted. The very same call again returns the same statement, also after a crash.
+ */
+RESULT keyd_run_order(struct keyd_client *client, const struct keyd_run *wanted, struct buffer *envelope, struct error *err);
+RESULT keyd_run_lease(struct keyd_client *client, const struct keyd_run *wanted, struct buffer *envelope, struct error *err);
+RESULT keyd_run_admission(struct keyd_client *client, const struct keyd_run *wanted, struct buffer *envelope, struct error *err);
+
 void keyd_client_free(struct keyd_client *client);
 DEFINE_OWNED(keyd_client);

@@ -33,6 +33,13 @@ struct buffer *keyd_frame_buffer(struct keyd_frame *frame)
     return &frame->message;
 }
 
+struct buffer *keyd_frame_buffer_for(struct keyd_frame *frame, uint8_t type)
+{
+    struct buffer *locked = keyd_frame_buffer(frame);
+
+    return keyd_type_is_large(type) ? &frame->large : locked;
+}
+
 void keyd_frame_done(struct keyd_frame *frame)
 {
     secret_free(frame->locked);
@@ -96,7 +103,7 @@ struct result keyd_receive(int fd, struct keyd_frame *frame, int64_t deadline_ms
 
     TRY(receive(fd, header, sizeof header, deadline_ms, err));
     const size_t length = (size_t)load_u32(header) + 4;
-    const size_t most = header[5] == KEYD_PIN_POLICY ? KEYD_MESSAGE_LARGE : KEYD_MESSAGE_MAX;
+    const size_t most = keyd_type_is_large(header[5]) ? KEYD_MESSAGE_LARGE : KEYD_MESSAGE_MAX;
     if (length < sizeof header || length > most)
         return failure(err, ERROR_INVALID, "a message of %zu bytes on a key socket; at most %zu", length, most);
     if (length > KEYD_MESSAGE_MAX) TRY(buffer_reserve(&frame->large, length, &destination, err));

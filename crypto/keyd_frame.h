@@ -1,8 +1,8 @@
 /*
  * crypto/keyd_frame.h -- sends and receives whole messages of crypto/keyd_protocol.h over a socket, with a deadline.
  *
- * Messages hold keys, so their memory is locked, and keyd_frame_wipe() wipes it after each message. Only a policy set
- * is in ordinary memory, because it is public and may be large. Deadlines are times of clock_monotonic_ms().
+ * Messages hold keys, so their memory is locked, and keyd_frame_wipe() wipes it after each message. Only policy sets
+ * and envelopes of runs are in ordinary memory, because they hold no secret and may be large. Deadlines are times of clock_monotonic_ms().
  */
 #pragma once
 
@@ -19,6 +19,8 @@ struct keyd_frame {
 RESULT keyd_frame_init(struct keyd_frame *frame, struct error *err);
 /** The empty buffer over the locked memory, for one message. */
 struct buffer *keyd_frame_buffer(struct keyd_frame *frame);
+/** The same, or ordinary memory for a type whose messages may be large. */
+struct buffer *keyd_frame_buffer_for(struct keyd_frame *frame, uint8_t type);
 /** Wipes the part that was in use. */
 void keyd_frame_wipe(struct keyd_frame *frame);
 void keyd_frame_done(struct keyd_frame *frame);

@@ -4,6 +4,11 @@
 
 #include "crypto/keyd_protocol_priv.h"
 
+bool keyd_type_is_large(uint8_t type)
+{
+    return type == KEYD_PIN_POLICY || type == KEYD_RUN_ORDER || type == KEYD_RUN_LEASE || type == KEYD_RUN_ADMISSION;
+}
+
 struct result keyd_frame_begin(struct buffer *frame, enum keyd_type type, uint64_t id, struct error *err)
 {
     TRY(buffer_add_u32(frame, 0, err));
@@ -14,7 +19,7 @@ struct result keyd_frame_begin(struct buffer *frame, enum keyd_type type, uint64
 
 struct result keyd_frame_end(struct buffer *frame, struct error *err)
 {
-    const bool large = frame->data[5] == KEYD_PIN_POLICY;
+    const bool large = keyd_type_is_large(frame->data[5]);
 
     if (frame->length > (large ? KEYD_MESSAGE_LARGE : KEYD_MESSAGE_MAX))
         return failure(err, ERROR_LIMIT, "a message of %zu bytes for sijil-keyd is too large", frame->length);

@@ -16,7 +16,7 @@
 #define KEYD_PROTOCOL_VERSION 6
 #define KEYD_HEADER_SIZE      14
 #define KEYD_MESSAGE_MAX      (64 * 1024)       /* bytes, the header included */
-#define KEYD_POLICY_MAX       (2 * 1024 * 1024) /* an envelope of policy/set.h; the only message that may be larger */
+#define KEYD_POLICY_MAX       (2 * 1024 * 1024) /* an envelope of policy/set.h; such a message, and one with a run, may be larger */
 #define KEYD_MESSAGE_LARGE    (KEYD_POLICY_MAX + KEYD_LEAF_MAX + 32 * KEYD_PROOF_MAX + 1024)
 #define KEYD_ENVELOPE_MAX     8192 /* of a certificate of deletion */
 #define KEYD_NAME_MAX         512  /* bytes of issuer, audience, subject, source, repository name */
@@ -39,7 +39,10 @@
     X(14, KEYD_LOG_FORKED, log_forked)             \
     X(15, KEYD_PIN_DOCUMENT, pin_document)         \
     X(16, KEYD_DOCUMENTS, documents)               \
-    X(17, KEYD_CERTIFY_RUNNER, certify_runner)
+    X(17, KEYD_CERTIFY_RUNNER, certify_runner)     \
+    X(19, KEYD_RUN_ORDER, run_order)               \
+    X(20, KEYD_RUN_LEASE, run_lease)               \
+    X(21, KEYD_RUN_ADMISSION, run_admission)
 
 enum keyd_type {
 #define X(number, type, name) type = (number),
@@ -47,6 +50,9 @@ enum keyd_type {
 #undef X
         KEYD_ERROR = 255 /* the reply to a request that failed */
 };
+
+/** Whether a message of this type, or its reply, may be longer than KEYD_MESSAGE_MAX. It holds no secret. */
+bool keyd_type_is_large(uint8_t type);
 
 struct keyd_access {
     struct bytes name;
@@ -104,6 +110,7 @@ struct keyd_request {
         uint8_t approver[ECDSA_PUBLIC_SIZE];
         char finding[KEYD_FINDING_MAX + 1]; /* of log_forked */
         struct document_pin_request pin;    /* pin_policy has one envelope */
+        struct keyd_run run;
         struct document_chain_request chain;
     } as;
 };

@@ -14,6 +14,9 @@ RESULT keyd_frame_open(struct bytes message, uint8_t *type_out, uint64_t *id_out
 RESULT keyd_write_wrapped(struct buffer *frame, const struct wrapped_key *wrapped, struct error *err);
 /** A reader marks `fields` as failed for a bad value. */
 void keyd_read_wrapped(struct reader *fields, struct wrapped_key *wrapped);
+/** The fields of each message about a run. */
+RESULT keyd_write_run(struct buffer *frame, const struct keyd_request *request, struct error *err);
+void keyd_read_run(struct reader *fields, struct keyd_request *request);
 /** Exactly `length` bytes into `out`. */
 void keyd_read_fixed(struct reader *fields, uint8_t *out, size_t length);
 bool keyd_read_flag(struct reader *fields);

@@ -277,6 +277,22 @@ static void read_certify_runner(struct reader *fields, struct keyd_reply *reply)
     reply->as.certificate = reader_prefixed(fields, RUNNER_CERTIFICATE_MAX);
 }
 
+static struct result write_run(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
+{
+    return buffer_add_prefixed(frame, reply->as.envelope, err);
+}
+
+static void read_run(struct reader *fields, struct keyd_reply *reply)
+{
+    reply->as.envelope = reader_prefixed(fields, KEYD_RUN_ENVELOPE_MAX);
+}
+#define write_run_order     write_run
+#define read_run_order      read_run
+#define write_run_lease     write_run
+#define read_run_lease      read_run
+#define write_run_admission write_run
+#define read_run_admission  read_run
+
 /* The number of an error kind in the protocol is its position in ERROR_KINDS, counted from 1. */
 static struct result write_error(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
 {

@@ -375,6 +375,13 @@ static void read_certify_runner(struct reader *fields, struct keyd_request *requ
     if (chain->later.length % DOCUMENT_LINK_SIZE != 0) fields->failed = true;
 }
 
+#define write_run_order     keyd_write_run
+#define read_run_order      keyd_read_run
+#define write_run_lease     keyd_write_run
+#define read_run_lease      keyd_read_run
+#define write_run_admission keyd_write_run
+#define read_run_admission  keyd_read_run
+
 struct codec {
     struct result (*write)(struct buffer *frame, const struct keyd_request *request, struct error *err);
     void (*read)(struct reader *fields, struct keyd_request *request);

@@ -9,6 +9,7 @@
 #include "keyd/certificate.h"
 #include "keyd/checkpoint.h"
 #include "keyd/document_pin.h"
+#include "keyd/run_sign.h"
 #include "keyd/runner_certify.h"
 #include "keyd/token.h"
 #include "keyd/wrap.h"
@@ -263,6 +264,44 @@ static struct result answer_certify_runner(const struct keyd *keyd, const struct
     return SUCCESS;
 }
 
+typedef struct result run_signing(const struct run_signer *signer, const struct keyd_run *wanted, struct buffer *envelope,
+                                  struct error *err);
+
+static struct result answer_run(const struct keyd *keyd, run_signing *sign, const struct keyd_run *wanted,
+                                struct keyd_reply *reply, struct scratch *scratch, struct error *err)
+{
+    struct buffer OWNED_BUFFER log_key = BUFFER(512); /* an origin of at most 127 bytes, and a key */
+    struct run_signer signer = {.key = keyring_document_key(keyd->keyring), .runs = keyd->runs, .now_ms = clock_wall_ms()};
+    struct ledger_state state;
+
+    ledger_read(keyd->ledger, &state);
+    memcpy(signer.root, state.approver, sizeof signer.root);
+    signer.policy = state.pins[0];
+    TRY(note_key_write(keyring_log_key(keyd->keyring), &log_key, err));
+    signer.log_key = buffer_bytes(&log_key);
+    TRY(sign(&signer, wanted, &scratch->text, err));
+    reply->as.envelope = buffer_bytes(&scratch->text);
+    return SUCCESS;
+}
+
+static struct result answer_run_order(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                      struct scratch *scratch, struct error *err)
+{
+    return answer_run(keyd, run_sign_order, &request->as.run, reply, scratch, err);
+}
+
+static struct result answer_run_lease(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                      struct scratch *scratch, struct error *err)
+{
+    return answer_run(keyd, run_sign_lease, &request->as.run, reply, scratch, err);
+}
+
+static struct result answer_run_admission(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                          struct scratch *scratch, struct error *err)
+{
+    return answer_run(keyd, run_sign_admission, &request->as.run, reply, scratch, err);
+}
+
 typedef struct result (*handler)(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
                                  struct scratch *scratch, struct error *err);
 static const handler handlers[] = {
@@ -274,7 +313,7 @@ static const handler handlers[] = {
 struct result keyd_answer(const struct keyd *keyd, struct bytes message, struct buffer *reply_frame, struct error *err)
 {
     struct keyd_request request;
-    struct scratch scratch __attribute__((cleanup(release))) = {.text = BUFFER(KEYD_TOKEN_MAX)};
+    struct scratch scratch __attribute__((cleanup(release))) = {.text = BUFFER(KEYD_RUN_ENVELOPE_MAX)};
     struct error reason = {0};
 
     TRY(keyd_request_read(message, &request, err));

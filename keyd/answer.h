@@ -8,6 +8,7 @@
 #include "keyd/ledger.h"
 #include "keyd/mint_limits.h"
 #include "keyd/rate.h"
+#include "keyd/run_ledger.h"
 
 /** Shared by all connections. Borrowed; thread-safe. */
 struct keyd {
@@ -15,6 +16,7 @@ struct keyd {
     struct ledger *ledger;
     struct rate *rate;
     struct mint_limits *mints;
+    struct run_ledger *runs;
 };
 
 /**

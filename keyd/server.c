@@ -115,13 +115,14 @@ static int64_t send_until_ms(struct server *server)
 
 static bool serve_message(struct worker *worker, int fd)
 {
-    struct buffer *reply = keyd_frame_buffer(&worker->out);
+    struct buffer *reply = NULL;
     struct bytes message;
     struct error err = {0};
 
     note(worker, DOING_RECEIVE);
     bool ok = keyd_receive(fd, &worker->in, clock_monotonic_ms() + MESSAGE_MS, &message, &err).ok;
     note(worker, DOING_NOTHING);
+    if (ok) reply = keyd_frame_buffer_for(&worker->out, message.data[5]); /* of its type */
     ok = ok && keyd_answer(worker->server->keyd, message, reply, &err).ok;
     keyd_frame_wipe(&worker->in);
     note(worker, DOING_SEND);

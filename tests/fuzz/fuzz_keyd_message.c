@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         compare(&frame, data, size);
     }
     if (keyd_reply_read((struct bytes){data, size}, &reply, &err).ok) {
-        struct buffer OWNED_BUFFER frame = BUFFER(KEYD_MESSAGE_MAX);
+        struct buffer OWNED_BUFFER frame = BUFFER(KEYD_MESSAGE_LARGE);
         assert(keyd_reply_write(&frame, &reply, &err).ok);
         compare(&frame, data, size);
     }

@@ -31,6 +31,7 @@ static void remove_folder(void)
 {
     (void)unlinkat(folder, KEYRING_FILE, 0);
     (void)unlinkat(folder, LEDGER_FILE, 0);
+    (void)unlinkat(folder, RUN_LEDGER_FILE, 0);
     (void)rmdir(path);
     keyring_free(keyring);
 }
@@ -122,7 +123,7 @@ static void check_promises(const struct ledger_state *before, const struct ledge
 
 static bool exchange(const struct keyd *keyd, struct reader *input, struct sealed *sealed)
 {
-    struct buffer OWNED_BUFFER message = BUFFER(KEYD_MESSAGE_LARGE), answer = BUFFER(KEYD_MESSAGE_MAX);
+    struct buffer OWNED_BUFFER message = BUFFER(KEYD_MESSAGE_LARGE), answer = BUFFER(KEYD_MESSAGE_LARGE);
     static struct keyd_request request;
     static struct keyd_reply reply;
     struct ledger_state before, after;
@@ -147,6 +148,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const struct rate_limit unwraps = {"keys are unwrapped", UNWRAP_RATE_PER_S, UNWRAP_BURST};
     OWNED(rate) *rate = NULL;
     OWNED(mint_limits) *mints = NULL;
+    static struct run_ledger *runs; /* no message of this target has a bundle that holds */
     struct sealed sealed = {.has_data_key = false};
     struct reader input = reader_of((struct bytes){data, size});
     struct error err;
@@ -155,7 +157,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     assert(ledger_create(folder, keyring_ledger_key(keyring), &err).ok);
     assert(ledger_open(folder, keyring_ledger_key(keyring), &ledger, &err).ok && rate_new(&unwraps, &rate, &err).ok &&
            mint_limits_new(&mints, &err).ok);
-    const struct keyd keyd = {.keyring = keyring, .ledger = ledger, .rate = rate, .mints = mints};
+    if (runs == NULL) assert(run_ledger_open(folder, keyring_ledger_key(keyring), 1, &runs, &err).ok);
+    const struct keyd keyd = {.keyring = keyring, .ledger = ledger, .rate = rate, .mints = mints, .runs = runs};
     for (unsigned i = 0; i < 64 && input.left.length > 0; i++)
         if (!exchange(&keyd, &input, &sealed)) break;
     return 0;

@@ -122,6 +122,7 @@ void keyd_daemon_remove(struct keyd_daemon *process)
     if (process->pid > 0) (void)keyd_daemon_end(process, SIGKILL);
     remove_in(process->directory, "keyring");
     remove_in(process->directory, "ledger");
+    remove_in(process->directory, "runs");
     (void)rmdir(process->directory);
     remove_in(process->folder, "socket");
     remove_in(process->folder, "pass");

@@ -28,7 +28,8 @@ static inline void folder_make(struct folder *folder)
 
 static inline void folder_remove(struct folder *folder)
 {
-    static const char *const names[] = {LEDGER_FILE, KEYRING_FILE, "." LEDGER_FILE ".new", "." KEYRING_FILE ".new"};
+    static const char *const names[] = {
+        LEDGER_FILE, KEYRING_FILE, "." LEDGER_FILE ".new", RUN_LEDGER_FILE, "." RUN_LEDGER_FILE ".new", "." KEYRING_FILE ".new"};
 
     for (size_t i = 0; i < COUNT(names); i++) (void)unlinkat(folder->fd, names[i], 0);
     (void)close(folder->fd);

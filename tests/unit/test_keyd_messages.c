@@ -46,6 +46,17 @@ static struct document_chain_request chain(void)
                                            .later = {links, sizeof links}};
 }
 
+static struct keyd_run run(void)
+{
+    return (struct keyd_run){.bundle = bytes_of_text("{}"),
+                             .place_count = 2,
+                             .places = {bytes_of_text("AE"), bytes_of_text("DIFC")},
+                             .approvals = 1,
+                             .attempts = 3,
+                             .key = bytes_of_text("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"),
+                             .attempt = 1};
+}
+
 static struct keyd_request request_of(enum keyd_type type)
 {
     struct keyd_request request = {.type = type, .id = 7};
@@ -81,6 +92,8 @@ static struct keyd_request request_of(enum keyd_type type)
                                                        .proof_count = 3};
     } else if (type == KEYD_CERTIFY_RUNNER) {
         request.as.chain = chain();
+    } else if (type == KEYD_RUN_ORDER || type == KEYD_RUN_LEASE || type == KEYD_RUN_ADMISSION) {
+        request.as.run = run();
     } else if (type == KEYD_PIN_DOCUMENT) {
         request.as.pin = (struct document_pin_request){.envelope_count = 2,
                                                        .envelopes = {bytes_of_text("{}"), bytes_of_text("[]")},

@@ -1,0 +1,74 @@
+/* The messages about training runs: each has the bundle, and what the gateway adds to it. */
+#include "crypto/keyd_protocol_priv.h"
+
+enum { PLACE_MAX = 32, KEY_LENGTH = ECDSA_THUMBPRINT_SIZE - 1 };
+
+static struct result write_order(struct buffer *frame, const struct keyd_run *run, struct error *err)
+{
+    if (run->place_count == 0 || run->place_count > KEYD_RUN_PLACES_MAX)
+        return failure(err, ERROR_INVALID, "an order has 1 to %d jurisdictions", KEYD_RUN_PLACES_MAX);
+    TRY(buffer_add_u32(frame, run->lifetime_s, err));
+    TRY(buffer_add_u8(frame, run->approvals, err));
+    TRY(buffer_add_u8(frame, run->signed_request, err));
+    TRY(buffer_add_u8(frame, run->attempts, err));
+    TRY(buffer_add_u8(frame, (uint8_t)run->place_count, err));
+    for (size_t i = 0; i < run->place_count; i++) {
+        if (run->places[i].length == 0 || run->places[i].length > PLACE_MAX)
+            return failure(err, ERROR_INVALID, "a jurisdiction has 1 to %d letters", PLACE_MAX);
+        TRY(buffer_add_prefixed(frame, run->places[i], err));
+    }
+    return SUCCESS;
+}
+
+static void read_order(struct reader *fields, struct keyd_run *run)
+{
+    run->lifetime_s = reader_u32(fields);
+    run->approvals = reader_u8(fields);
+    run->signed_request = keyd_read_flag(fields);
+    run->attempts = reader_u8(fields);
+    run->place_count = reader_u8(fields);
+    if (run->place_count == 0 || run->place_count > KEYD_RUN_PLACES_MAX) fields->failed = true;
+    for (size_t i = 0; i < run->place_count && !fields->failed; i++) {
+        run->places[i] = reader_prefixed(fields, PLACE_MAX);
+        if (run->places[i].length == 0) fields->failed = true;
+    }
+}
+
+static struct result write_lease(struct buffer *frame, const struct keyd_run *run, struct error *err)
+{
+    if (run->key.length != KEY_LENGTH)
+        return failure(err, ERROR_INVALID, "the thumbprint of a key has %d characters", KEY_LENGTH);
+    TRY(buffer_add_u32(frame, run->lifetime_s, err));
+    TRY(buffer_add(frame, run->key.data, run->key.length, err));
+    TRY(buffer_add_u8(frame, run->attempt, err));
+    return buffer_add_u8(frame, run->node, err);
+}
+
+static void read_lease(struct reader *fields, struct keyd_run *run)
+{
+    run->lifetime_s = reader_u32(fields);
+    run->key = reader_take(fields, KEY_LENGTH);
+    run->attempt = reader_u8(fields);
+    run->node = reader_u8(fields);
+}
+
+struct result keyd_write_run(struct buffer *frame, const struct keyd_request *request, struct error *err)
+{
+    const struct keyd_run *run = &request->as.run;
+
+    if (run->bundle.length == 0 || run->bundle.length > KEYD_RUN_MAX)
+        return failure(err, ERROR_LIMIT, "the bundle of a run has 1 to %d bytes", KEYD_RUN_MAX);
+    TRY(buffer_add_prefixed(frame, run->bundle, err));
+    if (request->type == KEYD_RUN_ORDER) return write_order(frame, run, err);
+    return request->type == KEYD_RUN_LEASE ? write_lease(frame, run, err) : SUCCESS;
+}
+
+void keyd_read_run(struct reader *fields, struct keyd_request *request)
+{
+    struct keyd_run *run = &request->as.run;
+
+    run->bundle = reader_prefixed(fields, KEYD_RUN_MAX);
+    if (run->bundle.length == 0) fields->failed = true;
+    if (request->type == KEYD_RUN_ORDER) read_order(fields, run);
+    if (request->type == KEYD_RUN_LEASE) read_lease(fields, run);
+}

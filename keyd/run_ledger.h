@@ -1,0 +1,50 @@
+/*
+ * keyd/run_ledger.h -- what keyd has signed of training runs, so that it signs nothing of the kind twice.
+ *
+ * One promise for each order, lease and admission. Its subject says what it was for (an order: the request); its digest says
+ * what was signed. Another statement for the same subject is refused; the same is signed again, with the same nonce and
+ * times. A promise is durable before the signature leaves, and is kept until keep_ms.
+ *
+ * The file `runs` in keyd's folder is a journal (journal/journal.h) under the ledger's key. Thread-safe.
+ */
+#pragma once
+
+#include "base/bytes.h"
+#include "base/owned.h"
+#include "journal/journal.h"
+
+#define RUN_LEDGER_FILE  "runs"
+#define RUN_PROMISES_MAX 4096 /* about 1,300 runs whose orders have not expired */
+
+struct run_promise {
+    uint8_t subject[32];
+    uint8_t digest[32]; /* SHA-256 of the PAE */
+    uint8_t nonce[16];
+    int64_t from_ms, until_ms; /* of the statement */
+    int64_t keep_ms;           /* forgotten from then on; 0: the slot is free */
+};
+
+struct run_ledger;
+
+/** `since_ms`: requests that were issued before are refused. 0 for a new key ring: nothing was signed under it. */
+RESULT run_ledger_create(int directory, const uint8_t key[JOURNAL_KEY_SIZE], int64_t since_ms, struct error *err);
+/**
+ * A folder without the file gets one, since `now_ms`: what was signed before is not known any more. ERROR_CONFLICT,
+ * ERROR_CORRUPT.
+ */
+RESULT run_ledger_open(int directory, const uint8_t key[JOURNAL_KEY_SIZE], int64_t now_ms, struct run_ledger **ledger_out,
+                       struct error *err);
+int64_t run_ledger_since_ms(const struct run_ledger *ledger);
+
+/** Whether there is a promise for this subject. */
+bool run_ledger_find(struct run_ledger *ledger, const uint8_t subject[32], int64_t now_ms, struct run_promise *promise_out);
+/**
+ * Makes the promise durable; the same promise again changes nothing. ERROR_CONFLICT: something else was signed for this
+ * subject. ERROR_LIMIT: all slots are in use. ERROR_UNAVAILABLE: the file can't be written.
+ */
+RESULT run_ledger_keep(struct run_ledger *ledger, const struct run_promise *promise, int64_t now_ms, struct error *err);
+
+/** Whether a write has failed: then every new promise is refused. */
+bool run_ledger_is_broken(const struct run_ledger *ledger);
+void run_ledger_free(struct run_ledger *ledger);
+DEFINE_OWNED(run_ledger);

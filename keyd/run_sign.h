@@ -1,0 +1,28 @@
+/*
+ * keyd/run_sign.h -- composes and signs orders, leases and admissions of training runs (docs/formats/run.md, "Who checks
+ * what").
+ *
+ * A caller gives the run's bundle up to the envelope below the wanted one. keyd composes that envelope, checks the whole bundle
+ * with it as an outsider does, by its own keys and pins, and keeps a promise (keyd/run_ledger.h) before it returns the
+ * envelope.
+ */
+#pragma once
+
+#include "crypto/keyd_protocol.h"
+#include "keyd/run_ledger.h"
+
+struct run_signer {
+    const struct ecdsa_key *key;     /* of documents */
+    struct bytes log_key;            /* a C2SP note verifier key */
+    uint8_t root[ECDSA_PUBLIC_SIZE]; /* of approvers; all zero: none is pinned */
+    struct document_pin policy;      /* the policy set in force */
+    struct run_ledger *runs;
+    int64_t now_ms;
+};
+
+/** Each appends the envelope. ERROR_DENIED with the rule that does not hold; ERROR_CONFLICT: another one was signed for the same
+ *  request, node of an attempt, or order; ERROR_INVALID, ERROR_LIMIT, ERROR_UNAVAILABLE, ERROR_NO_MEMORY. */
+RESULT run_sign_order(const struct run_signer *signer, const struct keyd_run *wanted, struct buffer *envelope, struct error *err);
+RESULT run_sign_lease(const struct run_signer *signer, const struct keyd_run *wanted, struct buffer *envelope, struct error *err);
+RESULT run_sign_admission(const struct run_signer *signer, const struct keyd_run *wanted, struct buffer *envelope,
+                          struct error *err);
