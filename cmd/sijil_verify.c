@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "audit/format/deletion.h"
+#include "audit/format/note.h"
 #include "audit/format/proof.h"
 #include "audit/format/proof_check.h"
 #include "base/file.h"
@@ -74,15 +75,24 @@ static int refuse(const struct settings *settings, const struct error *err)
     return is_verdict ? EXIT_NOT_VERIFIED : EXIT_USAGE;
 }
 
+/* The key is the verifier's own, and the caller has read it. What was to be verified, and is malformed, is not verified. */
+static struct result as_verdict(struct result checked, struct error *err)
+{
+    if (!checked.ok && (err->kind == ERROR_INVALID || err->kind == ERROR_LIMIT)) err->kind = ERROR_DENIED;
+    return checked;
+}
+
 static struct result check(const struct settings *settings, struct buffer *answer, struct error *err)
 {
     struct buffer OWNED_BUFFER entry = BUFFER(MERKLE_ENTRY_MAX);
     struct buffer OWNED_BUFFER proof = BUFFER(TLOG_PROOF_MAX);
     struct proof_report report;
+    struct note_key key;
 
+    TRY(note_key_read(bytes_of_text(settings->key), &key, err));
     TRY(read_file(settings->entry, &entry, err));
     TRY(read_file(settings->file, &proof, err));
-    TRY(proof_check(bytes_of_text(settings->key), buffer_bytes(&entry), buffer_bytes(&proof), &report, err));
+    TRY(as_verdict(proof_check(bytes_of_text(settings->key), buffer_bytes(&entry), buffer_bytes(&proof), &report, err), err));
     return settings->json ? proof_report_json(&report, answer, err) : proof_report_text(&report, answer, err);
 }
 
@@ -91,10 +101,12 @@ static struct result check_certificate(const struct settings *settings, struct b
     struct buffer OWNED_BUFFER bundle = BUFFER(DELETION_BUNDLE_MAX);
     OWNED(ecdsa_key) *signer = NULL;
     struct deletion_report report;
+    struct note_key key;
 
+    TRY(note_key_read(bytes_of_text(settings->key), &key, err));
     TRY(ecdsa_key_load(settings->signer, &signer, err));
     TRY(read_file(settings->file, &bundle, err));
-    TRY(deletion_check(bytes_of_text(settings->key), signer, buffer_bytes(&bundle), &report, err));
+    TRY(as_verdict(deletion_check(bytes_of_text(settings->key), signer, buffer_bytes(&bundle), &report, err), err));
     return settings->json ? deletion_report_json(&report, answer, err) : deletion_report_text(&report, answer, err);
 }
 

@@ -35,7 +35,8 @@ const struct program verify_program = {
                "BUNDLE-FILE has a training run: its signed envelopes, the documents of their keys, proofs and decisions.\n"
                "Without --signer the signatures of policy sets are not checked.\n"
                "A FILE other than a policy set may be '-' for standard input.",
-    .exit_status = "0 verified, 1 not verified (also: a decision differs, or its policy set was not given), "
-                   "2 the command line is wrong or a file can't be read.",
+    .exit_status =
+        "0 verified, 1 not verified (also: a decision differs, its policy set was not given, an export is empty, a file is not what it should be), "
+        "2 the command line is wrong or a file can't be read.",
     .see_also = see_also,
 };

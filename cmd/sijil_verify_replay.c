@@ -84,6 +84,7 @@ static struct result replay_with(const struct replay_request *request, struct se
     if (file == NULL) return failure(err, ERROR_NOT_FOUND, "%.200s can't be opened", request->file);
     const struct result replayed = replay_lines(file, sets, tally, err);
     if (!is_standard) (void)fclose(file);
+    if (!replayed.ok && (err->kind == ERROR_INVALID || err->kind == ERROR_LIMIT)) err->kind = ERROR_DENIED;
     return replayed;
 }
 
@@ -95,6 +96,9 @@ struct result replay_file(const struct replay_request *request, struct buffer *a
 
     sets_done(&sets);
     TRY(replayed);
+    if (tally.agree + tally.differ + tally.impossible == 0)
+        return failure(err, ERROR_DENIED,
+                       "the export has no event, so it shows nothing: export some with 'sijil audit tail --json --facts'");
     *is_sound_out = replay_is_sound(&tally);
     return request->json ? replay_tally_json(&tally, answer, err) : replay_tally_text(&tally, answer, err);
 }

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "audit/format/note.h"
 #include "base/json.h"
 #include "policy/replay_export.h"
 #include "training/format/bundle.h"
@@ -92,18 +93,32 @@ static struct result decide_again(const struct run_bundle *bundle, const struct 
     return result;
 }
 
+/* The keys are the verifier's own. What the bundle has, and is no bundle, is not verified. */
+static struct result check_bundle(struct bytes text, const struct run_trust *trust, const struct ecdsa_key *root,
+                                  struct run_bundle **bundle_out, uint64_t *decisions_out, struct error *err)
+{
+    OWNED(run_bundle) *bundle = NULL;
+    struct result checked = run_bundle_check(text, trust, &bundle, err);
+
+    if (checked.ok) checked = decide_again(bundle, root, decisions_out, err);
+    if (!checked.ok && (err->kind == ERROR_INVALID || err->kind == ERROR_LIMIT)) err->kind = ERROR_DENIED;
+    if (checked.ok) *bundle_out = GIVE(bundle);
+    return checked;
+}
+
 struct result run_verify(const struct run_request *request, struct bytes text, struct buffer *answer, struct error *err)
 {
     struct run_trust trust = {.log_key = bytes_of_text(request->key)};
     OWNED(ecdsa_key) *keyd = NULL, *root = NULL;
     OWNED(run_bundle) *bundle = NULL;
+    struct note_key log_key;
     uint64_t decisions = 0;
 
     TRY(ecdsa_key_load(request->signer, &keyd, err));
     TRY(ecdsa_key_load(request->root, &root, err));
     trust.keyd = keyd;
     ecdsa_key_public(root, trust.root);
-    TRY(run_bundle_check(text, &trust, &bundle, err));
-    TRY(decide_again(bundle, root, &decisions, err));
+    TRY(note_key_read(trust.log_key, &log_key, err));
+    TRY(check_bundle(text, &trust, root, &bundle, &decisions, err));
     return request->json ? run_bundle_json(bundle, decisions, answer, err) : run_bundle_text(bundle, decisions, answer, err);
 }

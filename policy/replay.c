@@ -72,8 +72,9 @@ static struct result require_committed(const struct leaf *leaf, size_t target, s
     return failure(err, ERROR_DENIED, "the facts of its target %zu are not those that the event commits to", target + 1);
 }
 
-static struct result read_facts(const struct leaf *leaf, size_t target, struct bytes facts, json_t **json_out, struct error *err)
+static struct result read_facts(struct replay *replay, size_t target, struct bytes facts, json_t **json_out, struct error *err)
 {
+    const struct leaf *leaf = replay->leaf;
     OWNED_JSON json = NULL;
     struct error why;
 
@@ -88,7 +89,8 @@ static struct result read_facts(const struct leaf *leaf, size_t target, struct b
     if (json_is_false(json_object_get(json, "omitted")) ||
         (json_object_get(json, "omitted") != NULL && json_array_size(json_object_get(json, "judged")) > 0))
         return failure(err, ERROR_DENIED, "the facts of its target %zu are left out and not left out", target + 1);
-    if (json_object_get(json, "omitted") != NULL) return failure(err, ERROR_NOT_FOUND, "it was decided on more than is kept");
+    replay->is_omitted = json_object_get(json, "omitted") != NULL;
+    if (replay->is_omitted) return failure(err, ERROR_NOT_FOUND, "it was decided on more than is kept");
     *json_out = GIVE(json);
     return SUCCESS;
 }
@@ -97,7 +99,7 @@ static struct result replay_target(struct replay *replay, size_t target, struct 
 {
     OWNED_JSON json = NULL;
 
-    TRY(read_facts(replay->leaf, target, facts, &json, err));
+    TRY(read_facts(replay, target, facts, &json, err));
     note_refused(replay, json_object_get(json, "refused"), false);
     TRY(replay_entries(replay, target, json, err));
     note_refused(replay, json_object_get(json, "refused"), true);
@@ -159,7 +161,8 @@ struct result policy_replay(const struct leaf *leaf, const struct bytes *facts, 
     const struct result replayed = replay_event(&replay, facts, facts_count, &why);
 
     if (!replayed.ok && why.kind == ERROR_NO_MEMORY) return failure(err, why.kind, "%s", why.message);
-    *report_out = (struct replay_report){.verdict = REPLAY_AGREES, .lacks_set = replay.lacks_set};
+    *report_out =
+        (struct replay_report){.verdict = REPLAY_AGREES, .is_omitted = replay.is_omitted, .lacks_set = replay.lacks_set};
     if (replayed.ok) return SUCCESS;
     report_out->verdict = why.kind == ERROR_NOT_FOUND ? REPLAY_IMPOSSIBLE : REPLAY_DIFFERS;
     copy(report_out->what, sizeof report_out->what, why.message);

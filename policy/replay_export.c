@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "policy/replay_priv.h"
 
 /* Canonical JSON has one form, so parsing and writing gives the same bytes. */
@@ -68,7 +69,45 @@ static void count(const struct leaf *leaf, const struct replay_report *report, s
     }
     tally->impossible++;
     tally->old += leaf->version == 1;
+    tally->omitted += report->is_omitted;
     if (report->lacks_set && tally->lacking_set++ == 0) (void)snprintf(tally->set, sizeof tally->set, "%s", leaf->reason.policy);
+}
+
+/* The epoch of the set that an event has loaded; 0 if it is no such event. Its detail: docs/formats/audit-log.md section 13. */
+static uint64_t loaded_epoch(const struct leaf *leaf)
+{
+    const char *detail = strchr(leaf->targets[0].resource, ' ');
+    uint64_t epoch = 0;
+
+    if (strcmp(leaf->targets[0].action, "policy.load") != 0 || strcmp(leaf->outcome, "allowed") != 0 || detail == NULL) return 0;
+    const struct bytes number = {(const uint8_t *)detail + 1, strcspn(detail + 1, " ")};
+    return text_to_u64(number, LEAF_INTEGER_MAX, &epoch) ? epoch : 0;
+}
+
+/*
+ * A decision counts only under the set that was in force when it was recorded. What was permitted before may be completed
+ * afterwards.
+ */
+static void check_age(const struct leaf *leaf, const struct policy_set *set, const struct replay_tally *tally,
+                      struct replay_report *report)
+{
+    const bool is_new = strcmp(leaf->outcome, "allowed") == 0 || strcmp(leaf->outcome, "denied") == 0;
+
+    if (report->verdict != REPLAY_AGREES || set == NULL || !is_new || leaf->sequence <= tally->loaded_at ||
+        policy_set_epoch(set) >= tally->loaded_epoch)
+        return;
+    report->verdict = REPLAY_DIFFERS;
+    (void)snprintf(report->what, sizeof report->what,
+                   "it was decided under an older policy set than the one that event %" PRIu64 " loaded", tally->loaded_at);
+}
+
+static void note_load(const struct leaf *leaf, struct replay_tally *tally)
+{
+    const uint64_t epoch = loaded_epoch(leaf);
+
+    if (epoch <= tally->loaded_epoch) return;
+    tally->loaded_epoch = epoch;
+    tally->loaded_at = leaf->sequence;
 }
 
 static struct result replay(struct bytes line, const struct replay_sets *sets, struct exported *exported,
@@ -78,7 +117,10 @@ static struct result replay(struct bytes line, const struct replay_sets *sets, s
     struct replay_report report;
 
     TRY(read_line(line, exported, &leaf, err));
-    TRY(policy_replay(&leaf, exported->views, exported->facts_count, find_set(sets, leaf.reason.policy), &report, err));
+    const struct policy_set *set = find_set(sets, leaf.reason.policy);
+    TRY(policy_replay(&leaf, exported->views, exported->facts_count, set, &report, err));
+    check_age(&leaf, set, tally, &report);
+    note_load(&leaf, tally);
     count(&leaf, &report, tally);
     return SUCCESS;
 }
@@ -102,8 +144,10 @@ struct result replay_tally_text(const struct replay_tally *tally, struct buffer 
 {
     TRY(buffer_format(text, err, "%" PRIu64 " decisions agree, %" PRIu64 " differ, %" PRIu64 " events are not replayable",
                       tally->agree, tally->differ, tally->impossible));
-    TRY(buffer_format(text, err, " (%" PRIu64 " of version 1, %" PRIu64 " whose policy set is not at hand)\n", tally->old,
-                      tally->lacking_set));
+    TRY(buffer_format(text, err,
+                      " (%" PRIu64 " of version 1, %" PRIu64 " whose facts were left out, %" PRIu64
+                      " whose policy set is not at hand)\n",
+                      tally->old, tally->omitted, tally->lacking_set));
     if (tally->differ > 0) TRY(buffer_format(text, err, "first to differ: event %" PRIu64 ": %s\n", tally->first, tally->what));
     return tally->lacking_set == 0 ? SUCCESS : buffer_format(text, err, "first missing policy set: %s\n", tally->set);
 }
@@ -118,7 +162,8 @@ struct result replay_tally_json(const struct replay_tally *tally, struct buffer 
     }
     if (tally->lacking_set > 0) TRY(buffer_format(text, err, ",\"missing_set\":\"%s\"", tally->set));
     return buffer_format(text, err,
-                         ",\"not_replayable\":{\"all\":%" PRIu64 ",\"lacking_set\":%" PRIu64 ",\"version_1\":%" PRIu64
-                         "},\"verified\":%s}\n",
-                         tally->impossible, tally->lacking_set, tally->old, replay_is_sound(tally) ? "true" : "false");
+                         ",\"not_replayable\":{\"all\":%" PRIu64 ",\"lacking_set\":%" PRIu64 ",\"omitted\":%" PRIu64
+                         ",\"version_1\":%" PRIu64 "},\"verified\":%s}\n",
+                         tally->impossible, tally->lacking_set, tally->omitted, tally->old,
+                         replay_is_sound(tally) ? "true" : "false");
 }

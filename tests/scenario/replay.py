@@ -116,7 +116,8 @@ def what_was_changed_is_told():
     assert done["verified"] and done["not_replayable"]["all"] > 0, done
     done = verify(write_export("same.ndjson", state["rows"]))
     assert done.returncode == 1 and "first missing policy set: sha256:" in done.stdout, done
-    assert verify("--set", state["set"], write_export("none.ndjson", [{"seq": 1}])).returncode == 2
+    assert verify("--set", state["set"], write_export("none.ndjson", [{"seq": 1}])).returncode == 1
+    assert verify("--set", state["set"], write_export("empty.ndjson", [])).returncode == 1
     assert verify("--set", "/nowhere", write_export("same.ndjson", state["rows"])).returncode == 2
 
 

@@ -62,13 +62,14 @@ static void the_vectors_agree(void **state)
     assert_true(replay_is_sound(&tally));
     assert_true(replay_tally_text(&tally, &text, &err).ok);
     assert_string_equal(buffer_text(&text),
-                        "8 decisions agree, 0 differ, 1 events are not replayable (1 of version 1, 0 whose policy set "
-                        "is not at hand)\n");
+                        "8 decisions agree, 0 differ, 1 events are not replayable (1 of version 1, 0 whose facts were left "
+                        "out, 0 whose policy set is not at hand)\n");
     buffer_clear(&text);
     assert_true(replay_tally_json(&tally, &text, &err).ok);
-    assert_string_equal(buffer_text(&text),
-                        "{\"agree\":8,\"differ\":0,\"not_replayable\":{\"all\":1,\"lacking_set\":0,\"version_1\":1},"
-                        "\"verified\":true}\n");
+    assert_string_equal(
+        buffer_text(&text),
+        "{\"agree\":8,\"differ\":0,\"not_replayable\":{\"all\":1,\"lacking_set\":0,\"omitted\":0,\"version_1\":1},"
+        "\"verified\":true}\n");
 }
 
 /* Each byte of each entry's facts, changed, is told; the first number stays. */
@@ -112,6 +113,47 @@ static void a_missing_set_is_told(void **state)
     assert_non_null(strstr(buffer_text(&text), "first missing policy set: sha256:"));
     assert_true(replay_tally_json(&tally, &text, &err).ok);
     assert_non_null(strstr(buffer_text(&text), "\"missing_set\":\"sha256:"));
+}
+
+/* A set was loaded; then a gateway decides under the one before. */
+static void an_older_set_is_told(void **state)
+{
+    struct replay_tally tally = {.loaded_epoch = 5, .loaded_at = 0};
+    char line[LINE_MAX_HERE];
+
+    (void)state;
+    write_line(json_array_get(events(), 1), line); /* under epoch 5 */
+    count(line, &all_sets, &tally);
+    assert_int_equal(tally.agree, 1);
+    tally.loaded_epoch = 6;
+    tally.loaded_at = 1;
+    count(line, &all_sets, &tally); /* event 1 was decided before that load */
+    assert_int_equal(tally.agree, 2);
+    tally.loaded_at = 0;
+    count(line, &all_sets, &tally);
+    assert_int_equal(tally.differ, 1);
+    assert_non_null(strstr(tally.what, "older policy set than the one that event 0 loaded"));
+}
+
+#define LOADED                                                                                                                              \
+    "{\"entry\":{\"act\":\"policy.load\",\"actor\":\"system\",\"cls\":600303,\"k\":{\"act:system\":1},\"out\":\"%s\",\"req\":\"\",\"res\":" \
+    "\"#sha256:aa %s sha256:bb\",\"rgn\":\"\",\"seq\":9,\"src\":[\"gw1\",1,1],\"ts\":1,\"v\":2,\"why\":{}},\"facts\":[]}"
+
+static const struct load_row {
+    const char *name, *outcome, *epoch;
+    uint64_t loaded;
+} load_rows[] = {{"a load", "allowed", "7", 7}, {"one that failed", "completed", "7", 0}, {"no number", "allowed", "07", 0}};
+
+static void a_load_is_noted(void **state)
+{
+    const struct load_row *row = *state;
+    struct replay_tally tally = {0};
+    char line[1024];
+
+    (void)snprintf(line, sizeof line, LOADED, row->outcome, row->epoch);
+    count(line, &all_sets, &tally);
+    assert_int_equal(tally.loaded_epoch, row->loaded);
+    assert_int_equal(tally.loaded_at, row->loaded == 0 ? 0 : 9);
 }
 
 static void facts_that_are_gone_are_not_replayable(void **state)
@@ -173,14 +215,15 @@ int main(void)
         cmocka_unit_test(the_vectors_agree),
         cmocka_unit_test(changed_facts_are_told),
         cmocka_unit_test(a_missing_set_is_told),
+        cmocka_unit_test(an_older_set_is_told),
         cmocka_unit_test(facts_that_are_gone_are_not_replayable),
         cmocka_unit_test(facts_that_are_no_list_are_refused),
     };
 
     read_vectors();
     read_sets();
-    const int failed =
-        cmocka_run_group_tests_name("export", others, NULL, NULL) + RUN_TABLE(bad_rows, what_is_no_event_is_refused);
+    const int failed = cmocka_run_group_tests_name("export", others, NULL, NULL) +
+                       RUN_TABLE(bad_rows, what_is_no_event_is_refused) + RUN_TABLE(load_rows, a_load_is_noted);
     for (size_t i = 0; i < all_sets.count; i++) policy_set_free(sets[i]);
     json_decref(vectors);
     return failed;

@@ -60,8 +60,15 @@ def check_refusals(verifier):
     verifier.refuses(changed(approvals=[]), 1, "NOT verified: ")
     done = verifier.run(changed(approvals=[]), "--json")
     assert done.returncode == 1 and json.loads(done.stdout)["verified"] is False
-    verifier.refuses("{}", 2, "schema is missing")
-    verifier.refuses("x", 2, "")
+    verifier.refuses("{}", 1, "schema is missing")
+    verifier.refuses("x", 1, "")
+    verifier.refuses(changed(), 2, "", options=["--key", "x", *verifier.options[2:]])
+    verifier.refuses({**changed(), "lease": "x"}, 1, "NOT verified: ")
+    done = subprocess.run([PROGRAM, "proof", "--key", VECTORS["vkey"], "--entry", "/dev/null", "/dev/null"], capture_output=True, text=True,
+                          timeout=60)
+    assert done.returncode == 1 and "NOT verified: " in done.stderr
+    done = subprocess.run([PROGRAM, "replay", "/dev/null"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and "the export has no event" in done.stderr
     verifier.refuses(changed(), 2, "--root", options=verifier.options[:4])
     verifier.refuses(changed(), 2, "no --entry", "--entry", "/dev/null")
     verifier.refuses(changed(), 2, "--set is for replays", "--set", "/dev/null")
@@ -73,10 +80,10 @@ def check_refusals(verifier):
 
 def check_decisions(verifier):
     """Sets that the root has not signed, and decisions that are not the order's, prove nothing."""
-    verifier.refuses(changed(policy_sets=[VECTORS["bundles"][0]["bundle"]["order"]]), 2, "policy set 1: ")
+    verifier.refuses(changed(policy_sets=[VECTORS["bundles"][0]["bundle"]["order"]]), 1, "policy set 1: ")
     entry = json.loads(VECTORS["bundles"][0]["bundle"]["documents"][0]["entry"])
     verifier.refuses(changed(decisions=[json.dumps({"entry": entry, "facts": []})]), 1, "is not that of the order's event")
-    verifier.refuses(changed(decisions=["{}"]), 2, 'no member "entry"')
+    verifier.refuses(changed(decisions=["{}"]), 1, 'no member "entry"')
     own = json.loads(VECTORS["bundles"][0]["bundle"]["event"]["entry"])
     verifier.refuses(changed(decisions=[json.dumps({"entry": own, "facts": []})]), 1, "lacks its facts")
 

@@ -309,13 +309,24 @@ def replay_export(path, set_files):
     for name in set_files:
         document = json.loads(pathlib.Path(name).read_text(encoding="utf-8"))
         sets[document["digest"]] = document
+    loaded = (0, 0)  # the newest epoch that an event has loaded, and its number
     for line in pathlib.Path(path).read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
+        event = row["entry"]
         try:
-            counts[replay(canonical(row["entry"]), [canonical(one) for one in row["facts"]], sets)] += 1
+            counts[replay(canonical(event), [canonical(one) for one in row["facts"]], sets)] += 1
+            epoch = sets.get(event["why"].get("policy"), {"epoch": loaded[0]})["epoch"]
+            demand(epoch >= loaded[0] or event["seq"] <= loaded[1] or event["out"] not in ("allowed", "denied"),
+                   f"event {loaded[1]} had loaded a newer policy set")
         except Differs as problem:
-            print(f"event {row['entry']['seq']}: {problem}", file=sys.stderr)
+            print(f"event {event['seq']}: {problem}", file=sys.stderr)
             return False
+        detail = event["res"].split(" ")
+        if event["act"] == "policy.load" and event["out"] == "allowed" and len(detail) == 3:
+            loaded = max(loaded, (int(detail[1]), event["seq"]))
+    if not sum(counts.values()):
+        print("the export has no event", file=sys.stderr)
+        return False
     print(f"{counts[True]} decisions agree, {counts[False]} events are not replayable")
     return True
 
