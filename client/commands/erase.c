@@ -48,7 +48,8 @@ static struct result show_plan(const struct invocation *invocation, const json_t
                 {"bindings", "roles"},
                 {"robots", "robots"},
                 {"labels", "labels"},
-                {"tags_immutable", "immutable tags"}};
+                {"tags_immutable", "immutable tags"},
+                {"drafts", "drafts"}};
     char cell[CELL_MAX];
 
     if (!json_is_object(plan)) return failure(err, ERROR_INVALID, "the registry answered without a plan");

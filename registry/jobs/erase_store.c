@@ -32,6 +32,11 @@
     " AND ($3::uuid IS NULL OR b.pattern = (SELECT full_name FROM repository WHERE repository_id = $3))"
 #define ROBOTS(columns)                                                                                               \
     "SELECT " columns " FROM robot o WHERE o.revoked_at IS NULL AND o.organisation_id = $1 AND $2::uuid IS NULL"
+/* Drafts of signed documents, which end with their scope. */
+#define DRAFTS(columns)                                                                                                 \
+    "SELECT " columns " FROM document_draft d WHERE d.organisation_id = $1 AND d.expires_at > now() AND $3::uuid IS NULL" \
+    " AND ($2::uuid IS NULL OR d.scope = (SELECT o.name || '/' || p.name FROM project p JOIN organisation o USING (organisation_id)" \
+    " WHERE p.project_id = $2))"
 #define OF_REPOSITORIES(table) table " JOIN repositories USING (repository_id)"
 #define END_BINDINGS           "UPDATE binding SET revoked_at = now() WHERE revoked_at IS NULL AND organisation_id = $1"
 #define HASH(text)             "sha256(convert_to(" text ", 'UTF8'))"
@@ -66,11 +71,12 @@ static const struct pg_statement erase_count_sql = {
     " h.count, (h.bytes + m.bytes)::int8, h.shared,"
     " (SELECT count(DISTINCT (t.repository_id, t.name)) FROM repositories r JOIN project_rules q USING (project_id)"
     " CROSS JOIN LATERAL unnest(q.immutable_repositories, q.immutable_tags) AS i (repositories, tags)"
-    " JOIN tag t ON t.repository_id = r.repository_id WHERE r.name LIKE i.repositories AND t.name LIKE i.tags)"
+    " JOIN tag t ON t.repository_id = r.repository_id WHERE r.name LIKE i.repositories AND t.name LIKE i.tags),"
+    " (SELECT count(*) FROM (" DRAFTS("1") ") d)"
     " FROM (SELECT count(*), coalesce(sum(size_bytes), 0) AS bytes FROM " OF_REPOSITORIES("manifest") ") m,"
     " (SELECT count(*) FILTER (WHERE NOT is_shared), count(*) FILTER (WHERE is_shared) AS shared,"
     " coalesce(sum(size_bytes) FILTER (WHERE NOT is_shared), 0) AS bytes FROM held) h",
-    THREE, "int8 int8 int8 int8 int8 int8 int8 int8 int8 int8 int8 int8"};
+    THREE, "int8 int8 int8 int8 int8 int8 int8 int8 int8 int8 int8 int8 int8"};
 static const struct pg_statement erase_content_sql = {
     "erase_content",
     "WITH " PROJECTS ", " REPOSITORIES
@@ -86,6 +92,7 @@ static const struct pg_statement erase_content_sql = {
     OF_REPOSITORIES("stored_label")
     " UNION ALL " BINDINGS(HASH("'binding ' || b.binding_id"))
     " UNION ALL " ROBOTS(HASH("'robot ' || o.robot_id"))
+    " UNION ALL " DRAFTS(HASH("'draft ' || d.kind || ' ' || encode(d.digest, 'hex')"))
     " UNION ALL SELECT " HASH("'rules ' || project_id || version") " FROM project_rules WHERE project_id IN"
     " (SELECT project_id FROM projects UNION SELECT project_id FROM repositories)) AS content",
     THREE, "bytea"};
@@ -170,7 +177,7 @@ bool erase_is_empty(const struct erase_counts *counts)
 {
     return counts->projects == 0 && counts->repositories == 0 && counts->tags == 0 && counts->manifests == 0 &&
            counts->uploads == 0 && counts->bindings == 0 && counts->robots == 0 && counts->blobs == 0 &&
-           counts->blobs_shared == 0;
+           counts->blobs_shared == 0 && counts->drafts == 0;
 }
 
 static void add_place(struct pg_arguments *arguments, const struct resource *where)
@@ -207,7 +214,8 @@ static struct result count_all(struct pg *pg, const struct resource *where, stru
     TRY(pg_run(pg, &erase_content_sql, &arguments, &hash, err));
     int64_t *const places[] = {&counts->projects, &counts->repositories, &counts->tags,         &counts->manifests,
                                &counts->uploads,  &counts->bindings,     &counts->robots,       &counts->labels,
-                               &counts->blobs,    &counts->bytes,        &counts->blobs_shared, &counts->tags_immutable};
+                               &counts->blobs,    &counts->bytes,        &counts->blobs_shared, &counts->tags_immutable,
+                               &counts->drafts};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) *places[i] = pg_int8(rows, 0, i);
     const struct bytes content = pg_bytes(hash, 0, 0);
     assert(content.length == sizeof counts->content); /* the size of PostgreSQL's sha256() */

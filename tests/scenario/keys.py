@@ -172,10 +172,12 @@ def a_withdrawn_key_does_not_come_back():
 
 
 def organisation_again(name):
-    """Deletes an organisation, and makes another one of the same name."""
+    """Deletes an organisation with one draft, and makes another one of the same name."""
     asking = server.client(server.admin)
-    plan = asking.api("GET", f"/organisations/{name}/deletion")["plan"]
-    answer = asking.call("DELETE", f"/api/v1/organisations/{name}?plan={plan}", scope="registry:admin:*")
+    refused(asking.call("DELETE", f"/api/v1/organisations/{name}", scope="registry:admin:*"), 409, '"drafts":1')
+    plan = asking.api("GET", f"/organisations/{name}/deletion")
+    assert plan["drafts"] == 1, plan
+    answer = asking.call("DELETE", f"/api/v1/organisations/{name}?plan={plan['plan']}", scope="registry:admin:*")
     assert answer.status == 204, answer.body
     asking.api("POST", "/organisations", {"name": name})
 
