@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "keyd/ledger.h"
 #include "keyd/ledger_format.h"
+#include "keyd/run_ledger.h"
 
 /* ---- ledger ---- */
 
@@ -146,9 +147,110 @@ static void refused_changes_change_nothing(void **state)
     assert_true(grow(ledger, 6, &err).ok);
 }
 
+/* ---- the ledger of runs ---- */
+
+enum { NOON_MS = 1000000 };
+
+static struct run_promise promise_of(uint8_t subject, uint8_t digest)
+{
+    return (struct run_promise){
+        .subject = {subject}, .digest = {digest}, .nonce = {9}, .from_ms = 1, .until_ms = 2, .keep_ms = NOON_MS + 10};
+}
+
+static bool is_kept(const struct folder *folder, uint8_t subject, uint8_t digest, int64_t now_ms)
+{
+    OWNED(run_ledger) *runs = NULL;
+    struct run_promise found, wanted = promise_of(subject, digest);
+    struct error err = {0};
+
+    if (!run_ledger_open(folder->fd, ledger_key, NOON_MS, &runs, &err).ok) return false;
+    return run_ledger_find(runs, wanted.subject, now_ms, &found) &&
+           memcmp(found.digest, wanted.digest, sizeof found.digest) == 0 && found.nonce[0] == 9 && found.from_ms == 1 &&
+           found.until_ms == 2;
+}
+
+static void promises_are_kept_until_they_end(void **state)
+{
+    const struct run_promise first = promise_of(1, 1), other = promise_of(1, 2);
+    OWNED_FOLDER folder;
+    OWNED(run_ledger) *runs = NULL;
+    struct error err = {0};
+
+    (void)state;
+    folder_make(&folder);
+    assert_true(run_ledger_create(folder.fd, ledger_key, 0, &err).ok);
+    assert_true(run_ledger_open(folder.fd, ledger_key, NOON_MS, &runs, &err).ok);
+    assert_true(run_ledger_keep(runs, &first, NOON_MS, &err).ok);
+    assert_true(run_ledger_keep(runs, &first, NOON_MS, &err).ok);
+    assert_false(run_ledger_keep(runs, &other, NOON_MS, &err).ok);
+    assert_int_equal(err.kind, ERROR_CONFLICT);
+    assert_int_equal(run_ledger_since_ms(runs), 0);
+    run_ledger_free(runs);
+    runs = NULL;
+    assert_true(is_kept(&folder, 1, 1, NOON_MS));
+    assert_false(is_kept(&folder, 1, 1, NOON_MS + 10));
+    assert_false(is_kept(&folder, 2, 1, NOON_MS));
+}
+
+/* Requests from before are refused, because nobody knows what was signed for them. */
+static void a_lost_ledger_of_runs_is_made_anew(void **state)
+{
+    OWNED_FOLDER folder;
+    OWNED(run_ledger) *runs = NULL, *again = NULL;
+    struct run_ledger *second = NULL;
+    uint8_t other_key[LEDGER_KEY_SIZE] = {8};
+    struct error err = {0};
+
+    (void)state;
+    folder_make(&folder);
+    assert_true(run_ledger_open(folder.fd, ledger_key, NOON_MS, &runs, &err).ok);
+    assert_int_equal(run_ledger_since_ms(runs), NOON_MS);
+    assert_false(run_ledger_open(folder.fd, ledger_key, NOON_MS, &second, &err).ok);
+    assert_int_equal(err.kind, ERROR_CONFLICT);
+    run_ledger_free(runs);
+    runs = NULL;
+    assert_false(run_ledger_open(folder.fd, other_key, NOON_MS, &second, &err).ok);
+    assert_int_equal(err.kind, ERROR_CORRUPT);
+    assert_true(run_ledger_open(folder.fd, ledger_key, NOON_MS + 5, &again, &err).ok);
+    assert_int_equal(run_ledger_since_ms(again), NOON_MS);
+}
+
+/* Each write and each fsync fails once: no signature leaves then, and what was promised before stays. */
+static void failing_disks_break_no_promise_of_runs(void **state)
+{
+    const struct run_promise first = promise_of(1, 1), second = promise_of(2, 2);
+    unsigned long nth = 1;
+
+    (void)state;
+    for (bool has_fired = true; has_fired; nth++) {
+        OWNED_FOLDER folder;
+        struct run_ledger *runs = NULL;
+        struct error err = {0};
+
+        folder_make(&folder);
+        assert_true(run_ledger_create(folder.fd, ledger_key, 0, &err).ok);
+        assert_true(run_ledger_open(folder.fd, ledger_key, NOON_MS, &runs, &err).ok);
+        assert_true(run_ledger_keep(runs, &first, NOON_MS, &err).ok);
+        fault_arm(nth);
+        const bool ok = run_ledger_keep(runs, &second, NOON_MS, &err).ok;
+        has_fired = fault_has_fired();
+        fault_arm(0);
+        assert_int_equal(ok, !has_fired);
+        assert_int_equal(run_ledger_is_broken(runs), has_fired);
+        if (has_fired) assert_false(run_ledger_keep(runs, &second, NOON_MS, &err).ok);
+        run_ledger_free(runs);
+        assert_true(is_kept(&folder, 1, 1, NOON_MS));
+        if (ok) assert_true(is_kept(&folder, 2, 2, NOON_MS));
+    }
+    assert_failures(nth - 2, 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest others[] = {
+        cmocka_unit_test(promises_are_kept_until_they_end),
+        cmocka_unit_test(a_lost_ledger_of_runs_is_made_anew),
+        cmocka_unit_test(failing_disks_break_no_promise_of_runs),
         cmocka_unit_test(ledgers_belong_to_one_process_and_one_key_ring),
         cmocka_unit_test(failing_disks_break_no_promise),
         cmocka_unit_test(refused_changes_change_nothing),
