@@ -93,7 +93,7 @@ static const struct cost_row {
     {"erase_bindings_project", &erase_statements, ONE ", " ONE, "binding"},
     {"erase_bindings_repository", &erase_statements, ONE ", " ONE ", " ONE, "binding"},
     {"erase_robots", &erase_statements, ONE, "robot"},
-    {"project_insert", &project_statements, ONE ", " ONE ", 'a', 'local/main', NULL, 10", "project"},
+    {"project_insert", &project_statements, ONE ", " ONE ", 'a', 'local/main', NULL, 10, 1", "project"},
     {"project_is_there", &project_statements, ONE ", 'a'", "project"},
     {"blob_region_elsewhere", &stored_blob_statements, "'{}'", "blob"},
     {"blob_region_is_used", &stored_blob_statements, "'local/spare'", "blob"},

@@ -211,7 +211,7 @@ fields += bytes(16) + struct.pack(">IBBB", 900, 0, 1, 0)
 with socket.socket(socket.AF_UNIX) as keyd:
     keyd.connect(sys.argv[1])
     for number in range(int(sys.argv[2])):
-        keyd.sendall(struct.pack(">IBBQ", 10 + len(fields), 5, 4, number) + fields)
+        keyd.sendall(struct.pack(">IBBQ", 10 + len(fields), 6, 4, number) + fields)
         length = struct.unpack(">I", keyd.recv(4, socket.MSG_WAITALL))[0]
         assert keyd.recv(length, socket.MSG_WAITALL)[1] == 4, "no token"
 """
