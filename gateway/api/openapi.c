@@ -144,7 +144,7 @@ static const struct error_row {
     enum needs needs;
     const char *header, *meaning;
 } errors[] = {
-    {400, NEEDS_CREDENTIAL, NULL, "The request breaks a rule; `detail` says which."},
+    {400, ALWAYS, NULL, "The request breaks a rule; `detail` says which."},
     {401, NEEDS_CREDENTIAL, "WWW-Authenticate", "A credential is needed, or this one is not good."},
     {403, NEEDS_CREDENTIAL, NULL, "Not allowed; of a decision, the members say which rule denied it."},
     {404, NEEDS_CREDENTIAL, NULL, "It does not exist, or not for this caller."},

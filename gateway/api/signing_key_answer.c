@@ -29,7 +29,7 @@ SCHEMA(signing_key, "a signing key of a person",
 SCHEMA(signing_keys, "a page of signing keys", HAS_LIST("keys", REQUIRED, 1000, schema_signing_key, "by name"),
        HAS_LIST("drafts", REQUIRED, 64, schema_signing_key, "keys that wait for an approval, on the first page"), HAS_NEXT)
 SCHEMA(signing_key_approval, "all signatures of a draft",
-       HAS_LIST("envelopes", REQUIRED, DOCUMENT_SIGNATURES_MAX, schema_draft_envelope,
+       HAS_SOME("envelopes", REQUIRED, 1, DOCUMENT_SIGNATURES_MAX, schema_draft_envelope,
                 "the draft's, then the approver's, of the same payload"))
 
 static const char *state_of(const struct document *document, uint64_t sequence, int64_t now_ms)

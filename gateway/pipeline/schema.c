@@ -11,6 +11,9 @@ const struct schema schema_empty = {.name = "empty",
                                     .flags = SCHEMA_MAY_BE_LEFT_OUT,
                                     .members = (const struct schema_member[]){{.name = NULL}}};
 const struct schema schema_text = {.name = "text", .meaning = "text", .content_type = "text/plain; charset=utf-8"};
+const struct schema schema_exposition = {.name = "exposition",
+                                         .meaning = "metrics in the text format of Prometheus",
+                                         .content_type = "text/plain; version=0.0.4; charset=utf-8"};
 const struct schema schema_bytes = {.name = "bytes", .meaning = "bytes", .content_type = "application/octet-stream"};
 const struct schema schema_json = {
     .name = "json", .meaning = "JSON that OCI's specifications define", .content_type = "application/json"};

@@ -90,10 +90,12 @@ struct schema {
     {                                                                                                     \
         .name = (label), .type = SCHEMA_OBJECT, .presence = (present), .of = &(schema), .meaning = (text) \
     }
-#define HAS_LIST(label, present, longest, schema, text)                                                                    \
-    {                                                                                                                      \
-        .name = (label), .type = SCHEMA_LIST, .presence = (present), .most = (longest), .of = &(schema), .meaning = (text) \
+#define HAS_SOME(label, present, fewest, longest, schema, text)                                                             \
+    {                                                                                                                       \
+        .name = (label), .type = SCHEMA_LIST, .presence = (present), .least = (fewest), .most = (longest), .of = &(schema), \
+        .meaning = (text)                                                                                                   \
     }
+#define HAS_LIST(label, present, longest, schema, text) HAS_SOME(label, present, 0, longest, schema, text)
 #define HAS_TEXTS(label, present, fewest, longest, these, text)                                                     \
     {                                                                                                               \
         .name = (label), .type = SCHEMA_LIST_OF_TEXTS, .presence = (present), .least = (fewest), .most = (longest), \
@@ -121,8 +123,8 @@ struct schema {
 #define PART(object, text, ...)             SCHEMA_OF(static, object, text, 0, __VA_ARGS__)
 #define PART_WITH(flags, object, text, ...) SCHEMA_OF(static, object, text, flags, __VA_ARGS__)
 
-extern const struct schema schema_none, schema_empty, schema_text, schema_bytes, schema_json, schema_form, schema_manifest,
-    schema_index, schema_problem, schema_errors;
+extern const struct schema schema_none, schema_empty, schema_text, schema_exposition, schema_bytes, schema_json, schema_form,
+    schema_manifest, schema_index, schema_problem, schema_errors;
 
 /** The word, format and pattern of a form; `format` and `pattern` may be NULL. */
 struct schema_spelling {
