@@ -109,8 +109,32 @@ def check_signers(bundle, points):
     return len(signers) if has_tools else 0
 
 
+def check_claims(request):
+    """The requester of a token's claims follows from them."""
+    issuer, subject = request["claims"]["issuer"], request["claims"]["subject"]
+    named = f"robot:{subject}" if issuer == "sijil:registry" else "ext:" + hashlib.sha256(f"{issuer}\n{subject}".encode()).hexdigest()
+    assert request["requester"] == named
+
+
+def check_statements(bundle, order):
+    """What the result and the admission say of devices, outcome and policy set."""
+    details, wanted = opened(bundle["result"])[1]["predicate"]["runDetails"], order["spec"].get("devices", {"count": 0})
+    seen, ended = details["sijil_devices"], details["sijil_outcome"]
+    assert len({one["uuid"] for one in seen}) == len(seen)
+    assert all(f" {wanted['type']} " in f" {one['type']} " and one["memory_bytes"] >= wanted["memory_bytes"] for one in seen)
+    assert ended["status"] != "succeeded" or (ended["exit"], ended["signal"], len(seen)) == (0, 0, wanted["count"])
+    if "admission" in bundle:
+        policy = opened(bundle["admission"])[1]["predicate"]["policy"]
+        epoch = int(policy["uri"].removeprefix("urn:sijil:policy-set:"))
+        assert epoch > order["policy"]["epoch"] or (epoch, f"sha256:{policy['digest']['sha256']}") == (order["policy"]["epoch"], order["policy"]["digest"])
+
+
 def check_chain(bundle):
     request, order = opened(bundle["request"])[1], opened(bundle["order"])[1]
+    if "claims" in request:
+        check_claims(request)
+    if "result" in bundle:
+        check_statements(bundle, order)
     for one in bundle["approvals"]:
         approval = opened(one)[1]
         assert approval["request"] == digest(bundle["request"]) and approval["approver"] != request["requester"]
