@@ -10,7 +10,7 @@
 #include "registry/jobs/statements.h"
 #include "registry/registry.h"
 #include "registry/upload/upload.h"
-#include "training/run.h"
+#include "training/lease.h"
 
 const struct pg_table *const gateway_tables[] = {
     &binding_table,
@@ -44,5 +44,6 @@ const struct pg_table *const gateway_tables[] = {
     &audit_query_table,
     &audit_tree_table,
     &run_table,
+    &run_lease_table,
     NULL,
 };

@@ -42,7 +42,7 @@ void run_approve_prepare(const struct resource *where, const struct run *run, co
 static struct result run_end(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct run_end *end = (const struct run_end *)(const void *)change; /* its first member */
-    const struct run_move move = {&end->run, &end->where.project, end->action, end->state};
+    const struct run_move move = {&end->run, &end->where.project, end->action, end->state, NULL};
 
     permit_require(permit, end->action, &end->where);
     return run_row_move(pg, &move, err);

@@ -14,6 +14,7 @@
 #define RUN_APPROVALS_WANTED_MAX 8     /* docs/formats/run.md */
 #define RUNS_OPEN_MAX            10000 /* of a project: a list of a hundred pages */
 #define RUN_POOL_SIZE            64
+#define RUN_REASON_SIZE          257
 
 extern const struct pg_table run_table;
 
@@ -25,6 +26,8 @@ struct run {
     int64_t approvals_wanted, approvals;
     char pool[RUN_POOL_SIZE];
     int64_t number, requested_ms, expires_ms, ended_ms; /* wall time; ended_ms 0: it has not ended */
+    int64_t attempt, attempts;                          /* the newest; how many the order allows. 0 before */
+    char reason[RUN_REASON_SIZE];                       /* why it ended so; "" */
 };
 
 /** An envelope to be stored; views. */

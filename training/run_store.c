@@ -9,8 +9,8 @@
 /* clang-format off */
 #define ROW                                                                                                                       \
     "run_id, state, request, requester, approvals_wanted, (SELECT count(*) FROM run_envelope e WHERE e.run_id = run.run_id"       \
-    " AND e.kind = 'approval'), pool, number, requested_at, expires_at, ended_at"
-#define ROW_TYPES "uuid text bytea text int4 int8 text int8 timestamptz timestamptz timestamptz"
+    " AND e.kind = 'approval'), pool, number, requested_at, expires_at, ended_at, reason, attempt, attempts"
+#define ROW_TYPES "uuid text bytea text int4 int8 text int8 timestamptz timestamptz timestamptz text int4 int4"
 static const struct pg_statement run_insert_sql = {
     "run_insert",
     "INSERT INTO run (run_id, project_id, state, request, requester, approvals_wanted, pool, expires_at)"
@@ -27,8 +27,8 @@ static const struct pg_statement run_envelope_insert_sql = {
     "uuid text bytea text text", ""};
 static const struct pg_statement run_move_sql = {
     "run_move",
-    "UPDATE run SET state = $3, ended_at = CASE WHEN $4 THEN now() END WHERE run_id = $1 AND project_id = $2 AND state = ANY($5)",
-    "uuid uuid text bool text[]", ""};
+    "UPDATE run SET state = $3, ended_at = CASE WHEN $4 THEN now() END, reason = $6 WHERE run_id = $1 AND project_id = $2 AND state = ANY($5)",
+    "uuid uuid text bool text[] text", ""};
 static const struct pg_statement run_approvals_sql = {
     "run_approvals", "SELECT count(*) FROM run_envelope WHERE run_id = $1 AND kind = 'approval'", "uuid", "int8"};
 static const struct pg_statement run_find_sql = {
@@ -38,13 +38,14 @@ static const struct pg_statement run_list_sql = {
     "SELECT " ROW " FROM run WHERE project_id = $1 AND number < $2 AND ($3::text IS NULL OR state = $3) ORDER BY number DESC LIMIT $4",
     "uuid int8 text int8", ROW_TYPES};
 static const struct pg_statement run_envelopes_sql = {
-    "run_envelopes", "SELECT kind, digest, principal, envelope FROM run_envelope WHERE run_id = $1 ORDER BY number", "uuid",
+    "run_envelopes", "SELECT kind, digest, principal, envelope FROM run_envelope WHERE run_id = $1 AND kind NOT IN ('node result', 'late')"
+    " ORDER BY number", "uuid",
     "text bytea text text"};
 static const struct pg_statement run_due_sql = {
     "run_due",
     "SELECT run_id, p.project_id, p.organisation_id, coalesce(p.deleted_name, o.name || '/' || p.name)"
     " FROM run JOIN project p USING (project_id) JOIN organisation o USING (organisation_id)"
-    " WHERE ended_at IS NULL AND expires_at <= now() ORDER BY expires_at LIMIT $1",
+    " WHERE ended_at IS NULL AND state <> 'finishing' AND expires_at <= now() ORDER BY expires_at LIMIT $1",
     "int8", "uuid uuid uuid text"};
 static const struct pg_statement *const statements[] = {
     &run_insert_sql, &run_open_count_sql, &run_is_same_sql, &run_envelope_insert_sql, &run_move_sql, &run_approvals_sql,
@@ -65,13 +66,16 @@ static struct run read_row(const struct pg_rows *rows, size_t row)
     run.requested_ms = pg_time_ms(rows, row, 8);
     run.expires_ms = pg_time_ms(rows, row, 9);
     run.ended_ms = pg_is_null(rows, row, 10) ? 0 : pg_time_ms(rows, row, 10);
+    (void)snprintf(run.reason, sizeof run.reason, "%s", pg_text(rows, row, 11));
+    run.attempt = pg_int8(rows, row, 12);
+    run.attempts = pg_int8(rows, row, 13);
     return run;
 }
 
 /* ---- changes ---- */
 
-static struct result add_envelope(struct pg *pg, const struct uuid *run, const char *kind, const struct run_signed *added,
-                                  struct error *err)
+struct result run_row_add_envelope(struct pg *pg, const struct uuid *run, const char *kind, const struct run_signed *added,
+                                   struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
@@ -83,7 +87,7 @@ static struct result add_envelope(struct pg *pg, const struct uuid *run, const c
     pg_add_bytes(&arguments, added->envelope);
     TRY(pg_run(pg, &run_envelope_insert_sql, &arguments, &rows, err));
     if (pg_rows_affected(rows) == 1) return SUCCESS;
-    return failure(err, ERROR_CONFLICT, "this person has approved the run already");
+    return failure(err, ERROR_CONFLICT, "the run has such an envelope of this principal already");
 }
 
 static struct result check_room(struct pg *pg, const struct uuid *project, struct error *err)
@@ -138,7 +142,7 @@ struct result run_row_request(struct pg *pg, const struct run_request *request, 
     TRY(insert(pg, request, &is_new, err));
     if (!is_new) return check_same(pg, request, err);
     TRY(check_room(pg, &request->where.project, err));
-    return add_envelope(pg, &request->run.id, "request", &request->request, err);
+    return run_row_add_envelope(pg, &request->run.id, "request", &request->request, err);
 }
 
 struct result run_row_move(struct pg *pg, const struct run_move *move, struct error *err)
@@ -152,8 +156,10 @@ struct result run_row_move(struct pg *pg, const struct run_move *move, struct er
     pg_add_text(&arguments, run_state_name(move->to));
     pg_add_bool(&arguments, run_state_is_end(move->to));
     pg_add_text_array(&arguments, before, run_states_before(move->action, move->to, before));
+    pg_add_text(&arguments, move->reason);
     TRY(pg_run(pg, &run_move_sql, &arguments, &rows, err));
-    if (pg_rows_affected(rows) == 1) return SUCCESS;
+    if (pg_rows_affected(rows) == 1)
+        return run_state_is_end(move->to) ? run_attempts_end(pg, move->run, "stopped", err) : SUCCESS;
     return failure(err, ERROR_CONFLICT, "the run is in a state that this does not follow: look at it again");
 }
 
@@ -173,14 +179,14 @@ struct result run_row_approve(struct pg *pg, const struct run_approve *approve, 
     const struct run *run = &approve->run;
     const bool is_last = run->approvals + 1 >= run->approvals_wanted;
     const struct run_move move = {&run->id, &approve->where.project, ACTION_RUN_APPROVE,
-                                  is_last ? RUN_STATE_REQUESTED : RUN_STATE_AWAITING_APPROVAL};
+                                  is_last ? RUN_STATE_REQUESTED : RUN_STATE_AWAITING_APPROVAL, NULL};
     int64_t count = 0;
 
     TRY(run_row_move(pg, &move, err));
     TRY(count_approvals(pg, &run->id, &count, err));
     if (count != run->approvals)
         return failure(err, ERROR_CONFLICT, "another approval arrived meanwhile: look at the run, and approve it again");
-    return add_envelope(pg, &run->id, "approval", &approve->approval, err);
+    return run_row_add_envelope(pg, &run->id, "approval", &approve->approval, err);
 }
 
 struct result run_rows_due(struct pg *pg, struct due_run *due_out, size_t capacity, size_t *count_out, struct error *err)

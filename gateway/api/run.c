@@ -8,6 +8,7 @@
 #include "policy/decider.h"
 
 #define ENVELOPES_MAX (1 + RUN_APPROVALS_MAX)
+#define LISTED_MAX    (ENVELOPES_MAX + 4) /* with order, refusal, result, admission */
 
 static void runs_free(struct run **runs)
 {
@@ -16,13 +17,13 @@ static void runs_free(struct run **runs)
 #define OWNED_RUNS __attribute__((cleanup(runs_free))) struct run *
 
 PART(run_envelope, "something that was signed",
-     HAS_WORD("kind", REQUIRED, "request approval", "what it is (docs/formats/run.md)"),
+     HAS_WORD("kind", REQUIRED, "request approval order refusal result admission", "what it is (docs/formats/run.md)"),
      HAS_TEXT("digest", REQUIRED, FORM_DIGEST, 71, 71, "SHA-256 of the bytes that are signed"),
      HAS_TEXT("principal", REQUIRED, FORM_FREE, 1, 79, "who has signed"),
      HAS_TEXT("envelope", REQUIRED, FORM_FREE, 1, RUN_ENVELOPE_MAX, "the envelope (DSSE), byte for byte"))
 
 SCHEMA(run, "a training run", HAS_ID("id", REQUIRED, "names it in paths"),
-       HAS_TEXT("state", REQUIRED, FORM_FREE, 1, 32, "awaiting approval, requested, cancelled or expired"),
+       HAS_TEXT("state", REQUIRED, FORM_FREE, 1, 32, "where it is, such as running (docs/runs.md)"),
        HAS_TEXT("request", REQUIRED, FORM_DIGEST, 71, 71, "the digest of its request"),
        HAS_TEXT("requester", REQUIRED, FORM_FREE, 1, 79, "who has asked for it"),
        HAS_TEXT("pool", REQUIRED, FORM_FREE, 1, 63, "the runners that it is for"),
@@ -30,8 +31,10 @@ SCHEMA(run, "a training run", HAS_ID("id", REQUIRED, "names it in paths"),
        HAS_COUNT("approvals_wanted", REQUIRED, "how many the policies demanded when it was requested"),
        HAS_TIME("requested", OPTIONAL, "when it was requested"), HAS_TIME("expires", OPTIONAL, "when its request expires"),
        HAS_TIME("ended", OPTIONAL, "when it ended"),
-       HAS_LIST("envelopes", OPTIONAL, ENVELOPES_MAX, schema_run_envelope,
-                "of one run: what was signed, in the order of arrival"))
+       HAS_TEXT("reason", OPTIONAL, FORM_FREE, 1, RUN_REASON_SIZE - 1, "why it ended so"),
+       HAS_COUNT("attempt", REQUIRED, "the newest attempt; 0 before the first"),
+       HAS_COUNT("attempts", REQUIRED, "how many the order allows; 0 before it"),
+       HAS_LIST("envelopes", OPTIONAL, LISTED_MAX, schema_run_envelope, "of one run: what was signed, in the order of arrival"))
 
 SCHEMA(runs, "a page of runs", HAS_LIST("runs", REQUIRED, API_LIMIT_MAX, schema_run, "newest first"), HAS_NEXT)
 
@@ -118,9 +121,12 @@ static struct result describe(const struct run *run, json_t **value_out, struct 
 
     uuid_format(&run->id, id);
     digest_text(run->request, request);
-    OWNED_JSON value = json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "id", id, "state", run_state_name(run->state), "request",
-                                 request, "requester", run->requester, "pool", run->pool, "approvals", (json_int_t)run->approvals,
-                                 "approvals_wanted", (json_int_t)run->approvals_wanted);
+    OWNED_JSON value = json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I}", "id", id, "state", run_state_name(run->state),
+                                 "request", request, "requester", run->requester, "pool", run->pool, "approvals",
+                                 (json_int_t)run->approvals, "approvals_wanted", (json_int_t)run->approvals_wanted, "attempt",
+                                 (json_int_t)run->attempt, "attempts", (json_int_t)run->attempts);
+    if (value != NULL && run->reason[0] != '\0' && json_object_set_new(value, "reason", json_string(run->reason)) != 0)
+        return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
     if (value == NULL || !api_set_time(value, "requested", run->requested_ms) ||
         !api_set_time(value, "expires", run->expires_ms) || !api_set_time(value, "ended", run->ended_ms))
         return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
@@ -247,6 +253,7 @@ static struct result read_back(const struct pg_rows *rows, struct signed_run *wh
 {
     for (size_t i = 0; i < pg_rows_count(rows) && whole->count < ENVELOPES_MAX; i++) {
         const bool is_request = strcmp(pg_text(rows, i, RUN_ENVELOPE_KIND), "request") == 0;
+        if (!is_request && strcmp(pg_text(rows, i, RUN_ENVELOPE_KIND), "approval") != 0) continue;
         struct run_envelope **place = &whole->envelopes[whole->count];
         TRY(run_envelope_read(bytes_of_text(pg_text(rows, i, RUN_ENVELOPE_TEXT)), is_request ? RUN_REQUEST : RUN_APPROVAL, place,
                               err));

@@ -18,7 +18,7 @@
 #include "registry/maintenance.h"
 #include "registry/registry.h"
 #include "training/expire.h"
-#include "training/run.h"
+#include "training/lease_jobs.h"
 
 #define ROUND_EVERY_MS 30000
 #define ROUND_MS       20000 /* of cleaning in a round, so that a large backlog does not delay the other work */
@@ -58,6 +58,17 @@ static bool expire_runs(struct maintenance *maintenance)
 
     if (!run_expire_due(maintenance->gateway->sequencer, maintenance->pg, &count, &err).ok)
         log_error("ending expired runs failed; it is tried again", &err);
+    return count > 0;
+}
+
+/* Attempts whose runner is silent. */
+static bool lose_attempts(struct maintenance *maintenance)
+{
+    struct error err = {0};
+    size_t count = 0;
+
+    if (!run_lose_due(maintenance->gateway->sequencer, maintenance->pg, &count, &err).ok)
+        log_error("ending lost attempts of runs failed; it is tried again", &err);
     return count > 0;
 }
 
@@ -114,6 +125,7 @@ static void *maintenance_main(void *argument)
             has_more = mint_watch_check(&maintenance->mints, maintenance->gateway->keyd, maintenance->pg);
             has_more = clean(maintenance) || has_more;
             has_more = expire_runs(maintenance) || has_more;
+            has_more = lose_attempts(maintenance) || has_more;
         }
         if (!has_more) (void)thread_sleep(&maintenance->thread, ROUND_EVERY_MS);
     }

@@ -7,14 +7,14 @@
 #include "base/clock.h"
 #include "tests/support/stack.h"
 #include "training/expire.h"
-#include "training/run.h"
+#include "training/lease.h"
 
 #define RUNS   12
-#define STEPS  200
+#define STEPS  120
 #define PEOPLE 4
 #define DAY_MS INT64_C(86400000)
 
-static const struct pg_table *const tables[] = {&run_table, NULL};
+static const struct pg_table *const tables[] = {&run_table, &run_lease_table, NULL};
 static struct stack *stack;
 static struct resource project = {.kind = RESOURCE_PROJECT, .name = "acme/models"};
 static uint64_t seed = 20261123;

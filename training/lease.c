@@ -1,0 +1,98 @@
+/* The changes of a run from its order to its end. */
+#include "training/lease.h"
+
+#include "training/run_priv.h"
+
+static struct result run_order(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
+{
+    const struct run_order *order = (const struct run_order *)(const void *)change; /* its first member */
+
+    permit_require(permit, ACTION_RUN_ORDER, &order->where);
+    return run_row_order(pg, order, err);
+}
+
+void run_order_prepare(const struct resource *where, const struct run_envelope *order, const struct run_signed *stored,
+                       struct run_order *order_out)
+{
+    *order_out = (struct run_order){.change = {.run = run_order, .reach = CHANGE_REACHES_NOTHING},
+                                    .where = *where,
+                                    .need = run_need_of(order),
+                                    .order = *stored};
+    (void)uuid_parse(bytes_of_text(run_text(order, "run")), &order_out->run); /* its shape was checked */
+}
+
+static struct result run_lease(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
+{
+    const struct run_lease *lease = (const struct run_lease *)(const void *)change; /* its first member */
+
+    permit_require(permit, ACTION_RUN_LEASE, &lease->where);
+    return run_row_lease(pg, lease, err);
+}
+
+void run_lease_prepare(const struct run_claim *claim, const struct run_lease *of, struct run_lease *lease_out)
+{
+    *lease_out = *of;
+    lease_out->change = (struct change){.run = run_lease, .reach = CHANGE_REACHES_NOTHING};
+    lease_out->where = claim->where;
+    lease_out->claim = *claim;
+    lease_out->holder.run = claim->run;
+    lease_out->holder.attempt = claim->attempt;
+    lease_out->holder.node = claim->node;
+}
+
+/* ---- steps of the holder ---- */
+
+static struct result keep(struct pg *pg, const struct run_step *step, struct error *err)
+{
+    if (step->stored.envelope.length == 0) return SUCCESS;
+    return run_row_add_envelope(pg, &step->holder.run, step->kind, &step->stored, err);
+}
+
+static struct result run_step(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
+{
+    const struct run_step *step = (const struct run_step *)(const void *)change; /* its first member */
+    const struct run_move move = {&step->holder.run, &step->where.project, step->action, step->to, step->reason};
+
+    permit_require(permit, step->action, &step->where);
+    if (step->to == RUN_STATE_RUNNING) return run_row_move(pg, &move, err);
+    TRY(run_attempt_end(pg, &step->holder, step->to == RUN_STATE_REFUSED ? "refused" : "finished", err));
+    TRY(keep(pg, step, err));
+    if (step->to == RUN_STATE_FINISHING && step->holder.node != 0) return SUCCESS;
+    TRY(run_row_move(pg, &move, err));
+    return step->to == RUN_STATE_FINISHING ? run_attempts_end(pg, &step->holder.run, "stopped", err) : SUCCESS;
+}
+
+static void prepare(const struct resource *where, const struct run_holder *holder, struct run_step *step_out)
+{
+    *step_out =
+        (struct run_step){.change = {.run = run_step, .reach = CHANGE_REACHES_NOTHING}, .where = *where, .holder = *holder};
+}
+
+void run_start_prepare(const struct resource *where, const struct run_holder *holder, struct run_step *step_out)
+{
+    prepare(where, holder, step_out);
+    step_out->action = ACTION_RUN_START;
+    step_out->to = RUN_STATE_RUNNING;
+}
+
+void run_refuse_prepare(const struct resource *where, const struct run_holder *holder, const struct run_signed *refusal,
+                        const char *reason, struct run_step *step_out)
+{
+    prepare(where, holder, step_out);
+    step_out->action = ACTION_RUN_REFUSE;
+    step_out->to = RUN_STATE_REFUSED;
+    step_out->kind = "refusal";
+    step_out->reason = reason;
+    step_out->stored = *refusal;
+}
+
+void run_finish_prepare(const struct resource *where, const struct run_holder *holder, const struct run_signed *result,
+                        const char *reason, struct run_step *step_out)
+{
+    prepare(where, holder, step_out);
+    step_out->action = ACTION_RUN_FINISH;
+    step_out->to = reason == NULL ? RUN_STATE_FINISHING : RUN_STATE_FAILED;
+    step_out->kind = holder->node == 0 ? "result" : "node result";
+    step_out->reason = reason;
+    step_out->stored = *result;
+}

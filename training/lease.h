@@ -1,0 +1,112 @@
+/*
+ * training/lease.h -- a run from its order to its end: leases, heartbeats, results (docs/runs.md).
+ *
+ * A lease is one node of one attempt, for one runner's key. A run with a spec of several nodes is leased when all of them are. Who
+ * calls these functions for a runner has found the runner's key in a document in force (documents/view.h), and checked signatures.
+ */
+#pragma once
+
+#include "training/format/envelope.h"
+#include "training/run.h"
+
+#define RUN_KEY_SIZE           44 /* a thumbprint (RFC 7638) and '\0' */
+#define RUN_SESSION_SIZE       16
+#define RUN_PLACES_MAX         16 /* docs/formats/run.md */
+#define RUN_OFFERED_MAX        64 /* devices */
+#define RUN_HEARTBEAT_EVERY_MS 10000
+#define RUN_SILENCE_MS         40000 /* three heartbeats were missed, and the fourth had its time: the attempt is lost */
+
+extern const struct pg_table run_lease_table;
+
+/* --- the order --- */
+
+/** What an order asks of a runner; views into its envelope. */
+struct run_need {
+    int64_t attempts, nodes, time_s, cpus, memory_bytes, isolation, assurance; /* time_s with the grace; isolation: its rank */
+    size_t place_count;
+    struct bytes places[RUN_PLACES_MAX]; /* jurisdictions */
+    int64_t devices, device_memory;
+    const char *device_type, *device_mig; /* "": none */
+    int64_t expires_ms;
+};
+struct run_need run_need_of(const struct run_envelope *order);
+
+/**
+ * A change: stores the order of a requested run. ERROR_CONFLICT. The permit: run.order on the project. The views of `need` and
+ * `order` must outlive the change.
+ */
+struct run_order {
+    struct change change;
+    struct resource where; /* the project */
+    struct uuid run;
+    struct run_need need;
+    struct run_signed order;
+};
+void run_order_prepare(const struct resource *where, const struct run_envelope *order, const struct run_signed *stored,
+                       struct run_order *order_out);
+
+/* --- leases --- */
+
+/** What a runner has free. The document says pool, places, isolation and assurance; the runner says the rest. Views. */
+struct run_offer {
+    const char *key;
+    const struct uuid *organisation, *project; /* of the document's scope; NULL: any */
+    const char *pool;
+    size_t place_count;
+    struct bytes places[RUN_PLACES_MAX];
+    int64_t isolation, assurance, cpus, memory_bytes;
+    size_t device_count;
+    struct bytes device_types[RUN_OFFERED_MAX], device_migs[RUN_OFFERED_MAX];
+    int64_t device_memory[RUN_OFFERED_MAX];
+};
+
+/** The oldest run that fits an offer, kept from other runners for ten seconds. */
+struct run_claim {
+    struct uuid run;
+    struct resource where; /* the project */
+    int64_t attempt, node, nodes;
+    int64_t time_s, expires_ms; /* of the order */
+};
+
+/** Who holds a lease, as it says itself in each call. */
+struct run_holder {
+    struct uuid run;
+    int64_t attempt, node;
+    const char *key; /* of the authenticated runner */
+};
+
+/** A change: one more node is leased. ERROR_CONFLICT: the claim has passed. The permit: run.lease on the project. */
+struct run_lease {
+    struct change change;
+    struct resource where;
+    struct run_claim claim;
+    struct run_holder holder;
+    struct uuid runner;
+    uint8_t session[RUN_SESSION_SIZE];
+    int64_t ends_ms;
+};
+void run_lease_prepare(const struct run_claim *claim, const struct run_lease *of, struct run_lease *lease_out);
+
+/** Keeps the envelope that sijil-keyd has signed. ERROR_CONFLICT: the attempt has ended. */
+RESULT run_lease_keep(const struct permit *permit, struct pg *pg, const struct run_lease *lease, struct bytes envelope,
+                      struct error *err) __attribute__((nonnull));
+
+/**
+ * A change by the holder of a lease: the run goes to `to`, and what the runner signed is stored as `kind` ("refusal", "result"). For
+ * RUN_STATE_RUNNING nothing is stored. All but that end the attempt. ERROR_CONFLICT: the attempt has ended. The permit: `action` on the project.
+ */
+struct run_step {
+    struct change change;
+    struct resource where;
+    struct run_holder holder;
+    enum action action;
+    enum run_state to;
+    const char *kind, *reason; /* reason NULL: none */
+    struct run_signed stored;
+};
+void run_start_prepare(const struct resource *where, const struct run_holder *holder, struct run_step *step_out);
+void run_refuse_prepare(const struct resource *where, const struct run_holder *holder, const struct run_signed *refusal,
+                        const char *reason, struct run_step *step_out);
+/** `reason` NULL: it succeeded, and waits for its admission; else why it failed. The result of a node other than 0 moves nothing. */
+void run_finish_prepare(const struct resource *where, const struct run_holder *holder, const struct run_signed *result,
+                        const char *reason, struct run_step *step_out);

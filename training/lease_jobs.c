@@ -1,0 +1,204 @@
+/* What the server does to runs by itself: attempts that are lost, runs that must stop, results that come too late. */
+#include <stdio.h>
+#include <string.h>
+
+#include "audit/job_permit.h"
+#include "base/memory.h"
+#include "training/run_priv.h"
+
+#define LOST_MAX 100 /* attempts in one round: a second of work */
+
+/* A change of the server, and what it needs. */
+struct own_change {
+    struct change change;
+    struct action_pair pair;
+    struct uuid run;
+    enum run_state to;
+    int64_t attempt;                 /* of a lost attempt */
+    const char *reason;              /* NULL: none */
+    const struct run_signed *stored; /* a late result */
+    const char *key;                 /* of a suspended runner */
+};
+
+static struct result record(struct sequencer *sequencer, struct own_change *own, struct error *err)
+{
+    struct record record;
+
+    TRY(record_prepare_for_job(&own->pair, &own->change, &record, err));
+    sequencer_submit_and_wait(sequencer, &record);
+    const enum record_status status = record.status;
+    const struct error why = record.error;
+    record_done(&record);
+    if (status == RECORD_DONE) return SUCCESS;
+    return failure(err, status == RECORD_REFUSED ? why.kind : ERROR_UNAVAILABLE, "%s", why.message);
+}
+
+static struct result move(struct pg *pg, const struct own_change *own, struct error *err)
+{
+    const struct run_move step = {&own->run, &own->pair.resource.project, own->pair.action, own->to, own->reason};
+
+    return run_row_move(pg, &step, err);
+}
+
+/* ---- lost attempts ---- */
+
+static struct result lose(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
+{
+    const struct own_change *own = (const struct own_change *)(const void *)change; /* its first member */
+
+    permit_require(permit, own->pair.action, &own->pair.resource);
+    TRY(run_attempt_lose(pg, &own->run, own->attempt, err));
+    return move(pg, own, err);
+}
+
+/* ERROR_CONFLICT: a heartbeat or a result came meanwhile. */
+static struct result lose_one(struct sequencer *sequencer, const struct lost_attempt *lost, bool *lost_out, struct error *err)
+{
+    const bool is_last = lost->attempt >= lost->attempts;
+    char id[UUID_TEXT_SIZE], reason[RUN_REASON_SIZE];
+    struct own_change own = {.change = {.run = lose, .reach = CHANGE_REACHES_NOTHING},
+                             .pair = {is_last ? ACTION_RUN_END : ACTION_RUN_LOSE, lost->run.where},
+                             .run = lost->run.run,
+                             .to = is_last ? RUN_STATE_FAILED : RUN_STATE_ORDERED,
+                             .attempt = lost->attempt};
+
+    uuid_format(&lost->run.run, id);
+    (void)snprintf(own.pair.resource.detail, sizeof own.pair.resource.detail, "%s %lld", id, (long long)lost->attempt);
+    (void)snprintf(reason, sizeof reason,
+                   "attempt %lld, the last that the order allows, was lost: its runner was silent for %d s",
+                   (long long)lost->attempt, RUN_SILENCE_MS / 1000);
+    if (is_last) own.reason = reason;
+    const struct result recorded = record(sequencer, &own, err);
+    *lost_out = recorded.ok;
+    return recorded.ok || err->kind == ERROR_CONFLICT ? SUCCESS : recorded;
+}
+
+struct result run_lose_due(struct sequencer *sequencer, struct pg *pg, size_t *count_out, struct error *err)
+{
+    struct lost_attempt *lost = memory_zeroed(LOST_MAX, sizeof *lost);
+    size_t count = 0, ended = 0;
+
+    if (lost == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for lost attempts");
+    struct result result = run_rows_lost(pg, lost, LOST_MAX, &count, err);
+    for (size_t i = 0; i < count && result.ok; i++) {
+        bool is_lost = false;
+        result = lose_one(sequencer, &lost[i], &is_lost, err);
+        ended += is_lost;
+    }
+    free(lost);
+    if (result.ok) *count_out = ended;
+    return result;
+}
+
+/* ---- runs that must stop ---- */
+
+static struct result stop(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
+{
+    const struct own_change *own = (const struct own_change *)(const void *)change; /* its first member */
+
+    permit_require(permit, ACTION_RUN_END, &own->pair.resource);
+    return move(pg, own, err);
+}
+
+struct result run_stop(struct sequencer *sequencer, const struct resource *where, const struct uuid *run, const char *reason,
+                       struct error *err)
+{
+    struct own_change own = {.change = {.run = stop, .reach = CHANGE_REACHES_NOTHING},
+                             .pair = {ACTION_RUN_END, *where},
+                             .run = *run,
+                             .to = RUN_STATE_FAILED,
+                             .reason = reason};
+
+    uuid_format(run, own.pair.resource.detail);
+    return record(sequencer, &own, err);
+}
+
+static struct result keep_late(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
+{
+    const struct own_change *own = (const struct own_change *)(const void *)change; /* its first member */
+
+    permit_require(permit, ACTION_RUN_QUARANTINE, &own->pair.resource);
+    return run_row_add_envelope(pg, &own->run, "late", own->stored, err);
+}
+
+struct result run_quarantine_late(struct sequencer *sequencer, const struct resource *where, const struct uuid *run,
+                                  const struct run_signed *result, struct error *err)
+{
+    struct own_change own = {.change = {.run = keep_late, .reach = CHANGE_REACHES_NOTHING},
+                             .pair = {ACTION_RUN_QUARANTINE, *where},
+                             .run = *run,
+                             .stored = result};
+
+    uuid_format(run, own.pair.resource.detail);
+    const struct result kept = record(sequencer, &own, err);
+    return kept.ok || err->kind == ERROR_CONFLICT ? SUCCESS : kept;
+}
+
+/* ---- sessions ---- */
+
+static struct result suspend(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
+{
+    const struct own_change *own = (const struct own_change *)(const void *)change; /* its first member */
+
+    permit_require(permit, ACTION_RUNNER_SUSPEND, &own->pair.resource);
+    return run_session_suspend(pg, own->key, own->reason, err);
+}
+
+struct result run_session_begin(struct sequencer *sequencer, struct pg *pg, const struct run_session *session,
+                                const struct resource *where, struct error *err)
+{
+    char runner[UUID_TEXT_SIZE], reason[RUN_REASON_SIZE];
+    struct own_change own = {.change = {.run = suspend, .reach = CHANGE_REACHES_NOTHING},
+                             .pair = {ACTION_RUNNER_SUSPEND, *where},
+                             .key = session->key,
+                             .reason = reason};
+    bool is_only = false;
+
+    TRY(run_session_note(pg, session, &is_only, reason, err));
+    if (is_only) return SUCCESS;
+    if (reason[0] == '\0') {
+        uuid_format(&session->runner, runner);
+        (void)snprintf(own.pair.resource.detail, sizeof own.pair.resource.detail, "%s %s", runner, session->key);
+        (void)snprintf(reason, sizeof reason, "two runners have this key, or its journal is an old copy: generation %lld",
+                       (long long)session->generation);
+        TRY(record(sequencer, &own, err));
+    }
+    return failure(err, ERROR_CONFLICT, "the runner's key is suspended: %.160s; enrol the runner anew", reason);
+}
+
+/* ---- the end of a run that finished ---- */
+
+static struct result admit(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
+{
+    const struct own_change *own = (const struct own_change *)(const void *)change; /* its first member */
+
+    permit_require(permit, own->pair.action, &own->pair.resource);
+    if (own->stored != NULL) TRY(run_row_add_envelope(pg, &own->run, "admission", own->stored, err));
+    return move(pg, own, err);
+}
+
+struct result run_admit(struct sequencer *sequencer, const struct resource *where, const struct uuid *run,
+                        const struct run_signed *admission, struct error *err)
+{
+    struct own_change own = {.change = {.run = admit, .reach = CHANGE_REACHES_NOTHING},
+                             .pair = {ACTION_RUN_ADMIT, *where},
+                             .run = *run,
+                             .to = RUN_STATE_SUCCEEDED,
+                             .stored = admission};
+
+    uuid_format(run, own.pair.resource.detail);
+    return record(sequencer, &own, err);
+}
+
+struct result run_quarantine(struct sequencer *sequencer, const struct resource *where, const struct uuid *run,
+                             const char *reason, struct error *err)
+{
+    struct own_change own = {.change = {.run = admit, .reach = CHANGE_REACHES_NOTHING},
+                             .pair = {ACTION_RUN_QUARANTINE, *where},
+                             .run = *run,
+                             .to = RUN_STATE_QUARANTINED,
+                             .reason = reason};
+
+    uuid_format(run, own.pair.resource.detail);
+    return record(sequencer, &own, err);
+}

@@ -1,0 +1,361 @@
+/* The tables `run_attempt` and `run_session`, and what an order and its leases change in `run`. */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "storage/pg_table.h"
+#include "training/run_priv.h"
+
+/* clang-format off */
+static const struct pg_statement run_order_sql = {
+    "run_order",
+    "UPDATE run SET attempts = $2, nodes = $3, time_s = $4, cpus = $5, memory_bytes = $6, isolation = $7, assurance = $8, jurisdictions = $9,"
+    " devices = $10, device_type = $11, device_mig = $12, device_memory = $13, expires_at = $14 WHERE run_id = $1",
+    "uuid int4 int4 int8 int8 int8 int4 int4 text[] int8 text text int8 timestamptz", ""};
+/* A run of another gateway's claim is passed over without waiting. */
+static const struct pg_statement run_claim_sql = {
+    "run_claim",
+    "WITH waiting AS (SELECT r.run_id FROM run r JOIN project p USING (project_id)"
+    " WHERE r.state = 'ordered' AND r.pool = $1 AND r.claimed_until <= now() AND r.expires_at > now()"
+    " AND ($2::uuid IS NULL OR p.organisation_id = $2) AND ($3::uuid IS NULL OR r.project_id = $3)"
+    " AND r.jurisdictions && $4 AND r.isolation <= $5 AND r.assurance <= $6 AND r.cpus <= $7 AND r.memory_bytes <= $8"
+    " AND r.devices <= (SELECT count(*) FROM unnest($9::text[], $10::text[], $11::int8[]) AS d (type, mig, memory)"
+    " WHERE d.type = r.device_type AND d.mig = r.device_mig AND d.memory >= r.device_memory)"
+    " AND r.attempt < r.attempts + CASE WHEN EXISTS (SELECT 1 FROM run_attempt a WHERE a.run_id = r.run_id AND a.ended_at IS NULL)"
+    " THEN 1 ELSE 0 END"
+    " ORDER BY r.number LIMIT 1 FOR UPDATE OF r SKIP LOCKED)"
+    " UPDATE run SET claimed_by = $12, claimed_until = now() + interval '10 seconds' FROM waiting, project p, organisation o"
+    " WHERE run.run_id = waiting.run_id AND p.project_id = run.project_id AND o.organisation_id = p.organisation_id"
+    " RETURNING run.run_id, p.project_id, p.organisation_id, o.name || '/' || p.name, run.attempt, run.nodes, run.time_s, run.expires_at,"
+    " (SELECT count(*) FROM run_attempt a WHERE a.run_id = run.run_id AND a.attempt = run.attempt AND a.ended_at IS NULL)",
+    "text uuid uuid text[] int4 int4 int8 int8 text[] text[] int8[] text", "uuid uuid uuid text int4 int4 int8 timestamptz int8"};
+static const struct pg_statement run_attempt_begin_sql = {
+    "run_attempt_begin",
+    "UPDATE run SET attempt = $2, claimed_by = '', claimed_until = 'epoch' WHERE run_id = $1 AND claimed_by = $3 AND attempts >= $2"
+    " AND attempt = CASE WHEN $4 = 0 THEN $2 - 1 ELSE $2 END",
+    "uuid int4 text int4", ""};
+static const struct pg_statement run_attempt_insert_sql = {
+    "run_attempt_insert",
+    "INSERT INTO run_attempt (run_id, attempt, node, runner, key, session, deadline, ends_at)"
+    " VALUES ($1, $2, $3, $4, $5, $6, least(now() + $7 * interval '1 millisecond', $8), $8) ON CONFLICT DO NOTHING",
+    "uuid int4 int4 uuid text bytea int8 timestamptz", ""};
+static const struct pg_statement run_attempt_keep_sql = {
+    "run_attempt_keep",
+    "UPDATE run_attempt SET lease = $5 WHERE run_id = $1 AND attempt = $2 AND node = $3 AND key = $4 AND ended_at IS NULL",
+    "uuid int4 int4 text text", ""};
+static const struct pg_statement run_held_sql = {
+    "run_held",
+    "SELECT p.project_id, p.organisation_id, coalesce(p.deleted_name, o.name || '/' || p.name), r.state, a.runner, a.leased_at, a.ends_at,"
+    " a.ended_at IS NOT NULL, a.phase, coalesce(r.reason, '') FROM run_attempt a JOIN run r USING (run_id) JOIN project p USING (project_id)"
+    " JOIN organisation o USING (organisation_id) WHERE a.run_id = $1 AND a.attempt = $2 AND a.node = $3 AND a.key = $4",
+    "uuid int4 int4 text", "uuid uuid text text uuid timestamptz timestamptz bool text text"};
+static const struct pg_statement run_heartbeat_sql = {
+    "run_heartbeat",
+    "UPDATE run_attempt SET heard_at = now(), deadline = least(now() + $5 * interval '1 millisecond', ends_at), phase = $6,"
+    " progress = nullif($7, -1), cpu_ms = greatest(cpu_ms, $8), device_ms = greatest(device_ms, $9), memory_bytes = $10"
+    " WHERE run_id = $1 AND attempt = $2 AND node = $3 AND key = $4 AND ended_at IS NULL AND ends_at > now()",
+    "uuid int4 int4 text int8 text int4 int8 int8 int8", ""};
+static const struct pg_statement run_attempt_end_sql = {
+    "run_attempt_end",
+    "UPDATE run_attempt SET ended_at = now(), outcome = $5 WHERE run_id = $1 AND attempt = $2 AND node = $3 AND key = $4"
+    " AND ended_at IS NULL AND ends_at > now()",
+    "uuid int4 int4 text text", ""};
+static const struct pg_statement run_attempts_end_sql = {
+    "run_attempts_end", "UPDATE run_attempt SET ended_at = now(), outcome = $2 WHERE run_id = $1 AND ended_at IS NULL", "uuid text", ""};
+static const struct pg_statement run_attempt_lose_sql = {
+    "run_attempt_lose",
+    "UPDATE run_attempt a SET ended_at = now(), outcome = 'lost' WHERE run_id = $1 AND attempt = $2 AND ended_at IS NULL"
+    " AND EXISTS (SELECT 1 FROM run_attempt d WHERE d.run_id = a.run_id AND d.attempt = a.attempt AND d.ended_at IS NULL"
+    " AND d.deadline <= now())",
+    "uuid int4", ""};
+static const struct pg_statement run_lost_sql = {
+    "run_lost",
+    "SELECT a.run_id, p.project_id, p.organisation_id, coalesce(p.deleted_name, o.name || '/' || p.name), a.attempt, r.attempts"
+    " FROM (SELECT run_id, attempt FROM run_attempt WHERE ended_at IS NULL AND deadline <= now() GROUP BY 1, 2 ORDER BY min(deadline)"
+    " LIMIT $1) a JOIN run r USING (run_id) JOIN project p USING (project_id) JOIN organisation o USING (organisation_id)",
+    "int8", "uuid uuid uuid text int4 int4"};
+static const struct pg_statement run_session_note_sql = {
+    "run_session_note",
+    "INSERT INTO run_session (key, runner, session, generation) VALUES ($1, $2, $3, $4)"
+    " ON CONFLICT (key) DO UPDATE SET session = $3, generation = $4, heard_at = now() WHERE run_session.suspended_at IS NULL"
+    " AND run_session.runner = $2 AND ($4 > run_session.generation OR ($4 = run_session.generation AND run_session.session = $3))",
+    "text uuid bytea int8", ""};
+static const struct pg_statement run_session_why_sql = {
+    "run_session_why", "SELECT coalesce(suspended, '') FROM run_session WHERE key = $1", "text", "text"};
+static const struct pg_statement run_session_suspend_sql = {
+    "run_session_suspend",
+    "WITH gone AS (UPDATE run_attempt SET deadline = now() WHERE key = $1 AND ended_at IS NULL)"
+    " UPDATE run_session SET suspended_at = now(), suspended = $2 WHERE key = $1 AND suspended_at IS NULL",
+    "text text", ""};
+static const struct pg_statement *const statements[] = {
+    &run_order_sql, &run_claim_sql, &run_attempt_begin_sql, &run_attempt_insert_sql, &run_attempt_keep_sql, &run_held_sql,
+    &run_heartbeat_sql, &run_attempt_end_sql, &run_attempts_end_sql, &run_attempt_lose_sql, &run_lost_sql, &run_session_note_sql,
+    &run_session_why_sql, &run_session_suspend_sql,
+};
+/* clang-format on */
+const struct pg_table run_lease_table = PG_TABLE(statements);
+
+#define GONE "the lease has ended, or is another runner's"
+
+static struct result exactly_one(const struct pg_rows *rows, const char *otherwise, struct error *err)
+{
+    return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_CONFLICT, "%s", otherwise);
+}
+
+/* ---- the order ---- */
+
+struct result run_row_order(struct pg *pg, const struct run_order *order, struct error *err)
+{
+    const struct run_need *need = &order->need;
+    const struct run_move move = {&order->run, &order->where.project, ACTION_RUN_ORDER, RUN_STATE_ORDERED, NULL};
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    TRY(run_row_move(pg, &move, err));
+    TRY(run_row_add_envelope(pg, &order->run, "order", &order->order, err));
+    pg_add_uuid(&arguments, &order->run);
+    pg_add_int4(&arguments, (int32_t)need->attempts);
+    pg_add_int4(&arguments, (int32_t)need->nodes);
+    pg_add_int8(&arguments, need->time_s);
+    pg_add_int8(&arguments, need->cpus);
+    pg_add_int8(&arguments, need->memory_bytes);
+    pg_add_int4(&arguments, (int32_t)need->isolation);
+    pg_add_int4(&arguments, (int32_t)need->assurance);
+    pg_add_text_array(&arguments, need->places, need->place_count);
+    pg_add_int8(&arguments, need->devices);
+    pg_add_text(&arguments, need->device_type);
+    pg_add_text(&arguments, need->device_mig);
+    pg_add_int8(&arguments, need->device_memory);
+    pg_add_time(&arguments, need->expires_ms);
+    TRY(pg_run(pg, &run_order_sql, &arguments, &rows, err));
+    return exactly_one(rows, "there is no such run", err);
+}
+
+/* ---- leases ---- */
+
+static void read_where(const struct pg_rows *rows, size_t row, int first, struct resource *where_out)
+{
+    const size_t at = (size_t)first;
+
+    *where_out = (struct resource){
+        .kind = RESOURCE_PROJECT, .project = pg_uuid(rows, row, at), .organisation = pg_uuid(rows, row, at + 1)};
+    (void)snprintf(where_out->name, sizeof where_out->name, "%s", pg_text(rows, row, at + 2));
+}
+
+static struct run_claim read_claim(const struct pg_rows *rows)
+{
+    const int64_t leased = pg_int8(rows, 0, 8);
+    struct run_claim claim = {.run = pg_uuid(rows, 0, 0),
+                              .attempt = pg_int8(rows, 0, 4) + (leased == 0 ? 1 : 0),
+                              .node = leased,
+                              .nodes = pg_int8(rows, 0, 5),
+                              .time_s = pg_int8(rows, 0, 6),
+                              .expires_ms = pg_time_ms(rows, 0, 7)};
+
+    read_where(rows, 0, 1, &claim.where);
+    return claim;
+}
+
+struct result run_claim(struct pg *pg, const struct run_offer *offer, struct run_claim *claim_out, bool *found_out,
+                        struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    assert(offer->device_count <= RUN_OFFERED_MAX && offer->place_count <= RUN_PLACES_MAX);
+    pg_add_text(&arguments, offer->pool);
+    pg_add_uuid(&arguments, offer->organisation);
+    pg_add_uuid(&arguments, offer->project);
+    pg_add_text_array(&arguments, offer->places, offer->place_count);
+    pg_add_int4(&arguments, (int32_t)offer->isolation);
+    pg_add_int4(&arguments, (int32_t)offer->assurance);
+    pg_add_int8(&arguments, offer->cpus);
+    pg_add_int8(&arguments, offer->memory_bytes);
+    pg_add_text_array(&arguments, offer->device_types, offer->device_count);
+    pg_add_text_array(&arguments, offer->device_migs, offer->device_count);
+    pg_add_int8_array(&arguments, offer->device_memory, offer->device_count);
+    pg_add_text(&arguments, offer->key);
+    TRY(pg_run(pg, &run_claim_sql, &arguments, &rows, err));
+    *found_out = pg_rows_count(rows) == 1;
+    if (*found_out) *claim_out = read_claim(rows);
+    return SUCCESS;
+}
+
+static void add_holder(struct pg_arguments *arguments, const struct run_holder *holder)
+{
+    pg_add_uuid(arguments, &holder->run);
+    pg_add_int4(arguments, (int32_t)holder->attempt);
+    pg_add_int4(arguments, (int32_t)holder->node);
+    pg_add_text(arguments, holder->key);
+}
+
+static struct result begin_attempt(struct pg *pg, const struct run_lease *lease, struct error *err)
+{
+    const struct run_claim *claim = &lease->claim;
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, &claim->run);
+    pg_add_int4(&arguments, (int32_t)claim->attempt);
+    pg_add_text(&arguments, lease->holder.key);
+    pg_add_int4(&arguments, (int32_t)claim->node);
+    TRY(pg_run(pg, &run_attempt_begin_sql, &arguments, &rows, err));
+    return exactly_one(rows, "another runner was faster: ask again", err);
+}
+
+struct result run_row_lease(struct pg *pg, const struct run_lease *lease, struct error *err)
+{
+    const struct run_claim *claim = &lease->claim;
+    const struct run_move move = {&claim->run, &lease->where.project, ACTION_RUN_LEASE,
+                                  claim->node + 1 >= claim->nodes ? RUN_STATE_LEASED : RUN_STATE_ORDERED, NULL};
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    TRY(run_row_move(pg, &move, err));
+    TRY(begin_attempt(pg, lease, err));
+    pg_add_uuid(&arguments, &claim->run);
+    pg_add_int4(&arguments, (int32_t)claim->attempt);
+    pg_add_int4(&arguments, (int32_t)claim->node);
+    pg_add_uuid(&arguments, &lease->runner);
+    pg_add_text(&arguments, lease->holder.key);
+    pg_add_bytes(&arguments, (struct bytes){lease->session, sizeof lease->session});
+    pg_add_int8(&arguments, RUN_SILENCE_MS);
+    pg_add_time(&arguments, lease->ends_ms);
+    TRY(pg_run(pg, &run_attempt_insert_sql, &arguments, &rows, err));
+    return exactly_one(rows, "this node is leased already", err);
+}
+
+struct result run_lease_keep(const struct permit *permit, struct pg *pg, const struct run_lease *lease, struct bytes envelope,
+                             struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    permit_require(permit, ACTION_RUN_LEASE, &lease->where);
+    add_holder(&arguments, &lease->holder);
+    pg_add_bytes(&arguments, envelope);
+    TRY(pg_run(pg, &run_attempt_keep_sql, &arguments, &rows, err));
+    return exactly_one(rows, GONE, err);
+}
+
+struct result run_held_find(struct pg *pg, const struct run_holder *holder, struct run_held *held_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    add_holder(&arguments, holder);
+    TRY(pg_run(pg, &run_held_sql, &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "this runner has no such lease");
+    *held_out = (struct run_held){.runner = pg_uuid(rows, 0, 4),
+                                  .leased_ms = pg_time_ms(rows, 0, 5),
+                                  .ends_ms = pg_time_ms(rows, 0, 6),
+                                  .has_ended = pg_bool(rows, 0, 7)};
+    read_where(rows, 0, 0, &held_out->where);
+    if (!run_state_find(pg_text(rows, 0, 3), &held_out->state))
+        held_out->state = RUN_STATE_EXPIRED; /* the table allows no other */
+    (void)snprintf(held_out->phase, sizeof held_out->phase, "%s", pg_text(rows, 0, 8));
+    (void)snprintf(held_out->reason, sizeof held_out->reason, "%s", pg_text(rows, 0, 9));
+    return SUCCESS;
+}
+
+struct result run_heartbeat(struct pg *pg, const struct run_holder *holder, const struct run_heard *heard, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    add_holder(&arguments, holder);
+    pg_add_int8(&arguments, RUN_SILENCE_MS);
+    pg_add_text(&arguments, heard->phase);
+    pg_add_int4(&arguments, (int32_t)heard->progress);
+    pg_add_int8(&arguments, heard->cpu_ms);
+    pg_add_int8(&arguments, heard->device_ms);
+    pg_add_int8(&arguments, heard->memory_bytes);
+    TRY(pg_run(pg, &run_heartbeat_sql, &arguments, &rows, err));
+    return exactly_one(rows, GONE, err);
+}
+
+/* ---- the end of attempts ---- */
+
+struct result run_attempt_end(struct pg *pg, const struct run_holder *holder, const char *outcome, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    add_holder(&arguments, holder);
+    pg_add_text(&arguments, outcome);
+    TRY(pg_run(pg, &run_attempt_end_sql, &arguments, &rows, err));
+    return exactly_one(rows, GONE, err);
+}
+
+struct result run_attempts_end(struct pg *pg, const struct uuid *run, const char *outcome, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, run);
+    pg_add_text(&arguments, outcome);
+    return pg_run(pg, &run_attempts_end_sql, &arguments, NULL, err);
+}
+
+struct result run_attempt_lose(struct pg *pg, const struct uuid *run, int64_t attempt, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, run);
+    pg_add_int4(&arguments, (int32_t)attempt);
+    TRY(pg_run(pg, &run_attempt_lose_sql, &arguments, &rows, err));
+    return pg_rows_affected(rows) > 0 ? SUCCESS : failure(err, ERROR_CONFLICT, "the attempt goes on, or has ended");
+}
+
+struct result run_rows_lost(struct pg *pg, struct lost_attempt *lost_out, size_t capacity, size_t *count_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_int8(&arguments, (int64_t)capacity);
+    TRY(pg_run(pg, &run_lost_sql, &arguments, &rows, err));
+    for (size_t i = 0; i < pg_rows_count(rows); i++) {
+        lost_out[i] = (struct lost_attempt){
+            .run.run = pg_uuid(rows, i, 0), .attempt = pg_int8(rows, i, 4), .attempts = pg_int8(rows, i, 5)};
+        read_where(rows, i, 1, &lost_out[i].run.where);
+    }
+    *count_out = pg_rows_count(rows);
+    return SUCCESS;
+}
+
+/* ---- sessions ---- */
+
+static struct result why_suspended(struct pg *pg, const char *key, char reason_out[RUN_REASON_SIZE], struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_text(&arguments, key);
+    TRY(pg_run(pg, &run_session_why_sql, &arguments, &rows, err));
+    (void)snprintf(reason_out, RUN_REASON_SIZE, "%s", pg_rows_count(rows) == 0 ? "" : pg_text(rows, 0, 0));
+    return SUCCESS;
+}
+
+struct result run_session_note(struct pg *pg, const struct run_session *session, bool *is_only_out,
+                               char reason_out[RUN_REASON_SIZE], struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_text(&arguments, session->key);
+    pg_add_uuid(&arguments, &session->runner);
+    pg_add_bytes(&arguments, (struct bytes){session->session, sizeof session->session});
+    pg_add_int8(&arguments, session->generation);
+    TRY(pg_run(pg, &run_session_note_sql, &arguments, &rows, err));
+    *is_only_out = pg_rows_affected(rows) == 1;
+    return *is_only_out ? SUCCESS : why_suspended(pg, session->key, reason_out, err);
+}
+
+struct result run_session_suspend(struct pg *pg, const char *key, const char *reason, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_text(&arguments, key);
+    pg_add_text(&arguments, reason);
+    return pg_run(pg, &run_session_suspend_sql, &arguments, NULL, err);
+}
