@@ -143,12 +143,15 @@ void sequencer_count_refused(struct sequencer *sequencer);
 
 struct keyd_identity;
 
+#define SEQUENCER_TABLES_MAX 48 /* of statements; a gateway has 32 */
+
 struct sequencer_options {
-    const char *conninfo;                 /* PostgreSQL, as the application's role */
-    const struct pg_table *const *tables; /* NULL-terminated: all statement tables that changes use */
-    struct keyd_client *keyd;             /* signs checkpoints, wraps subjects' keys */
-    char origin[128];                     /* of the log: "registry.example/audit" */
-    char instance[64];                    /* of this gateway, unique among those on one log */
+    const char *conninfo; /* PostgreSQL, as the application's role */
+    const struct pg_table *const
+        *tables;              /* NULL-terminated, at most SEQUENCER_TABLES_MAX: all statement tables that changes use */
+    struct keyd_client *keyd; /* signs checkpoints, wraps subjects' keys */
+    char origin[128];         /* of the log: "registry.example/audit" */
+    char instance[64];        /* of this gateway, unique among those on one log */
     /** NULL, or reports a condition to the operator: called on any thread, seldom. */
     void (*notice)(const char *what, const struct error *why);
     unsigned deadline_ms; /* a record that waited longer comes back RECORD_UNAVAILABLE; 0: 10000 */

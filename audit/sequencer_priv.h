@@ -48,9 +48,9 @@
 
 #define ALTERATION_SLOTS 1024 /* a change also invalidates cached rows of other repositories in the slot */
 
-#define AUDIT_PARTITION_BITS 24 /* entries of a partition: migrations/0002_audit.sql */
-#define APPEND_TABLES_MAX    32 /* statement tables of changes, and our own */
-#define ANONYMOUS_NAME_SIZE  16 /* "2026-11-20" */
+#define AUDIT_PARTITION_BITS 24                         /* entries of a partition: migrations/0002_audit.sql */
+#define APPEND_TABLES_MAX    (SEQUENCER_TABLES_MAX + 2) /* and our own */
+#define ANONYMOUS_NAME_SIZE  16                         /* "2026-11-20" */
 
 struct record_queue {
     struct record *first, **end;

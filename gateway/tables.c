@@ -1,6 +1,7 @@
 #include "gateway/tables.h"
 
 #include "audit/query.h"
+#include "audit/sequencer.h"
 #include "authz/binding.h"
 #include "authz/robot.h"
 #include "authz/snapshot.h"
@@ -47,3 +48,5 @@ const struct pg_table *const gateway_tables[] = {
     &run_lease_table,
     NULL,
 };
+_Static_assert(sizeof gateway_tables / sizeof gateway_tables[0] - 1 <= SEQUENCER_TABLES_MAX,
+               "the sequencer prepares all of them");
