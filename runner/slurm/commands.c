@@ -33,14 +33,14 @@ static void __attribute__((format(printf, 2, 3))) add(struct command *command, c
 }
 
 struct printed {
-    struct buffer out, errors;
+    struct buffer *out, errors;
 };
 
 static struct result on_output(void *context, enum child_stream stream, struct bytes piece, struct error *err)
 {
     struct printed *printed = context;
 
-    return buffer_add(stream == CHILD_OUTPUT ? &printed->out : &printed->errors, piece.data, piece.length, err);
+    return buffer_add(stream == CHILD_OUTPUT ? printed->out : &printed->errors, piece.data, piece.length, err);
 }
 
 static struct result read_output(struct child_output *output, struct error *err)
@@ -99,15 +99,12 @@ static struct result run_and_read(const struct slurm *slurm, struct command *com
     return check_status(command, status, printed, err);
 }
 
-/* `take` gets what the program printed. */
 static struct result run_program(const struct slurm *slurm, struct command *command, struct bytes input, struct buffer *out,
                                  struct error *err)
 {
-    struct printed printed = {BUFFER(SLURM_ANSWER_MAX), BUFFER(SLURM_ANSWER_MAX)};
-    struct result ran = run_and_read(slurm, command, input, &printed, err);
+    struct printed printed = {out, BUFFER(SLURM_ANSWER_MAX)};
+    const struct result ran = run_and_read(slurm, command, input, &printed, err);
 
-    if (ran.ok) ran = buffer_add(out, printed.out.data, printed.out.length, err);
-    buffer_done(&printed.out);
     buffer_done(&printed.errors);
     return ran;
 }
@@ -234,11 +231,6 @@ static struct result read_job(struct bytes line, struct slurm_status *status_out
     return SUCCESS;
 }
 
-static bool is_open(const struct slurm_status *status)
-{
-    return status->state == SLURM_WAITING || status->state == SLURM_RUNNING;
-}
-
 struct result slurm_read_queue(struct bytes text, struct slurm_status *status_out, struct error *err)
 {
     struct slurm_status newest = {.state = SLURM_NONE}, each;
@@ -247,9 +239,7 @@ struct result slurm_read_queue(struct bytes text, struct slurm_status *status_ou
         const struct bytes line = text_cut(&text, '\n');
         if (line.length == 0) continue;
         TRY(read_job(line, &each, err));
-        if (newest.state == SLURM_NONE || (is_open(&each) && !is_open(&newest)) ||
-            (is_open(&each) == is_open(&newest) && each.id > newest.id))
-            newest = each;
+        slurm_keep_newer(&newest, &each);
     }
     *status_out = newest;
     return SUCCESS;
@@ -280,8 +270,7 @@ static struct result read_node(struct bytes line, struct slurm_node *node, struc
     copy_field(fields[4], node->gres, sizeof node->gres);
     copy_field(fields[5], node->features, sizeof node->features);
     copy_field(fields[6], node->partitions, sizeof node->partitions);
-    const int64_t mebibytes = number_in(fields[3]);
-    node->memory_bytes = mebibytes > INT64_MAX >> 20 ? 0 : mebibytes << 20;
+    node->memory_bytes = slurm_bytes(number_in(fields[3]));
     return SUCCESS;
 }
 

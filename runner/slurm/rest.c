@@ -9,16 +9,10 @@
 #define HTTP_OK   200
 #define NO_JOB    2017 /* ESLURM_INVALID_JOB_ID: it never was, or ended a while ago */
 
-struct call {
-    struct buffer answer;
-};
-
 static struct result on_piece(void *context, long status, struct bytes piece, struct error *err)
 {
-    struct call *call = context;
-
     (void)status;
-    return buffer_add(&call->answer, piece.data, piece.length, err);
+    return buffer_add(context, piece.data, piece.length, err);
 }
 
 static struct result read_token(const struct slurm *slurm, struct buffer *token, struct error *err)
@@ -81,7 +75,6 @@ static struct result read_answer(struct bytes text, long status, json_t **answer
     return SUCCESS;
 }
 
-/* The token is wiped by outgoing_call()'s own copies and by us. */
 static struct result call_with_token(struct slurm *slurm, struct outgoing_request *request, struct outgoing_outcome *outcome,
                                      struct error *err)
 {
@@ -104,8 +97,7 @@ static struct result call_with_token(struct slurm *slurm, struct outgoing_reques
 struct result slurm_rest_call(struct slurm *slurm, const char *method, const char *path, const json_t *body, json_t **answer_out,
                               struct error *err)
 {
-    struct buffer OWNED_BUFFER text = BUFFER(SLURM_ANSWER_MAX);
-    struct call call = {.answer = BUFFER(SLURM_ANSWER_MAX)};
+    struct buffer OWNED_BUFFER text = BUFFER(SLURM_ANSWER_MAX), answer = BUFFER(SLURM_ANSWER_MAX);
     struct outgoing_outcome outcome;
     char url[2 * SLURM_PATH_SIZE];
 
@@ -120,12 +112,10 @@ struct result slurm_rest_call(struct slurm *slurm, const char *method, const cha
         .limits = {.connect_s = 5, .silence_s = 20, .slowest_rate = 1, .whole_s = 60, .answer_bytes = SLURM_ANSWER_MAX},
         .gives_up = slurm->gives_up,
         .take = on_piece,
-        .context = &call};
-    struct result result = call_with_token(slurm, &request, &outcome, err);
-    if (result.ok) result = check_outcome(&outcome, err);
-    if (result.ok) result = read_answer(buffer_bytes(&call.answer), outcome.status, answer_out, err);
-    buffer_done(&call.answer);
-    return result;
+        .context = &answer};
+    TRY(call_with_token(slurm, &request, &outcome, err));
+    TRY(check_outcome(&outcome, err));
+    return read_answer(buffer_bytes(&answer), outcome.status, answer_out, err);
 }
 
 struct result slurm_rest_discover(struct slurm *slurm, struct error *err)

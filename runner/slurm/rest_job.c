@@ -106,11 +106,6 @@ static int64_t number_of(const json_t *object, const char *key)
     return 0;
 }
 
-static bool has_ended(enum slurm_state state)
-{
-    return state != SLURM_WAITING && state != SLURM_RUNNING;
-}
-
 /* A text, or a list of texts: the first is the state, and flags such as COMPLETING follow. */
 static enum slurm_state state_in(const json_t *job)
 {
@@ -139,7 +134,7 @@ static void read_job(const json_t *job, struct slurm_status *status)
 {
     *status = (struct slurm_status){.state = state_in(job)};
     (void)json_integer_of(job, "job_id", &status->id);
-    if (has_ended(status->state)) read_exit(job, status);
+    if (!slurm_is_open(status->state)) read_exit(job, status);
     slurm_copy_text(status->nodes, sizeof status->nodes, json_text_of(job, "nodes"));
     slurm_copy_text(status->reason, sizeof status->reason, json_text_of(job, "state_reason"));
 }
@@ -155,9 +150,7 @@ struct result slurm_read_jobs(const json_t *answer, const char *name, struct slu
         const char *called = json_text_of(job, "name");
         if (called == NULL || strcmp(called, name) != 0) continue;
         read_job(job, &each);
-        if (newest.state == SLURM_NONE || (has_ended(newest.state) && !has_ended(each.state)) ||
-            (has_ended(newest.state) == has_ended(each.state) && each.id > newest.id))
-            newest = each;
+        slurm_keep_newer(&newest, &each);
     }
     *status_out = newest;
     return SUCCESS;
@@ -204,8 +197,7 @@ static void read_node(const json_t *said, struct slurm_node *node)
     copy_list(said, "partitions", node->partitions, sizeof node->partitions);
     slurm_copy_text(node->gres, sizeof node->gres, json_text_of(said, "gres"));
     node->cpus = number_of(said, "cpus");
-    const int64_t mebibytes = number_of(said, "real_memory");
-    node->memory_bytes = mebibytes < 0 || mebibytes > INT64_MAX >> 20 ? 0 : mebibytes << 20;
+    node->memory_bytes = slurm_bytes(number_of(said, "real_memory"));
 }
 
 struct result slurm_read_nodes(const json_t *answer, struct slurm_node **nodes_out, size_t *count_out, struct error *err)

@@ -66,6 +66,23 @@ int64_t slurm_mebibytes(int64_t bytes)
     return (bytes >> 20) + ((bytes & 0xfffff) != 0);
 }
 
+int64_t slurm_bytes(int64_t mebibytes)
+{
+    return mebibytes < 0 || mebibytes > INT64_MAX >> 20 ? 0 : mebibytes << 20;
+}
+
+bool slurm_is_open(enum slurm_state state)
+{
+    return state == SLURM_WAITING || state == SLURM_RUNNING;
+}
+
+void slurm_keep_newer(struct slurm_status *kept, const struct slurm_status *each)
+{
+    const bool is_open = slurm_is_open(each->state), was_open = slurm_is_open(kept->state);
+
+    if (kept->state == SLURM_NONE || (is_open && !was_open) || (is_open == was_open && each->id > kept->id)) *kept = *each;
+}
+
 /* ---- Opening ---- */
 
 static struct result take_text(char *into, size_t size, const char *what, const char *text, struct error *err)
@@ -163,7 +180,7 @@ struct result slurm_start(struct slurm *slurm, const struct slurm_job *job, stru
 {
     TRY(check_job(job, err));
     TRY(slurm_find(slurm, job->name, job->known_id, status_out, err));
-    if (status_out->state == SLURM_WAITING || status_out->state == SLURM_RUNNING) return SUCCESS;
+    if (slurm_is_open(status_out->state)) return SUCCESS;
     return slurm->outgoing == NULL ? slurm_commands_start(slurm, job, status_out, err)
                                    : slurm_rest_start(slurm, job, status_out, err);
 }
@@ -172,7 +189,6 @@ struct result slurm_find(struct slurm *slurm, const char *name, int64_t known_id
                          struct error *err)
 {
     TRY(check_name(name, err));
-    *status_out = (struct slurm_status){.state = SLURM_NONE};
     return slurm->outgoing == NULL ? slurm_commands_find(slurm, name, status_out, err)
                                    : slurm_rest_find(slurm, name, known_id, status_out, err);
 }
@@ -186,7 +202,7 @@ struct result slurm_cancel(struct slurm *slurm, const char *name, int64_t known_
         return slurm_commands_cancel(slurm, name, err);
     }
     TRY(slurm_find(slurm, name, known_id, &status, err));
-    if (status.state != SLURM_WAITING && status.state != SLURM_RUNNING) return SUCCESS;
+    if (!slurm_is_open(status.state)) return SUCCESS;
     return slurm_rest_cancel(slurm, status.id, err);
 }
 

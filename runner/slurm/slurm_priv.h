@@ -31,6 +31,11 @@ enum slurm_state slurm_state_of(const char *word);
 RESULT slurm_script(const struct slurm_job *job, struct buffer *script, struct error *err);
 int64_t slurm_minutes(int64_t seconds);
 int64_t slurm_mebibytes(int64_t bytes);
+/** 0 for a number of MiB that can't be. */
+int64_t slurm_bytes(int64_t mebibytes);
+bool slurm_is_open(enum slurm_state state); /* it waits or runs */
+/** Keeps in *kept the job that counts: an open one before one that has ended, then the newer one. */
+void slurm_keep_newer(struct slurm_status *kept, const struct slurm_status *each);
 
 /* --- slurmrestd --- */
 

@@ -5,18 +5,14 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "tests/support/stack.h"
+#include "tests/integration/training_fixture.h"
 #include "training/expire.h"
-#include "training/lease.h"
 
 #define RUNS   12
 #define STEPS  120
 #define PEOPLE 4
 #define DAY_MS INT64_C(86400000)
 
-static const struct pg_table *const tables[] = {&run_table, &run_lease_table, NULL};
-static struct stack *stack;
-static struct resource project = {.kind = RESOURCE_PROJECT, .name = "acme/models"};
 static uint64_t seed = 20261123;
 
 /* What the test believes. */
@@ -32,43 +28,6 @@ static unsigned draw(unsigned below)
 {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
     return (unsigned)(seed >> 33) % below;
-}
-
-static int set_up(void **state)
-{
-    char sql[400], id[UUID_TEXT_SIZE], organisation[UUID_TEXT_SIZE];
-
-    (void)state;
-    stack = stack_new(tables);
-    project.organisation = uuid_random();
-    project.project = uuid_random();
-    uuid_format(&project.project, id);
-    uuid_format(&project.organisation, organisation);
-    execute(
-        "INSERT INTO region (region_id, region_tag, driver, location) VALUES ('test/here', substr(sha256('test/here'), 1, 16), 'fs', '/unused')");
-    (void)snprintf(sql, sizeof sql, "INSERT INTO organisation (organisation_id, name) VALUES ('%s', 'acme')", organisation);
-    execute(sql);
-    (void)snprintf(
-        sql, sizeof sql,
-        "INSERT INTO project (project_id, organisation_id, name, home_region) VALUES ('%s', '%s', 'models', 'test/here')", id,
-        organisation);
-    execute(sql);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    stack_free(stack);
-    return 0;
-}
-
-static enum error_kind changed(enum action action, struct change *change)
-{
-    const struct action_pair pair = {.action = action, .resource = project};
-    struct error err = {0};
-
-    return stack_record(stack, &pair, 1, change, NULL, &err).ok ? ERROR_NONE : err.kind;
 }
 
 static struct run_signed signed_by(const struct model *model, unsigned person)
