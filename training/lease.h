@@ -1,8 +1,8 @@
 /*
  * training/lease.h -- a run from its order to its end: leases, heartbeats, results (docs/runs.md).
  *
- * A lease is one node of one attempt, for one runner's key. A run with a spec of several nodes is leased when all of them are. Who
- * calls these functions for a runner has found the runner's key in a document in force (documents/view.h), and checked signatures.
+ * A lease is one node of one attempt, for one runner's key. A run of several nodes is leased when each of its nodes is. Before
+ * the call the caller finds the runner's key in a document in force (documents/view.h), and checks signatures.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 #define RUN_PLACES_MAX         16 /* docs/formats/run.md */
 #define RUN_OFFERED_MAX        64 /* devices */
 #define RUN_HEARTBEAT_EVERY_MS 10000
-#define RUN_SILENCE_MS         40000 /* three heartbeats were missed, and the fourth had its time: the attempt is lost */
+#define RUN_SILENCE_MS         40000 /* four intervals of heartbeats: after such a silence the attempt is lost */
 
 extern const struct pg_table run_lease_table;
 
@@ -47,7 +47,10 @@ void run_order_prepare(const struct resource *where, const struct run_envelope *
 
 /* --- leases --- */
 
-/** What a runner has free. The document says pool, places, isolation and assurance; the runner says the rest. Views. */
+/**
+ * The free capacity of a runner. Pool, places, isolation and assurance come from its document, the other values from the runner
+ * itself. Views.
+ */
 struct run_offer {
     const char *key;
     const struct uuid *organisation, *project; /* of the document's scope; NULL: any */
@@ -60,7 +63,7 @@ struct run_offer {
     int64_t device_memory[RUN_OFFERED_MAX];
 };
 
-/** The oldest run that fits an offer, kept from other runners for ten seconds. */
+/** The oldest run that fits an offer. No other runner gets it for ten seconds. */
 struct run_claim {
     struct uuid run;
     struct resource where; /* the project */
@@ -68,14 +71,14 @@ struct run_claim {
     int64_t time_s, expires_ms; /* of the order */
 };
 
-/** Who holds a lease, as it says itself in each call. */
+/** The holder of a lease, as the runner names itself in each call. */
 struct run_holder {
     struct uuid run;
     int64_t attempt, node;
     const char *key; /* of the authenticated runner */
 };
 
-/** A change: one more node is leased. ERROR_CONFLICT: the claim has passed. The permit: run.lease on the project. */
+/** A change: leases one more node. ERROR_CONFLICT: the claim has run out. The permit: run.lease on the project. */
 struct run_lease {
     struct change change;
     struct resource where;
@@ -92,8 +95,9 @@ RESULT run_lease_keep(const struct permit *permit, struct pg *pg, const struct r
                       struct error *err) __attribute__((nonnull));
 
 /**
- * A change by the holder of a lease: the run goes to `to`, and what the runner signed is stored as `kind` ("refusal", "result"). For
- * RUN_STATE_RUNNING nothing is stored. All but that end the attempt. ERROR_CONFLICT: the attempt has ended. The permit: `action` on the project.
+ * A change by the holder of a lease: moves the run to `to`, stores the runner's envelope as `kind` ("refusal", "result"), and
+ * ends the attempt. With RUN_STATE_RUNNING it stores nothing, and the attempt goes on. ERROR_CONFLICT: the attempt has ended. The
+ * permit: `action` on the project.
  */
 struct run_step {
     struct change change;
@@ -107,6 +111,6 @@ struct run_step {
 void run_start_prepare(const struct resource *where, const struct run_holder *holder, struct run_step *step_out);
 void run_refuse_prepare(const struct resource *where, const struct run_holder *holder, const struct run_signed *refusal,
                         const char *reason, struct run_step *step_out);
-/** `reason` NULL: it succeeded, and waits for its admission; else why it failed. The result of a node other than 0 moves nothing. */
+/** `reason` says why the run failed; NULL: it succeeded, and waits for its admission. Only the result of node 0 moves the run. */
 void run_finish_prepare(const struct resource *where, const struct run_holder *holder, const struct run_signed *result,
                         const char *reason, struct run_step *step_out);

@@ -8,7 +8,7 @@
 
 #define LOST_MAX 100 /* attempts in one round: a second of work */
 
-/* A change of the server, and what it needs. */
+/* A change by the server itself, with its data. */
 struct own_change {
     struct change change;
     struct action_pair pair;

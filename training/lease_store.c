@@ -12,7 +12,7 @@ static const struct pg_statement run_order_sql = {
     "UPDATE run SET attempts = $2, nodes = $3, time_s = $4, cpus = $5, memory_bytes = $6, isolation = $7, assurance = $8, jurisdictions = $9,"
     " devices = $10, device_type = $11, device_mig = $12, device_memory = $13, expires_at = $14 WHERE run_id = $1",
     "uuid int4 int4 int8 int8 int8 int4 int4 text[] int8 text text int8 timestamptz", ""};
-/* A run of another gateway's claim is passed over without waiting. */
+/* A run that another gateway claims at this moment is skipped without waiting. */
 static const struct pg_statement run_claim_sql = {
     "run_claim",
     "WITH waiting AS (SELECT r.run_id FROM run r JOIN project p USING (project_id)"

@@ -1,5 +1,5 @@
 /*
- * training/run.h -- training runs: requests, approvals, and where each run is (docs/runs.md).
+ * training/run.h -- training runs: their requests, approvals and states (docs/runs.md).
  *
  * Each transition is a permit, an event and a row, in one transaction. The caller has checked signatures, persons and policies; the
  * changes here check that the run is in a state from which training/states.def allows the transition.
@@ -12,7 +12,7 @@
 #include "training/state.h"
 
 #define RUN_APPROVALS_WANTED_MAX 8     /* docs/formats/run.md */
-#define RUNS_OPEN_MAX            10000 /* of a project: a list of a hundred pages */
+#define RUNS_OPEN_MAX            10000 /* of a project; a list of them has a hundred pages */
 #define RUN_POOL_SIZE            64
 #define RUN_REASON_SIZE          257
 
@@ -26,8 +26,8 @@ struct run {
     int64_t approvals_wanted, approvals;
     char pool[RUN_POOL_SIZE];
     int64_t number, requested_ms, expires_ms, ended_ms; /* wall time; ended_ms 0: it has not ended */
-    int64_t attempt, attempts;                          /* the newest; how many the order allows. 0 before */
-    char reason[RUN_REASON_SIZE];                       /* why it ended so; "" */
+    int64_t attempt, attempts;                          /* the newest; how many the order allows. 0 without an order */
+    char reason[RUN_REASON_SIZE];                       /* why the run ended; "" */
 };
 
 /** An envelope to be stored; views. */
@@ -51,8 +51,8 @@ void run_request_prepare(const struct resource *where, const struct run *run, co
                          struct run_request *request_out);
 
 /**
- * A change: adds an approval. ERROR_CONFLICT: the run awaits none, or has another number of approvals than `run`, in which the caller
- * has compared the persons. The permit: run.approve on the project.
+ * A change: adds an approval. ERROR_CONFLICT: the run awaits none, or has another number of approvals than `run`. The caller has
+ * compared the persons in `run`. The permit: run.approve on the project.
  */
 struct run_approve {
     struct change change;

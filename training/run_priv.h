@@ -8,9 +8,12 @@ struct run_move {
     const struct uuid *run, *project;
     enum action action;
     enum run_state to;
-    const char *reason; /* why it ended so; NULL: nothing is to be said */
+    const char *reason; /* why the run ended; NULL: no reason */
 };
-/** A run that ends has no attempt that goes on. ERROR_CONFLICT: no transition leads from the run's state to `to`; also if there is no such run. */
+/**
+ * If the run ends, its open attempts end, too. ERROR_CONFLICT: no transition leads from the run's state to `to`, or there is no
+ * such run.
+ */
 RESULT run_row_move(struct pg *pg, const struct run_move *move, struct error *err);
 RESULT run_row_request(struct pg *pg, const struct run_request *request, struct error *err);
 RESULT run_row_add_envelope(struct pg *pg, const struct uuid *run, const char *kind, const struct run_signed *added,
@@ -28,11 +31,11 @@ RESULT run_rows_due(struct pg *pg, struct due_run *due_out, size_t capacity, siz
 
 RESULT run_row_order(struct pg *pg, const struct run_order *order, struct error *err);
 RESULT run_row_lease(struct pg *pg, const struct run_lease *lease, struct error *err);
-/** Ends the attempts of a run that go on, as `outcome`. */
+/** Ends the open attempts of a run, with this outcome. */
 RESULT run_attempts_end(struct pg *pg, const struct uuid *run, const char *outcome, struct error *err);
-/** Ends one attempt, as `outcome`; ERROR_CONFLICT: it has ended, or is not this key's. */
+/** Ends one attempt, with this outcome. ERROR_CONFLICT: it has ended, or is not this key's. */
 RESULT run_attempt_end(struct pg *pg, const struct run_holder *holder, const char *outcome, struct error *err);
-/** ERROR_CONFLICT: something was heard of it meanwhile. */
+/** ERROR_CONFLICT: its runner has sent something meanwhile. */
 RESULT run_attempt_lose(struct pg *pg, const struct uuid *run, int64_t attempt, struct error *err);
 /** *is_only_out false: it is not the only session; reason_out is "", or why the key is suspended already. */
 RESULT run_session_note(struct pg *pg, const struct run_session *session, bool *is_only_out, char reason_out[RUN_REASON_SIZE],

@@ -102,7 +102,7 @@ static struct result check_room(struct pg *pg, const struct uuid *project, struc
     return failure(err, ERROR_LIMIT, "the project has %d open runs: cancel some, or wait for their end", RUNS_OPEN_MAX);
 }
 
-/* The client that lost the answer sends the request again. */
+/* A client that lost the answer sends the request again. */
 static struct result check_same(struct pg *pg, const struct run_request *request, struct error *err)
 {
     struct pg_arguments arguments = {0};
@@ -160,7 +160,7 @@ struct result run_row_move(struct pg *pg, const struct run_move *move, struct er
     TRY(pg_run(pg, &run_move_sql, &arguments, &rows, err));
     if (pg_rows_affected(rows) == 1)
         return run_state_is_end(move->to) ? run_attempts_end(pg, move->run, "stopped", err) : SUCCESS;
-    return failure(err, ERROR_CONFLICT, "the run is in a state that this does not follow: look at it again");
+    return failure(err, ERROR_CONFLICT, "the run's state does not allow this: look at the run again");
 }
 
 static struct result count_approvals(struct pg *pg, const struct uuid *run, int64_t *count_out, struct error *err)

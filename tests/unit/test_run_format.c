@@ -87,7 +87,7 @@ static const struct row {
     {"one of another run", RUN_APPROVAL, "run", ID, ERROR_DENIED, "run is not that of the request", false},
     {"one for another registry", RUN_APPROVAL, "audience", "\"other.example/audit\"", ERROR_DENIED, "audience", false},
     {"one by the requester", RUN_APPROVAL, "approver", "\"ext:345794e1bae062269a8796a7313dbed5f5d151d6272282749a4307871eccc5f9\"",
-     ERROR_DENIED, "nobody approves", false},
+     ERROR_DENIED, "can't approve their own", false},
     {"one before the request", RUN_APPROVAL, "issued_at", "\"2026-11-23T08:58:59.000Z\"", ERROR_DENIED, "not within the life",
      false},
     {"one a little before it, by another clock", RUN_APPROVAL, "issued_at", "\"2026-11-23T08:59:30.000Z\"", ERROR_NONE, "",

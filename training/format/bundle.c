@@ -58,7 +58,8 @@ static struct result read_envelopes(struct run_bundle *bundle, struct error *err
 
 /* ---- the event ---- */
 
-/* The order's checkpoint covers the event. That the later checkpoint of the proof continues it, keyd has checked when it signed. */
+/* The order's checkpoint covers the event. When keyd signed the proof's later checkpoint, it checked that this continues the
+ * order's checkpoint. */
 static struct result check_checkpoint(const struct run_bundle *bundle, struct error *err)
 {
     const struct run_envelope *order = bundle->chain.order;
@@ -70,7 +71,7 @@ static struct result check_checkpoint(const struct run_bundle *bundle, struct er
     if (run_integer(order, "event.number") >= size || (uint64_t)size > proven->size)
         return failure(err, ERROR_DENIED, "the order's checkpoint does not cover its event, or is newer than the bundle's");
     if ((uint64_t)size < proven->size || strcmp(root, run_text(order, "event.root")) == 0) return SUCCESS;
-    return failure(err, ERROR_DENIED, "the order names another root than the log had at its size");
+    return failure(err, ERROR_DENIED, "the order's root is not the root that the log had at the order's size");
 }
 
 static struct result check_event(struct run_bundle *bundle, const struct run_trust *trust, struct error *err)
@@ -123,8 +124,8 @@ static bool is_among(const json_t *list, const json_t *others)
 }
 
 /*
- * The latest time at which the runner's key can have signed. The times in what it signed are its own word: who stole the key
- * would choose them from before the withdrawal.
+ * The latest time at which the runner's key can have signed. The times in the runner's own envelopes prove nothing: a thief of
+ * the key would choose times before the withdrawal.
  */
 static int64_t last_use_ms(const struct run_chain *chain)
 {
@@ -141,7 +142,7 @@ static struct result check_level(const struct run_envelope *admission, const str
                    (long long)runner->assurance);
 }
 
-/* What the approvers signed of the runner must fit the order. */
+/* The runner's document, which approvers have signed, must fit the order. */
 static struct result check_fit(const struct run_chain *chain, const struct runner_key *runner, struct error *err)
 {
     const struct run_envelope *lease = chain->lease, *order = chain->order;

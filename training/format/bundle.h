@@ -1,7 +1,7 @@
 /*
  * training/format/bundle.h -- a whole run in one file, checked offline (docs/formats/run.md, "Bundle").
  *
- * Nothing in the file is trusted: three keys come from the verifier. What the bundle can't prove stands in the report.
+ * Nothing in the file is trusted: three keys come from the verifier. The report lists what the bundle can't prove.
  */
 #pragma once
 
@@ -21,12 +21,15 @@ struct run_bundle {
 };
 
 /**
- * Checks all that is in the bundle. ERROR_DENIED with the rule that does not hold; ERROR_INVALID, ERROR_LIMIT for a file
- * that is no bundle; ERROR_NO_MEMORY.
+ * Checks all that is in the bundle. ERROR_DENIED with the rule that does not hold; ERROR_INVALID, ERROR_LIMIT for a file that is
+ * not a bundle; ERROR_NO_MEMORY.
  */
 RESULT run_bundle_check(struct bytes text, const struct run_trust *trust, struct run_bundle **bundle_out, struct error *err);
 
-/** Appends what is proven and what is not, in plain words. `decisions`: how many were made again, and agree. */
+/**
+ * Appends what is proven and what is not, in plain words. `decisions` is the number of decisions that were repeated and gave the
+ * same answer.
+ */
 RESULT run_bundle_text(const struct run_bundle *bundle, uint64_t decisions, struct buffer *text, struct error *err);
 /** Appends the same as one JSON object and a line feed. */
 RESULT run_bundle_json(const struct run_bundle *bundle, uint64_t decisions, struct buffer *text, struct error *err);

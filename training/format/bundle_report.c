@@ -34,7 +34,8 @@ static struct result write_proven(const struct run_bundle *bundle, uint64_t deci
     for (size_t i = 0; i < chain->approval_count; i++)
         TRY(buffer_format(text, err, "  - %s approved it, with a key that was in force;\n",
                           run_text(chain->approvals[i], "approver")));
-    TRY(buffer_format(text, err, "  - sijil-keyd ordered just that, from %s to %s; the log recorded it as entry %" PRIu64 ";\n",
+    TRY(buffer_format(text, err,
+                      "  - sijil-keyd ordered exactly that, from %s to %s; the log recorded it as entry %" PRIu64 ";\n",
                       run_text(chain->order, "not_before"), run_text(chain->order, "expires"), bundle->event.index));
     if (decisions > 0)
         TRY(buffer_format(text, err, "  - %" PRIu64 " recorded decisions follow from the signed policy sets;\n", decisions));
@@ -66,11 +67,10 @@ static struct result write_unproven(const struct run_bundle *bundle, uint64_t de
         TRY(buffer_add_text(
             text, "  - that the policies allowed it, and asked for no more approvals: the bundle has no decisions;\n", err));
     if (chain->result != NULL)
-        TRY(buffer_add_text(
-            text,
-            "  - that the runner did what it says: whoever administers its machine had to be trusted, and so had\n"
-            "    the administrator of a cluster that it is a part of;\n",
-            err));
+        TRY(buffer_add_text(text,
+                            "  - that the runner did what it says: you must trust the administrator of its machine, and\n"
+                            "    of a cluster that the machine is a part of;\n",
+                            err));
     return buffer_add_text(
         text,
         "  - that no key was withdrawn before it was used, and that its organisation is still the same: the registry\n"

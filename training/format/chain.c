@@ -47,7 +47,7 @@ static struct result check_within(const struct run_envelope *envelope, int64_t a
 
 /* ---- request, approval ---- */
 
-/* keyd signs for a token: the requester is whom the token names. */
+/* When keyd signs for a token, the requester is the token's subject. */
 static struct result check_claims(const struct run_envelope *request, struct error *err)
 {
     const char *requester = run_text(request, "requester"), *issuer = run_text(request, "claims.issuer");
@@ -90,7 +90,7 @@ static struct result check_approval(const struct run_envelope *request, const st
     TRY(chain_same(approval, request, same, err));
     TRY(chain_names(approval, "request", request, err));
     if (strcmp(run_text(approval, "approver"), run_text(request, "requester")) == 0)
-        return failure(err, ERROR_DENIED, "approval: nobody approves a request of its own");
+        return failure(err, ERROR_DENIED, "approval: a person can't approve their own request");
     return check_within(request, run_time(approval, "issued_at"), "approval", err);
 }
 

@@ -2,8 +2,7 @@
  * training/format/chain.h -- checks each envelope of a run against those before it (docs/formats/run.md, "The order of
  * checks", steps 3 to 8).
  *
- * It looks at content alone. The caller has checked the signer of each envelope with a key that it trusts for it, and
- * compares the times with its own clock.
+ * It looks at content alone. The caller checks the signer of each envelope before, and compares the times with its own clock.
  */
 #pragma once
 
@@ -18,9 +17,9 @@ struct run_chain {
     const struct run_envelope *request;
     size_t approval_count;
     const struct run_envelope *approvals[RUN_APPROVALS_MAX];       /* in the order of the order's `approvals` */
-    const struct run_envelope *order, *lease, *result, *admission; /* NULL from some envelope on */
+    const struct run_envelope *order, *lease, *result, *admission; /* after the first NULL all are NULL */
     const struct run_envelope *refusal;                            /* in place of a result; or NULL */
 };
 
-/** Checks all envelopes that are there. ERROR_DENIED with the rule that one breaks; ERROR_NO_MEMORY. */
+/** Checks all envelopes that are not NULL. ERROR_DENIED names the broken rule; ERROR_NO_MEMORY. */
 RESULT run_chain_check(const struct run_chain *chain, struct error *err);

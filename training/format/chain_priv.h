@@ -5,7 +5,7 @@
 
 #include "training/format/chain.h"
 
-/** Whether the members `names`, up to NULL, are the same in both. */
+/** Whether both envelopes have the same values of the members `names`; NULL ends `names`. */
 RESULT chain_same(const struct run_envelope *envelope, const struct run_envelope *before, const char *const *names,
                   struct error *err);
 /** The digest at `path` must be that of the envelope `before`. */

@@ -71,7 +71,7 @@ static json_t *digests_of(const struct run_chain *below)
     return GIVE(list);
 }
 
-/* json_pack() takes the objects over, and fails for one that is NULL. */
+/* json_pack() becomes the owner of the objects, and fails if one is NULL. */
 static json_t *order_of(const struct run_envelope *request, json_t *approvals, const struct run_order_parts *parts)
 {
     char not_before[CLOCK_TEXT_SIZE], expires[CLOCK_TEXT_SIZE];

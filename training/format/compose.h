@@ -1,10 +1,9 @@
 /*
  * training/format/compose.h -- makes the payloads of a run's envelopes (docs/formats/run.md).
  *
- * Each function appends canonical JSON of the shape of its type; run_sign() makes the envelope. What an envelope repeats of
- * those below it comes from them, and not from the caller. Nothing here checks the envelopes below: see run_chain_check().
- * Texts are NUL-terminated and borrowed. All functions: ERROR_INVALID for a value that the shape forbids, ERROR_LIMIT,
- * ERROR_NO_MEMORY.
+ * Each function appends canonical JSON of the shape of its type; run_sign() makes the envelope. If an envelope repeats a value of
+ * an earlier envelope, the function copies it from there. No function checks the earlier envelopes: see run_chain_check(). Texts
+ * are NUL-terminated and borrowed. All functions: ERROR_INVALID for a value that the shape forbids, ERROR_LIMIT, ERROR_NO_MEMORY.
  */
 #pragma once
 

@@ -20,7 +20,7 @@ static inline const char *compose_time(int64_t wall_ms, char text[CLOCK_TEXT_SIZ
 }
 
 /**
- * Appends the canonical text of `json`, which must have the shape of its type. NULL stands for memory that lacks, or for a text
- * that is not UTF-8: `lacks` is json_lacks() from before.
+ * Appends the canonical text of `json`, which must have the shape of its type. `json` is NULL if memory was lacking or a text was
+ * not UTF-8. `lacks`, the value of json_lacks() before the object was made, tells which.
  */
 RESULT compose_finish(enum run_type type, const json_t *json, unsigned lacks, struct buffer *payload, struct error *err);

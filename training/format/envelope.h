@@ -1,15 +1,15 @@
 /*
  * training/format/envelope.h -- one signed envelope of a training run (docs/formats/run.md).
  *
- * Reading proves nothing: check the signer with run_check_signer(), and what an envelope says against those before it
- * with run_chain_check() (training/format/chain.h).
+ * Reading proves nothing: run_check_signer() checks the signer, and run_chain_check() (training/format/chain.h) compares the
+ * content with the earlier envelopes.
  */
 #pragma once
 
 #include "base/json.h"
 #include "crypto/dsse.h"
 
-#define RUN_PAYLOAD_MAX  65536 /* bytes: argv and environment at their largest do not fit together, and need not */
+#define RUN_PAYLOAD_MAX  65536 /* bytes; the largest argv and the largest environment do not fit together */
 #define RUN_ENVELOPE_MAX 131072
 #define RUN_DIGEST_TEXT  72 /* "sha256:", 64 digits and '\0' */
 
@@ -20,7 +20,7 @@ struct run_envelope {
     enum run_type type;
     struct dsse *dsse;
     json_t *json;                 /* the payload, of the shape of its type */
-    char digest[RUN_DIGEST_TEXT]; /* SHA-256 of the PAE, by which the envelopes above name this one */
+    char digest[RUN_DIGEST_TEXT]; /* SHA-256 of the PAE: later envelopes name this one by it */
 };
 
 /** "request", for messages. */
@@ -31,11 +31,11 @@ const char *run_type_media(enum run_type type);
 RESULT run_payload_check(enum run_type type, const json_t *json, struct error *err);
 
 /**
- * Reads an envelope of this type: one signature, canonical spelling, known members alone, each of its form. Verifies no
- * signature. ERROR_INVALID, ERROR_LIMIT, ERROR_NO_MEMORY.
+ * Reads an envelope of this type. It must have one signature, canonical spelling, and only known members, each of its form.
+ * Verifies no signature. ERROR_INVALID, ERROR_LIMIT, ERROR_NO_MEMORY.
  */
 RESULT run_envelope_read(struct bytes envelope, enum run_type type, struct run_envelope **envelope_out, struct error *err);
-/** Whether exactly this key has signed: ERROR_DENIED if not, ERROR_NO_MEMORY. */
+/** Checks that exactly this key has signed. ERROR_DENIED, ERROR_NO_MEMORY. */
 RESULT run_check_signer(const struct run_envelope *envelope, const struct ecdsa_key *key, struct error *err);
 /** The member at `path`, such as "predicate.runDetails.builder.id"; NULL if it is absent. */
 const json_t *run_member(const struct run_envelope *envelope, const char *path);

@@ -31,7 +31,10 @@ bool form_repository_urn(const char *text);
 #define FORM_RUN_URN        "urn:uuid:"
 #define FORM_REPOSITORY_URN "urn:sijil:"
 
-/** Whether a device with the name "NVIDIA H200 NVL" is of a type: "H200", words of its name, or the whole name. */
+/**
+ * Whether a device with this name, such as "NVIDIA H200 NVL", is of a type. A type is one or more words of the name ("H200"), or
+ * the whole name.
+ */
 bool form_is_of_type(const char *name, const char *type);
 
 /** The rank of an isolation, 0 for the weakest; -1 for an unknown name. */

@@ -20,7 +20,7 @@ static struct result read_document(const json_t *entry, struct document **docume
     return SUCCESS;
 }
 
-/* The document must be in the log, and have come into force by the keys that counted at that time. */
+/* The document must be in the log, and be signed by keys that counted at that time. */
 static struct result add(const json_t *entry, const struct run_trust *trust, struct document_trust *approvers,
                          struct run_keys *keys, struct error *err)
 {
@@ -59,7 +59,7 @@ static bool is_named(const struct run_key *key, enum document_kind kind, const c
     return key->document->kind == kind && key->document->is_withdrawn == is_withdrawal && strcmp(key->document->name, keyid) == 0;
 }
 
-/* "" is every project's, "acme" those of the organisation acme. */
+/* "" covers every project, "acme" covers the projects of the organisation acme. */
 static bool covers(const char *scope, const char *project)
 {
     const size_t length = strlen(scope);

@@ -1,7 +1,8 @@
 /*
  * training/format/run_keys.h -- the keys of persons and runners that a bundle's documents prove, each with its place in the log.
  *
- * A key counts from the event of its document on. Documents are checked in the order of the log, each with those before it.
+ * A key counts from the event of its document on. Documents are checked in the order of the log; each is checked with the keys of
+ * the documents before it.
  */
 #pragma once
 
@@ -10,7 +11,7 @@
 
 #define RUN_DOCUMENTS_MAX 64
 
-/** What the verifier trusts, from elsewhere. */
+/** What the verifier trusts. The bundle provides none of it. */
 struct run_trust {
     struct bytes log_key;            /* a C2SP note verifier key */
     const struct ecdsa_key *keyd;    /* public key of documents of sijil-keyd */
@@ -40,7 +41,7 @@ struct run_use {
 /** The key `keyid`, if it is one for that use. ERROR_DENIED says what is missing. */
 RESULT run_keys_person(const struct run_keys *keys, const char *keyid, const struct run_use *use, struct ecdsa_key **key_out,
                        struct error *err);
-/** The times, by keyd's clock, from which and until which a runner's key must have been in force for a project. */
+/** A runner's key must have been in force for a project during this time (keyd's clock). */
 struct run_runner_use {
     const char *project;
     int64_t from_ms, until_ms;

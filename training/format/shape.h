@@ -1,8 +1,8 @@
 /*
  * training/format/shape.h -- what a JSON value must look like, as tables.
  *
- * A shape is data: kinds of values, bounds, members of objects. A value that has a member which its shape lacks is refused,
- * so nothing unknown is ever signed or believed.
+ * A shape is data: kinds of values, bounds, members of objects. An object with a member that its shape lacks is refused, so
+ * nothing unknown is ever signed or believed.
  */
 #pragma once
 
@@ -27,7 +27,7 @@ struct run_shape {
     const struct run_shape *element;
     const struct run_shape_member *members;
     size_t member_count;
-    const char *sorted_by; /* of a list: its values strictly rise; of objects by this member. "" : texts; NULL: any order */
+    const char *sorted_by; /* of a list: its values strictly rise, objects by this member; "": texts; NULL: any order */
     const char *must;      /* what it must be, for the message */
 };
 struct run_shape_member {
@@ -38,7 +38,7 @@ struct run_shape_member {
 
 /** `name` is for the message: "pool: 1 to 63 letters ...". ERROR_INVALID. */
 RESULT run_shape_check(const json_t *value, const struct run_shape *shape, const char *name, struct error *err);
-/** The same for what a person still writes: any member may be absent, and lists are in any order. */
+/** The same for a draft: any member may be absent, and lists may have any order. */
 RESULT run_shape_check_draft(const json_t *value, const struct run_shape *shape, const char *name, struct error *err);
 
 #define SHAPE_MEMBERS(rows) .members = (rows), .member_count = sizeof(rows) / sizeof((rows)[0])

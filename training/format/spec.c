@@ -36,7 +36,7 @@ static void take_integer(const json_t *object, const char *name, int64_t *value)
     if (member != NULL) *value = json_integer_value(member);
 }
 
-/* The shape bounds the text by the room of its place. */
+/* The shape has checked already that the text fits. */
 static void take_text(const json_t *object, const char *name, char *text, size_t room)
 {
     const json_t *member = json_object_get(object, name);
@@ -71,7 +71,7 @@ static void take_all(struct run_spec *spec)
     take_devices(json_object_get(spec->json, "devices"), &spec->devices);
 }
 
-/* A draft may lack what only the registry needs, but an input without a name, or devices without a number, say nothing. */
+/* A draft may lack members, but an input without a name, or devices without a count, would mean nothing. */
 static struct result check_draft(const json_t *json, struct error *err)
 {
     const json_t *inputs = json_object_get(json, "inputs"), *devices = json_object_get(json, "devices");

@@ -1,8 +1,8 @@
 /*
  * training/format/spec.h -- what a run asks for: the member `spec` of its request and of its order (docs/formats/run.md).
  *
- * A draft is what a person tries out: it may lack any member, and gets the defaults. Its members have the shapes of a request's. One that
- * is unknown is an error, so that a misspelt limit is not taken for none.
+ * A draft is a specification that a person tries out: it may lack any member, and gets the default for it. Its members have the
+ * shapes of a request's members. An unknown member is an error, because it may be a misspelt limit.
  */
 #pragma once
 
@@ -19,7 +19,7 @@ struct run_limits {
 };
 extern const struct run_limits run_limits_default;
 
-/** What holds a run to its limits, weakest first (docs/runner.md, "Isolation"). */
+/** The means that enforce a run's limits, weakest first (docs/runner.md, "Isolation"). */
 enum isolation {
     ISOLATION_RLIMITS,   /* limits of each process; the number of processes; sizes of file systems */
     ISOLATION_CGROUP_V1, /* control groups for the run as a whole, in separate hierarchies */
@@ -31,14 +31,14 @@ bool isolation_find(const char *name, enum isolation *isolation_out);
 
 /** The accelerators that a run asks for; `count` 0: none. */
 struct run_devices {
-    int64_t count, memory_bytes; /* memory: of each, at least; 0: any */
+    int64_t count, memory_bytes; /* memory: the minimum of each; 0: any */
     char type[64], mig[32];      /* "" : any type; no MIG profile */
 };
 
 struct run_spec {
     json_t *json; /* owned */
     struct run_limits limits;
-    enum isolation isolation;         /* the least */
+    enum isolation isolation;         /* the minimum */
     const json_t *argv, *environment; /* of texts; NULL if absent; they live as long as `json` */
     size_t input_count;
     const char *inputs[RUN_INPUTS_MAX]; /* their names */
