@@ -27,7 +27,7 @@ struct attempt {
     char visible[sizeof "CUDA_VISIBLE_DEVICES=" + DEVICES_MAX * 48];
     const char *added[ATTEMPT_ADDED_MAX + 1];
     int folder;      /* for outputs; -1: none */
-    bool is_in_line; /* what was shown does not end with a line feed */
+    bool is_in_line; /* the shown text does not end with a line feed */
 };
 
 static void show_log(void *context, bool is_error, struct bytes piece)
@@ -133,7 +133,7 @@ static void sample(void *context)
     devices_sample(attempt->devices, &attempt->grant);
 }
 
-/* The name of a node inside is the usual one, wherever the folder is. */
+/* Inside, a node has its usual name, wherever the folder is. */
 static void bind_nodes(struct attempt *attempt)
 {
     for (size_t i = 0; i < attempt->grant.node_count; i++) {
@@ -147,7 +147,7 @@ static void bind_nodes(struct attempt *attempt)
     attempt->run.each_second = sample;
 }
 
-/* Asked and absent is refused: a run never begins on fewer devices. */
+/* If a requested device is absent, the run is refused: a run never begins with fewer devices. */
 static struct result take_devices(struct attempt *attempt, struct error *err)
 {
     const struct attempt_options *options = attempt->options;

@@ -18,14 +18,14 @@ struct attempt_options {
     const char *added[ATTEMPT_ADDED_MAX]; /* NAME=VALUE, of the node */
     char *const *command;                 /* NULL-terminated; empty: the specification's argv */
     enum isolation least;
-    bool has_least, quiet; /* quiet: what the program prints is not shown */
+    bool has_least, quiet; /* quiet: the program's output is not shown */
     const volatile sig_atomic_t *cancelled;
 };
 
 /**
- * *text_out gets the report as JSON, *exit_out what the program ended with: its own status, 124 for a timeout, 125 for outputs that are
- * refused, 128 and the number of a signal. What the program prints goes to our own standard output and standard error meanwhile; its
- * heartbeat to standard error.
+ * *text_out gets the report as JSON. *exit_out gets the exit status: the program's own, 124 for a timeout, 125 for refused
+ * outputs, 128 plus the number of a signal. Meanwhile the program's output goes to our own standard output and standard error,
+ * and its heartbeat to standard error.
  */
 RESULT attempt_run(const struct attempt_options *options, struct buffer *report, int *exit_out, struct error *err);
 /** The report as lines for a person. */

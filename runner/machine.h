@@ -8,14 +8,14 @@
 
 struct machine_options {
     const char *work, *user, *inside, *cgroup, *nvml; /* as for a run */
-    enum isolation least;                             /* the floor */
+    enum isolation least;                             /* the minimum that the runner must offer */
 };
 
 struct machine {
     enum isolation isolation;
     char lacks[192]; /* "" or why there is no better isolation */
     bool runs;       /* a program ran in a closed sandbox */
-    char why[256];   /* it did not */
+    char why[256];   /* why no program ran */
     int64_t start_us, make_ms, memory_bytes, cpus;
     size_t addresses;        /* shown to be out of reach */
     struct devices *devices; /* NULL: there is no driver for devices */
@@ -23,7 +23,7 @@ struct machine {
     bool meets_floor;
 };
 
-/** Runs /usr/bin/true in a sandbox, so what it says is seen and not believed. Only ERROR_NO_MEMORY. */
+/** Really runs /usr/bin/true in a sandbox, so the report is measured. The only error is ERROR_NO_MEMORY. */
 RESULT machine_look(const struct machine_options *options, struct machine *machine_out, struct error *err);
 void machine_done(struct machine *machine);
 /** For a person, or as a JSON object. */

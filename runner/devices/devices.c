@@ -23,7 +23,7 @@ static struct result check(int problem, const char *what, struct error *err)
     return failure(err, ERROR_UNAVAILABLE, "the driver does not tell %s of a device (NVML error %d)", what, problem);
 }
 
-/* A device without MIG mode says that it does not know the question. */
+/* A device without MIG mode answers that this function is not supported. */
 static bool is_sliced(const struct nvml *nvml, nvml_device handle)
 {
     unsigned now = 0, pending = 0;

@@ -1,8 +1,9 @@
 /*
- * runner/devices/devices.h -- the accelerators of this machine, as the driver itself tells (NVML), and which of them a run gets.
+ * runner/devices/devices.h -- the accelerators of this machine, as their driver reports them (NVML), and the choice for a run.
  *
- * A run gets exactly what it asked for, or it is refused: never fewer devices, and never the processor in their place. It sees the nodes of
- * granted devices only. NVML is loaded at run time, so a machine without a driver needs no library.
+ * A run gets exactly the devices that it asked for, or it is refused. It never gets fewer devices, and never the processor in
+ * their place. It sees only the nodes of its own devices. NVML is loaded at run time, so a machine without a driver needs no
+ * library.
  */
 #pragma once
 
@@ -22,7 +23,7 @@ struct device {
     int64_t memory_bytes;
     unsigned minor;        /* of its node */
     bool is_sliced;        /* in MIG mode: it is not given as a whole */
-    int64_t use_percent;   /* the most that was seen by devices_sample() */
+    int64_t use_percent;   /* the highest value of devices_sample() */
     int64_t memory_in_use; /* bytes, likewise */
 };
 
@@ -42,10 +43,10 @@ struct device_grant {
     char visible[DEVICES_MAX * 48];                 /* for CUDA_VISIBLE_DEVICES: their UUIDs */
 };
 
-/** Matches a request to devices whose nodes are in `folder`. ERROR_DENIED with what is asked and what is there. */
+/** Matches a request to devices whose nodes are in `folder`. ERROR_DENIED names the request, and the devices of this machine. */
 RESULT devices_grant(const struct devices *devices, const struct run_devices *request, const char *folder,
                      struct device_grant *grant_out, struct error *err);
-/** Looks how busy the granted devices are now. */
+/** Measures the present load of the granted devices. */
 void devices_sample(struct devices *devices, const struct device_grant *grant);
 /** The granted devices as a run's result names them; NULL without memory. */
 json_t *devices_json(const struct devices *devices, const struct device_grant *grant);

@@ -1,8 +1,8 @@
 /*
  * runner/devices/nvml.h -- the functions of NVML that the runner calls, found at run time.
  *
- * The types are those of nvml.h of the CUDA toolkit, which is not needed to build: a device is an opaque pointer, 0 is success, texts have
- * the room that the caller says.
+ * The types are those of nvml.h of the CUDA toolkit, which is not needed to build: a device is an opaque pointer, 0 is success,
+ * the caller passes the size of each buffer.
  */
 #pragma once
 

@@ -1,15 +1,16 @@
 /*
  * runner/order/lease_journal.h -- which leases this runner has taken, durably: no lease is ever taken twice.
  *
- * A lease is written down, with its nonce, before anything of it is fetched or run. It is forgotten when it has expired and has
- * ended. Its end is written down when the registry was told of it. So after a crash exactly those leases are unfinished that the
- * registry may still wait for.
+ * A lease is written down, with its nonce, before its artifacts are fetched and its code runs. Its end is written down when the
+ * registry knows of it. A lease that has ended and expired is removed. So after a crash the unfinished leases are exactly those
+ * for which the registry may still wait.
  *
- * The journal also keeps the latest time that it has seen. A lease that was over then is refused, also by a clock that was set back.
+ * The journal also keeps the latest time that it has seen. A lease that was over at that time is refused, even if the clock was
+ * set back.
  *
  * Two files in the runner's folder: `leases.journal` (journal/journal.h) and `leases.key`. The generation rises with each change and
- * each start. If somebody puts older files back, it falls: the registry, which is told of it with each question for work, suspends
- * the runner then.
+ * each start. If somebody restores older files, the generation falls. The runner sends its generation with each request for work,
+ * and the registry suspends a runner whose generation fell.
  */
 #pragma once
 
@@ -43,9 +44,12 @@ int64_t lease_journal_latest_ms(const struct lease_journal *journal);
 
 /** Whether the lease may be taken: ERROR_CONFLICT if its nonce or digest was taken before; ERROR_LIMIT if there is no room. */
 RESULT lease_journal_check(const struct lease_journal *journal, const struct taken_lease *lease, struct error *err);
-/** lease_journal_check(), then takes it, durably. `now_ms` is the wall time. ERROR_UNAVAILABLE, ERROR_FULL as journal_write(). */
+/**
+ * Does lease_journal_check(), then records the lease, durably. `now_ms` is the wall time. ERROR_UNAVAILABLE, ERROR_FULL as
+ * journal_write().
+ */
 RESULT lease_journal_take(struct lease_journal *journal, const struct taken_lease *lease, int64_t now_ms, struct error *err);
-/** The registry knows that it has ended. ERROR_NOT_FOUND if it was never taken. */
+/** Records that the registry knows the lease's end. ERROR_NOT_FOUND if it was never taken. */
 RESULT lease_journal_end(struct lease_journal *journal, const uint8_t nonce[LEASE_NONCE_SIZE], struct error *err);
 /** The first lease that has not ended; NULL if there is none. Valid until the next change. */
 const struct taken_lease *lease_journal_unfinished(const struct lease_journal *journal);

@@ -50,7 +50,7 @@ static struct result check_audience(const struct check *check, struct error *err
                    run_text(check->order, "audience"), check->terms->audience);
 }
 
-/* A clock that was set back does not bring a lease to life again. */
+/* A lease that was over stays over, even if the clock is set back. */
 static struct result check_time(const struct check *check, struct error *err)
 {
     const int64_t latest_ms = lease_journal_latest_ms(check->terms->journal), now_ms = check->terms->now_ms;
@@ -80,7 +80,7 @@ static struct result check_pool(const struct check *check, struct error *err)
                    run_text(check->order, "spec.pool"), check->terms->own.pool);
 }
 
-/* A runner that is in several places at once must be allowed in each: nobody says in which of them a byte lies. */
+/* If a runner is in several jurisdictions at once, each must be allowed: nobody can tell in which of them a byte lies. */
 static struct result check_jurisdiction(const struct check *check, struct error *err)
 {
     const json_t *allowed = run_member(check->order, "jurisdictions"), *own = check->terms->own.jurisdictions;

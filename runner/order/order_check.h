@@ -1,8 +1,10 @@
 /*
- * runner/order/order_check.h -- whether this runner may run what it got a lease for (docs/formats/run.md, "A runner, before it runs").
+ * runner/order/order_check.h -- whether this runner may run the order of its lease (docs/formats/run.md, "A runner, before it
+ * runs").
  *
- * The registry that sent the bundle is not believed. Envelopes, keys and the order's event are proven with the keys that were pinned at
- * the enrolment; what the runner is and gives comes from its own document and its own machine. The first check that fails decides.
+ * The registry that sent the bundle is not trusted. Envelopes, keys and the order's event are proven with the keys that were
+ * pinned at the enrolment. The runner's properties come from its own document and its own machine. The first check that fails is
+ * reported.
  *
  * Not checked here: the policies (runner/order/order_policy.h), and the digests of what is fetched.
  */
@@ -14,21 +16,21 @@
 
 #define ORDER_REASON_SIZE 257 /* as in a refusal */
 
-/** What this runner is, and what it gives to one run. */
+/** The properties of this runner, and what it offers to one run. */
 struct order_terms {
     const struct run_trust *trust; /* pinned at the enrolment */
     const char *audience;          /* origin of the log, likewise */
     const char *key;               /* the thumbprint of its own key */
     struct runner_key own;         /* its own document */
     enum isolation isolation;      /* of this machine */
-    struct run_limits most;        /* at most, of each limit */
+    struct run_limits most;        /* the maximum of each limit */
     const struct lease_journal *journal;
     const struct devices *devices; /* NULL: none */
     const char *device_folder;
     int64_t now_ms; /* wall time */
 };
 
-/** The check that failed, and why, as a signed refusal says them. `check` is NULL if all hold. */
+/** The check that failed, and the reason, for a signed refusal. `check` is NULL if all hold. */
 struct order_refusal {
     const char *check; /* size, form, proof, lease, audience, time, nonce, pool, jurisdiction, isolation, devices, limits */
     char reason[ORDER_REASON_SIZE];

@@ -10,7 +10,7 @@ struct again {
     const struct order_place *place;
 };
 
-/* Any failure but lack of memory is a refusal: the set, or the order, is not one that a registry decides on. */
+/* Any failure but lack of memory is a refusal: no registry decides with such a set or order. */
 static struct result refused(const struct error *why, struct error *err)
 {
     return failure(err, why->kind == ERROR_NO_MEMORY ? ERROR_NO_MEMORY : ERROR_DENIED, "%.250s", why->message);
@@ -33,7 +33,7 @@ static struct result find_set(const struct run_envelope *order, const json_t *se
     return failure(err, ERROR_DENIED, "the order comes without the policy set %.71s", run_text(order, "policy.digest"));
 }
 
-/* Floors state no lineage: the least strict one is taken, so that only what the set refuses in any case is refused. */
+/* Floors state no lineage. The least strict one is taken, so this refuses only what the set refuses with every lineage. */
 static struct result decide(const struct again *again, const char *repository, struct policy_decision **decision_out,
                             struct error *err)
 {
@@ -55,7 +55,7 @@ static struct result decide(const struct again *again, const char *repository, s
     return policy_evaluate(policy_set_documents(again->set), &facts, policy_set_groups(again->set), decision_out, err);
 }
 
-/* Without a floor the label is the registry's alone, and there is nothing to decide again. */
+/* Without a floor only the registry knows the label, so there is nothing to decide again. */
 static bool is_for_lack_of_label(const struct policy_denial *denial)
 {
     return strcmp(denial->rule, "SYS-UNLABELLED") == 0;

@@ -1,10 +1,10 @@
 /*
  * runner/order/order_policy.h -- decides `train` again for a leased order, from the signed policy set that the order names.
  *
- * For each repository of the order the set is asked with the least label that its policies give there, and the region in which the runner
- * was enrolled. The real label is at least as strict, so what is refused here was refused by the set. Labels above the policies' floors,
- * and exceptions of a project, are not known to a runner: the first are the registry's word; the second do not count, so a run that needs
- * one is refused.
+ * For each repository of the order the set decides with the least strict label that its policies allow there, and with the region
+ * in which the runner was enrolled. The real label is at least as strict, so the set forbids every order that is refused here. A
+ * runner does not know labels above the policies' floors: it relies on the registry for them. It does not know a project's
+ * exceptions either: it refuses a run that needs one.
  */
 #pragma once
 

@@ -10,11 +10,11 @@
 #include "training/format/spec.h"
 
 #define BUBBLEWRAP        "/usr/bin/bwrap"
-#define BUBBLEWRAP_MAX    262144 /* bytes of all arguments: 128 variables of 4096 bytes do not all fit, and need not */
+#define BUBBLEWRAP_MAX    262144 /* bytes of all arguments: less than 128 variables of 4096 bytes need */
 #define BUBBLEWRAP_INSIDE "/run/sijil-inside"
 #define BUBBLEWRAP_BINDS  256
 
-/** A device or library that is granted: the same path inside, or `to`. */
+/** A granted device or library. Inside it has the same path, or `to`. */
 struct sandbox_bind {
     char from[256], to[256];
     bool is_device;

@@ -68,7 +68,7 @@ static void lack(struct cgroup_place *place, const char *folder, const char *why
     (void)snprintf(place->lacks, sizeof place->lacks, "%.90s %s", folder, why);
 }
 
-/* In a container the path may be that of the machine, and not be there: then the mount's root is our group. */
+/* In a container the path may be that of the machine, and then it does not exist here: the root of the mount is our group. */
 static bool find_v1_folder(const char *groups, const char *controller, char folder[CGROUP_PATH_SIZE])
 {
     char path[CGROUP_PATH_SIZE];
@@ -129,7 +129,7 @@ static bool gives_controllers(int folder)
     char given[VALUE_SIZE * 4];
 
     (void)write_value(folder, "cgroup.subtree_control", "+cpu");
-    (void)write_value(folder, "cgroup.subtree_control", "+memory +pids"); /* it may be so already; the next line says */
+    (void)write_value(folder, "cgroup.subtree_control", "+memory +pids"); /* fails if they are on already; the next line tells */
     return read_value(folder, "cgroup.subtree_control", given, sizeof given) && has_word(given, "memory") &&
            has_word(given, "pids");
 }
@@ -177,7 +177,7 @@ static struct result limit(const struct cgroup *cgroup, size_t which, const char
     return failure(err, ERROR_UNAVAILABLE, "the control group does not take %s = %s: %s", name, text, strerror(errno));
 }
 
-/* Memory with swap is limited where the kernel counts swap: without, the swap of the machine is not part of the limit. */
+/* Memory plus swap is limited if the kernel counts swap. Otherwise the swap of the machine is not part of the limit. */
 static struct result limit_v1(const struct cgroup *cgroup, const struct run_limits *limits, struct error *err)
 {
     TRY(limit(cgroup, MEMORY, "memory.limit_in_bytes", limits->memory_bytes, err));
@@ -196,7 +196,7 @@ static struct result limit_v2(const struct cgroup *cgroup, const struct run_limi
     TRY(limit(cgroup, 0, "memory.max", limits->memory_bytes, err));
     TRY(limit(cgroup, 0, "pids.max", limits->processes, err));
     if (faccessat(cgroup->folders[0], "memory.swap.max", W_OK, 0) == 0) TRY(limit(cgroup, 0, "memory.swap.max", 0, err));
-    (void)write_value(cgroup->folders[0], "memory.oom.group", "1"); /* all of a run ends, rather than a part */
+    (void)write_value(cgroup->folders[0], "memory.oom.group", "1"); /* the kernel ends the whole run, and not a part of it */
     if (faccessat(cgroup->folders[0], "cpu.max", W_OK, 0) != 0) return SUCCESS;
     (void)snprintf(share, sizeof share, "%lld %d", (long long)limits->cpus * PERIOD_US, PERIOD_US);
     if (write_value(cgroup->folders[0], "cpu.max", share)) return SUCCESS;

@@ -1,8 +1,8 @@
 /*
  * runner/sandbox/cgroup.h -- control groups of runs, version 1 or 2 (cgroups(7)).
  *
- * Each run has a group of its own below one folder of each hierarchy. The folders are those of the runner's own group, so the limits of
- * the machine's administrator hold above ours; or, with version 2, a folder that the administrator delegated to the runner.
+ * Each run has a group of its own below one folder of each hierarchy. These are the folders of the runner's own group, so the
+ * limits of the machine's administrator hold, too. With version 2 the administrator may delegate another folder to the runner.
  */
 #pragma once
 
@@ -24,7 +24,7 @@ struct cgroup_place {
 void cgroup_find(const char *delegated, struct cgroup_place *place_out);
 
 struct cgroup_use {
-    int64_t cpu_us, memory_bytes; /* -1: the kernel does not say; memory: the most at a time */
+    int64_t cpu_us, memory_bytes; /* -1: the kernel does not tell; memory: the peak */
     bool was_out_of_memory;
 };
 

@@ -11,8 +11,8 @@
 #include "base/file.h"
 #include "runner/sandbox/outputs.h"
 
-#define FILES_MAX  100000             /* of code or an input: what a run's manifest can name is less */
-#define BYTES_MAX  (INT64_C(1) << 42) /* 4 TiB: the disk is the limit before */
+#define FILES_MAX  100000             /* of code or an input; the manifest of a run can name fewer */
+#define BYTES_MAX  (INT64_C(1) << 42) /* 4 TiB: the disk is full before */
 #define PIECE_SIZE ((size_t)64 * 1024 * 1024)
 #define LINE_SIZE  (OUTPUT_PATH_MAX + DIGEST_TEXT_SIZE + 4)
 

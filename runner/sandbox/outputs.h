@@ -1,5 +1,5 @@
 /*
- * runner/sandbox/outputs.h -- what a payload left behind, or is given, checked and hashed before anybody uses it.
+ * runner/sandbox/outputs.h -- checks and hashes the files that a payload made, or is given, before they are used.
  *
  * The folder is walked by descriptors: no name is followed out of it, and no symbolic link at all (openat2(2)). The first thing that breaks
  * a rule ends the walk, and the error names its path and the rule. So an output is complete or it is refused.
@@ -16,7 +16,7 @@
 struct output_rules {
     int64_t files_max; /* files and folders */
     int64_t bytes_max; /* all files together */
-    bool takes_links;  /* a file may have other names (hard links): for what is copied and not handed on */
+    bool takes_links;  /* a file may have other names (hard links), because it is only copied */
 };
 
 /** One file, with an open descriptor of its content. `path` is relative, such as "model/weights.onnx". */
@@ -38,8 +38,9 @@ struct output_walk {
 };
 
 /**
- * Walks `folder`. ERROR_DENIED for what breaks a rule: a link, hard link, pipe, socket, device, setuid file, sparse file, a name with
- * control characters or that is no UTF-8. ERROR_LIMIT for too much. ERROR_CONFLICT for a file that changes while it is read.
+ * Walks `folder`. ERROR_DENIED for an entry that breaks a rule: a link, hard link, pipe, socket, device, setuid file, sparse
+ * file, a name with control characters or that is no UTF-8. ERROR_LIMIT for too much. ERROR_CONFLICT for a file that changes
+ * while it is read.
  */
 RESULT output_walk(struct output_walk *walk, int folder, struct error *err);
 /** NULL, or the rule that the name of a file breaks. */

@@ -1,5 +1,5 @@
 /*
- * runner/sandbox/proof.h -- addresses that a payload must not reach, and the talk with the program that shows it from inside.
+ * runner/sandbox/proof.h -- addresses that a payload must not reach, and the messages of the program that tests this from inside.
  */
 #pragma once
 
@@ -26,5 +26,5 @@ struct proof_message {
     bool is_end;  /* the other side has closed it */
 };
 RESULT proof_receive(int channel, int patience_ms, struct proof_message *message_out, struct error *err);
-/** A pair of sockets that keep messages apart; the first socket gives the sender of each message. */
+/** A pair of sockets for whole messages; the first socket tells the sender of each message. */
 RESULT proof_channel(int ends_out[2], struct error *err);

@@ -19,7 +19,7 @@ static int64_t milliseconds(const struct timeval *time)
     return (int64_t)time->tv_sec * 1000 + time->tv_usec / 1000;
 }
 
-/* Without control groups: what the kernel counts of all children that were waited for; the memory is that of the largest process. */
+/* Without control groups: the kernel's sum for all children that have ended; the memory is that of the largest process. */
 static void note_use(struct sandbox *sandbox, const struct rusage *before)
 {
     struct cgroup_use use = {.cpu_us = -1, .memory_bytes = -1};
@@ -41,7 +41,7 @@ static struct result count_only(void *context, const struct output_file *file, s
     return SUCCESS;
 }
 
-/* Errors of the caller's own are passed on; those of the outputs stand in the report. */
+/* Errors of the caller's functions are passed on; errors of the outputs are in the report. */
 struct outputs {
     const struct sandbox_options *options;
     bool own_error;

@@ -1,8 +1,8 @@
 /*
- * runner/sandbox/sandbox.h -- runs one program that nobody trusts, and says what it did (docs/runner.md).
+ * runner/sandbox/sandbox.h -- runs one untrusted program, and reports what it did (docs/runner.md).
  *
- * Before the program begins, the sandbox is shown to be closed, from inside. If anything that was asked for can't be had, nothing runs. When
- * the call returns, no process of the program is left, no control group and no file.
+ * Before the program begins, a test from inside shows that the sandbox is closed. If a demanded part is not available, nothing
+ * runs. When the call returns, no process, control group or file of the program is left.
  */
 #pragma once
 
@@ -22,12 +22,12 @@ struct sandbox_input {
 
 struct sandbox_options {
     const struct run_limits *limits;
-    enum isolation isolation; /* the least */
+    enum isolation isolation; /* the minimum */
     const char *cgroup;       /* a delegated folder of control groups, or NULL */
     char *const *arguments;   /* the program and its arguments; NULL ends them */
     const json_t *variables;  /* variables_make() */
     const char *work;         /* the folder of all runs */
-    const char *user;         /* whom the program runs as, if the runner is root */
+    const char *user;         /* the program's user, if the runner is root */
     const char *inside;       /* the path of sijil-inside */
     const char *code;         /* becomes /code; NULL: an empty folder */
     size_t input_count;
@@ -44,7 +44,7 @@ struct sandbox_options {
     RESULT (*output)(void *context, const struct output_file *file, struct error *err);
     void (*each_second)(void *context); /* while it runs; or NULL */
     void *context;
-    const volatile sig_atomic_t *cancelled; /* once not 0, the program is stopped; or NULL */
+    const volatile sig_atomic_t *cancelled; /* the program is stopped when it is not 0; or NULL */
 };
 
 enum sandbox_end {
@@ -60,9 +60,9 @@ struct sandbox_report {
     int exit;   /* 0 to 255; -1: ended by `signal` */
     int signal; /* 0: none */
     int64_t wall_ms, cpu_ms, memory_bytes;
-    int64_t start_us; /* from the word to begin to the program's first instruction */
+    int64_t start_us; /* from the message to begin to the program's first instruction */
     int64_t log_bytes, log_dropped;
-    struct digest log, code; /* of what was kept; code: as copy_in() says */
+    struct digest log, code; /* log: of the kept part; code: as copy_in() says */
     struct digest inputs[RUN_INPUTS_MAX];
     int64_t output_files, output_bytes;
     size_t address_count; /* shown to be out of reach */
@@ -75,6 +75,6 @@ const char *sandbox_end_name(enum sandbox_end end);
 
 /**
  * ERROR_DENIED if this machine gives less isolation than demanded, or if the sandbox is not closed. A program that fails is no error: see
- * the report. Outputs that break a rule are not handed on any further; the report says which rule.
+ * the report. If an output breaks a rule, `output` gets no further one, and the report names the rule.
  */
 RESULT sandbox_run(const struct sandbox_options *options, struct sandbox_report *report_out, struct error *err);

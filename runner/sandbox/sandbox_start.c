@@ -16,7 +16,7 @@
 #define READY_MS        30000 /* bwrap takes milliseconds; a busy machine takes seconds */
 #define COMPLAINT_MS    200
 #define OPEN_FILES_MAX  4096
-#define OWN_PROCESSES   2 /* bwrap's own inside, which counts; and one that ends while another begins */
+#define OWN_PROCESSES   2 /* that of bwrap inside, which counts; and one that ends while another begins */
 #define FIXED_ARGUMENTS 12
 #define ARGUMENT_SIZE   24 /* a number */
 
@@ -27,7 +27,7 @@ static struct result limit(int what, int64_t most, struct error *err)
 
     if (getrlimit((__rlimit_resource_t)what, &limits) != 0)
         return failure(err, ERROR_UNAVAILABLE, "limit %d: %s", what, strerror(errno));
-    if (limits.rlim_max < wanted) return SUCCESS; /* the machine's administrator demands less */
+    if (limits.rlim_max < wanted) return SUCCESS; /* the administrator's limit is lower */
     limits = (struct rlimit){wanted, wanted};
     if (setrlimit((__rlimit_resource_t)what, &limits) == 0) return SUCCESS;
     return failure(err, ERROR_UNAVAILABLE, "limit %d can't be set: %s", what, strerror(errno));
@@ -172,7 +172,7 @@ static struct result give_word(struct sandbox *sandbox, struct error *err)
     sandbox->word_us = clock_monotonic_us();
     sandbox->began_ms = clock_monotonic_ms();
     if (send(sandbox->channel[0], "go", 2, MSG_NOSIGNAL) != 2)
-        return failure(err, ERROR_UNAVAILABLE, "the sandbox does not take the word to begin: %s", strerror(errno));
+        return failure(err, ERROR_UNAVAILABLE, "the sandbox does not take the message to begin: %s", strerror(errno));
     sandbox->has_begun = true;
     TRY(proof_receive(sandbox->channel[0], READY_MS, &message, err));
     sandbox->report.start_us = clock_monotonic_us() - sandbox->word_us;

@@ -1,4 +1,4 @@
-/* While the program runs: its log, its heartbeat, the clock, the word to stop. */
+/* While the program runs: its log, its heartbeat, the clock, the request to stop. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,7 +34,7 @@ struct result sandbox_take_log(void *context, enum child_stream stream, struct b
     return SUCCESS;
 }
 
-/* The file is the program's: it may be anything, so only a regular file is read, and never waited for. */
+/* The program made this file, so it may be anything. Only a regular file is read, and without waiting. */
 static void read_beat(struct sandbox *sandbox)
 {
     OWNED_FD file = openat(sandbox->beat, "heartbeat", O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY);
@@ -53,7 +53,10 @@ static void read_beat(struct sandbox *sandbox)
     if (sandbox->options->progress != NULL) sandbox->options->progress(sandbox->options->context, line);
 }
 
-/* TERM is for the program's own group: bwrap, which leads it, does not end by it. What ignores TERM, or left the group, gets KILL. */
+/*
+ * TERM goes to the program's own group. bwrap, its leader, does not end by TERM. A process that ignores TERM, or left the group,
+ * gets KILL.
+ */
 static void ask_to_stop(struct sandbox *sandbox, enum sandbox_end why)
 {
     const pid_t group = getpgid(sandbox->payload);
@@ -112,7 +115,7 @@ static struct result until_end(struct sandbox *sandbox, struct error *err)
         if (now_ms >= kill_at_ms) sandbox_kill(sandbox);
         TRY(look(sandbox, &open, err));
     }
-    while (open) TRY(child_output_read(sandbox->printed, LOOK_EACH_MS, &open, err)); /* nobody is left who could write more */
+    while (open) TRY(child_output_read(sandbox->printed, LOOK_EACH_MS, &open, err)); /* no process is left to write more */
     return SUCCESS;
 }
 

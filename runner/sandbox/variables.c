@@ -8,7 +8,7 @@
 
 static const char digits[] = "0123456789";
 
-/* What each payload gets; LD_PRELOAD and the like are the order's own affair, since they take effect inside. */
+/* Each payload gets these. An order may also set LD_PRELOAD and the like, since they take effect only inside. */
 static const struct {
     const char *name, *value;
 } usual[] = {{"PATH", "/usr/local/bin:/usr/bin:/bin"},

@@ -1,8 +1,8 @@
 /*
  * runner/sandbox/variables.h -- the environment of a payload.
  *
- * It starts empty. Three parts are added, in this order: what the sandbox sets itself, what the order says, and what the node adds. A node
- * may add the variables of one list only, each with the form that the list says; none replaces another, and all are reported.
+ * It starts empty. Three parts are added, in this order: the variables of the sandbox, of the order and of the node. A node may
+ * add only the variables of one list, in the form that the list states. They replace no other variable, and all are reported.
  */
 #pragma once
 

@@ -38,7 +38,7 @@ static void close_listing(DIR **listing)
     if (*listing != NULL) (void)closedir(*listing);
 }
 
-/* A folder whose lock can be taken has no runner. */
+/* If the lock of a folder is free, its runner is gone. */
 static struct result sweep_one(int base, const char *name, const struct cgroup_place *place, struct error *err)
 {
     OWNED_FD folder = openat(base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -82,7 +82,7 @@ static struct result make(struct work *work, gid_t group, struct error *err)
     return SUCCESS;
 }
 
-/* The lock of the base keeps another runner from sweeping a folder between its making and its own lock. */
+/* The lock of the base keeps another runner from removing a folder that is new and has no lock yet. */
 struct result work_open(const char *base, gid_t group, const struct cgroup_place *place, struct work *work_out, struct error *err)
 {
     struct work work = WORK_NONE;

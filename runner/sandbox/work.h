@@ -1,8 +1,8 @@
 /*
  * runner/sandbox/work.h -- the folder of one run, on the disk of the runner's machine.
  *
- * It has a name that nobody can guess, and is open to the runner and the payload's group alone. The runner holds a lock on it. What a runner
- * that was killed left behind has no lock, so the next run removes it, with its control group.
+ * It has a name that nobody can guess, and is open to the runner and the payload's group alone. The runner holds a lock on it.
+ * The folder of a killed runner has no lock, so the next run removes it, with its control group.
  */
 #pragma once
 

@@ -7,7 +7,7 @@
 
 #define TOKEN_MAX 4096
 #define HTTP_OK   200
-#define NO_JOB    2017 /* ESLURM_INVALID_JOB_ID: it never was, or ended a while ago */
+#define NO_JOB    2017 /* ESLURM_INVALID_JOB_ID: the job never existed, or ended a while ago */
 
 static struct result on_piece(void *context, long status, struct bytes piece, struct error *err)
 {

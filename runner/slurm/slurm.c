@@ -53,7 +53,7 @@ enum slurm_state slurm_state_of(const char *word)
 
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (strcmp(words[i].word, word) == 0) return words[i].state;
-    return SLURM_LOST; /* NODE_FAIL, BOOT_FAIL, PREEMPTED, and what a later Slurm adds: the heartbeat decides */
+    return SLURM_LOST; /* NODE_FAIL, BOOT_FAIL, PREEMPTED, and states that a later Slurm adds: the heartbeat decides */
 }
 
 int64_t slurm_minutes(int64_t seconds)
@@ -159,7 +159,7 @@ static struct result check_job(const struct slurm_job *job, struct error *err)
     TRY(check_name(job->name, err));
     if (!is_word_or_none(job->partition) || !is_word_or_none(job->feature) || !is_word_or_none(job->gres) ||
         !slurm_is_word(job->folder))
-        return failure(err, ERROR_INVALID, "a job's partition, feature, gres or folder has letters that it may not have");
+        return failure(err, ERROR_INVALID, "a job's partition, feature, gres and folder have only a-z, A-Z, 0-9 and /._:=,@%%+-");
     if (job->word_count == 0 || job->word_count > SLURM_WORDS_MAX || job->words[0][0] != '/')
         return failure(err, ERROR_INVALID, "a job starts a program by its whole path, with at most %d arguments",
                        SLURM_WORDS_MAX - 1);

@@ -1,9 +1,9 @@
 /*
  * runner/slurm/slurm.h -- jobs of a Slurm cluster: started, found again, ended.
  *
- * Slurm is not believed: a job is a place where a runner starts, and what it says about the job's end proves nothing. Nothing that is handed
- * to it is secret. It is spoken to through slurmrestd (https, or a socket of this machine), or through the programs sbatch, squeue and
- * scancel. Slurm's own library is not linked.
+ * Slurm is not trusted: a job is a place where a runner starts, and Slurm's report of the job's end proves nothing. Slurm gets no
+ * secret. These functions use slurmrestd (https, or a socket of this machine), or the programs sbatch, squeue and scancel.
+ * Slurm's own library is not linked.
  */
 #pragma once
 
@@ -19,7 +19,7 @@
 struct slurm_options {
     const char *url;             /* "https://...", "unix:/run/slurmrestd.sock", or "commands:" for the programs */
     const char *ca_file;         /* of an https URL; NULL: the system's authorities */
-    const char *user;            /* whose token it is */
+    const char *user;            /* the user of the token */
     const char *token_file;      /* a JWT; read for each call, so that it may be renewed. NULL: none */
     const char *programs;        /* the folder of sbatch; NULL: /usr/bin */
     const char *config;          /* SLURM_CONF for the programs; NULL: Slurm's default */
@@ -35,7 +35,7 @@ void slurm_free(struct slurm *slurm);
 DEFINE_OWNED(slurm);
 
 struct slurm_job {
-    const char *name;                  /* one job at a time has it: 1 to 63 of a-z, 0-9, '-' */
+    const char *name;                  /* of one job at a time: 1 to 63 of a-z, 0-9, '-' */
     const char *partition;             /* NULL: the cluster's default */
     const char *feature;               /* that each node must have; NULL: none */
     const char *gres;                  /* of each node, such as "gpu:a100:2"; NULL: none */
@@ -62,7 +62,7 @@ enum slurm_state {
 /** "none", "waiting", ... */
 const char *slurm_state_name(enum slurm_state state);
 
-/** What Slurm says; texts have only printable ASCII. */
+/** Slurm's report of a job; texts have only printable ASCII. */
 struct slurm_status {
     int64_t id;
     enum slurm_state state;
@@ -70,12 +70,17 @@ struct slurm_status {
     char nodes[SLURM_NODES_SIZE], reason[SLURM_TEXT_SIZE];
 };
 
-/** Starts a job, unless one of its name waits or runs: then that one's status. ERROR_INVALID, ERROR_DENIED, ERROR_UNAVAILABLE; ERROR_UNCERTAIN:
- *  the answer was lost, so call it again. */
+/**
+ * Starts a job, unless a job of its name waits or runs; then it returns the status of that job. ERROR_INVALID, ERROR_DENIED,
+ * ERROR_UNAVAILABLE; ERROR_UNCERTAIN: the answer was lost, so call it again.
+ */
 RESULT slurm_start(struct slurm *slurm, const struct slurm_job *job, struct slurm_status *status_out, struct error *err);
-/** The job of this name; `known_id` 0: the newest one, among all jobs of the cluster, which takes a while. SLURM_NONE is no error. */
+/**
+ * Finds the job of this name. `known_id` 0: the newest one; this reads all jobs of the cluster, which takes a while. SLURM_NONE
+ * is no error.
+ */
 RESULT slurm_find(struct slurm *slurm, const char *name, int64_t known_id, struct slurm_status *status_out, struct error *err);
-/** Ends the job of this name. None is no error. */
+/** Ends the job of this name. It is no error if there is none. */
 RESULT slurm_cancel(struct slurm *slurm, const char *name, int64_t known_id, struct error *err);
 
 struct slurm_node {

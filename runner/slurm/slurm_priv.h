@@ -31,7 +31,7 @@ enum slurm_state slurm_state_of(const char *word);
 RESULT slurm_script(const struct slurm_job *job, struct buffer *script, struct error *err);
 int64_t slurm_minutes(int64_t seconds);
 int64_t slurm_mebibytes(int64_t bytes);
-/** 0 for a number of MiB that can't be. */
+/** 0 for an impossible number of MiB. */
 int64_t slurm_bytes(int64_t mebibytes);
 bool slurm_is_open(enum slurm_state state); /* it waits or runs */
 /** Keeps in *kept the job that counts: an open one before one that has ended, then the newer one. */
@@ -39,7 +39,7 @@ void slurm_keep_newer(struct slurm_status *kept, const struct slurm_status *each
 
 /* --- slurmrestd --- */
 
-/** Which newest family of versions it has, into `family` and `version`. */
+/** Finds the newest family of versions that the cluster has; sets `family` and `version`. */
 RESULT slurm_rest_discover(struct slurm *slurm, struct error *err);
 /** One call; `body` NULL: none. An answer with errors is an error, with Slurm's own words. */
 RESULT slurm_rest_call(struct slurm *slurm, const char *method, const char *path, const json_t *body, json_t **answer_out,
@@ -53,7 +53,7 @@ RESULT slurm_rest_nodes(struct slurm *slurm, struct slurm_node **nodes_out, size
 /** The parts that read answers, for fuzzing: jobs and nodes of any family. */
 RESULT slurm_read_jobs(const json_t *answer, const char *name, struct slurm_status *status_out, struct error *err);
 RESULT slurm_read_nodes(const json_t *answer, struct slurm_node **nodes_out, size_t *count_out, struct error *err);
-/** Why an answer is an error, in Slurm's words; false: it is none. */
+/** Why an answer is an error, in Slurm's words; false: it is no error. */
 bool slurm_read_errors(const json_t *answer, char text_out[SLURM_TEXT_SIZE]);
 
 /* --- the programs --- */
