@@ -34,7 +34,7 @@ struct result file_queue_new(size_t depth, struct file_queue **queue_out, struct
     if (fault_is_due(FAULT_FILE) || syscall(SYS_io_setup, depth, &queue->context) != 0) {
         const int reason = errno;
         free(queue);
-        return failure(err, ERROR_UNAVAILABLE, "no queue for reads or writes is to be had: %s", strerror(reason));
+        return failure(err, ERROR_UNAVAILABLE, "the kernel gives no queue for reads or writes: %s", strerror(reason));
     }
     *queue_out = queue;
     return SUCCESS;

@@ -36,9 +36,9 @@ RESULT sandbox_enter_gateway(struct error *err);
  */
 RESULT sandbox_enter_program(struct error *err);
 /**
- * For code that nobody has read: writes a filter to `fd`, as the program that installs it takes it (a list of struct sock_filter). A list
- * of calls is allowed. Calls that a library may try in good faith fail with EPERM (trace, mount, namespaces, users, kernel keys); calls that
- * only an attack on the kernel makes end the process (modules, bpf, kexec); all others do not exist (ENOSYS). Sockets: AF_UNIX, AF_INET
- * and AF_INET6 alone. Calls of another architecture end the process.
+ * For code that nobody has read: writes a filter to `fd`, in the form that bwrap(1) reads (a list of struct sock_filter). A list
+ * of calls is allowed. Calls that a library may try in good faith fail with EPERM (trace, mount, namespaces, users, kernel keys);
+ * calls that only an attack on the kernel would use (modules, bpf, kexec) end the process; all others do not exist (ENOSYS).
+ * Sockets: AF_UNIX, AF_INET and AF_INET6 alone. Calls of another architecture end the process.
  */
 RESULT sandbox_write_filter(int fd, struct error *err);

@@ -249,7 +249,7 @@ RESULT keyd_pin_policy(struct keyd_client *client, const struct document_pin_req
 #define KEYD_RUN_MAX          (1024 * 1024) /* bytes of a run's bundle in a message */
 #define KEYD_RUN_ENVELOPE_MAX 131072
 #define KEYD_RUN_PLACES_MAX   16
-/** What keyd is to sign of a training run, and what the gateway adds to it. */
+/** A request to sign an envelope of a training run, with the values that the gateway adds. */
 struct keyd_run {
     struct bytes bundle; /* docs/formats/run.md, "Bundle": up to the envelope below the wanted one */
     uint32_t lifetime_s; /* of an order or lease; it never outlives the request or the order */

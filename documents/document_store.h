@@ -26,8 +26,9 @@ RESULT document_insert(const struct permit *permit, struct pg *pg, const struct 
 
 #define DOCUMENT_EVENTS_READ 16 /* at a time: the envelopes of one event have up to 64 KiB */
 /**
- * The organisation or project that has a name now. Names of deleted ones are used again, and their documents don't count for the
- * new one. So only documents whose event has at least the number `since` count: the size of the log when it was made.
+ * The organisation or project that has a name now. A name may be used again after its owner was deleted. The documents of the old
+ * owner don't count for the new one. So a document counts only if its event's number is at least `since`: the size of the log
+ * when the present owner was made.
  */
 struct document_scope {
     const char *name; /* "": the registry */

@@ -5,8 +5,10 @@
 
 #include "documents/document_store.h"
 
-/** The application may have been bypassed to write a row, so the visitor must check the signatures. Views live
- *  during the visit. */
+/**
+ * A row may have been written without the application, so the visitor must check the signatures. Views live
+ * during the visit.
+ */
 struct drafted_document {
     const struct document *document;
     struct bytes envelopes[DOCUMENT_SIGNATURES_MAX]; /* document->signature_count of them */

@@ -1,9 +1,9 @@
 /*
- * keyd/run_ledger.h -- what keyd has signed of training runs, so that it signs nothing of the kind twice.
+ * keyd/run_ledger.h -- what keyd has signed for training runs, so that it never signs two different statements for one purpose.
  *
- * One promise for each order, lease and admission. Its subject says what it was for (an order: the request); its digest says
- * what was signed. Another statement for the same subject is refused; the same is signed again, with the same nonce and
- * times. A promise is durable before the signature leaves, and is kept until keep_ms.
+ * One promise for each order, lease and admission. Its subject is the purpose (of an order: the request), its digest is that of
+ * the signed statement. Another statement for the same subject is refused; the same statement is signed again, with the same
+ * nonce and times. A promise is durable before the signature leaves, and is kept until keep_ms.
  *
  * The file `runs` in keyd's folder is a journal (journal/journal.h) under the ledger's key. Thread-safe.
  */
@@ -29,8 +29,8 @@ struct run_ledger;
 /** `since_ms`: requests that were issued before are refused. 0 for a new key ring: nothing was signed under it. */
 RESULT run_ledger_create(int directory, const uint8_t key[JOURNAL_KEY_SIZE], int64_t since_ms, struct error *err);
 /**
- * A folder without the file gets one, since `now_ms`: what was signed before is not known any more. ERROR_CONFLICT,
- * ERROR_CORRUPT.
+ * A folder without the file gets a new one that begins at `now_ms`, because earlier signatures are not known any more.
+ * ERROR_CONFLICT, ERROR_CORRUPT.
  */
 RESULT run_ledger_open(int directory, const uint8_t key[JOURNAL_KEY_SIZE], int64_t now_ms, struct run_ledger **ledger_out,
                        struct error *err);

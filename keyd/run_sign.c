@@ -55,7 +55,7 @@ static struct result read_member(struct signing *signing, enum run_type type, co
     return read_text(signing, json_text_of(signing->json, run_type_name(type)), type, envelope_out, err);
 }
 
-/* What is to be signed must not be there, nor anything after it. */
+/* The bundle must not have the wanted envelope yet, nor a later one. */
 static struct result check_absent(const struct signing *signing, struct error *err)
 {
     for (enum run_type type = signing->type; type < RUN_TYPES; type++)
@@ -115,7 +115,7 @@ static void digest_bytes(const struct run_envelope *envelope, uint8_t digest_out
     (void)text_from_hex(bytes_of_text(envelope->digest + strlen("sha256:")), digest_out, 32); /* the form was checked */
 }
 
-/* An order or lease counts only if this keyd signed it, and still knows: a copy of its key does not suffice. */
+/* An order or lease counts only if this keyd's ledger has it: a signature by a copy of the key does not suffice. */
 static struct result check_promised(const struct signing *signing, const struct run_envelope *below, const char *subject_of,
                                     unsigned attempt, unsigned node, struct error *err)
 {
@@ -162,7 +162,7 @@ static struct result add_signed(struct signing *signing, struct bytes payload, s
     return SUCCESS;
 }
 
-/* The end of each: the promise is durable before the envelope leaves. */
+/* The last step: the promise is durable before the envelope leaves. */
 static struct result release(struct signing *signing, const struct buffer *made, struct buffer *envelope, struct error *err)
 {
     if (!signing->is_again) TRY(run_ledger_keep(signing->signer->runs, &signing->promise, signing->signer->now_ms, err));

@@ -2,8 +2,8 @@
  * keyd/run_sign.h -- composes and signs orders, leases and admissions of training runs (docs/formats/run.md, "Who checks
  * what").
  *
- * A caller gives the run's bundle up to the envelope below the wanted one. keyd composes that envelope, checks the whole bundle
- * with it as an outsider does, by its own keys and pins, and keeps a promise (keyd/run_ledger.h) before it returns the
+ * A caller gives the run's bundle up to the envelope below the wanted one. keyd composes that envelope. It checks the whole
+ * bundle with its own keys and pins, as an outsider would, and keeps a promise (keyd/run_ledger.h) before it returns the
  * envelope.
  */
 #pragma once
@@ -20,8 +20,10 @@ struct run_signer {
     int64_t now_ms;
 };
 
-/** Each appends the envelope. ERROR_DENIED with the rule that does not hold; ERROR_CONFLICT: another one was signed for the same
- *  request, node of an attempt, or order; ERROR_INVALID, ERROR_LIMIT, ERROR_UNAVAILABLE, ERROR_NO_MEMORY. */
+/**
+ * Each appends the envelope. ERROR_DENIED with the rule that does not hold; ERROR_CONFLICT: another one was signed for the same
+ * request, node of an attempt, or order; ERROR_INVALID, ERROR_LIMIT, ERROR_UNAVAILABLE, ERROR_NO_MEMORY.
+ */
 RESULT run_sign_order(const struct run_signer *signer, const struct keyd_run *wanted, struct buffer *envelope, struct error *err);
 RESULT run_sign_lease(const struct run_signer *signer, const struct keyd_run *wanted, struct buffer *envelope, struct error *err);
 RESULT run_sign_admission(const struct run_signer *signer, const struct keyd_run *wanted, struct buffer *envelope,

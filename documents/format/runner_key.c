@@ -78,7 +78,7 @@ static struct result read_since(const struct document *document, const struct bo
                                 struct error *err)
 {
     if ((body->since != NULL) != document->is_withdrawn)
-        return failure(err, ERROR_INVALID, "since: a withdrawal says it, and nothing else does");
+        return failure(err, ERROR_INVALID, "since: a withdrawal must have it, and no other document may");
     if (body->since == NULL || clock_parse(bytes_of_text(body->since), &key->since_ms)) return SUCCESS;
     return failure(err, ERROR_INVALID, "since: a time in RFC 3339");
 }
