@@ -1,5 +1,5 @@
 /*
- * audit/own_reads.h -- what the server itself reads in its log: hashes and counts, nothing that tells who did what.
+ * audit/own_reads.h -- the server's own reads of its log: hashes and counts, nothing that tells who did what.
  *
  * Rule: it needs no permit, so no code that serves a request may include this (tests/lint/closed_headers.txt).
  */

@@ -185,7 +185,7 @@ static struct result check_not_oneself(const struct authz_binding *binding, stru
     memcpy(principal.subject, binding->subject, sizeof principal.subject);
     principal_key(&principal, key);
     if (strcmp(key, binding->granted_by) == 0 || strcmp(key, binding->giver.key) == 0)
-        return failure(err, ERROR_DENIED, "nobody gives a role to himself; ask another administrator");
+        return failure(err, ERROR_DENIED, "nobody can give a role to itself; ask another administrator");
     return SUCCESS;
 }
 
@@ -205,8 +205,9 @@ static struct result check_second_officer(struct pg *pg, const struct authz_bind
     pg_add_text(&arguments, key);
     TRY(pg_run(pg, &binding_is_officer_sql, &arguments, &rows, err));
     if (pg_int8(rows, 0, 0) == 0) return SUCCESS;
-    return failure(err, ERROR_DENIED,
-                   "the second security officer is another person than the first: robots count as who made them");
+    return failure(
+        err, ERROR_DENIED,
+        "the second security officer must be another person than the first: a robot counts as the person that made it");
 }
 
 struct result binding_row_insert(struct pg *pg, struct binding_create *create, struct error *err)

@@ -125,7 +125,8 @@ static struct authz_answer refused(enum authz_verdict verdict, const char *rule,
 static const struct authz_refusal *revocation_refusal(const struct authz_snapshot *snapshot, enum role held,
                                                       const struct resource *resource)
 {
-    static const struct authz_refusal refusal = {"SYS-GRANT", "your role may not take this role from others; ask who gave it"};
+    static const struct authz_refusal refusal = {"SYS-GRANT",
+                                                 "your role may not take this role from others; ask the person that gave it"};
     static const struct authz_refusal unknown = {"SYS-NO-BINDING", "there is no such binding on this scope"};
     struct uuid id;
 

@@ -3,15 +3,16 @@
 
 #include "authz/snapshot_priv.h"
 
-static const struct authz_refusal malformed = {"SYS-GRANT", "a grant names a role and who gets it"};
+static const struct authz_refusal malformed = {"SYS-GRANT", "a grant names a role and the principal that gets it"};
 static const struct authz_refusal misplaced = {"SYS-GRANT", "this role can't be given on a scope of this kind"};
 static const struct authz_refusal not_yours = {"SYS-GRANT", "your role may not give this role to others"};
-static const struct authz_refusal yourself = {"SYS-SELF-GRANT", "nobody gives a role to himself; ask another administrator"};
+static const struct authz_refusal yourself = {"SYS-SELF-GRANT", "nobody can give a role to itself; ask another administrator"};
 static const struct authz_refusal same_officer = {
-    "SYS-BOTH-OFFICERS", "the second security officer is another person than the first: robots count as who made them"};
+    "SYS-BOTH-OFFICERS",
+    "the second security officer must be another person than the first: a robot counts as the person that made it"};
 static const struct authz_refusal both_officers = {
     "SYS-BOTH-OFFICERS",
-    "the second security officer is for another person to appoint than the first: robots count as who made them"};
+    "another person must appoint the second security officer than the first: a robot counts as the person that made it"};
 
 void authz_grant_detail(enum role role, const struct authz_binding *grantee, char detail_out[RESOURCE_DETAIL_MAX + 1])
 {
@@ -118,10 +119,10 @@ static const struct authz_refusal *rotation_refusal_in(const struct authz_snapsh
                                                        const struct principal *principal, const struct principal *robot,
                                                        int64_t now_ms)
 {
-    static const struct authz_refusal roles = {
-        "SYS-GRANT", "you may not give each role that this robot has, so its secret is not yours to see"};
-    static const struct authz_refusal officer = {"SYS-BOTH-OFFICERS",
-                                                 "who did not appoint a security officer may not have its secret: revoke it"};
+    static const struct authz_refusal roles = {"SYS-GRANT",
+                                               "you may not give each role that this robot has, so you may not see its secret"};
+    static const struct authz_refusal officer = {
+        "SYS-BOTH-OFFICERS", "you did not appoint this security officer, so you may not have its secret: revoke it"};
     char granter[PRINCIPAL_KEY_SIZE];
     size_t count = 0;
     const struct authz_binding *given = part_bindings_of(part, robot, &count);

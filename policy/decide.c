@@ -45,7 +45,7 @@ static void check_existence(struct decision_draft *draft, const struct pair *pai
 {
     if (has_moved(draft, pair))
         refuse(draft, VERDICT_DENY, "SYS-STALE",
-               "What had this name was deleted meanwhile, or the name is another's now; ask again.");
+               "The thing of this name was deleted meanwhile, or the name belongs to another thing now; ask again.");
     else if (pair->pair->resource.kind >= RESOURCE_PROJECT && pair->project == NULL &&
              pair->pair->action != ACTION_PROJECT_CREATE && action_operations(pair->pair->action) != OP_NONE)
         refuse(draft, VERDICT_HIDE, "SYS-NOT-FOUND", "There is no project of this name.");

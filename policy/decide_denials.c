@@ -60,9 +60,9 @@ static void add_names(char *text, size_t size, const char *const *names, size_t 
 static const char *message_of(const struct policy_denial *denial)
 {
     if (strcmp(denial->rule, "SYS-PIN-MISSING") == 0)
-        return "What is here was stored under a policy that is not in force any more; a set that has the policy again,"
-               " or that declassifies it here, is the way out.";
-    return denial->message[0] != '\0' ? denial->message : "This policy asks for what is not so, or not proven, here.";
+        return "This content was stored under a policy that is not in force any more: load a set that has the policy again, or "
+               "that declassifies the content.";
+    return denial->message[0] != '\0' ? denial->message : "This policy demands a fact that is false, or not proven, here.";
 }
 
 void note_denial(struct decision_draft *draft, const struct policy_denial *denial)

@@ -53,7 +53,7 @@ static struct result check_refused(const struct leaf *leaf, const json_t *refuse
     for (size_t i = 0; i < json_array_size(refused); i++) {
         const char *rule = json_string_value(json_array_get(refused, i));
         const int rank = rank_of(rule);
-        if (rank <= before) return failure(err, ERROR_DENIED, "no decision is refused so: %.64s", rule);
+        if (rank <= before) return failure(err, ERROR_DENIED, "no decision is refused by these rules in this order: %.64s", rule);
         if (strcmp(rule, "SYS-NO-POLICY") == 0 && leaf->reason.policy[0] != '\0')
             return failure(err, ERROR_DENIED, "the facts say that no policy set was in force, and the event names one");
         before = rank;
@@ -82,15 +82,15 @@ static struct result read_facts(struct replay *replay, size_t target, struct byt
     struct result read = json_read(facts, REPLAY_FACTS_MAX, &json, &why);
     if (read.ok) read = shape_check(&shape_pair_facts, json, "facts", &why);
     if (!read.ok && why.kind == ERROR_NO_MEMORY) return failure(err, why.kind, "%s", why.message);
-    if (!read.ok) return failure(err, ERROR_DENIED, "the event commits to what are no facts: %.180s", why.message);
+    if (!read.ok) return failure(err, ERROR_DENIED, "the event commits to a text that is not facts: %.180s", why.message);
     if (strcmp(json_text_of(json, "action"), leaf->targets[target].action) != 0)
         return failure(err, ERROR_DENIED, "the facts of its target %zu are of another action", target + 1);
     TRY(check_refused(leaf, json_object_get(json, "refused"), err));
     if (json_is_false(json_object_get(json, "omitted")) ||
         (json_object_get(json, "omitted") != NULL && json_array_size(json_object_get(json, "judged")) > 0))
-        return failure(err, ERROR_DENIED, "the facts of its target %zu are left out and not left out", target + 1);
+        return failure(err, ERROR_DENIED, "the facts of its target %zu are marked as left out, and are there", target + 1);
     replay->is_omitted = json_object_get(json, "omitted") != NULL;
-    if (replay->is_omitted) return failure(err, ERROR_NOT_FOUND, "it was decided on more than is kept");
+    if (replay->is_omitted) return failure(err, ERROR_NOT_FOUND, "its facts were too large to keep");
     *json_out = GIVE(json);
     return SUCCESS;
 }

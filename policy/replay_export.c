@@ -85,8 +85,8 @@ static uint64_t loaded_epoch(const struct leaf *leaf)
 }
 
 /*
- * A decision counts only under the set that was in force when it was recorded. What was permitted before may be completed
- * afterwards.
+ * A decision counts only under the set that was in force when it was recorded. An operation that was permitted before may be
+ * completed afterwards.
  */
 static void check_age(const struct leaf *leaf, const struct policy_set *set, const struct replay_tally *tally,
                       struct replay_report *report)

@@ -1,8 +1,9 @@
 /*
- * registry/maintenance.h -- what the server does by itself with regions, keys, notes and counts. No client asks for it, so it needs no permit.
+ * registry/maintenance.h -- the server's own work on regions, keys, notes and counts. No client asks for it, so it needs no
+ * permit.
  *
- * Rule: no code that serves a request may include this (tests/lint/closed_headers.txt). What such work removes or records has a
- * permit of its own, of permit_for_job().
+ * Rule: no code that serves a request may include this (tests/lint/closed_headers.txt). Work that removes or records something
+ * gets a permit of its own from permit_for_job().
  */
 #pragma once
 

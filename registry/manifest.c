@@ -104,7 +104,7 @@ static struct result check_data(const json_t *descriptor, const char *where, con
     if (!decoded.ok && wrong.kind != ERROR_INVALID) return failure(err, wrong.kind, "%s", wrong.message);
     const struct digest found = digest_of(digest->algorithm, buffer_bytes(&content));
     if (decoded.ok && size == (int64_t)content.length && digest_equal(&found, digest)) return SUCCESS;
-    return failure(err, ERROR_INVALID, "the \"data\" of %s is not, in base64, the content that its digest and size say", where);
+    return failure(err, ERROR_INVALID, "the \"data\" of %s is not the content of its digest and size, in base64", where);
 }
 
 /* image-spec, image-index.md: a platform must have both members. Clients that do not know them write "" or "unknown". */

@@ -228,7 +228,7 @@ static struct result check_rises(const char *old_text, const char *new_text, str
     if (!is_stated) return SUCCESS;
     TRY(label_read_floor(new_json, &new_label, &is_stated, err));
     if (is_stated && label_covers(&new_label, &old_label) && !states_lineage(old_json, new_json)) return SUCCESS;
-    return failure(err, ERROR_CONFLICT, "a label only rises, from the first one on: it may not ask for less than it does");
+    return failure(err, ERROR_CONFLICT, "a label can only rise: the new one must be at least as strict as the present one");
 }
 
 static struct result run_label(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)

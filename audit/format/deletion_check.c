@@ -102,7 +102,7 @@ struct result deletion_report_text(const struct deletion_report *report, struct 
     return buffer_add_text(text,
                            "\nProven: the log's signer recorded that entry, and sijil-keyd signed this statement.\n"
                            "Not proven:\n"
-                           "  - that no backup of the key ring holds the destroyed versions: that is the operator's word;\n"
+                           "  - that no backup of the key ring holds the destroyed versions: only the operator can know that;\n"
                            "  - that nobody kept a copy of the content, or was downloading it when it was deleted;\n"
                            "  - that other projects do not hold the same content: each has its own keys.\n",
                            err);

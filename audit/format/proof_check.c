@@ -101,7 +101,7 @@ struct result proof_report_text(const struct proof_report *report, struct buffer
         TRY(buffer_format(text, err, " (the checkpoint has %zu more, by keys that you did not give)", report->other_signatures));
     return buffer_add_text(text,
                            ";\n"
-                           "  - that what the event says is true: the registry wrote it;\n"
+                           "  - that the event tells the truth: the registry wrote it;\n"
                            "  - that no other event concerns the same thing;\n"
                            "  - who is behind a pseudonym: that is in the payload, which only an auditor may open.\n",
                            err);

@@ -439,5 +439,5 @@ struct result upload_row_expire(struct pg *pg, const struct uuid *upload, const 
     pg_add_uuid(&arguments, upload);
     pg_add_int8(&arguments, limits->idle_s);
     TRY(pg_run(pg, &upload_expire_sql, &arguments, &rows, err));
-    return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_NOT_FOUND, "the session is gone, or got on");
+    return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_NOT_FOUND, "the session has ended, or made progress");
 }
