@@ -1,9 +1,9 @@
 /*
  * client/hosts.h -- the stored logins of `sijil login`, one for each registry.
  *
- * They are in one file of mode 0600, ${XDG_CONFIG_HOME:-~/.config}/sijil/hosts.json, which is replaced as a whole. SIJIL_USERNAME,
- * SIJIL_PASSWORD and SIJIL_CA_FILE in the environment win over it: a CI job needs no login. SIJIL_PROXY names the proxy; HTTPS_PROXY
- * and similar variables, which other programs may need, are not used (docs/outgoing.md).
+ * They are in one file of mode 0600, ${XDG_CONFIG_HOME:-~/.config}/sijil/hosts.json, which is replaced as a whole.
+ * SIJIL_USERNAME, SIJIL_PASSWORD and SIJIL_CA_FILE in the environment replace a stored login, so a CI job needs none. SIJIL_PROXY
+ * names the proxy; HTTPS_PROXY and similar variables, which other programs may need, are not used (docs/outgoing.md).
  */
 #pragma once
 
@@ -28,6 +28,8 @@ bool host_proxy_is_expected(void);
 RESULT host_login_save(const char *host, const struct host_login *login, struct error *err);
 RESULT host_login_forget(const char *host, struct error *err);
 
-/** The folder `sijil` below $NAME or ~/<fallback>: "XDG_CACHE_HOME", ".cache". `make`: makes it with mode 0700 if it is missing; readers
- *  make nothing. */
+/**
+ * The folder `sijil` below $NAME or ~/<fallback>: "XDG_CACHE_HOME", ".cache". `make`: makes it with mode 0700 if it is missing;
+ * readers make nothing.
+ */
 RESULT user_folder(const char *variable, const char *fallback, bool make, struct buffer *path, struct error *err);

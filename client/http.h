@@ -1,5 +1,5 @@
 /*
- * client/http.h -- one registry, spoken to over TLS 1.3 (outgoing/call.h).
+ * client/http.h -- requests to one registry over TLS 1.3 (outgoing/call.h).
  *
  * Certificates are always verified: against the system's authorities, or against the file that the user named at login. No option turns
  * that off. Redirects are not followed. Time limits are idle limits: a transfer may last for days while bytes move.

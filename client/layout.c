@@ -148,8 +148,7 @@ static struct result open_folder_of(int folder, const char *title, bool make, in
             return failure(err, ERROR_UNAVAILABLE, "can't make the folder %.100s: %s", part, strerror(errno));
         const struct result opened = file_open_at(here, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &next, err);
         if (!opened.ok && faccessat(here, part, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-            return failure(err, ERROR_INVALID, "%.150s: what is called so is no folder that may be used: a link, or a file?",
-                           part);
+            return failure(err, ERROR_INVALID, "%.150s is not a folder that may be used: is it a link, or a file?", part);
         TRY(opened);
         (void)close(here);
         here = next;

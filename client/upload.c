@@ -85,7 +85,7 @@ static struct result ask_offset(struct transfer *transfer, struct error *err)
     if (response.location[0] != '\0') (void)snprintf(transfer->location, sizeof transfer->location, "%s", response.location);
     if (transfer->offset > 0) return SUCCESS;
     end_session(transfer);
-    return failure(err, ERROR_NOT_FOUND, "the upload has nothing to go on from");
+    return failure(err, ERROR_NOT_FOUND, "the upload has no bytes to continue from");
 }
 
 static struct result take_session(struct transfer *transfer, const struct http_response *response, struct error *err)

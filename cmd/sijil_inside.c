@@ -1,6 +1,6 @@
 /*
- * sijil-inside: the first program in a sandbox. It shows from inside that the sandbox is closed, waits for the word to begin, and becomes
- * the payload. It is linked statically and uses the C library alone, because an image may have no libraries.
+ * sijil-inside: the first program in a sandbox. It shows from inside that the sandbox is closed, waits for the message to begin,
+ * and becomes the payload. It is linked statically and uses the C library alone, because an image may have no libraries.
  *
  * usage: sijil-inside SOCKET PROCESSES [ADDRESS PORT]... -- PROGRAM [ARGUMENT]...
  * Messages on SOCKET (a seqpacket pair): it sends "ready" or "open: WHAT", gets "go", sends "begin", and
@@ -61,8 +61,8 @@ static bool fill(struct sockaddr_storage *address, socklen_t *size, const char *
     return inet_pton(AF_INET6, text, &v6->sin6_addr) == 1;
 }
 
-/* Out of reach is only what the kernel refuses at once, because there is no route. A connection that begins, or that a peer refuses, has
- * left the sandbox. */
+/* An address is out of reach only if the kernel refuses it at once, because there is no route. A connection that begins, or that
+ * a peer refuses, has left the sandbox. */
 static bool is_out_of_reach(const struct sockaddr_storage *address, socklen_t size, int kind)
 {
     const int fd = socket(address->ss_family, kind | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -109,7 +109,7 @@ static void check_privileges(void)
     if (getuid() == 0 || geteuid() == 0) refuse("the payload would be root");
 }
 
-/* In a process namespace of its own, the one before this process is bubblewrap's. */
+/* In a process namespace of its own, the only process before this one is bubblewrap. */
 static void check_places(void)
 {
     static const char *const closed[] = {"/root", "/home", "/var", "/srv", "/sys", "/boot", "/etc/ssh", "/etc/sijil"};

@@ -1,4 +1,7 @@
-/* sijil-runner: `check` says what this machine gives to runs, `try` runs a command in the sandbox of a run. */
+/*
+ * sijil-runner: `check` shows the isolation and the devices that this machine offers, `try` runs a command in the sandbox of a
+ * run.
+ */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -157,7 +160,7 @@ static int run_attempt(const struct settings *settings)
     return status;
 }
 
-/* A terminal's Ctrl-C stops the run in order; a second one does so no faster. */
+/* Ctrl-C at a terminal stops the run in order; a second Ctrl-C changes nothing. */
 static void take_signals(void)
 {
     const struct sigaction action = {.sa_handler = cancel};

@@ -16,7 +16,7 @@ static const struct option_row rows[] = {
 static const struct option_row slurm_rows[] = {
     {RUNNER_SLURM, "slurm", "URL",
      "a Slurm cluster instead of this machine: https://HOST:PORT or unix:/PATH of slurmrestd, or commands: for sbatch and squeue"},
-    {RUNNER_SLURM_USER, "slurm-user", "NAME", "whose token it is; default: this user"},
+    {RUNNER_SLURM_USER, "slurm-user", "NAME", "the user of the token; default: this user"},
     {RUNNER_SLURM_TOKEN, "slurm-token", "FILE", "a file with a token (JWT) for slurmrestd"},
     {RUNNER_SLURM_CONFIG, "slurm-config", "FILE", "slurm.conf, for commands:"},
     {RUNNER_CA, "ca-file", "FILE", "certificates of the authorities that slurmrestd's certificate must come from (PEM)"},
@@ -24,10 +24,10 @@ static const struct option_row slurm_rows[] = {
 static const struct option_row try_rows[] = {
     {RUNNER_CODE, "code", "PATH", "the folder that becomes /code; it is copied"},
     {RUNNER_INPUT, "input", "NAME=PATH", "a file or folder that becomes /in/NAME; it is copied; once for each"},
-    {RUNNER_OUTPUT, "output", "FOLDER", "a new folder for what the command left in /out"},
+    {RUNNER_OUTPUT, "output", "FOLDER", "a new folder for the files that the command left in /out"},
     {RUNNER_DEVICES, "devices", "DIR", "the folder with the nodes of devices; default: /dev"},
     {RUNNER_ADD, "add", "NAME=VALUE", "a variable that this machine adds to the environment, such as OMP_NUM_THREADS=4"},
-    {RUNNER_QUIET, "quiet", NULL, "do not show what the command prints"},
+    {RUNNER_QUIET, "quiet", NULL, "do not show the output of the command"},
 };
 static const struct option_group groups[] = {
     {"", rows, COUNT(rows)}, {"for check", slurm_rows, COUNT(slurm_rows)}, {"for try", try_rows, COUNT(try_rows)}};
@@ -38,7 +38,7 @@ static const char *const see_also[] = {"sijil(1)", "bwrap(1)", NULL};
 const struct program runner_program = {
     .name = "sijil-runner",
     .section = 1,
-    .summary = "runs training code that nobody trusts",
+    .summary = "runs untrusted training code",
     .synopses = synopses,
     .about =
         "Check what isolation this machine gives, or run a command in exactly the sandbox that an ordered run would get: no network, "
@@ -49,7 +49,7 @@ const struct program runner_program = {
                "COMMAND sees /code and /in, which it can't change, and writes to /out. Without COMMAND, argv of SPEC is run.\n"
                "A line in the file that $SIJIL_HEARTBEAT names is shown as progress.",
     .exit_status =
-        "check: 0 the floor is met or the cluster answers, 1 it is not. try: that of COMMAND, 128 and the number of a signal, 124 time_s was over, 125 "
-        "the outputs are refused, 126 nothing was started. 2 the command line is wrong.",
+        "check: 0 the isolation suffices or the cluster answers, 1 otherwise. try: that of COMMAND, 128 and the number of a signal, 124 time_s was "
+        "over, 125 the outputs are refused, 126 nothing was started. 2 the command line is wrong.",
     .see_also = see_also,
 };

@@ -75,7 +75,7 @@ static int refuse(const struct settings *settings, const struct error *err)
     return is_verdict ? EXIT_NOT_VERIFIED : EXIT_USAGE;
 }
 
-/* The key is the verifier's own, and the caller has read it. What was to be verified, and is malformed, is not verified. */
+/* The caller has read the verifier's own key before. So a malformed input is one that is not verified. */
 static struct result as_verdict(struct result checked, struct error *err)
 {
     if (!checked.ok && (err->kind == ERROR_INVALID || err->kind == ERROR_LIMIT)) err->kind = ERROR_DENIED;

@@ -93,7 +93,7 @@ static struct result decide_again(const struct run_bundle *bundle, const struct 
     return result;
 }
 
-/* The keys are the verifier's own. What the bundle has, and is no bundle, is not verified. */
+/* The keys are the verifier's own. So a malformed bundle is one that is not verified. */
 static struct result check_bundle(struct bytes text, const struct run_trust *trust, const struct ecdsa_key *root,
                                   struct run_bundle **bundle_out, uint64_t *decisions_out, struct error *err)
 {

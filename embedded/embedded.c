@@ -122,7 +122,7 @@ static struct result check_above(const char *option, const char *path, struct er
     return failure(err, ERROR_INVALID, "%s %.150s: make the folder above it first", option, path);
 }
 
-/* Only checks that it is a folder; the users who need it check later that they can enter it. */
+/* Only checks that it is a folder; the users that need it check later that they can enter it. */
 static struct result check_folder(const char *option, const char *path, struct error *err)
 {
     struct stat about;

@@ -23,7 +23,7 @@
 
 void supervisor_stop(struct embedded *embedded)
 {
-    if (embedded->is_gateway) return; /* they are the supervisor's to stop */
+    if (embedded->is_gateway) return; /* only the supervisor stops them */
     process_stop(&embedded->processes[PROCESS_KEYD], STOP_KEYD_MS);
     process_stop(&embedded->processes[PROCESS_POSTGRES], STOP_POSTGRES_MS);
     paths_leave(&embedded->paths);
@@ -39,7 +39,7 @@ static void count_as_gateway(struct process *gateway, pid_t pid)
 /* In the child. The sanitizers inspect their own process, which the change of user would forbid. */
 static struct result become_gateway(struct embedded *embedded, pid_t parent, struct error *err)
 {
-    for (size_t i = 0; i < PROCESS_COUNT; i++) embedded->processes[i].pid = 0; /* the supervisor's to stop */
+    for (size_t i = 0; i < PROCESS_COUNT; i++) embedded->processes[i].pid = 0; /* only the supervisor stops them */
     TRY(process_begin(&embedded->users.gateway, SIGKILL, parent, err));
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     (void)prctl(PR_SET_DUMPABLE, 1);

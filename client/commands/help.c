@@ -75,7 +75,7 @@ static void print_level(FILE *out, const char *level)
     (void)fputs("\n`sijil COMMAND --help` says more. REFERENCE is HOST[:PORT]/ORGANISATION/PROJECT/REPOSITORY[:TAG|@DIGEST].\n",
                 out);
     if (level[0] != '\0') return;
-    (void)fputs("SIJIL_USERNAME, SIJIL_PASSWORD and SIJIL_CA_FILE in the environment win over what `sijil login` keeps.\n"
+    (void)fputs("SIJIL_USERNAME, SIJIL_PASSWORD and SIJIL_CA_FILE in the environment replace a stored login.\n"
                 "SIJIL_PROXY=http://HOST:PORT names a proxy; HTTPS_PROXY is not used.\n\n"
                 "examples:\n" CLIENT_EXAMPLES,
                 out);

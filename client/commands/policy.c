@@ -17,7 +17,7 @@ static struct result check_form(const json_t *document, struct error *err)
     const json_t *value = NULL;
 
     if (json_object_get(document, "payloadType") != NULL)
-        return failure(err, ERROR_INVALID, "this is a signed set already; what is signed is the set itself (docs/policies.md)");
+        return failure(err, ERROR_INVALID, "this set is signed already: give the set without its envelope (docs/policies.md)");
     json_object_foreach ((json_t *)(uintptr_t)document, key, value) {
         if (!policy_set_has_member(key)) return failure(err, ERROR_INVALID, "a policy set has no member \"%.60s\"", key);
     }

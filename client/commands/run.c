@@ -43,7 +43,7 @@ static struct result print_run(const struct invocation *invocation, json_t *run,
 
 /* ---- signing ---- */
 
-/* What requests and approvals have in common: for whom, from when and until when, and a nonce. */
+/* The members that requests and approvals have in common: audience, times and a nonce. */
 static struct result add_head(struct session *session, int64_t hours, json_t *payload, struct error *err)
 {
     const int64_t now_ms = clock_wall_ms();
@@ -63,7 +63,7 @@ static struct result add_head(struct session *session, int64_t hours, json_t *pa
     return head != NULL && json_object_update(payload, head) == 0 ? SUCCESS : no_memory(err);
 }
 
-/* Signs, and reads what was signed as the registry will: a wrong member is named before anything is sent. */
+/* Signs the payload, and reads it as the registry will, so that a wrong member is named before anything is sent. */
 static struct result sign(const struct ecdsa_key *key, enum run_type type, const json_t *payload, json_t **envelope_out,
                           struct error *err)
 {
@@ -193,7 +193,7 @@ struct result command_run_show(struct invocation *invocation, struct error *err)
     return invocation->json ? api_print_json(run, err) : print_run(invocation, run, err);
 }
 
-/* The request as it was signed. What the registry says about it is not believed. */
+/* Reads the request from its signed bytes. The registry's description of it is not trusted. */
 static struct result read_request(const struct invocation *invocation, const json_t *run, struct run_envelope **request_out,
                                   struct error *err)
 {
@@ -209,7 +209,7 @@ static struct result read_request(const struct invocation *invocation, const jso
     return SUCCESS;
 }
 
-/* On standard error, so that the approver sees what the approval is for. Canonical JSON escapes what steers a terminal. */
+/* On standard error, so that the approver sees the request. Canonical JSON escapes characters that steer a terminal. */
 static struct result show_request(const struct run_envelope *request, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(RUN_PAYLOAD_MAX);

@@ -66,14 +66,13 @@ static void put_exit_codes(FILE *out)
 static void put_client_places(FILE *out)
 {
     roff_section(out, "ENVIRONMENT");
-    roff_item(out, "SIJIL_USERNAME, SIJIL_PASSWORD, SIJIL_CA_FILE",
-              "take the place of what sijil login keeps, for jobs that have no home folder.");
+    roff_item(out, "SIJIL_USERNAME, SIJIL_PASSWORD, SIJIL_CA_FILE", "replace a stored login, for jobs that have no home folder.");
     roff_item(out, "SIJIL_PROXY",
               "the proxy for connections to registries, http://HOST:PORT; HTTPS_PROXY and similar variables are not used.");
     roff_item(out, "XDG_CONFIG_HOME, XDG_CACHE_HOME, HOME", "say where the files below are.");
     roff_section(out, "FILES");
     roff_item(out, "~/.config/sijil/hosts.json", "logins, with their passwords; only you may read it.");
-    roff_item(out, "~/.cache/sijil/upload-*", "where a push that broke goes on; removed when it is done.");
+    roff_item(out, "~/.cache/sijil/upload-*", "the state of an interrupted push; removed when the push is done.");
 }
 
 void page_of_client(FILE *out)
@@ -106,9 +105,9 @@ void page_of_client(FILE *out)
     roff_section(out, "FAILURES AS JSON");
     roff_line(
         out, 'R',
-        "With --json, a failure is one object on standard error: error (its kind), message, detail (all that was said beside it),\n"
-        "and of that, as members of their own, what there is of rule, policy, missing, decision, digest, reference, audit,\n"
-        "request, said (the registry's sentence, where it is long), usage and try. Of a policy's denials the first has the members.");
+        "With --json, a failure is one object on standard error. Its members are error (the kind), message, and detail (all\n"
+        "other lines). If detail has them, these are also members: rule, policy, missing, decision, digest, reference, audit,\n"
+        "request, said (the registry's sentence, if it is long), usage and try. Of several denials they are those of the first.");
     roff_section(out, "EXAMPLES");
     (void)fputs(".nf\n", out);
     roff_line(out, 'R', CLIENT_EXAMPLES);
