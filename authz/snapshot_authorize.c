@@ -179,6 +179,17 @@ static const struct authz_binding *search_part(struct search *search, const stru
     return NULL;
 }
 
+/* Who can give a role that permits it. */
+static const char *advice(enum resource_kind kind)
+{
+    if (kind == RESOURCE_SYSTEM)
+        return "no role that you have permits this for the whole registry; name your organisation or project, or ask an administrator of "
+               "the registry for a role that does";
+    if (kind == RESOURCE_ORGANISATION)
+        return "no role that you have here permits this; ask an administrator of the organisation for one that does";
+    return "no role that you have here permits this; ask an administrator of the project for one that does";
+}
+
 static struct authz_answer authorize_by_bindings(struct search *search)
 {
     const struct rights_part *part = NULL;
@@ -190,7 +201,7 @@ static struct authz_answer authorize_by_bindings(struct search *search)
     }
     if (search->refusal != NULL) return refused(AUTHZ_NOT_ALLOWED, search->refusal->rule, search->refusal->message);
     return refused(search->may_know_existence ? AUTHZ_NOT_ALLOWED : AUTHZ_INVISIBLE, "SYS-NO-BINDING",
-                   "no role that you have here permits this; ask an administrator of the project for one that does");
+                   advice(search->resource->kind));
 }
 
 /* A runner of the registry works for all organisations, any other one for its own. Everything else does not exist for it. */
@@ -210,7 +221,8 @@ struct authz_answer authz_snapshot_authorize(const struct authz_snapshot *snapsh
     if (!authz_snapshot_is_live(snapshot, principal, now_ms))
         return refused(AUTHZ_NOT_LIVE, "SYS-NOT-LIVE", "the credential is unknown, disabled or expired");
     if (!principal_covers(principal, action, resource))
-        return refused(AUTHZ_OUT_OF_SCOPE, "SYS-SCOPE", "the token was not made for this; get one with its scope");
+        return refused(AUTHZ_OUT_OF_SCOPE, "SYS-SCOPE",
+                       "the token was made for other things; get one with the scope that the challenge names");
     if (principal->kind == PRINCIPAL_RUNNER) return authorize_runner(principal, action, resource);
     if (action_needs_no_role(action)) return (struct authz_answer){.verdict = AUTHZ_ALLOWED};
     struct search search = {snapshot, principal, action, resource, now_ms, false, NULL};

@@ -1,6 +1,5 @@
 #include "base/json.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,13 +104,36 @@ static size_t feed(void *into, size_t room, void *context)
  */
 static json_t *load_with_room(struct bytes text, json_error_t *problem)
 {
-    struct feed from = {
-        {bytes_of_text("[\"----------------------------------------------\","), text, bytes_of_text("]")}, 0, json_lacks()};
+    const struct bytes before = bytes_of_text("[\"----------------------------------------------\",");
+    struct feed from = {{before, text, bytes_of_text("]")}, 0, json_lacks()};
     OWNED_JSON both = json_load_callback(feed, &from, JSON_REJECT_DUPLICATES, problem);
 
     if (json_array_size(both) == 2) return json_incref(json_array_get(both, 1));
-    if (both != NULL) (void)snprintf(problem->text, sizeof problem->text, "not one value");
+    if (both != NULL) { /* jansson has no complaint about several values in an array */
+        *problem = (json_error_t){.line = 1, .column = (int)before.length};
+        problem->text[JSON_ERROR_TEXT_LENGTH - 1] = (char)json_error_end_of_input_expected;
+    }
+    if (problem->line == 1) problem->column -= (int)before.length;
     return NULL;
+}
+
+/* Our own words: those of jansson name its tokens, and quote the text. */
+static struct result not_json(const json_error_t *problem, struct error *err)
+{
+    static const char *const words[] = {
+        [json_error_premature_end_of_input] = "it ends too early",
+        [json_error_end_of_input_expected] = "something stands behind the end",
+        [json_error_invalid_utf8] = "a character is not UTF-8",
+        [json_error_duplicate_key] = "a member is there twice",
+        [json_error_null_character] = "a text has the character NUL",
+        [json_error_null_byte_in_key] = "the name of a member has the character NUL",
+        [json_error_numeric_overflow] = "a number is larger than 2^63 - 1",
+    };
+    const enum json_error_code code = json_error_code(problem);
+    const char *word = (size_t)code < sizeof words / sizeof words[0] ? words[code] : NULL;
+
+    return failure(err, ERROR_INVALID, "not JSON: %s (line %d, column %d)",
+                   word == NULL ? "a value, comma or bracket is wrong" : word, problem->line, problem->column);
 }
 
 struct result json_read(struct bytes text, size_t maximum, json_t **value_out, struct error *err)
@@ -128,8 +150,7 @@ struct result json_read(struct bytes text, size_t maximum, json_t **value_out, s
                            ? load_with_room(text, &problem)
                            : json_loadb((const char *)text.data, text.length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &problem);
     if (json_lacks() != before) return failure(err, ERROR_NO_MEMORY, "no memory to read JSON");
-    if (value == NULL)
-        return failure(err, ERROR_INVALID, "not JSON: %.120s (line %d, column %d)", problem.text, problem.line, problem.column);
+    if (value == NULL) return not_json(&problem, err);
     *value_out = GIVE(value);
     return SUCCESS;
 }

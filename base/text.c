@@ -149,6 +149,36 @@ bool text_consists_of(struct bytes text, const char *letters)
     return true;
 }
 
+/* Unicode 15: Cc, Cf, Zl, Zp, the fillers, variation selectors and noncharacters of the first plane. */
+static const struct {
+    uint32_t from, to;
+} unseen[] = {{0x0000, 0x001f},   {0x007f, 0x009f},   {0x00ad, 0x00ad},   {0x034f, 0x034f},   {0x0600, 0x0605},
+              {0x061c, 0x061c},   {0x06dd, 0x06dd},   {0x070f, 0x070f},   {0x0890, 0x0891},   {0x08e2, 0x08e2},
+              {0x115f, 0x1160},   {0x17b4, 0x17b5},   {0x180b, 0x180f},   {0x200b, 0x200f},   {0x2028, 0x202e},
+              {0x2060, 0x206f},   {0x3164, 0x3164},   {0xd800, 0xdfff},   {0xfdd0, 0xfdef},   {0xfe00, 0xfe0f},
+              {0xfeff, 0xfeff},   {0xffa0, 0xffa0},   {0xfff0, 0xfffb},   {0x110bd, 0x110bd}, {0x110cd, 0x110cd},
+              {0x13430, 0x1343f}, {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff}};
+
+static bool is_visible(uint32_t letter)
+{
+    if ((letter & 0xfffe) == 0xfffe) return false; /* the noncharacters at the end of each plane */
+    for (size_t i = 0; i < sizeof unseen / sizeof unseen[0]; i++)
+        if (letter >= unseen[i].from && letter <= unseen[i].to) return false;
+    return true;
+}
+
+bool text_is_visible(struct bytes text)
+{
+    for (size_t i = 0; i < text.length;) {
+        const uint8_t first = text.data[i++];
+        size_t more = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : first >= 0xc0 ? 1 : 0;
+        uint32_t letter = more == 0 ? first : first & (0x3fU >> more);
+        for (; more > 0 && i < text.length; more--) letter = letter << 6 | (text.data[i++] & 0x3f);
+        if (more > 0 || !is_visible(letter)) return false;
+    }
+    return true;
+}
+
 struct bytes text_cut(struct bytes *text, char end)
 {
     const uint8_t *at = text->length == 0 ? NULL : memchr(text->data, end, text->length);

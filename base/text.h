@@ -35,6 +35,12 @@ bool text_from_base64_exactly(enum base64_kind kind, struct bytes text, uint8_t 
 /** Whether `text` consists of `letters` only; true for "". */
 bool text_consists_of(struct bytes text, const char *letters);
 
+/**
+ * Whether a person sees each character of `text`, which is UTF-8: no control or format character (Unicode Cc, Cf), no line or paragraph
+ * separator, no filler, and no noncharacter. With one of these two different names can look the same. True for "".
+ */
+bool text_is_visible(struct bytes text);
+
 /** Cuts off and returns the part of `text` before the first `end`, or all of it. The `end` goes too. */
 struct bytes text_cut(struct bytes *text, char end);
 

@@ -188,6 +188,13 @@ static struct result take_token(struct session *session, const char *scope, cons
     return SUCCESS;
 }
 
+/* The names with which the password is a token of an issuer (docs/identity.md). */
+static bool token_is_login(const struct host_login *login)
+{
+    return strcmp(login->username, "oidc") == 0 || strcmp(login->username, "oauth2accesstoken") == 0 ||
+           strcmp(login->username, "<token>") == 0;
+}
+
 /* Names the registry and the login, and says what helps. */
 static struct result login_refused(struct session *session, const struct http_response *response, struct error *err)
 {
@@ -197,7 +204,9 @@ static struct result login_refused(struct session *session, const struct http_re
     failure_name(http_host(session->http), err);
     if (response->status != 401) return refused;
     report_explain(session->report, "name", session->login.username);
-    (void)snprintf(text, sizeof text, "sijil login %s, with a secret that is good", http_host(session->http));
+    (void)snprintf(text, sizeof text, "sijil login %s, with %s", http_host(session->http),
+                   token_is_login(&session->login) ? "a new token of your issuer: the stored one may have expired"
+                                                   : "a secret that is good");
     report_explain(session->report, "try", text);
     return refused;
 }

@@ -129,7 +129,8 @@ static int run_replay(const struct settings *settings)
     bool is_sound = false;
 
     if (settings->key != NULL || settings->entry != NULL || settings->file == NULL)
-        return misused("policy sets (--set) and an export's file are needed, and neither --key nor --entry");
+        return misused(
+            "an export's file is needed, with the policy sets of its decisions (--set); --key and --entry are for proofs");
     memcpy(request.sets, settings->sets, sizeof request.sets);
     if (!replay_file(&request, &answer, &is_sound, &err).ok) return refuse(settings, &err);
     const int shown = show(buffer_text(&answer));

@@ -17,6 +17,13 @@ static struct bytes view_of(const json_t *text)
     return (struct bytes){(const uint8_t *)json_string_value(text), json_string_length(text)};
 }
 
+/* Members that are there: the object may have no others. What no signature covers could else be stored and shown with the document. */
+static struct result check_members(const json_t *object, size_t known, const char *names, struct error *err)
+{
+    if (json_object_size(object) == known) return SUCCESS;
+    return failure(err, ERROR_INVALID, "an envelope has no members but %s", names);
+}
+
 /* A signature that is not ECDSA P-256 may come from another signer's key. It is kept, and never verifies. */
 static struct result read_signature(const json_t *entry, struct dsse_signature *signature, struct error *err)
 {
@@ -25,6 +32,7 @@ static struct result read_signature(const json_t *entry, struct dsse_signature *
 
     if (!json_is_string(sig) || (keyid != NULL && !json_is_string(keyid)))
         return failure(err, ERROR_INVALID, "a signature of an envelope needs \"sig\" and may have \"keyid\"");
+    TRY(check_members(entry, keyid == NULL ? 1 : 2, "\"keyid\" and \"sig\" in a signature", err));
     if (json_string_length(keyid) >= DSSE_KEYID_SIZE)
         return failure(err, ERROR_LIMIT, "a key id of an envelope is longer than %d", DSSE_KEYID_SIZE - 1);
     TRY(text_from_base64(&raw, BASE64_STANDARD, view_of(sig), err));
@@ -56,6 +64,7 @@ struct result dsse_read(struct bytes envelope, size_t maximum, struct dsse **dss
     const json_t *type = json_object_get(root, "payloadType"), *payload = json_object_get(root, "payload");
     if (!json_is_string(type) || !json_is_string(payload))
         return failure(err, ERROR_INVALID, "an envelope needs the texts \"payloadType\" and \"payload\"");
+    TRY(check_members(root, 3, "\"payload\", \"payloadType\" and \"signatures\"", err));
     if (json_string_length(type) == 0 || json_string_length(type) >= DSSE_TYPE_SIZE)
         return failure(err, ERROR_LIMIT, "a payload type has 1 to %d letters", DSSE_TYPE_SIZE - 1);
 

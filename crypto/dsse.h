@@ -27,7 +27,10 @@ struct dsse {
     struct dsse_signature signatures[DSSE_SIGNATURE_COUNT];
 };
 
-/** Reads an envelope of at most `maximum` bytes. ERROR_INVALID, ERROR_LIMIT. Verifies no signature. */
+/**
+ * Reads an envelope of at most `maximum` bytes. ERROR_INVALID, ERROR_LIMIT. Verifies no signature. Stricter than DSSE: a member that
+ * DSSE does not name is refused, because no signature covers it.
+ */
 RESULT dsse_read(struct bytes envelope, size_t maximum, struct dsse **dsse_out, struct error *err);
 /** Whether `key` made one of the signatures over this type and payload: ERROR_DENIED if not, ERROR_NO_MEMORY. */
 RESULT dsse_check_signer(const struct dsse *dsse, const struct ecdsa_key *key, struct error *err);

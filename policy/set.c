@@ -217,12 +217,21 @@ struct result policy_set_sign(struct bytes payload, const struct ecdsa_key *sign
     return dsse_write(POLICY_SET_TYPE, payload, &signer, 1, envelope, err);
 }
 
+static struct result read_envelope(struct bytes envelope, struct dsse **dsse_out, struct error *err)
+{
+    struct error why = {0};
+
+    if (dsse_read(envelope, POLICY_SET_ENVELOPE_MAX, dsse_out, &why).ok) return SUCCESS;
+    if (why.kind != ERROR_INVALID) return failure(err, why.kind, "%s", why.message);
+    return failure(err, ERROR_INVALID, "no signed policy set ('sijil policy sign' makes one): %.150s", why.message);
+}
+
 struct result policy_set_read(struct bytes envelope, const struct ecdsa_key *approver, struct policy_set **set_out,
                               struct error *err)
 {
     OWNED(dsse) *dsse = NULL;
 
-    TRY(dsse_read(envelope, POLICY_SET_ENVELOPE_MAX, &dsse, err));
+    TRY(read_envelope(envelope, &dsse, err));
     if (strcmp(dsse->payload_type, POLICY_SET_TYPE) != 0)
         return failure(err, ERROR_INVALID, "a policy set expected, payload type " POLICY_SET_TYPE);
     TRY(dsse_check_signer(dsse, approver, err));

@@ -6,6 +6,7 @@
 #include "authz/claims.h"
 #include "authz/issuer.h"
 #include "authz/robot.h"
+#include "base/text.h"
 #include "gateway/api/api_priv.h"
 #include "gateway/pipeline/resolve.h"
 #include "policy/decider.h"
@@ -50,8 +51,10 @@ static struct result read_external(struct wanted_binding *wanted, struct error *
     if (wanted->issuer == NULL || wanted->subject == NULL || strlen(wanted->issuer) >= sizeof binding->issuer)
         return failure(err, ERROR_INVALID, "a binding is for a robot, or for an issuer and a subject of at most 255 bytes");
     if (!issuer_url_is_valid(wanted->issuer)) return failure(err, ERROR_INVALID, ISSUER_URL_RULE);
-    if (!claims_text_is_plain(wanted->subject, CLAIMS_SUBJECT_MAX))
-        return failure(err, ERROR_INVALID, "a subject has 1 to %d bytes and no control characters", CLAIMS_SUBJECT_MAX);
+    if (!claims_text_is_plain(wanted->subject, CLAIMS_SUBJECT_MAX) || !text_is_visible(bytes_of_text(wanted->subject)))
+        return failure(err, ERROR_INVALID,
+                       "a subject has 1 to %d bytes, and no control characters or characters that nobody sees",
+                       CLAIMS_SUBJECT_MAX);
     binding->kind = PRINCIPAL_EXTERNAL;
     (void)snprintf(binding->issuer, sizeof binding->issuer, "%s", wanted->issuer);
     (void)snprintf(binding->subject, sizeof binding->subject, "%s", wanted->subject);

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "authz/jwk.h"
 #include "authz/trusted_issuer.h"
 #include "base/clock.h"
 #include "gateway/api/api_priv.h"
@@ -59,12 +60,28 @@ static struct result read_algorithms(struct wanted_issuer *wanted, struct error 
     return SUCCESS;
 }
 
+/* A private key that is pasted here by mistake must not be stored, and shown to readers of the database and of backups. */
+static struct result check_public(const json_t *set, struct error *err)
+{
+    const json_t *key;
+    size_t i;
+
+    json_array_foreach (json_object_get(set, "keys"), i, key)
+        if (!jwk_is_public(key))
+            return failure(
+                err, ERROR_INVALID,
+                "key %zu of jwks has private members, such as d or k: give the public set, and replace that key, because it was sent",
+                i + 1);
+    return SUCCESS;
+}
+
 static struct result fill_record(struct wanted_issuer *wanted, int64_t lifetime_s, struct error *err)
 {
     struct issuer_record *record = &wanted->record;
 
     if (strlen(wanted->url) >= sizeof record->url || strlen(wanted->audience) >= sizeof record->audience)
         return failure(err, ERROR_INVALID, "url and audience have at most 255 bytes");
+    TRY(check_public(wanted->keys, err));
     record->lifetime_max_s = (unsigned)lifetime_s;
     (void)snprintf(record->url, sizeof record->url, "%s", wanted->url);
     (void)snprintf(record->audience, sizeof record->audience, "%s", wanted->audience);

@@ -198,6 +198,30 @@ static const struct jwk_row {
     {"numbers for texts", "{\"kty\":1,\"kid\":2,\"crv\":3,\"x\":4,\"y\":5}", 0, 0},
 };
 
+static void knows_public_keys(void **state)
+{
+    static const struct {
+        const char *key;
+        bool is_public;
+    } rows[] = {
+        {"{\"kty\":\"RSA\",\"n\":\"AA\",\"e\":\"AQAB\",\"kid\":\"d\"}", true},
+        {"{\"kty\":\"RSA\",\"n\":\"AA\",\"e\":\"AQAB\",\"d\":\"AA\"}", false},
+        {"{\"kty\":\"RSA\",\"n\":\"AA\",\"e\":\"AQAB\",\"qi\":\"AA\"}", false},
+        {"{\"kty\":\"RSA\",\"n\":\"AA\",\"e\":\"AQAB\",\"oth\":[]}", false},
+        {"{\"kty\":\"oct\",\"k\":\"AA\"}", false},
+        {"{\"kty\":\"EC\",\"d\":null}", false},
+        {"[]", true},
+    };
+    struct error err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        OWNED_JSON key = NULL;
+        assert_true(json_read(bytes_of_text(rows[i].key), 4096, &key, &err).ok);
+        assert_int_equal(jwk_is_public(key), rows[i].is_public);
+    }
+}
+
 static void reads_keys(void **state)
 {
     const struct jwk_row *row = *state;
@@ -294,6 +318,7 @@ static void start(struct authz_directory **directory_out)
 int main(void)
 {
     const struct CMUnitTest others[] = {
+        cmocka_unit_test(knows_public_keys),
         cmocka_unit_test(long_scopes_are_bounded),
         cmocka_unit_test(fewer_rights_than_asked),
         cmocka_unit_test(challenges_survive_lack_of_memory),

@@ -3,8 +3,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/fault.h"
-#include "base/json.h"
 #include "base/share.h"
 #include "base/text.h"
 #include "base/uuid.h"
@@ -189,113 +187,37 @@ static void base64(void **state)
     buffer_done(&again);
 }
 
-static const struct json_row {
-    const char *name, *text, *canonical; /* canonical NULL: refused */
-    enum error_kind kind;
-} json_rows[] = {
-    {"keys are sorted", "{\"b\":1,\"a\":[true,null,\"x\"]}", "{\"a\":[true,null,\"x\"],\"b\":1}", ERROR_NONE},
-    {"escapes are the shortest", "\"\\u0041\\u000a\\u001f\\/\\\"\"", "\"A\\n\\u001f/\\\"\"", ERROR_NONE},
-    {"other letters stay", "\"\xd8\xb3\xd8\xac\xd9\x84\"", "\"\xd8\xb3\xd8\xac\xd9\x84\"", ERROR_NONE},
-    {"UTF-16 order", "{\"\xef\xac\xb3\":1,\"\xf0\x9f\x98\x80\":2}", "{\"\xf0\x9f\x98\x80\":2,\"\xef\xac\xb3\":1}", ERROR_NONE},
-    {"brackets in strings do not nest", "\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\"",
-     "\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\"", ERROR_NONE},
-    {"a key twice", "{\"a\":1,\"a\":2}", NULL, ERROR_INVALID},
-    {"a fraction", "1.5", NULL, ERROR_INVALID},
-    {"bad UTF-8", "\"\xff\"", NULL, ERROR_INVALID},
-    {"NUL in a string", "\"\\u0000\"", NULL, ERROR_INVALID},
-    {"something after it", "{} {}", NULL, ERROR_INVALID},
-    {"nothing", "", NULL, ERROR_INVALID},
-    {"long numbers", "{\"b\":-1125899906842624,\"a\":9223372036854775807}", "{\"a\":9223372036854775807,\"b\":-1125899906842624}",
-     ERROR_NONE},
-    {"a long number alone", " 1125899906842624 ", "1125899906842624", ERROR_NONE},
-    {"a number that is too large", "9223372036854775808", NULL, ERROR_INVALID},
-    {"two long numbers", "1125899906842624,1", NULL, ERROR_INVALID},
-    {"a long number and an end", "1125899906842624],[1", NULL, ERROR_INVALID},
-    {"a long word", "truetruetruetruetrue", NULL, ERROR_INVALID},
-    {"a number that never ends", "11111111111111111111111111111111111111111", NULL, ERROR_INVALID},
-};
-
-static void json_is_strict_and_canonical(void **state)
+static void only_visible_characters(void **state)
 {
-    const struct json_row *row = *state;
-    struct buffer OWNED_BUFFER text = BUFFER(1024);
-    OWNED_JSON value = NULL;
-    struct error err = {0};
-
-    const bool ok = json_read(bytes_of_text(row->text), 1024, &value, &err).ok && json_write_canonical(&text, value, &err).ok;
-    assert_int_equal(ok, row->canonical != NULL);
-    assert_int_equal(err.kind, row->kind);
-    if (ok) assert_string_equal(buffer_text(&text), row->canonical);
-}
-
-static const struct any_number_row {
-    const char *name, *text, *canonical; /* NULL: refused, or a fraction */
-    bool is_read;
-} any_number_rows[] = {
-    {"the largest", "[9223372036854775807]", "[9223372036854775807]", true},
-    {"the smallest", "[-9223372036854775808]", "[-9223372036854775808]", true},
-    {"one more than the largest", "[9223372036854775808]", NULL, true},
-    {"one less than the smallest", "[-9223372036854775809]", NULL, true},
-    {"twenty digits at the end", "10000000000000000000", NULL, true},
-    {"past a double", "{\"a\":1e999,\"b\":-1E+999}", NULL, true},
-    {"a fraction", "[1.5]", NULL, true},
-    {"in a text", "{\"9223372036854775808\":\"\\\"9223372036854775808\"}",
-     "{\"9223372036854775808\":\"\\\"9223372036854775808\"}", true},
-    {"between others", "[1,9223372036854775808,\"a\",99999999999999999999,2]", NULL, true},
-    {"a leading zero", "[09223372036854775808]", NULL, false},
-    {"a sign alone", "[-]", NULL, false},
-    {"plus", "[+9223372036854775808]", NULL, false},
-    {"no digit after the point", "[1.]", NULL, false},
-    {"no digit in the exponent", "[1e+]", NULL, false},
-    {"two exponents", "[1e9e9]", NULL, false},
-    {"letters in it", "[9223372036854775808x]", NULL, false},
-    {"a text right behind it", "[9223372036854775808\"a\"]", NULL, false},
-    {"41 digits", "[11111111111111111111111111111111111111111]", NULL, false},
-    {"a key twice", "{\"a\":9223372036854775808,\"a\":1}", NULL, false},
-};
-
-static void numbers_without_room_are_fractions(void **state)
-{
-    const struct any_number_row *row = *state;
-    struct buffer OWNED_BUFFER text = BUFFER(1024);
-    OWNED_JSON value = NULL;
-    struct error err = {0};
-
-    const bool is_read = json_read_any_number(bytes_of_text(row->text), 1024, &value, &err).ok;
-    assert_int_equal(is_read, row->is_read);
-    assert_int_equal(err.kind, is_read ? ERROR_NONE : ERROR_INVALID);
-    if (!is_read) return;
-    assert_int_equal(json_write_canonical(&text, value, &err).ok, row->canonical != NULL);
-    if (row->canonical != NULL) assert_string_equal(buffer_text(&text), row->canonical);
-}
-
-static void json_depth_is_bounded(void **state)
-{
-    static uint8_t brackets[300000];
-    json_t *value = NULL;
-    struct error err = {0};
+    static const struct {
+        const char *text;
+        bool is_visible;
+    } rows[] = {
+        {"", true},
+        {"repo:acme/models:ref:refs/heads/main", true},
+        {"\xd9\x85\xd8\xad\xd9\x85\xd8\xaf", true}, /* Arabic */
+        {"\xf0\x9f\x98\x80", true},                 /* U+1F600 */
+        {"a\tb", false},
+        {"\x7f", false},
+        {"\xc2\x85", false}, /* C1: next line */
+        {"\xc2\xad", false}, /* soft hyphen */
+        {"a\xe2\x80\x8b"
+         "b",
+         false}, /* zero width space */
+        {"\xe2\x80\xae"
+         "nimda",
+         false},                 /* right-to-left override */
+        {"\xe2\x80\xa8", false}, /* line separator */
+        {"\xef\xbb\xbf"
+         "a",
+         false},                     /* byte order mark */
+        {"\xef\xbf\xbf", false},     /* U+FFFF */
+        {"\xf3\xa0\x81\x81", false}, /* tag A */
+        {"\xe2\x80", false},         /* cut */
+    };
 
     (void)state;
-    memset(brackets, '[', sizeof brackets);
-    assert_false(json_read((struct bytes){brackets, sizeof brackets}, sizeof brackets, &value, &err).ok);
-    assert_int_equal(err.kind, ERROR_LIMIT);
-    assert_null(value);
-}
-
-/* Four megabytes of empty objects took three hundred in memory. */
-static void json_has_a_limit_of_values(void **state)
-{
-    static char text[(size_t)4 << 20];
-    json_t *value = NULL;
-    struct error err = {0};
-
-    (void)state;
-    for (size_t i = 1; i + 4 < sizeof text; i += 3) memcpy(text + i, "{},", 3);
-    text[0] = '[';
-    const size_t length = strlen(text);
-    text[length - 1] = ']';
-    assert_false(json_read((struct bytes){(const uint8_t *)text, length}, sizeof text, &value, &err).ok);
-    assert_int_equal(err.kind, ERROR_LIMIT);
+    for (size_t i = 0; i < COUNT(rows); i++) assert_int_equal(text_is_visible(bytes_of_text(rows[i].text)), rows[i].is_visible);
 }
 
 static void buffers_stop_at_their_maximum(void **state)
@@ -352,22 +274,6 @@ static void secrets_compare_by_value(void **state)
     assert_false(bytes_equal_secret(bytes_of_text("abc"), bytes_of_text("abcd")));
 }
 
-static struct result read_and_write(void *context, struct error *err)
-{
-    struct buffer OWNED_BUFFER text = BUFFER(1024);
-    OWNED_JSON value = NULL;
-
-    (void)context;
-    TRY_UNTOUCHED_BYTES(value, json_read(bytes_of_text("{\"b\":{\"c\":[112589990684262]},\"a\":\"\"}"), 100, &value, err));
-    return json_write_canonical(&text, value, err);
-}
-
-static void canonical_json_survives_lack_of_memory(void **state)
-{
-    (void)state;
-    fail_each(read_and_write, NULL, ERROR_NO_MEMORY, 10);
-}
-
 static void the_last_quarter_is_for_those_with_little(void **state)
 {
     static const struct {
@@ -388,17 +294,14 @@ int main(void)
         cmocka_unit_test(every_year_has_four_digits),
         cmocka_unit_test(each_millisecond_of_a_second_has_its_own_text),
         cmocka_unit_test(base64_knows_its_letters_and_no_others),
-        cmocka_unit_test(json_depth_is_bounded),
+        cmocka_unit_test(only_visible_characters),
         cmocka_unit_test(the_last_quarter_is_for_those_with_little),
-        cmocka_unit_test(json_has_a_limit_of_values),
         cmocka_unit_test(buffers_stop_at_their_maximum),
         cmocka_unit_test(readers_never_read_past_the_end),
         cmocka_unit_test(uuids_are_strict),
         cmocka_unit_test(secrets_compare_by_value),
-        cmocka_unit_test(canonical_json_survives_lack_of_memory),
     };
 
     return RUN_TABLE(time_rows, reads_time) + RUN_TABLE(number_rows, reads_numbers) + RUN_TABLE(base64_rows, base64) +
-           RUN_TABLE(json_rows, json_is_strict_and_canonical) + RUN_TABLE(any_number_rows, numbers_without_room_are_fractions) +
            cmocka_run_group_tests_name("others", others, NULL, NULL);
 }

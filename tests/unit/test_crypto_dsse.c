@@ -81,6 +81,10 @@ static const struct bad_envelope_row {
      ERROR_INVALID},
     {"a key id of 128 letters",
      "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[{\"keyid\":\"" LETTERS_128 "\",\"sig\":\"AAAA\"}]}", ERROR_LIMIT},
+    {"a member that is not covered", "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[" SIG "],\"note\":1}",
+     ERROR_INVALID},
+    {"a member of a signature that is not covered",
+     "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[{\"sig\":\"AAAA\",\"cert\":\"x\"}]}", ERROR_INVALID},
     {"nine signatures",
      "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[" SIG "," SIG "," SIG "," SIG "," SIG "," SIG "," SIG "," SIG
      "," SIG "]}",

@@ -39,7 +39,7 @@ struct result run_payload_check(enum run_type type, const json_t *json, struct e
     return run_shape_check(json, rows[type].shape, rows[type].name, err);
 }
 
-/* dsse_read() ignores members that it does not need. But an envelope must not hide anything. */
+/* dsse_read() allows several signatures, and no key id; an envelope of a run has exactly one signature, with a key id. */
 static struct result check_outside(struct bytes envelope, struct error *err)
 {
     OWNED_JSON json = NULL;
