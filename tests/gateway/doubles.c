@@ -1,6 +1,6 @@
 /*
- * Stand-ins for the log and the decider, so that the server can be tested without a database: decisions follow the
- * first query argument, records are durable a moment later on a thread of their own, as with the real one.
+ * Stand-ins for the log and the decider, so that the server can be tested without a database: decisions follow the first query
+ * argument. A record is durable a moment later, on a separate thread, as with the real log.
  */
 #include "tests/gateway/doubles.h"
 
@@ -150,7 +150,7 @@ static _Thread_local struct waiting *waiting_now;
 
 static void waited(struct record *record)
 {
-    /* The double's records are settled one after the other, so the context can hold who waits. */
+    /* The double completes one record after the other, so the context can have the waiting thread. */
     struct waiting *waiting = (struct waiting *)(uintptr_t)record->context.claims;
 
     pthread_mutex_lock(&waiting->mutex);
@@ -219,7 +219,7 @@ struct result sequencer_checkpoint(const struct sequencer *sequencer, struct sig
     return failure(err, ERROR_UNAVAILABLE, "nothing is signed here");
 }
 
-/* There is no log to go through. */
+/* There is no log to verify. */
 struct result log_verifier_start(const struct log_verifier_options *options, struct log_verifier **verifier_out,
                                  struct error *err)
 {
@@ -246,7 +246,7 @@ void sequencer_free(struct sequencer *sequencer)
     free(sequencer);
 }
 
-/* What is decided follows the name of the resource. */
+/* The decision follows the name of the resource. */
 static enum verdict verdict_of(const struct decision_request *request)
 {
     const char *name = request->pairs[0].resource.name;
@@ -391,7 +391,10 @@ uint64_t decider_names_version(struct decider *decider)
     return 1;
 }
 
-/* In the place of libc's, also for libmicrohttpd: whose threads get time to meet where a listening socket is taken out of a set. */
+/*
+ * Replaces libc's function, also for libmicrohttpd. A pause here lets its threads meet at the moment when a listening socket is
+ * removed from a set.
+ */
 __attribute__((visibility("default"))) int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
 {
     int is_listening = 0;

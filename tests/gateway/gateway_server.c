@@ -1,5 +1,5 @@
 /*
- * The real server, pipeline and rings, with stand-ins behind them and handlers that a test can steer.
+ * The real server, pipeline and rings, with stand-ins behind them, and handlers that a test controls.
  *
  * usage: gateway_server FOLDER [parameter=number ...]
  * Makes an authority and a server certificate in FOLDER, prints "PORT n" and serves until SIGTERM.

@@ -38,7 +38,7 @@ static struct result target_named(struct request *request, struct lookup *lookup
 }
 
 static _Atomic int hanging;   /* handlers that hang now */
-static _Atomic bool is_stuck; /* what may hang does */
+static _Atomic bool is_stuck; /* handlers that may hang do so */
 
 static void hang(const struct request *request)
 {
@@ -48,7 +48,7 @@ static void hang(const struct request *request)
     atomic_fetch_sub(&hanging, 1);
 }
 
-/* What arrived, as the smuggling table wants to see it. */
+/* Answers with the request as it arrived, in the form of the smuggling table. */
 static struct result echo(struct request *request, struct pg *pg, struct error *err)
 {
     char text[256];
@@ -166,7 +166,7 @@ static _Atomic int open_sources, reads_of_sources;
 
 struct spring {
     uint64_t fail_at, slow_ms;
-    uint64_t misses, tries; /* each misses-th block can't be read at once; 0: none can */
+    uint64_t misses, tries; /* each misses-th block can't be read at once; 0: no block can */
     bool may_hang;
 };
 
@@ -239,7 +239,7 @@ static struct result control(struct request *request, struct pg *pg, struct erro
 }
 static const struct handler handler_control = {.handle = control};
 
-/* Which runner the client's certificate is of, and whether a token would be bound to that certificate. */
+/* Answers with the runner of the client's certificate, and whether a token would be bound to that certificate. */
 static struct result tell_runner(struct request *request, struct pg *pg, struct error *err)
 {
     char text[128], id[UUID_TEXT_SIZE] = "";

@@ -1,4 +1,4 @@
-/* tests/gateway/server_routes.h -- the routes of the test server, and their handlers, which a test can steer. */
+/* tests/gateway/server_routes.h -- the routes of the test server, and their handlers, which a test controls. */
 #pragma once
 
 #include "gateway/pipeline/route.h"

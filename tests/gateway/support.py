@@ -1,4 +1,4 @@
-"""What the tests of the server share: starting it, speaking TLS to it, and saying what went wrong."""
+"""Shared by the tests of the server: starts it, sends requests over TLS, and reports failures."""
 import atexit
 import http.client
 import json
@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 
-PATIENCE = 30  # seconds until a slow machine must have done what is waited for
+PATIENCE = 30  # seconds; even a slow machine must have done the awaited work by then
 failures = []
 
 
@@ -32,7 +32,7 @@ def check_soon(what, good):
 
 
 def finish():
-    """Stops all servers first: what a sanitizer says at their end counts, too."""
+    """Stops all servers first, because a sanitizer's report at their end counts, too."""
     for server in list(servers):
         server.stop()
     print(f"{len(failures)} failed")
@@ -43,7 +43,7 @@ servers = []
 
 
 def folder_of(prefix):
-    """A folder that goes when the test ends, however it ends."""
+    """A folder that is removed when the test ends, with or without success."""
     folder = tempfile.mkdtemp(prefix=prefix)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
@@ -126,8 +126,8 @@ class Server:
 
 
 def read_all(connection, seconds=3.0, enough=len):
-    """All bytes until the end or a pause; and whether the connection was closed by the server. Until `enough` of the bytes is true,
-    which is at the first one, a slow machine may take its time."""
+    """All bytes until the end or a pause, and whether the server closed the connection. It waits longer until `enough` of the bytes is true
+    (by default from the first byte on), because the machine may be slow."""
     data, until = b"", time.monotonic() + PATIENCE
     try:
         while True:

@@ -5,11 +5,11 @@ import time
 from support import PATIENCE, Server, check, check_soon, finish
 
 H = b"Host: x\r\n"
-SLOW = {"header_timeout": 300, "idle_timeout": 300}  # so that nothing but the limit under test ends a connection
+SLOW = {"header_timeout": 300, "idle_timeout": 300}  # so that only the tested limit ends a connection
 
 
 def hello():
-    """What a client says first."""
+    """The first message of a client."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
     try:
@@ -24,7 +24,7 @@ def plain(server, address="127.0.0.1"):
 
 
 def ends_after(connection, trickle=b""):
-    """Seconds until the server ends it; None: it did not."""
+    """Seconds until the server ends it; None if it does not."""
     begun = time.monotonic()
     connection.settimeout(0.2)
     while time.monotonic() - begun < PATIENCE:
@@ -58,7 +58,7 @@ for what, begin, trickle in (("who says nothing", b"", b""), ("half a ClientHell
     connection = plain(server)
     connection.sendall(begin)
     if begin == first:
-        connection.recv(65536)  # what the server says to it
+        connection.recv(65536)  # the answer of the server
     took = ends_after(connection, trickle)
     check(f"{what}: cut by the time of a handshake", took is not None and 0.8 < took < 10, took)
 check_soon("they are counted", lambda: server.metric('sijil_connections_cut_total{why="handshake"}') == 4)
@@ -79,7 +79,7 @@ more = []
 
 
 def all_but_the_last_quarter_are_taken():
-    more.append(plain(server, "127.1.3.1"))  # the place of the request before may be free only now
+    more.append(plain(server, "127.1.3.1"))  # the place of the previous request may be free only now
     return sum(map(is_open, more)) == 10
 
 

@@ -1,6 +1,6 @@
 """
-A refusal in the middle of a body reaches the client, however much it is still sending: curl, which reads while it writes, and
-clients that look for an answer only when they could not write any more. A gibibyte, of which 64 MiB are thrown away at most.
+A refusal in the middle of a body reaches the client, even if it still sends much: curl, which reads while it writes, and clients that read
+the answer only when they can't write any more. The body has a gibibyte, and the server drops at most 64 MiB of it.
 """
 from support import Server, check, finish, folder_of, read_all, statuses
 import os
@@ -15,7 +15,7 @@ with open(zeros, "wb") as file:
 
 
 def curl(query, *options):
-    """What curl is answered when it sends a gibibyte."""
+    """The answer to curl when it sends a gibibyte."""
     words = ["curl", "-sS", "-o", "/dev/null", "-w", "%{http_code}", "--cacert", server.path("ca.pem"), *options,
              f"https://localhost:{server.port}/v2/x/sink?{query}"]
     with open(zeros, "rb") as body:
@@ -24,7 +24,7 @@ def curl(query, *options):
 
 
 def write_and_read(query, framing, piece, limit=GIB):
-    """A client that writes until it can't, or has written all, and then reads what it was told."""
+    """A client that writes until it can't or has written all, and then reads the answer."""
     connection = server.connect()
     sent = 0
     try:
@@ -59,7 +59,7 @@ for name, query, wanted in (("a disk that is full at once", "fail_at=1", "507"),
 codes, sent, data = write_and_read("fail_at=1", f"Content-Length: {20 << 20}", bytes(1 << 20), 20 << 20)
 check("20 MiB are thrown away before the answer", codes == [507] and sent == 20 << 20 and b"Connection: close" not in data, (codes, sent))
 
-# Bounds: nobody is waited for longer than ten seconds, and as many as there are places.
+# Bounds: the server waits for a client at most ten seconds, and only for as many clients as it has places.
 idle = []
 for number in range(80):
     connection = server.connect()

@@ -26,7 +26,7 @@ def lost(what, before, wanted=1):
     check_soon(f"{what}: one lease is lost", lambda: leases("lost") == before + wanted)
 
 
-# A slow reader: 150 MB at a pace that takes much longer than a lease. What an idle one has asked for is cut, too.
+# A slow reader: 150 MB at a pace that takes much longer than a lease. The answer to an idle reader is cut, too.
 for what, pause in (("a slow reader", 0.05), ("a reader that does not read", None)):
     revoke(False)
     before, seen = leases("lost"), len(notes(rf"outcome {FAILED}: (\d+) bytes had gone: T-RULE"))
@@ -53,7 +53,7 @@ for what, pause in (("a slow reader", 0.05), ("a reader that does not read", Non
     check(f"{what}: and that is at least what came", size <= gone + 1000 and gone < 150000000, (size, gone))
     connection.close()
 
-# A quick reader comes to the size before the time.
+# A quick reader reaches the size limit before the time limit.
 quick = Server(lease_time=60, lease_size=1 << 20)
 connection = quick.connect(SO_RCVBUF=65536)
 connection.sendall(b"GET /v2/revocable/pour?size=150000000 HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -63,7 +63,7 @@ data, closed = read_all(connection, 10)
 check("a quick reader is cut by size", closed and len(data) < 20000000, (closed, len(data)))
 check_soon("and that counts", lambda: quick.metric('sijil_connections_cut_total{why="right"}') == 1)
 
-# Who keeps the right gets all, however often it is decided again.
+# A client that keeps the right gets everything, however often the right is decided again.
 revoke(False)
 before = leases("renewed")
 status, headers, data = server.get("/v2/revocable/pour?size=100000000&misses=1000000")
@@ -71,11 +71,11 @@ check("who keeps the right gets all", status == 200 and len(data) == 100000000, 
 check_soon("decided again after each lease_size", lambda: leases("renewed") >= before + 20)
 
 
-# Bodies that come in: as they are written, and as they are gathered; a client that stops in the middle, and one that goes on.
+# Incoming bodies, written at once or gathered; a client that stops in the middle, and one that goes on.
 def send(path, goes_on):
     connection = server.connect()
     connection.sendall(f"PUT {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\n\r\n".encode() + b"x" * 1000000)
-    time.sleep(0.2)  # they are taken in
+    time.sleep(0.2)  # the bytes are accepted
     revoke()
     begun = time.monotonic()
     try:
@@ -101,7 +101,7 @@ for what, path, trace in (("an upload", "/v2/revocable/sink", rf"outcome {FAILED
             check(f"{how}: and how much had come", 900000 < notes(trace)[-1] < 1100000, notes(trace)[-1])
 revoke(False)
 
-# Many at a time, begun and ended while leases end: none of those that keep their right is cut.
+# Many at a time, begun and ended while leases end: no client that keeps its right is cut.
 results = []
 
 

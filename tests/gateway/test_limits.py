@@ -1,4 +1,4 @@
-"""Limits: size, number, time and rate. Each has its status, and each refusal is counted."""
+"""Limits of size, number, time and rate. Each has its status, and each refusal is counted."""
 import socket
 import threading
 import time
@@ -7,11 +7,11 @@ from support import PATIENCE, Server, check, check_soon, finish, read_all, statu
 server = Server(handshake_timeout=2, header_timeout=2, idle_timeout=2, rate_window=2, rate_minimum=5000, requests_per_address=20,
                 connections_max=400, connections_per_address=350)
 H = b"Host: x\r\n"
-LAST = H + b"Connection: close\r\n\r\n"  # so that the end of the answer is seen without waiting
+LAST = H + b"Connection: close\r\n\r\n"  # so that the end of the answer shows without a wait
 
 
 def ask(request, seconds=3):
-    """Until the server closes the connection: nobody else does."""
+    """Reads until the server closes the connection; the client does not close it."""
     connection = server.connect()
     try:
         connection.sendall(request)
@@ -37,15 +37,16 @@ refused("101 headers", b"GET /a HTTP/1.1\r\n" + H + b"".join(b"X-%d: y\r\n" % i 
 refused("a target of 1 MiB", b"GET /" + b"a" * (1 << 20) + b" HTTP/1.1\r\n" + H + b"\r\n", 414)
 refused("a path of 3 KiB", b"GET /" + b"a" * 3000 + b" HTTP/1.1\r\n" + H + b"\r\n", 414)
 refused("a query of 20 KiB", b"GET /a?" + b"a" * 20000 + b" HTTP/1.1\r\n" + H + b"\r\n", 414)
-# As much of everything as is allowed, and a body behind it: libmicrohttpd's memory for a connection has room for that and little more.
+# A head with the maximum of everything, and a body after it: libmicrohttpd's memory for a connection has little more room than that.
 FULL = b"q=" + b"b" * 16300 + b" HTTP/1.1\r\n" + H + b"".join(b"X-%02d: y\r\n" % i for i in range(95)) + b"Y: " + b"z" * 31500 + b"\r\nConnection: close\r\n"
 check("a head at its limits is fine", ask(b"GET /a?" + FULL + b"\r\n")[0] == [200])
 check("and a body after it", ask(b"PUT /v2/" + b"x" * 1000 + b"/sink?" + FULL + b"Content-Length: 300000\r\n\r\n" + b"x" * 300000)[0] == [201])
-# libmicrohttpd 0.9.75 closes these without a word, neither to the client nor to us: the request must not stay begun for ever.
+# libmicrohttpd 0.9.75 closes these connections without an answer to the client and without a call to us. The request must not stay open for
+# ever.
 before = server.state()["refused"]
 for what, request in (("a cookie that is too large, and a bad length", b"GET / HTTP/1.1\r\n" + H + b"Cookie: a=" + b"b" * 36000 + b"\r\nContent-Length: x\r\n\r\n"),
                       ("3,000 arguments", b"GET /?" + b"a&" * 3000 + b" HTTP/1.1\r\n" + H + b"\r\n")):
-    others = [server.connect() for _ in range(4)]  # with one more connection libmicrohttpd looks at the oldest
+    others = [server.connect() for _ in range(4)]  # with one more connection libmicrohttpd checks the oldest one
     connection = server.connect()
     connection.sendall(request)
     time.sleep(0.3)
@@ -60,8 +61,8 @@ check("100 headers are fine", ask(b"GET /a HTTP/1.1\r\n" + H + b"".join(b"X-%d: 
 
 
 def lasts(what, shortest, longest, begin, trickle=None):
-    """How long the server lets a connection live that gets `begin` and then `trickle` four times a second; twice as long when the
-    machine is slow."""
+    """Seconds until the server ends a connection that gets `begin` and then `trickle` four times a second; a slow machine may take twice as
+    long."""
     longest *= 2
     connection = server.connect()
     connection.sendall(begin)
@@ -81,7 +82,7 @@ def lasts(what, shortest, longest, begin, trickle=None):
     check(f"{what} is cut ({took:.1f} s)", shortest <= took <= longest, took)
 
 
-# Together: each of them waits for a time of its own to be over.
+# At the same time: each of them waits for its own time limit.
 together = [threading.Thread(target=lasts, args=arguments) for arguments in (
     ("a client that says nothing", 1, 5, b""),
     ("a client that trickles its headers", 1.5, 5, b"GET /a HTTP/1.1\r\n" + H, b"X: y\r\n"),
@@ -139,7 +140,7 @@ for connection in idle:
     connection.close()
 roomy.stop()
 
-# Bodies that are gathered take memory as they come, and all of them have one limit; a quarter is for those not yet allowed.
+# Gathered bodies use memory as they arrive, and all of them share one limit; a quarter is for requests that are not allowed yet.
 MIB = 1 << 20
 full = Server(gathered_size_max=4 * MIB, idle_timeout=120)
 
@@ -171,7 +172,7 @@ check_soon("all of it is given back", lambda: gathered() == 0)
 check("and there is room again", full.get("/taken/a", "POST", b"x" * (MIB - 1))[0] == 201)
 full.stop()
 
-# Bodies that stream in: no organisation has all of them.
+# Streamed bodies: no organisation gets all places.
 few = Server(streams_max=16, streams_per_organisation=8, streams_per_principal=16, rate_window=120)
 WHOLE = b"x" * 1000
 
@@ -218,10 +219,10 @@ of_one.wait_for("two bodies come in", lambda state: state["sinks"] == 2)
 status, headers, data = of_one.get("/v2/globex/sink", "PUT", WHOLE)
 check("a client has no more than its share", status == 429 and b"this client" in data, (status, data))
 for connection in held:
-    connection.close()  # its end would wait for them
+    connection.close()  # the server's end would wait for them
 of_one.stop()
 
-# When few places are left, no body that drips keeps one.
+# When few places are left, a very slow body does not keep one.
 slow, dripping = Server(streams_max=8, rate_window=2, rate_minimum=10, rate_minimum_busy=100_000), []
 
 
@@ -248,13 +249,13 @@ for connection in held:
     connection.close()
 slow.stop()
 
-# While the queue is half full, one address has an eighth of it, so that another one comes through.
+# While the queue is half full, one address gets at most an eighth of it, so that another one is served.
 pressed = Server(reader_threads=1, queue_max=64, queue_timeout=60000, requests_per_address=250)
 waiting = [pressed.connect() for _ in range(60)]
 for number, connection in enumerate(waiting):
     connection.sendall(b"GET /a?sleep_ms=%d HTTP/1.1\r\n" % (1 if number else 8000) + LAST)
     if number == 0:
-        time.sleep(1)  # until the only worker is busy with it: who comes then waits
+        time.sleep(1)  # until the only worker is busy with it: later requests wait
 time.sleep(1)
 other = pressed.http()
 other.source_address = ("127.0.0.9", 0)

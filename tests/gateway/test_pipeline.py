@@ -1,4 +1,4 @@
-"""The way of a request: what is decided, what is recorded when, and what the caller is told."""
+"""The steps of a request: the decision, the record, and the answer."""
 import json
 import time
 from support import PATIENCE, Server, check, check_soon, finish, read_all, statuses
@@ -11,7 +11,7 @@ def counted(before, after):
 
 
 def counted_since(before, wanted):
-    """What was counted since then; until it is `wanted`, a slow machine may take its time."""
+    """The counts since then. Waits until they are `wanted`, because the machine may be slow."""
     until = time.monotonic() + PATIENCE
     while (found := counted(before, server.state())) != wanted and time.monotonic() < until:
         time.sleep(0.05)
@@ -62,16 +62,16 @@ check_soon("the trace id is in the log", lambda: trace in server.log_text())  # 
 check_soon("what failed is in the log", lambda: "secret detail" in server.log_text())
 check("no secret is", "x.y.z" not in server.log_text())
 
-# A proxy on this machine is local, those for whom it asks are not.
+# A proxy on this machine is local, but its clients are not.
 for name in ("Forwarded", "forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "Via"):
     status, headers, data = server.get("/metrics", headers={name: "for=203.0.113.7"})
     check(f"/metrics is not passed on by a proxy that says {name}", status == 404 and b"sijil_" not in data, (status, data[:80]))
     check("/healthz is", server.get("/healthz", headers={name: "for=203.0.113.7"})[0] == 200)
 check("/metrics is for this machine", server.metric("sijil_connections") is not None)
 
-# A body that only an allowed request may send is not asked for before, nor stored.
+# If only an allowed request may send a body, the server neither asks for it before the decision nor stores it.
 def says(path, body=b""):
-    """What comes back for a head that waits for leave to send, and then for the body."""
+    """The answers to a head that waits for "100 Continue", and then to the body."""
     connection = server.connect()
     connection.sendall(b"PUT /taken/%s HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\nExpect: 100-continue\r\n\r\n" % path)
     first = statuses(read_all(connection, 1)[0])
@@ -93,7 +93,7 @@ check("an allowed one that went stale is decided again", server.get("/taken/a", 
 server.state("?stale=3")
 check("and so is a denied one", server.get("/taken/denied", "PUT", b"x" * 3000)[0] == 403)
 
-# A decision that went stale is made again, but not for ever.
+# A stale decision is made again, but not for ever.
 before = server.state("?stale=3")
 check("three stale decisions are made again", server.get("/v2/")[0] == 200)
 before = server.state("?stale=3")
@@ -107,7 +107,7 @@ check("a decision that is always stale is 503", server.get("/v2/")[0] == 503)
 check("also for a change", server.get("/change/a", "POST")[0] == 503)
 server.state("?stale=0")
 
-# A caller's mistake is answered, and no error of the service; what is ours to mend is one, with the request's id.
+# A mistake of the caller is not logged as an error. An error of the service is, with the request's id.
 def errors():
     return [line for line in server.log_text().splitlines() if '"level":"error"' in line]
 
@@ -121,7 +121,7 @@ check_soon("an error is in the log", lambda: len(errors()) > before)
 told = errors()[before:]
 check("a full disk is", status == 507 and len(told) == 1 and headers["X-Request-Id"] in told[0] and "the disk is full" in told[0], told)
 
-# Who leaves before the answer, also while the event is on its way into the log, leaves one trace.
+# A client that leaves before the answer leaves one event or one counted refusal, also while its event is being recorded.
 before = server.state()
 for _ in range(100):
     connection = server.connect()
@@ -138,7 +138,7 @@ def traces():
 check_soon("each of them left a trace", lambda: traces() >= 100)
 check("and no second one", traces() == 100, (before, traces()))
 
-# Without a log nothing is done, and nothing leaves.
+# Without the audit log nothing is done, and no content is sent.
 server.state("?log=down")
 before = server.state()
 status, headers, data = server.get("/v2/x/pour?size=1000")

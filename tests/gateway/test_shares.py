@@ -1,4 +1,4 @@
-"""Readers: an organisation does not get all of them, and who only waits has none."""
+"""Readers: an organisation does not get all of them, and a request that only waits has none."""
 import threading
 import time
 from support import PATIENCE, Server, check, check_soon, finish, read_all, statuses
@@ -49,7 +49,7 @@ server.wait_for("another organisation has one, too", lambda state: state["hangin
 server.state("?stuck=0")
 check("one after the other is done", answers(acme + globex) == [[200]] * 11)
 
-# A request that waits for a time has no reader, whether its answer is there or not.
+# A request that waits has no reader, whether its answer is ready or not.
 begun = time.monotonic()
 waiting = [begin(b"/acme?answer_later=3000") for _ in range(40)] + [begin(b"/acme?waits=10&wait_ms=300") for _ in range(40)]
 sent = time.monotonic() - begun

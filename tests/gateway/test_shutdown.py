@@ -1,4 +1,4 @@
-"""Stopping: what runs is finished, what takes too long is cut, nothing is left."""
+"""The end of the server: running requests are finished, slow ones are cut, and nothing is left."""
 import itertools
 import os
 import signal
@@ -21,7 +21,7 @@ def ask(name, path, method="GET", body=None):
 
 
 def hold(server):
-    """A request that ends when the test sends its last byte, so that a slow machine can't be too late to see it at work."""
+    """A request that ends when the test sends its last byte, so that even a slow machine sees it running."""
     connection = server.connect(timeout=PATIENCE)
     connection.sendall(b"PUT /v2/x/sink HTTP/1.1\r\nContent-Length: 10\r\n" + H + b"\r\n123456789")
     return connection
@@ -62,7 +62,7 @@ check("what ran was finished", results["down"] == (200, 3000000) and results["up
 server.stop()
 check("soon", time.monotonic() - begun < 30, time.monotonic() - begun)
 
-# Clients that stall in both directions do not hold it up for ever.
+# Clients that stall in both directions do not delay the end for ever.
 server = Server(shutdown_timeout=2)
 stalled = []
 for request in (b"GET /v2/x/pour?size=900000000 HTTP/1.1\r\n", b"PUT /v2/x/sink HTTP/1.1\r\nContent-Length: 5000000\r\n", b"POST /a HTTP/1.1\r\nContent-Length: 5000\r\n"):
@@ -80,7 +80,7 @@ networks = itertools.cycle([f"127.0.{number}.1" for number in range(40)])  # or 
 
 
 def connect_on(held):
-    """As many connections as it keeps at a time; until nobody lets it in any more."""
+    """Connects again and again, with several connections at a time, until the server accepts none."""
     while True:
         try:
             held.append(socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE, source_address=(next(networks), 0)))
@@ -102,7 +102,7 @@ for round_number in range(20):
     for thread in threads:
         thread.join()
 
-# With many connections the socket stays for a while; who connects is let go at once, and nobody who is in is cut.
+# With many connections the socket stays open for a while. A new connection is closed at once, and no existing one is cut.
 server = Server(connections_max=40, event_threads=2, connections_per_network=100)
 idle = [server.connect() for _ in range(24)]
 held = hold(server)
@@ -111,7 +111,7 @@ server.process.send_signal(signal.SIGTERM)
 
 
 def is_let_go():
-    """Not one that nobody speaks to."""
+    """Whether the server closes a new connection."""
     try:
         server.connect(timeout=PATIENCE).close()
         return False
@@ -150,11 +150,11 @@ for round_number in range(3):
             except OSError:
                 if server.process.poll() is None and not stopping:
                     broken.append("dropped")
-            except Exception as error:  # a half answer
+            except Exception as error:  # an incomplete answer
                 broken.append(repr(error))
 
     def ask_a_proxys_way():
-        """Requests over one connection for as long as it lasts, as from a proxy's pool: they go on coming while the server ends."""
+        """Sends requests over one connection as long as it lasts, as a proxy's pool does, also while the server ends."""
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(os.path.join(folder, "socket"))
             try:

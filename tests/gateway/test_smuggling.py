@@ -170,12 +170,12 @@ def byte_by_byte(request):
 
 
 def in_pieces(request, codes):
-    """Which answers are right when the body comes later than the head: a refusal of the head may be out before the body breaks."""
+    """The correct answers if the body comes later than the head: a refusal of the head may be sent before the body breaks."""
     return (codes, [403]) if b"refuse=1" in request and codes == [400] else (codes,)
 
 
 def answered_since(before, wanted):
-    """The events and counts since then; until there are `wanted`, a slow machine may take its time."""
+    """The events and counts since then. Waits until there are `wanted`, because the machine may be slow."""
     until = time.monotonic() + PATIENCE
     while True:
         after = server.state()
@@ -234,7 +234,7 @@ for name, request, codes, bodies, closes in ROWS:
         wanted = in_pieces(request, codes) if how == "byte by byte" else (codes,)
         check(f"{name}, over the unix socket, {how}", statuses(data) in wanted and closed == closes, (statuses(data), closed))
 
-# One byte at a time: what is cut into many reads must be understood the same.
+# One byte at a time: the server must understand a request in the same way in one read or many.
 connection = server.connect()
 for byte in post(b"Transfer-Encoding: chunked\r\n", CHUNKED):
     connection.sendall(bytes([byte]))

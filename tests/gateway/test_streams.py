@@ -1,4 +1,4 @@
-"""Bodies, in and out: through the rings unchanged, with back pressure, and right when something breaks."""
+"""Bodies in both directions: unchanged, with back pressure, and correct after faults."""
 import hashlib
 import os
 import threading
@@ -39,7 +39,7 @@ check("chunked", answer.status == 201 and answer.read().decode() == named(body))
 status, headers, data = server.get("/v2/x/sink?slow_ms=20", "PUT", os.urandom(4000000))
 check("a slow writer slows the client down", status == 201 and data.startswith(b"4000000 "), f"{status} {data!r}")
 
-# However the records come: one byte each, many with one call, requests one after the other without a pause.
+# TLS records of any size: one byte each, many with one call, requests one after the other without a pause.
 connection = server.connect()
 body = os.urandom(3000)
 connection.sendall(b"PUT /v2/x/sink HTTP/1.1\r\nHost: x\r\nContent-Length: 3000\r\n\r\n")
@@ -63,7 +63,7 @@ for i in range(40):
 seconds = time.monotonic() - begun
 check("no answer waits for the kernel to send it", seconds < 6, seconds)  # which takes 0.2 s for each
 
-# Refusals: the client sees the answer, though it was still sending.
+# Refusals: the client gets the answer although it was still sending.
 seen = [server.get("/v2/denied/sink", "PUT", b"x" * 2000000)[0] for _ in range(20)]
 check("20 of 20 clients see the refusal", seen == [403] * 20, seen)
 seen = [server.get("/v2/x/sink?fail_at=500000", "PUT", b"x" * 2000000)[0] for _ in range(5)]
@@ -82,7 +82,7 @@ except OSError:
     drained = True
 check("an endless body is drained only so far", drained)
 
-for misses in (1, 2, 3, 7, 1000): # of what is asked for at once, so often a sender has to read it
+for misses in (1, 2, 3, 7, 1000): # how often a sender must read bytes that were requested without a wait
     for size in (1, 262080, 262081, 5000000):
         status, headers, data = server.get(f"/v2/x/pour?size={size}&misses={misses}")
         check(f"{size} bytes, each {misses}th block read by a sender", status == 200 and data == poured(size), f"{status} {len(data)}")
@@ -99,7 +99,7 @@ connection.sendall(b"GET /v2/x/pour?size=5000000&fail_at=2000000&misses=1000 HTT
 data, closed = read_all(connection)
 check("and damage that is found without a sender", closed and b"Content-Length: 5000000" in data and 100000 < len(data) < 2100000, len(data))
 
-# First blocks that a disk takes its time for, of more downloads than there are workers: all else goes on, damage is a 500 all the same.
+# More downloads than workers wait for a slow disk with their first blocks: all other requests go on, and damage still gives a 500.
 def slow_start(number):
     status, headers, data = server.get(f"/v2/x/pour?size=1000&slow_ms=700&fail_at={number % 2}")
     starts.append((status, data == poured(1000)))
@@ -117,7 +117,7 @@ for thread in threads:
     thread.join()
 check("they begin one after the other", sorted(starts) == [(200, True)] * 8 + [(500, False)] * 8, starts)
 
-# A disk that hangs. It has half of the twelve readers and all four senders; as many more wait as may wait for a worker.
+# A disk that hangs. Half of the twelve readers and all four senders wait for it; and as many requests as possible wait for a worker.
 class Asked(threading.Thread):
     def __init__(self, whom, path):
         super().__init__()
@@ -134,7 +134,7 @@ stuck = []
 for number in range(15):
     stuck.append(Asked(hung, "/v2/x/pour?size=600000&may_hang=1"))
     hung.wait_for(f"download {number} waits", lambda s, wanted=number + 1: s["sources"] == wanted)
-time.sleep(0.2)  # its source is there a moment before it stands in a queue
+time.sleep(0.2)  # its source exists a moment before it is in a queue
 seen = [hung.get("/v2/x/pour?size=600000&may_hang=1")[0] for _ in range(3)]
 check("more are refused at once", seen == [503] * 3, seen)
 seen = [hung.get("/v2/x/pour?size=600000&misses=1000")[0] for _ in range(20)]
@@ -146,7 +146,7 @@ for one in stuck:
     one.join()
 check("they are served when it goes on", [one.status for one in stuck] == [200] * 15, [one.status for one in stuck])
 
-# Who waited too long for a worker is told so, also if the event is written already.
+# A request that waited too long for a worker is refused, also if its event is recorded already.
 late = Server(reader_threads=1, queue_timeout=500)
 first = Asked(late, "/a?sleep_ms=1500")
 time.sleep(0.3)
@@ -154,7 +154,7 @@ status, headers, data = late.get("/v2/x/pour?size=10")
 first.join()
 check("too late for a worker", (first.status, status) == (200, 503), (first.status, status))
 
-# Clients that go away.
+# Clients that disconnect.
 server.wait_for("nothing is left open", lambda s: s["sinks"] == 0 and s["sources"] == 0)
 cut = server.state()["cut"]
 for _ in range(10):
@@ -182,7 +182,7 @@ def time_of_get():
 
 
 
-# A slow reader gets all, and others are not held up meanwhile.
+# A slow reader gets everything, and does not delay others.
 alone = sorted(time_of_get() for _ in range(21))[10]
 slow = server.connect(SO_RCVBUF=131072)
 slow.sendall(b"GET /v2/x/pour?size=3000000 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")

@@ -36,7 +36,7 @@ def leaf(folder, name, by, usage, extra="subjectAltName=DNS:localhost,IP:127.0.0
             "-days", "3", "-extfile", f"{name}.ext", folder=folder)
 
 
-warnings.simplefilter("ignore")  # old versions are asked for on purpose
+warnings.simplefilter("ignore")  # the test offers old versions on purpose
 work = folder_of("sijil-tls-")
 authority(work, "clients")
 authority(work, "others")
@@ -82,7 +82,7 @@ def end_of(path):
 
 
 def told_end(of, path):
-    """As /metrics has it, asked through the socket at `path`, which needs no certificate."""
+    """The value in /metrics, read through the socket at `path`, which needs no certificate."""
     with socket.socket(socket.AF_UNIX) as link:
         link.connect(path)
         link.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
@@ -93,7 +93,7 @@ def told_end(of, path):
 check("the end of the certificate is told", told_end("server", socket_path) == end_of(server.path("server.pem")))
 check("there is no authority of clients whose end could be told", told_end("client_ca", socket_path) == 0)
 
-# New certificate while 8 clients ask without pause; connections that live go on.
+# A new certificate while 8 clients send requests without pause; existing connections go on.
 stop = threading.Event()
 errors = []
 answers = [0] * 8
@@ -197,7 +197,7 @@ check("an open connection is judged by the new authorities", codes in ([400], []
 check("and so are new ones", with_certificate("alice")[0] in ([400], []))
 mutual.stop()
 
-# Runners: their own authority, which says nothing about other clients, as the authority of clients says nothing about runners.
+# Runners have an authority of their own. It certifies no other clients, and the authority of clients certifies no runners.
 RUNNER = "00112233-4455-4677-8899-aabbccddeeff"
 CALLED = f"subjectAltName=URI:urn:sijil:runner:{RUNNER}\nkeyUsage=critical,digitalSignature"
 authority(work, "runners")
@@ -208,7 +208,7 @@ leaf(work, "server-of-runners", "runners", "serverAuth", CALLED)
 
 
 def told(server, name):
-    """What the server knows of this client; its status if it is not 200."""
+    """The server's view of this client; the status if it is not 200."""
     context = ssl.create_default_context(cafile=server.path("ca.pem"))
     if name:
         context.load_cert_chain(os.path.join(work, name + ".pem"), os.path.join(work, name + ".key"))

@@ -1,5 +1,7 @@
-/* A library with the functions of NVML that the runner calls: a machine with three devices. The first two can be given; the third is in MIG
- * mode. Device 0 is 87 % busy, and its use rises with each question. */
+/*
+ * A library with the functions of NVML that the runner calls: a machine with three devices. A run can get the first two; the
+ * third is in MIG mode. Device 0 is 87 % busy, and its use rises with each question.
+ */
 #include <stdio.h>
 
 struct memory {

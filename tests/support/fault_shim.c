@@ -27,7 +27,7 @@ struct control {
     _Atomic int64_t clock_offset_ms;
     _Atomic int32_t sync_delay_ms, write_delay_ms, failure; /* an errno, or 0 */
     _Atomic int32_t read_delay_ms, read_failure;
-    _Atomic int32_t spoiled_reads; /* so many reads of at least a record get a wrong byte; the byte on the disk stays correct */
+    _Atomic int32_t spoiled_reads; /* the number of reads of at least a record that get a wrong byte; the disk stays correct */
     /* Counts of completed operations of io_submit(2), and of writes that the real disk failed or cut short. */
     _Atomic int32_t past_writes, past_syncs, past_reads, past_failed;
 };

@@ -57,7 +57,7 @@ int keyd_daemon_run(const struct keyd_daemon *process, const char *const *option
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* Its files are small, and each token and checkpoint is written with fsync: which takes no time in memory. */
+/* Its files are small, and each token and checkpoint is written with fsync, which takes no time in memory. */
 static const char *parent_folder(void)
 {
     const char *memory = getenv("SIJIL_TEST_MEMORY");

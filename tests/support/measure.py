@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""usage: measure.py BUILD REGEX   What each test costs that the regular expression finds, run alone, one after the other: seconds on the
-clock, and of the processor. The latter hardly depend on what else the machine does: that of its processes, also of those that it leaves
-behind, and of the PostgreSQL that the tests share. A test that fails is marked; its output lies in BUILD/measured/NAME.log.
-Standard library only."""
+"""usage: measure.py BUILD REGEX   Measures the cost of each test that the regular expression finds: seconds on the clock, and of the
+processor. Each runs alone. The seconds of the processor hardly depend on other work of the machine. They include all processes of the test,
+also those that it leaves behind, and the PostgreSQL that the tests share. A test that fails is marked; its output lies in
+BUILD/measured/NAME.log. Standard library only."""
 import ctypes
 import json
 import os
@@ -13,7 +13,7 @@ import sys
 import time
 
 SUBREAPER = 36      # PR_SET_CHILD_SUBREAPER of prctl(2)
-LEFT_BEHIND_S = 1.5  # so long it waits for processes that outlive their test
+LEFT_BEHIND_S = 1.5  # the longest wait for processes that outlive their test
 TICKS = os.sysconf("SC_CLK_TCK")
 FIXTURE = ("postgres_start", "postgres_stop")
 
@@ -58,7 +58,7 @@ def run(test, build):
     with open(f"{build}/measured/{test['name']}.log", "wb") as log:
         process = subprocess.Popen(test["command"], env=environment_of(test), cwd=properties(test).get("WORKING_DIRECTORY", build),
                                    stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-    while True:  # also for those that it leaves behind, as init does: nobody may take a dead server for a running one
+    while True:  # also for those that it leaves behind, as init does, so that a dead server does not look like a running one
         ended, status = os.waitpid(-1, 0)
         if ended == process.pid:
             process.returncode = os.waitstatus_to_exitcode(status)

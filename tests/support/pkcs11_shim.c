@@ -49,7 +49,7 @@ static CK_RV shim_C_GetTokenInfo(CK_SLOT_ID slot, CK_TOKEN_INFO *about)
     return code;
 }
 
-/* SoftHSM has no key that asks for the PIN again; this part is played here. */
+/* SoftHSM has no key that asks for the PIN again, so this function acts as one. */
 static CK_RV shim_C_Login(CK_SESSION_HANDLE session, CK_USER_TYPE user, CK_BYTE *pin, CK_ULONG length)
 {
     if (is_due("C_Login")) return pkcs11_shim_plan.code;

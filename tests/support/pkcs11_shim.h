@@ -10,11 +10,11 @@ struct pkcs11_shim_plan {
     const char *function; /* its n-th call answers `code`; NULL: none */
     CK_RV code;
     unsigned nth;          /* from 1; counts down */
-    unsigned shorter;      /* by so many bytes the results of C_Encrypt, C_Decrypt and C_Sign are too short */
+    unsigned shorter;      /* the number of bytes that the results of C_Encrypt, C_Decrypt and C_Sign lack */
     unsigned char version; /* of the list of functions, if not 0 */
     int has_no_list;
-    CK_FLAGS flags;         /* that every token has beside its own */
+    CK_FLAGS flags;         /* that every token has in addition to its own */
     unsigned signs_wrongly; /* changes this byte of each signature, counted from 1; 0: none */
     int asks_each_time;     /* keys ask for the PIN before each signature, */
-    unsigned times_asked;   /* and were given it so many times */
+    unsigned times_asked;   /* and how often they got it */
 };

@@ -112,8 +112,8 @@ wait_gone() {
     done
 }
 
-# A killed server leaves its number in two files. PostgreSQL does not start while that number is taken, also by a process that has ended, and
-# whose parent has not waited for it: a parent that never waits would keep it out for ever.
+# A killed server leaves its number in two files. PostgreSQL does not start while a process has that number, even one that has ended and
+# whose parent has not waited for it. A parent that never waits would prevent the start for ever.
 remove_locks() { rm -f "$data/postmaster.pid" "$(cat "$state/socket")"/.s.PGSQL.*.lock; }
 
 case $action in

@@ -11,7 +11,7 @@ how: 500, 503, 429, 403, 301, 507   that status instead of doing it
      after                          does it, then says 500
      cut, cut-after                 closes the connection before, or after, doing it
      half                           half of the answer's body, then closes
-     silent                         says nothing until the client goes away
+     silent says nothing until the client goes away
      late                           completing an upload: 200, and an error in the body
      garbage                        200 and a body that is no XML
      lost                           404 NoSuchUpload or NoSuchKey
@@ -51,7 +51,7 @@ def encode(text):
 
 
 def check_signature(method, target, headers, body):
-    """Parses the header strictly; an important header that is not signed is refused."""
+    """Parses the header strictly, and refuses an important header that is not signed."""
     match = re.fullmatch(r"AWS4-HMAC-SHA256 Credential=([^/]+)/(\d{8})/([^/]+)/s3/aws4_request, SignedHeaders=([a-z0-9;-]+), "
                          r"Signature=([0-9a-f]{64})", headers.get("authorization", ""))
     if not match:

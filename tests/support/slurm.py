@@ -1,4 +1,5 @@
-"""A Slurm cluster on this machine, for tests: an own munge, slurmctld, two nodes, and slurmrestd on a socket. Loopback only; needs root.
+"""A Slurm cluster on this machine, for tests: its own munge and slurmctld, two nodes, and slurmrestd on a socket. Loopback only; needs
+root.
 
 with Cluster() as cluster:
     cluster.url         # unix:/..., of slurmrestd
@@ -86,7 +87,7 @@ def wait_for(what, is_so):
 
 
 def free_ports(count):
-    """The first of `count` neighbouring ports that nobody has."""
+    """The first of `count` neighbouring free ports."""
     while True:
         first = random.randrange(20000, 30000 - count)
         sockets = [socket.socket() for _ in range(count)]
@@ -198,7 +199,7 @@ class Cluster:
         return text
 
     def wait_until_saved(self, job):
-        """slurmctld writes what it knows every few seconds; a job that it has not written is lost with it."""
+        """slurmctld writes its state every few seconds; a job that it has not written is lost when it ends."""
         def is_saved():
             try:
                 with open(self.path("state/job_state"), "rb") as file:
@@ -212,7 +213,7 @@ class Cluster:
         self.controller.wait()
 
     def left(self):
-        """The processes of jobs: they are in sessions of their own."""
+        """The processes of jobs, which are in sessions of their own."""
         for name in filter(str.isdigit, os.listdir("/proc")):
             try:
                 with open(f"/proc/{name}/environ", "rb") as file:

@@ -28,7 +28,7 @@ static inline void softhsm_make_token(const char *label)
     softhsm_shell(command);
 }
 
-/** Makes the folder, with the configuration that SoftHSM and its programs take from now on, and the token `sijil`. */
+/** Makes the folder, the configuration that SoftHSM and its programs use from now on, and the token `sijil`. */
 static inline void softhsm_begin(char folder_out[64])
 {
     char conf[96];
@@ -52,7 +52,7 @@ static inline void softhsm_end(void)
     softhsm_shell("rm -rf $D");
 }
 
-/** `result` failed with this kind and these words, and the message does not tell the PIN. */
+/** Checks that `result` failed with this kind and these words, and that the message does not contain the PIN. */
 static inline void softhsm_expect(struct result result, const struct error *err, enum error_kind kind, const char *words)
 {
     assert_false(result.ok);

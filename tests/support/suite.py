@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What the suite of tests costs (tests/costs.txt), and what one test needs. For script/test and tests/lint.
+"""The costs of the tests (tests/costs.txt), and the targets that one test needs. For script/test and tests/lint.
 
-usage: suite.py check BUILD           whether the declared costs keep their bounds, and are of tests that there are
+usage: suite.py check BUILD           checks that the declared costs keep their bounds, and belong to existing tests
        suite.py needs BUILD REGEX     targets that the tests whose names fit are built by
        suite.py left-out              the dear tests, as one regular expression for ctest
        suite.py table JUNIT           the ten tests that took longest, and those that took much more than they declare
@@ -16,9 +16,9 @@ import xml.etree.ElementTree
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CHEAP = 2         # seconds that count for a test without a line
 ONE_MAX = 120     # seconds that one test may cost
-ALL_MAX = 2750    # seconds of all tests together, of which most are spent waiting: so four run at a time
+ALL_MAX = 2750    # seconds of all tests together; a test mostly waits, so four run at a time
 CHEAP_MAX = 400   # seconds of all tests without a line, so that they fit into script/test --fast
-LATE = 4          # a test is late if it takes so many times its declared seconds
+LATE = 4          # a test is late if it takes this many times its declared seconds
 RUNS = {"scenario": "needs_scenario", "faults": "needs_faults", "programs": "product"}  # label -> further targets that a test needs
 
 
