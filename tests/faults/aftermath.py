@@ -1,4 +1,4 @@
-"""What must hold in the database, the log and the region, whatever failed before."""
+"""Checks that must hold for the database, the log and the region after any failure."""
 import base64
 import hashlib
 import os
@@ -29,7 +29,7 @@ SELECT concat_ws('; ',
 
 
 def end_uploads(world):
-    """What was begun and not finished: a client may have only so many open."""
+    """Ends unfinished uploads, because the number of open ones is limited."""
     world.machine.sql("WITH gone AS (DELETE FROM upload RETURNING blob_id, region_id)"
                       " INSERT INTO abandoned_object (blob_id, region_id) SELECT blob_id, region_id FROM gone")
 
@@ -58,7 +58,7 @@ def the_log_verifies(world):
 
 
 def nothing_is_left_over(world):
-    """After a restart, which tidies at once: every file is of a blob, and every blob has its files."""
+    """After a restart, which cleans up at once: each file belongs to a blob, and each blob has its files."""
     machine = world.machine
     machine.sql("UPDATE upload SET expires_at = now()")
     machine.restart_gateway()

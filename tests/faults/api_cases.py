@@ -1,4 +1,4 @@
-"""Cases: the API. Each makes a Try of its own, with names of its own."""
+"""Cases: the API. Each makes a Try of its own, with its own names."""
 import time
 
 from attempt import Try, api_reading, changing
@@ -32,7 +32,7 @@ def issuer(number):
 
 
 def trusting(world):
-    """Those of earlier tries are gone: with each change all are read again."""
+    """Removes the issuers of earlier tries, because each change makes the gateway read all of them."""
     world.machine.sql("DELETE FROM trusted_issuer")
     return changing("POST", "/issuers", lambda _, number: issuer(number), 201,
                     right=lambda answer: answer.json["algorithms"] == ["ES256"])(world)
@@ -50,12 +50,12 @@ def policy_load(world):
 
 
 def end_jobs(world):
-    """What an earlier try began: only one of a kind may be under way."""
+    """Ends the jobs of an earlier try, because only one of a kind may run."""
     world.machine.sql("DELETE FROM job")
 
 
 def a_job(world):
-    """One that is over, and so stays as it is."""
+    """A job that has ended, and so does not change any more."""
     end_jobs(world)
     job = world.admin.api("POST", "/collections", {"project": "main/models"})["id"]
     world.machine.sql("UPDATE job SET ended_at = now(), outcome = 'stopped', lease_until = NULL WHERE ended_at IS NULL")
@@ -63,7 +63,7 @@ def a_job(world):
 
 
 def it_completes(world, number, done):
-    """Whatever failed: if there is a job, it ends as one without failures does."""
+    """After any failure: if there is a job, it ends as a job without failures does."""
     until = time.monotonic() + 60
     while world.machine.sql("SELECT count(*) FROM job WHERE ended_at IS NULL") != "0":
         assert time.monotonic() < until, world.machine.sql("SELECT string_agg(kind || waits_for, ' ') FROM job WHERE ended_at IS NULL")
@@ -74,7 +74,7 @@ def it_completes(world, number, done):
 
 
 def starting(path, document, after=None):
-    """A job is begun; nothing else of its kind is under way."""
+    """Begins a job while no other of its kind runs."""
     case = changing("POST", path, document, 201, (409,), right=lambda answer: answer.json["state"] == "waiting", after=after)
 
     def alone(world):
@@ -84,7 +84,7 @@ def starting(path, document, after=None):
 
 
 def running(path, document, seconds=2):
-    """As starting(), and what fails may be what comes after the answer: the job goes on, or is tried again."""
+    """As starting(), and the failure may come after the answer: the job goes on, or is tried again."""
     begin = starting(path, document, it_completes)
 
     def case(world):
@@ -102,7 +102,7 @@ def running(path, document, seconds=2):
 
 
 def stopping(world):
-    """The job waits: a re-wrap does not end before a minute."""
+    """Stops a waiting job: a re-wrap runs for at least a minute."""
     end_jobs(world)
     job = world.admin.api("POST", "/rewraps", {})["id"]
     return Try(lambda: world.admin.call("DELETE", "/api/v1/jobs/" + job, scope="registry:admin:*"), 204, repeated=(404,))
@@ -116,7 +116,7 @@ def of_a_job(path, member):
 
 
 def forgotten(world):
-    """The certificate of a blob that is gone, with its key."""
+    """The certificate of a blob that is deleted with its key."""
     digest = world.repository.push_blob(world.bytes(500))
     world.machine.sql(f"DELETE FROM repository_blob WHERE digest = '{digest}';"
                       f" WITH gone AS (DELETE FROM blob WHERE digest = '{digest}' RETURNING blob_id, region_id)"

@@ -1,4 +1,4 @@
-"""One request to a gateway that fails on demand, and what may be answered to it."""
+"""One request to a gateway that fails on demand, and its allowed answers."""
 import base64
 import hashlib
 import http.client
@@ -12,11 +12,11 @@ from sijil_test import Client, insist
 
 PATIENCE_S = 40   # longer than the gateway waits for its own log
 GONE = (OSError, http.client.HTTPException, ssl.SSLError)
-REFUSALS = (500, 503, 507)  # a good request is never called bad, unknown or forbidden because something lacks
+REFUSALS = (500, 503, 507)  # a correct request is never called bad, unknown or forbidden because something is lacking
 
 
 class Patient(Client):
-    """What a test asks around the request that it is about: a machine that is slow for a moment refuses, and may be asked again."""
+    """Requests around the tested one. They may be repeated, because a machine that is slow for a moment refuses them."""
     is_direct = False
 
     def call(self, method, path, body=None, headers=None, **more):
@@ -30,7 +30,7 @@ class Patient(Client):
 class World:
     def __init__(self, machine):
         self.machine, self.count = machine, 0
-        self.deleted = set()  # digests of blobs that may be in no repository, until they are collected
+        self.deleted = set()  # digests of blobs that may be in no repository until they are collected
         self.admin = Patient(machine, machine.admin)
         self.wait_ready()
         robot = self.admin.api("POST", "/robots", {"organisation": "main", "name": "ci"})
@@ -54,7 +54,7 @@ class World:
             time.sleep(0.1)
 
     def keep_tokens(self):
-        """None ends while a request is under test: asking for another would be under test with it."""
+        """Keeps tokens from expiring during a tested request, because the request for a new one would be tested with it."""
         for client in (self.admin, self.ci):
             for scope, (_, ends) in list(client.tokens.items()):
                 if ends < time.time() + 120:
@@ -72,9 +72,9 @@ class World:
 
 
 class Try:
-    """One request: `call` sends it, `right` looks at a good answer, `after` at the state, given whether it was good;
-    a second time `repeated` is an answer as well (it was done, though nobody heard), and `instead` is one that is as right
-    when something fails."""
+    """One request. `call` sends it, `right` checks a good answer, `after` checks the state and gets whether the answer was good. `repeated`
+    is also correct at the second try, because the first may have been done and its answer lost. `instead` is also correct when something
+    fails."""
 
     def __init__(self, call, good=200, right=None, after=None, repeated=(), instead=()):
         self.call, self.good, self.right, self.after = call, good, right, after
@@ -96,7 +96,7 @@ def api_reading(path, member=None):
 
 
 def changing(method, path, document, good, repeated=(), right=None, after=None):
-    """A request to the API with names of its own each time: `path` and `document` may be functions of its number."""
+    """A request to the API with new names each time: `path` and `document` may be functions of its number."""
     def case(world):
         number = world.fresh()
         target = path(world, number) if callable(path) else path
@@ -113,7 +113,7 @@ def plain(path):
 
 
 def call(attempt):
-    """The answer, or None if the connection broke. Waiting in vain is a failure of the test."""
+    """The answer, or None if the connection broke. A time-out is a failure of the test."""
     begun = time.monotonic()
     Patient.is_direct = True
     try:
@@ -165,7 +165,7 @@ def check_event(world, answer):
 
 
 def do_again(world, attempt, what):
-    """Without failures: recovery may take a moment, but no restart."""
+    """Repeats the request without failures: recovery may take a moment, but needs no restart."""
     until = time.monotonic() + PATIENCE_S
     while True:
         answer = call(attempt)
@@ -181,7 +181,7 @@ def do_again(world, attempt, what):
 
 
 def is_settled(world):
-    """Until the gateway's own connections are back, state can't be looked at."""
+    """Whether the gateway's own connections are back; before that the state can't be read."""
     do_again(world, Try(lambda: world.repository.call("GET", "tags/list")), "afterwards")
     do_again(world, Try(lambda: world.admin.call("GET", "/api/v1/projects", scope="registry:admin:*")), "afterwards")
 

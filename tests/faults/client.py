@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The command line while its n-th allocation, file call, socket call or thread fails: each command says what failed, or is right;
-nothing half is left, and the same command works afterwards.
+"""The command line while its n-th allocation, file call, socket call or thread fails. Each command reports the failure, or its result is
+correct. Nothing incomplete is left, and the same command works afterwards.
 
 usage: client.py [COMMAND...]   a sample; all failures with SIJIL_FAULTS_ALL=1. COMMAND:KIND:N is one failure,
 COMMAND:KIND:N- all from the n-th on."""
@@ -17,8 +17,9 @@ from sijil_test import Client, follow
 
 KINDS = ("memory", "file", "socket", "thread")
 DONE, FAILED, UNAVAILABLE, LIMIT = 0, 1, 5, 7
-BAD_MAX = 10  # of one command: then it is enough
-# What a lack is called here: never a wrong command line, no such thing, or not allowed; nor a proof that proves nothing.
+BAD_MAX = 10  # of one command: more are not needed
+# Exit statuses for a lack of something. It is never reported as a wrong command line, a missing thing, a denial, or a proof that proves
+# nothing.
 SAID = {"sijil": (FAILED, UNAVAILABLE), "sijil-verify": (2,)}
 
 
@@ -85,7 +86,7 @@ class World:
 class Try:
     def __init__(self, words, home=None, text=None, after=None, again=True):
         self.words, self.home, self.text, self.after, self.again = words, home, text, after, again
-        self.right = ""  # what a good one prints
+        self.right = ""  # the output of a good one
         self.program, self.good = "sijil", DONE
 
     def run(self, world, failing):
@@ -99,7 +100,7 @@ def login(world):
     world.log_in(real("sijil"), home, world.machine.admin)
 
     def after(done):
-        """A login that failed, its file not written or not known to be, leaves the one before or the new one."""
+        """After a failed login the file has the previous login or the new one."""
         with open(hosts, encoding="utf-8") as file:
             kept = json.load(file)[world.host]
         assert (kept["username"], kept["password"]) in ((world.login,) if done else (world.login, world.machine.admin))
@@ -109,7 +110,7 @@ def login(world):
 
 
 def logout(world):
-    """The other logins stay, whatever fails; this one is gone once that is said."""
+    """The other logins stay after any failure. This login is removed once the command says so."""
     home = world.machine.path(f"logout-{world.fresh()}")
     os.mkdir(home)
     hosts = os.path.join(home, "config/sijil/hosts.json")
@@ -124,11 +125,11 @@ def logout(world):
             left = json.load(file)
         assert left["other.example"]["password"] == "y"
         assert world.host not in left or (not done and left[world.host] == kept[world.host]), left
-    return Try(["logout", world.host], home, None, after, again=False)  # a second time it is not logged in
+    return Try(["logout", world.host], home, None, after, again=False)  # at the second try it is not logged in
 
 
 def pushing(count):
-    """Several are pushed at a time, by threads."""
+    """Pushes several files at a time, by threads."""
     def case(world):
         number = world.fresh()
         models = [world.file(f"model-{number}-{part}.onnx", 150_000) for part in range(count)]
@@ -179,7 +180,7 @@ def sign(world):
 
 
 def load(world):
-    """The next set is in force, or the one before; a second time the registry says that it has it."""
+    """The next set is in force, or the previous one. At the second try the registry answers that it has the set."""
     epoch = world.admin.api("GET", "/policies")["epoch"] + 1
     path = world.machine.path(f"set-{epoch}.dsse")
     with open(path, "wb") as file:
@@ -192,7 +193,7 @@ def load(world):
 
 
 def revoking(kind):
-    """A robot or a binding of its own; said to be revoked, it is."""
+    """A robot or a binding for this try. If the command says that it is revoked, it is."""
     def case(world):
         robot = world.admin.api("POST", "/robots", {"organisation": "main", "name": f"gone{world.fresh()}"})
         made = robot
@@ -222,7 +223,7 @@ def proof(world):
 
 
 def asking(*words):
-    """Whatever it prints is what it prints without a failure, or nothing that could pass for it."""
+    """The output is that of a run without failures, or can't be taken for it."""
     def case(world):
         return Try([word.format(host=world.host, place=world.place) for word in words])
     return case
@@ -236,12 +237,12 @@ def making(*words):
 
 
 def end_jobs(world):
-    """What an earlier try began; the one that others look at stays."""
+    """Ends the jobs of an earlier try, except the one that other cases read."""
     world.machine.sql(f"DELETE FROM job WHERE job_id::text <> '{world.job}'")
 
 
 def following(*words, right):
-    """A job is begun and followed; what it prints is right once it says that all is done. Only one may be under way."""
+    """Begins and follows a job. The output is correct once it says that all is done. Only one job may run."""
     def case(world):
         end_jobs(world)
         attempt = Try([word.format(host=world.host) for word in words], again=False)
@@ -251,7 +252,7 @@ def following(*words, right):
 
 
 def of_a_job(*words):
-    """A job that is over, and one that waits."""
+    """A job that has ended, and one that waits."""
     def case(world):
         if not world.job:
             world.job = world.admin.api("POST", "/scrubs", {})["id"]
@@ -285,7 +286,7 @@ def quota(world):
 
 
 def forgotten(world):
-    """The digest of a blob that is gone, with its key, and recorded to be."""
+    """The digest of a blob that is deleted with its key; the event is recorded."""
     digest = Client(world.machine, world.login).repository("main/models/gone").push_blob(os.urandom(500))
     world.machine.sql(f"DELETE FROM repository_blob WHERE digest = '{digest}'; DELETE FROM blob WHERE digest = '{digest}'")
     until = time.monotonic() + 30
@@ -296,7 +297,7 @@ def forgotten(world):
 
 
 def certificate(world):
-    """It is whole, or not there under its name."""
+    """The file is complete, or does not exist under its name."""
     path = world.machine.path("certificate")
     if not world.deleted:
         world.deleted = forgotten(world)
@@ -311,7 +312,7 @@ def certificate(world):
 
 
 def proofs(world):
-    """An entry with its proof, and a certificate; each whole, and with one letter changed."""
+    """An entry with its proof, and a certificate; each unchanged, and with one letter changed."""
     if not world.proofs:
         folder = world.machine.path("proofs")
         world.deleted = world.deleted or forgotten(world)
@@ -328,7 +329,7 @@ def proofs(world):
             file.write(keys["documents"])
         with open(folder + "/replay-set.json", "w", encoding="utf-8") as file:
             json.dump(world.admin.api("GET", "/policies")["set"], file)
-        # Of now: a case before may have loaded another set than the first events were decided on.
+        # New events, because an earlier case may have loaded another set than that of the first events.
         Client(world.machine, world.login).repository("main/models/replayed").begin()
         events = world.admin.api("GET", "/audit/events?limit=100&facts=true")["events"]
         pushed = next(event for event in events if event["entry"]["act"] == "upload.begin" and event["facts"])
@@ -342,7 +343,7 @@ def proofs(world):
 
 
 def verifying(*words, good=DONE, right="erified"):
-    """What is good is verified or not judged; what was changed is never called good, and nothing good is called bad."""
+    """A good file is verified, or there is no verdict. A changed file is never accepted, and a good one is never refused."""
     def case(world):
         attempt = Try([word.format(**proofs(world)) for word in words])
         attempt.program, attempt.good, attempt.right = "sijil-verify", good, right
@@ -351,7 +352,7 @@ def verifying(*words, good=DONE, right="erified"):
 
 
 def binding(world):
-    """The robot is looked up by its name; the scope is new each time, because a role is given once."""
+    """The command looks up the robot by its name. The scope is new each time, because a role can be given only once."""
     number = world.fresh()
     world.run(["admin", "project", "create", world.host, f"main/b{number}"])
     return Try(["admin", "binding", "create", world.host, "robot$main+cli", "consumer", f"main/b{number}"], again=False)

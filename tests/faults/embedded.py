@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`sijild --embedded` while its n-th allocation, file call, query, socket call or thread fails, in whatever process of its own:
-each start says what failed, or is right; nothing half is left, and the next start works.
+"""`sijild --embedded` while its n-th allocation, file call, query, socket call or thread fails, in any of its processes. Each start reports
+the failure, or succeeds. Nothing incomplete is left, and the next start works.
 
 usage: embedded.py [CASE...]   a sample; all failures with SIJIL_FAULTS_ALL=1 (hours). CASE:KIND:N is one failure, CASE:KIND:N-
 all from the n-th on."""
@@ -21,8 +21,8 @@ import sijil_test
 from sijil_test import Client, sha256
 
 START_S = 120     # PostgreSQL's initdb included, on a busy machine
-LASTING_S = 2     # what lacks for good is given back after so long
-STATUSES = (1, 75)  # of a start that failed: for good, or for now
+LASTING_S = 2     # seconds after which a lasting failure ends
+STATUSES = (1, 75)  # of a start that failed, permanently or for the moment
 PRIVATE = ("admin.json", "tls/ca.key", "tls/server.key", "officer/approver.pem")
 STATE = """SELECT concat_ws(' ', (SELECT count(*) FROM organisation), (SELECT count(*) FROM project),
   (SELECT count(*) FROM region), (SELECT count(*) FROM document WHERE kind = 1),
@@ -37,7 +37,7 @@ class World:
         os.chmod(self.root, 0o755)
         self.plan = Plan(os.path.join(self.root, "plan"))
         self.number = 0
-        os.environ["XDG_DATA_HOME"] = os.path.join(self.root, "data")  # who is not root keeps the passphrase there
+        os.environ["XDG_DATA_HOME"] = os.path.join(self.root, "data")  # a user other than root keeps the passphrase there
         os.mkdir(os.environ["XDG_DATA_HOME"])
 
     def fresh(self):
@@ -55,7 +55,7 @@ class World:
 
 
 class Instance:
-    """One directory, and who serves it."""
+    """One directory, and the process that serves it."""
 
     def __init__(self, world, folder):
         self.world, self.folder, self.port = world, folder, sijil_test.free_port()
@@ -94,7 +94,7 @@ class Instance:
             return False
 
     def wait(self, seconds=START_S):
-        """Until it serves or has ended; whether it serves, or None if neither."""
+        """Waits until it serves or has ended. Returns whether it serves, or None if neither happened."""
         until = time.monotonic() + seconds
         while self.process.poll() is None:
             if self.is_ready():
@@ -129,7 +129,7 @@ class Instance:
             time.sleep(0.02)
 
     def database_answers(self):
-        """Its own: while another starts, what the one that was killed had running may still answer the gateway."""
+        """Whether its own database answers: processes of a killed instance may still answer the gateway while another one starts."""
         try:
             return self.sql("SELECT 1") == "1"
         except subprocess.CalledProcessError:
@@ -151,7 +151,7 @@ class Instance:
         return ("/var/lib/sijil-keyd" if os.getuid() == 0 else os.environ["XDG_DATA_HOME"] + "/sijil") + f"/{self.id}.passphrase"
 
     def secrets(self):
-        """What must outlive a start: its keys' digests, and the administrator."""
+        """The secrets that must survive a start: the digests of its keys, and the administrator."""
         kept = {"admin": self.admin}
         for path in (self.passphrase, self.ca_file, *(f"{self.folder}/{name}" for name in ("keyd/keyring", *PRIVATE[1:]))):
             with open(path, "rb") as file:
@@ -159,7 +159,7 @@ class Instance:
         return kept
 
     def check(self):
-        """That it is all there, once, and works."""
+        """Checks that everything exists exactly once, and works."""
         for name in PRIVATE:
             assert os.stat(f"{self.folder}/{name}").st_mode & 0o77 == 0, f"others may read {name}"
         assert os.path.getsize(self.passphrase) == 65, "half a passphrase"
@@ -183,20 +183,20 @@ class Instance:
 
 
 def judge_log(instance):
-    """Sanitizers and assertions speak in the log; and somebody has to be told what failed."""
+    """The log has the reports of sanitizers and assertions, and it must name the failure."""
     no_findings(instance.log)
     if instance.process.returncode not in (None, 0) and '"sijild ends' not in instance.log and "error" not in instance.log:
         raise Bad(f"nothing is said: {instance.log[-1000:]}")
 
 
 def start_failing(instance, kinds, nth, count, *options):
-    """One start that fails somewhere; whether it serves now. A lack that lasts is over after a while."""
+    """One start with a failure somewhere. Returns whether it serves now. A lasting failure ends after a while."""
     plan = instance.world.plan
     plan.arm(kinds, nth, count)
     instance.begin(True, *options)
     serves = instance.wait(LASTING_S if count > 1 else START_S)
     plan.disarm()
-    if serves is None:  # it tries again and again, and must get there once nothing lacks
+    if serves is None:  # it tries again and again, and must succeed once nothing fails
         serves = instance.wait()
     fired = plan.fired > 0
     if serves is None:
@@ -218,7 +218,7 @@ def start_well(instance, *options):
 
 
 def starts_once(world, kinds, nth, count):
-    """In a directory that is not there yet."""
+    """A start in a directory that does not exist yet."""
     instance = world.fresh()
     try:
         if not start_failing(instance, kinds, nth, count):
@@ -231,7 +231,7 @@ def starts_once(world, kinds, nth, count):
 
 
 class Kept:
-    """One directory that was started well, for all tries of a case."""
+    """One directory after a good start, for all tries of a case."""
     instance = None
 
     @classmethod
@@ -244,7 +244,7 @@ class Kept:
 
     @classmethod
     def serving(cls, world):
-        """By programs that fail on demand, and do not yet; its log is read from here on."""
+        """Starts programs that fail on demand, without a failure yet. Its log is read from here on."""
         instance = cls.of(world)
         world.plan.disarm()
         if instance.process.poll() is not None:
@@ -256,7 +256,7 @@ class Kept:
 
 
 def starts_again(world, kinds, nth, count):
-    """Nothing that is there is made anew."""
+    """A start with an existing directory: nothing is made again."""
     instance = Kept.of(world)
     before = instance.secrets()
     if not start_failing(instance, kinds, nth, count):
@@ -269,7 +269,7 @@ def starts_again(world, kinds, nth, count):
 
 
 def replaces_its_administrator(world, kinds, nth, count):
-    """--new-admin: once it is said, the new one works and the old one does not."""
+    """--new-admin: once the command reports it, the new administrator works and the old one does not."""
     instance = Kept.of(world)
     before = instance.secrets()
     if not start_failing(instance, kinds, nth, count, "--new-admin"):
@@ -282,7 +282,7 @@ def replaces_its_administrator(world, kinds, nth, count):
 
 
 def renews_its_certificate(world, kinds, nth, count):
-    """While it serves. What fails is in the log; the old certificate serves on, and the next look renews it."""
+    """While it serves: the failure is in the log, the old certificate stays in use, and the next check renews it."""
     instance, plan = Kept.serving(world), world.plan
     names = instance.folder + "/tls/server.names"
     certificate = instance.folder + "/tls/server.pem"
@@ -292,7 +292,7 @@ def renews_its_certificate(world, kinds, nth, count):
             return file.read()
 
     def is_renewed():
-        """The names are written last. What is logged after them may come while the next try has begun already."""
+        """The names are written last. Later lines of the log may come after the next try has begun."""
         with open(names, "rb") as file:
             return b"other.example" not in file.read() and written() != before
     with open(names, "a", encoding="ascii") as file:
@@ -306,7 +306,7 @@ def renews_its_certificate(world, kinds, nth, count):
         time.sleep(0.01)
     plan.disarm()
     judge_log(instance)
-    while not instance.is_ready():  # what failed may have been in the middle of the gateway's own work
+    while not instance.is_ready():  # the failure may have been in the gateway's own work
         assert instance.process.poll() is None and time.monotonic() < until, "it does not serve"
         time.sleep(0.01)
     if "could not be renewed" in instance.log:
@@ -318,7 +318,7 @@ def renews_its_certificate(world, kinds, nth, count):
 
 def starts_its_children_again(program):
     def case(world, kinds, nth, count):
-        """Killed, it comes back, though the supervisor fails to start it for a while."""
+        """A killed process comes back, although the supervisor fails to start it for a while."""
         instance, plan = Kept.serving(world), world.plan
         victims = [int(pid) for pid in subprocess.run(["pgrep", "-P", str(instance.process.pid), program], check=True,
                                                       capture_output=True, text=True).stdout.split()]
@@ -341,8 +341,8 @@ def starts_its_children_again(program):
 
 
 def check_soon(instance, until):
-    """Ready a moment ago, it may refuse a request with "try again" now (seen once: a token, on a busy machine, a while after
-    sijil-keyd was killed; what has not been signed for 5 s is not served). What must not be is that it goes on."""
+    """A gateway that was ready may refuse a request with "try again": on a busy machine, some time after sijil-keyd was killed, nothing is
+    served if the log has not been signed for 5 s. But it must recover."""
     while True:
         try:
             return instance.check()
@@ -357,7 +357,7 @@ def has_child(instance, program):
 
 
 class Ring:
-    """The directory and passphrase of a sijil-keyd that nobody supervises."""
+    """The directory and passphrase of a sijil-keyd without a supervisor."""
 
     def __init__(self, world, name):
         self.world, self.folder = world, os.path.join(world.root, name)
@@ -369,7 +369,7 @@ class Ring:
         self.making, self.serving = ("--init", "--origin=registry.test/audit"), ("--socket=" + self.folder + ".socket",)
 
     def run(self, failing, *words):
-        """Until it ends, or is ready and is told to end: its exit status, and what it wrote."""
+        """Runs it until it ends, or until it is ready and gets a signal to end. Returns its exit status and its output."""
         program = faulty("sijil-keyd") if failing else real("sijil-keyd")
         environment = {**os.environ, **({"SIJIL_FAULT_PLAN": self.world.plan.path} if failing else {})}
         with open(self.folder + ".log", "wb") as log:
@@ -391,7 +391,7 @@ class Ring:
             return file.read()
 
     def fail(self, *words):
-        """As run(), with what fails on demand."""
+        """As run(), with a failure on demand."""
         status, text = self.run(True, *words)
         if status not in (0, *STATUSES):
             raise Bad(f"it ended with {status}: {text[-3000:]}")
@@ -405,7 +405,7 @@ class Ring:
 
 
 def makes_a_key_ring(world, kinds, nth, count):
-    """sijil-keyd --init: a ring that is whole, or none; never one that can't be opened."""
+    """sijil-keyd --init: makes a complete ring, or none; never one that can't be opened."""
     world.number += 1
     ring = Ring(world, f"ring{world.number}")
     world.plan.arm(kinds, nth, count)
@@ -417,7 +417,7 @@ def makes_a_key_ring(world, kinds, nth, count):
 
 
 def opens_a_key_ring(world, kinds, nth, count):
-    """sijil-keyd is ready, or says why not; the next one is."""
+    """sijil-keyd is ready, or reports the reason; the next start is ready."""
     world.number += 1
     ring = Ring(world, f"ring{world.number}")
     ring.works(ring.making, "no key ring can be made")
@@ -442,7 +442,7 @@ CASES = {
 def run_case(world, name):
     name, only = one_of(name)
     tried, begun = 0, time.monotonic()
-    CASES[name](world, KINDS, 0, 1)  # nothing fails, but all is counted
+    CASES[name](world, KINDS, 0, 1)  # nothing fails, but all calls are counted
     asked = {kind: world.plan.counted(kind) for kind in KINDS}
     for kinds, lasting in series(name, only, KINDS):
         total = asked[kinds[0]]

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Whole requests over TLS against a gateway whose n-th allocation, file call, query or socket call fails.
 
-Each case is one request. It is tried with each failure of its way in turn; after each the gateway lives, the answer was
-right or a well-formed 5xx (or none: a closed connection), nothing is half done, and the same request works then.
+Each case is one request. It is tried with each possible failure in turn. After each failure the gateway still runs, the answer was correct
+or a well-formed 5xx (or the connection was closed without an answer), nothing is half done, and the same request works.
 
 usage: gateway.py [CASE...]   a sample of the failures; all of them with SIJIL_FAULTS_ALL=1 (hours). SIJIL_FAULTS_SEED
 repeats a sample. SIJIL_FAULTS_PROGRAM=sijil-keyd lets the key process fail instead. CASE:KIND:N is one failure, CASE:KIND:N- all from the n-th on. SIJIL_FAULT_TRACE=1 shows in the log
@@ -20,19 +20,19 @@ from aftermath import check_rows, end_uploads, nothing_is_left_over, the_log_ver
 from attempt import Try, World, call, check_answer, check_event, do_again, is_good, is_settled, readiness
 from machine import Machine
 
-KINDS = ("memory", "file", "query", "socket")  # no request begins a thread
+KINDS = ("memory", "file", "query", "socket")  # no request starts a thread
 PROGRAM = os.environ.get("SIJIL_FAULTS_PROGRAM", "sijild")
-BAD_MAX = 10  # of one case: then it is enough
-LONG = ("scrub-run", "collection-run")  # wait for a job's next try: only when they are named, or with all failures
-LASTING_S = 5  # what lacks for good is given back after so long: without memory liboauth2 copies a key again and again
-SLOW_MAX = 3  # so often a request may be refused without a failure, by a machine that is slow for a moment
+BAD_MAX = 10  # of one case: more are not needed
+LONG = ("scrub-run", "collection-run")  # they wait for the next try of a job: only if named, or with all failures
+LASTING_S = 5  # seconds after which a lasting failure ends: without memory liboauth2 copies a key again and again
+SLOW_MAX = 3  # how often a request may be refused without a failure, because the machine is slow for a moment
 CASES = {**oci_cases.CASES, **api_cases.CASES, **key_cases.CASES}
 CASES_OF_KEYS = ("ready", "token", "upload-begin", "push-small", "blob-get-cold", "manifest-put", "manifest-get", "policy-load",
                  "signing-key-approve", "signing-key-revoke", "audit-checkpoint")
 
 
 def keys_are_back(world, seconds):
-    """A key process that could not write its ledger ends within so many seconds, and is started again."""
+    """Waits for a key process that could not write its ledger: it ends within this time, and is started again."""
     until = time.monotonic() + seconds
     while world.machine.processes["sijil-keyd"].poll() is None and time.monotonic() < until:
         time.sleep(0.05)
@@ -43,7 +43,7 @@ def keys_are_back(world, seconds):
 
 
 def prepare(world, case):
-    """What failed before may still be on its way back when the next case makes what it needs."""
+    """The gateway may still be recovering from an earlier failure when the next case is prepared."""
     until = time.monotonic() + 20
     while True:
         try:
@@ -57,7 +57,7 @@ def prepare(world, case):
 
 
 def try_with(world, case, kinds, nth, count, tries=SLOW_MAX):
-    """Whether a failure happened, and whether the answer was good nevertheless."""
+    """Returns whether a failure happened, and whether the answer was still good."""
     attempt = prepare(world, case)
     plan = world.machine.plans[PROGRAM]
     plan.arm(kinds, nth, count)
@@ -90,12 +90,12 @@ def try_with(world, case, kinds, nth, count, tries=SLOW_MAX):
 
 
 def is_slow(answer):
-    """Refused, and told to come again."""
+    """Whether the request was refused with a Retry-After."""
     return answer is not None and answer.status == 503 and answer["Retry-After"]
 
 
 def count(world, case, tries=SLOW_MAX):
-    """One request without failures; the plan has counted."""
+    """Sends one request without failures, and counts its calls by the plan."""
     attempt = prepare(world, case)
     plan = world.machine.plans[PROGRAM]
     plan.count()

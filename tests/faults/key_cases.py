@@ -10,7 +10,7 @@ HOLDER = "ext:" + "1" * 64
 
 
 class People:
-    """Two robots with a person behind each. No issuer runs here, so the database's owner says who these persons are."""
+    """Two robots with a person behind each. No issuer runs here, so the database's owner sets these persons."""
 
     def __init__(self, world):
         self.world = world
@@ -51,7 +51,7 @@ def people_of(world):
 
 
 def state_after(people, key, before, done):
-    """In force, a draft, or as before: nothing between."""
+    """The key is in force, a draft, or unchanged; no other state is possible."""
     def after(good):
         state = people.state_of(key)
         assert state == done if good else state in (before, done), state

@@ -1,4 +1,4 @@
-"""The three peers of docs/production.md, of which one fails on demand: what a whole request needs."""
+"""The three peers of docs/production.md, of which one fails on demand."""
 import os
 import shutil
 import signal
@@ -12,14 +12,13 @@ from peers import Peers
 
 
 class Machine(Peers):
-    """PostgreSQL, sijil-keyd and sijild. Either program may be one that fails on demand: `plans` has the plan of each that
-    is."""
+    """PostgreSQL, sijil-keyd and sijild. Each of our programs may be one that fails on demand: `plans` has its plan."""
 
     def __init__(self, failing=("sijild",), record_timeout=1500):
         super().__init__("sijil-faults-")
         self.plans = {name: Plan(self.path("plan-" + name)) for name in failing}
         self.processes = {}
-        self.judged = 0  # so much of the log
+        self.judged = 0  # bytes of the log that were checked
         self.psql = None
         self.start_postgres()
         self.make_ring()
@@ -44,7 +43,7 @@ class Machine(Peers):
         self.wait(lambda: os.path.exists(self.path("socket")), "sijil-keyd")
 
     def revive_keyd(self):
-        """What it could not write makes it end in order; whoever keeps it running starts it again."""
+        """After a failed write sijil-keyd ends in order, and its service manager starts it again."""
         process, until = self.processes["sijil-keyd"], time.monotonic() + 30
         while process.poll() is None:
             with socket.socket(socket.AF_UNIX) as probe:
@@ -62,7 +61,7 @@ class Machine(Peers):
         self.wait(self.is_listening, "sijild")
 
     def restart_gateway(self):
-        """Its end is a clean one: sanitizers speak through its status and its log."""
+        """It must end without a report of a sanitizer, in its status and its log."""
         process = self.processes["sijild"]
         process.terminate()
         code = process.wait(60)
@@ -88,7 +87,7 @@ class Machine(Peers):
             raise AssertionError(f"{name} ended with {code}:\n{self.last_words()}")
 
     def judge_log(self):
-        """All three write into it; what is new is looked at."""
+        """All three write to the log; checks its new lines."""
         with open(self.path("log"), encoding="utf-8", errors="replace") as file:
             file.seek(self.judged)
             new = file.read()
@@ -100,7 +99,7 @@ class Machine(Peers):
             return "".join(file.readlines()[-lines:])
 
     def sql(self, text):
-        """The first column of the first row, through one psql that stays."""
+        """The first column of the first row, from one psql that stays open."""
         if self.psql is None:
             self.psql = subprocess.Popen(
                 ["psql", "-qXAt", "-h", self.database_at, "-U", "postgres", "-d", "sijil_template"],
@@ -116,7 +115,7 @@ class Machine(Peers):
         return lines[0] if len(lines) > 1 else ""
 
     def stop(self):
-        """The exit statuses of the programs; sanitizers speak through them, too."""
+        """The exit statuses of the programs, which also report findings of sanitizers."""
         if self.psql is not None:
             self.psql.stdin.close()
             self.psql.wait()

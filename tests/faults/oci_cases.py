@@ -1,4 +1,4 @@
-"""Cases: tokens and what docker, oras and skopeo ask for. Each makes a Try of its own, with names of its own."""
+"""Cases: tokens, and the requests of docker, oras and skopeo. Each makes a Try of its own, with its own names."""
 import base64
 import json
 import os
@@ -35,7 +35,7 @@ def push_at_once(length):
 
 
 def push_chunked(world):
-    """One PATCH, chunked, from wherever the upload is; and its end once it passed."""
+    """Sends one chunked PATCH from the upload's present offset, and ends the upload if that succeeded."""
     data = world.bytes(300_000)
     location = world.repository.begin()
 
@@ -55,7 +55,7 @@ def push_chunked(world):
     def after(done):
         state["start"] = offset()
         assert not done or state["start"] == len(data), (done, state["start"])
-        if state["start"] == len(data):  # all came, though perhaps nobody heard: nothing is left to send
+        if state["start"] == len(data):  # all bytes arrived, even if the answer was lost: nothing is left to send
             answer = world.repository.close(location, sha256(data))
             assert answer.status == 201, ("the end", answer.status, answer.body)
             must_be_there(world, data)(True)
@@ -114,7 +114,7 @@ def blob_mount(world):
 
 
 def blob_of_a_cold_key(world):
-    """sijil-keyd has to open its key: the gateway that did so for the push is gone."""
+    """sijil-keyd must open the key, because the gateway that had it after the push has ended."""
     world.machine.restart_gateway()
     world.wait_ready()
     return CASES["blob-get"](world)

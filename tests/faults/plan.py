@@ -1,4 +1,4 @@
-"""What the tests of faults share: the programs that fail on demand, the plan of what fails, and which failures are tried.
+"""Shared by the tests of faults: the programs that fail on demand, the plan of failures, and the choice of failures.
 
 A plan lies in a file that the program maps (tests/support/fault_program.c). Standard library only."""
 import mmap
@@ -14,14 +14,14 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(1, os.path.join(HERE, "../scenario"))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
 BUILD = os.environ.setdefault("SIJIL_BUILD", os.path.join(SOURCE, "build/asan"))
-KINDS = ("memory", "file", "query", "socket", "thread")  # as base/fault.h has them
+KINDS = ("memory", "file", "query", "socket", "thread")  # the kinds of base/fault.h
 ALL = os.environ.get("SIJIL_FAULTS_ALL") == "1"
-SAMPLE = int(os.environ.get("SIJIL_FAULTS_SAMPLE", "2"))  # of each case and kind, and the last but one; 0: one of these
+SAMPLE = int(os.environ.get("SIJIL_FAULTS_SAMPLE", "2"))  # of each case and kind, and also the last but one; 0: one of these
 SEED = int(os.environ.get("SIJIL_FAULTS_SEED", str(int(time.time()))))
 WITHOUT_END = 1 << 40
-from sijil_test import FINDINGS  # lies in a folder, and reads a build folder, that are named above
+from sijil_test import FINDINGS  # it is in a folder, and reads a build folder, that are named above
 
-# Else what a sanitizer finds ends a program with status 1, as a refusal does.
+# Otherwise a sanitizer's finding ends a program with status 1, as a refusal does.
 for options in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):
     os.environ[options] = ":".join(filter(None, [os.environ.get(options), "abort_on_error=1"]))
 
@@ -31,7 +31,7 @@ class Bad(Exception):
 
 
 def no_findings(text):
-    """What a program wrote has none, whatever its exit status is."""
+    """Checks that a program's output has no finding of a sanitizer, with any exit status."""
     if any(mark in text for mark in FINDINGS):
         raise Bad(f"it crashed: {text[-6000:]}")
 
@@ -45,7 +45,7 @@ def faulty(name):
 
 
 class Plan:
-    """Which questions of one program are answered with a failure. See struct fault_plan."""
+    """The questions of one program that are answered with a failure. See struct fault_plan."""
 
     WORDS = 4 + 2 * len(KINDS)
 
@@ -53,7 +53,7 @@ class Plan:
         self.path = path
         with open(path, "wb") as file:
             file.write(bytes(8 * self.WORDS))
-        os.chmod(path, 0o666)  # whoever the program runs as
+        os.chmod(path, 0o666)  # for any user of the program
         self.file = open(path, "r+b")
         self.map = mmap.mmap(self.file.fileno(), 8 * self.WORDS)
 
@@ -64,7 +64,7 @@ class Plan:
         return struct.unpack_from("=Q", self.map, 8 * word)[0]
 
     def arm(self, kinds, nth, count=1):
-        """The `count` questions of these kinds from the n-th on fail; nothing is counted before."""
+        """Lets `count` questions of these kinds fail, from the n-th on. The counts begin at 0."""
         self.disarm()
         for word in range(3, self.WORDS):
             self._set(word, 0)
@@ -76,7 +76,7 @@ class Plan:
         self._set(0, 0)
 
     def count(self):
-        """From now on all kinds are counted, and nothing fails."""
+        """Counts all kinds from now on, without a failure."""
         self.arm(KINDS, 0)
 
     def counted(self, kind):
@@ -88,15 +88,15 @@ class Plan:
 
 
 def one_of(name):
-    """CASE, CASE:KIND, CASE:KIND:N, CASE:KIND:N-, CASE:KIND:M..N or CASE:KIND:M..N/STEP: the case, and what is wanted of it
-    alone, or nothing."""
+    """CASE, CASE:KIND, CASE:KIND:N, CASE:KIND:N-, CASE:KIND:M..N or CASE:KIND:M..N/STEP: the case, and the wanted failures of it, or
+    nothing."""
     name, *only = name.split(":")
     return name, only
 
 
 def series(name, only, kinds):
-    """What fails in this case, and whether what began to fail goes on to. Of the smallest sample each case has one or two of them: which,
-    its name decides."""
+    """The kinds that fail in this case, and whether each failure lasts. In the smallest sample a case has one or two of these, chosen by
+    its name."""
     if only:
         return [((only[0],), only[-1].endswith("-"))]
     every = [((kind,), False) for kind in kinds] + [(("memory",), True)]
@@ -104,7 +104,8 @@ def series(name, only, kinds):
 
 
 def numbers(total, only, beyond=None):
-    """Which failures of so many are tried; of all, some `beyond` the last, as not each run asks as often (one, if any)."""
+    """The failures that are tried, out of `total`. With all failures some numbers `beyond` the last are tried too, because the number of
+    questions varies between runs."""
     if beyond is None:
         beyond = min(total, 1)
     if len(only) == 2:
@@ -113,20 +114,20 @@ def numbers(total, only, beyond=None):
         return range(int(first), int(last or first) + 1, int(step or 1))
     if ALL or total <= max(SAMPLE, 1):
         return range(1, total + 1 + beyond)
-    # The last but one breaks what the answer to a command comes by: it was done, and nobody heard.
+    # The last but one breaks the connection of the answer: the command was done, and the answer is lost.
     tries = [total - 1, *random.sample(range(1, total + 1), max(SAMPLE, 1))]
     return sorted(set(tries)) if SAMPLE > 0 else [random.choice(tries)]
 
 
 def in_order(cases):
-    """Their names; what makes rows comes last, or lists would grow with each try."""
+    """The names of the cases. Cases that make rows come last, because lists would grow with each try."""
     return sorted(cases, key=lambda name: name.endswith("-create"))
 
 
 def run_cases(names, run_case, what, kinds):
-    """Runs each; the exit status is whether one failed."""
+    """Runs each case. The exit status is 1 if one failed."""
     failed = tried = 0
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was started is stopped, too
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # stops the started processes, too
     random.seed(SEED)
     print(f"seed {SEED}; {'all failures' if ALL else f'{SAMPLE} of each {what} and kind'}: {', '.join(kinds)}", flush=True)
     for name in names:

@@ -1,5 +1,5 @@
 /*
- * tests/fuzz/check_fields.h -- what holds for all fields that were read: they are printable, and their number is bounded.
+ * tests/fuzz/check_fields.h -- checks all fields that were read: they are printable, and their number is bounded.
  */
 #pragma once
 

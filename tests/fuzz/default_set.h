@@ -1,5 +1,5 @@
 /*
- * tests/fuzz/default_set.h -- the set that the seeds need: the first one of docs/formats/audit-log-vectors.json is made so.
+ * tests/fuzz/default_set.h -- the policy set that the seeds need, made as the first one of docs/formats/audit-log-vectors.json.
  */
 #pragma once
 

@@ -1,8 +1,8 @@
 """usage: distill.py PROGRAM FOLDER   Chooses the seeds of one target again. PROGRAM is the target, built with libFuzzer (preset `fuzz`).
 
-Seeds that a person named stay. Of those that a run found (their names are SHA-1 sums, or "reaches_...") the fewest stay that, with
-the others, reach every edge that the corpus reached. Each is named after the function in which it reaches the most that the seeds
-before it do not. Prints the files, bytes and edges before and after. Standard library, readelf and llvm-symbolizer."""
+Seeds that a person named stay. Of those that a run found (their names are SHA-1 sums, or "reaches_...") the smallest number stays that
+reaches, with the others, every edge that the corpus reached. Each is named after the function in which it reaches the most new edges.
+Prints the files, bytes and edges before and after. Standard library, readelf and llvm-symbolizer."""
 import os
 import re
 import subprocess
@@ -40,8 +40,8 @@ def table_of_edges(program):
 
 
 def edges_of_features(program):
-    """libFuzzer's features without counters, and the edges that they are: it takes the counters, a byte each, page by page, and
-    leaves room for eight features for each."""
+    """libFuzzer's features, mapped to their edges. libFuzzer numbers the counters, a byte each, page by page, with eight features for
+    each."""
     start, size = section(program, "__sancov_cntrs")
     edges, feature, at = {}, 0, start
     while at < start + size:
@@ -82,13 +82,14 @@ def edges_of(program, folder, edges):
 
 
 def surely(program, folder, edges):
-    """The same, but only what two runs agree on: targets with a state, or with random keys, do not reach the same each time."""
+    """As edges_of(), but only the edges of two runs: targets with a state or with random keys do not reach the same edges each time."""
     first, second = edges_of(program, folder, edges), edges_of(program, folder, edges)
     return {name: first[name] & second[name] for name in first}
 
 
 def choose(folder, reached):
-    """The found seeds that stay, each with the edges that it adds: always the one that adds the most, and the smallest of such."""
+    """The found seeds that stay, each with the edges that it adds. The next one is always the seed that adds the most edges, and the
+    smallest of these."""
     left = {name for name in reached if FOUND.fullmatch(name)}
     covered = set().union(*(reached[name] for name in reached if name not in left))
     chosen = []

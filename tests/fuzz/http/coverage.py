@@ -1,10 +1,10 @@
-"""Which code of the live gateway a case reached, without a line of help from it: clang's counters (-fsanitize=fuzzer-no-link
-keeps one byte for each edge) are read out of the process's memory. Needs root, or the same user and no hardening."""
+"""Finds the code of the live gateway that a case reached, without any code in the gateway: it reads clang's counters
+(-fsanitize=fuzzer-no-link keeps one byte for each edge) from the process's memory. Needs root, or the same user and no hardening."""
 import os
 import subprocess
 
 EDGES = bytes([0] + [1] * 255)
-# How often an edge was taken counts in steps, as libFuzzer has them.
+# The number of times that an edge was taken counts in the steps of libFuzzer.
 STEPS = bytes([0, 1, 2, 4] + [8] * 4 + [16] * 8 + [32] * 16 + [64] * 96 + [128] * 128)
 
 
@@ -37,7 +37,7 @@ class Counters:
         os.pwrite(self.memory, bytes(self.size), self.address)
 
     def new(self, steps=STEPS):
-        """True if something was reached that never was before, or more often (with EDGES: that never was before)."""
+        """True if an edge was reached for the first time, or more often than before (with EDGES: only for the first time)."""
         now = int.from_bytes(os.pread(self.memory, self.size, self.address).translate(steps), "little")
         fresh = now & ~self.seen
         self.seen |= now

@@ -23,13 +23,13 @@ from judge import Books, Finding, judge  # noqa: E402
 from world import SANITIZERS, World, program  # noqa: E402
 
 CORPUS = os.path.join(HERE, "..", "corpus", "http")
-ANSWER_SECONDS = 15    # for a request that is whole
-LEFTOVER_SECONDS = 0.05 # for what may or may not be answered
+ANSWER_SECONDS = 15    # for a complete request
+LEFTOVER_SECONDS = 0.05 # for a request that may or may not be answered
 UPLOADS_EVERY = 20     # cases
 BOOKS_EVERY = 200      # cases
-PAUSE_SECONDS = 5      # what took longer met a machine that was stopped or too busy: it runs again
+PAUSE_SECONDS = 5      # a case that took longer runs again: the machine was stopped, or too busy
 KEPT_FILES, KEPT_BYTES = 100, 200 * 1024 # in the repository, as for the other targets
-BROKEN_LINES = {"silence", "unanswered", "malformed", "stuck"} # what a pause of ours looks like
+BROKEN_LINES = {"silence", "unanswered", "malformed", "stuck"} # findings that a pause of this process can cause
 
 
 class Runner:
@@ -49,7 +49,7 @@ class Runner:
         return answer
 
     def collect(self, link, waiting):
-        """Answers to all that was sent; an empty list is left, or None if the connection is of no more use."""
+        """Collects the answers to all sent requests. Returns an empty list, or None if the connection can't be used any more."""
         while waiting:
             one, sent, clean = waiting[0]
             try:
@@ -80,7 +80,7 @@ class Runner:
             for one in stream["requests"]:
                 self.world.unique += 1
                 sent = grammar.render(one, self.world.resolve)
-                all_clean = all_clean and grammar.is_clean(one)  # behind a request that is not, nothing is certain
+                all_clean = all_clean and grammar.is_clean(one)  # after a request that is not clean, nothing is certain
                 waiting.append((one, sent, all_clean))
                 if not link.send(sent, stream["splits"]):
                     link.was_closing = True
@@ -115,8 +115,8 @@ class Runner:
             raise Finding("crash", complaint)
 
     def patiently(self, action, *arguments):
-        """Runs it, and again if this process or the machine stood still meanwhile: the server cuts slow connections,
-        and rightly. What a sanitizer said, or an answer that must not be, is never excused."""
+        """Runs the case, and again if this process or the machine paused meanwhile, because the server rightly cuts slow connections. A
+        sanitizer's report or a wrong answer is never excused."""
         for attempt in range(3):
             began = time.monotonic()
             try:
@@ -286,7 +286,7 @@ def arguments():
 
 
 def ends_well(world):
-    """Leaks are told at the end."""
+    """The sanitizer reports leaks at the end."""
     code = world.server.stop()
     with open(world.server.log.name, "rb") as log:
         match = SANITIZERS.search(log.read())
@@ -309,7 +309,7 @@ def main():
             good = replay(options, runner, load((options.replay or []) + kept))
             if options.seconds > 0:
                 good = fuzz(options, world, runner) and good
-    except Exception:  # the fuzzer itself is wrong: that is no pass
+    except Exception:  # the fuzzer itself is wrong, so the run fails
         traceback.print_exc()
         good = False
     finally:

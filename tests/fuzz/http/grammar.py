@@ -1,7 +1,7 @@
 """Cases: sequences of HTTP requests, made out of the grammar of gateway/routes.def and then damaged.
 
-A case is plain JSON, so that a finding is a file that can be read and replayed. `${name}` in it stands for what only
-the running server knows: tokens, the last Location, ids. Everything random comes from the random.Random that is given.
+A case is plain JSON, so that a finding is a file that can be read and replayed. `${name}` in it stands for a value that only the running
+server knows: a token, the last Location, an id. All random choices come from the given random.Random.
 
     {"together": the streams run at the same time, "streams": [{"requests": [REQUEST...], "splits": [POSITION...], "end": "wait" | "close" | "half" | "reset"}]}
     REQUEST = {"method", "target", "version", "headers": [[name, value]...], "credential", "framing": "none" | "length" |
@@ -98,7 +98,7 @@ ROUTES = routes()
 
 
 def json_damage(random, value, depth=0):
-    """One place of a JSON value changed."""
+    """A JSON value with one place changed."""
     if isinstance(value, dict) and value and depth < 4 and random.random() < 0.8:
         key = random.choice(sorted(value))
         roll = random.random()
@@ -140,7 +140,7 @@ def content_type(name):
 
 
 def joint(target):
-    """What a query begins with; whether a Location has one already, only the server knows."""
+    """The character that begins a query. Only the server knows whether a Location has a query already."""
     return "${and}" if target == "${location}" else "&" if "?" in target or "${and}" in target else "?"
 
 
@@ -177,7 +177,7 @@ def request(random, route=None):
 
 
 def push_of_a_blob(random):
-    """A whole upload that works, so that damage meets states that exist."""
+    """A complete, correct upload, so that damaged requests meet existing states."""
     by_name = {name: (name, methods, pattern) for name, methods, pattern in ROUTES}
     begin, write, commit = (request(random, by_name[name]) for name in ("upload_begin", "upload_write", "upload_commit"))
     for one in (begin, write, commit):
@@ -190,7 +190,7 @@ def push_of_a_blob(random):
 
 
 def splits(random, count):
-    """Where pieces end that are sent one by one: mostly in heads, at times in bodies."""
+    """The ends of pieces that are sent one by one: mostly in heads, sometimes in bodies."""
     return sorted(random.randrange(1, random.choice([100, 700, 2000, 80000])) for _ in range(count))
 
 
@@ -284,7 +284,7 @@ ONCE = {"authorization", "content-length", "content-range", "content-type", "exp
 
 
 def is_clean(one):
-    """Will any reader of RFC 9112 see one whole request here, with an end that all agree about?"""
+    """Whether every reader of RFC 9112 sees one complete request here, with the same end."""
     names = [name.lower() for name, _ in one["headers"]]
     if one["edits"] or one["version"] != "HTTP/1.1" or not re.fullmatch(r"[A-Z]+", one["method"]) or one["method"] == "CONNECT":
         return False
@@ -300,7 +300,7 @@ def is_clean(one):
 
 
 def ends_the_game(one):
-    """A label of main only rises: soon nothing there could be read, and the cases would meet one refusal for ever."""
+    """Whether the request raises a label of main. A label never falls, so soon all requests there would be refused."""
     return one["credential"] == "admin" and re.match(r"/api/v1/\w+/main(/.*)?/label", one["target"]) is not None
 
 

@@ -1,4 +1,4 @@
-"""What must be true of every answer, and of the server after some hundred cases."""
+"""Checks of every answer, and of the server after some hundred cases."""
 import hashlib
 import json
 import re
@@ -7,14 +7,14 @@ import urllib.parse
 
 from grammar import INVALID, PROBES
 
-READERS = {"pull", "auditor"}          # may read, change nothing
+READERS = {"pull", "auditor"}          # it may read, and change nothing
 NAMED_FAULTS = {501, 503, 505, 507}    # unknown method, a peer that is away, another HTTP, a full disk: docs/http.md
-MEMORY_GROWTH_KIB = 192 << 10          # quarantines of the sanitizer and caches fill; a leak of 1 KiB a case is more
+MEMORY_GROWTH_KIB = 192 << 10          # the sanitizer's quarantines and the caches fill; a leak of 1 KiB in each case would be more
 DESCRIPTOR_GROWTH = 8
 
 
 class Finding(Exception):
-    """Something that must not be. `kind` is one word; the same kind and route again is the same finding."""
+    """A failed check. `kind` is one word; the same kind and route is the same finding."""
 
     def __init__(self, kind, what):
         super().__init__(f"{kind}: {what}")
@@ -63,7 +63,7 @@ def judge_content(one, answer):
         try:
             json.loads(answer.body)
         except ValueError:
-            # what was pushed as a manifest is served to the byte, so only our own words are judged
+            # a pushed manifest is served byte for byte, so only our own texts are checked
             if answer.status >= 400 or "/manifests/" not in path_of(one):
                 raise Finding("json", f"{answer.status} with a body that is no JSON: {answer.body[:200]!r}") from None
     named = re.fullmatch(r"/v2/.+/blobs/sha256:([0-9a-f]{64})", path_of(one))
@@ -87,7 +87,7 @@ def judge(world, one, answer, sent, clean):
 
 
 class Books:
-    """Do the log and the counters account for all that was answered? And is nothing left behind?"""
+    """Checks that the log and the counters account for all answers, and that nothing is left behind."""
 
     def __init__(self, world):
         self.world = world
@@ -104,7 +104,7 @@ class Books:
             return
         audit = answer["sijil-audit"]
         if audit is None and answer.status == 401:
-            self.folded += 1  # one of a burst without rights: the burst has an event, with their number
+            self.folded += 1  # a request of a burst without rights: the burst has one event, with the number of its requests
             return
         if audit is None:
             self.unaudited += 1
@@ -124,7 +124,7 @@ class Books:
         raise Finding("stuck", f"requests or connections stay: {numbers}")
 
     def close(self):
-        """After some hundred cases. Nobody else speaks to this server, so the sums must be right."""
+        """Runs after some hundred cases. No other client uses this server, so the sums must be exact."""
         self.wait_idle()
         now = self.look()
         if self.audited and max(self.audited) >= now["events"]:
@@ -140,7 +140,7 @@ class Books:
             raise Finding("content", f"what was pushed before is {body[:50]!r} now")
 
     def bursts(self):
-        """How many denials the log has as parts of bursts that are over."""
+        """The number of denials that the log has in bursts that have ended."""
         told, after = 0, ""
         while after is not None:
             page = self.world.clients["auditor"].api("GET", "/audit/events?limit=1000&key=act:system" + after)
@@ -150,7 +150,7 @@ class Books:
         return told
 
     def check_bursts(self):
-        """At the end: a burst is told when it is over, ten seconds after it began."""
+        """At the end: a burst is recorded when it ends, ten seconds after its begin."""
         until = time.monotonic() + 20
         while (told := self.bursts()) < self.folded:
             if time.monotonic() > until:

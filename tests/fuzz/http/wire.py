@@ -1,4 +1,4 @@
-"""TLS to the server, and a reader of answers that forgives nothing (RFC 9112)."""
+"""TLS to the server, and a strict reader of answers (RFC 9112)."""
 import re
 import select
 import socket
@@ -12,7 +12,7 @@ BODY_MAX = 16 << 20
 
 
 class Malformed(Exception):
-    """What came is no well-formed answer."""
+    """The received bytes are not a well-formed answer."""
 
 
 class Ended(Exception):
@@ -20,7 +20,7 @@ class Ended(Exception):
 
 
 class Silence(Exception):
-    """Nothing came for as long as was waited."""
+    """Nothing arrived in time."""
 
 
 class Answer:
@@ -35,7 +35,7 @@ class Answer:
 
 
 class Link:
-    """One connection. `received` holds what came and no answer has taken yet."""
+    """One connection. `received` has the bytes that belong to no answer yet."""
 
     def __init__(self, port, context, timeout):
         plain = socket.create_connection(("127.0.0.1", port), timeout=timeout)
@@ -44,7 +44,7 @@ class Link:
         self.received, self.ended = b"", False
 
     def send(self, data, splits):
-        """In pieces; False when the server would take no more of it."""
+        """Sends in pieces; False if the server takes no more bytes."""
         edges = [0, *[at for at in splits if at < len(data)], len(data)]
         for start, end in zip(edges, edges[1:]):
             try:
@@ -93,7 +93,7 @@ class Link:
         return data
 
     def answer(self, is_head, seconds):
-        """The next final answer; interim ones are read over."""
+        """The next final answer; interim answers are skipped."""
         until = time.monotonic() + seconds
         while True:
             status_line = STATUS_LINE.fullmatch(line := self.line(until))

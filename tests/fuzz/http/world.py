@@ -1,4 +1,4 @@
-"""The live gateway: `sijild --embedded` with its own PostgreSQL and sijil-keyd, and whom the cases speak as."""
+"""The live gateway: `sijild --embedded` with its own PostgreSQL and sijil-keyd, and the clients of the cases."""
 import base64
 import os
 import re
@@ -32,7 +32,7 @@ class World:
         admin = self.server.client(self.server.admin)
         admin.api("POST", "/organisations", {"name": "other"})
         admin.api("POST", "/projects", {"organisation": "other", "name": "models"})
-        admin.api("POST", "/organisations", {"name": "kept"})  # out of the cases' reach: what is read there must stay
+        admin.api("POST", "/organisations", {"name": "kept"})  # no case changes it, because its content must stay
         admin.api("POST", "/projects", {"organisation": "kept", "name": "kept"})
         self.logins = {
             "pull": make_robot(self.server, "pull", "consumer", "main/models"),
@@ -61,7 +61,7 @@ class World:
         admin.api("DELETE", f"/robots/{gone['id']}")
 
     def find_gateway(self):
-        """The process that serves: as root there is a supervisor beside it, which has no thread but its own."""
+        """The process that serves. Root also has a supervisor, which has a single thread."""
         def threads(process):
             return len(os.listdir(f"/proc/{process}/task"))
         return max(self.server.processes("sijild"), key=threads)
@@ -115,8 +115,8 @@ class World:
             self.begun.add(self.location)
 
     def new_publisher(self):
-        """A robot may have so many uploads at a time, and of those that cases began and left nobody knows the names:
-        the publisher goes, with all of them, and another one comes."""
+        """Replaces the publisher by another robot. A robot has a limited number of uploads, and nobody knows the names of those that cases
+        left open: they end with the robot."""
         admin = self.server.client(self.server.admin)
         if self.publisher is not None:
             admin.api("DELETE", f"/robots/{self.publisher}")
@@ -129,7 +129,7 @@ class World:
         self.begun.clear()
 
     def end_uploads(self):
-        """As far as their names are known."""
+        """Ends the uploads whose names are known."""
         if self.is_full:
             self.new_publisher()
         for location in self.begun:
@@ -139,14 +139,14 @@ class World:
 
     # --- how it is ------------------------------------------------------------------------------------------------
     def complaint(self):
-        """What a sanitizer or an assertion said since the last time; None if nothing, and everything lives."""
+        """New reports of a sanitizer or an assertion; None if there are none, and all processes run."""
         with open(self.server.log.name, "rb") as log:
             log.seek(self.log_read)
             said = log.read()
         match = SANITIZERS.search(said)
         if match is not None:
             return said[max(0, match.start() - 200):match.start() + 3000].decode(errors="replace")
-        self.log_read += max(0, len(said) - 200)  # what is found may stand across two readings
+        self.log_read += max(0, len(said) - 200)  # a report may be split over two reads
         if self.server.process.poll() is not None:
             return f"sijild ended with {self.server.process.returncode}"
         if not os.path.exists(f"/proc/{self.gateway}"):
@@ -164,7 +164,7 @@ class World:
         return values
 
     def events(self):
-        """How many events the log has."""
+        """The number of events in the log."""
         listed = self.clients["auditor"].api("GET", "/audit/events?order=descending&limit=1")["events"]
         return listed[0]["seq"] + 1
 
