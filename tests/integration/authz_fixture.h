@@ -60,7 +60,7 @@ static inline struct resource resource_of(enum resource_kind kind, const char *n
     return resource;
 }
 
-/* As the sequencer makes it of a decision that allows; the caller ends it with permit_free(). */
+/* A permit as the sequencer makes it of a decision that allows. The caller frees it with permit_free(). */
 static inline struct permit *permit_of(enum action action, const struct resource *resource)
 {
     struct decision_parts parts = {
@@ -74,7 +74,7 @@ static inline struct permit *permit_of(enum action action, const struct resource
     return permit;
 }
 
-/* As the sequencer runs it: in a transaction, with a permit, rolled back if it fails. */
+/* Runs a change as the sequencer does: in a transaction, with a permit, rolled back if it fails. */
 static inline bool run(struct pg *pg, struct change *change, enum action action, const struct resource *resource,
                        struct error *err)
 {

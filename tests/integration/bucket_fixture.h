@@ -27,6 +27,6 @@ static inline void nothing_was_left_behind(void **state)
     s3_peer_left(&peer, &objects, &uploads);
     assert_int_equal(s3_peer_rows(&peer), 0);
     assert_int_equal(objects, 0);
-    /* Others may be left whose beginning was lost on the way: a rule of the bucket ends them, and until then they are empty. */
+    /* Uploads may be left whose begin got no answer. They are empty, and a rule of the bucket ends them. */
     assert_int_equal(uploads, 0);
 }

@@ -6,7 +6,7 @@
 #include "registry/project_rules.h"
 #include "registry/rules.h"
 
-/* The row of a project with a quota says what a sum over all says. */
+/* The count in the row of a project with a quota is the sum over its content. */
 void collect_count_is_exact(void)
 {
     assert_string_equal(ask("SELECT count(*) FROM project_quota q WHERE bytes_used <>"

@@ -1,5 +1,5 @@
 /*
- * tests/integration/collect_fixture.h -- runs of the garbage collection with something done between their steps.
+ * tests/integration/collect_fixture.h -- runs of the garbage collection, with an action between their steps.
  */
 #pragma once
 
@@ -7,10 +7,10 @@
 
 #define SMALL 3000 /* bytes of a blob here: one record */
 
-/** The row of a project with a quota says what a sum over all says. */
+/** Checks that the count in the row of a project with a quota is the sum over its content. */
 void collect_count_is_exact(void);
 
-/** What is done at the due-th question between two small steps. */
+/** The action, which runs at the due-th question whether to stop. */
 struct between {
     int step, due;
     void (*act)(void *context);
@@ -21,18 +21,18 @@ struct between {
 RESULT collect_request_run(bool is_dry_run, const char *rules, struct error *err);
 /** Of all projects. */
 RESULT collect_request_all(struct error *err);
-/** Works on one that was requested, until it is over or is_stopping(). */
+/** Runs a requested collection until it is over or is_stopping(). */
 RESULT collect_work(struct pg *pg, bool (*is_stopping)(void *context), void *context, struct error *err);
 RESULT collect_do_run(struct pg *pg, struct between *between, struct error *err);
-/** A figure of the newest report; fails unless that run was completed. */
+/** A figure of the newest report. The test fails unless that run was completed. */
 const char *collect_told(const char *figure);
-/** A whole run; a figure of its report. */
+/** Does a whole run, and returns a figure of its report. */
 const char *collect_all(bool is_dry_run, const char *figure);
-/** All that is there is old. */
+/** Makes all content old, so no lease is left. */
 void collect_end_leases(void);
-/** Removes the bytes of all that ended. */
+/** Removes the bytes of everything that has ended. */
 void collect_clean_up_all(void);
-/** The rules of acme/models. */
+/** Sets the rules of acme/models. */
 void collect_set_rules(const char *document);
 
 struct pushed {
@@ -42,5 +42,5 @@ struct pushed {
 RESULT collect_push_manifest(const struct resource *where, const char *tag, struct pushed *pushed, struct error *err);
 void collect_write_image(struct pushed *pushed, const char *config, const char *subject, int mark);
 void collect_write_index(struct pushed *pushed, const struct pushed *child);
-/** HEAD: the client is told that the blob is there. */
+/** HEAD: the client learns that the blob exists. */
 bool collect_is_told_of(const struct resource *where, const char *digest);

@@ -35,5 +35,5 @@ static inline int tear_down(void **state)
     return 0;
 }
 
-/** With the file's own set_up(), which calls open_fixture(). */
+/** A case with the file's own set_up(), which calls open_fixture(). */
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)

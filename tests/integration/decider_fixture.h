@@ -32,7 +32,7 @@
     " '00000000-0000-0000-0000-00000000000a', '00000000-0000-0000-0000-00000000000b', 'system');"               \
     "SELECT raise_authorization_epoch()"
 
-/* One row of a policy set, past the application: epoch, digest and envelope follow, and who wrote it. */
+/* Adds a row of a policy set without the application: epoch, digest, envelope and author follow. */
 #define INSERT_SET "INSERT INTO document (kind, scope, name, version, digest, envelopes, recorded_by) SELECT 1, '', 'policies', "
 
 struct place {
@@ -43,7 +43,7 @@ struct place {
 
 static const struct pg_table *const tables[] = {&policy_set_table, &document_table, &audit_tree_table, NULL};
 
-/* As place_open(), before anybody has pinned who approves policy sets. */
+/* As place_open(), but no approver of policy sets is pinned. */
 static inline void place_open_unpinned(struct place *place)
 {
     struct error err = {0};
@@ -82,7 +82,7 @@ static inline struct decider_options options_of(const struct place *place, unsig
                                     .stale_ms = stale_ms};
 }
 
-/* Looks so seldom that nothing is seen just because time passed. */
+/* Polls so seldom that it sees no change by polling during a test. */
 static inline bool start(struct place *place, struct error *err)
 {
     const struct decider_options options = options_of(place, 60000, 120000);
@@ -115,7 +115,7 @@ static inline void restart_well(struct place *place)
 /* A set of this epoch, signed. */
 static inline void sign(const struct place *place, uint64_t epoch, struct buffer *envelope)
 {
-    static int64_t in_force_ms; /* one moment, so that the same epoch is the same set */
+    static int64_t in_force_ms; /* the same time for all, so that one epoch is always the same set */
     if (in_force_ms == 0) in_force_ms = clock_wall_ms() - 60000;
     const struct policy_default_options options = {.epoch = epoch, .region = "local/main", .now_ms = in_force_ms};
     struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
@@ -143,7 +143,7 @@ static inline void install_well(struct place *place, uint64_t epoch)
     if (!install(place, epoch, &err)) fail_msg("%s", err.message);
 }
 
-/* With the first set in force. */
+/* As place_open(), with the first set in force. */
 static inline void place_open_ruled(struct place *place)
 {
     place_open(place);
@@ -191,7 +191,7 @@ static inline struct policy_set *set_in_force(struct place *place)
     return set;
 }
 
-/* As a handler does: checked, then recorded together with its event. */
+/* Loads a set as a handler does: checks it, then records it together with its event. */
 static inline enum record_status load_over(struct place *place, struct bytes envelope, const struct policy_set *before)
 {
     OWNED(ecdsa_key) *officer = NULL;

@@ -31,7 +31,7 @@ struct store {
     struct ecdsa_key *holders[HOLDERS_MAX];
     struct document_view *view;
     struct pg *pg;
-    const char *scope;     /* of the documents that are made and found */
+    const char *scope;     /* of the documents that the test makes and finds */
     const char *principal; /* of the keys that are made */
 };
 
@@ -73,7 +73,7 @@ static inline void store_close(struct store *store)
     audit_log_close(&store->log);
 }
 
-/* A gateway that has just been started, and knows nothing. */
+/* Replaces the view by an empty one, as in a gateway that was just started. */
 static inline void forget(struct store *store)
 {
     struct error err = {0};
@@ -143,7 +143,7 @@ static inline void compose_key(struct store *store, unsigned holder, uint64_t ve
     if (!document_compose(&parts, payload, &err).ok) fail_msg("%s", err.message);
 }
 
-/* Version 1 with the signatures of its holder and of the root, or of the holder alone; version 2 with the holder's. */
+/* Makes version 1, signed by the holder and the root or by the holder alone; or version 2, signed by the holder. */
 static inline void make(struct store *store, unsigned holder, uint64_t version, bool is_approved, struct made_document *made)
 {
     struct buffer OWNED_BUFFER payload = BUFFER(8 * 1024);

@@ -1,6 +1,6 @@
 #!/bin/bash
-# sijild --embedded as a person uses it: started, stopped, killed, started again, and where it can't run.
-# usage: embedded.sh FOLDER-OF-SIJILD. As root it uses the three system users; else everything runs as one.
+# sijild --embedded as a person uses it: it is started, stopped, killed and started again, and refuses where it can't run.
+# usage: embedded.sh FOLDER-OF-SIJILD. As root it uses the three system users; otherwise one user runs everything.
 set -euo pipefail
 . "$(dirname "$0")/../support/wait.sh"
 
@@ -9,7 +9,7 @@ work=$(mktemp -d /var/tmp/sijil-embedded.XXXXXX)
 chmod 755 "$work"
 directory=$work/registry log=$work/log supervisor= sleeper=
 export HOME=$work XDG_DATA_HOME=$work/data
-# What libpq would take from an operator's shell must not lead to another database.
+# Variables of libpq in an operator's shell must not lead to another database.
 export ROOTS_OWN_SECRET=in-the-environment
 export PGPORT=1 PGHOSTADDR=192.0.2.1 PGOPTIONS='-c search_path=nowhere' PGSSLMODE=require PGSERVICE=other
 mkdir "$XDG_DATA_HOME"
@@ -39,9 +39,9 @@ trap finish EXIT
 get() { curl -fsS --max-time 10 --cacert "$directory/ca.pem" "$@" 2>/dev/null; }
 is_ready() { get "$url/readyz" >/dev/null; }
 is_gone() { ! kill -0 "$1" 2>/dev/null || [ "$(ps -o stat= -p "$1" | cut -c1)" = Z ]; }
-# Every process of ours names the directory; defunct ones, which nobody has waited for, do not.
+# The command line of each of our processes names the directory. That of a process that has ended, and was not waited for, does not.
 nothing_runs() { ! pgrep -f -- "$directory" >/dev/null; }
-# Gateways of an earlier start end what they were asked, and answer that they are ready, after their supervisor died.
+# After the death of their supervisor, gateways of an earlier start still finish their requests, and still answer that they are ready.
 own() { echo "$supervisor"; pgrep -P "$supervisor" || true; }
 is_alone() { ! pgrep -f -- "sijild .*$directory" | grep -vxFf <(own) >/dev/null; }
 ready_or_ended() { { is_alone && is_ready; } || is_gone "$supervisor"; }
@@ -57,7 +57,7 @@ stop() {
     supervisor=
     nothing_runs || die "something is left running: $(pgrep -af -- "$directory")"
 }
-# refuses WORDS ARGUMENTS...: it must end by itself, and say so.
+# refuses WORDS ARGUMENTS...: it must end by itself, with these words in its output.
 refuses() {
     local words=$1; shift
     fails_with "$words" timeout 60 "$programs/sijild" --listen-port "$port" "$@"
@@ -168,7 +168,7 @@ wait_until 30 tried_again || die "the gateway started without its keys"
 kill -CONT "$keyd"
 wait_until 30 is_ready || die "the gateway was not started again"
 
-start_again() { # what was killed is not waited for by anybody but init, and nothing pauses
+start_again() { # only init waits for killed processes, and nothing pauses
     wait "$supervisor" 2>/dev/null || true
     start
     [ "$(projects "$name" "$secret")" = main/models ] || die "the project is gone"
@@ -179,7 +179,7 @@ for _ in 1 2 3; do
     start_again
 done
 say "kill -9 of everything at once, and a start right after it"
-for _ in 1 2 3 4 5 6; do # PostgreSQL leaves both its locks, with the number of a process that may still be there
+for _ in 1 2 3 4 5 6; do # PostgreSQL leaves both its locks, with the number of a process that may still exist
     kill -9 "$supervisor" $(pgrep -P "$supervisor") $(pgrep -P "$(child postgres)")
     start_again
 done

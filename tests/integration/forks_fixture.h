@@ -1,6 +1,6 @@
 /*
- * tests/integration/forks_fixture.h -- a log that somebody changes behind the gateway's back, and who is to notice.
- * For one source file of a program only: it defines what it declares.
+ * tests/integration/forks_fixture.h -- a log that is changed without the gateway, and the parts that must notice it. For one
+ * source file of a program only: it defines what it declares.
  */
 #pragma once
 
@@ -99,7 +99,10 @@ static inline struct log_verifier *start_verifier(const struct audit_log *log, u
     return started;
 }
 
-/* The linker leads priority_background() here: the verifier keeps the test's priority. At the lowest one, a busy machine hardly ever runs it. */
+/*
+ * The linker replaces priority_background() by this, so the verifier keeps the test's priority. At the lowest one, a busy machine
+ * hardly ever runs it.
+ */
 void __wrap_priority_background(void);
 void __wrap_priority_background(void)
 {

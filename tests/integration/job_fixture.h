@@ -1,5 +1,5 @@
 /*
- * tests/integration/job_fixture.h -- jobs of the registry, begun, worked on and looked at, for tests.
+ * tests/integration/job_fixture.h -- begins, runs and reads jobs of the registry.
  */
 #pragma once
 
@@ -8,7 +8,7 @@
 
 #include "registry/jobs/job.h"
 
-/* The only answer of a question about the blob with that digest. */
+/* The only value of a query about the blob with this digest. */
 static inline const char *ask_of(const char *what, const char *digest)
 {
     static char text[1024];
@@ -99,7 +99,7 @@ static inline struct job_finding *findings_of(const struct uuid *id, size_t *cou
     return findings;
 }
 
-/* A bit of the second record of a blob's file. */
+/* Changes a bit of the second record of a blob's file. */
 static inline void flip_record(const char *path)
 {
     fixture_flip(path, 4096 + 65536 + 100);

@@ -1,6 +1,6 @@
 /*
- * tests/integration/lease_fixture.h -- what two runners offer for the runs of a project. The header has definitions, so
- * only one source file of a program may include it.
+ * tests/integration/lease_fixture.h -- the offers of two runners for the runs of a project. The header has definitions, so only
+ * one source file of a program may include it.
  */
 #pragma once
 

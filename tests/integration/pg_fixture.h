@@ -1,5 +1,5 @@
 /*
- * tests/integration/pg_fixture.h -- a table to play with, and statements on it.
+ * tests/integration/pg_fixture.h -- a table for tests, and its statements.
  */
 #pragma once
 

@@ -62,7 +62,7 @@ sijild() { "$programs/sijild" --config="$work/sijild.conf" "$@"; }
 mkdir -m 700 "$work/main" "$work/other"
 sijild --check-config >>"$log" 2>&1 || die "the configuration is refused"
 
-# complains COUNT OPTIONS -- WORDS...: --check-config tells so many problems, and among them these, at once.
+# complains COUNT OPTIONS -- WORDS...: --check-config reports this number of problems at once, and among them these.
 complains() {
     local count=$1 out status options=() ; shift
     while [ "$1" != -- ]; do options+=("$1"); shift; done
@@ -185,7 +185,7 @@ say "a schema that is missing is named, with the way out"
 wait_until 10 test -S "$work/socket" || die "no socket of sijil-keyd"
 fails_with "run sijild --migrate" sijild
 complains 1 --online --config="$work/sijild.conf" -- "database: the database has no tables of sijil: run sijild --migrate"
-migrate() { "$programs/sijild" --migrate --database-owner="$work/owner" "$@"; } # of the gateway's configuration it needs nothing
+migrate() { "$programs/sijild" --migrate --database-owner="$work/owner" "$@"; } # it does not need the gateway's configuration
 chmod 640 "$work/owner"
 fails_with "chmod 600 $work/owner" migrate
 chmod 600 "$work/owner"

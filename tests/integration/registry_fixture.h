@@ -49,13 +49,13 @@ int fixture_tear_down(void **state);
 void fixture_restart(void);
 /** Another gateway on the same database and region. */
 struct registry *fixture_second_gateway(void);
-/** One whose region is another folder, as if the file system of the first were not mounted. */
+/** Another gateway whose region is another folder, as if the file system of the first were not mounted. */
 struct registry *fixture_gateway_elsewhere(const char *location);
 
 /** A permit of this test; the caller frees it. */
 struct permit *fixture_permit(enum action action, const struct resource *where);
 
-/** A repository of a project, with its id if it was pushed to. */
+/** A repository of a project, with its id if there was a push to it. */
 struct resource fixture_repository(const struct uuid *project, const char *name);
 /** The same with a detail. */
 struct resource fixture_detail(const struct resource *repository, const char *detail);
@@ -75,15 +75,15 @@ void fixture_push(struct resource *repository, uint64_t seed, size_t length, cha
 void fixture_path_of(const char *digest, char path_out[256]);
 /** Changes a bit of one byte of a file. */
 void fixture_flip(const char *path, long offset);
-/** Finds a blob, or NULL and why; the caller frees it and the permit. */
+/** Finds a blob; NULL, with the reason, if there is none. The caller frees it and the permit. */
 struct stored_blob *fixture_find_blob(const struct resource *where, const char *digest, struct permit **permit_out,
                                       struct error *err);
 /** Changes a bit of one byte of the only file with a blob's content. */
 void fixture_damage(const char *digest, long offset);
-/** Reads a blob of more than a record whose second record is damaged: that is found, and marks it. */
+/** Reads a blob whose second record is damaged. Checks that the damage is found and marked. */
 void fixture_read_damaged(const struct resource *where, const char *digest);
 /** Reads a blob whole and compares. */
 void fixture_check(const struct resource *repository, uint64_t seed, size_t length);
-/** The same by any digest. */
+/** The same with any digest. */
 void fixture_check_as(const struct resource *repository, const char *digest, const uint8_t *content, size_t length);
 RESULT fixture_change(enum action action, const struct resource *where, struct change *change, struct error *err);

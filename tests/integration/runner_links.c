@@ -1,11 +1,11 @@
 /*
- * A program that is not `sijil`, made of what any program may link: supervision, sandbox, journal, DSSE, and the client's session and
- * transfers. runner_links.py runs it against a registry of its own.
+ * A program that is not `sijil`, made of libraries that any program may link: supervision, sandbox, journal, DSSE, and the
+ * client's session and transfers. runner_links.py runs it against a registry of its own.
  *
  *     runner_links HOST CA-FILE STATE-FOLDER NOTES-FOLDER NUMBER
  *
- * Takes the number, which counts once; runs a program in a sandbox; signs what it printed; pushes and fetches it. One word a line says how
- * far it came. Status 3: the number was used. Status 4: the registry can't be reached now, and another run goes on.
+ * Takes the number, which counts once; runs a program in a sandbox; signs its output; pushes and fetches it. It prints one word
+ * for each finished step. Status 3: the number was used. Status 4: the registry can't be reached now, and another run goes on.
  */
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -26,7 +26,7 @@
 #include "journal/journal.h"
 #include "supervision/child_pipe.h"
 
-#define OUTPUT_SIZE ((size_t)5 << 20) /* more than goes in one POST */
+#define OUTPUT_SIZE ((size_t)5 << 20) /* too much for one POST */
 #define SCOPE       "repository:acme/models/runs:pull,push"
 #define USED_MAX    16
 
@@ -169,7 +169,7 @@ static struct result sign(const char *digest, struct error *err)
 
 static atomic_bool is_pushing, gives_up;
 
-/* A push goes on in another run; a fetch in this one. */
+/* A push is continued by another run, a fetch by this run. */
 static void give_up(const char *why, unsigned seconds)
 {
     (void)why;

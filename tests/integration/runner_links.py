@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""usage: runner_links.py PROGRAM   A program that links the client's session, supervision, sandbox, journal and DSSE, and no command of `sijil`.
+"""usage: runner_links.py PROGRAM   A program that links the client's session, supervision, sandbox, journal and DSSE, and no command of
+`sijil`.
 
-The registry here breaks the line of the first push and of the first fetch. The program has no HOME: its notes lie in the folder that it names."""
+The registry here breaks the line of the first push and of the first fetch. The program has no HOME: its notes lie in the folder that it
+names."""
 import hashlib
 import http.server
 import json
@@ -19,7 +21,7 @@ LOCATION = "/v2/acme/models/runs/blobs/uploads/1"
 
 
 class Registry:
-    """What it has of the one upload; what was asked of it."""
+    """It has the bytes of the one upload, and a list of its requests."""
     held, whole, begun, resumed_at, ranges, is_cutting = 0, False, 0, [], [], True
 
 
@@ -85,8 +87,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 def serve(work):
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=localhost",
-                    "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", f"{work}/key.pem", "-out", f"{work}/ca.pem"], check=True, capture_output=True)
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
+    "/CN=localhost",
+                    "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", f"{work}/key.pem", "-out", f"{work}/ca.pem"], check=True,
+                    capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(f"{work}/ca.pem", f"{work}/key.pem")
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -96,9 +100,10 @@ def serve(work):
 
 
 def run(program, port, work, number, status, said):
-    # No HOME and no XDG_CACHE_HOME; the sanitizers look into their own process, which sandbox_prepare() forbids.
+    # Without HOME and XDG_CACHE_HOME. The sanitizers inspect their own process, which sandbox_prepare() forbids.
     kept = {"ASAN_OPTIONS": "detect_leaks=0"}
-    done = subprocess.run([program, f"127.0.0.1:{port}", f"{work}/ca.pem", f"{work}/state", f"{work}/notes", str(number)], env=kept, capture_output=True,
+    done = subprocess.run([program, f"127.0.0.1:{port}", f"{work}/ca.pem", f"{work}/state", f"{work}/notes", str(number)], env=kept,
+    capture_output=True,
                           text=True, timeout=120, cwd="/", check=False)
     assert (done.returncode, done.stdout.split()) == (status, said), (done.returncode, done.stdout, done.stderr)
 
@@ -125,7 +130,7 @@ def main():
 
 
 def parent_is_gone(pid):
-    """Nobody's child: what the program should have ended."""
+    """A process without a parent: the program should have ended it."""
     with open(f"/proc/{pid}/stat", encoding="ascii") as file:
         return file.read().rsplit(")", 1)[1].split()[1] == "1"
 

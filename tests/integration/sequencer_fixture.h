@@ -1,6 +1,6 @@
 /*
- * tests/integration/sequencer_fixture.h -- records that are submitted together, and changes that go with them, well or not.
- * For one source file of a program only: it defines what it declares.
+ * tests/integration/sequencer_fixture.h -- records that are submitted together, and their changes, which succeed or fail. For one
+ * source file of a program only: it defines what it declares.
  */
 #pragma once
 
@@ -63,7 +63,7 @@ static inline struct result run(const struct permit *permit, struct change *chan
     switch (test->behaviour) {
     case INSERTS: return insert(pg, &test_insert_sql, test->name, err);
     case CONFLICTS:
-        TRY(pg_run(pg, &test_names_sql, NULL, NULL, err)); /* looking is no change */
+        TRY(pg_run(pg, &test_names_sql, NULL, NULL, err)); /* a read is not a change */
         return insert(pg, &test_insert_sql, "taken", err);
     case BREAKS_A_CONSTRAINT: return insert(pg, &test_insert_strict_sql, "taken", err);
     case INSERTS_THEN_FAILS:
@@ -153,7 +153,7 @@ static inline void open_log(struct audit_log *log)
     record_done(&first);
 }
 
-/* Holds the log's lock, so that what is submitted meanwhile forms one group. */
+/* Holds the log's lock, so that all records submitted meanwhile form one group. */
 static inline void hold_log(struct audit_log *log)
 {
     database_execute(log->database, "BEGIN; SELECT pg_advisory_xact_lock(7307, 2)");

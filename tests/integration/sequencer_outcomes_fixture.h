@@ -1,6 +1,6 @@
 /*
- * tests/integration/sequencer_outcomes_fixture.h -- what became of records that were submitted: each outcome is held against the log.
- * For one source file of a program only: it defines what it declares.
+ * tests/integration/sequencer_outcomes_fixture.h -- compares the outcome of each submitted record with the log. For one source
+ * file of a program only: it defines what it declares.
  */
 #pragma once
 
@@ -28,7 +28,7 @@ static inline size_t entries_of(struct audit_log *log, const struct record *reco
     return strtoul(database_ask(log->database, sql), NULL, 10);
 }
 
-/* Kept until the end: only then is a COMMIT known that nobody heard of. */
+/* Kept until the end, because only then the outcome of a COMMIT without an answer is known. */
 struct outcome_list {
     struct record records[4000];
     size_t count;
@@ -48,7 +48,7 @@ static inline void note_batch(struct outcome_list *list, struct batched records[
     }
 }
 
-/* What was answered, against what the log says after the end: entries once, and the count of what is in none. */
+/* Compares the answers with the final log: each entry exists once, and the unrecorded events are counted. */
 static inline void check_outcomes(struct audit_log *log, struct outcome_list *list)
 {
     size_t lost = 0;

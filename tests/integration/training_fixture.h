@@ -1,5 +1,5 @@
 /*
- * tests/integration/training_fixture.h -- a project whose runs are moved, with the log that records each change. The header has
+ * tests/integration/training_fixture.h -- a project with runs, and the log that records each of their changes. The header has
  * definitions, so only one source file of a program may include it.
  */
 #pragma once

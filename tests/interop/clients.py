@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Foreign clients against a fresh registry, once by each of two names for it. INTEROP_PROGRAMS is the folder that they are in; what is
-not there is named and left out. An argument is the one name to try."""
+"""Foreign clients against a fresh registry, once by each of two names for it. INTEROP_PROGRAMS is their folder; missing programs are named
+and left out. An argument is the only name to try."""
 import base64
 import json
 import os
@@ -18,7 +18,7 @@ from production import Production
 from sijil_test import Server, sha256
 
 PROGRAMS = os.environ["INTEROP_PROGRAMS"]
-NAMES = ("localhost", "127.0.0.1")  # what the README calls it, and what it calls itself
+NAMES = ("localhost", "127.0.0.1")  # the name in the README, and its own name for itself
 if len(sys.argv) == 1:
     sys.exit(max(subprocess.run([sys.executable, __file__, name], check=False).returncode for name in NAMES))
 NAME = sys.argv[1]
@@ -38,7 +38,7 @@ def environment_of(registry, home="home", **more):
 
 
 def over_tls(name, words):
-    """oras speaks plain HTTP to whatever is called localhost, unless it is told not to."""
+    """oras uses plain HTTP for any host called localhost, unless an option forbids it."""
     if name != "oras":
         return list(words)
     return [*words, *(["--from-plain-http=false", "--to-plain-http=false"] if words[0] == "cp" else ["--plain-http=false"])]
@@ -58,7 +58,7 @@ def same(one, other):
 
 
 def mounts():
-    """How many blobs were mounted from another repository so far, by the answers to POST."""
+    """The number of blobs that were mounted from another repository so far, by the answers to POST."""
     with open(os.path.join(server.root, "log"), encoding="utf-8", errors="replace") as log:
         return sum('"route":"upload_begin' in line and '"status":"201"' in line and '"in":"0"' in line for line in log)
 
@@ -114,7 +114,7 @@ def oras_pushes_pulls_and_refers():
 
 
 def shows_warnings(name, *words):
-    """Of the robot whose secret ends soon; the answer's Warning comes out on standard error."""
+    """Uses the robot whose secret ends soon; the client shows the answer's Warning on standard error."""
     said = run(name, *words, stream="stderr")
     assert "the secret of " + state["soon"][0] + " ends at" in said, said
 
@@ -233,7 +233,7 @@ def cosign_signs_and_verifies():
 
 
 def by_referrers(place):
-    """The same with OCI 1.1: the signature is found through the referrers list, and there is no tag for it."""
+    """The same with OCI 1.1: the signature is in the list of referrers, and has no tag."""
     assert place.put_manifest("v2", place.manifest(b"what is signed", annotations={"by": "referrers"})).status == 201
     reference = f"{host()}/main/models/signed@{place.call('GET', 'manifests/v2')['Docker-Content-Digest']}"
     tags = place.call("GET", "tags/list").json["tags"]
@@ -245,7 +245,7 @@ def by_referrers(place):
 
 # --- tokens ------------------------------------------------------------------------------------------------------------
 class Ageing(Production):
-    """A registry that can grow older by ten minutes while a client pushes: tokens of five minutes have expired then."""
+    """A registry whose clock can step by ten minutes while a client pushes: then tokens of five minutes have expired."""
 
     def age(self, seconds):
         for faults in self.faults.values():
@@ -257,7 +257,7 @@ class Ageing(Production):
 
 
 LAYERS = 30
-# Not regctl: it goes by its own clock, which nobody steps here, and takes a 401 for a token that it thinks good as final.
+# Without regctl: it uses its own clock, which does not step here, and a 401 for a token that it believes valid is final for it.
 PUSHES = {
     "oras": lambda at, files: ["push", "--concurrency", "1", f"{at}/main/models/oras-old:v1", *files],
     "crane": lambda at, files: ["push", "layout", f"{at}/main/models/crane-old:v1"],
@@ -299,7 +299,7 @@ def a_token_that_expires_during_a_push_is_renewed():
 
 
 def what_a_promoter_can_not_mount_is_denied_to_all():
-    """From one project to another, whose promoter may mount and not upload: each client says so, and ends with an error."""
+    """From one project to another whose promoter may mount but not upload: each client reports that, and ends with an error."""
     admin = server.client(server.admin)
     admin.api("POST", "/projects", {"organisation": "main", "name": "staging"})
     robot = admin.api("POST", "/robots", {"organisation": "main", "name": "promoter"})

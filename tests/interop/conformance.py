@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """The official OCI conformance suite against a fresh registry, over TLS with a login, once for each version of the
-specification (docs/conformance.md). INTEROP_PROGRAMS is the folder that it is in; INTEROP_RESULTS is where its reports go.
+specification (docs/conformance.md). INTEROP_PROGRAMS is its folder; INTEROP_RESULTS is the folder for its reports.
 
-What it must say: nothing failed, each interface that we have passed, and what was left out is exactly what is argued
-in docs/conformance.md. Numbers of tests differ from run to run, so none is looked at."""
+Its result must be: nothing failed, each interface of this registry passed, and exactly those tests were left out that
+docs/conformance.md names. The numbers of tests differ from run to run, so they are not compared."""
 import fnmatch
 import os
 import re
@@ -33,9 +33,9 @@ DATA = {"Artifact", "Artifact Index", "Artifact without Layers", "Artifacts with
         "Image Uncompressed", "Image with Large Manifest", "Index", "Index with Subject", "Invalid Manifest Digest",
         "Missing Subject", "Nested Index", "No Layers", "Non-distributable Layers", "Tag Param", "Tag Param sha512",
         "Sparse Manifests"}
-# What does not pass, by version: interfaces, data, and the tests that tell of it. "Disabled" is what the suite itself
-# leaves out at that version, "Skip" what we do not have. docs/conformance.md says why.
-UNCOVERED_MOUNT = ["*/mount/blob-mount"]  # the cached token is for the target alone: 202, and the bytes are sent
+# The tests that do not pass, by version: interfaces, data, and names of tests. "Disabled": the suite leaves it out at
+# that version. "Skip": this registry does not have it. docs/conformance.md has the reasons.
+UNCOVERED_MOUNT = ["*/mount/blob-mount"]  # the cached token is only for the target: 202, and the client sends the bytes
 NO_ANONYMOUS_MOUNT = {"Blob anonymous mount": "Skip"}
 NO_CANCEL = ["*/post cancel/blob-post-cancel"]
 NO_TAG_PARAMS = {"Sparse Manifests": "Disabled", "Tag Param": "Disabled", "Tag Param sha512": "Disabled"}
@@ -63,7 +63,7 @@ def run_suite(version, folder, caches):
 
 
 def section(text, name):
-    """The entries of one member of results.yaml, which are all of the form `  Name: Status`."""
+    """The entries of one member of results.yaml, all of the form ` Name: Status`."""
     body = re.search(rf"^{name}:\n((?:  .*\n?)*)", text, re.MULTILINE)
     assert body, f"results.yaml has no {name}"
     return dict(re.fullmatch(r"  \"?(.+?)\"?: (\w+)", line).groups() for line in body[1].splitlines())
@@ -114,7 +114,7 @@ def version_dev():
 
 
 def all_versions_with_cached_tokens():
-    """As the suite is by default."""
+    """The default of the suite."""
     for version in LEFT_OUT:
         passes(version, caches=True)
 

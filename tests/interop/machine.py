@@ -10,7 +10,7 @@ BOOT_SECONDS = 90
 
 
 class CannotBeHad(Exception):
-    """No mirror, or no kernel that lets a machine be booted here: nothing was tested, and nothing failed."""
+    """There is no mirror, or the kernel does not allow to boot a machine here: nothing was tested, and nothing failed."""
 
 
 def said(*words, **more):
@@ -22,7 +22,7 @@ def codename():
 
 
 def sources():
-    """Lines of sources.list for what this machine's apt has of Debian, and the mirror of the release itself."""
+    """Lines of sources.list for the Debian sources of this machine's apt, and the mirror of the release itself."""
     rows = [line.split("|") for line in said("apt-get", "indextargets", "--format", "$(ORIGIN)|$(REPO_URI)|$(CODENAME)|$(COMPONENT)",
                                              "Created-By: Packages").splitlines()]
     rows = [row[1:] for row in rows if row[0] == "Debian" and row[3] == "main"]
@@ -33,7 +33,7 @@ def sources():
 
 
 def acquire_options():
-    """How this machine's apt reaches its mirrors: proxies, and whether a snapshot's age is looked at."""
+    """The options with which this machine's apt reaches its mirrors: proxies, and whether it checks a snapshot's age."""
     lines = said("apt-config", "dump").splitlines()
     return "".join(line + "\n" for line in lines if line.startswith(("Acquire::Check-", "Acquire::http", "Acquire::https"))
                    and '"' in line)
@@ -66,13 +66,13 @@ class Machine:
         self.outside("apt-get", "update", "-q")
 
     def outside(self, *words):
-        """Before it is booted, with this machine's network."""
+        """Runs a command in it before it boots, with this machine's network."""
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
         subprocess.run(["chroot", self.root, *words], check=True, stdout=self.log, stderr=self.log, env=environment)
 
     # --- booting ---------------------------------------------------------------------------------------------------
     def boot(self):
-        # The unit manager wants cgroups of its own, so it is not below one of ours; nobody is told of it.
+        # The unit manager needs its own cgroups, so it is not below one of ours, and is not registered.
         self.nspawn = subprocess.Popen(["systemd-nspawn", "--quiet", "--directory", self.root, "--boot", "--register=no", "--keep-unit",
                                         "--private-network", "--capability=CAP_IPC_LOCK", "--link-journal=no", "--console=read-only", f"--machine={self.name}"],
                                        stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
@@ -89,7 +89,7 @@ class Machine:
         return children[0] if children else None
 
     def try_run(self, text, **more):
-        """bash runs it inside, as root."""
+        """Runs the text with bash inside, as root."""
         words = ["nsenter", "--target", self.leader, "--mount", "--uts", "--ipc", "--net", "--pid", "env", "-i", "HOME=/root", "LC_ALL=C.UTF-8",
                  "DEBIAN_FRONTEND=noninteractive", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "bash", "-euo", "pipefail",
                  "-c", "cd /root\n" + text]
@@ -118,7 +118,7 @@ class Machine:
             try:
                 self.nspawn.wait(60)
             except subprocess.TimeoutExpired:
-                self.nspawn.send_signal(signal.SIGKILL)  # it takes the machine with it
+                self.nspawn.send_signal(signal.SIGKILL)  # this also ends the machine
                 self.nspawn.wait()
         self.log.close()
         shutil.rmtree(f"/run/systemd/nspawn/propagate/{self.name}", ignore_errors=True)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""monitoring/ with a real Prometheus that asks a real server: rules, their tests, the dashboard's questions, and alerts of a server that
-is ill. INTEROP_PROGRAMS is the folder with Debian's package prometheus, unpacked."""
+"""monitoring/ with a real Prometheus and a real server: rules, their tests, the dashboard's queries, and the alerts of a faulty server.
+INTEROP_PROGRAMS is the folder with Debian's package prometheus, unpacked."""
 import json
 import os
 import re
@@ -37,7 +37,7 @@ def read(name):
 
 
 class Prometheus:
-    """Asks each second, and waits for no rule: else an alert would take minutes."""
+    """A Prometheus that scrapes each second, with rules that do not wait: otherwise an alert would take minutes."""
 
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix="sijil-prometheus-")
@@ -109,7 +109,7 @@ def a_server_is_asked():
     prometheus.start()
     login = make_robot(server, "monitored", "publisher", "main/models")
     place = server.client(login).repository("main/models/monitored")
-    until = time.monotonic() + 15  # several times asked, while something happens
+    until = time.monotonic() + 15  # asked several times during a change
     while time.monotonic() < until:
         data = os.urandom(100_000)
         assert place.call("GET", "blobs/" + place.push_blob(data)).body == data
@@ -132,7 +132,7 @@ def the_dashboard_has_an_answer_for_each_panel():
             expression = target["expr"].replace("$instance", ".*").replace("$__rate_interval", "10s")
             assert "$" not in expression, expression
             found = prometheus.ask(expression)
-            if not found and not expression.endswith("> 0"):  # which show what is not well
+            if not found and not expression.endswith("> 0"):  # which show the problem
                 empty.append((panel["title"], expression))
             for one in found:
                 for label in re.findall(r"{{(\w+)}}", target["legendFormat"]):
@@ -164,7 +164,7 @@ def a_server_that_is_ill_raises_its_alerts():
     silent()
     database = [*server.processes("postgres"), *children_of(min(server.processes("postgres")))]
     for process in database:
-        os.kill(process, signal.SIGSTOP)  # it is there, and does not answer: no connection breaks
+        os.kill(process, signal.SIGSTOP)  # it exists but does not answer: no connection breaks
     fires("SijilDatabaseAway")
     for process in database:
         os.kill(process, signal.SIGCONT)

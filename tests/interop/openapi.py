@@ -2,8 +2,8 @@
 """Foreign readers of the description of the API: openapi-spec-validator reads it, and schemathesis makes requests of it, with an
 administrator's token and without one. No request may bring a 500, and each answer must be as the description has it.
 
-INTEROP_OPENAPI is the folder of the two programs; INTEROP_RESULTS is where their reports go. EXAMPLES is how many
-requests are made up for each operation; tests/interop/schemathesis.toml says what is judged otherwise than by default."""
+INTEROP_OPENAPI is the folder of the two programs; INTEROP_RESULTS is the folder for their reports. EXAMPLES is the number of generated
+requests for each operation; tests/interop/schemathesis.toml has the checks that differ from the default."""
 import json
 import os
 import re
@@ -26,7 +26,7 @@ def result(name):
 
 
 def run(name, *command):
-    """Whether it succeeded. Its output goes to a file; the end of it is shown if it failed."""
+    """Returns whether it succeeded. Its output goes to a file; its end is shown after a failure."""
     with open(result(name), "w", encoding="utf-8") as log:
         done = subprocess.run(command, cwd=server.root, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, timeout=1500,
                               env={**os.environ, "COLUMNS": "150", "REQUESTS_CA_BUNDLE": server.ca_file})
@@ -48,8 +48,8 @@ def the_description_is_openapi():
 
 
 def schemathesis(name, *more):
-    """Without two checks. What is valid by itself may still be refused, such as rules of a collection that is no dry run. And the second
-    takes the id of an organisation for what stands in paths, which is its name."""
+    """Leaves out two checks. One expects that each valid request succeeds, but some are refused, such as rules of a collection that is not
+    a dry run. The other uses the id of an organisation in paths, where its name must be."""
     is_good = run(name, os.path.join(PROGRAMS, "schemathesis"), "--config-file", CONFIGURATION, "--no-color", "run", document(), "--url",
                   f"https://127.0.0.1:{server.port}", "--tls-verify", server.ca_file, "--checks", "all", "--exclude-checks", "positive_data_acceptance,ensure_resource_availability", "--max-examples", EXAMPLES,
                   "--seed", "1", "--no-shrink", "--warnings", "off", "--suppress-health-check", "all", "--request-timeout", "60", *more)
@@ -75,7 +75,7 @@ def a_stranger_gets_what_is_described():
 
 
 def the_log_is_whole_after_that():
-    """The registry goes on, and its administrator may do what he may."""
+    """The registry goes on, and its administrator has the same rights."""
     admin = server.client(server.admin)
     assert admin.api("GET", "/self")["kind"] == "robot"
     assert server.client().call("GET", "/readyz").status == 200

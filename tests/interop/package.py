@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""usage: package.py   Builds the Debian packages twice, asks lintian, installs them in a fresh Debian, and does there what docs/packages.md says,
-word for word: install, found, serve, a second gateway, upgrade, remove, purge. What can't be had is named and left out."""
+"""usage: package.py   Builds the Debian packages twice, asks lintian, installs them in a fresh Debian, and runs the commands of
+docs/packages.md there, word for word: install, found, serve, a second gateway, upgrade, remove, purge. Parts that are not possible here are
+named and left out."""
 import filecmp
 import glob
 import json
@@ -17,7 +18,7 @@ from machine import CannotBeHad, Machine, said
 
 PARTS = ("sijil-client", "sijil-runner", "sijil-server", "sijil-verify")
 UNITS = ("sijil-keyd.service", "sijild.service")
-EXPOSURE_MAX = {"sijil-keyd.service": 5, "sijild.service": 12, "sijild@.service": 12}  # tenths, as --threshold has them
+EXPOSURE_MAX = {"sijil-keyd.service": 5, "sijild.service": 12, "sijild@.service": 12}  # tenths, as in --threshold
 HOST = "registry.example:8443"
 
 
@@ -61,7 +62,7 @@ def verifier_stands_alone(packages):
 
 # --- in containers -------------------------------------------------------------------------------------------------
 def in_containers(machine, packages, work):
-    """The image, on this Debian before there is a systemd in it; then what its two containers need: users, folders, the socket's group."""
+    """Tests the image on this Debian, before it has a systemd; then the needs of its two containers: users, folders, the socket's group."""
     buildah = ["buildah", "--root", work + "/containers", "--runroot", work + "/run", "--storage-driver", "vfs"]
     isolated = ["--isolation", "chroot", "--network", "host"]
     try:
@@ -90,7 +91,7 @@ def in_containers(machine, packages, work):
 
 # --- in the machine ------------------------------------------------------------------------------------------------
 def prepare(machine, packages):
-    """All that the commands will ask apt for is fetched before, because the machine has no network once it runs."""
+    """Fetches all packages that the commands will install, because the running machine has no network."""
     os.makedirs(machine.path("/root/build/packages"))
     for part in PARTS:
         subprocess.run(["cp", *glob.glob(f"{packages}/{part}_*.deb"), machine.path("/root/build/packages")], check=True)
@@ -112,7 +113,7 @@ def nothing_is_started(machine):
 
 
 def unconfigured_does_not_run(machine):
-    machine.run("systemctl start sijil-keyd")  # its condition is not met, which is no failure
+    machine.run("systemctl start sijil-keyd")  # its condition does not hold, which is not a failure
     assert machine.try_run("systemctl is-active sijil-keyd").stdout.strip() == "inactive"
     machine.try_run("systemctl start sijild")
     machine.wait("systemctl is-failed sijild && [ \"$(systemctl show -P ExecMainStatus sijild)\" = 2 ]")
@@ -120,7 +121,7 @@ def unconfigured_does_not_run(machine):
 
 
 def allowed_calls(machine, unit):
-    """What the unit's filter leaves, with systemd's groups spelled out."""
+    """The system calls that the unit's filter allows, with systemd's groups expanded."""
     groups, current = {}, None
     for line in machine.run("systemd-analyze syscall-filter --no-pager").splitlines():
         if line.startswith("@"):
@@ -136,7 +137,7 @@ def allowed_calls(machine, unit):
 
 
 def filters_agree(machine):
-    """All that sijil-keyd's own filter lets it do, the unit's does too; and the unit's denies what only a taken-over one would ask for."""
+    """The unit's filter allows all calls that sijil-keyd's own filter allows, and denies those that only an attacker would make."""
     with open(os.path.join(ROOT, "base/sandbox.c"), encoding="utf-8") as file:
         source = file.read()
     tables = {name: set(re.findall(r"SCMP_SYS\((\w+)\)", body))
@@ -159,7 +160,7 @@ def units_are_closed(machine):
 
 
 def a_wrong_call_kills(machine):
-    """From here on a call that a unit's filter denies is the end of the program, so that one that it needs is not missed."""
+    """From here on a denied call ends the program, so that the test notices a needed call that the unit's filter denies."""
     for unit in (*UNITS, "sijild@.service"):
         machine.write(f"/etc/systemd/system/{unit}.d/kill.conf", "[Service]\nSystemCallErrorNumber=kill\n")
     machine.run("systemctl daemon-reload")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Two readers, one artifact: of each manifest that this registry accepts, Go's encoding/json reads what a reader that tells
-capitals from small letters reads. INTEROP_PROGRAMS is the folder with tests/interop/readers/main.go, built."""
+"""Two readers, one artifact: Go's encoding/json and a case-sensitive reader read the same in each manifest that this registry accepts.
+INTEROP_PROGRAMS is the folder with tests/interop/readers/main.go, built."""
 import base64
 import json
 import os
@@ -20,7 +20,7 @@ PLATFORM = ("architecture", "os", "os.version", "os.features", "variant")
 
 
 def spellings(name):
-    """The name as it is, in each way that some reader may fold to it, and in some that nobody folds."""
+    """The name itself, each spelling that some reader may fold to it, and some that no reader folds."""
     found = {name, name.upper(), name.capitalize(), name + "s", "x-" + name, name.replace("i", "\u0131"), name.replace("i", "\u0130")}
     found |= {name[:at] + letter.swapcase() + name[at + 1:] for at, letter in enumerate(name)}
     found |= {name[:at] + FOLDED[letter] + name[at + 1:] for at, letter in enumerate(name) if letter in FOLDED}
@@ -28,7 +28,7 @@ def spellings(name):
 
 
 def value_of(name, other):
-    """What changes the artifact when somebody reads it."""
+    """A value that changes the artifact for a client that reads it."""
     descriptor = {"mediaType": "application/x.other", "digest": other, "size": 5}
     return {"config": descriptor, "subject": descriptor, "layers": [descriptor], "manifests": [descriptor], "schemaVersion": 2, "size": 5,
             "mediaType": "application/x.other", "artifactType": "application/x.other", "digest": other, "urls": ["https://a.example"],
@@ -36,7 +36,7 @@ def value_of(name, other):
 
 
 def documents(first, other):
-    """Image manifests and indexes with one member more, at each level."""
+    """Image manifests and indexes with one further member, at each level."""
     layer = {"mediaType": "application/x.one", "digest": first, "size": 2}
     image = {"schemaVersion": 2, "config": layer, "layers": [layer]}
     for names, place in ((TOP, lambda more: {**image, **more}), (DESCRIPTOR, lambda more: {**image, "layers": [{**layer, **more}]}),
@@ -52,7 +52,7 @@ def documents(first, other):
 
 
 def said(document):
-    """As tests/interop/readers/main.go, by a reader that folds nothing."""
+    """The output of tests/interop/readers/main.go, by a reader that folds nothing."""
     found = [str(document["schemaVersion"]), document.get("mediaType") or "", document.get("artifactType") or ""]
     singles = [document[key] for key in ("config", "subject") if document.get(key) is not None]
     for one in [*(document.get("layers") or []), *(document.get("manifests") or []), *singles]:

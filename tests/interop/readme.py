@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The commands of README's "A registry in five minutes", word for word, on a release build. They run with a /srv and a loopback
-of their own, so that nothing of this machine is in their way and nothing of theirs stays."""
+"""The commands of README's "A registry in five minutes", word for word, on a release build. They run with their own /srv and loopback, so
+that nothing of this machine disturbs them and nothing of them stays."""
 import fcntl
 import os
 import re
@@ -20,7 +20,7 @@ BUILD, START, ADMINISTRATOR, ROBOT = range(4)
 
 
 def blocks():
-    """The indented blocks of the section; the first is split before the command that goes on running."""
+    """The indented blocks of the section. The first is split before the command that keeps running."""
     with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
         section = re.search(r"^## A registry in five minutes\n(.*?)^## ", file.read(), re.S | re.M).group(1)
     found = [re.sub(r"^    ", "", block, flags=re.M) for block in re.findall(r"(?:^    .*\n)+", section, re.M)]

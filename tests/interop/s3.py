@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""usage: s3.py [PROGRAM...]   Regions in buckets of real object stores: the driver's contract, then a gateway that keeps models there while connections,
-gateways and the store itself are cut off. INTEROP_PROGRAMS is the folder that the servers are in; what is not there is
-named and left out."""
+"""usage: s3.py [PROGRAM...]   Regions in buckets of real object stores: the driver's contract, then a gateway that stores models there
+while connections, gateways and the store itself are cut off. INTEROP_PROGRAMS is the folder of the servers; missing ones are named and left
+out."""
 import contextlib
 import filecmp
 import hashlib
@@ -28,7 +28,7 @@ MIB = 1 << 20
 
 
 class Gateway(Production):
-    """A region in a store's bucket, and nothing else."""
+    """A gateway whose only region is in a store's bucket."""
 
     def __init__(self, store, prefix, location=LOCATION):
         super().__init__()
@@ -69,13 +69,13 @@ class Gateway(Production):
             assert process.wait(60) == 0
 
     def peak_memory(self):
-        """Bytes that the gateway held at most."""
+        """The peak of the gateway's memory, in bytes."""
         with open(f"/proc/{self.process.pid}/status", encoding="ascii") as file:
             return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) * 1024
 
 
 class Content:
-    """Bytes that nobody keeps: piece i follows from the seed."""
+    """Bytes that are not stored: piece i follows from the seed."""
 
     def __init__(self, seed, length):
         self.seed, self.length = seed, length
@@ -85,7 +85,7 @@ class Content:
         self.digest = "sha256:" + digest.hexdigest()
 
     def piece(self, at, length):
-        """At most up to the next whole MiB."""
+        """The bytes from here up to the next whole MiB at most."""
         block = random.Random(self.seed * 1000003 + at // MIB).randbytes(MIB)
         return block[at % MIB:at % MIB + length]
 
@@ -97,7 +97,7 @@ class Content:
 
 
 class Upload:
-    """One upload through the registry, resumed by asking how far it is."""
+    """One upload through the registry. It resumes at the offset that the registry answers."""
 
     def __init__(self, repository, content):
         self.repository, self.content = repository, content
@@ -133,14 +133,14 @@ class Upload:
             for piece in self.content.pieces(start, start + sent):
                 link.send(piece)
         except OSError:
-            pass  # whoever is to be cut off was quicker
+            pass  # the process that was to be cut off was faster
         return link
 
     def close(self):
         return self.repository.close(self.location, self.content.digest)
 
     def finish(self):
-        """From wherever it stands, with as many PATCHes as it takes."""
+        """Continues from the present offset, with any number of PATCHes."""
         for _ in range(20):
             at = self.offset()
             if at == self.content.length:
@@ -149,13 +149,13 @@ class Upload:
                 answer = self.patch(at, self.content.length)
                 assert answer.status in (202, 416, 503), (answer.status, answer.body)
             except OSError:
-                time.sleep(1)  # refused without reading it all: what was cut off is still being written
+                time.sleep(1)  # refused before all of it was read: the cut-off bytes are still being written
         answer = self.close()
         assert answer.status == 201, (answer.status, answer.body)
 
 
 def check_blob(repository, content):
-    """All of it, and ranges at every kind of edge."""
+    """Reads the whole blob, and ranges at every kind of edge."""
     link = repository.client.connection()
     whole = repository.call("GET", f"blobs/{content.digest}", connection=link)
     assert whole.status == 200 and sha256(whole.body) == content.digest
@@ -183,7 +183,7 @@ def cases_of(store):
     state = {}
 
     def begun(seed, length, kept):
-        """An upload of which so much was acknowledged."""
+        """An upload with this number of acknowledged bytes."""
         upload = Upload(state["repository"], Content(seed, length))
         answer = upload.patch(0, kept)
         assert answer.status == 202, (answer.status, answer.body)
@@ -334,7 +334,7 @@ def cases_of(store):
                               text=True, timeout=60)
         said = done.stdout + done.stderr
         assert done.returncode != 0, said
-        # some stores refuse a signature for another location, others answer and are compared
+        # some stores refuse a signature for another location; of the others the answer is compared
         assert "eu-elsewhere-1" in said and "bucket_location" in said, said
 
     def scrub(seconds=300, **more):
@@ -369,7 +369,7 @@ def cases_of(store):
         assert told[missing]["kind"] == "missing" and told[missing]["name"] == "main/models", told
         for digest, status in ((damaged, 404), (missing, 404), (sound, 200)):
             assert state["repository"].call("GET", "blobs/" + digest).status == status
-        for data in contents[:2]:  # a push heals
+        for data in contents[:2]:  # a new push repairs it
             assert state["repository"].call("GET", "blobs/" + state["repository"].push_blob(data)).body == data
         assert scrub(digest=True)[0]["found"] == 0
 
@@ -387,12 +387,12 @@ def cases_of(store):
         assert done["found"] == 0 and done["bytes_done"] == done["bytes_total"] > 500 * MIB, done
 
     def keyd(*words):
-        """sijil-keyd is stopped for it, as docs/keys.md has it."""
+        """Runs the command with sijil-keyd stopped, as docs/keys.md demands."""
         gateway.is_stopping = True
         gateway.keyd.terminate()
         gateway.keyd.wait(30)
         gateway.run(sijil_test.program("sijil-keyd"), *gateway.keyd_words(), *words)
-        time.sleep(1)  # whoever keeps it running has noticed
+        time.sleep(1)  # its service manager has noticed
         gateway.is_stopping = False
         gateway.start_keyd()
         threading.Thread(target=gateway.keep_keyd, daemon=True).start()
@@ -401,7 +401,7 @@ def cases_of(store):
     def all_keys_are_wrapped_anew_and_the_old_version_is_destroyed():
         admin = gateway.client(gateway.admin)
         before = set(store.keys("gateway/"))
-        open_one = Upload(state["repository"], Content(10, 12 * MIB))  # lives through it
+        open_one = Upload(state["repository"], Content(10, 12 * MIB))  # it keeps running
         assert open_one.patch(0, 6 * MIB).status == 202
         keyd("--add-version")
         def versions():

@@ -1,8 +1,7 @@
 """Cases that every evaluator of residency policies must agree with.
 
-Each function named case_* is one case.  `cases.py [--quick] [--record FILE]` runs them
-all against oracle.py; FILE then holds all that was asked, for test_policy_oracle in C.
-It needs Debian's python3-jsonschema.
+Each function named case_* is one case.  `cases.py [--quick] [--record FILE]` runs them all against oracle.py; FILE then has all questions
+and answers, for test_policy_oracle in C. It needs Debian's python3-jsonschema.
 """
 import argparse
 import copy

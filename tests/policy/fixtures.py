@@ -1,6 +1,5 @@
-"""What the cases are made from: the examples of policy/examples, and short ways to
-change them and to ask.  Everything that is asked is also written to RECORD, so that
-the evaluator in C can be asked the same.
+"""The parts of the cases: the examples of policy/examples, and short functions to change them and to ask. Each question is also written to
+RECORD, so that the evaluator in C gets the same questions.
 """
 import copy
 import json
@@ -13,7 +12,7 @@ from oracle import OPS, Refused, canon, make_label, sha
 
 
 class Record:
-    """One JSON document a line: documents first, then what was asked of them.
+    """One JSON document on each line: documents first, then the questions about them.
 
     {"policy": document}      the next policy, counted from 0
     {"groups": groups}        the next groups, counted from 0
@@ -172,7 +171,7 @@ def probe(rule, target, world=WORLD):
 
 
 def refused_by_both(document):
-    """Publishing refuses it, and so does the evaluator, when it decides too."""
+    """Both the publisher and the evaluator refuse it, the evaluator also when it decides."""
     try:
         check_policy(document)
         return False

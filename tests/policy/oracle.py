@@ -1,4 +1,4 @@
-"""The semantics of residency policies, as plainly as they can be said.
+"""The semantics of residency policies, in the plainest form.
 
 policy/evaluate.c must agree with this in everything: cases.py runs both.  Every
 function is pure: no clock, network, file or database.  Documents are plain JSON
@@ -300,7 +300,7 @@ def make_label(klass="open", subjects=(), attached=(), pins=(), lineage="unknown
 
 
 def join(*labels):
-    """The least label at least as strict as each; None counts for nothing."""
+    """The least strict label that is at least as strict as each; None is ignored."""
     labels = [label for label in labels if label is not None]
 
     def union(name):
@@ -330,7 +330,7 @@ def effective_label(policies, scope, own, now):
 
 
 def stored_label_floor(stored, policies, scope, own, now):
-    """The label of an artifact already stored: never below what it had."""
+    """The label of a stored artifact: never below its former label."""
     labels = [stored, effective_label(policies, scope, own, now)]
     return join(*labels) if any(labels) else None
 
@@ -358,7 +358,7 @@ def in_scope(policy, scope):
 
 
 def applies(policy, scope, label):
-    """By scope, by pin, or by what the label says."""
+    """Whether the policy applies: by scope, by pin, or by the label."""
     meta = policy["metadata"]
     if in_scope(policy, scope) or meta["id"] in label["pins"]:
         return True
@@ -386,8 +386,7 @@ def any_of(results):
 
 
 def geo_within(place, roots):
-    """Path containment.  A root finer than what is known of the place can
-    neither be proven nor excluded."""
+    """Path containment. If the root is more precise than the known place, the result is unknown."""
     if not place:
         return None
     if any(place == root or place.startswith(root + "/") for root in roots):
@@ -398,7 +397,7 @@ def geo_within(place, roots):
 
 
 def free_of_control(controllers, roots):
-    """No controller sits within the roots; none named is unknown."""
+    """Whether no controller is within the roots; unknown if none is named."""
     inside = [geo_within(place, roots) for place in controllers or [None]]
     if True in inside:
         return False
@@ -480,8 +479,7 @@ def alternatives(rule):
 
 
 def judge(rule, label, target, groups):
-    """A require or deny rule -> None, or what it lacks:
-    {"unknown": [fact], "failed": [fact]}."""
+    """A require or deny rule -> None if it holds, or {"unknown": [fact], "failed": [fact]}."""
     if "label" in rule:
         results = [label_meets(rule["label"], label)]
     else:
@@ -547,7 +545,7 @@ class PolicySet(tuple):
 
 
 def load(policies):
-    """[policy] -> PolicySet; raises Refused on the first one not understood."""
+    """[policy] -> PolicySet; raises Refused at the first invalid one."""
     if isinstance(policies, PolicySet):
         return policies
     entries = {}

@@ -103,8 +103,7 @@ def slow_case_properties(share):
        the lack of something p brings: the first policy in scope, the first
        permit in scope, or a pinned policy that was missing;
     3. decide(S, x) does not depend on the order of S;
-    4. a policy of v1 says what it says in v2 with stat and list beside read: only
-       the digests differ.
+    4. a policy of v1 has the same meaning in v2 with stat and list beside read: only the digests differ.
     """
     trials = 8000 // share
     pool = WITH_RESEARCH + [random_policy(index) for index in range(40)]
@@ -122,7 +121,7 @@ def slow_case_properties(share):
         if RANDOM.random() < .2:
             del asked["target"]["geo"]
         small = load(chosen)
-        here = decide(small, asked, WORLD)  # this one is recorded; the others are the oracle's own
+        here = decide(small, asked, WORLD)  # this one is recorded; the others are for the oracle alone
         higher = {**asked, "label": join(low, random_label(names))}
         if oracle.decide(small, higher, WORLD)["allow"]:
             raised += 1
@@ -185,7 +184,7 @@ def wide_oblige():
 
 
 def add_train(rule):
-    """Duties of a run belong to rules about train."""
+    """Adds the operation train, because duties of a run belong to rules about it."""
     if {"approvals", "signed_request"} & set(rule.get("oblige", {})) and "train" not in rule["ops"]:
         rule["ops"].append("train")
 
@@ -278,7 +277,7 @@ WRONG = [None, True, False, 0, -1, 1, 3, 2**53, 2**53 + 1, "", "x", "AE", "ae", 
 
 
 def broken(document):
-    """A copy with one thing changed, taken away or put in."""
+    """A copy with one member changed, removed or added."""
     found = copy.deepcopy(document)
     path = RANDOM.choice([one for one in places_of(found) if one])
     place = found
@@ -297,7 +296,7 @@ def broken(document):
 
 
 def no_fraction(value):
-    """Floats have no canonical text; both refuse them, but only at different doors."""
+    """Floats have no canonical text; both evaluators refuse them, but at different steps."""
     return not any(isinstance(one, float) for one in leaves(value))
 
 

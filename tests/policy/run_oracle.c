@@ -1,5 +1,5 @@
 /*
- * Asks policy/evaluate.c all that tests/policy/cases.py asked oracle.py, and compares the whole of every answer.
+ * Asks policy/evaluate.c all questions that tests/policy/cases.py asked oracle.py, and compares each whole answer.
  *
  * usage: run_oracle FILE LEAST   -- FILE was written by cases.py --record; fewer than LEAST decisions is a failure
  */
@@ -15,7 +15,7 @@
 #define LINE_MAX_BYTES ((size_t)1 << 20)
 #define FAILURES_SHOWN 20
 
-/* What earlier lines defined, in the order of their lines. */
+/* The definitions of earlier lines, in the order of the lines. */
 struct pool {
     json_t *policies, *groups; /* arrays */
     size_t asked, decided, allowed, failed;
@@ -53,7 +53,7 @@ static struct result decide(struct pool *pool, const json_t *line, struct buffer
     TRY(policy_groups_new(json_array_get(pool->groups, (size_t)number), &groups, err));
     TRY(policy_facts_read(json_object_get(line, "facts"), &facts, err));
     TRY(policy_evaluate(documents, policy_facts_of(facts), groups, &decision, err));
-    policy_facts_document_free(GIVE(facts)); /* a decision does not need them any more */
+    policy_facts_document_free(GIVE(facts)); /* the decision no longer needs them */
     pool->allowed += policy_decision_allows(decision);
     return policy_decision_write(text, decision, err);
 }

@@ -1,4 +1,5 @@
-"""What training code may try, one function each: it runs inside the sandbox, prints what it found, and ends with 0 if it was held."""
+"""Attacks that training code may try, one function each. It runs inside the sandbox, prints its results, and ends with 0 if the sandbox
+held."""
 import ctypes
 import errno
 import os
@@ -186,7 +187,7 @@ def outputs():
         open("/out/d/a", "wb").close()
         os.link("/out/d/a", name)
     elif kind == "fifo":
-        os.mkfifo(name)  # mknod(2), which the filter refuses; so this can't be
+        os.mkfifo(name)  # mknod(2), which the filter refuses, so this is impossible
     elif kind == "socket":
         with socket.socket(socket.AF_UNIX) as each:
             each.bind(name)

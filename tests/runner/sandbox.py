@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""usage: sandbox.py BUILD-FOLDER   What sijil-runner holds training code to: as root with a user of its own, and as a plain user."""
+"""usage: sandbox.py BUILD-FOLDER   Checks the limits that sijil-runner puts on training code, as root with a user for payloads, and as a
+plain user."""
 import glob
 import hashlib
 import json
@@ -35,7 +36,7 @@ USER = "sijil-run" if has_user("sijil-run") else "nobody"
 
 
 class World:
-    """One way to start the runner; its folders."""
+    """One way to start the runner, with its folders."""
 
     def __init__(self, folder, plain):
         self.plain, self.folder = plain, os.path.join(folder, "plain" if plain else "root")
@@ -91,7 +92,7 @@ class World:
 
 
 def groups_without_folder():
-    """Control groups of runs that are over: another run of this test may be at work beside this one, and has its folders."""
+    """Control groups of ended runs. Another run of this test may be active at the same time; its groups have folders."""
     groups = glob.glob("/sys/fs/cgroup/**/run-????????????????????????????????", recursive=True)
     names = {os.path.basename(path) for folder in ("sijil-sandbox-*/*/work", "sijil-runner-*") for path in glob.glob(f"/var/tmp/{folder}/run-*")}
     return [group for group in groups if os.path.basename(group) not in names and os.path.exists(group)]
@@ -327,7 +328,7 @@ def devices_are_granted_or_refused(world):
 
 
 def an_open_sandbox_is_refused(world):
-    """sijil-inside itself, in sandboxes that bwrap leaves open: each must be noticed. Closed is only what sijil-runner makes."""
+    """Runs sijil-inside in sandboxes that bwrap leaves open: it must notice each. Only sijil-runner makes a closed one."""
     base = ["bwrap", "--unshare-all", "--unshare-user", "--uid", "1000", "--gid", "1000", "--ro-bind", "/usr", "/usr", "--proc", "/proc",
             "--ro-bind", os.path.realpath(INSIDE), "/inside"]
     rows = [((), "privileges are left"), (("--share-net",), "127.0.0.1"), (("--uid", "0"), "privileges are left")]

@@ -1,5 +1,5 @@
 /*
- * What runner/slurm does, by the command line:
+ * Calls runner/slurm from the command line:
  *     slurm_jobs URL TOKEN-FILE CONFIG start NAME KNOWN-ID FEATURE GRES SECONDS WORD...
  *     slurm_jobs URL TOKEN-FILE CONFIG find|cancel NAME KNOWN-ID
  * Prints: id state exit signal nodes reason. Exit status 1: an error, which it prints.

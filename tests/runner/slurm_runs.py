@@ -15,7 +15,7 @@ SECONDS = 60
 
 
 class Way:
-    """One way to the cluster: its URL, and what is done there."""
+    """One way to use the cluster: its URL, and the calls."""
 
     def __init__(self, cluster, name, url):
         self.cluster, self.name, self.url = cluster, name, url

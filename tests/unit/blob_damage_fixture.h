@@ -1,6 +1,6 @@
 /*
- * tests/unit/blob_damage_fixture.h -- a sealed blob with its files, to damage.
- * For one source file of a program only: it defines what it declares.
+ * tests/unit/blob_damage_fixture.h -- a sealed blob whose files a test can damage. For one source file of a program only: it
+ * defines what it declares.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 
 enum { LENGTH = 3 * 65520 + 1000, RESUMED_AT = 65520 + 10, RECORDS = 4 };
 
-/* One blob in one file, or in two, with its bytes as they should be. */
+/* One blob in one or two files, with its correct bytes. */
 struct subject {
     struct blob_test test;
     struct blob_content content;
@@ -34,7 +34,7 @@ static inline void write_file(const char *path, struct bytes bytes)
     must(file_replace(path, bytes, 0600, &err), &err);
 }
 
-/* Content of `seed`; interrupted once when there are to be two files. */
+/* Uploads the content of `seed`; one interruption makes two files. */
 static inline void close_upload(struct blob_test *test, uint64_t seed, bool is_resumed, struct blob_content *content)
 {
     OWNED(blob_writer) *writer = NULL;
@@ -84,7 +84,7 @@ static inline void restore(struct subject *subject)
     for (size_t i = 0; i < subject->file_count; i++) write_file(subject->paths[i], buffer_bytes(&subject->files[i]));
 }
 
-/* What a reader says, at opening or else at checking. */
+/* The reader's error, at opening or later at checking. */
 static inline void find(struct subject *subject, struct error *err)
 {
     OWNED(blob_reader) *reader = NULL;
@@ -99,7 +99,7 @@ static inline void find(struct subject *subject, struct error *err)
     assert_int_equal(blob_reader_read(reader, 0, all, LENGTH, &read_err).ok, is_sound);
     if (is_sound) return;
     assert_string_equal(err->message, read_err.message);
-    assert_memory_equal(all, zeros, LENGTH); /* never a byte beside an error */
+    assert_memory_equal(all, zeros, LENGTH); /* after an error no byte is returned */
 }
 
 static inline void expect(struct subject *subject, const char *what, const char *name)

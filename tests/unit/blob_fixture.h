@@ -1,6 +1,6 @@
 /*
- * tests/unit/blob_fixture.h -- a sealed blob is read in many ways; its objects are counted.
- * For one source file of a program only: it defines what it declares.
+ * tests/unit/blob_fixture.h -- reads a sealed blob in many ways, and counts its objects. For one source file of a program only:
+ * it defines what it declares.
  */
 #pragma once
 
@@ -47,7 +47,7 @@ static inline struct result count_entry(void *context, const struct driver_entry
     return SUCCESS;
 }
 
-/* Extents, and a thousand for each checkpoint. */
+/* The number of extents, plus a thousand for each checkpoint. */
 static inline size_t count_objects(struct blob_test *test)
 {
     struct error err = {0};

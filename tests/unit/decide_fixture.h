@@ -1,6 +1,6 @@
 /*
- * tests/unit/decide_fixture.h -- rights, names and policies of a small registry, put together by hand. For one source file
- * of a program only: it defines what it declares.
+ * tests/unit/decide_fixture.h -- rights, names and policies of a small registry. For one source file of a program only: it
+ * defines what it declares.
  */
 #pragma once
 
@@ -126,7 +126,7 @@ static inline void make_snapshot(void)
 
 struct decide_row {
     const char *name;
-    char robot; /* '-': no credential; '?': one that nobody knows */
+    char robot; /* '-': no credential; '?': an unknown one */
     enum action action;
     const char *resource, *detail, *client;
     enum verdict verdict;

@@ -1,6 +1,6 @@
 /*
- * tests/unit/drawn_fixture.h -- policy sets and requests that are drawn at random.
- * For one source file of a program only: it defines what it declares.
+ * tests/unit/drawn_fixture.h -- random policy sets and requests. For one source file of a program only: it defines what it
+ * declares.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 
 #include "policy/set_priv.h"
 
-/* The same run each time, unless SIJIL_SEED says otherwise. */
+/* The same run each time, unless SIJIL_SEED sets another seed. */
 static uint64_t seed_state;
 
 static inline size_t draw(size_t count)
@@ -31,7 +31,7 @@ static const char *const targets[] = {"{\"geo_within\":[\"AE\"]}", "{\"min_assur
                                       "{\"geo_within\":[\"AE/DU\"],\"min_assurance\":1}"};
 static const char *const starts[] = {"2026-01-01T00:00:00Z", "2026-11-20T10:39:46.001Z", "2027-01-01T00:00:00Z"};
 
-/* A policy drawn at random: a floor, some rules, permits up to some class; in force now, just not yet, or next year. */
+/* A random policy: a floor, some rules, permits up to some class; in force now, soon, or next year. */
 static inline json_t *draw_policy(unsigned number)
 {
     char text[2048];
@@ -69,7 +69,7 @@ static inline struct policy_set *compose(const struct policy_set_parts *parts)
     return set;
 }
 
-/* Lifts the rule of one policy for DIGEST, read by anybody of one network or pushed to one region. */
+/* Lifts the rule of one policy for DIGEST, for reads from one network or pushes to one region. */
 static inline json_t *exception_of(const struct policy_set *set, size_t policy)
 {
     const struct policy_document *document = set->documents->documents[policy];

@@ -1,6 +1,6 @@
 /*
- * tests/unit/keyd_peer_fixture.h -- a peer for the client of sijil-keyd, which does what keyd never should.
- * For one source file of a program only: it defines what it declares.
+ * tests/unit/keyd_peer_fixture.h -- a peer for the client of sijil-keyd that breaks the protocol. For one source file of a
+ * program only: it defines what it declares.
  */
 #pragma once
 
@@ -24,7 +24,7 @@ enum { TIMEOUT_MS = 1500, PEERS_MAX = 512 };
 
 enum manner {
     HONEST,
-    CLOSES, /* without a word */
+    CLOSES, /* without an answer */
     WRONG_ID,
     WRONG_TYPE,
     GARBAGE,
@@ -67,7 +67,7 @@ static inline struct keyd_reply reply_to(const struct keyd_request *request)
     return reply;
 }
 
-/* The header and more of it byte by byte; each may cost a turn of the scheduler, and all of it comes before the deadline. */
+/* Sends the header and some more bytes one by one. Each may cost a turn of the scheduler, but all arrive before the deadline. */
 static inline void trickle(int fd, struct bytes bytes)
 {
     const size_t alone = bytes.length < 30 ? bytes.length : 30;

@@ -109,7 +109,7 @@ def check(vkey, entry, proof):
 
 
 class Differs(ValueError):
-    """The facts do not lead to what the entry says."""
+    """The facts do not lead to the outcome of the entry."""
 
 
 def utc(milliseconds):
@@ -156,7 +156,7 @@ def check_name(name, place, labels):
 
 
 def check_facts(action, resource, facts, event):
-    """What the facts must be, whatever the policies say."""
+    """Checks of the facts that do not depend on policies."""
     name, found, detail = resource.partition("#")
     wanted, labels = ACTIONS.get(action), action in ("project.label", "repository.label")
     demand(wanted is not None, f"there is no action {action}")
@@ -176,7 +176,7 @@ def check_facts(action, resource, facts, event):
 
 
 def ask(place, asked, label, event, policy_set):
-    """What policies deny of one operation, as (rule, policy), in the order of docs/formats/audit-log.md section 18."""
+    """The denials of one operation by policies, as (rule, policy), in the order of docs/formats/audit-log.md section 18."""
     networks = {entry["cidr"]: entry["facts"] for entry in policy_set["networks"]}
     known = networks if asked["op"] in ("read", "stat", "list") else policy_set["regions"]
     if known.get(asked["target_id"], {}) != asked["target"]:
@@ -208,7 +208,7 @@ def judge_place(place, event, policy_set):
 
 
 def judge_target(resource, facts, event, sets):
-    """Which rules deny one target."""
+    """The rules that deny one target."""
     name, _, detail = resource.partition("#")
     digest = detail.split(" ")[0]
     noted = [(rule, "sys") for rule in facts["refused"] if rule != "SYS-LIMIT"]
@@ -248,7 +248,7 @@ def replay(entry, texts, sets):
 
 
 def lies(event, facts):
-    """(what a gateway could commit to instead, its facts): each must differ."""
+    """(description, false facts that a gateway could commit to): each must be found."""
     first = facts[0]
     place = first["judged"][0] if first["judged"] else None
     yield "a refusal that there is not", {**first, "refused": ["SYS-MADE-UP"]}
@@ -266,7 +266,7 @@ def lies(event, facts):
 
 
 def check_lies(row, sets):
-    """Each lie, committed to: neither outcome follows from it."""
+    """Commits to each lie: neither outcome may follow from it."""
     event, facts = json.loads(row["entry"]), [json.loads(text) for text in row["facts"]]
     if not facts or event["out"] == "denied":
         return
@@ -304,7 +304,7 @@ def check_decisions(decisions):
 
 
 def replay_export(path, set_files):
-    """Prints what came of it; whether nothing differs."""
+    """Prints the results, and returns whether nothing differs."""
     sets, counts = {}, {True: 0, False: 0}
     for name in set_files:
         document = json.loads(pathlib.Path(name).read_text(encoding="utf-8"))

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """A second implementation of docs/formats/documents.md, from the page alone.
 
-Checks docs/formats/documents-vectors.json: payloads are canonical, signatures are good and by whom the page says, digests, details of
-events and pins come out the same. `--write FILE` makes the file with fresh keys (test_documents holds the C code against it).
-Exit status 77: python3-cryptography is not installed.
+Checks docs/formats/documents-vectors.json: payloads are canonical, signatures are good and from the demanded keys; digests, details of
+events and pins are the same. `--write FILE` makes the file with fresh keys (test_documents checks the C code with it). Exit status 77:
+python3-cryptography is not installed.
 """
 import base64
 import hashlib
@@ -67,7 +67,7 @@ def is_signed_by(one, point):
 
 
 def derive(case, pin):
-    """What the page says of these envelopes, the event's number and the pin before."""
+    """The values that the page derives from these envelopes, the event's number and the previous pin."""
     envelopes = [one.encode() for one in case["envelopes"]]
     payload = base64.b64decode(json.loads(envelopes[0])["payload"])
     document = json.loads(payload)
@@ -89,7 +89,7 @@ def key_of(case):
 
 
 def breaks_a_rule(case, enrolled):
-    """What the page says of the scope of approvers, and of a withdrawal and its enrolment."""
+    """The rules of the page about the scope of approvers, and about a withdrawal and its enrolment."""
     document, named = key_of(case)
     if named[1] == "approve" and document["scope"] != "":
         return True

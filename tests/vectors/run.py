@@ -2,7 +2,7 @@
 """A second implementation of docs/formats/run.md, from the page alone.
 
 usage: run.py FILE            checks the bundles of docs/formats/run-vectors.json, with openssl and jq for the envelopes if they are installed
-       run.py --write FILE    makes the file with fresh keys (test_run_format holds the C code against it)
+       run.py --write FILE    makes the file with fresh keys (test_run_format checks the C code with it)
 Exit status 77: python3-cryptography is not installed.
 """
 import base64
@@ -117,7 +117,7 @@ def check_claims(request):
 
 
 def check_statements(bundle, order):
-    """What the result and the admission say of devices, outcome and policy set."""
+    """Checks devices, outcome and policy set in the result and the admission."""
     details, wanted = opened(bundle["result"])[1]["predicate"]["runDetails"], order["spec"].get("devices", {"count": 0})
     seen, ended = details["sijil_devices"], details["sijil_outcome"]
     assert len({one["uuid"] for one in seen}) == len(seen)
@@ -334,7 +334,7 @@ START_MS = 1795338000000  # 2026-11-22T09:00:00Z
 
 
 def enrol(log, keys, plan):
-    """Documents with their events; their proofs come when the log is whole."""
+    """Documents with their events; their proofs follow when the log is complete."""
     made = []
     for number, ((kind, scope, value), signers) in enumerate(plan):
         envelopes = [seal(f"application/vnd.sijil.{kind}.v1+json", value, keys[one]) for one in signers]

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """A second implementation of docs/formats/sjb1.md, from the page alone.
 
-Seals the cases of docs/formats/sjb1-vectors.json anew and compares every value; then opens what it sealed with
-code that knows only the data key and the stored bytes. `--write FILE` makes the file (test_blob_vectors holds the
-C code against it). Exit status 77: python3-cryptography is not installed.
+Seals the cases of docs/formats/sjb1-vectors.json anew and compares every value; then opens the sealed bytes with code that knows only the
+data key and the stored bytes. `--write FILE` makes the file (test_blob_vectors checks the C code with it). Exit status 77:
+python3-cryptography is not installed.
 """
 import hashlib
 import hmac
@@ -23,7 +23,7 @@ PROJECT = bytes(range(0x10, 0x20))
 UPLOAD = bytes(range(0x20, 0x30))
 DATA_KEY = bytes(range(0x80, 0xa0))
 
-# name, with sha512, offsets at which a writer makes a checkpoint and is lost, length
+# name, with sha512, offsets at which a writer makes a checkpoint and then ends, length
 CASES = [
     ("nothing", False, [], 0),
     ("three bytes, two digests", True, [], 3),
@@ -145,7 +145,7 @@ SHA512 = Sha2(64, 80, "Q", ((28, 34, 39), (14, 18, 41), (1, 8, 7), (19, 61, 6)))
 # ---- Sealing ----
 
 class Random:
-    """The bytes that the store draws, in the order in which it draws them."""
+    """The random bytes of the store, in the order of their use."""
 
     def __init__(self, name):
         self.name, self.count, self.drawn = name, 0, b""
