@@ -15,7 +15,7 @@ static void open_as_stored(const uint8_t *data, size_t size)
     struct sjb1_state *state = NULL;
     struct error err;
 
-    if (size >= 4 + 3 * 20) { /* the ids that stand there, so that more than the first comparison is reached */
+    if (size >= 4 + 3 * 20) { /* the stored ids, so that the input reaches more than the first comparison */
         memcpy(binding.upload.bytes, data + 4 + 4, 16);
         memcpy(binding.blob.bytes, data + 4 + 24, 16);
         memcpy(binding.project.bytes, data + 4 + 44, 16);

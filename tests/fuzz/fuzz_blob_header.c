@@ -1,4 +1,4 @@
-/* A stored extent from a stranger: it opens only when it is, to the byte, the one that was sealed. */
+/* A stored extent from a stranger: it opens only if it is the sealed one, byte for byte. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * `sijil` against a registry that is hostile: whatever it answers, nothing is written outside the target folder, files
- * that were "pulled and verified" match their digests, and no answer steers the terminal.
+ * `sijil` against a hostile registry: with any answer, nothing is written outside the target folder, files that were "pulled and
+ * verified" match their digests, and no answer steers the terminal.
  *
  * Input: a byte that picks the command, then answers divided by 0x1e, each "STATUS\nname: value\n...\n\nbody". The value
  * "=" of Docker-Content-Digest stands for the digest of the body. This file stands in for client/http.c alone.
@@ -29,7 +29,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
-static struct bytes answers; /* what the registry has left to say */
+static struct bytes answers; /* the remaining answers of the registry */
 static unsigned exchanges;
 static char home[] = "/dev/shm/sijil-fuzz-XXXXXX";
 static int home_folder = -1, start_folder = -1;
@@ -39,7 +39,7 @@ struct http {
     int unused;
 };
 
-/* Waits between attempts take no time here. */
+/* The waits between attempts take no time here. */
 int nanosleep(const struct timespec *wanted, struct timespec *left)
 {
     (void)wanted;
@@ -209,7 +209,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 /* ---- what must be true afterwards ---- */
 
-/* Every layer with a name is there, whole: that is what success of a pull means. */
+/* After a successful pull every layer with a name exists and is complete. */
 static void check_pulled(void)
 {
     OWNED_JSON manifest = NULL;
@@ -253,7 +253,7 @@ static void check_json(const char *text, size_t length)
     assert(json_read(line, 16 * HTTP_ANSWER_MAX, &value, &err).ok);
 }
 
-/* As client_main() does it: runs one command, then says why it failed. */
+/* As client_main(): runs one command, then reports its failure. */
 static bool run(const struct step *step)
 {
     static struct invocation invocation;

@@ -1,4 +1,4 @@
-/* References that a person or a script hands to `sijil`, and names of files that a registry hands to it. */
+/* References that `sijil` gets from a person or a script, and names of files that it gets from a registry. */
 #include <assert.h>
 #include <string.h>
 

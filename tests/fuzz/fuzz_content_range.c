@@ -1,4 +1,4 @@
-/* Content-Range: what is accepted is in order and fits a signed number, as offsets do. */
+/* Content-Range: an accepted range is in order, and fits a signed number as offsets do. */
 #include <assert.h>
 
 #include "base/memory.h"

@@ -1,4 +1,4 @@
-/* A certificate of deletion, and the bundle around one, as anybody may hand them in. */
+/* A certificate of deletion, and the bundle around one, from anybody. */
 #include <assert.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Signed documents of strangers: read within bounds, and never believed. */
+/* Signed documents of strangers: read within bounds, and never trusted. */
 #include <assert.h>
 
 #include "crypto/dsse.h"

@@ -1,4 +1,7 @@
-/* If-Match and If-None-Match: what names a tag strongly names it weakly, and what names none of its letters does not name it. */
+/*
+ * If-Match and If-None-Match: a header that matches a tag strongly matches it weakly, and a header without the tag's letters does
+ * not match it.
+ */
 #include <assert.h>
 #include <string.h>
 

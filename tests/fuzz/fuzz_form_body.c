@@ -1,4 +1,4 @@
-/* A form body, in an arena that it can fill up: what is accepted is printable, and its number is bounded. */
+/* A form body, in an arena that it can fill: accepted fields are printable, and their number is bounded. */
 #include "tests/fuzz/check_fields.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

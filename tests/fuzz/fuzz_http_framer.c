@@ -1,4 +1,6 @@
-/* Bytes of a connection: however they are cut, the same ones pass; what passes passes again unchanged; bodies stay as they were. */
+/*
+ * Bytes of a connection: the same bytes pass, however they are cut. Passed bytes pass again unchanged, and bodies stay unchanged.
+ */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +22,7 @@ static void pay(struct run *run)
     while (run->framer.queued_count > 0) run->length += framer_take_queued(&run->framer, run->bytes + run->length, 3);
 }
 
-/* As gateway/http/framer_read.c does it, with pieces of `piece` bytes. */
+/* As gateway/http/framer_read.c, with pieces of `piece` bytes. */
 static struct run run_over(const uint8_t *data, size_t size, size_t piece)
 {
     struct run run = {.bytes = malloc(size + FRAMER_END_MAX + 1)};

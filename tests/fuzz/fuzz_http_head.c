@@ -1,4 +1,4 @@
-/* What libmicrohttpd made of a head: whatever http_check() lets through is read in one way only (RFC 9112). */
+/* A head as libmicrohttpd parsed it: a head that http_check() accepts has only one meaning (RFC 9112). */
 #include <assert.h>
 #include <string.h>
 #include <strings.h>

@@ -1,4 +1,4 @@
-/* A request target as it comes: split, decoded once, matched. What is accepted must be free of what paths can't hold. */
+/* A request target as received: split, decoded once, matched. An accepted path must not contain forbidden characters. */
 #include <assert.h>
 #include <string.h>
 

@@ -1,15 +1,15 @@
-/* Bodies of /api/v1: whatever is read has one canonical spelling, which reads as the same value again. */
+/* Bodies of /api/v1: an accepted body has one canonical spelling, which is read as the same value. */
 #include <assert.h>
 #include <string.h>
 
 #include "base/json.h"
 #include "policy/label.h"
 
-#define BODY_MAX 65536 /* as the routes have it */
+#define BODY_MAX 65536 /* as in the routes */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The lenient reader takes what the strict one takes. */
+/* The lenient reader accepts every text that the strict one accepts. */
 static void check_lenient(struct bytes text, const json_t *strict)
 {
     OWNED_JSON lenient = NULL;

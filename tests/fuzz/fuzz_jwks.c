@@ -1,4 +1,4 @@
-/* Key sets of issuers, through our own reading into liboauth2. */
+/* Key sets of issuers, through our own parser into liboauth2. */
 #include <assert.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Messages of sijil-keyd, as keyd and as its clients read them. What is read is written again byte for byte. */
+/* Messages of sijil-keyd, as keyd and as its clients read them. An accepted message is written again byte for byte. */
 #include <assert.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /*
- * What a gateway that was taken over can say to sijil-keyd, message after message, and what it must not get by it: the
- * log does not shrink, the policy does not go back, the approver stays, and no key leaves uncounted.
+ * The messages of a compromised gateway to sijil-keyd, one after the other. They must never make the log shrink, bring back an
+ * older policy, change the approver, or release a key uncounted.
  *
  * Input: messages of u8 type | u16 length | fields. A type with the high bit asks keyd to open what it sealed last.
  */
@@ -19,7 +19,7 @@ static char path[] = "/dev/shm/sijil-fuzz-XXXXXX"; /* in memory: the ledger sync
 static int folder = -1;
 static struct keyring *keyring;
 
-/* What the last wrap or subject_key_new was asked and gave. */
+/* The request and the result of the last wrap or subject_key_new. */
 struct sealed {
     struct key_binding binding;
     uint8_t index[32];
@@ -100,7 +100,7 @@ static bool all_zero(const uint8_t *data, size_t size)
     return true;
 }
 
-/* The promises of keyd/ledger.h, over one message. */
+/* Checks the promises of keyd/ledger.h for one message. */
 static void check_promises(const struct ledger_state *before, const struct ledger_state *after,
                            const struct keyd_request *request, const struct keyd_reply *reply)
 {
@@ -148,7 +148,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const struct rate_limit unwraps = {"keys are unwrapped", UNWRAP_RATE_PER_S, UNWRAP_BURST};
     OWNED(rate) *rate = NULL;
     OWNED(mint_limits) *mints = NULL;
-    static struct run_ledger *runs; /* no message of this target has a bundle that holds */
+    static struct run_ledger *runs; /* no message of this target has a valid bundle */
     struct sealed sealed = {.has_data_key = false};
     struct reader input = reader_of((struct bytes){data, size});
     struct error err;

@@ -1,4 +1,4 @@
-/* Manifests: whatever is accepted has digests that parse, each once, and a media type that is known. */
+/* Manifests: an accepted manifest has valid digests, each once, and a known media type. */
 #include <assert.h>
 #include <string.h>
 

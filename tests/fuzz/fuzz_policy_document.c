@@ -1,4 +1,4 @@
-/* Policies: one that is accepted is the same document after it was written canonically and read again. */
+/* Policies: an accepted one is the same document after it was written canonically and read again. */
 #include <assert.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Sets, and the envelopes around them: one that is accepted has the digest that it says. */
+/* Sets and their envelopes: an accepted set has its stated digest. */
 #include <assert.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Rules of a project: what is accepted stays within its bounds, and its patterns mean the same letter by letter. */
+/* Rules of a project: accepted rules are within their bounds, and their patterns have the same meaning letter by letter. */
 #include <assert.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* What sijil-verify gets, all three from strangers: a key, an entry and a proof, divided by lines of "~~~". */
+/* The input of sijil-verify, all from strangers: a key, an entry and a proof, divided by lines of "~~~". */
 #include <assert.h>
 #include <string.h>
 

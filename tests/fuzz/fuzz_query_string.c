@@ -1,4 +1,4 @@
-/* A query string, in an arena as requests have it: what is accepted is printable, and its number is bounded. */
+/* A query string, in an arena as of a request: accepted fields are printable, and their number is bounded. */
 #include "tests/fuzz/check_fields.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

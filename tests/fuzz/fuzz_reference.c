@@ -1,4 +1,4 @@
-/* Names and tags: whatever is accepted must obey the bounds that everything after it relies on. */
+/* Names and tags: an accepted name obeys the bounds on which all later code relies. */
 #include <assert.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Lines of an export: what can be read is judged, and judged the same again. */
+/* Lines of an export: a readable line gets a verdict, and the same verdict again. */
 #include <assert.h>
 #include <string.h>
 

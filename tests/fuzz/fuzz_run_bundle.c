@@ -1,4 +1,4 @@
-/* Bundles of training runs: whatever they claim, none holds against keys of strangers. */
+/* Bundles of training runs: none is accepted with keys of strangers, whatever it claims. */
 #include <assert.h>
 
 #include "training/format/bundle.h"

@@ -1,4 +1,7 @@
-/* Envelopes of training runs, of any type: what is read has one spelling and known members, and no stranger's key has signed it. */
+/*
+ * Envelopes of training runs, of any type: an accepted one has one spelling and known members, and no stranger's key has signed
+ * it.
+ */
 #include <assert.h>
 #include <string.h>
 
@@ -6,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What was read may be asked for all that its shape demands. */
+/* The getters work for all members that the shape demands. */
 static void check_read(const struct run_envelope *envelope)
 {
     struct buffer OWNED_BUFFER canonical = BUFFER(RUN_PAYLOAD_MAX);

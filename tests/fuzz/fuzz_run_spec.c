@@ -1,4 +1,4 @@
-/* A run's specification: what is read lies within the bounds that the table of limits says. */
+/* A run's specification: accepted values are within the bounds of the table of limits. */
 #include <assert.h>
 
 #include "runner/sandbox/variables.h"

@@ -1,4 +1,4 @@
-/* An object store's answers: what is taken keeps within its bounds, and has the letters that it may have. */
+/* An object store's answers: accepted values are within their bounds, and have only allowed letters. */
 #include <assert.h>
 #include <string.h>
 

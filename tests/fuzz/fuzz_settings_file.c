@@ -1,4 +1,4 @@
-/* sijild.conf as an operator, or a template that went wrong, leaves it: settings that fit together, or a reason. */
+/* sijild.conf as an operator or a faulty template writes it: the result is settings that fit together, or a reason. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>

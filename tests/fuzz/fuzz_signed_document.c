@@ -17,7 +17,7 @@ static size_t cut(struct reader *input, struct bytes envelopes[DOCUMENT_SIGNATUR
     return count;
 }
 
-/* What was read is within what the header says, and names itself the same way each time. */
+/* An accepted document is within the bounds of the header, and has the same digest each time. */
 static void check_read(const struct document *document)
 {
     char detail[DOCUMENT_DETAIL_SIZE];

@@ -1,4 +1,4 @@
-/* Whatever is read as a note can be verified without harm; a key that is read is written again to the byte. */
+/* An accepted note can be verified without harm; an accepted key is written again byte for byte. */
 #include <assert.h>
 
 #include "audit/format/note.h"

@@ -1,4 +1,4 @@
-/* What Slurm answers, as JSON and as lines: what is taken keeps within its bounds, and has the letters that it may have. */
+/* Slurm's answers, as JSON and as lines: accepted values are within their bounds, and have only allowed letters. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,6 @@
-/* Numbers, ids, times and encoded bytes in text: one spelling each, so what is read is written again to the letter. */
+/*
+ * Numbers, ids, times and encoded bytes in text: each has one spelling, so an accepted value is written again letter by letter.
+ */
 #include <assert.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* The payload of a token whose signature was good, from an issuer that is careless or hostile. */
+/* The payload of a token with a right signature, from a careless or hostile issuer. */
 #include <assert.h>
 #include <string.h>
 

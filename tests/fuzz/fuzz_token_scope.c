@@ -1,4 +1,4 @@
-/* Scopes: what is read must be written, and read again, as the same. */
+/* Scopes: an accepted scope is the same after it is written and read again. */
 #include <assert.h>
 #include <string.h>
 

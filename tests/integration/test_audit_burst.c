@@ -1,4 +1,4 @@
-/* Requests that have no event of their own: the log says exactly who asked for what, from which network, and how often. */
+/* Requests that have no event of their own: the log has the exact actor, target, network and count. */
 #include "tests/integration/audit_query_fixture.h"
 
 #include <jansson.h>
@@ -32,7 +32,7 @@ static void refuse(struct audit_log *log, const struct asked *asked)
     }
 }
 
-/* The rows of the newest event that this auditor sees and that has some. */
+/* The rows of the newest event with rows that this auditor may see. */
 static json_t *rows_for(const struct audit_log *log, enum resource_kind kind, const char *name, size_t events)
 {
     const struct audit_filter filter = {.until = INT64_MAX, .limit = 100};
@@ -150,7 +150,7 @@ static void more_organisations_than_places_lose_no_count(void **state)
     audit_log_close(&log);
 }
 
-/* The sum over all events of bursts: how often this target is named, and all that was counted. */
+/* The sums over all events of bursts: the count of this target, and of all requests. */
 static void sum_rows(const struct audit_log *log, const char *action, const char *target, json_int_t sums_out[2])
 {
     const struct audit_filter filter = {.until = INT64_MAX, .limit = 100};
@@ -203,7 +203,7 @@ static void decoys_hide_no_target(void **state)
     audit_log_close(&log);
 }
 
-/* However many decoys there are: no more events than the bound, each request counted once, and a write still named. */
+/* With any number of decoys: the number of events is bounded, each request is counted once, and a write is still named. */
 static void a_flood_of_decoys_is_bounded_and_hides_no_write(void **state)
 {
     struct asked asked = {"acme", "", "robot$acme+ci", "192.0.2.7", "", ACTION_MANIFEST_READ, 1};

@@ -1,4 +1,4 @@
-/* What an auditor reads. */
+/* The queries of an auditor. */
 #include "audit/own_reads.h"
 #include "tests/integration/audit_query_fixture.h"
 
@@ -87,7 +87,7 @@ static void payloads_open_for_auditors_only(void **state)
     audit_page_free(GIVE(page));
     assert_true(audit_find(permit, pg, 7, &page, &err).ok);
     assert_string_equal(audit_page_missing(page, 0), "payload");
-    /* An erased subject: the event stays, who it was is gone. */
+    /* An erased subject: the event stays, but not the actor's name. */
     database_execute(log.database, "DELETE FROM audit_subject WHERE subject = (SELECT subject FROM audit_payload WHERE seq = 5)");
     audit_page_free(GIVE(page));
     assert_true(audit_find(permit, pg, 5, &page, &err).ok);
@@ -129,7 +129,7 @@ static void questions_have_bounds(void **state)
     audit_log_close(&log);
 }
 
-/* A page asks keyd once for each subject, and does not believe what a row says of a key. */
+/* A page asks keyd once for each subject, and does not trust the row of a key. */
 static void a_page_opens_many_payloads(void **state)
 {
     struct audit_log log;
@@ -158,7 +158,7 @@ static void a_page_opens_many_payloads(void **state)
     audit_log_close(&log);
 }
 
-/* An entry of a newer gateway is shown by its number; one whose hash it has not is a change of the log. */
+/* An entry of a newer gateway is shown by its number. An entry with a wrong hash is a change of the log. */
 static void what_cannot_be_read_is_no_change(void **state)
 {
     struct audit_log log;
@@ -185,7 +185,7 @@ static void what_cannot_be_read_is_no_change(void **state)
     audit_log_close(&log);
 }
 
-/* However large the pieces are that it is counted in, and whatever else stands between. */
+/* The count is the same with pieces of any size, and with other events between. */
 static void tokens_are_counted_piece_by_piece(void **state)
 {
     struct audit_log log;

@@ -1,4 +1,4 @@
-/* The proof that an auditor takes home: checked by sijil-verify and by code that is not ours. */
+/* The proof that an auditor gets, checked by sijil-verify and by foreign code. */
 #include "tests/integration/audit_query_fixture.h"
 
 #include <stdio.h>
@@ -101,7 +101,7 @@ static void a_proof_is_checked_without_us(void **state)
     audit_log_close(&log);
 }
 
-/* Whoever may ask for certificates of deletion reads no other events by it. */
+/* The right to certificates of deletion does not allow to read other events. */
 static void only_a_forgotten_key_has_an_entry_for_its_certificate(void **state)
 {
     struct audit_log log;
@@ -130,7 +130,7 @@ static void only_a_forgotten_key_has_an_entry_for_its_certificate(void **state)
     audit_log_close(&log);
 }
 
-/* A proof leads to a signed log: what came after the last signature, or before the first, has none yet. */
+/* A proof leads to a signed log, so an entry after the last signature, or before the first, has no proof yet. */
 static void what_is_not_signed_has_no_proof_yet(void **state)
 {
     struct audit_log log;
@@ -149,7 +149,7 @@ static void what_is_not_signed_has_no_proof_yet(void **state)
     assert_int_equal(err.kind, ERROR_UNAVAILABLE);
     assert_non_null(strstr(err.message, "not signed yet"));
     keyd_process_pause(log.keyd, false);
-    /* What stands in the table of checkpoints is asked by nobody. */
+    /* No code relies on the table of checkpoints. */
     database_execute(log.database, "DELETE FROM audit_checkpoint");
     (void)prove_when_signed(&log, pg, permit, 10, &proof);
     audit_log_close(&log);

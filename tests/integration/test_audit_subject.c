@@ -61,7 +61,7 @@ static enum error_kind refusal(struct place *place, const char *issuer, const ch
     return err.kind;
 }
 
-/* Who is in use stays; who has not been used for longest goes; whoever comes back has the same pseudonym. */
+/* A pinned subject stays; the one that was used least recently is evicted; a returning one has the same pseudonym. */
 static void the_oldest_gives_way(void **state)
 {
     struct place place;
@@ -137,7 +137,7 @@ static void names_have_a_largest_size(void **state)
     place_close(&place);
 }
 
-/* What the database gives back is not believed. */
+/* The rows of the database are not trusted. */
 static void damaged_keys_are_refused(void **state)
 {
     struct place place;

@@ -1,4 +1,4 @@
-/* Bindings as rows: given and taken, of a scope that is there, by another person, and not too many. */
+/* Bindings as rows: they are granted and revoked, on existing scopes, by another person, and in a limited number. */
 #include "tests/integration/authz_fixture.h"
 
 #include "authz/snapshot_priv.h"
@@ -46,7 +46,7 @@ static void bindings_are_given_and_taken(void **state)
     assert_int_equal(authz_snapshot_authorize(later, &principal, ACTION_UPLOAD_BEGIN, &repository, clock_wall_ms()).verdict,
                      AUTHZ_INVISIBLE);
 
-    /* What has expired does not stand in the way of being given again. */
+    /* An expired binding does not prevent a new one. */
     assert_true(bind(fixture->pg, &robot.robot.id, ROLE_CONSUMER, &project, NULL, &err));
     database_execute(fixture->database,
                      "UPDATE binding SET created_at = now() - interval '2 days', expires_at = now() - interval '1 day'");
@@ -55,7 +55,7 @@ static void bindings_are_given_and_taken(void **state)
     robot_create_done(&foreign);
 }
 
-/* A scope whose id is not there must not become the scope above it. */
+/* A scope with a missing id must not become the scope above it. */
 static void a_scope_that_is_not_there_is_no_wider_one(void **state)
 {
     struct fixture *fixture = *state;
@@ -110,7 +110,7 @@ static void bindings_of_one_principal_are_bounded(void **state)
     const struct principal principal = {.kind = PRINCIPAL_EXTERNAL, .issuer = "https://i", .subject = "ci"};
     assert_false(authz_snapshot_is_live(snapshot, &principal, clock_wall_ms())); /* its issuer is not trusted */
 
-    /* The 256 of one organisation used up what all others may give to the same subject. */
+    /* The 256 bindings of one organisation used up the limit of all others for the same subject. */
     struct resource acme = resource_of(RESOURCE_ORGANISATION, "acme"), beta = resource_of(RESOURCE_ORGANISATION, "beta");
     struct resource all = resource_of(RESOURCE_SYSTEM, "");
     assert_false(bind(fixture->pg, NULL, ROLE_CONSUMER, &acme, NULL, &err));

@@ -1,4 +1,4 @@
-/* Which person is behind a robot and behind who gave a role, as rows keep it: at the root, and after revocations. */
+/* The person behind a robot and behind the granter of a role, in the rows: through a chain of makers, and after revocations. */
 #include "tests/integration/authz_fixture.h"
 
 #include "storage/migrations_priv.h"
@@ -141,7 +141,7 @@ static void an_administrator_is_a_person_or_nobody(void **state)
     }
 }
 
-/* A robot is whoever has its secret: once another person has seen one, it is no person's. */
+/* Anybody with its secret can act as a robot: once another person has seen a secret, the robot counts as nobody. */
 static void a_secret_that_two_have_seen_is_nobodys(void **state)
 {
     struct fixture *fixture = *state;
@@ -226,7 +226,7 @@ static void nobody_gives_himself_a_role_by_a_robot(void **state)
     assert_true(give(fixture->pg, ROLE_AUDITOR, &robot, &alice, &create, &err)); /* what it may do is seen to be its maker's */
 }
 
-/* Rows of before persons were kept. */
+/* Rows from before persons were stored. */
 static void what_is_there_already_gets_its_persons(void **state)
 {
     struct fixture *fixture = *state;
@@ -252,7 +252,7 @@ static void what_is_there_already_gets_its_persons(void **state)
     assert_person(fixture->pg, &second, root.key);
     assert_person(fixture->pg, &founded, "");
     assert_person(fixture->pg, &its, "");
-    assert_person(fixture->pg, &replaced, ""); /* by whom is not known here */
+    assert_person(fixture->pg, &replaced, ""); /* the test does not know by whom */
     assert_string_equal(
         database_ask(fixture->database,
                      "SELECT string_agg(coalesce(giver, '-'), ' ' ORDER BY giver) = min(giver) || ' -' FROM binding"),

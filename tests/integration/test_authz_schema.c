@@ -1,4 +1,4 @@
-/* What the program refuses, the tables refuse too. */
+/* The tables also refuse all values that the program refuses. */
 #include "tests/support/unit.h"
 
 #include <stdio.h>
@@ -125,7 +125,7 @@ static const struct one_way_row {
     {"UPDATE audit_log SET size = size + 1", "done"},
 };
 
-/* Whoever has the gateway's role alone can't take back what the application never takes back. */
+/* The gateway's role can't undo the changes that the application never undoes. */
 static void some_changes_go_one_way(void **state)
 {
     OWNED(database) *database = database_new();
@@ -140,7 +140,7 @@ static void some_changes_go_one_way(void **state)
         const char *answer = database_ask(database, buffer_text(&sql));
         if (strcmp(answer, one_way_rows[i].answer) != 0) fail_msg("%s: %s", one_way_rows[i].sql, answer);
     }
-    database_execute(database, "UPDATE robot SET revoked_at = NULL; UPDATE organisation SET label = '{}'"); /* the owner's hand */
+    database_execute(database, "UPDATE robot SET revoked_at = NULL; UPDATE organisation SET label = '{}'"); /* as the owner */
 }
 
 /* The words of the CHECK are those of the table of roles. */

@@ -125,7 +125,7 @@ static void lifetimes_are_bounded(void **state)
     assert_int_equal(err.kind, ERROR_INVALID);
 }
 
-/* Its name meant another one, or none, when it was decided: what was decided is not done to this one. */
+/* At the decision its name belonged to another robot, or to none, so the change does not affect this robot. */
 static void a_robot_that_took_a_name_meanwhile_gets_nothing(void **state)
 {
     struct fixture *fixture = *state;
@@ -153,7 +153,7 @@ static const struct rights_part *part_of(const struct authz_snapshot *snapshot, 
     return snapshot_part(snapshot, &id);
 }
 
-/* A snapshot is made of parts, and what one organisation changes leaves the others' as they are. */
+/* A snapshot consists of parts, and a change in one organisation leaves the parts of the others unchanged. */
 static void a_change_in_one_organisation_makes_its_part_anew(void **state)
 {
     struct fixture *fixture = *state;
@@ -341,7 +341,7 @@ static void issuers_are_put_and_removed(void **state)
 
     assert_in_snapshot(fixture->pg, 300, 1U << JOSE_ES256 | 1U << JOSE_RS256);
 
-    /* Keys that went bad behind our back take one issuer away, not all. */
+    /* Keys that were changed outside the application remove one issuer, not all. */
     database_execute(fixture->database, "INSERT INTO trusted_issuer (issuer_id, url, audience, algorithms, lifetime_max_s, jwks)"
                                         " VALUES (gen_random_uuid(), 'https://bad', 'us', '{ES256}', 60, 'x')");
     OWNED(authz_snapshot) *later = load(fixture->pg);

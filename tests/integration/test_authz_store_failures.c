@@ -1,10 +1,13 @@
-/* Every query and every allocation of the tables of rights fails once: it is said, nothing is written, and nothing changes. */
+/*
+ * Every query and every allocation of the tables of rights fails once: the error is reported, no result is written, and no row
+ * changes.
+ */
 #include "authz/snapshot_load.h"
 #include "tests/integration/authz_fixture.h"
 
 #include "base/fault.h"
 
-/* What the attempts are about: a robot, a binding and an issuer that are there. */
+/* The objects of the attempts: an existing robot, binding and issuer. */
 static struct known {
     struct fixture *fixture;
     struct pg *pg;
@@ -168,7 +171,7 @@ static void finish(void)
     for (size_t i = 0; i < COUNT(permits); i++) permit_free(permits[i]);
 }
 
-/* A commit whose answer is lost may have come true. */
+/* A commit whose answer is lost may have taken effect. */
 static void check_changes(const struct way_row *row, bool ok, const struct error *err)
 {
     if (row->changes[0] == '\0' || err->kind == ERROR_UNCERTAIN) return;

@@ -1,4 +1,4 @@
-/* That the harness itself works: a test that can't fail would hide behind a harness that does nothing. */
+/* Tests the harness itself: with a harness that does nothing, tests could not fail. */
 #include "tests/support/unit.h"
 
 #include "tests/support/database.h"

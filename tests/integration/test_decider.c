@@ -57,7 +57,7 @@ static int64_t made(enum policy_metric metric)
     return metric_value(&policy_metrics_rows[metric]);
 }
 
-/* Each change of one tenant's rights had those of all others read again. */
+/* Each change of one tenant's rights made the decider read those of all others again. */
 static void a_change_in_one_organisation_reads_its_rights_alone(void **state)
 {
     struct place place;
@@ -84,7 +84,10 @@ static void a_change_in_one_organisation_reads_its_rights_alone(void **state)
     place_close(&place);
 }
 
-/* An epoch that fell before a change raised it is the same as before: the snapshot of it was kept, and what was revoked went on. */
+/*
+ * If the epoch falls and a change raises it again, it has its old value: the old snapshot was kept, and a revoked role stayed
+ * valid.
+ */
 static void an_epoch_that_went_back_hides_no_change(void **state)
 {
     struct place place;
@@ -285,7 +288,7 @@ static void what_a_set_leaves_behind_keeps_its_pin(void **state)
     place_close(&place);
 }
 
-/* A class falls no more than a pin does, although the policy is there. */
+/* A stored class never falls, as a pin never does, although the policy is still in force. */
 static void a_class_that_was_stored_does_not_fall(void **state)
 {
     static const char scope[] = "acme/models/a";

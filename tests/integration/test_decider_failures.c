@@ -1,4 +1,4 @@
-/* The decider when something fails: what it then says, and that it never believes too old or half a snapshot. */
+/* The decider after failures: its errors, and that it never uses an old or incomplete snapshot. */
 #include "tests/integration/decider_fixture.h"
 
 #include "base/fault.h"
@@ -41,7 +41,7 @@ static void a_lost_connection_is_made_again(void **state)
     place_close(&place);
 }
 
-/* It is asked for again soon, however seldom the loader looks while all is well. */
+/* The loader tries again soon, even if it polls seldom without failures. */
 static void a_database_that_stays_away_is_asked_for_again(void **state)
 {
     static const unsigned polls_ms[] = {50, 60000};
@@ -79,7 +79,7 @@ static struct result load_once(struct policy_set_source *source, struct error *e
     return SUCCESS;
 }
 
-/* What the loader sees of the epoch, and of the last change that may have been of anything. */
+/* Sets the epoch that the loader reads, and the epoch of the last change that may have changed anything. */
 static void pretend(struct place *place, unsigned long long epoch, unsigned long long whole_epoch)
 {
     char sql[800];
@@ -100,7 +100,7 @@ static void set_aside(struct place *place)
                                           "ALTER TABLE authorization_change RENAME TO first_change");
 }
 
-/* A set of one moment and rights of another make no snapshot: it is read again, but not for ever. */
+/* A set and rights of different moments make no snapshot: the loader reads again, but not for ever. */
 static void a_set_that_may_be_replaced_already_is_not_taken(void **state)
 {
     struct place place;
@@ -159,8 +159,10 @@ static void another_set_of_the_same_epoch_is_taken(void **state)
     place_close(&place);
 }
 
-/* Every allocation, every query and every call to keyd fails once. What fails inside of checking a signature looks like
- * a bad one, so the kind tells little; what counts is that no snapshot comes of it that was not loaded whole. */
+/*
+ * Every allocation, every query and every call to keyd fails once. A failure during a signature check looks like a wrong
+ * signature, so the kind of the error proves little. But no incomplete snapshot may result.
+ */
 static void loading_survives_every_failure(void **state)
 {
     struct place place;
@@ -209,7 +211,7 @@ static struct result readable_once(void *context, struct error *err)
     return SUCCESS;
 }
 
-/* Nothing went wrong, and yet nothing was looked at for too long: that is said, and nothing is decided from it. */
+/* The loader is late without a failure: the decider reports it, and decides nothing from the old snapshot. */
 static void a_late_loader_is_no_authority(void **state)
 {
     struct place place;
@@ -302,7 +304,7 @@ static void without_an_approver_no_set_counts(void **state)
     place_close(&place);
 }
 
-/* A refresh says why it failed, and does not wait longer than the gateway itself would believe its snapshot. */
+/* A refresh reports its failure, and does not wait longer than the gateway itself trusts its snapshot. */
 static void a_refresh_says_what_is_wrong(void **state)
 {
     struct place place;

@@ -1,4 +1,4 @@
-/* Which stored policy set is in force: what the log names and sijil-keyd has pinned, whatever else stands in the database. */
+/* The policy set in force is the one that the log names and sijil-keyd has pinned, whatever other rows the database has. */
 #include "tests/integration/decider_fixture.h"
 
 #include "policy/metrics.h"
@@ -69,7 +69,7 @@ static void notice(const char *what, const struct error *why)
     (void)snprintf(noticed, sizeof noticed, "%s", why->message);
 }
 
-/* As somebody does who can write rows and has a set of the approver: of another installation, or one that was never loaded. */
+/* As an attacker who can write rows and has a set of the approver, of another installation or never loaded. */
 static void plant(struct place *place, uint64_t epoch, struct buffer *envelope)
 {
     OWNED(policy_set) *set = NULL;
@@ -118,7 +118,7 @@ static void a_set_that_nobody_loaded_never_comes_into_force(void **state)
     assert_non_null(strstr(noticed, "up to epoch 9"));
     assert_int_equal(metric_value(&policy_metrics_rows[POLICY_METRIC_UNRECORDED_SETS]), 1);
 
-    assert_int_equal(load(&place, 2), RECORD_DONE); /* it is in nobody's way */
+    assert_int_equal(load(&place, 2), RECORD_DONE); /* it disturbs no other set */
     refresh(&place);
     assert_int_equal(pinned(&place), 2);
     assert_int_equal(load_signed(&place, buffer_bytes(&envelope)), RECORD_DONE); /* and may be loaded */
@@ -128,7 +128,7 @@ static void a_set_that_nobody_loaded_never_comes_into_force(void **state)
     place_close(&place);
 }
 
-/* Whoever writes a row of the log besides does not convince keyd: the entry has another hash than what was signed. */
+/* A false row of the log does not convince keyd, because the entry's hash is not the signed one. */
 static void a_false_entry_does_not_bring_a_set_into_force(void **state)
 {
     struct place place;
@@ -150,8 +150,9 @@ static void a_false_entry_does_not_bring_a_set_into_force(void **state)
 }
 
 /*
- * What somebody with the application's role can leave: rows of later epochs, of the epoch that comes next, of the pinned set's epoch and
- * digest, of its envelope under other epochs, large ones; and entries after the end of the log that name them all.
+ * The rows that an attacker with the application's role can add: rows of later epochs, of the epoch that comes next, of the
+ * pinned set's epoch and digest, of its envelope under other epochs, large ones; and entries after the end of the log that name
+ * them all.
  */
 #define JUNK_SQL                                                                                                             \
     INSERT_SET                                                                                                               \
@@ -217,7 +218,7 @@ static void append_false_load(struct place *place, unsigned epoch)
     record_done(&record);
 }
 
-/* More than one page of them, before a true one and after it. */
+/* More than one page of false events, before a true one and after it. */
 static void false_events_are_judged_once_and_passed_over(void **state)
 {
     struct place place;

@@ -1,4 +1,4 @@
-/* Drafts that collect signatures: one at a time, each after those that wait already (docs/documents.md). */
+/* Drafts collect signatures one at a time, each after the stored ones (docs/documents.md). */
 #include "audit/job_permit.h"
 #include "tests/integration/documents_fixture.h"
 
@@ -105,7 +105,7 @@ static void a_draft_collects_four_signatures(void **state)
     store_close(&store);
 }
 
-/* Two persons who sign at one time: the second one reads the draft again. */
+/* If two persons sign at the same time, the second one reads the draft again. */
 static void no_signature_is_lost(void **state)
 {
     struct store store;

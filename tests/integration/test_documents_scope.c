@@ -216,7 +216,7 @@ static void born_is_between_the_highest_entry_and_the_largest_group(void **state
     store_close(&store);
 }
 
-/* Otherwise a deletion that is under way would commit its entries between the look at the log and the new row. */
+/* Otherwise a running deletion would commit its entries between the read of the log and the new row. */
 static void whoever_makes_an_organisation_holds_the_log(void **state)
 {
     struct store store;

@@ -1,4 +1,4 @@
-/* Which recorded documents are in force: what the log names and sijil-keyd has pinned, whatever else stands in the database. */
+/* The documents in force are those that the log names and sijil-keyd has pinned, whatever other rows the database has. */
 #include "tests/integration/documents_fixture.h"
 
 static void a_document_that_was_recorded_is_pinned_by_the_next_look(void **state)
@@ -173,7 +173,7 @@ static void a_database_that_is_not_what_keyd_has_pinned_tells_nothing(void **sta
     store_close(&store);
 }
 
-/* Nothing that keyd has not pinned comes in by a claim. */
+/* A false claim brings no document into the view that keyd has not pinned. */
 static void a_false_claim_is_noticed(void **state)
 {
     struct store store;
@@ -226,7 +226,7 @@ static void without_keyd_nothing_new_is_told(void **state)
     keyd_process_kill(store.log.keyd);
     assert_false(look(&store, &err).ok);
     assert_int_equal(err.kind, ERROR_UNAVAILABLE);
-    assert_true(document_view_is_sound(store.view, &err).ok); /* that keyd is away others say */
+    assert_true(document_view_is_sound(store.view, &err).ok); /* other checks report an unreachable keyd */
     assert_true(is_in_force(&store, 0));
     assert_false(is_in_force(&store, 1));
     keyd_process_restart(store.log.keyd);
@@ -347,7 +347,7 @@ static void drafts_are_bounded_by_principal_and_organisation(void **state)
 
 /* ---- when memory is out ---- */
 
-/* Every allocation, every query and every call to keyd fails once. No look finds fault with a database that is right. */
+/* Every allocation, every query and every call to keyd fails once. No update reports a correct database as different. */
 static void looking_survives_every_failure(void **state)
 {
     struct store store;
