@@ -196,7 +196,7 @@ struct sequencer {
     struct pg *resolver_pg; /* used by the resolver only */
 };
 
-/* sequencer.c */
+/* sequencer_submit.c */
 /** Issuer and subject whose key seals the record's payload. `anonymous` is memory for the name of a subject without one. */
 void record_subject(const struct record *record, char anonymous[ANONYMOUS_NAME_SIZE], const char *names_out[2]);
 /** As record_subject(), for record->day: the subject whose key seals the burst, if the record counts in one of a known principal.
@@ -204,14 +204,14 @@ void record_subject(const struct record *record, char anonymous[ANONYMOUS_NAME_S
 bool record_day(const struct record *record, char anonymous[ANONYMOUS_NAME_SIZE], const char *names_out[2]);
 /** Whether the event states a second pseudonym besides the actor's: record->concerned. */
 bool record_has_subject(const struct record *record);
+/** Completes the record, once. Not under the mutex. */
+void sequencer_complete(struct sequencer *sequencer, struct record *record, enum record_status status);
 
 /* sequencer_queue.c */
 void queue_init(struct record_queue *queue);
 void queue_add(struct record_queue *queue, struct record *record);
 void queue_add_front(struct record_queue *queue, struct record *record);
 struct record *queue_take(struct record_queue *queue);
-/** Completes the record, once. Not under the mutex. */
-void sequencer_complete(struct sequencer *sequencer, struct record *record, enum record_status status);
 /** Completes all with RECORD_UNAVAILABLE, and counts them as unrecorded. Not under the mutex. */
 void sequencer_give_up(struct sequencer *sequencer, struct record_queue *queue, const struct error *why);
 /** Waits on `condition` until the given monotonic time. Under the mutex. */

@@ -40,44 +40,6 @@ struct record *queue_take(struct record_queue *queue)
     return record;
 }
 
-/* A thread that waits in sequencer_submit_and_wait(). */
-struct record_waiter {
-    pthread_mutex_t mutex;
-    pthread_cond_t done;
-    bool is_done;
-};
-
-void sequencer_complete(struct sequencer *sequencer, struct record *record, enum record_status status)
-{
-    struct record_waiter *waiter = record->waiter;
-
-    subject_cache_release(sequencer->subjects, record->resolved);
-    subject_cache_release(sequencer->subjects, record->concerned);
-    subject_cache_release(sequencer->subjects, record->day);
-    record->resolved = record->concerned = record->day = NULL;
-    record->status = status;
-    if (waiter == NULL) {
-        record->done(record); /* may free the record */
-        return;
-    }
-    (void)pthread_mutex_lock(&waiter->mutex);
-    waiter->is_done = true;
-    (void)pthread_cond_signal(&waiter->done);
-    (void)pthread_mutex_unlock(&waiter->mutex);
-}
-
-void sequencer_submit_and_wait(struct sequencer *sequencer, struct record *record)
-{
-    struct record_waiter waiter = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
-
-    record->waiter = &waiter;
-    sequencer_submit(sequencer, record);
-    (void)pthread_mutex_lock(&waiter.mutex);
-    while (!waiter.is_done) (void)pthread_cond_wait(&waiter.done, &waiter.mutex);
-    (void)pthread_mutex_unlock(&waiter.mutex);
-    record->waiter = NULL;
-}
-
 void sequencer_give_up(struct sequencer *sequencer, struct record_queue *queue, const struct error *why)
 {
     if (queue->count == 0) return;

@@ -27,7 +27,7 @@ struct registry {
     atomic_size_t checked_index;
     char unserved[REGION_ID_MAX + 1];  /* under `problem_lock`: a region that has blobs and is not configured here; "": none */
     _Atomic int64_t verified_again_ms; /* monotonic: when a marked blob was last verified for a read; 0: never */
-    _Atomic int copies;                /* running copies of uploads (upload_close.c) */
+    _Atomic int copies;                /* running copies of uploads (registry/upload/upload_copy.c) */
     struct session_limits uploads_open;
     struct namespace_limits namespaces;
     int64_t lease_s; /* how long a blob is safe from collection after a push or a HEAD */

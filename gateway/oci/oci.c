@@ -178,16 +178,3 @@ void oci_next_page(struct request *request, const char *path, unsigned size, con
 {
     response_header(request, "Link", "</v2/%s?n=%u&last=%s>; rel=\"next\"", path, size, last);
 }
-
-static struct result record_outcome(struct recorder *recorder, enum outcome outcome, const char *note, struct change *change,
-                                    struct error *err)
-{
-    struct request_recorder *self = (struct request_recorder *)(void *)recorder; /* its first member */
-
-    return request_record_outcome(self->request, outcome, note, change, err);
-}
-
-void request_recorder_init(struct request_recorder *recorder, struct request *request)
-{
-    *recorder = (struct request_recorder){.recorder = {.record = record_outcome}, .request = request};
-}

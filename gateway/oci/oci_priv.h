@@ -8,7 +8,6 @@
 #include "crypto/digest.h"
 #include "gateway/pipeline/gateway.h"
 #include "gateway/pipeline/handler.h"
-#include "registry/recorder.h"
 #include "registry/registry.h"
 
 /** An error answer. Always returns success, so that a handler can return the result. */
@@ -52,10 +51,3 @@ bool oci_is_answered_by_condition(struct request *request, const char *etag, uin
 bool oci_page_size(struct request *request, unsigned fallback, unsigned most, unsigned *size_out);
 /** Link: <...>; rel="next" for a page with `last` at its end. */
 void oci_next_page(struct request *request, const char *path, unsigned size, const char *last);
-
-/** Records outcomes of a request's operation. */
-struct request_recorder {
-    struct recorder recorder;
-    struct request *request;
-};
-void request_recorder_init(struct request_recorder *recorder, struct request *request);

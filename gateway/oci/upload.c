@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "gateway/http/range.h"
 #include "gateway/oci/upload_priv.h"
 
@@ -116,6 +117,27 @@ static struct result find(struct request *request, struct pg *pg, struct upload_
     return upload_find(request->permit, state->upload, pg, err);
 }
 
+/* Reserves the announced length before the first byte: room where it is stored, and bytes of the project's quota. */
+static struct result reserve(struct request *request, struct upload_body *state, struct error *err)
+{
+    const char *text = request_header(request, "Content-Length");
+    uint64_t length = 0;
+
+    if (text == NULL || !text_to_u64(bytes_of_text(text), INT64_MAX, &length))
+        return SUCCESS; /* unknown length: reserved piece by piece */
+    upload_expect(state->upload, length);
+    return upload_reserve(state->upload, &(struct upload_announcement){.length = length}, &state->recorder.recorder, err);
+}
+
+bool upload_body_claim(struct request *request, struct pg *pg, struct result found, struct result *result_out, struct error *err)
+{
+    struct upload_body *state = request->handler_state;
+
+    if (found.ok && upload_claim(state->upload, pg, err).ok && reserve(request, state, err).ok) return true;
+    *result_out = upload_body_give_up(request, pg, err);
+    return false;
+}
+
 static struct result begin(struct request *request, struct pg *pg, struct error *err)
 {
     struct upload_body *state = NULL;
@@ -138,48 +160,6 @@ static struct result begin_close(struct request *request, struct pg *pg, struct 
     const struct result result = begin(request, pg, err);
     if (result.ok) ((struct upload_body *)request->handler_state)->digest = digest;
     return result;
-}
-
-static bool is_short(struct request *request, const struct upload_body *state)
-{
-    if (!state->has_range || upload_offset(state->upload) == state->expected_end) return false;
-    (void)oci_refuse(request, 400, "SIZE_INVALID", "the body was not as long as its Content-Range").ok;
-    return true;
-}
-
-static struct result finish_write(struct request *request, struct pg *pg, struct error *err)
-{
-    struct upload_body *state = request->handler_state;
-
-    const bool wrong = is_short(request, state); /* bytes that were not saved in time do not count then */
-    const struct result saved = wrong ? SUCCESS : upload_save(state->upload, pg, &state->recorder.recorder, err);
-    const uint64_t offset = upload_offset(state->upload);
-    upload_body_let_go(state, pg);
-    if (!saved.ok) return upload_body_refuse(request, err);
-    if (wrong) return SUCCESS;
-    response_empty(request, 202);
-    upload_headers(request, &state->location, offset);
-    return SUCCESS;
-}
-
-static struct result finish_close(struct request *request, struct pg *pg, struct error *err)
-{
-    const struct result result = is_short(request, request->handler_state) ? SUCCESS : upload_body_commit(request, pg, err);
-
-    upload_body_end(request->handler_state);
-    return result;
-}
-
-/* The bytes that arrived before the connection broke are kept; the client asks where to go on. */
-static void cut(struct request *request, struct pg *pg)
-{
-    struct upload_body *state = request->handler_state;
-    struct error ignored = {0};
-
-    if (state == NULL || state->upload == NULL) return;
-    if (!request->is_right_lost && upload_can_save(state->upload))
-        (void)upload_save(state->upload, pg, &state->recorder.recorder, &ignored).ok;
-    upload_body_let_go(state, pg);
 }
 
 static struct result status(struct request *request, struct pg *pg, struct error *err)
@@ -207,15 +187,15 @@ static struct result cancel(struct request *request, struct pg *pg, struct error
 const struct handler handler_upload_write = {.search = search,
                                              .begin = begin,
                                              .write = upload_body_write,
-                                             .finish = finish_write,
-                                             .cut = cut,
+                                             .finish = upload_body_finish_write,
+                                             .cut = upload_body_cut,
                                              .release = upload_body_release,
                                              .decides_at_once = true};
 const struct handler handler_upload_commit = {.search = search,
                                               .begin = begin_close,
                                               .write = upload_body_write,
-                                              .finish = finish_close,
-                                              .cut = cut,
+                                              .finish = upload_body_finish_close,
+                                              .cut = upload_body_cut,
                                               .release = upload_body_release,
                                               .decides_at_once = true};
 const struct handler handler_upload_read = {

@@ -73,18 +73,6 @@ void upload_body_end(struct upload_body *state)
     upload_free(GIVE(state->upload));
 }
 
-/* Reserves the announced length before the first byte: room where it is stored, and bytes of the project's quota. */
-static struct result reserve(struct request *request, struct upload_body *state, struct error *err)
-{
-    const char *text = request_header(request, "Content-Length");
-    uint64_t length = 0;
-
-    if (text == NULL || !text_to_u64(bytes_of_text(text), INT64_MAX, &length))
-        return SUCCESS; /* unknown length: reserved piece by piece */
-    upload_expect(state->upload, length);
-    return upload_reserve(state->upload, &(struct upload_announcement){.length = length}, &state->recorder.recorder, err);
-}
-
 void upload_body_let_go(struct upload_body *state, struct pg *pg)
 {
     struct recorder *recorder = &state->recorder.recorder;
@@ -108,7 +96,7 @@ static struct result end_lost(struct request *request, struct pg *pg, struct err
     return oci_refuse(request, 404, "BLOB_UPLOAD_UNKNOWN", "what was stored of this upload is lost: begin a new one");
 }
 
-static struct result give_up(struct request *request, struct pg *pg, struct error *err)
+struct result upload_body_give_up(struct request *request, struct pg *pg, struct error *err)
 {
     struct upload_body *state = request->handler_state;
 
@@ -116,15 +104,6 @@ static struct result give_up(struct request *request, struct pg *pg, struct erro
     if (state->upload != NULL) upload_note_end(state->upload, pg, err);
     upload_body_let_go(state, pg);
     return upload_body_refuse(request, err);
-}
-
-bool upload_body_claim(struct request *request, struct pg *pg, struct result found, struct result *result_out, struct error *err)
-{
-    struct upload_body *state = request->handler_state;
-
-    if (found.ok && upload_claim(state->upload, pg, err).ok && reserve(request, state, err).ok) return true;
-    *result_out = give_up(request, pg, err);
-    return false;
 }
 
 static struct result write(struct upload_body *state, struct pg *pg, struct bytes bytes, struct error *err)
@@ -142,7 +121,7 @@ struct result upload_body_write(struct request *request, struct pg *pg, struct b
 {
     struct upload_body *state = request->handler_state;
 
-    return write(state, pg, bytes, err).ok ? SUCCESS : give_up(request, pg, err);
+    return write(state, pg, bytes, err).ok ? SUCCESS : upload_body_give_up(request, pg, err);
 }
 
 struct result upload_body_commit(struct request *request, struct pg *pg, struct error *err)
@@ -151,11 +130,53 @@ struct result upload_body_commit(struct request *request, struct pg *pg, struct 
     char digest[DIGEST_TEXT_SIZE];
 
     const struct result committed = upload_commit(state->upload, pg, &state->digest, &state->recorder.recorder, err);
-    if (!committed.ok) return give_up(request, pg, err);
+    if (!committed.ok) return upload_body_give_up(request, pg, err);
     upload_body_end(state);
     digest_format(&state->digest, digest);
     upload_created(request, digest);
     return SUCCESS;
+}
+
+static bool is_short(struct request *request, const struct upload_body *state)
+{
+    if (!state->has_range || upload_offset(state->upload) == state->expected_end) return false;
+    (void)oci_refuse(request, 400, "SIZE_INVALID", "the body was not as long as its Content-Range").ok;
+    return true;
+}
+
+struct result upload_body_finish_write(struct request *request, struct pg *pg, struct error *err)
+{
+    struct upload_body *state = request->handler_state;
+
+    const bool wrong = is_short(request, state); /* bytes that were not saved in time do not count then */
+    const struct result saved = wrong ? SUCCESS : upload_save(state->upload, pg, &state->recorder.recorder, err);
+    const uint64_t offset = upload_offset(state->upload);
+    upload_body_let_go(state, pg);
+    if (!saved.ok) return upload_body_refuse(request, err);
+    if (wrong) return SUCCESS;
+    response_empty(request, 202);
+    upload_headers(request, &state->location, offset);
+    return SUCCESS;
+}
+
+struct result upload_body_finish_close(struct request *request, struct pg *pg, struct error *err)
+{
+    const struct result result = is_short(request, request->handler_state) ? SUCCESS : upload_body_commit(request, pg, err);
+
+    upload_body_end(request->handler_state);
+    return result;
+}
+
+/* The bytes that arrived before the connection broke are kept; the client asks where to go on. */
+void upload_body_cut(struct request *request, struct pg *pg)
+{
+    struct upload_body *state = request->handler_state;
+    struct error ignored = {0};
+
+    if (state == NULL || state->upload == NULL) return;
+    if (!request->is_right_lost && upload_can_save(state->upload))
+        (void)upload_save(state->upload, pg, &state->recorder.recorder, &ignored).ok;
+    upload_body_let_go(state, pg);
 }
 
 void upload_body_release(struct request *request)

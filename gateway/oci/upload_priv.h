@@ -30,9 +30,16 @@ void upload_body_let_go(struct upload_body *state, struct pg *pg);
 bool upload_body_claim(struct request *request, struct pg *pg, struct result found, struct result *result_out, struct error *err);
 /** Makes the answer to a failure of a session. */
 RESULT upload_body_refuse(struct request *request, struct error *err);
-RESULT upload_body_write(struct request *request, struct pg *pg, struct bytes bytes, struct error *err);
+/** The same after the session was claimed: lets it go, or ends it if what it had stored is lost. */
+RESULT upload_body_give_up(struct request *request, struct pg *pg, struct error *err);
 /** Commits and answers 201. */
 RESULT upload_body_commit(struct request *request, struct pg *pg, struct error *err);
+
+/* Functions of handlers (gateway/pipeline/handler.h). */
+RESULT upload_body_write(struct request *request, struct pg *pg, struct bytes bytes, struct error *err);
+RESULT upload_body_finish_write(struct request *request, struct pg *pg, struct error *err); /* the session goes on */
+RESULT upload_body_finish_close(struct request *request, struct pg *pg, struct error *err); /* the blob is whole */
+void upload_body_cut(struct request *request, struct pg *pg);
 void upload_body_release(struct request *request);
 
 /** Adds Location, Range and Docker-Upload-UUID of a session to an answer (docs/decisions/0015-range-of-nothing.md). */

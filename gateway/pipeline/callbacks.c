@@ -12,7 +12,6 @@
 #include "gateway/pipeline/callbacks_priv.h"
 #include "gateway/pipeline/document.h"
 #include "gateway/pipeline/exchange_priv.h"
-#include "gateway/pipeline/pipeline.h"
 #include "gateway/pipeline/signed_body.h"
 
 _Static_assert(offsetof(struct exchange, http) == 0, "gateway/http gives its own part back");
@@ -31,88 +30,12 @@ static void begin(struct http_exchange *http)
     uuid_format(&id, request->id);
 }
 
-static void take_address(struct request *request, const struct sockaddr *address)
-{
-    const struct sockaddr_in *four = (const void *)address;
-    const struct sockaddr_in6 *six = (const void *)address;
-    char *text = request->client_address;
-
-    (void)snprintf(text, sizeof request->client_address, "unix");
-    if (address == NULL) return;
-    if (address->sa_family == AF_INET) {
-        memcpy(&request->client, address, sizeof *four);
-        (void)inet_ntop(AF_INET, &four->sin_addr, text, sizeof request->client_address);
-    } else if (address->sa_family == AF_INET6) {
-        memcpy(&request->client, address, sizeof *six);
-        (void)inet_ntop(AF_INET6, &six->sin6_addr, text, sizeof request->client_address);
-    }
-}
-
-/* W3C Trace Context, version 00: "00-<32 hex>-<16 hex>-<2 hex>". */
-static void take_trace(struct request *request)
-{
-    const char *value = request_header(request, "traceparent");
-    uint8_t trace[16];
-
-    if (value == NULL || strlen(value) != 55 || strncmp(value, "00-", 3) != 0 || value[35] != '-') return;
-    if (text_from_hex((struct bytes){(const uint8_t *)value + 3, 32}, trace, sizeof trace)) memcpy(request->trace, value + 3, 32);
-}
-
-static void take_head(struct exchange *exchange)
-{
-    const struct http_exchange *http = &exchange->http;
-    struct request *request = &exchange->request;
-
-    request->method = http->method;
-    request->headers = http->headers;
-    request->speaks_oci = http->request_target != NULL && strncmp(http->request_target, "/v2/", 4) == 0;
-    take_address(request, http_client(http));
-    take_trace(request);
-    request->client_runner = http_client_runner(http);
-    (void)snprintf(request->client_confirmation, sizeof request->client_confirmation, "%s", http_client_confirmation(http));
-}
-
-static bool refuse(struct exchange *exchange, unsigned status, const char *why, enum gateway_metric metric)
-{
-    exchange_refuse(exchange, status, why, 1, metric);
-    return false;
-}
-
-static bool admit(struct http_exchange *http, bool is_open)
-{
-    struct exchange *exchange = exchange_of(http);
-    struct request *request = &exchange->request;
-    const struct gateway *gateway = request->gateway;
-    const struct quota_limits limits = {.at_a_time =
-                                            budget_of_queue(exchange, (unsigned)gateway->settings->requests_per_address)};
-    struct quota_ticket *ticket = &exchange->shares.tickets[TICKET_ADDRESS];
-    struct error err = {0};
-
-    take_head(exchange);
-    if (!is_open) return refuse(exchange, 503, "the server starts or ends just now; try again in a second", METRIC_REFUSED_BUSY);
-    if (!quota_enter(gateway->quota, "address", request->client_address, &limits, ticket, &err).ok)
-        return refuse(exchange, 429, err.message, METRIC_REFUSED_ADDRESS);
-    if (work_waiting(gateway->readers) >= (unsigned)gateway->settings->queue_max)
-        return refuse(exchange, 503, "too many requests wait already; try again in a second", METRIC_REFUSED_BUSY);
-    return true;
-}
-
-static void start(struct http_exchange *http)
-{
-    pipeline_start(exchange_of(http));
-}
-
-static bool fast_path(struct http_exchange *http)
-{
-    return pipeline_fast_path(exchange_of(http));
-}
-
 static void refuse_head(struct http_exchange *http, const struct http_refusal *refusal)
 {
     struct exchange *exchange = exchange_of(http);
     struct request *request = &exchange->request;
 
-    take_head(exchange);
+    request_take_head(request, http);
     response_error(request, refusal->status, refusal->is_of_path ? "NAME_INVALID" : "UNKNOWN", "The request is not well-formed",
                    refusal->why);
     request->response->close_connection = true;
@@ -141,22 +64,6 @@ static void wake(void *worker_state)
 
     if (pg != NULL) pg_notice_loss(pg);
     if (pg != NULL && pg_is_broken(pg) && !pg_reopen(pg, &err).ok) log_error("the database can't be reached", &err);
-}
-
-static bool write_body(struct http_exchange *http, void *worker_state, struct bytes bytes)
-{
-    struct exchange *exchange = exchange_of(http);
-    struct request *request = &exchange->request;
-    struct error err = {0};
-
-    const bool ok = request->route->handler->write(request, worker_state, bytes, &err).ok;
-    if (!ok) exchange_fail(exchange, &err);
-    return ok && request->response == NULL;
-}
-
-static void finish(struct http_exchange *http, void *worker_state, bool is_whole)
-{
-    pipeline_finish(exchange_of(http), worker_state, is_whole);
 }
 
 static void refuse_body(struct http_exchange *http, const struct http_refusal *refusal)
@@ -306,14 +213,14 @@ static void refused_by_library(void *context)
 const struct http_callbacks pipeline_callbacks = {
     .exchange_size = sizeof(struct exchange),
     .begin = begin,
-    .admit = admit,
-    .start = start,
-    .fast_path = fast_path,
+    .admit = pipeline_admit,
+    .start = pipeline_start,
+    .fast_path = pipeline_fast_path,
     .hold = hold,
     .gathered = gathered,
     .wake = wake,
-    .write = write_body,
-    .finish = finish,
+    .write = stream_write,
+    .finish = stream_finish,
     .answer = answer,
     .refuse_head = refuse_head,
     .refuse_body = refuse_body,

@@ -100,6 +100,10 @@ void exchange_fail(struct exchange *exchange, const struct error *err);
 /** There is an answer, or `failed` becomes it. Gives the exchange back to the event thread. */
 void exchange_answer(struct exchange *exchange, const struct error *failed);
 
+/* gateway/pipeline/request.c */
+/** Takes method, headers, address and certificate of the client over. */
+void request_take_head(struct request *request, const struct http_exchange *http);
+
 /* gateway/pipeline/body_memory.c */
 /** Counts memory of the gathered body; negative: given back. False: a limit is reached, and an answer was made. */
 bool body_memory_hold(struct exchange *exchange, int64_t bytes);
@@ -121,13 +125,13 @@ RESULT pauser_start(struct pauser **pauser_out, struct error *err);
 /** Must be called after all pauses ended. */
 void pauser_stop(struct pauser *pauser);
 
-/* gateway/pipeline/pipeline.c, beside gateway/pipeline/pipeline.h */
+/* gateway/pipeline/pipeline.c */
 /** The wait of a step is over, and the exchange is suspended: runs the next step, on a worker. */
 void pipeline_continue(struct exchange *exchange);
-/** On the event thread. True: the answer was in memory. False: the exchange is suspended, and a worker has it. */
-bool pipeline_fast_path(struct exchange *exchange);
-/** The streamed body ended; on a receiver. `is_whole`: all of it was written. */
-void pipeline_finish(struct exchange *exchange, struct pg *pg, bool is_whole);
+/** The callbacks `admit`, `start` and `fast_path` (gateway/http/callbacks.h). */
+bool pipeline_admit(struct http_exchange *http, bool is_open);
+void pipeline_start(struct http_exchange *http);
+bool pipeline_fast_path(struct http_exchange *http);
 
 /* gateway/pipeline/record.c */
 /** Decides on request->pairs, and sets exchange->decision. */
@@ -170,11 +174,16 @@ unsigned budget_of_queue(const struct exchange *exchange, unsigned else_most);
  */
 bool budget_of_workers(struct exchange *exchange);
 
-/* gateway/pipeline/streams.c */
+/* gateway/pipeline/stream.c */
 /** Whether one more body may stream in; counted until the exchange ends. False: the caller makes the answer from *refusal_out. */
 bool stream_enter(struct exchange *exchange, struct stream_refusal *refusal_out);
 /** The exchange ends. */
 void stream_leave(struct exchange *exchange);
+/** The handler begins. False: there is an answer. True: the exchange does not belong to the caller any more. */
+bool stream_begin(struct exchange *exchange, struct pg *pg);
+/** The callbacks `write` and `finish` (gateway/http/callbacks.h). On a receiver. */
+bool stream_write(struct http_exchange *http, void *worker_state, struct bytes bytes);
+void stream_finish(struct http_exchange *http, void *worker_state, bool is_whole);
 
 /* gateway/pipeline/grant_rate.c */
 /** Whether an allowed request makes rights faster than its organisation or its principal may. */

@@ -54,6 +54,6 @@ struct gateway {
     struct job_workers *job_workers;            /* work on jobs: scrubs, re-wraps, collections */
     struct event_quota *event_quota;            /* counts requests of projects with a quota of events */
     struct pauser *pauser;                      /* requests that wait for a time */
-    _Atomic int streams;                        /* bodies that come in: gateway/pipeline/streams.c */
+    _Atomic int streams;                        /* bodies that come in: gateway/pipeline/stream.c */
     _Atomic int64_t gathered_bytes[QUOTA_HELD]; /* memory of gathered bodies, by their kind: gateway/pipeline/body_memory.c */
 };

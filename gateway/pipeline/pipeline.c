@@ -1,4 +1,11 @@
-#include "gateway/pipeline/pipeline.h"
+/*
+ * The steps of every request, as a table:
+ *
+ *   route -> authenticate -> decide -> record -> handler -> answer
+ *
+ * Decisions from memory run on the event thread; steps that may block run on reader workers. If a step has to wait (for a body, for the
+ * sequencer), its thread serves other requests, and the next step runs after the wait.
+ */
 
 #include <assert.h>
 #include <stdio.h>
@@ -304,37 +311,13 @@ static enum step_result step_recorded(struct exchange *exchange, struct pg *pg)
     return answer_failure(exchange, &unavailable);
 }
 
-static struct result begin_handler(struct exchange *exchange, struct pg *pg, struct error *err)
-{
-    exchange->has_begun = true;
-    return exchange->request.route->handler->begin(&exchange->request, pg, err);
-}
-
-static enum step_result begin_stream(struct exchange *exchange, struct pg *pg)
-{
-    struct error err = {0};
-    const struct result result = begin_handler(exchange, pg, &err);
-
-    if (!result.ok || exchange->request.response != NULL) {
-        outcome_conclude(exchange, result, &err);
-        return STEP_ANSWER;
-    }
-    if (!outcome_ensure(exchange, &err).ok) {
-        outcome_answer(exchange, &err);
-        return STEP_ANSWER;
-    }
-    if (exchange->http.framing.has_body) http_stream(&exchange->http);
-    else pipeline_finish(exchange, pg, true);
-    return STEP_WAIT;
-}
-
 static enum step_result step_handle(struct exchange *exchange, struct pg *pg)
 {
     struct request *request = &exchange->request;
     struct error err = {0};
 
-    if (request->route->body == BODY_STREAMED) return begin_stream(exchange, pg);
     exchange->has_begun = true;
+    if (request->route->body == BODY_STREAMED) return stream_begin(exchange, pg) ? STEP_WAIT : STEP_ANSWER;
     request->wait_ms = 0;
     const struct result result = request->route->handler->handle(request, pg, &err);
     const bool waits = result.ok && request->wait_ms > 0, has_answer = request->response != NULL;
@@ -361,17 +344,6 @@ static size_t step_of_decide(void)
 
     while (steps[step].run != step_decide) step++;
     return step;
-}
-
-void pipeline_finish(struct exchange *exchange, struct pg *pg, bool is_whole)
-{
-    static const struct error no_memory = {ERROR_NO_MEMORY, "no memory for a body"};
-    struct request *request = &exchange->request;
-    struct error err = {0};
-
-    if (is_whole) outcome_conclude(exchange, request->route->handler->finish(request, pg, &err), &err);
-    else outcome_conclude(exchange, (struct result){.ok = request->response != NULL}, &no_memory);
-    exchange_answer(exchange, NULL);
 }
 
 static bool waited_too_long(const struct exchange *exchange)
@@ -415,13 +387,40 @@ static void continue_later(struct exchange *exchange)
     if (!http_submit(&exchange->http, exchange->request.gateway->readers, run_on_worker)) exchange_answer(exchange, &busy);
 }
 
-void pipeline_start(struct exchange *exchange)
+static bool refuse_now(struct exchange *exchange, unsigned status, const char *why, enum gateway_metric metric)
 {
-    run_steps(exchange, NULL);
+    exchange_refuse(exchange, status, why, 1, metric);
+    return false;
 }
 
-bool pipeline_fast_path(struct exchange *exchange)
+bool pipeline_admit(struct http_exchange *http, bool is_open)
 {
+    struct exchange *exchange = exchange_of(http);
+    struct request *request = &exchange->request;
+    const struct gateway *gateway = request->gateway;
+    const struct quota_limits limits = {.at_a_time =
+                                            budget_of_queue(exchange, (unsigned)gateway->settings->requests_per_address)};
+    struct quota_ticket *ticket = &exchange->shares.tickets[TICKET_ADDRESS];
+    struct error err = {0};
+
+    request_take_head(request, http);
+    if (!is_open)
+        return refuse_now(exchange, 503, "the server starts or ends just now; try again in a second", METRIC_REFUSED_BUSY);
+    if (!quota_enter(gateway->quota, "address", request->client_address, &limits, ticket, &err).ok)
+        return refuse_now(exchange, 429, err.message, METRIC_REFUSED_ADDRESS);
+    if (work_waiting(gateway->readers) >= (unsigned)gateway->settings->queue_max)
+        return refuse_now(exchange, 503, "too many requests wait already; try again in a second", METRIC_REFUSED_BUSY);
+    return true;
+}
+
+void pipeline_start(struct http_exchange *http)
+{
+    run_steps(exchange_of(http), NULL);
+}
+
+bool pipeline_fast_path(struct http_exchange *http)
+{
+    struct exchange *exchange = exchange_of(http);
     struct request *request = &exchange->request;
 
     exchange_record_take(exchange);

@@ -322,3 +322,16 @@ struct result request_record_outcome(struct request *request, enum outcome outco
     await_newer_rights(request, outdated_epoch);
     return record_decision(exchange, change, err);
 }
+
+static struct result record_outcome(struct recorder *recorder, enum outcome outcome, const char *note, struct change *change,
+                                    struct error *err)
+{
+    struct request_recorder *self = (struct request_recorder *)(void *)recorder; /* its first member */
+
+    return request_record_outcome(self->request, outcome, note, change, err);
+}
+
+void request_recorder_init(struct request_recorder *recorder, struct request *request)
+{
+    *recorder = (struct request_recorder){.recorder = {.record = record_outcome}, .request = request};
+}

@@ -1,8 +1,13 @@
 #include "gateway/pipeline/request.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "base/text.h"
+#include "gateway/pipeline/exchange_priv.h"
 
 const char *request_next_argument(const struct request *request, const char *key, size_t *at)
 {
@@ -32,4 +37,44 @@ struct resource *request_add_pair(struct request *request, enum action action, c
     *pair = (struct action_pair){.action = action};
     (void)snprintf(pair->resource.name, sizeof pair->resource.name, "%s", name);
     return &pair->resource;
+}
+
+/* ---- The head ---- */
+
+static void take_address(struct request *request, const struct sockaddr *address)
+{
+    const struct sockaddr_in *four = (const void *)address;
+    const struct sockaddr_in6 *six = (const void *)address;
+    char *text = request->client_address;
+
+    (void)snprintf(text, sizeof request->client_address, "unix");
+    if (address == NULL) return;
+    if (address->sa_family == AF_INET) {
+        memcpy(&request->client, address, sizeof *four);
+        (void)inet_ntop(AF_INET, &four->sin_addr, text, sizeof request->client_address);
+    } else if (address->sa_family == AF_INET6) {
+        memcpy(&request->client, address, sizeof *six);
+        (void)inet_ntop(AF_INET6, &six->sin6_addr, text, sizeof request->client_address);
+    }
+}
+
+/* W3C Trace Context, version 00: "00-<32 hex>-<16 hex>-<2 hex>". */
+static void take_trace(struct request *request)
+{
+    const char *value = request_header(request, "traceparent");
+    uint8_t trace[16];
+
+    if (value == NULL || strlen(value) != 55 || strncmp(value, "00-", 3) != 0 || value[35] != '-') return;
+    if (text_from_hex((struct bytes){(const uint8_t *)value + 3, 32}, trace, sizeof trace)) memcpy(request->trace, value + 3, 32);
+}
+
+void request_take_head(struct request *request, const struct http_exchange *http)
+{
+    request->method = http->method;
+    request->headers = http->headers;
+    request->speaks_oci = http->request_target != NULL && strncmp(http->request_target, "/v2/", 4) == 0;
+    take_address(request, http_client(http));
+    take_trace(request);
+    request->client_runner = http_client_runner(http);
+    (void)snprintf(request->client_confirmation, sizeof request->client_confirmation, "%s", http_client_confirmation(http));
 }

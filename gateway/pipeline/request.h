@@ -1,7 +1,7 @@
 /*
  * gateway/pipeline/request.h -- one HTTP request, and the functions that a handler may call for it.
  *
- * All requests pass the same steps (gateway/pipeline/pipeline.h): route -> authenticate -> decide -> record -> handler -> answer.
+ * All requests pass the same steps (gateway/pipeline/pipeline.c): route -> authenticate -> decide -> record -> handler -> answer.
  * Handlers run on a worker, which may block and has a database connection; an answer from memory may be made on an event thread
  * (gateway/pipeline/handler.h).
  * All memory of a request is in its arena and is freed with it.
@@ -15,6 +15,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "gateway/http/message.h"
+#include "registry/recorder.h"
 
 struct gateway;            /* the shared parts: gateway/pipeline/gateway.h */
 struct route;              /* a row of gateway/routes.def: gateway/pipeline/route.h */
@@ -109,3 +110,10 @@ RESULT request_record_denial(struct request *request, const struct action_pair *
  */
 RESULT request_record_outcome(struct request *request, enum outcome outcome, const char *note, struct change *change,
                               struct error *err) __attribute__((nonnull(1, 3, 5)));
+
+/** Records outcomes of a request's operation for registry/, by request_record_outcome(). */
+struct request_recorder {
+    struct recorder recorder;
+    struct request *request;
+};
+void request_recorder_init(struct request_recorder *recorder, struct request *request);

@@ -360,6 +360,15 @@ static void sweep_dropped(struct upload *upload, struct pg *pg, const struct dro
     }
 }
 
+static struct result close_blob(struct upload *upload, struct pg *pg, const struct digest *expected, struct closed_blob *closed,
+                                struct error *err)
+{
+    if (expected->algorithm == DIGEST_SHA512 && upload->row.algorithm != DIGEST_SHA512)
+        return upload_close_as_copy(upload, pg, expected, closed, err);
+    closed->key = upload->row.key;
+    return blob_writer_close(upload->live.writer, expected, &closed->content, err).ok ? SUCCESS : upload_note_loss(upload, err);
+}
+
 struct result upload_commit(struct upload *upload, struct pg *pg, const struct digest *expected, struct recorder *recorder,
                             struct error *err)
 {
@@ -368,7 +377,7 @@ struct result upload_commit(struct upload *upload, struct pg *pg, const struct d
     char note[64];
 
     assert(upload->is_claimed && !upload->is_dead);
-    TRY(upload_close(upload, pg, expected, &commit.closed, err));
+    TRY(close_blob(upload, pg, expected, &commit.closed, err));
     upload->is_dead = true; /* closed: the writer can't be used again */
     if (uuid_equal(&commit.closed.key.id, &upload->row.blob)) commit.change.add = add_commit;
     (void)snprintf(note, sizeof note, "%" PRIu64 " bytes stored", commit.closed.content.length);

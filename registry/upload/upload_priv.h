@@ -36,8 +36,8 @@ struct closed_blob {
     struct blob_content content;
 };
 /**
- * Closes the writer with the expected digest. ERROR_INVALID if the digest differs. ERROR_LIMIT if too many uploads
- * need a copy (upload_close.c); then nothing was done.
+ * Closes the writer, and writes the blob again under a new key, because the session has not computed the digest's algorithm. ERROR_INVALID
+ * if the digest differs. ERROR_LIMIT if too many uploads need a copy; then nothing was done.
  */
-RESULT upload_close(struct upload *upload, struct pg *pg, const struct digest *expected, struct closed_blob *closed_out,
-                    struct error *err);
+RESULT upload_close_as_copy(struct upload *upload, struct pg *pg, const struct digest *expected, struct closed_blob *closed_out,
+                            struct error *err);

@@ -94,12 +94,6 @@ static struct result write_again(struct upload *upload, struct pg *pg, const str
     return wrap_again(upload, key, &closed->key, err);
 }
 
-static struct result close_writer(struct upload *upload, const struct digest *expected, struct blob_content *content_out,
-                                  struct error *err)
-{
-    return blob_writer_close(upload->live.writer, expected, content_out, err).ok ? SUCCESS : upload_note_loss(upload, err);
-}
-
 static struct result close_again(struct upload *upload, struct pg *pg, const struct digest *expected,
                                  struct closed_blob *closed_out, struct error *err)
 {
@@ -110,7 +104,7 @@ static struct result close_again(struct upload *upload, struct pg *pg, const str
 
     (void)blob_writer_digests(upload->live.writer, digests);
     upload->is_dead = true;
-    TRY(close_writer(upload, &digests[0], &closed.content, err));
+    if (!blob_writer_close(upload->live.writer, &digests[0], &closed.content, err).ok) return upload_note_loss(upload, err);
     TRY(upload_key_new(upload->registry, &upload->where, &closed.key, &key, err));
     TRY(abandoned_reserve(pg, &closed.key.id, upload->where.region, err));
     const struct result written = write_again(upload, pg, expected, key, &closed, err);
@@ -124,8 +118,8 @@ static struct result close_again(struct upload *upload, struct pg *pg, const str
     return SUCCESS;
 }
 
-static struct result close_again_in_turn(struct upload *upload, struct pg *pg, const struct digest *expected,
-                                         struct closed_blob *closed_out, struct error *err)
+struct result upload_close_as_copy(struct upload *upload, struct pg *pg, const struct digest *expected,
+                                   struct closed_blob *closed_out, struct error *err)
 {
     _Atomic int *copies = &upload->registry->copies;
     const bool may = atomic_fetch_add(copies, 1) < UPLOAD_COPIES_MAX;
@@ -138,16 +132,4 @@ static struct result close_again_in_turn(struct upload *upload, struct pg *pg, c
 
     atomic_fetch_sub(copies, 1);
     return result;
-}
-
-struct result upload_close(struct upload *upload, struct pg *pg, const struct digest *expected, struct closed_blob *closed_out,
-                           struct error *err)
-{
-    struct closed_blob closed = {.key = upload->row.key};
-
-    if (expected->algorithm == DIGEST_SHA512 && upload->row.algorithm != DIGEST_SHA512)
-        return close_again_in_turn(upload, pg, expected, closed_out, err);
-    TRY(close_writer(upload, expected, &closed.content, err));
-    *closed_out = closed;
-    return SUCCESS;
 }

@@ -1,5 +1,5 @@
 /*
- * Bodies that stream in. There is a limit for all, and a share of it for each organisation that they go into and for each principal. The
+ * Bodies that stream in: the handler begins, writes each piece, and finishes. There is a limit for all, and a share of it for each organisation that they go into and for each principal. The
  * share belongs to the organisation of the target, because only clients that may push there can use it up, and because subjects of one issuer
  * may push into many organisations. The last quarter is for organisations and principals with few bodies (base/share.h), so that large shares never fill the limit.
  */
@@ -74,4 +74,58 @@ void stream_leave(struct exchange *exchange)
     quota_leave(exchange->request.gateway->quota, &exchange->shares.tickets[TICKET_STREAM_PRINCIPAL]);
     atomic_fetch_sub(&exchange->request.gateway->streams, 1);
     metric_add(&metrics_gateway[METRIC_STREAMS_NOW], -1);
+}
+
+/* ---- The handler of one ---- */
+
+/* Records its result, and the answer goes out. */
+static void finish(struct exchange *exchange, struct pg *pg)
+{
+    struct error err = {0};
+
+    outcome_conclude(exchange, exchange->request.route->handler->finish(&exchange->request, pg, &err), &err);
+    exchange_answer(exchange, NULL);
+}
+
+bool stream_begin(struct exchange *exchange, struct pg *pg)
+{
+    struct request *request = &exchange->request;
+    struct error err = {0};
+
+    const struct result result = request->route->handler->begin(request, pg, &err);
+    if (!result.ok || request->response != NULL) {
+        outcome_conclude(exchange, result, &err);
+        return false;
+    }
+    if (!outcome_ensure(exchange, &err).ok) {
+        outcome_answer(exchange, &err);
+        return false;
+    }
+    if (exchange->http.framing.has_body) http_stream(&exchange->http);
+    else finish(exchange, pg);
+    return true;
+}
+
+bool stream_write(struct http_exchange *http, void *worker_state, struct bytes bytes)
+{
+    struct exchange *exchange = exchange_of(http);
+    struct request *request = &exchange->request;
+    struct error err = {0};
+
+    const bool ok = request->route->handler->write(request, worker_state, bytes, &err).ok;
+    if (!ok) exchange_fail(exchange, &err);
+    return ok && request->response == NULL;
+}
+
+void stream_finish(struct http_exchange *http, void *worker_state, bool is_whole)
+{
+    static const struct error no_memory = {ERROR_NO_MEMORY, "no memory for a body"};
+    struct exchange *exchange = exchange_of(http);
+
+    if (is_whole) {
+        finish(exchange, worker_state);
+        return;
+    }
+    outcome_conclude(exchange, (struct result){.ok = exchange->request.response != NULL}, &no_memory);
+    exchange_answer(exchange, NULL);
 }
