@@ -704,7 +704,7 @@ def sets_that_say_something_else_are_not_signed(officer):
     """An unknown member would be signed unnoticed, and a set without policies denies everything."""
     os.remove(work + "/set.dsse")
     for document, said in (({"polices": [], "regions": {}}, "polices"), ({"policies": []}, '"regions"'), ({"regions": {}}, '"policies"'),
-                           ([], '"policies"'), (json.load(open(officer + "/policy-set.json", encoding="utf-8")), "signed set already")):
+                           ([], '"policies"'), (json.load(open(officer + "/policy-set.json", encoding="utf-8")), "this set is signed already")):
         with open(work + "/odd.json", "w", encoding="utf-8") as file:
             json.dump(document, file)
         refused = sijil("policy", "sign", "--key", officer + "/approver.pem", "--epoch", "3", "--output", "set.dsse", "odd.json", code=1)
