@@ -1,4 +1,4 @@
-/* A region in a bucket: what every driver promises. */
+/* A region in a bucket: the contract of every driver. */
 #include "tests/integration/bucket_fixture.h"
 
 #include "tests/support/blob_schedule.h"
@@ -32,7 +32,7 @@ static void a_folder_keeps_it(void **state)
     blob_test_folder_done(&folder);
 }
 
-/* Both are the same: what is in memory is nobody else's. */
+/* Both drivers are the same one, because no other process sees its memory. */
 static void memory_keeps_it(void **state)
 {
     const struct contract_row *row = *state;

@@ -1,4 +1,4 @@
-/* Buckets that are away while many want something of them, that list what was not asked for, or that are sent much. */
+/* Buckets that are not reachable while many calls need them, that list foreign objects, or that get many parts. */
 #include "tests/support/unit.h"
 
 #include <pthread.h>
@@ -20,7 +20,7 @@ static void *ask(void *context)
     return NULL;
 }
 
-/* Whoever asked waited: in the end every thread of a gateway did, also those that tags and manifests needed. */
+/* Every caller waited, so in the end all threads of a gateway waited, also those that tags and manifests needed. */
 static void few_wait_for_a_peer_that_is_away(void **state)
 {
     struct driver_s3_options options = peer.options;
@@ -33,7 +33,7 @@ static void few_wait_for_a_peer_that_is_away(void **state)
     options.s3.tries_max = 1;
     if (!driver_s3_open(&options, &driver, &err).ok) fail_msg("%s", err.message);
     s3_peer_plan(&peer, "silent", "", 0, 1 + COUNT(waiting));
-    (void)ask(driver); /* from now on it is known */
+    (void)ask(driver); /* from now on the driver knows that the store does not answer */
     for (size_t i = 0; i < COUNT(waiting); i++) assert_int_equal(pthread_create(&waiting[i], NULL, ask, driver), 0);
     while (s3_peer_requests(&peer, "SILENT") < 1 + COUNT(waiting)) (void)usleep(20000);
     const int64_t asked_ms = clock_monotonic_ms();
@@ -47,7 +47,7 @@ static void few_wait_for_a_peer_that_is_away(void **state)
     driver_free(driver);
 }
 
-/* One that does not know the argument `prefix` answers with all keys of the bucket. */
+/* A store that does not know the argument `prefix` answers with all keys of the bucket. */
 static void what_was_not_asked_for_is_not_removed(void **state)
 {
     const struct uuid removed = uuid_random(), other = uuid_random();
@@ -68,7 +68,7 @@ static void what_was_not_asked_for_is_not_removed(void **state)
     assert_true(operations->remove(driver, &other, NULL, 0, &err).ok);
 }
 
-/* Parts are small while a blob may be small. After a hundred of them, those that follow have twice their size. */
+/* Parts are small at first, because the blob may be small. After a hundred parts the next ones have twice the size. */
 static void parts_grow(void **state)
 {
     enum { PARTS = 110, SIZE = 100000, CONTENT = 100 * SIZE + (PARTS - 100) * 2 * SIZE - SIZE };
@@ -129,7 +129,7 @@ static void sync_it(struct driver *driver, struct driver_extent *extent)
     if (!driver->operations->extent_sync(extent, &err).ok) fail_msg("%s", err.message);
 }
 
-/* The other one read the list before this writer's part was in it, and forgot it with the rest. */
+/* The other writer read the list before this writer's part was in it, and removed the part with the rest. */
 static void parts_that_were_forgotten_are_not_completed_without(void **state)
 {
     const struct uuid blob = uuid_random();
@@ -169,7 +169,7 @@ static void *take_over(void *context)
     return NULL;
 }
 
-/* It does so while the other one makes the extent whole: what it sends then must not take the place of what is whole. */
+/* It wakes up while the other writer completes the extent: its bytes must not replace the complete extent. */
 static void one_that_goes_on_meanwhile_does_not_replace_what_is_whole(void **state)
 {
     const struct uuid blob = uuid_random();

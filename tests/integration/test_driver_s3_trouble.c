@@ -1,4 +1,4 @@
-/* A region in a bucket: what only a bucket can do wrong, and what is wrong with its options. */
+/* A region in a bucket: the faults that only a bucket has, and wrong options. */
 #include "tests/integration/bucket_fixture.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 /* ---- What a bucket and the way to it do wrong; from here on not with a real one ---- */
 
 enum { LENGTH = 700000 };
-static struct digest digest; /* of that content, computed before anything is made to fail */
+static struct digest digest; /* of that content, computed before the first failure */
 static struct blob_content closed;
 
 /* Two PATCHes with a checkpoint between them, the second by another writer. */
@@ -67,7 +67,7 @@ static const struct trouble_row {
     {"other bytes", "garbage", "GET", 1000, false, ERROR_UNAVAILABLE},
 };
 
-/* It begins at each request in turn; what fails can go on when the trouble is over. */
+/* The trouble begins at each request in turn; a failed upload can go on when the trouble is over. */
 static void trouble_is_survived_or_said(void **state)
 {
     const struct trouble_row *row = *state;
@@ -255,7 +255,7 @@ static void a_peer_that_nobody_vouches_for_is_not_called(void **state)
     assert_int_equal(s3_peer_requests(&peer, ""), requests);
 }
 
-/* What the networks say is obeyed: the store that answers is called when it is in them, and not a byte is sent when not. */
+/* The networks are obeyed: a store in them is called, and no byte is sent to another one. */
 static void only_allowed_networks_are_called(void **state)
 {
     static const struct {

@@ -1,4 +1,4 @@
-/* Who may talk to the real sijil-keyd at all, and how: connections, half of them, and other users. */
+/* The clients of the real sijil-keyd: connections, half-open ones, and other users. */
 #include "tests/integration/keyd_fixture.h"
 
 #include <signal.h>
@@ -95,7 +95,7 @@ static void connect_halfway(int *connections, size_t count)
 
 static void half_messages_delay_no_other(void **state)
 {
-    int halfway[32]; /* all that are served at a time */
+    int halfway[32]; /* the number of connections that are served at a time */
 
     (void)state;
     connect_halfway(halfway, COUNT(halfway));
@@ -105,7 +105,7 @@ static void half_messages_delay_no_other(void **state)
     for (size_t i = 0; i < COUNT(halfway); i++) (void)close(halfway[i]);
 }
 
-/* Who connects, says nothing or half a thing, and never goes. */
+/* Clients that connect, send nothing or half a message, and never leave. */
 static void half_open_connections_do_not_delay_the_end(void **state)
 {
     int halfway[8], silent[8];
@@ -129,7 +129,7 @@ static void other_users_are_refused(void **state)
     int status = 0;
 
     (void)state;
-    if (geteuid() != 0) skip(); /* only root can become somebody else */
+    if (geteuid() != 0) skip(); /* only root can become another user */
     assert_int_equal(chmod(process.folder, 0711), 0);
     assert_int_equal(chmod(process.socket, 0666), 0);
     const pid_t stranger = fork();

@@ -1,4 +1,4 @@
-/* What the real sijil-keyd promises about the log, and when it starts. */
+/* The promises of the real sijil-keyd about the log, and the conditions of its start. */
 #include "tests/integration/keyd_fixture.h"
 
 #include <signal.h>
@@ -104,7 +104,7 @@ static const struct growth_row {
     const char *name;
     uint64_t old_size, size, forked_at; /* after (0, 5) and (5, 100) */
     int64_t clock_s;
-    int spoil; /* which hash of the proof loses a bit; -1: none */
+    int spoil; /* the hash of the proof that gets a wrong bit; -1: none */
     enum error_kind kind;
 } growth_rows[] = {
     {"grows", 100, 333, LEAVES, 0, -1, ERROR_NONE},
@@ -153,7 +153,7 @@ static void the_last_size_survives(void **state)
     assert_int_equal(sign_sizes(42, 43), ERROR_NONE);
 }
 
-/* Signs on and on until keyd is gone; writes each size that a signature was released for. */
+/* Signs until keyd has ended; writes each size with a released signature. */
 static void sign_until_killed(int told)
 {
     uint64_t size = identify().log_size;
@@ -193,7 +193,7 @@ static uint64_t sign_and_kill(long pause_ms)
 
 static void killing_never_takes_a_size_back(void **state)
 {
-    uint64_t size = 0; /* that a signature was released for, or that keyd told after a restart */
+    uint64_t size = 0; /* the last size with a released signature, or the size that keyd reported after a restart */
     bool any = false;
 
     (void)state;

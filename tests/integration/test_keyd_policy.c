@@ -76,10 +76,10 @@ static int begin(void **state)
     return start(state);
 }
 
-/* ---- what a gateway says of an event, and what a liar says ---- */
+/* ---- the events of a gateway, and those of a liar ---- */
 
 struct telling {
-    const char *action, *outcome, *detail; /* detail NULL: what the event of this set has */
+    const char *action, *outcome, *detail; /* detail NULL: that of this set's event */
     size_t targets;
 };
 static const struct telling truth = {"policy.load", "allowed", NULL, 1};
@@ -144,7 +144,7 @@ static void seal(const struct ecdsa_key *signer, const char *type, const char *p
     assert_true(dsse_write(type, bytes_of_text(payload), &signer, 1, envelope, &err).ok);
 }
 
-/* With an event of its own that says this. */
+/* With a separate event with these values. */
 static enum error_kind pin_told(const struct ecdsa_key *signer, const char *type, const char *payload,
                                 const struct telling *telling)
 {
@@ -199,7 +199,7 @@ static void a_set_needs_the_event_of_its_loading(void **state)
     assert_int_equal(pin(approver, POLICY_TYPE, SET(A64, "1")), ERROR_NONE);
 }
 
-/* The event is right, and the log that keyd has signed does not have it, or not there. */
+/* The event is right, but the signed log does not have it, or has it at another place. */
 static void the_event_must_stand_in_the_log_that_was_signed(void **state)
 {
     OWNED(ecdsa_key) *approver = approve();
@@ -297,7 +297,7 @@ static void large_policy_sets_fit(void **state)
 
 /* ---- documents of other kinds ---- */
 
-/* An enrolment, or a withdrawal, signed by these keys; its event says this. */
+/* An enrolment or a withdrawal, signed by these keys, with this event. */
 struct enrolment {
     const struct ecdsa_key *key, *signers[2];
     enum signing_purpose purpose;
@@ -383,7 +383,7 @@ static struct keyd_documents ask_documents(void)
     return documents;
 }
 
-/* keyd itself counts who has signed, whatever gateway and database say, and remembers it over a kill. */
+/* keyd itself counts the signatures, without trust in gateway and database, and keeps the result over a kill. */
 static void keyd_counts_signatures(void **state)
 {
     OWNED(ecdsa_key) *root = approve();

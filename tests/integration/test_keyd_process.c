@@ -45,7 +45,7 @@ static const struct unwrap_row {
     uint8_t organisation, project;
     const char *region;
     uint8_t blob, commitment;
-    int version, flip; /* what is done to the wrapped key; flip -1: nothing */
+    int version, flip; /* the change of the wrapped key; flip -1: none */
     bool opens;
 } unwrap_rows[] = {
     {"where it belongs", 1, 2, "azure/uaenorth", 3, 4, 0, -1, true},
@@ -104,14 +104,14 @@ static void unwraps_are_counted_for_ever(void **state)
     }
     const struct keyd_identity before = identify();
     assert_int_equal(before.unwrap_count, 5);
-    restart(SIGKILL); /* what was told survives even this */
+    restart(SIGKILL); /* a reported value survives even this */
     const struct keyd_identity after = identify();
     assert_int_equal(after.unwrap_count, 5);
     assert_memory_equal(before.unwrap_chain, after.unwrap_chain, 32);
     assert_string_equal(before.token_kid, after.token_kid);
     assert_string_equal(before.log_vkey, after.log_vkey);
 
-    OWNED(secret) *opened = NULL; /* by the key ring of before */
+    OWNED(secret) *opened = NULL; /* by the key ring before the change */
     assert_true(keyd_unwrap(client, &binding, &wrapped, &opened, &err).ok);
     assert_true(bytes_equal(secret_bytes(key), secret_bytes(opened)));
 }
@@ -206,7 +206,7 @@ static void broken_connections_are_survived(void **state)
         fault_arm(0);
         failures += !ok;
         if (!ok) assert_true(has_fired && (err.kind == ERROR_UNAVAILABLE || err.kind == ERROR_NO_MEMORY));
-        (void)identify(); /* and others notice nothing */
+        (void)identify(); /* and other connections are not affected */
     }
     secret_free(wrapping.key);
     assert_failures(failures, 5);

@@ -91,7 +91,7 @@ static void expect_refused(const struct key_binding *bound, const struct wrapped
     if (err.kind != kind || strstr(err.message, words) == NULL) fail_msg("%s: %s", error_kind_name(err.kind), err.message);
 }
 
-/* Until the workers are themselves again. */
+/* Waits until the workers have recovered. */
 static void expect_opens_soon(const struct key_binding *bound, const struct wrapped_key *wrapped)
 {
     const int64_t until_ms = clock_monotonic_ms() + 15000;
@@ -219,7 +219,7 @@ static void expect_alive(void)
     if (!keyd_identify(client, &identity, &err).ok) fail_msg("%s", err.message);
 }
 
-/* A token that was initialised anew under keyd's feet, and the old one put back. */
+/* A token is initialised again while keyd runs, and then the old one comes back. */
 static void a_token_that_was_lost_and_found_is_used_again(void **state)
 {
     const struct key_binding bound = binding();
@@ -318,7 +318,7 @@ static void nothing_outlives_keyd(void **state)
     (void)snprintf(command, sizeof command,
                    "for i in $(seq 50); do pgrep -f '[s]ijil-keyd.*%s' > /dev/null || exit 0; sleep 0.1; done; exit 1",
                    keyd.folder);
-    assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c): our own words */
+    assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c): a text of this test */
     keyd_daemon_start(&keyd, options);
 }
 

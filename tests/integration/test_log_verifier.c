@@ -1,4 +1,4 @@
-/* The verifier comes round, whatever somebody puts into the tables; and what keeps it from that is told. */
+/* The verifier finishes its rounds with any content of the tables, and reports what delays it. */
 #include "tests/integration/forks_fixture.h"
 
 #include "audit/metrics.h"
@@ -28,7 +28,7 @@ static void wait_for_late(int64_t value)
 
 static const struct junk_row {
     const char *name, *sql;
-    int64_t strange; /* rows that are told at least */
+    int64_t strange; /* the number of rows that the report must have at least */
 } junk_rows[] = {
     {"notes that are longer than those of sijil-keyd",
      "ALTER TABLE audit_checkpoint DROP CONSTRAINT audit_checkpoint_note_size; SET ROLE sijil_app;"
@@ -45,7 +45,7 @@ static const struct junk_row {
      3},
 };
 
-/* Ten entries that are signed, and no notice yet. */
+/* Opens a log with ten signed entries, without a notice yet. */
 static void open_signed(struct audit_log *log)
 {
     atomic_store(&notices, 0);
@@ -105,7 +105,7 @@ static void wait_for_payloads(int64_t missing, int64_t damaged)
     }
 }
 
-/* Who did it is not in the leaf, but what the leaf committed to is looked for; it is no reason to stop. */
+/* The actor's name is not in the leaf, but the verifier looks for the payload. A missing one does not stop the service. */
 static void payloads_are_looked_at(void **state)
 {
     struct audit_log log;
@@ -143,7 +143,10 @@ static void wait_for_facts(int64_t missing, int64_t damaged)
     }
 }
 
-/* What they were decided on stands beside the log, once for many events: a row that is gone, or edited by the database's owner, is told. */
+/*
+ * The facts of decisions are stored beside the log, once for many events. The verifier reports a row that is missing or was
+ * edited by the database's owner.
+ */
 static void facts_are_looked_at(void **state)
 {
     struct audit_log log;
@@ -170,7 +173,7 @@ static void facts_are_looked_at(void **state)
     audit_log_close(&log);
 }
 
-/* The round is over and the next one an hour away: what never came is told all the same. */
+/* The round has ended and the next one begins in an hour: a payload that was never stored is still reported. */
 static void new_payloads_are_looked_at_at_once(void **state)
 {
     struct audit_log log;
@@ -196,7 +199,7 @@ static void new_payloads_are_looked_at_at_once(void **state)
     audit_log_close(&log);
 }
 
-/* After a start the look at what is new goes through old entries beside the round: what is missing was counted twice. */
+/* After a start the check of new entries also reads old ones, beside the round: a missing payload was counted twice. */
 static void a_payload_is_missed_once(void **state)
 {
     struct audit_log log;
@@ -219,7 +222,7 @@ static void a_payload_is_missed_once(void **state)
     audit_log_close(&log);
 }
 
-/* The rows are a copy for backups: nobody was told that it was empty. */
+/* The rows are copies for backups: nobody noticed that the table was empty. */
 static void a_deleted_checkpoint_is_told_and_written_again(void **state)
 {
     struct audit_log log;
@@ -257,7 +260,7 @@ static const struct odd_row {
      1},
 };
 
-/* What stands there is passed, as the entry is what its hash says; the rest of the tile is looked at as ever. */
+/* An odd entry is accepted, because it matches its hash; the rest of the tile is checked as usual. */
 static void odd_entries_are_passed(void **state)
 {
     const struct odd_row *row = *state;

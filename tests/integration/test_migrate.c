@@ -122,7 +122,7 @@ static void what_was_applied_must_stand(void **state)
     assert_string_equal(database_ask(database, "SELECT count(*) FROM schema_migration"), "2");
 }
 
-/* A gateway does not look at the schema again while it runs: an older one would go on in tables that it does not know. */
+/* A running gateway does not check the schema again, so an older one would continue with tables that it does not know. */
 static void nothing_changes_under_a_running_gateway(void **state)
 {
     OWNED(database) *database = database_new_empty();
@@ -137,7 +137,7 @@ static void nothing_changes_under_a_running_gateway(void **state)
     assert_int_equal(err.kind, ERROR_CONFLICT);
     assert_string_equal(err.message, "the role sijil_app has sessions (1): stop all gateways, then migrate");
     assert_string_equal(database_ask(database, "SELECT count(*) FROM schema_migration"), "1");
-    assert_true(storage_migrate_with(database_owner(database), first_only, &report, &err).ok); /* changes nothing, hurts nobody */
+    assert_true(storage_migrate_with(database_owner(database), first_only, &report, &err).ok); /* it changes nothing */
     pg_free(GIVE(gateway));
     assert_true(storage_migrate_with(database_owner(database), both, &report, &err).ok);
     assert_int_equal(report.applied, 1);
@@ -224,7 +224,7 @@ static void a_newer_database_is_refused(void **state)
     assert_non_null(strstr(err.message, "9999_later"));
 }
 
-/* Whatever fails on the way, the next run finishes what was begun. */
+/* After any failure the next run finishes the migration. */
 static struct result migrate(const struct database *database, struct error *err)
 {
     struct migration_report report;

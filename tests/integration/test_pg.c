@@ -303,7 +303,7 @@ static void a_large_pipeline_does_not_stall(void **state)
     }
 }
 
-/* Whatever zone the server is in: where it has summer time, 90 days are not always 90 times 24 hours. */
+/* In any time zone of the server: with summer time, 90 days are not always 90 times 24 hours. */
 static void a_day_has_24_hours(void **state)
 {
     struct fixture *fixture = *state;

@@ -1,4 +1,4 @@
-/* What is told when PostgreSQL dies, stands still or loses an answer. */
+/* The errors when PostgreSQL dies, stops or loses an answer. */
 #include "tests/integration/pg_fixture.h"
 
 #include <signal.h>
@@ -186,7 +186,7 @@ static struct result work_large(const char *conninfo, int64_t id, struct error *
     return SUCCESS;
 }
 
-/* Each failure in turn: what was said to be done is there, what was said to have failed is not. */
+/* Each failure in turn: a reported change exists, and a change that was reported as failed does not. */
 static void try_every_failure(struct fixture *fixture, struct result (*try)(const char *, int64_t, struct error *))
 {
     const char *conninfo = database_app(fixture->database);
@@ -200,7 +200,7 @@ static void try_every_failure(struct fixture *fixture, struct result (*try)(cons
         const bool ok = try(conninfo, (int64_t)nth, &err).ok;
         has_fired = fault_has_fired();
         fault_arm(0);
-        if (!ok) (void)usleep(100000); /* what the server has read, it does, whether or not we are still there */
+        if (!ok) (void)usleep(100000); /* the server runs every statement that it has read, even after the connection has ended */
         (void)snprintf(sql, sizeof sql, "SELECT count(*) FROM thing WHERE id = %lu", nth);
         const char *count = database_ask(fixture->database, sql);
         if (ok) assert_string_equal(count, "1");

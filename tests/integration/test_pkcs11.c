@@ -1,4 +1,4 @@
-/* Keys in a PKCS#11 token, in the process that calls it: SoftHSM does the work, and refuses what it is told to. */
+/* Keys in a PKCS#11 token, in the process that calls it: SoftHSM does the work, and the shim lets chosen calls fail. */
 #include "tests/support/unit.h"
 
 #include <dlfcn.h>
@@ -273,7 +273,9 @@ static void what_fails_while_sealing_is_said(void **state)
     }
 }
 
-/* A key that is called damaged may cost its blob: so a moment's failure of the token is none of what was given to it. */
+/*
+ * The blob of a key that is called damaged may be lost. So a short failure of the token is not reported as damage of its input.
+ */
 static void a_moment_s_failure_is_no_damage(void **state)
 {
     static const struct {
@@ -305,7 +307,7 @@ static void a_moment_s_failure_is_no_damage(void **state)
     }
 }
 
-/* Its key opens nothing, not even what it has just sealed: the token is to blame, and what was given is not called damaged. */
+/* Its key opens nothing, not even a box that it has just sealed: the token is at fault, and the input is not called damaged. */
 static void a_token_that_opens_nothing_is_not_believed(void **state)
 {
     uint8_t sealed[32 + PKCS11_OVERHEAD], opened[32];

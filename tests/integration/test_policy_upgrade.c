@@ -6,7 +6,7 @@
 #define MIGRATION      "0040_sets_are_documents"
 #define MIGRATIONS_MAX 1000
 
-/* What the table is made of, and what was granted on it. */
+/* The columns of the table, and the rights on it. */
 #define SHAPE                                                                                                                           \
     "SELECT string_agg(concat_ws(' ', attname, format_type(atttypid, atttypmod), attnotnull, attgenerated,"                             \
     " pg_get_expr(adbin, adrelid)), ', ' ORDER BY attname) || (SELECT string_agg(pg_get_constraintdef(c.oid), ', ' ORDER BY 1)"         \
@@ -49,7 +49,7 @@ static struct database *database_of_then(void)
     return database;
 }
 
-/* The whole way of an operator: `sijild --migrate` over the rows. */
+/* All steps of an operator: `sijild --migrate` with the rows. */
 static void rows_of_then_become_documents(void **state)
 {
     OWNED(database) *database = database_of_then();
@@ -97,7 +97,7 @@ static const char *migration_text(void)
     return NULL;
 }
 
-/* The log and sijil-keyd know the sets by what the events say of them, and that must still fit. */
+/* The log and sijil-keyd know the sets by the details of their events, and these must still match. */
 static void the_set_that_was_in_force_is_in_force_afterwards(void **state)
 {
     struct place place;

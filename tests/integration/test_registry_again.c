@@ -1,4 +1,4 @@
-/* A blob that was marked as damaged, and is whole. */
+/* An intact blob that was marked as damaged. */
 #include "tests/integration/registry_fixture.h"
 
 #include <time.h>
@@ -16,7 +16,7 @@ static bool is_sound_now(const struct resource *where, const char *digest)
     return stored_blob_is_sound_now(blob);
 }
 
-/* What looks at a marked blob next, after it was looked at lately; nothing is waited for that a marked blob could hide. */
+/* The next check of a marked blob, shortly after the last one. The mark is removed without a wait. */
 static bool becomes_sound(const struct resource *where, const char *digest)
 {
     const int64_t until_ms = clock_monotonic_ms() + 20000;
@@ -41,7 +41,7 @@ static void a_mark_goes_when_a_read_finds_all_of_it_sound(void **state)
     fixture_damage(other, 4096 + 65536 + 100);
     fixture_read_damaged(&where, digest);
     fixture_read_damaged(&where, other);
-    assert_false(is_sound_now(&where, digest)); /* it is damaged, and the first record of it is not all */
+    assert_false(is_sound_now(&where, digest)); /* it is damaged, although its first record is sound */
     fixture_damage(digest, 4096 + 65536 + 100); /* the same bit again: as it was */
     fixture_damage(other, 4096 + 65536 + 100);
     assert_false(is_sound_now(&where, digest)); /* one was looked at just now */

@@ -194,7 +194,7 @@ static void a_changed_row_is_found(void **state)
     "INSERT INTO tag (repository_id, name, manifest_digest) SELECT m.repository_id, substr(digest, 8), digest FROM manifest m" \
     " JOIN tag USING (repository_id) WHERE name = '" like "' AND digest LIKE 'sha256:00000%';"
 
-/* The planner knows nothing of a repository, as after a crash of the server: its plan must stay good when it has many tags. */
+/* The planner has no statistics of a repository, as after a crash of the server: its plan must still be good for many tags. */
 static void one_manifest_is_read_for_a_tag_of_many(void **state)
 {
     struct resource known = fixture_repository(&fixture.models, "known-tags");
@@ -293,7 +293,7 @@ static void an_index_needs_its_manifests(void **state)
 
 #define SIZED(size) "{\"schemaVersion\":2,\"config\":{\"mediaType\":\"a/b\",\"digest\":\"%s\",\"size\":" #size "},\"layers\":[]}"
 
-/* Clients believe the size that a manifest says, and refuse what comes then. */
+/* Clients trust the size in a manifest, and refuse content of another size. */
 static void sizes_are_those_of_the_content(void **state)
 {
     struct resource where = fixture_repository(&fixture.models, "sizes");
@@ -327,7 +327,7 @@ static void pages_have_one_referrer_each(const struct permit *permit, struct ref
         (void)snprintf(last, sizeof last, "%s", page->last);
         assert_int_equal(last[0] == '\0', i == count - 1);
     }
-    /* The same when it is the reading of manifests that ends a page. */
+    /* The same if the size of the manifests ends a page. */
     query->page_bytes = 65536;
     query->read_bytes = 1;
     for (size_t i = 0; i < count; i++) {

@@ -22,7 +22,7 @@ static struct blob_query query_of(const struct blob_search *search)
     return (struct blob_query){.action = search->action, .where = &search->where, .digest = search->digest, .search = search};
 }
 
-/* Without a connection: whoever asked the database would crash. */
+/* Without a connection: a query would crash. */
 static bool is_there(enum action action, const struct resource *where, const char *digest)
 {
     OWNED(permit) *permit = stack_permit(fixture.stack, action, where);
@@ -66,7 +66,7 @@ static void a_row_comes_with_the_record(void **state)
     assert_false(is_recalled(fixture.registry, ACTION_BLOB_READ, &where, digest));
 }
 
-/* Whether the file system of the tests reads from memory alone is its own matter. */
+/* Not every file system of the tests can read from memory alone. */
 static bool reads_at_once(const char *digest)
 {
     char path[256];
@@ -99,7 +99,7 @@ static void what_is_in_memory_is_recalled(void **state)
     free(content);
 }
 
-/* Another gateway never unwrapped its key; it asks for that first, and recalls then. */
+/* Another gateway has not unwrapped the key yet: it does that first, and then reads from its cache. */
 static void what_another_gateway_pushed_is_read_before_it_is_recalled(void **state)
 {
     struct resource where = fixture_repository(&fixture.models, "second");
@@ -120,7 +120,7 @@ static void what_another_gateway_pushed_is_read_before_it_is_recalled(void **sta
     registry_free(second);
 }
 
-/* A mark that another gateway makes is in the row that the next read's record finds. */
+/* A mark by another gateway is in the row that the next read gets with its record. */
 static void what_is_damaged_is_not_recalled(void **state)
 {
     struct resource where = fixture_repository(&fixture.models, "spoilt");

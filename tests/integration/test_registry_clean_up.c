@@ -1,9 +1,9 @@
-/* Rounds of maintenance: what ends there, what is counted, and how long a turn lasts. */
+/* Rounds of maintenance: ended sessions, counts, and the length of a turn. */
 #include "tests/integration/registry_fixture.h"
 
 #include "registry/jobs/clean_up.h"
 
-/* Between the list of expired sessions and the end of one its client came, or another gateway was first. */
+/* Between the list of expired sessions and the end of one, its client made progress, or another gateway ended it. */
 static void a_session_that_is_not_ended_is_not_recorded_as_ended(void **state)
 {
     struct resource where = fixture_repository(&fixture.models, "tidy/late");
@@ -30,7 +30,7 @@ static bool says(void *context)
     return *(const bool *)context;
 }
 
-/* As long as something was found, the maintenance thread came to nothing else. */
+/* While sessions or objects were found, the maintenance thread did no other work. */
 static void a_turn_ends_with_its_time(void **state)
 {
     bool stops = true, has_more = false;

@@ -1,4 +1,4 @@
-/* Garbage collection between the steps of pushes, two collections at a time, and one that breaks off. */
+/* Garbage collection between the steps of pushes, two collections at a time, and an interrupted one. */
 #include "tests/integration/collect_fixture.h"
 
 #include <pthread.h>
@@ -59,7 +59,7 @@ static void refer(void *context)
     if (!pushing->is_told) assert_int_equal(err.kind, ERROR_NOT_FOUND);
 }
 
-/* One step of a push between any two steps of a collection: what was acknowledged holds. */
+/* One step of a push between any two steps of a collection: acknowledged content stays. */
 static void one_step_beside(void (*act)(void *), uint64_t seed, int due, bool *happened_out)
 {
     struct pushing pushing = {.where = fixture_repository(&fixture.models, "beside"),
@@ -168,7 +168,7 @@ static void a_lease_that_is_being_renewed_is_waited_for(void **state)
 
 /* ---- two at a time, and one that dies ---- */
 
-/* What other tests left; how many blobs were ever collected. */
+/* Collects the content of other tests. Returns the number of all collected blobs. */
 static unsigned collect_rest(void)
 {
     collect_end_leases();
@@ -261,7 +261,7 @@ static void a_run_that_breaks_off_is_gone_on_with(void **state)
     const unsigned removed = stack_events(fixture.stack, "blob.collect", "allowed") - before;
     assert_true(removed > 0 && removed < garbage);
     assert_string_equal(ask("SELECT phase FROM job WHERE ended_at IS NULL AND lease_until <= now()"), "2"); /* let go of */
-    /* as if it had been killed: nobody let go of it, and nothing of it is in memory */
+    /* as if it had been killed: its lease was not released, and nothing of it is in memory */
     execute("UPDATE job SET runner = 'gw9', lease_until = now() - interval '1 second' WHERE ended_at IS NULL");
     fixture_restart();
     MUST(collect_do_run(fixture.stack->pg, &nothing, &err));
@@ -275,7 +275,7 @@ static void a_run_that_breaks_off_is_gone_on_with(void **state)
     assert_string_equal(ask("SELECT count(*) FROM abandoned_object"), "0");
 }
 
-/* Whatever step it is stopped at, the next one goes on with the project that it was at, and everything is counted once. */
+/* At whatever step it stops, the next run continues with the same project, and everything is counted once. */
 static void projects_that_are_done_are_not_looked_at_again(void **state)
 {
     struct resource here = fixture_repository(&fixture.models, "first"), there = fixture_repository(&fixture.other, "second");
@@ -303,7 +303,7 @@ static void projects_that_are_done_are_not_looked_at_again(void **state)
     assert_string_equal(collect_told("is_whole"), "true");
 }
 
-/* In projects without rules, and of repositories that are gone, they stayed for good. */
+/* In projects without rules, and of deleted repositories, the notes stayed for ever. */
 static void notes_of_what_is_no_more_are_removed(void **state)
 {
     struct resource where = fixture_repository(&fixture.models, "noted");

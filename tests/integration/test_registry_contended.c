@@ -1,4 +1,4 @@
-/* One upload, two gateways that send to it at the same time, of which one stands still now and then. */
+/* One upload, to which two gateways send at the same time; one of them pauses now and then. */
 #include "tests/integration/registry_fixture.h"
 
 #include <pthread.h>
@@ -44,7 +44,7 @@ static void *send_pieces(void *context)
     return NULL;
 }
 
-/* The thread stands still wherever it is, as in a gateway that is stopped or has no processor. */
+/* The thread pauses at any place, as in a gateway that is stopped or has no processor. */
 static void stand_still(int signal)
 {
     const struct timespec pause = {.tv_nsec = 8000000};
@@ -53,7 +53,10 @@ static void stand_still(int signal)
     (void)nanosleep(&pause, NULL);
 }
 
-/* Whoever loses is told that another writer has it, never that it is gone: its checkpoint was only replaced. */
+/*
+ * The gateway that loses gets the error that another writer has the upload, never that it is lost: its checkpoint was only
+ * replaced.
+ */
 static void two_that_take_it_from_each_other_never_lose_it(void **state)
 {
     static const struct pg_table *const tables[] = {&upload_statements, &abandoned_statements, &seal_statements, NULL};

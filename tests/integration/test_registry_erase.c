@@ -1,4 +1,4 @@
-/* Deletion of places: what is deleted is what was seen, and nobody waits while it is counted. */
+/* Deletion of places: exactly the counted content is deleted, and no client waits during the count. */
 #include "tests/integration/collect_fixture.h"
 
 #include <pthread.h>
@@ -96,7 +96,7 @@ static void reads_and_other_places_do_not_stand_in_the_way(void **state)
     MUST(erase(&place.project, &counts, epoch_now(), &err));
 }
 
-/* More events than the change may look at: those before it are looked at without the lock. */
+/* More events than the change may check: the earlier ones are checked without the lock. */
 static void what_was_read_meanwhile_is_caught_up_with(void **state)
 {
     struct erase_place place = place_new("busy");
@@ -121,7 +121,7 @@ static void what_was_read_meanwhile_is_caught_up_with(void **state)
     MUST(erase(&place.project, &counts, epoch_now(), &err));
 }
 
-/* However many tags and blobs there are: the change reads none of them while it holds the log. */
+/* With any number of tags and blobs, the change reads none of them while it holds the log's lock. */
 static void the_change_reads_nothing_of_what_it_deletes(void **state)
 {
     struct erase_place place = place_new("large");
@@ -176,7 +176,10 @@ static void *erase_later(void *argument)
     return NULL;
 }
 
-/* A push that waits together with the deletion has no event in the log when the deletion looks there: so it goes in a group before. */
+/*
+ * A push that waits together with the deletion has no event yet when the deletion checks the log. So the push goes into an
+ * earlier group.
+ */
 static void a_push_that_waits_with_the_deletion_is_seen(void **state)
 {
     struct erase_place place = place_new("together");

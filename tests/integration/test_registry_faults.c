@@ -1,5 +1,7 @@
-/* Every allocation, disk operation and query of a push and a pull fails once, wherever it is. Each try either succeeds
- * or says what failed; nothing leaks, and what was acknowledged can be read afterwards. */
+/*
+ * Every allocation, disk operation and query of a push and a pull fails once, wherever it is. Each try either succeeds or reports
+ * its failure; nothing leaks, and acknowledged content can be read afterwards.
+ */
 #include "tests/integration/registry_fixture.h"
 
 #include "base/fault.h"
@@ -110,7 +112,7 @@ static struct result all(struct attempt *attempt, struct error *err)
     return pull(attempt, err);
 }
 
-/* The connection may be the thing that failed. */
+/* The connection itself may have failed. */
 static void mend(void)
 {
     if (pg_is_broken(fixture.stack->pg)) MUST(pg_reopen(fixture.stack->pg, &err));

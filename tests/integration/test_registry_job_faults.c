@@ -1,5 +1,7 @@
-/* Every allocation, disk operation and query of a job's runner fails once. The job is put back, never called failed for what will
- * pass, and whoever takes it up next brings it to the same end. */
+/*
+ * Every allocation, disk operation and query of a job's runner fails once. The job is released, and never called failed because
+ * of a temporary failure. The next runner brings it to the same end.
+ */
 #include "registry/jobs/maintenance.h"
 #include "tests/integration/collect_fixture.h"
 #include "tests/integration/job_fixture.h"
@@ -67,8 +69,10 @@ static void finish(const struct kind_row *row, const struct uuid *id)
     if (strcmp(job.outcome, "completed") != 0) fail_msg("%s: %s (%s)", row->name, job.outcome, job.waits_for);
 }
 
-/* A scrub lists 256 folders, each with the same few questions. All of its 1,875 take two minutes and find what every eleventh of them
- * finds: a prime, so that each of a folder's questions has its turn. */
+/*
+ * A scrub lists 256 folders, each with the same few questions. All 1,875 of them take two minutes; every eleventh finds the same.
+ * Eleven is a prime, so each of a folder's questions gets its turn.
+ */
 #define ALIKE_AFTER 400
 #define ALIKE_STEP  11
 

@@ -4,7 +4,7 @@
 
 #include <utime.h>
 
-/* While a gateway works on it, which then dies. */
+/* Stops the job while a gateway works on it; then that gateway dies. */
 static void stop_under_a_runner(const struct uuid *id)
 {
     execute("UPDATE job SET lease_until = now() + interval '1 hour' WHERE ended_at IS NULL");
@@ -15,7 +15,7 @@ static void stop_under_a_runner(const struct uuid *id)
     work(JOB_SCRUB);
 }
 
-/* Stopped, one that no gateway could ever take up stayed for good, and no other could begin. */
+/* A stopped job that no gateway could claim stayed for ever, and no other could begin. */
 static void what_nobody_runs_is_over_when_it_is_stopped(void **state)
 {
     const unsigned stops = stack_events(fixture.stack, "job.stop", "allowed");
@@ -60,7 +60,7 @@ static void begin_and_stop_many(void (*end)(const struct uuid *id))
     assert_string_equal(ask("SELECT count(*) FROM job WHERE kind = 'scrub'"), "5");
 }
 
-/* The table stays small whatever people ask for; the log has all of them. */
+/* The table stays small with any number of jobs; the log has all of them. */
 static void ended_jobs_are_pruned_with_what_they_found(void **state)
 {
     struct resource where = fixture_repository(&fixture.models, "scrub/pruned");
@@ -89,7 +89,7 @@ static void ended_jobs_are_pruned_with_what_they_found(void **state)
     fixture_push(&where, 350, ARTIFACTS, digest);
 }
 
-/* Whatever moment the runner is stopped at, the next one ends the job, and everything was counted once. */
+/* At whatever moment the runner is stopped, the next one finishes the job, and everything is counted once. */
 static void a_scrub_goes_on_where_it_was(void **state)
 {
     struct resource where = fixture_repository(&fixture.models, "scrub/resume");
@@ -119,7 +119,10 @@ static void a_scrub_goes_on_where_it_was(void **state)
     fixture_push(&where, 300, 3 * ARTIFACTS, digest);
 }
 
-/* kill -9: nobody let go of it. Its lease ends, another takes it, and the first one, if it lives, changes nothing. */
+/*
+ * kill -9: the lease is not released. It ends, another runner claims the job, and the first one, if it still runs, changes
+ * nothing.
+ */
 static void a_lost_runner_changes_nothing(void **state)
 {
     const struct uuid id = begin_scrub(false);
@@ -127,7 +130,7 @@ static void a_lost_runner_changes_nothing(void **state)
     (void)state;
     execute("UPDATE job SET lease_until = now() + interval '1 hour', runner_epoch = 7, runner = 'gw9',"
             " started_at = now() WHERE ended_at IS NULL");
-    assert_false(work_as(fixture.registry, JOB_SCRUB, NULL)); /* somebody has it */
+    assert_false(work_as(fixture.registry, JOB_SCRUB, NULL)); /* another runner has it */
     assert_true(look(&id).is_held);
     execute("UPDATE job SET lease_until = now() - interval '1 s' WHERE ended_at IS NULL");
     work(JOB_SCRUB);
@@ -215,7 +218,7 @@ static void what_lies_beside_a_closed_blob_is_reported(void **state)
     run_in_shell(path, "touch -d 2020-01-01 $p.*");
     struct uuid id = begin_scrub(false);
     work(JOB_SCRUB);
-    assert_int_equal(look(&id).found, 0); /* closed just now: its writer may be about to tidy */
+    assert_int_equal(look(&id).found, 0); /* closed just now: its writer may still remove objects */
     execute("UPDATE blob SET created_at = '2020-01-01'");
     const unsigned events = stack_events(fixture.stack, "scrub.finding", "completed");
     id = begin_scrub(false);
@@ -255,7 +258,7 @@ static void a_region_that_is_not_there_is_waited_for(void **state)
     work(JOB_SCRUB);
     assert_string_equal(look(&id).outcome, "completed");
     assert_string_equal(look(&id).waits_for, "");
-    /* One that somebody stopped while it was tried stayed until the region came back, and no other could begin. */
+    /* A job that was stopped between two tries stayed until the region came back, and no other could begin. */
     const struct uuid stopped = begin_scrub(false);
     execute("UPDATE job SET stop_wanted = true WHERE ended_at IS NULL");
     MUST(registry_work(elsewhere, fixture.stack->pg, &options, &worked, &err));

@@ -1,4 +1,4 @@
-/* Quotas as limits: of bytes, also while uploads run; from above; and of what may be done in a minute. */
+/* Quotas as limits: of bytes, also during uploads; ceilings; and of requests in a minute. */
 #include "registry/event_quota.h"
 #include "tests/integration/collect_fixture.h"
 
@@ -130,7 +130,7 @@ static const char *quota_row(void)
     return ask("SELECT concat_ws(' ', bytes_max, bytes_ceiling, bytes_own, events_max) FROM project_quota");
 }
 
-/* What the registry has set is lowered by the organisation, and neither raised nor lifted. */
+/* The organisation can lower the registry's ceiling, but neither raise nor remove it. */
 static void a_quota_from_above_is_a_ceiling(void **state)
 {
     (void)state;
@@ -183,7 +183,7 @@ static int64_t milliseconds_of_minute(void)
     return (int64_t)now_ms;
 }
 
-/* Not rounded, and never past it: what is left of one minute is not for the next. */
+/* Not rounded, and never past the minute: the rest of one minute is not for the next. */
 static void check_end_of_minute(const struct quota_events *quota)
 {
     struct quota_portion portion;
@@ -221,7 +221,7 @@ static void gateways_share_a_minute_exactly(void **state)
     for (int i = 0; i < 4; i++) taken += takers[i].taken;
     assert_int_equal(taken, 1000);
     check_end_of_minute(&listed[0]);
-    /* A minute of the future is over for nobody: the clock went back, and waits for it. */
+    /* A minute in the future never ends early: the clock went back, and must reach it again. */
     struct quota_portion portion;
     execute("UPDATE project_events SET minute = minute + 5, taken = 0");
     MUST(quota_events_take(fixture.stack->pg, &listed[0], 7, &portion, &err));

@@ -1,4 +1,4 @@
-/* Whoever looks at what the registry has, or prepares a change, is told of each failure, and is given nothing then. */
+/* Each failure of a read, or of the preparation of a change, is reported, and no result is written. */
 #include "registry/event_quota.h"
 #include "tests/integration/collect_fixture.h"
 #include "tests/integration/job_fixture.h"

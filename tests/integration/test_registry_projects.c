@@ -1,4 +1,4 @@
-/* Projects, their labels, and lists of what there is, against a real database. */
+/* Projects, their labels, and lists of them, against a real database. */
 #include <stdlib.h>
 
 #include "registry/registry_priv.h"
@@ -73,7 +73,7 @@ static void lists_projects_by_name(void **state)
     assert_true(found);
 }
 
-/* A page has as many as it can of what the reader may see: what is hidden shortens none, and leads to no next one. */
+/* A page has as many visible projects as fit. Hidden projects neither shorten it nor make a next page. */
 static void hidden_projects_count_in_no_page(void **state)
 {
     const struct resource system = {.kind = RESOURCE_SYSTEM};

@@ -1,4 +1,7 @@
-/* A project's first quota: what is there is counted outside the log's lock, and the count is exact whatever goes on meanwhile. */
+/*
+ * A project's first quota: the existing content is counted outside the log's lock, and the count is exact even if clients push
+ * meanwhile.
+ */
 #include "tests/integration/collect_fixture.h"
 
 #include <pthread.h>

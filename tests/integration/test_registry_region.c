@@ -1,4 +1,4 @@
-/* Regions that are not as they were left: not mounted, or with objects that can't be removed. */
+/* Regions with faults: not mounted, or with objects that can't be removed. */
 #include "registry/jobs/maintenance.h"
 #include "registry/maintenance.h"
 #include "tests/integration/registry_fixture.h"
@@ -52,7 +52,7 @@ static void abandon(unsigned number, bool is_removable)
     execute(sql);
 }
 
-/* A hundred that could not be removed were tried first each time, for ever, and nothing behind them was. */
+/* A hundred objects that could not be removed were tried first each time, for ever, and the later ones never. */
 static void what_cannot_be_removed_stands_in_nobodys_way(void **state)
 {
     static const char left[] = "SELECT count(*) FROM abandoned_object";
@@ -74,7 +74,7 @@ static void what_cannot_be_removed_stands_in_nobodys_way(void **state)
     assert_string_equal(ask(left), "0");
 }
 
-/* The row goes, and with it the key in this gateway's memory, at once: not when its time there is over. */
+/* The row is removed, and at once also the key in this gateway's memory, before its lifetime there ends. */
 static void a_forgotten_key_leaves_the_memory(void **state)
 {
     struct resource where = fixture_repository(&fixture.models, "forgotten");

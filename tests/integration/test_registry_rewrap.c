@@ -1,4 +1,4 @@
-/* Re-wraps, versions that are destroyed, and scrubs that begin by themselves, against a real database and key process. */
+/* Re-wraps, destroyed versions and scheduled scrubs, against a real database and key process. */
 #include <unistd.h>
 
 #include "registry/jobs/maintenance.h"
@@ -33,7 +33,7 @@ static void keys_are_wrapped_anew_while_they_are_used(void **state)
 
     (void)state;
     fixture_push(&where, 700, ARTIFACTS, digest);
-    const struct upload_begin begun = fixture_begin(&where); /* a session that lives through all of it */
+    const struct upload_begin begun = fixture_begin(&where); /* a session that stays open during the whole test */
     assert_int_equal(keyd_run("--destroy-version", "1", said, sizeof said), 1);
     assert_non_null(strstr(said, "may be in use"));
     assert_int_equal(keyd_run("--add-version", NULL, said, sizeof said), 0);
@@ -137,8 +137,10 @@ struct result __wrap_abandoned_reserve(struct pg *pg, const struct uuid *blob, c
     return __real_abandoned_reserve(pg, blob, region, err);
 } /* NOLINTEND(bugprone-reserved-identifier) */
 
-/* Whoever closes with a sha512 that was not announced has his bytes copied, for hours if they are many. The copy's key was
- * wrapped before, in no row that a re-wrap could see, and was lost with the version that nobody seemed to need. */
+/*
+ * If a client closes with a sha512 that it did not announce, the bytes are copied, perhaps for hours. The copy's key was wrapped
+ * before and was in no row that a re-wrap could see, so it was lost with the version that seemed unused.
+ */
 static void a_copy_outlives_the_version_it_began_under(void **state)
 {
     struct resource where = fixture_repository(&fixture.models, "copied");
@@ -175,7 +177,7 @@ static bool mends_it(void *context)
     return false;
 }
 
-/* What a re-wrap does to a blob of a page that was read before: the old key, whose version is destroyed, was a finding. */
+/* A re-wrap replaces the key of a blob after its page was read: the old key, whose version is destroyed, was a finding. */
 static void a_key_that_was_wrapped_anew_is_read_anew(void **state)
 {
     struct resource where = fixture_repository(&fixture.models, "scrub/anew");
@@ -196,7 +198,7 @@ static void a_key_that_was_wrapped_anew_is_read_anew(void **state)
     }
 }
 
-/* By default nothing was ever read again, unless an operator thought of it. */
+/* By default content was never read again, unless an operator began a scrub. */
 static void scrubs_begin_by_themselves(void **state)
 {
     const struct scrub_schedule weekly = {.interval_s = 604800, .rate_bytes = 1 << 30}, at_once = {0, 1 << 30};

@@ -1,4 +1,4 @@
-/* What rules keep, also between judgement and removal, and quotas that stay exact. */
+/* The content that rules keep, also between decision and removal, and exact quotas. */
 #include "registry/maintenance.h"
 #include "tests/integration/collect_fixture.h"
 
@@ -55,7 +55,7 @@ static void an_index_keeps_its_children_and_a_subject_what_refers_to_it(void **s
     collect_set_rules("{}");
 }
 
-/* Between the judgement and the removal: each of these makes the manifest another one than was judged. */
+/* Between the decision and the removal each of these changes the manifest, so that it must stay. */
 struct rescue {
     struct resource where;
     struct pushed *doomed, index;
@@ -174,7 +174,7 @@ static void expect_written(unsigned count)
     assert_string_equal(ask("SELECT count(*) FROM manifest_use"), expected);
 }
 
-/* More than two thousand between two writings were not noted, and what a writing that failed had taken was lost. */
+/* More than two thousand pulls between two writes were not noted, and the notes of a failed write were lost. */
 static void every_pull_is_noted_until_it_is_written(void **state)
 {
     OWNED(manifest_uses) *uses = NULL;

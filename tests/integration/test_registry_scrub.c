@@ -1,4 +1,4 @@
-/* What a scrub finds: damage of every kind, and nothing where there is none. */
+/* The findings of a scrub: damage of every kind, and none in sound content. */
 #include "tests/integration/job_fixture.h"
 
 #include <utime.h>
@@ -60,7 +60,7 @@ static void remove_file(const char *path)
 {
     assert_int_equal(unlink(path), 0);
 }
-/* Another blob's file under this name, as a backup that went to the wrong place. */
+/* Another blob's file under this name, as after a backup was restored to the wrong place. */
 static void swap_file(const char *path)
 {
     char command[768], other[256];

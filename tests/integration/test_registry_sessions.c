@@ -1,4 +1,4 @@
-/* How long upload sessions live, how many there may be, and which of them make room. */
+/* The lifetime of upload sessions, their limits, and the sessions that end to make room. */
 #include "tests/integration/registry_fixture.h"
 
 #include "registry/jobs/clean_up.h"
@@ -16,7 +16,7 @@ static void one_that_goes_on_does_not_expire(void **state)
                                   " JOIN repository USING (repository_id) WHERE name = 'slow'";
     static const struct {
         const char *before, *after;
-        bool saves; /* a claim alone shows as well that the client is there */
+        bool saves; /* a claim alone also shows that the client is active */
     } rows[] = {{"1 h", "t", true}, {"1 h", "t", false}, {"23 h 30 min", "f", true}};
 
     (void)state;
@@ -54,7 +54,7 @@ static void a_slow_one_is_saved_by_the_clock(void **state)
     MUST(upload_drop(upload, fixture.stack->pg, "done", &recorder.recorder, &err));
 }
 
-/* All of it is read and written once more, for hours perhaps, and nothing is saved meanwhile. */
+/* All bytes are read and written once more, perhaps for hours, without a save meanwhile. */
 static void one_that_is_written_again_is_not_idle(void **state)
 {
     struct resource where = fixture_repository(&fixture.models, "again");
@@ -108,7 +108,7 @@ static void too_many_sessions_are_refused(void **state)
     MUST(upload_begin_prepare(fixture.registry, &where, &fixture.principal, DIGEST_SHA256, &begin, &err));
     MUST_FAIL(ERROR_LIMIT, fixture_change(ACTION_UPLOAD_BEGIN, &where, &begin.change, &err));
 
-    /* One has his share: others can still push, until the project has all that it may have. */
+    /* One client has used up its share: others can still push, until the project's limit is reached. */
     MUST(upload_begin_prepare(fixture.registry, &where, &other, DIGEST_SHA256, &begin, &err));
     MUST(fixture_change(ACTION_UPLOAD_BEGIN, &where, &begin.change, &err));
     copy_sessions("sha256('third')", UPLOAD_SESSIONS_PER_PROJECT - UPLOAD_SESSIONS_PER_OWNER - 1);
@@ -127,7 +127,7 @@ static void assert_refused(const struct resource *where, const char *why)
     if (strstr(refusal.message, why) == NULL) fail_msg("%s", refusal.message);
 }
 
-/* A quota of its own lifts one client's share; what is said names the limit that was met. */
+/* A quota of the project raises one client's share; the error names the reached limit. */
 static void a_quota_says_how_many_a_client_may_have(void **state)
 {
     struct resource where = fixture_repository(&fixture.other, "many");
@@ -160,7 +160,7 @@ static void leave_sessions(const char *owner, unsigned count)
     execute(sql);
 }
 
-/* As if nothing had got on with them for so long. */
+/* Makes the sessions look idle for this time. */
 static void age_sessions(const char *owner, unsigned count, const char *idle)
 {
     char sql[512];
@@ -172,7 +172,7 @@ static void age_sessions(const char *owner, unsigned count, const char *idle)
     execute(sql);
 }
 
-/* What killed jobs left behind does not keep others out for a day; where there is room, nobody loses his session. */
+/* Sessions of killed jobs do not keep other clients out for a day. While there is room, no client loses its session. */
 static void idle_ones_make_room(void **state)
 {
     struct resource where = fixture_repository(&fixture.other, "many");
@@ -194,7 +194,7 @@ static void idle_ones_make_room(void **state)
     assert_string_equal(ask("SELECT count(*) FROM upload WHERE bound_to = sha256('third')"), "121");
     assert_string_equal(ask("SELECT count(*) FROM upload WHERE bound_to = sha256('fourth')"), "125");
 
-    /* Now too many of the project are open, whoever has them. */
+    /* Now the project has too many open sessions, of any clients. */
     copy_sessions("sha256(gen_random_uuid()::text::bytea)", UPLOAD_SESSIONS_PER_PROJECT / 2 - 247);
     assert_string_equal(ask("SELECT count(*) FROM upload"), "500");
     MUST(registry_clean_up(fixture.registry, fixture.stack->pg, &count, &err));
@@ -213,7 +213,7 @@ static void idle_ones_make_room(void **state)
     execute("DELETE FROM project_quota");
 }
 
-/* Many projects of one organisation have no more together, whatever their quotas; and its idle ones make room. */
+/* All projects of one organisation together have a limit, with any quotas; and its idle sessions make room. */
 static void an_organisation_has_a_share(void **state)
 {
     struct resource where = fixture_repository(&fixture.other, "many"), elsewhere = fixture_repository(&fixture.models, "few");
@@ -272,7 +272,7 @@ static void uploads_are_listed_with_whose_they_are(void **state)
     assert_true(second.bytes == 0 && second.begun_ms <= second.moved_ms && second.moved_ms < second.expires_ms);
 }
 
-/* Ended by an administrator while its client writes: the client hears that it is unknown, and no byte stays. */
+/* An administrator ends it while its client writes: the client gets the error that it is unknown, and no byte stays. */
 static void one_that_is_ended_is_unknown_to_its_writer(void **state)
 {
     OWNED(registry) *second = fixture_second_gateway();
@@ -297,7 +297,7 @@ static void one_that_is_ended_is_unknown_to_its_writer(void **state)
         if (here) {
             MUST_FAIL(ERROR_NOT_FOUND, upload_write(upload, bytes_of_text("more"), &err));
         } else {
-            MUST(upload_write(upload, bytes_of_text("more"), &err)); /* nobody told this gateway */
+            MUST(upload_write(upload, bytes_of_text("more"), &err)); /* this gateway does not know it yet */
             MUST(upload_heartbeat(upload, fixture.stack->pg, &err));
             upload->heartbeat_ms -= UPLOAD_HEARTBEAT_MS;
             MUST_FAIL(ERROR_NOT_FOUND, upload_heartbeat(upload, fixture.stack->pg, &err));
@@ -309,7 +309,7 @@ static void one_that_is_ended_is_unknown_to_its_writer(void **state)
     }
 }
 
-/* The same at the end of a request: what was to be saved is of an upload that is unknown. */
+/* The same at the end of a request: the bytes to be saved belong to an unknown upload. */
 static void one_that_is_ended_is_not_saved(void **state)
 {
     struct resource where = fixture_repository(&fixture.models, "unsaved"), project = {0};

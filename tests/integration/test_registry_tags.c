@@ -1,4 +1,4 @@
-/* How many tags a manifest may have, and what is done with those that have more: what runs under the log's lock stays small. */
+/* The limit of tags of a manifest, and manifests that have more: the work under the log's lock stays small. */
 #include "tests/integration/collect_fixture.h"
 
 #include "registry/project_rules.h"
@@ -121,7 +121,10 @@ static void the_collection_keeps_one_with_more_tags_and_says_so(void **state)
     collect_set_rules("{}");
 }
 
-/* What a repository that is gone held: tags go before their manifest, so that it alone goes under the log's lock. */
+/*
+ * The content of a deleted repository: tags are removed before their manifest, so that only the manifest is removed under the
+ * log's lock.
+ */
 static void tags_of_what_was_deleted_go_in_steps(void **state)
 {
     struct pushed pushed;

@@ -56,7 +56,7 @@ static void one_writer_serves_many_pieces(void **state)
                         "2");
 }
 
-/* The one that began it claimed it with that; whoever comes later, or knows nothing of it, claims it anew. */
+/* The gateway that began it has claimed it with that. A later writer, or one that does not know the session, claims it again. */
 static void its_first_writer_is_who_began_it(void **state)
 {
     static const char epoch[] = "SELECT writer_epoch FROM upload JOIN repository r USING (repository_id) WHERE r.name = 'first'";
@@ -134,7 +134,7 @@ static void another_digest_is_refused_and_nothing_lost(void **state)
     free(other);
 }
 
-/* Read by itself, and in the transaction of a record: the same comes of both. */
+/* Reads the session alone, and in the transaction of a record: both have the same result. */
 static bool is_found(const struct upload_request *request, const struct permit *permit)
 {
     OWNED(upload) *alone = NULL;
@@ -252,7 +252,7 @@ static struct result count_objects(void *context, const struct driver_entry *ent
     return SUCCESS;
 }
 
-/* Objects of the region, whoever's they are. */
+/* The number of all objects of the region. */
 static size_t objects(void)
 {
     OWNED(driver) *driver = NULL;
@@ -263,11 +263,11 @@ static size_t objects(void)
     return count;
 }
 
-/* The bytes went with the session; what a request wrote afterwards stayed on the disk for ever. */
+/* The bytes were removed with the session; bytes that a request wrote afterwards stayed on the disk for ever. */
 static void a_cancelled_one_leaves_nothing_to_a_request_that_still_writes(void **state)
 {
     struct resource where = fixture_repository(&fixture.models, "cancelled/writing");
-    OWNED(registry) *elsewhere = fixture_second_gateway(); /* nobody tells the one that writes */
+    OWNED(registry) *elsewhere = fixture_second_gateway(); /* the writing gateway does not get a message */
 
     (void)state;
     for (int closes = 0; closes < 2; closes++) {
@@ -357,7 +357,7 @@ static void nothing_is_a_blob_too(void **state)
     fixture_check(&where, 7, 0);
 }
 
-/* The POST did not say so: the bytes are read back and written once more. */
+/* The POST did not announce it: the bytes are read back and written once more. */
 static void sha512_may_be_asked_for_at_the_end(void **state)
 {
     struct resource where = fixture_repository(&fixture.models, "late512");
@@ -383,7 +383,7 @@ static void sha512_may_be_asked_for_at_the_end(void **state)
     free(content);
 }
 
-/* Each takes a worker for as long as its bytes take. Who comes too soon has lost nothing. */
+/* Each copy occupies a worker while its bytes are copied. A client that is refused loses nothing. */
 static void few_are_read_again_at_a_time(void **state)
 {
     struct resource where = fixture_repository(&fixture.models, "few512");

@@ -110,7 +110,7 @@ static void a_checkpoint_is_signed_soon(void **state)
     record_done(&record);
     const int64_t started_ms = clock_monotonic_ms();
     wait_for(&log, "SELECT max(size) FROM audit_checkpoint", "1");
-    assert_true(clock_monotonic_ms() - started_ms < 4000); /* once a second, and what a slow disk takes for it */
+    assert_true(clock_monotonic_ms() - started_ms < 4000); /* once a second, plus the time of a slow disk */
     assert_true(keyd_identify(keyd_process_client(log.keyd), &identity, &err).ok);
     assert_int_equal(identity.log_size, 1);
     assert_true(note_key_read(bytes_of_text(identity.log_vkey), &key, &err).ok);
@@ -281,7 +281,7 @@ static void the_application_can_change_no_entry(void **state)
     }
 }
 
-/* A log has one name, and each gateway has one; without them, or under another, nothing starts. */
+/* A log has one name, and each gateway has one. Without them, or with another name, no sequencer starts. */
 static void a_log_keeps_its_name(void **state)
 {
     struct audit_log log;
@@ -337,7 +337,7 @@ static void starting_survives_every_failure(void **state)
     audit_log_close(&log);
 }
 
-/* A group of which nobody knows whether it came true must not come true afterwards, however late it arrives. */
+/* A group with an unknown outcome must not take effect later, however late it arrives. */
 static void who_looks_for_a_group_ends_the_process_that_it_was_sent_to(void **state)
 {
     static const struct pg_table *const tables[] = {&audit_append_table, NULL};
@@ -366,7 +366,7 @@ static void who_looks_for_a_group_ends_the_process_that_it_was_sent_to(void **st
     audit_log_close(&log);
 }
 
-/* For an operator who asks before a start, and for whoever meets the refusal: from which size to which, and what is needed. */
+/* For an operator before a start, and for a refused start: the message has both sizes and the solution. */
 static void what_is_missing_is_said_exactly(void **state)
 {
     struct audit_log log;

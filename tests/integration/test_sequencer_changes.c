@@ -1,4 +1,4 @@
-/* Changes that share a transaction with their events, floods that fold, and counters that become events. */
+/* Changes that share a transaction with their events, floods that are counted in bursts, and counters that become events. */
 #include "audit/event_priv.h"
 #include "audit/log_cache_priv.h"
 #include "tests/integration/sequencer_fixture.h"
@@ -40,8 +40,10 @@ static void a_change_and_its_event_are_one(void **state)
     audit_log_close(&log);
 }
 
-/* After a while in which what the sequencer remembers grows too old: whoever holds the group thread reads it again, and the group
- * behind it finds it new, however slow the machine is. */
+/*
+ * Waits until the sequencer's cache is too old. The first record makes the group thread read the state again, so the next group
+ * has a fresh cache, even on a slow machine.
+ */
 static void make_at_once(struct batched *records, size_t count)
 {
     (void)usleep((LOG_CACHE_SYNC_MS + 100) * 1000);
@@ -74,7 +76,7 @@ static void a_change_goes_with_its_event_in_one_round_trip(void **state)
     submit_as_one_group(&log, records, COUNT(records));
     check_at_once(records, COUNT(records), 0, 1);
 
-    /* One that raises an error takes the whole group the long way, where it alone fails. */
+    /* If one change raises an error, the whole group runs again with single statements, and only that change fails. */
     make_at_once(others, COUNT(others));
     submit_as_one_group(&log, others, COUNT(others));
     assert_int_equal(others[1].record.status, RECORD_REFUSED);
@@ -91,7 +93,7 @@ static void a_change_goes_with_its_event_in_one_round_trip(void **state)
     audit_log_close(&log);
 }
 
-/* Were they one group, each would need a round trip of its own, all of them behind the log's lock. */
+/* In one group each change would need a separate round trip under the log's lock. */
 static void more_changes_than_one_trip_takes_are_two_groups(void **state)
 {
     enum { MANY = 70 }; /* more than AUDIT_CHANGES_AT_ONCE */
@@ -110,7 +112,7 @@ static void more_changes_than_one_trip_takes_are_two_groups(void **state)
     check_at_once(records, MANY, 0, 1);
     for (size_t i = 0; i < MANY; i++) record_done(&records[i].record);
     assert_string_equal(database_ask(log.database, "SELECT count(*) FROM organisation WHERE name LIKE 'many%'"), "70");
-    assert_int_equal(audit_log_check(&log), MANY + 2); /* the log opened, and what held it up */
+    assert_int_equal(audit_log_check(&log), MANY + 2); /* the start of the log, and the record that delayed the group */
     audit_log_close(&log);
 }
 
@@ -141,7 +143,7 @@ static struct batched concerning(const char *name, const char *subject)
     return batched;
 }
 
-/* How many events are so. */
+/* The number of events with this condition. */
 static const char *count_of(struct audit_log *log, const char *condition)
 {
     char question[256];
@@ -151,7 +153,10 @@ static const char *count_of(struct audit_log *log, const char *condition)
     return database_ask(log->database, question);
 }
 
-/* His key may be there or not, and the actor's too; without it nothing is done, because nobody could say to whom. */
+/*
+ * The subject's key may exist or not, and so may the actor's. If it can't be made, the change does not run, because the event
+ * could not name the subject.
+ */
 static void whom_a_change_concerns_has_a_pseudonym(void **state)
 {
     struct audit_log log;
@@ -207,7 +212,7 @@ static void what_was_decided_before_a_change_of_rights_is_decided_again(void **s
     audit_log_close(&log);
 }
 
-/* Who is to be decided again leaves the group; the numbers of those behind close up. */
+/* A record with a stale decision leaves the group; the later records get its number. */
 static void old_decisions_leave_the_group_that_others_are_in(void **state)
 {
     struct batched records[4];
@@ -231,7 +236,7 @@ static void old_decisions_leave_the_group_that_others_are_in(void **state)
     audit_log_close(&log);
 }
 
-/* An upload that began under rights that are gone by now: what it would store is decided again; that it ended is not. */
+/* An upload began under rights that have ended since: its commit needs a new decision, the record of its end does not. */
 static void what_completes_under_a_change_of_rights_is_decided_again(void **state)
 {
     struct audit_log log;
@@ -282,7 +287,7 @@ static void a_flood_without_credentials_folds(void **state)
         record_done(&flood[i].record);
     }
     assert_true(folded > FLOOD - 200 && folded < FLOOD);
-    /* The opening is there already, with an upper bound; the exact count comes with the end of the burst. */
+    /* The opening event exists already, with an upper bound; the exact count follows at the end of the burst. */
     assert_string_equal(database_ask(log.database, "SELECT count(*) FROM audit_entry WHERE action = 'denied.burst'"), "1");
     sequencer_free(log.sequencer);
     log.sequencer = NULL;
@@ -299,7 +304,7 @@ static void a_flood_without_credentials_folds(void **state)
 
 #define PROBES 80 /* more than strangers have recorded one by one */
 
-/* A token that is too short for what its holder wants is answered with a challenge; it is still his. */
+/* A token with too small a scope gets a challenge, but its holder is known and is named. */
 static void who_is_known_is_named_and_never_folded(void **state)
 {
     static struct batched probes[PROBES];

@@ -1,4 +1,4 @@
-/* What the database says of the time is judged before it stands in the log. */
+/* The database's time is checked before it is recorded. */
 #include "tests/support/unit.h"
 
 #include <stdio.h>
@@ -13,10 +13,10 @@
 #define NOW 1767225600000
 #define S   1000
 
-/* Two readings, the first of which is as it should be; what is `off` is the second. */
+/* Two readings; the first is right, the second differs as the row says. */
 static const struct reading_row {
     const char *name;
-    int64_t passed_ms, took_ms, database_ms, wall_ms; /* by the clock since boot; how long the answer took; how the two went on */
+    int64_t passed_ms, took_ms, database_ms, wall_ms; /* since boot; time of the answer; progress of both clocks */
     bool is_taken;
     int64_t step_ms;
 } reading_rows[] = {
@@ -59,13 +59,13 @@ static void readings_are_judged(void **state)
     assert_int_equal(clock.steps, row->step_ms != 0);
     assert_int_equal(metric_value(AUDIT_METRIC(audit_clock_refused)), !row->is_taken);
     assert_int_equal(metric_value(AUDIT_METRIC(audit_clock_steps)) - steps, row->step_ms != 0);
-    assert_true(log_clock_read(&clock, &back, &err).ok); /* what was refused is forgotten once the clock is right */
+    assert_true(log_clock_read(&clock, &back, &err).ok); /* a refusal ends once the clock is right */
     assert_false(clock.is_refused);
     assert_int_equal(metric_value(AUDIT_METRIC(audit_clock_refused)), 0);
     if (!row->is_taken) assert_int_equal(clock.steps, 0);
 }
 
-/* pg_catalog's functions come first unless the path says otherwise: so this database's clock is ours to set. */
+/* A search path replaces functions of pg_catalog, so the test sets the clock of this database. */
 static void take_the_clock(struct audit_log *log)
 {
     char sql[1024];
@@ -85,7 +85,7 @@ static void set_clock(struct audit_log *log, int offset_s)
 
     (void)snprintf(sql, sizeof sql, "UPDATE clock_offset SET s = %d", offset_s);
     database_execute(log->database, sql);
-    (void)usleep(1200000); /* for so long the last reading counts */
+    (void)usleep(1200000); /* the last reading is used for this time */
 }
 
 static void a_clock_that_jumps_is_not_followed(void **state)
@@ -109,7 +109,7 @@ static void a_clock_that_jumps_is_not_followed(void **state)
     record_some(&log, 2);
     assert_string_equal(
         database_ask(log.database, "SELECT count(*) FROM audit_entry WHERE ts > extract(epoch FROM now()) * 1000 + 5000"), "0");
-    set_clock(&log, 20); /* believed, and in the log */
+    set_clock(&log, 20); /* accepted, and in the log */
     record_some(&log, 1);
     wait_for_answer(&log, "SELECT count(*) FROM audit_entry WHERE action = 'clock.step'", "1");
     set_clock(&log, 0);

@@ -1,4 +1,4 @@
-/* Rows of the log that somebody edits: each edit is noticed, at the start and while it runs, and the finding stays. */
+/* Edited rows of the log: each edit is noticed, at the start and while it runs, and the finding stays. */
 #include "tests/integration/forks_fixture.h"
 
 #include "audit/format/checkpoint.h"
@@ -129,7 +129,7 @@ static void nothing_is_recorded(const struct audit_log *log)
         assert_int_equal(record.error.kind, ERROR_FORKED);
         record_done(&record);
     }
-    assert_true(clock_monotonic_ms() - began_ms < 5000); /* at once, not when the wait for the log is over */
+    assert_true(clock_monotonic_ms() - began_ms < 5000); /* at once, and not after the wait for the log */
     assert_false(sequencer_checkpoint(log->sequencer, &checkpoint, &err).ok);
     assert_int_equal(err.kind, ERROR_FORKED);
 }
@@ -143,7 +143,7 @@ static void the_log_is_restored(const struct audit_log *log, int status, const c
     if (strstr(said, says) == NULL) fail_msg("\"%s\" does not say \"%s\"", said, says);
 }
 
-/* The gateway is killed, keyd does not answer meanwhile, and another gateway has nothing to do with it: the finding is there. */
+/* The gateway is killed while keyd does not answer. The finding still reaches another gateway. */
 static void a_finding_outlives_whoever_made_it(void **state)
 {
     struct audit_log log;
@@ -196,7 +196,7 @@ static void an_edit_while_it_runs_stops_it_for_good(void **state)
     nothing_is_recorded(&log); /* until somebody starts it again */
     log_verifier_free(walking);
     stop(&log);
-    start_is_refused(&log, "entry 17"); /* although the row is as it was: nobody has said so */
+    start_is_refused(&log, "entry 17"); /* although the row is restored: no operator has declared the log restored */
     keyd_process_kill(log.keyd);
     keyd_process_restart(log.keyd);
     start_is_refused(&log, "entry 17");

@@ -1,4 +1,4 @@
-/* What decisions were made on stands once, with the event that commits to it; and a log of the version before goes on. */
+/* The facts of decisions are stored once, with the event that commits to them; and a log of the previous version continues. */
 #include "audit/own_reads.h"
 #include "tests/integration/sequencer_fixture.h"
 
@@ -15,7 +15,7 @@
 #define AT_ONCE   500
 #define OLD_COUNT 300 /* more than a tile */
 
-/* One decision of two targets, whose facts nobody else has if `number` is another. */
+/* One decision with two targets. Another `number` gives other facts. */
 static struct record record_on(const char *first, const char *second)
 {
     struct record record = test_record(VERDICT_ALLOW);
@@ -120,7 +120,7 @@ static void facts_of_a_group_that_ran_twice_are_there(void **state)
     audit_log_close(&log);
 }
 
-/* As the application's role: what is there stays, and nothing takes a place that is not its own. */
+/* As the application's role: existing rows can't be changed, and false rows can't be added. */
 static void the_application_adds_true_rows_alone(void **state)
 {
     struct audit_log log;
@@ -143,7 +143,7 @@ static void the_application_adds_true_rows_alone(void **state)
 
 /* --- reading --- */
 
-/* What the page says of the two targets of its first event. */
+/* Checks the state of the facts for both targets of the page's first event. */
 static void expect_facts(struct audit_log *log, enum facts_state first, enum facts_state second)
 {
     static const struct pg_table *const tables[] = {&audit_query_table, NULL};
@@ -156,14 +156,14 @@ static void expect_facts(struct audit_log *log, enum facts_state first, enum fac
     if (!audit_page_between(pg, 0, 1, &page, &err).ok) fail_msg("%s", err.message);
     assert_int_equal(audit_page_facts_count(page, 0), 2);
     assert_int_equal(audit_page_facts(page, 0, 0, &text), FACTS_MISSING); /* nobody asked for them */
-    for (unsigned i = 0; i < 2; i++)                                      /* asking again changes nothing */
+    for (unsigned i = 0; i < 2; i++)                                      /* a second read changes nothing */
         if (!audit_page_load_facts(page, pg, &err).ok) fail_msg("%s", err.message);
     assert_int_equal(audit_page_facts(page, 0, 0, &text), first);
     if (first == FACTS_SOUND) assert_true(bytes_equal(text, bytes_of_text("{\"a\":1}")));
     assert_int_equal(audit_page_facts(page, 0, 1, &text), second);
 }
 
-/* A gateway that lies commits to what is no JSON: nobody is shown that as JSON. */
+/* A lying gateway commits to a text that is not JSON: it is never shown as JSON. */
 static void facts_are_read_with_their_event(void **state)
 {
     struct audit_log log;
@@ -238,7 +238,7 @@ static void add_old_state(struct audit_log *log, const struct merkle_frontier *f
     database_execute(log->database, sql);
 }
 
-/* As the gateways of the version before left it: no facts, and nothing in the leaves of any. */
+/* A log as of gateways of the previous version: without facts, also in the leaves. */
 static void write_old_log(struct audit_log *log)
 {
     struct merkle_hash hashes[OLD_COUNT];

@@ -1,4 +1,4 @@
-/* What is acknowledged survives, and what is not is counted: PostgreSQL and keyd killed, stopped, put back. */
+/* Acknowledged records survive, and all others are counted: PostgreSQL and keyd are killed, stopped and restored. */
 #include "tests/support/unit.h"
 
 #include <pthread.h>
@@ -150,7 +150,7 @@ static void a_database_that_stands_still_means_503_in_time(void **state)
     log.deadline_ms = 1500;
     log.sequencer = audit_log_start(&log, "gw1");
     wait_until_recorded(&log, 5000);
-    server_do("pause"); /* until both are answered: who waits for the database waits for ever */
+    server_do("pause"); /* until both have an answer: a caller of the database waits for ever */
     const int64_t started_ms = clock_monotonic_ms();
     sequencer_submit_and_wait(log.sequencer, &first);
     assert_int_equal(first.status, RECORD_UNAVAILABLE);
@@ -164,7 +164,7 @@ static void a_database_that_stands_still_means_503_in_time(void **state)
     wait_until_recorded(&log, 10000);
     sequencer_free(log.sequencer);
     log.sequencer = NULL;
-    /* Each that was answered 503 is counted, once, and leaves a hole in the gateway's numbering. */
+    /* Each record with the answer 503 is counted once, and leaves a gap in the gateway's numbering. */
     const char *counted = database_ask(log.database, "SELECT sum((convert_from(leaf, 'UTF8')::json -> 'why' ->> 'count')::int)"
                                                      " FROM audit_entry WHERE action = 'log.unrecorded'");
     assert_true(strtol(counted, NULL, 10) >= 2);
@@ -229,7 +229,7 @@ static void a_log_that_keyd_does_not_know_is_refused(void **state)
     assert_false(audit_log_try_start(&log, "gw1", &sequencer, &err).ok);
     assert_int_equal(err.kind, ERROR_FORKED);
 
-    /* A database that is behind: as after a restore of an older backup. */
+    /* An older database, as after the restore of an older backup. */
     struct database *full = log.database;
     log.database = database_new();
     err = (struct error){0};
@@ -271,7 +271,7 @@ static const char restore_backup[] =
     " DELETE FROM audit_checkpoint WHERE size > 1;"
     "UPDATE audit_log SET (size, last_ts, frontier) = (SELECT size, last_ts, frontier FROM old_log)";
 
-/* Who appended what is gone notices at once; another gateway, when it has the log signed. */
+/* The gateway that appended the missing entries notices at once; another one notices when it has the log signed. */
 static void a_backup_restored_under_running_gateways_is_found(void **state)
 {
     struct audit_log log;

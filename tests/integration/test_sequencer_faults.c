@@ -1,6 +1,6 @@
 /*
- * The sequencer while the n-th allocation, query or call for keys fails in whichever of its threads asks: what is
- * acknowledged is in the log, once; what is not is counted; and it goes on by itself.
+ * The sequencer while the n-th allocation, query or call for keys fails in any of its threads: acknowledged records are in the
+ * log exactly once, all others are counted, and it recovers by itself.
  */
 #include "tests/integration/sequencer_outcomes_fixture.h"
 
@@ -28,7 +28,7 @@ static void arm(enum fault_kind kind, uint64_t first, uint64_t last)
     atomic_store(&plan.kinds, UINT64_C(1) << kind);
 }
 
-/* How many of so many places are tried, and which. */
+/* The number of tried places, and the places. */
 static uint64_t tries_of(uint64_t places, uint64_t samples)
 {
     const char *all = getenv("SIJIL_FAULTS_ALL");
@@ -68,7 +68,7 @@ static void make_batch(struct batched records[TOGETHER])
     for (size_t i = 0; i < TOGETHER; i++) name_request(&records[i].record);
 }
 
-/* One batch, while the places from `first` to `last` fail; how many it passed, and whether one failed. */
+/* Records one batch while the places from `first` to `last` fail. Returns the number of passed places, and whether one failed. */
 static uint64_t batch_while(struct audit_log *log, struct outcome_list *list, enum fault_kind kind, uint64_t first, uint64_t last,
                             bool *fired_out)
 {
@@ -83,13 +83,13 @@ static uint64_t batch_while(struct audit_log *log, struct outcome_list *list, en
     return asked;
 }
 
-/* A batch for each place that is tried, which fails alone or with everything from there on; how many did. */
+/* Records a batch for each tried place, which fails alone or together with all later ones. Returns the number of failures. */
 static size_t fail_places(struct audit_log *log, struct outcome_list *list, enum fault_kind kind, bool lasts)
 {
     bool fired = false;
     size_t failures = 0;
 
-    (void)batch_while(log, list, kind, 0, 0, &fired); /* whatever is made once is made, then they are counted */
+    (void)batch_while(log, list, kind, 0, 0, &fired); /* first everything that is made only once, then the counts */
     const uint64_t places = batch_while(log, list, kind, 0, 0, &fired), tries = tries_of(places, SAMPLES);
     for (uint64_t i = 0; i < tries; i++) {
         const uint64_t nth = place_of(i, tries, places);
@@ -121,7 +121,7 @@ static void one_failure_in_any_thread_is_survived(void **state)
     audit_log_close(&log);
 }
 
-/* From the n-th query on nothing works until the records have waited too long: what was sent last may have come true. */
+/* From the n-th query on nothing works until the records have waited too long: the last statement may have taken effect. */
 static void a_database_away_for_longer_than_anybody_waits(void **state)
 {
     static struct outcome_list list;
@@ -138,7 +138,10 @@ static void a_database_away_for_longer_than_anybody_waits(void **state)
     audit_log_close(&log);
 }
 
-/* Cut off while it waits, COMMIT and all, and not told before everybody has given up: it never came true. */
+/*
+ * The group is cut off while it waits, with its COMMIT, and its outcome is known only after all records were given up: it never
+ * took effect.
+ */
 static void a_group_that_is_cut_off_and_did_not_come_true(void **state)
 {
     struct batched records[TOGETHER];
@@ -165,7 +168,10 @@ static void a_group_that_is_cut_off_and_did_not_come_true(void **state)
     audit_log_close(&log);
 }
 
-/* Stops a sequencer of its own, with work of each kind, while the places from `first` to `last` fail; how many it passed. */
+/*
+ * Stops a separate sequencer, with work of each kind, while the places from `first` to `last` fail. Returns the number of passed
+ * places.
+ */
 static uint64_t stop_while(struct audit_log *log, enum fault_kind kind, uint64_t first, uint64_t last)
 {
     static struct outcome_list list;
@@ -193,7 +199,7 @@ static uint64_t stop_while(struct audit_log *log, enum fault_kind kind, uint64_t
     return asked;
 }
 
-/* What waits, what is in a burst and what was counted when it stops: recorded, or not, but never half, and it does stop. */
+/* Waiting records, bursts and counts at the stop: each is recorded completely or not at all, and the sequencer stops. */
 static void stopping_survives_every_failure(void **state)
 {
     struct audit_log log;

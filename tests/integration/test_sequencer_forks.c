@@ -1,4 +1,7 @@
-/* Whoever may write to the database, and has no key, can't make the log lie unseen: rows put in, taken out, changed, swapped. */
+/*
+ * An attacker that can write to the database, without a key, can't change the log unnoticed: added, removed, changed and swapped
+ * rows.
+ */
 #include "audit/job_permit.h"
 #include "tests/integration/forks_fixture.h"
 
@@ -60,7 +63,7 @@ static void a_row_that_nobody_signed_turns_signing_off_for_nobody(void **state)
     assert_string_equal(database_ask(log.database, "SELECT size FROM audit_log"), "12"); /* in order: all is signed */
     assert_int_equal(identify(&log).log_size, 12);
 
-    /* What was acknowledged is cut off while nobody looks: as the attacker did it. */
+    /* Acknowledged entries are cut off while no gateway runs. */
     database_execute(log.database,
                      "DELETE FROM audit_entry WHERE seq >= 2; DELETE FROM audit_payload WHERE seq >= 2;"
                      " DELETE FROM audit_run WHERE last >= 2; DELETE FROM audit_checkpoint WHERE note <> 'x' AND size > 2;"
@@ -111,15 +114,15 @@ static void the_unsigned_tail_is_read_leaf_by_leaf(void **state)
     audit_log_close(&log);
 }
 
-/* What a thread beside the test records; the test itself judges it, because cmocka knows no other thread. */
+/* The results of a second thread. The test itself checks them, because cmocka works in one thread only. */
 struct recorder {
     const struct audit_log *log;
     atomic_bool is_over;
     unsigned recorded;
-    struct error found; /* ERROR_NONE, or that the log is not as it was signed */
+    struct error found; /* ERROR_NONE, or the error that the log is not as signed */
 };
 
-/* A machine that is slow for a moment answers that it has no time, and is asked again. */
+/* Tries again if the machine is too slow for a moment. */
 static void *record_until_told(void *argument)
 {
     struct recorder *recorder = argument;
@@ -134,7 +137,7 @@ static void *record_until_told(void *argument)
     return NULL;
 }
 
-/* keyd tells the slower of two that it has to ask again: that is no fork, and no reason not to start. */
+/* keyd answers the slower of two gateways with a conflict: that is not a fork, and does not prevent a start. */
 static void gateways_start_while_others_have_the_log_signed(void **state)
 {
     struct audit_log log;
@@ -169,7 +172,7 @@ static struct permit *auditor(struct audit_log *log)
     return permit;
 }
 
-/* As the attacker did it: the row would decide the next number, which keyd would sign. */
+/* An attack: the row would decide the next number, and keyd would sign it. */
 static void no_row_decides_the_next_number(void **state)
 {
     struct audit_log log;
@@ -224,7 +227,7 @@ static void what_does_not_verify_is_not_served(void **state)
                                    " convert_to(replace(convert_from(leaf, 'UTF8'), 'digits', 'digitz'), 'UTF8') WHERE seq = 5");
     assert_false(audit_prove(permit, pg, 5, &checkpoint, &proof, &err).ok);
     assert_int_equal(err.kind, ERROR_FORKED);
-    /* An index that puts an event under a key that is not its own shows nobody what is not his. */
+    /* If the index lists an event under a foreign key, an auditor still does not see events of others. */
     database_execute(log.database, "INSERT INTO audit_run SELECT key, 10, 1000, '{7}' FROM audit_run WHERE key ="
                                    " substr(sha256('out:denied'), 1, 16) ORDER BY last LIMIT 1");
     err = (struct error){0};

@@ -1,4 +1,4 @@
-/* A log past 65,536 entries: tiles of the second level, and what is proven with them. */
+/* A log of more than 65,536 entries: tiles of the second level, and proofs with them. */
 #include "audit/job_permit.h"
 #include "tests/support/unit.h"
 

@@ -1,4 +1,4 @@
-/* What a gateway remembers of the log, and what others may remember across changes: always right, alone or not. */
+/* A gateway's cache of the log, and the caches of readers after changes: always right, with or without other gateways. */
 #include "tests/support/unit.h"
 
 #include <stdio.h>
@@ -39,7 +39,7 @@ static int64_t beaten(void)
     return metric_value(AUDIT_METRIC(audit_beaten));
 }
 
-/* More than two tiles, so that remembering goes on across their ends; audit_log_check() holds all against the rows. */
+/* More than two tiles, so that the cache crosses their ends; audit_log_check() compares everything with the rows. */
 static void one_gateway_remembers(void **state)
 {
     struct audit_log log;
@@ -65,7 +65,7 @@ static void two_gateways_take_turns(void **state)
         append(log.sequencer, 1 + round % 4);
         append(second, 1 + round % 3);
     }
-    assert_true(beaten() > before); /* somebody guessed, and the fence held */
+    assert_true(beaten() > before); /* a gateway used a wrong cache, and the fence held */
     sequencer_free(second);
     (void)audit_log_check(&log);
     audit_log_close(&log);
@@ -87,7 +87,7 @@ static struct result run_raise(const struct permit *permit, struct change *chang
     return pg_run(pg, &test_raise_sql, NULL, NULL, err);
 }
 
-/* The rights changed through another gateway: what is remembered here must not let an old decision through. */
+/* The rights changed at another gateway: the cache must not accept an old decision. */
 static void an_old_decision_is_stale(void **state)
 {
     struct audit_log log;
@@ -102,7 +102,7 @@ static void an_old_decision_is_stale(void **state)
     assert_int_equal(record_at(second, TEST_EPOCH, &raise), RECORD_DONE);
     assert_int_equal(record_at(log.sequencer, TEST_EPOCH, NULL), RECORD_STALE);
     assert_int_equal(record_at(log.sequencer, TEST_EPOCH + 1, NULL), RECORD_DONE);
-    /* The same by hand: the log's size stays, so only the epoch can tell. */
+    /* The same with SQL: the log's size stays, so only the epoch shows the change. */
     for (unsigned i = 0; i < 5; i++) assert_int_equal(record_at(log.sequencer, TEST_EPOCH + 1, NULL), RECORD_DONE);
     (void)database_ask(log.database, "SELECT raise_authorization_epoch()");
     assert_int_equal(record_at(log.sequencer, TEST_EPOCH + 1, NULL), RECORD_STALE);
@@ -114,7 +114,7 @@ static void an_old_decision_is_stale(void **state)
 
 static const struct uuid acme = {.bytes = {0xac}}, beta = {.bytes = {0xbe}};
 
-/* What comes of a decision that depends on one organisation, and perhaps on a second one. */
+/* The outcome of a decision that depends on one organisation, or on two. */
 static enum record_status decided_on(struct sequencer *sequencer, uint64_t epoch, const struct uuid *first,
                                      const struct uuid *second)
 {
@@ -133,7 +133,7 @@ static enum record_status decided_on(struct sequencer *sequencer, uint64_t epoch
     return status;
 }
 
-/* Each change of one tenant's rights sent the decisions of all others back to be made again. */
+/* Each change of one tenant's rights made the decisions of all others stale. */
 static void a_change_concerns_its_organisation_alone(void **state)
 {
     static const char of_acme[] = "SELECT raise_authorization_epoch('ac000000-0000-0000-0000-000000000000', false)";
@@ -149,10 +149,10 @@ static void a_change_concerns_its_organisation_alone(void **state)
     assert_int_equal(beaten(), before);
     assert_int_equal(decided_on(log.sequencer, TEST_EPOCH, &acme, NULL), RECORD_STALE);
     assert_int_equal(decided_on(log.sequencer, TEST_EPOCH, &beta, &acme), RECORD_STALE);
-    assert_int_equal(record_at(log.sequencer, TEST_EPOCH, NULL), RECORD_STALE); /* that says nothing depends on all */
+    assert_int_equal(record_at(log.sequencer, TEST_EPOCH, NULL), RECORD_STALE); /* without a list a decision depends on all */
     assert_int_equal(decided_on(log.sequencer, TEST_EPOCH + 1, &beta, &acme), RECORD_DONE);
     assert_int_equal(decided_on(log.sequencer, TEST_EPOCH, &beta, NULL), RECORD_DONE);
-    assert_int_equal(decided_on(log.sequencer, TEST_EPOCH + 2, &beta, NULL), RECORD_STALE); /* of a database that is gone */
+    assert_int_equal(decided_on(log.sequencer, TEST_EPOCH + 2, &beta, NULL), RECORD_STALE); /* of a lost database */
     (void)database_ask(log.database, of_registry);
     assert_int_equal(decided_on(log.sequencer, TEST_EPOCH, &beta, NULL), RECORD_STALE);
     assert_int_equal(decided_on(log.sequencer, TEST_EPOCH + 1, &beta, NULL), RECORD_STALE);
@@ -187,7 +187,7 @@ static void changes_reach_who_remembers(void **state)
     audit_log_close(&log);
 }
 
-/* Known here once this gateway's next record is done, and not before it has to be. */
+/* This gateway knows the change when its next record is done; earlier is not needed. */
 static void changes_of_another_gateway_reach_it(void **state)
 {
     const struct uuid one = {.bytes = {0, 0, 0, 1}};

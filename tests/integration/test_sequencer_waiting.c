@@ -1,4 +1,4 @@
-/* Whoever waits for the log is told: if the server refuses one entry, if the sequencer stops, if too many wait. */
+/* Each waiting record gets its outcome: if the server refuses one entry, if the sequencer stops, if too many wait. */
 #include "audit/job_permit.h"
 #include "tests/integration/sequencer_outcomes_fixture.h"
 
@@ -7,7 +7,7 @@
 
 #define POISON "00000000-0000-4000-8000-000000000bad"
 
-/* The server answers, and refuses: only what it refuses is given up, however many went with it. */
+/* The server answers and refuses: only the refused record is given up, not the others of its group. */
 static void one_entry_that_the_server_refuses_harms_no_other(void **state)
 {
     struct batched records[TOGETHER];
@@ -36,7 +36,7 @@ static void one_entry_that_the_server_refuses_harms_no_other(void **state)
     audit_log_close(&log);
 }
 
-/* A key process that hangs does not hold up the end, nor is anybody left waiting for a name of his own. */
+/* A key process that hangs does not delay the end, and no record stays waiting for its subject's key. */
 static void who_has_no_key_yet_when_it_stops_is_told(void **state)
 {
     static const char *const subjects[] = {"a", "b", "c"};
@@ -72,7 +72,7 @@ static void *lose_connections(void *argument)
     return NULL;
 }
 
-/* A log that somebody holds, and a server that goes away: the end comes all the same, and everybody hears of it. */
+/* The log is locked and the server goes away: the sequencer still ends, and each record gets an outcome. */
 static void what_waits_for_a_held_log_when_it_stops_is_told(void **state)
 {
     static struct batched records[50];

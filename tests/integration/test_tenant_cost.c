@@ -1,4 +1,4 @@
-/* What one tenant has costs others nothing: statements that run under the log's lock, and those of each start, scan no tenant's rows. */
+/* The rows of one tenant cost others nothing: statements under the log's lock, and those of each start, scan no tenant's rows. */
 #include "tests/integration/database_fixture.h"
 
 #include <stdio.h>
@@ -124,7 +124,7 @@ static const char *plan_of(struct database *database, const struct cost_row *row
     return database_ask(database, explain);
 }
 
-/* In one line of the plan's JSON stand the kind of a node and, some lines below, its table: "Node Type" begins each node. */
+/* In the plan's JSON each node begins with a line "Node Type"; its table follows some lines later. */
 static bool scans(const char *plan, const char *large)
 {
     char wanted[80];

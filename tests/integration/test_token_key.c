@@ -1,4 +1,4 @@
-/* A person's key in a PKCS#11 token, named by a URI: SoftHSM holds it, and refuses what it is told to. */
+/* A person's key in a PKCS#11 token, named by a URI: SoftHSM has it, and the shim lets chosen calls fail. */
 #include "tests/support/unit.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-/* Random orders, leases, heartbeats, results and losses of runs, compared with a model; and runners that ask at once. */
+/* Random orders, leases, heartbeats, results and losses of runs, compared with a model; and runners that ask at the same time. */
 #include "tests/support/unit.h"
 
 #include <pthread.h>
@@ -17,10 +17,10 @@
 #define WAITING  40
 
 static uint64_t seed = 20261124;
-/* What the test believes. */
+/* The state that the test expects. */
 struct model {
     struct uuid id;
-    const char *state; /* NULL: it is not there */
+    const char *state; /* NULL: it does not exist */
     int nodes;         /* of the spec */
     int attempt, leased;
     bool is_open[2]; /* the node of the attempt goes on */
@@ -143,7 +143,7 @@ static struct model *model_of(const struct uuid *id)
     return NULL;
 }
 
-/* Whatever run is claimed must be one that the model has as ordered. */
+/* Each claimed run must be ordered in the model. */
 static void step_lease(struct model *unused)
 {
     const unsigned runner = draw(2);
@@ -163,7 +163,7 @@ static void step_lease(struct model *unused)
     const bool is_next_node = model->is_open[0];
     assert_int_equal(claim.node, is_next_node ? 1 : 0);
     assert_int_equal(claim.attempt, model->attempt + (is_next_node ? 0 : 1));
-    assert_int_equal(lease(&claim, 1 - runner), ERROR_CONFLICT); /* it is kept for the other one */
+    assert_int_equal(lease(&claim, 1 - runner), ERROR_CONFLICT); /* it is reserved for the other runner */
     assert_int_equal(lease(&claim, runner), ERROR_NONE);
     assert_int_equal(lease(&claim, runner), ERROR_CONFLICT);
     model->attempt = (int)claim.attempt;
@@ -423,7 +423,7 @@ static void a_key_has_one_session(void **state)
     assert_int_equal(begin(0, 1, 5), ERROR_NONE);
     assert_int_equal(begin(0, 1, 5), ERROR_NONE);
     assert_int_equal(begin(0, 2, 6), ERROR_NONE);     /* it was started again */
-    assert_int_equal(begin(0, 1, 5), ERROR_CONFLICT); /* and the first one lives on */
+    assert_int_equal(begin(0, 1, 5), ERROR_CONFLICT); /* and the first one still runs */
     assert_int_equal(begin(0, 2, 6), ERROR_CONFLICT);
     assert_int_equal(begin(0, 3, 7), ERROR_CONFLICT);
     assert_int_equal(stack_events(stack, "runner.suspend", "allowed"), before + 1);

@@ -1,4 +1,6 @@
-/* Random requests, approvals, cancellations and expiries of runs, compared with a model that knows training/states.def by heart. */
+/*
+ * Random requests, approvals, cancellations and expiries of runs, compared with a model that has a copy of training/states.def.
+ */
 #include "tests/support/unit.h"
 
 #include <stdio.h>
@@ -15,7 +17,7 @@
 
 static uint64_t seed = 20261123;
 
-/* What the test believes. */
+/* The state that the test expects. */
 struct model {
     struct uuid id;
     bool is_there, has_approved[PEOPLE];

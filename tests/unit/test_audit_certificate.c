@@ -1,4 +1,4 @@
-/* Whole bundles: a certificate of deletion, its log's entry and the proof of that; and each way in which one does not hold. */
+/* Whole bundles: a certificate of deletion, its entry of the log and the proof of that; and each way in which one is invalid. */
 #include "tests/support/made_proof.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 #define DIGEST "sha256:0000000000000000000000000000000000000000000000000000000000000007"
 #define WHAT   NAME "#" DIGEST
 
-/* What is to be different from an honest bundle. */
+/* The differences from an honest bundle. */
 struct twist {
     const char *name;
     /* of the entry */
@@ -28,7 +28,7 @@ struct twist {
     bool is_stored_again, is_another_signer;
     /* of the bundle: its members, in their order */
     const char *form;
-    enum error_kind kind; /* ERROR_NONE: it holds */
+    enum error_kind kind; /* ERROR_NONE: it is valid */
     const char *says;     /* in the report, or in the error */
 };
 
@@ -36,7 +36,7 @@ struct twist {
     .action = DELETION_ACTION, .resource = WHAT, .region = REGION, .origin = MADE_ORIGIN, .type = DELETION_TYPE, .sequence = 1, \
     .stage = 1, .form = "epc"
 
-/* The certificate must say nothing that the log's entry does not. */
+/* The certificate must not say anything that differs from the log's entry. */
 #define ENTRY(a, r, g)                                                                                                \
     .action = a, .resource = r, .region = g, .origin = MADE_ORIGIN, .type = DELETION_TYPE, .sequence = 1, .stage = 1, \
     .form = "epc", .kind = ERROR_DENIED, .says = "does not say that the key of this content was forgotten"
@@ -194,7 +194,7 @@ static void bundles_hold_or_say_why_not(void **state)
     assert_non_null(strstr(buffer_text(&json), twist->is_stored_again ? "\"stored_again\":true" : "\"stored_again\":false"));
 }
 
-/* Whoever writes has a limit: with any less room than is needed, it is said. */
+/* A report needs its room: with less room, the function fails. */
 static void reports_need_their_room(void **state)
 {
     const struct twist *twist = *state;
@@ -219,7 +219,7 @@ static void reports_need_their_room(void **state)
     }
 }
 
-/* Nothing in the file goes unread but the name of the key, a hint of DSSE that nobody believes. */
+/* Each byte of the file counts except the name of the key, a hint of DSSE that is never trusted. */
 static void no_bit_may_be_flipped(void **state)
 {
     OWNED_WHOLE whole = {0};

@@ -1,4 +1,4 @@
-/* Certificates of deletion: what is written is read; anything else is refused. */
+/* Certificates of deletion: a written one is read; any other is refused. */
 #include "tests/support/unit.h"
 
 #include <stdio.h>

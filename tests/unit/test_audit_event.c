@@ -1,4 +1,4 @@
-/* From a record to the leaf and the payload of its event: whatever strangers send, an event can be written. */
+/* From a record to the leaf and the payload of its event: an event can be written for any input of strangers. */
 #include "tests/support/unit.h"
 
 #include <stdio.h>

@@ -27,7 +27,7 @@ static uint32_t slot_of(unsigned number)
     return load_u32(id) % GROUP_SLOTS;
 }
 
-/* How many of these names want a slot that an earlier one has. */
+/* The number of names whose slot an earlier name has. */
 static size_t count_collisions(void)
 {
     static bool is_taken[GROUP_SLOTS];

@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "crypto/digest.h"
 
-/* A log in memory, from which any node can be computed: the reference that everything else is held against. */
+/* A log in memory, from which any node can be computed: the reference of all other tests here. */
 struct memory_log {
     struct merkle_source source;
     struct merkle_hash *leaves;
@@ -286,7 +286,7 @@ static void tile_paths(void **state)
     assert_string_equal(path, "tile/entries/x070/000.p/1");
 }
 
-/* Random sizes and indices: what we prove verifies, and no change to anything lets it verify still. */
+/* Random sizes and indices: our proofs verify, and no changed proof does. */
 static void proofs_hold_and_nothing_else_does(void **state)
 {
     static struct merkle_hash leaves[600];
@@ -368,7 +368,7 @@ static void verifiers_refuse_what_means_nothing(void **state)
     assert_false(merkle_verify_consistency(8, 8, &root3, &root8, &empty));
 }
 
-/* No log is larger than 2^63 - 1: nothing is proven for one that says so. */
+/* No log is larger than 2^63 - 1: a larger stated size proves nothing. */
 static void no_log_is_that_large(void **state)
 {
     const uint64_t size = MERKLE_SIZE_MAX + UINT64_C(1);

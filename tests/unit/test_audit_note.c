@@ -316,7 +316,7 @@ static void proofs_have_at_most_63_hashes(void **state)
     }
 }
 
-/* Reading and checking a proof without memory never says yes. */
+/* Without memory, reading and checking a proof never succeeds. */
 static struct result check_proof(void *context, struct error *err)
 {
     const struct bytes text = bytes_of_text(json_text_of(vectors, "tlog_proof_index_5_size_8"));

@@ -72,7 +72,7 @@ static const struct permit_row {
     {"another kind", ACTION_BLOB_READ, "acme/models/old", 2, RESOURCE_PROJECT, false, 0},
 };
 
-/* A misfit stops the process, so it is tried in a child. */
+/* A wrong permit aborts the process, so each case runs in a child. */
 static void permits_fit_exactly(void **state)
 {
     const struct permit_row *row = *state;
@@ -164,7 +164,7 @@ static const struct places_row {
     {"the other's with the one's", "acme2/models/a", "acme/models/a", false},
 };
 
-/* The event of a decision stands under the numbers of all its places: each would read the other's. */
+/* An event has ordinals of all its places, so auditors of each place would read the other's. */
 static void a_decision_is_of_one_organisation(void **state)
 {
     const struct places_row *row = *state;

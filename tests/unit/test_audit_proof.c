@@ -1,4 +1,4 @@
-/* Whole proofs of a log of our own making: what an outsider is told, and each way in which a proof does not hold. */
+/* Whole proofs of a log of our own making: the report for an outsider, and each way in which a proof is invalid. */
 #include "tests/support/made_proof.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #define ORIGIN MADE_ORIGIN
 
-/* What is to be different from an honest proof. */
+/* The differences from an honest proof. */
 struct twist {
     const char *name;
     const char *origin, *actor;
@@ -16,7 +16,7 @@ struct twist {
     enum note_algorithm algorithm;
     size_t more_targets;
     bool is_cosigned, is_text;
-    enum error_kind kind; /* ERROR_NONE: it holds */
+    enum error_kind kind; /* ERROR_NONE: it is valid */
     const char *says;     /* in the report, or in the error */
 };
 
@@ -93,7 +93,7 @@ static void proofs_hold_or_say_why_not(void **state)
     assert_non_null(strstr(buffer_text(&json), twist->is_text ? "\"is_event\":false" : "\"is_event\":true"));
 }
 
-/* Whoever writes has a limit: with any less room than is needed, it is said. */
+/* A report needs its room: with less room, the function fails. */
 static void reports_need_their_room(void **state)
 {
     const struct twist *twist = *state;
@@ -120,7 +120,7 @@ static void reports_need_their_room(void **state)
 
 static const struct twist honest = {"", HONEST, .more_targets = 1, .is_cosigned = true};
 
-/* Every piece that is written has a limit too. */
+/* Each written piece needs its room, too. */
 static void pieces_need_their_room(void **state)
 {
     static const struct merkle_hash hash = {{1}};
@@ -197,7 +197,7 @@ static void an_extra_line_survives_lack_of_memory(void **state)
     fail_each(read_extra, text, ERROR_NO_MEMORY, 1);
 }
 
-/* Sizes that nobody needs are refused before anything is read. */
+/* Sizes over the limits are refused before anything is read. */
 static void what_is_too_large_is_not_read(void **state)
 {
     static char large[TLOG_PROOF_MAX + 2];

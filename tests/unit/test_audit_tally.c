@@ -1,4 +1,4 @@
-/* What a burst says: no count is lost, rows are exact from their first request on, one source does not take all rows. */
+/* The content of a burst: no count is lost, rows are exact from their first request on, and one source does not get all rows. */
 #include "tests/support/unit.h"
 
 #include <jansson.h>
@@ -67,7 +67,7 @@ static void one_source_leaves_rows_to_others(void **state)
     assert_int_equal(tally_total(&tally), 13086);
 }
 
-/* Reads are cheap to send, and must not take the rows of what would change something. */
+/* Reads are cheap to send, and must not take the rows for changes. */
 static void decoys_leave_rows_to_what_would_change_something(void **state)
 {
     struct tally tally = {.rest = 0};

@@ -1,4 +1,4 @@
-/* How many wrong secrets one network may try. */
+/* The limit of wrong secrets from one network. */
 #include "tests/support/token_world.h"
 
 #include <arpa/inet.h>
@@ -74,7 +74,7 @@ static void a_network_has_a_limit_over_all_names(void **state)
     assert_int_equal(allowed_of(attempts, "192.0.2.2", "robot$0", 1), 1);
 }
 
-/* What is refused for its name must not use up what the network may do for others. */
+/* An attempt that is refused for its name must not count against the network. */
 static void who_is_refused_is_not_counted(void **state)
 {
     OWNED(attempts) *attempts = make(10, 2);
@@ -114,7 +114,7 @@ static void time_gives_back_at_its_rate(void **state)
     assert_int_equal(allowed_of(attempts, "192.0.2.1", "robot$a", 10), 6);
     assert_false(try_from(attempts, "192.0.2.1", "robot$a", now_ms, &wait_s));
     assert_int_equal(wait_s, 10);
-    /* Asked each millisecond: what comes back in one of them must not be rounded away. */
+    /* Asks each millisecond: the part of a token that returns in one must not be rounded away. */
     for (int i = 0; i < 60000; i++) allowed += try_from(attempts, "192.0.2.1", "robot$a", ++now_ms, &wait_s);
     assert_int_equal(allowed, 6);
     now_ms += HOUR_MS;
@@ -137,7 +137,7 @@ static void what_was_right_does_not_count(void **state)
     assert_int_equal(allowed_of(attempts, "192.0.2.1", "robot$a", 10), 2);
 }
 
-/* A flood of names from everywhere takes places, but never of those that are refused now. */
+/* A flood of names from everywhere takes slots, but never those of names that are refused now. */
 static void a_flood_makes_nobody_else_wait(void **state)
 {
     OWNED(attempts) *attempts = make(1000000, 4);
@@ -191,7 +191,10 @@ static struct authenticator *limited(unsigned per_network, unsigned per_name)
 
 #define RIGHT "robot$acme+ci:" SECRET
 
-/* Neither the answers nor their number tell whether there is such a robot; and whoever has the right secret is not kept out by others. */
+/*
+ * Neither the answers nor their number show whether a robot exists; and other clients can't keep out the holder of the right
+ * secret.
+ */
 static void wrong_secrets_are_limited_and_right_ones_are_always_good(void **state)
 {
     static const char *const wrong[] = {"robot$acme+ci:wrong", "robot$acme+nobody:wrong"};
@@ -228,7 +231,7 @@ static const struct tried_row {
     {"a name that is too long", "robot$acme+aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa:wrong", ""},
 };
 
-/* For the event, sealed: only what can be a robot's name. */
+/* For the sealed part of the event: only a possible robot's name. */
 static void a_wrong_secret_says_whose_it_was(void **state)
 {
     const struct tried_row *row = *state;
@@ -241,7 +244,7 @@ static void a_wrong_secret_says_whose_it_was(void **state)
     assert_string_equal(found.tried, row->tried);
 }
 
-/* A neighbour who invents names uses up what the network has, and locks out nobody. */
+/* A neighbour that invents names uses up the network's limit, but locks out nobody. */
 static void a_flood_of_names_locks_no_neighbour_out(void **state)
 {
     OWNED(authenticator) *authenticator = limited(20, 3);

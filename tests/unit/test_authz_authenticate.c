@@ -1,4 +1,4 @@
-/* From a header to a principal: secrets, tokens as passwords, sessions, and what is remembered. */
+/* From a header to a principal: secrets, tokens as passwords, sessions, and the cache. */
 #include "tests/support/token_world.h"
 
 static void a_token_becomes_a_principal(void **state)
@@ -74,7 +74,7 @@ static void a_session_outlives_its_token(void **state)
     assert_int_equal(try_bearer(CREDENTIAL_AT_SESSION, external).error, OAUTH_INVALID_TOKEN);
 }
 
-/* Encoded at run time, so that rows say what they mean. */
+/* Encoded at run time, so that the rows are readable. */
 static const struct basic_row {
     const char *name;
     enum credential_endpoint endpoint;
@@ -203,7 +203,7 @@ static void only_signatures_are_cached(void **state)
     assert_int_equal(verified_again, verified + 1);
     assert_int_equal(cached_again, cached + 1);
 
-    /* Time goes on: the claims are judged again. */
+    /* Time passes: the claims are checked again. */
     OWNED_STRING header = NULL;
     assert_true(asprintf(&header, "Bearer %s", token) > 0);
     const struct credential later = {
@@ -213,7 +213,7 @@ static void only_signatures_are_cached(void **state)
     assert_true(authenticate(world.authenticator, &later, &found, &err).ok);
     assert_int_equal(found.error, OAUTH_INVALID_TOKEN);
 
-    /* The issuer is not trusted any more: its tokens end at once, and ours that were made from them. */
+    /* The issuer is not trusted any more: its tokens, and our tokens made from them, end at once. */
     publish(&(struct authz_parts){.robot_count = 0});
     assert_int_equal(try_bearer(CREDENTIAL_AT_ROUTE, token).error, OAUTH_INVALID_TOKEN);
     OWNED_STRING own = make_token(&OWN_ROW);

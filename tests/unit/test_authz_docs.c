@@ -1,4 +1,4 @@
-/* docs/identity.md says of each role what authz/roles.def does. */
+/* docs/identity.md and authz/roles.def say the same of each role. */
 #include "tests/support/unit.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Who may give and take roles: grants, and the access that a token bounds. */
+/* The right to give and take roles: grants, and the access within a token's limits. */
 #include "tests/unit/rights_fixture.h"
 
 #include <stdio.h>

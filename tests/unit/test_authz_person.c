@@ -1,4 +1,4 @@
-/* Which person is behind a principal, and of which organisation it is. */
+/* The person behind a principal, and its organisation. */
 #include "tests/support/unit.h"
 
 #include <stdio.h>
@@ -26,7 +26,9 @@ static struct principal subject_of(const char *issuer, const char *subject)
     return principal;
 }
 
-/* An issuer's subject is of the organisation that alone gave it a role; one of several, or of the registry, is of none. */
+/*
+ * An issuer's subject belongs to the only organisation that gave it a role; with roles of several, or of the registry, to none.
+ */
 static void a_subject_has_a_home(void **state)
 {
     static const struct {
@@ -164,8 +166,8 @@ static void robots_count_as_who_made_them(void **state)
 
 static const struct appointment_row {
     const char *name;
-    char first, by;    /* the officer that there is, and who appointed him */
-    char second, then; /* who is to become one, and by whom */
+    char first, by;    /* the present officer, and its granter */
+    char second, then; /* the next officer, and its granter */
     bool is_refused;
 } appointment_rows[] = {
     {"the first is anybody's to appoint", '-', '-', '8', '6', false},
@@ -201,7 +203,7 @@ static void officers_are_two_persons(void **state)
     if (row->is_refused) assert_string_equal(found.rule, "SYS-BOTH-OFFICERS");
 }
 
-/* Who appointed an officer may give it a new secret, also by a robot; others revoke it. */
+/* The person that appointed an officer may give it a new secret, also through a robot; others can only revoke it. */
 static void an_officers_secret_is_for_the_person_who_appointed(void **state)
 {
     static const struct {

@@ -183,7 +183,7 @@ static void roles_are_a_table(void **state)
     for (enum role each = 0; each < ROLE_COUNT; each++) {
         assert_true(strlen(role_name(each)) < ROLE_NAME_SIZE && role_meaning(each)[0] != '\0');
         assert_true(role_find(bytes_of_text(role_name(each)), &role) && role == each);
-        /* Who may grant can't touch content, and who can touch content may not grant. */
+        /* A role that may grant can't access content, and a role with access to content may not grant. */
         const bool grants = role_permits(each, ACTION_BINDING_CREATE);
         assert_false(grants && (role_permits(each, ACTION_BLOB_READ) || role_permits(each, ACTION_UPLOAD_BEGIN)));
         for (enum role given_role = 0; given_role < ROLE_COUNT; given_role++)
@@ -194,7 +194,7 @@ static void roles_are_a_table(void **state)
     assert_false(role_find(bytes_of_text(""), &role));
 }
 
-/* What the server does by itself is nobody's right. */
+/* No role has the right to the server's own work. */
 static void no_role_does_the_servers_work(void **state)
 {
     static const enum action own[] = {ACTION_SERVER_START, ACTION_UPLOAD_REAP, ACTION_BLOB_DAMAGED, ACTION_KEYD_UNWRAPS,

@@ -1,4 +1,4 @@
-/* Runners: what their document permits, and that neither a role nor a name gives more. */
+/* The rights of runners come from their document; neither a role nor a name gives more. */
 #include "tests/support/unit.h"
 
 #include <string.h>

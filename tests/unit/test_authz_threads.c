@@ -10,11 +10,11 @@ static atomic_bool is_over;
 
 struct share {
     pthread_t thread;
-    const char *shared; /* a good token that all have */
+    const char *shared; /* a good token for all threads */
     unsigned accepted, refused, wrong;
 };
 
-/* A good token of A must pass, one that A's key did not sign never, whatever happens beside it. */
+/* A good token of A must pass, and a token that A's key did not sign must never pass, with any activity of other threads. */
 static void *present(void *argument)
 {
     struct share *share = argument;

@@ -153,7 +153,7 @@ static void checks_tokens(void **state)
     }
 }
 
-/* Spellings: what is done to a good token, or a text of its own. */
+/* Spellings: a change of a good token, or another text. */
 static const struct spelling_row {
     const char *name;
     const char *text;   /* NULL: the good token, with */
@@ -191,7 +191,7 @@ static void checks_spellings(void **state)
     if (row->why != NULL && strstr(found.description, row->why) == NULL) fail_msg("%s", found.description);
 }
 
-/* Each change of the last letter that stands for pad bits makes another spelling of the same signature. */
+/* A change of the pad bits in the last letter makes another spelling of the same signature. */
 static void no_other_spelling_of_a_signature_passes(void **state)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -251,7 +251,7 @@ static void deep_nesting_is_refused(void **state)
 
 /* ---- The cache ---- */
 
-/* One after the other in each place of the cache. */
+/* A digest for each place of the cache in turn. */
 static void make_digest(uint32_t number, uint8_t digest_out[SHA256_SIZE])
 {
     memset(digest_out, 0, SHA256_SIZE);
@@ -276,7 +276,7 @@ static void add_to(struct token_cache *cache, const struct jws *token, uint32_t 
     token_cache_add(cache, digest, token, serial, expires_s);
 }
 
-/* What is found is the same token, on the text of who asks, and goes on when the cache is gone. */
+/* The found token is the same one, with views of the caller's text, and outlives the cache. */
 static void what_was_opened_once_is_shared(void **state)
 {
     OWNED_STRING text = make_token(&GOOD_ROW);
@@ -304,7 +304,7 @@ static void what_was_opened_once_is_shared(void **state)
     assert_true(json_equal(found.payload, other.payload) && json_equal(found.header, other.header));
 }
 
-/* Of a large one only that its signature was right; and of more than there are places for, those that end last. */
+/* Of a large token only the right signature is cached; if there are too many tokens, those stay that expire last. */
 static void the_cache_is_bounded(void **state)
 {
     OWNED_STRING text = make_token(&GOOD_ROW);
