@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""usage: circles.py SOURCE-FOLDER BUILD-FOLDER   Circles of calls between files, as the built objects have them.
+"""usage: circles.py SOURCE-FOLDER BUILD-FOLDER   Finds circles of calls between files in the built objects.
 
-An object needs what nm calls undefined and gives what it calls defined. Files that need each other, in a ring of any length, can't be
+An object needs the symbols that nm calls undefined, and gives those that nm calls defined. Files in a ring of any length can't be
 understood or moved one at a time. A ring must not join files of two rooms (layers.txt); within the rooms of FREE there must be none."""
 import json
 import os

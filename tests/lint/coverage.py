@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Holds what gcovr counted against the limits: lines of all programs, and decisions of audit/, crypto/ and policy/.
+"""Compares the counts of gcovr with the limits: lines of all programs, and decisions of audit/, crypto/ and policy/.
 
 usage: coverage.py COVERAGE.json [ARGUED.txt]     (from the root of the sources; COVERAGE.json is gcovr's --json)
 
@@ -43,11 +43,11 @@ def read_argued(path):
 
 
 def missed(source, line):
-    """How many edges of this line were not taken and decide something."""
+    """The number of edges of this line that decide something and were not taken."""
     text = folded(source[line["line_number"] - 1])
     counts = [branch["count"] for branch in line["branches"]]
     if text.count("TRY(") == 1 and len(counts) >= 2 and counts[-1] > 0:
-        del counts[-2] # what TRY tests, it tests last, and the failing edge comes first
+        del counts[-2] # TRY tests its result last, and the failing edge comes first
     untaken = counts.count(0)
     if untaken == 0 or text.startswith("assert(") or OWNED.match(text):
         return 0

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""usage: folders.py SOURCE-FOLDER   Runs of the bench that no page cites; and: the table of a folder's README names each of its source files, and nothing that is not there.
+"""usage: folders.py SOURCE-FOLDER   Checks that a page cites each run of the bench, and that the table of a folder's README names each of
+its source files, and no missing ones.
 
 A name in the first column, between backticks, is a file, or a folder with its final slash; without an ending, or with .c or .h, it stands
 for NAME.c, NAME.h, NAME_priv.h and NAME.def together. `*` is any end. A README without a table of files is left alone."""
@@ -15,7 +16,7 @@ FEWEST_TABLES = 12
 
 
 def described():
-    """Folders with a README, with their files; what is built or hidden is nobody's source."""
+    """Folders with a README, with their files; built and hidden files are not sources."""
     for folder, below, files in os.walk("."):
         below[:] = sorted(name for name in below if name[0] != "." and name not in NOT_SOURCE)
         if "README.md" in files and folder != ".":
@@ -54,7 +55,7 @@ def check(folder, files, problems):
 
 
 def check_results(problems):
-    """A run of the bench is kept for as long as the page says something of it."""
+    """A run of the bench is kept as long as the page cites it."""
     with open("docs/performance.md", encoding="utf-8") as file:
         page = file.read()
     for name in sorted(os.listdir("bench/results")):

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every C file stands as clang-format 14 (Debian 12's) writes it with .clang-format. usage: format.sh SOURCE-FOLDER
+# Every C file has the format of clang-format 14 (Debian 12's) with .clang-format. usage: format.sh SOURCE-FOLDER
 # To mend a file: clang-format -i FILE. Tables of SQL statements are exempt, between "clang-format off" and "clang-format on".
 set -eu
 cd "$1"

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Who may include what. usage: layers.sh SOURCE-FOLDER
+# The allowed includes of each folder. usage: layers.sh SOURCE-FOLDER
 # 1. A file includes headers of its own folder and of the folders before it in layers.txt, never of one after it.
 #    A table (*.def) holds no code: the rooms of a house may include the table of the house, gateway/routes.def.
 # 2. A header named *_priv.h is for its own folder and the rooms in it alone.
 # 3. gateway/ sees no blob and no row: neither storage/blob.h, storage/driver.h nor any *_store.h.
-# 4. No file that serves requests includes a header of closed_headers.txt: what is in it works without a permit, or gives one.
-# 5. Only embedded/ and cmd/ found a registry: its first administrator and its first policy set need no right that somebody gave.
+# 4. No file that serves requests includes a header of closed_headers.txt: its functions work without a permit, or give one.
+# 5. Only embedded/ and cmd/ found a registry: its first administrator and its first policy set need no granted right.
 # 6. Only *_store.c defines and runs statements.
 # 7. Only policy/ makes decisions; only crypto/ includes OpenSSL and libsodium; only gateway/ serves HTTP, and only outgoing/ calls others.
 set -eu

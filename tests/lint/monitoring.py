@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""usage: monitoring.py SOURCE-FOLDER [--write]   Rules, dashboard and page of monitoring/ against the metrics that there are.
+"""usage: monitoring.py SOURCE-FOLDER [--write]   Compares rules, dashboard and page of monitoring/ with the metrics.
 
-A rule or a panel that asks for a metric, a label or a label's value that no gateway has never fires and never shows; promtool
-can't tell. --write makes the page's table anew."""
+If a rule or a panel names a metric, a label or a label's value that no gateway has, it never fires or shows anything; promtool
+does not find that. --write makes the page's table anew."""
 import json
 import os
 import re

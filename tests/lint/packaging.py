@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""usage: packaging.py SOURCE-FOLDER BUILD-FOLDER   What packaging/ says of the programs, their users and settings, against what is so."""
+"""usage: packaging.py SOURCE-FOLDER BUILD-FOLDER   Compares packaging/ with the programs, their users and settings."""
 import os
 import re
 import shlex
@@ -103,13 +103,13 @@ def limits_leave_room_for_the_settings():
 
 
 def documented_settings():
-    """What docs/packages.md has appended to the conffile."""
+    """The settings that docs/packages.md appends to the conffile."""
     block = re.search(r"^    cat >> /etc/sijil/sijild.conf <<'END'\n(.*?)^    END\n", read("docs/packages.md"), re.M | re.S).group(1)
     return re.sub(r"^    ", "", block, flags=re.M)
 
 
 def the_conffile_with_what_docs_add_is_good():
-    """The conffile is --sample-config; a setting that comes without a default is missed here."""
+    """The conffile is the output of --sample-config. This check finds a new setting without a default."""
     assert "--sample-config > $(generated)/sijild.conf" in read("packaging/debian/rules")
     settings = documented_settings()
     assert f'keyd_socket = "{command("sijil-keyd.service")[2]["--socket"]}"' in settings
@@ -136,7 +136,7 @@ def dependencies_agree():
     listed = re.search(r'^build_packages="(.*?)"', read("script/lib.sh"), re.M | re.S).group(1).split()
     fields = re.search(r"^Build-Depends:\n((?: .*\n)+)", read("packaging/debian/control"), re.M).group(1)
     named = {re.match(r" (\S+?)(?: \(.*\))?,?$", line).group(1) for line in fields.splitlines()}
-    # build-essential is understood; the tests, git and certificates are no part of building packages.
+    # build-essential is implied; the tests, git and certificates are not needed to build packages.
     expected = set(listed) - {"build-essential", "ca-certificates", "git", "libcmocka-dev"}
     assert named - {"debhelper-compat", "dh-sequence-installsysusers"} == expected, named ^ expected
     minimum = re.search(r"^cmake_minimum_required\(VERSION (\S+)\)", read("CMakeLists.txt"), re.M).group(1)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""usage: permits.py SOURCE-FOLDER   No decision, no operation, also for functions that nobody has tried to misuse yet.
+"""usage: permits.py SOURCE-FOLDER   Checks "no operation without a decision" for each function, also for those that no test misuses.
 
 A door is a parameter by which a function can reach rows or content: DOORS. Each function of ROOMS that a handler can call and that has a door
 demands a permit: as its first argument, never null, or through a handle that only a permit opens. A handler can't see the headers of
@@ -11,7 +11,7 @@ import sys
 
 ROOMS = ("audit", "authz", "documents", "policy", "registry", "training")
 DOORS = ("struct pg *", "struct registry *", "const struct document_source *")
-HANDLES = {  # only a function that took the permit makes one
+HANDLES = {  # only a function that got the permit makes one
     "struct upload *": "upload_find() and upload_of_begin() take the permit, and the others assert it",
     "struct audit_page *": "audit_list() and audit_find() take the permit",
 }
@@ -38,7 +38,7 @@ def included(path):
 
 
 def headers(closed):
-    """Those that a handler may include, and all that it gets with them."""
+    """The headers that a handler may include, and those that they include."""
     listed = subprocess.run(["find", *ROOMS, "-name", "*.h"], check=True, capture_output=True, text=True).stdout.split()
     waiting = [path for path in listed if not path.endswith(("_store.h", "_priv.h")) and path not in closed]
     seen = set()
@@ -65,7 +65,8 @@ def is_permitted(arguments, attributes):
 
 
 def is_harmless(name, arguments):
-    """What finds the id of a name for a target function. What makes, ends, begins or finishes its object without a row: the change that such a function prepares takes the permit when it runs."""
+    """A function that finds the id of a name for a target function, or that makes, ends, begins or finishes its object without a row: the
+    change that it prepares gets the permit when it runs."""
     if "struct lookup *" in arguments:
         return True
     return "struct pg *" not in arguments and name.endswith(("_prepare", "_prepare_for_job", "_new", "_free", "_finish", "_init"))

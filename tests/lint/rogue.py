@@ -2,7 +2,7 @@
 """usage: rogue.py SOURCE-FOLDER BUILD-FOLDER   No decision, no operation: handlers without a permit do not compile.
 
 tests/lint/rogue.c is compiled with the options of a file of gateway/, once for each case; the compiler's error must say what is missing.
-The same source compiles when it hands the permit on, so that no other mistake of it is taken for a success."""
+The same source compiles when it passes the permit on, so that another mistake in it does not look like a success."""
 import json
 import os
 import re
@@ -12,7 +12,7 @@ import sys
 
 AS = "gateway/api/binding.c"
 NULL_FIRST = r"(argument 1 null where non-null expected|null passed to a callee that requires a non-null argument)"
-CASES = {  # what the compiler must say
+CASES = {  # the expected error of the compiler
     "STATEMENT_BY_NAME": r"pg_run.*\n(?:.*\n)*.*struct pg_statement",
     "STATEMENT_OF_ANOTHER_FILE": r"tag_delete_sql.* undeclared",
     "STATEMENT_OF_A_TABLE": r"(invalid use of undefined|incomplete).* type .*struct pg_table",
@@ -37,11 +37,11 @@ CASES = {  # what the compiler must say
 }
 
 
-ANALYSED = {"NULL_IN_A_VARIABLE": r"use of NULL .permit. where non-null expected"}  # what the analyser must say, as in script/check analyzer; the compiler says nothing
+ANALYSED = {"NULL_IN_A_VARIABLE": r"use of NULL .permit. where non-null expected"}  # of the analyser; the compiler accepts it
 
 
 def command(source, build):
-    """The compiler with the options of a handler's file, without what names that file."""
+    """The compiler with the options of a handler's file, without the name of that file."""
     with open(f"{build}/compile_commands.json", encoding="utf-8") as file:
         entry = next(each for each in json.load(file) if each["file"] == f"{source}/{AS}")
     words = [word for word in shlex.split(entry["command"]) if word not in ("-c", entry["file"])]

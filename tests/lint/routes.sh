@@ -1,5 +1,5 @@
 #!/bin/sh
-# No route without an action: a row of gateway/routes.def either is a probe (RECORD_NONE) or names what is decided.
+# No route without an action: a row of gateway/routes.def either is a probe (RECORD_NONE) or names the decided action.
 set -eu
 cd "$1"
 awk '
@@ -14,7 +14,7 @@ awk '
 }
 END { if (rows < 4) { print "gateway/routes.def: only " rows " rows were found"; bad = 1 }; exit bad }' gateway/routes.def
 
-# A row declares its target and its handler; a declaration by hand would stand beside that of a row that is gone.
+# A row declares its target and its handler, so that no declaration is left after the row is removed.
 declared=$(grep -nE '(extern const struct handler|^route_target) ' gateway/*.[ch] gateway/*/*.[ch] |
     grep -vE ':(extern const struct handler|route_target) (served|target_none);' | grep -vE 'extern const struct handler served;' || true)
 [ -z "$declared" ] || { printf 'declared by hand, not by a row of gateway/routes.def:\n%s\n' "$declared"; exit 1; }
@@ -22,7 +22,7 @@ declared=$(grep -nE '(extern const struct handler|^route_target) ' gateway/*.[ch
 # What is looked up before a decision tells by its time what there is: gateway/pipeline/resolve.c asks for rights first, api/api.c and token_endpoint.c
 # after. runner_gate.c looks up the organisation of a runner whose certificate and document it has checked.
 lookups=$(grep -nE '(decider_resolve|registry_resolve|registry_resolve_cached)\(' gateway/*.c gateway/*/*.c | grep -vE '^gateway/(pipeline/resolve|api/api|pipeline/token_endpoint|pipeline/runner_gate)\.c:' || true)
-# A target that asks the database itself has to ask resolve_allows() before: these do.
+# A target that queries the database itself must call resolve_allows() before: these do.
 stores=$(awk '
 /^struct result target_/ { target = $3; sub(/\(.*/, "", target) }
 target != "" && /[(, ]pg[,)]/ && !/\(void\)pg/ && !/struct pg \*pg/ { print FILENAME ": " target ": " $0 }

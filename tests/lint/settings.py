@@ -7,7 +7,7 @@ import os
 import re
 import sys
 
-TABLES = {  # the file, what a row of it is, how a page writes the name, the fewest rows
+TABLES = {  # the file, the pattern of a row, the form of the name on a page, the least number of rows
     "gateway/settings/settings.def": (r"^(?:SETTING|REGION)\(\w+, (\w+),", "{}", 60),
     "cmd/sijild_options.c": (r'^    \{SIJILD_\w+, "([\w-]+)",', "--{}", 8),
     "cmd/sijil_keyd_options.c": (r'^    \{KEYD_\w+, "([\w-]+)",', "--{}", 15),

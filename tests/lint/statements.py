@@ -27,7 +27,7 @@ def sources():
 
 
 def check_uses(path, text, statement, problems):
-    """Once in a table, and once more or oftener anywhere else."""
+    """Checks that each is used once in a table, and at least once elsewhere."""
     tables = [content for name, content in LIST.findall(text) if f"PG_TABLE({name})" in text]
     listed = sum(len(re.findall(rf"&{statement}\b", each)) for each in tables)
     used = len(re.findall(rf"&{statement}\b", text)) - listed

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""usage: unused.py SOURCE-FOLDER BUILD-FOLDER   Functions that no program needs: nobody calls them, or tests alone do.
+"""usage: unused.py SOURCE-FOLDER BUILD-FOLDER   Functions that no program needs, because nothing or only tests call them.
 
 A function that other files can see must be needed by another object of the programs (nm calls it undefined there), or be named a second
 time in its own source. tests/lint/unused_argued.txt has the exceptions, one line each: NAME REASON."""

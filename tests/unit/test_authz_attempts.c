@@ -114,7 +114,7 @@ static void time_gives_back_at_its_rate(void **state)
     assert_int_equal(allowed_of(attempts, "192.0.2.1", "robot$a", 10), 6);
     assert_false(try_from(attempts, "192.0.2.1", "robot$a", now_ms, &wait_s));
     assert_int_equal(wait_s, 10);
-    /* Asks each millisecond: the part of a token that returns in one must not be rounded away. */
+    /* Asks each millisecond: the part of an attempt that returns in one must not be rounded away. */
     for (int i = 0; i < 60000; i++) allowed += try_from(attempts, "192.0.2.1", "robot$a", ++now_ms, &wait_s);
     assert_int_equal(allowed, 6);
     now_ms += HOUR_MS;

@@ -51,7 +51,7 @@ static void time_survives_a_round_trip(void **state)
     assert_int_equal(again, 1795171186007);
 }
 
-/* The text of a second is used again. */
+/* The cached text of a second is used again. */
 static void each_millisecond_of_a_second_has_its_own_text(void **state)
 {
     static const struct {

@@ -21,7 +21,7 @@
 #include "base/process.h"
 #include "base/work.h"
 
-/* Whichever call fails, the old content or the new one is there, never a mixture. */
+/* After the failure of any call the file has the old content or the new one, never a mixture. */
 static void replacing_is_all_or_nothing(void **state)
 {
     unsigned long nth = 1;
@@ -43,7 +43,7 @@ static void replacing_is_all_or_nothing(void **state)
     assert_failures(nth - 2, 6);
 }
 
-/* Each looks, changes nothing, and tells what it can't see from what is not there. */
+/* Each only reads, and distinguishes a failed check from a missing file. */
 static struct result look_around(void *context, struct error *err)
 {
     struct stat status;
@@ -83,7 +83,7 @@ static void what_cant_be_looked_at_is_no_absence(void **state)
     assert_false(file_is_there(long_name, &is_there, &err).ok);
 }
 
-/* The name is the old one, or the new one; said to be done, it is the new one. */
+/* The file has the old name or the new one; after a success it has the new one. */
 static void renaming_is_all_or_nothing(void **state)
 {
     char moved[80];
@@ -205,7 +205,7 @@ static void *wait_for_end(void *end)
     return NULL;
 }
 
-/* Memory, threads, descriptors and time that are taken show; a read that fails is told, and leaves no descriptor. */
+/* The result shows used memory, threads, descriptors and time. A failed read is reported, and leaves no descriptor open. */
 static void what_a_process_uses_is_told(void **state)
 {
     pthread_mutex_t end = PTHREAD_MUTEX_INITIALIZER;
@@ -270,13 +270,13 @@ static void patient_threads_give_way(void **state)
     (void)state;
     assert_int_equal(pthread_create(&thread, NULL, note_pace, pace), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(pace[2], pace[0]); /* a short turn is neither another policy nor another priority */
+    assert_int_equal(pace[2], pace[0]); /* a short time slice changes neither policy nor priority */
     assert_int_equal(pace[3], pace[1]);
     assert_int_equal(pace[6], pace[0]);
     assert_true(pace[7] == -5 || pace[7] == pace[1]); /* the latter where that is not allowed */
     assert_int_equal(pace[4], SCHED_BATCH);
-    assert_int_equal(pace[5], pace[7] < 10 ? 10 : pace[7]);  /* from whatever it was by then */
-    assert_int_equal(getpriority(PRIO_PROCESS, 0), pace[1]); /* nobody else's */
+    assert_int_equal(pace[5], pace[7] < 10 ? 10 : pace[7]);  /* from its value at that time */
+    assert_int_equal(getpriority(PRIO_PROCESS, 0), pace[1]); /* only that of this thread */
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-/* Sealed blobs that nothing goes wrong with. */
+/* Sealed blobs without faults. */
 #include "tests/unit/blob_fixture.h"
 
 #include <pthread.h>
@@ -56,7 +56,7 @@ static void makes_a_round_trip(void **state)
         if (algorithm == DIGEST_SHA512 && !row->with_sha512) break;
         const struct digest digest = blob_test_digest(algorithm, 7, row->length);
         if (algorithm == DIGEST_SHA256) assert_true(blob_writer_close(writer, &digest, &content, &err).ok);
-        content.digest = digest; /* it is served under each */
+        content.digest = digest; /* it is readable under each digest */
         check_blob(&test, &content, 7);
     }
     blob_writer_committed(writer);

@@ -1,4 +1,4 @@
-/* Reading what needs no waiting: blob_reader_read_at_once(); and how the file driver appends. */
+/* Reads that need no wait: blob_reader_read_at_once(); and the appends of the file driver. */
 #include <fcntl.h>
 
 #include "tests/support/unit.h"
@@ -6,7 +6,7 @@
 #include "crypto/random.h"
 #include "tests/support/blob.h"
 
-/* What it brings is the same; what it does not bring leaves the reader as it was. */
+/* The returned bytes are the same; a read that fails leaves the reader unchanged. */
 static void reads_at_once_what_is_in_memory(void **state)
 {
     const struct driver_memory_options slow = {.delay_ms = 1};
@@ -17,7 +17,7 @@ static void reads_at_once_what_is_in_memory(void **state)
         struct blob_test test = {.kind = DRIVER_MEMORY};
         struct blob_content closed;
         struct error err = {0};
-        if (kind == 0) assert_true(blob_test_open(&test, DRIVER_FS, &err)); /* whether its file system can is its own matter */
+        if (kind == 0) assert_true(blob_test_open(&test, DRIVER_FS, &err)); /* not every file system supports it */
         if (kind > 0) assert_true(driver_memory_open(kind == 1 ? NULL : &slow, &test.driver, &err).ok);
         if (kind > 0) assert_true(blob_test_use(&test, test.driver, &err));
         OWNED(blob_writer) *writer = NULL;
@@ -32,7 +32,7 @@ static void reads_at_once_what_is_in_memory(void **state)
             const size_t length = sizeof content - at < 70000 ? sizeof content - at : 70000;
             const bool is_read = blob_reader_read_at_once(reader, at, read, length);
             if (kind == 1) assert_true(is_read);
-            if (kind == 2 && at == 0) assert_false(is_read); /* later it may have the record still */
+            if (kind == 2 && at == 0) assert_false(is_read); /* later it may still have the record */
             if (!is_read) assert_true(blob_reader_read(reader, at, read, length, &err).ok);
             assert_memory_equal(read, content + at, length);
         }
@@ -43,7 +43,7 @@ static void reads_at_once_what_is_in_memory(void **state)
     }
 }
 
-/* The reader that was opened so reads as any other; what needs waiting, or is damaged, is not opened. */
+/* A reader that was opened so reads as any other. A blob that needs a wait, or is damaged, is not opened. */
 static void opens_at_once_what_is_in_memory(void **state)
 {
     static uint8_t content[2 * BLOB_RECORD_PLAIN], read[sizeof content];
@@ -62,11 +62,11 @@ static void opens_at_once_what_is_in_memory(void **state)
         assert_true(blob_writer_close(writer, &digest, &closed, &err).ok);
         blob_test_fill(9, 0, content, sizeof content);
         const bool is_open = blob_reader_open_at_once(test.store, &test.upload.identity, &closed, test.key, &reader);
-        if (kind == 1) assert_false(is_open); /* no such thing there */
+        if (kind == 1) assert_false(is_open); /* this driver has no such function */
         if (is_open) assert_true(blob_reader_read(reader, 0, read, sizeof read, &err).ok);
         if (is_open) assert_memory_equal(read, content, sizeof content);
         blob_reader_free(GIVE(reader));
-        closed.length++; /* not what the trailer says */
+        closed.length++; /* differs from the trailer */
         assert_false(blob_reader_open_at_once(test.store, &test.upload.identity, &closed, test.key, &reader));
         assert_null(reader);
         blob_writer_free(GIVE(writer));
@@ -76,7 +76,7 @@ static void opens_at_once_what_is_in_memory(void **state)
 
 enum { PIECES = 10, PIECE = 65536, RECORDS = 200 };
 
-/* Of ten pieces of a file, of twenty records each, how many begin in the page cache. */
+/* How many of ten pieces of a file, of twenty records each, begin in the page cache. */
 static unsigned pieces_in_memory(int file)
 {
     unsigned found = 0;
@@ -85,7 +85,7 @@ static unsigned pieces_in_memory(int file)
     return found;
 }
 
-/* Whether what is served stayed, and what is not did not come. */
+/* Whether the cached pieces stayed, and no others were added. */
 static bool is_left_alone(void)
 {
     enum { LENGTH = RECORDS * BLOB_RECORD_PLAIN };
@@ -105,7 +105,7 @@ static bool is_left_alone(void)
     blob_test_path(&test, "e0", path);
     const int file = open(path, O_RDONLY | O_CLOEXEC);
     assert_true(file >= 0);
-    const ssize_t size = pread(file, all, sizeof all, 0); /* all of it is in the page cache now, however it was written */
+    const ssize_t size = pread(file, all, sizeof all, 0); /* all of it is in the page cache now, in whatever way it was written */
     assert_true(size > LENGTH && (size_t)size < sizeof all);
     const unsigned served = pieces_in_memory(file); /* all of them, unless the kernel needs the memory for others */
     assert_true(blob_reader_open(test.store, &test.upload.identity, &closed, test.key, &reader, &err).ok);
@@ -118,7 +118,7 @@ static bool is_left_alone(void)
     const unsigned before = pieces_in_memory(file);
     (void)posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
     assert_true(blob_verify(reader, &(struct blob_verify_options){.with_digest = true}, &err).ok);
-    const bool is_gone = pieces_in_memory(file) <= before + 1; /* what the kernel read ahead behind the last one may be there */
+    const bool is_gone = pieces_in_memory(file) <= before + 1; /* the kernel may have read ahead after the last piece */
     (void)close(file);
     blob_reader_free(GIVE(reader));
     blob_writer_free(GIVE(writer));
@@ -126,9 +126,10 @@ static bool is_left_alone(void)
     return stays && is_gone;
 }
 
-/* A check leaves the page cache as it found it. It is not alone with it: a kernel that lacks memory drops what is served, and asking
- * whether a stretch is there (RWF_NOWAIT) now and then lets it read on into the next. So it is looked at more than once; a check that
- * drops or brings pages does so each time. */
+/*
+ * A check leaves the page cache unchanged. But the kernel may drop pages if memory is short, and a question whether pages are
+ * there (RWF_NOWAIT) may make it read ahead. So the test tries more than once; a wrong check would fail each time.
+ */
 static void a_check_leaves_the_page_cache_alone(void **state)
 {
     bool is_right = false;
@@ -138,7 +139,7 @@ static void a_check_leaves_the_page_cache_alone(void **state)
     assert_true(is_right);
 }
 
-/* What stays behind until the next append or sync comes in its place, and nothing is lost or written twice. */
+/* Bytes that wait for the next append or sync get to their place, and nothing is lost or written twice. */
 static void odd_appends_to_a_file_lie_one_after_the_other(void **state)
 {
     static const uint32_t lengths[] = {135200, 131104, 131104, 1, 65536, 200000, 65552, 3, 70000, 131104};

@@ -1,5 +1,4 @@
-/* Uploads that crash, stall, race, run out of disk or memory: what is acknowledged stays, no nonce is used
- * twice. */
+/* Uploads that crash, stall, race, run out of disk or memory: acknowledged bytes stay, and no nonce is used twice. */
 #include "tests/support/unit.h"
 
 #include "crypto/aead.h"
@@ -25,7 +24,7 @@ static void note_use(const uint8_t key[32], const uint8_t *nonce, size_t length)
 {
     if (use_count == use_capacity) {
         use_capacity = use_capacity == 0 ? 1024 : use_capacity * 2;
-        uses = realloc(uses, use_capacity * sizeof *uses); /* not through memory.h: it may not fail on demand */
+        uses = realloc(uses, use_capacity * sizeof *uses); /* not through memory.h, because it must not fail on demand */
         assert_non_null(uses);
     }
     uses[use_count] = (struct use){0};

@@ -1,7 +1,7 @@
 /* Damage at rest: every field and record changed, cut, extended; each is found and named. */
 #include "tests/unit/blob_damage_fixture.h"
 
-/* Flips a bit, looks, and puts the byte back in place. */
+/* Flips a bit, reads the blob, and restores the byte. */
 static void flip(struct subject *subject, size_t file, size_t at, const char *name)
 {
     const uint8_t flipped = subject->files[file].data[at] ^ (uint8_t)(1U << at % 8);

@@ -1,5 +1,4 @@
-/* Uploads whose disk or memory fails at every single place, or is full: they resume, and give the right
- * content. */
+/* Uploads whose disk or memory fails at every single place, or is full: they resume, and have the right content. */
 #include "tests/support/unit.h"
 
 #include <sched.h>
@@ -11,7 +10,7 @@
 /* ---- The n-th failure ---- */
 
 #define FAULT_LENGTH 700000        /* three appends after the checkpoint */
-static struct digest fault_digest; /* computed before anything is made to fail */
+static struct digest fault_digest; /* computed before the first failure */
 
 static struct result checkpoint(struct blob_test *test, struct blob_writer *writer, struct error *err)
 {
@@ -23,7 +22,7 @@ static struct result checkpoint(struct blob_test *test, struct blob_writer *writ
     return SUCCESS;
 }
 
-/* The way of an upload: two PATCHes, a checkpoint between them, the closing PUT. */
+/* The steps of an upload: two PATCHes with a checkpoint between them, and the closing PUT. */
 static struct result upload(struct blob_test *test, bool *is_closed_out, struct blob_content *content_out, struct error *err)
 {
     OWNED(blob_writer) *writer = NULL;
@@ -53,7 +52,7 @@ static struct result read_back(struct blob_test *test, const struct blob_content
         assert_memory_equal(got, expected, FAULT_LENGTH);
     } else {
         memset(expected, 0, sizeof expected);
-        assert_memory_equal(got, expected, FAULT_LENGTH); /* nothing of a read that failed stays */
+        assert_memory_equal(got, expected, FAULT_LENGTH); /* no bytes of a failed read stay */
     }
     return result;
 }
@@ -113,7 +112,7 @@ static void every_failure_of_a_reader_is_reported(void **state)
     blob_test_done(&closed.test);
 }
 
-/* A failure past the page cache need not be one: then the bytes come as usual. */
+/* A failed direct read is not an error if the bytes can be read in the ordinary way. */
 static void every_failure_past_the_page_cache_is_mended_or_reported(void **state)
 {
     static const enum blob_test_driver drivers[] = {DRIVER_FS_ON_DISK, DRIVER_DISK_PAST_CACHE};
@@ -151,7 +150,7 @@ static struct result count_files(void *context, struct error *err)
     return SUCCESS;
 }
 
-/* A folder that can't be read to its end has not been tidied: what a removal calls gone is gone. */
+/* If a folder can't be read to its end, the removal fails: after a success all objects are removed. */
 static void what_is_said_to_be_removed_is_gone(void **state)
 {
     struct blob_test test;
@@ -256,7 +255,7 @@ static void fill_disk(const char *path)
     close(file);
 }
 
-/* 0: past the page cache, where the kernel has that for file systems in memory (from Linux 6.6 on). */
+/* 0: direct I/O, if the kernel has that for file systems in memory (from Linux 6.6 on). */
 static void a_full_disk_takes_the_upload_up_again(void **state)
 {
     static const uint64_t cached_max[] = {UINT64_MAX, 0};

@@ -7,7 +7,7 @@
 #include "tests/support/blob.h"
 
 #define MIB    (UINT64_C(1) << 20)
-#define A_READ ((size_t)4 * BLOB_RECORD_PLAIN) /* what a pull reads at a time */
+#define A_READ ((size_t)4 * BLOB_RECORD_PLAIN) /* the length of a pull's reads */
 #define LENGTH (5 * MIB + 77)
 #define CUT    ((uint64_t)40 * BLOB_RECORD_PLAIN) /* where the second extent begins */
 
@@ -22,8 +22,10 @@ static uint64_t stored_bytes(struct blob_test *test, uint32_t part)
     return size;
 }
 
-/* Whether the kernel has that record of the blob's first extent in memory; where all are, the file system is one in memory, or has no
- * writes and reads that go past it. */
+/*
+ * Whether the kernel has that record of the blob's first extent in memory. If it has all, the file system is in memory, or has no
+ * direct I/O.
+ */
 static bool is_cached(const struct blob_test *test, size_t record)
 {
     char path[160];
@@ -53,7 +55,7 @@ static void write_blob(struct blob_test *test, uint64_t length, uint64_t announc
     blob_writer_committed(writer);
 }
 
-/* What is reserved ahead is given back: when the blob is closed, and when its writer goes away before. */
+/* Space that is reserved ahead is given back when the blob is closed, and when its writer ends before. */
 static void takes_no_more_room_than_it_needs(void **state)
 {
     const struct digest digest = blob_test_digest(DIGEST_SHA256, 7, 3 * MIB);
@@ -91,7 +93,7 @@ static uint64_t sealed_size(uint64_t length)
     return 4096 + length + 16 * records + 16 + 32 + 1 + 33 + 4 + 28 + 16 + 8; /* docs/formats/sjb1.md: one extent, one digest */
 }
 
-/* What was announced is what is reserved, to the byte; that more comes, or less, is seen at the end only. */
+/* Exactly the announced space is reserved; only the end shows whether more or less arrived. */
 static void room_is_made_for_what_is_announced(void **state)
 {
     const uint64_t announced = 3 * MIB + 3, came[] = {announced, announced - 1, announced - 50000, announced + MIB};
@@ -122,8 +124,10 @@ static void room_is_made_for_what_is_announced(void **state)
     }
 }
 
-/* What was just pushed and is small is pulled from memory; it is the announced length that says so from the first byte on, or else
- * the length that is reached. */
+/*
+ * A small blob that was just pushed is pulled from memory. The announced length decides that from the first byte on; without it,
+ * the reached length.
+ */
 static void what_is_small_stays_in_the_page_cache(void **state)
 {
     static const struct {
@@ -216,7 +220,7 @@ static void what_comes_past_the_page_cache_is_the_same(void **state)
     blob_test_done(&test);
 }
 
-/* Nothing depends on what was asked for ahead. */
+/* Reads do not depend on the requested read-ahead. */
 static void a_reader_may_go_anywhere(void **state)
 {
     struct blob_test test;
@@ -266,7 +270,7 @@ static void what_is_large_is_pulled_past_the_page_cache(void **state)
     blob_test_done(&test);
 }
 
-/* A check is none of the pulls, and goes its own way. */
+/* A check does not count as a pull. */
 static void a_check_is_no_pull(void **state)
 {
     struct blob_test test;
@@ -283,7 +287,7 @@ static void a_check_is_no_pull(void **state)
     blob_test_done(&test);
 }
 
-/* Seventeen pulls at a time: memory for sixteen. Then they go away in the middle, and others come. */
+/* Seventeen pulls at a time: memory for sixteen. Then they end in the middle, and others begin. */
 static void more_pulls_than_memory_go_the_usual_way(void **state)
 {
     static uint8_t got[A_READ], expected[A_READ];
@@ -308,7 +312,7 @@ static void more_pulls_than_memory_go_the_usual_way(void **state)
     blob_test_done(&test);
 }
 
-/* What is moved away while it is pulled is pulled to its end; what was cut is told. */
+/* A file that is moved during a pull is pulled to its end; a cut file is an error. */
 static void a_file_that_goes_away_or_is_cut_gives_no_wrong_bytes(void **state)
 {
     struct blob_test test;

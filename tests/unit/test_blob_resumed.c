@@ -38,7 +38,7 @@ static void checkpoints_replace_each_other(void **state)
     blob_test_done(&test);
 }
 
-/* A process died after it had stored a checkpoint, and before the row named it. */
+/* A process died after it stored a checkpoint, and before the row named it. */
 static void what_a_dead_writer_left_goes_when_the_blob_is_closed(void **state)
 {
     struct blob_test test;

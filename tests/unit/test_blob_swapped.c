@@ -1,4 +1,4 @@
-/* Records, files and rows that are sound, but not these: from another place, writer, region or time; each is found and named. */
+/* Sound records, files and rows of another place, writer, region or time; each is found and named. */
 #include "tests/unit/blob_damage_fixture.h"
 
 #include "tests/support/blob.h"
@@ -30,7 +30,7 @@ static void records_in_another_order(void **state)
     subject_done(&subject);
 }
 
-/* Two writers went on from the same checkpoint: one lost the upload, but its bytes verify by themselves. */
+/* Two writers continued from the same checkpoint: one lost the upload, but its bytes are valid by themselves. */
 static void records_of_two_writers(void **state)
 {
     OWNED(blob_writer) *stalled = NULL;

@@ -1,4 +1,4 @@
-/* Every stored byte is the one that docs/formats/sjb1.md says: vectors from another implementation. */
+/* Every stored byte is as docs/formats/sjb1.md demands: vectors from another implementation. */
 #include "tests/support/unit.h"
 
 #include "base/file.h"

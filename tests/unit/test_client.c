@@ -68,7 +68,7 @@ static void manifests_are_valid_json_with_both_names(void **state)
     assert_string_equal(json_text_of(json_object_get(value, "config"), "digest"), text);
 }
 
-/* A link that an earlier pull, or somebody else, left in the target folder leads nowhere. */
+/* A link in the target folder, from an earlier pull or another person, is not followed. */
 static void links_are_not_followed(void **state)
 {
     char folder[] = "/tmp/sijil-test-XXXXXX";
@@ -232,7 +232,7 @@ struct many_jobs {
     size_t failing; /* SIZE_MAX: none */
 };
 
-/* The one that fails does so when another is at work; those wait until they are told to give up. */
+/* One job fails while another one works; the others wait until they must give up. */
 static struct result count_run(void *context, size_t index, struct session *session, struct error *err)
 {
     struct many_jobs *many = context;
@@ -286,7 +286,7 @@ static void progress_fits_the_terminal(void **state)
     assert_null(strstr(line, "0 B/s"));
 }
 
-/* The names of files were cut from the front, without a mark, also where nothing had to fit a terminal. */
+/* The names of files were cut at the front, without a mark, even without a terminal. */
 static void a_name_is_shown_whole_at_the_end(void **state)
 {
     const char name[] = "weights/of-the-second-model/a-file-with-a-rather-long-name-for-a-terminal.safetensors";

@@ -1,4 +1,4 @@
-/* What the client does by itself, without a registry, while memory or the disk fails. */
+/* The client without a registry, while memory or the disk fails. */
 #include "tests/support/unit.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* Which files a push takes. A link out of a pushed folder published what it led to. */
+/* The files of a push. A link out of a pushed folder published its target. */
 #include "tests/support/unit.h"
 
 #include <stdio.h>
@@ -76,7 +76,7 @@ static void pushes(void **state)
     if (!ok) assert_true(err.kind == ERROR_INVALID || err.kind == ERROR_NOT_FOUND);
 }
 
-/* What the user names itself may be a link. */
+/* A path that the user gives may be a link. */
 static void named_links_are_followed(void **state)
 {
     OWNED_FILE_LIST list = {.count = 0};

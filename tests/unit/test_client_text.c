@@ -194,7 +194,7 @@ static void user_information_is_hidden(void **state)
 }
 
 static const struct proxy_row {
-    const char *name, *text; /* NULL: SIJIL_PROXY is not set */
+    const char *name, *text; /* text NULL: SIJIL_PROXY is not set */
     const char *proxy;       /* NULL: refused */
 } proxy_rows[] = {
     {"none", NULL, ""},

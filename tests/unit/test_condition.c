@@ -1,4 +1,4 @@
-/* If-Match and If-None-Match, against what is there. */
+/* If-Match and If-None-Match, compared with the present tag. */
 #include "tests/support/unit.h"
 
 #include "gateway/http/condition.h"

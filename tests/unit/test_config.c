@@ -1,4 +1,4 @@
-/* Configuration files: what is read of them, and all that is wrong with them. */
+/* Configuration files: their values, and all of their errors. */
 #include "tests/unit/file_fixture.h"
 
 #include <fcntl.h>
@@ -64,7 +64,7 @@ static const struct config_row {
      "line 2: 'pasword' must not stand here any more: put it elsewhere"},
 };
 
-/* Its error is the first of all that is wrong. */
+/* Its error is the first of all errors. */
 static bool reads(struct sample *sample, struct error *err)
 {
     struct problems problems = problems_first(err);
@@ -92,7 +92,7 @@ static void reads_configuration(void **state)
     if (strstr(err.message, row->message) == NULL) fail_msg("'%s' has no '%s'", err.message, row->message);
 }
 
-/* One file, everything that is wrong with it. The row ends with what must not be told. */
+/* One file with all of its errors. The row ends with a text that no message may have. */
 static const struct all_row {
     const char *name, *text;
     size_t count;

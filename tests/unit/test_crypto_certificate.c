@@ -1,4 +1,4 @@
-/* Certificates: an authority, servers, and what is refused. */
+/* Certificates: an authority, servers, and refusals. */
 #include "tests/support/unit.h"
 
 #include <stdio.h>
@@ -163,7 +163,7 @@ static void refuses_authorities(void **state)
     assert_int_equal(pem.length, 0);
 }
 
-static time_t ahead_s; /* how far our clock is ahead: the linker leads time() here */
+static time_t ahead_s; /* how far our clock is ahead: the linker replaces time() by a function here */
 time_t __real_time(time_t *out);
 time_t __wrap_time(time_t *out);
 time_t __wrap_time(time_t *out)

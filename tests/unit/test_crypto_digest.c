@@ -1,4 +1,4 @@
-/* Digests and the states of hashers that travel, against published vectors. */
+/* Digests, and exported states of hashers, compared with published vectors. */
 #include "tests/support/unit.h"
 
 #include <string.h>

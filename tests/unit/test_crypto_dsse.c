@@ -1,4 +1,4 @@
-/* Signed documents: what DSSE signs, and envelopes. */
+/* Signed documents: the bytes that DSSE signs, and envelopes. */
 #include "tests/support/unit.h"
 
 #include "base/text.h"
@@ -130,7 +130,7 @@ static void other_signatures_are_kept_apart(void **state)
     assert_false(ecdsa_verify_der(key, bytes_of_text("m"), (struct bytes){long_signature, sizeof long_signature}));
 }
 
-/* An envelope has a limit: with any less room than it needs, it is not written. */
+/* An envelope needs its room: with less room, it is not written. */
 static void envelopes_need_their_room(void **state)
 {
     OWNED(ecdsa_key) *key = NULL;

@@ -1,4 +1,4 @@
-/* Whatever OpenSSL, libsodium or the heap refuses: it is said, nothing leaks, and no result is written. */
+/* Each failure of OpenSSL, libsodium or the heap is reported, nothing leaks, and no result is written. */
 #include "tests/support/unit.h"
 
 #include <stdio.h>
@@ -44,7 +44,7 @@ static struct result seal_and_open(void *context, struct error *err)
     TRY_UNTOUCHED_BYTES(gcm, gcm_new(key_bytes, &gcm, err));
     TRY(gcm_seal(gcm, nonce, bytes_of_text("footer"), bytes_of_text("hello"), sealed, err));
     const struct result opened = gcm_open(gcm, nonce, bytes_of_text("footer"), (struct bytes){sealed, sizeof sealed}, plain, err);
-    if (!opened.ok) assert_true(has_only(plain, sizeof plain, 0)); /* what was not proven is not shown */
+    if (!opened.ok) assert_true(has_only(plain, sizeof plain, 0)); /* unproven bytes are not returned */
     return opened;
 }
 
@@ -196,7 +196,7 @@ static const struct fallible_row rows[] = {
     {"a hash that travels", hash, 2},
 };
 
-/* OpenSSL looks the algorithm up once: that may fail too, and only until it succeeds. A process of its own. */
+/* OpenSSL looks the algorithm up once. This may fail too, until it succeeds once; so it runs in a separate process. */
 static void a_look_up_that_fails_is_tried_again(void **state)
 {
     int status = 0;
@@ -237,7 +237,7 @@ static bool succeeds_after(unsigned long nth, size_t length)
     return WEXITSTATUS(status) == 0;
 }
 
-/* Without the shared region a small secret has locked memory of its own; what can't be locked at all is refused. */
+/* Without the shared region a small secret has its own locked memory; if no memory can be locked, it is refused. */
 static void secrets_are_locked_or_refused(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Certificates of runners: what sijil-keyd makes is read, and nothing else is. */
+/* Certificates of runners: those of sijil-keyd are accepted, and no others. */
 #include "tests/support/unit.h"
 
 #include <openssl/x509v3.h>

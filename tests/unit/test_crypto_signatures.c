@@ -143,7 +143,7 @@ static struct result key_of_parts(void *context, struct error *err)
     return SUCCESS;
 }
 
-/* A policy set was once refused as wrong because a good key could not be held. */
+/* A policy set was refused as wrong because there was no memory for a good key. */
 static void a_lack_of_memory_is_no_bad_key(void **state)
 {
     OWNED(secret) *scalar = NULL;

@@ -1,4 +1,4 @@
-/* Signed documents: what is one, whose signatures count, and how each follows the one before. */
+/* Signed documents: their form, the signatures that count, and their order. */
 #include "tests/support/unit.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #define HOLDER  "robot:00000000-0000-0000-0000-000000000001"
 #define OFFICER "robot:00000000-0000-0000-0000-000000000002"
 
-/* Who may sign here: the root, an approver, the holder of the key that is enrolled, a stranger. */
+/* The signers: the root, an approver, the holder of the enrolled key, a stranger. */
 enum { ROOT, APPROVER, HOLDER_KEY, STRANGER, KEYS };
 static struct ecdsa_key *keys[KEYS];
 
@@ -219,7 +219,7 @@ static void counts_signers(void **state)
     if (!ok) assert_int_equal(err.kind, row->error);
 }
 
-/* The same signatures count no more once the approver is revoked, has expired, or was never pinned. */
+/* The same signatures do not count if the approver is revoked, has expired, or was never pinned. */
 static void approvers_end(void **state)
 {
     struct document_trust trust = trust_of(OFFICER);
@@ -239,7 +239,7 @@ static void approvers_end(void **state)
     assert_int_equal(err.kind, ERROR_DENIED);
 }
 
-/* The key that is withdrawn approves, or is not known to approve. */
+/* The withdrawn key is an approver's, or is not known as one. */
 static const struct withdrawal_row {
     const char *name;
     bool is_approver;
@@ -305,7 +305,7 @@ static void approvers_are_of_the_registry(void **state)
     assert_int_equal(err.kind, ERROR_INVALID);
 }
 
-/* Also when it is withdrawn before it was ever seen: what comes later is its old enrolment, sent again. */
+/* Also if it is withdrawn before it was ever seen: a later document is its old enrolment, sent again. */
 static void revoked_approvers_do_not_come_back(void **state)
 {
     OWNED(document) *in = NULL;

@@ -1,4 +1,4 @@
-/* The chain of pins: which documents it proves, and which it does not. */
+/* The chain of pins: the documents that it proves, and those that it does not prove. */
 #include "tests/support/unit.h"
 
 #include <string.h>

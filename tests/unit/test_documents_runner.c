@@ -1,4 +1,4 @@
-/* Documents of runners: what their body may say, and whose signatures bring one into force. */
+/* Documents of runners: their allowed bodies, and the signatures that bring one into force. */
 #include "tests/support/unit.h"
 
 #include <stdio.h>

@@ -90,7 +90,7 @@ static void a_step_can_be_interrupted(void **state)
 }
 
 static char *const sleep_arguments[] = {(char[]){"/bin/sleep"}, (char[]){"100"}, NULL};
-/* Prints what descriptor 3 says, and what else is open. */
+/* Prints the text of descriptor 3, and the other open descriptors. */
 static char *const print_arguments[] = {(char[]){"/bin/sh"}, (char[]){"-c"},
                                         (char[]){"exec </dev/zero; cat <&3; ls -l /proc/self/fd"}, NULL};
 static char *const stubborn_arguments[] = {(char[]){"/bin/sh"}, (char[]){"-c"},
@@ -187,7 +187,7 @@ static void it_gets_its_input_and_no_other_descriptor(void **state)
     if (nulls != 1) fail_msg("only the lock may be open: %s", buffer_text(&printed));
 }
 
-/* It has become another program: what it asked to be told of its parent's death stands. */
+/* It has become another program: its request for a signal at its parent's death is still valid. */
 static void wait_until_it_sleeps(pid_t pid)
 {
     char path[64], program[256] = "";
@@ -260,7 +260,7 @@ static void a_step_that_fails_says_so(void **state)
     fail_each(take_a_step, NULL, ERROR_UNAVAILABLE, 2);
 }
 
-/* As a person who is not root: nothing is given to others. */
+/* As a user other than root: no file gets another owner. */
 static struct result open_place(void *directory, struct error *err)
 {
     const struct embedded_options options = {.directory = directory, .program = "/usr/bin"};

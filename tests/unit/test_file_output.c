@@ -1,4 +1,4 @@
-/* Where a user wants something written: `sijil policy sign -o /dev/null` put a regular file in place of the device. */
+/* Output to a path that the user names: `sijil policy sign -o /dev/null` replaced the device by a regular file. */
 #include "tests/support/unit.h"
 
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 static char root[] = "/tmp/sijil-test-XXXXXX";
 static char folder[sizeof root + 8], outside[sizeof root + 8];
 
-/* What both folders hold for each case, and nothing else. */
+/* Makes both folders of each case, with nothing else in them. */
 static int make_folders(void **state)
 {
     struct error err = {0};
@@ -70,8 +70,8 @@ static mode_t kind_of(const char *name)
 
 static const struct output_row {
     const char *name, *output;
-    mode_t kind;                           /* what has the name afterwards */
-    const char *plain, *piped, *elsewhere; /* what is in the file, came through the pipe, is in the file outside */
+    mode_t kind;                           /* the kind of file that has the name afterwards */
+    const char *plain, *piped, *elsewhere; /* the content of the file, of the pipe, and of the file outside */
     bool ok;
 } output_rows[] = {
     {"a new file", "new", S_IFREG, "old", "", "old", true},
@@ -106,7 +106,7 @@ static void outputs(void **state)
     assert_int_equal(remove_folders(state), 0);
 }
 
-/* "-" and what /dev/stdout is a link to, of `>> file`, go where the rest goes, behind what is there. */
+/* With `>> file`, output to "-" and to /dev/stdout is appended to the file. */
 static void standard_output_is_not_replaced(void **state)
 {
     char path[sizeof folder + 16], link[sizeof folder + 16];

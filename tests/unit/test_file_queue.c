@@ -1,4 +1,4 @@
-/* Reads and writes that go on meanwhile: in order of places, told when they fail, and never from or to bytes that are given back. */
+/* Asynchronous reads and writes: in order, with their failures reported, and never from or to memory that was given back. */
 #include "tests/support/unit.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 
 static uint8_t *bytes; /* aligned: a piece for each read; that is one for each write, and one to fill */
 
-/* A file that nobody else has; on the disk, because not each file system in memory knows O_DIRECT. */
+/* A file of this test alone; on the disk, because not each file system in memory knows O_DIRECT. */
 static int open_file(void)
 {
     char path[] = "/var/tmp/sijil_queue_XXXXXX";
@@ -33,7 +33,7 @@ static int open_file(void)
     return file;
 }
 
-/* One that takes no byte, which the kernel finds out while it writes. */
+/* A file that accepts no byte, which the kernel notices while it writes. */
 static int open_sealed(void)
 {
     const int file = memfd_create("sealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -87,7 +87,7 @@ static void all_arrives_where_it_belongs(void **state)
         must(write_all(queue, file, &err), &err);
         check_file(file, PIECES);
     }
-    must(file_queue_wait(queue, &err), &err); /* nothing is under way */
+    must(file_queue_wait(queue, &err), &err); /* no call is running */
 }
 
 static void a_failure_is_told_later_and_once(void **state)
@@ -155,7 +155,7 @@ static void folders_are_made_durable_beside_writes(void **state)
 
 /* ---- Reads ---- */
 
-/* As many at a time as a queue takes; each piece must be there when it is told of. */
+/* As many at a time as a queue allows; each piece must be complete when its read is reported. */
 static struct result read_all(struct file_queue *queue, int file, size_t *short_out, struct error *err)
 {
     static uint8_t expected[PIECE];
@@ -199,7 +199,7 @@ static void what_was_asked_for_comes_in_order(void **state)
     must(file_queue_read_end(queue, &length, &err), &err); /* behind the end */
     assert_int_equal(length, 0);
     for (size_t i = 0; i < READS; i++) must(file_queue_read(queue, file, bytes + i * PIECE, PIECE, 0, &err), &err);
-    must(file_queue_wait(queue, &err), &err); /* nobody wants them any more */
+    must(file_queue_wait(queue, &err), &err); /* no caller waits for them */
     missing = 0;
     must(read_all(queue, file, &missing, &err), &err);
 }
@@ -245,7 +245,7 @@ static int64_t told_outcome; /* of the next call that is done, if not 0 */
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, long a, long b, long c, long d, long e);
 
-/* Stands before the C library's: what the kernel did is told as if the disk had been full, or broken. */
+/* Replaces the C library's function: reports an operation as if the disk was full or broken. */
 long __wrap_syscall(long number, long a, long b, long c, long d, long e)
 {
     const long outcome = __real_syscall(number, a, b, c, d, e);
@@ -269,7 +269,7 @@ static struct result begin_sync(struct file_queue *queue, int file, struct error
     return file_queue_sync(queue, file, err);
 }
 
-/* A full disk is told as one, whenever the kernel finds out; and the same queue goes on when there is room again. */
+/* A full disk is reported as such, whenever the kernel notices; and the same queue works again when there is room. */
 static void a_full_disk_is_not_a_broken_one(void **state)
 {
     static const struct {
@@ -299,7 +299,7 @@ static void a_full_disk_is_not_a_broken_one(void **state)
     }
 }
 
-/* As at the end of a disk's room, when there is some again: nothing of it is missing. */
+/* As on a full disk that has room again: no byte is missing. */
 static void a_write_that_ends_early_is_finished(void **state)
 {
     OWNED(file_queue) *queue = NULL;

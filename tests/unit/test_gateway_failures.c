@@ -1,4 +1,4 @@
-/* What the gateway makes at its start, while memory or the disk fails. */
+/* The objects that the gateway makes at its start, while memory or the disk fails. */
 #include "tests/support/unit.h"
 
 #include <stdio.h>
@@ -62,7 +62,7 @@ static const struct fallible_row work_rows[] = {
     {"tables are made", make_tables, 3},
 };
 
-/* What PostgreSQL says names tables and addresses. */
+/* PostgreSQL's messages name tables and addresses. */
 static void words_for_anybody_are_our_own(void **state)
 {
     static const struct {

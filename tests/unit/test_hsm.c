@@ -1,4 +1,4 @@
-/* The workers of a token are started, or it is said why not; what a token does: tests/integration/test_keyd_token.c. */
+/* The workers of a token start, or the error has the reason; for tests with a token see tests/integration/test_keyd_token.c. */
 #include "tests/support/unit.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Paths, queries and routes: what is understood of a request before anybody acts on it. */
+/* Paths, queries and routes: the parts of a request that are parsed before anything is done. */
 #include "tests/support/unit.h"
 
 #include <string.h>
@@ -196,7 +196,10 @@ static void routes_match_from_the_right(void **state)
     assert_text(match.reference, row->reference);
 }
 
-/* Every row is complete: who decides has an action, who records decides, who streams has its functions. */
+/*
+ * Every row is complete: a route that is decided has an action, one that is recorded is decided, and one that streams has its
+ * functions.
+ */
 static void each_route_is_complete(void **state)
 {
     (void)state;
@@ -215,7 +218,9 @@ static void each_route_is_complete(void **state)
             assert_non_null(route->handler->handle);
         }
         assert_int_equal(route->body_limit > 0, route->body != BODY_NONE && route->body != BODY_STREAMED);
-        /* Who may not send more than a form is told so before it is stored: manifests once were gathered from everybody known. */
+        /*
+         * A client that may send only a form is refused before a body is stored: manifests were gathered from every known client.
+         */
         if (route->body == BODY_FORM || route->body == BODY_GATHERED) assert_true(route->body_limit <= BODY_UNDECIDED_MAX);
         if (route->body == BODY_ALLOWED) assert_true(route->body_limit <= BODY_ALLOWED_MAX);
     }

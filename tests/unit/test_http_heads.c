@@ -1,4 +1,4 @@
-/* Heads, hosts and ranges: what is understood of a request besides its target, before anybody acts on it. */
+/* Heads, hosts and ranges: the parts of a request besides its target that are parsed before anything is done. */
 #include "tests/support/unit.h"
 
 #include <string.h>
@@ -98,7 +98,7 @@ static void content_ranges(void **state)
     assert_true(range.first == row->first && range.last == row->last);
 }
 
-/* ---- heads; what needs a connection is in tests/gateway ---- */
+/* ---- heads; tests with a connection are in tests/gateway ---- */
 #define HOST        \
     {               \
         "Host", "x" \
@@ -208,7 +208,7 @@ static void clients_are_answered_by_their_name_for_us(void **state)
     assert_string_equal(url, row->url);
 }
 
-/* An answer that nobody sends: its request has what answers are made from, and no more. */
+/* An answer that is not sent: its request has only the members for answers. */
 static void warnings_are_quoted_and_bounded(void **state)
 {
     OWNED(arena) *arena = NULL;

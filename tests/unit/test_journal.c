@@ -1,4 +1,4 @@
-/* A journal: what was promised is there after a crash at any byte, and nothing else is taken for it. */
+/* A journal: a durable change is there after a crash at any byte, and no other content is taken for it. */
 #include "tests/support/unit.h"
 
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 
 #define COPY_SIZE 4096
 
-/* Numbers that are used once, as a program keeps them that must not do a thing twice. */
+/* Numbers that are used once, as in a program that must not do a thing twice. */
 struct used {
     uint32_t count;
     uint64_t numbers[8];
@@ -111,7 +111,7 @@ static void write_file(const struct folder *folder, const uint8_t *bytes, size_t
     assert_int_equal(write(fd, bytes, length), length);
 }
 
-/* How many changes it has; -1: refused, for what `kind_out` says. */
+/* The number of changes; -1: refused, with the kind in `kind_out`. */
 static int open_count(const struct folder *folder, const uint8_t with[JOURNAL_KEY_SIZE], enum error_kind *kind_out)
 {
     OWNED(journal) *journal = NULL;
@@ -141,7 +141,7 @@ static void changes_are_kept(void **state)
     assert_false(journal_is_broken(journal));
 }
 
-/* A crash while the third change is written: `at` bytes of one copy are new, and what comes behind them is old. */
+/* A crash while the third change is written: `at` bytes of one copy are new, and the bytes after them are old. */
 static void a_crash_at_any_byte_leaves_a_state(void **state)
 {
     OWNED_FOLDER folder;
@@ -229,7 +229,7 @@ static void one_process_has_it(void **state)
     assert_int_equal(kind, ERROR_CONFLICT);
 }
 
-/* The caller knows from elsewhere how far it was. */
+/* The caller knows the later generation from elsewhere. */
 static void an_older_file_has_a_smaller_generation(void **state)
 {
     OWNED_FOLDER folder;
@@ -248,7 +248,7 @@ static void an_older_file_has_a_smaller_generation(void **state)
     assert_true(journal_generation(journal) == 2);
 }
 
-/* Each write and each fsync fails once: the old state or the new one is there, and this process promises nothing more. */
+/* Each write and each fsync fails once: the old state or the new one is there, and this process refuses all later changes. */
 static void failing_disks_break_no_promise(void **state)
 {
     unsigned long nth = 1;

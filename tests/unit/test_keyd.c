@@ -1,4 +1,4 @@
-/* The parts of sijil-keyd, one by one: key ring, rate, sandbox, tokens, and that every failure is survived. */
+/* The parts of sijil-keyd, one by one: key ring, rate, sandbox, tokens, each with every failure. */
 #include "tests/unit/keyd_folder_fixture.h"
 
 #include <errno.h>
@@ -93,7 +93,7 @@ static void damaged_key_rings_do_not_open(void **state)
     assert_true(file_read(path, &file, &err).ok);
     for (size_t i = 0; i < file.length; i++) {
         struct keyring *keyring = NULL;
-        if (i >= 8 && i < 16) continue; /* the cost: changed, it only takes longer to fail */
+        if (i >= 8 && i < 16) continue; /* the cost: a changed one only makes the failure slower */
         file.data[i] ^= 0x10;
         assert_true(file_replace_at(folder.fd, KEYRING_FILE, buffer_bytes(&file), 0600, &err).ok);
         assert_false(keyring_open(folder.fd, bytes_of_text("secret"), &keyring, &err).ok);
@@ -171,12 +171,12 @@ static void buckets_empty_and_refill(void **state)
     for (taken = 0, now_ms += 100; rate_take(rate, &project, now_ms, &err).ok; taken++) continue;
     assert_int_equal(taken, UNWRAP_RATE_PER_S / 10);
     assert_false(rate_take(rate, &project, now_ms - 50, &err).ok); /* a thread that comes late */
-    assert_false(rate_take(rate, &project, now_ms, &err).ok);      /* and gave nothing twice */
+    assert_false(rate_take(rate, &project, now_ms, &err).ok);      /* and no time was counted twice */
     for (taken = 0, now_ms = INT64_MAX; rate_take(rate, &project, now_ms, &err).ok; taken++) continue;
     assert_int_equal(taken, UNWRAP_BURST);
 }
 
-/* More busy projects than the table holds: some are refused, and none that was empty is full again. */
+/* More busy projects than the table holds: some are refused, and no empty bucket becomes full. */
 static void crowds_of_projects_are_refused_not_forgotten(void **state)
 {
     OWNED(rate) *rate = NULL;
@@ -268,7 +268,7 @@ static void every_failure_is_survived(void **state)
         has_fired = fault_has_fired();
         fault_arm(0);
         if (!ok) assert_true(has_fired && err.kind != ERROR_NONE && err.message[0] != '\0');
-        failures += !ok; /* one that is answered with another try is none */
+        failures += !ok; /* a failure that a second try hides does not count */
     }
     assert_failures(failures, 100);
 }
@@ -290,7 +290,7 @@ static struct result sign_token(void *keyring, struct error *err)
     return SUCCESS;
 }
 
-/* A token without memory was one that is not UTF-8, so that the gateway called a good request bad. */
+/* A lack of memory was reported as text that is not UTF-8, so the gateway called a good request bad. */
 static void tokens_say_that_memory_lacks(void **state)
 {
     OWNED_FOLDER folder;

@@ -1,4 +1,4 @@
-/* The client of sijil-keyd against a peer that does what keyd never should: every such call ends, in words. */
+/* The client of sijil-keyd against a peer that breaks the protocol: every such call ends with an error. */
 #include "tests/unit/keyd_peer_fixture.h"
 
 #include <errno.h>
@@ -155,7 +155,7 @@ static void a_connection_that_can_not_be_made(void **state)
     assert_null(none);
 }
 
-/* A deadline that is over before anything was sent; keyd answers nothing that late. */
+/* A deadline that passes before anything is sent. */
 static void no_time_at_all(void **state)
 {
     OWNED(keyd_client) *client = NULL;
@@ -180,7 +180,7 @@ static void *give_back_soon(void *call)
     return NULL;
 }
 
-/* Eight calls hold the eight connections: the ninth waits, in vain or until one is given back. */
+/* Eight calls hold the eight connections: the ninth waits until one is free or the deadline passes. */
 static void a_pool_has_an_end(void **state)
 {
     OWNED(keyd_client) *client = client_new();
@@ -201,7 +201,7 @@ static void a_pool_has_an_end(void **state)
     for (size_t i = 0; i < COUNT(calls); i++) keyd_call_done(&calls[i]);
 }
 
-/* What is connected is taken before what would have to connect. */
+/* A connected entry of the pool is used before one that must connect. */
 static void live_connections_are_preferred(void **state)
 {
     OWNED(keyd_client) *client = client_new();
@@ -224,7 +224,7 @@ static void live_connections_are_preferred(void **state)
     assert_int_equal(atomic_load(&peer_count), before);
 }
 
-/* Whatever of ours fails during a call: it is said, the result stays as it was, and the next call works. */
+/* Each failure on our side during a call is reported, the result is unchanged, and the next call works. */
 static struct result each_call(struct keyd_client *client, struct error *err)
 {
     static const uint8_t index[32];

@@ -43,7 +43,7 @@ static uint64_t size_on_disk(const struct folder *folder)
 static const struct damage_row {
     const char *name;
     size_t at, length; /* bytes that are overwritten */
-    uint64_t size;     /* found then; UINT64_MAX: refused */
+    uint64_t size;     /* the size found after that; UINT64_MAX: refused */
 } damage_rows[] = {
     {"nothing", 0, 0, 9},
     {"the first copy", 20, 1, 9},
@@ -72,7 +72,7 @@ static void one_damaged_copy_is_mended(void **state)
     assert_true(size_on_disk(&folder) == row->size);
     if (row->size == UINT64_MAX) return;
 
-    /* It was mended: now the other copy may go. */
+    /* It was repaired, so now the other copy may be damaged. */
     const off_t other = row->at < LEDGER_COPY_SIZE ? LEDGER_COPY_SIZE : 0;
     assert_int_equal(pwrite(fd, noise, 100, other), 100);
     assert_true(size_on_disk(&folder) == 9);
@@ -99,7 +99,7 @@ static void ledgers_belong_to_one_process_and_one_key_ring(void **state)
     assert_null(second);
 }
 
-/* Each write and each fsync fails once. What was not promised may be there or not; what was, always is. */
+/* Each write and each fsync fails once. An unreported change may be there or not; a reported one always is. */
 static void failing_disks_break_no_promise(void **state)
 {
     unsigned long nth = 1;
@@ -119,7 +119,7 @@ static void failing_disks_break_no_promise(void **state)
         has_fired = fault_has_fired();
         fault_arm(0);
         assert_int_equal(ok, !has_fired);
-        if (has_fired) { /* nothing more is promised by this process */
+        if (has_fired) { /* this process refuses all later changes */
             assert_false(grow(ledger, 7, &err).ok);
             assert_int_equal(err.kind, ERROR_UNAVAILABLE);
         }
@@ -215,7 +215,7 @@ static void a_lost_ledger_of_runs_is_made_anew(void **state)
     assert_int_equal(run_ledger_since_ms(again), NOON_MS);
 }
 
-/* Each write and each fsync fails once: no signature leaves then, and what was promised before stays. */
+/* Each write and each fsync fails once: no signature leaves then, and earlier promises stay. */
 static void failing_disks_break_no_promise_of_runs(void **state)
 {
     const struct run_promise first = promise_of(1, 1), second = promise_of(2, 2);

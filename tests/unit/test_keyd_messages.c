@@ -1,4 +1,7 @@
-/* The messages of sijil-keyd: each type travels; cut, lengthened, without room or with a bad field it is refused. */
+/*
+ * The messages of sijil-keyd: each type is written and read; a cut or longer one, one without room, and one with a bad field are
+ * refused.
+ */
 #include "tests/support/unit.h"
 
 #include <stdio.h>
@@ -216,7 +219,7 @@ static void messages_travel(void **state)
     if (row->type != KEYD_ERROR) check_message(false, row->type);
 }
 
-/* What a caller of ours may not ask for, in words of its own. */
+/* Requests that our own encoder refuses, each with its message. */
 static void spoil_region(struct keyd_request *request)
 {
     request->as.wrap.binding.scope.region[0] = '\0';
@@ -316,7 +319,7 @@ static void bad_requests_are_not_sent(void **state)
     assert_int_equal(err.kind, row->kind);
 }
 
-/* Bytes that no message of ours has; `at` counts from the start, from the end when negative. */
+/* Bytes that no message of ours has; a negative `at` counts from the end. */
 static const struct bad_bytes_row {
     const char *name;
     bool is_reply;
@@ -369,7 +372,7 @@ static void empty_fields(void **state)
     assert_false(reads(true, buffer_bytes(&frame)));
 }
 
-/* As many versions as there is room for are read, and not one more, though all of it comes. */
+/* Only as many versions as there is room for are read; one more is refused, although the message is complete. */
 static void versions_have_a_limit(void **state)
 {
     const struct keyd_reply reply = reply_of(KEYD_IDENTIFY);

@@ -1,4 +1,4 @@
-/* How many tokens sijil-keyd signs, for whom and for what: limited, and counted before they are signed; the bytes of its ledger. */
+/* The tokens that sijil-keyd signs are limited, and counted before they are signed; and the bytes of its ledger. */
 #include "tests/unit/keyd_folder_fixture.h"
 
 #include <fcntl.h>
@@ -36,7 +36,7 @@ static struct ledger *open_ledger(const struct folder *folder)
     return ledger;
 }
 
-/* A ledger that is not settled is what a kill leaves. Whatever was signed is within what is told then. */
+/* A kill leaves a ledger that is not settled. It then reports at least the number of signed tokens. */
 static void mints_are_never_counted_too_low(void **state)
 {
     OWNED_FOLDER folder;
@@ -101,13 +101,13 @@ static void tokens_are_limited_by_credential_and_scope(void **state)
     OWNED(ledger) *ledger = open_ledger(&folder);
     assert_true(mint_limits_new(&limits, &err).ok);
     assert_int_equal(all += tokens_until_refused(limits, ledger, &token), ADMINISTRATION_BURST);
-    for (unsigned i = 0; i < 40; i++) { /* whoever it says that it is, and of whichever organisation */
+    for (unsigned i = 0; i < 40; i++) { /* with any name, and of any organisation */
         (void)snprintf(source, sizeof source, "robot:%u", i + 2);
         token.source = bytes_of_text(source);
         store_u64(token.organisation.bytes, i / 2);
         all += tokens_until_refused(limits, ledger, &token);
     }
-    /* Of the registry there are three: two have all but the last quarter, the third what it may have of that. */
+    /* The registry has three robots: two use all but the last quarter, the third gets its share of that. */
     assert_int_equal(all, ADMINISTRATION_TENANTS_BURST + ADMINISTRATION_REGISTRY_BURST * 3 / 4 + ADMINISTRATION_BURST / 4);
     token.administration = false;
     token.access_count = 1;
@@ -125,7 +125,7 @@ static struct keyd_token token_of(const char *source, const struct uuid *organis
         .source = bytes_of_text(source), .subject = bytes_of_text(source), .organisation = *organisation, .administration = true};
 }
 
-/* However many robots or subjects a tenant has, others get their tokens, and the registry's own robots always. */
+/* With any number of robots or subjects of one tenant, others get their tokens, and the registry's own robots always do. */
 static void tenants_do_not_use_up_what_others_have(void **state)
 {
     static const char *const of_issuer[] = {"ext:00112233445566778899aabbccddeeff:a", "ext:00112233445566778899aabbccddeeff:b",
@@ -158,7 +158,10 @@ static void tenants_do_not_use_up_what_others_have(void **state)
     assert_int_equal(tokens_until_refused(limits, ledger, &admin), ADMINISTRATION_BURST);
 }
 
-/* Subjects of one issuer had its limit together, whichever organisation they work for: one tenant's kept another's out. */
+/*
+ * Subjects of one issuer shared its limit, even if they work for different organisations: those of one tenant kept those of
+ * another out.
+ */
 static void subjects_of_an_issuer_count_for_their_organisations(void **state)
 {
     const struct uuid acme = {{1}}, globex = {{2}};
@@ -183,7 +186,7 @@ static void subjects_of_an_issuer_count_for_their_organisations(void **state)
     assert_int_equal(tokens_until_refused(limits, ledger, &other), ADMINISTRATION_BURST);
 }
 
-/* When an administrator needs a token: a script of sixty commands, then one each five seconds. */
+/* The times at which an administrator needs a token: a script of sixty commands, then one each five seconds. */
 static bool is_due(int64_t now_ms)
 {
     const int64_t ms = now_ms - INT64_C(3600) * 1000;
@@ -207,7 +210,9 @@ static void stays_free_for(struct mint_limits *limits, struct ledger *ledger, co
     assert_true(refused > 0);
 }
 
-/* Credentials that asked as fast as they may, for a long time, had all of their organisation's tokens: nobody could revoke them. */
+/*
+ * Credentials that asked at their full rate for a long time used up all tokens of their organisation: nobody could revoke them.
+ */
 static void credentials_do_not_use_up_what_their_organisation_has(void **state)
 {
     const struct uuid acme = {{1}}, registry = {{0}};
@@ -228,7 +233,7 @@ static void credentials_do_not_use_up_what_their_organisation_has(void **state)
     for (size_t i = 0; i < COUNT(other); i++) stays_free_for(limits, ledger, busy[i], COUNT(busy[i]), &other[i]);
 }
 
-/* Three organisations whose robots did so had everybody's. */
+/* Three organisations with such robots used up the tokens of all. */
 static void organisations_do_not_use_up_what_all_have(void **state)
 {
     static const char *const names[] = {"robot:1a", "robot:1b", "robot:2a", "robot:2b",
@@ -248,7 +253,7 @@ static void organisations_do_not_use_up_what_all_have(void **state)
     stays_free_for(limits, ledger, busy, COUNT(busy), &other);
 }
 
-/* Whoever is refused for others' sake has what is its own later: what all organisations together have fills faster than what one has. */
+/* A refusal by the shared limit does not use up one's own limit: the shared bucket fills faster than that of one organisation. */
 static void a_refused_token_costs_its_organisation_nothing(void **state)
 {
     const struct uuid globex = {{9}};
@@ -297,7 +302,7 @@ static void a_token_counts_under_its_widest_scope(void **state)
     assert_int_equal(mint_scope_of(&token), MINT_ADMINISTRATION);
 }
 
-/* As the program before this one left it: it ends with the finding. */
+/* As the previous version of the program left it: it ends with the finding. */
 static void the_ledger_before_documents_is_read(void **state)
 {
     enum { BODY_4 = LEDGER_BODY_SIZE - LEDGER_DOCUMENTS_SIZE };

@@ -1,5 +1,7 @@
-/* What is composed and signed of training runs: each payload has the bytes of the vectors of docs/formats/run.md, and sijil-keyd
- * signs what they prove at their time, once. */
+/*
+ * The composed and signed envelopes of training runs: each payload has the bytes of the vectors of docs/formats/run.md, and
+ * sijil-keyd signs each statement that they prove, once.
+ */
 #include "tests/support/made_run.h"
 #include "tests/unit/keyd_folder_fixture.h"
 

@@ -1,4 +1,4 @@
-/* The journal of leases: none is taken twice, whatever happens in between. */
+/* The journal of leases: no lease is taken twice, with any fault in between. */
 #include "tests/support/unit.h"
 
 #include <fcntl.h>
@@ -152,17 +152,17 @@ static void what_is_no_journal_is_refused(void **state)
     }
     OWNED_FD file = openat(folder.fd, "leases.journal", O_WRONLY | O_CLOEXEC);
     assert_int_equal(pwrite(file, "x", 1, 40), 1);
-    lease_journal_free(open_journal(&folder)); /* the second copy is whole */
+    lease_journal_free(open_journal(&folder)); /* the second copy is valid */
     assert_int_equal(pwrite(file, "x", 1, 40), 1);
     assert_int_equal(pwrite(file, "x", 1, 81920 + 40), 1);
     assert_int_equal(open_fails(&folder), ERROR_CORRUPT);
     assert_int_equal(unlinkat(folder.fd, "leases.journal", 0), 0);
-    assert_int_equal(open_fails(&folder), ERROR_CORRUPT); /* it was there once: its key says so */
+    assert_int_equal(open_fails(&folder), ERROR_CORRUPT); /* its key shows that it existed */
     assert_int_equal(unlinkat(folder.fd, "leases.key", 0), 0);
     lease_journal_free(open_journal(&folder)); /* only the registry can notice this: the generation is 2 */
 }
 
-/* Takes leases from `from` on, and says so after each; until it is killed. */
+/* Takes leases from number `from` on, and reports each, until it is killed. */
 static void take_for_ever(const struct folder *folder, uint32_t from, int told)
 {
     struct lease_journal *journal = NULL;
@@ -177,7 +177,7 @@ static void take_for_ever(const struct folder *folder, uint32_t from, int told)
     }
 }
 
-/* The number of the last lease that it said it had taken. */
+/* The number of the last reported lease. */
 static uint32_t kill_while_it_takes(const struct folder *folder, uint32_t from, unsigned after_us)
 {
     uint32_t number = 0, last = from;
@@ -216,7 +216,7 @@ static void nothing_is_taken_twice_after_a_kill(void **state)
             const struct taken_lease lease = lease_of(i);
             assert_int_equal(take(journal, &lease, NOW_MS), ERROR_CONFLICT);
         }
-        next = last + 2; /* it may have taken one more before it could say so */
+        next = last + 2; /* it may have taken one more before the report */
     }
 }
 

@@ -200,7 +200,7 @@ static const struct row {
     {"nothing", "", MEDIA_TYPE_IMAGE, NULL, "", "", ""},
 };
 
-/* The references of a manifest, spelled as the rows have them. */
+/* The references of a manifest, in the form of the rows. */
 static void spell(const struct manifest *manifest, char *out)
 {
     for (size_t i = 0; i < manifest->reference_count; i++) {
@@ -276,7 +276,7 @@ static void descriptors_are_bounded(void **state)
 
 #define NAMES_OF_A_DESCRIPTOR "mediaType digest size urls annotations data artifactType platform"
 
-/* Where the specification has names: each of them, spelled otherwise, stands beside what is read. */
+/* The places where the specification has names. Each name gets a member of another spelling beside it. */
 static const struct level {
     const char *name, *before, *after, *names;
 } levels[] = {
@@ -295,7 +295,10 @@ static const struct level {
      "}}]}", "architecture os os.version os.features variant features"},
 };
 
-/* `name` with what Go takes for its letter at `at`: the other case, or a letter that folds to it. NULL: it has no other. */
+/*
+ * `name` with another letter at `at` that Go takes for the same: the other case, or a letter that folds to it. NULL: there is
+ * none.
+ */
 static const char *otherwise(const char *name, size_t at)
 {
     static char spelled[64];

@@ -1,4 +1,4 @@
-/* What is remembered of manifests: found as it was put, never across a change, bounded. */
+/* The cache of manifests: rows are found unchanged, never after a change, and their number is bounded. */
 #include "tests/support/unit.h"
 
 #include <stdio.h>
@@ -52,7 +52,7 @@ static void finds_what_was_put(void **state)
     digest[7] = sealed[0] = 'x'; /* it has copies */
     struct cached_manifest *cached = manifest_cache_get(cache, &key, &row);
     assert_non_null(cached);
-    put(cache, "v1", 6, 3); /* replaces it, but who has it keeps it */
+    put(cache, "v1", 6, 3); /* replaces it, but its present user keeps it */
     assert_string_equal(row.digest, "sha256:bb");
     assert_true(bytes_equal(row.sealed, bytes_of_text("sealed bytes")));
     assert_string_equal(row.media_type, before.media_type);

@@ -1,6 +1,6 @@
 /*
- * A server that was busy for a minute gives back what it needed for that. Built without sanitizers, which have a heap of their own
- * that keeps what is freed for a while (tests/unit/CMakeLists.txt).
+ * A server that was busy for a minute gives back the memory that it needed. Built without sanitizers, because their heap keeps
+ * freed memory for a while (tests/unit/CMakeLists.txt).
  */
 #include "tests/support/unit.h"
 
@@ -27,7 +27,7 @@ static size_t resident_bytes(void)
     return resident * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Each client has a block, and leaves a small thing that lives on: a row of a cache, say. */
+/* Each client has a block, and leaves a small object that stays, such as a row of a cache. */
 static void be_busy(struct blocks *blocks, char *left[CLIENTS])
 {
     uint8_t *taken[CLIENTS];

@@ -1,4 +1,4 @@
-/* Blocks of addresses: what is one, which addresses they hold, and which network an address is in. */
+/* Blocks of addresses: their form, their addresses, and the network of an address. */
 #include "tests/support/unit.h"
 
 #include <arpa/inet.h>

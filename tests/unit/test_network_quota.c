@@ -1,4 +1,4 @@
-/* Which network an address is of, and how many connections it may have. */
+/* The network of an address, and its limit of connections. */
 #include "tests/support/unit.h"
 
 #include <arpa/inet.h>
@@ -43,7 +43,7 @@ static void an_address_has_a_network(void **state)
     assert_false(network_of_client(NULL, network));
 }
 
-/* How many of `tries` connections from the address get in. */
+/* The number of accepted connections, of `tries` from the address. */
 static unsigned let_in(struct network_quota *quota, const char *text, unsigned tries, struct quota_ticket *places)
 {
     const struct sockaddr_storage address = address_of(text);

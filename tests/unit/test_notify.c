@@ -1,4 +1,4 @@
-/* What a service manager is told, over real sockets. */
+/* The messages to a service manager, over real sockets. */
 #include "tests/support/unit.h"
 
 #include <stddef.h>
@@ -37,7 +37,7 @@ static void assert_told(int fd, const char *state)
     assert_string_equal(text, state);
 }
 
-/* As a server does it: in a process of its own, which has been closed off when it speaks. */
+/* As a server: in a separate process, which is in its sandbox when it sends. */
 static int serve(const char *name)
 {
     const pid_t child = fork();
@@ -94,7 +94,7 @@ static void a_wrong_one_is_said(void **state)
     assert_int_equal(serve("/tmp/sijil-notify-nobody"), 3);
 }
 
-/* A manager that takes nothing holds nobody up. */
+/* A manager that reads nothing delays nobody. */
 static void a_full_manager_is_not_waited_for(void **state)
 {
     char path[64];

@@ -1,4 +1,4 @@
-/* What a runner checks before it runs: each thing that is wrong has its check, by which the refusal names it. */
+/* The checks of a runner before it runs: each fault has a check, which the refusal names. */
 #include "tests/support/made_run.h"
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@ static const struct row {
     const char *name;
     enum bundle bundle;
     const char *check, *says; /* check NULL: it may run */
-    /* what differs from a runner that may run it; 0 and NULL: nothing */
+    /* the difference from a runner that may run it; 0 and NULL: none */
     int64_t later_ms, most_cpus, most_memory;
     const char *audience, *key, *runner, *pool, *places, *isolation;
     bool is_taken, has_no_driver, has_other_root, is_cut, is_weak, has_no_assurance, has_no_device, is_forged, was_later,
@@ -238,7 +238,7 @@ static void each_thing_has_its_check(void **state)
     for (size_t i = 0; i < COUNT(rows); i++) check_row(&rows[i]);
 }
 
-/* No byte of a bundle can be changed: another one is refused by one of the first checks, and never accepted. */
+/* No byte of a bundle can be changed: one of the first checks refuses the bundle. */
 static void no_byte_can_be_changed(void **state)
 {
     OWNED_WORLD world;

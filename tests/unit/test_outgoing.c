@@ -1,4 +1,4 @@
-/* One way out: which addresses are called, whom it trusts, and what a peer that means harm can do. */
+/* Outgoing calls: the allowed addresses, the trusted certificates, and hostile peers. */
 #include "tests/support/unit.h"
 
 #include <openssl/x509_vfy.h>
@@ -12,7 +12,7 @@
 
 static struct tls_peer peer;
 
-/* What one call got. */
+/* The result of one call. */
 struct got {
     struct outgoing_outcome outcome;
     struct buffer body;
@@ -61,7 +61,7 @@ static void url_of(const char *host, unsigned port, const char *path, char url_o
     (void)snprintf(url_out, 128, "https://%s:%u%s", host, port, path);
 }
 
-/* A GET that must not fail here, whatever becomes of it there. */
+/* A GET that must not fail locally, with any outcome at the peer. */
 static void call(struct outgoing *outgoing, struct outgoing_request request, struct got *got)
 {
     struct error err = {0};
@@ -140,7 +140,7 @@ static void an_address_is_called_or_not(void **state)
 static const struct resolved_row {
     const char *name, *host, *answers, *listed; /* NULL: usual ones */
     enum outgoing_end end;
-    const char *called; /* the address; NULL: nobody */
+    const char *called; /* the called address; NULL: none */
 } resolved_rows[] = {
     {"an address in the list", "peer.example", "127.0.0.1", "127.0.0.1/32", OUTGOING_ANSWERED, "127.0.0.1"},
     {"a usual one", "peer.example", "127.0.0.2", NULL, OUTGOING_ANSWERED, "127.0.0.2"},
@@ -157,7 +157,7 @@ static const struct resolved_row {
     {"a number", "2852039166", "169.254.169.254", NULL, OUTGOING_FORBIDDEN, NULL},
     {"no name, in the list", "127.0.0.2", "", "127.0.0.2/32", OUTGOING_ANSWERED, "127.0.0.2"},
     {"a name that nobody knows", "peer.example", "", NULL, OUTGOING_BROKEN, NULL},
-    /* DNS rebinding: whoever checks one answer and connects to another is led astray by the second */
+    /* DNS rebinding: a program that checks one answer and connects to another one is misled by the second */
     {"another answer later", "peer.example", "127.0.0.1;127.0.0.2", "127.0.0.1/32", OUTGOING_ANSWERED, "127.0.0.1"},
     {"a forbidden one first", "peer.example", "127.0.0.2;127.0.0.1", "127.0.0.1/32", OUTGOING_FORBIDDEN, NULL},
 };
@@ -186,7 +186,7 @@ static void a_name_leads_to_an_address_that_was_checked(void **state)
     buffer_done(&got.body);
 }
 
-/* A connection that is kept goes to where it went; a new one is checked anew. */
+/* A kept connection stays at its address; a new one is checked again. */
 static void a_name_that_moved_is_checked_again(void **state)
 {
     const struct outgoing_options options = {.reach = OUTGOING_LISTED, .networks = networks_of("127.0.0.1/32")};
@@ -243,7 +243,7 @@ static void the_environment_names_no_proxy(void **state)
     assert_int_equal(tls_peer_requests(&peer, " proxy "), 0);
 }
 
-/* With TLS to the far end: it sees the name and nothing else, and no_proxy does not get around it. */
+/* With TLS to the peer: the proxy sees only the name, and no_proxy has no effect. */
 static void a_proxy_that_is_asked_for_gets_a_tunnel(void **state)
 {
     static const struct outgoing_header headers[] = {{"Authorization", "Bearer of-the-registry"}};
@@ -287,7 +287,7 @@ static void a_proxy_gets_around_no_check(void **state)
 
 static unsigned paths_loaded;
 
-/* In place of OpenSSL's, also for libcurl: which folder of authorities counts. */
+/* Replaces OpenSSL's function, also for libcurl: it notes the folder of authorities. */
 __attribute__((visibility("default"))) int X509_STORE_load_path(X509_STORE *store, const char *path)
 {
     (void)store, (void)path;

@@ -1,4 +1,4 @@
-/* One way out: what is sent, what is taken of an answer, how long it may take, and what happens when something fails here. */
+/* Outgoing calls: the request, the limits of the answer and of time, and local failures. */
 #include "tests/support/unit.h"
 
 #include <pthread.h>
@@ -36,7 +36,7 @@ static void url_of(const char *path, char url_out[128])
     (void)snprintf(url_out, 128, "https://peer.example:%u%s", peer.main_port, path);
 }
 
-/* A request of what the row or the test says; the rest is usual. */
+/* A request with the values of the row or the test, and usual values for the others. */
 static struct result call(struct outgoing *outgoing, struct outgoing_request request, struct outgoing_outcome *outcome_out,
                           struct buffer *body, struct error *err)
 {
@@ -62,7 +62,7 @@ static const struct answer_row {
     const char *name, *path;
     struct outgoing_limits limits;
     enum outgoing_end end;
-    int64_t length; /* as the head says it */
+    int64_t length; /* as in the head */
     size_t bytes;   /* of the body, taken */
     int64_t within_ms;
 } answer_rows[] = {
@@ -201,7 +201,7 @@ static void a_header_is_one_line(void **state)
     assert_int_equal(resolver_questions(), 0);
 }
 
-/* The peer ends a kept connection when the next request comes. Whether it did what was asked nobody knows. */
+/* The peer ends a kept connection when the next request comes. It is unknown whether the request took effect. */
 static void what_must_not_come_twice_does_not(void **state)
 {
     static const struct {

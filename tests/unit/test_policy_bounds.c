@@ -1,4 +1,4 @@
-/* Decisions at their bounds: whatever policies, labels and names hold, an answer is short, and what is not known denies. */
+/* Decisions at their bounds: an answer is short with any policies, labels and names, and unknown facts deny. */
 #include "tests/unit/decide_fixture.h"
 
 static const struct decide_row pull = {"a pull", 'c', ACTION_BLOB_READ, "acme/models/a", DIGEST, NULL, VERDICT_ALLOW, ""};
@@ -46,7 +46,7 @@ static bool ends_in_a_whole_letter(const char *text)
     return length == 0 || (uint8_t)text[length - 1] < 0x80 || (uint8_t)text[length - 1] == 0xa9;
 }
 
-/* However much a policy says, an answer is bounded, and cut between letters and between names. */
+/* The answer is bounded for any policy, and cut between letters and between names. */
 static void answers_are_bounded(void **state)
 {
     struct snapshot wordy = {.epoch = 42, .authz = snapshot.authz, .tenancy = snapshot.tenancy, .set = make_wordy_set()};
@@ -71,7 +71,7 @@ static void answers_are_bounded(void **state)
     }
 }
 
-/* What is under more laws than a label holds is over a limit: denied, with the reason. */
+/* Content under more regimes than a label can have exceeds a limit: it is denied, with the reason. */
 static void too_many_laws_deny(void **state)
 {
     struct tenant_repository own = repositories[0];
@@ -109,7 +109,7 @@ static void too_many_laws_deny(void **state)
     for (size_t i = 0; i < 2; i++) json_decref(floors[i].json);
 }
 
-/* A policy that gives no label, in a place that has none: nothing is known, so nothing is allowed. */
+/* A policy without a label, in a place without one: nothing is known, so nothing is allowed. */
 static void without_a_label_nothing_is_stored(void **state)
 {
     struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
@@ -136,7 +136,7 @@ static void without_a_label_nothing_is_stored(void **state)
     assert_string_equal(decision_denial(decision, 0)->rule, "SYS-UNLABELLED");
 }
 
-/* Where no floor states a lineage, it is not known; where one does, it stands. */
+/* If no floor states a lineage, it is unknown; otherwise it is the stated one. */
 static void a_lineage_is_stated_or_unknown(void **state)
 {
     struct tenant_project under = projects[2];
@@ -178,7 +178,7 @@ static void an_empty_registry_has_no_names(void **state)
     assert_false(is_stated);
 }
 
-/* A digest that only looks like one is no digest: the policies then decide without it. */
+/* A text that only looks like a digest is not one: the policies then decide without it. */
 static void digests_have_one_form(void **state)
 {
     static const char *const details[] = {"sha256:0123",
@@ -200,7 +200,7 @@ static void digests_have_one_form(void **state)
     }
 }
 
-/* The project was there when the name was resolved, and is gone. */
+/* The project existed when the name was resolved, and was deleted since. */
 static void a_project_that_is_gone_denies(void **state)
 {
     struct principal principal;

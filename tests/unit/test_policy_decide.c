@@ -1,4 +1,4 @@
-/* One request's decision: rights and policies together, on a snapshot that was put together by hand. */
+/* One request's decision: rights and policies together, on a snapshot made by the test. */
 #include "tests/unit/decide_fixture.h"
 
 #include <arpa/inet.h>
@@ -68,7 +68,7 @@ static void decisions(void **state)
     assert_string_equal(decision_id(decision), decision_id(again)); /* the same inputs, the same id */
 }
 
-/* The id binds everything that was asked. */
+/* The id covers all inputs. */
 static void ids_differ(void **state)
 {
     struct principal principal;
@@ -110,7 +110,7 @@ static void all_pairs_must_be_allowed(void **state)
     assert_int_equal(decision_pair_count(decision), 2);
 }
 
-/* What the caller may not see stands in the event as a name that is nowhere, so that its size says nothing either. */
+/* The event has a hidden thing as a name that does not exist, so that the size of the event reveals nothing. */
 static void what_is_hidden_has_no_place(void **state)
 {
     static const char *const names[] = {"acme/health/a", "acme/none/a"};

@@ -1,4 +1,4 @@
-/* What may be published, and what is refused: each row changes one thing in a good document. */
+/* Accepted and refused documents: each row changes one thing in a good document. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "tests/support/policy.h"
 
-/* Puts `value` at "a.b.0.c" in a copy of the health policy; a NULL value takes the member away. */
+/* Puts `value` at "a.b.0.c" in a copy of the health policy; a NULL value removes the member. */
 static json_t *changed(const char *path, const char *value)
 {
     json_t *document = policy_example("health-ae"), *place = document;
@@ -28,7 +28,7 @@ static json_t *changed(const char *path, const char *value)
 #define A_260 A_26 A_26 A_26 A_26 A_26 A_26 A_26 A_26 A_26 A_26
 
 static const struct document_row {
-    const char *name, *path, *value; /* value NULL: the member is taken away */
+    const char *name, *path, *value; /* value NULL: the member is removed */
     const char *said;                /* of the refusal; NULL: it is a good document */
 } document_rows[] = {
     {"another version", "metadata.version", "9", NULL},

@@ -1,4 +1,4 @@
-/* The main cases by name. That every answer agrees with the oracle is what tests/policy/ shows. */
+/* The main cases by name. tests/policy/ compares all answers with the oracle. */
 #include "tests/unit/policy_cases.h"
 
 #include <stdio.h>
@@ -125,7 +125,7 @@ static void labels_cover(void **state)
     assert_int_equal(label_covers(&label, &row->floor), row->is_covered);
 }
 
-/* What is stored joins what its place gives; alone, it is the label; without both there is none. */
+/* A stored label is joined with that of its place; alone, it is the label; without both there is none. */
 /* "AE/AZ" is not the beginning of "AE/AZU": places are compared piece by piece. */
 static void places_are_compared_piece_by_piece(void **state)
 {

@@ -1,4 +1,4 @@
-/* Facts: written down and read again, a decision from them is the same one; and they have their form and their room. */
+/* Facts: after they are written and read, the decision is the same; and their form and size are limited. */
 #include "tests/unit/policy_cases.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include "policy/compiled_priv.h"
 #include "tests/support/policy.h"
 
-/* What the decider writes and what a replay reads back must be the same decision under the same id. */
+/* The decision of a replay must be the same as that of the decider, with the same id. */
 static void facts_survive_being_written_down(void **state)
 {
     const struct case_row *row = &case_rows[3];
@@ -36,7 +36,7 @@ static void facts_survive_being_written_down(void **state)
     buffer_done(&label_text);
 }
 
-/* All that a decision can hold: a lifted rule, a malformed exception, a pin that is not in force, an overdue review. */
+/* All parts of a decision: a lifted rule, a malformed exception, a pin that is not in force, an overdue review. */
 static json_t *full_exception(void)
 {
     char text[2048];
@@ -137,7 +137,7 @@ static void decisions_need_their_room(void **state)
     }
 }
 
-/* Facts that come from no document are written down for the id. */
+/* Facts without a document are written for the id. */
 static void unwritten_facts_have_an_id_too(void **state)
 {
     OWNED_JSON json = full_facts();

@@ -1,4 +1,4 @@
-/* The default set, and what a set says of its regions, for people and for programs. */
+/* The default set, and the description of a set's regions for people and programs. */
 #include "tests/unit/default_set_fixture.h"
 
 #include <string.h>
@@ -125,7 +125,7 @@ static void regions_are_explained(void **state)
     assert_string_equal(buffer_text(&names), row->regions);
 }
 
-/* What a set says of itself needs its room. */
+/* The description of a set needs its room. */
 static void sets_describe_themselves(void **state)
 {
     OWNED(policy_set) *set = set_of_samples();

@@ -1,4 +1,4 @@
-/* Random decisions, each made again from its event and its facts alone. */
+/* Random decisions; each is made again only from its event and its facts. */
 #include "tests/unit/drawn_fixture.h"
 
 #include <arpa/inet.h>
@@ -12,7 +12,7 @@
 
 /* --- one decision --- */
 
-/* As the log has it: through the event's leaf, written and read. */
+/* The decision as recorded: its leaf is written and read. */
 static struct leaf recorded(struct decision *decision)
 {
     struct record record = {.decision = decision};
@@ -53,7 +53,7 @@ static void count(struct tally_of *tally, const struct decision *decision)
     tally->with_digest += memmem(facts.data, facts.length, "\"digest\":true", 13) != NULL;
 }
 
-/* An exception names its digests: an event that says another one is of another decision. */
+/* An exception names its digests, so an event with another digest belongs to another decision. */
 static bool depends_on_digest(const struct leaf *leaf, const struct decision *decision)
 {
     struct leaf other = *leaf;
@@ -149,9 +149,9 @@ static void each_changed_byte_of_facts_is_refused(void **state)
     assert_int_equal(replayed(&leaf, &shorter, snapshot.set).verdict, REPLAY_DIFFERS);
 }
 
-/* Facts and event of a gateway that lies: it commits to what it likes. */
+/* Facts and event of a lying gateway, which commits to any facts. */
 static const struct lie_row {
-    const char *name, *from, *to; /* of the facts of a denied reading of health data from a network that nobody listed */
+    const char *name, *from, *to; /* of the facts of a denied read of health data from a network that is not listed */
     const char *outcome;          /* that the event says; its rules then follow */
     enum replay_verdict verdict;
     const char *what;
@@ -194,7 +194,7 @@ static const struct lie_row {
     {"a project that is none", "\"project\":\"", "\"project\":\"x", "denied", REPLAY_DIFFERS, "no facts"},
 };
 
-/* `from` may have one '*', which stands for anything up to what follows it. */
+/* `from` may have one '*', which stands for any text up to the part after it. */
 static void replace(const char *text, const char *from, const char *to, char *out, size_t room)
 {
     const size_t head = strcspn(from, "*");
@@ -253,7 +253,7 @@ static void what_can_not_be_made_again_says_why(void **state)
     assert_int_equal(replayed(&leaf, facts, snapshot.set).verdict, REPLAY_DIFFERS);
 }
 
-/* What differs from request to request is not in them: they are stored once. */
+/* They have nothing that differs between requests, so they are stored once. */
 static void the_same_facts_have_the_same_text(void **state)
 {
     OWNED(decision) *first = decide_to_read("10.1.2.3", VERDICT_ALLOW);
@@ -270,7 +270,7 @@ static void the_same_facts_have_the_same_text(void **state)
     assert_null(memmem(facts.data, facts.length, "robot", 5));
 }
 
-/* A gateway that sets a label without asking the policies, or that acts by an action of its own. */
+/* A gateway that sets a label without the policies, or uses an unknown action. */
 static const struct action_row {
     const char *name, *action;
     enum replay_verdict verdict;

@@ -1,4 +1,4 @@
-/* The decisions of the vectors, made again as sijil-verify makes them. */
+/* The decisions of the vectors, made again as by sijil-verify. */
 #include "tests/support/audit_vectors.h"
 
 #include "policy/replay_export.h"
@@ -72,7 +72,7 @@ static void the_vectors_agree(void **state)
         "\"verified\":true}\n");
 }
 
-/* Each byte of each entry's facts, changed, is told; the first number stays. */
+/* Each changed byte of each entry's facts is noticed; the first number stays. */
 static void changed_facts_are_told(void **state)
 {
     static const char wanted[] = "\"judged\":";
@@ -115,7 +115,7 @@ static void a_missing_set_is_told(void **state)
     assert_non_null(strstr(buffer_text(&text), "\"missing_set\":\"sha256:"));
 }
 
-/* A set was loaded; then a gateway decides under the one before. */
+/* A set was loaded; then a gateway decides under the previous one. */
 static void an_older_set_is_told(void **state)
 {
     struct replay_tally tally = {.loaded_epoch = 5, .loaded_at = 0};
@@ -163,7 +163,7 @@ static void facts_that_are_gone_are_not_replayable(void **state)
 
     (void)state;
     write_line(json_array_get(events(), 0), line);
-    char *facts = strstr(line, ",\"facts\":[{"); /* those beside the entry: it has its own in front of "k" */
+    char *facts = strstr(line, ",\"facts\":[{"); /* those beside the entry; the entry has its own before "k" */
     assert_non_null(facts);
     (void)snprintf(facts, (size_t)(line + sizeof line - facts), ",\"facts\":[null]}");
     count(line, &all_sets, &tally);

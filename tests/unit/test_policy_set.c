@@ -1,4 +1,4 @@
-/* The signed set: what is in it, who signed it, which network a client is in. */
+/* The signed set: its content, its signer, and the network of a client. */
 #include "tests/unit/default_set_fixture.h"
 
 #include <arpa/inet.h>
@@ -65,7 +65,7 @@ static void an_envelope_of_another_type_is_no_set(void **state)
 #define LETTERS_70 LETTERS_64 "zzzzzz"
 
 static const struct set_row {
-    const char *name, *member, *value; /* value NULL: the member is taken away */
+    const char *name, *member, *value; /* value NULL: the member is removed */
     bool keeps_digest;                 /* else the digest is made anew */
     const char *said;
 } set_rows[] = {
@@ -223,7 +223,7 @@ static struct policy_set *set_with_exceptions(const char *exceptions, struct err
 #define PROJECT_1 "10000000-0000-4000-8000-000000000001"
 #define PROJECT_2 "20000000-0000-4000-8000-000000000001"
 
-/* Whatever order they were written in, a request sees those of its own project and no others. */
+/* In any order of the document, a request sees the exceptions of its own project and no others. */
 static void exceptions_belong_to_their_project(void **state)
 {
     static const struct {
@@ -277,7 +277,7 @@ static void nobody_is_in_no_network(void **state)
     assert_null(policy_set_network(set, &local, &name));
 }
 
-/* The whole way of a set and of a question to it. */
+/* All steps of a set, and of one evaluation with it. */
 static struct result compose_and_ask(void *parts, struct error *err)
 {
     struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);

@@ -1,4 +1,4 @@
-/* How much one address or one principal may have of a gateway at a time. */
+/* The limits of one address or one principal at a gateway. */
 #include "tests/support/unit.h"
 
 #include <stdio.h>
@@ -85,7 +85,7 @@ static unsigned enter_and_leave(struct quota *quota, const char *realm, unsigned
     return entered;
 }
 
-/* Many robots of one tenant kept the robots of all others out, for as long as each came now and then. */
+/* Many robots of one tenant kept the robots of all others out, as long as each sent a request now and then. */
 static void one_realm_does_not_keep_others_out(void **state)
 {
     OWNED(quota) *quota = NULL;
@@ -98,7 +98,7 @@ static void one_realm_does_not_keep_others_out(void **state)
     assert_int_equal(enter_and_leave(quota, "gamma", 3), 3);
 }
 
-/* Who is being served keeps the place: what it holds is counted there. */
+/* A principal with a running request keeps its place, because its resources are counted there. */
 static void a_place_in_use_is_nobody_elses(void **state)
 {
     const struct quota_limits limits = {.at_a_time = 1, .rate = 1, .realm = "acme"};
@@ -115,7 +115,7 @@ static void a_place_in_use_is_nobody_elses(void **state)
     }
     assert_int_equal(enter_and_leave(quota, "beta", 1), 0);
     quota_leave(quota, &tickets[7]);
-    assert_int_equal(enter_and_leave(quota, "beta", 2), 1); /* the one, and then it is its own */
+    assert_int_equal(enter_and_leave(quota, "beta", 2), 1); /* one place, which then belongs to it */
     assert_false(quota_enter(quota, "principal", "7", &limits, &other, &err).ok);
     for (unsigned i = 0; i < COUNT(tickets); i++) quota_leave(quota, &tickets[i]);
 }

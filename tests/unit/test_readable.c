@@ -1,4 +1,4 @@
-/* Scopes of bindings as ranges of names: what one may pull lies in one of them, and nothing else does. */
+/* Scopes of bindings as ranges of names: a name is in a range exactly if the principal may pull from it. */
 #include "tests/support/unit.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ static struct uuid id_of(char letter)
     return (struct uuid){{(uint8_t)letter, 1}};
 }
 
-/* Names whose order is another one by segments than by bytes: '-' and '.' come before '/'. */
+/* Names with different orders by segments and by bytes: '-' and '.' come before '/'. */
 static struct tenant_organisation organisations[] = {{.name = "a"}, {.name = "a-b"}, {.name = "b"}};
 static struct tenant_project projects[] = {
     {.name = "a-b/m"}, {.name = "a/m"}, {.name = "a/m-2"}, {.name = "a/m.3"}, {.name = "b/m"}};
@@ -89,7 +89,7 @@ static bool is_inside(const struct name_ranges *ranges, const char *name)
     return false;
 }
 
-/* Each name as a decision would judge it. */
+/* Compares each name with a decision. */
 static void check_names(const struct name_ranges *ranges, const struct authz_binding *const list[], size_t count)
 {
     static const char *const names[] = {"a/m/x",   "a/m/x-1",   "a/m/x.y", "a/m/x/y", "a/m/x/y/z", "a/m/x0",   "a/m/y",

@@ -1,4 +1,4 @@
-/* What the registry keeps in memory: unwrapped keys, and writers between two requests. */
+/* The registry's memory: unwrapped keys, and writers between two requests. */
 #include "tests/support/unit.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ static struct key_cache *cache_of(size_t capacity, unsigned lifetime_ms)
 
 static const struct uuid some_id = {{1, 2, 3}};
 
-/* Long enough that what is done at once is done within it, also when this thread has to wait for a processor. */
+/* Long enough for calls that follow at once, also if this thread must wait for a processor. */
 #define LIFETIME_MS 1000
 
 static void a_key_is_kept_for_its_time(void **state)
@@ -40,7 +40,7 @@ static void a_key_is_kept_for_its_time(void **state)
     assert_false(key_cache_get(cache, name, found));
 }
 
-/* A key that nobody asked for again stayed in memory as long as the process. */
+/* A key that was never requested again stayed in memory as long as the process. */
 static void an_old_key_is_wiped_unasked(void **state)
 {
     OWNED(key_cache) *cache = cache_of(16, LIFETIME_MS);
@@ -85,7 +85,7 @@ static void the_cache_never_grows(void **state)
     assert_true(kept > 0 && kept <= 8);
 }
 
-/* Everything that sijil-keyd checks makes another name. */
+/* Each value that sijil-keyd checks changes the name. */
 static void a_name_covers_the_whole_scope(void **state)
 {
     struct key_scope scope = {.region = "test/here"}, other = scope;
@@ -224,14 +224,14 @@ static void one_that_stands_still_is_overtaken(void **state)
     struct error err = {0};
 
     upload_table_age(uploads->table, clock_monotonic_ms() - UPLOAD_STALLED_MS);
-    upload_table_touch(uploads->table, &first); /* it moves */
+    upload_table_touch(uploads->table, &first); /* it makes progress */
     assert_false(upload_table_take(uploads->table, &id, &third, &err).ok);
     upload_table_age(uploads->table, clock_monotonic_ms() - UPLOAD_STALLED_MS);
     second = take(uploads, &id);
     assert_false(upload_table_take(uploads->table, &id, &third, &err).ok);
     assert_int_equal(err.kind, ERROR_CONFLICT);
     give_writer(uploads, &second);
-    give_writer(uploads, &first); /* its writer is not kept, and puts out nobody else's */
+    give_writer(uploads, &first); /* its writer is not kept, and evicts no other */
     second = take(uploads, &id);
     assert_non_null(second.writer);
     give_writer(uploads, &second);
@@ -253,13 +253,13 @@ static void the_oldest_idle_writer_makes_room(void **state)
     assert_int_equal(err.kind, ERROR_LIMIT);
     for (int i = 0; i < 3; i++) {
         (void)usleep(2000);
-        give_writer(uploads, &live[i]); /* the third puts the first out */
+        give_writer(uploads, &live[i]); /* the third evicts the first */
     }
     live[0] = take(uploads, &ids[0]);
     assert_null(live[0].writer);
     live[1] = take(uploads, &ids[1]);
     assert_non_null(live[1].writer);
-    live[3] = take(uploads, &ids[3]); /* puts the third, which is idle, out */
+    live[3] = take(uploads, &ids[3]); /* evicts the third, which is idle */
     give_writer(uploads, &live[0]);
     give_writer(uploads, &live[1]);
     give_writer(uploads, &live[3]);

@@ -1,4 +1,4 @@
-/* Patterns, and the rules of projects: what is kept, and why. */
+/* Patterns, and the rules of projects: the kept tags, and the reasons. */
 #include "tests/support/unit.h"
 
 #include <string.h>
@@ -133,7 +133,8 @@ static void a_digest_stays_with_one_tag_that_stays(void **state)
         const char *rules, *kept; /* the digests that stay */
     } rows[] = {
         {"{}", "edscban"},
-        {"{\"retention\":[{\"repositories\":\"other\",\"tags\":\"*\",\"keep_last\":0}]}", "edscban"}, /* no say here */
+        {"{\"retention\":[{\"repositories\":\"other\",\"tags\":\"*\",\"keep_last\":0}]}",
+         "edscban"}, /* this rule does not match */
         {"{\"retention\":[{\"repositories\":\"*\",\"tags\":\"*\",\"keep_last\":0}]}", "s"},
         {"{\"retention\":[{\"repositories\":\"team/*\",\"tags\":\"v*\",\"keep_last\":2}]}", "eds"},
         {"{\"retention\":[{\"repositories\":\"*\",\"tags\":\"*\",\"keep_last\":2}]}", "es"}, /* tags are counted, not digests */

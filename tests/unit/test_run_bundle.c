@@ -1,4 +1,4 @@
-/* Whole bundles of runs: what one proves, and that no byte of one can be changed. */
+/* Whole bundles of runs: their proof, and that no byte of one can be changed. */
 #include "tests/support/made_run.h"
 
 #include "base/memory.h"
@@ -41,7 +41,7 @@ static struct result check(const struct world *world, const json_t *bundle, stru
 static const struct whole_row {
     const char *name;
     size_t number;
-    const char *says[4], *silent; /* `silent`: what it must not say */
+    const char *says[4], *silent; /* `silent`: a text that it must not have */
 } whole_rows[] = {
     {"a whole run",
      0,
@@ -78,7 +78,7 @@ static void says_what_is_proven(void **state)
 
 /* ---- bundles that do not hold ---- */
 
-/* What is done to a whole bundle. */
+/* Changes of a whole bundle. */
 static void drop_approver(json_t *bundle)
 {
     assert_int_equal(json_array_remove(json_object_get(bundle, "documents"), 3), 0);
@@ -213,7 +213,7 @@ static void other_keys_prove_nothing(void **state)
 
 /* ---- each byte ---- */
 
-#define STRIDE 131 /* co-prime to the lengths of base64 and of JSON's repetitions: every kind of place is met */
+#define STRIDE 131 /* co-prime to the lengths of base64 and of JSON's repetitions, so that it meets every kind of place */
 
 static void change_each(const struct world *world, const json_t *bundle, json_t *holder, const char *name, size_t *count)
 {

@@ -1,4 +1,4 @@
-/* The envelopes of training runs: each member's form, and what each must say of those below it. */
+/* The envelopes of training runs: the form of each member, and its relation to earlier envelopes. */
 #include "tests/support/made_run.h"
 
 #define A64 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
@@ -10,9 +10,9 @@ static const struct row {
     const char *name;
     enum run_type type;
     const char *path, *value;
-    enum error_kind kind; /* ERROR_NONE: it holds */
+    enum error_kind kind; /* ERROR_NONE: it is valid */
     const char *says;
-    bool is_stale; /* the envelope keeps the digests of those below it */
+    bool is_stale; /* the envelope keeps its digests of earlier envelopes */
 } rows[] = {
     {"as it is", RUN_REQUEST, "nonce",
      "\""

@@ -1,4 +1,4 @@
-/* What a payload may leave behind, and what refuses all of it; with the failures of each call. */
+/* The outputs of a payload, and the rules that refuse all of them; with the failures of each call. */
 #include "tests/support/unit.h"
 
 #include <fcntl.h>
@@ -89,7 +89,7 @@ static void a_tighter_rule_refuses(void **state)
         assert_int_equal(err.kind, ERROR_LIMIT);
     }
     struct output_walk walk = {.what = "output", .rules = {.files_max = 10, .bytes_max = 100}, .take = change_it};
-    assert_true(output_walk(&walk, fd, &err).ok); /* a file that has not been reached yet may change */
+    assert_true(output_walk(&walk, fd, &err).ok); /* a file may change before the walk reaches it */
     write_file("d/b", "bb");
 }
 

@@ -1,4 +1,4 @@
-/* What goes to an object store and what comes back, without one: locations, answers, heads, keys. */
+/* The messages to and from an object store, without one: locations, answers, heads, keys. */
 #include "tests/support/unit.h"
 
 #include <string.h>
@@ -226,7 +226,7 @@ static void what_is_no_network_is_said(void **state)
     assert_non_null(strstr(err.message, "endpoint_networks: "));
 }
 
-/* Whatever is drawn, and each wait up to the bound as likely as any other. */
+/* For any random number; and each wait up to the bound is equally likely. */
 static void pauses_are_of_any_length_up_to_a_bound_that_doubles(void **state)
 {
     static const uint64_t bounds[] = {100, 200, 400, 800, 1600, 3200, S3_PAUSE_MAX_MS, S3_PAUSE_MAX_MS};

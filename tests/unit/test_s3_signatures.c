@@ -1,4 +1,4 @@
-/* What signs a request to an object store: the test suite that AWS published, and the examples of the S3 documentation. */
+/* The signatures of requests to an object store: the test suite of AWS, and the examples of the S3 documentation. */
 #include "tests/support/unit.h"
 
 #include <string.h>

@@ -1,4 +1,6 @@
-/* What the gateway's filter takes from whoever takes it over, and what it leaves. The one of sijil-keyd: test_keyd.c. */
+/*
+ * The calls that the gateway's filter denies to an attacker, and those that it allows. For sijil-keyd's filter see test_keyd.c.
+ */
 #include "tests/support/unit.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* Bodies held to a schema, and the description of the API that is made of the schemas. */
+/* Bodies checked with a schema, and the description of the API that is made from the schemas. */
 #include "tests/support/unit.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ PART(sample, "a sample", HAS_TEXT("name", REQUIRED, FORM_NAME, 2, 5, "a name"), 
      HAS_ANY("any", OPTIONAL, "anything"))
 
 static const struct body_row {
-    const char *name, *text, *wrong; /* NULL: it is as the schema has it */
+    const char *name, *text, *wrong; /* NULL: it matches the schema */
 } body_rows[] = {
     {"the least", "{\"name\":\"ab\"}", NULL},
     {"all members",
@@ -97,7 +97,7 @@ static void a_check_survives_lack_of_memory(void **state)
     fail_each(check_once, body, ERROR_NO_MEMORY, 10);
 }
 
-/* One route with a body, a reference and an answer: all of them take minutes. */
+/* One route with a body, a reference and an answer, because all routes would take minutes. */
 static struct result describe_once(void *context, struct error *err)
 {
     const struct route_table table = {1, &route_table.rows[ROUTE_robot_rotate], NULL};

@@ -1,4 +1,4 @@
-/* The configuration of sijild: what is accepted, what is refused, and that the sample is what it says. */
+/* The configuration of sijild: accepted and refused files, and a correct sample. */
 #include "tests/support/unit.h"
 
 #include <stdio.h>
@@ -140,7 +140,7 @@ static void values_arrive_where_they_belong(void **state)
     assert_string_equal(settings.regions[0].location, "/var/lib/sijil");
 }
 
-/* The sample's values are the defaults, and what must be given is named. */
+/* The sample has the defaults, and names the required parameters. */
 static void the_sample_is_true(void **state)
 {
     struct buffer OWNED_BUFFER sample = BUFFER(65536);

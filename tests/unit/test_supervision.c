@@ -1,4 +1,4 @@
-/* Programs as child processes: what they get, what comes back, and that nothing of them is left. */
+/* Programs as child processes: their environment, their output, and that nothing of them is left. */
 #include "tests/support/unit.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 static char *const environment[] = {(char[]){"PATH=/usr/bin:/bin"}, (char[]){"GIVEN=1"}, NULL};
 
-/* What a program prints, by stream. */
+/* A program's output, by stream. */
 struct printed {
     struct buffer streams[CHILD_STREAMS];
 };
@@ -77,7 +77,7 @@ static void read_to_end(struct child_output *output)
         if (!child_output_read(output, PATIENCE_MS, &open, &err).ok) fail_msg("%s", err.message);
 }
 
-/* Runs it to its end: the status of waitpid(2). Streams end only when everybody who had them is gone. */
+/* Runs it to its end, and returns the status of waitpid(2). A stream ends only when every process that had it has ended. */
 static int run(const struct child_options *base, const char *text, uint64_t maximum, struct printed *printed)
 {
     const struct child_output_options kept = {.maximum = maximum, .take = keep, .context = printed};
@@ -173,7 +173,7 @@ static void what_the_child_can_not_do_comes_back(void **state)
         assert_int_equal(err.kind, rows[i / 2].kind);
         if (strstr(err.message, rows[i / 2].said) == NULL) fail_msg("%s", err.message);
         assert_int_equal(pid, 0);
-        assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* nobody is left to be waited for */
+        assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child is left to wait for */
         assert_int_equal(errno, ECHILD);
     }
 }
@@ -195,7 +195,7 @@ static void it_runs_as_its_user(void **state)
     assert_string_equal(buffer_text(&printed.streams[CHILD_OUTPUT]), expected);
 }
 
-/* Not as root: another user is refused, not silently left out. */
+/* Without root: another user is refused, and not silently ignored. */
 static void others_can_not_be_become(void **state)
 {
     struct user self, root = {.name = "root"}, nobody;
@@ -257,7 +257,7 @@ static void output_is_bounded(void **state)
     assert_true(start_script(&script, &err).ok);
     read_to_end(output);
     assert_true(child_wait(script.pid, PATIENCE_MS, &status));
-    assert_int_equal(WEXITSTATUS(status), 3); /* it never waited for room */
+    assert_int_equal(WEXITSTATUS(status), 3); /* it never waited for space in the pipe */
     assert_int_equal(printed->streams[CHILD_OUTPUT].length + printed->streams[CHILD_ERRORS].length, 1000);
     assert_int_equal(child_output_dropped(output), 1499000);
     printed_done(printed);
@@ -302,7 +302,7 @@ static void input_has_a_maximum(void **state)
     assert_int_equal(fd, -1);
 }
 
-/* Leave their session, their group and their parent, and do not listen. */
+/* Processes that leave their session, group and parent, and ignore signals. */
 #define ESCAPES                                                                                            \
     "for i in 1 2 3; do setsid sh -c 'trap \"\" TERM HUP; (sleep 1000; sleep 1000) & sleep 1000' & done; " \
     "(sleep 1000 &) ; "
@@ -314,13 +314,13 @@ static void a_tree_ends_with_its_program(void **state)
 
     (void)state;
     const int status =
-        run(&base, ESCAPES "sleep 0.2; echo ends; exit 5", 65536, &printed); /* returns when nobody has the streams */
+        run(&base, ESCAPES "sleep 0.2; echo ends; exit 5", 65536, &printed); /* returns when no process has the streams */
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 5);
     assert_string_equal(buffer_text(&printed.streams[CHILD_OUTPUT]), "ends\n");
     assert_int_equal(WTERMSIG(run(&base, ESCAPES "kill -USR1 $$; sleep 1000", 65536, &printed)), SIGUSR1);
 }
 
-/* Starts it, waits until it has printed a line, and ends it: the status. */
+/* Starts it, waits until it has printed a line, and ends it. Returns the status. */
 static int stop_tree(const char *text, unsigned grace_ms)
 {
     const struct child_options base = {.whole_tree = true, .grace_ms = grace_ms};
@@ -337,7 +337,8 @@ static int stop_tree(const char *text, unsigned grace_ms)
     while (printed.streams[CHILD_OUTPUT].length == 0) assert_true(child_output_read(output, PATIENCE_MS, &open, &err).ok && open);
     assert_true(child_end(script.pid, SIGTERM, PATIENCE_MS, &status));
     for (unsigned reads = 0; open; reads++) {
-        assert_true(child_output_read(output, 0, &open, &err).ok); /* at once: who had the streams is gone */
+        assert_true(
+            child_output_read(output, 0, &open, &err).ok); /* at once, because the processes with the streams have ended */
         assert_in_range(reads, 0, 10);
     }
     return status;
@@ -379,7 +380,7 @@ static void a_tree_does_not_outlive_the_parent(void **state)
     assert_int_equal(read(pipes[0], &byte, 1), 1);
     assert_int_equal(kill(parent, SIGKILL), 0);
     assert_int_equal(waitpid(parent, NULL, 0), parent);
-    assert_int_equal(read(pipes[0], &byte, 1), 0); /* nobody has it any more: the sleepers of 1000 s are gone */
+    assert_int_equal(read(pipes[0], &byte, 1), 0); /* no process has it any more: the sleepers of 1000 s have ended */
     (void)close(pipes[0]);
 }
 

@@ -1,4 +1,4 @@
-/* The thread of an object: it waits for a moment or a signal, and ends when it is stopped. */
+/* The thread of an object: it waits for a time or a signal, and ends when it is stopped. */
 #include "tests/support/unit.h"
 
 #include <time.h>

@@ -1,4 +1,4 @@
-/* Records on their way to the socket and from it: gathered, split, stopped in the middle, and never forgotten. */
+/* TLS records to and from the socket: gathered, split, interrupted in the middle, and never lost. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -20,7 +20,7 @@ struct pair {
     gnutls_session_t server, client;
     gnutls_psk_server_credentials_t server_key;
     gnutls_psk_client_credentials_t client_key;
-    uint8_t wire[4 * MANY]; /* what the client sent in a test that lets it through piece by piece */
+    uint8_t wire[4 * MANY]; /* the bytes that the client sent, which the test passes on piece by piece */
     size_t wire_length;
 };
 
@@ -110,7 +110,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* What the client can read now, after `have` bytes. */
+/* The bytes that the client can read now, after `have` bytes. */
 static size_t read_client(struct pair *pair, size_t have)
 {
     ssize_t got;
@@ -159,7 +159,7 @@ static void nothing_waits_without_a_promise(void **state)
     assert_int_equal(read_client(pair, 0), 1000);
 }
 
-/* The head is not of the promise: an answer whose body is smaller than its head goes out as a whole. */
+/* The head does not count for the announced length: an answer whose body is smaller than its head is sent as a whole. */
 static void a_head_and_its_body(void **state)
 {
     static const size_t bodies[] = {1, 300, 5000, 3 * RECORD + 1};
@@ -213,7 +213,7 @@ static void what_was_kept_goes_with_the_goodbye(void **state)
     transport_promise(&pair->transport, MANY);
     assert_int_equal(gnutls_record_send(pair->server, content, RECORD), RECORD);
     assert_int_equal(read_client(pair, 0), 0);
-    transport_rest(&pair->transport); /* the answer was broken off */
+    transport_rest(&pair->transport); /* the answer was interrupted */
     assert_int_equal(gnutls_bye(pair->server, GNUTLS_SHUT_WR), 0);
     assert_int_equal(read_client(pair, 0), RECORD);
     assert_int_equal(gnutls_record_recv(pair->client, received, 1), 0);
@@ -268,11 +268,11 @@ static void records_arrive_in_any_pieces(void **state)
         }
         assert_int_equal(got, 3 * RECORD + 5);
         assert_memory_equal(received, content, got);
-        assert_null(pair->transport.inbox); /* a client that is slow holds no memory */
+        assert_null(pair->transport.inbox); /* a slow client uses no memory */
     }
 }
 
-/* The end of a body does not lose what was read beyond it: the next request. */
+/* At the end of a body the bytes that were read after it, the next request, are not lost. */
 static void what_was_read_ahead_is_not_lost(void **state)
 {
     struct pair *pair = *state;
@@ -298,7 +298,7 @@ static void the_end_of_the_stream_is_seen(void **state)
     assert_int_equal(gnutls_record_recv(pair->server, received, 1), 0);
 }
 
-/* Without memory all goes as it comes. */
+/* Without memory, bytes are sent as they come. */
 static void it_works_without_memory(void **state)
 {
     struct pair *pair = *state;

@@ -1,4 +1,4 @@
-/* Pools whose threads owners share. */
+/* Pools whose threads are shared by owners. */
 #include "tests/support/unit.h"
 
 #include <stdatomic.h>
