@@ -82,7 +82,7 @@ static struct result check_row(const struct audit_selection *selection, const st
     fits = fits && leaf.sequence == row.sequence;
     for (size_t k = 0; fits && k < selection->key_count; k++) fits = stands_under(&leaf, selection->keys[k]);
     if (fits) return SUCCESS;
-    return failure(err, ERROR_FORKED, "entry %llu of the log is not what its row, or the index of keys, says that it is",
+    return failure(err, ERROR_FORKED, "entry %llu of the log does not match its row, or the index of keys",
                    (unsigned long long)row.sequence);
 }
 

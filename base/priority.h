@@ -1,8 +1,8 @@
 /*
  * base/priority.h -- the priority of threads when there are more threads than processors.
  *
- * Hints for the kernel. What it does not support or allow has no effect, and no error. Threads and processes that start
- * later inherit them.
+ * Hints for the kernel. A hint that the kernel does not support or allow has no effect, and is no error. Threads and processes
+ * that start later inherit them.
  */
 #pragma once
 

@@ -85,7 +85,7 @@ struct result process_use_read(struct process_use *use_out, struct error *err)
     TRY(read_stat(&use, err));
     TRY(count_files(&use.open_files, err));
     if (getrusage(RUSAGE_SELF, &usage) != 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return failure(err, ERROR_UNAVAILABLE, "the kernel does not tell what this process uses");
+        return failure(err, ERROR_UNAVAILABLE, "the kernel does not tell the resources of this process");
     use.cpu_us = us_of(&usage.ru_utime) + us_of(&usage.ru_stime);
     if (limit.rlim_cur != RLIM_INFINITY) use.open_files_max = (int64_t)limit.rlim_cur;
     *use_out = use;

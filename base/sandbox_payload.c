@@ -12,8 +12,8 @@
 #define CALL(name)   SCMP_SYS(name)
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* What programs of Debian 12 and their libraries call: files, memory, threads, time, and sockets of the families below. A call that is
- * not here does not exist for the payload (ENOSYS): a library then does what it does on an older kernel. */
+/* The calls of Debian 12's programs and their libraries: files, memory, threads, time, and sockets of the families below. A call
+ * that is not here does not exist for the payload (ENOSYS): a library then does what it does on an older kernel. */
 static const int allowed[] = {
     /* files and folders */
     CALL(access),
@@ -259,7 +259,10 @@ static const int allowed[] = {
     CALL(getrandom),
 };
 
-/* What a library may try in good faith, with an error that it understands: tracing, namespaces, mounts, users, keys. */
+/*
+ * Calls that a library may try in good faith; they fail with an error that it understands: tracing, namespaces, mounts, users,
+ * keys.
+ */
 static const int refused[] = {
     CALL(ptrace),
     CALL(process_vm_readv),

@@ -103,7 +103,7 @@ static void take_option(struct settings *settings, int code)
         break;
     case KEYD_HELP: show_and_end(true);
     case KEYD_VERSION: show_and_end(false);
-    default: misused("what was said above is wrong");
+    default: misused("an option is wrong: see the message above");
     }
 }
 

@@ -174,7 +174,7 @@ static int run(struct settings *settings, char **operands, int count)
 {
     static const char *const kept[] = {"LANG", "LC_*", "TZ", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", NULL};
 
-    if (count == 0) return misused("say what to do: check or try");
+    if (count == 0) return misused("a command is missing: check or try");
     environment_keep(kept);
     take_signals();
     settings->attempt.cancelled = &cancelled;
@@ -182,7 +182,7 @@ static int run(struct settings *settings, char **operands, int count)
         if (count > 1 || settings->has_try_option) return misused("check takes no file and no option of try");
         return settings->slurm.url == NULL ? run_check(settings) : check_cluster(settings);
     }
-    if (strcmp(operands[0], "try") != 0) return misused("say what to do: check or try");
+    if (strcmp(operands[0], "try") != 0) return misused("a command is missing: check or try");
     if (count < 2) return misused("try needs the file of a specification");
     settings->attempt.spec_file = operands[1];
     settings->attempt.command = operands + 2;

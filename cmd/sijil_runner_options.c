@@ -41,8 +41,8 @@ const struct program runner_program = {
     .summary = "runs untrusted training code",
     .synopses = synopses,
     .about =
-        "Check what isolation this machine gives, or run a command in exactly the sandbox that an ordered run would get: no network, "
-        "nothing of this machine but /usr, limits on all that it uses.",
+        "Check the isolation that this machine offers, or run a command in exactly the sandbox that an ordered run would get: no "
+        "network, nothing of this machine but /usr, limits on all that it uses.",
     .groups = groups,
     .group_count = COUNT(groups),
     .closing = "SPEC is a run's specification in JSON; {} has all defaults.\n"

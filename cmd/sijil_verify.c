@@ -183,7 +183,7 @@ static int run(struct settings *settings, char *const *operands, int count)
     if (settings->root != NULL && (count == 0 || strcmp(operands[0], "run") != 0)) return misused("--root is for runs");
     for (size_t i = 0; count > 0 && i < sizeof subjects / sizeof subjects[0]; i++)
         if (strcmp(operands[0], subjects[i].name) == 0) return subjects[i].run(settings);
-    return misused("say what to check: proof, certificate, replay or run");
+    return misused("a command is missing: proof, certificate, replay or run");
 }
 
 int main(int argc, char **argv)

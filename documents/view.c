@@ -125,7 +125,7 @@ size_t view_position(const struct view_kind *view, const char *scope, const char
 static struct result check(const struct document_view *view, enum document_kind kind, struct error *err)
 {
     if (view->kinds[kind].is_corrupt)
-        return failure(err, ERROR_CORRUPT, "the database is not what sijil-keyd has pinned of the kind %s",
+        return failure(err, ERROR_CORRUPT, "the database differs from what sijil-keyd has pinned of the kind %s",
                        document_kind(kind)->name);
     if (view->checked_ms != 0 && clock_monotonic_ms() - view->checked_ms <= STALE_MS) return SUCCESS;
     return failure(err, ERROR_UNAVAILABLE, "signed documents could not be read lately");

@@ -112,7 +112,7 @@ struct result rate_take_shared(struct rate *rate, const struct uuid *key, int64_
     (void)pthread_mutex_unlock(&rate->lock);
     if (allowed) return SUCCESS;
     return failure(err, ERROR_LIMIT, "%s more than %d times a second%s", rate->limit.what, rate->limit.per_s,
-                   is_left ? ", and what is left is for those that asked for little" : "");
+                   is_left ? ", and the rest is for those that asked for little" : "");
 }
 
 struct result rate_take(struct rate *rate, const struct uuid *key, int64_t now_ms, struct error *err)

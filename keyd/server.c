@@ -25,7 +25,7 @@ enum {
     STACK_SIZE = 512 * 1024 /* locked when it is used */
 };
 
-/* What a thread waits for. */
+/* The event for which a thread waits. */
 enum doing { DOING_NOTHING, DOING_RECEIVE, DOING_SEND };
 
 struct worker {

@@ -27,7 +27,7 @@ enum label_lineage {
 #undef X
 };
 
-/* Whom content is about: a set of bits, in this order. */
+/* The subjects of content: a set of bits, in this order. */
 #define LABEL_SUBJECTS(X)                      \
     X(SUBJECT_PERSONAL, "personal")            \
     X(SUBJECT_SPECIAL, "special")              \

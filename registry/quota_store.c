@@ -289,7 +289,7 @@ struct result quota_read(const struct permit *permit, struct pg *pg, const struc
 struct result quota_is_used_up(struct error *err)
 {
     return failure(err, ERROR_DENIED,
-                   "the project's quota of bytes is used up: delete what is not needed and collect garbage, or ask for more");
+                   "the project's quota of bytes is used up: delete unneeded content and collect garbage, or ask for more");
 }
 
 struct result quota_refuse(struct pg *pg, const struct uuid *project, int64_t wanted_bytes, struct error *err)
@@ -300,7 +300,7 @@ struct result quota_refuse(struct pg *pg, const struct uuid *project, int64_t wa
     TRY(read_use(pg, project, &use, &is_kept, err));
     return failure(err, ERROR_DENIED,
                    "%" PRId64 " bytes more do not fit into the project's quota: %" PRId64 " of %" PRId64 " are used, %" PRId64
-                   " of them by open uploads; delete what is not needed and collect garbage, or ask for more",
+                   " of them by open uploads; delete unneeded content and collect garbage, or ask for more",
                    wanted_bytes, use.bytes_used, use.limits.bytes, use.bytes_reserved);
 }
 

@@ -68,7 +68,7 @@ static struct result check_digest(const struct manifest_row *row, struct bytes b
 
     TRY(digest_parse(bytes_of_text(row->digest), &digest, err));
     const struct digest actual = digest_of(digest.algorithm, body);
-    if (!digest_equal(&actual, &digest)) return failure(err, ERROR_CORRUPT, "a stored manifest is not what its digest says");
+    if (!digest_equal(&actual, &digest)) return failure(err, ERROR_CORRUPT, "a stored manifest does not match its digest");
     return SUCCESS;
 }
 

@@ -1,5 +1,5 @@
 /*
- * runner/cluster.h -- what a scheduler offers for runs: `sijil-runner check --slurm`.
+ * runner/cluster.h -- the nodes that a scheduler offers for runs: `sijil-runner check --slurm`.
  */
 #pragma once
 

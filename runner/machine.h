@@ -1,5 +1,5 @@
 /*
- * runner/machine.h -- what this machine gives to runs: `sijil-runner check`.
+ * runner/machine.h -- the isolation and the devices that this machine offers to runs: `sijil-runner check`.
  */
 #pragma once
 

@@ -267,7 +267,7 @@ static struct result fs_room(struct driver *driver, struct driver_room *room_out
     struct statvfs status;
 
     if (fault_is_due(FAULT_FILE) || fstatvfs(fs_of(driver)->root, &status) != 0)
-        return failure(err, ERROR_UNAVAILABLE, "its file system does not say what room it has: %s", strerror(errno));
+        return failure(err, ERROR_UNAVAILABLE, "its file system does not tell its free space: %s", strerror(errno));
     room_out->size_bytes = (uint64_t)status.f_blocks * status.f_frsize;
     room_out->free_bytes = (uint64_t)status.f_bavail * status.f_frsize;
     return SUCCESS;

@@ -125,7 +125,7 @@ static struct result check_completed(struct s3_driver *s3, const char *key, cons
 
     for (size_t i = 0; i < count; i++) wanted += pieces[i].number > 0 ? pieces[i].size_bytes : 0;
     TRY(s3_get_range(s3, key, 0, &first, &whole, err));
-    if (whole < wanted) return failure(err, ERROR_CONFLICT, "an upload to the bucket was ended by somebody else");
+    if (whole < wanted) return failure(err, ERROR_CONFLICT, "another program has ended an upload to the bucket");
     return SUCCESS;
 }
 

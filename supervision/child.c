@@ -56,7 +56,7 @@ struct result child_start(const struct child_options *options, pid_t *pid_out, s
 
     check_options(options);
     if (options->whole_tree && !child_tree_is_visible())
-        return failure(err, ERROR_UNAVAILABLE, "/proc does not list the children of a process: what %s starts could outlive it",
+        return failure(err, ERROR_UNAVAILABLE, "/proc does not list the children of a process: children of %s could outlive it",
                        options->arguments[0]);
     TRY(file_open(options->arguments[0], O_RDONLY, 0, &program, err));
     if (fault_is_due(FAULT_FILE) || pipe2(pipe, O_CLOEXEC) != 0)

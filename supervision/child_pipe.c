@@ -55,7 +55,7 @@ struct result child_output_new(const struct child_output_options *options, struc
 {
     OWNED(child_output) *output = memory_zeroed(1, sizeof *output);
 
-    if (output == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for what a program prints");
+    if (output == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a program's output");
     output->options = *options;
     for (enum child_stream stream = 0; stream < CHILD_STREAMS; stream++)
         output->read_ends[stream] = output->write_ends[stream] = -1;
@@ -96,7 +96,7 @@ static struct result read_stream(struct child_output *output, enum child_stream 
     if (length < 0 && (errno == EAGAIN || errno == EINTR)) return SUCCESS;
     file_close_owned(&output->read_ends[stream]);
     output->read_ends[stream] = -1;
-    return length == 0 ? SUCCESS : failure(err, ERROR_UNAVAILABLE, "what a program prints can't be read: %s", strerror(errno));
+    return length == 0 ? SUCCESS : failure(err, ERROR_UNAVAILABLE, "a program's output can't be read: %s", strerror(errno));
 }
 
 struct result child_output_read(struct child_output *output, int patience_ms, bool *open_out, struct error *err)
@@ -111,7 +111,7 @@ struct result child_output_read(struct child_output *output, int patience_ms, bo
         open = open || output->read_ends[stream] >= 0;
     }
     if (open && poll(polled, CHILD_STREAMS, patience_ms) < 0 && errno != EINTR)
-        return failure(err, ERROR_UNAVAILABLE, "what a program prints can't be waited for: %s", strerror(errno));
+        return failure(err, ERROR_UNAVAILABLE, "can't wait for a program's output: %s", strerror(errno));
     for (enum child_stream stream = 0; stream < CHILD_STREAMS; stream++)
         if (open && polled[stream].revents != 0) TRY(read_stream(output, stream, err));
     *open_out = output->read_ends[CHILD_OUTPUT] >= 0 || output->read_ends[CHILD_ERRORS] >= 0;

@@ -20,7 +20,7 @@ extern const struct pg_table run_lease_table;
 
 /* --- the order --- */
 
-/** What an order asks of a runner; views into its envelope. */
+/** The demands of an order on a runner; views into its envelope. */
 struct run_need {
     int64_t attempts, nodes, time_s, cpus, memory_bytes, isolation, assurance; /* time_s with the grace; isolation: its rank */
     size_t place_count;

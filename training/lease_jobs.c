@@ -1,4 +1,4 @@
-/* What the server does to runs by itself: attempts that are lost, runs that must stop, results that come too late. */
+/* The server's own changes of runs: lost attempts, runs that must stop, late results. */
 #include <stdio.h>
 #include <string.h>
 

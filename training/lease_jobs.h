@@ -15,7 +15,7 @@
  */
 RESULT run_claim(struct pg *pg, const struct run_offer *offer, struct run_claim *claim_out, bool *found_out, struct error *err);
 
-/** What a lease's holder may know. */
+/** The state of a lease, for its holder. */
 struct run_held {
     struct resource where; /* the project */
     enum run_state state;
@@ -28,7 +28,7 @@ struct run_held {
 /** ERROR_NOT_FOUND: there is no such lease, or it is another key's. */
 RESULT run_held_find(struct pg *pg, const struct run_holder *holder, struct run_held *held_out, struct error *err);
 
-/** What a heartbeat says. */
+/** The content of a heartbeat. */
 struct run_heard {
     const char *phase; /* "fetching", "running" or "finishing" */
     int64_t progress;  /* 0 to 100; -1: unknown */
@@ -37,7 +37,7 @@ struct run_heard {
 /** Moves the end of an attempt to RUN_SILENCE_MS from now. ERROR_CONFLICT: it has ended. */
 RESULT run_heartbeat(struct pg *pg, const struct run_holder *holder, const struct run_heard *heard, struct error *err);
 
-/* --- what the server does by itself; these block --- */
+/* --- the server's own work; these functions block --- */
 
 /** Fails a run that must not go on, such as one that today's policies forbid. ERROR_CONFLICT: it has ended. */
 RESULT run_stop(struct sequencer *sequencer, const struct resource *where, const struct uuid *run, const char *reason,

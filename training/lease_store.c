@@ -1,4 +1,4 @@
-/* The tables `run_attempt` and `run_session`, and what an order and its leases change in `run`. */
+/* The tables `run_attempt` and `run_session`, and the columns of `run` that an order and its leases change. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>

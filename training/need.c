@@ -1,4 +1,4 @@
-/* What an order asks of a runner. */
+/* Reads the demands of an order on a runner. */
 #include <string.h>
 
 #include "training/format/form.h"

@@ -108,7 +108,8 @@ struct result command_principal(struct session *session, char principal_out[SIGN
     const char *id = json_text_of(self, "id"), *issuer = json_text_of(self, "issuer"), *name = json_text_of(self, "name");
     if (issuer != NULL && name != NULL) return external_principal(issuer, name, principal_out, err);
     if (id == NULL)
-        return failure(err, ERROR_INVALID, "the registry does not say who this login is: it is older than this program");
+        return failure(err, ERROR_INVALID,
+                       "the registry does not name the principal of this login: it is older than this program");
     (void)snprintf(principal_out, SIGNING_PRINCIPAL_SIZE, "robot:%.36s", id);
     return SUCCESS;
 }

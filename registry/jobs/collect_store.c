@@ -259,7 +259,7 @@ struct result collect_manifest_row_delete(struct pg *pg, const struct collect_ma
     pg_add_int8(&arguments, row->rules_version);
     pg_add_bool(&arguments, row->is_untagged);
     TRY(pg_run(pg, &collect_manifest_sql, &arguments, &rows, err));
-    return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_CONFLICT, "the manifest is not what it was, and stays");
+    return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_CONFLICT, "the manifest has changed, and stays");
 }
 
 struct result collect_read_blobs(struct pg *pg, const struct collect_blob_query *query, struct pg_rows **rows_out,

@@ -235,8 +235,7 @@ static struct result check_size(struct pg *pg, const struct resource *where, str
     TRY(pg_run(pg, &erase_size_sql, &arguments, &rows, err));
     if (pg_int8(rows, 0, 0) > ERASE_ROWS_MAX)
         return failure(err, ERROR_LIMIT,
-                       "more than %d tags, manifests and blobs: delete its repositories first, or have rules remove what "
-                       "is old",
+                       "more than %d tags, manifests and blobs: delete its repositories first, or let rules remove old content",
                        ERASE_ROWS_MAX);
     if (pg_int8(rows, 0, 1) > ERASE_RIGHTS_MAX)
         return failure(err, ERROR_LIMIT,
@@ -301,7 +300,7 @@ static struct result check_changes(struct pg *pg, const struct resource *where, 
     TRY(pg_run(pg, &erase_changes_sql, &arguments, &rows, err));
     *count_out = pg_int8(rows, 0, 0);
     if (*count_out < limit && pg_int8(rows, 0, 1) == 0) return SUCCESS;
-    return failure(err, ERROR_CONFLICT, "what is in it changed meanwhile; look at the plan again");
+    return failure(err, ERROR_CONFLICT, "its content changed meanwhile; look at the plan again");
 }
 
 struct result erase_catch_up(const struct permit *permit, struct pg *pg, const struct erase_view *view,

@@ -122,7 +122,7 @@ static struct result open_with(int folder, uint8_t key[JOURNAL_KEY_SIZE], struct
         return journal_write(journal->journal, &journal->state, err);
     if (why.kind != ERROR_NOT_FOUND) return failure(err, why.kind, "%s", why.message);
     return failure(err, ERROR_CORRUPT,
-                   "leases.journal is missing, so this runner can't know what it has run: revoke its key and enrol it anew");
+                   "leases.journal is missing, so this runner can't know its earlier leases: revoke its key and enrol it anew");
 }
 
 struct result lease_journal_open(int folder, struct lease_journal **journal_out, struct error *err)

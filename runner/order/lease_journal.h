@@ -1,5 +1,5 @@
 /*
- * runner/order/lease_journal.h -- which leases this runner has taken, durably: no lease is ever taken twice.
+ * runner/order/lease_journal.h -- a durable record of the leases that this runner has taken: no lease is ever taken twice.
  *
  * A lease is written down, with its nonce, before its artifacts are fetched and its code runs. Its end is written down when the
  * registry knows of it. A lease that has ended and expired is removed. So after a crash the unfinished leases are exactly those

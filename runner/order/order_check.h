@@ -6,7 +6,7 @@
  * pinned at the enrolment. The runner's properties come from its own document and its own machine. The first check that fails is
  * reported.
  *
- * Not checked here: the policies (runner/order/order_policy.h), and the digests of what is fetched.
+ * Not checked here: the policies (runner/order/order_policy.h), and the digests of fetched artifacts.
  */
 #pragma once
 

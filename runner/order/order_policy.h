@@ -12,7 +12,7 @@
 #include "training/format/envelope.h"
 
 struct order_place {
-    const char *region; /* as the runner's document has it */
+    const char *region; /* from the runner's document */
     int64_t now_ms;
 };
 

@@ -1,8 +1,8 @@
 /*
  * runner/sandbox/bubblewrap.h -- the command line of bwrap(1), which makes the namespaces and file systems of a sandbox.
  *
- * What the payload sees: /usr read-only, what a dynamic linker needs, /code and /in read-only, /out and /tmp and
- * /run/sijil as file systems in memory with a size, a new /proc, and the usual devices. Nothing else, and no network.
+ * The payload sees /usr read-only, the files that a dynamic linker needs, /code and /in read-only, /out and /tmp and /run/sijil
+ * as file systems in memory with a size, a new /proc, and the usual devices. It sees nothing else, and has no network.
  */
 #pragma once
 

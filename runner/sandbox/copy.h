@@ -1,12 +1,13 @@
 /*
- * runner/sandbox/copy.h -- copies what a payload is given. A copy is never a hard link: nobody can change it through its source.
+ * runner/sandbox/copy.h -- copies the code and the inputs of a payload. A copy is never a hard link: nobody can change it through
+ * its source.
  */
 #pragma once
 
 #include "base/result.h"
 #include "crypto/digest.h"
 
-/** What is copied, for messages and limits. */
+/** The source of a copy. */
 struct copy_source {
     const char *what; /* "code", "input train" */
     const char *path; /* a file, or a folder */

@@ -96,7 +96,7 @@ struct result proof_channel(int ends_out[2], struct error *err)
     if (setsockopt(ends[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) {
         (void)close(ends[0]);
         (void)close(ends[1]);
-        return failure(err, ERROR_UNAVAILABLE, "a socket does not tell who sends: %s", strerror(errno));
+        return failure(err, ERROR_UNAVAILABLE, "a socket does not tell the sender of a message: %s", strerror(errno));
     }
     ends_out[0] = ends[0];
     ends_out[1] = ends[1];

@@ -36,7 +36,7 @@ struct sandbox_options {
     const struct sandbox_bind *binds; /* devices and their libraries */
     size_t address_count;
     const struct proof_address *addresses; /* that must be out of reach, besides those of proof_addresses() */
-    /** What the program prints, up to log_bytes. NULL: only hashed. */
+    /** The program's output, up to log_bytes. NULL: only hashed. */
     void (*log)(void *context, bool is_error, struct bytes piece);
     /** A new line in its heartbeat file, made safe for a terminal. NULL: none. */
     void (*progress)(void *context, const char *line);

@@ -25,8 +25,8 @@ struct sandbox {
     pid_t keeper, payload; /* the process that holds the tree; the first inside */
     int status;            /* of waitpid(2) */
     int64_t began_ms, ended_ms, word_us;
-    int64_t beat_ns;         /* when the heartbeat was last read: its time of change */
-    struct buffer complaint; /* what bwrap says before the program begins */
+    int64_t beat_ns;         /* the time of change of the heartbeat file at the last read */
+    struct buffer complaint; /* bwrap's messages before the program begins */
     int64_t second_ms;       /* when each_second() is due */
     bool has_begun;
 };
@@ -39,5 +39,5 @@ RESULT sandbox_start(struct sandbox *sandbox, struct error *err);
 RESULT sandbox_watch(struct sandbox *sandbox, struct error *err);
 /** Ends all processes at once and waits for them. */
 void sandbox_kill(struct sandbox *sandbox);
-/** Takes a piece of what the program prints (child_output_options.take); `context` is the sandbox. */
+/** Takes a piece of the program's output (child_output_options.take); `context` is the sandbox. */
 RESULT sandbox_take_log(void *context, enum child_stream stream, struct bytes piece, struct error *err);

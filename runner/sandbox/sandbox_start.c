@@ -16,7 +16,7 @@
 #define READY_MS        30000 /* bwrap takes milliseconds; a busy machine takes seconds */
 #define COMPLAINT_MS    200
 #define OPEN_FILES_MAX  4096
-#define OWN_PROCESSES   2 /* that of bwrap inside, which counts; and one that ends while another begins */
+#define OWN_PROCESSES   2 /* bwrap's own inside counts, too; and one may end while another begins */
 #define FIXED_ARGUMENTS 12
 #define ARGUMENT_SIZE   24 /* a number */
 
@@ -126,7 +126,7 @@ static struct result start_bwrap(struct sandbox *sandbox, struct error *err)
     return started;
 }
 
-/* What bwrap says on its error output, in one line. */
+/* bwrap's error output, in one line. */
 static struct result say_complaint(struct sandbox *sandbox, const char *what, struct error *err)
 {
     struct error untold;

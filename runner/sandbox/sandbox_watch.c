@@ -21,7 +21,7 @@ struct result sandbox_take_log(void *context, enum child_stream stream, struct b
     const int64_t room = sandbox->options->limits->log_bytes - sandbox->report.log_bytes;
     const size_t kept = (int64_t)piece.length < room ? piece.length : (size_t)room;
 
-    if (!sandbox->has_begun) { /* bwrap's own words; what does not fit is cut off */
+    if (!sandbox->has_begun) { /* bwrap's own messages, cut to the buffer */
         const size_t left = sandbox->complaint.maximum - sandbox->complaint.length;
         return buffer_add(&sandbox->complaint, piece.data, piece.length < left ? piece.length : left, err);
     }

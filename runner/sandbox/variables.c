@@ -21,7 +21,10 @@ static const struct {
              {"SIJIL_OUTPUTS", "/out"},
              {"SIJIL_HEARTBEAT", "/run/sijil/heartbeat"}};
 
-/* What a node may add: facts of the machine that the requester can't know. A value consists of `letters`, and is at most `most` bytes. */
+/*
+ * The variables that a node may add: facts of the machine that the requester can't know. A value consists of `letters`, and is at
+ * most `most` bytes.
+ */
 static const struct addition {
     const char *name, *letters;
     size_t most;

@@ -9,8 +9,8 @@
 #include "base/json.h"
 
 /**
- * The whole environment, an object of texts: `ordered` (an object, or NULL) may replace what the sandbox sets, except SIJIL_*. `added` are
- * `count` texts NAME=VALUE of the node. ERROR_DENIED for an addition that is not in the list, or that the order has; ERROR_INVALID for
- * a value of another form.
+ * The whole environment, an object of texts: `ordered` (an object, or NULL) may replace variables of the sandbox, except SIJIL_*.
+ * `added` are `count` texts NAME=VALUE of the node. ERROR_DENIED for an addition that is not in the list, or that the order has;
+ * ERROR_INVALID for a value of another form.
  */
 RESULT variables_make(const json_t *ordered, const char *const *added, size_t count, json_t **variables_out, struct error *err);

@@ -17,7 +17,7 @@
 #define QUEUE_FORMAT "--Format=JobID:|,State:|,exit_code:|,NodeList:|,Reason:|"
 #define INFO_FORMAT  "--Format=NodeList:|,StateLong:|,CPUs:|,Memory:|,Gres:|,Features:|,PartitionName:|"
 
-/* The arguments of a program, each formatted into a room of its own. */
+/* The arguments of a program, each formatted into a separate array. */
 struct command {
     size_t count;
     char words[ARGUMENTS][WORD_SIZE];

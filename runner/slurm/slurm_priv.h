@@ -23,7 +23,7 @@ struct slurm {
     const atomic_bool *gives_up;
 };
 
-/** Copies at most size - 1 letters; what is not printable ASCII becomes '?'. */
+/** Copies at most size - 1 letters; characters other than printable ASCII become '?'. */
 void slurm_copy_text(char *text_out, size_t size, const char *text);
 /** The state for one of Slurm's words; SLURM_LOST for an unknown one. */
 enum slurm_state slurm_state_of(const char *word);

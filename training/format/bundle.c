@@ -89,7 +89,7 @@ static struct result check_event(struct run_bundle *bundle, const struct run_tru
         strcmp(leaf->targets[0].action, ORDER_ACTION) != 0 || strcmp(leaf->targets[0].resource, resource) != 0)
         return failure(err, ERROR_DENIED, "the entry of the log is not the event of this order");
     if (strcmp(bundle->event.checkpoint.origin, run_text(order, "audience")) != 0)
-        return failure(err, ERROR_DENIED, "the order is for another registry than the one whose key was given");
+        return failure(err, ERROR_DENIED, "the order is for another registry than that of the given key");
     if ((int64_t)bundle->event.index != run_integer(order, "event.number"))
         return failure(err, ERROR_DENIED, "the order names another event than the one that comes with it");
     TRY(check_checkpoint(bundle, err));

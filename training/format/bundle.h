@@ -21,7 +21,7 @@ struct run_bundle {
 };
 
 /**
- * Checks all that is in the bundle. ERROR_DENIED with the rule that does not hold; ERROR_INVALID, ERROR_LIMIT for a file that is
+ * Checks all parts of the bundle. ERROR_DENIED with the rule that does not hold; ERROR_INVALID, ERROR_LIMIT for a file that is
  * not a bundle; ERROR_NO_MEMORY.
  */
 RESULT run_bundle_check(struct bytes text, const struct run_trust *trust, struct run_bundle **bundle_out, struct error *err);

@@ -59,7 +59,7 @@ struct run_lease_parts {
 RESULT run_lease_write(const struct run_envelope *order, const struct run_lease_parts *parts, struct buffer *payload,
                        struct error *err);
 
-/** What a runner refuses, and why. */
+/** The values of a refusal. */
 struct run_refusal_parts {
     const char *check, *reason;
     int64_t at_ms;

@@ -1,5 +1,5 @@
 /*
- * training/format/compose_priv.h -- what the writers of payloads have in common.
+ * training/format/compose_priv.h -- functions that the writers of payloads share.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * training/format/shape.h -- what a JSON value must look like, as tables.
+ * training/format/shape.h -- the required forms of JSON values, as tables.
  *
  * A shape is data: kinds of values, bounds, members of objects. An object with a member that its shape lacks is refused, so
  * nothing unknown is ever signed or believed.
@@ -28,7 +28,7 @@ struct run_shape {
     const struct run_shape_member *members;
     size_t member_count;
     const char *sorted_by; /* of a list: its values strictly rise, objects by this member; "": texts; NULL: any order */
-    const char *must;      /* what it must be, for the message */
+    const char *must;      /* the required form, for messages */
 };
 struct run_shape_member {
     const char *name;

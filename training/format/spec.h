@@ -1,5 +1,5 @@
 /*
- * training/format/spec.h -- what a run asks for: the member `spec` of its request and of its order (docs/formats/run.md).
+ * training/format/spec.h -- the specification of a run: the member `spec` of its request and of its order (docs/formats/run.md).
  *
  * A draft is a specification that a person tries out: it may lack any member, and gets the default for it. Its members have the
  * shapes of a request's members. An unknown member is an error, because it may be a misspelt limit.
