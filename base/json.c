@@ -145,6 +145,7 @@ struct result json_read(struct bytes text, size_t maximum, json_t **value_out, s
     const size_t word = longest_word(text);
     TRY(check_size(text, err));
     if (word > WORD_MAX) return failure(err, ERROR_INVALID, "not JSON: a number or word of %zu letters", word);
+    if (text.length == 0) return failure(err, ERROR_INVALID, "not JSON: it is empty");
     const unsigned before = json_lacks();
     OWNED_JSON value = word > FEED_MAX
                            ? load_with_room(text, &problem)

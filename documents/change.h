@@ -13,15 +13,15 @@
 struct document_change {
     struct change change;
     struct document_row row;
-    bool ends_draft; /* the draft of this document must exist, and is removed */
+    bool ends_draft; /* the draft of this document must exist; it is removed, with all other drafts of its name and scope */
     char detail[DOCUMENT_DETAIL_SIZE];
 };
 /** row->action is document_action() of the document. */
 void document_change_init(struct document_change *change, const struct document_row *row, bool ends_draft);
 
 #define DOCUMENT_DRAFTS_EACH 8 /* of one principal in one scope */
-/** ERROR_LIMIT if too many drafts of the organisation or of this principal wait already; ERROR_CONFLICT if this draft waits
- *  already, or has other signatures. */
+/** A new draft replaces older ones of the same name, scope and principal. ERROR_LIMIT if too many drafts of the organisation or of this
+ *  principal wait already; ERROR_CONFLICT if this draft waits already, or has other signatures. */
 struct document_draft_change {
     struct change change;
     struct document_draft_row row;
@@ -29,3 +29,10 @@ struct document_draft_change {
 };
 /** row->document was read from row->envelopes: one of a new draft; several add the last one to the draft that has the others. */
 void document_draft_change_init(struct document_draft_change *change, const struct document_draft_row *row);
+
+/** A change: removes drafts that wait. ERROR_NOT_FOUND: there are none. */
+struct document_draft_end {
+    struct change change;
+    struct document_draft_removal removal;
+};
+void document_draft_end_init(struct document_draft_end *change, const struct document_draft_removal *removal);

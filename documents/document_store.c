@@ -59,7 +59,15 @@ static const struct pg_statement document_draft_sign_sql = {
     " AND cardinality($3) = cardinality(envelopes) + 1 AND $3[1:cardinality(envelopes)] = envelopes",
     "int4 bytea bytea[] text", ""};
 static const struct pg_statement document_draft_take_sql = {
-    "document_draft_take", "DELETE FROM document_draft WHERE kind = $1 AND digest = $2 AND expires_at > now()", "int4 bytea", ""};
+    "document_draft_take",
+    "DELETE FROM document_draft WHERE kind = $1 AND digest = $2 AND expires_at > now()"
+    " AND cardinality($3) = cardinality(envelopes) + 1 AND $3[1:cardinality(envelopes)] = envelopes",
+    "int4 bytea bytea[]", ""};
+static const struct pg_statement document_draft_remove_sql = {
+    "document_draft_remove",
+    "DELETE FROM document_draft WHERE kind = $1 AND scope = $2 AND name = $3 AND ($4::text IS NULL OR drafted_by = $4)"
+    " RETURNING expires_at > now()",
+    "int4 text text text", "bool"};
 static const struct pg_statement document_drafts_sql = {
     "document_drafts",
     "SELECT envelopes[1], coalesce(envelopes[2], ''), coalesce(envelopes[3], ''), coalesce(envelopes[4], ''),"
@@ -68,7 +76,8 @@ static const struct pg_statement document_drafts_sql = {
     "int4 text text int8", "bytea bytea bytea bytea text"};
 static const struct pg_statement *const statements[] = {
     &document_insert_sql, &document_events_sql, &document_count_sql, &document_scope_sql, &document_pin_find_sql, &document_pin_claim_sql,
-    &document_draft_expire_sql, &document_draft_count_sql, &document_draft_insert_sql, &document_draft_sign_sql, &document_draft_take_sql, &document_drafts_sql,
+    &document_draft_expire_sql, &document_draft_count_sql, &document_draft_insert_sql, &document_draft_sign_sql, &document_draft_take_sql,
+    &document_draft_remove_sql, &document_drafts_sql,
 };
 /* clang-format on */
 const struct pg_table document_table = PG_TABLE(statements);
@@ -234,9 +243,28 @@ struct result document_draft_take(const struct permit *permit, struct pg *pg, co
     require(permit, row->action, row->document->scope);
     pg_add_int4(&arguments, number_of(row->document->kind));
     pg_add_bytes(&arguments, digest_bytes(row->document->digest));
+    pg_add_bytes_array(&arguments, row->envelopes, row->envelope_count);
     TRY(pg_run(pg, &document_draft_take_sql, &arguments, &rows, err));
     if (pg_rows_affected(rows) == 1) return SUCCESS;
-    return failure(err, ERROR_NOT_FOUND, "no draft of this document waits for an approval any more");
+    return failure(err, ERROR_NOT_FOUND, "no draft of this document waits for its last signature: read the list again");
+}
+
+struct result document_draft_remove(const struct permit *permit, struct pg *pg, const struct document_draft_removal *removal,
+                                    size_t *removed_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+    size_t removed = 0;
+
+    require(permit, removal->action, removal->scope);
+    pg_add_int4(&arguments, number_of(removal->kind));
+    pg_add_text(&arguments, removal->scope);
+    pg_add_text(&arguments, removal->name);
+    pg_add_text(&arguments, removal->drafted_by);
+    TRY(pg_run(pg, &document_draft_remove_sql, &arguments, &rows, err));
+    for (size_t i = 0; i < pg_rows_count(rows); i++) removed += pg_bool(rows, i, 0);
+    *removed_out = removed;
+    return SUCCESS;
 }
 
 struct result document_drafts(const struct permit *permit, struct pg *pg, const struct document_draft_query *place,

@@ -60,9 +60,23 @@ RESULT document_draft_insert(const struct permit *permit, struct pg *pg, const s
 /** The draft gets row->envelopes: those that it has, and one more. ERROR_CONFLICT if it has others, or is gone. */
 RESULT document_draft_sign(const struct permit *permit, struct pg *pg, const struct document_draft_row *row, struct error *err)
     __attribute__((nonnull));
-/** Removes the draft of a document that is recorded now. ERROR_NOT_FOUND: it no longer exists. */
+/**
+ * Removes the draft of a document that is recorded now. The draft must have all of row->envelopes but the last, so each signature came in a request
+ * of its own. ERROR_NOT_FOUND: there is no such draft.
+ */
 RESULT document_draft_take(const struct permit *permit, struct pg *pg, const struct document_row *row, struct error *err)
     __attribute__((nonnull));
+
+/** The drafts to remove, under a permit for `action`. */
+struct document_draft_removal {
+    enum action action;
+    enum document_kind kind;
+    const char *scope, *name;
+    const char *drafted_by; /* principal_key(); NULL: of all principals */
+};
+/** *removed_out: how many were waiting; expired ones are removed, too. */
+RESULT document_draft_remove(const struct permit *permit, struct pg *pg, const struct document_draft_removal *removal,
+                             size_t *removed_out, struct error *err) __attribute__((nonnull));
 
 /** The drafts to read, under a permit for `action`. */
 struct document_draft_query {

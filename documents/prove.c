@@ -30,17 +30,29 @@ static struct result read_envelopes(struct pg *pg, const struct document_proof_q
     return SUCCESS;
 }
 
-struct result document_prove(const struct permit *permit, struct pg *pg, struct document_view *view,
-                             const struct document_proof_query *query, struct document_proof **proof_out, struct error *err)
+struct result document_envelopes(const struct permit *permit, struct pg *pg, const struct document_proof_query *query,
+                                 struct document_proof **proof_out, struct error *err)
 {
     OWNED(document_proof) *proof = memory_zeroed(1, sizeof *proof);
-    struct document_chain chain;
 
     assert(strcmp(permit_resource(permit, query->action)->name, query->scope) == 0);
     if (proof == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the proof of a document");
-    proof->later = BUFFER((size_t)DOCUMENT_LINKS_MAX * DOCUMENT_LINK_SIZE);
-    TRY(document_view_chain(view, query->kind, query->sequence, &chain, &proof->later, err));
     TRY(read_envelopes(pg, query, proof, err));
+    *proof_out = GIVE(proof);
+    return SUCCESS;
+}
+
+struct result document_prove(const struct permit *permit, struct pg *pg, struct document_view *view,
+                             const struct document_proof_query *query, struct document_proof **proof_out, struct error *err)
+{
+    struct buffer OWNED_BUFFER later = BUFFER((size_t)DOCUMENT_LINKS_MAX * DOCUMENT_LINK_SIZE);
+    OWNED(document_proof) *proof = NULL;
+    struct document_chain chain;
+
+    TRY(document_view_chain(view, query->kind, query->sequence, &chain, &later, err));
+    TRY(document_envelopes(permit, pg, query, &proof, err));
+    proof->later = later;
+    later = BUFFER(0);
     proof->request.sequence = chain.sequence;
     proof->request.later = chain.later;
     memcpy(proof->request.before, chain.before, sizeof proof->request.before);

@@ -22,5 +22,8 @@ struct document_proof {
 RESULT document_prove(const struct permit *permit, struct pg *pg, struct document_view *view,
                       const struct document_proof_query *query, struct document_proof **proof_out, struct error *err)
     __attribute__((nonnull));
+/** Only the envelopes, for a reader: `request` has nothing else. ERROR_CORRUPT. */
+RESULT document_envelopes(const struct permit *permit, struct pg *pg, const struct document_proof_query *query,
+                          struct document_proof **proof_out, struct error *err) __attribute__((nonnull));
 void document_proof_free(struct document_proof *proof);
 DEFINE_OWNED(document_proof);

@@ -182,28 +182,6 @@ struct result document_view_find(struct document_view *view, const struct view_r
     return visited;
 }
 
-static struct result visit_named(const struct document_view *view, const struct document_name *named, document_visitor *visit,
-                                 void *context, struct error *err)
-{
-    const struct view_kind *kind = &view->kinds[named->kind];
-
-    TRY(check(view, named->kind, err));
-    for (size_t i = 0; i < kind->count; i++) {
-        const struct pinned_document pinned = {kind->slots[i].document, kind->slots[i].sequence};
-        if (strcmp(pinned.document->name, named->name) == 0) TRY(visit(context, &pinned, err));
-    }
-    return SUCCESS;
-}
-
-struct result document_view_visit_named(struct document_view *view, const struct document_name *named, document_visitor *visit,
-                                        void *context, struct error *err)
-{
-    (void)pthread_mutex_lock(&view->lock);
-    const struct result visited = visit_named(view, named, visit, context, err);
-    (void)pthread_mutex_unlock(&view->lock);
-    return visited;
-}
-
 static struct result copy_links(const struct view_kind *kind, uint64_t sequence, struct document_chain *chain,
                                 struct buffer *later, struct error *err)
 {

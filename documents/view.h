@@ -68,21 +68,13 @@ RESULT document_view_visit(struct document_view *view, const struct view_range *
 RESULT document_view_find(struct document_view *view, const struct view_range *one, document_visitor *visit, void *context,
                           struct error *err);
 
-/**
- * Visits the newest version with this name in every scope, also of deleted organisations: compare sequence with document_scope. The view is
- * searched from its begin to its end. ERROR_CORRUPT, ERROR_UNAVAILABLE.
- */
-struct document_name {
-    enum document_kind kind;
-    const char *name;
-};
-RESULT document_view_visit_named(struct document_view *view, const struct document_name *named, document_visitor *visit,
-                                 void *context, struct error *err);
-
 /** The proof that keyd has pinned the document of the event `sequence`. Its `later` points into `later`. ERROR_NOT_FOUND, ERROR_LIMIT. */
 RESULT document_view_chain(struct document_view *view, enum document_kind kind, uint64_t sequence,
                            struct document_chain *chain_out, struct buffer *later, struct error *err);
-/** Visits the documents of this name in all scopes, also those of deleted organisations and projects. */
+/**
+ * Visits the newest version with this name in every scope, also of deleted organisations and projects: compare sequence with document_scope.
+ * The view is searched from its begin to its end. ERROR_CORRUPT, ERROR_UNAVAILABLE.
+ */
 RESULT document_view_visit_name(struct document_view *view, enum document_kind kind, const char *name, document_visitor *visit,
                                 void *context, struct error *err);
 

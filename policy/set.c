@@ -235,7 +235,12 @@ struct result policy_set_read(struct bytes envelope, const struct ecdsa_key *app
     if (strcmp(dsse->payload_type, POLICY_SET_TYPE) != 0)
         return failure(err, ERROR_INVALID, "a policy set expected, payload type " POLICY_SET_TYPE);
     TRY(dsse_check_signer(dsse, approver, err));
-    return policy_set_compile(buffer_bytes(&dsse->payload), set_out, err);
+    OWNED(policy_set) *set = NULL;
+    TRY(policy_set_compile(buffer_bytes(&dsse->payload), &set, err));
+    set->envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
+    TRY(buffer_add(&set->envelope, envelope.data, envelope.length, err));
+    *set_out = GIVE(set);
+    return SUCCESS;
 }
 
 /* --- access --- */
@@ -243,6 +248,11 @@ struct result policy_set_read(struct bytes envelope, const struct ecdsa_key *app
 uint64_t policy_set_epoch(const struct policy_set *set)
 {
     return set->epoch;
+}
+
+struct bytes policy_set_envelope(const struct policy_set *set)
+{
+    return buffer_bytes(&set->envelope);
 }
 
 uint64_t policy_set_checked_until(const struct policy_set *set)
@@ -353,5 +363,6 @@ void policy_set_free(struct policy_set *set)
     policy_documents_free(set->documents);
     arena_free(set->arena);
     json_decref(set->json);
+    buffer_done(&set->envelope);
     free(set);
 }

@@ -41,6 +41,8 @@ RESULT policy_set_read(struct bytes envelope, const struct ecdsa_key *approver, 
 /** Compiles a payload without its signature: before it is signed, and in tests. */
 RESULT policy_set_compile(struct bytes payload, struct policy_set **set_out, struct error *err);
 
+/** The bytes that policy_set_read() has read; empty for a set that was compiled from its document. A view. */
+struct bytes policy_set_envelope(const struct policy_set *set);
 uint64_t policy_set_epoch(const struct policy_set *set);
 /** "sha256:..." of the payload without its member "digest". */
 const char *policy_set_digest(const struct policy_set *set);

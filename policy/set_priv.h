@@ -28,6 +28,7 @@ struct policy_set {
     _Atomic unsigned holders;
     _Atomic uint64_t checked_until; /* see policy_set_checked_until() */
     json_t *json;
+    struct buffer envelope; /* empty: it was not read from one */
     uint64_t epoch;
     char digest[SHA_TEXT_SIZE];
     struct policy_documents *documents;

@@ -49,7 +49,8 @@ static struct result show_plan(const struct invocation *invocation, const json_t
                 {"robots", "robots"},
                 {"labels", "labels"},
                 {"tags_immutable", "immutable tags"},
-                {"drafts", "drafts"}};
+                {"drafts", "drafts"},
+                {"documents", "keys, runners"}};
     char cell[CELL_MAX];
 
     if (!json_is_object(plan)) return failure(err, ERROR_INVALID, "the registry answered without a plan");

@@ -209,6 +209,17 @@ static struct result read_draft(const struct invocation *invocation, const json_
     return SUCCESS;
 }
 
+/* On standard error, because the answer goes to standard output. */
+static void show_document(const struct document *document)
+{
+    const json_t *body = json_object_get(document->json, "body");
+    const char *expires = json_text_of(document->json, "expires");
+
+    (void)fprintf(stderr, "You sign: the key %s\n  purpose    %s\n  principal  %s\n  scope      %s\n  expires    %s\n",
+                  document->name, json_text_of(body, "purpose"), json_text_of(body, "principal"),
+                  document->scope[0] == '\0' ? "the registry" : document->scope, expires == NULL ? "never" : expires);
+}
+
 static struct result approve(struct invocation *invocation, struct session *session, const json_t *draft,
                              const struct ecdsa_key *key, struct error *err)
 {
@@ -218,6 +229,7 @@ static struct result approve(struct invocation *invocation, struct session *sess
     json_t *envelope = json_object_get(draft, "envelope");
 
     TRY(read_draft(invocation, envelope, &document, err));
+    show_document(document);
     TRY(sign(document_payload(document), key, &approval, err));
     OWNED_JSON body = json_pack("{s:[O, O]}", "envelopes", envelope, approval);
     if (body == NULL) return no_memory(err);
@@ -284,6 +296,48 @@ struct result command_key_revoke(struct invocation *invocation, struct error *er
     TRY(get_all(invocation, session, rows, err));
     TRY(find_named(rows, invocation->operands[1], false, &row, err));
     return revoke(invocation, session, row, key, err);
+}
+
+/* ---- one key, and its drafts ---- */
+
+static struct result named_path(const struct invocation *invocation, const char *tail, struct buffer *path, struct error *err)
+{
+    TRY(buffer_add_text(path, "/keys/signing/", err));
+    TRY(http_escape(path, invocation->operands[1], err));
+    TRY(buffer_format(path, err, "%s?scope=", tail));
+    return http_escape(path, scope_option(invocation), err);
+}
+
+struct result command_key_show(struct invocation *invocation, struct error *err)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
+    OWNED(session) *session = NULL;
+    OWNED_JSON answer = NULL;
+
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
+    TRY(named_path(invocation, "", &path, err));
+    TRY(api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err));
+    return invocation->json ? api_print_json(answer, err) : print_key(invocation, answer, err);
+}
+
+static struct result end_drafts(struct invocation *invocation, const char *tail, struct error *err)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
+    OWNED(session) *session = NULL;
+
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
+    TRY(named_path(invocation, tail, &path, err));
+    return api_call_in(session, "DELETE", buffer_text(&path), NULL, NULL, err);
+}
+
+struct result command_key_discard(struct invocation *invocation, struct error *err)
+{
+    return end_drafts(invocation, "/draft", err);
+}
+
+struct result command_key_reject(struct invocation *invocation, struct error *err)
+{
+    return end_drafts(invocation, "/drafts", err);
 }
 
 /* ---- the list ---- */

@@ -36,6 +36,7 @@ SCHEMA(deletion_plan, "what a deletion would remove",
        HAS_COUNT("robots", REQUIRED, "robots"), HAS_COUNT("labels", REQUIRED, "floor labels"),
        HAS_COUNT("tags_immutable", REQUIRED, "tags that rules keep as they are"),
        HAS_COUNT("drafts", REQUIRED, "drafts of signed documents"),
+       HAS_COUNT("documents", REQUIRED, "signing keys and runners, which count no more then"),
        HAS_COUNT("kept_count", REQUIRED, "repositories that policies keep"),
        HAS_LIST("kept", REQUIRED, KEPT_SHOWN, schema_kept, "the first of them"))
 
@@ -171,14 +172,15 @@ static json_t *describe(const struct resource *where, const struct plan *plan)
 
     uuid_format(id, id_text);
     text_hex(counts->content, sizeof counts->content, content);
-    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:O}", "kind",
-                     kinds[where->kind], "name", where->name, "id", id_text, "content", content, "projects",
+    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:O}",
+                     "kind", kinds[where->kind], "name", where->name, "id", id_text, "content", content, "projects",
                      (json_int_t)counts->projects, "repositories", (json_int_t)counts->repositories, "tags",
                      (json_int_t)counts->tags, "manifests", (json_int_t)counts->manifests, "blobs", (json_int_t)counts->blobs,
                      "bytes", (json_int_t)counts->bytes, "blobs_shared", (json_int_t)counts->blobs_shared, "uploads",
                      (json_int_t)counts->uploads, "bindings", (json_int_t)counts->bindings, "robots", (json_int_t)counts->robots,
                      "labels", (json_int_t)counts->labels, "tags_immutable", (json_int_t)counts->tags_immutable, "drafts",
-                     (json_int_t)counts->drafts, "kept_count", (json_int_t)plan->kept_count, "kept", plan->kept);
+                     (json_int_t)counts->drafts, "documents", (json_int_t)counts->documents, "kept_count",
+                     (json_int_t)plan->kept_count, "kept", plan->kept);
 }
 
 /* The digest is of the canonical JSON of all other members of the shown plan. */

@@ -4,6 +4,7 @@
 
 #include "authz/role.h"
 #include "base/arena.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "crypto/digest.h"
 #include "gateway/api/api_priv.h"
@@ -20,7 +21,9 @@ PART(policy, "a policy of the set", HAS_TEXT("id", REQUIRED, FORM_FREE, 1, 64, "
 SCHEMA(policy_set, "a set of policies", HAS_COUNT("epoch", REQUIRED, "its number; each set has a larger one than the set before"),
        HAS_TEXT("digest", REQUIRED, FORM_DIGEST, 71, 71, "the digest of its document"),
        HAS_LIST("policies", REQUIRED, 0, schema_policy, "its policies"),
-       HAS_ANY("set", OPTIONAL, "the whole document as it was signed, an object; left out where a set was just brought"))
+       HAS_ANY("set", OPTIONAL, "the whole document as it was signed, an object; left out where a set was just brought"),
+       HAS_TEXT("envelope", OPTIONAL, FORM_FREE, 1, 0,
+                "with `envelope=true`: the signed document (DSSE), byte for byte as it was loaded"))
 
 PART(signature, "a signature", HAS_TEXT("sig", REQUIRED, FORM_FREE, 1, 0, "base64"),
      HAS_TEXT("keyid", OPTIONAL, FORM_FREE, 0, 0, "which key made it"))
@@ -64,15 +67,22 @@ static struct result answer(struct request *request, unsigned status, const stru
 
 static struct result handle_policy_read(struct request *request, struct pg *pg, struct error *err)
 {
-    struct buffer OWNED_BUFFER json = BUFFER(DESCRIPTION_MAX + POLICY_SET_BYTES_MAX);
+    struct buffer OWNED_BUFFER json = BUFFER(DESCRIPTION_MAX + POLICY_SET_BYTES_MAX + 2 * POLICY_SET_ENVELOPE_MAX);
     OWNED(policy_set) *set = decider_policy_set(request->gateway->decider);
+    const char *with_envelope = request_argument(request, "envelope");
 
     (void)pg;
+    if (with_envelope != NULL && strcmp(with_envelope, "true") != 0)
+        return failure(err, ERROR_INVALID, "envelope is true, or left out");
     if (set == NULL) return failure(err, ERROR_NOT_FOUND, "no policy set is loaded yet");
     TRY(policy_set_describe(set, &json, err));
     json.length--; /* removes the last brace, to add one more member */
     TRY(buffer_add_text(&json, ",\"set\":", err));
     TRY(policy_set_write(set, &json, err));
+    if (with_envelope != NULL) {
+        TRY(buffer_add_text(&json, ",\"envelope\":", err));
+        TRY(json_write_string(&json, policy_set_envelope(set), err));
+    }
     TRY(buffer_add_text(&json, "}", err));
     return answer(request, 200, &json, err);
 }

@@ -5,6 +5,8 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/text.h"
+#include "crypto/digest.h"
 #include "documents/change.h"
 #include "gateway/api/signing_key_priv.h"
 #include "gateway/pipeline/signed_body.h"
@@ -82,6 +84,26 @@ struct result target_key_read(struct request *request, struct lookup *lookup, st
     (void)err;
     if (add_scope(request, ACTION_KEY_READ, scope == NULL ? "" : scope) == NULL) response_unknown(request);
     return SUCCESS;
+}
+
+/* A key in the path, in the scope of the parameter. */
+static struct result target_named(struct request *request, enum action action)
+{
+    const char *scope = request_argument(request, "scope");
+    struct resource *resource = add_scope(request, action, scope == NULL ? "" : scope);
+    uint8_t thumbprint[SHA256_SIZE];
+
+    if (resource == NULL ||
+        !text_from_base64_exactly(BASE64_URL, bytes_of_text(request->reference), thumbprint, sizeof thumbprint))
+        response_unknown(request);
+    else (void)snprintf(resource->detail, sizeof resource->detail, "%s", request->reference);
+    return SUCCESS;
+}
+
+struct result target_key_show(struct request *request, struct lookup *lookup, struct error *err)
+{
+    (void)lookup, (void)err;
+    return target_named(request, ACTION_KEY_READ);
 }
 
 /* ---- known keys ---- */
@@ -374,6 +396,49 @@ static struct result handle_revoke(struct request *request, struct pg *pg, struc
     return record(request, pg, &row, false, err);
 }
 
+/* ---- removing drafts ---- */
+
+struct result target_key_discard(struct request *request, struct lookup *lookup, struct error *err)
+{
+    (void)lookup, (void)err;
+    return target_named(request, ACTION_KEY_DISCARD);
+}
+
+struct result target_key_reject(struct request *request, struct lookup *lookup, struct error *err)
+{
+    (void)lookup, (void)err;
+    return target_named(request, ACTION_KEY_REJECT);
+}
+
+static struct result remove_drafts(struct request *request, const char *drafted_by, struct error *err)
+{
+    const struct document_draft_removal removal = {request->pairs[0].action, DOCUMENT_SIGNING_KEY,
+                                                   request->pairs[0].resource.name, request->reference, drafted_by};
+    struct document_draft_end change;
+
+    document_draft_end_init(&change, &removal);
+    TRY(request_record(request, &change.change, err));
+    response_empty(request, 204);
+    return SUCCESS;
+}
+
+static struct result handle_discard(struct request *request, struct pg *pg, struct error *err)
+{
+    char asking[PRINCIPAL_KEY_SIZE];
+
+    (void)pg;
+    principal_key(&request->principal, asking);
+    return remove_drafts(request, asking, err);
+}
+
+static struct result handle_reject(struct request *request, struct pg *pg, struct error *err)
+{
+    (void)pg;
+    return remove_drafts(request, NULL, err);
+}
+
+const struct handler handler_key_discard = {.handle = handle_discard};
+const struct handler handler_key_reject = {.handle = handle_reject};
 const struct handler handler_key_enroll = {.handle = handle_enroll};
 const struct handler handler_key_approve = {.handle = handle_approve};
 const struct handler handler_key_revoke = {.handle = handle_revoke};

@@ -4,14 +4,30 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "documents/prove.h"
 #include "gateway/api/signing_key_priv.h"
 #include "gateway/pipeline/schema.h"
 #include "policy/decider.h"
 
-PART_WITH(SCHEMA_IS_OPEN, key_document, "the signed payload (docs/formats/documents.md)",
-          HAS_TEXT("name", REQUIRED, FORM_FREE, 43, 43, "the key's RFC 7638 thumbprint"))
-PART_WITH(SCHEMA_IS_OPEN, draft_envelope, "the holder's signature (DSSE)",
-          HAS_TEXT("payloadType", REQUIRED, FORM_FREE, 1, 0, "what the payload is"))
+PART(key_body, "a key and its owner",
+     HAS_TEXT("principal", REQUIRED, FORM_FREE, 40, 68, "`robot:` and a UUID, or `ext:` and 64 hex digits"),
+     HAS_TEXT("public_key", REQUIRED, FORM_FREE, 87, 87, "base64url of the uncompressed point"),
+     HAS_WORD("purpose", REQUIRED, "approve sign", "what the key signs"))
+PART(key_document, "the signed payload (docs/formats/documents.md)",
+     HAS_WORD("schema", REQUIRED, "sijil.document/v1", "the form of the document"),
+     HAS_WORD("kind", REQUIRED, "signing-key", "the kind of the document"),
+     HAS_TEXT("scope", REQUIRED, FORM_FREE, 0, RESOURCE_NAME_MAX, "where it counts; empty: the registry"),
+     HAS_TEXT("name", REQUIRED, FORM_FREE, 43, 43, "the key's RFC 7638 thumbprint"),
+     HAS_NUMBER("version", REQUIRED, 1, 2, "1 enrols the key, 2 withdraws it"),
+     HAS_TIME("effective_from", REQUIRED, "not in force before"), HAS_TIME("expires", REQUIRED, "not in force from then on"),
+     HAS_TEXT("withdrawn", OPTIONAL, FORM_FREE, 1, 256, "why version 2 withdraws the key"),
+     HAS_OBJECT("body", REQUIRED, schema_key_body, "the key"))
+PART(draft_signature, "one signature", HAS_TEXT("sig", REQUIRED, FORM_FREE, 1, 0, "ECDSA P-256 in DER, in base64"),
+     HAS_TEXT("keyid", OPTIONAL, FORM_FREE, 0, 127, "the RFC 7638 thumbprint of the key that made it; not signed"))
+PART(draft_envelope, "one signature of the document, with the document (DSSE)",
+     HAS_WORD("payloadType", REQUIRED, "application/vnd.sijil.signing-key.v1+json", "what the payload is"),
+     HAS_TEXT("payload", REQUIRED, FORM_FREE, 1, 0, "the document in base64"),
+     HAS_SOME("signatures", REQUIRED, 1, 8, schema_draft_signature, "of its signers"))
 PART(draft_signer, "the principal that brought a signature",
      HAS_TEXT("principal", REQUIRED, FORM_FREE, 1, 79, "as documents name it"),
      HAS_TEXT("person", OPTIONAL, FORM_FREE, 1, 79, "the person behind it; absent: nobody"))
@@ -21,7 +37,7 @@ SCHEMA(signing_key, "a signing key of a person",
        HAS_COUNT("event", OPTIONAL, "the number of its event; a draft has none"),
        HAS_OBJECT("envelope", OPTIONAL, schema_draft_envelope, "of a draft: the holder's signature"),
        HAS_LIST("envelopes", OPTIONAL, DOCUMENT_SIGNATURES_MAX, schema_draft_envelope,
-                "of a draft: all signatures, the holder's first"),
+                "of a draft, and of one key: all signatures, the holder's first"),
        HAS_LIST("signed_by", OPTIONAL, DOCUMENT_SIGNATURES_MAX, schema_draft_signer,
                 "of a draft: who signed, in the order of the envelopes"),
        HAS_COUNT("missing", OPTIONAL, "of a draft: so many more signatures it needs"),
@@ -210,6 +226,56 @@ static struct result append_draft(void *context, const struct drafted_document *
     return add_signatures(drafts, value, drafted, &key, err);
 }
 
+/* ---- one key ---- */
+
+/* A document in force: its description, and the event that brought it into force. */
+struct shown_key {
+    json_t *value;
+    uint64_t sequence;
+};
+
+static struct result note_shown(void *context, const struct pinned_document *pinned, struct error *err)
+{
+    struct shown_key *shown = context;
+
+    shown->sequence = pinned->sequence;
+    return signing_key_describe(pinned->document, pinned->sequence, &shown->value, err);
+}
+
+static struct result add_envelopes(json_t *value, const struct document_proof *proof, struct error *err)
+{
+    OWNED_JSON list = json_array();
+
+    for (size_t i = 0; i < proof->request.envelope_count; i++) {
+        const struct bytes envelope = proof->request.envelopes[i];
+        json_t *whole = NULL;
+        TRY(json_read(envelope, envelope.length, &whole, err));
+        if (json_array_append_new(list, whole) != 0) return failure(err, ERROR_NO_MEMORY, "no memory for envelopes");
+    }
+    if (json_object_set(value, "envelopes", list) == 0) return SUCCESS;
+    return failure(err, ERROR_NO_MEMORY, "no memory for envelopes");
+}
+
+static struct result handle_show(struct request *request, struct pg *pg, struct error *err)
+{
+    const struct resource *where = permit_resource(request->permit, ACTION_KEY_READ);
+    struct document_proof_query query = {ACTION_KEY_READ, where->name, DOCUMENT_SIGNING_KEY, 0};
+    OWNED(document_proof) *proof = NULL;
+    struct document_scope scope;
+    struct shown_key shown = {0};
+
+    TRY(signing_key_refresh(request, pg, err));
+    TRY(document_scope_find(lookup_of(pg), where->name, &scope, err));
+    const struct view_range one = {DOCUMENT_SIGNING_KEY, &scope, request->reference, 1};
+    TRY(document_view_find(request->gateway->documents, &one, note_shown, &shown, err));
+    OWNED_JSON value = shown.value;
+    query.sequence = shown.sequence;
+    TRY(document_envelopes(request->permit, pg, &query, &proof, err));
+    TRY(add_envelopes(value, proof, err));
+    response_json(request, 200, value);
+    return SUCCESS;
+}
+
 static struct result answer(struct request *request, json_t *keys, json_t *drafts, unsigned limit, struct error *err)
 {
     const bool has_more = json_array_size(keys) > limit;
@@ -245,3 +311,4 @@ static struct result handle(struct request *request, struct pg *pg, struct error
 }
 
 const struct handler handler_key_read = {.handle = handle};
+const struct handler handler_key_show = {.handle = handle_show};

@@ -58,9 +58,8 @@ static struct result find(struct request *request, struct pg *pg, struct search 
     char name[ECDSA_THUMBPRINT_SIZE];
 
     ecdsa_thumbprint(search->certificate->point, name);
-    const struct document_name named = {DOCUMENT_RUNNER, name};
     TRY(document_view_follow(gateway->documents, DOCUMENT_RUNNER, &source, err));
-    return document_view_visit_named(gateway->documents, &named, note, search, err);
+    return document_view_visit_name(gateway->documents, DOCUMENT_RUNNER, name, note, search, err);
 }
 
 /* The organisation may have been deleted since, and another one may have its name. */

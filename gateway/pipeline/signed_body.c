@@ -7,38 +7,37 @@
 /* What is read, and its memory. */
 struct signed_document {
     struct signed_body body;
-    char *texts[DOCUMENT_SIGNATURES_MAX]; /* of envelopes that are parts of the body; NULL if the body is the envelope */
+    struct buffer texts[DOCUMENT_SIGNATURES_MAX]; /* the envelopes */
     struct document *document;
 };
 
 static void signed_document_free(struct signed_document *read)
 {
     if (read == NULL) return;
-    for (size_t i = 0; i < DOCUMENT_SIGNATURES_MAX; i++) free(read->texts[i]);
+    for (size_t i = 0; i < DOCUMENT_SIGNATURES_MAX; i++) buffer_done(&read->texts[i]);
     document_free(read->document);
     free(read);
 }
 DEFINE_OWNED(signed_document);
 
-static struct result add_envelope(struct signed_document *read, const json_t *envelope, struct error *err)
+/* In canonical JSON: a client that reads an envelope of a draft and sends it again may have spelled it otherwise. */
+static struct result add_envelope(struct request *request, struct signed_document *read, const json_t *envelope,
+                                  struct error *err)
 {
-    const unsigned before = json_lacks();
-    char *text = json_dumps(envelope, JSON_COMPACT);
+    struct buffer *text = &read->texts[read->body.count];
 
-    if (text == NULL || json_lacks() != before) {
-        free(text);
-        return failure(err, ERROR_NO_MEMORY, "no memory for an envelope");
-    }
-    read->texts[read->body.count] = text;
-    read->body.envelopes[read->body.count++] = bytes_of_text(text);
+    *text = BUFFER(request->body.length);
+    TRY(json_write_canonical(text, envelope, err));
+    read->body.envelopes[read->body.count++] = buffer_bytes(text);
     return SUCCESS;
 }
 
 static struct result add_one(struct request *request, struct signed_document *read, struct error *err)
 {
-    (void)err;
-    read->body.envelopes[read->body.count++] = request->body;
-    return SUCCESS;
+    const json_t *body = NULL;
+
+    TRY(request_document(request, &body, err));
+    return add_envelope(request, read, body, err);
 }
 
 static struct result add_list(struct request *request, struct signed_document *read, struct error *err)
@@ -52,7 +51,7 @@ static struct result add_list(struct request *request, struct signed_document *r
         return failure(err, ERROR_INVALID, "envelopes is a list of 1 to %d", DOCUMENT_SIGNATURES_MAX);
     json_array_foreach (list, i, each) {
         if (!json_is_object(each)) return failure(err, ERROR_INVALID, "an envelope is an object");
-        TRY(add_envelope(read, each, err));
+        TRY(add_envelope(request, read, each, err));
     }
     return SUCCESS;
 }

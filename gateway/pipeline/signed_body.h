@@ -11,7 +11,8 @@
 
 struct signed_body {
     const struct document *document;
-    struct bytes envelopes[DOCUMENT_SIGNATURES_MAX]; /* one for each signature */
+    struct bytes
+        envelopes[DOCUMENT_SIGNATURES_MAX]; /* one for each signature; canonical JSON, whatever the spelling in the body */
     size_t count;
 };
 

@@ -27,6 +27,7 @@ struct erase_counts {
     int64_t blobs_shared;         /* blobs that stay, because another repository of the project has them */
     int64_t tags_immutable;       /* immutable tags, which forbid the deletion */
     int64_t drafts;               /* of signed documents, which wait for signatures */
+    int64_t documents;            /* signing keys and runners of the scope, which count no more after it */
     uint8_t content[SHA256_SIZE]; /* a hash over all content: tags, digests, sessions, roles and so on */
 };
 /** Is it empty? Then it may be deleted without a plan. */

@@ -37,6 +37,11 @@
     "SELECT " columns " FROM document_draft d WHERE d.organisation_id = $1 AND d.expires_at > now() AND $3::uuid IS NULL" \
     " AND ($2::uuid IS NULL OR d.scope = (SELECT o.name || '/' || p.name FROM project p JOIN organisation o USING (organisation_id)" \
     " WHERE p.project_id = $2))"
+/* Signing keys and runners of the scope, which count no more after it (docs/documents.md). Policy sets have no scope. */
+#define DOCUMENTS(columns)                                                                                                \
+    "SELECT " columns " FROM document d JOIN organisation o ON o.organisation_id = $1 LEFT JOIN project p ON p.project_id = $2" \
+    " WHERE d.kind <> 1 AND d.version = 1 AND $3::uuid IS NULL AND d.recorded_at >= coalesce(p.created_at, o.created_at)"      \
+    " AND (d.scope = o.name || coalesce('/' || p.name, '') OR $2::uuid IS NULL AND starts_with(d.scope, o.name || '/'))"
 #define OF_REPOSITORIES(table) table " JOIN repositories USING (repository_id)"
 #define END_BINDINGS           "UPDATE binding SET revoked_at = now() WHERE revoked_at IS NULL AND organisation_id = $1"
 #define HASH(text)             "sha256(convert_to(" text ", 'UTF8'))"
@@ -72,11 +77,11 @@ static const struct pg_statement erase_count_sql = {
     " (SELECT count(DISTINCT (t.repository_id, t.name)) FROM repositories r JOIN project_rules q USING (project_id)"
     " CROSS JOIN LATERAL unnest(q.immutable_repositories, q.immutable_tags) AS i (repositories, tags)"
     " JOIN tag t ON t.repository_id = r.repository_id WHERE r.name LIKE i.repositories AND t.name LIKE i.tags),"
-    " (SELECT count(*) FROM (" DRAFTS("1") ") d)"
+    " (SELECT count(*) FROM (" DRAFTS("1") ") d), (SELECT count(*) FROM (" DOCUMENTS("1") ") k)"
     " FROM (SELECT count(*), coalesce(sum(size_bytes), 0) AS bytes FROM " OF_REPOSITORIES("manifest") ") m,"
     " (SELECT count(*) FILTER (WHERE NOT is_shared), count(*) FILTER (WHERE is_shared) AS shared,"
     " coalesce(sum(size_bytes) FILTER (WHERE NOT is_shared), 0) AS bytes FROM held) h",
-    THREE, "int8 int8 int8 int8 int8 int8 int8 int8 int8 int8 int8 int8 int8"};
+    THREE, "int8 int8 int8 int8 int8 int8 int8 int8 int8 int8 int8 int8 int8 int8"};
 static const struct pg_statement erase_content_sql = {
     "erase_content",
     "WITH " PROJECTS ", " REPOSITORIES
@@ -93,6 +98,7 @@ static const struct pg_statement erase_content_sql = {
     " UNION ALL " BINDINGS(HASH("'binding ' || b.binding_id"))
     " UNION ALL " ROBOTS(HASH("'robot ' || o.robot_id"))
     " UNION ALL " DRAFTS(HASH("'draft ' || d.kind || ' ' || encode(d.digest, 'hex')"))
+    " UNION ALL " DOCUMENTS(HASH("'document ' || d.kind || ' ' || d.detail"))
     " UNION ALL SELECT " HASH("'rules ' || project_id || version") " FROM project_rules WHERE project_id IN"
     " (SELECT project_id FROM projects UNION SELECT project_id FROM repositories)) AS content",
     THREE, "bytea"};
@@ -177,7 +183,7 @@ bool erase_is_empty(const struct erase_counts *counts)
 {
     return counts->projects == 0 && counts->repositories == 0 && counts->tags == 0 && counts->manifests == 0 &&
            counts->uploads == 0 && counts->bindings == 0 && counts->robots == 0 && counts->blobs == 0 &&
-           counts->blobs_shared == 0 && counts->drafts == 0;
+           counts->blobs_shared == 0 && counts->drafts == 0 && counts->documents == 0;
 }
 
 static void add_place(struct pg_arguments *arguments, const struct resource *where)
@@ -215,7 +221,7 @@ static struct result count_all(struct pg *pg, const struct resource *where, stru
     int64_t *const places[] = {&counts->projects, &counts->repositories, &counts->tags,         &counts->manifests,
                                &counts->uploads,  &counts->bindings,     &counts->robots,       &counts->labels,
                                &counts->blobs,    &counts->bytes,        &counts->blobs_shared, &counts->tags_immutable,
-                               &counts->drafts};
+                               &counts->drafts,   &counts->documents};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) *places[i] = pg_int8(rows, 0, i);
     const struct bytes content = pg_bytes(hash, 0, 0);
     assert(content.length == sizeof counts->content); /* the size of PostgreSQL's sha256() */

@@ -2,6 +2,8 @@
 #include "audit/job_permit.h"
 #include "tests/integration/documents_fixture.h"
 
+#include <unistd.h>
+
 #include "documents/draft.h"
 
 /* A document with the signatures of its holder, of the root and of two others. */
@@ -74,6 +76,16 @@ static struct waiting look_at_drafts(struct store *store)
     return waiting;
 }
 
+/* Records the document with its first `count` envelopes. */
+static enum error_kind approve(struct store *store, const struct collected *collected, size_t count)
+{
+    const struct document_row row = {ACTION_KEY_APPROVE, collected->documents[count - 1], collected->views, count, "ext:c"};
+    struct document_change change;
+
+    document_change_init(&change, &row, true);
+    return submit(store, ACTION_KEY_APPROVE, &change.change);
+}
+
 static void a_draft_collects_four_signatures(void **state)
 {
     struct store store;
@@ -90,14 +102,10 @@ static void a_draft_collects_four_signatures(void **state)
     assert_string_equal(waiting.signed_by, HOLDER);
     assert_int_equal(bring(&store, collected.documents[1], collected.views, 2, "ext:a"), ERROR_NONE);
     assert_int_equal(bring(&store, collected.documents[2], collected.views, 3, "ext:b"), ERROR_NONE);
-    assert_int_equal(bring(&store, collected.documents[3], collected.views, 4, "ext:c"), ERROR_NONE);
     waiting = look_at_drafts(&store);
-    assert_true(waiting.drafts == 1 && waiting.signatures == 4);
-    assert_string_equal(waiting.signed_by, HOLDER " ext:a ext:b ext:c");
-    const struct document_row row = {ACTION_KEY_APPROVE, collected.documents[3], collected.views, 4, "ext:c"};
-    struct document_change change;
-    document_change_init(&change, &row, true);
-    assert_int_equal(submit(&store, ACTION_KEY_APPROVE, &change.change), ERROR_NONE);
+    assert_true(waiting.drafts == 1 && waiting.signatures == 3);
+    assert_string_equal(waiting.signed_by, HOLDER " ext:a ext:b");
+    assert_int_equal(approve(&store, &collected, 4), ERROR_NONE);
     assert_int_equal(look_at_drafts(&store).drafts, 0);
     look_well(&store);
     assert_true(is_in_force(&store, 0));
@@ -127,11 +135,77 @@ static void no_signature_is_lost(void **state)
     store_close(&store);
 }
 
+/* One person with two key files can't bring the last two signatures at once. */
+static void each_signature_has_its_own_request(void **state)
+{
+    struct store store;
+    struct collected collected;
+
+    (void)state;
+    store_open(&store);
+    collect(&store, &collected);
+    assert_int_equal(approve(&store, &collected, 2), ERROR_NOT_FOUND); /* there is no draft */
+    assert_int_equal(bring(&store, collected.documents[0], collected.views, 1, HOLDER), ERROR_NONE);
+    assert_int_equal(approve(&store, &collected, 1), ERROR_NOT_FOUND);
+    assert_int_equal(approve(&store, &collected, 3), ERROR_NOT_FOUND);
+    assert_int_equal(look_at_drafts(&store).drafts, 1);
+    assert_int_equal(approve(&store, &collected, 2), ERROR_NONE);
+    assert_int_equal(look_at_drafts(&store).drafts, 0);
+    collected_done(&collected);
+    store_close(&store);
+}
+
+static enum error_kind end(struct store *store, enum action action, const char *name, const char *by)
+{
+    const struct document_draft_removal removal = {action, DOCUMENT_SIGNING_KEY, "", name, by};
+    struct document_draft_end change;
+
+    document_draft_end_init(&change, &removal);
+    return submit(store, action, &change.change);
+}
+
+static void drafts_are_replaced_discarded_and_rejected(void **state)
+{
+    struct store store;
+    struct collected first, second, third;
+
+    (void)state;
+    store_open(&store);
+    collect(&store, &first);
+    (void)usleep(2000);
+    collect(&store, &second); /* the same key at another time */
+    (void)usleep(2000);
+    collect(&store, &third);
+    const char *name = first.documents[0]->name;
+    assert_int_equal(bring(&store, first.documents[0], first.views, 1, HOLDER), ERROR_NONE);
+    assert_int_equal(bring(&store, first.documents[0], first.views, 1, HOLDER), ERROR_CONFLICT);
+    assert_int_equal(bring(&store, second.documents[0], second.views, 1, HOLDER), ERROR_NONE);
+    assert_int_equal(look_at_drafts(&store).drafts, 1);
+    assert_int_equal(bring(&store, third.documents[0], third.views, 1, "ext:a"), ERROR_NONE);
+    assert_int_equal(look_at_drafts(&store).drafts, 2);
+    assert_int_equal(end(&store, ACTION_KEY_DISCARD, "another", HOLDER), ERROR_NOT_FOUND);
+    assert_int_equal(end(&store, ACTION_KEY_DISCARD, name, HOLDER), ERROR_NONE);
+    assert_string_equal(look_at_drafts(&store).signed_by, "ext:a");
+    assert_int_equal(end(&store, ACTION_KEY_DISCARD, name, HOLDER), ERROR_NOT_FOUND);
+    assert_int_equal(end(&store, ACTION_KEY_REJECT, name, NULL), ERROR_NONE);
+    assert_int_equal(look_at_drafts(&store).drafts, 0);
+    assert_int_equal(bring(&store, first.documents[0], first.views, 1, HOLDER), ERROR_NONE);
+    assert_int_equal(bring(&store, second.documents[0], second.views, 1, "ext:a"), ERROR_NONE);
+    assert_int_equal(approve(&store, &first, 2), ERROR_NONE); /* ends the other one, too */
+    assert_int_equal(look_at_drafts(&store).drafts, 0);
+    collected_done(&first);
+    collected_done(&second);
+    collected_done(&third);
+    store_close(&store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_draft_collects_four_signatures),
         cmocka_unit_test(no_signature_is_lost),
+        cmocka_unit_test(each_signature_has_its_own_request),
+        cmocka_unit_test(drafts_are_replaced_discarded_and_rejected),
     };
 
     return cmocka_run_group_tests_name("drafts of documents", tests, NULL, NULL);

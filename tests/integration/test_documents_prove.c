@@ -76,8 +76,7 @@ static struct seen see_runner(struct store *store, struct document_view *view, u
 
     holder_name(store, holder, name);
     if (!follow(store, view, &err).ok) fail_msg("%s", err.message);
-    const struct document_name named = {DOCUMENT_RUNNER, name};
-    if (!document_view_visit_named(view, &named, see, &seen, &err).ok) fail_msg("%s", err.message);
+    if (!document_view_visit_name(view, DOCUMENT_RUNNER, name, see, &seen, &err).ok) fail_msg("%s", err.message);
     return seen;
 }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Keys of people on a whole server: two persons, documents signed with openssl, and all invalid ways to bring a document into force."""
+import base64
 import hashlib
 import json
 import os
@@ -233,6 +234,9 @@ def a_draft_shows_only_signatures_that_verify():
         json.dumps(sign(document, root_key)).encode().hex(), key.name))
     shown = next(one for one in listed()["drafts"] if one["name"] == key.name)
     assert shown["missing"] == 0 and [one["principal"] for one in shown["signed_by"]] == [state["principal"], "root"], shown
+    refused(approve(server.admin, key, document, envelope), 404, "no draft")  # the row has more signatures than came in requests
+    answer, document, envelope = draft(state["alice"], key)
+    assert answer.status == 201 and len([one for one in listed()["drafts"] if one["name"] == key.name]) == 1, answer.body
     answer = approve(server.admin, key, document, envelope)
     assert answer.status == 201 and state_of(key) == "in force", answer.body
 
@@ -291,6 +295,16 @@ def log_in(who, login):
     sijil(who, "login", f"127.0.0.1:{server.port}", "--username", login[0], "--ca-file", server.ca_file)
 
 
+def verify_by_openssl(envelope, key_file):
+    """The signature of an envelope, with openssl alone."""
+    payload, kind = base64.b64decode(envelope["payload"]), envelope["payloadType"].encode()
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(base64.b64decode(envelope["signatures"][0]["sig"]))
+        file.flush()
+        subprocess.run(["openssl", "dgst", "-sha256", "-prverify", key_file, "-signature", file.name], check=True, capture_output=True,
+                       input=b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload))
+
+
 def the_command_line_does_all_of_it():
     at = f"127.0.0.1:{server.port}"
     key, other = Key(state["principal"]), Key(state["principal"])
@@ -306,7 +320,22 @@ def the_command_line_does_all_of_it():
     sijil("alice", "key", "approve", at, key.name, "--key", root_key, code=4)
     sijil("admin", "key", "approve", at, key.name, "--key", other.path, code=4)
     sijil("admin", "key", "approve", at, other.name, "--key", root_key, code=3)
+    again = sijil("alice", "key", "enroll", "--json", at, "--key", key.path, "--expires", "30")
+    waiting = [one for one in sijil("alice", "key", "list", "--json", at) if one["name"] == key.name]
+    assert [one["expires"] for one in waiting] == [again["expires"]], waiting
+    sijil("alice", "key", "enroll", at, "--key", other.path)
+    sijil("admin", "key", "discard", at, other.name, code=3)  # it is another's
+    sijil("alice", "key", "discard", at, other.name)
+    sijil("alice", "key", "discard", at, other.name, code=3)
+    sijil("alice", "key", "enroll", at, "--key", other.path)
+    sijil("admin", "key", "reject", at, other.name)
+    assert not [one for one in sijil("alice", "key", "list", "--json", at) if one["name"] == other.name]
     assert sijil("admin", "key", "approve", "--json", at, key.name, "--key", root_key)["state"] == "in force"
+    signed = sijil("alice", "key", "show", "--json", at, key.name)
+    assert signed["state"] == "in force" and len(signed["envelopes"]) == 2, signed
+    for envelope, file in zip(signed["envelopes"], (key.path, root_key)):
+        verify_by_openssl(envelope, file)
+    sijil("alice", "key", "show", at, other.name, code=3)
     found = [one for one in sijil("alice", "key", "list", "--json", at) if one["name"] == key.name]
     assert found == [{"name": key.name, "state": "in force", "purpose": "sign", "principal": state["principal"], "expires": found[0]["expires"]}], found
     sijil("alice", "key", "revoke", at, key.name, "--key", key.path, code=2)

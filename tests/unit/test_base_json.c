@@ -51,6 +51,7 @@ static void json_errors_name_the_place(void **state)
         const char *text, *message;
     } rows[] = {
         {"{\"a\":\n 1,}", "not JSON: a value, comma or bracket is wrong (line 2, column 4)"},
+        {"", "not JSON: it is empty"},
         {"{\"a\"", "not JSON: it ends too early (line 1, column 4)"},
         {"{} {}", "not JSON: something stands behind the end (line 1, column 4)"},
         {"{\"a\":1,\"a\":2}", "not JSON: a member is there twice (line 1, column 10)"},
