@@ -332,6 +332,8 @@ def the_command_line_does_all_of_it():
     assert not [one for one in sijil("alice", "key", "list", "--json", at) if one["name"] == other.name]
     assert sijil("admin", "key", "approve", "--json", at, key.name, "--key", root_key)["state"] == "in force"
     signed = sijil("alice", "key", "show", "--json", at, key.name)
+    assert server.client(state["alice"]).api("GET", f"/keys/signing/{key.name}") == signed
+    assert json.loads(server.client(server.admin).api("GET", "/policies?envelope=true")["envelope"])["payloadType"].endswith("policy-set.v1+json")
     assert signed["state"] == "in force" and len(signed["envelopes"]) == 2, signed
     for envelope, file in zip(signed["envelopes"], (key.path, root_key)):
         verify_by_openssl(envelope, file)
