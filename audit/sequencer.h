@@ -18,10 +18,10 @@ struct sequencer;
 struct keyd_client;
 
 /** The caches that become invalid once a change is durable (sequencer_alterations()). */
-enum change_reach {
-    CHANGE_REACHES_ALL = 0,    /* everything that is cached; the default */
-    CHANGE_REACHES_REPOSITORY, /* manifests and tags of change->repository */
-    CHANGE_REACHES_NOTHING     /* nothing that is cached: sessions and blobs */
+enum change_invalidation {
+    CHANGE_INVALIDATES_ALL = 0,    /* everything that is cached; the default */
+    CHANGE_INVALIDATES_REPOSITORY, /* manifests and tags of change->repository */
+    CHANGE_INVALIDATES_NOTHING     /* nothing that is cached: sessions and blobs */
 };
 
 /** A short change, made in the same transaction as its event. */
@@ -49,8 +49,8 @@ struct change {
      */
     bool raises_epoch;
     bool is_alone; /* with raises_epoch: its group also begins with it, so all earlier events are in the log when it runs */
-    enum change_reach reach;
-    struct uuid repository; /* CHANGE_REACHES_REPOSITORY */
+    enum change_invalidation invalidates;
+    struct uuid repository; /* CHANGE_INVALIDATES_REPOSITORY */
     /**
      * NULL, or the text that replaces the detail of the event's only resource, if only the change knows it, such as the id of
      * a new row. At most CHANGE_DETAIL_MAX bytes, which must outlive the record; no personal data.

@@ -14,10 +14,10 @@ void sequencer_note_all(struct sequencer *sequencer)
 
 void sequencer_note_change(struct sequencer *sequencer, const struct change *change)
 {
-    switch (change->reach) {
-    case CHANGE_REACHES_ALL: sequencer_note_all(sequencer); return;
-    case CHANGE_REACHES_REPOSITORY: atomic_fetch_add(&sequencer->altered_slots[slot_of(&change->repository)], 1); return;
-    case CHANGE_REACHES_NOTHING: return;
+    switch (change->invalidates) {
+    case CHANGE_INVALIDATES_ALL: sequencer_note_all(sequencer); return;
+    case CHANGE_INVALIDATES_REPOSITORY: atomic_fetch_add(&sequencer->altered_slots[slot_of(&change->repository)], 1); return;
+    case CHANGE_INVALIDATES_NOTHING: return;
     }
 }
 

@@ -260,7 +260,7 @@ static bool alters(const struct group *group)
     for (size_t i = 0; i < group->count; i++) {
         const struct event *event = &group->events[i];
         const struct change *change = event->record == NULL ? NULL : event->record->change;
-        if (change != NULL && !event->has_failed && change->reach != CHANGE_REACHES_NOTHING) return true;
+        if (change != NULL && !event->has_failed && change->invalidates != CHANGE_INVALIDATES_NOTHING) return true;
     }
     return false;
 }

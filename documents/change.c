@@ -20,8 +20,8 @@ static struct result run(const struct permit *permit, struct change *change, str
 
 void document_change_init(struct document_change *change, const struct document_row *row, bool ends_draft)
 {
-    *change =
-        (struct document_change){.change = {.run = run, .reach = CHANGE_REACHES_NOTHING}, .row = *row, .ends_draft = ends_draft};
+    *change = (struct document_change){
+        .change = {.run = run, .invalidates = CHANGE_INVALIDATES_NOTHING}, .row = *row, .ends_draft = ends_draft};
     document_detail(row->document, change->detail);
     change->change.detail = change->detail;
 }
@@ -57,7 +57,7 @@ void document_draft_change_init(struct document_draft_change *change, const stru
     const bool is_new = row->envelope_count == 1;
 
     *change = (struct document_draft_change){
-        .change = {.run = is_new ? run_draft : run_signature, .reach = CHANGE_REACHES_NOTHING}, .row = *row};
+        .change = {.run = is_new ? run_draft : run_signature, .invalidates = CHANGE_INVALIDATES_NOTHING}, .row = *row};
     document_detail(row->document, change->detail);
     change->change.detail = change->detail;
 }

@@ -161,7 +161,7 @@ static struct result open_keyd(struct gateway *gateway, struct keyd_identity *id
 }
 
 /* Opens the parts that decide and record. */
-static struct result open_judges(struct gateway *gateway, struct error *err)
+static struct result open_rights(struct gateway *gateway, struct error *err)
 {
     struct keyd_identity identity;
 
@@ -192,7 +192,7 @@ static struct result gateway_open(struct gateway *gateway, struct error *err)
     TRY(openapi_write(gateway->routes, &gateway->description, err));
     openapi_etag(buffer_bytes(&gateway->description), gateway->description_etag);
     TRY(quota_new(2 * (unsigned)settings->connections_max, &gateway->quota, err));
-    TRY(open_judges(gateway, err));
+    TRY(open_rights(gateway, err));
     TRY(open_registry(gateway, err));
     TRY(check_regions(gateway, err));
     const struct work_options readers = {.name = "reader", .threads = (unsigned)settings->reader_threads, .is_shared = true};

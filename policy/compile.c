@@ -213,7 +213,7 @@ static struct result compile_condition(struct arena *arena, const json_t *json, 
     rule->names_max = 4; /* a label has this number of facts */
     if (label == NULL) return compile_alternatives(arena, json, rule, err);
     if (json_object_size(label) == 0) return failure(err, ERROR_INVALID, "rule %s: an empty condition", rule->id);
-    rule->judges_label = true;
+    rule->is_of_label = true;
     return compile_label_test(arena, label, &rule->label, err);
 }
 

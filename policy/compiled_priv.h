@@ -106,7 +106,7 @@ struct rule {
     enum effect effect;
     uint32_t operations;
     struct label_test when;
-    bool judges_label; /* `label` instead of alternatives */
+    bool is_of_label; /* `label` instead of alternatives */
     struct label_test label;
     size_t alternative_count;
     const struct target_test *alternatives;

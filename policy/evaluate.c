@@ -65,7 +65,7 @@ static enum truth rule_holds(const struct rule *rule, const struct evaluation *e
 {
     enum truth best = TRUTH_FALSE;
 
-    if (rule->judges_label) return label_meets(&rule->label, evaluation->facts->label) ? TRUTH_TRUE : TRUTH_FALSE;
+    if (rule->is_of_label) return label_meets(&rule->label, evaluation->facts->label) ? TRUTH_TRUE : TRUTH_FALSE;
     for (size_t i = 0; i < rule->alternative_count && best != TRUTH_TRUE; i++) {
         const enum truth found = target_meets(&rule->alternatives[i], evaluation->facts->target, evaluation->groups);
         if (found > best) best = found;
@@ -92,7 +92,7 @@ static struct result name_facts(const struct rule *rule, const struct evaluation
     size_t count = 0;
 
     if (names == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a decision");
-    if (rule->judges_label && truth == TRUTH_FALSE) count = label_names(&rule->label, facts->label, names, 0);
+    if (rule->is_of_label && truth == TRUTH_FALSE) count = label_names(&rule->label, facts->label, names, 0);
     for (size_t i = 0; i < rule->alternative_count; i++)
         if (target_meets(&rule->alternatives[i], facts->target, evaluation->groups) == truth)
             count = target_names(&rule->alternatives[i], facts->target, evaluation->groups, names, count);

@@ -23,7 +23,7 @@ static struct result differs(struct error *err, const char *what, const char *of
 }
 
 /* Any failure of the evaluator other than lack of memory means that the facts differ, because the decision was made. */
-static struct result judged(struct result result, const struct error *why, struct error *err)
+static struct result as_difference(struct result result, const struct error *why, struct error *err)
 {
     if (result.ok) return SUCCESS;
     if (why->kind == ERROR_NO_MEMORY) return failure(err, why->kind, "%s", why->message);
@@ -59,7 +59,7 @@ static struct result check_label(const struct facts_view *entry, struct error *e
     bool is_floor = false;
     struct error why;
 
-    TRY(judged(policy_effective_label(&where, NULL, &floor, &is_floor, &why), &why, err));
+    TRY(as_difference(policy_effective_label(&where, NULL, &floor, &is_floor, &why), &why, err));
     floor.lineage = LINEAGE_ATTESTED; /* the least strict value, because floors of policies state no lineage */
     if (!is_floor || (entry->is_labelled && label_covers(&entry->label, &floor))) return SUCCESS;
     return differs(err, "the policy set gives a stricter label than the facts have to", entry->scope);
@@ -82,7 +82,8 @@ static struct result decide(const struct facts_view *entry, const struct label *
     facts.now_us = (int64_t)entry->replay->leaf->reason.decided_ms * 1000;
     facts.exceptions = entry->exceptions;
     facts.exception_count = entry->exception_count;
-    return judged(policy_evaluate(policy_set_documents(set), &facts, policy_set_groups(set), decision_out, &why), &why, err);
+    return as_difference(policy_evaluate(policy_set_documents(set), &facts, policy_set_groups(set), decision_out, &why), &why,
+                         err);
 }
 
 static void note_all(struct replay *replay, const struct policy_decision *decision)
@@ -127,7 +128,7 @@ static struct result replay_operation(const struct facts_view *entry, const json
                                  .target_id = json_text_of(json, "target_id")};
     struct error why;
 
-    TRY(judged(policy_target_new(json_object_get(json, "target"), &target, &why), &why, err));
+    TRY(as_difference(policy_target_new(json_object_get(json, "target"), &target, &why), &why, err));
     facts.target = target;
     return ask(entry, &facts, err);
 }
@@ -139,7 +140,7 @@ static struct result read_label(const json_t *json, struct label *label, bool *i
     struct error why;
 
     *is_labelled = !json_is_null(json);
-    return *is_labelled ? judged(label_read(json, label, &why), &why, err) : SUCCESS;
+    return *is_labelled ? as_difference(label_read(json, label, &why), &why, err) : SUCCESS;
 }
 
 /* The event has '?' for each byte of a name that it can't have. */

@@ -196,8 +196,10 @@ struct result quota_change_prepare(const struct resource *where, enum quota_sett
         return failure(err, ERROR_INVALID, "sessions_per_client is a number from 0 to %d, or null", QUOTA_SESSIONS_MAX);
     if (!is_limit(limits->events, 1, QUOTA_EVENTS_MAX))
         return failure(err, ERROR_INVALID, "events_per_minute is a number from 1 to %d, or null", QUOTA_EVENTS_MAX);
-    *change_out = (struct quota_change){
-        .change = {.run = run_change, .reach = CHANGE_REACHES_NOTHING}, .where = *where, .setter = setter, .limits = *limits};
+    *change_out = (struct quota_change){.change = {.run = run_change, .invalidates = CHANGE_INVALIDATES_NOTHING},
+                                        .where = *where,
+                                        .setter = setter,
+                                        .limits = *limits};
     return SUCCESS;
 }
 

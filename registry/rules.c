@@ -188,7 +188,7 @@ struct result rules_evaluate(const struct rules *rules, const struct tag_facts *
         return SUCCESS;
     }
     order = memory_zeroed(facts->count + 1, sizeof *order);
-    if (order == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to judge %zu tags", facts->count);
+    if (order == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the rules of %zu tags", facts->count);
     for (size_t i = 0; i < facts->count; i++) {
         const struct tag_fact *tag = &facts->tags[i];
         is_kept_out[i] = tag->is_attachment || rules_make_immutable(rules, facts->repository, tag->name);

@@ -78,8 +78,10 @@ struct result rules_change_prepare(const struct resource *where, const char *doc
                                    struct rules_change *change_out, struct error *err)
 {
     if (uuid_is_nil(&where->project)) return failure(err, ERROR_NOT_FOUND, "there is no such project");
-    *change_out = (struct rules_change){
-        .change = {.run = run_set, .reach = CHANGE_REACHES_NOTHING}, .where = *where, .document = document, .rules = rules};
+    *change_out = (struct rules_change){.change = {.run = run_set, .invalidates = CHANGE_INVALIDATES_NOTHING},
+                                        .where = *where,
+                                        .document = document,
+                                        .rules = rules};
     return SUCCESS;
 }
 

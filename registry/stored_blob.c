@@ -69,7 +69,7 @@ void blob_search_prepare(const struct registry *registry, enum action action, co
                          struct blob_search *search_out)
 {
     *search_out = (struct blob_search){
-        .change = {.run = run_search, .add = add_search, .take = take_search, .reach = CHANGE_REACHES_NOTHING},
+        .change = {.run = run_search, .add = add_search, .take = take_search, .invalidates = CHANGE_INVALIDATES_NOTHING},
         .where = *where,
         .action = action,
         .lease_s = registry->lease_s};
@@ -194,8 +194,9 @@ static void mark_damaged(struct stored_blob *blob)
     blob->row.is_damaged = true;
     (void)snprintf(pair.resource.detail, sizeof pair.resource.detail, "%s", blob->digest);
     if (!permit_for_job(blob->registry->sequencer, &pair, &permit, &ignored).ok) return;
-    struct damage_change change = {
-        .change = {.run = run_damage, .reach = CHANGE_REACHES_NOTHING}, .where = pair.resource, .blob = blob->row.key.id};
+    struct damage_change change = {.change = {.run = run_damage, .invalidates = CHANGE_INVALIDATES_NOTHING},
+                                   .where = pair.resource,
+                                   .blob = blob->row.key.id};
     job_recorder_init(&recorder, blob->registry->sequencer, permit);
     if (recorder.recorder.record(&recorder.recorder, OUTCOME_COMPLETED, "stored bytes do not verify", &change.change, &ignored)
             .ok)
@@ -220,7 +221,8 @@ struct result stored_blob_unmark(struct registry *registry, const struct resourc
                                  struct error *err)
 {
     const struct action_pair pair = {.action = ACTION_BLOB_SOUND, .resource = *where};
-    struct sound_change change = {.change = {.run = run_sound, .reach = CHANGE_REACHES_NOTHING}, .where = *where, .blob = blob};
+    struct sound_change change = {
+        .change = {.run = run_sound, .invalidates = CHANGE_INVALIDATES_NOTHING}, .where = *where, .blob = blob};
     struct job_recorder recorder;
     OWNED(permit) *permit = NULL;
 

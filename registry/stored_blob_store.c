@@ -298,7 +298,7 @@ static struct result run_mount(const struct permit *permit, struct change *chang
 void blob_mount_prepare(const struct registry *registry, const struct resource *target, const struct resource *source,
                         const char *digest, struct blob_mount *mount_out)
 {
-    *mount_out = (struct blob_mount){.change = {.run = run_mount, .reach = CHANGE_REACHES_NOTHING},
+    *mount_out = (struct blob_mount){.change = {.run = run_mount, .invalidates = CHANGE_INVALIDATES_NOTHING},
                                      .target = *target,
                                      .source = *source,
                                      .lease_s = registry->lease_s,
@@ -324,7 +324,7 @@ static struct result run_unlink(const struct permit *permit, struct change *chan
 
 void blob_unlink_prepare(const struct resource *where, const char *digest, struct blob_unlink *unlink_out)
 {
-    *unlink_out = (struct blob_unlink){.change = {.run = run_unlink, .reach = CHANGE_REACHES_NOTHING}, .where = *where};
+    *unlink_out = (struct blob_unlink){.change = {.run = run_unlink, .invalidates = CHANGE_INVALIDATES_NOTHING}, .where = *where};
     (void)snprintf(unlink_out->digest, sizeof unlink_out->digest, "%s", digest);
 }
 

@@ -44,7 +44,7 @@ struct result manifest_push_prepare(struct registry *registry, struct pg *pg, co
         return failure(err, ERROR_NOT_FOUND, "there is no such repository: the first upload of a blob makes it");
     write_detail(push);
     push->change = (struct change){
-        .run = run_push, .reach = CHANGE_REACHES_REPOSITORY, .repository = where->repository, .detail = push->detail};
+        .run = run_push, .invalidates = CHANGE_INVALIDATES_REPOSITORY, .repository = where->repository, .detail = push->detail};
     push->where = *where;
     push->size_bytes = body.length;
     push->sealed = BUFFER(MANIFEST_SIZE_MAX + BOX_OVERHEAD);
@@ -181,7 +181,7 @@ void manifest_delete_prepare(const struct resource *where, const char *digest, c
     *delete_out = (struct manifest_delete){
         .where = *where,
         .retention = *retention,
-        .change = {.run = run_delete, .reach = CHANGE_REACHES_REPOSITORY, .repository = where->repository}};
+        .change = {.run = run_delete, .invalidates = CHANGE_INVALIDATES_REPOSITORY, .repository = where->repository}};
     (void)snprintf(delete_out->digest, sizeof delete_out->digest, "%s", digest);
 }
 

@@ -71,6 +71,7 @@ static struct result run_delete(const struct permit *permit, struct change *chan
 void tag_delete_prepare(const struct resource *where, const char *name, struct tag_delete *delete_out)
 {
     *delete_out = (struct tag_delete){
-        .where = *where, .change = {.run = run_delete, .reach = CHANGE_REACHES_REPOSITORY, .repository = where->repository}};
+        .where = *where,
+        .change = {.run = run_delete, .invalidates = CHANGE_INVALIDATES_REPOSITORY, .repository = where->repository}};
     (void)snprintf(delete_out->name, sizeof delete_out->name, "%s", name);
 }

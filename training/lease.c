@@ -14,7 +14,7 @@ static struct result run_order(const struct permit *permit, struct change *chang
 void run_order_prepare(const struct resource *where, const struct run_envelope *order, const struct run_signed *stored,
                        struct run_order *order_out)
 {
-    *order_out = (struct run_order){.change = {.run = run_order, .reach = CHANGE_REACHES_NOTHING},
+    *order_out = (struct run_order){.change = {.run = run_order, .invalidates = CHANGE_INVALIDATES_NOTHING},
                                     .where = *where,
                                     .need = run_need_of(order),
                                     .order = *stored};
@@ -32,7 +32,7 @@ static struct result run_lease(const struct permit *permit, struct change *chang
 void run_lease_prepare(const struct run_claim *claim, const struct run_lease *of, struct run_lease *lease_out)
 {
     *lease_out = *of;
-    lease_out->change = (struct change){.run = run_lease, .reach = CHANGE_REACHES_NOTHING};
+    lease_out->change = (struct change){.run = run_lease, .invalidates = CHANGE_INVALIDATES_NOTHING};
     lease_out->where = claim->where;
     lease_out->claim = *claim;
     lease_out->holder.run = claim->run;
@@ -64,8 +64,8 @@ static struct result run_step(const struct permit *permit, struct change *change
 
 static void prepare(const struct resource *where, const struct run_holder *holder, struct run_step *step_out)
 {
-    *step_out =
-        (struct run_step){.change = {.run = run_step, .reach = CHANGE_REACHES_NOTHING}, .where = *where, .holder = *holder};
+    *step_out = (struct run_step){
+        .change = {.run = run_step, .invalidates = CHANGE_INVALIDATES_NOTHING}, .where = *where, .holder = *holder};
 }
 
 void run_start_prepare(const struct resource *where, const struct run_holder *holder, struct run_step *step_out)

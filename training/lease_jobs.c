@@ -56,7 +56,7 @@ static struct result lose_one(struct sequencer *sequencer, const struct lost_att
 {
     const bool is_last = lost->attempt >= lost->attempts;
     char id[UUID_TEXT_SIZE], reason[RUN_REASON_SIZE];
-    struct own_change own = {.change = {.run = lose, .reach = CHANGE_REACHES_NOTHING},
+    struct own_change own = {.change = {.run = lose, .invalidates = CHANGE_INVALIDATES_NOTHING},
                              .pair = {is_last ? ACTION_RUN_END : ACTION_RUN_LOSE, lost->run.where},
                              .run = lost->run.run,
                              .to = is_last ? RUN_STATE_FAILED : RUN_STATE_ORDERED,
@@ -103,7 +103,7 @@ static struct result stop(const struct permit *permit, struct change *change, st
 struct result run_stop(struct sequencer *sequencer, const struct resource *where, const struct uuid *run, const char *reason,
                        struct error *err)
 {
-    struct own_change own = {.change = {.run = stop, .reach = CHANGE_REACHES_NOTHING},
+    struct own_change own = {.change = {.run = stop, .invalidates = CHANGE_INVALIDATES_NOTHING},
                              .pair = {ACTION_RUN_END, *where},
                              .run = *run,
                              .to = RUN_STATE_FAILED,
@@ -124,7 +124,7 @@ static struct result keep_late(const struct permit *permit, struct change *chang
 struct result run_quarantine_late(struct sequencer *sequencer, const struct resource *where, const struct uuid *run,
                                   const struct run_signed *result, struct error *err)
 {
-    struct own_change own = {.change = {.run = keep_late, .reach = CHANGE_REACHES_NOTHING},
+    struct own_change own = {.change = {.run = keep_late, .invalidates = CHANGE_INVALIDATES_NOTHING},
                              .pair = {ACTION_RUN_QUARANTINE, *where},
                              .run = *run,
                              .stored = result};
@@ -148,7 +148,7 @@ struct result run_session_begin(struct sequencer *sequencer, struct pg *pg, cons
                                 const struct resource *where, struct error *err)
 {
     char runner[UUID_TEXT_SIZE], reason[RUN_REASON_SIZE];
-    struct own_change own = {.change = {.run = suspend, .reach = CHANGE_REACHES_NOTHING},
+    struct own_change own = {.change = {.run = suspend, .invalidates = CHANGE_INVALIDATES_NOTHING},
                              .pair = {ACTION_RUNNER_SUSPEND, *where},
                              .key = session->key,
                              .reason = reason};
@@ -180,7 +180,7 @@ static struct result admit(const struct permit *permit, struct change *change, s
 struct result run_admit(struct sequencer *sequencer, const struct resource *where, const struct uuid *run,
                         const struct run_signed *admission, struct error *err)
 {
-    struct own_change own = {.change = {.run = admit, .reach = CHANGE_REACHES_NOTHING},
+    struct own_change own = {.change = {.run = admit, .invalidates = CHANGE_INVALIDATES_NOTHING},
                              .pair = {ACTION_RUN_ADMIT, *where},
                              .run = *run,
                              .to = RUN_STATE_SUCCEEDED,
@@ -193,7 +193,7 @@ struct result run_admit(struct sequencer *sequencer, const struct resource *wher
 struct result run_quarantine(struct sequencer *sequencer, const struct resource *where, const struct uuid *run,
                              const char *reason, struct error *err)
 {
-    struct own_change own = {.change = {.run = admit, .reach = CHANGE_REACHES_NOTHING},
+    struct own_change own = {.change = {.run = admit, .invalidates = CHANGE_INVALIDATES_NOTHING},
                              .pair = {ACTION_RUN_QUARANTINE, *where},
                              .run = *run,
                              .to = RUN_STATE_QUARANTINED,

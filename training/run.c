@@ -20,8 +20,10 @@ static struct result run_request(const struct permit *permit, struct change *cha
 void run_request_prepare(const struct resource *where, const struct run *run, const struct run_signed *request,
                          struct run_request *request_out)
 {
-    *request_out = (struct run_request){
-        .change = {.run = run_request, .reach = CHANGE_REACHES_NOTHING}, .where = *where, .run = *run, .request = *request};
+    *request_out = (struct run_request){.change = {.run = run_request, .invalidates = CHANGE_INVALIDATES_NOTHING},
+                                        .where = *where,
+                                        .run = *run,
+                                        .request = *request};
 }
 
 static struct result run_approve(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
@@ -35,8 +37,10 @@ static struct result run_approve(const struct permit *permit, struct change *cha
 void run_approve_prepare(const struct resource *where, const struct run *run, const struct run_signed *approval,
                          struct run_approve *approve_out)
 {
-    *approve_out = (struct run_approve){
-        .change = {.run = run_approve, .reach = CHANGE_REACHES_NOTHING}, .where = *where, .run = *run, .approval = *approval};
+    *approve_out = (struct run_approve){.change = {.run = run_approve, .invalidates = CHANGE_INVALIDATES_NOTHING},
+                                        .where = *where,
+                                        .run = *run,
+                                        .approval = *approval};
 }
 
 static struct result run_end(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
@@ -50,7 +54,7 @@ static struct result run_end(const struct permit *permit, struct change *change,
 
 void run_cancel_prepare(const struct resource *where, const struct uuid *run, struct run_end *end_out)
 {
-    *end_out = (struct run_end){.change = {.run = run_end, .reach = CHANGE_REACHES_NOTHING},
+    *end_out = (struct run_end){.change = {.run = run_end, .invalidates = CHANGE_INVALIDATES_NOTHING},
                                 .where = *where,
                                 .run = *run,
                                 .action = ACTION_RUN_CANCEL,
@@ -61,7 +65,7 @@ void run_cancel_prepare(const struct resource *where, const struct uuid *run, st
 static struct result expire(struct sequencer *sequencer, const struct due_run *due, bool *ended_out, struct error *err)
 {
     struct action_pair pair = {.action = ACTION_RUN_EXPIRE, .resource = due->where};
-    struct run_end end = {.change = {.run = run_end, .reach = CHANGE_REACHES_NOTHING},
+    struct run_end end = {.change = {.run = run_end, .invalidates = CHANGE_INVALIDATES_NOTHING},
                           .run = due->run,
                           .action = ACTION_RUN_EXPIRE,
                           .state = RUN_STATE_EXPIRED};

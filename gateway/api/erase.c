@@ -154,9 +154,9 @@ static struct result check_policies(const struct request *request, struct pg *pg
         free(repositories);
         return failure(err, ERROR_NO_MEMORY, "no memory for a plan");
     }
-    const struct result judged = check_all(request, pg, view, plan, repositories, err);
+    const struct result checked = check_all(request, pg, view, plan, repositories, err);
     free(repositories);
-    return judged;
+    return checked;
 }
 
 /* ---- the plan ---- */

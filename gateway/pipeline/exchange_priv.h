@@ -26,11 +26,11 @@ enum recorded {
 };
 
 /** Why a request that was allowed did not succeed. */
-enum objection {
-    OBJECTION_NONE,
-    OBJECTION_FAILED,      /* an event says that it failed */
-    OBJECTION_DENIED,      /* a later decision denied it, and an event says so */
-    OBJECTION_DENIED_OFTEN /* the same, only counted */
+enum later_outcome {
+    LATER_NONE,
+    LATER_FAILED,      /* an event says that it failed */
+    LATER_DENIED,      /* a later decision denied it, and an event says so */
+    LATER_DENIED_OFTEN /* the same, only counted */
 };
 
 /** Its parts of shared limits, until it ends. */
@@ -69,7 +69,7 @@ struct exchange {
     char organisation[BUDGET_ORGANISATION_SIZE]; /* in the refusal */
     enum recorded recorded;
     uint64_t sequence;
-    enum objection objection;
+    enum later_outcome later;
 
     struct shares shares;
     struct pause pause;

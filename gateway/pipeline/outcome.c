@@ -22,8 +22,7 @@ static struct result record_failure(struct exchange *exchange, const struct erro
     const bool failed = handler_failure != NULL || (request->response != NULL && request->response->status >= 400);
     char note[32];
 
-    if (!changes || !failed || exchange->objection == OBJECTION_FAILED || exchange->objection == OBJECTION_DENIED ||
-        request->permit == NULL)
+    if (!changes || !failed || exchange->later == LATER_FAILED || exchange->later == LATER_DENIED || request->permit == NULL)
         return SUCCESS;
     if (handler_failure != NULL) (void)snprintf(note, sizeof note, "%s", error_kind_name(handler_failure->kind));
     else (void)snprintf(note, sizeof note, "status %u", request->response->status);
@@ -32,9 +31,8 @@ static struct result record_failure(struct exchange *exchange, const struct erro
 
 void outcome_answer(struct exchange *exchange, const struct error *err)
 {
-    if (exchange->objection == OBJECTION_DENIED) denial_answer(exchange, exchange->record.decision);
-    else if (exchange->objection == OBJECTION_DENIED_OFTEN)
-        exchange_refuse(exchange, 429, DENIED_TOO_OFTEN, 1, METRIC_REFUSED_DENIED);
+    if (exchange->later == LATER_DENIED) denial_answer(exchange, exchange->record.decision);
+    else if (exchange->later == LATER_DENIED_OFTEN) exchange_refuse(exchange, 429, DENIED_TOO_OFTEN, 1, METRIC_REFUSED_DENIED);
     else response_failure(&exchange->request, err);
 }
 
@@ -47,5 +45,5 @@ void outcome_conclude(struct exchange *exchange, struct result result, const str
     const bool is_unknown = !result.ok && err->kind == ERROR_UNCERTAIN; /* whether or not more can be recorded now */
     if (!outcome_ensure(exchange, &unrecorded).ok || !record_failure(exchange, result.ok ? NULL : err, &unrecorded).ok)
         outcome_answer(exchange, is_unknown ? err : &unrecorded);
-    else if (!result.ok || exchange->objection == OBJECTION_DENIED) outcome_answer(exchange, err);
+    else if (!result.ok || exchange->later == LATER_DENIED) outcome_answer(exchange, err);
 }

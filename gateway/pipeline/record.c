@@ -144,7 +144,7 @@ static struct result not_recorded(const struct record *record, struct error *err
 /* An event says that the request failed; a denial that was recorded before has priority. */
 static void note_failure(struct exchange *exchange)
 {
-    if (exchange->objection == OBJECTION_NONE) exchange->objection = OBJECTION_FAILED;
+    if (exchange->later == LATER_NONE) exchange->later = LATER_FAILED;
 }
 
 static struct result record_and_wait(struct exchange *exchange, struct change *change, struct error *err)
@@ -171,11 +171,11 @@ static struct result decide_again(struct exchange *exchange, struct error *err)
     if (decision_verdict(exchange->decision) == VERDICT_ALLOW) return SUCCESS;
     if (exchange->recorded == RECORDED_NOT && !budget_allows_denial(exchange)) {
         TRY(budget_count(exchange, METRIC_REFUSED_DENIED, err));
-        exchange->objection = OBJECTION_DENIED_OFTEN;
+        exchange->later = LATER_DENIED_OFTEN;
         return failure(err, ERROR_LIMIT, DENIED_TOO_OFTEN);
     }
     TRY(record_and_wait(exchange, NULL, err));
-    exchange->objection = OBJECTION_DENIED;
+    exchange->later = LATER_DENIED;
     return failure(err, ERROR_DENIED, "not allowed any more");
 }
 
@@ -255,7 +255,7 @@ static void restore_decision(struct exchange *exchange, const struct saved *save
 
     decision_free(exchange->decision);
     exchange->decision = saved->decision;
-    exchange->objection = OBJECTION_NONE;
+    exchange->later = LATER_NONE;
     exchange->recorded = RECORDED_NOT;
     memcpy(request->pairs, saved->pairs, sizeof saved->pairs);
     request->pair_count = saved->pair_count;

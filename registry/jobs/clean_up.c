@@ -43,7 +43,7 @@ static struct result expire(struct registry *registry, const struct expired_uplo
     memcpy(where->region, expired->region, sizeof where->region);
     uuid_format(&expired->upload, where->detail);
     TRY(permit_for_job(registry->sequencer, &pair, &permit, err));
-    struct expire_change change = {.change = {.run = run_expire, .reach = CHANGE_REACHES_NOTHING},
+    struct expire_change change = {.change = {.run = run_expire, .invalidates = CHANGE_INVALIDATES_NOTHING},
                                    .where = *where,
                                    .upload = expired->upload,
                                    .limits = &registry->uploads_open};

@@ -56,8 +56,8 @@ static struct result prepare(const struct collect_run *run, struct removal *remo
     char id[UUID_TEXT_SIZE];
 
     removal->batch = batch;
-    removal->change = (struct change){.run = run_removal, .reach = CHANGE_REACHES_NOTHING};
-    if (!is_blob && !removal->is_end) removal->change.reach = CHANGE_REACHES_REPOSITORY;
+    removal->change = (struct change){.run = run_removal, .invalidates = CHANGE_INVALIDATES_NOTHING};
+    if (!is_blob && !removal->is_end) removal->change.invalidates = CHANGE_INVALIDATES_REPOSITORY;
     removal->change.repository = removal->manifest.repository;
     TRY(record_prepare_for_job(&pair, &removal->change, &removal->record, err));
     uuid_format(&run->job->job.id, id);
@@ -69,7 +69,7 @@ static struct result prepare(const struct collect_run *run, struct removal *remo
     return SUCCESS;
 }
 
-static struct result judge(struct removal *removal, bool *removed_out, struct error *err)
+static struct result conclude(struct removal *removal, bool *removed_out, struct error *err)
 {
     const enum record_status status = removal->record.status;
     const struct error why = removal->record.error;
@@ -98,8 +98,8 @@ struct result collect_remove(struct collect_run *run, struct removal *removals, 
         while (sem_wait(&batch.done) != 0) continue;
     for (size_t i = 0; i < submitted; i++) {
         struct error later = {0};
-        const struct result judged = judge(&removals[i], &removed_out[i], result.ok ? err : &later);
-        if (result.ok) result = judged;
+        const struct result concluded = conclude(&removals[i], &removed_out[i], result.ok ? err : &later);
+        if (result.ok) result = concluded;
     }
     (void)sem_destroy(&batch.done);
     return result;

@@ -119,7 +119,7 @@ static struct result evaluate(const struct collect_run *run, const struct pg_row
     evaluated->tags = memory_zeroed(tags + 1, sizeof *evaluated->tags);
     evaluated->is_kept = memory_zeroed(tags + 1, sizeof *evaluated->is_kept);
     if (evaluated->tags == NULL || evaluated->is_kept == NULL)
-        return failure(err, ERROR_NO_MEMORY, "no memory to judge %zu tags", tags);
+        return failure(err, ERROR_NO_MEMORY, "no memory for the rules of %zu tags", tags);
     for (size_t i = 0; i < tags; i++) {
         collect_tag_of(rows, i, &tag);
         evaluated->tags[i] = (struct tag_fact){.name = tag.name,

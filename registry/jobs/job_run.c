@@ -126,7 +126,7 @@ struct result job_report(struct job_run *run, const struct job_finding *finding,
                          const struct uuid *blob, struct error *err)
 {
     struct finding_change found = {
-        .change = {.run = run_finding, .reach = CHANGE_REACHES_NOTHING},
+        .change = {.run = run_finding, .invalidates = CHANGE_INVALIDATES_NOTHING},
         .run = run,
         .finding = finding,
         .blob = blob,
@@ -184,7 +184,8 @@ static void count_end(enum job_kind kind, enum job_ending ending)
 static struct result end(struct job_run *run, enum job_ending ending, const char *why, struct error *err)
 {
     const char *outcome = endings[ending];
-    struct end_change change = {.change = {.run = run_end, .reach = CHANGE_REACHES_NOTHING}, .run = run, .outcome = outcome};
+    struct end_change change = {
+        .change = {.run = run_end, .invalidates = CHANGE_INVALIDATES_NOTHING}, .run = run, .outcome = outcome};
     struct job_recorder recorder;
     char note[80]; /* the longest note */
 

@@ -210,7 +210,7 @@ void job_begin_prepare(const struct resource *where, const struct job *job, stru
 {
     assert((job->kind == JOB_SCRUB) == (job->region[0] != '\0'));
     assert(job->kind == JOB_COLLECTION || where->kind == RESOURCE_SYSTEM);
-    *begin_out = (struct job_begin){.change = {.run = run_begin, .reach = CHANGE_REACHES_NOTHING},
+    *begin_out = (struct job_begin){.change = {.run = run_begin, .invalidates = CHANGE_INVALIDATES_NOTHING},
                                     .where = *where,
                                     .action = kinds[job->kind].begins,
                                     .job = *job};
@@ -233,7 +233,7 @@ static struct result run_stop(const struct permit *permit, struct change *change
 
 void job_stop_prepare(const struct resource *where, const struct uuid *job, unsigned kept, struct job_stop *stop_out)
 {
-    *stop_out = (struct job_stop){.change = {.run = run_stop, .reach = CHANGE_REACHES_NOTHING},
+    *stop_out = (struct job_stop){.change = {.run = run_stop, .invalidates = CHANGE_INVALIDATES_NOTHING},
                                   .where = *where,
                                   .job = *job,
                                   .kept = kept == 0 ? JOBS_KEPT : kept};

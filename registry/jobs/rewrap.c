@@ -89,7 +89,8 @@ static struct result run_replace(const struct permit *permit, struct change *cha
 
 static struct result replace_projects(struct rewrapping *rewrapping, struct error *err)
 {
-    struct replace_change change = {.change = {.run = run_replace, .reach = CHANGE_REACHES_ALL}, .rewrapping = rewrapping};
+    struct replace_change change = {.change = {.run = run_replace, .invalidates = CHANGE_INVALIDATES_ALL},
+                                    .rewrapping = rewrapping};
     struct job_recorder recorder;
     char note[80]; /* the longest note */
 

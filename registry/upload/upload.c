@@ -76,7 +76,8 @@ struct result upload_new(struct registry *registry, const struct upload_request 
     struct upload *upload = NULL;
 
     TRY(make(registry, request->action, request->where, &upload, err));
-    upload->search = (struct change){.run = run_search, .add = add_search, .take = take_search, .reach = CHANGE_REACHES_NOTHING};
+    upload->search =
+        (struct change){.run = run_search, .add = add_search, .take = take_search, .invalidates = CHANGE_INVALIDATES_NOTHING};
     upload->row.upload = request->location.upload;
     upload_owner_hash(request->principal, upload->bound_to);
     upload_secret_hash(&request->location, upload->secret_hash);
@@ -283,7 +284,7 @@ static struct result run_save(const struct permit *permit, struct change *change
 
 static struct result save(struct upload *upload, struct pg *pg, struct recorder *recorder, struct error *err)
 {
-    struct save_change change = {.change = {.run = run_save, .reach = CHANGE_REACHES_NOTHING}, .upload = upload};
+    struct save_change change = {.change = {.run = run_save, .invalidates = CHANGE_INVALIDATES_NOTHING}, .upload = upload};
     char note[64];
 
     TRY(blob_writer_checkpoint(upload->live.writer, &change.checkpoint, err));
@@ -372,7 +373,7 @@ static struct result close_blob(struct upload *upload, struct pg *pg, const stru
 struct result upload_commit(struct upload *upload, struct pg *pg, const struct digest *expected, struct recorder *recorder,
                             struct error *err)
 {
-    struct commit_change commit = {.change = {.run = run_commit, .take = take_commit, .reach = CHANGE_REACHES_NOTHING},
+    struct commit_change commit = {.change = {.run = run_commit, .take = take_commit, .invalidates = CHANGE_INVALIDATES_NOTHING},
                                    .upload = upload};
     char note[64];
 
@@ -400,7 +401,7 @@ static struct result run_drop(const struct permit *permit, struct change *change
 
 struct result upload_drop(struct upload *upload, struct pg *pg, const char *note, struct recorder *recorder, struct error *err)
 {
-    struct save_change drop = {.change = {.run = run_drop, .reach = CHANGE_REACHES_NOTHING}, .upload = upload};
+    struct save_change drop = {.change = {.run = run_drop, .invalidates = CHANGE_INVALIDATES_NOTHING}, .upload = upload};
     struct abandoned_object object = {.blob = upload->row.blob};
 
     upload->is_dead = true;

@@ -103,8 +103,8 @@ static struct result run_end(const struct permit *permit, struct change *change,
 
 void upload_end_prepare(const struct resource *where, const struct uuid *upload, struct upload_end *end_out)
 {
-    *end_out =
-        (struct upload_end){.change = {.run = run_end, .reach = CHANGE_REACHES_NOTHING}, .where = *where, .upload = *upload};
+    *end_out = (struct upload_end){
+        .change = {.run = run_end, .invalidates = CHANGE_INVALIDATES_NOTHING}, .where = *where, .upload = *upload};
 }
 
 void upload_end_finish(const struct permit *permit, struct registry *registry, struct pg *pg, const struct upload_end *end)

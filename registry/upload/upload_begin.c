@@ -84,7 +84,7 @@ static struct result make_key(struct registry *registry, struct upload_begin *be
 struct result upload_begin_prepare(struct registry *registry, const struct resource *where, const struct principal *principal,
                                    enum digest_algorithm algorithm, struct upload_begin *begin_out, struct error *err)
 {
-    struct upload_begin begin = {.change = {.run = run_begin, .take = take_begin, .reach = CHANGE_REACHES_NOTHING},
+    struct upload_begin begin = {.change = {.run = run_begin, .take = take_begin, .invalidates = CHANGE_INVALIDATES_NOTHING},
                                  .where = *where,
                                  .algorithm = algorithm,
                                  .is_counted = true};
@@ -129,7 +129,7 @@ void upload_cancel_prepare(const struct resource *where, const struct principal 
                            const struct upload_location *location, struct upload_cancel *cancel_out)
 {
     *cancel_out = (struct upload_cancel){
-        .change = {.run = run_cancel, .reach = CHANGE_REACHES_NOTHING}, .where = *where, .upload = location->upload};
+        .change = {.run = run_cancel, .invalidates = CHANGE_INVALIDATES_NOTHING}, .where = *where, .upload = location->upload};
     upload_owner_hash(principal, cancel_out->bound_to);
     upload_secret_hash(location, cancel_out->secret_hash);
 }

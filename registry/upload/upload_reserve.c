@@ -36,7 +36,7 @@ struct result upload_reserve(struct upload *upload, const struct upload_announce
                              struct error *err)
 {
     const uint64_t offset = upload_offset(upload), needed = offset + announced->length;
-    struct reserve_change change = {.change = {.run = run_reserve, .reach = CHANGE_REACHES_NOTHING},
+    struct reserve_change change = {.change = {.run = run_reserve, .invalidates = CHANGE_INVALIDATES_NOTHING},
                                     .upload = upload,
                                     .wanted = {.project = upload->where.project, .needed = needed, .wished = needed}};
     char note[64];
@@ -63,8 +63,9 @@ static struct result run_give_back(const struct permit *permit, struct change *c
 struct result upload_give_back(struct upload *upload, struct recorder *recorder, struct error *err)
 {
     const uint64_t kept = upload->row.checkpoint.offset; /* unsaved bytes do not count, because the client sends them again */
-    struct reserve_change change = {
-        .change = {.run = run_give_back, .reach = CHANGE_REACHES_NOTHING}, .upload = upload, .wanted = {.wished = kept}};
+    struct reserve_change change = {.change = {.run = run_give_back, .invalidates = CHANGE_INVALIDATES_NOTHING},
+                                    .upload = upload,
+                                    .wanted = {.wished = kept}};
     char note[64];
 
     if (!upload->is_claimed || !upload->row.is_counted || upload->row.reserved <= kept) return SUCCESS;

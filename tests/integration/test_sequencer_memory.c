@@ -167,8 +167,8 @@ static void a_change_concerns_its_organisation_alone(void **state)
 static void changes_reach_who_remembers(void **state)
 {
     const struct uuid one = {.bytes = {0, 0, 0, 1}}, two = {.bytes = {0, 0, 0, 2}};
-    struct change nothing = {.run = run_nothing, .reach = CHANGE_REACHES_NOTHING};
-    struct change of_one = {.run = run_nothing, .reach = CHANGE_REACHES_REPOSITORY, .repository = one};
+    struct change nothing = {.run = run_nothing, .invalidates = CHANGE_INVALIDATES_NOTHING};
+    struct change of_one = {.run = run_nothing, .invalidates = CHANGE_INVALIDATES_REPOSITORY, .repository = one};
     struct change unsaid = {.run = run_nothing};
     struct audit_log log;
 
@@ -191,8 +191,8 @@ static void changes_reach_who_remembers(void **state)
 static void changes_of_another_gateway_reach_it(void **state)
 {
     const struct uuid one = {.bytes = {0, 0, 0, 1}};
-    struct change of_one = {.run = run_nothing, .reach = CHANGE_REACHES_REPOSITORY, .repository = one};
-    struct change nothing = {.run = run_nothing, .reach = CHANGE_REACHES_NOTHING};
+    struct change of_one = {.run = run_nothing, .invalidates = CHANGE_INVALIDATES_REPOSITORY, .repository = one};
+    struct change nothing = {.run = run_nothing, .invalidates = CHANGE_INVALIDATES_NOTHING};
     struct audit_log log;
 
     (void)state;

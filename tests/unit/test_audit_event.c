@@ -64,7 +64,7 @@ static void names_become_plain(void **state)
     decision_free(record.decision);
 }
 
-static struct change untold = {.reach = CHANGE_REACHES_NOTHING};
+static struct change untold = {.invalidates = CHANGE_INVALIDATES_NOTHING};
 static struct change told = {.detail = "sha256:00 v1 v2"};
 static struct change told_of_alice = {.detail = "consumer external 1", .concerns_issuer = "i", .concerns_subject = "s"};
 
