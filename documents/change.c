@@ -73,5 +73,6 @@ static struct result run_end(const struct permit *permit, struct change *change,
 
 void document_draft_end_init(struct document_draft_end *change, const struct document_draft_removal *removal)
 {
-    *change = (struct document_draft_end){.change = {.run = run_end, .reach = CHANGE_REACHES_NOTHING}, .removal = *removal};
+    *change =
+        (struct document_draft_end){.change = {.run = run_end, .invalidates = CHANGE_INVALIDATES_NOTHING}, .removal = *removal};
 }
