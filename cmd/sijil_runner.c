@@ -63,6 +63,14 @@ static bool take_listed(const char **list, size_t *count, size_t most)
     return true;
 }
 
+static const char *take_input(struct attempt_options *attempt)
+{
+    const char *equals = strchr(optarg, '=');
+
+    if (equals == NULL || equals == optarg || equals[1] == '\0') return "--input needs NAME=PATH";
+    return take_listed(attempt->inputs, &attempt->input_count, RUN_INPUTS_MAX) ? NULL : "too many --input";
+}
+
 static const char *take_try_option(struct settings *settings, int option)
 {
     struct attempt_options *attempt = &settings->attempt;
@@ -73,7 +81,7 @@ static const char *take_try_option(struct settings *settings, int option)
     case RUNNER_OUTPUT: attempt->output = optarg; return NULL;
     case RUNNER_DEVICES: attempt->devices = optarg; return NULL;
     case RUNNER_QUIET: attempt->quiet = true; return NULL;
-    case RUNNER_INPUT: return take_listed(attempt->inputs, &attempt->input_count, RUN_INPUTS_MAX) ? NULL : "too many --input";
+    case RUNNER_INPUT: return take_input(attempt);
     case RUNNER_ADD: return take_listed(attempt->added, &attempt->added_count, ATTEMPT_ADDED_MAX) ? NULL : "too many --add";
     default: return "an option is not known or lacks its value";
     }

@@ -30,7 +30,9 @@ struct result ecdsa_key_from_pem(struct bytes pem, struct ecdsa_key **key_out, s
     }
     BIO_free(input);
     ERR_clear_error();
-    if (pkey == NULL) return failure(err, ERROR_INVALID, "not an unencrypted key in PEM");
+    if (pkey == NULL)
+        return failure(err, ERROR_INVALID,
+                       "not an unencrypted P-256 key in PEM (one is made by: openssl ecparam -name prime256v1 -genkey -noout)");
     return ecdsa_key_adopt(pkey, is_private, key_out, err);
 }
 

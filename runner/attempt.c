@@ -64,7 +64,8 @@ static struct result read_spec(struct attempt *attempt, struct error *err)
     struct buffer OWNED_BUFFER text = BUFFER(RUN_SPEC_MAX);
     struct error why;
 
-    TRY(file_read(attempt->options->spec_file, &text, err));
+    if (!file_read(attempt->options->spec_file, &text, &why).ok)
+        return failure(err, why.kind, "%.160s: %.160s", attempt->options->spec_file, why.message);
     if (run_spec_read(buffer_bytes(&text), &attempt->spec, &why).ok) return SUCCESS;
     return failure(err, why.kind, "%.100s: %.150s", attempt->options->spec_file, why.message);
 }
@@ -123,7 +124,9 @@ static struct result open_output(struct attempt *attempt, struct error *err)
 
     if (folder == NULL) return SUCCESS;
     if (mkdir(folder, 0755) != 0) return failure(err, ERROR_CONFLICT, "%.160s must be a new folder: %s", folder, strerror(errno));
-    return file_open(folder, O_RDONLY | O_DIRECTORY, 0, &attempt->folder, err);
+    struct error why = {0};
+    if (file_open(folder, O_RDONLY | O_DIRECTORY, 0, &attempt->folder, &why).ok) return SUCCESS;
+    return failure(err, why.kind, "%.160s: %.160s", folder, why.message);
 }
 
 static void sample(void *context)

@@ -72,7 +72,7 @@ struct result signing_key_read(const struct document *document, struct signing_k
 static struct result check_scope(const struct document *document, const struct signing_key *key, struct error *err)
 {
     if (key->purpose != SIGNING_APPROVE || document->scope[0] == '\0') return SUCCESS;
-    return failure(err, ERROR_INVALID, "a key that approves has the scope \"\", the registry");
+    return failure(err, ERROR_INVALID, "a key of the purpose approve counts for the whole registry: leave its scope out");
 }
 
 struct result signing_key_check_holder(const struct document *document, int64_t now_ms, struct signing_key *key_out,
@@ -154,6 +154,9 @@ struct result document_check_signing_key(const struct document *document, const 
     TRY(is_approved(document, trust, &key, &has_approval, err));
     const unsigned signers = (has_holder ? 1U : 0U) + (has_approval ? 1U : 0U);
     if (signers >= needed) return check_withdrawal(document, trust, &key, has_approval, err);
+    if (document->is_withdrawn)
+        return failure(err, ERROR_DENIED,
+                       "the key itself, the root or an approver signs a withdrawal, and none of them has signed this one");
     return failure(err, ERROR_DENIED,
                    "%u signatures that count are needed, and there are %u: one must be another person's approval", needed,
                    signers);

@@ -17,8 +17,12 @@ static struct result on_piece(void *context, long status, struct bytes piece, st
 
 static struct result read_token(const struct slurm *slurm, struct buffer *token, struct error *err)
 {
+    struct error why = {0};
+
     if (slurm->token_file[0] == '\0') return buffer_add_text(token, "", err);
-    TRY(file_read(slurm->token_file, token, err));
+    if (!file_read(slurm->token_file, token, &why).ok)
+        return failure(err, why.kind == ERROR_NO_MEMORY ? ERROR_NO_MEMORY : ERROR_DENIED, "Slurm's token, %.160s: %.160s",
+                       slurm->token_file, why.message);
     while (token->length > 0 && (token->data[token->length - 1] == '\n' || token->data[token->length - 1] == '\r'))
         buffer_truncate(token, token->length - 1);
     return SUCCESS;
@@ -44,14 +48,14 @@ static bool is_about_no_job(const json_t *answer)
     return json_integer_of(json_array_get(json_object_get(answer, "errors"), 0), "error_number", &number) && number == NO_JOB;
 }
 
-static struct result check_outcome(const struct outgoing_outcome *outcome, struct error *err)
+static struct result check_outcome(const struct slurm *slurm, const struct outgoing_outcome *outcome, struct error *err)
 {
     if (outcome->end == OUTGOING_ANSWERED) return SUCCESS;
     if (outcome->end == OUTGOING_TOO_LARGE)
         return failure(err, ERROR_LIMIT, "slurmrestd's answer is larger than %d MiB", SLURM_ANSWER_MAX >> 20);
     return failure(err,
                    outcome->end == OUTGOING_BROKEN || outcome->end == OUTGOING_NOT_AGAIN ? ERROR_UNCERTAIN : ERROR_UNAVAILABLE,
-                   "slurmrestd: %s", outcome->reason);
+                   "slurmrestd at %.160s: %s", slurm->place, outcome->reason);
 }
 
 static struct result read_answer(struct bytes text, long status, json_t **answer_out, struct error *err)
@@ -114,7 +118,7 @@ struct result slurm_rest_call(struct slurm *slurm, const char *method, const cha
         .take = on_piece,
         .context = &answer};
     TRY(call_with_token(slurm, &request, &outcome, err));
-    TRY(check_outcome(&outcome, err));
+    TRY(check_outcome(slurm, &outcome, err));
     return read_answer(buffer_bytes(&answer), outcome.status, answer_out, err);
 }
 
@@ -126,6 +130,8 @@ struct result slurm_rest_discover(struct slurm *slurm, struct error *err)
         const struct result answered = slurm_rest_call(slurm, "GET", "/ping", NULL, &answer, err);
         if (answered.ok || err->kind != ERROR_NOT_FOUND) return answered;
     }
-    return failure(err, ERROR_INVALID, "slurmrestd has none of the versions v0.0.%d to v0.0.%d: start it with -s openapi/v0.0.%d",
-                   SLURM_OLDEST, SLURM_NEWEST, SLURM_OLDEST);
+    return failure(err, ERROR_INVALID,
+                   "%.160s has none of the versions v0.0.%d to v0.0.%d of Slurm's API: is it slurmrestd? Start it with -s "
+                   "openapi/v0.0.%d",
+                   slurm->place, SLURM_OLDEST, SLURM_NEWEST, SLURM_OLDEST);
 }

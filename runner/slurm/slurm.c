@@ -102,6 +102,7 @@ static struct result open_rest(struct slurm *slurm, const struct slurm_options *
 
     TRY(take_text(slurm->origin, sizeof slurm->origin, "the URL of slurmrestd", is_local ? "http://localhost" : options->url,
                   err));
+    TRY(take_text(slurm->place, sizeof slurm->place, "the URL of slurmrestd", options->url, err));
     TRY(outgoing_new(&rules, &slurm->outgoing, err));
     return slurm_rest_discover(slurm, err);
 }

@@ -16,6 +16,7 @@
 struct slurm {
     struct outgoing *outgoing; /* NULL: through the programs */
     char origin[SLURM_PATH_SIZE];
+    char place[SLURM_PATH_SIZE]; /* as the operator wrote it, for errors */
     char user[SLURM_NAME_SIZE];
     char token_file[SLURM_PATH_SIZE], programs[SLURM_PATH_SIZE], config[SLURM_PATH_SIZE];
     int family; /* 38: v0.0.38 */

@@ -273,6 +273,11 @@ def bad_input_is_explained(world):
     assert code == 126 and "/no/such/program can't begin" in errors, errors
     assert world.run("false")[0] == 1 and world.run("/bin/sh", "-c", "kill -9 $$")[0] == 137
     assert subprocess.run([RUNNER, "try"], capture_output=True, check=False).returncode == 2
+    for wrong in ("train", "=x", "train="):
+        assert subprocess.run([RUNNER, "try", "--input", wrong, "/dev/null"], capture_output=True, check=False).returncode == 2, wrong
+    for place, wanted in (("/no/such/spec.json", "/no/such/spec.json: "), ("/tmp", "/tmp: ")):
+        done = subprocess.run([RUNNER, "try", place], capture_output=True, text=True, check=False)
+        assert done.returncode == 126 and wanted in done.stderr, done
     assert subprocess.run([RUNNER, "check", "--quiet"], capture_output=True, check=False).returncode == 2
 
 

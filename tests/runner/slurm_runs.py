@@ -114,6 +114,15 @@ def the_cluster_is_shown(way):
         [("node1", 2, 4000 << 20, "train"), ("node2", 2, 4000 << 20, "train")], shown
 
 
+def an_error_names_its_place(cluster):
+    """A missing file of the token, and a server that is not slurmrestd, are not taken for a missing version."""
+    start = [RUNNER, "check", "--slurm-user=root"]
+    for words, wanted in ((["--slurm=" + cluster.url, "--slurm-token=/no/such/token"], "/no/such/token"),
+                          (["--slurm=unix:/nowhere/socket"], "unix:/nowhere/socket")):
+        done = subprocess.run([*start, *words], capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 1 and wanted in done.stderr and "versions" not in done.stderr, done.stderr
+
+
 def a_wrong_token_is_refused(cluster):
     words = [RUNNER, "check", "--slurm=" + cluster.url, "--slurm-user=root", "--slurm-token=" + cluster.config]
     for more in ([], ["--slurm=unix:/nowhere/socket"], ["--slurm=http://127.0.0.1:1"], ["--slurm=https://127.0.0.1:1"]):
@@ -134,7 +143,8 @@ def main():
                 case(way)
                 print(f"ok {way.name}: {case.__name__} ({time.monotonic() - began:.1f} s)", flush=True)
         a_wrong_token_is_refused(cluster)
-        print("ok a_wrong_token_is_refused")
+        an_error_names_its_place(cluster)
+        print("ok a_wrong_token_is_refused, an_error_names_its_place")
     return 0
 
 

@@ -161,7 +161,7 @@ def a_withdrawn_key_does_not_come_back():
     key, document, envelope = state["key"], state["document"], state["envelope"]
     gone = sign(key.document(version=2, withdrawn="lost"), key.path)
     other = Key(state["principal"])
-    refused(post(state["alice"], f"/{key.name}/withdrawal", sign(key.document(version=2, withdrawn="lost"), other.path)), 403, "signatures that count")
+    refused(post(state["alice"], f"/{key.name}/withdrawal", sign(key.document(version=2, withdrawn="lost"), other.path)), 403, "none of them has signed")
     unknown = sign(other.document(version=2, withdrawn="lost"), other.path)
     refused(post(state["alice"], f"/{other.name}/withdrawal", unknown), 404, "no key of this name")
     answer = post(state["alice"], f"/{key.name}/withdrawal", gone)
