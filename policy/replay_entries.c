@@ -275,8 +275,10 @@ static struct result require_whole(const struct replay *replay, const json_t *js
     if (json_array_size(json_object_get(json, "refused")) > 0) return SUCCESS;
     if (labels && (!is_done || replay->leaf->reason.policy[0] == '\0'))
         return SUCCESS; /* nothing was changed, or no set was in force */
-    if (is_whole(judged, wanted, labels && strchr(name, '/') == NULL)) return SUCCESS;
-    return differs(err, "policies were not asked for all operations of", action);
+    const bool is_of_many = labels && strchr(name, '/') == NULL;
+    if (!is_whole(judged, wanted, is_of_many)) return differs(err, "policies were not asked for all operations of", action);
+    if (!is_of_many || json_array_size(judged) > 0) return SUCCESS;
+    return failure(err, ERROR_NOT_FOUND, "the event does not show that the organisation had no project");
 }
 
 static struct result require_set(struct replay *replay, struct error *err)

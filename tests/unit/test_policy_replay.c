@@ -275,12 +275,14 @@ static void the_same_facts_have_the_same_text(void **state)
 static const struct action_row {
     const char *name, *action;
     enum replay_verdict verdict;
+    const char *resource; /* NULL: the repository that was read */
 } action_rows[] = {
-    {"a project's label", "project.label", REPLAY_DIFFERS},
-    {"a repository's label", "repository.label", REPLAY_DIFFERS},
-    {"the order of a run", "run.order", REPLAY_DIFFERS},
-    {"an action that there is not", "blob.reap", REPLAY_DIFFERS},
-    {"an action that needs no policies", "audit.read", REPLAY_AGREES},
+    {"an organisation's label, of no project", "project.label", REPLAY_IMPOSSIBLE, "acme"},
+    {"a project's label", "project.label", REPLAY_DIFFERS, NULL},
+    {"a repository's label", "repository.label", REPLAY_DIFFERS, NULL},
+    {"the order of a run", "run.order", REPLAY_DIFFERS, NULL},
+    {"an action that there is not", "blob.reap", REPLAY_DIFFERS, NULL},
+    {"an action that needs no policies", "audit.read", REPLAY_AGREES, NULL},
 };
 
 static void policies_can_not_be_left_out(void **state)
@@ -294,6 +296,7 @@ static void policies_can_not_be_left_out(void **state)
     const struct bytes facts = bytes_of_text(text);
     sha256_of(facts, leaf.facts[0]);
     (void)snprintf(leaf.targets[0].action, sizeof leaf.targets[0].action, "%s", row->action);
+    if (row->resource != NULL) (void)snprintf(leaf.targets[0].resource, sizeof leaf.targets[0].resource, "%s", row->resource);
     assert_int_equal(replayed(&leaf, &facts, snapshot.set).verdict, row->verdict);
 }
 

@@ -175,6 +175,12 @@ def check_facts(action, resource, facts, event):
     demand(whole == [wanted] * (len(whole) if is_many else bool(wanted)), f"policies were not asked for all of {action}")
 
 
+def is_of_no_project(action, resource, facts, event):
+    """The event of an organisation's label does not show that the organisation had no project."""
+    is_many = action in ("project.label", "repository.label") and "/" not in resource.partition("#")[0]
+    return is_many and facts["judged"] == [] and not facts["refused"] and event["out"] != "denied" and "policy" in event["why"]
+
+
 def ask(place, asked, label, event, policy_set):
     """The denials of one operation by policies, as (rule, policy), in the order of docs/formats/audit-log.md section 18."""
     networks = {entry["cidr"]: entry["facts"] for entry in policy_set["networks"]}
@@ -239,6 +245,8 @@ def replay(entry, texts, sets):
             demand(facts["omitted"] is True and facts["judged"] == [], "left out and not left out")
             return False
         check_facts(action, resource, facts, event)
+        if is_of_no_project(action, resource, facts, event):
+            return False
         noted += judge_target(resource, facts, event, sets)
     rules = [rule for rule, _ in list(dict.fromkeys(noted))[:8]]
     said = event["why"].get("rules", [])
