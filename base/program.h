@@ -38,7 +38,17 @@ struct program {
     const char *const *see_also; /* "sijild.conf(5)"; NULL ends them */
 };
 
+/** Prints one line of a table: `left`, padded to `width`, and the folded help behind or below it. */
+void program_print_row(FILE *out, const char *left, size_t width, const char *help);
+
 #define PROGRAM_OPTIONS_MAX 32 /* more would not fit on a screen */
+
+#define PROGRAM_COLUMNS 80 /* of a line of --help */
+/**
+ * Prints text whose lines are broken at blanks, so that none has more than PROGRAM_COLUMNS letters; a longer word stays whole. `column`: letters
+ * that the line has already. `indent`: of each further line. A line feed before a small letter only joins two words. Ends with a line feed.
+ */
+void program_print_folded(FILE *out, const char *text, size_t column, size_t indent);
 
 /** Prints --help. A failed write shows in ferror(out). */
 void program_print_help(FILE *out, const struct program *program);

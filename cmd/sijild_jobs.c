@@ -75,7 +75,8 @@ struct result sijild_check(const struct sijild_job *job, struct error *err)
         if (job->online) check_peers(&settings, &problems);
     }
     check_owner(job, &problems);
-    if (problems.count > 0) return failure(err, ERROR_INVALID, "%s: %zu problems", job->config, problems.count);
+    if (problems.count > 0)
+        return failure(err, ERROR_INVALID, "%s: %zu problem%s", job->config, problems.count, problems.count == 1 ? "" : "s");
     (void)fprintf(stderr, "%s: no problems\n", job->config);
     return SUCCESS;
 }

@@ -32,7 +32,8 @@ static const char *or_none(const char *text)
 
 static struct result write_text(const struct cluster *cluster, struct buffer *text, struct error *err)
 {
-    TRY(buffer_format(text, err, "slurm      %s, %zu nodes\n", slurm_version(cluster->slurm), cluster->count));
+    TRY(buffer_format(text, err, "slurm      %s, %zu node%s\n", slurm_version(cluster->slurm), cluster->count,
+                      cluster->count == 1 ? "" : "s"));
     for (size_t i = 0; i < cluster->count; i++) {
         const struct slurm_node *node = &cluster->nodes[i];
         TRY(buffer_format(text, err, "node       %s  %s, %lld processors, %lld MiB; features %s; devices %s; partitions %s\n",

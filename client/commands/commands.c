@@ -136,7 +136,11 @@ static const struct option_row key_enroll_options[] = {
 #define X(constant, name) name " "
 #define CLASSES           "Classes, the least strict first: " LABEL_CLASSES(X)
 
-/* An array, because a row of commands.def can't include another table. */
+/* Arrays, because a row of commands.def can't include another table. */
+static const char run_states[] = "States:"
+#define STATE(constant, name, is_end) " '" name "'"
+#include "training/states.def"
+                                 ".";
 static const char scope_and_role[] =
     "SCOPE is \"\" for the registry, an organisation, a project, or a repository (a pattern may end in /*).\n"
     "ROLE is one of: "

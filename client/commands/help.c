@@ -15,7 +15,7 @@ static void print_options(FILE *out, const struct option_row *rows, size_t count
     for (size_t i = 0; i < count; i++) {
         char left[64]; /* "-o, --" and the longest name and argument in use, with room */
         option_spelling(&rows[i], true, left, sizeof left);
-        (void)fprintf(out, "  %-28s %s\n", left, rows[i].help);
+        program_print_row(out, left, 28, rows[i].help);
     }
 }
 
@@ -24,9 +24,14 @@ void help_command(FILE *out, const struct command *command)
     size_t count = 0;
     const struct option_row *global = commands_global_options(&count);
 
-    (void)fprintf(out, "usage: sijil %s [OPTION...] %s\n%s\n", command->name, command->operands, command->summary);
-    if (command->detail[0] != '\0') (void)fprintf(out, "\n%s\n", command->detail);
-    (void)fprintf(out, "\n");
+    const int length = fprintf(out, "usage: sijil %s [OPTION...] ", command->name);
+    program_print_folded(out, command->operands, length < 0 ? 0 : (size_t)length, 4);
+    program_print_folded(out, command->summary, 0, 0);
+    if (command->detail[0] != '\0') {
+        (void)fputc('\n', out);
+        program_print_folded(out, command->detail, 0, 0);
+    }
+    (void)fputc('\n', out);
     print_options(out, command->options, command->option_count);
     print_options(out, global, count);
 }
@@ -60,7 +65,7 @@ static size_t list_level(FILE *out, const char *level)
     for (size_t i = 0; i < count; i++) {
         if (!begins_with(table[i].name, level)) continue;
         found++;
-        if (out != NULL) (void)fprintf(out, "  %-28s %s\n", table[i].name, table[i].summary);
+        if (out != NULL) program_print_row(out, table[i].name, 28, table[i].summary);
     }
     return found;
 }
@@ -68,14 +73,14 @@ static size_t list_level(FILE *out, const char *level)
 static void print_level(FILE *out, const char *level)
 {
     (void)fprintf(out, "usage: sijil %s%sCOMMAND [OPTION...] [OPERAND...]\n", level, level[0] == '\0' ? "" : " ");
-    if (level[0] == '\0')
-        (void)fputs("Pushes models and datasets to a Sijil registry, pulls them, and asks it who did what.\n", out);
+    if (level[0] == '\0') (void)fputs("Pushes models and datasets to a Sijil registry, pulls them, asks who did what.\n", out);
     (void)fputc('\n', out);
     (void)list_level(out, level);
-    (void)fputs("\n`sijil COMMAND --help` says more. REFERENCE is HOST[:PORT]/ORGANISATION/PROJECT/REPOSITORY[:TAG|@DIGEST].\n",
+    (void)fputs("\n`sijil COMMAND --help` says more.\n"
+                "REFERENCE is HOST[:PORT]/ORGANISATION/PROJECT/REPOSITORY[:TAG|@DIGEST].\n",
                 out);
     if (level[0] != '\0') return;
-    (void)fputs("SIJIL_USERNAME, SIJIL_PASSWORD and SIJIL_CA_FILE in the environment replace a stored login.\n"
+    (void)fputs("SIJIL_USERNAME, SIJIL_PASSWORD and SIJIL_CA_FILE replace a stored login.\n"
                 "SIJIL_PROXY=http://HOST:PORT names a proxy; HTTPS_PROXY is not used.\n\n"
                 "examples:\n" CLIENT_EXAMPLES,
                 out);

@@ -6,11 +6,11 @@
 #include "client/commands/command.h"
 
 /* One line each, as --help and the man page show them; four spaces keep them apart from command names. */
-#define CLIENT_EXAMPLES                                                                      \
-    "    sijil login registry.example --username 'robot$acme+ci' < secret\n"                 \
-    "    sijil push model.onnx README.md registry.example/acme/models/fraud:v1\n"            \
-    "    sijil pull registry.example/acme/models/fraud:v1 --output there\n"                  \
-    "    sijil copy registry.example/acme/models/fraud:v1 other.example/acme/models/fraud\n" \
+#define CLIENT_EXAMPLES                                                                  \
+    "    sijil login registry.example --username 'robot$acme+ci' < secret\n"             \
+    "    sijil push model.onnx README.md registry.example/acme/models/fraud:v1\n"        \
+    "    sijil pull registry.example/acme/models/fraud:v1 --output there\n"              \
+    "    sijil copy registry.example/acme/models/fraud:v1 b.example/acme/models/fraud\n" \
     "    sijil audit tail registry.example --within acme --key out:denied\n"
 
 /** The usage, the options and the detail of one command. */

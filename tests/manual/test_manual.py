@@ -20,11 +20,11 @@ def help_of(program, *words):
     return run(os.path.join(BUILD, "cmd", program), *words, "--help").stdout
 
 
-def options_of(help_text):
+def options_of(help_text, indent=6):
     """The options that a line of --help begins with: what stands in a sentence is no option of this program."""
     found = set()
     for line in help_text.splitlines():
-        match = re.match(r"\s+(?:-\w, )?(--[a-z][a-z0-9-]*)", line)
+        match = re.match(rf"\s{{2,{indent}}}(?:-\w, )?(--[a-z][a-z0-9-]*)", line)
         if match:
             found.add(match.group(1))
     return found
@@ -33,7 +33,7 @@ def options_of(help_text):
 def commands():
     """The commands that `sijil --help` lists."""
     lines = help_of("sijil").splitlines()
-    return [re.match(r"  (\S+(?: \S+)*)  ", line).group(1) for line in lines if re.match(r"  [a-z]", line)]
+    return [re.match(r"  (\S+(?: \S+)*)(?:  |$)", line.rstrip()).group(1) for line in lines if re.match(r"  [a-z]", line)]
 
 
 def read(kind, name):
@@ -66,6 +66,14 @@ def pages_have_no_warning():
             assert done.stderr == "", (command, done.stderr)
 
 
+def help_has_eighty_columns():
+    """A word that has no blank, such as a URL, may be longer."""
+    shown = [(program,) for program in ("sijild", "sijil-keyd", "sijil-verify", "sijil-runner", "sijil")]
+    for words in [*shown, *[("sijil", *command.split()) for command in commands()]]:
+        for line in help_of(*words).splitlines():
+            assert len(line) <= 80 or " " not in line.strip(), (words, line)
+
+
 def programs_agree():
     for program in ("sijild", "sijil-keyd", "sijil-verify", "sijil-runner"):
         options = options_of(help_of(program))
@@ -82,14 +90,14 @@ def commands_agree():
     names = commands()
     assert len(names) >= 20, names
     page = page_text("sijil")
-    shared = options_of(page.split("OPTIONS OF EVERY COMMAND")[1].split("COMMANDS")[0])
+    shared = options_of(page.split("OPTIONS OF EVERY COMMAND")[1].split("COMMANDS")[0], 14)
     assert "--json" in shared and "--verbose" in shared, shared
     under = sections(page)
     zsh = read("zsh", "_sijil")
     for name in names:
         options = options_of(help_of("sijil", *name.split()))
         title = next(title for title in under if re.match(rf"sijil {name}( \[| [^a-z]|$)", title))
-        assert options_of(under[title]) | shared == options, (name, "page", options_of(under[title]), options)
+        assert options_of(under[title], 14) | shared == options, (name, "page", options_of(under[title], 14), options)
         case = re.search(rf"^'{name} '\*\)(.*?);;$", zsh, flags=re.M | re.S).group(1)
         assert set(re.findall(r"(?:,|'\*)(--[a-z0-9-]+)=?[}\[]", case)) == options, (name, "zsh", case)
         assert set(completed("sijil", *name.split(), "--")) == \
@@ -149,6 +157,6 @@ def settings_agree():
 
 
 if __name__ == "__main__":
-    for test in (pages_have_no_warning, programs_agree, commands_agree, bash_completes, zsh_reads_them, settings_agree):
+    for test in (pages_have_no_warning, help_has_eighty_columns, programs_agree, commands_agree, bash_completes, zsh_reads_them, settings_agree):
         test()
         print("ok", test.__name__)
