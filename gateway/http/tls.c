@@ -209,16 +209,37 @@ static gnutls_session_t session_of(struct MHD_Connection *mhd)
     return info == NULL ? NULL : info->tls_session;
 }
 
-/* On the client's last handshake message. From now on the time limit of a head counts. */
-static int end_handshake(gnutls_session_t session, unsigned message, unsigned when, unsigned is_incoming,
-                         const gnutls_datum_t *text)
+#define SUPPORTED_VERSIONS 43     /* extension of RFC 8446 section 4.2.1 */
+#define TLS_1_3            0x0304 /* in it */
+
+static int find_version(void *context, unsigned extension, const unsigned char *data, unsigned size)
+{
+    bool *is_offered = context;
+
+    for (unsigned at = 1; extension == SUPPORTED_VERSIONS && at + 1 < size; at += 2)
+        if ((data[at] << 8 | data[at + 1]) == TLS_1_3) *is_offered = true;
+    return 0;
+}
+
+/* libmicrohttpd closes a connection whose handshake fails, and sends no alert: a client could only guess why. */
+static int require_version(gnutls_session_t session, const gnutls_datum_t *hello)
+{
+    bool is_offered = false;
+
+    if (gnutls_ext_raw_parse(&is_offered, find_version, hello, GNUTLS_EXT_RAW_FLAG_TLS_CLIENT_HELLO) < 0 || is_offered) return 0;
+    (void)gnutls_alert_send(session, GNUTLS_AL_FATAL, GNUTLS_A_PROTOCOL_VERSION);
+    return GNUTLS_E_UNSUPPORTED_VERSION_PACKET;
+}
+
+/* After the client's last message of the handshake the time limit of a head counts. */
+static int on_handshake(gnutls_session_t session, unsigned message, unsigned when, unsigned is_incoming,
+                        const gnutls_datum_t *text)
 {
     const struct transport *transport = gnutls_transport_get_ptr(session);
 
-    (void)message;
-    (void)when;
-    (void)text;
-    if (is_incoming) connection_enter(transport->owner, CONNECTION_WAITING);
+    if (!is_incoming) return 0;
+    if (message == GNUTLS_HANDSHAKE_CLIENT_HELLO && when == GNUTLS_HOOK_PRE) return require_version(session, text);
+    if (message == GNUTLS_HANDSHAKE_FINISHED && when == GNUTLS_HOOK_POST) connection_enter(transport->owner, CONNECTION_WAITING);
     return 0;
 }
 
@@ -236,7 +257,7 @@ void tls_enter(struct tls *tls, struct connection *connection, struct MHD_Connec
     connection_enter(connection, CONNECTION_HANDSHAKE);
     transport_enter(&connection->transport, session, connection->fd, blocks);
     connection->transport.owner = connection;
-    gnutls_handshake_set_hook_function(session, GNUTLS_HANDSHAKE_FINISHED, GNUTLS_HOOK_POST, end_handshake);
+    gnutls_handshake_set_hook_function(session, GNUTLS_HANDSHAKE_ANY, GNUTLS_HOOK_BOTH, on_handshake);
 }
 
 void tls_leave(struct connection *connection)

@@ -56,10 +56,10 @@ for version, name in ((ssl.TLSVersion.TLSv1_2, "1.2"), (ssl.TLSVersion.TLSv1_1, 
     context.maximum_version = version
     try:
         context.wrap_socket(socket.create_connection(("127.0.0.1", server.port)), server_hostname="localhost")
-        good = False
-    except (ssl.SSLError, OSError):
-        good = True
-    check(f"TLS {name} is refused", good)
+        why = "it is accepted"
+    except (ssl.SSLError, OSError) as error:
+        why = str(error)
+    check(f"TLS {name} is refused, and an alert says why", "ALERT_PROTOCOL_VERSION" in why.upper().replace(" ", "_"), why)
 connection = server.connect()
 check("TLS 1.3 it is", connection.version() == "TLSv1.3")
 connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
