@@ -15,9 +15,15 @@
 #define DAY_S    86400
 #define DAYS_MAX 3650
 
+/* An array, because a row of a schema can't include a table. */
+static const char roles[] =
+#define ROLE(constant, name, ...) " " name
+#include "authz/roles.def"
+#undef ROLE
+    ;
+
 SCHEMA(
-    binding_wanted, "a role to be given: to a robot, or to a subject of an issuer",
-    HAS_TEXT("role", REQUIRED, FORM_FREE, 1, 64, "its name"),
+    binding_wanted, "a role to be given: to a robot, or to a subject of an issuer", HAS_WORD("role", REQUIRED, roles, "its name"),
     HAS_TEXT(
         "scope", REQUIRED, FORM_FREE, 0, RESOURCE_NAME_MAX,
         "organisation, organisation/project, organisation/project/repository, or organisation/project/path/*; empty: the registry"),
@@ -27,7 +33,7 @@ SCHEMA(
     HAS_NUMBER("expires_days", OPTIONAL, 1, DAYS_MAX, "days until the role ends; it has no end if left out"))
 
 SCHEMA(binding, "a role that was given", HAS_ID("id", REQUIRED, "names it in paths"),
-       HAS_TEXT("role", REQUIRED, FORM_FREE, 1, 64, "its name"),
+       HAS_WORD("role", REQUIRED, roles, "its name"),
        HAS_TEXT("scope", REQUIRED, FORM_FREE, 0, RESOURCE_NAME_MAX, "where; empty: the registry"),
        HAS_TEXT("robot", OPTIONAL, FORM_FREE, 1, ROBOT_NAME_SIZE - 1, "the name of the robot that has it"),
        HAS_TEXT("issuer", OPTIONAL, FORM_URL, 1, 255, "the issuer of the subject that has it"),

@@ -15,11 +15,13 @@
 enum schema_type { SCHEMA_TEXT, SCHEMA_NUMBER, SCHEMA_FLAG, SCHEMA_OBJECT, SCHEMA_LIST, SCHEMA_LIST_OF_TEXTS, SCHEMA_ANY };
 
 /** Forms of texts: JSON Schema format, regular expression, and the word for people. */
+/* issuer_url_is_valid(), which decides. */
+#define ISSUER_PATTERN "^https://[a-z0-9\\[\\]-]([a-z0-9.:\\[\\]-]*[a-z0-9.\\[\\]-])?(/[!$-;=A-Z\\[\\]_a-z~]*)?$"
 #define SCHEMA_FORMS(X)                                                                                                          \
     X(FORM_FREE, NULL, NULL, "text")                                                                                             \
     X(FORM_ID, "uuid", NULL, "id")                                                                                               \
     X(FORM_TIME, "date-time", NULL, "time")                                                                                      \
-    X(FORM_URL, "uri", NULL, "URL")                                                                                              \
+    X(FORM_URL, "uri", ISSUER_PATTERN, "URL")                                                                                    \
     X(FORM_DIGEST, NULL, "^sha(256:[0-9a-f]{64}|512:[0-9a-f]{128})$", "digest")                                                  \
     X(FORM_NAME, NULL, "^[a-z0-9]+([._-][a-z0-9]+)*$", "name")                                                                   \
     X(FORM_PROJECT, NULL, "^[a-z0-9]+([._-][a-z0-9]+)*/[a-z0-9]+([._-][a-z0-9]+)*$", "organisation/project")                     \
