@@ -86,7 +86,7 @@ static void read_body(uint8_t version, struct bytes body, void *state_out)
 }
 
 static const struct journal_format format = {.name = "leases.journal",
-                                             .magic = "SJRL",
+                                             .magic = "SJLJ",
                                              .version = 1,
                                              .copy_size = COPY_SIZE,
                                              .body_size = body_size,
