@@ -185,6 +185,7 @@ static struct result open_directory(const char *path, int *directory_out, struct
 static struct result make_ledgers(int directory, const uint8_t key[LEDGER_KEY_SIZE], struct error *err)
 {
     TRY(ledger_create(directory, key, err));
+    TRY(key_register_create(directory, key, err));
     return run_ledger_create(directory, key, 0, err);
 }
 
@@ -274,7 +275,7 @@ static struct result wait_for_end(const struct keyd *keyd, struct server *server
     (void)sigaddset(&ends, SIGTERM);
     (void)sigaddset(&ends, SIGINT);
     while (sigtimedwait(&ends, NULL, &look) < 0) {
-        if (ledger_is_broken(keyd->ledger) || run_ledger_is_broken(keyd->runs))
+        if (ledger_is_broken(keyd->ledger) || run_ledger_is_broken(keyd->runs) || key_register_is_broken(keyd->keys))
             return failure(err, ERROR_UNAVAILABLE,
                            "the ledger could not be written: repair the disk; the next start "
                            "reads it");
@@ -352,15 +353,17 @@ static struct result load_and_serve(const struct settings *settings, int directo
     OWNED(rate) *rate = NULL;
     OWNED(mint_limits) *mints = NULL;
     OWNED(run_ledger) *runs = NULL;
+    OWNED(key_register) *keys = NULL;
 
     TRY(open_key_ring(directory, passphrase, &keyring, err));
     TRY(keyring_use_token(keyring, hsm, err));
     *settings->has_keys = true;
     TRY(ledger_open(directory, keyring_ledger_key(keyring), &ledger, err));
     TRY(run_ledger_open(directory, keyring_ledger_key(keyring), clock_wall_ms(), &runs, err));
+    TRY(key_register_open(directory, keyring_ledger_key(keyring), ledger, &keys, err));
     TRY(rate_new(&unwraps, &rate, err));
     TRY(mint_limits_new(&mints, err));
-    const struct keyd keyd = {.keyring = keyring, .ledger = ledger, .rate = rate, .mints = mints, .runs = runs};
+    const struct keyd keyd = {.keyring = keyring, .ledger = ledger, .rate = rate, .mints = mints, .runs = runs, .keys = keys};
     TRY(serve(&keyd, settings, err));
     return ledger_settle(ledger, err);
 }

@@ -189,7 +189,7 @@ static struct result answer_pin_document(const struct keyd *keyd, const struct k
                                          struct scratch *scratch, struct error *err)
 {
     (void)scratch;
-    return document_pin(keyd->ledger, &request->as.pin, clock_wall_ms(), &reply->as.pin, err);
+    return document_pin(keyd->ledger, keyd->keys, &request->as.pin, clock_wall_ms(), &reply->as.pin, err);
 }
 
 static struct result answer_pin_policy(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
@@ -259,7 +259,7 @@ static struct result answer_certify_deletion(const struct keyd *keyd, const stru
 static struct result answer_certify_runner(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
                                            struct scratch *scratch, struct error *err)
 {
-    TRY(runner_certify(keyd->keyring, keyd->ledger, &request->as.chain, clock_wall_ms(), &scratch->text, err));
+    TRY(runner_certify(keyd, &request->as.chain, clock_wall_ms(), &scratch->text, err));
     reply->as.certificate = buffer_bytes(&scratch->text);
     return SUCCESS;
 }
@@ -271,7 +271,8 @@ static struct result answer_run(const struct keyd *keyd, run_signing *sign, cons
                                 struct keyd_reply *reply, struct scratch *scratch, struct error *err)
 {
     struct buffer OWNED_BUFFER log_key = BUFFER(512); /* an origin of at most 127 bytes, and a key */
-    struct run_signer signer = {.key = keyring_document_key(keyd->keyring), .runs = keyd->runs, .now_ms = clock_wall_ms()};
+    struct run_signer signer = {
+        .key = keyring_document_key(keyd->keyring), .runs = keyd->runs, .keys = keyd->keys, .now_ms = clock_wall_ms()};
     struct ledger_state state;
 
     ledger_read(keyd->ledger, &state);

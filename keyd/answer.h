@@ -4,6 +4,7 @@
 #pragma once
 
 #include "crypto/keyd_protocol.h"
+#include "keyd/key_register.h"
 #include "keyd/keyring.h"
 #include "keyd/ledger.h"
 #include "keyd/mint_limits.h"
@@ -17,6 +18,7 @@ struct keyd {
     struct rate *rate;
     struct mint_limits *mints;
     struct run_ledger *runs;
+    struct key_register *keys;
 };
 
 /**

@@ -62,6 +62,8 @@ static struct document_pin *pin_of(struct ledger_state *state, enum document_kin
 /* A document that is being pinned. */
 struct pinning {
     const struct document *document;
+    struct ledger *ledger;
+    struct key_register *keys;
     uint64_t sequence;
     int64_t now_ms;
 };
@@ -70,23 +72,29 @@ static struct result set_pin(const void *context, struct ledger_state *state, st
 {
     const struct pinning *pinning = context;
     struct document_pin *pin = pin_of(state, pinning->document->kind);
+    struct key_register_note note = {.document = pinning->document, .sequence = pinning->sequence, .before = *pin};
 
     TRY(document_pin_next(pin, pinning->document, pinning->sequence, pin, err));
-    if (pinning->document->kind != DOCUMENT_SIGNING_KEY) return SUCCESS;
-    return signing_key_note(pinning->document, state->approvers, pinning->now_ms, err);
+    if (pinning->document->kind == DOCUMENT_SIGNING_KEY)
+        TRY(signing_key_note(pinning->document, state->approvers, pinning->now_ms, err));
+    if (!key_register_has_kind(pinning->document->kind)) return SUCCESS;
+    if (ledger_is_broken(pinning->ledger)) /* its file may have another pin than `before` */
+        return failure(err, ERROR_UNAVAILABLE, "the ledger could not be written: sijil-keyd starts again");
+    note.pin = *pin;
+    return key_register_note(pinning->keys, &note, err); /* last, because it is durable before the pin */
 }
 
-static struct result pin_checked(struct ledger *ledger, const struct document_pin_request *request,
-                                 const struct document *document, int64_t now_ms, struct error *err)
+static struct result pin_checked(struct ledger *ledger, const struct document_pin_request *request, const struct pinning *pinning,
+                                 struct error *err)
 {
-    const struct pinning pinning = {document, request->sequence, now_ms};
+    const struct document *document = pinning->document;
     struct document_trust trust;
 
-    document_trust_read(ledger, now_ms, &trust);
+    document_trust_read(ledger, pinning->now_ms, &trust);
     TRY(document_check(document, &trust, err));
     TRY(document_check_event(document, request->leaf, request->sequence, err));
     TRY(check_inclusion(ledger, request, err));
-    return ledger_change(ledger, set_pin, &pinning, err);
+    return ledger_change(ledger, set_pin, pinning, err);
 }
 
 static void read_pin(struct ledger *ledger, enum document_kind kind, struct document_pin *pin_out)
@@ -97,15 +105,16 @@ static void read_pin(struct ledger *ledger, enum document_kind kind, struct docu
     *pin_out = *pin_of(&state, kind);
 }
 
-struct result document_pin(struct ledger *ledger, const struct document_pin_request *request, int64_t now_ms,
-                           struct document_pin *pin_out, struct error *err)
+struct result document_pin(struct ledger *ledger, struct key_register *keys, const struct document_pin_request *request,
+                           int64_t now_ms, struct document_pin *pin_out, struct error *err)
 {
     OWNED(document) *document = NULL;
 
     _Static_assert(KEYD_LEAF_MAX == LEAF_MAX && KEYD_PROOF_MAX == MERKLE_PROOF_MAX,
                    "a request has room for every entry and every proof");
     TRY(document_read(request->envelopes, request->envelope_count, &document, err));
-    TRY(pin_checked(ledger, request, document, now_ms, err));
+    const struct pinning pinning = {document, ledger, keys, request->sequence, now_ms};
+    TRY(pin_checked(ledger, request, &pinning, err));
     read_pin(ledger, document->kind, pin_out);
     return SUCCESS;
 }

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "documents/format/document.h"
+#include "keyd/key_register.h"
 #include "keyd/ledger.h"
 
 /** Pins the root, once. The same key again is no error, another one is ERROR_DENIED. ERROR_INVALID for bytes that
@@ -20,9 +21,9 @@ void document_trust_read(struct ledger *ledger, int64_t now_ms, struct document_
 
 /**
  * ERROR_DENIED: no root is pinned, too few keys that count have signed, or the epoch is not larger than the pinned one (the
- * same document again is no error). ERROR_INVALID: not a document. ERROR_LIMIT: no free slot for another approver.
+ * same document again is no error), or the register of keys refuses the key. ERROR_INVALID: not a document. ERROR_LIMIT: no free slot for another approver or key.
  * ERROR_NOT_FOUND: the signed log has no such event. ERROR_CONFLICT: the proof is for another size than that of the last
  * checkpoint. The pin is durable on return.
  */
-RESULT document_pin(struct ledger *ledger, const struct document_pin_request *request, int64_t now_ms,
+RESULT document_pin(struct ledger *ledger, struct key_register *keys, const struct document_pin_request *request, int64_t now_ms,
                     struct document_pin *pin_out, struct error *err);

@@ -243,6 +243,7 @@ static struct result check_person_now(const struct signing *signing, const struc
                                 .is_approval = envelope->type == RUN_APPROVAL};
     OWNED(ecdsa_key) *key = NULL;
 
+    TRY(key_register_check(signing->signer->keys, envelope->dsse->signatures[0].keyid, err));
     return run_keys_person(&bundle->keys, envelope->dsse->signatures[0].keyid, &use, &key, err);
 }
 
@@ -321,6 +322,7 @@ static struct result write_lease(const struct signing *signing, struct buffer *p
 
     memcpy(trust.root, signer->root, sizeof trust.root);
     (void)snprintf(key, sizeof key, "%.*s", (int)signing->wanted->key.length, (const char *)signing->wanted->key.data);
+    TRY(key_register_check(signer->keys, key, err));
     TRY(find_runner(signing, &trust, key, id, err));
     text_hex(signing->promise.nonce, sizeof signing->promise.nonce, nonce);
     const struct run_lease_parts parts = {.attempt = signing->wanted->attempt,
@@ -374,6 +376,7 @@ static struct result write_admission(struct signing *signing, const struct run_b
     struct runner_key runner;
     char policy[HEX_32];
 
+    TRY(key_register_check(signer->keys, key, err));
     TRY(run_keys_runner(&bundle->keys, key, &use, &runner, err));
     text_hex(signer->policy.digest, sizeof signer->policy.digest, policy);
     const struct run_admission_parts parts = {.verified_ms = signing->promise.from_ms,

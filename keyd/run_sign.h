@@ -9,6 +9,7 @@
 #pragma once
 
 #include "crypto/keyd_protocol.h"
+#include "keyd/key_register.h"
 #include "keyd/run_ledger.h"
 
 struct run_signer {
@@ -17,6 +18,7 @@ struct run_signer {
     uint8_t root[ECDSA_PUBLIC_SIZE]; /* of approvers; all zero: none is pinned */
     struct document_pin policy;      /* the policy set in force */
     struct run_ledger *runs;
+    struct key_register *keys; /* of persons and runners; a withdrawn one refuses */
     int64_t now_ms;
 };
 

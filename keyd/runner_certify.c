@@ -29,8 +29,8 @@ static struct result check_pinned(struct ledger *ledger, const struct document_c
     return document_check_chain(document, &chain, &state.pins[document_kind(document->kind)->number - 1], err);
 }
 
-struct result runner_certify(const struct keyring *keyring, struct ledger *ledger, const struct document_chain_request *request,
-                             int64_t now_ms, struct buffer *der, struct error *err)
+struct result runner_certify(const struct keyd *keyd, const struct document_chain_request *request, int64_t now_ms,
+                             struct buffer *der, struct error *err)
 {
     struct runner_certificate wanted = {.not_before_ms = now_ms, .not_after_ms = now_ms + LIFE_MS};
     OWNED(document) *document = NULL;
@@ -39,9 +39,10 @@ struct result runner_certify(const struct keyring *keyring, struct ledger *ledge
     TRY(document_read(request->envelopes, request->envelope_count, &document, err));
     TRY(check_document(document, now_ms, err));
     TRY(runner_key_read(document, &key, err));
-    TRY(check_pinned(ledger, request, document, err));
+    TRY(check_pinned(keyd->ledger, request, document, err));
+    TRY(key_register_check(keyd->keys, document->name, err));
     wanted.runner = key.runner;
     memcpy(wanted.point, key.point, sizeof wanted.point);
     if (document->expires_ms < wanted.not_after_ms) wanted.not_after_ms = document->expires_ms;
-    return runner_certificate_issue(&wanted, keyring_runner_key(keyring), der, err);
+    return runner_certificate_issue(&wanted, keyring_runner_key(keyd->keyring), der, err);
 }

@@ -7,9 +7,8 @@
 #pragma once
 
 #include "crypto/keyd_client.h"
-#include "keyd/keyring.h"
-#include "keyd/ledger.h"
+#include "keyd/answer.h"
 
-/** Appends the DER. ERROR_DENIED: the document was not pinned, or is not in force. ERROR_CONFLICT: a newer document was pinned. */
-RESULT runner_certify(const struct keyring *keyring, struct ledger *ledger, const struct document_chain_request *request,
-                      int64_t now_ms, struct buffer *der, struct error *err);
+/** Appends the DER. ERROR_DENIED: the document was not pinned, or is not in force, or the key was withdrawn. ERROR_CONFLICT: a newer document was pinned. */
+RESULT runner_certify(const struct keyd *keyd, const struct document_chain_request *request, int64_t now_ms, struct buffer *der,
+                      struct error *err);

@@ -148,7 +148,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const struct rate_limit unwraps = {"keys are unwrapped", UNWRAP_RATE_PER_S, UNWRAP_BURST};
     OWNED(rate) *rate = NULL;
     OWNED(mint_limits) *mints = NULL;
-    static struct run_ledger *runs; /* no message of this target has a valid bundle */
+    static struct run_ledger *runs;   /* no message of this target has a valid bundle */
+    static struct key_register *keys; /* nor a signed document */
     struct sealed sealed = {.has_data_key = false};
     struct reader input = reader_of((struct bytes){data, size});
     struct error err;
@@ -158,7 +159,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     assert(ledger_open(folder, keyring_ledger_key(keyring), &ledger, &err).ok && rate_new(&unwraps, &rate, &err).ok &&
            mint_limits_new(&mints, &err).ok);
     if (runs == NULL) assert(run_ledger_open(folder, keyring_ledger_key(keyring), 1, &runs, &err).ok);
-    const struct keyd keyd = {.keyring = keyring, .ledger = ledger, .rate = rate, .mints = mints, .runs = runs};
+    if (keys == NULL) assert(key_register_open(folder, keyring_ledger_key(keyring), ledger, &keys, &err).ok);
+    const struct keyd keyd = {.keyring = keyring, .ledger = ledger, .rate = rate, .mints = mints, .runs = runs, .keys = keys};
     for (unsigned i = 0; i < 64 && input.left.length > 0; i++)
         if (!exchange(&keyd, &input, &sealed)) break;
     return 0;

@@ -401,6 +401,9 @@ static void keyd_counts_signatures(void **state)
     const struct enrolment told_otherwise = {holder, {holder, officer}, SIGNING_SIGN, "robot:1", NULL, "key.revoke", "acme"};
     const struct enrolment officer_out = {officer, {root, NULL}, SIGNING_APPROVE, "robot:2", "left", "key.revoke", ""};
     const struct enrolment out_as_signer = {officer, {officer, NULL}, SIGNING_SIGN, "robot:2", "left", "key.revoke", ""};
+    const struct enrolment other_owner = {holder, {holder, officer}, SIGNING_SIGN, "robot:3", NULL, "key.approve", "globex"};
+    const struct enrolment other_scope = {holder, {holder, officer}, SIGNING_SIGN, "robot:1", NULL, "key.approve", "globex"};
+    const struct enrolment lost = {holder, {holder, NULL}, SIGNING_SIGN, "robot:1", "lost", "key.revoke", "globex"};
 
     assert_int_equal(enrol(&by_officer), ERROR_DENIED); /* nobody has enrolled the officer yet */
     assert_int_equal(enrol(&alone), ERROR_DENIED);
@@ -413,6 +416,12 @@ static void keyd_counts_signatures(void **state)
     (void)keyd_daemon_end(&process, SIGKILL);
     keyd_daemon_start(&process, NULL);
     assert_memory_equal(ask_documents().pins[1].digest, before.digest, sizeof before.digest);
+    assert_int_equal(enrol(&other_owner), ERROR_DENIED); /* the first owner keeps the key, over a kill */
+    assert_int_equal(enrol(&other_scope), ERROR_NONE);
+    assert_int_equal(enrol(&lost), ERROR_NONE);
+    (void)keyd_daemon_end(&process, SIGKILL);
+    keyd_daemon_start(&process, NULL);
+    assert_int_equal(enrol(&by_officer), ERROR_DENIED);     /* withdrawn in another scope */
     assert_int_equal(enrol(&out_as_signer), ERROR_INVALID); /* it would leave the officer an approver */
     assert_int_equal(enrol(&officer_out), ERROR_NONE);
     assert_int_equal(enrol(&by_officer), ERROR_DENIED); /* revoked */

@@ -123,6 +123,7 @@ void keyd_daemon_remove(struct keyd_daemon *process)
     remove_in(process->directory, "keyring");
     remove_in(process->directory, "ledger");
     remove_in(process->directory, "runs");
+    remove_in(process->directory, "keys");
     (void)rmdir(process->directory);
     remove_in(process->folder, "socket");
     remove_in(process->folder, "pass");

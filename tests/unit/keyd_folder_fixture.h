@@ -20,7 +20,7 @@ struct folder {
 
 static inline void folder_make(struct folder *folder)
 {
-    *folder = (struct folder){.path = "/tmp/sijil-keyd-unit-XXXXXX"};
+    *folder = (struct folder){.path = "/dev/shm/sijil-keyd-unit-XXXXXX"};
     assert_non_null(mkdtemp(folder->path));
     folder->fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_true(folder->fd >= 0);
@@ -28,8 +28,14 @@ static inline void folder_make(struct folder *folder)
 
 static inline void folder_remove(struct folder *folder)
 {
-    static const char *const names[] = {
-        LEDGER_FILE, KEYRING_FILE, "." LEDGER_FILE ".new", RUN_LEDGER_FILE, "." RUN_LEDGER_FILE ".new", "." KEYRING_FILE ".new"};
+    static const char *const names[] = {LEDGER_FILE,
+                                        KEYRING_FILE,
+                                        "." LEDGER_FILE ".new",
+                                        RUN_LEDGER_FILE,
+                                        "." RUN_LEDGER_FILE ".new",
+                                        "." KEYRING_FILE ".new",
+                                        KEY_REGISTER_FILE,
+                                        "." KEY_REGISTER_FILE ".new"};
 
     for (size_t i = 0; i < COUNT(names); i++) (void)unlinkat(folder->fd, names[i], 0);
     (void)close(folder->fd);

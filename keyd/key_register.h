@@ -1,0 +1,53 @@
+/*
+ * keyd/key_register.h -- the owner of each key of a person or a runner that keyd has pinned, and whether the key was withdrawn.
+ *
+ * The rules hold in all scopes: a thumbprint belongs for ever to the owner whose document was pinned first, and a withdrawn key
+ * stays withdrawn. keyd does not believe the gateway that these rules hold.
+ *
+ * The file `keys` in keyd's folder is a journal (journal/journal.h) under the ledger's key. Each entry is written before its document
+ * is pinned in the ledger. So the register also keeps the last pin of both kinds and the pin before, and key_register_open()
+ * compares them with the ledger: neither file can be replaced by an older one alone. Thread-safe.
+ */
+#pragma once
+
+#include "base/bytes.h"
+#include "base/owned.h"
+#include "crypto/ecdsa.h"
+#include "documents/format/document.h"
+#include "journal/journal.h"
+#include "keyd/ledger.h"
+
+#define KEY_REGISTER_FILE "keys"
+#define KEY_REGISTER_MAX  16384 /* keys, also withdrawn ones, for ever: 1.3 MiB in memory, and thrice that with the copies */
+
+struct key_register;
+
+/** For a new key ring: no key is known. */
+RESULT key_register_create(int directory, const uint8_t key[JOURNAL_KEY_SIZE], struct error *err);
+/**
+ * A folder without the file gets a new one, if `ledger` has pinned no key yet. ERROR_CORRUPT: the file is missing, damaged, or
+ * does not belong to this ledger. ERROR_CONFLICT: another process has it open.
+ */
+RESULT key_register_open(int directory, const uint8_t key[JOURNAL_KEY_SIZE], struct ledger *ledger,
+                         struct key_register **keys_out, struct error *err);
+
+/** Whether documents of this kind name a key that the register keeps. */
+bool key_register_has_kind(enum document_kind kind);
+/** A checked document that is about to be pinned. */
+struct key_register_note {
+    const struct document *document;
+    uint64_t sequence;               /* of its event */
+    struct document_pin before, pin; /* of its kind */
+};
+/**
+ * Durable on return. The same document again changes nothing. ERROR_DENIED: the key belongs to another owner, or was withdrawn.
+ * ERROR_LIMIT: the register is full. ERROR_UNAVAILABLE: the file can't be written.
+ */
+RESULT key_register_note(struct key_register *keys, const struct key_register_note *note, struct error *err);
+/** ERROR_DENIED: the key with this thumbprint was withdrawn in a scope, or was never pinned. */
+RESULT key_register_check(struct key_register *keys, const char *thumbprint, struct error *err);
+
+/** Whether a write has failed: then every new entry is refused. */
+bool key_register_is_broken(const struct key_register *keys);
+void key_register_free(struct key_register *keys);
+DEFINE_OWNED(key_register);
