@@ -1,9 +1,10 @@
-/* sijil-keyd signs each order and lease of a run that the vectors of docs/formats/run.md prove, once. */
+/* sijil-keyd signs each order, lease and admission of a run that the vectors of docs/formats/run.md prove, once. */
 #include "tests/support/made_run.h"
 #include "tests/unit/keyd_folder_fixture.h"
 
 #include "crypto/digest.h"
 #include "keyd/run_sign.h"
+#include "training/format/compose.h"
 
 static const uint8_t journal_key[JOURNAL_KEY_SIZE] = {7};
 enum { NOW_S = 1795428060 }; /* 2026-11-23T10:01:00Z, a minute after the event */
@@ -194,24 +195,112 @@ static void a_lease_is_for_one_runner(void **state)
     assert_non_null(strstr(err.message, "is not in the ledger of sijil-keyd"));
 }
 
-static void a_withdrawn_runner_gets_no_lease(void **state)
+/* Leaves the lease in `envelope`. */
+static void sign_order_and_lease(struct world *world, struct buffer *envelope)
 {
-    struct buffer OWNED_BUFFER envelope = BUFFER(RUN_ENVELOPE_MAX);
     char runner[ECDSA_THUMBPRINT_SIZE];
     uint8_t point[ECDSA_PUBLIC_SIZE];
+    struct error err = {0};
+
+    OWNED(ecdsa_key) *key = made_key(world->vectors, "runner");
+    ecdsa_key_public(key, point);
+    ecdsa_thumbprint(point, runner);
+    assert_int_equal(ask(world, run_sign_order, envelope, &err), ERROR_NONE);
+    add(world, RUN_ORDER, envelope);
+    world->wanted.lifetime_s = 600;
+    world->wanted.key = bytes_of_text(runner);
+    if (ask(world, run_sign_lease, envelope, &err) != ERROR_NONE) fail_msg("%s", err.message);
+    world->wanted.key = bytes_of_text("");
+}
+
+static const char *envelope_text(const struct world *world, enum run_type type)
+{
+    if (type != RUN_APPROVAL) return json_text_of(world->bundle, run_type_name(type));
+    return json_string_value(json_array_get(json_object_get(world->bundle, "approvals"), 0));
+}
+
+/* What the runner says after the lease, signed with its key. */
+static void add_result(struct world *world)
+{
+    const char zeros[] = "0000000000000000000000000000000000000000000000000000000000000000";
+    struct buffer OWNED_BUFFER payload = BUFFER(RUN_PAYLOAD_MAX), envelope = BUFFER(RUN_ENVELOPE_MAX);
+    const struct run_subject output = {"model", zeros};
+    const struct run_device device = {"GPU-0001", "gpu", "535.1", 1LL << 34, 64};
+    const struct run_result_parts parts = {.outputs = &output,
+                                           .output_count = 1,
+                                           .log = zeros,
+                                           .metrics = zeros,
+                                           .started_ms = world->signer.now_ms + 1000,
+                                           .finished_ms = world->signer.now_ms + 2000,
+                                           .status = "succeeded",
+                                           .reason = "",
+                                           .wall_ms = 1000,
+                                           .cpu_ms = 900,
+                                           .memory_bytes = 1LL << 29,
+                                           .output_bytes = 4096,
+                                           .log_bytes = 2048,
+                                           .device_ms = 700,
+                                           .isolation = "cgroup-v2",
+                                           .devices = &device,
+                                           .device_count = 1};
+    struct run_envelope *read[RUN_RESULT] = {NULL};
+    struct error err = {0};
+
+    OWNED(ecdsa_key) *key = made_key(world->vectors, "runner");
+    for (enum run_type type = 0; type < RUN_RESULT; type++)
+        assert_true(run_envelope_read(bytes_of_text(envelope_text(world, type)), type, &read[type], &err).ok);
+    const struct run_chain chain = {.request = read[RUN_REQUEST],
+                                    .approval_count = 1,
+                                    .approvals = {read[RUN_APPROVAL]},
+                                    .order = read[RUN_ORDER],
+                                    .lease = read[RUN_LEASE]};
+    if (!run_result_write(&chain, &parts, &payload, &err).ok) fail_msg("%s", err.message);
+    assert_true(run_sign(RUN_RESULT, buffer_bytes(&payload), key, &envelope, &err).ok);
+    add(world, RUN_RESULT, &envelope);
+    for (enum run_type type = 0; type < RUN_RESULT; type++) run_envelope_free(read[type]);
+}
+
+static void a_result_is_admitted_once(void **state)
+{
+    struct buffer OWNED_BUFFER first = BUFFER(RUN_ENVELOPE_MAX), second = BUFFER(RUN_ENVELOPE_MAX);
     OWNED_WORLD world;
     struct error err = {0};
 
     (void)state;
     begin(&world);
+    sign_order_and_lease(&world, &first);
+    add(&world, RUN_LEASE, &first);
+    assert_int_equal(ask(&world, run_sign_admission, &first, &err), ERROR_INVALID); /* there is no result */
+    add_result(&world);
+    world.signer.now_ms += 5000;
+    if (ask(&world, run_sign_admission, &first, &err) != ERROR_NONE) fail_msg("%s", err.message);
+    open_runs(&world); /* as after a crash */
+    world.signer.now_ms += 5000;
+    if (ask(&world, run_sign_admission, &second, &err) != ERROR_NONE) fail_msg("%s", err.message);
+    OWNED(run_envelope) *one = NULL, *two = NULL;
+    assert_true(run_envelope_read(buffer_bytes(&first), RUN_ADMISSION, &one, &err).ok);
+    assert_true(run_envelope_read(buffer_bytes(&second), RUN_ADMISSION, &two, &err).ok);
+    assert_string_equal(one->digest, two->digest);
+    withdraw_key_of(&world, "runner");
+    assert_int_equal(ask(&world, run_sign_admission, &second, &err), ERROR_DENIED);
+    assert_non_null(strstr(err.message, "was withdrawn"));
+}
+
+static void a_withdrawn_runner_gets_no_lease(void **state)
+{
+    struct buffer OWNED_BUFFER envelope = BUFFER(RUN_ENVELOPE_MAX);
+    uint8_t point[ECDSA_PUBLIC_SIZE];
+    char runner[ECDSA_THUMBPRINT_SIZE];
+    OWNED_WORLD world;
+    struct error err = {0};
+
+    (void)state;
+    begin(&world);
+    sign_order_and_lease(&world, &envelope);
     OWNED(ecdsa_key) *key = made_key(world.vectors, "runner");
     ecdsa_key_public(key, point);
     ecdsa_thumbprint(point, runner);
-    assert_int_equal(ask(&world, run_sign_order, &envelope, &err), ERROR_NONE);
-    add(&world, RUN_ORDER, &envelope);
-    world.wanted.lifetime_s = 600;
     world.wanted.key = bytes_of_text(runner);
-    assert_int_equal(ask(&world, run_sign_lease, &envelope, &err), ERROR_NONE);
     withdraw_key_of(&world, "runner");
     assert_int_equal(ask(&world, run_sign_lease, &envelope, &err), ERROR_DENIED);
     assert_non_null(strstr(err.message, "was withdrawn"));
@@ -295,6 +384,7 @@ int main(void)
         cmocka_unit_test(an_order_is_signed_once),
         cmocka_unit_test(a_lease_is_for_one_runner),
         cmocka_unit_test(a_withdrawn_runner_gets_no_lease),
+        cmocka_unit_test(a_result_is_admitted_once),
     };
 
     return RUN_TABLE(rows, refuses_orders) + cmocka_run_group_tests(tests, NULL, NULL);
