@@ -26,25 +26,51 @@ static bool time_of(const json_t *payload, const char *claim, int64_t *seconds_o
     return true;
 }
 
-static struct result check_times(const json_t *payload, const struct claims_rule *rule, struct claims *claims, struct error *err)
-{
-    const int64_t now = rule->now_ms / 1000;
-    int64_t expires = 0, issued = 0, not_before = 0;
+/* The times that a token names, in seconds. */
+struct times {
+    int64_t expires, issued, not_before;
+};
 
-    if (!time_of(payload, "exp", &expires))
+static struct result read_times(const json_t *payload, struct times *times, struct error *err)
+{
+    if (!time_of(payload, "exp", &times->expires))
         return failure(err, ERROR_DENIED, "the token's exp is missing or no whole number of seconds");
-    if (!time_of(payload, "iat", &issued))
+    if (!time_of(payload, "iat", &times->issued))
         return failure(err, ERROR_DENIED, "the token's iat is missing or no whole number of seconds");
-    if (json_object_get(payload, "nbf") != NULL && !time_of(payload, "nbf", &not_before))
+    if (json_object_get(payload, "nbf") != NULL && !time_of(payload, "nbf", &times->not_before))
         return failure(err, ERROR_DENIED, "the token's nbf is no whole number of seconds");
-    if (issued > now + CLAIMS_SKEW_S) return failure(err, ERROR_DENIED, "the token was issued in the future");
-    if (not_before > now + CLAIMS_SKEW_S) return failure(err, ERROR_DENIED, "the token is not valid yet");
-    if (expires <= issued || expires - issued > rule->lifetime_max_s)
-        return failure(err, ERROR_DENIED, "a token that lives %lld seconds; at most %u are accepted",
-                       (long long)(expires - issued), rule->lifetime_max_s);
-    if (now >= expires + rule->grace_s) return failure(err, ERROR_DENIED, "the token has expired; get a new one");
-    claims->issued_s = issued;
-    claims->expires_s = expires;
+    return SUCCESS;
+}
+
+static struct result check_times(const struct times *times, int64_t now, unsigned grace_s, struct error *err)
+{
+    if (times->issued > now + CLAIMS_SKEW_S) return failure(err, ERROR_DENIED, "the token was issued in the future");
+    if (times->not_before > now + CLAIMS_SKEW_S) return failure(err, ERROR_DENIED, "the token is not valid yet");
+    if (now >= times->expires + grace_s) return failure(err, ERROR_DENIED, "the token has expired; get a new one");
+    return SUCCESS;
+}
+
+struct result claims_check_times(const json_t *payload, int64_t now_s, unsigned grace_s, struct error *err)
+{
+    struct times times = {.not_before = 0};
+
+    TRY(read_times(payload, &times, err));
+    return check_times(&times, now_s, grace_s, err);
+}
+
+static struct result check_lifetime(const json_t *payload, const struct claims_rule *rule, struct claims *claims,
+                                    struct error *err)
+{
+    struct times times = {.not_before = 0};
+
+    TRY(read_times(payload, &times, err));
+    const int64_t lifetime = times.expires - times.issued;
+    if (lifetime <= 0 || lifetime > rule->lifetime_max_s)
+        return failure(err, ERROR_DENIED, "a token that lives %lld seconds; at most %u are accepted", (long long)lifetime,
+                       rule->lifetime_max_s);
+    TRY(check_times(&times, rule->now_ms / 1000, rule->grace_s, err));
+    claims->issued_s = times.issued;
+    claims->expires_s = times.expires;
     return SUCCESS;
 }
 
@@ -83,7 +109,7 @@ struct result claims_check(const json_t *payload, const struct claims_rule *rule
     if (claims.issuer == NULL) return failure(err, ERROR_DENIED, "the token names no issuer");
     if (!is_audience(json_object_get(payload, "aud"), rule->audience))
         return failure(err, ERROR_DENIED, "the token's aud must be %.120s, and nothing else", rule->audience);
-    TRY(check_times(payload, rule, &claims, err));
+    TRY(check_lifetime(payload, rule, &claims, err));
     if (!claims_text_is_plain(claims.subject, rule->subject_max))
         return failure(err, ERROR_DENIED, "the token's sub is missing, longer than %zu bytes, or no plain text",
                        rule->subject_max);

@@ -38,5 +38,8 @@ bool claims_text_is_plain(const char *text, size_t maximum);
 /** ERROR_DENIED names the claim that is wrong. `payload` must come from jws_parse(). */
 RESULT claims_check(const json_t *payload, const struct claims_rule *rule, struct claims *claims_out, struct error *err);
 
+/** The part of the check that needs no rule: exp, iat and nbf have their form and fit the clock. ERROR_DENIED. */
+RESULT claims_check_times(const json_t *payload, int64_t now_s, unsigned grace_s, struct error *err);
+
 /** Reads src, access, catalog and admin of a token of ours into `principal`; ERROR_DENIED if one is malformed. */
 RESULT claims_read_rights(const json_t *payload, struct principal *principal, struct error *err);

@@ -15,7 +15,7 @@ struct verifier;
 RESULT verifier_new(const char *jwk, struct verifier **verifier_out, struct error *err);
 
 /**
- * ERROR_DENIED unless the signature is right and exp and iat exist and fit the wall clock. With `is_late` a passed
+ * ERROR_DENIED unless the signature is right and exp and iat exist and fit the wall clock; names the wrong one. With `is_late` a passed
  * exp is accepted, for upload sessions. Thread-safe: liboauth2 does not promise that, so a verifier consists of a few
  * equal ones, each with a lock.
  */

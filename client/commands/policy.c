@@ -64,12 +64,12 @@ struct result command_policy_sign(struct invocation *invocation, struct error *e
     return api_output(invocation, output, buffer_bytes(&envelope), err);
 }
 
-static struct result print_answer(const struct http_response *response, struct error *err)
+static struct result print_answer(const struct invocation *invocation, const struct http_response *response, struct error *err)
 {
     OWNED_JSON answer = NULL;
 
     TRY(json_read(buffer_bytes(&response->body), HTTP_ANSWER_MAX, &answer, err));
-    return api_print_json(answer, err);
+    return api_print(invocation, answer, err);
 }
 
 struct result command_policy_load(struct invocation *invocation, struct error *err)
@@ -87,7 +87,7 @@ struct result command_policy_load(struct invocation *invocation, struct error *e
                                          .wanted = 201,
                                          .also = 200};
     TRY(session_call(session, ADMIN_SCOPE, &request, &response, err));
-    return print_answer(&response, err);
+    return print_answer(invocation, &response, err);
 }
 
 struct result command_policy_show(struct invocation *invocation, struct error *err)
@@ -100,5 +100,5 @@ struct result command_policy_show(struct invocation *invocation, struct error *e
         return set == NULL ? failure(err, ERROR_INVALID, "the registry answered without the set: it is older than this program")
                            : api_print_json(set, err);
     (void)json_object_del(answer, "set");
-    return api_print_json(answer, err);
+    return api_print(invocation, answer, err);
 }

@@ -395,7 +395,7 @@ def an_issuer_is_trusted_bound_and_removed():
 def the_set_in_force_is_read_changed_and_loaded():
     """As in docs/policies.md: the next set is made from the set in force."""
     document = json.loads(sijil("policy", "show", "--document", HOST))
-    shown = json.loads(sijil("policy", "show", HOST))
+    shown = json.loads(sijil("policy", "show", "--json", HOST))
     assert shown["digest"] == document["digest"] and "set" not in shown, shown
     assert [one["metadata"]["id"] for one in document["policies"]] == [one["id"] for one in shown["policies"]]
     path, signed = os.path.join(server.root, "set.json"), os.path.join(server.root, "set.dsse")
