@@ -18,7 +18,7 @@ SCHEMA(event, "an event of the log", HAS_COUNT("seq", REQUIRED, "its sequence nu
        HAS_ANY("entry", OPTIONAL, "the leaf of the log, an object; left out if the event is unreadable"),
        HAS_ANY("who", OPTIONAL,
                "who did it, an object; null: nobody; {\"missing\":\"payload\"}, {\"missing\":\"key\"} or {\"damaged\":true}"),
-       HAS_ANY("facts", OPTIONAL, "a list: what each target was decided on; null for what is gone"),
+       HAS_ANY("facts", OPTIONAL, "a list: the facts on which each target was decided; null for facts that are gone"),
        HAS_FLAG("unreadable", OPTIONAL, "true: the leaf is no event"))
 
 SCHEMA(events, "a page of events", HAS_LIST("events", REQUIRED, 1000, schema_event, "in the order that was asked for"), HAS_NEXT)

@@ -28,7 +28,7 @@ SCHEMA(
         "scope", REQUIRED, FORM_FREE, 0, RESOURCE_NAME_MAX,
         "organisation, organisation/project, organisation/project/repository, or organisation/project/path/*; empty: the registry"),
     HAS_TEXT("robot", OPTIONAL, FORM_FREE, 1, ROBOT_NAME_SIZE - 1, "the robot, by its id or its name"),
-    HAS_TEXT("issuer", OPTIONAL, FORM_URL, 1, 255, "the issuer of the subject; by the rule for issuers"),
+    HAS_TEXT("issuer", OPTIONAL, FORM_URL, 1, 255, "the URL of the subject's issuer"),
     HAS_TEXT("subject", OPTIONAL, FORM_FREE, 1, CLAIMS_SUBJECT_MAX, "the subject, as its tokens name it"),
     HAS_NUMBER("expires_days", OPTIONAL, 1, DAYS_MAX, "days until the role ends; it has no end if left out"))
 

@@ -14,10 +14,10 @@
 #define PROOF_MAX    ((size_t)64 << 10)
 #define ENVELOPE_MAX ((size_t)8 << 10)
 
-SCHEMA(deletion_certificate, "that content was deleted",
-       HAS_OBJECT("certificate", REQUIRED, schema_envelope, "what is certified, signed"),
-       HAS_TEXT("entry", REQUIRED, FORM_FREE, 1, 0, "the leaf of the log that tells of it"),
-       HAS_TEXT("proof", REQUIRED, FORM_FREE, 1, 0, "that the leaf is in the log (C2SP tlog-proof)"))
+SCHEMA(deletion_certificate, "a certificate that content was deleted",
+       HAS_OBJECT("certificate", REQUIRED, schema_envelope, "the signed certificate"),
+       HAS_TEXT("entry", REQUIRED, FORM_FREE, 1, 0, "the leaf of the log about the deletion"),
+       HAS_TEXT("proof", REQUIRED, FORM_FREE, 1, 0, "the proof that the leaf is in the log (C2SP tlog-proof)"))
 
 struct result target_deletion_certify(struct request *request, struct lookup *lookup, struct error *err)
 {

@@ -36,7 +36,7 @@ SCHEMA(deletion_plan, "what a deletion would remove",
        HAS_COUNT("robots", REQUIRED, "robots"), HAS_COUNT("labels", REQUIRED, "floor labels"),
        HAS_COUNT("tags_immutable", REQUIRED, "tags that rules keep as they are"),
        HAS_COUNT("drafts", REQUIRED, "drafts of signed documents"),
-       HAS_COUNT("documents", REQUIRED, "signing keys and runners, which count no more then"),
+       HAS_COUNT("documents", REQUIRED, "signing keys and runners that are no longer valid after the deletion"),
        HAS_COUNT("kept_count", REQUIRED, "repositories that policies keep"),
        HAS_LIST("kept", REQUIRED, KEPT_SHOWN, schema_kept, "the first of them"))
 

@@ -35,22 +35,23 @@ SCHEMA(collection_wanted, "a collection of garbage to be begun",
        HAS_FLAG("dry_run", OPTIONAL, "true: it only says what it would remove"),
        HAS_OBJECT("rules", OPTIONAL, schema_rules, "of a dry run of one project: rules that are tried in place of its own"))
 
-PART_WITH(SCHEMA_IS_OPEN, job_report, "what a collection removed or would remove; no members until there is something to tell",
+PART_WITH(SCHEMA_IS_OPEN, job_report, "what a collection removed or would remove; empty until there is something to report",
           HAS_COUNT("blobs", OPTIONAL, "blobs"), HAS_COUNT("bytes", OPTIONAL, "bytes of the blobs"),
           HAS_COUNT("manifests", OPTIONAL, "manifests"), HAS_COUNT("tags", OPTIONAL, "tags"),
-          HAS_COUNT("sessions", OPTIONAL, "uploads"), HAS_COUNT("blobs_looked_at", OPTIONAL, "blobs that it looked at"),
-          HAS_ANY("projects", OPTIONAL, "the same of each project"), HAS_ANY("removed", OPTIONAL, "of a dry run: what would go"),
+          HAS_COUNT("sessions", OPTIONAL, "uploads"), HAS_COUNT("blobs_looked_at", OPTIONAL, "blobs that it examined"),
+          HAS_ANY("projects", OPTIONAL, "the same numbers for each project"),
+          HAS_ANY("removed", OPTIONAL, "of a dry run: what would be removed"),
           HAS_FLAG("is_whole", OPTIONAL, "false: `removed` is cut off"))
 
 SCHEMA(job, "a job", HAS_ID("id", REQUIRED, "names it in paths"),
        HAS_WORD("kind", REQUIRED, JOB_KINDS(SCHEMA_WORD), "what it does"),
        HAS_WORD("state", REQUIRED, "waiting running stopping" JOB_ENDINGS(SCHEMA_WORD), "how it is"),
-       HAS_TEXT("phase", REQUIRED, FORM_FREE, 1, 0, "what it goes over now; done at the end"),
-       HAS_COUNT("done", REQUIRED, "how many it has gone over"), HAS_COUNT("total", REQUIRED, "how many there are"),
+       HAS_TEXT("phase", REQUIRED, FORM_FREE, 1, 0, "what it works on now; done at the end"),
+       HAS_COUNT("done", REQUIRED, "how many objects it has processed"), HAS_COUNT("total", REQUIRED, "how many there are"),
        HAS_COUNT("found", REQUIRED, "how many findings it has"), HAS_TIME("requested", OPTIONAL, "when it was asked for"),
        HAS_TIME("started", OPTIONAL, "when it began"), HAS_TIME("ended", OPTIONAL, "when it ended"),
        HAS_TEXT("runner", OPTIONAL, FORM_FREE, 1, 0, "the gateway that runs it"),
-       HAS_TEXT("waits_for", OPTIONAL, FORM_FREE, 1, 0, "why it does not go on"),
+       HAS_TEXT("waits_for", OPTIONAL, FORM_FREE, 1, 0, "why it waits"),
        HAS_TEXT("region", OPTIONAL, FORM_FREE, 0, REGION_ID_MAX, "of a scrub: the region"),
        HAS_FLAG("digest", OPTIONAL, "of a scrub: digests are computed, too"),
        HAS_COUNT("bytes_per_second", OPTIONAL, "of a scrub: how fast it reads"),
@@ -66,7 +67,7 @@ PART(finding, "something that a job found", HAS_WORD("kind", REQUIRED, JOB_FINDI
      HAS_TEXT("subject", REQUIRED, FORM_FREE, 0, 0, "the object, or the repository and the digest"),
      HAS_TEXT("name", REQUIRED, FORM_FREE, 0, 0, "the project or the repository; empty if none is known"),
      HAS_TEXT("digest", REQUIRED, FORM_FREE, 0, 0, "the digest; empty if none is known"),
-     HAS_TEXT("detail", REQUIRED, FORM_FREE, 0, 0, "what does not fit"), HAS_TIME("found", OPTIONAL, "when it was found"))
+     HAS_TEXT("detail", REQUIRED, FORM_FREE, 0, 0, "what is wrong, in detail"), HAS_TIME("found", OPTIONAL, "when it was found"))
 SCHEMA(findings, "a page of findings", HAS_LIST("findings", REQUIRED, PAGE_JOBS_MAX, schema_finding, "oldest first"), HAS_NEXT)
 
 /* ---- Begin and stop ---- */

@@ -17,9 +17,10 @@ PART(token_administrator, "a credential that got tokens of the API",
      HAS_TEXT("credential", REQUIRED, FORM_FREE, 1, 0, "its digest"), HAS_COUNT("tokens", REQUIRED, "how many"))
 PART(token_counts, "tokens that sijil-keyd has signed", HAS_COUNT("signed", REQUIRED, "how many"),
      HAS_OBJECT("scopes", REQUIRED, schema_token_scopes, "by what they are for"),
-     HAS_LIST("administrators", REQUIRED, 0, schema_token_administrator, "by who got those of the API"),
-     HAS_COUNT("recorded", REQUIRED, "how many the log has"), HAS_COUNT("unexplained", REQUIRED, "of the API, without an event"),
-     HAS_COUNT("lost", REQUIRED, "that were signed and are not counted above"))
+     HAS_LIST("administrators", REQUIRED, 0, schema_token_administrator, "tokens of the API, by the credential that got them"),
+     HAS_COUNT("recorded", REQUIRED, "how many the log has"),
+     HAS_COUNT("unexplained", REQUIRED, "tokens of the API without an event"),
+     HAS_COUNT("lost", REQUIRED, "tokens that were signed and are not counted above"))
 SCHEMA(keys, "what sijil-keyd holds and has done",
        HAS_LIST("versions", REQUIRED, 0, schema_key_version, "versions of the key-encryption keys"),
        HAS_OBJECT("tokens", REQUIRED, schema_token_counts, "tokens"),

@@ -16,12 +16,12 @@
 PART(policy, "a policy of the set", HAS_TEXT("id", REQUIRED, FORM_FREE, 1, 64, "its name"),
      HAS_COUNT("version", REQUIRED, "its version"),
      HAS_TEXT("digest", REQUIRED, FORM_DIGEST, 71, 71, "the digest of its document"),
-     HAS_TEXT("review_by", REQUIRED, FORM_FREE, 0, 10, "the day by which it has to be looked at again"))
+     HAS_TEXT("review_by", REQUIRED, FORM_FREE, 0, 10, "the day by which it must be reviewed"))
 
 SCHEMA(policy_set, "a set of policies", HAS_COUNT("epoch", REQUIRED, "its number; each set has a larger one than the set before"),
        HAS_TEXT("digest", REQUIRED, FORM_DIGEST, 71, 71, "the digest of its document"),
        HAS_LIST("policies", REQUIRED, 0, schema_policy, "its policies"),
-       HAS_ANY("set", OPTIONAL, "the whole document as it was signed, an object; left out where a set was just brought"),
+       HAS_ANY("set", OPTIONAL, "the whole document as it was signed, an object; left out in the answer that loads a set"),
        HAS_TEXT("envelope", OPTIONAL, FORM_FREE, 1, 0,
                 "with `envelope=true`: the signed document (DSSE), byte for byte as it was loaded"))
 

@@ -8,9 +8,9 @@
 #include "policy/label.h"
 #include "registry/project.h"
 
-SCHEMA_WITH(SCHEMA_IS_READ_ELSEWHERE, label, "a floor label; what is left out asks for nothing",
+SCHEMA_WITH(SCHEMA_IS_READ_ELSEWHERE, label, "a floor label; a member that is left out demands nothing",
             HAS_WORD("class", OPTIONAL, LABEL_CLASSES(SCHEMA_WORD), "how sensitive it is"),
-            HAS_WORD("lineage", OPTIONAL, LABEL_LINEAGES(SCHEMA_WORD), "what must be known of where it comes from"),
+            HAS_WORD("lineage", OPTIONAL, LABEL_LINEAGES(SCHEMA_WORD), "what must be known of its origin"),
             HAS_TEXTS("subjects", OPTIONAL, 0, 0, LABEL_SUBJECTS(SCHEMA_WORD), "whom it is about"),
             HAS_TEXTS("attached", OPTIONAL, 0, 0, NULL, "laws that follow it"))
 

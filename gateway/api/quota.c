@@ -21,17 +21,18 @@ SCHEMA(quota_use, "limits of a project, and what is used", LIMITS(REQUIRED | NUL
 PART(retention_rule, "tags that are kept",
      HAS_TEXT("repositories", REQUIRED, FORM_FREE, 1, PATTERN_MAX, "a pattern of repositories below the project"),
      HAS_TEXT("tags", REQUIRED, FORM_FREE, 1, PATTERN_MAX, "a pattern of tags"),
-     HAS_NUMBER("keep_last", OPTIONAL, 0, RULES_LAST_MAX, "so many of the newest are kept"),
-     HAS_NUMBER("pushed_days", OPTIONAL, 0, RULES_DAYS_MAX, "those that were pushed in so many days are kept"),
-     HAS_NUMBER("pulled_days", OPTIONAL, 0, RULES_DAYS_MAX, "those that were pulled in so many days are kept"))
+     HAS_NUMBER("keep_last", OPTIONAL, 0, RULES_LAST_MAX, "how many of the newest tags are kept"),
+     HAS_NUMBER("pushed_days", OPTIONAL, 0, RULES_DAYS_MAX, "tags that were pushed in this number of days are kept"),
+     HAS_NUMBER("pulled_days", OPTIONAL, 0, RULES_DAYS_MAX, "tags that were pulled in this number of days are kept"))
 PART(immutable_rule, "tags that stay as they are",
      HAS_TEXT("repositories", REQUIRED, FORM_FREE, 1, PATTERN_MAX, "a pattern of repositories below the project"),
      HAS_TEXT("tags", REQUIRED, FORM_FREE, 1, PATTERN_MAX, "a pattern of tags"))
 SCHEMA_WITH(SCHEMA_IS_READ_ELSEWHERE, rules, "what a project keeps; each member may be left out",
             HAS_LIST("retention", OPTIONAL, RULES_MAX, schema_retention_rule,
-                     "tags that fit one of these and none of its conditions go"),
-            HAS_NUMBER("untagged_days", OPTIONAL, 0, RULES_DAYS_MAX, "manifests that nothing refers to go after so many days"),
-            HAS_LIST("immutable", OPTIONAL, RULES_MAX, schema_immutable_rule, "tags that no push changes and nobody deletes"))
+                     "a tag is kept if one of these keeps it; in a repository that no rule matches, all tags are kept"),
+            HAS_NUMBER("untagged_days", OPTIONAL, 0, RULES_DAYS_MAX,
+                       "manifests that nothing refers to are removed after this number of days"),
+            HAS_LIST("immutable", OPTIONAL, RULES_MAX, schema_immutable_rule, "tags that can't be moved or deleted"))
 
 /* A caller with the right to set quotas of the whole registry sets a ceiling. That right is part of the decision and of its
  * record. */

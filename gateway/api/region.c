@@ -11,8 +11,8 @@
 
 PART(region, "a region", HAS_TEXT("id", REQUIRED, FORM_FREE, 1, REGION_ID_MAX, "its name"),
      HAS_TEXT("driver", REQUIRED, FORM_FREE, 1, 0, "how its bytes are kept"),
-     HAS_ANY("geo", OPTIONAL, "the place that the policies know of it"),
-     HAS_ANY("regimes", OPTIONAL, "the laws that the policies know of it"), HAS_FLAG("served", REQUIRED, "this gateway has it"),
+     HAS_ANY("geo", OPTIONAL, "its place, as the policies state it"),
+     HAS_ANY("regimes", OPTIONAL, "its laws, as the policies state them"), HAS_FLAG("served", REQUIRED, "this gateway has it"),
      HAS_FLAG("ready", REQUIRED, "this gateway can use it"),
      HAS_TEXT("problem", OPTIONAL, FORM_FREE, 1, 0, "why it can't be used"))
 SCHEMA(regions, "regions", HAS_LIST("regions", REQUIRED, 0, schema_region, "all that the database knows"))

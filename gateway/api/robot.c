@@ -19,7 +19,7 @@ SCHEMA(robot_wanted, "a robot to be made", HAS_TEXT("name", REQUIRED, FORM_NAME,
     HAS_ID("id", REQUIRED, "names it in paths"),                                                                            \
         HAS_TEXT("name", REQUIRED, FORM_FREE, 1, 135, "robot$acme+ci; the user name at /token"),                            \
         HAS_FLAG("enabled", REQUIRED, "false: it can get no token"), HAS_TIME("expires", REQUIRED, "when its secret ends"), \
-        HAS_TIME("previous_until", OPTIONAL, "until when the secret before is good, too")
+        HAS_TIME("previous_until", OPTIONAL, "until when the previous secret is also valid")
 
 PART(robot, "a robot", ROBOT_MEMBERS)
 SCHEMA(robot_secret, "a robot and its new secret", ROBOT_MEMBERS,

@@ -17,7 +17,7 @@ struct result target_robot_rotate(struct request *request, struct lookup *lookup
 SCHEMA_WITH(SCHEMA_MAY_BE_LEFT_OUT, robot_rotation, "a new secret for a robot; both members may be left out, and so may the body",
             HAS_NUMBER("expires_days", OPTIONAL, 1, ROBOT_DAYS_MAX, "days until the new secret ends; 90 if left out"),
             HAS_NUMBER("grace_seconds", OPTIONAL, 0, ROBOT_GRACE_SECONDS_MAX,
-                       "how long the secret before stays good; 0 if left out"))
+                       "how long the previous secret stays valid; 0 if left out"))
 
 static struct result read_wanted(struct request *request, int64_t *lifetime_s_out, int64_t *grace_s_out, struct error *err)
 {

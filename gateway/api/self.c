@@ -11,14 +11,15 @@ SCHEMA(credential, "the credential that asks",
        HAS_WORD("kind", REQUIRED, "robot external", "external: a subject of a trusted issuer"),
        HAS_TEXT("name", REQUIRED, FORM_FREE, 1, 255, "the robot's name, or the subject"), HAS_ID("id", OPTIONAL, "of a robot"),
        HAS_TEXT("issuer", OPTIONAL, FORM_URL, 1, 255, "of a subject"),
-       HAS_TEXT("person", REQUIRED | NULLABLE, FORM_FREE, 1, 0, "who it counts as where two persons are needed; null: nobody"),
+       HAS_TEXT("person", REQUIRED | NULLABLE, FORM_FREE, 1, 0,
+                "the person that it counts as, where two persons are needed; null: nobody"),
        HAS_LIST("roles", REQUIRED, 0, schema_held_role, "the roles that it has now"),
        HAS_FLAG("has_more", REQUIRED, "true: there are more roles than are shown"),
        HAS_TEXT("audience", REQUIRED, FORM_FREE, 1, 127, "the name of the log, which signed requests name"),
        HAS_TIME("token_expires", OPTIONAL, "when the token ends"),
        HAS_TIME("secret_expires", OPTIONAL, "when the secret of the robot ends"),
-       HAS_TIME("previous_until", OPTIONAL, "until when the secret before is good, too"),
-       HAS_FLAG("secret_replaced", OPTIONAL, "true: it goes on with a secret that was replaced"))
+       HAS_TIME("previous_until", OPTIONAL, "until when the previous secret is also valid"),
+       HAS_FLAG("secret_replaced", OPTIONAL, "true: it uses a secret that was replaced"))
 
 struct result target_credential_read(struct request *request, struct lookup *lookup, struct error *err)
 {

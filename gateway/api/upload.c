@@ -7,12 +7,13 @@
 
 PART(upload, "an upload that has begun and not ended", HAS_ID("id", REQUIRED, "names it in the path that ends it"),
      HAS_TEXT("repository", REQUIRED, FORM_FREE, 1, 255, "where its blob will be"),
-     HAS_TEXT("region", REQUIRED, FORM_FREE, 1, 63, "where its bytes are"), HAS_COUNT("bytes", REQUIRED, "how many have come"),
-     HAS_COUNT("reserved", REQUIRED, "how many of the project's limit it holds"),
-     HAS_TEXT("robot", OPTIONAL | NULLABLE, FORM_FREE, 1, 135, "the robot that began it; null: one that is gone"),
+     HAS_TEXT("region", REQUIRED, FORM_FREE, 1, 63, "where its bytes are"),
+     HAS_COUNT("bytes", REQUIRED, "bytes that have arrived"),
+     HAS_COUNT("reserved", REQUIRED, "bytes of the project's limit that it reserves"),
+     HAS_TEXT("robot", OPTIONAL | NULLABLE, FORM_FREE, 1, 135, "the robot that began it; null: that robot no longer exists"),
      HAS_TEXT("issuer", OPTIONAL, FORM_URL, 1, 255, "the issuer of the subject that began it"),
      HAS_TEXT("subject", OPTIONAL, FORM_FREE, 1, 255, "the subject that began it"), HAS_TIME("begun", OPTIONAL, "when it began"),
-     HAS_TIME("idle_since", OPTIONAL, "when a request got on with it last"),
+     HAS_TIME("idle_since", OPTIONAL, "when a request last made progress with it"),
      HAS_TIME("expires", OPTIONAL, "when it ends by itself"))
 
 SCHEMA(uploads, "a page of uploads", HAS_LIST("uploads", REQUIRED, 1000, schema_upload, "by id"), HAS_NEXT)

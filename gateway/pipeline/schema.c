@@ -26,10 +26,10 @@ const struct schema schema_form = {
     .name = "form", .meaning = "a form, as OAuth 2.0 has it", .content_type = "application/x-www-form-urlencoded"};
 
 PART(denied, "one reason for a refusal", HAS_TEXT("rule", REQUIRED, FORM_FREE, 0, 0, "the rule that says no"),
-     HAS_TEXT("policy", REQUIRED, FORM_FREE, 0, 0, "the policy that it is of; `sys` and `rbac` are the registry's own"),
-     HAS_TEXT("message", OPTIONAL, FORM_FREE, 0, 0, "what it says, for people"),
-     HAS_TEXT("missing", OPTIONAL, FORM_FREE, 0, 0, "a fact that the rule asks for and nobody has stated"),
-     HAS_TEXT("failed", OPTIONAL, FORM_FREE, 0, 0, "what of the rule does not hold"))
+     HAS_TEXT("policy", REQUIRED, FORM_FREE, 0, 0, "the policy of the rule; `sys` and `rbac` are the registry's own"),
+     HAS_TEXT("message", OPTIONAL, FORM_FREE, 0, 0, "the message of the rule, for people"),
+     HAS_TEXT("missing", OPTIONAL, FORM_FREE, 0, 0, "a fact that the rule needs and that was not stated"),
+     HAS_TEXT("failed", OPTIONAL, FORM_FREE, 0, 0, "the part of the rule that does not hold"))
 
 SCHEMA_WITH(SCHEMA_IS_OPEN, problem, "an error (RFC 9457)", HAS_TEXT("type", REQUIRED, FORM_FREE, 0, 0, "always about:blank"),
             HAS_TEXT("title", REQUIRED, FORM_FREE, 1, 0, "what kind of error it is"),
