@@ -1,8 +1,8 @@
 /*
  * audit/job_permit.h -- permits for the work that the server does by itself.
  *
- * No decider is asked: the server may do its own work, and the log says that it did. So no code that serves a request may include this:
- * a handler could permit itself anything. tests/lint/layers.sh names who may.
+ * No decider is asked: the server may do its own work, and the log says that it did. So no code that serves a request
+ * may include this: a handler could permit itself anything. tests/lint/closed_headers.txt names the files that may.
  */
 #pragma once
 

@@ -10,7 +10,7 @@
 #include "base/priority.h"
 #include "crypto/random.h"
 
-#define SHARE          10    /* the thread works for one part in this many of the time */
+#define SHARE          10    /* the thread works for 1/SHARE of the time */
 #define TRY_AGAIN_MS   5000  /* after a failure that proves nothing about the log */
 #define FIRST_ROUND_MS 1000  /* until there is a checkpoint */
 #define RECENT_MS      2000  /* between two checks of new entries */

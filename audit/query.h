@@ -1,8 +1,9 @@
 /*
  * audit/query.h -- reads the log, and proves that an entry is in it.
  *
- * Rule: each function that reads takes the permit first, never null: of an audit.read, unless it says otherwise. It shows only events inside
- * the permit's resource. An auditor of an organisation or a project sees the events that have its key. Connections need audit_query_table and audit_tree_table.
+ * Rule: each function that reads takes the permit first, never null: a permit for audit.read, unless its comment names another action. It
+ * shows only events inside the permit's resource. An auditor of an organisation or a project sees the events that have its key. Connections
+ * need audit_query_table and audit_tree_table.
  */
 #pragma once
 
@@ -18,7 +19,7 @@ extern const struct pg_table audit_tree_table;
 #define AUDIT_PAGE_MAX 1001 /* events at a time: a page of 1,000, and one more that shows whether another page follows */
 
 struct audit_filter {
-    bool ascending;       /* else newest first */
+    bool ascending;       /* true: oldest first; false: newest first */
     const char *key;      /* "res:acme/models/digits", "act:<pseudonym>", "out:denied"; NULL: all */
     uint64_t from, until; /* sequence numbers, from <= seq < until; INT64_MAX: no end */
     size_t limit;         /* 1 to AUDIT_PAGE_MAX */

@@ -73,8 +73,8 @@ struct event_context {
 
 /**
  * A request that is answered 429, because its principal or its organisation has used up its share. It has no event of its
- * own: denied.burst events count it. They are durable first with an upper bound, then exactly, by principal, action,
- * network and target. Views must outlive the record.
+ * own: denied.burst events count it. The first such event is durable before the answer, and states an upper bound. A
+ * later event states the exact numbers, by principal, action, network and target. Views must outlive the record.
  */
 struct refusal {
     const char *organisation; /* of the principal; "" if it is in none: then all requests of its issuer are counted together */
@@ -158,8 +158,8 @@ struct sequencer_options {
 };
 
 /**
- * Connects, checks the log against keyd's last checkpoint and leaf by leaf the entries after it, has the log signed, and
- * starts the threads. ERROR_FORKED: the log in the database is not the one that was signed.
+ * Connects, checks the log against keyd's last checkpoint, checks the entries after the checkpoint leaf by leaf, has the
+ * log signed, and starts the threads. ERROR_FORKED: the log in the database is not the one that was signed.
  */
 RESULT sequencer_start(const struct sequencer_options *options, struct sequencer **sequencer_out, struct error *err);
 /**

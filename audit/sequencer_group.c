@@ -23,7 +23,8 @@ static int64_t due_ms(const struct sequencer *sequencer)
     return due > sequencer->retry_at_ms || due == INT64_MAX ? due : sequencer->retry_at_ms;
 }
 
-/* Under the mutex: whether the thread may end. No more records can come, and none is left or the others can't be recorded. */
+/* Under the mutex: whether the thread may end. No more records can come, and either no record is left or the remaining records
+ * can't be recorded. */
 static bool is_over(const struct sequencer *sequencer)
 {
     if (!sequencer->is_stopping || !sequencer->resolver_is_done) return false;

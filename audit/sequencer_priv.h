@@ -2,8 +2,8 @@
  * audit/sequencer_priv.h -- the state that the threads of the sequencer share.
  *
  * Four threads. The group thread alone appends; it owns the fields marked as its own. The resolver finds the keys of
- * subjects, because keyd may be slow. The signer has checkpoints signed. The watchdog fails records that have waited past
- * their deadline. It waits for nothing but time, so deadlines hold even when the database hangs.
+ * subjects, because keyd may be slow. The signer has checkpoints signed. The watchdog fails records that have waited
+ * past their deadline. It never waits for the database or keyd, so deadlines hold even when the database hangs.
  */
 #pragma once
 
@@ -18,13 +18,13 @@
 #include "audit/metrics.h"
 
 #define GROUP_RECORDS_MAX       1000
-#define BURSTS_MAX              34 /* at a time: one of clients without a credential, 32 of organisations or issuers, and one of all others */
+#define BURSTS_MAX              34 /* open ones: one of clients without a credential, 32 of organisations or issuers, and one of all others */
 #define GROUP_OWN_MAX           (2 * BURSTS_MAX + 3) /* close bursts, open bursts, refused, unrecorded, clock step */
 #define GROUP_EVENTS_MAX        (GROUP_RECORDS_MAX + GROUP_OWN_MAX)
 #define GROUP_KEYS_MAX          ((size_t)GROUP_EVENTS_MAX * LEAF_KEYS_MAX)
 #define GROUP_FACTS_MAX         ((size_t)GROUP_RECORDS_MAX * ACTION_PAIRS_MAX)
 #define GROUP_SLOTS             32768 /* of the hash table over keys; a power of two, more than twice the number of keys */
-#define GROUP_ORGANISATIONS_MAX 256 /* whose changes are compared; a decision that depends on others is stale after any change */
+#define GROUP_ORGANISATIONS_MAX 256   /* whose changes are compared; a decision that depends on more is stale after any change */
 #define GROUP_TILES_MAX         (GROUP_EVENTS_MAX / TILE_WIDTH + 1 + TILE_LEVEL_MAX)
 
 #define WAITING_MAX          65536 /* records; more than a gateway has connections */
@@ -34,7 +34,7 @@
 #define SIGN_INTERVAL_MS     200
 #define SIGN_IDLE_MS         1000
 #define SIGN_TRIES           20 /* each try fails only if another gateway had a larger log signed in the meantime */
-#define SIGN_AT_END_SHARE    4  /* the last signature at shutdown may take one part in this many of a record's deadline */
+#define SIGN_AT_END_SHARE    4  /* the last signature at shutdown may take a record's deadline, divided by this */
 #define WATCHDOG_INTERVAL_MS 50
 #define OWN_INTERVAL_MS      2000 /* a counter becomes an event within this time */
 #define BURST_WINDOW_MS      10000
@@ -49,7 +49,7 @@
 #define ALTERATION_SLOTS 1024 /* a change also invalidates cached rows of other repositories in the slot */
 
 #define AUDIT_PARTITION_BITS 24                         /* entries of a partition: migrations/0002_audit.sql */
-#define APPEND_TABLES_MAX    (SEQUENCER_TABLES_MAX + 2) /* and our own */
+#define APPEND_TABLES_MAX    (SEQUENCER_TABLES_MAX + 2) /* the sequencer's own two, too */
 #define ANONYMOUS_NAME_SIZE  16                         /* "2026-11-20" */
 
 struct record_queue {
@@ -197,10 +197,11 @@ struct sequencer {
 };
 
 /* sequencer_submit.c */
-/** Issuer and subject whose key seals the record's payload. `anonymous` is memory for the name of a subject without one. */
+/** Issuer and subject whose key seals the record's payload. For a client without a credential the subject's name is in
+ *  `anonymous`. */
 void record_subject(const struct record *record, char anonymous[ANONYMOUS_NAME_SIZE], const char *names_out[2]);
-/** As record_subject(), for record->day: the subject whose key seals the burst, if the record counts in one of a known principal.
- *  False: the record needs no such subject. */
+/** As record_subject(), for record->day: the subject whose key seals the burst, if the record counts in a burst of known
+ *  principals. False: the record needs no such subject. */
 bool record_day(const struct record *record, char anonymous[ANONYMOUS_NAME_SIZE], const char *names_out[2]);
 /** Whether the event states a second pseudonym besides the actor's: record->concerned. */
 bool record_has_subject(const struct record *record);
@@ -221,14 +222,15 @@ void sequencer_wait(struct sequencer *sequencer, pthread_cond_t *condition, int6
 bool challenge_is_counted(struct sequencer *sequencer, int64_t now_ms);
 /** The earliest time at which an event of the sequencer's own is due; INT64_MAX: none. */
 int64_t own_due_ms(const struct sequencer *sequencer);
-/** Adds the own events that are due to the group. Moves the records that an open burst covers to `released`. */
+/** Adds to the group the sequencer's own events whose time has come. Moves the records that an open burst covers to
+ *  `released`. */
 void own_collect(struct sequencer *sequencer, int64_t now_ms, struct record_queue *released);
 /** Applies a durable event. Not under the mutex. */
 void own_apply(struct sequencer *sequencer, const struct event *event);
 
 /* sequencer_group.c */
 void *sequencer_group_run(void *argument);
-/** For a new connection: the watchdog shuts this one down when an append takes too long. */
+/** Call it for each new connection: the watchdog shuts this connection down when an append takes too long. */
 void sequencer_guard_socket(struct sequencer *sequencer);
 
 /* sequencer_append.c */
@@ -292,8 +294,8 @@ void sequencer_note_unsigned(struct sequencer *sequencer, int64_t since_ms);
 RESULT sequencer_sign_now(struct sequencer *sequencer, struct error *err);
 
 /* sequencer_check.c */
-/** At start: the log in the database must continue the log that keyd has signed, which is checked leaf by leaf after the last
- *  signature. */
+/** At start: the log in the database must continue the log that keyd has signed, and entries after the last signature are checked
+ *  leaf by leaf. */
 RESULT sequencer_check_log(struct sequencer *sequencer, struct error *err);
 /** The error for a log that shrank: both sizes, the time of its last event, and what must be restored. */
 RESULT sequencer_refuse_shrunken(uint64_t size, int64_t last_time_ms, uint64_t signed_size, struct error *err);

@@ -94,7 +94,7 @@ struct result authenticator_new(const struct authenticator_options *options, str
     return SUCCESS;
 }
 
-/* Quotes would end the parameter of WWW-Authenticate that this goes into. */
+/* The description goes into a parameter of WWW-Authenticate, and a quote would end the parameter. */
 static void refuse(struct authentication *authentication, enum oauth_error error, const char *description)
 {
     *authentication = (struct authentication){.error = error};
@@ -197,7 +197,8 @@ static struct result fill_from_own(const struct attempt *attempt, const struct j
     return failure(err, ERROR_DENIED, "the token's sub is malformed");
 }
 
-/* An id of this one token, which does not reveal it. If the credential is revoked, sessions that it began end. */
+/* The source is an id of this one token, and does not reveal the token. If the credential is revoked, the sessions that it began
+ * end. */
 static void fill_from_issuer(const struct seen_token *seen, const struct claims *claims, struct principal *principal)
 {
     principal->kind = PRINCIPAL_EXTERNAL;
@@ -378,7 +379,7 @@ static struct result try_header(const struct attempt *attempt, struct authentica
     return SUCCESS;
 }
 
-/* The snapshot that everything in one call is checked on. */
+/* Takes the snapshot for all checks of one call. */
 static struct result take_snapshot(struct authenticator *authenticator, struct authz_snapshot **snapshot_out, struct error *err)
 {
     struct authz_snapshot *snapshot = authz_directory_take(authenticator->directory);

@@ -47,8 +47,8 @@ RESULT robot_secret_new(struct secret **secret_out, uint8_t hash_out[ROBOT_SECRE
  * Replaces a robot's secret, under ACTION_ROBOT_ROTATE on its organisation or the system. The robot then lives
  * `lifetime_s` from now. The old secret, and tokens made from it, end after grace_s, at a whole second. With a
  * grace_s of 0 the old secret ends with the change, and its tokens within two seconds, at previous_until_ms. A secret
- * in the grace period of an earlier rotation ends at once. The caller sees the new secret and can act as the robot: if
- * it is another person than the robot's, the robot counts as nobody from then on. ERROR_NOT_FOUND.
+ * in the grace period of an earlier rotation ends at once. The caller sees the new secret and can act as the robot:
+ * if the caller is another person than the robot's, the robot counts as nobody from then on. ERROR_NOT_FOUND.
  */
 #define ROBOT_GRACE_SECONDS_MAX (INT64_C(86400) * 7)
 /**
@@ -63,7 +63,7 @@ struct robot_rotate {
     uint8_t secret_hash[ROBOT_SECRET_HASH];
     int64_t lifetime_s, grace_s;
     char rotated_by[PRINCIPAL_KEY_SIZE]; /* principal_key() */
-    char name[ROBOT_NAME_SIZE];          /* set by the change, as are the next */
+    char name[ROBOT_NAME_SIZE];          /* set by the change, like the next members */
     int64_t expires_ms, previous_until_ms;
 };
 RESULT robot_rotate_init(struct robot_rotate *rotate, const struct uuid *robot, const struct uuid *organisation,

@@ -21,8 +21,8 @@ struct bytes {
 struct bytes bytes_of_text(const char *text);
 bool bytes_equal(struct bytes a, struct bytes b);
 
-/** Growable. A '\0' that `length` does not count always follows, so text may be printed. A function that composes text
- *  appends piece by piece; when it fails, the buffer may hold a part of it, and must be freed or truncated. */
+/** Growable. A '\0' always follows the bytes, and `length` does not count it. So text may be printed. A function that composes
+ *  text appends piece by piece; when it fails, the buffer may hold a part of it, and must be freed or truncated. */
 struct buffer {
     uint8_t *data;
     size_t length, capacity;

@@ -303,7 +303,7 @@ struct result config_defaults(const struct config_form *form, void *settings, st
 
 enum parsed { PARSED, PARSED_UNKNOWN, PARSED_NOT };
 
-/* An open comment, or the bytes after a zero byte, swallow the appended last line. */
+/* An unclosed comment or a zero byte hides the appended last line. */
 static void report_form(cfg_t *cfg, struct problems *problems)
 {
     if (cfg_size(cfg, last_name) == 0)

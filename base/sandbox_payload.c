@@ -121,7 +121,7 @@ static const int allowed[] = {
     CALL(shmctl),
     CALL(shmdt),
     CALL(shmget),
-    /* processes and threads: their own */
+    /* the program's own processes and threads */
     CALL(arch_prctl),
     CALL(clone),
     CALL(execve),
@@ -260,8 +260,7 @@ static const int allowed[] = {
 };
 
 /*
- * Calls that a library may try in good faith; they fail with an error that it understands: tracing, namespaces, mounts, users,
- * keys.
+ * Calls that an honest library may try; they fail with an error that it understands: tracing, namespaces, mounts, users, keys.
  */
 static const int refused[] = {
     CALL(ptrace),
@@ -347,7 +346,7 @@ static int add_clone(scmp_filter_ctx filter)
     return seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(clone), 1, SCMP_A0(SCMP_CMP_MASKED_EQ, namespaces, 0));
 }
 
-/* All but those that type into a terminal. Devices check their own calls. */
+/* All ioctl() calls except TIOCSTI, which types into a terminal. Devices check their own calls. */
 static int add_ioctl(scmp_filter_ctx filter)
 {
     int problem = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(ioctl), 1, SCMP_A1(SCMP_CMP_LT, TIOCSTI, 0));

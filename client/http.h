@@ -30,7 +30,7 @@ struct http_upload {
 struct http_request {
     const char *method;
     const char *path;          /* "/v2/...", or a whole URL on the same host (a Location) */
-    bool is_session;           /* the path is an upload's Location, which allows to write, so it is not shown */
+    bool is_session;           /* the path is an upload's Location. Its holder may write into the upload, so it is not shown */
     const char *authorization; /* the header's value, or NULL */
     const char *content_type;  /* or NULL */
     const char *accept;        /* or NULL */

@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "crypto/digest.h"
 
-#define WHOLE_MAX    ((uint64_t)4 << 20) /* so much is quickly sent again after a broken connection */
+#define WHOLE_MAX    ((uint64_t)4 << 20) /* this many bytes are quickly sent again after a broken connection */
 #define ATTEMPTS_MAX 8                   /* with waits of 1, 2, 4 ... 64 s: over two minutes without progress */
 
 /* The state of one upload. */
@@ -22,7 +22,7 @@ struct transfer {
     uint64_t offset;
 };
 
-/* Leaves it "" without a folder, and where no path has room. */
+/* Leaves note_path "" if there is no folder for notes, or if the path is too long. */
 static void find_note(struct transfer *transfer)
 {
     const struct upload *upload = transfer->upload;

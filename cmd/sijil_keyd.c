@@ -413,7 +413,7 @@ static struct result run(const struct settings *settings, struct error *err)
 
 /*
  * A service manager does not restart keyd after EXIT_USAGE, because a wrong PIN, tried often enough, locks the token. A
- * token that is missing may be there later, so that is another status.
+ * missing token may be there later, so this case has another status.
  */
 static int exit_status(const struct settings *settings, const struct error *err)
 {

@@ -135,7 +135,7 @@ struct token_request {
     const char *subject;           /* "robot:<uuid>" or "ext:<issuer digest>:<subject>" */
     const char *source;            /* id of the credential behind the token, for revocation */
     struct uuid
-        organisation; /* its tokens share one limit. Nil: the registry's limit; for a subject of an issuer, the issuer's */
+        organisation; /* its tokens share one limit. Nil: the issuer's limit for a subject of an issuer, else the registry's */
     unsigned lifetime_s;
     const char *confirmation; /* x5t#S256 of the client's certificate, or NULL */
     const char *request;      /* id of the request whose event records the token, or NULL; the jti begins with it */
@@ -195,7 +195,7 @@ struct document_pin {
 /** A key that may approve, until it expires or is revoked. */
 struct document_approver {
     uint8_t point[65];                       /* all zero: the slot is free */
-    uint8_t principal[DOCUMENT_DIGEST_SIZE]; /* SHA-256 of the key's owner: nobody can approve a document of its own */
+    uint8_t principal[DOCUMENT_DIGEST_SIZE]; /* SHA-256 of the key's owner: the owner of a document can't approve it */
     int64_t expires_ms;
     bool is_revoked; /* kept until it expires, so that its old enrolment document can't enrol it again */
 };
@@ -252,7 +252,7 @@ RESULT keyd_pin_policy(struct keyd_client *client, const struct document_pin_req
 /** A request to sign an envelope of a training run, with the values that the gateway adds. */
 struct keyd_run {
     struct bytes bundle; /* docs/formats/run.md, "Bundle": up to the envelope below the wanted one */
-    uint32_t lifetime_s; /* of an order or lease; it never outlives the request or the order */
+    uint32_t lifetime_s; /* at most to the end of the request (for an order) or of the order (for a lease) */
     /* of an order */
     size_t place_count;
     struct bytes places[KEYD_RUN_PLACES_MAX]; /* the jurisdictions that the policies allow, sorted */
@@ -265,7 +265,7 @@ struct keyd_run {
 /**
  * Each appends the signed envelope. keyd checks every envelope below it. ERROR_DENIED with the rule that does not hold.
  * ERROR_CONFLICT: another order was signed for this request, another lease for this node of this attempt, or another result of
- * this order was admitted. The very same call again returns the same statement, also after a crash.
+ * this order was admitted. If the same call is repeated, it returns the same statement, also after a crash.
  */
 RESULT keyd_run_order(struct keyd_client *client, const struct keyd_run *wanted, struct buffer *envelope, struct error *err);
 RESULT keyd_run_lease(struct keyd_client *client, const struct keyd_run *wanted, struct buffer *envelope, struct error *err);

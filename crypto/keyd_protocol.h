@@ -16,7 +16,7 @@
 #define KEYD_PROTOCOL_VERSION 6
 #define KEYD_HEADER_SIZE      14
 #define KEYD_MESSAGE_MAX      (64 * 1024)       /* bytes, the header included */
-#define KEYD_POLICY_MAX       (2 * 1024 * 1024) /* an envelope of policy/set.h; such a message, and one with a run, may be larger */
+#define KEYD_POLICY_MAX       (2 * 1024 * 1024) /* an envelope of policy/set.h; a message with it, or with a run, may be larger */
 #define KEYD_MESSAGE_LARGE    (KEYD_POLICY_MAX + KEYD_LEAF_MAX + 32 * KEYD_PROOF_MAX + 1024)
 #define KEYD_ENVELOPE_MAX     8192 /* of a certificate of deletion */
 #define KEYD_NAME_MAX         512  /* bytes of issuer, audience, subject, source, repository name */
@@ -65,7 +65,7 @@ struct keyd_token {
     struct bytes confirmation; /* empty: none */
     struct bytes request;      /* id of the request whose event records the token; empty: none */
     struct uuid
-        organisation; /* its tokens share one limit. Nil: the registry's limit; for a subject of an issuer, the issuer's */
+        organisation; /* its tokens share one limit. Nil: the issuer's limit for a subject of an issuer, else the registry's */
     uint32_t lifetime_s;
     bool catalog, administration;
     size_t access_count;

@@ -1,10 +1,10 @@
 /*
  * documents/view.h -- the signed documents that are in force, as sijil-keyd has pinned them.
  *
- * The view is filled from the events of the log and the rows that they name, in the log's order, and compared with keyd's
- * pin. The pin is a chain over all documents of a kind, so a document that is missing, changed or added breaks it. The view
- * then returns no document of that kind (ERROR_CORRUPT). If a gateway dies after it recorded a document and before the pin,
- * the next update of the view has the document pinned. Policy sets are not in the view (policy/set_load.h).
+ * The view is filled from the events of the log and the rows that they name, in the log's order, and compared with keyd's pin. The
+ * pin is a chain over all documents of a kind, so a document that is missing, changed or added breaks it. The view then returns no
+ * document of that kind (ERROR_CORRUPT). If a gateway dies after it recorded a document and before the pin, the next update of the
+ * view asks sijil-keyd to pin it. Policy sets are not in the view (policy/set_load.h).
  *
  * The name of a key's document is the key's thumbprint. A thumbprint has one owner for ever: a later document of another owner does not
  * count, in any scope. A withdrawal in one scope withdraws the key in all scopes. The pin decides the order of the documents, so all
@@ -52,9 +52,9 @@ struct pinned_document {
 /** Called with the view locked: it may neither block nor use the view. */
 typedef struct result document_visitor(void *context, const struct pinned_document *pinned, struct error *err);
 /**
- * Visits the documents of one kind and scope with names after `after`, by name, at most `limit`, without those of a deleted
- * organisation or project of this name. ERROR_CORRUPT.
- * ERROR_UNAVAILABLE if the last successful update is older than 30 s.
+ * Visits the documents of one kind and scope with names after `after`, in the order of their names, at most `limit`.
+ * Documents of a deleted organisation or project of this name are left out. ERROR_CORRUPT. ERROR_UNAVAILABLE if the last
+ * successful update is older than 30 s.
  */
 struct view_range {
     enum document_kind kind;
@@ -73,7 +73,7 @@ RESULT document_view_chain(struct document_view *view, enum document_kind kind, 
                            struct document_chain *chain_out, struct buffer *later, struct error *err);
 /**
  * Visits the newest version with this name in every scope, also of deleted organisations and projects: compare sequence with document_scope.
- * The view is searched from its begin to its end. ERROR_CORRUPT, ERROR_UNAVAILABLE.
+ * The search reads the whole view. ERROR_CORRUPT, ERROR_UNAVAILABLE.
  */
 RESULT document_view_visit_name(struct document_view *view, enum document_kind kind, const char *name, document_visitor *visit,
                                 void *context, struct error *err);

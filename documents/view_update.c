@@ -104,7 +104,7 @@ static bool replaces(const struct document *document, const struct document *bef
     return memcmp(document->digest, before->digest, sizeof before->digest) != 0;
 }
 
-/* Of the key that the document enrols or withdraws; the document was checked before it was pinned. */
+/* The owner of the key that the document enrols or withdraws; the document was checked before it was pinned. */
 static const char *owner_of(const struct document *document)
 {
     const char *member = document->kind == DOCUMENT_RUNNER ? "runner" : "principal";
@@ -134,8 +134,8 @@ static void share_withdrawal(const struct view_kind *kind, struct document *docu
     }
 }
 
-/* Of all versions with one scope and name, only the highest is kept; of several with one number the newest, because the others may
- * be of a deleted organisation. */
+/* Of all versions with one scope and name, only the highest is kept. If several documents have that version, the newest is kept,
+ * because the others may be of a deleted organisation. */
 static void put(struct view_kind *kind, struct document *document, uint64_t sequence)
 {
     bool is_there = false;

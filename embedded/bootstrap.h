@@ -1,10 +1,10 @@
 /*
  * embedded/bootstrap.h -- initialises a registry before anyone can log in, for --embedded and for sijild with a configuration file.
  *
- * Runs as the gateway's user, under permits that are in the audit log, as any other change. It pins the approver's key and the first signed
- * policy set, and adds the regions, the organisation `main` with the project `main/models`, and an administrator. Existing parts stay as
- * they are, so it may be repeated. Once there was an administrator, a repetition never makes, revokes or changes one. A lost administrator
- * is replaced only by bootstrap_administrator(), which the log shows (`administrator.replace`).
+ * Runs as the gateway's user, under permits that are in the audit log, like any other change. It pins the approver's key and the first
+ * signed policy set, and adds the regions, the organisation `main` with the project `main/models`, and an administrator. Existing parts
+ * stay as they are, so it may be repeated. Once there was an administrator, a repetition never makes, revokes or changes one. A lost
+ * administrator is replaced only by bootstrap_administrator(), which the log shows (`administrator.replace`).
  */
 #pragma once
 

@@ -109,7 +109,7 @@ bool step_is_interrupted(void);
 
 /* process.c */
 
-/** Starts it, so that the program has begun; `lock` stays open in it. */
+/** Starts the process, and returns when its program has begun. `lock` stays open in the process. */
 RESULT process_start(struct process *process, int lock, struct error *err);
 /** Starts it and waits for its end; ERROR_UNAVAILABLE if it fails. */
 RESULT process_run(struct process *process, int lock, struct error *err);

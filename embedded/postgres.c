@@ -201,8 +201,7 @@ static uint64_t pid_in(const struct buffer *text)
     return pid;
 }
 
-/* Only a postmaster works in its data directory. A process that has ended works in no directory, also before its parent has waited for
- * it. */
+/* Only a postmaster works in its data directory. A process that has ended works in no directory, even if its parent has not waited for it yet. */
 static bool is_postmaster(const struct embedded *embedded, uint64_t pid)
 {
     char link[64], target[PATH_SIZE] = "";

@@ -50,10 +50,10 @@ static struct result prepare(void *context, struct error *err)
 static struct result start(struct process *process, const struct child_descriptor *descriptors, size_t count, struct error *err)
 {
     char language[] = "LC_ALL=C", path[] = "PATH=/usr/bin:/bin";
-    /* mallopt(3). Without them each transaction takes its memory from the kernel again: 5 % of the time. The second one is needed because
-           the first one makes it small. */
+    /* mallopt(3). Without these two variables each transaction takes its memory from the kernel again, which costs 5 % of the time. The second
+     * variable is needed, because the first variable alone leaves the second threshold small. */
     char trim[] = "MALLOC_TRIM_THRESHOLD_=4194304", map[] = "MALLOC_MMAP_THRESHOLD_=4194304";
-    char *const environment[] = {language, path, process->is_database ? trim : NULL /* ends here for all others */, map, NULL};
+    char *const environment[] = {language, path, process->is_database ? trim : NULL /* others: the list ends here */, map, NULL};
     const struct child_options options = {.arguments = process->arguments,
                                           .environment = environment,
                                           .user = process->user,

@@ -83,7 +83,7 @@ static void check_pair(const struct settings *settings, struct problems *problem
                      settings->tls_key, why.message);
 }
 
-/* The packages give the file to the gateway's group, so that group may read it. */
+/* The packages give the file to the gateway's group. So this group may read the file. */
 void check_secrecy(const char *path, const struct settings *settings, struct problems *problems)
 {
     bool has_password = false;

@@ -6,14 +6,14 @@
 #include "base/problems.h"
 #include "gateway/settings/settings.h"
 
-/** Checks that not everybody may read a password in `database`; `path` is the file of the settings. */
+/** Reports a problem if `database` has a password and every user may read the file `path` of the settings. */
 void check_secrecy(const char *path, const struct settings *settings, struct problems *problems);
-/** Checks the parts without which no start succeeds: key and certificate belong together, and client_ca holds authorities. */
+/** Checks the parts that every start needs: key and certificate belong together, and client_ca holds authorities. */
 RESULT check_start(const struct settings *settings, struct error *err);
 /** Checks key, certificate, its names and its time, and the authorities of clients. Connects to nothing. */
 void check_files(const struct settings *settings, struct problems *problems);
 /**
- * Checks database, sijil-keyd and regions as a gateway uses them. Must run as the gateway's user. Changes nothing, except that it makes in
- * an empty region's folder what a start makes there.
+ * Checks database, sijil-keyd and regions as a gateway uses them. Must run as the gateway's user. It changes one thing only: in the empty
+ * folder of a region it makes the same subfolders as a start.
  */
 void check_peers(const struct settings *settings, struct problems *problems);

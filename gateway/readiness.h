@@ -1,6 +1,6 @@
 /*
- * gateway/readiness.h -- the parts that a request needs, for /readyz, which names the first one that is not ready, and for /metrics, which has
- * one number for each.
+ * gateway/readiness.h -- the parts that a request needs. /readyz names the first part that is not ready; /metrics has one number for each
+ * part.
  */
 #pragma once
 

@@ -79,7 +79,7 @@ static void take_all(const struct gateway *gateway, struct pg *pg)
 
 /* ---- The answer ---- */
 
-/* A proxy on this machine forwards clients from elsewhere and adds a header; those are not local. */
+/* A proxy on this machine forwards requests of clients elsewhere, and adds a header. Such requests are not local. */
 static bool was_forwarded(const struct request *request)
 {
     static const char *const said_by_proxies[] = {"Forwarded",         "X-Forwarded-For", "X-Forwarded-Host",

@@ -6,9 +6,9 @@
  * fsynced. So a valid copy is left after a crash at any moment, after an incomplete write, and after damage to one copy. No
  * valid copy is older than the last change that succeeded.
  *
- * A copy: magic[4] | u8 version | u64 generation | body | HMAC-SHA256[32] over all before | zeros up to copy_size. The
- * generation grows by one with each change. If somebody puts an older file back, its generation is lower: only a caller that
- * knows the later generation from elsewhere can notice this (journal_generation()).
+ * A copy: magic[4] | u8 version | u64 generation | body | HMAC-SHA256[32] over all bytes before it | zeros up to copy_size.
+ * The generation grows by one with each change. If somebody puts an older file back, its generation is lower: only a caller
+ * that knows the later generation from elsewhere can notice this (journal_generation()).
  *
  * After a failed write the content of the disk is unknown: every later change is refused, and a new process must read it.
  */

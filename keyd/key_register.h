@@ -18,7 +18,7 @@
 #include "keyd/ledger.h"
 
 #define KEY_REGISTER_FILE "keys"
-#define KEY_REGISTER_MAX  16384 /* keys, also withdrawn ones, for ever: 1.3 MiB in memory, and thrice that with the copies */
+#define KEY_REGISTER_MAX  16384 /* keys, also withdrawn ones, for ever: 1.3 MiB in memory, and three times that with copies */
 
 struct key_register;
 

@@ -43,7 +43,7 @@ RESULT keyring_add_version(int directory, struct bytes passphrase, struct hsm *h
  */
 struct keyring_destruction {
     struct bytes passphrase;
-    struct hsm *hsm; /* if the version is in a token, it is destroyed there first; ERROR_INVALID without one */
+    struct hsm *hsm; /* the token, if one holds this version. The key there is destroyed first. Missing: ERROR_INVALID */
     uint32_t number;
     int64_t now_s;
 };

@@ -2,7 +2,7 @@
  * keyd/keyring_format.h -- the bytes of the sealed key ring (docs/keys.md).
  *
  * file    "SJKR" | u8 format = 2 | u8 kdf = 1 (argon2id 1.3) | u16 0 | u32 passes | u32 memory KiB | salt[16]
- *         | box: nonce[24], ciphertext, tag[16] (XChaCha20-Poly1305 under the stretched passphrase, AAD = all before)
+ *         | box: nonce[24], ciphertext, tag[16] (XChaCha20-Poly1305 under the stretched passphrase, AAD = all bytes before it)
  * body    u32 length and text of the origin | token key[32] | log seed[32] | index key[32] | ledger key[32]
  *         | u32 count, then u32 number, u8 kind and 32 bytes of each key version
  *         | u32 count, then u32 number and root[32] of each subject epoch

@@ -26,7 +26,7 @@ struct ledger_state {
     uint64_t unwrap_count;
     uint8_t unwrap_chain[32];
     uint64_t mints[MINT_SCOPES], mints_lost;
-    uint64_t mints_reserved;            /* a total: up to this count tokens may be signed before the ledger is written again */
+    uint64_t mints_reserved;            /* a total: after this many tokens the ledger must be written again */
     struct minter minters[MINTERS_MAX]; /* of tokens for /api/v1; an unused one has a count of 0 */
     char finding[KEYD_FINDING_MAX +
                  1]; /* the report of a gateway that the log was changed; while there is one, no checkpoint is signed; "": none */
@@ -41,7 +41,7 @@ struct ledger;
 RESULT ledger_create(int directory, const uint8_t key[LEDGER_KEY_SIZE], struct error *err);
 /**
  * ERROR_CONFLICT if another process has it open. ERROR_CORRUPT if there is no file, or neither copy is valid: then only a
- * backup that is not older helps. A damaged second copy is repaired.
+ * backup of the newest state helps. A damaged second copy is repaired.
  */
 RESULT ledger_open(int directory, const uint8_t key[LEDGER_KEY_SIZE], struct ledger **ledger_out, struct error *err);
 void ledger_read(struct ledger *ledger, struct ledger_state *state_out);
@@ -65,7 +65,7 @@ RESULT ledger_count_mint(struct ledger *ledger, enum mint_scope scope, const uin
 /** At the end: makes everything durable, with nothing reserved. Nothing may be counted after it. */
 RESULT ledger_settle(struct ledger *ledger, struct error *err);
 
-/** Makes the unwraps counted so far durable: before their number is reported, and at the end. */
+/** Makes the unwraps counted so far durable. Call it before their number is reported, and at the end. */
 RESULT ledger_flush(struct ledger *ledger, struct error *err);
 
 /** Whether a write has failed: then every change is refused. */

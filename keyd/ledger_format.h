@@ -1,11 +1,11 @@
 /*
  * keyd/ledger_format.h -- the bytes of one copy of the ledger, with the header and HMAC of every journal (journal/journal.h).
  *
- * "SJKL" | u8 5 | u64 sequence | u64 log size | root[32] | u64 policy epoch | digest[32] | approver[65]
- * | u64 unwraps | chain[32] | u32 unused versions | u64 tokens by scope[6] | u64 lost | u64 reserved
- * | 64 times: credential[16], u64 tokens | finding[128], zeros behind it
- * | 15 times, of kinds 2 to 16 of signed documents: u64 epoch, digest[32] | 12 times, of approvers: point[65], principal[32],
- * u64 expires in ms, u8 1 if revoked | HMAC-SHA256[32] over all before, under the ledger key; zeros up to LEDGER_COPY_SIZE.
+ * "SJKL" | u8 5 | u64 sequence | u64 log size | root[32] | u64 policy epoch | digest[32] | approver[65] | u64 unwraps |
+ * chain[32] | u32 unused versions | u64 tokens by scope[6] | u64 lost | u64 reserved | 64 times: credential[16], u64 tokens |
+ * finding[128], zeros behind it | 15 times, of kinds 2 to 16 of signed documents: u64 epoch, digest[32] | 12 times, of
+ * approvers: point[65], principal[32], u64 expires in ms, u8 1 if revoked | HMAC-SHA256[32] over all bytes before it, under
+ * the ledger key; zeros up to LEDGER_COPY_SIZE.
  *
  * Older formats are read and never written. Format 4 ends with the finding, format 3 before the finding. Format 2 ends with
  * the unused versions, format 1 before them.

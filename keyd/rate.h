@@ -2,8 +2,8 @@
  * keyd/rate.h -- limits how fast the keys of one project are unwrapped, and how fast tokens of one credential are signed. So
  * it limits the damage by a gateway under an attacker's control.
  *
- * A token bucket for each key. A table of fixed size holds the buckets that are not full. If the key's set in the table is
- * full of other busy keys, the request is refused, never allowed.
+ * A token bucket for each key. A table of fixed size holds the buckets that are not full. A key has a few possible places
+ * in the table. If all of them hold other busy keys, the request is refused, never allowed.
  */
 #pragma once
 
@@ -18,9 +18,10 @@
  * For tokens for /api/v1. REALM: the robots of one organisation, or the subjects of one issuer. TENANTS: all realms
  * together. REGISTRY: the registry's own robots, whose limit no tenant can use up.
  *
- * Each limit is at most half of the one around it, in rate and burst. The last quarter of a shared limit is for those that
- * lately took less than a quarter of their own. So programs that ask in a loop, with any number of credentials, can't use up
- * the part that an administrator needs to revoke them, and one organisation can't use up the part of the others.
+ * Each limit is at most half of the one around it, in rate and burst. The last quarter of a shared limit is for
+ * credentials and realms that lately took less than a quarter of their own limit. So programs that ask in a loop, with any
+ * number of credentials, can't use up the part that an administrator needs to revoke them, and one organisation can't use
+ * up the part of the others.
  *
  * A token is valid for at most 900 s, so a credential has at most 2,300 at a time, and all together have 22,200.
  */
@@ -71,10 +72,10 @@ struct rate_use {
     int64_t taken, all;
 };
 struct rate_use rate_use_of(struct rate *rate, const struct uuid *key, int64_t now_ms);
-/** As rate_take(), from a shared bucket: its last quarter is for keys that lately took less than a quarter of their own
+/** As rate_take(), from a shared bucket: its last quarter is for keys that lately took less than a quarter of their own limit
  *  (base/share.h). */
 RESULT rate_take_shared(struct rate *rate, const struct uuid *key, int64_t now_ms, const struct rate_use *own, struct error *err);
-/** Puts one back into the key's bucket that was taken at `now_ms` and not used. */
+/** Puts one back into the key's bucket. It was taken at `now_ms` and was not used. */
 void rate_return(struct rate *rate, const struct uuid *key, int64_t now_ms);
 void rate_free(struct rate *rate);
 DEFINE_OWNED(rate);

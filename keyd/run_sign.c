@@ -26,7 +26,7 @@ struct signing {
     struct run_chain below;
     struct proof_report *event;
     struct run_promise promise;
-    bool is_again; /* the promise stands already */
+    bool is_again; /* the ledger has the promise already */
 };
 
 static void signing_done(struct signing *signing)
@@ -97,7 +97,7 @@ static struct result begin(struct signing *signing, struct error *err)
 
 /* ---- promises ---- */
 
-/* The subject is a hash, so every kind has its own. */
+/* The kind is part of the hash, so no two kinds have the same subject. */
 static void set_subject(struct signing *signing, const char *below, unsigned attempt, unsigned node)
 {
     char text[RUN_DIGEST_TEXT + 64]; /* a name and two numbers */
@@ -278,7 +278,7 @@ struct result run_sign_order(const struct run_signer *signer, const struct keyd_
     if (!signing.is_again) {
         signing.promise.from_ms = signer->now_ms;
         signing.promise.until_ms = earlier(ends_ms, signer->now_ms + (int64_t)wanted->lifetime_s * 1000);
-        signing.promise.keep_ms = ends_ms + ADMISSION_WAIT_MS; /* no other order of this request, as long as it lives */
+        signing.promise.keep_ms = ends_ms + ADMISSION_WAIT_MS; /* while it is valid, the request gets no other order */
     }
     TRY(write_order(&signing, &payload, err));
     TRY(add_signed(&signing, buffer_bytes(&payload), &made, err));
@@ -298,7 +298,7 @@ static struct result check_order_now(const struct signing *signing, struct error
     return failure(err, ERROR_DENIED, "the order has expired: ask for the run again");
 }
 
-/* The runner's id is that of its document, and not what the gateway says. */
+/* The runner's id comes from its document, and not from the gateway. */
 static struct result find_runner(const struct signing *signing, const struct run_trust *trust, const char *key,
                                  char id_out[UUID_TEXT_SIZE], struct error *err)
 {

@@ -2,10 +2,10 @@
  * outgoing/call.h -- the only function with which a program of this project calls another host: HTTPS, through libcurl. It also calls
  * a service behind a socket of this machine, for services that offer no TLS there.
  *
- * Rules that no caller can turn off: only https, but for such a socket; certificates are checked; redirects are not followed; nothing comes from
- * the environment, in particular no proxy. The address is checked when a socket is opened, and the connection goes to that
- * address, so a name that resolves differently later has no effect. docs/outgoing.md has the reasons, and the options of
- * each caller.
+ * Rules that no caller can turn off: only HTTPS, except for such a socket; certificates are checked; redirects are not followed;
+ * nothing comes from the environment, in particular no proxy. The address is checked when a socket is opened, and the connection goes
+ * to that address, so a name that resolves differently later has no effect. docs/outgoing.md has the reasons, and the options of each
+ * caller.
  *
  * Thread-safe. This function does not retry.
  */
@@ -42,7 +42,7 @@ struct outgoing_header {
 
 /** A body that is not in memory as a whole. */
 struct outgoing_source {
-    /** Writes at most `room` bytes; at least one while there are any. */
+    /** Writes at most `room` bytes; at least one byte while some are left. */
     RESULT (*read)(void *context, uint8_t *destination, size_t room, size_t *length_out, struct error *err);
     void *context;
     uint64_t length;
@@ -50,7 +50,7 @@ struct outgoing_source {
 
 struct outgoing_limits {
     unsigned connect_s; /* until the TLS handshake is complete */
-    unsigned silence_s; /* ends a call that is slower than slowest_rate bytes a second for so long */
+    unsigned silence_s; /* ends a call that stays slower than slowest_rate bytes a second for this many seconds */
     unsigned slowest_rate;
     unsigned whole_s;      /* the longest time of the whole call; 0: no limit */
     uint64_t answer_bytes; /* the most that the answer's body may have */

@@ -1,4 +1,4 @@
-/* Sets every option of libcurl that otherwise its defaults, the environment or a peer would decide. */
+/* Sets every option of libcurl. Otherwise libcurl's defaults, the environment or a peer would decide it. */
 #include <assert.h>
 #include <string.h>
 

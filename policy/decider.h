@@ -26,7 +26,7 @@ struct decider_options {
     struct sequencer *sequencer; /* has the log signed, which proves to sijil-keyd that a set was loaded */
     void (*notice)(const char *what, const struct error *why); /* reports rare problems to a person; may be NULL */
     struct authz_directory *directory; /* receives each snapshot's robots and issuers, for authenticate() */
-    unsigned poll_ms, stale_ms;        /* 5000 and 30000 */
+    unsigned poll_ms, stale_ms;        /* 5000 and 30000 in a gateway */
     const char *metadata_region;       /* the region of PostgreSQL, for the operations metadata and log; NULL: the home region */
 };
 
@@ -123,7 +123,7 @@ struct held_role {
 };
 struct held_roles {
     size_t count;
-    bool has_more; /* than HELD_ROLES_MAX */
+    bool has_more; /* there are more than HELD_ROLES_MAX */
     struct held_role roles[];
 };
 #define HELD_ROLES_MAX 1000
@@ -133,7 +133,7 @@ RESULT decider_roles(struct decider *decider, const struct principal *principal,
 
 /** How long policies require the content of a repository to be kept. */
 struct policy_retention {
-    bool for_ever; /* its label pins a policy that is not in force; ends when a set has it again or declassifies the repository */
+    bool for_ever; /* its label pins a policy that is not in force; until a set has this policy or declassifies the repository */
     int64_t days;  /* since it was stored; 0: no policy requires it */
     char rule[65], policy[80]; /* that require it; "" if none does */
 };
@@ -155,7 +155,7 @@ bool decider_is_live(struct decider *decider, const struct principal *principal,
 
 /** person_of() in the newest snapshot. */
 struct person decider_person(struct decider *decider, const struct principal *principal);
-/** person_of_key() in it. */
+/** person_of_key() in the newest snapshot. */
 struct person decider_person_of_key(struct decider *decider, const char *principal);
 /** authz_snapshot_home(). */
 struct uuid decider_home(struct decider *decider, const struct principal *principal, int64_t now_ms);

@@ -15,7 +15,7 @@ struct evaluation {
     struct policy_decision *decision;
     struct bytes segments[SCOPE_SEGMENTS_MAX]; /* of the scope */
     size_t segment_count;
-    bool is_granted; /* a policy in scope permits the operation; a policy that only a pin applies can restrict, not permit */
+    bool is_granted; /* a policy in scope permits the operation; a policy that applies only by a pin can only restrict */
 };
 
 static bool is_in_force(const struct policy_document *policy, int64_t now_us)

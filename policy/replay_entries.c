@@ -22,7 +22,7 @@ static struct result differs(struct error *err, const char *what, const char *of
     return failure(err, ERROR_DENIED, "%s: %.120s", what, of);
 }
 
-/* Any failure of the evaluator other than lack of memory means that the facts differ, because the decision was made. */
+/* The evaluator did not fail at the decision. So any failure now, other than lack of memory, means that the facts differ. */
 static struct result as_difference(struct result result, const struct error *why, struct error *err)
 {
     if (result.ok) return SUCCESS;
@@ -143,7 +143,7 @@ static struct result read_label(const json_t *json, struct label *label, bool *i
     return *is_labelled ? as_difference(label_read(json, label, &why), &why, err) : SUCCESS;
 }
 
-/* The event has '?' for each byte of a name that it can't have. */
+/* In an event, '?' stands for each byte of a name that an event can't hold. */
 static bool is_written_as(const char *scope, const char *name)
 {
     bool is_changed = false;
@@ -156,7 +156,8 @@ static bool is_written_as(const char *scope, const char *name)
     return is_changed && *scope == *name;
 }
 
-/* The name that policies were evaluated for follows from the event: facts may have another one only where the event can't. */
+/* The name that policies were evaluated for follows from the event: the facts may have another byte only where the event has
+ * '?'. */
 static struct result check_scope(const struct facts_view *entry, const char *scope, struct error *err)
 {
     const size_t length = strlen(entry->scope);
@@ -231,7 +232,7 @@ static unsigned asked_operations(const json_t *entry)
     return asked;
 }
 
-/* Each operation once, in the order of their list, and none that the action does not have. */
+/* Each operation once, in the order of their list, and only operations of the action. */
 static bool is_in_order(const json_t *entry, unsigned wanted)
 {
     const json_t *operations = json_object_get(entry, "operations");

@@ -77,7 +77,7 @@ struct namespace_reader {
 struct namespace_query {
     const struct namespace_reader *reader; /* for the list of the system; NULL: may see all */
     const struct resource *where;          /* an organisation or one project, with project.read; the system, with project.list */
-    bool projects;                         /* else organisations */
+    bool projects;                         /* true: projects; false: organisations */
     struct uuid last;                      /* the page begins after this organisation or project; nil for the start */
     unsigned limit;                        /* 1 to NAMESPACE_PAGE_MAX */
 };

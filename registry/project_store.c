@@ -15,7 +15,8 @@
 #define PAGE(name, from, id, last, limit) \
     "(" last "::uuid IS NULL OR " name " COLLATE \"C\" > (SELECT " name " FROM " from " WHERE " id " = " last ")) ORDER BY " name \
     " COLLATE \"C\" LIMIT " limit
-/* Counts deleted projects that still have content too: else making and deleting projects in turn would fill the database. */
+/* Also counts deleted projects that still have content: otherwise a client could fill the database by making and deleting
+ * projects in turn. */
 #define PROJECTS_OF(organisation) "(SELECT count(*) FROM project WHERE organisation_id = " organisation " AND emptied_at IS NULL)"
 #define NAMESPACE_TYPES    "uuid text text text timestamptz"
 

@@ -23,8 +23,8 @@ static const struct pg_statement quota_ensure_sql = {
     " SELECT project_id, 0, gen_random_uuid() FROM project WHERE project_id = $1"
     " ON CONFLICT (project_id) DO UPDATE SET bytes_used = q.bytes_used",
     "uuid bool", ""};
-/* In one snapshot: the present content, less the changes since the row was made, is the content of that time. So the result is
- * the same at any time and for each gateway. */
+/* Reads everything in one snapshot. The present content minus the changes since the row was made is the content at that time. So
+ * each gateway gets the same result, whenever it counts. */
 static const struct pg_statement quota_uncounted_sql = {
     "quota_uncounted",
     "SELECT q.project_id, q.uncounted, (" HAS_BYTES("q.project_id") ")::int8 - q.bytes_used FROM project_quota q"

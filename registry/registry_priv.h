@@ -39,7 +39,7 @@ struct registry {
         int64_t checked_ms; /* monotonic; used by the checking thread only; 0: not yet */
         char
             problem[sizeof((struct error *)0)->message]; /* under `problem_lock`: a problem that a person must repair; "": none */
-        bool has_room;                                   /* under `problem_lock`, as is the next */
+        bool has_room;                                   /* under `problem_lock`, like the next member */
         struct driver_room room;                         /* at the last check */
         size_t unremovable; /* oldest abandoned objects that could not be removed lately; used by the maintenance thread only */
     } regions[REGISTRY_REGIONS_MAX];

@@ -11,7 +11,7 @@
 struct attempt_options {
     const char *spec_file, *work, *user, *inside, *cgroup, *code;
     const char *nvml, *devices; /* the driver's library; the folder of device nodes */
-    const char *output;         /* a new folder for the outputs; NULL: they are hashed alone */
+    const char *output;         /* a new folder for the outputs; NULL: the outputs are only hashed */
     size_t input_count;
     const char *inputs[RUN_INPUTS_MAX]; /* NAME=PATH */
     size_t added_count;

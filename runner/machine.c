@@ -82,7 +82,7 @@ static struct result add_devices(const struct machine *machine, struct buffer *t
     return SUCCESS;
 }
 
-/* All devices, granted to nobody: as a result would name them. */
+/* All devices, in the same form as in the result of a run. They are granted to no run. */
 static json_t *devices_as_json(const struct machine *machine)
 {
     struct device_grant all = {.count = count_devices(machine)};

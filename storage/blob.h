@@ -35,7 +35,7 @@ struct blob_random {
     void *context;
 };
 
-/** Takes the driver over on success. `region` is its full id ("azure/uaenorth"); `random` is NULL in production. */
+/** The store owns the driver after success. `region` is its full id ("azure/uaenorth"); `random` is NULL in production. */
 RESULT blob_store_new(struct driver *driver, const char *region, const struct blob_random *random, struct blob_store **store_out,
                       struct error *err);
 /** Call it only when no writer and no reader of the store is open. */
@@ -72,18 +72,18 @@ struct blob_checkpoint {
     uint8_t digest[SHA256_SIZE]; /* of the stored checkpoint, so an older one can't be replayed */
 };
 
-/** For one thread at a time. Holds 320 KiB, and 640 more from 256 KiB of content on. */
+/** For one thread at a time. Holds 320 KiB of memory, and 640 KiB more once it has taken 256 KiB of content. */
 struct blob_writer;
 
 /**
- * Opens a writer at the offset of `from`; NULL or sequence 0 means the start. Bytes that an earlier writer stored beyond it
- * are ignored for good. ERROR_CORRUPT if the checkpoint does not verify, ERROR_NOT_FOUND if it is gone (then the upload
- * can't be resumed), ERROR_INVALID if the identity is of another region.
+ * Opens a writer at the offset of `from`; NULL or sequence 0 means the start. Bytes that an earlier writer stored beyond
+ * that offset are never used. ERROR_CORRUPT if the checkpoint does not verify, ERROR_NOT_FOUND if it is gone (then the
+ * upload can't be resumed), ERROR_INVALID if the identity is of another region.
  */
 RESULT blob_writer_open(struct blob_store *store, const struct blob_upload *upload, const struct secret *data_key,
                         const struct blob_checkpoint *from, struct blob_writer **writer_out, struct error *err);
-/** The client announced `length` further bytes, probably its last ones. Then no more space is reserved than they need. Fewer
- *  or more bytes may come. */
+/** The client announced `length` further bytes, probably its last ones. The writer then reserves no more space than these bytes
+ *  need. Fewer or more bytes may come. */
 void blob_writer_expect(struct blob_writer *writer, uint64_t length);
 /**
  * Hashes and seals. After a failure the writer is unusable: free it and open another from the last committed checkpoint.

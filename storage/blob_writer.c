@@ -407,7 +407,7 @@ static struct result seal_trailer(const struct blob_writer *writer, struct buffe
     return sjb1_trailer_seal(&trailer, writer->keys->bytes + KEY_TRAILER, writer->trailer_salt, sealed, err);
 }
 
-/* One write is enough if the trailer fits after the records in the block. Only with dozens of extents it does not fit. */
+/* One write is enough if the trailer fits after the records in the block. With dozens of extents the trailer does not fit. */
 static struct result append_end(struct blob_writer *writer, struct bytes trailer, struct error *err)
 {
     const size_t length = writer->blocks.sealed_length;

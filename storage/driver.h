@@ -39,7 +39,7 @@ struct driver_entry {
 };
 typedef struct result driver_visit(void *context, const struct driver_entry *entry, struct error *err);
 
-/** An earlier extent of the same blob that counts: its bytes from `offset` up to the next piece's offset. */
+/** A piece of an earlier extent of the same blob: the bytes from `offset` up to the next piece's offset belong to the blob. */
 struct driver_piece {
     uint64_t offset; /* of its first byte in the whole blob, including the header's 4096 bytes */
     uint32_t part;
@@ -67,9 +67,10 @@ struct driver_operations {
     struct result (*extent_create)(struct driver *driver, const struct uuid *blob, const struct driver_history *history,
                                    struct driver_extent **extent_out, struct error *err);
     uint32_t (*extent_part)(const struct driver_extent *extent);
-    /** Appends the header, then whole records; only the very last call may end within a record. Page-aligned bytes are
-     *  fastest. These must stay unchanged until DRIVER_APPENDS_HELD more calls, a sync, a finish, or the function that
-     *  ends the extent has returned: the driver may write them until then, and one of these calls returns a failure. */
+    /** Appends the header, then whole records; only the very last call may end within a record. Page-aligned bytes are fastest.
+     *  The bytes must stay unchanged until one of these has returned: DRIVER_APPENDS_HELD more calls, a sync, a finish, or the
+     *  function that ends the extent. The driver may write the bytes until then. If that write fails, one of these calls returns
+     *  the failure. */
     struct result (*extent_append)(struct driver_extent *extent, struct bytes bytes, struct error *err);
     /** Makes all appended bytes, and the extent's name, durable. */
     struct result (*extent_sync)(struct driver_extent *extent, struct error *err);
@@ -134,7 +135,8 @@ DEFINE_OWNED(driver);
 /**
  * A folder of a local file system. Creates `root` (its parent must exist) and the folders "00" .. "ff" in it, mode 0700.
  * Names: docs/formats/sjb1.md, "Files". Extents of at most `cached_max` bytes are written into the page cache and read from
- * it. Longer ones use direct I/O where that works; an extent of unannounced length does so beyond that many bytes.
+ * it. Longer ones use direct I/O where that works; an extent whose length was not announced uses direct I/O beyond
+ * `cached_max` bytes.
  */
 RESULT driver_fs_open(const char *root, uint64_t cached_max, struct driver **driver_out, struct error *err);
 

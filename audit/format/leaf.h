@@ -1,10 +1,10 @@
 /*
  * audit/format/leaf.h -- one event of the log, byte for byte (docs/formats/audit-log.md section 13).
  *
- * A leaf is one JSON object in its one canonical spelling (RFC 8785, no fractions), of at most LEAF_MAX bytes. Its bytes are
- * stored and never changed, because the hash is over them. A leaf names no person: the actor is a pseudonym, and personal
- * data are in the payload, of which the leaf has only a commitment. The leaf also commits to the facts on which each pair
- * was decided (policy/replay.h reads them), so that the decision can be made again.
+ * A leaf is one JSON object in its one canonical spelling (RFC 8785, no fractions), of at most LEAF_MAX bytes. Its bytes
+ * are stored and never changed, because the hash is over them. A leaf names no person: the actor is a pseudonym, and
+ * personal data are in the payload, of which the leaf has only a commitment. The leaf also commits to the facts on which
+ * each pair of action and resource was decided (policy/replay.h reads them), so that the decision can be made again.
  */
 #pragma once
 
@@ -79,10 +79,10 @@ struct leaf {
 /** Appends the leaf. ERROR_LIMIT past LEAF_MAX, ERROR_INVALID for control characters, bad UTF-8 or huge numbers. */
 RESULT leaf_write(const struct leaf *leaf, struct buffer *text, struct error *err);
 /**
- * Makes a leaf that is too long fit. Drops the details of further targets, rules after the first, and the note; with
- * LEAF_TARGETS_MAX targets also the facts, so that the decision can't be replayed. No key changes, and the decision's id
- * still covers what is dropped. Every event fits then, if the first of several targets has a detail of at most
- * LEAF_DETAIL_MAX.
+ * Shortens a leaf that is too long. Drops the details of further targets, rules after the first, and the note. From a
+ * leaf with LEAF_TARGETS_MAX targets it also drops the facts: the decision then can't be replayed. No key changes,
+ * and the decision's id still covers what is dropped. Every event fits then, if the first of several targets has a
+ * detail of at most LEAF_DETAIL_MAX.
  */
 void leaf_shorten(struct leaf *leaf);
 /** Reads a leaf strictly: known members only, canonical spelling, and exactly the keys that follow from the other members. */

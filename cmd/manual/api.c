@@ -113,7 +113,7 @@ static void cell_of_value(FILE *out, const struct schema_member *member)
     cell(out, buffer_text(&saying));
 }
 
-/* Members of an object have a column that says whether they are always there; parameters never are. */
+/* Members of an object have a column that says whether they are always there. Parameters have no such column. */
 static void write_member(FILE *out, const struct schema_member *member, bool is_parameter)
 {
     (void)fprintf(out, "| `%s` ", member->name);

@@ -30,7 +30,7 @@ struct document {
     bool is_withdrawn;                    /* this version withdraws the name */
     bool is_withdrawn_elsewhere;          /* a document of another scope withdraws the name; only documents/view.h knows */
     uint8_t digest[DOCUMENT_DIGEST_SIZE]; /* SHA-256 of the payload; of a policy set the digest that it states */
-    uint8_t envelopes_digest[DOCUMENT_DIGEST_SIZE]; /* SHA-256 of the envelope; of several, over the SHA-256 of each */
+    uint8_t envelopes_digest[DOCUMENT_DIGEST_SIZE]; /* SHA-256 of the envelope; if there are several, over the SHA-256 of each */
     json_t *json;                                   /* the whole payload */
     size_t signature_count;
     struct dsse *signatures[DOCUMENT_SIGNATURES_MAX];

@@ -20,7 +20,7 @@ struct head {
     const json_t *body;
 };
 
-/* Without memory jansson does not notice unknown members. */
+/* If jansson runs out of memory, it does not notice unknown members. */
 struct result document_unpack(const json_t *json, const char *what, struct error *err, const char *format, ...)
 {
     const unsigned before = json_lacks();
@@ -45,7 +45,7 @@ static struct result unpack(const json_t *json, struct head *head, struct error 
     return SUCCESS;
 }
 
-/* "", "acme" or "acme/models". Only the form is checked here; rights decide who may do what there. */
+/* "", "acme" or "acme/models". Only the form is checked here; the rights of the caller are checked elsewhere. */
 static bool is_scope(const char *scope)
 {
     const char *slash = strchr(scope, '/');
@@ -99,7 +99,7 @@ struct result document_head_common(struct document *document, struct error *err)
     return SUCCESS;
 }
 
-/* The set's digest covers the rest of it, which policy/ reads. */
+/* The set's digest covers the rest of the set, which policy/ reads. */
 struct result document_head_policy_set(struct document *document, struct error *err)
 {
     const char *text = json_text_of(document->json, "digest");

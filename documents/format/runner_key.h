@@ -3,8 +3,9 @@
  *
  * A document of the kind runner. Its name is the thumbprint of the runner's key. Version 1 enrols the runner: it has the
  * signature of the runner's key, which proves that the runner has the private key, and those of two approvers (the person that
- * enrolled it, and a second person), or of the root. Version 2 withdraws it for good, and states the time from which its results
- * do not count. The approvers sign pool, region, jurisdictions, devices and isolation; the runner's own claims never count.
+ * enrolled it, and a second person), or of the root. Version 2 withdraws the runner for ever, and states the time from which
+ * its results do not count. The approvers sign pool, region, jurisdictions, devices and isolation; the runner's own claims
+ * never count.
  */
 #pragma once
 

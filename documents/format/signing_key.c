@@ -68,7 +68,7 @@ struct result signing_key_read(const struct document *document, struct signing_k
     return SUCCESS;
 }
 
-/* An approver signs for all organisations, and sijil-keyd, which knows no organisation, keeps it. */
+/* An approver signs for all organisations. sijil-keyd keeps the approver's key, and knows no organisations. */
 static struct result check_scope(const struct document *document, const struct signing_key *key, struct error *err)
 {
     if (key->purpose != SIGNING_APPROVE || document->scope[0] == '\0') return SUCCESS;
@@ -122,8 +122,8 @@ static const struct document_approver *known_approver(const struct document_trus
 }
 
 /*
- * Otherwise a withdrawal with another purpose would be pinned, and the approver would stay in its slot. A withdrawal needs only the
- * key itself, so holders of unknown keys could fill all slots.
+ * A withdrawal must repeat the purpose of the enrolment: with another purpose it would be pinned, and the approver would stay in
+ * its slot. A withdrawal needs only a signature by the key itself, so holders of unknown keys could otherwise fill all slots.
  */
 static struct result check_withdrawal(const struct document *document, const struct document_trust *trust,
                                       const struct signing_key *key, bool has_approval, struct error *err)

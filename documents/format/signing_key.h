@@ -2,8 +2,8 @@
  * documents/format/signing_key.h -- the key with which a person signs, and its purpose (docs/documents.md).
  *
  * A document of the kind signing-key. Its name is the key's RFC 7638 thumbprint. Version 1 enrols the key and has two
- * signatures: one by the key itself, which proves that the holder has the private key, and one by an approver. Version 2
- * withdraws the key for good.
+ * signatures: one by the key itself, which proves that the holder has the private key, and one by an approver.
+ * Version 2 withdraws the key for ever.
  */
 #pragma once
 

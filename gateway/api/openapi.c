@@ -32,7 +32,7 @@ static bool is_of_oci(const struct route *route)
 
 /* ---- Paths ---- */
 
-/* What {reference} stands for, by the segment before it. */
+/* The meaning of {reference}, by the segment before it. */
 static const struct {
     const char *below;
     struct schema_member member;

@@ -1,6 +1,6 @@
 /*
- * gateway/api/openapi_priv.h -- makes the parts of the API's description. If memory lacks, a function leaves a part out;
- * openapi_write() notices that at the end (json_lacks()).
+ * gateway/api/openapi_priv.h -- makes the parts of the API's description. If memory runs out, a function leaves a part
+ * out; openapi_write() notices that at the end (json_lacks()).
  */
 #pragma once
 

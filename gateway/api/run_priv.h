@@ -22,7 +22,7 @@ RESULT run_check_life(const struct run_envelope *envelope, struct error *err);
 
 /**
  * Whether roles and policies let the caller train with all repositories of the request. A denial is recorded. Raises
- * *approvals to what the policies demand. ERROR_DENIED names the repository.
+ * *approvals to the number that the policies demand. ERROR_DENIED names the repository.
  */
 RESULT run_check_repositories(struct request *request, const struct run_envelope *envelope, int64_t *approvals,
                               struct error *err);

@@ -156,7 +156,7 @@ static struct result note_any_scope(void *context, const struct pinned_document 
     return SUCCESS;
 }
 
-/* A key belongs to one principal and is withdrawn for good, in all scopes and also after a deletion. */
+/* A key belongs to one principal. A withdrawal is for ever, in all scopes, and also after a deletion. */
 static struct result check_all_scopes(const struct request *request, const struct document *document, struct error *err)
 {
     struct any_scope found = {0};

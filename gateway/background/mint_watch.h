@@ -17,7 +17,7 @@ struct mint_watch {
     uint64_t logged;           /* the number in the newest log line of this gateway */
 };
 
-/** How many tokens no event explains. */
+/** The number of tokens that no event explains. */
 uint64_t mints_unexplained(const struct keyd_identity *identity, const struct audit_mints *recorded);
 /** Counts some more entries, and sets the metric when all are counted. True: there are more to count. Blocks. */
 bool mint_watch_check(struct mint_watch *watch, struct keyd_client *keyd, struct pg *pg);

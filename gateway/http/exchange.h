@@ -1,5 +1,5 @@
 /*
- * gateway/http/exchange.h -- a request and its answer on their connection, as far as that is HTTP.
+ * gateway/http/exchange.h -- the HTTP part of a request and its answer, on their connection.
  *
  * Ownership: while an exchange is suspended, it belongs to the worker that has it; at all other times to the event thread of its
  * connection. Only `transfer` is shared, under `mutex`. The last user frees the exchange: the event thread, when libmicrohttpd is done
@@ -66,7 +66,7 @@ struct http_exchange {
     enum http_body_state body_state;
     bool is_at_head;            /* an answer can still replace 100 Continue */
     bool is_refused_by_library; /* libmicrohttpd made the answer itself, as server.c noticed */
-    bool is_right_lost;         /* while the body moved: it was cut off, and nothing of it may be kept */
+    bool is_right_lost;         /* lost while the body moved: the body was cut off, and no part may be kept */
     uint64_t drained_bytes, body_bytes, sent_bytes;
     struct buffer body; /* gathered */
     struct lease lease; /* of the moving body */

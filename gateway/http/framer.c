@@ -10,7 +10,7 @@
 
 static const char version[] = FRAMER_VERSION_TEXT, coding[] = "chunked";
 
-/* Where passed bytes go: into what is queued, or to a position that is never behind the byte under check. */
+/* Where passed bytes go: into the queue, or to a position that is never behind the byte under check. */
 struct outlet {
     uint8_t *destination; /* NULL: all is queued */
     size_t length;

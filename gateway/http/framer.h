@@ -3,9 +3,10 @@
  *
  * libmicrohttpd 0.9.75 accepts LF instead of CRLF, chunk extensions of any size and lists of lengths. It answers malformed requests
  * with pages of its own, some of them twice. The framer reads the framing of each request (RFC 9112) in the one way that all readers
- * agree on. A well-formed request passes unchanged; chunk extensions and trailers, which nothing here reads, are left out. The first
- * byte that is not allowed refuses the request. Then libmicrohttpd gets the shortest end that completes the request so far, so that it
- * asks our code for the answer. It gets no byte after that. The answer says why and closes the connection.
+ * agree on. A well-formed request passes unchanged; chunk extensions and trailers, which nothing here reads, are left out. At the
+ * first byte that is not allowed, the framer refuses the request. Then libmicrohttpd gets the shortest end that completes the
+ * request so far, so that it asks our code for the answer. It gets no byte after that. The answer says why and closes the
+ * connection.
  */
 #pragma once
 
@@ -70,10 +71,10 @@ void framer_begin(struct framer *framer, const struct http_limits *limits);
 bool framer_is_holding(const struct framer *framer);
 /**
  * Checks `size` bytes at `destination`, and returns how many bytes libmicrohttpd may read there. Bytes without room there are queued:
- * framer_take_queued() gives them. Only while nothing is held or queued.
+ * framer_take_queued() gives them. Call it only while nothing is held or queued.
  */
 size_t framer_pass(struct framer *framer, uint8_t *destination, size_t size);
-/** Checks one byte. Bytes that it releases are queued. Only while nothing is queued. */
+/** Checks one byte. Bytes that it releases are queued. Call it only while nothing is queued. */
 void framer_pass_one(struct framer *framer, uint8_t byte);
 /** Copies queued bytes, at most `room`, and returns how many. */
 size_t framer_take_queued(struct framer *framer, uint8_t *destination, size_t room);

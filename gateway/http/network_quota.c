@@ -7,7 +7,7 @@
 #include "base/share.h"
 
 #define IPV4_BITS 24
-#define IPV6_BITS 64 /* what one customer gets */
+#define IPV6_BITS 64 /* providers give a customer a network of this size */
 
 struct network_quota {
     struct quota *networks;
@@ -37,7 +37,7 @@ bool network_of_client(const struct sockaddr *address, char network_out[CLIENT_N
     return true;
 }
 
-/* Of one network, at least one. */
+/* The number of connections that one network may have now; at least one. */
 static unsigned most_now(const struct network_quota *quota)
 {
     const int64_t share = quota->most * quota->share / 100;

@@ -24,7 +24,7 @@
 #include "gateway/http/tls.h"
 
 #define CONNECTION_ROOM   ((size_t)16 * 1024) /* beside a head: libmicrohttpd's notes of each header, and the head of an answer */
-#define EVENT_THREADS_MAX 4                   /* more event threads than cores only alternate */
+#define EVENT_THREADS_MAX 4                   /* more event threads than cores gain nothing */
 #define BACKLOG           1024                /* the kernel caps it at net.core.somaxconn */
 
 /* libmicrohttpd 0.9.75 closes a connection with a second malformed head, or with a failed epoll_ctl(2), without ending the request. */
@@ -208,7 +208,7 @@ static struct result address_of(const struct http_options *options, struct socka
     return SUCCESS;
 }
 
-/* An address may be added to a machine after this start, above all one that moves between machines. */
+/* An address may be added to a machine after this start: for example, an address that moves between machines. */
 static enum error_kind kind_of(int number)
 {
     return number == EADDRINUSE ? ERROR_CONFLICT : number == EADDRNOTAVAIL ? ERROR_UNAVAILABLE : ERROR_INVALID;
@@ -386,7 +386,8 @@ static bool stop_listening(const struct server *server, struct MHD_Daemon *daemo
     return may_stop;
 }
 
-/* Waits until a counter is zero; false when the time is over. Tries again to stop listening, because connections only leave. */
+/* Waits until a counter is zero; false when the time is over. Tries again to stop listening, because the number of connections
+ * only falls. */
 static bool wait_for_none(struct server *server, const _Atomic int *count, int64_t longest_ms)
 {
     const struct timespec moment = {.tv_nsec = 10 * 1000000L};
@@ -407,8 +408,8 @@ void server_stop(struct server *server)
 
     atomic_store(&server->is_draining, true);
     if (!wait_for_none(server, &server->exchanges, longest_ms)) cut_all(server, "requests did not finish in time and are cut");
-    /* Requests that came in before this are waited for, or cut. No connection is suspended afterwards: libmicrohttpd ends the
-           program if it finds a suspended one at its end. */
+    /* The server waits for requests that came in before this line, or cuts them. No connection is suspended afterwards:
+     * libmicrohttpd ends the program if it finds a suspended connection at its end. */
     atomic_store(&server->is_open, false);
     while (!wait_for_none(server, &server->exchanges, longest_ms)) cut_all(server, "requests are still being worked on");
     while (!wait_for_none(server, &server->suspended, longest_ms))

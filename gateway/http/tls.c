@@ -210,7 +210,7 @@ static gnutls_session_t session_of(struct MHD_Connection *mhd)
 }
 
 #define SUPPORTED_VERSIONS 43     /* extension of RFC 8446 section 4.2.1 */
-#define TLS_1_3            0x0304 /* in it */
+#define TLS_1_3            0x0304 /* the value for TLS 1.3 in that extension */
 
 static int find_version(void *context, unsigned extension, const unsigned char *data, unsigned size)
 {
@@ -329,7 +329,8 @@ static bool is_runner(const struct tls *tls, struct connection *connection, cons
     return has_runners(&tls->files) && runner_certificate_read(der, tls->files.runner_authority, &connection->runner, &err).ok;
 }
 
-/* Without authorities of clients, a certificate that is not a runner's is as none: clients were asked for one only because of runners. */
+/* Without authorities of clients, a certificate that is not a runner's counts as no certificate: clients were asked for a certificate only because
+ * of runners. */
 static bool take_certificate(struct tls *tls, struct connection *connection, const gnutls_datum_t *chain, unsigned count)
 {
     if (is_runner(tls, connection, &chain[0])) return set_confirmation(connection, &chain[0]);

@@ -23,9 +23,9 @@ RESULT tls_reload(struct tls *tls, struct error *err);
 /** PEM texts for libmicrohttpd, which needs some at its start and takes them through pointers that are not const. */
 char *tls_certificate_pem(struct tls *tls);
 char *tls_key_pem(struct tls *tls);
-/** Before the handshake of a new connection. */
+/** Call it before the handshake of a new connection. */
 void tls_enter(struct tls *tls, struct connection *connection, struct MHD_Connection *mhd, struct blocks *blocks);
-/** After the session ended. */
+/** Call it after the session ended. */
 void tls_leave(struct connection *connection);
 /**
  * Verifies the client's certificate, if there is one, by the newest authorities, and sets connection->confirmation; of a runner also

@@ -120,7 +120,8 @@ static struct result answer(struct request *request, struct stored_blob *blob, s
     return SUCCESS;
 }
 
-/* Reads the row in the transaction of the record: it is as fresh as a read after it, and needs no connection of its own. */
+/* Reads the row in the transaction of the record: the row is as fresh as in a later read, and the read needs no connection of its
+ * own. */
 static struct change *search(struct request *request)
 {
     const struct resource *where = oci_where(request);
@@ -174,7 +175,7 @@ static struct result delete (struct request *request, struct pg *pg, struct erro
     char etag[OCI_ETAG_SIZE];
 
     (void)pg;
-    oci_etag(request->reference, "", etag); /* of the blob, if it is here: it can have no other */
+    oci_etag(request->reference, "", etag); /* if the blob is here, it has this entity tag: the tag is made of the digest */
     if (condition_of_request(&request->headers, etag) != CONDITIONS_HOLD)
         return oci_refuse(request, 412, "PRECONDITION_FAILED", "If-Match or If-None-Match does not hold");
     blob_unlink_prepare(oci_where(request), request->reference, &unlink);

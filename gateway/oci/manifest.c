@@ -107,7 +107,7 @@ static struct condition_on_manifest condition_of(const struct request *request)
                                           .request = request};
 }
 
-/* Only callers that may look get to know which manifest the reference names; others get a text without it. */
+/* Only callers with the right to look learn which manifest the reference names. Others get a text that does not say it. */
 static struct result refuse_condition(struct request *request, const struct error *err)
 {
     struct action_pair look = {.action = ACTION_MANIFEST_STAT, .resource = *oci_where(request)};

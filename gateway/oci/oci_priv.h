@@ -13,8 +13,8 @@
 /** An error answer. Always returns success, so that a handler can return the result. */
 RESULT oci_refuse(struct request *request, unsigned status, const char *code, const char *message);
 /**
- * The answer to a failure of the registry. ERROR_NOT_FOUND gets `code`; limits are 429; a digest, a conflict and damage have separate
- * answers. Other failures, which are not the caller's business, are passed on unchanged.
+ * The answer to a failure of the registry. ERROR_NOT_FOUND gets `code`; limits are 429; a wrong digest, a conflict and damage have
+ * separate answers. Other failures do not concern the client, and are passed on unchanged.
  */
 RESULT oci_fail(struct request *request, const char *code, struct error *err);
 /** The same for deletions: ERROR_CONFLICT means that another object needs the one to be deleted. */
@@ -42,7 +42,8 @@ void oci_location(struct request *request, const char *kind, const char *referen
 void oci_warn_of_expiry(struct request *request);
 #define OCI_ETAG_SIZE (DIGEST_TEXT_SIZE + sizeof "\".docker\"")
 
-/** The entity tag of what has this digest. The same manifest under another type is another answer, told apart by `suffix`. */
+/** The entity tag of the content with this digest. The same manifest under another media type is another answer, so it has
+ *  another `suffix`. */
 void oci_etag(const char *digest, const char *suffix, char etag_out[OCI_ETAG_SIZE]);
 /** For GET and HEAD. True: an answer was made, because If-Match does not name the entity tag (412) or If-None-Match does (304, with `size`). */
 bool oci_is_answered_by_condition(struct request *request, const char *etag, uint64_t size);

@@ -8,7 +8,8 @@
 
 #define CHUNK_MIN "1048576" /* bytes: 65,536 extents of this size are 64 GiB; a session that stays open needs no minimum */
 
-/* Whether both are in one project. Nothing is mounted from another project: an event of both would show each the other's names and numbers. */
+/* Whether both are in one project. Nothing is mounted from another project: an event about both projects would show each of them the names and
+ * numbers of the other. */
 static bool is_beside(const char *name, const struct repository_name *other)
 {
     struct repository_name own;
@@ -76,7 +77,7 @@ static bool mount_pairs(struct request *request, struct lookup *lookup, const st
 }
 
 /*
- * For a source in another project. Nothing is read there, so only a denial is recorded there: that the caller asked and may not read. That
+ * For a source in another project. Nothing is read there, so only a denial is recorded there: the caller asked, and may not read. This
  * event says nothing about the target.
  */
 static void record_if_denied(struct request *request)
@@ -145,8 +146,8 @@ static bool mount(struct request *request, struct pg *pg)
     return request_record_instead(request, pairs, 2, &change.change, &ignored).ok;
 }
 
-/* For a caller without the right to upload. A blob that can't be mounted is denied, as the caller's plain POST is. After a 202 the client
-   would send the blob, and a 404 would mean that the repository does not exist (docs/conformance.md). */
+/* For a caller without the right to upload. A blob that can't be mounted is denied, like a plain POST of this caller. After a 202 the client would
+   send the blob, and a 404 would mean that the repository does not exist (docs/conformance.md). */
 static struct result mount_only(struct request *request, struct error *err)
 {
     const struct action_pair *pairs = request->pairs;

@@ -19,10 +19,10 @@ struct upload_body {
 
 /** In the arena, zeroed, as the request's handler_state. ERROR_NO_MEMORY. */
 RESULT upload_body_new(struct request *request, struct upload_body **state_out, struct error *err);
-/** Releases the session. Before the answer goes out, because the client's next request may come at once. */
+/** Releases the session. Call it before the answer goes out, because the client's next request may come at once. */
 void upload_body_end(struct upload_body *state);
 /**
- * upload_body_end(), and gives back the unused part of the project's quota; ends the session if no client knows it. If that fails now, it
+ * upload_body_end(), and gives back the unused part of the project's quota; ends the session if no client knows it. What fails now
  * happens when the session expires.
  */
 void upload_body_let_go(struct upload_body *state, struct pg *pg);
@@ -30,7 +30,7 @@ void upload_body_let_go(struct upload_body *state, struct pg *pg);
 bool upload_body_claim(struct request *request, struct pg *pg, struct result found, struct result *result_out, struct error *err);
 /** Makes the answer to a failure of a session. */
 RESULT upload_body_refuse(struct request *request, struct error *err);
-/** The same after the session was claimed: lets it go, or ends it if what it had stored is lost. */
+/** The same after the session was claimed: releases the session, or ends it if its stored bytes are lost. */
 RESULT upload_body_give_up(struct request *request, struct pg *pg, struct error *err);
 /** Commits and answers 201. */
 RESULT upload_body_commit(struct request *request, struct pg *pg, struct error *err);

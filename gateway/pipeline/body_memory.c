@@ -6,7 +6,7 @@
  */
 #include "gateway/pipeline/exchange_priv.h"
 
-#define PRINCIPALS 8 /* so many principals at least are needed to use up the whole */
+#define PRINCIPALS 8 /* at least this many principals are needed to use up the whole */
 
 /* Bodies that arrive before the decision have a separate share, so that clients without rights do not keep out clients with rights. */
 enum kind { UNDECIDED, ALLOWED, KINDS };

@@ -22,7 +22,8 @@ static void organisation_of(const struct principal *principal, char organisation
     (void)snprintf(organisation_out, BUDGET_ORGANISATION_SIZE, "%.*s", (int)(end - first - 1), first + 1);
 }
 
-/* Whose requests share a budget: the robots of an organisation, the robots of the registry itself, or the subjects of an issuer. */
+/* The realm of a principal. It has one budget: the robots of an organisation, the robots of the registry itself, or the subjects
+ * of an issuer. */
 static void realm_of(const struct principal *principal, char realm_out[REALM_SIZE])
 {
     char organisation[BUDGET_ORGANISATION_SIZE], id[UUID_TEXT_SIZE];

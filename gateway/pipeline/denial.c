@@ -72,7 +72,7 @@ static json_t *reason_of(const struct denial *denial)
     return reason;
 }
 
-/* The first denial on the top level, and with the others in "denials". */
+/* The first denial is at the top level; all denials, the first one included, are in "denials". */
 static json_t *detail_of(const struct decision *decision)
 {
     const size_t count = decision_denial_count(decision);

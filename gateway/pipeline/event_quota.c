@@ -13,7 +13,7 @@
 
 #define PROJECTS_MAX QUOTA_EVENTS_PROJECTS
 #define PORTIONS \
-    64 /* of a minute. With more of them gateways would ask too often; with fewer, one would hold what another needs */
+    64 /* of a minute. With more portions gateways would ask too often; with fewer, one would hold a portion that another needs */
 
 struct bucket {
     struct quota_events quota;
@@ -108,7 +108,8 @@ static struct event_quota_answer take(struct event_quota *quotas, const struct u
     return now;
 }
 
-/* One of the portion is for this request. The minute ends by the time of the question, so a late answer does not count for the next minute. */
+/* One of the portion is for this request. The end of the minute is computed from the time of the question, so a late answer does not count for the
+ * next minute. */
 static enum event_quota_verdict fill(struct event_quota *quotas, const struct quota_events *quota,
                                      const struct quota_portion *portion, int64_t asked_ms)
 {

@@ -33,7 +33,7 @@ enum later_outcome {
     LATER_DENIED_OFTEN /* the same, only counted */
 };
 
-/** Its parts of shared limits, until it ends. */
+/** A request's parts of shared limits, until the request ends. */
 struct shares {
     struct quota_ticket tickets[TICKETS];
     bool is_without_role;   /* every request of its principal counts as a denial */
@@ -81,7 +81,7 @@ static inline struct exchange *exchange_of(struct http_exchange *http)
 }
 
 struct stream_refusal {
-    unsigned status; /* 429: this organisation or principal has its share; 503: all shares are in use */
+    unsigned status; /* 429: this organisation or principal has used up its share; 503: all shares are in use */
     char why[160];
     enum gateway_metric metric;
 };
@@ -89,19 +89,19 @@ struct stream_refusal {
 /* gateway/pipeline/exchange.c */
 /** Actor and address for a record. */
 struct event_context exchange_context(const struct exchange *exchange);
-/** Counts the outcome if nothing has recorded it yet; the count becomes an event. Before the answer goes out. */
+/** Counts the outcome if nothing has recorded it yet; the count becomes an event. Call it before the answer goes out. */
 void exchange_count_unrecorded(struct exchange *exchange, enum gateway_metric metric);
 /** Makes a 429 or 503 with Retry-After. The refusal is counted under `metric` and has no event of its own. */
 void exchange_refuse(struct exchange *exchange, unsigned status, const char *why, unsigned wait_s, enum gateway_metric metric);
-/** Makes that answer only. */
+/** Makes a 429 or 503 with Retry-After, and counts nothing. */
 void exchange_say_later(struct exchange *exchange, unsigned status, const char *why, unsigned wait_s);
 /** Makes the answer to a failure, and logs it for the operator. */
 void exchange_fail(struct exchange *exchange, const struct error *err);
-/** There is an answer, or `failed` becomes it. Gives the exchange back to the event thread. */
+/** Gives the exchange back to the event thread with its answer. If `failed` is not NULL, it becomes the answer. */
 void exchange_answer(struct exchange *exchange, const struct error *failed);
 
 /* gateway/pipeline/request.c */
-/** Takes method, headers, address and certificate of the client over. */
+/** Takes over method, headers, address and certificate of the client. */
 void request_take_head(struct request *request, const struct http_exchange *http);
 
 /* gateway/pipeline/body_memory.c */
@@ -109,9 +109,10 @@ void request_take_head(struct request *request, const struct http_exchange *http
 bool body_memory_hold(struct exchange *exchange, int64_t bytes);
 
 /* gateway/pipeline/outcome.c */
-/** Records that the request was allowed, if no event says so yet: no answer goes out and no body comes in without one. Blocks. */
+/** Records that the request was allowed, if no event says so yet: without such an event no answer goes out and no body comes in.
+ *  Blocks. */
 RESULT outcome_ensure(struct exchange *exchange, struct error *err);
-/** Makes the answer to a failure; if a newer decision denies the request, the answer to that denial. */
+/** Makes the answer to a failure. If a newer decision denies the request, makes the answer to that denial. */
 void outcome_answer(struct exchange *exchange, const struct error *err);
 /** Records the result of the handler, and makes the answer. Blocks. */
 void outcome_conclude(struct exchange *exchange, struct result result, const struct error *err);
@@ -138,15 +139,16 @@ bool pipeline_fast_path(struct http_exchange *http);
 RESULT exchange_decide(struct exchange *exchange, struct error *err);
 /** After a denial: decides on the handler's other pair (`instead`, gateway/pipeline/handler.h). */
 RESULT exchange_decide_instead(struct exchange *exchange, struct error *err);
-/** "" if the decision still holds (before a decision: if the credential does), else the rule that denies it now. Thread-safe. */
+/** "" if the decision still holds; before a decision, "" if the credential is still valid. Else the rule that denies the request
+ *  now. Thread-safe. */
 void exchange_right(const struct exchange *exchange, char rule_out[65]);
 /** Records that the body was cut off because its right was lost. Blocks. */
 void exchange_record_lost(struct exchange *exchange);
 /** Counts the request in its project's quota of events. */
 RESULT exchange_take_event_quota(struct exchange *exchange, struct pg *pg, struct event_quota_answer *now_out, struct error *err);
-/** Prepares exchange->record for exchange->decision. The record takes the decision over. */
+/** Prepares exchange->record for exchange->decision. The record then owns the decision. */
 void exchange_record_prepare(struct exchange *exchange, struct change *change);
-/** Takes sequence and permit over from a record that is done. */
+/** Takes sequence and permit from a record that is done. */
 void exchange_record_take(struct exchange *exchange);
 /** The decision was stale. True while there is time for another try. */
 bool exchange_may_decide_again(struct exchange *exchange);
@@ -170,7 +172,7 @@ unsigned budget_of_queue(const struct exchange *exchange, unsigned else_most);
 
 /**
  * From now on a reader that works on the exchange counts for the organisation that the request is about, or else for its principal.
- * False: that one has its share of the readers, so the exchange must be submitted again.
+ * False: this organisation or principal has used up its share of the readers, so the exchange must be submitted again.
  */
 bool budget_of_workers(struct exchange *exchange);
 

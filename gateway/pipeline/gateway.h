@@ -46,7 +46,7 @@ struct gateway {
     struct authenticator *authenticator;
     struct registry *registry;   /* regions, uploads, keys: registry/registry.h */
     struct work_pool *readers;   /* run decisions and handlers; each worker has its own struct pg */
-    struct work_pool *receivers; /* write bodies that come in; the same */
+    struct work_pool *receivers; /* write bodies that come in; these too have a struct pg each */
     struct work_pool *senders;   /* read bodies that go out, so that these never wait behind uploads. No database */
     struct quota *quota;
     struct maintenance *maintenance;            /* cleans up ended uploads */

@@ -1,7 +1,7 @@
 /*
  * How fast rights may be made. Each new robot, secret, role, project or label, and each deletion of an organisation, project or repository,
  * is a change that all gateways load, and that delays concurrent records for a moment. One tenant that makes them in a loop would slow all
- * others. Revoking a robot, a role or an issuer has no such limit: it must work at once, and its number is bounded by what was made.
+ * others. Revoking a robot, a role or an issuer has no such limit: it must work at once, and no more rights can be revoked than were made.
  */
 #include "authz/role.h"
 #include "gateway/pipeline/exchange_priv.h"

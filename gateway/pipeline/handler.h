@@ -1,9 +1,10 @@
 /*
  * gateway/pipeline/handler.h -- how to write a handler.
  *
- * A handler does one of three things. It makes an answer (gateway/pipeline/response.h) and returns success. Or it returns a failure, which
- * one table turns into the answer (gateway/pipeline/failure.c). Or it makes a precise error answer and returns success. It runs on a
- * worker and may use the worker's database connection until it returns. It keeps nothing outside the arena but what `release` frees.
+ * A handler does one of three things. It makes an answer (gateway/pipeline/response.h) and returns success. Or it returns a failure,
+ * which one table turns into the answer (gateway/pipeline/failure.c). Or it makes a precise error answer and returns success. It
+ * runs on a worker and may use the worker's database connection until it returns. `release` frees everything that it keeps outside
+ * the arena.
  *
  * A handler that has to wait for something without a notification releases the worker with request_wait().
  */
@@ -19,8 +20,8 @@
  * Fills request->pairs (one to four) from name, reference, arguments and headers, and from the body if it was gathered. It runs before
  * the decision, so it must reveal nothing. It makes an answer only for input that is malformed for every caller (400, or 404 for a name
  * that can't exist). gateway/pipeline/resolve.h gives ids and home region, and says what may be looked up; the pipeline finds ids of
- * repositories. Nothing is permitted yet, so a target function gets no connection but a lookup, which only tells what a name stands for.
- * On an event thread the lookup is NULL.
+ * repositories. Nothing is permitted yet, so a target function gets a lookup instead of a connection. The lookup only tells what a name
+ * stands for. On an event thread the lookup is NULL.
  */
 typedef RESULT route_target(struct request *request, struct lookup *lookup, struct error *err);
 

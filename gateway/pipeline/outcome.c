@@ -42,7 +42,7 @@ void outcome_conclude(struct exchange *exchange, struct result result, const str
 
     if (!result.ok) failure_log(&exchange->request, err);
     if (!result.ok && err->kind == ERROR_FORKED) sequencer_set_forked(exchange->request.gateway->sequencer, err);
-    const bool is_unknown = !result.ok && err->kind == ERROR_UNCERTAIN; /* whether or not more can be recorded now */
+    const bool is_unknown = !result.ok && err->kind == ERROR_UNCERTAIN; /* the client is told so in any case */
     if (!outcome_ensure(exchange, &unrecorded).ok || !record_failure(exchange, result.ok ? NULL : err, &unrecorded).ok)
         outcome_answer(exchange, is_unknown ? err : &unrecorded);
     else if (!result.ok || exchange->later == LATER_DENIED) outcome_answer(exchange, err);

@@ -25,7 +25,7 @@
 enum step_result {
     STEP_NEXT,   /* the next step */
     STEP_WORKER, /* the same step again, on a worker */
-    STEP_WAIT,   /* the event waited for starts the next step; the exchange does not belong to this thread any more */
+    STEP_WAIT,   /* the awaited event starts the next step; the exchange does not belong to this thread any more */
     STEP_ANSWER  /* there is an answer */
 };
 
@@ -114,7 +114,7 @@ static enum step_result step_form(struct exchange *exchange, struct pg *pg)
     return STEP_WAIT;
 }
 
-/* Steps that may block go on where blocking is allowed. */
+/* Steps that may block continue on a worker, where blocking is allowed. */
 static enum step_result step_thread(struct exchange *exchange, struct pg *pg)
 {
     const struct request *request = &exchange->request;
@@ -431,8 +431,7 @@ bool pipeline_fast_path(struct http_exchange *http)
     exchange->http.phase = PHASE_WORK;
     exchange->step =
         is_answered ? STEP_COUNT
-                    : STEP_COUNT -
-                          1; /* with a source, reading its first bytes is still to be done; without the fast path, handling too */
+                    : STEP_COUNT - 1; /* an answer with a source: its first bytes must be read; no answer: the handler must run */
     http_suspend(&exchange->http);
     continue_later(exchange);
     return false;

@@ -65,7 +65,8 @@ void exchange_right(const struct exchange *exchange, char rule_out[65])
     (void)snprintf(rule_out, 65, "%s", rule);
 }
 
-/* Denied requests are not counted for a project, because outsiders could use up its quota. Nor are those of its administrators. */
+/* Denied requests are not counted for a project, because outsiders could use up its quota. Requests of its administrators are not
+ * counted either. */
 struct result exchange_take_event_quota(struct exchange *exchange, struct pg *pg, struct event_quota_answer *now_out,
                                         struct error *err)
 {
@@ -88,7 +89,7 @@ void exchange_record_prepare(struct exchange *exchange, struct change *change)
     exchange->decision = NULL;
 }
 
-/* On failure the next decision is stale again; after record_timeout that becomes the answer. */
+/* If this fails, the next decision is stale again. After record_timeout the request fails for this reason. */
 static void await_newer_rights(const struct request *request, uint64_t epoch)
 {
     struct error err = {0};
@@ -164,7 +165,7 @@ static struct result record_and_wait(struct exchange *exchange, struct change *c
     return not_recorded(&exchange->record, err);
 }
 
-/* Decides again and records a denial: the request is not allowed any more, or the mount that it asks for is not. */
+/* Decides again and records a denial: the request, or the mount that it asks for, is not allowed any more. */
 static struct result decide_again(struct exchange *exchange, struct error *err)
 {
     TRY(exchange_decide(exchange, err));

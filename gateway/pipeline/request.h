@@ -56,7 +56,7 @@ struct request {
     unsigned waits;                       /* number of calls of request_wait() */
     int64_t wait_ms;                      /* the newest time of request_wait() */
     bool is_on_worker;                    /* on a worker, which may block; else on an event thread (gateway/pipeline/handler.h) */
-    bool is_right_lost;                   /* while the body moved: it was cut off, and nothing of it may be kept */
+    bool is_right_lost;                   /* lost while the body moved: the body was cut off, and no part may be kept */
     bool speaks_oci;                      /* a path below /v2: errors have OCI's form, not that of RFC 9457 */
     struct response *response;            /* the answer; NULL: none was made yet (gateway/pipeline/response.h) */
     struct response *response_space;      /* memory for the answer; this and `source` belong to the server */
@@ -73,11 +73,11 @@ const char *request_header(const struct request *request, const char *name);
 
 /**
  * For `handle`, which then returns success: the request waits without a worker. If there is an answer, it goes out after the wait; if
- * there is none, `handle` is called again, on a worker. For a few seconds at most, because a shutdown waits for it.
+ * there is none, `handle` is called again, on a worker. Wait for a few seconds at most, because a shutdown waits for the request.
  */
 void request_wait(struct request *request, int64_t milliseconds);
 
-/** Adds a pair for the decision; the resource is zeroed but for its name. Asserts that there is room. */
+/** Adds a pair for the decision; the resource is zeroed except for its name. Asserts that there is room. */
 struct resource *request_add_pair(struct request *request, enum action action, const char *name);
 
 /**

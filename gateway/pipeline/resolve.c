@@ -20,7 +20,7 @@ bool resolve_allows(const struct request *request, const struct action_pair *pai
     return decider_rights(request->gateway->decider, &request->principal, pair, clock_wall_ms()) == AUTHZ_ALLOWED;
 }
 
-/* Grants on a repository name a repository or a pattern, and that need not exist yet. */
+/* A grant on a repository names a repository or a pattern. The repository need not exist yet. */
 static bool is_for_repository(const struct action_pair *pair)
 {
     const enum access_right right = action_right(pair->action);

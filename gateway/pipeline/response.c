@@ -52,7 +52,7 @@ void response_text(struct request *request, unsigned status, const char *text)
     copied(request, status, "text/plain; charset=utf-8", bytes_of_text(text));
 }
 
-/* Out of memory, jansson 2.14 leaves out a member's name and returns success. */
+/* When memory runs out, jansson 2.14 leaves out a member's name and returns success. */
 static void json_body(struct request *request, unsigned status, const char *content_type, const json_t *value)
 {
     const unsigned before = json_lacks();

@@ -1,9 +1,9 @@
 /*
  * gateway/pipeline/route.h -- which handler serves a request: the table gateway/routes.def.
  *
- * There is one row for every route, and no route without a row. Patterns are matched from the right, because a repository may be called
- * `blobs`: {name} takes one or more segments, {reference} exactly one, all other text is literal. The first row that matches path and
- * method wins; if rows match the path only with other methods, the answer is 405.
+ * Every route has one row. Patterns are matched from the right, because a repository may be called `blobs`: {name} takes one or more
+ * segments, {reference} exactly one, all other text is literal. The first row that matches path and method wins; if rows match the
+ * path only with other methods, the answer is 405.
  */
 #pragma once
 

@@ -14,7 +14,7 @@
 #define RUNNER_JURISDICTIONS_MAX 16
 #define RUNNER_PLACE_SIZE        33
 
-/** What the enrolment of the runner says; all of it is what the approvers have signed. */
+/** The facts of the runner's enrolment. The approvers have signed all of them. */
 struct enrolled_runner {
     struct runner_key key;            /* key.jurisdictions is NULL: see below */
     char name[ECDSA_THUMBPRINT_SIZE]; /* of the document: the thumbprint of the key */

@@ -15,7 +15,7 @@
 enum schema_type { SCHEMA_TEXT, SCHEMA_NUMBER, SCHEMA_FLAG, SCHEMA_OBJECT, SCHEMA_LIST, SCHEMA_LIST_OF_TEXTS, SCHEMA_ANY };
 
 /** Forms of texts: JSON Schema format, regular expression, and the word for people. */
-/* issuer_url_is_valid(), which decides. */
+/* The form that issuer_url_is_valid() accepts; that function decides. */
 #define ISSUER_PATTERN "^https://[a-z0-9\\[\\]-]([a-z0-9.:\\[\\]-]*[a-z0-9.\\[\\]-])?(/[!$-;=A-Z\\[\\]_a-z~]*)?$"
 #define SCHEMA_FORMS(X)                                                                                                          \
     X(FORM_FREE, NULL, NULL, "text")                                                                                             \

@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "gateway/pipeline/document.h"
 
-/* What is read, and its memory. */
+/* The body as it was read, and its memory. */
 struct signed_document {
     struct signed_body body;
     struct buffer texts[DOCUMENT_SIGNATURES_MAX]; /* the envelopes */

@@ -31,7 +31,7 @@ static const char *field_of(const struct fields *fields, const char *name)
     return NULL;
 }
 
-/* RFC 6749, 3.2: parameters must not repeat. Only scope does, from clients of registries. */
+/* RFC 6749, 3.2: parameters must not repeat. Only scope may repeat, because clients of registries repeat it. */
 static bool has_duplicates(const struct fields *fields)
 {
     for (size_t i = 0; i < fields->count; i++)
@@ -216,14 +216,15 @@ struct result target_token_mint(struct request *request, struct lookup *lookup, 
     if (names_other_service(request, "service") || names_other_service(request, "audience"))
         token_refuse(request, OAUTH_INVALID_REQUEST, "service and audience must be the service of the challenge");
     else if (!read_scopes(request, &token_grant->scope, &wrong).ok) token_refuse(request, OAUTH_INVALID_SCOPE, wrong.message);
-    /* The event must show exactly the tokens for the administration that are issued, so a token without it has none in the event (docs/keys.md). */
+    /* The event must show exactly the tokens for the administration that are issued, so the event's scope must not name the administration if the
+     * token will not have it (docs/keys.md). */
     if (token_grant->scope.administration)
         token_grant->scope.administration = decider_has_role(request->gateway->decider, &request->principal, clock_wall_ms());
     return describe_scope(&token_grant->scope, resource, err);
 }
 
-/* Limits the requested scope to the rights of the moment; a name that can't be a repository's has none. Without any right nothing is looked
- * up, because the time of a look-up would show whether the repository exists. */
+/* Limits the requested scope to the present rights. A name that can't be a repository's has no rights. Without any right nothing is looked up,
+ * because the time of a look-up would show whether the repository exists. */
 static struct result narrow(struct request *request, struct pg *pg, struct token_grant *token_grant,
                             struct principal_access *wanted, struct error *err)
 {

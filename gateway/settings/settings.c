@@ -58,7 +58,8 @@ struct result settings_init(struct settings *settings, struct error *err)
     return config_defaults(&form, settings, err);
 }
 
-/* For clients that used a name outside allowed_hosts, and for `iss` of tokens: in small letters. */
+/* The URL goes into answers to clients that used a name outside allowed_hosts, and into `iss` of tokens. So it has small letters
+ * only. */
 bool settings_is_public_url(const char *url)
 {
     return hosts_is_url(url) && text_consists_of(bytes_of_text(url), "abcdefghijklmnopqrstuvwxyz0123456789.-:[]/");

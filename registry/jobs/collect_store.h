@@ -1,8 +1,8 @@
 /*
  * registry/jobs/collect_store.h -- the statements of the garbage collection.
  *
- * Rule: what was read may be outdated. A statement that removes a row checks all conditions again and runs as a
- * change, so under the log's lock (docs/decisions/0020-collection-beside-pushes.md).
+ * Rule: rows that were read may have changed since. A statement that removes a row checks all conditions again. It
+ * runs as a change, so it holds the log's lock (docs/decisions/0020-collection-beside-pushes.md).
  */
 #pragma once
 
@@ -14,7 +14,7 @@ struct collect_project {
     char name[RESOURCE_NAME_MAX + 1], region[REGION_ID_MAX + 1];
     const char *rules; /* the document; a view of *rows_out */
     int64_t rules_version;
-    bool is_deleted; /* then its name, and those of its repositories, are the names from before */
+    bool is_deleted; /* then its name and its repositories' names are the former ones */
 };
 /** The first project after `last` (nil: of all), or `only` (NULL: any). No row in *rows_out: there is none. */
 RESULT collect_next_project(struct pg *pg, const struct uuid *last, const struct uuid *only, struct collect_project *project,
@@ -24,7 +24,7 @@ struct collect_repository {
     struct uuid id;
     char path[RESOURCE_NAME_MAX + 1], name[RESOURCE_NAME_MAX + 1]; /* path: below the project; name: in full */
 };
-/** The first of a project after the path `last`; *found_out. */
+/** The first repository of a project after the path `last`. *found_out: there is one. */
 RESULT collect_next_repository(struct pg *pg, const struct uuid *project, const char *last,
                                struct collect_repository *repository_out, bool *found_out, struct error *err);
 
@@ -45,7 +45,7 @@ struct collect_tag {
     const char *name, *digest; /* views of the rows */
     int64_t pushed_ms, pulled_ms;
     bool is_attachment;
-    bool is_first; /* of its digest */
+    bool is_first; /* the newest tag of its digest */
     bool is_held;  /* it has a lease, or an index needs it */
 };
 struct collect_range {

@@ -4,9 +4,10 @@
  *
  * A deletion frees the name and ends sessions, roles and robots, in one short transaction. From then on the content
  * is garbage (registry/jobs/collect_erased.c). The rule: exactly the counted content is deleted. Counting takes time
- * in proportion to the content, so it runs before, without a lock. The change then checks in the log whether the
- * content was changed since: each change of a tag, manifest, blob, upload or rule has an event in the same
- * transaction, with the key of its namespace. Each change of roles, robots, labels and projects raises the epoch.
+ * in proportion to the content, so it runs before the deletion, without a lock. The change then checks in the log
+ * whether the content was changed since: each change of a tag, manifest, blob, upload or rule has an event in the
+ * same transaction, with the key of its namespace. Each change of roles, robots, labels and projects raises the
+ * epoch.
  */
 #pragma once
 
@@ -27,7 +28,7 @@ struct erase_counts {
     int64_t blobs_shared;         /* blobs that stay, because another repository of the project has them */
     int64_t tags_immutable;       /* immutable tags, which forbid the deletion */
     int64_t drafts;               /* of signed documents, which wait for signatures */
-    int64_t documents;            /* signing keys and runners of the scope, which count no more after it */
+    int64_t documents;            /* signing keys and runners of the scope; they no longer count after the deletion */
     uint8_t content[SHA256_SIZE]; /* a hash over all content: tags, digests, sessions, roles and so on */
 };
 /** Is it empty? Then it may be deleted without a plan. */

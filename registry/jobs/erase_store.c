@@ -37,7 +37,8 @@
     "SELECT " columns " FROM document_draft d WHERE d.organisation_id = $1 AND d.expires_at > now() AND $3::uuid IS NULL" \
     " AND ($2::uuid IS NULL OR d.scope = (SELECT o.name || '/' || p.name FROM project p JOIN organisation o USING (organisation_id)" \
     " WHERE p.project_id = $2))"
-/* Signing keys and runners of the scope, which count no more after it (docs/documents.md). Policy sets have no scope. */
+/* Signing keys and runners of the scope, which no longer count after the deletion (docs/documents.md). Policy sets have no
+ * scope. */
 #define DOCUMENTS(columns)                                                                                                \
     "SELECT " columns " FROM document d JOIN organisation o ON o.organisation_id = $1 LEFT JOIN project p ON p.project_id = $2" \
     " WHERE d.kind <> 1 AND d.version = 1 AND $3::uuid IS NULL AND d.recorded_at >= coalesce(p.created_at, o.created_at)"      \

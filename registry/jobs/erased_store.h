@@ -14,11 +14,12 @@
 RESULT erased_mark_repositories(struct pg *pg, const struct uuid *project, size_t *count_out, struct error *err);
 /**
  * The first deleted repository of a project (any repository if the project is deleted) after the id `last`; `name` is
- * its former name. *found_out.
+ * its former name. *found_out: there is one.
  */
 RESULT erased_next_repository(struct pg *pg, const struct collect_project *project, const struct uuid *last,
                               struct collect_repository *repository_out, bool *found_out, struct error *err);
-/** Up to ERASED_PAGE of its manifests after the digest `last`, with their numbers of tags; erased_manifest_of() reads a row. */
+/** Up to ERASED_PAGE manifests of the repository after the digest `last`, with their numbers of tags; erased_manifest_of() reads
+ *  a row. */
 RESULT erased_read_manifests(struct pg *pg, const struct uuid *repository, const char *last, struct pg_rows **rows_out,
                              struct error *err);
 void erased_manifest_of(const struct pg_rows *rows, size_t row, struct collect_manifest *manifest_out);
@@ -26,14 +27,15 @@ void erased_manifest_of(const struct pg_rows *rows, size_t row, struct collect_m
 RESULT erased_tags_delete(struct pg *pg, const struct uuid *repository, const char *digest, size_t *count_out, struct error *err);
 /** Deletes a manifest with its tags. ERROR_CONFLICT if it does not exist, or its repository was not deleted. */
 RESULT erased_manifest_delete(struct pg *pg, const struct collect_manifest_row *row, struct error *err);
-/** Deletes up to ERASED_PAGE of its links to blobs; *count_out: how many. */
+/** Deletes up to ERASED_PAGE of the repository's links to blobs; *count_out: how many. */
 RESULT erased_links_delete(struct pg *pg, const struct uuid *repository, size_t *count_out, struct error *err);
 /**
  * Deletes the row if nothing refers to it and no running request can have found it by its name; otherwise it stays
  * for the next run.
  */
 RESULT erased_repository_remove(struct pg *pg, const struct uuid *repository, struct error *err);
-/** Is nothing but its keys left of a deleted project? */
+/** Whether only the keys of a deleted project are left. */
 RESULT erased_project_is_empty(struct pg *pg, const struct uuid *project, bool *is_empty_out, struct error *err);
-/** Keys of manifests, quota and rules of a deleted project. ERROR_CONFLICT: something is left that they are for. */
+/** Deletes the keys of manifests, the quota and the rules of a deleted project. ERROR_CONFLICT: content that needs them is
+ *  left. */
 RESULT erased_project_empty(struct pg *pg, const struct uuid *project, struct error *err);

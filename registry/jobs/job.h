@@ -122,12 +122,12 @@ RESULT job_find(const struct permit *permit, struct pg *pg, const struct uuid *i
 RESULT job_report_text(const struct permit *permit, struct pg *pg, const struct uuid *id, struct pg_rows **rows_out,
                        const char **report_out, struct error *err) __attribute__((nonnull));
 
-#define JOB_FINDING_KINDS(X)                                                                      \
-    X(FINDING_DAMAGED, "damaged")       /* a blob that does not verify: marked */                 \
-    X(FINDING_MISSING, "missing")       /* a blob whose object is not there: marked */            \
-    X(FINDING_UNREADABLE, "unreadable") /* a blob that could not be read, again and again */      \
-    X(FINDING_KEY, "key")               /* a blob or manifest whose key does not unwrap */        \
-    X(FINDING_MANIFEST, "manifest")     /* a manifest that does not open, or is not its digest */ \
+#define JOB_FINDING_KINDS(X)                                                                       \
+    X(FINDING_DAMAGED, "damaged")       /* a blob that does not verify: marked */                  \
+    X(FINDING_MISSING, "missing")       /* a blob whose object is not there: marked */             \
+    X(FINDING_UNREADABLE, "unreadable") /* a blob that could not be read, again and again */       \
+    X(FINDING_KEY, "key")               /* a blob or manifest whose key does not unwrap */         \
+    X(FINDING_MANIFEST, "manifest")     /* a manifest that does not open, or has another digest */ \
     X(FINDING_STRAY, "stray")           /* an object that is in no row and in no trailer of a closed blob */
 enum finding_kind {
 #define X(constant, name) constant,

@@ -10,7 +10,7 @@
 
 enum {
     PAGE = 32, /* blobs that are read from the table together */
-    TRIES = 3, /* before a blob that can't be read is a finding */
+    TRIES = 3, /* until an unreadable blob becomes a finding */
     TRY_AGAIN_MS = 2000,
     OBJECT_COST = 65536, /* bytes that each object counts for in addition: sijil-keyd limits the keys of a project in a
                           * second, and readers share this limit with the scrub */

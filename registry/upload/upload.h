@@ -3,10 +3,10 @@
  *
  * A session belongs to one subject, credential, repository and region, and a client proves it with the secret in its
  * Location. It ends 24 hours after its last progress; earlier if it is idle while its owner, project or organisation
- * has more than half of its sessions; or when an administrator ends it (registry/upload/upload_admin.h). Its row has
- * the last checkpoint. A writer that still exists in this process continues in its extent; any other resumes from the
- * checkpoint (docs/formats/sjb1.md, "Uploads that pause"). Only the writer that claimed the row last can save or
- * commit. OCI Distribution Specification 1.1.1, "Pushing blobs".
+ * has more than half of the sessions that it may have; or when an administrator ends it
+ * (registry/upload/upload_admin.h). Its row has the last checkpoint. A writer that still exists in this process
+ * continues in its extent; any other resumes from the checkpoint (docs/formats/sjb1.md, "Uploads that pause"). Only
+ * the writer that claimed the row last can save or commit. OCI Distribution Specification 1.1.1, "Pushing blobs".
  */
 #pragma once
 
@@ -51,7 +51,7 @@ void upload_begin_finish(struct registry *registry, const struct upload_begin *b
 /* ---- PATCH, PUT, GET ---- */
 
 struct upload;
-/* A session that was found or begun under a permit, for as long as a request lasts: without one the functions below abort. */
+/* A session, for one request. The functions below abort unless the session was found or begun under a permit. */
 
 /** A request for a session. */
 struct upload_request {
@@ -84,7 +84,7 @@ uint64_t upload_offset(const struct upload *upload);
 RESULT upload_claim(struct upload *upload, struct pg *pg, struct error *err) __attribute__((nonnull));
 struct upload_announcement {
     uint64_t length;    /* of the next bytes */
-    bool more_may_come; /* more bytes of an unknown number follow, so a piece is reserved at a time */
+    bool more_may_come; /* more bytes of an unknown number follow, so they are reserved piece by piece */
 };
 /**
  * Reserves bytes in the project's quota before they arrive. Does nothing in a project without a quota, or while
@@ -118,7 +118,7 @@ RESULT upload_heartbeat(struct upload *upload, struct pg *pg, struct error *err)
 void upload_note_end(const struct upload *upload, struct pg *pg, struct error *refusal) __attribute__((nonnull));
 /** Are saved bytes missing or damaged? Then no writer can continue, and the session must be dropped (docs/decisions/0024). */
 bool upload_is_lost(const struct upload *upload);
-/** Has its writer not failed? Then the written bytes can be saved. */
+/** Whether its writer still works. Then the written bytes can be saved. */
 bool upload_can_save(const struct upload *upload);
 /** Makes the written bytes durable and records a checkpoint. ERROR_CONFLICT if another writer has claimed the session. */
 RESULT upload_save(struct upload *upload, struct pg *pg, struct recorder *recorder, struct error *err) __attribute__((nonnull));

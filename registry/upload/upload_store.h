@@ -29,7 +29,7 @@ struct upload_row {
  */
 RESULT upload_row_insert(struct pg *pg, struct upload_begin *begin, struct error *err);
 
-/** The same as one statement of a pipeline; it raises an error instead of these. */
+/** The same as one statement of a pipeline. In the cases above the statement raises an error of the database. */
 RESULT upload_row_add(struct pg *pg, const struct upload_begin *begin, struct error *err);
 void upload_row_take_begin(const struct pg_rows *answer, struct upload_begin *begin);
 
@@ -55,7 +55,8 @@ RESULT upload_row_save(struct pg *pg, const struct uuid *upload, const struct bl
 
 struct upload_reservation {
     struct uuid project;
-    uint64_t needed, wished; /* bytes from the upload's beginning, more than already reserved: the least, and the wished number */
+    uint64_t needed,
+        wished; /* bytes from the upload's beginning, more than are reserved: at least `needed`, if possible `wished` */
 };
 /** Inside a change: reserves bytes and updates upload->reserved. ERROR_DENIED if less than `needed` is left; ERROR_CONFLICT. */
 RESULT upload_row_reserve(struct pg *pg, struct upload_row *upload, const struct upload_reservation *wanted, struct error *err);

@@ -10,7 +10,7 @@ struct again {
     const struct order_place *place;
 };
 
-/* Any failure but lack of memory is a refusal: no registry decides with such a set or order. */
+/* Any failure other than lack of memory is a refusal: no registry decides with such a set or order. */
 static struct result refused(const struct error *why, struct error *err)
 {
     return failure(err, why->kind == ERROR_NO_MEMORY ? ERROR_NO_MEMORY : ERROR_DENIED, "%.250s", why->message);

@@ -1,5 +1,5 @@
 /*
- * runner/sandbox/outputs.h -- checks and hashes the files that a payload made, or is given, before they are used.
+ * runner/sandbox/outputs.h -- checks and hashes the files that a payload made, or will get, before they are used.
  *
  * The folder is walked by descriptors: no name is followed out of it, and no symbolic link at all (openat2(2)). The first thing that breaks
  * a rule ends the walk, and the error names its path and the rule. So an output is complete or it is refused.
@@ -39,7 +39,7 @@ struct output_walk {
 
 /**
  * Walks `folder`. ERROR_DENIED for an entry that breaks a rule: a link, hard link, pipe, socket, device, setuid file, sparse
- * file, a name with control characters or that is no UTF-8. ERROR_LIMIT for too much. ERROR_CONFLICT for a file that changes
+ * file, a name that has control characters or is not UTF-8. ERROR_LIMIT for too much. ERROR_CONFLICT for a file that changes
  * while it is read.
  */
 RESULT output_walk(struct output_walk *walk, int folder, struct error *err);

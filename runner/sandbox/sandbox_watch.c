@@ -119,7 +119,7 @@ static struct result until_end(struct sandbox *sandbox, struct error *err)
     return SUCCESS;
 }
 
-/* bwrap(1) ends as a shell does: with 128 and the signal's number. */
+/* bwrap(1) ends like a shell: with 128 plus the signal's number. */
 static void note_status(struct sandbox *sandbox)
 {
     struct sandbox_report *report = &sandbox->report;

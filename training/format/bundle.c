@@ -58,8 +58,8 @@ static struct result read_envelopes(struct run_bundle *bundle, struct error *err
 
 /* ---- the event ---- */
 
-/* The order's checkpoint covers the event. When keyd signed the proof's later checkpoint, it checked that this continues the
- * order's checkpoint. */
+/* The order's checkpoint covers the event. When keyd signed the proof's later checkpoint, it checked that the log there continues
+ * the log of the order's checkpoint. */
 static struct result check_checkpoint(const struct run_bundle *bundle, struct error *err)
 {
     const struct run_envelope *order = bundle->chain.order;
