@@ -416,7 +416,7 @@ def log_in(login=None):
 def the_page_leads_to_a_certificate():
     """Runs the page's commands in their order. A command that comes too early is refused with the reason. Running work ends as the page says."""
     with open(os.path.join(os.path.dirname(__file__), "../../docs/deletion.md"), encoding="utf-8") as file:
-        commands = [shlex.split(line, comments=True)[1:] for line in re.search(r"How is one model deleted.*?\n\n((?:    sijil [^\n]*\n)+)",
+        commands = [shlex.split(line, comments=True)[1:] for line in re.search(r"How do you delete one model.*?\n\n((?:    sijil [^\n]*\n)+)",
                                                                                 file.read(), re.S)[1].splitlines()]
     make_project("acme/shown")
     publisher = robot("shown", "publisher", "acme/shown")
