@@ -50,7 +50,7 @@ struct payload_keys {
     const char *origin;
 };
 /**
- * Checks each payload that a leaf commits to: it must be stored, and open to the text of the commitment. Counts payloads
+ * Checks each payload that a leaf commits to: it must be stored, and its decrypted text must match the commitment. Counts payloads
  * that fail. A missing payload is no change of the log, because a payload may be erased on purpose. A payload beside a leaf
  * without a commitment counts as damaged. Checks the facts that the leaves commit to as well; nobody erases facts on
  * purpose. The connection needs audit_query_table. Adds to *findings, on success only.

@@ -90,7 +90,7 @@ static bool takes(struct burst *burst, const struct record *record, int64_t now_
     return false;
 }
 
-/* The first record that waits for a burst provides the subject whose key seals it. */
+/* The first record that waits for a burst provides the subject. The subject's key seals the burst's row. */
 static void want(struct burst *burst, struct record *record)
 {
     struct audit_subject **day = record->context.subject == NULL ? &record->resolved : &record->day;

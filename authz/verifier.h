@@ -16,8 +16,8 @@ RESULT verifier_new(const char *jwk, struct verifier **verifier_out, struct erro
 
 /**
  * ERROR_DENIED unless the signature is right and exp and iat exist and fit the wall clock; names the wrong one. With `is_late` a passed
- * exp is accepted, for upload sessions. Thread-safe: liboauth2 does not promise that, so a verifier consists of a few
- * equal ones, each with a lock.
+ * exp is accepted, for upload sessions. Thread-safe. liboauth2 does not promise that, so a verifier has a few equal
+ * verifiers of liboauth2, each with a lock.
  */
 RESULT verifier_check(struct verifier *verifier, const struct jws *token, bool is_late, struct error *err);
 

@@ -23,7 +23,7 @@ static _Thread_local struct {
     size_t twice_count;
 } complaint;
 
-/* Appended to the file: libconfuse takes the end of a file for the end of a section, so a truncated file would be accepted. */
+/* Appended to the file: libconfuse accepts the end of a file as the end of a section, so a truncated file would be accepted. */
 static const char last_name[] = "end_of_this_file";
 
 static size_t smallest(size_t a, size_t b, size_t c)

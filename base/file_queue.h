@@ -1,12 +1,12 @@
 /*
  * base/file_queue.h -- asynchronous reads and writes of files (io_submit(2)), with direct I/O.
  *
- * The file has O_DIRECT when a call begins, but needs it no longer. The address, length and offset of the bytes are
+ * The file must have O_DIRECT when a call begins. The flag may be removed during the call. The address, length and offset of the bytes are
  * multiples of FILE_QUEUE_ALIGNMENT. Most file systems wait for a write that makes the file longer: reserve the space
  * before (fallocate(2)). The file may be closed during a call; the memory must stay.
  *
- * A later call returns the failure of a write; so do all calls after it, until file_queue_wait() has returned it. Between
- * two file_queue_wait() a queue is for reads only or for writes only. Errors as in base/file.h. For one thread at a time.
+ * If a write fails, the next call returns the failure. All following calls return it too, until file_queue_wait() has returned it.
+ * Between two file_queue_wait() a queue is for reads only or for writes only. Errors as in base/file.h. For one thread at a time.
  */
 #pragma once
 
@@ -22,15 +22,15 @@ struct file_queue;
  *  then use ordinary reads and writes. */
 RESULT file_queue_new(size_t depth, struct file_queue **queue_out, struct error *err);
 /**
- * Begins a write; first waits while `depth` calls are running. The bytes must stay unchanged until one of these has returned:
- * `depth` later calls, file_queue_wait(), file_queue_free(). It does not matter whether they succeed.
+ * Begins a write; first waits while `depth` calls are running. The bytes must stay unchanged until
+ * `depth` later calls have returned, or until file_queue_wait() or file_queue_free() has. A call that fails counts too.
  */
 RESULT file_queue_write(struct file_queue *queue, int fd, struct bytes bytes, uint64_t offset, struct error *err);
 /** Begins a read; at most `depth` reads may run at a time. The kernel may write to `into` until file_queue_read_end()
  *  has returned this read, or file_queue_wait() or file_queue_free() returned. */
 RESULT file_queue_read(struct file_queue *queue, int fd, uint8_t *into, size_t length, uint64_t offset, struct error *err);
-/** Waits for the oldest read that was not ended. *length_out may be less than asked for, also before the end of the file:
- *  the reason is then the result of an ordinary read. */
+/** Waits for the oldest read that was not ended. *length_out may be less than asked for, even before the end of the
+ *  file. Then an ordinary read tells the reason. */
 RESULT file_queue_read_end(struct file_queue *queue, size_t *length_out, struct error *err);
 /** Begins an fsync(2) of a file or a folder. Like a write it takes a slot, and a later call returns its failure. */
 RESULT file_queue_sync(struct file_queue *queue, int fd, struct error *err);

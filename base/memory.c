@@ -12,7 +12,7 @@ enum {
     TOP_KEPT = 1 << 20, /* of each heap, so the next request needs no fresh memory from the kernel */
 };
 
-NO_LEAK_BEGIN /* where it is inlined into memory_copy_text(), whose caller frees it */
+NO_LEAK_BEGIN /* gcc inlines it into memory_copy_text(), whose caller frees the memory */
     void *
     memory_zeroed(size_t count, size_t size)
 {

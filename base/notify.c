@@ -13,7 +13,7 @@
 #include "base/file.h"
 
 static char name[sizeof(((struct sockaddr_un *)NULL)->sun_path) +
-                 1]; /* "": not set. A name that is too long is truncated, and is still found to be too long */
+                 1]; /* "": not set. One byte longer than an address, so that a name that is too long is refused */
 static int manager = -1;
 
 void notify_find(void)

@@ -23,7 +23,7 @@ static bool part_is_safe(const char *part, size_t length)
 static bool path_is_safe(const char *path)
 {
     if (strlen(path) >= PATH_MAX / 4) return false;
-    if (strchr(path, '\\') != NULL || !terminal_is_printable(path)) return false; /* such a name reads otherwise than it is */
+    if (strchr(path, '\\') != NULL || !terminal_is_printable(path)) return false; /* a terminal would show another name */
     for (const char *part = path;; part++) {
         const size_t length = strcspn(part, "/");
         if (!part_is_safe(part, length)) return false;
@@ -33,7 +33,7 @@ static bool path_is_safe(const char *path)
 }
 
 /* Such a layer would be taken for the part file of another one, and would vanish when that one is complete. */
-static bool is_on_its_way(const char *path)
+static bool is_part_file_name(const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash == NULL ? path : slash + 1;
     const size_t length = strlen(name), end = strlen(PART_ENDING);
@@ -43,7 +43,7 @@ static bool is_on_its_way(const char *path)
 
 bool title_is_safe(const char *title)
 {
-    return path_is_safe(title) && !is_on_its_way(title);
+    return path_is_safe(title) && !is_part_file_name(title);
 }
 
 struct result layer_title(const char *path, char *title_out, size_t room, struct error *err)

@@ -35,7 +35,7 @@ static bool gcm_begin(struct gcm *gcm, int encrypt, const uint8_t *nonce, struct
 
 static bool gcm_finish(struct gcm *gcm, struct bytes input, uint8_t *out)
 {
-    uint8_t nothing[EVP_MAX_BLOCK_LENGTH]; /* GCM writes none at the end */
+    uint8_t nothing[EVP_MAX_BLOCK_LENGTH]; /* GCM writes no bytes at the end */
     int length = 0;
 
     if (input.length > 0 && EVP_CipherUpdate(gcm->context, out, &length, input.data, (int)input.length) != 1) return false;

@@ -15,7 +15,7 @@
 
 #define RUNNER_AUTHORITY_NAME      "sijil runners"
 #define RUNNER_CERTIFICATE_MAX     2048 /* bytes of the DER */
-#define RUNNER_CERTIFICATE_DAYS    30   /* a certificate is valid for at most so long */
+#define RUNNER_CERTIFICATE_DAYS    30   /* the longest validity of a certificate */
 #define RUNNER_CERTIFICATE_SKEW_MS 60000
 
 struct runner_certificate {
@@ -35,5 +35,5 @@ RESULT runner_certificate_read(struct bytes der, const uint8_t authority[ECDSA_P
                                struct runner_certificate *certificate_out, struct error *err);
 /** Appends a DER certificate as PEM (RFC 7468). */
 RESULT runner_certificate_pem(struct bytes der, struct buffer *pem, struct error *err);
-/** Whether `now_ms` is in its period, with RUNNER_CERTIFICATE_SKEW_MS for clocks before its begin. */
+/** Whether the certificate is valid at `now_ms`. Its period begins RUNNER_CERTIFICATE_SKEW_MS earlier, because clocks differ. */
 bool runner_certificate_is_current(const struct runner_certificate *certificate, int64_t now_ms);

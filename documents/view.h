@@ -10,7 +10,7 @@
  * count, in any scope. A withdrawal in one scope withdraws the key in all scopes. The pin decides the order of the documents, so all
  * gateways find the same owner, whatever the rows say.
  *
- * Thread-safe. Nothing here decides who may read: handlers read under a permit (gateway/api).
+ * Thread-safe. The functions here make no decision: handlers read under a permit (gateway/api).
  */
 #pragma once
 
@@ -72,7 +72,8 @@ RESULT document_view_find(struct document_view *view, const struct view_range *o
 RESULT document_view_chain(struct document_view *view, enum document_kind kind, uint64_t sequence,
                            struct document_chain *chain_out, struct buffer *later, struct error *err);
 /**
- * Visits the newest version with this name in every scope, also of deleted organisations and projects: compare sequence with document_scope.
+ * Visits the newest version with this name in every scope, also of deleted organisations and projects.
+ * A document counts only if its `sequence` is at least document_scope.since.
  * The search reads the whole view. ERROR_CORRUPT, ERROR_UNAVAILABLE.
  */
 RESULT document_view_visit_name(struct document_view *view, enum document_kind kind, const char *name, document_visitor *visit,

@@ -28,9 +28,9 @@ struct embedded_options {
     int64_t listen_port;        /* 0: 8443 */
     const char *public_url;     /* "https://127.0.0.1:<port>"; its host goes into the certificate */
     const char *
-        geo; /* of the region `local/main`: "AE"; this and the next two count at the first start only, later they give a warning */
+        geo; /* of the region `local/main`: "AE"; this option and the next two have an effect only at the first start; later they give a warning */
     const char *operator_name;   /* operator of the machine: "operator"; first start only */
-    const char *network;         /* clients proven to be in the region's place: "127.0.0.0/8"; first start only */
+    const char *network;         /* clients that are proven to be in the region's country: "127.0.0.0/8"; first start only */
     int passphrase_fd;           /* descriptor with the key ring's passphrase; -1: it is in a file */
     const char *passphrase_file; /* made if it is not there; NULL: one of sijil-keyd's user, outside the directory */
     const char *secrets_folder;  /* for the administrator's secret and private keys; NULL: one outside the directory */

@@ -46,7 +46,7 @@ struct process {
     const char *name;
     const struct user *user;
     int death_signal;           /* sent to it if the supervisor dies */
-    int stop_signal;            /* asks it to end in order */
+    int stop_signal;            /* asks it to end properly */
     char *const *arguments;     /* NULL-terminated, the program's path first */
     bool is_database;           /* starts first, because all others wait for it; keeps up to 4 MiB of freed memory */
     const struct secret *input; /* passed on descriptor 3; NULL: nothing */

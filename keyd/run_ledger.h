@@ -1,5 +1,6 @@
 /*
- * keyd/run_ledger.h -- what keyd has signed for training runs, so that it never signs two different statements for one purpose.
+ * keyd/run_ledger.h -- the statements that keyd has signed for training runs.
+ * keyd never signs two different statements for one purpose.
  *
  * There is one promise for each order, lease and admission. Its subject is the purpose (of an order: the request), its digest
  * is that of the signed statement. Another statement for the same subject is refused; the same statement is signed again, with

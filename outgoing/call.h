@@ -27,8 +27,8 @@ struct outgoing_options {
     const char *ca_file;          /* PEM, instead of the system's authorities; NULL or "": the system's */
     const char *certificate_file; /* PEM, for client authentication, and its key; NULL or "": none */
     const char *key_file;
-    const char
-        *socket; /* of this machine: every call goes there, in plain HTTP; NULL or "": to hosts. Its URLs begin with http:// */
+    const char *
+        socket; /* path of a unix socket: every call goes there in plain HTTP, and URLs begin with http://. NULL or "": calls go to hosts */
     const char *proxy; /* "http://proxy.example:3128", used for a tunnel; NULL or "": none. Only with OUTGOING_ANY */
     bool takes_tls12;  /* otherwise TLS 1.3 only */
 };

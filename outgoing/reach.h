@@ -1,7 +1,7 @@
 /*
  * outgoing/reach.h -- the addresses that may be called.
  *
- * A name in the configuration, or an attacker that answers for it in DNS, must not make a server call a service next to it:
+ * A name in the configuration, or an attacker that answers for it in DNS, must not make a server call a service of its own machine or network:
  * link-local addresses, and addresses where clouds give credentials to machines, are refused unless the operator lists
  * them.
  */

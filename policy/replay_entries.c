@@ -156,7 +156,7 @@ static bool is_written_as(const char *scope, const char *name)
     return is_changed && *scope == *name;
 }
 
-/* The name that policies were evaluated for follows from the event: the facts may have another byte only where the event has
+/* The event gives the name for which policies were evaluated: the facts may have another byte only where the event has
  * '?'. */
 static struct result check_scope(const struct facts_view *entry, const char *scope, struct error *err)
 {
@@ -246,7 +246,7 @@ static bool is_in_order(const json_t *entry, unsigned wanted)
     return true;
 }
 
-/* A label of an organisation is evaluated for each of its projects, whose number the event does not say. */
+/* A label of an organisation is evaluated for each of its projects. The event does not state the number of projects. */
 static bool is_whole(const json_t *judged, unsigned wanted, bool is_of_many)
 {
     const size_t count = json_array_size(judged);

@@ -3,7 +3,7 @@
  *
  * Each project has a key of its own, wrapped by sijil-keyd. A sealed manifest can be opened only for the same digest
  * of the same repository. XChaCha20-Poly1305 with a random nonce (crypto/aead.h, box) under HKDF(key, info "sijil
- * manifest 1"); associated data: project id, repository id, digest. `where` is always that of the decision.
+ * manifest 1"); associated data: project id, repository id, digest. `where` is always the resource of the decision.
  */
 #pragma once
 

@@ -24,7 +24,7 @@ static struct result run_push(const struct permit *permit, struct change *change
 
 _Static_assert(DIGEST_TEXT_SIZE + MANIFEST_TAGS_MAX * (1 + TAG_MAX) <= CHANGE_DETAIL_MAX + 1, "an event names every tag");
 
-/* So that the event shows which digest each tag names from now on, and who set it. */
+/* The detail has the digest and its tags. So the events with a tag show which digest it named at each time. */
 static void write_detail(struct manifest_push *push)
 {
     size_t length = (size_t)snprintf(push->detail, sizeof push->detail, "%s", push->digest);
@@ -213,7 +213,7 @@ struct referrer_reading {
     bool is_full;        /* another page follows */
 };
 
-/* The next descriptor. Once is_full, none was added. */
+/* The next descriptor. If the page has no room, it adds nothing and sets is_full. */
 static struct result add_referrer(struct registry *registry, struct referrer_reading *reading, const struct manifest_row *row,
                                   struct error *err)
 {

@@ -17,7 +17,7 @@ struct machine {
     bool runs;       /* a program ran in a closed sandbox */
     char why[256];   /* why no program ran */
     int64_t start_us, make_ms, memory_bytes, cpus;
-    size_t addresses;        /* shown to be out of reach */
+    size_t addresses;        /* how many addresses the program could not reach */
     struct devices *devices; /* NULL: there is no driver for devices */
     char no_devices[256];    /* why */
     bool meets_floor;

@@ -29,7 +29,7 @@ bool child_tree_is_visible(void)
     return access(CHILDREN, R_OK) == 0;
 }
 
-/* A child keeps its number until it is waited for, so the signal can't reach another process. */
+/* A child keeps its process id until it is waited for, so the signal can't reach another process. */
 static void kill_children(void)
 {
     char list[LIST_SIZE];
@@ -85,7 +85,7 @@ static void begin_stop(struct tree *tree, const struct child_options *options)
     (void)kill(-tree->program, options->stop_signal);
 }
 
-/* Until the program has ended, or its grace period has. */
+/* Waits until the program or its grace period has ended. */
 static void watch(struct tree *tree, const struct child_options *options, const sigset_t *signals)
 {
     const struct timespec tick = {.tv_nsec = POLL_MS * 1000000};

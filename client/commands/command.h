@@ -1,7 +1,8 @@
 /*
  * client/commands/command.h -- the commands of `sijil`, and the parsed command line of one run.
  *
- * client/commands/commands.def is the one table of commands; parsing, --help, man pages and completion come from it. GNU conventions: long options, "--" ends them, options and operands may be mixed.
+ * client/commands/commands.def is the one table of commands; parsing, --help, man pages and completion come from it. GNU conventions:
+ * there are long options, "--" ends the options, and options and operands may be mixed.
  */
 #pragma once
 

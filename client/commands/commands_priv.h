@@ -10,11 +10,11 @@
 #include "crypto/ecdsa.h"
 #include "documents/format/signing_key.h"
 
-/** The report of the invocation's sessions, as its options say. */
+/** The report of the invocation's sessions, in the form that its options ask for. */
 struct report *invocation_report(struct invocation *invocation);
 /** A session with the stored login of the host. It logs in with its first call. */
 RESULT command_session(struct invocation *invocation, const char *host, struct session **session_out, struct error *err);
-/** The user's cache folder, where uploads wait for another run; NULL if there is none, which is no failure. */
+/** The user's cache folder, which keeps notes on unfinished uploads for the next run; NULL if there is none, which is no failure. */
 const char *notes_folder(struct invocation *invocation);
 
 /* The commands, each declared by its row. */

@@ -10,7 +10,7 @@
 #include "base/program.h"
 #include "client/commands/command.h"
 
-/* Parts of a page (man-pages(7)), roff.c. Text is escaped, so that roff takes no character of a table for a request. */
+/* Parts of a page (man-pages(7)), roff.c. Text is escaped, so that roff reads no character of a table as a request. */
 void roff_begin(FILE *out, const char *name, int section, const char *summary);
 void roff_section(FILE *out, const char *title);
 void roff_subsection(FILE *out, const char *title);
@@ -39,7 +39,7 @@ void bash_of_client(FILE *out);
 void zsh_of_program(FILE *out, const struct program *program);
 void zsh_of_client(FILE *out);
 
-/** Whether the value of an option, or an operand, is the name of a file. The word in the tables tells. */
+/** Whether the value of an option, or an operand, is the name of a file. The placeholder in the tables (FILE, PEM) decides. */
 bool names_file(const char *argument);
 
 #define WORDS_MAX 64 /* second or third words after the same first words: fewer than commands */

@@ -81,7 +81,7 @@ struct result document_check_chain(const struct document *document, const struct
     return failure(err, ERROR_DENIED, "this document of the kind %s was never pinned", document_kind(document->kind)->name);
 }
 
-/* The document that was pinned last is no error: a client that lost the answer asks again. */
+/* To pin the same document again is not an error: a client that lost the answer asks again. */
 static bool is_same(const struct document_pin *pin, const struct document_pin *next, bool is_set)
 {
     return next->epoch == pin->epoch && (!is_set || memcmp(next->digest, pin->digest, sizeof pin->digest) == 0);

@@ -1,5 +1,5 @@
 /*
- * documents/format/runner_key.h -- the key of a runner, and the place for which it was enrolled (docs/formats/documents.md).
+ * documents/format/runner_key.h -- the key of a runner, and the pool and region for which it was enrolled (docs/formats/documents.md).
  *
  * A document of the kind runner. Its name is the thumbprint of the runner's key. Version 1 enrols the runner: it has the
  * signature of the runner's key, which proves that the runner has the private key, and those of two approvers (the person that

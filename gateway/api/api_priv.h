@@ -84,7 +84,7 @@ void api_pair_of_id(struct request *request, enum action action,
 bool api_asks_for_credential(struct request *request, enum action action);
 
 /**
- * Call it after a proof failed. True: the event may only be not signed yet, which takes a second. The handler then returns
+ * Call it after a proof failed. True: probably the event is not signed yet; that takes about a second. The handler then returns
  * success, and is called again a little later.
  */
 bool api_proves_later(struct request *request, struct pg *pg, const struct error *err);

@@ -89,8 +89,8 @@ static bool sees_registry_robots(const struct request *request)
 }
 
 /*
- * Looks up the robot only if the caller may grant on the scope. Answer and event do not tell a robot of another organisation
- * from one that does not exist. The same holds for the registry's own robots, if the caller may not see them.
+ * Looks up the robot only if the caller may grant on the scope. Answer and event are equal for a robot of another organisation
+ * and for a robot that does not exist. The same holds for the registry's own robots, if the caller may not see them.
  */
 static struct result read_robot(const struct request *request, struct lookup *lookup, struct wanted_binding *wanted,
                                 struct action_pair *pair, struct error *err)

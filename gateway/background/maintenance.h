@@ -2,7 +2,7 @@
  * gateway/background/maintenance.h -- the thread that cleans up ended upload sessions and their bytes. It also records the count of keys that
  * keyd unwrapped, and the head of their chain.
  *
- * It has a database connection, works in small rounds, and records its work as all others do. A round begins every 30 s and cleans for at
+ * It has a database connection and works in small rounds. Its work is recorded in the log. A round begins every 30 s and cleans for at
  * most 20 s; then old keys leave the cache and free memory goes back to the system, however much there is left to clean.
  */
 #pragma once

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "gateway/pipeline/metrics.h"
 
-#define ENTRIES_AT_A_TIME 1000000 /* of the log; an index has the tokens among them */
+#define ENTRIES_AT_A_TIME 1000000 /* entries of the log in one query; an index finds the events of tokens */
 
 static uint64_t beyond(uint64_t signed_, uint64_t recorded)
 {

@@ -35,7 +35,7 @@ struct connection {
     bool is_tcp;
     struct transport transport;
     struct quota_ticket network_ticket; /* counts it among the connections of its network */
-    struct framer framer;               /* of its event thread */
+    struct framer framer;               /* used by its event thread alone */
     uint64_t requests;                  /* requests that libmicrohttpd has begun; framer.requests counts those that arrived */
     bool must_linger;                   /* the client may still send when the connection is closed */
     struct credentials *credentials;    /* the ones that the handshake used; NULL without TLS */
@@ -67,10 +67,10 @@ RESULT watcher_start(const struct connection_limits *limits, struct watcher **wa
 void watcher_stop(struct watcher *watcher);
 /** NULL: out of memory. */
 struct connection *connection_new(struct watcher *watcher, int fd);
-/** Before the descriptor is closed. */
+/** Call it before the descriptor is closed. */
 void connection_free(struct watcher *watcher, struct connection *connection);
 void connection_enter(struct connection *connection, enum connection_stage stage);
-/** Cuts one connection. Bytes that the kernel has still to send for it are dropped. */
+/** Cuts one connection. Bytes that the kernel has not sent yet are dropped. */
 void watcher_cut(struct watcher *watcher, struct connection *connection);
 /** Cuts all connections, when a shutdown takes too long. */
 void watcher_cut_all(struct watcher *watcher);

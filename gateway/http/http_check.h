@@ -25,7 +25,7 @@ struct http_refusal {
     bool is_of_path; /* a name in the path has a letter that no name may have */
 };
 
-/** The framing of the body, of a head that is well-formed. */
+/** The framing of the body; only for a well-formed head. */
 struct http_framing {
     bool has_body, is_chunked;
     bool expects_continue;

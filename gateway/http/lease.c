@@ -42,7 +42,7 @@ static void append(struct lease_renewer *renewer, struct lease *lease)
 /* Under the mutex, so that the connection still belongs to the exchange. */
 static void apply_renewal(struct lease_renewer *renewer, struct lease *lease, const char *rule)
 {
-    if (!lease->is_held) return; /* another thread found it lost */
+    if (!lease->is_held) return; /* another thread has noticed that the right is lost */
     take_out(renewer, lease);
     if (rule[0] == '\0') {
         metric_add(&metrics_http[METRIC_LEASES_RENEWED], 1);

@@ -20,7 +20,7 @@ struct tls;
 RESULT tls_new(const struct tls_files *files, struct tls **tls_out, struct error *err);
 /** Reads all files again. On failure the old credentials stay. */
 RESULT tls_reload(struct tls *tls, struct error *err);
-/** PEM texts for libmicrohttpd, which needs some at its start and takes them through pointers that are not const. */
+/** PEM texts that libmicrohttpd needs at its start. Its pointers are not const. */
 char *tls_certificate_pem(struct tls *tls);
 char *tls_key_pem(struct tls *tls);
 /** Call it before the handshake of a new connection. */
@@ -28,8 +28,9 @@ void tls_enter(struct tls *tls, struct connection *connection, struct MHD_Connec
 /** Call it after the session ended. */
 void tls_leave(struct connection *connection);
 /**
- * Verifies the client's certificate, if there is one, by the newest authorities, and sets connection->confirmation; of a runner also
- * connection->runner. An expired certificate of a runner is no failure: it is compared with the clock at each request.
+ * Verifies the client's certificate, if there is one, by the newest authorities, and sets connection->confirmation. For a runner's
+ * certificate it also sets connection->runner. An expired certificate of a runner is no failure: it is compared with the clock at each
+ * request.
  */
 bool tls_check_client(struct tls *tls, struct connection *connection, struct MHD_Connection *mhd);
 

@@ -69,7 +69,7 @@ bool oci_may(const struct request *request, const struct action_pair *pairs, siz
            decision_verdict(decision) == VERDICT_ALLOW;
 }
 
-/* Clients ask before a push what exists, to save the upload. A client without the right to look is told "not there", and uploads. */
+/* Before a push, clients ask which blobs exist, and upload only the others. A client without the right to look is told "not there", and uploads. */
 void oci_probe_instead(struct request *request)
 {
     if (request->method == METHOD_HEAD) request->pairs[0].action = ACTION_UPLOAD_PROBE;

@@ -29,7 +29,7 @@ const struct resource *oci_where(const struct request *request);
 /** Whether the pairs would be allowed. Decides without a record: for the text of an answer only. */
 bool oci_may(const struct request *request, const struct action_pair *pairs, size_t count);
 
-/** `instead` of HEAD (gateway/pipeline/handler.h): a client that may push here but not look gets "not there". */
+/** `instead` of HEAD (gateway/pipeline/handler.h): a client that may push here but not read gets 404. */
 void oci_probe_instead(struct request *request);
 /** Whether `instead` replaced the pair, so that the answer must be "not there". */
 bool oci_is_probe(const struct request *request);

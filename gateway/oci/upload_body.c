@@ -89,11 +89,11 @@ static struct result end_lost(struct request *request, struct pg *pg, struct err
 {
     struct upload_body *state = request->handler_state;
 
-    log_error("what an upload had made safe is gone or damaged, so it ends", err);
+    log_error("saved bytes of an upload are missing or damaged, so the upload ends", err);
     const struct result dropped = upload_drop(state->upload, pg, "what it had is lost", &state->recorder.recorder, err);
     upload_body_end(state);
     if (!dropped.ok) return upload_body_refuse(request, err);
-    return oci_refuse(request, 404, "BLOB_UPLOAD_UNKNOWN", "what was stored of this upload is lost: begin a new one");
+    return oci_refuse(request, 404, "BLOB_UPLOAD_UNKNOWN", "the stored part of this upload is lost: begin a new one");
 }
 
 struct result upload_body_give_up(struct request *request, struct pg *pg, struct error *err)

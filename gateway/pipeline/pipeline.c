@@ -405,7 +405,7 @@ bool pipeline_admit(struct http_exchange *http, bool is_open)
 
     request_take_head(request, http);
     if (!is_open)
-        return refuse_now(exchange, 503, "the server starts or ends just now; try again in a second", METRIC_REFUSED_BUSY);
+        return refuse_now(exchange, 503, "the server is starting or stopping; try again in a second", METRIC_REFUSED_BUSY);
     if (!quota_enter(gateway->quota, "address", request->client_address, &limits, ticket, &err).ok)
         return refuse_now(exchange, 429, err.message, METRIC_REFUSED_ADDRESS);
     if (work_waiting(gateway->readers) >= (unsigned)gateway->settings->queue_max)

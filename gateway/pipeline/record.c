@@ -120,8 +120,9 @@ void exchange_record_take(struct exchange *exchange)
 }
 
 /*
- * A client that made an organisation, a robot or a binding uses it next, and a client that revoked one relies on that. So this gateway has the
- * change in force before the answer goes out. The permit has the epoch that the change raised, so any newer snapshot has the change.
+ * A client that made an organisation, a robot or a binding uses it next. A client that revoked one expects that it has no effect any more.
+ * So this gateway has the change in force before the answer goes out. The permit has the epoch that the change raised, so any newer
+ * snapshot has the change.
  */
 static void await_own_change(const struct request *request, const struct record *record)
 {

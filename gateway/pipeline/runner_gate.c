@@ -123,7 +123,7 @@ struct result runner_authenticate(struct request *request, struct pg *pg, const 
     if (search.runner == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a runner");
     if (credential->authorization != NULL)
         return refuse(found, "a runner is known by its client certificate: send no other credential");
-    if (search.certificate == NULL) return SUCCESS; /* as without any credential */
+    if (search.certificate == NULL) return SUCCESS; /* the request is treated like one without a credential */
     if (!runner_certificate_is_current(search.certificate, credential->now_ms))
         return refuse(found, "the certificate of this runner has expired: enrol the runner anew");
     return authenticate_certificate(request, pg, &search, found, err);

@@ -1,7 +1,8 @@
 /*
- * Bodies that stream in: the handler begins, writes each piece, and finishes. There is a limit for all, and a share of it for each organisation that they go into and for each principal. The
- * share belongs to the organisation of the target, because only clients that may push there can use it up, and because subjects of one issuer
- * may push into many organisations. The last quarter is for organisations and principals with few bodies (base/share.h), so that large shares never fill the limit.
+ * Bodies that stream in: the handler begins, writes each piece, and finishes. All such bodies share one limit. Each target organisation,
+ * and each principal, may use a share of it. The share belongs to the organisation of the target, because only clients that may push there
+ * can use it up, and because subjects of one issuer may push into many organisations. The last quarter is for organisations and principals
+ * with few bodies (base/share.h), so that large shares never fill the limit.
  */
 #include <stdio.h>
 

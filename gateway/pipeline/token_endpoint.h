@@ -1,8 +1,8 @@
 /*
  * gateway/pipeline/token_endpoint.h -- /token: makes a short-lived token from a credential and a requested scope.
  *
- * GET is the token scheme of OCI registries; POST is OAuth 2.0 (RFC 6749, RFC 8693) with a form. Errors are RFC 6749 JSON (section 5.2)
- * on both, because clients of both read that.
+ * GET is the token scheme of OCI registries; POST is OAuth 2.0 (RFC 6749, RFC 8693) with a form. Both answer errors as JSON
+ * of RFC 6749 section 5.2, which the clients of both read.
  */
 #pragma once
 

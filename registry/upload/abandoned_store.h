@@ -13,7 +13,7 @@ struct abandoned_object {
 };
 struct abandoned_query {
     const char *region;
-    size_t skipped, capacity; /* skipped: the number of the oldest to leave out */
+    size_t skipped, capacity; /* skipped: how many of the oldest objects are left out */
 };
 /** At most `capacity` objects of the region whose bytes may be removed, the oldest first. */
 RESULT abandoned_list(struct pg *pg, const struct abandoned_query *query, struct abandoned_object *objects_out, size_t *count_out,

@@ -22,7 +22,7 @@ extern const struct pg_table upload_statements, upload_admin_statements, abandon
 
 #define UPLOAD_HEARTBEAT_MS  10000  /* while a body arrives: how often the session's row is touched and its end is checked */
 #define UPLOAD_SAVE_EVERY_MS 900000 /* how often a slow body is saved */
-#define UPLOAD_COPIES_MAX    2      /* copied for a SHA-512 at the same time; more are ERROR_LIMIT */
+#define UPLOAD_COPIES_MAX    2 /* the most uploads that are copied for a SHA-512 at one time; a further one gets ERROR_LIMIT */
 
 /* ---- POST ---- */
 

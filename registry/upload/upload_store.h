@@ -109,8 +109,8 @@ RESULT upload_row_cancel(struct pg *pg, const struct upload_key *key, struct uui
 
 /*
  * Sessions to end: expired ones, and idle ones that make room. A session is idle if no request made progress for $4
- * seconds. Progress moves the expiry to 24 hours from then if less than 23 hours are left, so the index over
- * expires_at finds idle sessions. Idle sessions make room if their client, project or organisation has more than half
+ * seconds. At progress, if less than 23 hours are left, the session expires 24 hours later. So an idle session has
+ * less time left, and the index over expires_at finds it. Idle sessions make room if their client, project or organisation has more than half
  * of the allowed sessions: $1, $2 and $3 are per_client, per_project and per_organisation; a quota replaces the first
  * two.
  */

@@ -35,9 +35,9 @@ const struct device *devices_at(const struct devices *devices, size_t at);
 void devices_free(struct devices *devices);
 DEFINE_OWNED(devices);
 
-/** What one run gets. */
+/** The devices that one run gets. */
 struct device_grant {
-    size_t count, which[DEVICES_MAX]; /* in `devices` */
+    size_t count, which[DEVICES_MAX]; /* indexes into `devices` */
     size_t node_count;
     char nodes[DEVICE_NODES_MAX][DEVICE_PATH_SIZE]; /* below the folder */
     char visible[DEVICES_MAX * 48];                 /* for CUDA_VISIBLE_DEVICES: their UUIDs */

@@ -1,7 +1,7 @@
 /*
  * runner/sandbox/outputs.h -- checks and hashes the files that a payload made, or will get, before they are used.
  *
- * The folder is walked by descriptors: no name is followed out of it, and no symbolic link at all (openat2(2)). The first thing that breaks
+ * The folder is walked by descriptors: no name leads out of the folder, and no symbolic link is followed (openat2(2)). The first thing that breaks
  * a rule ends the walk, and the error names its path and the rule. So an output is complete or it is refused.
  */
 #pragma once

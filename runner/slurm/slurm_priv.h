@@ -35,7 +35,7 @@ int64_t slurm_mebibytes(int64_t bytes);
 /** 0 for an impossible number of MiB. */
 int64_t slurm_bytes(int64_t mebibytes);
 bool slurm_is_open(enum slurm_state state); /* it waits or runs */
-/** Keeps in *kept the job that counts: an open one before one that has ended, then the newer one. */
+/** Copies `each` to *kept if it has priority: an open job over an ended one; of two equal ones the newer. */
 void slurm_keep_newer(struct slurm_status *kept, const struct slurm_status *each);
 
 /* --- slurmrestd --- */

@@ -5,7 +5,7 @@
 # 2. A header named *_priv.h is for its own folder and the rooms in it alone.
 # 3. gateway/ sees no blob and no row: neither storage/blob.h, storage/driver.h nor any *_store.h.
 # 4. No file that serves requests includes a header of closed_headers.txt: its functions work without a permit, or give one.
-# 5. Only embedded/ and cmd/ found a registry: its first administrator and its first policy set need no granted right.
+# 5. Only embedded/ and cmd/ initialise a registry: its first administrator and its first policy set need no granted right.
 # 6. Only *_store.c defines and runs statements.
 # 7. Only policy/ makes decisions; only crypto/ includes OpenSSL and libsodium; only gateway/ serves HTTP, and only outgoing/ calls others.
 set -eu

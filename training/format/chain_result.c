@@ -22,7 +22,7 @@ static bool has_succeeded(const struct run_envelope *result)
     return strcmp(run_text(result, DETAILS "sijil_outcome.status"), "succeeded") == 0;
 }
 
-/* ---- what was fetched ---- */
+/* ---- inputs ---- */
 
 static bool is_artifact(const json_t *fetched, const char *prefix, const char *name, const json_t *artifact)
 {
@@ -80,7 +80,7 @@ static struct result check_outputs(const struct run_chain *chain, struct error *
     return SUCCESS;
 }
 
-/* Each device once, and each as the order wants it. */
+/* No device may stand twice, and each must be as the order demands. */
 static struct result check_devices(const struct run_chain *chain, struct error *err)
 {
     const json_t *wanted = run_member(chain->order, "spec.devices"), *seen = run_member(chain->result, DETAILS "sijil_devices");

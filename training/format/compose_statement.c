@@ -129,7 +129,7 @@ static json_t *admitted_of(const struct run_envelope *result)
 {
     OWNED_JSON list = json_copy(compose_share(run_member(result, "subject")));
 
-    if (list == NULL || json_array_remove(list, json_array_size(list) - 1) != 0) return NULL; /* the log is its last */
+    if (list == NULL || json_array_remove(list, json_array_size(list) - 1) != 0) return NULL; /* the last element is the log */
     return GIVE(list);
 }
 
