@@ -73,6 +73,8 @@ static struct result take_members(const struct members *members, struct registry
         return failure(err, ERROR_INVALID, "audience: 1 to %d bytes", REGISTRY_AUDIENCE_SIZE - 1);
     if (!take(members->log_key, pins->log_key, sizeof pins->log_key))
         return failure(err, ERROR_INVALID, "log_key: 1 to %d bytes", REGISTRY_LOG_KEY_SIZE - 1);
+    if (!text_is_visible(bytes_of_text(pins->audience)) || !text_is_visible(bytes_of_text(pins->log_key)))
+        return failure(err, ERROR_INVALID, "audience, log_key: only characters that a person sees");
     if (members->ca != NULL && strcmp(members->ca, CA_FILE) != 0) return failure(err, ERROR_INVALID, "ca_file: %s", CA_FILE);
     pins->has_ca = members->ca != NULL;
     TRY(check_log_key(pins, err));
@@ -118,8 +120,8 @@ struct result registry_pins_write(const struct registry_pins *pins, struct buffe
     OWNED_JSON json =
         json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s*}", "schema", SCHEMA, "url", url, "audience", pins->audience, "log_key",
                   pins->log_key, "signer", signer, "root", root, "ca_file", pins->has_ca ? CA_FILE : NULL);
-    if (json == NULL && json_lacks() == before) return failure(err, ERROR_INVALID, "audience, log_key: text in UTF-8");
-    if (json == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the keys of a registry");
+    if (json_lacks() != before) return failure(err, ERROR_NO_MEMORY, "no memory for the keys of a registry");
+    if (json == NULL) return failure(err, ERROR_INVALID, "audience, log_key: text in UTF-8");
     TRY(json_write_canonical(text, json, err));
     return registry_pins_read(buffer_bytes(text), &again, err);
 }
