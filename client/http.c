@@ -37,7 +37,11 @@ struct result http_new(const struct http_options *options, struct http **http_ou
     const int length = snprintf(http->origin, sizeof http->origin, "https://%s", options->host);
     if (length < 0 || (size_t)length >= sizeof http->origin) return failure(err, ERROR_INVALID, "the host's name is too long");
     http->verbose = options->verbose;
-    const struct outgoing_options rules = {.reach = OUTGOING_ANY, .ca_file = options->ca_file, .proxy = options->proxy};
+    const struct outgoing_options rules = {.reach = OUTGOING_ANY,
+                                           .ca_file = options->ca_file,
+                                           .certificate_file = options->certificate_file,
+                                           .key_file = options->key_file,
+                                           .proxy = options->proxy};
     TRY(outgoing_new(&rules, &http->outgoing, err));
     *http_out = GIVE(http);
     return SUCCESS;

@@ -14,10 +14,11 @@
 struct http;
 
 struct http_options {
-    const char *host;    /* "registry.example" or "127.0.0.1:8443" */
-    const char *ca_file; /* PEM; NULL or "" for the system's */
-    const char *proxy;   /* "http://proxy.example:3128"; NULL or "": none, whatever the environment says */
-    bool verbose;        /* each request on standard error, secrets hidden */
+    const char *host;                        /* "registry.example" or "127.0.0.1:8443" */
+    const char *ca_file;                     /* PEM; NULL or "" for the system's */
+    const char *certificate_file, *key_file; /* PEM: of the client (mTLS); NULL or "": none. Both are read for each connection */
+    const char *proxy;                       /* "http://proxy.example:3128"; NULL or "": none, whatever the environment says */
+    bool verbose;                            /* each request on standard error, secrets hidden */
 };
 RESULT http_new(const struct http_options *options, struct http **http_out, struct error *err);
 

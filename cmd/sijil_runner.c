@@ -1,6 +1,6 @@
 /*
  * sijil-runner: `check` shows the isolation and the devices that this machine offers, `try` runs a command in the sandbox of a
- * run.
+ * run, `enroll` makes this machine a runner of a registry, `show` shows which.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -9,6 +9,7 @@
 
 #include "base/environment.h"
 #include "cmd/options.h"
+#include "cmd/sijil_runner_enroll.h"
 #include "runner/attempt.h"
 #include "runner/cluster.h"
 #include "runner/machine.h"
@@ -21,7 +22,8 @@ struct settings {
     struct slurm_options slurm; /* url NULL: this machine */
     struct user self;
     char work[PATH_SIZE], inside[PATH_SIZE];
-    bool json, has_try_option;
+    struct runner_enroll enroll;
+    bool json, has_try_option, has_enroll_option;
 };
 
 static volatile sig_atomic_t cancelled;
@@ -100,6 +102,16 @@ static bool take_slurm_option(struct slurm_options *slurm, int option)
     }
 }
 
+static const char *take_other_option(struct settings *settings, int option)
+{
+    bool is_known = false;
+    const char *wrong = runner_enroll_option(&settings->enroll, option, &is_known);
+
+    if (is_known) settings->has_enroll_option = true;
+    if (is_known || take_slurm_option(&settings->slurm, option)) return wrong;
+    return take_try_option(settings, option);
+}
+
 /* NULL, or what is wrong. */
 static const char *take_option(struct settings *settings, int option)
 {
@@ -112,7 +124,7 @@ static const char *take_option(struct settings *settings, int option)
     case RUNNER_USER: settings->attempt.user = optarg; return NULL;
     case RUNNER_CGROUP: settings->attempt.cgroup = optarg; return NULL;
     case RUNNER_NVML: settings->attempt.nvml = optarg; return NULL;
-    default: return take_slurm_option(&settings->slurm, option) ? NULL : take_try_option(settings, option);
+    default: return take_other_option(settings, option);
     }
 }
 
@@ -178,19 +190,40 @@ static void take_signals(void)
     (void)sigaction(SIGHUP, &action, NULL);
 }
 
+static int run_enroll(struct settings *settings, char **operands, int count)
+{
+    if (count > 2 || settings->has_try_option || settings->slurm.url != NULL)
+        return misused("enroll takes at most a URL, and no option of check or try");
+    settings->enroll.options.url = count == 2 ? operands[1] : NULL;
+    settings->enroll.options.ca_file = settings->slurm.ca_file;
+    settings->enroll.json = settings->json;
+    return runner_enroll(&settings->enroll, &cancelled);
+}
+
+static int run_show(struct settings *settings, int count)
+{
+    if (count > 1 || settings->has_try_option || settings->enroll.options.code_file != NULL)
+        return misused("show takes --state and --json only");
+    settings->enroll.json = settings->json;
+    return runner_show(&settings->enroll);
+}
+
 static int run(struct settings *settings, char **operands, int count)
 {
     static const char *const kept[] = {"LANG", "LC_*", "TZ", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", NULL};
 
-    if (count == 0) return misused("a command is missing: check or try");
+    if (count == 0) return misused("a command is missing: check, try, enroll or show");
     environment_keep(kept);
     take_signals();
     settings->attempt.cancelled = &cancelled;
+    if (strcmp(operands[0], "enroll") == 0) return run_enroll(settings, operands, count);
+    if (strcmp(operands[0], "show") == 0) return run_show(settings, count);
+    if (settings->has_enroll_option) return misused("an option of enroll is given without that command");
     if (strcmp(operands[0], "check") == 0) {
         if (count > 1 || settings->has_try_option) return misused("check takes no file and no option of try");
         return settings->slurm.url == NULL ? run_check(settings) : check_cluster(settings);
     }
-    if (strcmp(operands[0], "try") != 0) return misused("a command is missing: check or try");
+    if (strcmp(operands[0], "try") != 0) return misused("a command is missing: check, try, enroll or show");
     if (count < 2) return misused("try needs the file of a specification");
     settings->attempt.spec_file = operands[1];
     settings->attempt.command = operands + 2;
@@ -200,7 +233,8 @@ static int run(struct settings *settings, char **operands, int count)
 int main(int argc, char **argv)
 {
     struct option options[PROGRAM_OPTIONS_MAX + 1];
-    struct settings settings = {.attempt = {.user = "sijil-run", .nvml = DEVICES_LIBRARY, .devices = DEVICES_FOLDER}};
+    struct settings settings = {.attempt = {.user = "sijil-run", .nvml = DEVICES_LIBRARY, .devices = DEVICES_FOLDER},
+                                .enroll = RUNNER_ENROLL};
 
     (void)snprintf(settings.work, sizeof settings.work, "/var/tmp/sijil-runner-%ld", (long)geteuid());
     find_inside(settings.inside);
