@@ -150,12 +150,15 @@ class Server:
             if self.process.poll() is not None:
                 self.fail(f"sijild ended with {self.process.returncode}")
             try:
-                if not self.strangers() and self.client().call("GET", "/readyz").status == 200:
+                if self.is_ready() and not self.strangers() and self.is_ready():  # the first answer may be a stranger's
                     return
             except (OSError, http.client.HTTPException, ssl.SSLError):
                 pass
             time.sleep(0.1)
         self.fail(f"not ready after {seconds} s")
+
+    def is_ready(self):
+        return self.client().call("GET", "/readyz").status == 200
 
     def strangers(self):
         """Gateways of an earlier start: after their supervisor died, they finish their requests, and still answer that they are ready."""
