@@ -7,6 +7,7 @@
 #include "audit/format/note.h"
 #include "base/json.h"
 #include "policy/replay_export.h"
+#include "policy/train.h"
 #include "training/format/bundle.h"
 
 #define SETS_MAX 16 /* as in the shape of a bundle */
@@ -50,15 +51,32 @@ static struct result check_first(const struct run_bundle *bundle, const char *li
     return failure(err, ERROR_DENIED, "decision 1: it is not that of the order's event");
 }
 
-static struct result check_epoch(const struct run_bundle *bundle, const struct sets *sets, struct error *err)
+static struct result find_set(const struct run_envelope *order, const struct sets *sets, const struct policy_set **set_out,
+                              struct error *err)
+{
+    for (size_t i = 0; i < sets->count; i++) {
+        if (strcmp(policy_set_digest(sets->each[i]), run_text(order, "policy.digest")) != 0) continue;
+        if ((int64_t)policy_set_epoch(sets->each[i]) != run_integer(order, "policy.epoch"))
+            return failure(err, ERROR_DENIED, "the order names another epoch than its policy set has");
+        *set_out = sets->each[i];
+        return SUCCESS;
+    }
+    return failure(err, ERROR_DENIED, "the bundle has policy sets, and not the one that the order names: %.71s",
+                   run_text(order, "policy.digest"));
+}
+
+/* sijil-keyd took the order's obligations and jurisdictions from the gateway: the set of that time must not demand more. */
+static struct result check_terms(const struct run_bundle *bundle, const struct sets *sets, struct error *err)
 {
     const struct run_envelope *order = bundle->chain.order;
+    const struct train_terms terms = {.approvals = run_integer(order, "obligations.approvals"),
+                                      .signed_request = json_is_true(run_member(order, "obligations.signed_request")),
+                                      .jurisdictions = run_member(order, "jurisdictions")};
+    const struct policy_set *set = NULL;
 
-    for (size_t i = 0; i < sets->count; i++)
-        if (strcmp(policy_set_digest(sets->each[i]), run_text(order, "policy.digest")) == 0 &&
-            (int64_t)policy_set_epoch(sets->each[i]) != run_integer(order, "policy.epoch"))
-            return failure(err, ERROR_DENIED, "the order names another epoch than its policy set has");
-    return SUCCESS;
+    TRY(find_set(order, sets, &set, err));
+    const struct train_run run = {.set = set, .spec = run_member(order, "spec"), .now_ms = bundle->event.event.time_ms};
+    return policy_train_check_terms(&run, &terms, err);
 }
 
 static struct result replay_all(const struct run_bundle *bundle, const struct sets *sets, uint64_t *agree_out, struct error *err)
@@ -68,7 +86,6 @@ static struct result replay_all(const struct run_bundle *bundle, const struct se
     struct replay_tally tally = {0};
     struct error why = {0};
 
-    TRY(check_epoch(bundle, sets, err));
     for (size_t i = 0; i < json_array_size(lines); i++) {
         const char *line = json_string_value(json_array_get(lines, i));
         if (i == 0) TRY(check_first(bundle, line, err));
@@ -82,25 +99,29 @@ static struct result replay_all(const struct run_bundle *bundle, const struct se
     return SUCCESS;
 }
 
-static struct result decide_again(const struct run_bundle *bundle, const struct ecdsa_key *root, uint64_t *agree_out,
-                                  struct error *err)
+static struct result decide_again(const struct run_bundle *bundle, const struct ecdsa_key *root,
+                                  struct run_repeated *repeated_out, struct error *err)
 {
     struct sets sets = {.count = 0};
+    struct run_repeated repeated = {.decisions = 0};
     struct result result = read_sets(bundle, root, &sets, err);
 
-    if (result.ok) result = replay_all(bundle, &sets, agree_out, err);
+    if (result.ok) result = replay_all(bundle, &sets, &repeated.decisions, err);
+    if (result.ok && sets.count > 0) result = check_terms(bundle, &sets, err);
+    repeated.has_terms = sets.count > 0;
     sets_done(&sets);
+    if (result.ok) *repeated_out = repeated;
     return result;
 }
 
 /* The keys are the verifier's own. So a malformed bundle is one that is not verified. */
 static struct result check_bundle(struct bytes text, const struct run_trust *trust, const struct ecdsa_key *root,
-                                  struct run_bundle **bundle_out, uint64_t *decisions_out, struct error *err)
+                                  struct run_bundle **bundle_out, struct run_repeated *repeated_out, struct error *err)
 {
     OWNED(run_bundle) *bundle = NULL;
     struct result checked = run_bundle_check(text, trust, &bundle, err);
 
-    if (checked.ok) checked = decide_again(bundle, root, decisions_out, err);
+    if (checked.ok) checked = decide_again(bundle, root, repeated_out, err);
     if (!checked.ok && (err->kind == ERROR_INVALID || err->kind == ERROR_LIMIT)) err->kind = ERROR_DENIED;
     if (checked.ok) *bundle_out = GIVE(bundle);
     return checked;
@@ -112,13 +133,13 @@ struct result run_verify(const struct run_request *request, struct bytes text, s
     OWNED(ecdsa_key) *keyd = NULL, *root = NULL;
     OWNED(run_bundle) *bundle = NULL;
     struct note_key log_key;
-    uint64_t decisions = 0;
+    struct run_repeated repeated = {.decisions = 0};
 
     TRY(ecdsa_key_load(request->signer, &keyd, err));
     TRY(ecdsa_key_load(request->root, &root, err));
     trust.keyd = keyd;
     ecdsa_key_public(root, trust.root);
     TRY(note_key_read(trust.log_key, &log_key, err));
-    TRY(check_bundle(text, &trust, root, &bundle, &decisions, err));
-    return request->json ? run_bundle_json(bundle, decisions, answer, err) : run_bundle_text(bundle, decisions, answer, err);
+    TRY(check_bundle(text, &trust, root, &bundle, &repeated, err));
+    return request->json ? run_bundle_json(bundle, &repeated, answer, err) : run_bundle_text(bundle, &repeated, answer, err);
 }

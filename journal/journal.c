@@ -63,15 +63,17 @@ static bool read_copy(const struct journal *journal, unsigned copy, void *state_
     return journal_copy_read(journal->format, journal->key->bytes, copy_at(journal, copy), state_out, generation_out);
 }
 
-/* The newer copy is read last, so its state remains. */
+/* The newer copy is read last, so its state remains. In a file that was cut short, a copy without its last byte is damaged. */
 static struct result load(struct journal *journal, void *state_out, struct error *err)
 {
     const size_t size = journal->format->copy_size;
     uint64_t generations[COPIES] = {0, 0};
+    size_t length = 0;
     bool valid[COPIES];
 
-    TRY(file_read_at(journal->fd, journal->copies, COPIES * size, 0, err));
-    for (unsigned i = 0; i < COPIES; i++) valid[i] = read_copy(journal, i, state_out, &generations[i]);
+    TRY(file_read_some(journal->fd, journal->copies, COPIES * size, 0, &length, err));
+    for (unsigned i = 0; i < COPIES; i++)
+        valid[i] = length >= (i + 1) * size && read_copy(journal, i, state_out, &generations[i]);
     if (!valid[0] && !valid[1])
         return failure(err, ERROR_CORRUPT, "%s is damaged, or was made under another key", journal->format->name);
     const unsigned newer = valid[0] && (!valid[1] || generations[0] >= generations[1]) ? 0 : 1;

@@ -100,6 +100,11 @@ int64_t policy_decision_approvals(const struct policy_decision *decision)
     return decision->duties.sums.has_approvals ? decision->duties.sums.approvals : 0;
 }
 
+bool policy_decision_signed_request(const struct policy_decision *decision)
+{
+    return decision->duties.sums.signed_request;
+}
+
 bool policy_decision_allows(const struct policy_decision *decision)
 {
     return decision->denials.count == 0;

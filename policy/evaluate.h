@@ -59,6 +59,8 @@ bool policy_decision_allows(const struct policy_decision *decision);
 int64_t policy_decision_retains(const struct policy_decision *decision, const char **rule_out, const char **policy_out);
 /** The largest `approvals` of its duties; 0 if there is none. */
 int64_t policy_decision_approvals(const struct policy_decision *decision);
+/** Whether one of its duties demands that the requester has signed. */
+bool policy_decision_signed_request(const struct policy_decision *decision);
 /** "sha256:..." over facts, policies, groups and evaluator. */
 const char *policy_decision_id(const struct policy_decision *decision);
 size_t policy_decision_denial_count(const struct policy_decision *decision);

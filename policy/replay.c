@@ -133,7 +133,7 @@ static struct result compare(const struct replay *replay, struct error *err)
                    denies ? replay->denials[0].rule : "none");
 }
 
-static struct result require_replayable(const struct leaf *leaf, size_t facts_count, struct error *err)
+static struct result require_replayable(const struct leaf *leaf, struct error *err)
 {
     if (leaf->version == 1) return failure(err, ERROR_NOT_FOUND, "an event of version 1 has no facts");
     if (leaf->facts_count == 0 && leaf->reason.decision[0] == '\0')
@@ -141,14 +141,20 @@ static struct result require_replayable(const struct leaf *leaf, size_t facts_co
     if (leaf->facts_count == 0 && leaf->target_count < LEAF_TARGETS_MAX)
         return failure(err, ERROR_DENIED, "the event lacks its facts, and had room for them");
     if (leaf->facts_count == 0) return failure(err, ERROR_NOT_FOUND, "the event had no room for its facts");
-    if (facts_count != leaf->facts_count)
-        return failure(err, ERROR_NOT_FOUND, "%zu of its %zu facts are at hand", facts_count, leaf->facts_count);
     return SUCCESS;
+}
+
+static struct result require_facts(struct replay *replay, size_t facts_count, struct error *err)
+{
+    replay->is_missing = facts_count != replay->leaf->facts_count;
+    if (!replay->is_missing) return SUCCESS;
+    return failure(err, ERROR_NOT_FOUND, "%zu of its %zu facts are at hand", facts_count, replay->leaf->facts_count);
 }
 
 static struct result replay_event(struct replay *replay, const struct bytes *facts, size_t facts_count, struct error *err)
 {
-    TRY(require_replayable(replay->leaf, facts_count, err));
+    TRY(require_replayable(replay->leaf, err));
+    TRY(require_facts(replay, facts_count, err));
     for (size_t i = 0; i < facts_count; i++) TRY(replay_target(replay, i, facts[i], err));
     return compare(replay, err);
 }
@@ -161,8 +167,10 @@ struct result policy_replay(const struct leaf *leaf, const struct bytes *facts, 
     const struct result replayed = replay_event(&replay, facts, facts_count, &why);
 
     if (!replayed.ok && why.kind == ERROR_NO_MEMORY) return failure(err, why.kind, "%s", why.message);
-    *report_out =
-        (struct replay_report){.verdict = REPLAY_AGREES, .is_omitted = replay.is_omitted, .lacks_set = replay.lacks_set};
+    *report_out = (struct replay_report){.verdict = REPLAY_AGREES,
+                                         .is_missing = replay.is_missing,
+                                         .is_omitted = replay.is_omitted,
+                                         .lacks_set = replay.lacks_set};
     if (replayed.ok) return SUCCESS;
     report_out->verdict = why.kind == ERROR_NOT_FOUND ? REPLAY_IMPOSSIBLE : REPLAY_DIFFERS;
     copy(report_out->what, sizeof report_out->what, why.message);

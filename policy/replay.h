@@ -18,6 +18,7 @@ enum replay_verdict {
 
 struct replay_report {
     enum replay_verdict verdict;
+    bool is_missing; /* REPLAY_IMPOSSIBLE, because facts that the event commits to are not at hand */
     bool is_omitted; /* REPLAY_IMPOSSIBLE, because the event says that its facts were too large to keep */
     bool lacks_set;  /* REPLAY_IMPOSSIBLE, because the set that was in force is missing */
     char what[256];  /* the difference, or why it can't be replayed; "" if it agrees */

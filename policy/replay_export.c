@@ -70,6 +70,7 @@ static void count(const struct leaf *leaf, const struct replay_report *report, s
     tally->impossible++;
     tally->old += leaf->version == 1;
     tally->omitted += report->is_omitted;
+    if (report->is_missing && tally->missing++ == 0) tally->first_missing = leaf->sequence;
     if (report->lacks_set && tally->lacking_set++ == 0) (void)snprintf(tally->set, sizeof tally->set, "%s", leaf->reason.policy);
 }
 
@@ -137,7 +138,7 @@ struct result replay_export_line(struct bytes line, const struct replay_sets *se
 
 bool replay_is_sound(const struct replay_tally *tally)
 {
-    return tally->differ == 0 && tally->lacking_set == 0;
+    return tally->differ == 0 && tally->missing == 0 && tally->lacking_set == 0;
 }
 
 struct result replay_tally_text(const struct replay_tally *tally, struct buffer *text, struct error *err)
@@ -146,9 +147,11 @@ struct result replay_tally_text(const struct replay_tally *tally, struct buffer 
                       tally->agree, tally->differ, tally->impossible));
     TRY(buffer_format(text, err,
                       " (%" PRIu64 " of version 1, %" PRIu64 " whose facts were left out, %" PRIu64
-                      " whose policy set is not at hand)\n",
-                      tally->old, tally->omitted, tally->lacking_set));
+                      " whose facts are gone, %" PRIu64 " whose policy set is not at hand)\n",
+                      tally->old, tally->omitted, tally->missing, tally->lacking_set));
     if (tally->differ > 0) TRY(buffer_format(text, err, "first to differ: event %" PRIu64 ": %s\n", tally->first, tally->what));
+    if (tally->missing > 0)
+        TRY(buffer_format(text, err, "first whose facts are gone: event %" PRIu64 "\n", tally->first_missing));
     return tally->lacking_set == 0 ? SUCCESS : buffer_format(text, err, "first missing policy set: %s\n", tally->set);
 }
 
@@ -160,10 +163,11 @@ struct result replay_tally_json(const struct replay_tally *tally, struct buffer 
         TRY(json_write_string(text, bytes_of_text(tally->what), err));
         TRY(buffer_add_u8(text, '}', err));
     }
+    if (tally->missing > 0) TRY(buffer_format(text, err, ",\"first_missing\":%" PRIu64, tally->first_missing));
     if (tally->lacking_set > 0) TRY(buffer_format(text, err, ",\"missing_set\":\"%s\"", tally->set));
     return buffer_format(text, err,
-                         ",\"not_replayable\":{\"all\":%" PRIu64 ",\"lacking_set\":%" PRIu64 ",\"omitted\":%" PRIu64
-                         ",\"version_1\":%" PRIu64 "},\"verified\":%s}\n",
-                         tally->impossible, tally->lacking_set, tally->omitted, tally->old,
+                         ",\"not_replayable\":{\"all\":%" PRIu64 ",\"lacking_facts\":%" PRIu64 ",\"lacking_set\":%" PRIu64
+                         ",\"omitted\":%" PRIu64 ",\"version_1\":%" PRIu64 "},\"verified\":%s}\n",
+                         tally->impossible, tally->missing, tally->lacking_set, tally->omitted, tally->old,
                          replay_is_sound(tally) ? "true" : "false");
 }

@@ -16,6 +16,8 @@ struct replay_sets {
 struct replay_tally {
     uint64_t agree, differ, impossible;
     uint64_t old;                     /* impossible because the event is of version 1 */
+    uint64_t missing;                 /* impossible because facts that the event commits to are gone */
+    uint64_t first_missing;           /* number of the first such event */
     uint64_t omitted;                 /* impossible because the event says that its facts were too large to keep */
     uint64_t lacking_set;             /* impossible because the policy set is missing */
     uint64_t first;                   /* number of the first event that differs */
@@ -29,7 +31,7 @@ struct replay_tally {
  * failure *tally is unchanged.
  */
 RESULT replay_export_line(struct bytes line, const struct replay_sets *sets, struct replay_tally *tally, struct error *err);
-/** True if no event differs and no set was missing. */
+/** True if no event differs, and no facts and no set were missing. */
 bool replay_is_sound(const struct replay_tally *tally);
 
 /** Appends the result, as text or as JSON. */

@@ -15,7 +15,7 @@
 struct replay {
     const struct leaf *leaf;
     const struct policy_set *set;
-    bool is_omitted, lacks_set;
+    bool is_missing, is_omitted, lacks_set;
     size_t denial_count;
     struct {
         char rule[sizeof((struct denial *)NULL)->rule], policy[sizeof((struct denial *)NULL)->policy];

@@ -27,7 +27,7 @@
     X(ERROR_UNCERTAIN, 503, "UNAVAILABLE", "It is not known whether it was done",                                         \
       "a part of the service went down meanwhile; look whether it was done, then try again")                              \
     X(ERROR_CORRUPT, 500, "UNKNOWN", "Stored data is damaged",                                                            \
-      "stored data is damaged; tell the operator: trying again does not help, pushing the content anew may")              \
+      "stored data is damaged, or was changed; tell the operator, whose log says what: trying again does not help")       \
     X(ERROR_NO_MEMORY, 503, "UNAVAILABLE", "A part of the service is overloaded",                                         \
       "the service is overloaded, and it was not done; try again in a few seconds")                                       \
     X(ERROR_FORKED, 503, "UNAVAILABLE", "The audit log was changed",                                                      \
@@ -76,11 +76,14 @@ void failure_words(const struct error *err, char words_out[sizeof err->message])
     (void)snprintf(words_out, sizeof err->message, "%s", err->message);
 }
 
+#define PUSH_ANEW "stored data is damaged; tell the operator: trying again does not help, pushing the content anew may"
+
 /* Names the region to callers that are allowed there, because their project shows its region. The cause is for the operator only. */
 static const char *advice_of(struct request *request, const struct error *err, const char *advice)
 {
     const char *region = request->pair_count == 0 ? "" : request->pairs[0].resource.region;
 
+    if (err->kind == ERROR_CORRUPT && request->speaks_oci) return PUSH_ANEW; /* elsewhere no content is involved */
     if (err->kind != ERROR_UNAVAILABLE || request->permit == NULL || region[0] == '\0' ||
         !registry_region_has_problem(request->gateway->registry, region))
         return advice;

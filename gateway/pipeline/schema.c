@@ -17,6 +17,10 @@ const struct schema schema_exposition = {.name = "exposition",
 const struct schema schema_bytes = {.name = "bytes", .meaning = "bytes", .content_type = "application/octet-stream"};
 const struct schema schema_json = {
     .name = "json", .meaning = "JSON that OCI's specifications define", .content_type = "application/json"};
+const struct schema schema_openapi = {
+    .name = "openapi", .meaning = "a description in the form of OpenAPI 3", .content_type = "application/json"};
+const struct schema schema_entry = {
+    .name = "entry", .meaning = "an entry of the log, byte for byte", .content_type = "application/json"};
 const struct schema schema_manifest = {.name = "manifest",
                                        .meaning = "a manifest or an index; an index has a media type of its own",
                                        .content_type = "application/vnd.oci.image.manifest.v1+json"};

@@ -125,8 +125,8 @@ struct schema {
 #define PART(object, text, ...)             SCHEMA_OF(static, object, text, 0, __VA_ARGS__)
 #define PART_WITH(flags, object, text, ...) SCHEMA_OF(static, object, text, flags, __VA_ARGS__)
 
-extern const struct schema schema_none, schema_empty, schema_text, schema_exposition, schema_bytes, schema_json, schema_form,
-    schema_manifest, schema_index, schema_problem, schema_errors;
+extern const struct schema schema_none, schema_empty, schema_text, schema_exposition, schema_bytes, schema_json, schema_openapi,
+    schema_entry, schema_form, schema_manifest, schema_index, schema_problem, schema_errors;
 
 /** The word, format and pattern of a form; `format` and `pattern` may be NULL. */
 struct schema_spelling {

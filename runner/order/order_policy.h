@@ -1,10 +1,8 @@
 /*
  * runner/order/order_policy.h -- decides `train` again for a leased order, from the signed policy set that the order names.
  *
- * For each repository of the order the set decides with the least strict label that its policies allow there, and with the region
- * in which the runner was enrolled. The real label is at least as strict, so the set forbids every order that is refused here. A
- * runner does not know labels above the policies' floors: it relies on the registry for them. It does not know a project's
- * exceptions either: it refuses a run that needs one.
+ * policy/train.h has what is decided. A runner does not know labels above the policies' floors: it relies on the registry for
+ * them. It does not know a project's exceptions either: it refuses a run that needs one.
  */
 #pragma once
 
@@ -17,8 +15,8 @@ struct order_place {
 };
 
 /**
- * `sets` is the list `policy_sets` of the bundle; `root` has signed them. ERROR_DENIED with the rule, or with the number of approvals that
- * the order lacks; ERROR_NO_MEMORY.
+ * `sets` is the list `policy_sets` of the bundle; `root` has signed them. ERROR_DENIED with the rule, or with
+ * what the order lacks: approvals, the demand of a signed request, or a jurisdiction that the set allows. ERROR_NO_MEMORY.
  */
 RESULT order_policy_check(const struct run_envelope *order, const json_t *sets, const struct ecdsa_key *root,
                           const struct order_place *place, struct error *err);

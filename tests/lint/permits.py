@@ -2,8 +2,8 @@
 """usage: permits.py SOURCE-FOLDER   Checks "no operation without a decision" for each function, also for those that no test misuses.
 
 A door is a parameter by which a function can reach rows or content: DOORS. Each function of ROOMS that a handler can call and that has a door
-demands a permit: as its first argument, never null, or through a handle that only a permit opens. A handler can't see the headers of
-tests/lint/closed_headers.txt. EXEMPT has the rest with the reasons; each row must be needed, and docs/architecture.md names each function."""
+demands a permit: as its first argument, never null, or through a handle that only a permit opens. No file of gateway/ makes a permit of another
+pointer by a cast, which compiles. A handler can't see the headers of tests/lint/closed_headers.txt. EXEMPT has the rest with the reasons; each row must be needed, and docs/architecture.md names each function."""
 import os
 import re
 import subprocess
@@ -24,6 +24,20 @@ EXEMPT = {
 }
 CLOSED, PAGE = "tests/lint/closed_headers.txt", "docs/architecture.md"
 FUNCTION = re.compile(r"\b(?:RESULT|bool|void|struct result|size_t) (\w+)\(([^;{]*?)\)\s*((?:__attribute__[^;]*)?);")
+
+CAST = re.compile(r"\(\s*(?:const\s+)?struct\s+permit\s*(?:const\s*)?\*[\s*const]*\)\s*[\w(&*\"]")
+assert CAST.search("f((const struct permit *)request)") and CAST.search("p = (struct permit*) (void *)x;")
+assert not CAST.search("RESULT f(const struct permit *permit, struct pg *pg)") and not CAST.search("void f(const struct permit *) {")
+
+
+def casts():
+    """Casts to a permit in the files of gateway/."""
+    listed = subprocess.run(["find", "gateway", "-name", "*.[ch]"], check=True, capture_output=True, text=True).stdout.split()
+    for path in sorted(listed):
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        for found in CAST.finditer(text):
+            yield f"{path}:{text.count(chr(10), 0, found.start()) + 1}: a cast to a permit: only the sequencer makes permits"
 
 
 def closed_headers():
@@ -76,6 +90,7 @@ def main():
     os.chdir(sys.argv[1])
     closed, problems, exempt, seen = closed_headers(), [], set(EXEMPT), 0
     problems += [f"{CLOSED}: there is no {path}" for path in sorted(closed) if not os.path.exists(path)]
+    problems += casts()
     for header in headers(closed):
         problems += [f"{header} includes {path}, which {CLOSED} closes" for path in included(header) if path in closed]
         for name, arguments, attributes in functions(header):

@@ -112,8 +112,10 @@ def what_was_changed_is_told():
     assert done.returncode == 1 and f"event {rows[place]['seq']}: the facts of its target 1 are not those" in done.stdout, done
     rows = json.loads(json.dumps(state["rows"]))
     rows[place]["facts"] = [None]
-    done = json.loads(verify("--set", state["set"], "--json", write_export("gone.ndjson", rows)).stdout)
-    assert done["verified"] and done["not_replayable"]["all"] > 0, done
+    done = verify("--set", state["set"], "--json", write_export("gone.ndjson", rows))
+    told = json.loads(done.stdout)
+    assert done.returncode == 1 and not told["verified"] and told["differ"] == 0 and told["not_replayable"]["lacking_facts"] == 1, told
+    assert told["first_missing"] == rows[place]["seq"], told
     done = verify(write_export("same.ndjson", state["rows"]))
     assert done.returncode == 1 and "first missing policy set: sha256:" in done.stdout, done
     assert verify("--set", state["set"], write_export("none.ndjson", [{"seq": 1}])).returncode == 1

@@ -88,6 +88,28 @@ static void words_for_anybody_are_our_own(void **state)
     }
 }
 
+/* Pushing mends content, and neither documents nor rows: the advice once stood on every path. */
+static void damage_is_told_with_advice_that_helps(void **state)
+{
+    static const struct error damaged = {ERROR_CORRUPT, "the database differs from what sijil-keyd has pinned"};
+
+    (void)state;
+    for (int speaks_oci = 0; speaks_oci < 2; speaks_oci++) {
+        OWNED(arena) *arena = NULL;
+        struct response space = {0};
+        struct error err = {0};
+        assert_true(arena_new(65536, &arena, &err).ok);
+        struct request request = {.arena = arena, .response_space = &space, .speaks_oci = speaks_oci != 0};
+        response_failure(&request, &damaged);
+        assert_int_equal(space.status, 500);
+        const char *body = arena_copy_text(arena, space.body);
+        assert_non_null(body);
+        assert_int_equal(strstr(body, "pushing the content anew") != NULL, speaks_oci);
+        assert_non_null(strstr(body, "trying again does not help"));
+        assert_null(strstr(body, "pinned")); /* the cause is for the operator */
+    }
+}
+
 static struct result write_files(struct error *err)
 {
     struct buffer OWNED_BUFFER certificate = BUFFER(CERTIFICATE_PEM_MAX);
@@ -116,7 +138,8 @@ int main(void)
     char command[100];
 
     if (mkdtemp(folder) == NULL || !write_files(&err).ok) return 1;
-    const struct CMUnitTest words[] = {cmocka_unit_test(words_for_anybody_are_our_own)};
+    const struct CMUnitTest words[] = {cmocka_unit_test(words_for_anybody_are_our_own),
+                                       cmocka_unit_test(damage_is_told_with_advice_that_helps)};
     const int failed = RUN_TABLE(work_rows, failures_are_said) + cmocka_run_group_tests(words, NULL, NULL);
     (void)snprintf(command, sizeof command, "rm -rf %s", folder);
     return system(command) == 0 ? failed : 1; /* NOLINT(cert-env33-c): our own mkdtemp() name */

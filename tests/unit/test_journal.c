@@ -187,9 +187,32 @@ static void what_is_no_state_is_refused(void **state)
         write_file(&folder, bad, sizeof bad);
         if (open_count(&folder, key, &kind) != -1 || kind != ERROR_CORRUPT) fail_msg("byte %zu", at);
     }
-    write_file(&folder, good, COPY_SIZE + 5);
+    write_file(&folder, good, COPY_SIZE - 1);
     assert_int_equal(open_count(&folder, key, &kind), -1);
     assert_int_equal(kind, ERROR_CORRUPT);
+    write_file(&folder, good, 0);
+    assert_int_equal(open_count(&folder, key, &kind), -1);
+    assert_int_equal(kind, ERROR_CORRUPT);
+}
+
+/* A file that was cut short lacks a part of the second copy only: it was refused as a whole once. */
+static void a_file_cut_short_is_mended(void **state)
+{
+    static const size_t lengths[] = {COPY_SIZE, COPY_SIZE + 5, 2 * COPY_SIZE * 6 / 10, 2 * COPY_SIZE - 1};
+    uint8_t good[2 * COPY_SIZE], after[2 * COPY_SIZE];
+    OWNED_FOLDER folder;
+    enum error_kind kind;
+
+    (void)state;
+    folder_make(&folder);
+    make_journal(&folder, 2);
+    read_file(&folder, good);
+    for (size_t i = 0; i < COUNT(lengths); i++) {
+        write_file(&folder, good, lengths[i]);
+        if (open_count(&folder, key, &kind) != 2) fail_msg("%zu bytes", lengths[i]);
+        read_file(&folder, after);
+        assert_memory_equal(after, good, sizeof good);
+    }
 }
 
 static void an_older_version_is_read_and_becomes_the_newer(void **state)
@@ -304,6 +327,7 @@ int main(void)
         cmocka_unit_test(changes_are_kept),
         cmocka_unit_test(a_crash_at_any_byte_leaves_a_state),
         cmocka_unit_test(what_is_no_state_is_refused),
+        cmocka_unit_test(a_file_cut_short_is_mended),
         cmocka_unit_test(an_older_version_is_read_and_becomes_the_newer),
         cmocka_unit_test(one_process_has_it),
         cmocka_unit_test(an_older_file_has_a_smaller_generation),

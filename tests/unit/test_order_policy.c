@@ -6,14 +6,15 @@
 #define NOW_MS INT64_C(1795171186000)
 #define RULE \
     "{\"id\":\"T-AE\",\"effect\":\"require\",\"ops\":[\"train\"],\"target\":{\"geo_within\":[\"AE\"]},\"message\":\"here\"}"
-#define TWO "{\"id\":\"T-TWO\",\"effect\":\"oblige\",\"ops\":[\"train\"],\"oblige\":{\"approvals\":2}}"
+#define SIGNED "{\"id\":\"T-SIGNED\",\"effect\":\"oblige\",\"ops\":[\"train\"],\"oblige\":{\"signed_request\":true}}"
+#define TWO    "{\"id\":\"T-TWO\",\"effect\":\"oblige\",\"ops\":[\"train\"],\"oblige\":{\"approvals\":2}}"
 
 static const struct row {
     const char *name;
     const char *rule;         /* is added to the default policy */
     const char *region;       /* of the runner */
     const char *path, *value; /* a member of the order that is changed */
-    bool has_other_root, has_no_set, has_other_digest, has_other_epoch;
+    bool has_other_root, has_no_set, has_other_digest, has_other_epoch, has_no_floor;
     const char *says; /* NULL: it may run */
 } rows[] = {
     {.name = "as it is", .rule = RULE, .region = "local/main"},
@@ -21,6 +22,47 @@ static const struct row {
     {.name = "without the rule it may be anywhere", .rule = NULL, .region = "local/elsewhere"},
     {.name = "fewer approvals than the set asks for", .rule = TWO, .region = "local/main", .says = "2 approvals"},
     {.name = "as many", .rule = TWO, .region = "local/main", .path = "obligations.approvals", .value = "2"},
+    {.name = "a signed request that the order does not ask for",
+     .rule = SIGNED,
+     .region = "local/main",
+     .path = "obligations.signed_request",
+     .value = "false",
+     .says = "that its requester has signed"},
+    {.name = "a signed request that it asks for", .rule = SIGNED, .region = "local/main"},
+    {.name = "a jurisdiction without a region of the set",
+     .rule = RULE,
+     .region = "local/main",
+     .path = "jurisdictions",
+     .value = "[\"AE\",\"DIFC\"]",
+     .says = "in no region of DIFC"},
+    {.name = "a part of the name of one",
+     .rule = RULE,
+     .region = "local/main",
+     .path = "jurisdictions",
+     .value = "[\"A\"]",
+     .says = "in no region of A,"},
+    {.name = "a jurisdiction that is a regime of a region",
+     .rule = RULE,
+     .region = "local/main",
+     .path = "jurisdictions",
+     .value = "[\"AE\",\"AE-FED\"]"},
+    {.name = "a jurisdiction that is a part of the country",
+     .rule = RULE,
+     .region = "local/main",
+     .path = "jurisdictions",
+     .value = "[\"AE-DU\"]"},
+    {.name = "a jurisdiction that is another part",
+     .rule = RULE,
+     .region = "local/main",
+     .path = "jurisdictions",
+     .value = "[\"AE-AZ\"]",
+     .says = "in no region of AE-AZ"},
+    {.name = "without the rule any jurisdiction",
+     .rule = NULL,
+     .region = "local/main",
+     .path = "jurisdictions",
+     .value = "[\"AE\",\"DIFC\"]"},
+    {.name = "a policy that labels nothing", .rule = TWO, .region = "local/main", .has_no_floor = true, .says = "2 approvals"},
     {.name = "a set that somebody else signed", .rule = RULE, .region = "local/main", .has_other_root = true, .says = ""},
     {.name = "no set", .rule = RULE, .region = "local/main", .has_no_set = true, .says = "without the policy set"},
     {.name = "another set", .rule = RULE, .region = "local/main", .has_other_digest = true, .says = "without the policy set"},
@@ -40,6 +82,10 @@ static void make_set(const struct row *row, const struct ecdsa_key *signer, stru
     json_t *policy = json_array_get(json_object_get(json, "policies"), 0);
     if (row->rule != NULL)
         assert_int_equal(json_array_append_new(json_object_get(policy, "rules"), json_loads(row->rule, 0, NULL)), 0);
+    if (row->has_no_floor) assert_int_equal(json_object_del(policy, "labels"), 0);
+    json_t *region = json_object_get(json_object_get(json, "regions"), "local/main");
+    assert_int_equal(json_object_set_new(region, "regimes", json_pack("[s]", "AE-FED")), 0);
+    assert_int_equal(json_object_set_new(region, "geo", json_string("AE/DU")), 0);
     const struct policy_set_parts parts = {.epoch = 7,
                                            .policies = json_object_get(json, "policies"),
                                            .regions = json_object_get(json, "regions"),

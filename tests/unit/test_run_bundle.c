@@ -31,34 +31,36 @@ static struct result check(const struct world *world, const json_t *bundle, stru
 {
     OWNED_STRING text = json_dumps(bundle, JSON_COMPACT);
     OWNED(run_bundle) *read = NULL;
+    const struct run_repeated none = {.decisions = 0};
 
     assert_non_null(text);
     TRY(run_bundle_check(bytes_of_text(text), &world->trust, &read, err));
-    TRY(run_bundle_text(read, 0, report, err));
-    return run_bundle_json(read, 0, report, err);
+    TRY(run_bundle_text(read, &none, report, err));
+    return run_bundle_json(read, &none, report, err);
 }
 
 static const struct whole_row {
     const char *name;
     size_t number;
-    const char *says[4], *silent; /* `silent`: a text that it must not have */
+    const char *says[5], *silent; /* `silent`: a text that it must not have */
 } whole_rows[] = {
     {"a whole run",
      0,
-     {"asked for it, with a key", "approved it, with a key", "sijil-keyd admitted", "the bundle has no decisions"},
+     {"asked for it, with a key", "approved it, with a key", "sijil-keyd admitted", "the bundle has no decisions",
+      "for no more approvals: the bundle has no policy sets"},
      "that the outputs were admitted"},
     {"a run that goes on",
      1,
-     {"leased it to the runner", "the bundle ends with the lease", "\"result\":null", ""},
+     {"leased it to the runner", "the bundle ends with the lease", "\"result\":null", "", ""},
      "the runner did what"},
     {"an order for a token's claims",
      2,
-     {"by a token that the registry verified", "ends with the order", "\"approvals\":0", ""},
+     {"by a token that the registry verified", "ends with the order", "\"approvals\":0", "", ""},
      "approved it"},
     {"a run that its runner refused",
      3,
      {"refused it at 2026-11-23T10:02:00.000Z: the order asks for 1 gpu, and this machine has none (devices)", "leased it to",
-      "\"refusal\":\"sha256:", ""},
+      "\"refusal\":\"sha256:", "", ""},
      "that the outputs were admitted"},
 };
 

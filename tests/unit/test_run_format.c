@@ -1,10 +1,12 @@
 /* The envelopes of training runs: the form of each member, and its relation to earlier envelopes. */
 #include "tests/support/made_run.h"
 
-#define A64 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-#define ID  "\"00000000-0000-4000-8000-000000000009\""
-#define BIN "predicate.buildDefinition."
-#define RUN "predicate.runDetails."
+#define LETTERS_25  "abcdefghijklmnopqrstuvwxy"
+#define LETTERS_125 LETTERS_25 LETTERS_25 LETTERS_25 LETTERS_25 LETTERS_25
+#define A64         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define ID          "\"00000000-0000-4000-8000-000000000009\""
+#define BIN         "predicate.buildDefinition."
+#define RUN         "predicate.runDetails."
 
 static const struct row {
     const char *name;
@@ -55,6 +57,15 @@ static const struct row {
     {"inputs out of order", RUN_REQUEST, "spec.inputs.1",
      "{\"name\":\"a\",\"repository\":\"acme/models/b\",\"digest\":\"sha256:" A64 "\"}", ERROR_INVALID, "sorted", false},
     {"jurisdictions out of order", RUN_REQUEST, "spec.jurisdictions", "[\"DIFC\",\"AE\"]", ERROR_INVALID, "sorted", false},
+    {"an output of the longest media type", RUN_REQUEST, "spec.outputs.0.type", "\"a/" LETTERS_125 "\"", ERROR_NONE, "", false},
+    {"one byte more", RUN_REQUEST, "spec.outputs.0.type", "\"ab/" LETTERS_125 "\"", ERROR_INVALID, "a media type", false},
+    {"a media type without a subtype", RUN_REQUEST, "spec.outputs.0.type", "\"application\"", ERROR_INVALID, "a media type",
+     false},
+    {"with an empty subtype", RUN_REQUEST, "spec.outputs.0.type", "\"text/\"", ERROR_INVALID, "a media type", false},
+    {"with parameters", RUN_REQUEST, "spec.outputs.0.type", "\"text/plain;charset=utf-8\"", ERROR_INVALID, "a media type", false},
+    {"of two slashes", RUN_REQUEST, "spec.outputs.0.type", "\"a/b/c\"", ERROR_INVALID, "a media type", false},
+    {"that begins with a point", RUN_REQUEST, "spec.outputs.0.type", "\".a/b\"", ERROR_INVALID, "a media type", false},
+    {"with a blank", RUN_REQUEST, "spec.outputs.0.type", "\"a a/b\"", ERROR_INVALID, "a media type", false},
     {"no jurisdiction", RUN_ORDER, "jurisdictions", "[]", ERROR_INVALID, "jurisdictions", false},
     {"a jurisdiction in lower case", RUN_REQUEST, "spec.jurisdictions", "[\"ae\"]", ERROR_INVALID, "jurisdictions", false},
     {"an unknown isolation", RUN_REQUEST, "spec.isolation", "\"vm\"", ERROR_INVALID, "isolation", false},

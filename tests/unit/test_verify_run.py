@@ -96,10 +96,10 @@ class Registry:
         self.verifier, self.log = verifier, made.Log()
         self.keys = {name: ec.generate_private_key(ec.SECP256R1()) for name in names}
 
-    def enrol(self, scope, body):
+    def enrol(self, scope, body, **more):
         officers = ["ext:" + made.hex_of(name) for name in ("officer", "second")]
         kind, _, value = made.runner(self.keys["runner"])
-        value = {**value, "scope": scope, "body": {**value["body"], **body}}
+        value = {**value, "scope": scope, "body": {**value["body"], **body}, **more}
         return made.enrol(self.log, self.keys, [(made.person(self.keys["officer"], officers[0], "approve"), ["officer", "root"]),
                                                 (made.person(self.keys["second"], officers[1], "approve"), ["second", "root"]),
                                                 (made.person(self.keys["requester"], made.REQUESTER, "sign"), ["requester", "officer"]),
@@ -113,32 +113,87 @@ class Registry:
         at = self.log.append("runner.revoke", f"{value['scope']}#sha256:{outer} 2 sha256:{inner}", made.START_MS + 100, {})
         return [envelope], at
 
-    def run(self, scope="acme", body=None, since=None, until="admission"):
-        documents, runner = self.enrol(scope, body or {})
-        if since:
-            documents.append(self.withdraw(runner, since))
-        asked = made.seal(made.TYPES["request"], made.request(), self.keys["requester"])
-        approvals = [made.seal(made.TYPES["approval"], made.approval(asked), self.keys["approver"])]
-        bundle, _ = made.bundle_of(self.log, self.keys, documents, asked, approvals, until)
+    def run(self, sets=(), **what):
+        """What sijil-verify says of a run whose bundle has these policy sets, signed by the root."""
+        bundle = self.bundle(**what)
+        if sets:
+            bundle["policy_sets"] = [made.seal("application/vnd.sijil.policy-set.v1+json", one, self.keys["root"]) for one in sets]
+        return self.verify(bundle)
+
+    def verify(self, bundle):
         options = ["--key", self.log.vkey]
         for option, name in (("--signer", "keyd"), ("--root", "root")):
             options += [option, pem(f"own-{name}", self.verifier.folder, made.point_of(self.keys[name].public_key()).hex())]
         return self.verifier.run(bundle, options=options)
 
+    def bundle(self, scope="acme", body=None, since=None, until="admission", **more):
+        documents, runner = self.enrol(scope, body or {}, **more)
+        if since:
+            documents.append(self.withdraw(runner, since))
+        asked = made.seal(made.TYPES["request"], made.request(), self.keys["requester"])
+        approvals = [made.seal(made.TYPES["approval"], made.approval(asked), self.keys["approver"])]
+        return made.bundle_of(self.log, self.keys, documents, asked, approvals, until)[0]
 
-def expect(verifier, says, **what):
+
+def expect(verifier, says, is_verified=None, **what):
+    """A text is expected of a refusal, unless `is_verified` says otherwise."""
     done = Registry(verifier).run(**what)
-    assert (done.returncode, says in done.stdout + done.stderr) == (1 if says else 0, True), f"{what}: {done.returncode} {done.stdout}{done.stderr}"
+    status = 0 if (not says if is_verified is None else is_verified) else 1
+    assert (done.returncode, says in done.stdout + done.stderr) == (status, True), f"{what}: {done.returncode} {done.stdout}{done.stderr}"
+
+
+def lying(name, *changes):
+    """The payload of one type, changed before it is signed: pairs of the path of a member, and its value."""
+    whole = getattr(made, name)
+
+    def one(*parts, **more):
+        payload = whole(*parts, **more)
+        for path, value in changes:
+            holder = payload
+            *way, last = path.split(".")
+            for step in way:
+                holder = holder[step]
+            holder[last] = value
+        return payload
+    return mock.patch.object(made, name, one)
 
 
 def at_level(level):
-    whole = made.admission
+    return lying("admission", ("predicate.verifiedLevels", [f"SIJIL_ASSURANCE_{level}"]))
 
-    def admission(*parts):
-        statement = whole(*parts)
-        statement["predicate"]["verifiedLevels"] = [f"SIJIL_ASSURANCE_{level}"]
-        return statement
-    return mock.patch.object(made, "admission", admission)
+
+def policy_set(*rules, regimes=("AE-FED",)):
+    policy = {"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy", "closed": True, "labels": {"class": "open"},
+              "metadata": {"id": "tests", "version": 1, "scope": ["**"], "effective_from": "2026-01-01T00:00:00Z", "review_by": "2027-12-31"},
+              "rules": [{"id": "T-PERMIT", "effect": "permit", "ops": ["train"]}, *rules]}
+    found = {"apiVersion": "sijil.policy/v1", "kind": "PolicySet", "epoch": 7, "policies": [policy], "groups": {}, "networks": [], "exceptions": [],
+             "regions": {"local/dxb": {"geo": "AE/DU", "regimes": list(regimes)}}}
+    return {**found, "digest": "sha256:" + made.hashlib.sha256(made.canonical(found)).hexdigest()}
+
+
+def check_terms(verifier):
+    """An order that asks for less than the signed set does is not one, though sijil-keyd has signed it and all else is as the order says."""
+    def judge(says, found, *changes, sets=None, **more):
+        """Of a run under the set `found`, whose order has these changes."""
+        policy = {"epoch": 7, "digest": found["digest"], "decision": "sha256:" + made.hex_of("decision")}
+        real = made.hex_of
+        with lying("order", ("policy", policy), *changes), mock.patch.object(made, "hex_of", lambda text: found["digest"][7:] if text == "policy"
+                                                                             else real(text)):
+            expect(verifier, says, sets=[found] if sets is None else sets, **more)
+
+    duty = {"id": "T-DUTY", "effect": "oblige", "ops": ["train"]}
+    two, signed = {**duty, "oblige": {"approvals": 2}}, {**duty, "oblige": {"signed_request": True}}
+    here = {"id": "T-HERE", "effect": "require", "ops": ["train"], "target": {"geo_within": ["AE"]}, "message": "here"}
+    judge("", policy_set({**duty, "oblige": {"approvals": 1, "signed_request": True}}, here))
+    judge("the policies ask for 2 approvals", policy_set(two))
+    judge("the policies ask for 2 approvals", policy_set(two), ("obligations", {"approvals": 0, "signed_request": False}))
+    judge("that its requester has signed", policy_set(signed), ("obligations", {"approvals": 1, "signed_request": False}))
+    judge("in no region of AE-FED", policy_set(here, regimes=[]))
+    judge("in no region of DIFC", policy_set(here), ("jurisdictions", ["AE", "DIFC"]))
+    judge("not the one that the order names", policy_set(two), sets=[policy_set(signed)])
+    judge("another epoch", policy_set(), ("policy.epoch", 6))
+    judge("that the policies asked for no more approvals: the bundle has no policy sets", policy_set(two), sets=[],
+          is_verified=True)
 
 
 def check_runners(verifier):
@@ -147,6 +202,8 @@ def check_runners(verifier):
     expect(verifier, "", scope="")
     expect(verifier, "and not for the project", scope="globex")
     expect(verifier, "and not for the project", scope="acm")
+    expect(verifier, "", body={"jurisdictions": ["AE", "AE-FED"]})
+    expect(verifier, "the runner is in DIFC, where the order does not allow it", body={"jurisdictions": ["AE", "DIFC"]})
     expect(verifier, "fewer devices", body={"devices": 0})
     with at_level(4):
         expect(verifier, "not the assurance of the runner, 3")
@@ -155,7 +212,45 @@ def check_runners(verifier):
     # The result says 10:20:00, but only keyd's time of 10:21:00 is sure; without it, the lease's end.
     expect(verifier, "withdrawn since", since="2026-11-23T10:20:30.000Z")
     expect(verifier, "withdrawn since", since="2026-11-23T11:00:00.000Z", until="result")
-    expect(verifier, "", since="2026-11-23T11:00:00.000Z", until="lease")
+    expect(verifier, "withdrawn since", since="2026-11-23T11:00:00.000Z", until="lease")
+    expect(verifier, "withdrawn since", since="2026-11-23T12:00:00.000Z", until="lease")
+    expect(verifier, "", since="2026-11-23T12:00:00.001Z", until="lease")
+    expect(verifier, "ends before its lease", expires="2026-11-23T12:00:00.000Z", until="lease")
+    expect(verifier, "", expires="2026-11-23T12:00:00.001Z", until="lease")
+    expect(verifier, "", expires="2026-11-23T10:21:00.001Z")
+
+
+def check_times(verifier):
+    """The program and tests/vectors/run.py agree on each border of a life, to the millisecond."""
+    def at(name, path, time, *more):
+        """A change of one time; `more` are further ones of the same envelope."""
+        return name, [(path, f"2026-11-23T{time}Z"), *more]
+
+    metadata = "predicate.runDetails.metadata."
+    for until, good, bad in (
+            ("order", at("approval", "issued_at", "08:59:00.000"), at("approval", "issued_at", "08:58:59.999")),
+            ("order", at("approval", "issued_at", "10:01:00.000"), at("approval", "issued_at", "10:01:00.001")),
+            ("order", at("request", "expires", "10:00:00.001"), at("request", "expires", "10:00:00.000")),
+            ("order", at("approval", "expires", "10:00:00.001"), at("approval", "expires", "10:00:00.000")),
+            ("lease", at("lease", "not_before", "10:00:00.000"), at("lease", "not_before", "09:59:59.999")),
+            ("result", at("result", metadata + "startedOn", "10:00:00.000"), at("result", metadata + "startedOn", "09:59:59.999")),
+            ("result", at("result", metadata + "finishedOn", "12:01:00.000"), at("result", metadata + "finishedOn", "12:01:00.001")),
+            ("result", at("result", metadata + "finishedOn", "10:02:00.000"), at("result", metadata + "finishedOn", "10:01:59.999")),
+            ("admission", at("admission", "predicate.timeVerified", "10:19:00.000"), at("admission", "predicate.timeVerified", "10:18:59.999")),
+            ("refusal", at("refusal", "at", "10:00:00.000"), at("refusal", "at", "09:59:59.999")),
+            ("refusal", at("refusal", "at", "12:01:00.000"), at("refusal", "at", "12:01:00.001"))):
+        for (name, changes), holds in ((good, True), (bad, False)):
+            registry = Registry(verifier)
+            with lying(name, *changes):
+                bundle = registry.bundle(until=until)
+            done = registry.verify(bundle)
+            assert done.returncode == (0 if holds else 1), f"{name} {changes}: {done.stdout}{done.stderr}"
+            try:
+                made.check_chain(bundle)
+                agrees = holds
+            except AssertionError:
+                agrees = not holds
+            assert agrees, f"tests/vectors/run.py says otherwise: {name} {changes}"
 
 
 def main():
@@ -164,7 +259,9 @@ def main():
         check_answers(verifier)
         check_refusals(verifier)
         check_decisions(verifier)
+        check_terms(verifier)
         check_runners(verifier)
+        check_times(verifier)
     print("sijil-verify run says what holds, and what does not")
 
 

@@ -115,22 +115,21 @@ static struct result check_person(const struct run_bundle *bundle, const struct 
     return run_check_signer(envelope, key, err);
 }
 
-static bool is_among(const json_t *list, const json_t *others)
+static bool is_among(const json_t *list, const json_t *text)
 {
     for (size_t i = 0; i < json_array_size(list); i++)
-        for (size_t j = 0; j < json_array_size(others); j++)
-            if (json_equal(json_array_get(list, i), json_array_get(others, j))) return true;
+        if (json_equal(json_array_get(list, i), text)) return true;
     return false;
 }
 
 /*
- * The latest time at which the runner's key can have signed. The times in the runner's own envelopes prove nothing: a thief of
+ * The latest time at which the runner's key can have signed, or may sign under the lease. The times in the runner's own envelopes prove nothing: a thief of
  * the key would choose times before the withdrawal.
  */
 static int64_t last_use_ms(const struct run_chain *chain)
 {
     if (chain->admission != NULL) return run_time(chain->admission, "predicate.timeVerified");
-    return run_time(chain->lease, chain->result != NULL || chain->refusal != NULL ? "expires" : "not_before");
+    return run_time(chain->lease, "expires");
 }
 
 static struct result check_level(const struct run_envelope *admission, const struct runner_key *runner, struct error *err)
@@ -142,6 +141,20 @@ static struct result check_level(const struct run_envelope *admission, const str
                    (long long)runner->assurance);
 }
 
+/* A runner is in several jurisdictions at once, and nobody can tell in which of them a byte lies: the order must allow each. */
+static struct result check_jurisdictions(const struct run_envelope *order, const struct runner_key *runner, struct error *err)
+{
+    const json_t *allowed = run_member(order, "jurisdictions");
+
+    for (size_t i = 0; i < json_array_size(runner->jurisdictions); i++) {
+        const json_t *own = json_array_get(runner->jurisdictions, i);
+        if (!is_among(allowed, own))
+            return failure(err, ERROR_DENIED, "the runner is in %.32s, where the order does not allow it",
+                           json_string_value(own));
+    }
+    return SUCCESS;
+}
+
 /* The runner's document, which approvers have signed, must fit the order. */
 static struct result check_fit(const struct run_chain *chain, const struct runner_key *runner, struct error *err)
 {
@@ -151,8 +164,7 @@ static struct result check_fit(const struct run_chain *chain, const struct runne
     if (!uuid_parse(bytes_of_text(run_text(lease, "runner.id")), &id) || !uuid_equal(&id, &runner->runner) ||
         strcmp(runner->pool, run_text(order, "spec.pool")) != 0)
         return failure(err, ERROR_DENIED, "the lease's runner is another one, or of another pool");
-    if (!is_among(runner->jurisdictions, run_member(order, "jurisdictions")))
-        return failure(err, ERROR_DENIED, "the runner is in none of the order's jurisdictions");
+    TRY(check_jurisdictions(order, runner, err));
     if (runner->assurance < run_integer(order, "spec.assurance") ||
         form_isolation_rank(runner->isolation) < form_isolation_rank(run_text(order, "spec.isolation")))
         return failure(err, ERROR_DENIED, "the runner's assurance or isolation is below the order's");

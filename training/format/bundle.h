@@ -26,13 +26,18 @@ struct run_bundle {
  */
 RESULT run_bundle_check(struct bytes text, const struct run_trust *trust, struct run_bundle **bundle_out, struct error *err);
 
-/**
- * Appends what is proven and what is not, in plain words. `decisions` is the number of decisions that were repeated and gave the
- * same answer.
- */
-RESULT run_bundle_text(const struct run_bundle *bundle, uint64_t decisions, struct buffer *text, struct error *err);
+/** What the caller made again from the signed policy sets of the bundle, with the same answer. */
+struct run_repeated {
+    uint64_t decisions; /* their number */
+    bool has_terms;     /* the order's obligations and jurisdictions */
+};
+
+/** Appends what is proven and what is not, in plain words. */
+RESULT run_bundle_text(const struct run_bundle *bundle, const struct run_repeated *repeated, struct buffer *text,
+                       struct error *err);
 /** Appends the same as one JSON object and a line feed. */
-RESULT run_bundle_json(const struct run_bundle *bundle, uint64_t decisions, struct buffer *text, struct error *err);
+RESULT run_bundle_json(const struct run_bundle *bundle, const struct run_repeated *repeated, struct buffer *text,
+                       struct error *err);
 
 void run_bundle_free(struct run_bundle *bundle);
 DEFINE_OWNED(run_bundle);

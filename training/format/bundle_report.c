@@ -24,7 +24,8 @@ static struct result write_result(const struct run_chain *chain, struct buffer *
     return SUCCESS;
 }
 
-static struct result write_proven(const struct run_bundle *bundle, uint64_t decisions, struct buffer *text, struct error *err)
+static struct result write_proven(const struct run_bundle *bundle, const struct run_repeated *repeated, struct buffer *text,
+                                  struct error *err)
 {
     const struct run_chain *chain = &bundle->chain;
 
@@ -37,8 +38,14 @@ static struct result write_proven(const struct run_bundle *bundle, uint64_t deci
     TRY(buffer_format(text, err,
                       "  - sijil-keyd ordered exactly that, from %s to %s; the log recorded it as entry %" PRIu64 ";\n",
                       run_text(chain->order, "not_before"), run_text(chain->order, "expires"), bundle->event.index));
-    if (decisions > 0)
-        TRY(buffer_format(text, err, "  - %" PRIu64 " recorded decisions follow from the signed policy sets;\n", decisions));
+    if (repeated->decisions > 0)
+        TRY(buffer_format(text, err, "  - %" PRIu64 " recorded decisions follow from the signed policy sets;\n",
+                          repeated->decisions));
+    if (repeated->has_terms)
+        TRY(buffer_add_text(text,
+                            "  - the signed policy set alone asks for no more approvals than the order, for a signed request\n"
+                            "    only if the order does, and allows each of the order's jurisdictions;\n",
+                            err));
     if (chain->lease != NULL)
         TRY(buffer_format(text, err, "  - sijil-keyd leased it to the runner %s alone, as attempt %lld of node %lld;\n",
                           run_text(chain->lease, "runner.id"), (long long)run_integer(chain->lease, "attempt"),
@@ -53,7 +60,8 @@ static struct result write_proven(const struct run_bundle *bundle, uint64_t deci
     return SUCCESS;
 }
 
-static struct result write_unproven(const struct run_bundle *bundle, uint64_t decisions, struct buffer *text, struct error *err)
+static struct result write_unproven(const struct run_bundle *bundle, const struct run_repeated *repeated, struct buffer *text,
+                                    struct error *err)
 {
     const struct run_chain *chain = &bundle->chain;
 
@@ -63,9 +71,16 @@ static struct result write_unproven(const struct run_bundle *bundle, uint64_t de
                           run_type_name(chain->result != NULL  ? RUN_RESULT
                                         : chain->lease != NULL ? RUN_LEASE
                                                                : RUN_ORDER)));
-    if (decisions == 0)
+    if (!repeated->has_terms)
+        TRY(buffer_add_text(text, "  - that the policies asked for no more approvals: the bundle has no policy sets;\n", err));
+    else
         TRY(buffer_add_text(
-            text, "  - that the policies allowed it, and asked for no more approvals: the bundle has no decisions;\n", err));
+            text,
+            "  - that the repositories had no stricter labels, for which the policies ask for more: the registry\n"
+            "    decided with these labels;\n",
+            err));
+    if (repeated->decisions == 0)
+        TRY(buffer_add_text(text, "  - that the policies allowed it: the bundle has no decisions;\n", err));
     if (chain->result != NULL)
         TRY(buffer_add_text(text,
                             "  - that the runner did what it says: you must trust the administrator of its machine, and\n"
@@ -80,13 +95,14 @@ static struct result write_unproven(const struct run_bundle *bundle, uint64_t de
         err);
 }
 
-struct result run_bundle_text(const struct run_bundle *bundle, uint64_t decisions, struct buffer *text, struct error *err)
+struct result run_bundle_text(const struct run_bundle *bundle, const struct run_repeated *repeated, struct buffer *text,
+                              struct error *err)
 {
     TRY(buffer_format(text, err, "Verified: the run %s of %s in the registry of the log %s.\n\nProven, given the three keys:\n",
                       run_text(bundle->chain.order, "run"), run_text(bundle->chain.order, "project"),
                       bundle->event.checkpoint.origin));
-    TRY(write_proven(bundle, decisions, text, err));
-    return write_unproven(bundle, decisions, text, err);
+    TRY(write_proven(bundle, repeated, text, err));
+    return write_unproven(bundle, repeated, text, err);
 }
 
 static json_t *digest_of_envelope(const struct run_envelope *envelope)
@@ -94,16 +110,18 @@ static json_t *digest_of_envelope(const struct run_envelope *envelope)
     return envelope == NULL ? json_null() : json_string(envelope->digest);
 }
 
-struct result run_bundle_json(const struct run_bundle *bundle, uint64_t decisions, struct buffer *text, struct error *err)
+struct result run_bundle_json(const struct run_bundle *bundle, const struct run_repeated *repeated, struct buffer *text,
+                              struct error *err)
 {
     const struct run_chain *chain = &bundle->chain;
-    OWNED_JSON json = json_pack("{s:b, s:s, s:s, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "verified", 1, "run",
+    OWNED_JSON json = json_pack("{s:b, s:s, s:s, s:s, s:I, s:I, s:I, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "verified", 1, "run",
                                 run_text(chain->order, "run"), "project", run_text(chain->order, "project"), "origin",
                                 bundle->event.checkpoint.origin, "event", (json_int_t)bundle->event.index, "approvals",
-                                (json_int_t)chain->approval_count, "decisions", (json_int_t)decisions, "request",
-                                digest_of_envelope(chain->request), "order", digest_of_envelope(chain->order), "lease",
-                                digest_of_envelope(chain->lease), "result", digest_of_envelope(chain->result), "admission",
-                                digest_of_envelope(chain->admission), "refusal", digest_of_envelope(chain->refusal));
+                                (json_int_t)chain->approval_count, "decisions", (json_int_t)repeated->decisions, "terms",
+                                (int)repeated->has_terms, "request", digest_of_envelope(chain->request), "order",
+                                digest_of_envelope(chain->order), "lease", digest_of_envelope(chain->lease), "result",
+                                digest_of_envelope(chain->result), "admission", digest_of_envelope(chain->admission), "refusal",
+                                digest_of_envelope(chain->refusal));
 
     if (json == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a report");
     TRY(json_write_canonical(text, json, err));

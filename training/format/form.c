@@ -109,6 +109,20 @@ bool form_nonce(const char *text)
     return is_exactly(text, 32, HEX);
 }
 
+/* RFC 6838, 4.2. A name has at most 127 characters; the first is a letter or a digit. */
+static bool is_restricted_name(const char *text, size_t length)
+{
+    return length >= 1 && length <= 127 && consists_of(text, 1, LOWER UPPER DIGITS) &&
+           consists_of(text, length, LOWER UPPER DIGITS "!#$&-^_.+");
+}
+
+bool form_media_type(const char *text)
+{
+    const size_t type = strcspn(text, "/");
+
+    return text[type] == '/' && is_restricted_name(text, type) && is_restricted_name(text + type + 1, strlen(text + type + 1));
+}
+
 bool form_place(const char *text)
 {
     const size_t length = strlen(text);

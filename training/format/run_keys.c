@@ -106,8 +106,11 @@ struct result run_keys_runner(const struct run_keys *keys, const char *keyid, co
     const struct run_key *withdrawn = find(keys, DOCUMENT_RUNNER, keyid, true);
     struct runner_key since;
 
-    if (enrolled == NULL || !is_alive(enrolled, use->from_ms, use->until_ms))
+    if (enrolled == NULL || !is_alive(enrolled, use->from_ms, use->from_ms))
         return failure(err, ERROR_DENIED, "no document of the bundle had the runner's key %.43s in force", keyid);
+    if (!is_alive(enrolled, use->from_ms, use->until_ms))
+        return failure(err, ERROR_DENIED, "the document of the runner's key %.43s ends before its lease, or before the admission",
+                       keyid);
     if (!covers(enrolled->document->scope, use->project))
         return failure(err, ERROR_DENIED, "the runner's key %.43s is enrolled for %.80s, and not for the project %.80s", keyid,
                        enrolled->document->scope, use->project);
