@@ -75,6 +75,7 @@ struct result upload_new(struct registry *registry, const struct upload_request 
 {
     struct upload *upload = NULL;
 
+    assert(upload_permits(request->action, UPLOAD_LOOK));
     TRY(make(registry, request->action, request->where, &upload, err));
     upload->search =
         (struct change){.run = run_search, .add = add_search, .take = take_search, .invalidates = CHANGE_INVALIDATES_NOTHING};
@@ -195,7 +196,8 @@ static struct result open_writer(struct upload *upload, struct pg *pg, struct er
 
 struct result upload_claim(struct upload *upload, struct pg *pg, struct error *err)
 {
-    assert(!upload->is_claimed && upload->found == SEARCH_FOUND); /* upload_find() took the permit */
+    upload_check(upload, UPLOAD_FILL);
+    assert(!upload->is_claimed);
     TRY(upload_table_take(upload->registry->uploads, &upload->row.upload, &upload->live, err));
     upload->is_claimed = true;
     upload->safe_ms = upload->heartbeat_ms = clock_monotonic_ms();
@@ -251,7 +253,9 @@ void upload_note_end(const struct upload *upload, struct pg *pg, struct error *r
     struct error err = {0};
     bool is_gone = false;
 
-    if (refusal->kind != ERROR_CONFLICT || !upload_row_is_gone(pg, &upload->row, &is_gone, &err).ok || !is_gone) return;
+    if (refusal->kind != ERROR_CONFLICT) return;
+    upload_check(upload, UPLOAD_FILL);
+    if (!upload_row_is_gone(pg, &upload->row, &is_gone, &err).ok || !is_gone) return;
     remove_again(upload);
     (void)no_such_upload(refusal).ok;
 }
@@ -260,6 +264,7 @@ struct result upload_heartbeat(struct upload *upload, struct pg *pg, struct erro
 {
     const int64_t now_ms = clock_monotonic_ms();
 
+    assert(upload->is_claimed);
     if (now_ms - upload->heartbeat_ms < UPLOAD_HEARTBEAT_MS) return SUCCESS;
     upload->heartbeat_ms = now_ms;
     const struct result shown = upload_row_touch(pg, &upload->row, err);
@@ -270,7 +275,7 @@ struct result upload_heartbeat(struct upload *upload, struct pg *pg, struct erro
 
 struct save_change {
     struct change change;
-    const struct upload *upload;
+    struct upload *upload;
     struct blob_checkpoint checkpoint;
 };
 
@@ -278,7 +283,7 @@ static struct result run_save(const struct permit *permit, struct change *change
 {
     const struct save_change *save = (const struct save_change *)(const void *)change; /* its first member */
 
-    permit_require(permit, save->upload->action, &save->upload->where);
+    upload_require(save->upload, permit, change, UPLOAD_FILL);
     return upload_row_save(pg, &save->upload->row.upload, &save->checkpoint, err);
 }
 
@@ -289,7 +294,7 @@ static struct result save(struct upload *upload, struct pg *pg, struct recorder 
 
     TRY(blob_writer_checkpoint(upload->live.writer, &change.checkpoint, err));
     (void)snprintf(note, sizeof note, "%" PRIu64 " bytes are safe", change.checkpoint.offset);
-    const struct result recorded = recorder->record(recorder, OUTCOME_COMPLETED, note, &change.change, err);
+    const struct result recorded = upload_record(upload, recorder, OUTCOME_COMPLETED, note, &change.change, err);
     if (!recorded.ok) upload_note_end(upload, pg, err);
     TRY(recorded);
     blob_writer_committed(upload->live.writer);
@@ -310,16 +315,16 @@ struct result upload_save(struct upload *upload, struct pg *pg, struct recorder 
 
 struct commit_change {
     struct change change;
-    const struct upload *upload;
+    struct upload *upload;
     struct closed_blob closed;
     struct dropped_blobs dropped;
 };
 
 static struct upload_commit_row commit_row(const struct commit_change *commit, const struct permit *permit)
 {
-    const struct upload *upload = commit->upload;
+    struct upload *upload = commit->upload;
 
-    permit_require(permit, upload->action, &upload->where);
+    upload_require(upload, permit, &commit->change, UPLOAD_CLOSE);
     return (struct upload_commit_row){.where = &upload->where,
                                       .upload = &upload->row,
                                       .key = &commit->closed.key,
@@ -377,12 +382,13 @@ struct result upload_commit(struct upload *upload, struct pg *pg, const struct d
                                    .upload = upload};
     char note[64];
 
+    upload_check(upload, UPLOAD_CLOSE);
     assert(upload->is_claimed && !upload->is_dead);
     TRY(close_blob(upload, pg, expected, &commit.closed, err));
     upload->is_dead = true; /* closed: the writer can't be used again */
     if (uuid_equal(&commit.closed.key.id, &upload->row.blob)) commit.change.add = add_commit;
     (void)snprintf(note, sizeof note, "%" PRIu64 " bytes stored", commit.closed.content.length);
-    const struct result recorded = recorder->record(recorder, OUTCOME_COMPLETED, note, &commit.change, err);
+    const struct result recorded = upload_record(upload, recorder, OUTCOME_COMPLETED, note, &commit.change, err);
     if (!recorded.ok) upload_note_end(upload, pg, err);
     TRY(recorded);
     blob_writer_committed(upload->live.writer);
@@ -395,7 +401,7 @@ static struct result run_drop(const struct permit *permit, struct change *change
 {
     const struct save_change *drop = (const struct save_change *)(const void *)change; /* its first member */
 
-    permit_require(permit, drop->upload->action, &drop->upload->where);
+    upload_require(drop->upload, permit, change, UPLOAD_FILL);
     return upload_row_drop(pg, &drop->upload->row, err);
 }
 
@@ -404,8 +410,10 @@ struct result upload_drop(struct upload *upload, struct pg *pg, const char *note
     struct save_change drop = {.change = {.run = run_drop, .invalidates = CHANGE_INVALIDATES_NOTHING}, .upload = upload};
     struct abandoned_object object = {.blob = upload->row.blob};
 
+    upload_check(upload, UPLOAD_FILL);
+    assert(upload->is_claimed || upload->action == ACTION_UPLOAD_BEGIN);
     upload->is_dead = true;
-    TRY(recorder->record(recorder, OUTCOME_FAILED, note, &drop.change, err));
+    TRY(upload_record(upload, recorder, OUTCOME_FAILED, note, &drop.change, err));
     (void)snprintf(object.region, sizeof object.region, "%s", upload->where.region);
     blob_writer_free(GIVE(upload->live.writer));
     (void)upload_sweep(upload->registry, pg, &object);
