@@ -52,7 +52,7 @@ struct result target_upload_cancel(struct request *request, struct lookup *looku
 static struct upload_request session_of(const struct request *request)
 {
     struct upload_request session = {
-        .action = request->pairs[0].action, .where = oci_where(request), .principal = &request->principal};
+        .action = request->pairs[0].action, .where = oci_where(request), .principal = request->principal};
 
     (void)upload_location_parse(bytes_of_text(request->reference), &session.location); /* the target function has checked it */
     return session;

@@ -25,6 +25,7 @@ static void begin(struct http_exchange *http)
     const struct uuid id = uuid_random();
 
     request->gateway = http->context;
+    request->principal = &exchange->principal;
     request->arena = http->arena;
     request->response_space = &exchange->response_space;
     uuid_format(&id, request->id);

@@ -58,6 +58,7 @@ struct pause {
 struct exchange {
     struct http_exchange http;
     struct request request;
+    struct principal principal; /* decisions and events are about it; a handler can't change it */
     struct response response_space;
     size_t step;    /* of the pipeline's table */
     bool has_begun; /* the handler ran, so its release must run too */

@@ -154,7 +154,7 @@ static struct result check_credential(struct exchange *exchange, struct pg *pg, 
     else if (credential.endpoint == CREDENTIAL_AT_TOKEN) TRY(token_authenticate(request, &credential, found, err));
     else TRY(authenticate(request->gateway->authenticator, &credential, found, err));
     request->authentication = found;
-    if (found->error == OAUTH_NONE) request->principal = found->principal;
+    if (found->error == OAUTH_NONE) exchange->principal = found->principal;
     return SUCCESS;
 }
 
@@ -185,7 +185,7 @@ static enum step_result step_gather(struct exchange *exchange, struct pg *pg)
 
     (void)pg;
     if (request->route->body != BODY_GATHERED || !exchange->http.framing.has_body) return STEP_NEXT;
-    if (request->principal.kind == PRINCIPAL_NONE) return STEP_NEXT;
+    if (request->principal->kind == PRINCIPAL_NONE) return STEP_NEXT;
     gather(exchange);
     return STEP_WAIT;
 }

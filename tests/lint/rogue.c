@@ -67,6 +67,9 @@ struct result rogue(struct request *request, struct pg *pg, struct lookup *looku
     struct permit *permit = NULL;
     TRY(permit_for_job(request->gateway->sequencer, &request->pairs[0], &permit, err));
     return tag_list(permit, pg, &query, &page, err);
+#elif defined(CASE_PRINCIPAL_CHANGED)
+    request->principal->id = nobody;
+    return request_record_instead(request, request->pairs, 1, &create.change, err);
 #elif defined(CASE_LOOKUP_AS_CONNECTION)
     return tag_list(request->permit, lookup, &query, &page, err);
 #else
