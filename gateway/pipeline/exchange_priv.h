@@ -130,8 +130,7 @@ void pauser_stop(struct pauser *pauser);
 /* gateway/pipeline/pipeline.c */
 /** The wait of a step is over, and the exchange is suspended: runs the next step, on a worker. */
 void pipeline_continue(struct exchange *exchange);
-/** The callbacks `admit`, `start` and `fast_path` (gateway/http/callbacks.h). */
-bool pipeline_admit(struct http_exchange *http, bool is_open);
+/** The callbacks `start` and `fast_path` (gateway/http/callbacks.h). */
 void pipeline_start(struct http_exchange *http);
 bool pipeline_fast_path(struct http_exchange *http);
 

@@ -22,7 +22,8 @@ struct upload {
     bool is_lost; /* saved bytes are missing or damaged, so no other writer can continue */
 };
 
-/** What is done with a session, and so which actions may do it (registry/upload/upload_permit.c). */
+/* registry/upload/upload_change.c */
+/** What is done with a session, and so which actions may do it. */
 enum upload_use {
     UPLOAD_LOOK, /* upload.read, or an action that may fill */
     UPLOAD_FILL, /* claim, write, save, reserve, drop: upload.write, or an action that may close */
@@ -33,6 +34,16 @@ bool upload_permits(enum action action, enum upload_use use);
 void upload_check(const struct upload *upload, enum upload_use use);
 /** The same in a change, for the permit of the change. Notes that the change ran. */
 void upload_require(struct upload *upload, const struct permit *permit, const struct change *change, enum upload_use use);
+/** Sets upload->search. */
+void upload_search_init(struct upload *upload);
+struct upload_save {
+    struct change change;
+    struct upload *upload;
+    struct blob_checkpoint checkpoint;
+};
+void upload_save_init(struct upload_save *save, struct upload *upload);
+void upload_drop_init(struct upload_save *drop, struct upload *upload); /* it has no checkpoint */
+
 /** Records `change`. Aborts if the recorder reports success without having run the change. */
 RESULT upload_record(struct upload *upload, struct recorder *recorder, enum outcome outcome, const char *note,
                      struct change *change, struct error *err);
@@ -51,6 +62,14 @@ struct closed_blob {
     struct key_record key; /* its id is the upload's own blob, or another one */
     struct blob_content content;
 };
+struct upload_closing {
+    struct change change;
+    struct upload *upload;
+    struct closed_blob closed;
+    struct dropped_blobs dropped;
+};
+void upload_closing_init(struct upload_closing *closing, struct upload *upload, const struct closed_blob *closed);
+
 /**
  * Closes the writer, and writes the blob again under a new key, because the session has not computed the digest's algorithm. ERROR_INVALID
  * if the digest differs. ERROR_LIMIT if too many uploads need a copy; then nothing was done.
