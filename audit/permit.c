@@ -5,12 +5,15 @@
 #include "audit/permit_priv.h"
 #include "base/memory.h"
 
+static const char mark[] = "permit"; /* known by its address */
+
 struct result permit_make(struct decision *decision, struct permit **permit_out, struct error *err)
 {
     assert(decision->parts.verdict == VERDICT_ALLOW);
     struct permit *permit = memory_zeroed(1, sizeof *permit);
 
     if (permit == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a permit");
+    permit->mark = mark;
     permit->decision = decision_hold(decision);
     *permit_out = permit;
     return SUCCESS;
@@ -37,8 +40,9 @@ static _Noreturn void refuse(const struct permit *permit, enum action action, co
 
 static const struct decision_parts *parts_of(const struct permit *permit, enum action action)
 {
-    if (permit != NULL) return &permit->decision->parts;
-    (void)fprintf(stderr, "there is no permit for %s: a bug; stopping\n", action_name(action));
+    if (permit != NULL && permit->mark == mark) return &permit->decision->parts;
+    (void)fprintf(stderr, "there is %s for %s: a bug; stopping\n", permit == NULL ? "no permit" : "something else than a permit",
+                  action_name(action));
     abort();
 }
 

@@ -17,7 +17,7 @@ struct permit;
 
 /**
  * Aborts the program unless `permit` allows `action` on exactly this resource: kind, name, and each id that both sides
- * know. A mismatch, or a permit that is NULL, is a bug of the caller, never bad input.
+ * know. A mismatch, NULL, and a pointer to anything but a permit are bugs of the caller, never bad input.
  */
 void permit_require(const struct permit *permit, enum action action, const struct resource *resource) __attribute__((nonnull(3)));
 

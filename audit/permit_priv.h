@@ -7,6 +7,7 @@
 #include "audit/permit.h"
 
 struct permit {
+    const char *mark;          /* set by permit_make(): something else that was cast to a permit does not have it */
     struct decision *decision; /* a reference */
     uint64_t sequence, epoch;
     char actor[65], request[37]; /* as in the event: later events of the same operation repeat them */

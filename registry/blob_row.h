@@ -2,7 +2,7 @@
 #pragma once
 
 #include "registry/key_cache.h"
-#include "storage/blob.h"
+#include "storage/blob_content.h"
 
 struct blob_row {
     struct key_record key; /* its id is the blob's */

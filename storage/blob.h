@@ -19,6 +19,7 @@
 #include "base/uuid.h"
 #include "crypto/digest.h"
 #include "crypto/secret.h"
+#include "storage/blob_content.h"
 #include "storage/driver.h"
 
 #define BLOB_REGION_MAX       63                      /* characters of a region's id; as in table region */
@@ -100,13 +101,6 @@ bool blob_writer_is_checkpoint_due(const struct blob_writer *writer);
  * outcome is unknown, free the writer and read the row again.
  */
 RESULT blob_writer_checkpoint(struct blob_writer *writer, struct blob_checkpoint *checkpoint_out, struct error *err);
-
-/** The values of a closed blob's row. */
-struct blob_content {
-    uint64_t length;      /* bytes of content */
-    uint32_t part;        /* the extent that closes the blob; a reader starts there */
-    struct digest digest; /* the expected digest */
-};
 
 /**
  * Compares the digest with `expected`, then seals the last record and the trailer, and makes the blob durable. ERROR_INVALID

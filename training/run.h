@@ -78,7 +78,7 @@ void run_cancel_prepare(const struct resource *where, const struct uuid *run, st
 /** ERROR_NOT_FOUND. */
 RESULT run_find(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id, struct run *run_out,
                 struct error *err) __attribute__((nonnull));
-/** The run's envelopes in the order of their arrival. Columns: kind, digest, principal, envelope. Call run_find() first. */
+/** The run's envelopes in the order of their arrival; none if the run is of another project. Columns: kind, digest, principal, envelope. */
 RESULT run_envelopes(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
                      struct pg_rows **rows_out, struct error *err) __attribute__((nonnull));
 enum run_envelope_column { RUN_ENVELOPE_KIND, RUN_ENVELOPE_DIGEST, RUN_ENVELOPE_PRINCIPAL, RUN_ENVELOPE_TEXT };

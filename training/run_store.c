@@ -1,4 +1,5 @@
 /* The tables `run` and `run_envelope`. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -39,7 +40,7 @@ static const struct pg_statement run_list_sql = {
     "uuid int8 text int8", ROW_TYPES};
 static const struct pg_statement run_envelopes_sql = {
     "run_envelopes", "SELECT kind, digest, principal, envelope FROM run_envelope WHERE run_id = $1 AND kind NOT IN ('node result', 'late')"
-    " ORDER BY number", "uuid",
+    " AND EXISTS (SELECT FROM run r WHERE r.run_id = $1 AND r.project_id = $2) ORDER BY number", "uuid uuid",
     "text bytea text text"};
 static const struct pg_statement run_due_sql = {
     "run_due",
@@ -208,10 +209,17 @@ struct result run_rows_due(struct pg *pg, struct due_run *due_out, size_t capaci
 
 /* ---- reading ---- */
 
+/* The project of the permit. */
+static const struct resource *project_of(const struct permit *permit, enum action action)
+{
+    assert(action == ACTION_RUN_READ || action == ACTION_RUN_REQUEST || action == ACTION_RUN_APPROVE);
+    return permit_resource(permit, action);
+}
+
 struct result run_find(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id, struct run *run_out,
                        struct error *err)
 {
-    const struct resource *where = permit_resource(permit, action);
+    const struct resource *where = project_of(permit, action);
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
@@ -226,10 +234,11 @@ struct result run_find(const struct permit *permit, struct pg *pg, enum action a
 struct result run_envelopes(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
                             struct pg_rows **rows_out, struct error *err)
 {
+    const struct resource *where = project_of(permit, action);
     struct pg_arguments arguments = {0};
 
-    (void)permit_resource(permit, action);
     pg_add_uuid(&arguments, id);
+    pg_add_uuid(&arguments, &where->project);
     return pg_run(pg, &run_envelopes_sql, &arguments, rows_out, err);
 }
 

@@ -53,7 +53,7 @@ void api_pair_of_id(struct request *request, enum action action,
         response_unknown(request);
         return;
     }
-    if (request->principal.kind != PRINCIPAL_NONE) (void)find(decider, &id, &resource);
+    if (request->principal->kind != PRINCIPAL_NONE) (void)find(decider, &id, &resource);
     (void)snprintf(resource.detail, sizeof resource.detail, "%s", request->reference);
     struct action_pair *pair = &request->pairs[request->pair_count];
     *request_add_pair(request, action, "") = resource;
@@ -75,7 +75,7 @@ struct result api_remove(struct request *request, struct change *change, struct 
 
 bool api_asks_for_credential(struct request *request, enum action action)
 {
-    if (request->principal.kind != PRINCIPAL_NONE) return false;
+    if (request->principal->kind != PRINCIPAL_NONE) return false;
     (void)api_pair(request, action, RESOURCE_SYSTEM, "");
     return true;
 }
@@ -92,7 +92,7 @@ bool api_set_time(json_t *object, const char *member, int64_t wall_ms)
 struct result api_may(const struct request *request, const struct action_pair *pair, bool *may_out, struct error *err)
 {
     struct decision_request question = {
-        .principal = &request->principal, .pair_count = 1, .pairs = {*pair}, .now_ms = clock_wall_ms()};
+        .principal = request->principal, .pair_count = 1, .pairs = {*pair}, .now_ms = clock_wall_ms()};
     OWNED(decision) *decision = NULL;
 
     if (request->client.ss_family != AF_UNSPEC) question.client = (const struct sockaddr *)&request->client;

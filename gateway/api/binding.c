@@ -229,7 +229,7 @@ static struct result handle_binding_create(struct request *request, struct pg *p
 
     TRY(read_wanted(request, &wanted, err));
     TRY(read_robot(request, lookup_of(pg), &wanted, &decided, err));
-    principal_key(&request->principal, wanted.binding.granted_by);
+    principal_key(request->principal, wanted.binding.granted_by);
     binding_create_init(&create, &wanted.binding, wanted.lifetime_s);
     TRY(request_record(request, &create.change, err));
     TRY(binding_find(request->permit, pg, &create.binding.id, &row, err));

@@ -43,7 +43,7 @@ struct result document_approver_person(const struct request *request, const uint
 struct result document_check_sender(const struct request *request, const uint8_t point[ECDSA_PUBLIC_SIZE],
                                     const struct document_trust *trust, bool *is_sender_out, struct error *err)
 {
-    const struct person asking = decider_person(request->gateway->decider, &request->principal);
+    const struct person asking = decider_person(request->gateway->decider, request->principal);
     struct person owner;
 
     *is_sender_out = memcmp(point, trust->root, sizeof trust->root) == 0;

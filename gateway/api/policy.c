@@ -107,7 +107,7 @@ static struct result handle_policy_load(struct request *request, struct pg *pg, 
 
     (void)pg;
     TRY(policy_set_check(request->gateway->keyd, request->body, &set, err));
-    principal_key(&request->principal, loader);
+    principal_key(request->principal, loader);
     policy_set_load_change(&change, request->body, set, before, loader);
     TRY(request_record(request, &change.change, err));
     TRY(policy_set_describe(set, &json, err));

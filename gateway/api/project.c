@@ -287,7 +287,7 @@ static struct result find_page(struct request *request, struct pg *pg, struct na
 {
     OWNED(readable_namespaces) *scopes = NULL;
 
-    TRY(decider_readable_namespaces(request->gateway->decider, &request->principal, clock_wall_ms(), &scopes, err));
+    TRY(decider_readable_namespaces(request->gateway->decider, request->principal, clock_wall_ms(), &scopes, err));
     const struct namespace_reader reader = {.organisations = scopes->organisations,
                                             .projects = scopes->projects,
                                             .organisation_count = scopes->organisation_count,

@@ -43,7 +43,7 @@ struct result target_project_quota(struct request *request, struct lookup *looku
 
     (void)lookup;
     api_pair_of_project(request, ACTION_PROJECT_QUOTA);
-    if (request->response != NULL || request->principal.kind == PRINCIPAL_NONE) return SUCCESS;
+    if (request->response != NULL || request->principal->kind == PRINCIPAL_NONE) return SUCCESS;
     TRY(api_may(request, &from_above, &may, err));
     if (may) (void)api_pair(request, ACTION_PROJECT_QUOTA, RESOURCE_SYSTEM, "");
     return SUCCESS;

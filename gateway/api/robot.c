@@ -99,7 +99,7 @@ static json_t *describe(const struct authz_robot *robot)
 
 static struct result create_robot(struct request *request, struct robot_create *create, struct error *err)
 {
-    principal_key(&request->principal, create->created_by);
+    principal_key(request->principal, create->created_by);
     TRY(request_record(request, &create->change, err));
     OWNED_JSON value = describe(&create->robot);
     if (value == NULL || json_object_set_new(value, "secret", json_string((const char *)secret_bytes(create->secret).data)) != 0)

@@ -77,7 +77,7 @@ static struct result handle(struct request *request, struct pg *pg, struct error
     TRY(api_id(request, "robot", &id, err));
     TRY(read_wanted(request, &lifetime_s, &grace_s, err));
     TRY(robot_rotate_init(&rotate, &id, &request->pairs[0].resource.organisation, lifetime_s, grace_s, err));
-    principal_key(&request->principal, rotate.rotated_by);
+    principal_key(request->principal, rotate.rotated_by);
     const struct result result = rotate_robot(request, &rotate, err);
     robot_rotate_done(&rotate);
     return result;

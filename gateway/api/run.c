@@ -307,7 +307,7 @@ static struct result read_back(const struct pg_rows *rows, struct signed_run *wh
 static struct result check_persons(const struct request *request, const struct run_chain *chain, struct error *err)
 {
     struct decider *decider = request->gateway->decider;
-    const struct person approver = decider_person(decider, &request->principal);
+    const struct person approver = decider_person(decider, request->principal);
     const struct person requester = decider_person_of_key(decider, run_text(chain->request, "requester"));
 
     if (!person_is_known(&approver))

@@ -89,7 +89,7 @@ struct result run_check_caller(const struct request *request, struct pg *pg, con
     OWNED(ecdsa_key) *key = NULL;
     struct found_key found;
 
-    principal_key(&request->principal, asking);
+    principal_key(request->principal, asking);
     if (strcmp(named, asking) != 0) return failure(err, ERROR_DENIED, "%s is another principal than %s", who, asking);
     if (run_member(envelope, "claims") != NULL)
         return failure(err, ERROR_DENIED, "a request with claims is not sent: sign one without claims with your own key");

@@ -145,7 +145,7 @@ static struct result read_approvers(const struct request *request, const struct 
 
 static struct result check_runner(const struct request *request, const struct signed_body *body, struct error *err)
 {
-    const struct person asking = decider_person(request->gateway->decider, &request->principal);
+    const struct person asking = decider_person(request->gateway->decider, request->principal);
     OWNED(document) *own = NULL;
     struct runner_key key;
     bool is_signed = false;
@@ -214,7 +214,7 @@ static struct result note_inviter(void *context, const struct invitation_row *ro
 static struct result check_other_person(const struct approval *approval, struct error *err)
 {
     const struct request *request = approval->request;
-    const struct person asking = decider_person(request->gateway->decider, &request->principal);
+    const struct person asking = decider_person(request->gateway->decider, request->principal);
     bool has_other = person_is_another(&approval->inviter, &asking);
 
     for (size_t i = 0; i < approval->approvers->count && !has_other; i++)
@@ -245,7 +245,7 @@ static struct result sign_draft(struct request *request, const struct signed_bod
     char drafter[PRINCIPAL_KEY_SIZE];
     const struct document_draft_row row = {ACTION_RUNNER_CONFIRM, body->document, body->envelopes, body->count, drafter, NULL};
 
-    principal_key(&request->principal, drafter);
+    principal_key(request->principal, drafter);
     approval->action = ACTION_RUNNER_CONFIRM;
     document_draft_change_init(&approval->signing, &row);
     approval->change.detail = approval->signing.change.detail;
@@ -261,7 +261,7 @@ static struct result put_in_force(struct request *request, struct pg *pg, const 
     struct action_pair pair = request->pairs[0];
 
     TRY(document_check(body->document, &approval->approvers->trust, err));
-    principal_key(&request->principal, recorder);
+    principal_key(request->principal, recorder);
     pair.action = approval->action = ACTION_RUNNER_APPROVE;
     document_change_init(&approval->recording, &row, true);
     approval->change.detail = approval->recording.change.detail;
@@ -325,7 +325,7 @@ static struct result handle_revoke(struct request *request, struct pg *pg, struc
 
     TRY(request_envelope(request, &body, err));
     TRY(check_withdrawal(request, pg, body->document, &trust, err));
-    principal_key(&request->principal, recorder);
+    principal_key(request->principal, recorder);
     const struct document_row row = {ACTION_RUNNER_REVOKE, body->document, body->envelopes, body->count, recorder};
     document_change_init(&change, &row, false);
     TRY(request_record(request, &change.change, err));

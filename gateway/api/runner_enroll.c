@@ -57,9 +57,9 @@ static struct result record(struct request *request, const struct signed_body *b
                                            body->count,          drafter,        uuid_is_nil(organisation) ? NULL : organisation};
     struct invitation_use change;
 
-    principal_key(&request->principal, drafter);
+    principal_key(request->principal, drafter);
     if (request->is_repeated) return request_record(request, NULL, err);
-    invitation_use_init(&change, &row, &request->principal.id);
+    invitation_use_init(&change, &row, &request->principal->id);
     return request_record(request, &change.change, err);
 }
 
@@ -71,7 +71,7 @@ static struct result handle(struct request *request, struct pg *pg, struct error
     TRY(enrolment_body(request, &body, err));
     TRY(check_new(request, pg, body->document, err));
     TRY(record(request, body, err));
-    uuid_format(&request->principal.id, runner);
+    uuid_format(&request->principal->id, runner);
     OWNED_JSON value = json_pack("{s:s, s:s, s:s}", "name", body->document->name, "runner", runner, "state", "draft");
     if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a draft");
     response_json(request, request->is_repeated ? 200 : 201, value);

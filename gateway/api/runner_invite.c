@@ -80,7 +80,7 @@ static struct result check_times(const struct runner_invitation *invitation, int
 /* A robot that is nobody can't invite: approvals compare persons. */
 static struct result check_inviter(const struct request *request, const struct runner_invitation *invitation, struct error *err)
 {
-    const struct person asking = decider_person(request->gateway->decider, &request->principal);
+    const struct person asking = decider_person(request->gateway->decider, request->principal);
     uint8_t signer[ECDSA_PUBLIC_SIZE];
     struct document_trust trust;
     bool is_sender = false;
@@ -171,7 +171,7 @@ static struct result record(struct request *request, const struct runner_invitat
                                        .organisation = uuid_is_nil(organisation) ? NULL : organisation,
                                        .invited_by = inviter};
 
-    principal_key(&request->principal, inviter);
+    principal_key(request->principal, inviter);
     runner_code_hash(code, change.code);
     invitation_change_init(&change);
     return request_record(request, &change.change, err);

@@ -40,7 +40,7 @@ static struct result add_roles(const struct held_roles *held, json_t *list, stru
 
 static struct result describe(const struct request *request, json_t *roles, bool has_more, json_t **value_out, struct error *err)
 {
-    const struct principal *principal = &request->principal;
+    const struct principal *principal = request->principal;
     const bool is_robot = principal->kind == PRINCIPAL_ROBOT;
     char id[UUID_TEXT_SIZE];
 
@@ -67,7 +67,7 @@ static struct result handle(struct request *request, struct pg *pg, struct error
 
     (void)pg;
     if (roles == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for roles");
-    TRY(decider_roles(request->gateway->decider, &request->principal, clock_wall_ms(), &held, err));
+    TRY(decider_roles(request->gateway->decider, request->principal, clock_wall_ms(), &held, err));
     const struct result added = add_roles(held, roles, err);
     const bool has_more = held->has_more;
     free(held);

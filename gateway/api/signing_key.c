@@ -205,7 +205,7 @@ static struct result record(struct request *request, struct pg *pg, struct docum
     struct document_change change;
     char recorder[PRINCIPAL_KEY_SIZE];
 
-    principal_key(&request->principal, recorder);
+    principal_key(request->principal, recorder);
     row->recorded_by = recorder;
     document_change_init(&change, row, ends_draft);
     TRY(request_record(request, &change.change, err));
@@ -218,12 +218,12 @@ static struct result record(struct request *request, struct pg *pg, struct docum
 /* The key must belong to the caller, and the caller must be a person. */
 static struct result check_holder(const struct request *request, const struct document *document, struct error *err)
 {
-    const struct person person = decider_person(request->gateway->decider, &request->principal);
+    const struct person person = decider_person(request->gateway->decider, request->principal);
     char asking[PRINCIPAL_KEY_SIZE];
     struct signing_key key;
 
     TRY(signing_key_check_holder(document, clock_wall_ms(), &key, err));
-    principal_key(&request->principal, asking);
+    principal_key(request->principal, asking);
     if (strcmp(key.principal, asking) != 0)
         return failure(err, ERROR_DENIED, "the document names another principal than %s", asking);
     if (person_is_known(&person)) return SUCCESS;
@@ -243,7 +243,7 @@ static struct result handle_enroll(struct request *request, struct pg *pg, struc
     const struct document *document = body->document;
     TRY(check_holder(request, document, err));
     TRY(check_newer(request, pg, document, &known, err));
-    principal_key(&request->principal, drafter);
+    principal_key(request->principal, drafter);
     const struct document_draft_row row = {ACTION_KEY_ENROLL, document,
                                            body->envelopes,   body->count,
                                            drafter,           uuid_is_nil(&where->organisation) ? NULL : &where->organisation};
@@ -267,7 +267,7 @@ struct result target_key_approve(struct request *request, struct lookup *lookup,
 /* Only person_of() decides whether two principals are different persons; an organisation's robot is no person. */
 static struct result check_persons(const struct request *request, const struct document *document, struct error *err)
 {
-    const struct person approver = decider_person(request->gateway->decider, &request->principal);
+    const struct person approver = decider_person(request->gateway->decider, request->principal);
     struct signing_key key;
 
     TRY(signing_key_read(document, &key, err));
@@ -344,7 +344,7 @@ static struct result handle_discard(struct request *request, struct pg *pg, stru
     char asking[PRINCIPAL_KEY_SIZE];
 
     (void)pg;
-    principal_key(&request->principal, asking);
+    principal_key(request->principal, asking);
     return document_remove_drafts(request, DOCUMENT_SIGNING_KEY, asking, err);
 }
 

@@ -86,7 +86,7 @@ static struct result add_names(struct request *request, struct pg *pg, struct ca
     (void)snprintf(after, sizeof after, "%s", catalog->after);
     while (goes_on) {
         OWNED(name_ranges) *readable = NULL;
-        TRY(decider_readable(request->gateway->decider, &request->principal, after, clock_wall_ms(), &readable, err));
+        TRY(decider_readable(request->gateway->decider, request->principal, after, clock_wall_ms(), &readable, err));
         TRY(add_ranges(request, pg, readable, catalog, err));
         goes_on = readable->has_more && !catalog->has_more && strcmp(after, readable->next) < 0;
         memcpy(after, readable->next, sizeof after);

@@ -59,7 +59,7 @@ struct resource *oci_target(struct request *request, enum action action)
 
 bool oci_may(const struct request *request, const struct action_pair *pairs, size_t count)
 {
-    struct decision_request question = {.principal = &request->principal, .pair_count = count, .now_ms = clock_wall_ms()};
+    struct decision_request question = {.principal = request->principal, .pair_count = count, .now_ms = clock_wall_ms()};
     OWNED(decision) *decision = NULL;
     struct error ignored = {0};
 
@@ -137,13 +137,13 @@ void oci_location(struct request *request, const char *kind, const char *referen
 
 void oci_warn_of_expiry(struct request *request)
 {
-    const int64_t expires_ms = decider_robot_expires(request->gateway->decider, &request->principal);
+    const int64_t expires_ms = decider_robot_expires(request->gateway->decider, request->principal);
     char when[CLOCK_TEXT_SIZE];
 
     if (expires_ms == 0 || expires_ms - clock_wall_ms() > EXPIRY_NOTICE_MS) return;
     clock_format(expires_ms, when);
     response_warning(request, "the secret of %s ends at %s: ask an administrator for a new robot before that",
-                     request->principal.subject, when);
+                     request->principal->subject, when);
 }
 
 void oci_etag(const char *digest, const char *suffix, char etag_out[OCI_ETAG_SIZE])

@@ -125,7 +125,7 @@ struct result target_upload_begin(struct request *request, struct lookup *lookup
     if (algorithm != NULL && strcmp(algorithm, "sha256") != 0 && strcmp(algorithm, "sha512") != 0)
         return oci_refuse(request, 400, "DIGEST_INVALID", "the digest-algorithm is neither sha256 nor sha512");
     if (oci_target(request, ACTION_UPLOAD_BEGIN) == NULL) return SUCCESS;
-    if (request->principal.kind == PRINCIPAL_NONE) ask_for_source(request);
+    if (request->principal->kind == PRINCIPAL_NONE) ask_for_source(request);
     else choose_pairs(request, lookup);
     return SUCCESS;
 }
@@ -210,7 +210,7 @@ static struct result begin(struct request *request, struct pg *pg, struct error 
     }
     if (is_whole && !upload_digest_argument(request, &digest)) return SUCCESS;
     TRY(upload_body_new(request, &state, err));
-    const struct result prepared = upload_begin_prepare(request->gateway->registry, oci_where(request), &request->principal,
+    const struct result prepared = upload_begin_prepare(request->gateway->registry, oci_where(request), request->principal,
                                                         algorithm_of(request), &begun, err);
     if (!prepared.ok || !request_record(request, &begun.change, err).ok) return oci_fail(request, "NAME_UNKNOWN", err);
     upload_begin_finish(request->gateway->registry, &begun);

@@ -26,6 +26,12 @@ void upload_body_end(struct upload_body *state);
  * fails, it happens when the session expires.
  */
 void upload_body_let_go(struct upload_body *state, struct pg *pg);
+/** The session that the path names. The target function has checked the path. */
+struct upload_request upload_session_of(const struct request *request);
+/** Makes the object of the session of the path, as the request's handler_state. Reads nothing. */
+RESULT upload_body_ask(struct request *request, struct error *err);
+/** Finds the session of the path; *state_out is NULL if there was no memory for it. */
+RESULT upload_body_find(struct request *request, struct pg *pg, struct upload_body **state_out, struct error *err);
 /** Claims the session if `found` is a success. True: go on; false: the handler returns *result_out. */
 bool upload_body_claim(struct request *request, struct pg *pg, struct result found, struct result *result_out, struct error *err);
 /** Makes the answer to a failure of a session. */
@@ -36,6 +42,8 @@ RESULT upload_body_give_up(struct request *request, struct pg *pg, struct error 
 RESULT upload_body_commit(struct request *request, struct pg *pg, struct error *err);
 
 /* Functions of handlers (gateway/pipeline/handler.h). */
+RESULT upload_body_begin(struct request *request, struct pg *pg, struct error *err);
+RESULT upload_body_begin_close(struct request *request, struct pg *pg, struct error *err); /* the blob will be whole */
 RESULT upload_body_write(struct request *request, struct pg *pg, struct bytes bytes, struct error *err);
 RESULT upload_body_finish_write(struct request *request, struct pg *pg, struct error *err); /* the session goes on */
 RESULT upload_body_finish_close(struct request *request, struct pg *pg, struct error *err); /* the blob is whole */

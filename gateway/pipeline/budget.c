@@ -56,8 +56,8 @@ static bool takes_of_denials(struct exchange *exchange)
     const struct settings *settings = exchange->request.gateway->settings;
     char key[PRINCIPAL_KEY_SIZE], realm[REALM_SIZE];
 
-    principal_key(&exchange->request.principal, key);
-    realm_of(&exchange->request.principal, realm);
+    principal_key(exchange->request.principal, key);
+    realm_of(exchange->request.principal, realm);
     return takes(exchange, &(struct key){"denied principal", key, realm}, settings->denial_rate_per_principal) &&
            takes(exchange, &(struct key){"denied organisation", realm, realm}, settings->denial_rate_per_organisation);
 }
@@ -70,10 +70,10 @@ static struct result enter_principal(struct exchange *exchange, struct error *er
     const struct quota_limits limits = {.at_a_time = (unsigned)settings->requests_per_principal,
                                         .rate = (unsigned)settings->request_rate_per_principal,
                                         .realm = realm};
-    char key[sizeof request->principal.issuer + sizeof request->principal.subject + 1];
+    char key[sizeof request->principal->issuer + sizeof request->principal->subject + 1];
 
-    realm_of(&request->principal, realm);
-    (void)snprintf(key, sizeof key, "%s %s", request->principal.issuer, request->principal.subject);
+    realm_of(request->principal, realm);
+    (void)snprintf(key, sizeof key, "%s %s", request->principal->issuer, request->principal->subject);
     return quota_enter(request->gateway->quota, "principal", key, &limits, &exchange->shares.tickets[TICKET_PRINCIPAL], err);
 }
 
@@ -103,14 +103,14 @@ struct result budget_enter(struct exchange *exchange, enum gateway_metric *metri
     const struct request *request = &exchange->request;
     char realm[REALM_SIZE];
 
-    if (request->principal.kind == PRINCIPAL_NONE) return SUCCESS;
+    if (request->principal->kind == PRINCIPAL_NONE) return SUCCESS;
     *metric_out = METRIC_REFUSED_PRINCIPAL;
     TRY(enter_principal(exchange, err));
-    realm_of(&request->principal, realm);
+    realm_of(request->principal, realm);
     *metric_out = METRIC_REFUSED_ORGANISATION;
     TRY(enter_organisation(exchange, realm, err));
     if (request->route->record == RECORD_NONE) return SUCCESS;
-    exchange->shares.is_without_role = !decider_has_role(request->gateway->decider, &request->principal, clock_wall_ms());
+    exchange->shares.is_without_role = !decider_has_role(request->gateway->decider, request->principal, clock_wall_ms());
     *metric_out = METRIC_REFUSED_DENIED;
     if (!exchange->shares.is_without_role || takes_of_denials(exchange)) return SUCCESS;
     return failure(err, ERROR_LIMIT, "too many requests of a principal without any role; ask for less, or slower");
@@ -118,7 +118,7 @@ struct result budget_enter(struct exchange *exchange, enum gateway_metric *metri
 
 bool budget_allows_denial(struct exchange *exchange)
 {
-    if (exchange->request.principal.kind == PRINCIPAL_NONE || exchange->shares.is_without_role) return true;
+    if (exchange->request.principal->kind == PRINCIPAL_NONE || exchange->shares.is_without_role) return true;
     if (decision_verdict(exchange->decision) == VERDICT_ALLOW || denial_will_pass(exchange->decision)) return true;
     return takes_of_denials(exchange);
 }
@@ -130,7 +130,7 @@ bool budget_of_workers(struct exchange *exchange)
     char key[REALM_SIZE > UUID_TEXT_SIZE ? REALM_SIZE : UUID_TEXT_SIZE];
 
     if (request->pair_count == 0) return true;
-    if (uuid_is_nil(organisation)) realm_of(&request->principal, key);
+    if (uuid_is_nil(organisation)) realm_of(request->principal, key);
     else uuid_format(organisation, key);
     return work_own(&exchange->http.job, quota_number(request->gateway->quota, "workers", key), request->route->handler->is_long);
 }
@@ -142,7 +142,7 @@ static void name_refusal(struct exchange *exchange)
     const bool is_resolved = request->pair_count > 0;
     const char *target = is_resolved ? request->pairs[0].resource.name : request->name;
 
-    organisation_of(&request->principal, exchange->organisation);
+    organisation_of(request->principal, exchange->organisation);
     exchange->refusal = (struct refusal){.organisation = exchange->organisation,
                                          .action = is_resolved ? request->pairs[0].action : request->route->actions[1],
                                          .target = target == NULL ? "" : target};

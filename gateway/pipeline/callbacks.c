@@ -25,6 +25,7 @@ static void begin(struct http_exchange *http)
     const struct uuid id = uuid_random();
 
     request->gateway = http->context;
+    request->principal = &exchange->principal;
     request->arena = http->arena;
     request->response_space = &exchange->response_space;
     uuid_format(&id, request->id);
@@ -40,6 +41,32 @@ static void refuse_head(struct http_exchange *http, const struct http_refusal *r
                    refusal->why);
     request->response->close_connection = true;
     exchange_count_unrecorded(exchange, METRIC_REFUSED_HEAD);
+}
+
+static bool refuse_now(struct exchange *exchange, unsigned status, const char *why, enum gateway_metric metric)
+{
+    exchange_refuse(exchange, status, why, 1, metric);
+    return false;
+}
+
+static bool admit(struct http_exchange *http, bool is_open)
+{
+    struct exchange *exchange = exchange_of(http);
+    struct request *request = &exchange->request;
+    const struct gateway *gateway = request->gateway;
+    const struct quota_limits limits = {.at_a_time =
+                                            budget_of_queue(exchange, (unsigned)gateway->settings->requests_per_address)};
+    struct quota_ticket *ticket = &exchange->shares.tickets[TICKET_ADDRESS];
+    struct error err = {0};
+
+    request_take_head(request, http);
+    if (!is_open)
+        return refuse_now(exchange, 503, "the server is starting or stopping; try again in a second", METRIC_REFUSED_BUSY);
+    if (!quota_enter(gateway->quota, "address", request->client_address, &limits, ticket, &err).ok)
+        return refuse_now(exchange, 429, err.message, METRIC_REFUSED_ADDRESS);
+    if (work_waiting(gateway->readers) >= (unsigned)gateway->settings->queue_max)
+        return refuse_now(exchange, 503, "too many requests wait already; try again in a second", METRIC_REFUSED_BUSY);
+    return true;
 }
 
 /* ---- Its body ---- */
@@ -213,7 +240,7 @@ static void refused_by_library(void *context)
 const struct http_callbacks pipeline_callbacks = {
     .exchange_size = sizeof(struct exchange),
     .begin = begin,
-    .admit = pipeline_admit,
+    .admit = admit,
     .start = pipeline_start,
     .fast_path = pipeline_fast_path,
     .hold = hold,

@@ -10,9 +10,9 @@ struct event_context exchange_context(const struct exchange *exchange)
     struct event_context context = {.client_address = request->client_address,
                                     .user_agent = request_header(request, "User-Agent")};
 
-    if (request->principal.kind != PRINCIPAL_NONE) {
-        context.issuer = request->principal.issuer;
-        context.subject = request->principal.subject;
+    if (exchange->principal.kind != PRINCIPAL_NONE) {
+        context.issuer = exchange->principal.issuer;
+        context.subject = exchange->principal.subject;
     }
     if (request->authentication != NULL && request->authentication->tried[0] != '\0')
         context.tried = request->authentication->tried;

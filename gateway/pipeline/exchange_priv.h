@@ -58,6 +58,7 @@ struct pause {
 struct exchange {
     struct http_exchange http;
     struct request request;
+    struct principal principal; /* decisions and events are about it; a handler can't change it */
     struct response response_space;
     size_t step;    /* of the pipeline's table */
     bool has_begun; /* the handler ran, so its release must run too */
@@ -129,8 +130,7 @@ void pauser_stop(struct pauser *pauser);
 /* gateway/pipeline/pipeline.c */
 /** The wait of a step is over, and the exchange is suspended: runs the next step, on a worker. */
 void pipeline_continue(struct exchange *exchange);
-/** The callbacks `admit`, `start` and `fast_path` (gateway/http/callbacks.h). */
-bool pipeline_admit(struct http_exchange *http, bool is_open);
+/** The callbacks `start` and `fast_path` (gateway/http/callbacks.h). */
 void pipeline_start(struct http_exchange *http);
 bool pipeline_fast_path(struct http_exchange *http);
 

@@ -41,7 +41,7 @@ bool grant_rate_is_exceeded(struct exchange *exchange)
         return false;
     exchange->shares.is_in_grant_rate = true;
     uuid_format(&request->pairs[0].resource.organisation, organisation);
-    principal_key(&request->principal, principal);
+    principal_key(request->principal, principal);
     return !is_within(exchange, "rights of an organisation", organisation, organisation,
                       settings->rights_rate_per_organisation) ||
            !is_within(exchange, "rights by a principal", principal, organisation, settings->rights_rate_per_principal);

@@ -29,7 +29,7 @@ typedef RESULT handler_function(struct request *request, struct pg *pg, struct e
 
 /**
  * `decides_at_once`: the decision needs memory only, so it is made without a worker, which saves two hand-overs between threads. The target
- * may be called on an event thread, with lookup NULL, and again on a worker. `fast_path` does the same for the answer, after the record.
+ * is called on an event thread, with lookup NULL. `fast_path` does the same for the answer, after the record.
  * False: it did nothing, and `handle` is called on a worker.
  *
  * `instead` is for a request that is denied but not hidden. It replaces the first pair by another one, of an action that the route lists.

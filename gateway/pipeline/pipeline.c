@@ -157,7 +157,7 @@ static struct result check_credential(struct exchange *exchange, struct pg *pg, 
     else if (credential.endpoint == CREDENTIAL_AT_TOKEN) TRY(token_authenticate(request, &credential, found, err));
     else TRY(authenticate(request->gateway->authenticator, &credential, found, err));
     request->authentication = found;
-    if (found->error == OAUTH_NONE) request->principal = found->principal;
+    if (found->error == OAUTH_NONE) exchange->principal = found->principal;
     return SUCCESS;
 }
 
@@ -188,7 +188,7 @@ static enum step_result step_gather(struct exchange *exchange, struct pg *pg)
 
     (void)pg;
     if (request->route->body != BODY_GATHERED || !exchange->http.framing.has_body) return STEP_NEXT;
-    if (request->principal.kind == PRINCIPAL_NONE) return STEP_NEXT;
+    if (request->principal->kind == PRINCIPAL_NONE) return STEP_NEXT;
     gather(exchange);
     return STEP_WAIT;
 }
@@ -200,10 +200,10 @@ static void require_actions(const struct request *request)
     for (size_t i = 0; i < request->pair_count; i++) assert(route_has_action(request->route, request->pairs[i].action));
 }
 
-static enum step_result step_decide(struct exchange *exchange, struct pg *pg)
+/* Names the pairs to decide. Only on a worker is there a connection to look names up. */
+static enum step_result step_target(struct exchange *exchange, struct pg *pg)
 {
     struct request *request = &exchange->request;
-    bool is_later = false;
     struct error err = {0};
 
     if (request->route->record == RECORD_NONE) return STEP_NEXT;
@@ -211,6 +211,16 @@ static enum step_result step_decide(struct exchange *exchange, struct pg *pg)
     if (!request->route->target(request, lookup_of(pg), &err).ok) return answer_failure(exchange, &err);
     if (request->response != NULL) return STEP_ANSWER;
     require_actions(request);
+    return STEP_NEXT;
+}
+
+static enum step_result step_decide(struct exchange *exchange, struct pg *pg)
+{
+    struct request *request = &exchange->request;
+    bool is_later = false;
+    struct error err = {0};
+
+    if (request->route->record == RECORD_NONE) return STEP_NEXT;
     if (!resolve_repositories(request, lookup_of(pg), &is_later, &err).ok) return answer_failure(exchange, &err);
     if (is_later) return STEP_WORKER;
     if (!exchange_decide(exchange, &err).ok) return answer_failure(exchange, &err);
@@ -221,7 +231,7 @@ static enum step_result step_decide(struct exchange *exchange, struct pg *pg)
     return too_many(exchange, DENIED_TOO_OFTEN, 1, METRIC_REFUSED_DENIED);
 }
 
-static size_t step_of_decide(void);
+static size_t step_of_target(void);
 
 /* The body is gathered only after a decision that allows it. It may take long to arrive, so the right is decided again after it. */
 static enum step_result step_take(struct exchange *exchange, struct pg *pg)
@@ -231,7 +241,7 @@ static enum step_result step_take(struct exchange *exchange, struct pg *pg)
 
     (void)pg;
     if (!is_missing || decision_verdict(exchange->decision) != VERDICT_ALLOW) return STEP_NEXT;
-    exchange->step = step_of_decide();
+    exchange->step = step_of_target();
     gather(exchange);
     return STEP_WAIT;
 }
@@ -275,7 +285,8 @@ static void recorded(struct record *record)
 
 static enum step_result step_record(struct exchange *exchange, struct pg *pg)
 {
-    const struct request *request = &exchange->request;
+    struct request *request = &exchange->request;
+    const struct handler *handler = request->route->handler;
 
     (void)pg;
     exchange->record.done = NULL;
@@ -283,8 +294,7 @@ static enum step_result step_record(struct exchange *exchange, struct pg *pg)
     const bool is_allowed = decision_verdict(exchange->decision) == VERDICT_ALLOW;
     if (is_allowed && !budget_of_workers(exchange)) return STEP_WORKER;
     if (request->route->record == RECORD_WITH_CHANGE && is_allowed) return STEP_NEXT;
-    struct change *(*search)(struct request *) = request->route->handler->search;
-    exchange_record_prepare(exchange, is_allowed && search != NULL ? search(&exchange->request) : NULL);
+    exchange_record_prepare(exchange, is_allowed && handler->search != NULL ? handler->search(request) : NULL);
     exchange->record.done = recorded;
     sequencer_submit(request->gateway->sequencer, &exchange->record);
     return STEP_WAIT;
@@ -305,7 +315,7 @@ static enum step_result step_recorded(struct exchange *exchange, struct pg *pg)
         denial_answer(exchange, record->decision);
         return STEP_ANSWER;
     case RECORD_STALE:
-        exchange->step = step_of_decide();
+        exchange->step = step_of_target();
         return exchange_may_decide_again(exchange) ? STEP_NEXT : answer_failure(exchange, &unstable);
     case RECORD_REFUSED:
     case RECORD_UNAVAILABLE: break;
@@ -335,17 +345,26 @@ static const struct step {
     const char *name;
     enum step_result (*run)(struct exchange *exchange, struct pg *pg);
 } steps[] = {
-    {"route", step_route},   {"form", step_form},         {"thread", step_thread}, {"authenticate", step_authenticate},
-    {"gather", step_gather}, {"decide", step_decide},     {"take", step_take},     {"event_quota", step_event_quota},
-    {"record", step_record}, {"recorded", step_recorded}, {"handle", step_handle},
+    {"route", step_route},
+    {"form", step_form},
+    {"thread", step_thread},
+    {"authenticate", step_authenticate},
+    {"gather", step_gather},
+    {"target", step_target},
+    {"decide", step_decide},
+    {"take", step_take},
+    {"event_quota", step_event_quota},
+    {"record", step_record},
+    {"recorded", step_recorded},
+    {"handle", step_handle},
 };
 #define STEP_COUNT (sizeof steps / sizeof steps[0])
 
-static size_t step_of_decide(void)
+static size_t step_of_target(void)
 {
     size_t step = 0;
 
-    while (steps[step].run != step_decide) step++;
+    while (steps[step].run != step_target) step++;
     return step;
 }
 
@@ -388,32 +407,6 @@ static void continue_later(struct exchange *exchange)
     const struct error busy = {ERROR_UNAVAILABLE, "too many requests wait already; try again in a second"};
 
     if (!http_submit(&exchange->http, exchange->request.gateway->readers, run_on_worker)) exchange_answer(exchange, &busy);
-}
-
-static bool refuse_now(struct exchange *exchange, unsigned status, const char *why, enum gateway_metric metric)
-{
-    exchange_refuse(exchange, status, why, 1, metric);
-    return false;
-}
-
-bool pipeline_admit(struct http_exchange *http, bool is_open)
-{
-    struct exchange *exchange = exchange_of(http);
-    struct request *request = &exchange->request;
-    const struct gateway *gateway = request->gateway;
-    const struct quota_limits limits = {.at_a_time =
-                                            budget_of_queue(exchange, (unsigned)gateway->settings->requests_per_address)};
-    struct quota_ticket *ticket = &exchange->shares.tickets[TICKET_ADDRESS];
-    struct error err = {0};
-
-    request_take_head(request, http);
-    if (!is_open)
-        return refuse_now(exchange, 503, "the server is starting or stopping; try again in a second", METRIC_REFUSED_BUSY);
-    if (!quota_enter(gateway->quota, "address", request->client_address, &limits, ticket, &err).ok)
-        return refuse_now(exchange, 429, err.message, METRIC_REFUSED_ADDRESS);
-    if (work_waiting(gateway->readers) >= (unsigned)gateway->settings->queue_max)
-        return refuse_now(exchange, 503, "too many requests wait already; try again in a second", METRIC_REFUSED_BUSY);
-    return true;
 }
 
 void pipeline_start(struct http_exchange *http)

@@ -16,10 +16,11 @@ static struct exchange *exchange_of_request(struct request *request)
     return (struct exchange *)(void *)((char *)request - offsetof(struct exchange, request));
 }
 
-static struct result decide(const struct request *request, struct decision **decision_out, struct error *err)
+static struct result decide(const struct exchange *exchange, struct decision **decision_out, struct error *err)
 {
+    const struct request *request = &exchange->request;
     struct decision_request question = {
-        .principal = &request->principal, .pair_count = request->pair_count, .asked = request->asked, .now_ms = clock_wall_ms()};
+        .principal = &exchange->principal, .pair_count = request->pair_count, .asked = request->asked, .now_ms = clock_wall_ms()};
 
     memcpy(question.pairs, request->pairs, sizeof question.pairs);
     if (request->client.ss_family != AF_UNSPEC) question.client = (const struct sockaddr *)&request->client;
@@ -30,7 +31,7 @@ struct result exchange_decide(struct exchange *exchange, struct error *err)
 {
     decision_free(exchange->decision);
     exchange->decision = NULL;
-    return decide(&exchange->request, &exchange->decision, err);
+    return decide(exchange, &exchange->decision, err);
 }
 
 struct result exchange_decide_instead(struct exchange *exchange, struct error *err)
@@ -58,8 +59,8 @@ void exchange_right(const struct exchange *exchange, char rule_out[65])
     const char *rule = "";
 
     if (request->pair_count == 0)
-        rule = decider_is_live(request->gateway->decider, &request->principal, clock_wall_ms()) ? "" : "SYS-NOT-LIVE";
-    else if (!decide(request, &decision, &err).ok)
+        rule = decider_is_live(request->gateway->decider, &exchange->principal, clock_wall_ms()) ? "" : "SYS-NOT-LIVE";
+    else if (!decide(exchange, &decision, &err).ok)
         rule = "SYS-UNDECIDED"; /* out of memory: a request without a decision is not allowed */
     else if (decision_verdict(decision) != VERDICT_ALLOW) rule = decision_denial(decision, 0)->rule;
     (void)snprintf(rule_out, 65, "%s", rule);

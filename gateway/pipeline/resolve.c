@@ -10,14 +10,14 @@ void resolve_name(const struct request *request, struct resource *resource)
 {
     const enum resource_kind kind = resource->kind;
 
-    if (request->principal.kind == PRINCIPAL_NONE) return;
+    if (request->principal->kind == PRINCIPAL_NONE) return;
     decider_resolve(request->gateway->decider, resource->name, resource);
     resource->kind = kind;
 }
 
 bool resolve_allows(const struct request *request, const struct action_pair *pair)
 {
-    return decider_rights(request->gateway->decider, &request->principal, pair, clock_wall_ms()) == AUTHZ_ALLOWED;
+    return decider_rights(request->gateway->decider, request->principal, pair, clock_wall_ms()) == AUTHZ_ALLOWED;
 }
 
 /* A grant on a repository names a repository or a pattern. The repository need not exist yet. */

@@ -39,7 +39,7 @@ static bool enter_shares(struct exchange *exchange, int now, struct stream_refus
     char organisation[UUID_TEXT_SIZE], principal[PRINCIPAL_KEY_SIZE];
 
     uuid_format(&exchange->request.pairs[0].resource.organisation, organisation);
-    principal_key(&exchange->request.principal, principal);
+    principal_key(exchange->request.principal, principal);
     refusal->status = 429;
     refusal->metric = METRIC_REFUSED_ORGANISATION;
     if (!enter(exchange, TICKET_STREAM_ORGANISATION, "bodies into an organisation", organisation,

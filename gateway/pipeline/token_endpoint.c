@@ -212,14 +212,14 @@ struct result target_token_mint(struct request *request, struct lookup *lookup, 
     request->handler_state = token_grant;
     token_grant->is_exchange = grant != NULL && strcmp(grant, GRANT_EXCHANGE) == 0;
     struct resource *resource = request_add_pair(request, ACTION_TOKEN_MINT, "");
-    if (request->principal.kind == PRINCIPAL_NONE) return SUCCESS; /* gets a challenge, whatever the request */
+    if (request->principal->kind == PRINCIPAL_NONE) return SUCCESS; /* gets a challenge, whatever the request */
     if (names_other_service(request, "service") || names_other_service(request, "audience"))
         token_refuse(request, OAUTH_INVALID_REQUEST, "service and audience must be the service of the challenge");
     else if (!read_scopes(request, &token_grant->scope, &wrong).ok) token_refuse(request, OAUTH_INVALID_SCOPE, wrong.message);
     /* The event must show exactly the tokens for the administration that are issued, so the event's scope must not name the administration if the
      * token will not have it (docs/keys.md). */
     if (token_grant->scope.administration)
-        token_grant->scope.administration = decider_has_role(request->gateway->decider, &request->principal, clock_wall_ms());
+        token_grant->scope.administration = decider_has_role(request->gateway->decider, request->principal, clock_wall_ms());
     return describe_scope(&token_grant->scope, resource, err);
 }
 
@@ -235,7 +235,7 @@ static struct result narrow(struct request *request, struct pg *pg, struct token
     const uint64_t version = decider_names_version(request->gateway->decider); /* taken before the look-ups that it covers */
 
     if (repository_name_split(bytes_of_text(wanted->name), &name, &wrong).ok) {
-        decider_live_access(request->gateway->decider, &request->principal, wanted->name, clock_wall_ms(), &live);
+        decider_live_access(request->gateway->decider, request->principal, wanted->name, clock_wall_ms(), &live);
         decider_resolve(request->gateway->decider, wanted->name, &resource);
         const bool has_right = live.pull || live.push || live.remove;
         if (has_right) TRY(registry_resolve(request->gateway->registry, lookup_of(pg), version, &resource, err));
@@ -249,9 +249,9 @@ static struct result narrow(struct request *request, struct pg *pg, struct token
 /* A subject of an issuer may have roles in several organisations; the requested scope says which of them the token belongs to. */
 static struct uuid organisation_of(const struct request *request, const struct token_grant *token_grant)
 {
-    if (request->principal.kind == PRINCIPAL_EXTERNAL && !uuid_is_nil(&token_grant->organisation))
+    if (request->principal->kind == PRINCIPAL_EXTERNAL && !uuid_is_nil(&token_grant->organisation))
         return token_grant->organisation;
-    return decider_home(request->gateway->decider, &request->principal, clock_wall_ms());
+    return decider_home(request->gateway->decider, request->principal, clock_wall_ms());
 }
 
 static struct result mint(struct request *request, const struct token_grant *token_grant, struct buffer *answer,
@@ -260,7 +260,7 @@ static struct result mint(struct request *request, const struct token_grant *tok
     const struct gateway *gateway = request->gateway;
     const struct mint_request asked = {.issuer = authenticator_issuer(gateway->authenticator),
                                        .service = authenticator_service(gateway->authenticator),
-                                       .principal = &request->principal,
+                                       .principal = request->principal,
                                        .granted = &token_grant->scope,
                                        .organisation = organisation_of(request, token_grant),
                                        .thumbprint =

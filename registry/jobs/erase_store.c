@@ -260,13 +260,19 @@ static struct result read_log_size(struct pg *pg, int64_t *size_out, struct erro
     return SUCCESS;
 }
 
+static void require(const struct permit *permit, const struct erase_view *view)
+{
+    assert(view->action == ACTION_DELETION_PLAN || view->action == erase_action(view->where->kind));
+    permit_require(permit, view->action, view->where);
+}
+
 /* The log's size is read first. So each change whose event is before `seen` is in the count. */
 struct result erase_count(const struct permit *permit, struct pg *pg, const struct erase_view *view,
                           struct erase_counts *counts_out, struct error *err)
 {
     struct erase_counts counts = {.seen = 0};
 
-    permit_require(permit, view->action, view->where);
+    require(permit, view);
     TRY(read_log_size(pg, &counts.seen, err));
     TRY(check_exists(pg, view->where, err));
     TRY(check_size(pg, view->where, err));
@@ -313,7 +319,7 @@ static struct result check_changes(struct pg *pg, const struct resource *where, 
 struct result erase_catch_up(const struct permit *permit, struct pg *pg, const struct erase_view *view,
                              struct erase_counts *counts, struct error *err)
 {
-    permit_require(permit, view->action, view->where);
+    require(permit, view);
     for (unsigned i = 0; i < CATCH_UPS; i++) {
         int64_t size = 0, count = 0;
         TRY(read_log_size(pg, &size, err));
@@ -330,7 +336,7 @@ struct result erase_immutable_tag(const struct permit *permit, struct pg *pg, co
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    permit_require(permit, view->action, view->where);
+    require(permit, view);
     add_place(&arguments, view->where);
     TRY(pg_run(pg, &erase_immutable_tag_sql, &arguments, &rows, err));
     (void)snprintf(tag_out, size, "%s", pg_rows_count(rows) == 0 ? "" : pg_text(rows, 0, 0));
@@ -343,7 +349,7 @@ struct result erase_repositories(const struct permit *permit, struct pg *pg, con
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    permit_require(permit, view->action, view->where);
+    require(permit, view);
     add_place(&arguments, view->where);
     pg_add_text(&arguments, page->last);
     pg_add_int8(&arguments, ERASE_PAGE);

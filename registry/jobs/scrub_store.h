@@ -3,6 +3,7 @@
 
 #include "registry/jobs/job.h"
 #include "registry/stored_blob_store.h"
+#include "storage/driver.h"
 
 struct scrub_blob {
     struct blob_row row;

@@ -9,53 +9,6 @@
 #include "registry/upload/abandoned_store.h"
 #include "registry/upload/upload_priv.h"
 
-static struct upload_key key_of(const struct upload *upload)
-{
-    return (struct upload_key){
-        .upload = upload->row.upload,
-        .repository = upload->where.repository,
-        .region = upload->where.region,
-        .bound_to = upload->bound_to,
-        .secret_hash = upload->secret_hash,
-    };
-}
-
-static void note_search(struct upload *upload, bool is_found)
-{
-    upload->found = is_found ? SEARCH_FOUND : SEARCH_MISSED;
-}
-
-static struct result run_search(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
-{
-    struct upload *upload = (struct upload *)(void *)change; /* its first member */
-    const struct upload_key key = key_of(upload);
-    bool is_found = false;
-
-    permit_require(permit, upload->action, &upload->where);
-    TRY(upload_row_find(pg, &key, &upload->row, &is_found, err));
-    note_search(upload, is_found);
-    return SUCCESS;
-}
-
-static struct result add_search(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
-{
-    struct upload *upload = (struct upload *)(void *)change; /* its first member */
-    const struct upload_key key = key_of(upload);
-
-    permit_require(permit, upload->action, &upload->where);
-    return upload_row_add_find(pg, &key, err);
-}
-
-/* If it can't be read, the search stays open, and upload_find() reports the error. */
-static void take_search(struct change *change, const struct pg_rows *answer)
-{
-    struct upload *upload = (struct upload *)(void *)change; /* its first member */
-    struct error ignored = {0};
-    bool is_found = false;
-
-    if (upload_row_take_find(answer, &upload->row, &is_found, &ignored).ok) note_search(upload, is_found);
-}
-
 static struct result make(struct registry *registry, enum action action, const struct resource *where, struct upload **upload_out,
                           struct error *err)
 {
@@ -75,9 +28,9 @@ struct result upload_new(struct registry *registry, const struct upload_request 
 {
     struct upload *upload = NULL;
 
+    assert(upload_permits(request->action, UPLOAD_LOOK));
     TRY(make(registry, request->action, request->where, &upload, err));
-    upload->search =
-        (struct change){.run = run_search, .add = add_search, .take = take_search, .invalidates = CHANGE_INVALIDATES_NOTHING};
+    upload_search_init(upload);
     upload->row.upload = request->location.upload;
     upload_owner_hash(request->principal, upload->bound_to);
     upload_secret_hash(&request->location, upload->secret_hash);
@@ -93,7 +46,7 @@ struct change *upload_search(struct upload *upload)
 struct result upload_find(const struct permit *permit, struct upload *upload, struct pg *pg, struct error *err)
 {
     permit_require(permit, upload->action, &upload->where);
-    if (upload->found == SEARCH_OPEN) TRY(run_search(permit, &upload->search, pg, err));
+    if (upload->found == SEARCH_OPEN) TRY(upload->search.run(permit, &upload->search, pg, err));
     return upload->found == SEARCH_FOUND ? SUCCESS : no_such_upload(err);
 }
 
@@ -195,7 +148,8 @@ static struct result open_writer(struct upload *upload, struct pg *pg, struct er
 
 struct result upload_claim(struct upload *upload, struct pg *pg, struct error *err)
 {
-    assert(!upload->is_claimed && upload->found == SEARCH_FOUND); /* upload_find() took the permit */
+    upload_check(upload, UPLOAD_FILL);
+    assert(!upload->is_claimed);
     TRY(upload_table_take(upload->registry->uploads, &upload->row.upload, &upload->live, err));
     upload->is_claimed = true;
     upload->safe_ms = upload->heartbeat_ms = clock_monotonic_ms();
@@ -251,7 +205,9 @@ void upload_note_end(const struct upload *upload, struct pg *pg, struct error *r
     struct error err = {0};
     bool is_gone = false;
 
-    if (refusal->kind != ERROR_CONFLICT || !upload_row_is_gone(pg, &upload->row, &is_gone, &err).ok || !is_gone) return;
+    if (refusal->kind != ERROR_CONFLICT) return;
+    upload_check(upload, UPLOAD_FILL);
+    if (!upload_row_is_gone(pg, &upload->row, &is_gone, &err).ok || !is_gone) return;
     remove_again(upload);
     (void)no_such_upload(refusal).ok;
 }
@@ -260,6 +216,7 @@ struct result upload_heartbeat(struct upload *upload, struct pg *pg, struct erro
 {
     const int64_t now_ms = clock_monotonic_ms();
 
+    assert(upload->is_claimed);
     if (now_ms - upload->heartbeat_ms < UPLOAD_HEARTBEAT_MS) return SUCCESS;
     upload->heartbeat_ms = now_ms;
     const struct result shown = upload_row_touch(pg, &upload->row, err);
@@ -268,28 +225,24 @@ struct result upload_heartbeat(struct upload *upload, struct pg *pg, struct erro
     return shown.ok || err->kind == ERROR_UNAVAILABLE ? SUCCESS : shown; /* without a database it is checked next time */
 }
 
-struct save_change {
-    struct change change;
-    const struct upload *upload;
-    struct blob_checkpoint checkpoint;
-};
-
-static struct result run_save(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
+struct result upload_record(struct upload *upload, struct recorder *recorder, enum outcome outcome, const char *note,
+                            struct change *change, struct error *err)
 {
-    const struct save_change *save = (const struct save_change *)(const void *)change; /* its first member */
-
-    permit_require(permit, save->upload->action, &save->upload->where);
-    return upload_row_save(pg, &save->upload->row.upload, &save->checkpoint, err);
+    upload->ran = NULL;
+    TRY(recorder->record(recorder, outcome, note, change, err));
+    assert(upload->ran == change); /* else it has recorded nothing, so no bytes may be removed or counted */
+    return SUCCESS;
 }
 
 static struct result save(struct upload *upload, struct pg *pg, struct recorder *recorder, struct error *err)
 {
-    struct save_change change = {.change = {.run = run_save, .invalidates = CHANGE_INVALIDATES_NOTHING}, .upload = upload};
+    struct upload_save change;
     char note[64];
 
+    upload_save_init(&change, upload);
     TRY(blob_writer_checkpoint(upload->live.writer, &change.checkpoint, err));
     (void)snprintf(note, sizeof note, "%" PRIu64 " bytes are safe", change.checkpoint.offset);
-    const struct result recorded = recorder->record(recorder, OUTCOME_COMPLETED, note, &change.change, err);
+    const struct result recorded = upload_record(upload, recorder, OUTCOME_COMPLETED, note, &change.change, err);
     if (!recorded.ok) upload_note_end(upload, pg, err);
     TRY(recorded);
     blob_writer_committed(upload->live.writer);
@@ -306,48 +259,6 @@ struct result upload_save(struct upload *upload, struct pg *pg, struct recorder 
     const struct result saved = save(upload, pg, recorder, err);
     upload->is_dead = !saved.ok;
     return saved;
-}
-
-struct commit_change {
-    struct change change;
-    const struct upload *upload;
-    struct closed_blob closed;
-    struct dropped_blobs dropped;
-};
-
-static struct upload_commit_row commit_row(const struct commit_change *commit, const struct permit *permit)
-{
-    const struct upload *upload = commit->upload;
-
-    permit_require(permit, upload->action, &upload->where);
-    return (struct upload_commit_row){.where = &upload->where,
-                                      .upload = &upload->row,
-                                      .key = &commit->closed.key,
-                                      .content = &commit->closed.content,
-                                      .lease_s = upload->registry->lease_s};
-}
-
-static struct result run_commit(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
-{
-    struct commit_change *commit = (struct commit_change *)(void *)change; /* its first member */
-    const struct upload_commit_row row = commit_row(commit, permit);
-
-    return upload_row_commit(pg, &row, &commit->dropped, err);
-}
-
-static struct result add_commit(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
-{
-    const struct upload_commit_row row =
-        commit_row((const struct commit_change *)(const void *)change, permit); /* its first member */
-
-    return upload_row_add_commit(pg, &row, err);
-}
-
-static void take_commit(struct change *change, const struct pg_rows *answer)
-{
-    struct commit_change *commit = (struct commit_change *)(void *)change; /* its first member */
-
-    upload_row_take_commit(answer, &commit->upload->row, &commit->dropped);
 }
 
 static void sweep_dropped(struct upload *upload, struct pg *pg, const struct dropped_blobs *dropped)
@@ -373,39 +284,35 @@ static struct result close_blob(struct upload *upload, struct pg *pg, const stru
 struct result upload_commit(struct upload *upload, struct pg *pg, const struct digest *expected, struct recorder *recorder,
                             struct error *err)
 {
-    struct commit_change commit = {.change = {.run = run_commit, .take = take_commit, .invalidates = CHANGE_INVALIDATES_NOTHING},
-                                   .upload = upload};
+    struct closed_blob closed;
+    struct upload_closing closing;
     char note[64];
 
+    upload_check(upload, UPLOAD_CLOSE);
     assert(upload->is_claimed && !upload->is_dead);
-    TRY(close_blob(upload, pg, expected, &commit.closed, err));
+    TRY(close_blob(upload, pg, expected, &closed, err));
     upload->is_dead = true; /* closed: the writer can't be used again */
-    if (uuid_equal(&commit.closed.key.id, &upload->row.blob)) commit.change.add = add_commit;
-    (void)snprintf(note, sizeof note, "%" PRIu64 " bytes stored", commit.closed.content.length);
-    const struct result recorded = recorder->record(recorder, OUTCOME_COMPLETED, note, &commit.change, err);
+    upload_closing_init(&closing, upload, &closed);
+    (void)snprintf(note, sizeof note, "%" PRIu64 " bytes stored", closed.content.length);
+    const struct result recorded = upload_record(upload, recorder, OUTCOME_COMPLETED, note, &closing.change, err);
     if (!recorded.ok) upload_note_end(upload, pg, err);
     TRY(recorded);
     blob_writer_committed(upload->live.writer);
     blob_writer_free(GIVE(upload->live.writer));
-    sweep_dropped(upload, pg, &commit.dropped);
+    sweep_dropped(upload, pg, &closing.dropped);
     return SUCCESS;
-}
-
-static struct result run_drop(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
-{
-    const struct save_change *drop = (const struct save_change *)(const void *)change; /* its first member */
-
-    permit_require(permit, drop->upload->action, &drop->upload->where);
-    return upload_row_drop(pg, &drop->upload->row, err);
 }
 
 struct result upload_drop(struct upload *upload, struct pg *pg, const char *note, struct recorder *recorder, struct error *err)
 {
-    struct save_change drop = {.change = {.run = run_drop, .invalidates = CHANGE_INVALIDATES_NOTHING}, .upload = upload};
     struct abandoned_object object = {.blob = upload->row.blob};
+    struct upload_save drop;
 
+    upload_check(upload, UPLOAD_FILL);
+    assert(upload->is_claimed || upload->action == ACTION_UPLOAD_BEGIN);
     upload->is_dead = true;
-    TRY(recorder->record(recorder, OUTCOME_FAILED, note, &drop.change, err));
+    upload_drop_init(&drop, upload);
+    TRY(upload_record(upload, recorder, OUTCOME_FAILED, note, &drop.change, err));
     (void)snprintf(object.region, sizeof object.region, "%s", upload->where.region);
     blob_writer_free(GIVE(upload->live.writer));
     (void)upload_sweep(upload->registry, pg, &object);

@@ -51,7 +51,11 @@ void upload_begin_finish(struct registry *registry, const struct upload_begin *b
 /* ---- PATCH, PUT, GET ---- */
 
 struct upload;
-/* A session, for one request. The functions below abort unless the session was found or begun under a permit. */
+/*
+ * A session, for one request. Each function below that reads or changes the session's row or bytes aborts unless the
+ * session was found or begun under a permit. The action of the permit says which of them may follow: upload.read none that
+ * changes anything, upload.write all but upload_commit(), upload.commit and upload.begin all.
+ */
 
 /** A request for a session. */
 struct upload_request {
@@ -107,13 +111,13 @@ RESULT upload_write(struct upload *upload, struct bytes content, struct error *e
 /** True 64 MiB or a quarter of an hour after the last save. */
 bool upload_must_save(const struct upload *upload);
 /**
- * While a body arrives: touches the row every few seconds, so that the session is not idle. ERROR_NOT_FOUND if the
+ * While a body arrives, after a claim: touches the row every few seconds, so that the session is not idle. ERROR_NOT_FOUND if the
  * session has ended, ERROR_CONFLICT if another writer has it.
  */
 RESULT upload_heartbeat(struct upload *upload, struct pg *pg, struct error *err) __attribute__((nonnull));
 /**
- * Call it after ERROR_CONFLICT: if the session has ended, changes the refusal to ERROR_NOT_FOUND and removes the
- * bytes that were written since.
+ * After ERROR_CONFLICT of a function above: if the session has ended, changes the refusal to ERROR_NOT_FOUND and removes
+ * the bytes that were written since. Does nothing after another error.
  */
 void upload_note_end(const struct upload *upload, struct pg *pg, struct error *refusal) __attribute__((nonnull));
 /** Are saved bytes missing or damaged? Then no writer can continue, and the session must be dropped (docs/decisions/0024). */
@@ -129,7 +133,10 @@ RESULT upload_save(struct upload *upload, struct pg *pg, struct recorder *record
  */
 RESULT upload_commit(struct upload *upload, struct pg *pg, const struct digest *expected, struct recorder *recorder,
                      struct error *err) __attribute__((nonnull));
-/** Ends a claimed or just begun session that can't be continued, and removes its bytes. `note` is the reason, for the event. */
+/**
+ * Ends a session that can't be continued, and removes its bytes once the end is recorded. Aborts unless this request has
+ * claimed or begun the session. `note` is the reason, for the event.
+ */
 RESULT upload_drop(struct upload *upload, struct pg *pg, const char *note, struct recorder *recorder, struct error *err)
     __attribute__((nonnull));
 /** Keeps the writer for the next request, if it has not failed. */

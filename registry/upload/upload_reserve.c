@@ -22,7 +22,7 @@ static struct result run_reserve(const struct permit *permit, struct change *cha
 {
     struct reserve_change *reserve = (struct reserve_change *)(void *)change; /* its first member */
 
-    permit_require(permit, reserve->upload->action, &reserve->upload->where);
+    upload_require(reserve->upload, permit, change, UPLOAD_FILL);
     reserve->row = reserve->upload->row;
     return upload_row_reserve(pg, &reserve->row, &reserve->wanted, err);
 }
@@ -46,7 +46,7 @@ struct result upload_reserve(struct upload *upload, const struct upload_announce
     if (needed > INT64_MAX) return quota_is_used_up(err); /* more than any quota, and than the column's type */
     if (announced->more_may_come && announced->length < PIECE) change.wanted.wished = offset + PIECE;
     (void)snprintf(note, sizeof note, "%" PRIu64 " bytes are asked for", change.wanted.wished);
-    TRY(recorder->record(recorder, OUTCOME_COMPLETED, note, &change.change, err));
+    TRY(upload_record(upload, recorder, OUTCOME_COMPLETED, note, &change.change, err));
     upload->row.reserved = change.row.reserved;
     upload->row.is_counted = change.row.is_counted;
     return SUCCESS;
@@ -56,7 +56,7 @@ static struct result run_give_back(const struct permit *permit, struct change *c
 {
     const struct reserve_change *back = (const struct reserve_change *)(const void *)change; /* its first member */
 
-    permit_require(permit, back->upload->action, &back->upload->where);
+    upload_require(back->upload, permit, change, UPLOAD_FILL);
     return upload_row_give_back(pg, &back->upload->row, back->wanted.wished, err);
 }
 
@@ -70,7 +70,7 @@ struct result upload_give_back(struct upload *upload, struct recorder *recorder,
 
     if (!upload->is_claimed || !upload->row.is_counted || upload->row.reserved <= kept) return SUCCESS;
     (void)snprintf(note, sizeof note, "%" PRIu64 " bytes are given back", upload->row.reserved - kept);
-    TRY(recorder->record(recorder, OUTCOME_COMPLETED, note, &change.change, err));
+    TRY(upload_record(upload, recorder, OUTCOME_COMPLETED, note, &change.change, err));
     upload->row.reserved = kept;
     return SUCCESS;
 }

@@ -171,9 +171,9 @@ struct upload *fixture_find(struct registry *registry, const struct upload_begin
     struct upload *upload = NULL;
 
     where.repository = begun->repository;
-    const struct permit *permit = permit_for(ACTION_UPLOAD_WRITE, &where);
+    const struct permit *permit = permit_for(ACTION_UPLOAD_COMMIT, &where);
     const struct upload_request request = {
-        .action = ACTION_UPLOAD_WRITE, .where = &where, .principal = &fixture.principal, .location = begun->location};
+        .action = ACTION_UPLOAD_COMMIT, .where = &where, .principal = &fixture.principal, .location = begun->location};
     *recorder = fixture_recorder(permit);
     MUST(upload_new(registry, &request, &upload, &err));
     MUST(upload_find(permit, upload, fixture.stack->pg, &err));

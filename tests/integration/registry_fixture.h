@@ -65,7 +65,7 @@ struct job_recorder fixture_recorder(const struct permit *permit);
 
 /** Begins a session; the answer has the secret. */
 struct upload_begin fixture_begin(struct resource *repository);
-/** Finds it under a fresh permit, which lives as long as the program. */
+/** Finds it under a fresh permit for upload.commit, which lives as long as the program. */
 struct upload *fixture_find(struct registry *registry, const struct upload_begin *begun, struct job_recorder *recorder);
 /** Content byte i of seed, `length` bytes; freed with free(). */
 uint8_t *fixture_content(uint64_t seed, size_t length, char digest_out[DIGEST_TEXT_SIZE]);

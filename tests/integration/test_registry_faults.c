@@ -51,12 +51,12 @@ static struct result fill(const struct attempt *attempt, struct upload *upload, 
 
 static struct result push(struct attempt *attempt, struct error *err)
 {
-    struct upload_request request = {.action = ACTION_UPLOAD_WRITE, .where = &attempt->where, .principal = &fixture.principal};
+    struct upload_request request = {.action = ACTION_UPLOAD_COMMIT, .where = &attempt->where, .principal = &fixture.principal};
     OWNED(permit) *permit = NULL;
     struct job_recorder recorder;
 
     TRY(begin(attempt, &request.location, err));
-    TRY(permit_for(ACTION_UPLOAD_WRITE, &attempt->where, &permit, err));
+    TRY(permit_for(ACTION_UPLOAD_COMMIT, &attempt->where, &permit, err));
     recorder = fixture_recorder(permit);
     OWNED(upload) *upload = NULL;
     TRY_UNTOUCHED_BYTES(upload, upload_new(fixture.registry, &request, &upload, err));

@@ -187,6 +187,16 @@ static void an_approval_that_was_checked_without_another_is_refused(void **state
     assert_int_equal(find(&model).approvals, 1);
 }
 
+static size_t envelopes_under(const struct permit *permit, const struct uuid *id)
+{
+    OWNED(pg_rows) *rows = NULL;
+    struct error err = {0};
+
+    if (!run_envelopes(permit, stack->pg, ACTION_RUN_READ, id, &rows, &err).ok) fail_msg("%s", err.message);
+    return pg_rows_count(rows);
+}
+
+/* The envelopes of any run could be read under a permit for another project. */
 static void a_run_of_another_project_is_not_found(void **state)
 {
     struct model model = {.id = uuid_random()};
@@ -200,6 +210,9 @@ static void a_run_of_another_project_is_not_found(void **state)
     OWNED(permit) *permit = stack_permit(stack, ACTION_RUN_READ, &other);
     assert_false(run_find(permit, stack->pg, ACTION_RUN_READ, &model.id, &run, &err).ok);
     assert_int_equal(err.kind, ERROR_NOT_FOUND);
+    assert_int_equal(envelopes_under(permit, &model.id), 0);
+    OWNED(permit) *own = stack_permit(stack, ACTION_RUN_READ, &project);
+    assert_int_equal(envelopes_under(own, &model.id), 1);
 }
 
 int main(void)

@@ -24,14 +24,15 @@ def room_of(path, rooms):
 
 
 def objects(source, build, rooms):
-    """(file without its ending, object) of each source that ships, once. Objects of sources that moved away may lie about still."""
+    """(file without its ending, object) of each source that ships and is built, once. Objects of sources that moved away may lie about still."""
     with open(f"{build}/compile_commands.json", encoding="utf-8") as file:
         commands = json.load(file)
     for each in commands:
         path = os.path.relpath(each["file"], source)
         made = re.search(r" -o (\S+/CMakeFiles/sijil_\w+\.dir/\S+\.o) ", each["command"])
         if made and "_faulty.dir/" not in made[1] and room_of(path, rooms) and path.endswith(".c"):
-            yield path[:-2], f"{each['directory']}/{made[1]}"
+            if os.path.exists(f"{each['directory']}/{made[1]}"):
+                yield path[:-2], f"{each['directory']}/{made[1]}"
 
 
 def calls(found):
@@ -85,9 +86,10 @@ def tell(circle, edges):
 def main():
     source, build = sys.argv[1:3]
     rooms = rooms_of(source)
-    edges = calls(objects(os.path.abspath(source), build, rooms))
-    if len(edges) < FEWEST_OBJECTS:
-        sys.exit(f"only {len(edges)} objects are built in {build}")
+    found = list(objects(os.path.abspath(source), build, rooms))
+    if len(found) < FEWEST_OBJECTS:
+        sys.exit(f"only {len(found)} objects are built in {build}")
+    edges = calls(found)
     bad = 0
     for circle in circles(edges):
         inside = {room_of(file, rooms) for file in circle}

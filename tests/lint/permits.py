@@ -12,7 +12,7 @@ import sys
 ROOMS = ("audit", "authz", "documents", "policy", "registry", "training")
 DOORS = ("struct pg *", "struct registry *", "const struct document_source *")
 HANDLES = {  # only a function that got the permit makes one
-    "struct upload *": "upload_find() and upload_of_begin() take the permit, and the others assert it",
+    "struct upload *": "upload_find() and upload_of_begin() take the permit; the others assert it before they reach rows or bytes",
     "struct audit_page *": "audit_list() and audit_find() take the permit",
 }
 EXEMPT = {

@@ -8,7 +8,8 @@
 A recipe is a section "### A thing: N files". Its steps are lines "N. `file`, above `anchor`:", "N. `file`, below `anchor`:",
 "N. `file`, at the end:" or "N. `file`, new:", each with one fenced block. The anchor stands in one line of the file. "..." instead of the
 number of a migration is the next number. A block ```sh behind the steps is run in the tree; "Built: ..." names targets, "Generated: ..." the
-pages that the target docs writes. "(the work)" behind a file: it does what the new event records, so it is not one of the files of the recipe."""
+pages that the target docs writes. N counts the files of all steps.
+"(the work)" behind a file: it does what the new event records, so MOST does not count it."""
 import filecmp
 import os
 import re
@@ -22,6 +23,7 @@ STEP = re.compile(r"^\d+\. `([^`]+)`( \(the work\))?, (?:(above|below) `([^`]+)`
 class Recipe:
     def __init__(self, name, body):
         self.name = name
+        self.count = re.match(r".*?: (\d+) files?\n", body)
         found = list(STEP.finditer(body))
         self.steps = [(match[1], match[3] or match[5] or match[6], match[4], match[7]) for match in found]
         self.work = {match[1] for match in found if match[2]}
@@ -94,6 +96,9 @@ def check(root):
     for recipe in found:
         if not recipe.steps or not recipe.proof or not recipe.built:
             problems.append(f"{PAGE}: the recipe for a {recipe.name} has no steps, builds nothing or proves nothing")
+        every = len(recipe.files() | recipe.work)
+        if recipe.count is None or int(recipe.count[1]) != every:
+            problems.append(f"{PAGE}: the heading of the recipe for {recipe.name} does not say that it has {every} files")
         if len(recipe.files()) > MOST.get(recipe.name, 0):
             problems.append(f"{PAGE}: a {recipe.name} touches {len(recipe.files())} files, and not at most {MOST.get(recipe.name)}")
         try:

@@ -16,6 +16,7 @@
 
 struct result rogue(struct request *request, struct pg *pg, struct lookup *lookup, struct error *err);
 struct result rogue_of_lists(struct request *request, struct pg *pg, struct lookup *lookup, struct error *err);
+struct result rogue_as_another(struct request *request, const struct uuid *id, struct change *change, struct error *err);
 
 static struct result visit(void *context, const struct drafted_document *drafted, struct error *err)
 {
@@ -116,4 +117,14 @@ struct result rogue_of_lists(struct request *request, struct pg *pg, struct look
 #else
     return SUCCESS;
 #endif
+}
+
+struct result rogue_as_another(struct request *request, const struct uuid *id, struct change *change, struct error *err)
+{
+#if defined(CASE_PRINCIPAL_CHANGED)
+    request->principal->id = *id;
+#else
+    (void)id;
+#endif
+    return request_record_instead(request, request->pairs, 1, change, err);
 }

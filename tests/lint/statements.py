@@ -53,7 +53,7 @@ def check_file(path, text, names, problems):
         problems.append(f"{path}: {defined} statements are not of the form NAME_sql = {{\"NAME\", ...")
     if path != "storage/pg_table.h" and not DEFINERS.search(path) and "struct pg_statement " in re.sub(r"struct pg_statement (\*|const|\w+, )|extern const struct pg_statement", "", text):
         problems.append(f"{path}: statements belong into a *_store.c")
-    if not RUNNERS.search(path) and re.search(r"\bpg_(run|pipeline_add)\(", text):
+    if not RUNNERS.search(path) and re.search(r"\bpg_(run|pipeline_add)\b", text):
         problems.append(f"{path}: only a *_store.c runs statements")
     if not INCLUDERS.search(path) and '"storage/pg_table.h"' in text:
         problems.append(f"{path}: storage/pg_table.h is for *_store.c alone")

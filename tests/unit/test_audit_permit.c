@@ -109,13 +109,14 @@ static void no_operation_without_a_permit(void **state)
     const struct resource resource = repository("acme/models/old", 2);
 
     (void)state;
-    for (int asks = 0; asks < 2; asks++) {
-        const struct permit *const volatile none = NULL;
+    for (int asks = 0; asks < 4; asks++) {
+        const struct action_pair pairs[4] = {{.action = ACTION_BLOB_READ, .resource = resource}}; /* as in a request */
+        const struct permit *const volatile none = asks < 2 ? NULL : (const struct permit *)(const void *)pairs;
         int status = -1;
         const pid_t child = fork();
         if (child == 0) {
             (void)fclose(stderr);
-            if (asks == 0) permit_require(none, ACTION_BLOB_READ, &resource);
+            if (asks % 2 == 0) permit_require(none, ACTION_BLOB_READ, &resource);
             else (void)permit_resource(none, ACTION_BLOB_READ);
             _exit(0);
         }
