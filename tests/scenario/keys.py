@@ -172,6 +172,27 @@ def a_withdrawn_key_does_not_come_back():
     refused(approve(server.admin, key, document, envelope), 409, "withdrawn, for good")
 
 
+def a_scope_that_does_not_exist_gets_no_key():
+    """Else the key would be in force in whatever organisation gets the name later."""
+    for scope in ("nowhere", "nowhere/models", "main/nothing"):
+        key = Key(state["principal"], scope=scope)
+        answer, document, envelope = draft(state["alice"], key)
+        refused(answer, 404, "there is no such organisation or project")
+        refused(approve(server.admin, key, document, envelope), 404, "there is no such organisation or project")
+        assert state_of(key) is None and listed(scope=scope)["drafts"] == [], scope
+
+
+def a_deleted_project_gets_no_key():
+    server.client(server.admin).api("POST", "/projects", {"organisation": "main", "name": "shortlived"})
+    key = Key(state["principal"], scope="main/shortlived")
+    answer, document, envelope = draft(state["alice"], key)
+    assert answer.status == 201, answer.body
+    plan = server.client(server.admin).api("GET", "/projects/main/shortlived/deletion")
+    answer = server.client(server.admin).call("DELETE", f"/api/v1/projects/main/shortlived?plan={plan['plan']}", scope="registry:admin:*")
+    assert answer.status == 204, answer.body
+    refused(approve(server.admin, key, document, envelope), 404, "there is no such organisation or project")
+
+
 def organisation_again(name):
     """Deletes an organisation with one draft, and makes another one of the same name."""
     asking = server.client(server.admin)
@@ -440,5 +461,6 @@ if __name__ == "__main__":
     run(prepare, a_key_is_in_force_when_another_person_has_approved_it, nobody_approves_his_own, a_robot_with_nobody_behind_it_is_refused,
         signatures_that_do_not_count_are_refused, an_approver_approves_others_but_no_approver, an_expired_key_says_so,
         a_withdrawn_key_does_not_come_back, a_key_is_withdrawn_in_all_scopes_and_has_one_owner,
-        a_draft_shows_only_signatures_that_verify, an_organisation_that_is_made_again_has_none_of_the_old_keys, the_command_line_does_all_of_it, a_key_in_a_token_signs, a_row_that_somebody_wrote_counts_for_nothing, a_row_that_is_left_out_is_noticed,
+        a_draft_shows_only_signatures_that_verify, an_organisation_that_is_made_again_has_none_of_the_old_keys, a_scope_that_does_not_exist_gets_no_key,
+        a_deleted_project_gets_no_key, the_command_line_does_all_of_it, a_key_in_a_token_signs, a_row_that_somebody_wrote_counts_for_nothing, a_row_that_is_left_out_is_noticed,
         a_gateway_that_is_killed_leaves_a_key_in_force_or_not_recorded, server=server)
