@@ -49,7 +49,8 @@ const struct program runner_program = {
                "COMMAND sees /code and /in, which it can't change, and writes to /out. Without COMMAND, argv of SPEC is run.\n"
                "A line in the file that $SIJIL_HEARTBEAT names is shown as progress.",
     .exit_status =
-        "check: 0 the isolation suffices or the cluster answers, 1 otherwise. try: that of COMMAND, 128 and the number of a signal, 124 time_s was "
-        "over, 125 the outputs are refused, 126 nothing was started. 2 the command line is wrong.",
+        "check: 0 the isolation suffices or the cluster answers, 1 otherwise. try: that of COMMAND, 128 and the number of a signal, 123 COMMAND ran, "
+        "but an output or the report could not be written, 124 time_s was over, 125 the outputs are refused, 126 nothing was started or the "
+        "sandbox failed. 2 the command line is wrong.",
     .see_also = see_also,
 };
