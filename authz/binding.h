@@ -63,6 +63,20 @@ RESULT binding_list(const struct permit *permit, struct pg *pg, const struct uui
 RESULT binding_find(const struct permit *permit, struct pg *pg, const struct uuid *id, struct binding_row *row_out,
                     struct error *err) __attribute__((nonnull));
 
+/** Subjects of issuers, searched by the hash with which documents name them (principal_key(), without "ext:"). */
+struct subject_query {
+    const struct bytes *digests; /* 32 bytes each */
+    size_t count;
+    RESULT (*take)(void *context, struct bytes digest, const char *issuer, const char *subject, struct error *err);
+    void *context;
+};
+/**
+ * Calls `take` for each subject that has a live role in the organisation of the permit for ACTION_KEY_READ, or on the registry. The caller
+ * has to check that names may be shown.
+ */
+RESULT binding_subjects(const struct permit *permit, struct pg *pg, const struct subject_query *query, struct error *err)
+    __attribute__((nonnull));
+
 /** Whether a text is a valid pattern of a binding: a repository's full name, or a project or path with "/" and an asterisk after
  *  it. */
 bool binding_is_pattern(const char *text);

@@ -67,10 +67,18 @@ static const struct pg_statement binding_list_sql = {
         " AND b.binding_id > $3 ORDER BY b.binding_id LIMIT $4",
     "uuid uuid uuid int8", ROW_TYPES};
 static const struct pg_statement binding_find_sql = {"binding_find", ROW " AND b.binding_id = $1", "uuid", ROW_TYPES};
+/* Reads all bindings of the organisation, and of the registry: no index knows the hash. */
+static const struct pg_statement binding_subjects_sql = {
+    "binding_subjects",
+    "SELECT DISTINCT sha256(convert_to(issuer || E'\\n' || subject, 'UTF8')), issuer, subject FROM binding"
+    " WHERE revoked_at IS NULL AND robot_id IS NULL AND (expires_at IS NULL OR expires_at > now())"
+    " AND (organisation_id IS NULL OR organisation_id = $1)"
+    " AND sha256(convert_to(issuer || E'\\n' || subject, 'UTF8')) = ANY ($2)",
+    "uuid bytea[]", "bytea text text"};
 static const struct pg_statement *const statements[] = {
     &binding_robot_fits_sql, &binding_end_expired_robot_sql, &binding_end_expired_subject_sql, &binding_count_robot_sql,
     &binding_count_subject_sql, &binding_insert_sql, &binding_revoke_sql,
-    &binding_list_sql, &binding_find_sql, &binding_is_officer_sql, &binding_giver_sql,
+    &binding_list_sql, &binding_find_sql, &binding_is_officer_sql, &binding_giver_sql, &binding_subjects_sql,
 };
 /* clang-format on */
 const struct pg_table binding_table = PG_TABLE(statements);
@@ -380,4 +388,18 @@ struct result binding_find(const struct permit *permit, struct pg *pg, const str
     TRY(pg_run(pg, &binding_find_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such binding");
     return row_of(rows, 0, row_out, err);
+}
+
+struct result binding_subjects(const struct permit *permit, struct pg *pg, const struct subject_query *query, struct error *err)
+{
+    const struct resource *scope = permit_resource(permit, ACTION_KEY_READ);
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, or_null(&scope->organisation));
+    pg_add_bytes_array(&arguments, query->digests, query->count);
+    TRY(pg_run(pg, &binding_subjects_sql, &arguments, &rows, err));
+    for (size_t i = 0; i < pg_rows_count(rows); i++)
+        TRY(query->take(query->context, pg_bytes(rows, i, 0), pg_text(rows, i, 1), pg_text(rows, i, 2), err));
+    return SUCCESS;
 }

@@ -180,12 +180,14 @@ struct result file_size(int fd, uint64_t *size_out, struct error *err)
 struct result file_read(const char *path, struct buffer *content, struct error *err)
 {
     OWNED_FD fd = -1;
-    uint64_t size = 0;
+    struct stat status = {0};
     uint8_t *destination = NULL;
     size_t length = 0;
 
     TRY(file_open(path, O_RDONLY, 0, &fd, err));
-    TRY(file_size(fd, &size, err));
+    TRY(file_status(fd, &status, err));
+    if (S_ISDIR(status.st_mode)) return failure(err, ERROR_INVALID, "%s is a folder, and a file is expected", path);
+    const uint64_t size = (uint64_t)status.st_size;
     if (size > content->maximum - content->length)
         return failure(err, ERROR_LIMIT, "%s has %llu bytes; at most %zu are read", path, (unsigned long long)size,
                        content->maximum);
@@ -195,18 +197,26 @@ struct result file_read(const char *path, struct buffer *content, struct error *
     return SUCCESS;
 }
 
-struct result file_replace_at(int directory, const char *name, struct bytes content, mode_t mode, struct error *err)
+static struct result write_new(int directory, const char *name, struct bytes content, mode_t mode, struct error *err)
 {
     OWNED_FD fd = -1;
+
+    TRY(file_open_at(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode, &fd, err));
+    TRY(file_write_all(fd, content.data, content.length, err));
+    return file_sync(fd, err);
+}
+
+struct result file_replace_at(int directory, const char *name, struct bytes content, mode_t mode, struct error *err)
+{
     char temporary[NAME_MAX + 1];
 
     if (snprintf(temporary, sizeof temporary, ".%s.new", name) >= (int)sizeof temporary)
         return failure(err, ERROR_INVALID, "a file name of %zu characters", strlen(name));
     (void)unlinkat(directory, temporary, 0);
-    TRY(file_open_at(directory, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode, &fd, err));
-    TRY(file_write_all(fd, content.data, content.length, err));
-    TRY(file_sync(fd, err));
-    return file_rename_at(directory, temporary, name, err);
+    struct result replaced = write_new(directory, temporary, content, mode, err);
+    if (replaced.ok) replaced = file_rename_at(directory, temporary, name, err);
+    if (!replaced.ok) (void)unlinkat(directory, temporary, 0);
+    return replaced;
 }
 
 /* Opens the parent folder of `path` and returns the last part of the path. */

@@ -35,7 +35,7 @@ RESULT file_sync(int fd, struct error *err);      /* fsync */
 RESULT file_sync_data(int fd, struct error *err); /* fdatasync */
 RESULT file_size(int fd, uint64_t *size_out, struct error *err);
 
-/** Appends the whole file. ERROR_LIMIT if it is larger than the buffer's maximum. */
+/** Appends the whole file. ERROR_LIMIT if it is larger than the buffer's maximum, ERROR_INVALID for a folder. */
 RESULT file_read(const char *path, struct buffer *content, struct error *err);
 /**
  * Replaces `path`. After a crash either the old or the new content is there: temporary file in the same folder, fsync,

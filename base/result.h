@@ -59,5 +59,8 @@ struct result {
 void failure_write(struct error *err, enum error_kind kind, const char *format, ...)
     __attribute__((format(printf, 3, 4), nonnull(1, 3)));
 
+/** Puts "NAME: " before the failure's message, unless the message has the name. */
+void failure_name(const char *name, struct error *err);
+
 /** "invalid", "denied", ...; "none" for ERROR_NONE. */
 const char *error_kind_name(enum error_kind kind);

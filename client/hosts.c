@@ -130,9 +130,23 @@ struct result host_login_find(const char *host, struct host_login *login_out, st
         return failure(err, ERROR_INVALID,
                        "the user name that SIJIL_USERNAME or `sijil login` gave has a ':': a secret in it? It is sent to nobody");
     }
-    if (login.password[0] == '\0') return failure(err, ERROR_DENIED, "not logged in at %s: run `sijil login %s`", host, host);
+    if (login.password[0] == '\0')
+        return failure(err, ERROR_DENIED, "not logged in at %s: run `sijil login %s --username NAME`", host, host);
     *login_out = login;
     explicit_bzero(&login, sizeof login);
+    return SUCCESS;
+}
+
+struct result host_login_before(const char *host, struct host_login *login_out, struct error *err)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(PATH_MAX);
+    OWNED_JSON hosts = NULL;
+
+    TRY(hosts_path(false, &path, err));
+    TRY(hosts_read(buffer_text(&path), &hosts, err));
+    const json_t *entry = json_object_get(hosts, host);
+    (void)take_text(json_text_of(entry, "username"), login_out->username, sizeof login_out->username);
+    (void)take_text(json_text_of(entry, "ca_file"), login_out->ca_file, sizeof login_out->ca_file);
     return SUCCESS;
 }
 

@@ -21,6 +21,8 @@ bool user_name_is_valid(const char *name);
 
 /** ERROR_DENIED if there is no login; the message says how to log in. The caller wipes the password. */
 RESULT host_login_find(const char *host, struct host_login *login_out, struct error *err);
+/** Sets user name and CA file of the stored login, for another login with a new secret. Sets nothing if there is none. */
+RESULT host_login_before(const char *host, struct host_login *login_out, struct error *err);
 /** Sets only login->proxy. ERROR_INVALID if SIJIL_PROXY is not an http:// address; the message has no letter of it. */
 RESULT host_proxy_find(struct host_login *login, struct error *err);
 /** Whether another program would use a proxy now: HTTPS_PROXY, https_proxy, ALL_PROXY or all_proxy is set. */

@@ -1,16 +1,5 @@
 #include "client/local.h"
 
-#include <stdio.h>
-#include <string.h>
-
-void failure_name(const char *name, struct error *err)
-{
-    const struct error told = *err;
-
-    if (strstr(told.message, name) != NULL) return;
-    (void)snprintf(err->message, sizeof err->message, "%.100s: %.150s", name, told.message);
-}
-
 struct result local(struct result result, const char *name, struct error *err)
 {
     if (result.ok) return result;

@@ -15,6 +15,3 @@ RESULT local(struct result result, const char *name, struct error *err);
 /** The same for a file or folder that is written. There, ERROR_NOT_FOUND becomes ERROR_INVALID too, because a missing parent folder is not a
  *  missing artifact. */
 RESULT local_output(struct result result, const char *name, struct error *err);
-
-/** Puts "NAME: " before the failure's message, unless the message has the name. */
-void failure_name(const char *name, struct error *err);

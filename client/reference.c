@@ -24,16 +24,30 @@ static struct result take_reference(const char *text, struct remote_reference *r
 
     TRY(take_part(text, strlen(text), reference->reference, sizeof reference->reference, "tag or digest", err));
     reference->was_given = true;
-    if (reference->is_digest) return digest_parse(bytes_of_text(text), &digest, err);
-    if (!tag_is_valid(bytes_of_text(text)))
-        return failure(err, ERROR_INVALID, "'%.60s' is no tag: letters, digits, '_', '.' and '-', at most %d", text, TAG_MAX);
-    return SUCCESS;
+    return reference->is_digest ? digest_parse(bytes_of_text(text), &digest, err) : SUCCESS;
+}
+
+static struct result check_tag(const char *text, size_t length, struct error *err)
+{
+    if (tag_is_valid((struct bytes){(const uint8_t *)text, length})) return SUCCESS;
+    return failure(err, ERROR_INVALID, "'%.*s' is no tag: letters, digits, '_', '.' and '-', at most %d",
+                   length < 60 ? (int)length : 60, text, TAG_MAX);
+}
+
+/* "acme/models/digits" without a host in front has two segments behind the first one. */
+static struct result check_repository(const char *text, const struct remote_reference *reference, struct error *err)
+{
+    struct repository_name name;
+
+    if (repository_name_split(bytes_of_text(reference->repository), &name, err).ok) return SUCCESS;
+    if (strpbrk(reference->host, ".:") != NULL || strcmp(reference->host, "localhost") == 0) return (struct result){.ok = false};
+    return failure(err, ERROR_INVALID, "'%.80s': is the host missing? HOST[:PORT]/ORGANISATION/PROJECT/REPOSITORY[:TAG|@DIGEST]",
+                   text);
 }
 
 struct result remote_reference_parse(const char *text, struct remote_reference *reference_out, struct error *err)
 {
     struct remote_reference reference = {.reference = "latest"};
-    struct repository_name name;
     const char *slash = strchr(text, '/');
 
     TRY(address_check(text, err));
@@ -46,12 +60,14 @@ struct result remote_reference_parse(const char *text, struct remote_reference *
         return failure(err, ERROR_INVALID, "'%.80s' is no host", reference.host);
 
     const char *path = slash + 1, *at = strchr(path, '@'), *colon = strchr(path, ':');
-    reference.is_digest = at != NULL;
-    const char *end = at != NULL ? at : colon;
+    if (colon != NULL && at != NULL && colon > at) colon = NULL; /* of the digest */
+    const char *end = colon != NULL ? colon : at;
     TRY(take_part(path, end == NULL ? strlen(path) : (size_t)(end - path), reference.repository, sizeof reference.repository,
                   "repository", err));
-    TRY(repository_name_split(bytes_of_text(reference.repository), &name, err));
-    if (end != NULL) TRY(take_reference(end + 1, &reference, err));
+    TRY(check_repository(text, &reference, err));
+    if (colon != NULL) TRY(check_tag(colon + 1, at == NULL ? strlen(colon + 1) : (size_t)(at - colon - 1), err));
+    reference.is_digest = at != NULL; /* with a tag in front, the digest alone counts */
+    if (end != NULL) TRY(take_reference(at != NULL ? at + 1 : end + 1, &reference, err));
     *reference_out = reference;
     return SUCCESS;
 }

@@ -1,5 +1,6 @@
 /*
- * client/reference.h -- "HOST[:PORT]/ORGANISATION/PROJECT/REPOSITORY[:TAG|@DIGEST]", as people type it.
+ * client/reference.h -- "HOST[:PORT]/ORGANISATION/PROJECT/REPOSITORY[:TAG|@DIGEST]", as people type it. With both, as
+ * other tools write it, the digest counts.
  */
 #pragma once
 

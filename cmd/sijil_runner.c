@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/environment.h"
+#include "base/typo.h"
 #include "cmd/options.h"
 #include "cmd/sijil_runner_enroll.h"
 #include "runner/attempt.h"
@@ -15,7 +16,7 @@
 #include "runner/machine.h"
 #include "supervision/user.h"
 
-enum { EXIT_FLOOR = 1, EXIT_USAGE = 2, EXIT_NOT_STARTED = 126, PATH_SIZE = 512, REPORT_MAX = 16 << 20 };
+enum { EXIT_FLOOR = 1, EXIT_USAGE = 2, EXIT_NOT_KEPT = 123, EXIT_NOT_STARTED = 126, PATH_SIZE = 512, REPORT_MAX = 16 << 20 };
 
 struct settings {
     struct attempt_options attempt;
@@ -38,6 +39,18 @@ static int misused(const char *why)
 {
     (void)fprintf(stderr, "sijil-runner: %s\nTry 'sijil-runner --help'.\n", why);
     return EXIT_USAGE;
+}
+
+static int unknown_command(const char *given)
+{
+    static const char *const commands[] = {"check", "try"};
+    const char *nearest = typo_nearest(given, commands, sizeof commands / sizeof commands[0]);
+    char why[160];
+
+    (void)snprintf(why, sizeof why,
+                   nearest == NULL ? "there is no command '%.60s'" : "there is no command '%.60s'; did you mean '%s'?", given,
+                   nearest);
+    return misused(why);
 }
 
 static int failed(const struct error *err)
@@ -174,10 +187,11 @@ static int run_attempt(const struct settings *settings)
     int status = EXIT_NOT_STARTED;
 
     if (!attempt_run(&settings->attempt, &report, &status, &err).ok) return failed(&err);
-    if (settings->json) return printf("%s\n", buffer_text(&report)) >= 0 && fflush(stdout) == 0 ? status : EXIT_NOT_STARTED;
-    if (!attempt_text(buffer_bytes(&report), &text, &err).ok) return failed(&err);
-    (void)fputs(buffer_text(&text), stderr);
-    return status;
+    if (settings->json) return printf("%s\n", buffer_text(&report)) >= 0 && fflush(stdout) == 0 ? status : EXIT_NOT_KEPT;
+    if (attempt_text(buffer_bytes(&report), &text, &err).ok)
+        return fputs(buffer_text(&text), stderr) >= 0 ? status : EXIT_NOT_KEPT;
+    (void)failed(&err);
+    return EXIT_NOT_KEPT;
 }
 
 /* Ctrl-C at a terminal stops the run in order; a second Ctrl-C changes nothing. */
@@ -223,7 +237,7 @@ static int run(struct settings *settings, char **operands, int count)
         if (count > 1 || settings->has_try_option) return misused("check takes no file and no option of try");
         return settings->slurm.url == NULL ? run_check(settings) : check_cluster(settings);
     }
-    if (strcmp(operands[0], "try") != 0) return misused("a command is missing: check, try, enroll or show");
+    if (strcmp(operands[0], "try") != 0) return unknown_command(operands[0]);
     if (count < 2) return misused("try needs the file of a specification");
     settings->attempt.spec_file = operands[1];
     settings->attempt.command = operands + 2;

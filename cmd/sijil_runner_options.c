@@ -65,7 +65,8 @@ const struct program runner_program = {
         "enroll shows the name of the runner's key, which the approvers compare, and the keys of the registry. URL is in place of the one in\n"
         "the file. Without --code-file it goes on where it was: it fetches the certificate.",
     .exit_status =
-        "check: 0 the isolation suffices or the cluster answers, 1 otherwise. try: that of COMMAND, 128 and the number of a signal, 124 time_s was "
-        "over, 125 the outputs are refused, 126 nothing was started. enroll: 0 enrolled, 1 refused, 3 it waits for its approval. 2 the command line is wrong.",
+        "check: 0 the isolation suffices or the cluster answers, 1 otherwise. try: that of COMMAND, 128 and the number of a signal, 123 COMMAND ran, "
+        "but an output or the report could not be written, 124 time_s was over, 125 the outputs are refused, 126 nothing was started or the "
+        "sandbox failed. enroll: 0 enrolled, 1 refused, 3 it waits for its approval. 2 the command line is wrong.",
     .see_also = see_also,
 };

@@ -11,6 +11,7 @@
 #include "audit/format/proof_check.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/typo.h"
 #include "cmd/options.h"
 #include "cmd/sijil_verify_replay.h"
 #include "cmd/sijil_verify_run.h"
@@ -175,6 +176,20 @@ static const struct subject {
     int (*run)(const struct settings *settings);
 } subjects[] = {{"proof", run_proof}, {"certificate", run_certificate}, {"replay", run_replay}, {"run", run_training}};
 
+static int unknown_command(const char *given)
+{
+    const char *nearest = NULL;
+    unsigned best = TYPO_BEST;
+    char why[160];
+
+    for (size_t i = 0; i < sizeof subjects / sizeof subjects[0]; i++)
+        if (typo_is_near(given, subjects[i].name, &best)) nearest = subjects[i].name;
+    (void)snprintf(why, sizeof why,
+                   nearest == NULL ? "there is no command '%.60s'" : "there is no command '%.60s'; did you mean '%s'?", given,
+                   nearest);
+    return misused(why);
+}
+
 static int run(struct settings *settings, char *const *operands, int count)
 {
     if (count > 2) return misused("more than one file");
@@ -183,7 +198,7 @@ static int run(struct settings *settings, char *const *operands, int count)
     if (settings->root != NULL && (count == 0 || strcmp(operands[0], "run") != 0)) return misused("--root is for runs");
     for (size_t i = 0; count > 0 && i < sizeof subjects / sizeof subjects[0]; i++)
         if (strcmp(operands[0], subjects[i].name) == 0) return subjects[i].run(settings);
-    return misused("a command is missing: proof, certificate, replay or run");
+    return count == 0 ? misused("a command is missing: proof, certificate, replay or run") : unknown_command(operands[0]);
 }
 
 int main(int argc, char **argv)

@@ -27,7 +27,7 @@ static struct result read_set(const char *file, const struct ecdsa_key *approver
     TRY(json_read(buffer_bytes(&text), POLICY_SET_ENVELOPE_MAX, &json, err));
     const bool is_signed = json_object_get(json, "payload") != NULL;
     if (is_signed && approver == NULL)
-        return failure(err, ERROR_INVALID, "%.100s is signed: give the approver's public key with --signer", file);
+        return failure(err, ERROR_INVALID, "it is signed: give the approver's public key with --signer");
     if (approver != NULL) return policy_set_read(buffer_bytes(&text), approver, set_out, err);
     TRY(json_write_canonical(&canonical, json, err));
     return policy_set_compile(buffer_bytes(&canonical), set_out, err);
@@ -37,9 +37,9 @@ static struct result read_sets(const struct replay_request *request, const struc
                                struct error *err)
 {
     for (size_t i = 0; i < request->set_count; i++) {
-        struct error why;
-        if (!read_set(request->sets[i], approver, &sets->sets[i], &why).ok)
-            return failure(err, why.kind, "%.80s: %.160s", request->sets[i], why.message);
+        const struct result read = read_set(request->sets[i], approver, &sets->sets[i], err);
+        if (!read.ok) failure_name(request->sets[i], err);
+        TRY(read);
         sets->replay.count++;
     }
     return SUCCESS;

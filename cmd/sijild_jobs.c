@@ -98,12 +98,13 @@ struct result sijild_migrate(const struct sijild_job *job, struct error *err)
     return with_owner(job->database_owner, migrate, err);
 }
 
-/* An existing file may hold a secret that works. */
+/* ERROR_CONFLICT for an existing file, which may hold a secret that works. A later try does not help against other failures. */
 static struct result open_admin_file(const char *path, int *file_out, struct error *err)
 {
     const struct result opened = file_open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600, file_out, err);
 
-    return opened.ok || err->kind == ERROR_CONFLICT ? SUCCESS : opened;
+    if (!opened.ok && err->kind == ERROR_UNAVAILABLE) err->kind = ERROR_DENIED;
+    return opened;
 }
 
 struct result sijild_bootstrap(const struct sijild_job *job, struct error *err)
@@ -113,10 +114,11 @@ struct result sijild_bootstrap(const struct sijild_job *job, struct error *err)
     bool made_admin = false;
 
     TRY(settings_read(job->config, &settings, err));
-    TRY(open_admin_file(job->admin_file, &file, err));
+    if (!open_admin_file(job->admin_file, &file, err).ok && err->kind != ERROR_CONFLICT) return (struct result){.ok = false};
     const struct bootstrap_options options = {.settings = &settings,
                                               .approver = job->approver,
                                               .policy_set = job->policy_set,
+                                              .compares = true,
                                               .admin = BOOTSTRAP_ADMIN_ONCE,
                                               .admin_fd = file};
     const struct result bootstrapped = bootstrap_registry(&options, &made_admin, err);
@@ -133,7 +135,7 @@ struct result sijild_replace_admin(const struct sijild_job *job, struct error *e
     OWNED_FD file = -1;
 
     TRY(settings_read(job->config, &settings, err));
-    TRY(file_open(job->admin_file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600, &file, err));
+    TRY(open_admin_file(job->admin_file, &file, err));
     const struct bootstrap_options options = {.settings = &settings, .admin = BOOTSTRAP_ADMIN_ANEW, .admin_fd = file};
     const struct result made = bootstrap_administrator(&options, err);
     if (!made.ok && err->kind != ERROR_UNCERTAIN) (void)unlink(job->admin_file);

@@ -14,8 +14,9 @@ static const struct option_row main_rows[] = {
      "create missing regions, first project and first administrator, write the administrator's secret to FILE, and end"},
     {SIJILD_REPLACE_ADMIN, "replace-admin", "FILE",
      "revoke the administrator, create another one, write its secret to FILE, record that, and end"},
-    {SIJILD_APPROVER, "approver", "PEM", "with --found, the first time: public key that verifies policy sets"},
-    {SIJILD_POLICY_SET, "policy-set", "FILE", "with --found, the first time: a signed policy set"},
+    {SIJILD_APPROVER, "approver", "PEM", "with --found: public key that verifies policy sets; later, it must be the same one"},
+    {SIJILD_POLICY_SET, "policy-set", "FILE",
+     "with --found: the first signed policy set; later, it must be one that was in force"},
     {SIJILD_HELP, "help", NULL, "show this text and end"},
     {SIJILD_VERSION, "version", NULL, "show the version and end"},
 };

@@ -10,6 +10,7 @@
 #include "authz/binding.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "crypto/keyd_client.h"
 #include "documents/document_store.h"
 #include "gateway/regions.h"
@@ -37,20 +38,32 @@ static const struct pg_table *const bootstrap_tables[] = {&region_store_table, &
                                                           &audit_tree_table,   &administrator_table, &robot_table,
                                                           &rights_table,       &binding_table,       NULL};
 
+static struct result read_approver(const char *file, uint8_t point_out[ECDSA_PUBLIC_SIZE], struct error *err)
+{
+    struct buffer OWNED_BUFFER pem = BUFFER(ECDSA_PEM_MAX);
+    OWNED(ecdsa_key) *key = NULL;
+
+    TRY(file_read(file, &pem, err));
+    TRY(ecdsa_key_from_pem(buffer_bytes(&pem), &key, err));
+    ecdsa_key_public(key, point_out);
+    return SUCCESS;
+}
+
 static struct result pin_approver(struct bootstrap *bootstrap, struct error *err)
 {
     static const uint8_t none[ECDSA_PUBLIC_SIZE];
-    struct buffer OWNED_BUFFER pem = BUFFER(ECDSA_PEM_MAX);
-    OWNED(ecdsa_key) *key = NULL;
+    const struct bootstrap_options *options = bootstrap->options;
+    const uint8_t *const pinned = bootstrap->identity.approver_root;
+    const bool is_pinned = memcmp(pinned, none, sizeof none) != 0;
     uint8_t point[ECDSA_PUBLIC_SIZE];
 
-    if (memcmp(bootstrap->identity.approver_root, none, sizeof none) != 0) return SUCCESS;
-    if (bootstrap->options->approver == NULL)
-        return failure(err, ERROR_INVALID, "sijil-keyd has pinned no approver yet: give --approver");
-    TRY(file_read(bootstrap->options->approver, &pem, err));
-    TRY(ecdsa_key_from_pem(buffer_bytes(&pem), &key, err));
-    ecdsa_key_public(key, point);
-    return keyd_pin_approver(bootstrap->keyd, point, err);
+    if (is_pinned && (options->approver == NULL || !options->compares)) return SUCCESS;
+    if (options->approver == NULL) return failure(err, ERROR_INVALID, "sijil-keyd has pinned no approver yet: give --approver");
+    TRY(read_approver(options->approver, point, err));
+    if (!is_pinned) return keyd_pin_approver(bootstrap->keyd, point, err);
+    if (memcmp(pinned, point, sizeof point) == 0) return SUCCESS;
+    return failure(err, ERROR_CONFLICT, "sijil-keyd has pinned another approver, for good, whose key signs policy sets for %s",
+                   "'sijil policy load': leave --approver out");
 }
 
 static struct result add_region(struct bootstrap *bootstrap, const struct region_settings *settings, struct error *err)
@@ -86,19 +99,41 @@ static struct result permit(struct bootstrap *bootstrap, enum action action, con
     return permit_for_job(bootstrap->sequencer, &pair, permit_out, err);
 }
 
+static struct policy_set_source source_of(const struct bootstrap *bootstrap)
+{
+    return (struct policy_set_source){.pg = bootstrap->pg, .keyd = bootstrap->keyd, .sequencer = bootstrap->sequencer};
+}
+
 /* If an interrupted bootstrap has recorded a set, that set is pinned and no new one is recorded. */
 static struct result install_policy(struct bootstrap *bootstrap, struct error *err)
 {
-    struct policy_set_source source = {.pg = bootstrap->pg, .keyd = bootstrap->keyd, .sequencer = bootstrap->sequencer};
+    const struct bootstrap_options *options = bootstrap->options;
+    struct policy_set_source source = source_of(bootstrap);
     struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
     OWNED(policy_set) *set = NULL;
 
     TRY(policy_set_load(&source, NULL, &set, err));
-    if (set != NULL) return SUCCESS;
-    if (bootstrap->options->policy_set == NULL)
-        return failure(err, ERROR_INVALID, "no policy set is in force yet: give --policy-set");
-    TRY(file_read(bootstrap->options->policy_set, &envelope, err));
+    if (set != NULL && (options->policy_set == NULL || !options->compares)) return SUCCESS;
+    if (options->policy_set == NULL) return failure(err, ERROR_INVALID, "no policy set is in force yet: give --policy-set");
+    TRY(file_read(options->policy_set, &envelope, err));
+    if (set != NULL) return policy_set_check_repeated(&source, buffer_bytes(&envelope), set, err);
     return policy_set_install(&source, buffer_bytes(&envelope), err);
+}
+
+static struct result warn_of_unlisted(struct bootstrap *bootstrap, struct error *err)
+{
+    const struct settings *settings = bootstrap->options->settings;
+    struct policy_set_source source = source_of(bootstrap);
+    OWNED(policy_set) *set = NULL;
+
+    TRY(policy_set_load(&source, NULL, &set, err));
+    for (size_t i = 0; set != NULL && i < settings->region_count; i++)
+        if (policy_set_region(set, settings->regions[i].title) == NULL)
+            log_line(LOG_WARNING,
+                     "the policy set does not list this region, so rules about its place and its operator can't permit it: "
+                     "list it in a new set, and load that with 'sijil policy load'",
+                     "region", settings->regions[i].title, NULL);
+    return SUCCESS;
 }
 
 static struct resource named(enum resource_kind kind, const char *name)
@@ -241,8 +276,9 @@ static struct result make_all(struct bootstrap *bootstrap, struct error *err)
     TRY(open_all(bootstrap, err));
     TRY(find_administrator(bootstrap, err));
     TRY(pin_approver(bootstrap, err));
-    TRY(add_regions(bootstrap, err));
     TRY(install_policy(bootstrap, err));
+    TRY(add_regions(bootstrap, err));
+    TRY(warn_of_unlisted(bootstrap, err));
     TRY(add_project(bootstrap, err));
     return add_administrator(bootstrap, err);
 }

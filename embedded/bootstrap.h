@@ -17,13 +17,17 @@ enum bootstrap_admin {
 
 struct bootstrap_options {
     const struct settings *settings;
-    const char *approver;   /* PEM file: the public key that signs policy sets; read if none is pinned */
-    const char *policy_set; /* a signed set (policy/set.h); read if none is pinned */
+    const char *approver;   /* PEM file: the public key that signs policy sets; read if none is pinned. May be NULL */
+    const char *policy_set; /* a signed set (policy/set.h); read if none is pinned. May be NULL */
+    bool compares;          /* if one is pinned already, the given one is read, too, and must be the same */
     enum bootstrap_admin admin;
     bool admin_is_person; /* counts as one person: on a single machine, the person who runs it */
     int admin_fd;         /* receives {"username", "password", "url", "expires"} of the administrator; -1: none */
 };
-/** *made_admin_out: an administrator was made; else nothing was written to admin_fd. */
+/**
+ * *made_admin_out: an administrator was made; else nothing was written to admin_fd. ERROR_CONFLICT: another approver or policy set is
+ * pinned. Logs a warning for each region that the policy set in force does not list.
+ */
 RESULT bootstrap_registry(const struct bootstrap_options *options, bool *made_admin_out, struct error *err);
 /** Replaces the administrator, and does nothing else. ERROR_INVALID if there was none. */
 RESULT bootstrap_administrator(const struct bootstrap_options *options, struct error *err);

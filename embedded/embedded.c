@@ -9,10 +9,12 @@
 #include <unistd.h>
 
 #include "base/environment.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "embedded/embedded_priv.h"
 #include "gateway/http/hosts.h"
+#include "gateway/http/server.h"
 
 #define HOST_NAME_SIZE 256 /* RFC 1035: 253 letters of a name */
 
@@ -76,9 +78,23 @@ static struct result write_settings(struct embedded *embedded, struct error *err
     return SUCCESS;
 }
 
+/* At the first start, before half a minute of work. Later, a gateway of an earlier start may still finish its requests there. */
+static struct result check_port(const struct embedded *embedded, struct error *err)
+{
+    const struct settings *settings = &embedded->settings;
+    const struct http_options options = {.listen_address = settings->listen_address, .listen_port = (int)settings->listen_port};
+    bool has_data = false;
+    struct error why;
+
+    TRY(file_is_there(embedded->paths.data, &has_data, err));
+    if (has_data || server_check_address(&options, &why).ok) return SUCCESS;
+    return failure(err, why.kind, "%.180s: give another --listen-port or --listen-address", why.message);
+}
+
 static struct result prepare_all(struct embedded *embedded, struct error *err)
 {
     TRY(write_settings(embedded, err));
+    TRY(check_port(embedded, err));
     TRY(certificates_prepare(embedded, err));
     TRY(postgres_prepare(embedded, err));
     TRY(keyd_prepare(embedded, err));

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -78,6 +79,7 @@ static struct result find_programs(struct embedded *embedded, struct error *err)
 
 struct command {
     char *const *arguments;
+    int said; /* a file in memory: what it writes to standard error, as its lines are no lines of our log */
 };
 
 /* Replaces the step's process. The exit status shows a failure, standard error the reason. */
@@ -87,15 +89,51 @@ static struct result execute(void *context, struct error *err)
     OWNED_FD nowhere = -1;
 
     TRY(file_open("/dev/null", O_RDWR, 0, &nowhere, err));
-    if (dup2(nowhere, STDOUT_FILENO) >= 0 && chdir("/") == 0) (void)execv(command->arguments[0], command->arguments);
+    if (dup2(nowhere, STDOUT_FILENO) >= 0 && dup2(command->said, STDERR_FILENO) >= 0 && chdir("/") == 0)
+        (void)execv(command->arguments[0], command->arguments);
     return failure(err, ERROR_NOT_FOUND, "can't start %s: %s", command->arguments[0], strerror(errno));
+}
+
+/* What the first line that says so names as wrong; other lines tell what the program did about it. */
+static struct bytes cause_in(const char *text)
+{
+    static const char *const marks[] = {"FATAL: ", "PANIC: ", "error: "};
+    const char *cause = text;
+
+    for (const char *line = text; *line != '\0' && cause == text; line += strcspn(line, "\n"), line += *line == '\n')
+        for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
+            const char *found = strstr(line, marks[i]);
+            if (found != NULL && found < line + strcspn(line, "\n")) cause = found + strlen(marks[i]);
+        }
+    cause += strspn(cause, " ");
+    return (struct bytes){(const uint8_t *)cause, strcspn(cause, "\n")};
+}
+
+/* Puts the program's name before the message, and the cause that it told behind it. */
+static void explain(const struct command *command, struct error *err)
+{
+    char text[4096] = ""; /* a few lines */
+    const struct error told = *err;
+    const char *name = strrchr(command->arguments[0], '/');
+    size_t length = 0;
+    struct error ignored = {0};
+
+    if (!file_read_some(command->said, text, sizeof text - 1, 0, &length, &ignored).ok || length == 0) return;
+    log_line(LOG_ERROR, "a program of the start failed", "program", command->arguments[0], "it said", text, NULL);
+    const struct bytes cause = cause_in(text);
+    (void)snprintf(err->message, sizeof err->message, "%.30s: %.60s: %.*s", name == NULL ? command->arguments[0] : name + 1,
+                   told.message, (int)cause.length, (const char *)cause.data);
 }
 
 static struct result run_program(const struct user *user, char *const *arguments, struct error *err)
 {
-    struct command command = {.arguments = arguments};
+    OWNED_FD said = memfd_create("said", MFD_CLOEXEC);
+    struct command command = {.arguments = arguments, .said = said};
 
-    return step_run(user, execute, &command, err);
+    if (said < 0) return failure(err, ERROR_UNAVAILABLE, "no file in memory: %s", strerror(errno));
+    const struct result done = step_run(user, execute, &command, err);
+    if (!done.ok) explain(&command, err);
+    return done;
 }
 
 /* Makes it under another name first, so that a partial one never looks like the real one. */

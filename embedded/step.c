@@ -43,6 +43,15 @@ static bool read_report(pid_t child, int report, struct error *err)
     }
 }
 
+/* Without a report: it was killed, or has become another program. */
+static struct result ended_badly(int status, struct error *err)
+{
+    if (WIFSIGNALED(status))
+        return failure(err, ERROR_UNAVAILABLE, "a step of the start was ended by signal %d (%s)", WTERMSIG(status),
+                       strsignal(WTERMSIG(status)));
+    return failure(err, ERROR_UNAVAILABLE, "a step of the start ended with status %d", WEXITSTATUS(status));
+}
+
 struct result step_run(const struct user *user, struct result (*run)(void *context, struct error *err), void *context,
                        struct error *err)
 {
@@ -66,5 +75,5 @@ struct result step_run(const struct user *user, struct result (*run)(void *conte
     if (status == 0) return SUCCESS;
     if (step_is_interrupted()) return failure(err, ERROR_UNAVAILABLE, "interrupted");
     if (failed) return failure(err, reported.kind, "%s", reported.message);
-    return failure(err, ERROR_UNAVAILABLE, "a step ended with status %d", status);
+    return ended_badly(status, err);
 }

@@ -12,6 +12,7 @@
 #include "registry/maintenance.h"
 #include "registry/registry.h"
 #include "storage/migrate.h"
+#include "supervision/user.h"
 
 static bool check_database(const struct settings *settings, struct problems *problems)
 {
@@ -34,7 +35,11 @@ static void check_keyd(const struct settings *settings, bool has_database, struc
 
     struct result reached = keyd_client_new(settings->keyd_socket, (unsigned)settings->keyd_timeout, &keyd, &why);
     if (reached.ok) reached = keyd_identify(keyd, &identity, &why);
-    if (!reached.ok)
+    if (!reached.ok && geteuid() == 0)
+        problems_say(problems, why.kind,
+                     "keyd_socket: %.120s. Is sijil-keyd started? If the gateway is not root, run this as its user: %s",
+                     why.message, "runuser -u sijil -- sijild --check-config --online");
+    else if (!reached.ok)
         problems_say(problems, why.kind, "keyd_socket: %.120s. Is sijil-keyd started, with --allow-uid=%u and --socket-group=%u?",
                      why.message, geteuid(), getegid());
     else if (has_database && !sequencer_check_identity(settings->database, &identity, &why).ok) problems_add(problems, &why);
@@ -109,8 +114,29 @@ static void check_regions(const struct settings *settings, struct pg *pg, struct
     if (all && pg != NULL) check_served(settings, regions, pg, problems);
 }
 
+/* What root could use says nothing, and the ways out would be wrong. The gateway's user is the one whose folders the regions are. */
+static bool is_other_than_gateway(const struct settings *settings, struct problems *problems)
+{
+    if (geteuid() != 0) return false;
+    for (size_t i = 0; i < settings->region_count; i++) {
+        const struct region_settings *region = &settings->regions[i];
+        struct error ignored = {0};
+        struct user user;
+        struct stat about;
+        if (strcmp(region->driver, "fs") != 0 || stat(region->location, &about) != 0 || about.st_uid == 0) continue;
+        if (!user_of(about.st_uid, &user, &ignored).ok) continue;
+        problems_say(problems, ERROR_DENIED,
+                     "run this as the gateway's user, whom %.100s belongs to, and not as root: "
+                     "runuser -u %.40s -- sijild --check-config --online",
+                     region->location, user.name);
+        return true;
+    }
+    return false;
+}
+
 void check_peers(const struct settings *settings, struct problems *problems)
 {
+    if (is_other_than_gateway(settings, problems)) return;
     OWNED(pg) *pg = NULL;
     struct error why = {0};
     const bool has_database = check_database(settings, problems);

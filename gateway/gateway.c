@@ -29,6 +29,7 @@
 #include "gateway/routes.h"
 #include "gateway/tables.h"
 #include "policy/decider.h"
+#include "policy/set.h"
 #include "registry/maintenance.h"
 #include "registry/registry.h"
 #include "storage/migrate.h"
@@ -261,6 +262,16 @@ static void serve(struct server *server, const sigset_t *signals)
     log_line(LOG_INFO, "stopping", "signal", caught == SIGINT ? "SIGINT" : "SIGTERM", NULL);
 }
 
+/* Else the log of a registry that was never founded does not say why everything is refused. */
+static void warn_if_unfounded(struct gateway *gateway)
+{
+    OWNED(policy_set) *set = decider_policy_set(gateway->decider);
+
+    if (set == NULL)
+        log_line(LOG_WARNING, "no policy set is in force, so all content is refused: sijild --found=FILE founds the registry",
+                 NULL);
+}
+
 /* Records the start of this gateway, which also explains a gap in the log. */
 static struct result record_start(struct gateway *gateway, struct error *err)
 {
@@ -279,6 +290,7 @@ static struct result gateway_serve(struct gateway *gateway, const sigset_t *sign
 
     TRY(gateway_open(gateway, err));
     TRY(record_start(gateway, err));
+    warn_if_unfounded(gateway);
     TRY(serve_start(gateway, &server, err));
     (void)snprintf(port, sizeof port, "%d", server_port(server));
     const struct result closed_off = sandbox_enter_gateway(err);

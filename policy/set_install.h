@@ -13,3 +13,10 @@
  * sijil-keyd pins it. The sequencer must know policy_set_table.
  */
 RESULT policy_set_install(struct policy_set_source *source, struct bytes envelope, struct error *err);
+
+/**
+ * For a repetition of the first start: the envelope must have the set in force, or one that the log says was loaded before. ERROR_CONFLICT
+ * for another set, ERROR_DENIED for one of another signer.
+ */
+RESULT policy_set_check_repeated(const struct policy_set_source *source, struct bytes envelope, const struct policy_set *in_force,
+                                 struct error *err);

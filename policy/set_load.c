@@ -141,6 +141,24 @@ struct result policy_set_install(struct policy_set_source *source, struct bytes 
     return failure(err, ERROR_UNAVAILABLE, "the policy set is loaded, but sijil-keyd has not pinned it");
 }
 
+struct result policy_set_check_repeated(const struct policy_set_source *source, struct bytes envelope,
+                                        const struct policy_set *in_force, struct error *err)
+{
+    OWNED(policy_set) *set = NULL;
+    OWNED(pg_rows) *loaded = NULL;
+    struct keyd_identity identity;
+    uint8_t digest[SHA256_SIZE];
+
+    TRY(read_signed(source->keyd, envelope, &identity, &set, err));
+    if (strcmp(policy_set_digest(set), policy_set_digest(in_force)) == 0) return SUCCESS;
+    policy_set_raw_digest(set, digest);
+    const struct policy_set_row row = {policy_set_epoch(set), digest};
+    TRY(policy_set_find(source->pg, &row, 0, &loaded, err));
+    if (pg_rows_count(loaded) > 0) return SUCCESS;
+    return failure(err, ERROR_CONFLICT, "another policy set is in force, of epoch %llu: load this one with 'sijil policy load'",
+                   (unsigned long long)policy_set_epoch(in_force));
+}
+
 struct result policy_set_check(struct keyd_client *keyd, struct bytes envelope, struct policy_set **set_out, struct error *err)
 {
     OWNED(policy_set) *set = NULL;

@@ -12,7 +12,7 @@
 #include "runner/sandbox/variables.h"
 #include "training/format/form.h"
 
-enum { EXIT_TIMEOUT = 124, EXIT_OUTPUTS = 125, EXIT_SIGNAL = 128 };
+enum { EXIT_NOT_KEPT = 123, EXIT_TIMEOUT = 124, EXIT_OUTPUTS = 125, EXIT_SIGNAL = 128 };
 
 struct attempt {
     const struct attempt_options *options;
@@ -26,7 +26,10 @@ struct attempt {
     struct sandbox_bind binds[DEVICE_NODES_MAX];
     char visible[sizeof "CUDA_VISIBLE_DEVICES=" + DEVICES_MAX * 48];
     const char *added[ATTEMPT_ADDED_MAX + 1];
-    int folder;      /* for outputs; -1: none */
+    int folder;   /* for outputs; -1: none */
+    int64_t kept; /* outputs that were copied to it */
+    bool stopped; /* keeping them, because of this: */
+    struct error why;
     bool is_in_line; /* the shown text does not end with a line feed */
 };
 
@@ -46,6 +49,15 @@ static void show_progress(void *context, const char *line)
     if (!attempt->options->quiet) (void)fprintf(stderr, "heartbeat: %s\n", line);
 }
 
+/* The run has ended, so a full disk loses none of its report: what follows is hashed only. */
+static void copy_output(struct attempt *attempt, const struct output_file *file)
+{
+    if (attempt->folder < 0 || attempt->stopped) return;
+    attempt->stopped = !copy_file(file->fd, file->size, attempt->folder, file->path, (unsigned)file->mode, &attempt->why).ok;
+    if (attempt->stopped) (void)unlinkat(attempt->folder, file->path, 0); /* else a part of it looks like an output */
+    else attempt->kept++;
+}
+
 static struct result keep_output(void *context, const struct output_file *file, struct error *err)
 {
     struct attempt *attempt = context;
@@ -55,19 +67,18 @@ static struct result keep_output(void *context, const struct output_file *file, 
     if (json_array_append_new(attempt->outputs, json_pack("{s:s s:I s:s}", "path", file->path, "size", (json_int_t)file->size,
                                                           "digest", digest)) != 0)
         return failure(err, ERROR_NO_MEMORY, "no memory for the list of outputs");
-    return attempt->folder < 0 ? SUCCESS
-                               : copy_file(file->fd, file->size, attempt->folder, file->path, (unsigned)file->mode, err);
+    copy_output(attempt, file);
+    return SUCCESS;
 }
 
 static struct result read_spec(struct attempt *attempt, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(RUN_SPEC_MAX);
-    struct error why;
 
-    if (!file_read(attempt->options->spec_file, &text, &why).ok)
-        return failure(err, why.kind, "%.160s: %.160s", attempt->options->spec_file, why.message);
-    if (run_spec_read(buffer_bytes(&text), &attempt->spec, &why).ok) return SUCCESS;
-    return failure(err, why.kind, "%.100s: %.150s", attempt->options->spec_file, why.message);
+    struct result read = file_read(attempt->options->spec_file, &text, err);
+    if (read.ok) read = run_spec_read(buffer_bytes(&text), &attempt->spec, err);
+    if (!read.ok) failure_name(attempt->options->spec_file, err);
+    return read;
 }
 
 static struct result take_input(struct attempt *attempt, const char *text, struct error *err)
@@ -118,15 +129,35 @@ static struct result take_command(struct attempt *attempt, struct error *err)
     return SUCCESS;
 }
 
+static struct result check_path(const char *what, const char *path, bool *is_folder_out, struct error *err)
+{
+    struct stat about;
+
+    if (stat(path, &about) != 0) return failure(err, ERROR_NOT_FOUND, "%.80s: %.160s: %s", what, path, strerror(errno));
+    *is_folder_out = S_ISDIR(about.st_mode);
+    return SUCCESS;
+}
+
+/* Before anything is made: what the copies will be made from. */
+static struct result check_sources(const struct attempt *attempt, struct error *err)
+{
+    const struct attempt_options *options = attempt->options;
+    bool is_folder = true;
+
+    for (size_t i = 0; i < options->input_count; i++)
+        TRY(check_path("--input", strchr(options->inputs[i], '=') + 1, &is_folder, err));
+    if (options->code == NULL) return SUCCESS;
+    TRY(check_path("--code", options->code, &is_folder, err));
+    return is_folder ? SUCCESS : failure(err, ERROR_INVALID, "--code needs a folder, and %.160s is none", options->code);
+}
+
 static struct result open_output(struct attempt *attempt, struct error *err)
 {
     const char *folder = attempt->options->output;
 
     if (folder == NULL) return SUCCESS;
     if (mkdir(folder, 0755) != 0) return failure(err, ERROR_CONFLICT, "%.160s must be a new folder: %s", folder, strerror(errno));
-    struct error why = {0};
-    if (file_open(folder, O_RDONLY | O_DIRECTORY, 0, &attempt->folder, &why).ok) return SUCCESS;
-    return failure(err, why.kind, "%.160s: %.160s", folder, why.message);
+    return file_open(folder, O_RDONLY | O_DIRECTORY, 0, &attempt->folder, err);
 }
 
 static void sample(void *context)
@@ -184,6 +215,7 @@ static struct result prepare(struct attempt *attempt, struct error *err)
     TRY(read_spec(attempt, err));
     for (size_t i = 0; i < options->input_count; i++) TRY(take_input(attempt, options->inputs[i], err));
     TRY(check_inputs(attempt, err));
+    TRY(check_sources(attempt, err));
     TRY(take_command(attempt, err));
     TRY(take_devices(attempt, err));
     if (json_object_get(attempt->spec->json, "image") != NULL)
@@ -239,15 +271,19 @@ static struct result write_report(const struct attempt *attempt, const struct sa
     if (json == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the report");
     TRY(set(json, "log", digest_json(&report->log), err));
     if (report->outputs_refused) TRY(set(json, "outputs_refused", json_string(report->refusal.message), err));
+    if (attempt->folder >= 0) TRY(set(json, "outputs_kept", json_integer(attempt->kept), err));
+    if (attempt->stopped) TRY(set(json, "outputs_not_kept", json_string(attempt->why.message), err));
     TRY(add_given(attempt, report, json, err));
     return json_write_canonical(text, json, err);
 }
 
-static int exit_of(const struct sandbox_report *report)
+static int exit_of(const struct attempt *attempt, const struct sandbox_report *report)
 {
     if (report->end == SANDBOX_TIMEOUT) return EXIT_TIMEOUT;
     if (report->signal != 0) return EXIT_SIGNAL + report->signal;
-    return report->exit == 0 && report->outputs_refused ? EXIT_OUTPUTS : report->exit;
+    if (report->exit != 0) return report->exit;
+    if (report->outputs_refused) return EXIT_OUTPUTS;
+    return attempt->stopped ? EXIT_NOT_KEPT : 0;
 }
 
 static struct result run(struct attempt *attempt, struct buffer *text, int *exit_out, struct error *err)
@@ -258,7 +294,7 @@ static struct result run(struct attempt *attempt, struct buffer *text, int *exit
     TRY(sandbox_run(&attempt->run, &report, err));
     if (attempt->is_in_line) (void)!write(STDOUT_FILENO, "\n", 1); /* so that a report begins a line */
     TRY(write_report(attempt, &report, text, err));
-    *exit_out = exit_of(&report);
+    *exit_out = exit_of(attempt, &report);
     return SUCCESS;
 }
 
@@ -277,6 +313,7 @@ struct result attempt_run(const struct attempt_options *options, struct buffer *
     attempt.run.context = &attempt;
     const struct result done = run(&attempt, report, exit_out, err);
 
+    if (!done.ok && attempt.folder >= 0) (void)rmdir(options->output); /* made for nothing; one with outputs stays */
     file_close_owned(&attempt.folder);
     json_decref(attempt.variables);
     json_decref(attempt.outputs);
@@ -307,14 +344,17 @@ static struct result add_devices(const json_t *json, struct buffer *text, struct
 
 static struct result add_outputs(const json_t *json, struct buffer *text, struct error *err)
 {
-    const char *refused = json_text_of(json, "outputs_refused");
+    const char *refused = json_text_of(json, "outputs_refused"), *not_kept = json_text_of(json, "outputs_not_kept");
     size_t at = 0;
     json_t *output = NULL;
 
     json_array_foreach (json_object_get(json, "outputs"), at, output)
         TRY(buffer_format(text, err, "output     %s  %lld  %s\n", json_text_of(output, "digest"), number(output, "size"),
                           json_text_of(output, "path")));
-    return refused == NULL ? SUCCESS : buffer_format(text, err, "REFUSED    %s\n", refused);
+    if (refused != NULL) TRY(buffer_format(text, err, "REFUSED    %s\n", refused));
+    if (not_kept == NULL) return SUCCESS;
+    return buffer_format(text, err, "NOT KEPT   the first %lld of these outputs are in the folder, the others are lost: %s\n",
+                         number(json, "outputs_kept"), not_kept);
 }
 
 struct result attempt_text(struct bytes report, struct buffer *text, struct error *err)

@@ -23,8 +23,8 @@ struct attempt_options {
 };
 
 /**
- * *text_out gets the report as JSON. *exit_out gets the exit status: the program's own, 124 for a timeout, 125 for refused
- * outputs, 128 plus the number of a signal. Meanwhile the program's output goes to our own standard output and standard error,
+ * *text_out gets the report as JSON. *exit_out gets the exit status: the program's own, 123 if an output could not be copied to the
+ * folder, 124 for a timeout, 125 for refused outputs, 128 plus the number of a signal. Meanwhile the program's output goes to our own standard output and standard error,
  * and its heartbeat to standard error.
  */
 RESULT attempt_run(const struct attempt_options *options, struct buffer *report, int *exit_out, struct error *err);

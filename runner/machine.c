@@ -111,7 +111,9 @@ struct result machine_text(const struct machine *machine, struct buffer *text, s
     TRY(buffer_format(text, err, "machine    %lld processors, %lld MiB of memory\n", (long long)machine->cpus,
                       (long long)machine->memory_bytes >> 20));
     TRY(add_devices(machine, text, err));
-    return buffer_format(text, err, "floor      %s\n", machine->meets_floor ? "met" : "NOT met");
+    if (machine->meets_floor || !machine->runs)
+        return buffer_format(text, err, "floor      %s\n", machine->meets_floor ? "met" : "NOT met");
+    return buffer_add_text(text, "floor      NOT met: give what isolation lacks, or accept less with --least\n", err);
 }
 
 struct result machine_json(const struct machine *machine, struct buffer *text, struct error *err)

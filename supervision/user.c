@@ -31,15 +31,20 @@ struct result user_find(const char *name, struct user *user_out, struct error *e
     return copy_user(known, user_out, err);
 }
 
-struct result user_self(struct user *user_out, struct error *err)
+struct result user_of(uid_t uid, struct user *user_out, struct error *err)
 {
     char text[ENTRY_SIZE];
     struct passwd entry, *known = NULL;
 
-    const int status = getpwuid_r(geteuid(), &entry, text, sizeof text, &known);
+    const int status = getpwuid_r(uid, &entry, text, sizeof text, &known);
     if (status != 0 || known == NULL)
-        return failure(err, ERROR_NOT_FOUND, "user id %ld has no name: add it to /etc/passwd", (long)geteuid());
-    TRY(copy_user(known, user_out, err));
+        return failure(err, ERROR_NOT_FOUND, "user id %ld has no name: add it to /etc/passwd", (long)uid);
+    return copy_user(known, user_out, err);
+}
+
+struct result user_self(struct user *user_out, struct error *err)
+{
+    TRY(user_of(geteuid(), user_out, err));
     user_out->gid = getegid();
     return SUCCESS;
 }

@@ -15,6 +15,8 @@ struct user {
 
 /** ERROR_NOT_FOUND if no user has this name. */
 RESULT user_find(const char *name, struct user *user_out, struct error *err);
+/** ERROR_NOT_FOUND if no user has this id. */
+RESULT user_of(uid_t uid, struct user *user_out, struct error *err);
 /** The user and the group of this process. ERROR_NOT_FOUND if its user id has no name. */
 RESULT user_self(struct user *user_out, struct error *err);
 /**

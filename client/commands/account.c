@@ -38,15 +38,49 @@ static struct result take_ca_file(const struct invocation *invocation, struct ho
     return SUCCESS;
 }
 
+/* Without --username: the login that is stored for this registry, with a new secret. */
+static struct result take_user_name(const struct invocation *invocation, struct host_login *login, struct error *err)
+{
+    const char *username = invocation_option(invocation, 'u');
+
+    if (username == NULL) {
+        TRY(host_login_before(invocation->operands[0], login, err));
+        if (login->username[0] != '\0') return SUCCESS;
+        return failure(err, ERROR_INVALID, "--username is missing: a robot's name, or oidc for a CI token");
+    }
+    if (!user_name_is_valid(username)) /* may be curl's USER:SECRET, so it is not repeated */
+        return failure(err, ERROR_INVALID, "a user name has no ':'; the secret is read from standard input");
+    if (strlen(username) >= sizeof login->username) return failure(err, ERROR_INVALID, "the user name is too long");
+    memcpy(login->username, username, strlen(username) + 1);
+    return SUCCESS;
+}
+
+/* A token is not a name: the registry says whose it is. Other registries have no such route, and then `name_out` stays. */
+static void learn_name(struct session *session, char name_out[CELL_MAX])
+{
+    const struct http_request request = {.method = "GET", .path = "/api/v1/self", .wanted = 200};
+    OWNED_RESPONSE response = RESPONSE;
+    OWNED_JSON answer = NULL;
+    struct error ignored = {0};
+
+    if (!session_call(session, "", &request, &response, &ignored).ok) return;
+    if (!json_read(buffer_bytes(&response.body), HTTP_ANSWER_MAX, &answer, &ignored).ok) return;
+    if (json_text_of(answer, "name") != NULL) cell_text(json_object_get(answer, "name"), name_out);
+}
+
 /* Tries the login before it is stored, so that a wrong password shows now and not at the first push. */
-static struct result try_login(struct invocation *invocation, const char *host, const struct host_login *login, struct error *err)
+static struct result try_login(struct invocation *invocation, const char *host, const struct host_login *login,
+                               char name_out[CELL_MAX], struct error *err)
 {
     OWNED(session) *session = NULL;
     OWNED_RESPONSE response = RESPONSE;
     const struct http_request request = {.method = "GET", .path = "/v2/", .wanted = 200};
 
     TRY(session_open(invocation_report(invocation), host, login, &session, err));
-    return session_call(session, "", &request, &response, err);
+    TRY(session_call(session, "", &request, &response, err));
+    (void)snprintf(name_out, CELL_MAX, "%s", login->username);
+    if (strcmp(login->username, "oidc") == 0) learn_name(session, name_out);
+    return SUCCESS;
 }
 
 /* Takes over `value`. */
@@ -60,27 +94,21 @@ static struct result say(json_t *value, struct error *err)
 struct result command_login(struct invocation *invocation, struct error *err)
 {
     struct host_login login = {0};
-    const char *host = invocation->operands[0], *username = invocation_option(invocation, 'u');
+    const char *host = invocation->operands[0];
+    char name[CELL_MAX];
 
     TRY(line_check(invocation, check_host(host, err)));
-    if (username == NULL)
-        return line_check(invocation,
-                          failure(err, ERROR_INVALID, "--username is missing: a robot's name, or oidc for a CI token"));
-    if (!user_name_is_valid(username)) /* may be curl's USER:SECRET, so it is not repeated */
-        return line_check(invocation,
-                          failure(err, ERROR_INVALID, "a user name has no ':'; the secret is read from standard input"));
-    if (strlen(username) >= sizeof login.username)
-        return line_check(invocation, failure(err, ERROR_INVALID, "the user name is too long"));
-    memcpy(login.username, username, strlen(username) + 1);
+    TRY(line_check(invocation, take_user_name(invocation, &login, err)));
     TRY(take_ca_file(invocation, &login, err));
     TRY(host_proxy_find(&login, err));
     TRY(terminal_secret("Password", login.password, sizeof login.password, err));
-    struct result result = try_login(invocation, host, &login, err);
+    struct result result = try_login(invocation, host, &login, name, err);
     if (result.ok) result = host_login_save(host, &login, err);
-    explicit_bzero(&login, sizeof login);
+    explicit_bzero(login.password, sizeof login.password);
+    explicit_bzero(login.proxy, sizeof login.proxy);
     TRY(result);
-    if (invocation->json) return say(json_pack("{s:s,s:s}", "host", host, "username", username), err);
-    (void)fprintf(stderr, "logged in at %s as %s\n", host, username);
+    if (invocation->json) return say(json_pack("{s:s,s:s,s:s}", "host", host, "username", login.username, "name", name), err);
+    (void)fprintf(stderr, "logged in at %s as %s\n", host, name);
     return SUCCESS;
 }
 
@@ -134,7 +162,8 @@ struct result command_whoami(struct invocation *invocation, struct error *err)
     OWNED(session) *session = NULL;
     OWNED_RESPONSE response = RESPONSE;
     OWNED_JSON answer = NULL;
-    char cell[CELL_MAX];
+    char cell[CELL_MAX], principal[SIGNING_PRINCIPAL_SIZE];
+    struct error ignored = {0};
 
     TRY(line_check(invocation, check_host(invocation->operands[0], err)));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
@@ -146,6 +175,7 @@ struct result command_whoami(struct invocation *invocation, struct error *err)
         cell_text(json_object_get(answer, lines[i][0]), cell);
         (void)printf("%-17s %s\n", lines[i][1], cell);
     }
+    if (self_principal(answer, principal, &ignored).ok) (void)printf("%-17s %s\n", "principal", principal);
     show_person(answer);
     show_roles(json_object_get(answer, "roles"));
     return SUCCESS;

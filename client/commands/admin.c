@@ -12,6 +12,9 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define LABEL_MAX    4096
 #define PAGES_MAX    10000
+#define ROBOT_DAYS   90     /* as docs/api.md says */
+#define GRACE_MAX    604800 /* seconds */
+#define BINDING_DAYS 3650
 
 /* The failure if the body could not be made from the operands. */
 static struct result no_json(const char *what, struct error *err)
@@ -45,7 +48,15 @@ static const char classes[] =
 static struct result with_words(struct invocation *invocation, const char *what, const char *words, struct result result,
                                 const struct error *err)
 {
-    if (!result.ok && err->kind == ERROR_INVALID) invocation_explain(invocation, what, words);
+    const size_t length = strlen(words), end = length > 0 && words[length - 1] == ' ' ? length - 1 : length;
+    size_t last = end;
+    char first[32], final[32];
+
+    while (last > 0 && words[last - 1] != ' ') last--;
+    (void)snprintf(first, sizeof first, "%.*s", (int)strcspn(words, " "), words);
+    (void)snprintf(final, sizeof final, "%.*s", (int)(end - last), words + last);
+    const bool is_said = strstr(err->message, first) != NULL && strstr(err->message, final) != NULL; /* then all of them are */
+    if (!result.ok && err->kind == ERROR_INVALID && !is_said) invocation_explain(invocation, what, words);
     return result;
 }
 
@@ -70,14 +81,14 @@ static struct result set_text(json_t *body, const char *key, const char *text, s
     return no_json(key, err);
 }
 
-static struct result set_days(const struct invocation *invocation, json_t *body, struct error *err)
+static struct result set_days(const struct invocation *invocation, uint64_t most, json_t *body, struct error *err)
 {
     const char *text = invocation_option(invocation, 'e');
     uint64_t days = 0;
 
     if (text == NULL) return SUCCESS;
-    if (!text_to_u64(bytes_of_text(text), 36500, &days) || days == 0)
-        return failure(err, ERROR_INVALID, "--expires %.20s: a whole number of days", text);
+    if (!text_to_u64(bytes_of_text(text), most, &days) || days == 0)
+        return failure(err, ERROR_INVALID, "--expires %.20s: a number of days from 1 to %llu", text, (unsigned long long)most);
     if (json_object_set_new(body, "expires_days", json_integer((json_int_t)days)) != 0)
         return failure(err, ERROR_NO_MEMORY, "no memory for a request");
     return SUCCESS;
@@ -154,7 +165,7 @@ struct result command_robot_create(struct invocation *invocation, struct error *
     TRY(line_check(invocation, split_name(invocation->operands[1], organisation, &name, err)));
     OWNED_JSON body = json_pack("{s:s}", "name", name);
     if (organisation[0] != '\0') TRY(set_text(body, "organisation", organisation, err));
-    if (body != NULL) TRY(line_check(invocation, set_days(invocation, body, err)));
+    if (body != NULL) TRY(line_check(invocation, set_days(invocation, ROBOT_DAYS, body, err)));
     return create(invocation, "/robots", body, err);
 }
 
@@ -271,7 +282,9 @@ static struct result read_grace(const char *text, uint64_t *seconds_out, struct 
 
     if (!text_to_u64((struct bytes){(const uint8_t *)text, unit == NULL ? length : length - 1}, 1000000, &number))
         return failure(err, ERROR_INVALID, "--grace %.20s: a whole number of seconds, or with m, h or d behind it", text);
-    *seconds_out = number * (unit == NULL ? 1 : seconds[unit - units]);
+    number *= unit == NULL ? 1 : seconds[unit - units];
+    if (number > GRACE_MAX) return failure(err, ERROR_INVALID, "--grace %.20s: at most 7d", text);
+    *seconds_out = number;
     return SUCCESS;
 }
 
@@ -288,7 +301,7 @@ struct result command_robot_rotate(struct invocation *invocation, struct error *
     if (grace != NULL) TRY(line_check(invocation, read_grace(grace, &grace_s, err)));
     if (body == NULL || json_object_set_new(body, "grace_seconds", json_integer((json_int_t)grace_s)) != 0)
         return failure(err, ERROR_NO_MEMORY, "no memory for a request");
-    TRY(line_check(invocation, set_days(invocation, body, err)));
+    TRY(line_check(invocation, set_days(invocation, ROBOT_DAYS, body, err)));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(robot_id(session, invocation->operands[1], id, err));
     TRY(buffer_add_text(&path, "/robots/", err));
@@ -308,7 +321,7 @@ struct result command_binding_create(struct invocation *invocation, struct error
 
     if (issuer != NULL && url_names_user(issuer)) TRY(line_check(invocation, address_check(issuer, err)));
     if (body == NULL) return no_json("a role or scope", err);
-    TRY(line_check(invocation, set_days(invocation, body, err)));
+    TRY(line_check(invocation, set_days(invocation, BINDING_DAYS, body, err)));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     if (issuer != NULL) {
         TRY(set_text(body, "issuer", issuer, err));

@@ -13,13 +13,23 @@
 #define PAGES_MAX   10000
 #define COLUMNS_MAX 9
 
-/* "projects/acme/models" of "/projects/acme/models?x=y" */
-static void name_place(const char *path, struct error *err)
+/* "acme/models" of "/projects/acme/models/label?x=y": what the path names, without the words of the API. "": nothing. */
+static void name_place(const char *path, char name_out[128])
 {
-    char name[128];
+    static const char *const rooms[] = {"/keys/signing/", "/audit/", "/"};
+    static const char *const ends[] = {"/approval", "/deletion", "/draft",  "/drafts",    "/label",
+                                       "/quota",    "/rules",    "/secret", "/withdrawal"};
+    const char *from = path;
 
-    (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(path + 1, "?"), path + 1);
-    failure_name(name, err);
+    for (size_t i = 0; i < sizeof rooms / sizeof rooms[0] && from == path; i++)
+        if (strncmp(path, rooms[i], strlen(rooms[i])) == 0) from += strlen(rooms[i]);
+    if (from == path + 1) from += strcspn(from, "/?"); /* the collection */
+    from += strspn(from, "/");
+    (void)snprintf(name_out, 128, "%.*s", (int)strcspn(from, "?"), from);
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        const size_t length = strlen(name_out), tail = strlen(ends[i]);
+        if (length > tail && strcmp(name_out + length - tail, ends[i]) == 0) name_out[length - tail] = '\0';
+    }
 }
 
 struct result api_call_in(struct session *session, const char *method, const char *path, const json_t *body, json_t **answer_out,
@@ -41,7 +51,11 @@ struct result api_call_in(struct session *session, const char *method, const cha
                                                            : 200,
                                          .also = 200};
     const struct result called = session_call(session, ADMIN_SCOPE, &request, &response, err);
-    if (!called.ok && err->kind == ERROR_NOT_FOUND) name_place(path, err);
+    if (!called.ok && err->kind == ERROR_NOT_FOUND) {
+        char name[128];
+        name_place(path, name);
+        if (name[0] != '\0') failure_name(name, err);
+    }
     TRY(called);
     if (answer_out == NULL) return SUCCESS;
     return json_read(buffer_bytes(&response.body), HTTP_ANSWER_MAX, answer_out, err);
@@ -97,17 +111,28 @@ static bool pairs_text(const json_t *value, char cell[CELL_MAX])
     return true;
 }
 
+/* The end of a value that filled the cell, as written by snprintf(), says that there is more; no character is cut in two. */
+static void mark_cut(char cell[CELL_MAX])
+{
+    size_t end = CELL_MAX - sizeof "...";
+
+    if (strlen(cell) < CELL_MAX - 1) return;
+    while (end > 0 && ((unsigned char)cell[end] & 0xC0) == 0x80) end--;
+    memcpy(cell + end, "...", sizeof "...");
+}
+
 void cell_text(const json_t *value, char cell[CELL_MAX])
 {
-    struct buffer OWNED_BUFFER text = BUFFER(CELL_MAX - 1);
+    struct buffer OWNED_BUFFER text = BUFFER(HTTP_ANSWER_MAX);
     struct error ignored = {0};
 
     if (json_string_length(value) > 0) (void)snprintf(cell, CELL_MAX, "%s", json_string_value(value));
     else if (words_text(value, cell) || pairs_text(value, cell))
         ; /* a label or regimes, shown without brackets and quotes */
-    else if (value == NULL || json_is_string(value) || json_is_null(value) || !json_write_canonical(&text, value, &ignored).ok)
-        (void)snprintf(cell, CELL_MAX, "-");
-    else (void)snprintf(cell, CELL_MAX, "%s", buffer_text(&text));
+    else if (value == NULL || json_is_string(value) || json_is_null(value)) (void)snprintf(cell, CELL_MAX, "-");
+    else if (json_write_canonical(&text, value, &ignored).ok) (void)snprintf(cell, CELL_MAX, "%s", buffer_text(&text));
+    else (void)snprintf(cell, CELL_MAX, "...");
+    mark_cut(cell);
     terminal_sanitize(cell);
 }
 

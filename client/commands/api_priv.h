@@ -16,7 +16,7 @@ RESULT api_call(struct invocation *invocation, const char *method, const char *p
 RESULT api_call_in(struct session *session, const char *method, const char *path, const json_t *body, json_t **answer_out,
                    struct error *err);
 
-#define CELL_MAX 256 /* bytes of one value in a table; longer values are cut */
+#define CELL_MAX 256 /* bytes of one value in a table; longer values are cut, and end with "..." */
 
 /** A value as text for a person: text, words ("a,b"), pairs of words ("class=open subjects=a,b"), JSON, or "-". Characters that steer a
  *  terminal are replaced (client/terminal.h). */

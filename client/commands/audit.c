@@ -171,6 +171,8 @@ struct result command_audit_tail(struct invocation *invocation, struct error *er
     if (lines_text != NULL && (!text_to_u64(bytes_of_text(lines_text), TAIL_MAX, &lines) || lines == 0))
         return line_check(invocation,
                           failure(err, ERROR_INVALID, "--lines %.20s: a whole number from 1 to %d", lines_text, TAIL_MAX));
+    if (invocation_option(invocation, 'F') != NULL && !invocation->json)
+        return line_check(invocation, failure(err, ERROR_INVALID, "--facts needs --json: facts do not fit into a line of text"));
     if (events == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(advised(invocation, session, fetch_newest(invocation, session, (size_t)lines, events, err), err));

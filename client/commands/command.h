@@ -20,7 +20,7 @@
     X(EXIT_NOT_FOUND, 3, "no such repository, tag, digest or file")                                   \
     X(EXIT_DENIED, 4, "not logged in, no trust in the certificate, or refused by a role or a policy") \
     X(EXIT_UNAVAILABLE, 5, "the registry can't be reached or is overloaded; try again later")         \
-    X(EXIT_DAMAGED, 6, "bytes do not match their digest")
+    X(EXIT_DAMAGED, 6, "what came is damaged or false: its digest, signature or log is another one")
 
 enum exit_code {
 #define X(constant, code, meaning) constant = (code),

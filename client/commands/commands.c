@@ -12,7 +12,8 @@ static const struct option_row global_options[] = {
 };
 
 static const struct option_row login_options[] = {
-    {'u', "username", "NAME", "a robot (robot$acme+ci), or oidc with a CI system's token as password"},
+    {'u', "username", "NAME",
+     "a robot (robot$acme+ci), or oidc with a CI system's token as password (default, with its --ca-file: that of the stored login)"},
     {'c', "ca-file", "FILE", "PEM certificates to trust instead of the system's"},
     {'p', "password-stdin", NULL, "read the password from standard input (this is always so; without echo)"},
 };

@@ -26,8 +26,12 @@ const char *notes_folder(struct invocation *invocation);
 /** The key of --key or of --pkcs11, one of which must be given. It signs. */
 RESULT command_signer(struct invocation *invocation, struct ecdsa_key **key_out, struct error *err);
 
-/** The principal of this login, in the form of documents (docs/formats/documents.md). */
+/** The principal of this login, in the form of documents (docs/formats/documents.md); also from an answer of /api/v1/self. */
 RESULT command_principal(struct session *session, char principal_out[SIGNING_PRINCIPAL_SIZE], struct error *err);
+RESULT self_principal(const json_t *self, char principal_out[SIGNING_PRINCIPAL_SIZE], struct error *err);
+
+/** {"issuer", "subject"} of a key in an answer, if it is the holder that the document names as `principal` (may be NULL); else NULL. */
+const json_t *verified_holder(const json_t *key, const char *principal);
 
 /** Warns if no trusted issuer has this URL. Silent if the caller may not list the issuers. */
 void issuer_warn(struct session *session, const char *url);

@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/typo.h"
 #include "client/address.h"
 #include "client/terminal.h"
 
 #define NAME_MAX_LETTERS 64 /* of a command or an option: all in client/commands/commands.def are shorter */
-#define TYPO_MAX         3  /* wrong letters; above that nothing is suggested */
 
 static void print_options(FILE *out, const struct option_row *rows, size_t count)
 {
@@ -77,48 +77,14 @@ static void print_level(FILE *out, const char *level)
     (void)fputc('\n', out);
     (void)list_level(out, level);
     (void)fputs("\n`sijil COMMAND --help` says more.\n"
-                "REFERENCE is HOST[:PORT]/ORGANISATION/PROJECT/REPOSITORY[:TAG|@DIGEST].\n",
+                "REFERENCE is HOST[:PORT]/ORGANISATION/PROJECT/REPOSITORY[:TAG|@DIGEST].\n"
+                "With both, the digest counts.\n",
                 out);
     if (level[0] != '\0') return;
     (void)fputs("SIJIL_USERNAME, SIJIL_PASSWORD and SIJIL_CA_FILE replace a stored login.\n"
                 "SIJIL_PROXY=http://HOST:PORT names a proxy; HTTPS_PROXY is not used.\n\n"
                 "examples:\n" CLIENT_EXAMPLES,
                 out);
-}
-
-static unsigned least(unsigned a, unsigned b)
-{
-    return a < b ? a : b;
-}
-
-/* The number of letters to insert, delete, replace or swap with a neighbour. Both texts are shorter than
- * NAME_MAX_LETTERS. */
-static unsigned distance(const char *given, const char *name)
-{
-    unsigned rows[NAME_MAX_LETTERS + 1][NAME_MAX_LETTERS + 1];
-    const size_t rest = strlen(given), length = strlen(name);
-
-    for (size_t j = 0; j <= length; j++) rows[0][j] = (unsigned)j;
-    for (size_t i = 1; i <= rest; i++) {
-        rows[i][0] = (unsigned)i;
-        for (size_t j = 1; j <= length; j++) {
-            const unsigned replaced = rows[i - 1][j - 1] + (given[i - 1] == name[j - 1] ? 0 : 1);
-            const bool is_turned = i > 1 && j > 1 && given[i - 1] == name[j - 2] && given[i - 2] == name[j - 1];
-            rows[i][j] = least(least(rows[i - 1][j], rows[i][j - 1]) + 1, replaced);
-            if (is_turned) rows[i][j] = least(rows[i][j], rows[i - 2][j - 2] + 1);
-        }
-    }
-    return rows[rest][length];
-}
-
-/* At most a third of the letters, and at most TYPO_MAX, may be wrong. */
-static bool is_near(const char *given, const char *name, unsigned *best)
-{
-    const unsigned apart = distance(given, name), letters = (unsigned)strlen(name);
-
-    if (apart > TYPO_MAX || 3 * apart > letters + 1 || apart >= *best) return false;
-    *best = apart;
-    return true;
 }
 
 static int words_in(const char *name)
@@ -145,7 +111,7 @@ static const char *nearest_command(int count, char **words)
     size_t commands = 0;
     const struct command *table = commands_table(&commands);
     char given[NAME_MAX_LETTERS];
-    unsigned best = TYPO_MAX + 1;
+    unsigned best = TYPO_BEST;
 
     join(count < 1 ? count : 1, words, given);
     const char *nearest = other_name(given);
@@ -153,7 +119,7 @@ static const char *nearest_command(int count, char **words)
     for (size_t i = 0; i < commands; i++) {
         const int wanted = words_in(table[i].name);
         join(count < wanted ? count : wanted, words, given);
-        if (is_near(given, table[i].name, &best)) nearest = table[i].name;
+        if (typo_is_near(given, table[i].name, &best)) nearest = table[i].name;
     }
     return nearest;
 }
@@ -194,10 +160,31 @@ static void next_words(const char *level, char *text, size_t room)
     }
 }
 
+/* The word may have a secret behind its "=". */
+static struct result option_first(const char *word, struct error *err)
+{
+    static const char *const names[] = {"help", "version", "json", "verbose"};
+    const int length = (int)strcspn(word, "=") < 60 ? (int)strcspn(word, "=") : 60;
+    char given[NAME_MAX_LETTERS], option[NAME_MAX_LETTERS];
+    const char *nearest = NULL;
+    unsigned best = TYPO_BEST;
+
+    (void)snprintf(option, sizeof option, "%.*s", length, word);
+    terminal_sanitize(option);
+    (void)snprintf(given, sizeof given, "%s", option + strspn(option, "-"));
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (typo_is_near(given, names[i], &best)) nearest = names[i];
+    if (nearest == NULL || best == 0)
+        return failure(err, ERROR_INVALID, "options stand behind the command: sijil COMMAND %s", option);
+    return failure(err, ERROR_INVALID, "there is no option '%s'; did you mean '--%s'?", option, nearest);
+}
+
 struct result help_without_command(const struct invocation *invocation, int count, char **words, struct error *err)
 {
     char given[NAME_MAX_LETTERS], next[200];
     int known = 0;
+
+    if (count > 0 && words[0][0] == '-' && words[0][1] != '\0') return option_first(words[0], err);
 
     join(count, words, given);
     if (list_level(NULL, given) > 0 && count > 0 && strcmp(words[count - 1], "--help") == 0) {
@@ -226,7 +213,7 @@ static const char *nearest_option(const struct option_row *rows, size_t count, c
     const char *nearest = NULL;
 
     for (size_t i = 0; i < count; i++)
-        if (is_near(given, rows[i].name, best)) nearest = rows[i].name;
+        if (typo_is_near(given, rows[i].name, best)) nearest = rows[i].name;
     return nearest;
 }
 
@@ -235,7 +222,7 @@ const char *help_nearest_option(const struct command *command, const char *given
     size_t global_count = 0;
     const struct option_row *global = commands_global_options(&global_count);
     char name[NAME_MAX_LETTERS] = "";
-    unsigned best = TYPO_MAX + 1;
+    unsigned best = TYPO_BEST;
 
     if (strncmp(given, "--", 2) == 0) (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(given + 2, "="), given + 2);
     const char *own = nearest_option(command->options, command->option_count, name, &best);

@@ -52,11 +52,13 @@ static struct result compose(const struct wanted_document *wanted, struct buffer
 
 static struct result print_key(const struct invocation *invocation, const json_t *answer, struct error *err)
 {
-    const json_t *document = json_object_get(answer, "document"), *body = json_object_get(document, "body");
-    OWNED_JSON shown = json_pack("{s:O?, s:O?, s:O?, s:O?, s:O?, s:O?}", "name", json_object_get(answer, "name"), "state",
-                                 json_object_get(answer, "state"), "scope", json_object_get(document, "scope"), "principal",
-                                 json_object_get(body, "principal"), "purpose", json_object_get(body, "purpose"), "expires",
-                                 json_object_get(document, "expires"));
+    const json_t *document = json_object_get(answer, "document"), *body = json_object_get(document, "body"),
+                 *holder = verified_holder(answer, json_text_of(body, "principal"));
+    OWNED_JSON shown = json_pack("{s:O?, s:O?, s:O?, s:O?, s:O*, s:O*, s:O?, s:O?}", "name", json_object_get(answer, "name"),
+                                 "state", json_object_get(answer, "state"), "scope", json_object_get(document, "scope"),
+                                 "principal", json_object_get(body, "principal"), "subject", json_object_get(holder, "subject"),
+                                 "issuer", json_object_get(holder, "issuer"), "purpose", json_object_get(body, "purpose"),
+                                 "expires", json_object_get(document, "expires"));
 
     if (shown == NULL) return no_memory(err);
     return api_print(invocation, shown, err);
@@ -72,34 +74,6 @@ static struct result send(struct invocation *invocation, struct session *session
 }
 
 /* ---- enrolling ---- */
-
-static struct result external_principal(const char *issuer, const char *subject, char principal_out[SIGNING_PRINCIPAL_SIZE],
-                                        struct error *err)
-{
-    struct buffer OWNED_BUFFER text = BUFFER(1024);
-    uint8_t digest[SHA256_SIZE];
-
-    TRY(buffer_format(&text, err, "%s\n%s", issuer, subject));
-    sha256_of(buffer_bytes(&text), digest);
-    (void)snprintf(principal_out, SIGNING_PRINCIPAL_SIZE, "ext:");
-    text_hex(digest, sizeof digest, principal_out + 4);
-    return SUCCESS;
-}
-
-/* The principal of this login, in the form of documents (docs/formats/documents.md). */
-struct result command_principal(struct session *session, char principal_out[SIGNING_PRINCIPAL_SIZE], struct error *err)
-{
-    OWNED_JSON self = NULL;
-
-    TRY(api_call_in(session, "GET", "/self", NULL, &self, err));
-    const char *id = json_text_of(self, "id"), *issuer = json_text_of(self, "issuer"), *name = json_text_of(self, "name");
-    if (issuer != NULL && name != NULL) return external_principal(issuer, name, principal_out, err);
-    if (id == NULL)
-        return failure(err, ERROR_INVALID,
-                       "the registry does not name the principal of this login: it is older than this program");
-    (void)snprintf(principal_out, SIGNING_PRINCIPAL_SIZE, "robot:%.36s", id);
-    return SUCCESS;
-}
 
 static struct result read_wanted(struct invocation *invocation, struct wanted_document *wanted, struct error *err)
 {
@@ -155,14 +129,19 @@ static struct result read_draft(const struct invocation *invocation, const json_
 }
 
 /* On standard error, because the answer goes to standard output. */
-static void show_document(const struct document *document)
+static void show_document(const struct document *document, const json_t *holder)
 {
     const json_t *body = json_object_get(document->json, "body");
     const char *expires = json_text_of(document->json, "expires");
+    char subject[CELL_MAX], issuer[CELL_MAX];
 
-    (void)fprintf(stderr, "You sign: the key %s\n  purpose    %s\n  principal  %s\n  scope      %s\n  expires    %s\n",
-                  document->name, json_text_of(body, "purpose"), json_text_of(body, "principal"),
-                  document->scope[0] == '\0' ? "the registry" : document->scope, expires == NULL ? "never" : expires);
+    cell_text(json_object_get(holder, "subject"), subject);
+    cell_text(json_object_get(holder, "issuer"), issuer);
+    (void)fprintf(stderr, "You sign: the key %s\n  purpose    %s\n  principal  %s\n", document->name,
+                  json_text_of(body, "purpose"), json_text_of(body, "principal"));
+    if (json_is_object(holder)) (void)fprintf(stderr, "  subject    %s\n  issuer     %s\n", subject, issuer);
+    (void)fprintf(stderr, "  scope      %s\n  expires    %s\n", document->scope[0] == '\0' ? "the registry" : document->scope,
+                  expires == NULL ? "never" : expires);
 }
 
 static struct result approve(struct invocation *invocation, struct session *session, const json_t *draft,
@@ -172,9 +151,11 @@ static struct result approve(struct invocation *invocation, struct session *sess
     OWNED(document) *document = NULL;
     OWNED_JSON approval = NULL;
     json_t *envelope = json_object_get(draft, "envelope");
+    struct signing_key signed_key;
 
     TRY(read_draft(invocation, envelope, &document, err));
-    show_document(document);
+    TRY(signing_key_read(document, &signed_key, err));
+    show_document(document, verified_holder(draft, signed_key.principal));
     TRY(documents_sign(DOCUMENT_SIGNING_KEY, document_payload(document), key, &approval, err));
     OWNED_JSON body = json_pack("{s:[O, O]}", "envelopes", envelope, approval);
     if (body == NULL) return no_memory(err);
@@ -245,6 +226,21 @@ struct result command_key_revoke(struct invocation *invocation, struct error *er
 
 /* ---- one key, and its drafts ---- */
 
+/* The route knows enrolled keys only; a draft is in the list. `err` stays if there is no draft either. */
+static struct result find_draft(const struct invocation *invocation, struct session *session, json_t **draft_out,
+                                struct error *err)
+{
+    OWNED_JSON rows = json_array();
+    const json_t *draft = NULL;
+    struct error none = {0};
+
+    if (rows == NULL) return no_memory(err);
+    if (!documents_get_all(invocation, session, KEYS, "keys", rows, &none).ok) return (struct result){.ok = false};
+    if (!documents_find(rows, invocation->operands[1], "key", true, &draft, &none).ok) return (struct result){.ok = false};
+    *draft_out = json_deep_copy(draft);
+    return *draft_out == NULL ? no_memory(err) : SUCCESS;
+}
+
 struct result command_key_show(struct invocation *invocation, struct error *err)
 {
     struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
@@ -253,7 +249,9 @@ struct result command_key_show(struct invocation *invocation, struct error *err)
 
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(documents_path(invocation, KEYS, "", &path, err));
-    TRY(api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err));
+    struct result found = api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err);
+    if (!found.ok && err->kind == ERROR_NOT_FOUND) found = find_draft(invocation, session, &answer, err);
+    TRY(found);
     return invocation->json ? api_print_json(answer, err) : print_key(invocation, answer, err);
 }
 
@@ -273,11 +271,12 @@ static struct result flatten(const json_t *rows, json_t *flat, struct error *err
 {
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i), *document = json_object_get(row, "document"),
-                     *body = json_object_get(document, "body");
-        json_t *shown = json_pack("{s:O?, s:O?, s:O?, s:O?, s:O?, s:O*}", "name", json_object_get(row, "name"), "state",
-                                  json_object_get(row, "state"), "purpose", json_object_get(body, "purpose"), "expires",
+                     *body = json_object_get(document, "body"), *holder = verified_holder(row, json_text_of(body, "principal"));
+        json_t *shown = json_pack("{s:O?, s:O?, s:O?, s:O?, s:O?, s:O*, s:O*, s:O*}", "name", json_object_get(row, "name"),
+                                  "state", json_object_get(row, "state"), "purpose", json_object_get(body, "purpose"), "expires",
                                   json_object_get(document, "expires"), "principal", json_object_get(body, "principal"),
-                                  "missing", json_object_get(row, "missing"));
+                                  "missing", json_object_get(row, "missing"), "subject", json_object_get(holder, "subject"),
+                                  "issuer", json_object_get(holder, "issuer"));
         if (shown == NULL || json_array_append_new(flat, shown) != 0) return no_memory(err);
     }
     return SUCCESS;
@@ -285,8 +284,9 @@ static struct result flatten(const json_t *rows, json_t *flat, struct error *err
 
 struct result command_key_list(struct invocation *invocation, struct error *err)
 {
-    static const struct column columns[] = {{"KEY", "name"},        {"STATE", "state"},     {"PURPOSE", "purpose"},
-                                            {"EXPIRES", "expires"}, {"MISSING", "missing"}, {"PRINCIPAL", "principal"}};
+    static const struct column columns[] = {
+        {"KEY", "name"},        {"STATE", "state"},     {"PURPOSE", "purpose"},     {"EXPIRES", "expires"},
+        {"MISSING", "missing"}, {"SUBJECT", "subject"}, {"PRINCIPAL", "principal"}, {"ISSUER", "issuer"}};
     OWNED(session) *session = NULL;
     OWNED_JSON rows = json_array();
     OWNED_JSON flat = json_array();

@@ -64,12 +64,25 @@ struct result command_policy_sign(struct invocation *invocation, struct error *e
     return api_output(invocation, output, buffer_bytes(&envelope), err);
 }
 
+/* {"digest", "epoch", "policies": [...]}: a person reads the policies as a table below. */
+static struct result print_set(const struct invocation *invocation, json_t *set, struct error *err)
+{
+    static const struct column columns[] = {{"ID", "id"}, {"VERSION", "version"}, {"REVIEW BY", "review_by"}};
+    OWNED_JSON policies = json_incref(json_object_get(set, "policies"));
+
+    if (invocation->json) return api_print_json(set, err);
+    (void)json_object_del(set, "policies");
+    TRY(api_print(invocation, set, err));
+    (void)putchar('\n');
+    return api_print_rows(invocation, policies, columns, sizeof columns / sizeof columns[0], err);
+}
+
 static struct result print_answer(const struct invocation *invocation, const struct http_response *response, struct error *err)
 {
     OWNED_JSON answer = NULL;
 
     TRY(json_read(buffer_bytes(&response->body), HTTP_ANSWER_MAX, &answer, err));
-    return api_print(invocation, answer, err);
+    return print_set(invocation, answer, err);
 }
 
 struct result command_policy_load(struct invocation *invocation, struct error *err)
@@ -100,5 +113,5 @@ struct result command_policy_show(struct invocation *invocation, struct error *e
         return set == NULL ? failure(err, ERROR_INVALID, "the registry answered without the set: it is older than this program")
                            : api_print_json(set, err);
     (void)json_object_del(answer, "set");
-    return api_print(invocation, answer, err);
+    return print_set(invocation, answer, err);
 }

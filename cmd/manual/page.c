@@ -95,7 +95,7 @@ void page_of_client(FILE *out)
               "Pushes models and datasets to a Sijil registry, pulls them, and asks it who did what.\n"
               "Long options may be shortened, \"--\" ends them, and options and operands may be mixed.");
     roff_paragraph(out);
-    roff_line(out, 'R', "REFERENCE is HOST[:PORT]/ORGANISATION/PROJECT/REPOSITORY[:TAG|@DIGEST].");
+    roff_line(out, 'R', "REFERENCE is HOST[:PORT]/ORGANISATION/PROJECT/REPOSITORY[:TAG|@DIGEST]. With both, the digest counts.");
     roff_section(out, "OPTIONS OF EVERY COMMAND");
     roff_options(out, global, global_count, true);
     roff_section(out, "COMMANDS");

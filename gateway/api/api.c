@@ -73,6 +73,14 @@ struct result api_remove(struct request *request, struct change *change, struct 
     return SUCCESS;
 }
 
+struct result api_scope_exists(const struct resource *where, struct error *err)
+{
+    const struct uuid *const id = where->kind == RESOURCE_PROJECT ? &where->project : &where->organisation;
+
+    if (where->kind == RESOURCE_SYSTEM || !uuid_is_nil(id)) return SUCCESS;
+    return failure(err, ERROR_NOT_FOUND, "there is no such organisation or project");
+}
+
 bool api_asks_for_credential(struct request *request, enum action action)
 {
     if (request->principal->kind != PRINCIPAL_NONE) return false;

@@ -78,6 +78,12 @@ void api_pair_of_id(struct request *request, enum action action,
                     bool (*find)(struct decider *decider, const struct uuid *id, struct resource *resource_out));
 
 /**
+ * For handlers, after the decision: the scope of a pair of api_pair() is the registry, or an organisation or a project that exists.
+ * ERROR_NOT_FOUND.
+ */
+RESULT api_scope_exists(const struct resource *where, struct error *err);
+
+/**
  * For target functions that read the body. True: the request has no credential, so no body was gathered, and a pair on the
  * system was added; its decision asks for a credential.
  */

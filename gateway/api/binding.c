@@ -242,15 +242,13 @@ static struct result handle_binding_create(struct request *request, struct pg *p
 static struct result handle_binding_list(struct request *request, struct pg *pg, struct error *err)
 {
     const struct resource *where = permit_resource(request->permit, ACTION_BINDING_READ);
-    const struct uuid *const known = where->kind == RESOURCE_PROJECT ? &where->project : &where->organisation;
     struct binding_page found = {0};
     struct uuid last = {{0}};
     struct api_page page;
 
     if (!api_page(request, &page)) return SUCCESS;
     TRY(api_after_id(&page, &last, err));
-    if (where->kind != RESOURCE_SYSTEM && uuid_is_nil(known))
-        return failure(err, ERROR_NOT_FOUND, "there is no such organisation or project");
+    TRY(api_scope_exists(where, err));
     TRY(binding_list(request->permit, pg, &last, page.limit + 1, &found, err));
     const struct api_rows rows = {.name = "bindings",
                                   .rows = found.rows,

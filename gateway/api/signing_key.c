@@ -239,6 +239,7 @@ static struct result handle_enroll(struct request *request, struct pg *pg, struc
     struct known_key known;
     char drafter[PRINCIPAL_KEY_SIZE];
 
+    TRY(api_scope_exists(where, err));
     TRY(read_body(request, &body, err));
     const struct document *document = body->document;
     TRY(check_holder(request, document, err));
@@ -288,6 +289,7 @@ static struct result handle_approve(struct request *request, struct pg *pg, stru
     TRY(read_envelopes(request, &body, err));
     if (body->document->is_withdrawn)
         return failure(err, ERROR_INVALID, "a withdrawal is not approved, but sent to its own route");
+    TRY(api_scope_exists(&request->pairs[0].resource, err));
     TRY(check_persons(request, body->document, err));
     TRY(check_newer(request, pg, body->document, &known, err));
     TRY(check_signatures(request, body->document, &trust, err));

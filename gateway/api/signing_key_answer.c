@@ -2,8 +2,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "authz/binding.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "crypto/digest.h"
+#include "documents/prove.h"
 #include "gateway/api/document_priv.h"
 #include "gateway/pipeline/schema.h"
 #include "policy/decider.h"
@@ -30,6 +35,9 @@ PART(draft_envelope, "one signature of the document, with the document (DSSE)",
 PART(draft_signer, "the principal that submitted a signature",
      HAS_TEXT("principal", REQUIRED, FORM_FREE, 1, 79, "as documents name it"),
      HAS_TEXT("person", OPTIONAL, FORM_FREE, 1, 79, "the person behind it; absent: nobody"))
+PART(key_holder, "the subject of an issuer that the document names by a hash",
+     HAS_TEXT("issuer", REQUIRED, FORM_FREE, 1, 255, "its URL"),
+     HAS_TEXT("subject", REQUIRED, FORM_FREE, 1, 255, "as tokens name it"))
 SCHEMA(signing_key, "a signing key of a person",
        HAS_TEXT("name", REQUIRED, FORM_FREE, 43, 43, "the key's RFC 7638 thumbprint; names it in paths"),
        HAS_TEXT("state", REQUIRED, FORM_FREE, 1, 10, "draft, in force, to come, expired or withdrawn"),
@@ -40,6 +48,9 @@ SCHEMA(signing_key, "a signing key of a person",
        HAS_LIST("signed_by", OPTIONAL, DOCUMENT_SIGNATURES_MAX, schema_draft_signer,
                 "of a draft: who signed, in the order of the envelopes"),
        HAS_COUNT("missing", OPTIONAL, "of a draft: how many more signatures it needs"),
+       HAS_OBJECT(
+           "holder", OPTIONAL, schema_key_holder,
+           "whose key it is, for callers that may approve it: if the subject has a role in the organisation, or on the registry"),
        HAS_OBJECT("document", REQUIRED, schema_key_document, "what is signed"))
 SCHEMA(signing_keys, "a page of signing keys", HAS_LIST("keys", REQUIRED, 1000, schema_signing_key, "by name"),
        HAS_LIST("drafts", REQUIRED, 64, schema_signing_key, "keys that wait for an approval, on the first page"), HAS_NEXT)
@@ -78,6 +89,74 @@ static struct result append_draft(void *context, const struct drafted_document *
     return document_add_signatures(drafts, value, drafted, &holder, err);
 }
 
+/* ---- holders ---- */
+
+#define HOLDERS_MAX (API_LIMIT_MAX + 1 + 64) /* keys of a page, and drafts */
+
+/* Approvers must know whose key they sign. Other callers may not know who has roles here. */
+static struct result may_know_holders(const struct request *request, bool *may_out, struct error *err)
+{
+    const struct action_pair pair = {ACTION_KEY_APPROVE, *permit_resource(request->permit, ACTION_KEY_READ)};
+
+    return api_may(request, &pair, may_out, err);
+}
+
+static const char *principal_of(const json_t *key)
+{
+    return json_text_of(json_object_get(json_object_get(key, "document"), "body"), "principal");
+}
+
+static struct result note_holder(void *context, struct bytes digest, const char *issuer, const char *subject, struct error *err)
+{
+    char principal[PRINCIPAL_KEY_SIZE] = "ext:";
+
+    text_hex(digest.data, digest.length, principal + strlen("ext:"));
+    if (json_object_set_new(context, principal, json_pack("{s:s, s:s}", "issuer", issuer, "subject", subject)) == 0)
+        return SUCCESS;
+    return failure(err, ERROR_NO_MEMORY, "no memory for the holders of keys");
+}
+
+/* {principal: holder} of the keys in `list`, as far as they are subjects with a role. */
+static struct result find_holders(const struct request *request, struct pg *pg, const json_t *list, json_t *holders,
+                                  struct error *err)
+{
+    OWNED_STRING room = memory_zeroed(HOLDERS_MAX, SHA256_SIZE);
+    OWNED_STRING views = memory_zeroed(HOLDERS_MAX, sizeof(struct bytes));
+    struct bytes *digests = (void *)views;
+    size_t count = 0;
+
+    if (room == NULL || views == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the holders of keys");
+    for (size_t i = 0; i < json_array_size(list) && count < HOLDERS_MAX; i++) {
+        const char *principal = principal_of(json_array_get(list, i));
+        uint8_t *digest = (uint8_t *)room + count * SHA256_SIZE;
+        if (principal == NULL || strncmp(principal, "ext:", 4) != 0) continue;
+        if (text_from_hex(bytes_of_text(principal + 4), digest, SHA256_SIZE))
+            digests[count++] = (struct bytes){digest, SHA256_SIZE};
+    }
+    if (count == 0) return SUCCESS;
+    const struct subject_query query = {digests, count, note_holder, holders};
+    return binding_subjects(request->permit, pg, &query, err);
+}
+
+static struct result add_holders(const struct request *request, struct pg *pg, json_t *list, struct error *err)
+{
+    OWNED_JSON holders = json_object();
+    bool may = false;
+
+    if (holders == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the holders of keys");
+    TRY(may_know_holders(request, &may, err));
+    if (!may) return SUCCESS;
+    TRY(find_holders(request, pg, list, holders, err));
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        json_t *key = json_array_get(list, i), *holder = NULL;
+        const char *principal = principal_of(key);
+        if (principal != NULL) holder = json_object_get(holders, principal);
+        if (holder != NULL && json_object_set(key, "holder", holder) != 0)
+            return failure(err, ERROR_NO_MEMORY, "no memory for the holders of keys");
+    }
+    return SUCCESS;
+}
+
 /* ---- one key ---- */
 
 /* A document in force: its description, and the event that brought it into force. */
@@ -110,6 +189,8 @@ static struct result handle_show(struct request *request, struct pg *pg, struct 
     query.sequence = shown.sequence;
     TRY(document_envelopes(request->permit, pg, &query, &proof, err));
     TRY(document_add_envelopes(value, proof, err));
+    OWNED_JSON list = json_pack("[O]", value);
+    TRY(add_holders(request, pg, list, err));
     response_json(request, 200, value);
     return SUCCESS;
 }
@@ -145,6 +226,8 @@ static struct result handle(struct request *request, struct pg *pg, struct error
     struct document_drafts list = {.request = request, .list = drafts};
     TRY(document_trust_now(request, &list.trust, err));
     if (page.after[0] == '\0') TRY(document_draft_visit(request->permit, pg, &place, append_draft, &list, err));
+    TRY(add_holders(request, pg, keys, err));
+    TRY(add_holders(request, pg, drafts, err));
     return answer(request, keys, drafts, page.limit, err);
 }
 

@@ -256,9 +256,8 @@ static struct result start_tls_on(struct server *server, int fd, struct error *e
     return SUCCESS;
 }
 
-static struct result start_tls(struct server *server, struct error *err)
+static struct result open_socket(const struct http_options *options, int *fd_out, struct error *err)
 {
-    const struct http_options *options = &server->options;
     struct sockaddr_storage address;
     socklen_t length = 0;
 
@@ -268,6 +267,24 @@ static struct result start_tls(struct server *server, struct error *err)
 
     (void)snprintf(what, sizeof what, "%.45s port %d", options->listen_address, options->listen_port);
     TRY(listen_on(fd, (struct sockaddr *)&address, length, what, err));
+    *fd_out = fd;
+    return SUCCESS;
+}
+
+struct result server_check_address(const struct http_options *options, struct error *err)
+{
+    int fd = -1;
+
+    TRY(open_socket(options, &fd, err));
+    (void)close(fd);
+    return SUCCESS;
+}
+
+static struct result start_tls(struct server *server, struct error *err)
+{
+    int fd = -1;
+
+    TRY(open_socket(&server->options, &fd, err));
     return start_tls_on(server, fd, err);
 }
 

@@ -41,6 +41,8 @@ struct http_options {
     const _Atomic int *streams;              /* bodies that arrive now */
 };
 
+/** Whether the address and port of `options` are free now: listens there, and stops. ERROR_CONFLICT, ERROR_INVALID, ERROR_UNAVAILABLE. */
+RESULT server_check_address(const struct http_options *options, struct error *err);
 /** Starts to listen. `options` is copied. */
 RESULT server_start(const struct http_options *options, struct server **server_out, struct error *err);
 /** Reads certificate, key and client authorities again. On failure the old ones stay. No connection is dropped. */

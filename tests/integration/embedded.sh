@@ -281,4 +281,21 @@ if [ "$(id -u)" = 0 ]; then
         grep -qF "system user $user, which is missing" <<<"$out" || { say "$out"; die "it does not name $user"; }
     done
 fi
+say "what is found before the work of a first start"
+/usr/bin/python3 -c 'import socket, sys, time; s = socket.socket(); s.bind(("127.0.0.1", int(sys.argv[1]))); s.listen(); time.sleep(120)' "$port" &
+sleeper=$!
+taken() { /usr/bin/python3 -c 'import socket, sys; socket.create_connection(("127.0.0.1", int(sys.argv[1])))' "$port" 2>/dev/null; }
+wait_until 20 taken || die "nothing holds the port"
+refuses "give another --listen-port" --embedded "$work/late"
+[ -z "$(find "$work/late" -name PG_VERSION)" ] || die "it made a database first"
+kill "$sleeper"
+wait "$sleeper" || true
+sleeper=
+if [ "$(id -u)" = 0 ] && mkdir "$work/full" && mount -t tmpfs -o size=4m none "$work/full" 2>/dev/null; then
+    out=$("$programs/sijild" --listen-port "$port" --embedded "$work/full/registry" 2>&1) && die "it started on a full disk"
+    umount "$work/full"
+    grep -q 'initdb: a step of the start ended with status 1: .*No space left on device' <<<"$out" || { say "$out"; die "it does not name the cause"; }
+    if grep -v '^{' <<<"$out" | grep -v '^sijild: '; then die "lines of initdb are in the log"; fi
+fi
+
 say "all is well"

@@ -124,7 +124,7 @@ chmod 644 "$work/readable.conf"
 complains 1 --config="$work/readable.conf" -- "everybody may read the password in \`database\`: chmod o= $work/readable.conf"
 chmod 640 "$work/readable.conf"
 "$programs/sijild" --check-config --config="$work/readable.conf" >>"$log" 2>&1 || die "the group may not read the file"
-complains 1 --config="$work" -- "Is a directory"
+complains 1 --config="$work" -- "is a folder"
 complains 1 --config="$work/nofile" -- "No such file"
 
 say "options that do not belong together"
@@ -178,8 +178,10 @@ sed "s|^database = .*|database = \"host=$socket user=nobody_here dbname=sijil_te
     s|location = \"$work/main\"|location = \"/nowhere/main\"|; s|location = \"$work/other\"|location = \"$work/file\"|" \
     "$work/sijild.conf" >"$work/absent.conf"
 touch "$work/file"
+as_whom=--allow-uid=$(id -u)
+if [ "$(id -u)" = 0 ]; then as_whom="runuser -u sijil -- sijild --check-config --online"; fi
 complains 4 --online --config="$work/absent.conf" -- 'role "nobody_here" does not exist' "sijil-keyd can't be reached at $work/nobody" \
-    "--allow-uid=$(id -u)" "location = /nowhere/main: No such file or directory" "location = $work/file"
+    "$as_whom" "location = /nowhere/main: No such file or directory" "location = $work/file"
 
 say "a schema that is missing is named, with the way out"
 wait_until 10 test -S "$work/socket" || die "no socket of sijil-keyd"
@@ -200,7 +202,26 @@ fails_with "owns the tables, or is a superuser" timeout 60 "$programs/sijild" --
 (umask 077 && echo "host=$socket user=sijil_app dbname=sijil_template" >"$work/not-owner")
 complains 1 --config="$work/sijild.conf" --database-owner="$work/not-owner" -- 'the role "sijil_app" does not own the database'
 
+say "root is told to run the check as the gateway's user, and nothing else"
+if [ "$(id -u)" = 0 ]; then
+    chown nobody "$work/main"
+    complains 1 --online --config="$work/sijild.conf" -- "whom $work/main belongs to" "runuser -u nobody -- sijild --check-config --online"
+    chown 0 "$work/main"
+fi
+
+say "a gateway that was never founded says so"
+"$programs/sijild" --config="$work/sijild.conf" >"$work/unfounded" 2>&1 &
+server=$!
+pids="$pids $server"
+says_found() { grep -q -- "--found=FILE founds the registry" "$work/unfounded"; }
+wait_until 60 says_found || { cat "$work/unfounded"; die "its log does not name --found"; }
+kill "$server"
+wait "$server" || true
+
 say "founding"
+status=0
+sijild --found=/sys/admin.json >>"$log" 2>&1 || status=$?
+[ "$status" = 1 ] || die "a file that can't be made ends with $status, which says that a later try may help"
 cat >"$work/set.json" <<'END'
 {"policies": [{"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy",
   "metadata": {"id": "all", "version": 1, "scope": ["**"], "effective_from": "2020-01-01T00:00:00Z",
@@ -212,6 +233,11 @@ cat >"$work/set.json" <<'END'
 END
 "$programs/sijil" policy sign --key "$work/approver.pem" --epoch 1 --output "$work/set.dsse" "$work/set.json" >>"$log" 2>&1 ||
     die "the set can't be signed"
+openssl ecparam -name prime256v1 -genkey -noout -out "$work/other.pem"
+openssl ec -in "$work/other.pem" -pubout -out "$work/other.pub.pem" 2>/dev/null
+"$programs/sijil" policy sign --key "$work/other.pem" --epoch 1 --output "$work/foreign.dsse" "$work/set.json" >>"$log" 2>&1 &&
+    "$programs/sijil" policy sign --key "$work/approver.pem" --epoch 2 --output "$work/second.dsse" "$work/set.json" >>"$log" 2>&1 ||
+    die "the sets can't be signed"
 fails_with "give --approver" sijild --found="$work/admin.json"
 [ ! -e "$work/admin.json" ] || die "an empty administrator's file is left"
 fails_with "give --policy-set" sijild --found="$work/admin.json" --approver="$work/approver.pub.pem"
@@ -227,6 +253,24 @@ sijild --found="$work/another.json" >>"$log" 2>&1 || die "--found can't be repea
 [ "$(admins)" = "$before" ] || die "--found changed an administrator"
 [ "$(cat "$work/admin.json")" = "$secret" ] || die "--found changed the administrator's file"
 [ ! -e "$work/another.json" ] || die "a file without an administrator is left"
+
+say "founding again with the same files is no mistake, and with others is refused"
+found_again() { sijild --found="$work/another.json" "$@"; }
+found_again --approver="$work/approver.pub.pem" --policy-set="$work/set.dsse" >>"$log" 2>&1 || die "--found can't be repeated as it was"
+fails_with "sijil-keyd has pinned another approver" found_again --approver="$work/other.pub.pem"
+fails_with "no valid signature of the trusted key" found_again --policy-set="$work/foreign.dsse"
+fails_with "sijil policy load" found_again --policy-set="$work/second.dsse"
+fails_with "No such file" found_again --policy-set="$work/nothing.dsse"
+[ ! -e "$work/another.json" ] || die "a refused --found leaves a file"
+found_again >"$work/quiet" 2>&1 || die "--found"
+! grep -q "does not list this region" "$work/quiet" || die "it warns of a region that the set lists"
+{
+    cat "$work/sijild.conf"
+    printf 'region "local/unlisted" {\n    driver = "fs"\n    location = "%s"\n}\n' "$work/unlisted"
+} >"$work/unlisted.conf"
+mkdir -m 700 "$work/unlisted"
+"$programs/sijild" --config="$work/unlisted.conf" --found="$work/another.json" >"$work/loud" 2>&1 || die "--found with a new region"
+grep -q "does not list this region.*local/unlisted" "$work/loud" || die "no warning of a region that the set lacks"
 
 say "serving"
 ROOTS_OWN_SECRET=in-the-environment "$programs/sijild" --config="$work/sijild.conf" >>"$log" 2>&1 & # not the function: its process would be a shell
@@ -244,6 +288,12 @@ token=$(login "$work/admin.json")
 project='{"organisation": "main", "name": "second", "region": "local/other"}'
 get -H "Authorization: Bearer $token" -H "Content-Type: application/json" -d "$project" "$url/api/v1/projects" >/dev/null ||
     die "no project in the second region"
+
+say "a set that was in force before may be given again, and changes nothing"
+load() { get -H "Authorization: Bearer $token" -H "Content-Type: application/json" --data-binary "@$1" "$url/api/v1/policies" >/dev/null; }
+load "$work/second.dsse" || die "the second set is not loaded"
+found_again --approver="$work/approver.pub.pem" --policy-set="$work/set.dsse" >>"$log" 2>&1 || die "the first --found can't be repeated"
+[ "$(get -H "Authorization: Bearer $token" "$url/api/v1/policies" | jq .epoch)" = 2 ] || die "an old set came back"
 
 say "a lost administrator is replaced while it serves, and the log has it"
 fails_with "admin.json" sijild --replace-admin="$work/admin.json"

@@ -239,6 +239,39 @@ def outputs_are_kept(world):
     assert os.stat(os.path.join(target, "2")).st_mode & 0o777 == 0o755
 
 
+def outputs_beyond_the_disk_are_told(world):
+    """The run is over then: its report comes, with all digests, and no part of a file stays."""
+    if world.plain:
+        return  # it takes a file system of its own
+    place = os.path.join(world.folder, "small")
+    os.mkdir(place)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", place], check=True)
+    try:
+        fill = "for i in 1 2 3; do head -c 40000 /dev/zero > /out/$i; done"
+        code, report, _, errors = world.run("/bin/sh", "-c", fill, options=(f"--output={place}/kept",))
+        assert code == 123 and [one["path"] for one in report["outputs"]] == ["1", "2", "3"], (code, report, errors)
+        assert report["outputs_kept"] == 1 and "No space" in report["outputs_not_kept"] and report["exit"] == 0, report
+        assert os.listdir(place + "/kept") == ["1"] and os.path.getsize(place + "/kept/1") == 40000, os.listdir(place + "/kept")
+        code, report, _, errors = world.run("/bin/sh", "-c", fill + "; exit 3", options=(f"--output={place}/again",))
+        assert code == 3 and report["outputs_kept"] == 0, (code, report, errors)
+        shutil.rmtree(place + "/again")
+        command = [word for word in world.command(world.spec(), "/bin/sh", "-c", fill, options=(f"--output={place}/again",)) if word != "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+        assert done.returncode == 123 and "NOT KEPT   the first 0 of these" in done.stderr and "ended " in done.stderr, done
+    finally:
+        subprocess.run(["umount", place], check=True)
+
+
+def nothing_is_made_for_a_run_that_does_not_start(world):
+    made = os.path.join(world.folder, "made")
+    file = world.spec()
+    for options, wanted in (((f"--input=data={world.folder}/nowhere",), "nowhere: No such file"), (("--code=/no/where",), "/no/where: No such file"),
+                            ((f"--code={file}",), "--code needs a folder"), (("--least=cgroup-v2", "--cgroup=/no/group"), "")):
+        command = world.command(world.spec(), "true", options=(*options, f"--output={made}"))
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False, **world.user())
+        assert done.returncode == 126 and wanted in done.stderr and not os.path.exists(made), (options, done)
+
+
 def progress_is_shown(world):
     _, _, errors = world.held("beat")
     assert "heartbeat: epoch 0?[31m\n" in errors and "heartbeat: epoch 2" in errors, errors
@@ -275,7 +308,7 @@ def bad_input_is_explained(world):
     assert subprocess.run([RUNNER, "try"], capture_output=True, check=False).returncode == 2
     for wrong in ("train", "=x", "train="):
         assert subprocess.run([RUNNER, "try", "--input", wrong, "/dev/null"], capture_output=True, check=False).returncode == 2, wrong
-    for place, wanted in (("/no/such/spec.json", "/no/such/spec.json: "), ("/tmp", "/tmp: ")):
+    for place, wanted in (("/no/such/spec.json", "/no/such/spec.json: "), ("/tmp", "/tmp is a folder")):
         done = subprocess.run([RUNNER, "try", place], capture_output=True, text=True, check=False)
         assert done.returncode == 126 and wanted in done.stderr, done
     assert subprocess.run([RUNNER, "check", "--quiet"], capture_output=True, check=False).returncode == 2
@@ -367,7 +400,8 @@ def check_says_what_is_there(world):
 
 
 TESTS = (check_says_what_is_there, calls_and_namespaces, network, files_and_processes, inputs_are_copies, term_then_kill, cancelled_or_killed,
-         forks_are_bounded, the_log_is_capped, outputs_have_a_size, memory_has_a_size, outputs_are_refused, outputs_are_kept, progress_is_shown,
+         forks_are_bounded, the_log_is_capped, outputs_have_a_size, memory_has_a_size, outputs_are_refused, outputs_are_kept,
+         outputs_beyond_the_disk_are_told, nothing_is_made_for_a_run_that_does_not_start, progress_is_shown,
          the_floor_is_kept, bad_input_is_explained, training_is_repeatable, devices_are_granted_or_refused, an_open_sandbox_is_refused)
 
 

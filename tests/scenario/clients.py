@@ -590,6 +590,13 @@ def the_log_is_shown_and_proven_offline():
     verify(work + "/proof/forged.json", 1)
 
 
+def a_second_login_needs_the_secret_alone():
+    """`sijil login HOST` is what `sijil` advises when a secret has expired. User name and CA file are those of the stored login."""
+    told = sijil("login", host(), text=state["auditor"][1] + "\n").stderr
+    assert "logged in at" in told and state["auditor"][0] in told, told
+    assert state["auditor"][0] in sijil("whoami", host()).stdout
+
+
 def an_auditor_of_a_part_is_told_how_to_ask():
     part = sijil_test.make_robot(server, "part", "auditor", "main")
     sijil("login", host(), "--username", part[0], "--ca-file", server.ca_file, text=part[1] + "\n")
@@ -638,7 +645,7 @@ def documented_queries_of_the_log_answer():
 def an_administrator_works_by_command():
     name, secret = server.admin
     done = sijil("login", host(), "--username", name, "--ca-file", server.ca_file, "--json", text=secret + "\n")
-    assert json.loads(done.stdout) == {"host": host(), "username": name}
+    assert json.loads(done.stdout) == {"host": host(), "username": name, "name": name}
     shown = sijil("whoami", host()).stdout
     assert name in shown and re.search(r"registry-admin +on the registry\n", shown) and "secret ends" in shown, shown
     assert re.search(r"person +the administrator: the person who runs the machine\n", shown), shown
@@ -665,16 +672,18 @@ def an_administrator_works_by_command():
 
     robot = admin("robot", "create", "wadi/pusher", "--expires", "7")
     assert robot["secret"] and robot["name"].startswith("robot$wadi+"), robot
-    assert "whole number of days" in admin("robot", "create", "wadi/late", "--expires", "soon", code=2)
+    assert "a number of days" in admin("robot", "create", "wadi/late", "--expires", "soon", code=2)
     binding = admin("binding", "create", robot["name"], "publisher", "wadi/models", "--expires", "3")
     other = admin("binding", "create", robot["id"], "consumer", "wadi/models")
     outside = admin("binding", "create", "repo:wadi/ci", "consumer", "wadi/models", "--issuer", "https://issuer.example")
     assert "there is no robot" in admin("binding", "create", "robot$nobody", "publisher", "wadi/models", code=3)
     assert "consumer" in admin("binding", "create", robot["id"], "emperor", "wadi/models", code=1)
+    assert admin("binding", "create", robot["id"], "emperor", "wadi/models", code=1).count("registry-admin") == 1
     assert "registry-admin" in sijil("admin", "binding", "create", "--help").stdout
+    assert sijil("admin", "project", "show", host(), "wadi/none", code=3).stderr.startswith("sijil: wadi/none: 404 ")
     assert admin("robot", "rotate", "wadi/pusher")["id"] == robot["id"]  # as it was made
     assert "binding list" in admin("binding", "revoke", robot["name"], code=2)
-    assert "projects/wadi/none/quota: 404" in sijil("admin", "project", "quota", host(), "wadi/none", code=3).stderr
+    assert sijil("admin", "project", "quota", host(), "wadi/none", code=3).stderr.startswith("sijil: wadi/none: 404 ")
     rotated = admin("robot", "rotate", robot["name"], "--expires", "9")
     assert rotated["id"] == robot["id"] and rotated["secret"] != robot["secret"] and rotated["name"] == robot["name"], rotated
     rows = sijil("admin", "robot", "rotate", host(), robot["id"], "--grace", "15m").stdout.splitlines()
@@ -855,6 +864,15 @@ def usage_errors_say_what_is_wrong():
     absent = {**environment, "XDG_CONFIG_HOME": work + "/absent"}
     subprocess.run([program("sijil"), "ls", "127.0.0.1:1"], env=absent, capture_output=True, check=False)
     assert not os.path.exists(work + "/absent"), "reading made a folder"
+    assert "options stand behind the command: sijil COMMAND --json" in sijil("--json", "whoami", "127.0.0.1:1", code=2).stderr
+    assert "did you mean '--help'?" in sijil("--hepl", code=2).stderr
+    assert "--facts needs --json" in sijil("audit", "tail", "--facts", "127.0.0.1:1", code=2).stderr
+    assert "--expires 91: a number of days from 1 to 90" in sijil("admin", "robot", "create", "-e", "91", "127.0.0.1:1", "a/b", code=2).stderr
+    assert "--grace 8d: at most 7d" in sijil("admin", "robot", "rotate", "-g", "8d", "127.0.0.1:1", "a/b", code=2).stderr
+    assert "network, 1 node" in " ".join(sijil("run", "start", "--help").stdout.split())
+    for name, typed, meant in (("sijil-verify", "prof", "proof"), ("sijil-runner", "chek", "check")):
+        done = subprocess.run([program(name), typed], capture_output=True, text=True, check=False)
+        assert done.returncode == 2 and f"there is no command '{typed}'; did you mean '{meant}'?" in done.stderr, done
     assert "did you mean 'admin robot list'" in sijil("admin", "robto", "list", "x", code=2).stderr
     assert "did you mean" not in sijil("quetzalcoatl", code=2).stderr
     a_key = ("key", "approve", "127.0.0.1:1", "-IDKJtMEMG-cvKAvCwMA1BQmHa3S-XROzlZ2kqTHCZs", "--key", work + "/no-key")
@@ -907,7 +925,7 @@ try:
         clients_work_by_every_name, a_name_that_leaves_the_folder_is_refused,
         a_broken_upload_is_resumed_by_another_run, an_upload_without_bytes_is_begun_anew,
         pieces_that_are_small_go_in_one_request, a_registry_that_wants_sessions_gets_them, who_still_writes_is_waited_for,
-        tags_are_listed_and_deleted, warnings_are_shown_once, refusals_name_the_rule_and_what_is_missing, the_log_is_shown_and_proven_offline,
+        tags_are_listed_and_deleted, warnings_are_shown_once, refusals_name_the_rule_and_what_is_missing, the_log_is_shown_and_proven_offline, a_second_login_needs_the_secret_alone,
         an_auditor_of_a_part_is_told_how_to_ask, a_long_tail_has_as_many_lines_as_were_asked, documented_queries_of_the_log_answer, an_administrator_works_by_command,
         secrets_in_the_line_are_not_repeated, a_proxy_is_used_only_if_sijil_proxy_names_it, usage_errors_say_what_is_wrong, what_a_head_refused_is_explained,
         server=server)

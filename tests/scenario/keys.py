@@ -172,6 +172,54 @@ def a_withdrawn_key_does_not_come_back():
     refused(approve(server.admin, key, document, envelope), 409, "withdrawn, for good")
 
 
+def an_approver_learns_whose_key_it_is():
+    """A document names a subject of an issuer by a hash. Who may approve the key is told the names; others are not."""
+    me = server.client(state["alice"]).api("GET", "/self")
+    key = Key(state["principal"], scope="main")
+    answer, document, envelope = draft(state["alice"], key)
+    assert answer.status == 201, answer.body
+    whose = {"issuer": me["issuer"], "subject": me["name"]}
+    waiting = next(one for one in listed(scope="main")["drafts"] if one["name"] == key.name)
+    assert waiting["holder"] == whose, waiting
+    state["whose"] = whose
+    publisher = make_robot(server, "curious", "publisher", "main")
+    assert [one for one in listed(publisher, "main")["drafts"] if one["name"] == key.name] == [{k: v for k, v in waiting.items() if k != "holder"}]
+    at = f"127.0.0.1:{server.port}"
+    log_in("admin", server.admin)
+    assert sijil("admin", "key", "show", "--json", at, key.name, "--scope", "main")["state"] == "draft"
+    shown = next(one for one in sijil("admin", "key", "list", "--json", at, "--scope", "main") if one["name"] == key.name)
+    assert {name: shown[name] for name in whose} == whose, shown
+    told = sijil("admin", "key", "approve", at, key.name, "--key", root_key, "--scope", "main")
+    assert f"subject    {me['name']}\n" in told and f"issuer     {me['issuer']}\n" in told and state["principal"] in told, told
+    asking = server.client(server.admin)
+    assert asking.api("GET", f"/keys/signing/{key.name}?scope=main")["holder"] == whose
+    assert f" as {me['name']}\n" in log_in("alice", state["alice"]), "a token is not a name"
+    environment = {**os.environ, "HOME": os.path.join(folder.name, "alice"), "XDG_CONFIG_HOME": os.path.join(folder.name, "alice")}
+    me_told = subprocess.run([sijil_test.program("sijil"), "whoami", at], capture_output=True, text=True, env=environment, check=True).stdout
+    assert state["principal"] in me_told.split(), me_told
+
+
+def a_scope_that_does_not_exist_gets_no_key():
+    """Else the key would be in force in whatever organisation gets the name later."""
+    for scope in ("nowhere", "nowhere/models", "main/nothing"):
+        key = Key(state["principal"], scope=scope)
+        answer, document, envelope = draft(state["alice"], key)
+        refused(answer, 404, "there is no such organisation or project")
+        refused(approve(server.admin, key, document, envelope), 404, "there is no such organisation or project")
+        assert state_of(key) is None and listed(scope=scope)["drafts"] == [], scope
+
+
+def a_deleted_project_gets_no_key():
+    server.client(server.admin).api("POST", "/projects", {"organisation": "main", "name": "shortlived"})
+    key = Key(state["principal"], scope="main/shortlived")
+    answer, document, envelope = draft(state["alice"], key)
+    assert answer.status == 201, answer.body
+    plan = server.client(server.admin).api("GET", "/projects/main/shortlived/deletion")
+    answer = server.client(server.admin).call("DELETE", f"/api/v1/projects/main/shortlived?plan={plan['plan']}", scope="registry:admin:*")
+    assert answer.status == 204, answer.body
+    refused(approve(server.admin, key, document, envelope), 404, "there is no such organisation or project")
+
+
 def organisation_again(name):
     """Deletes an organisation with one draft, and makes another one of the same name."""
     asking = server.client(server.admin)
@@ -292,7 +340,7 @@ def sijil(who, *words, code=0):
 
 def log_in(who, login):
     state["secret-" + who] = login[1] + "\n"
-    sijil(who, "login", f"127.0.0.1:{server.port}", "--username", login[0], "--ca-file", server.ca_file)
+    return sijil(who, "login", f"127.0.0.1:{server.port}", "--username", login[0], "--ca-file", server.ca_file)
 
 
 def verify_by_openssl(envelope, key_file):
@@ -339,7 +387,8 @@ def the_command_line_does_all_of_it():
         verify_by_openssl(envelope, file)
     sijil("alice", "key", "show", at, other.name, code=3)
     found = [one for one in sijil("alice", "key", "list", "--json", at) if one["name"] == key.name]
-    assert found == [{"name": key.name, "state": "in force", "purpose": "sign", "principal": state["principal"], "expires": found[0]["expires"]}], found
+    assert found == [{"name": key.name, "state": "in force", "purpose": "sign", "principal": state["principal"], "expires": found[0]["expires"],
+                      **state["whose"]}], found
     sijil("alice", "key", "revoke", at, key.name, "--key", key.path, code=2)
     sijil("alice", "key", "revoke", at, key.name, "--key", other.path, "--reason", "lost", code=4)
     assert sijil("alice", "key", "revoke", "--json", at, key.name, "--key", key.path, "--reason", "lost")["state"] == "withdrawn"
@@ -440,5 +489,6 @@ if __name__ == "__main__":
     run(prepare, a_key_is_in_force_when_another_person_has_approved_it, nobody_approves_his_own, a_robot_with_nobody_behind_it_is_refused,
         signatures_that_do_not_count_are_refused, an_approver_approves_others_but_no_approver, an_expired_key_says_so,
         a_withdrawn_key_does_not_come_back, a_key_is_withdrawn_in_all_scopes_and_has_one_owner,
-        a_draft_shows_only_signatures_that_verify, an_organisation_that_is_made_again_has_none_of_the_old_keys, the_command_line_does_all_of_it, a_key_in_a_token_signs, a_row_that_somebody_wrote_counts_for_nothing, a_row_that_is_left_out_is_noticed,
+        a_draft_shows_only_signatures_that_verify, an_organisation_that_is_made_again_has_none_of_the_old_keys, an_approver_learns_whose_key_it_is,
+        a_scope_that_does_not_exist_gets_no_key, a_deleted_project_gets_no_key, the_command_line_does_all_of_it, a_key_in_a_token_signs, a_row_that_somebody_wrote_counts_for_nothing, a_row_that_is_left_out_is_noticed,
         a_gateway_that_is_killed_leaves_a_key_in_force_or_not_recorded, server=server)

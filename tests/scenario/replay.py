@@ -120,6 +120,8 @@ def what_was_changed_is_told():
     assert done.returncode == 1 and "first missing policy set: sha256:" in done.stdout, done
     assert verify("--set", state["set"], write_export("none.ndjson", [{"seq": 1}])).returncode == 1
     assert verify("--set", state["set"], write_export("empty.ndjson", [])).returncode == 1
+    folder = verify("--set", work, write_export("same.ndjson", state["rows"]))
+    assert folder.returncode == 2 and f"{work} is a folder" in folder.stderr and folder.stderr.count(work) == 1, folder.stderr
     assert verify("--set", "/nowhere", write_export("same.ndjson", state["rows"])).returncode == 2
 
 

@@ -398,14 +398,21 @@ def the_set_in_force_is_read_changed_and_loaded():
     shown = json.loads(sijil("policy", "show", "--json", HOST))
     assert shown["digest"] == document["digest"] and "set" not in shown, shown
     assert [one["metadata"]["id"] for one in document["policies"]] == [one["id"] for one in shown["policies"]]
+    second = json.loads(json.dumps(document["policies"][0]))
+    second["metadata"].update(id="for-an-organisation-that-is-not-there", version=7, scope=["nowhere/**"])
+    document["policies"].append(second)
     path, signed = os.path.join(server.root, "set.json"), os.path.join(server.root, "set.dsse")
     with open(path, "w", encoding="utf-8") as file:
         json.dump(document, file)
     key = os.path.realpath(os.path.join(server.folder, "officer", "approver.pem"))
     sijil("policy", "sign", "--key", key, "--epoch", str(shown["epoch"] + 1), path, "-o", signed)
-    sijil("policy", "load", HOST, signed)
+    for told in (sijil("policy", "load", HOST, signed), sijil("policy", "show", HOST)):
+        rows = [line.split() for line in told.splitlines()]
+        assert ["ID", "VERSION", "REVIEW", "BY"] in rows and ["epoch", str(shown["epoch"] + 1)] in rows, told
+        assert [row[:2] for row in rows[-2:]] == sorted([one["metadata"]["id"], str(one["metadata"]["version"])]
+                                                  for one in document["policies"]), told
     again = json.loads(sijil("policy", "show", "--document", HOST))
-    assert again["epoch"] == shown["epoch"] + 1 and again["policies"] == document["policies"]
+    assert again["epoch"] == shown["epoch"] + 1 and sorted(one["metadata"]["id"] for one in again["policies"]) == sorted(one["metadata"]["id"] for one in document["policies"])
     answer = server.client(login).call("GET", "/api/v1/policies", scope="registry:admin:*")
     assert answer.status in (403, 404) and b"set" not in answer.body.replace(b"policy_set", b""), answer.body
 

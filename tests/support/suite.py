@@ -64,14 +64,28 @@ def label(test):
     return next((entry["value"] for entry in test["properties"] if entry["name"] == "LABELS"), [])
 
 
+def declared_commands(build):
+    """Name -> command, as CMake wrote them. ctest shows no command of a test whose program is not built yet."""
+    found, folders = {}, [build]
+    while folders:
+        folder = folders.pop()
+        with open(os.path.join(folder, "CTestTestfile.cmake"), encoding="utf-8") as file:
+            for line in file:
+                if nested := re.match(r'subdirs\("([^"]+)"\)', line):
+                    folders.append(os.path.join(folder, nested[1]))
+                elif test := re.match(r"add_test\(\[(=*)\[(.+?)\]\1\] (.*)\)$", line):
+                    found[test[2]] = re.findall(r'"([^"]*)"', test[3])
+    return found
+
+
 def needs(build, regex):
     """Programs in its command by their path in the build folder, and what its labels stand for."""
     chosen = tests(build, "-R", regex)
     if not chosen:
         sys.exit(f"no test is called {regex}; ctest --preset asan -N lists them")
-    prefix, targets = os.path.abspath(build) + os.sep, {"storage/migrations.c"}
+    prefix, targets, declared = os.path.abspath(build) + os.sep, {"storage/migrations.c"}, declared_commands(build)
     for test in chosen:
-        for word in test.get("command", ()):
+        for word in test.get("command") or declared[test["name"]]:
             path = os.path.abspath(word)
             if path.startswith(prefix) and (not os.path.exists(path) or os.access(path, os.X_OK) and os.path.isfile(path)):
                 targets.add(path[len(prefix):])

@@ -25,8 +25,10 @@
 static void replacing_is_all_or_nothing(void **state)
 {
     unsigned long nth = 1;
+    char temporary[80];
 
     (void)state;
+    (void)snprintf(temporary, sizeof temporary, "%s/.file.new", folder);
     for (bool has_fired = true; has_fired; nth++) {
         struct buffer OWNED_BUFFER content = BUFFER(100);
         struct error err = {0};
@@ -39,6 +41,7 @@ static void replacing_is_all_or_nothing(void **state)
         assert_true(file_read(path, &content, &err).ok);
         assert_int_equal(ok, !has_fired);
         if (ok || strcmp(buffer_text(&content), "old") != 0) assert_string_equal(buffer_text(&content), "the new content");
+        assert_int_equal(access(temporary, F_OK), -1); /* a failed write leaves nothing, also on a full disk */
     }
     assert_failures(nth - 2, 6);
 }
@@ -119,6 +122,9 @@ static void reading_is_bounded(void **state)
     assert_int_equal(err.kind, ERROR_LIMIT);
     assert_false(file_read("/nowhere/at/all", &content, &err).ok);
     assert_int_equal(err.kind, ERROR_NOT_FOUND);
+    assert_false(file_read(folder, &content, &err).ok); /* its size is no reason */
+    assert_int_equal(err.kind, ERROR_INVALID);
+    assert_non_null(strstr(err.message, "is a folder"));
 }
 
 static void arenas_stop_at_their_maximum(void **state)

@@ -10,7 +10,9 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "client/commands/api_priv.h"
+#include "client/commands/commands_priv.h"
 #include "client/hosts.h"
 #include "client/http.h"
 #include "client/jobs.h"
@@ -227,6 +229,54 @@ static void cells(void **state)
     assert_string_equal(cell, row->cell);
 }
 
+/* `sijil policy show` printed "-" for two policies. */
+static void a_long_value_is_cut_and_says_so(void **state)
+{
+    static const char *const pieces[] = {"x", "caf\xc3\xa9", "\xf0\x9f\x98\x80", "1,"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
+        struct buffer OWNED_BUFFER made = BUFFER(4096);
+        struct error err = {0};
+        char cell[CELL_MAX];
+        while (made.length < CELL_MAX + 5) assert_true(buffer_add_text(&made, pieces[i], &err).ok);
+        OWNED_JSON text = json_pack("s", buffer_text(&made));
+        OWNED_JSON deep = json_pack("[[s]]", buffer_text(&made)); /* shown as JSON */
+        for (int each = 0; each < 2; each++) {
+            cell_text(each == 0 ? text : deep, cell);
+            assert_in_range(strlen(cell), CELL_MAX - 8, CELL_MAX - 1);
+            assert_string_equal(cell + strlen(cell) - 3, "...");
+            assert_null(strchr(cell, '?')); /* no character is cut in two */
+        }
+    }
+}
+
+/* A registry that names another holder than the signed document must not be believed by an approver. */
+static void a_holder_is_shown_if_its_hash_is_the_documents(void **state)
+{
+    static const struct {
+        const char *issuer, *subject;
+        bool is_shown;
+    } rows[] = {{"https://issuer.example", "alice", true},
+                {"https://issuer.example", "mallory", false},
+                {"https://other.example", "alice", false},
+                {"https://issuer.example\nalice", "", false},
+                {NULL, "alice", false}};
+    static const char text[] = "https://issuer.example\nalice";
+    char principal[SIGNING_PRINCIPAL_SIZE] = "ext:";
+    uint8_t digest[SHA256_SIZE];
+
+    (void)state;
+    sha256_of(bytes_of_text(text), digest);
+    text_hex(digest, sizeof digest, principal + 4);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        OWNED_JSON key = json_pack("{s:{s:s*, s:s}}", "holder", "issuer", rows[i].issuer, "subject", rows[i].subject);
+        assert_int_equal(verified_holder(key, principal) != NULL, rows[i].is_shown);
+        assert_null(verified_holder(key, NULL));
+        assert_null(verified_holder(key, "robot:00000000-0000-4000-8000-000000000000"));
+    }
+}
+
 struct many_jobs {
     atomic_uint runs[40], gave_up;
     size_t failing; /* SIZE_MAX: none */
@@ -385,6 +435,8 @@ int main(void)
     const struct CMUnitTest others[] = {
         cmocka_unit_test(a_name_is_shown_whole_at_the_end),
         cmocka_unit_test(a_name_does_not_steer_the_terminal),
+        cmocka_unit_test(a_long_value_is_cut_and_says_so),
+        cmocka_unit_test(a_holder_is_shown_if_its_hash_is_the_documents),
         cmocka_unit_test(warnings_beyond_the_room_are_left_out),
         cmocka_unit_test(kinds_of_layers),
         cmocka_unit_test(manifests_are_valid_json_with_both_names),

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/typo.h"
 #include "client/address.h"
 #include "client/hosts.h"
 #include "client/layout.h"
@@ -139,6 +140,11 @@ static const struct reference_row {
     {"no tag", "reg.example/acme/models/digits", "reg.example", "acme/models/digits", "latest", false},
     {"a deep name", "reg.example/acme/models/a/b/c:v1", "reg.example", "acme/models/a/b/c", "v1", false},
     {"a digest", "reg.example/acme/models/digits@sha256:" HEX64, "reg.example", "acme/models/digits", "sha256:" HEX64, true},
+    {"a tag and a digest", "reg.example:1/acme/models/digits:v1@sha256:" HEX64, "reg.example:1", "acme/models/digits",
+     "sha256:" HEX64, true},
+    {"no tag before a digest", "reg.example/acme/models/digits:@sha256:" HEX64, NULL, NULL, NULL, false},
+    {"a wrong tag before a digest", "reg.example/acme/models/digits:a+b@sha256:" HEX64, NULL, NULL, NULL, false},
+    {"a tag before a short digest", "reg.example/acme/models/digits:v1@sha256:12", NULL, NULL, NULL, false},
     {"IPv6", "[::1]:8443/acme/models/digits:v1", "[::1]:8443", "acme/models/digits", "v1", false},
     {"no host", "digits:v1", NULL, NULL, NULL, false},
     {"an empty host", "/acme/models/digits", NULL, NULL, NULL, false},
@@ -171,6 +177,44 @@ static void references(void **state)
     assert_string_equal(reference.repository, row->repository);
     assert_string_equal(reference.reference, row->reference);
     assert_int_equal(reference.is_digest, row->is_digest);
+}
+
+static const struct hostless_row {
+    const char *name, *text;
+} hostless_rows[] = {
+    {"with a tag", "acme/models/digits:v1"},
+    {"with a digest", "acme/models/digits@sha256:" HEX64},
+    {"alone", "acme/models/digits"},
+};
+
+static void a_forgotten_host_is_asked_for(void **state)
+{
+    const struct hostless_row *row = *state;
+    struct remote_reference reference;
+    struct error err = {0};
+
+    assert_false(remote_reference_parse(row->text, &reference, &err).ok);
+    assert_non_null(strstr(err.message, "is the host missing?"));
+}
+
+static const struct typo_row {
+    const char *name, *given, *meant; /* NULL: nothing is near */
+} typo_rows[] = {
+    {"the word itself", "check", "check"},         {"a letter too few", "chek", "check"},
+    {"neighbours swapped", "hepl", "help"},        {"a letter too many", "replayy", "replay"},
+    {"a wrong letter", "proog", "proof"},          {"half of the letters", "pr", NULL},
+    {"another word", "quetzalcoatl", NULL},        {"nothing", "", NULL},
+    {"a word beyond all room", HEX64 HEX64, NULL},
+};
+
+static void typing_errors(void **state)
+{
+    static const char *const names[] = {"check", "help", "proof", "replay", "try"};
+    const struct typo_row *row = *state;
+    const char *nearest = typo_nearest(row->given, names, sizeof names / sizeof names[0]);
+
+    assert_int_equal(nearest == NULL, row->meant == NULL);
+    if (nearest != NULL) assert_string_equal(nearest, row->meant);
 }
 
 static const struct hidden_row {
@@ -230,6 +274,7 @@ static void the_environment_names_a_proxy_by_our_name_alone(void **state)
 int main(void)
 {
     return RUN_TABLE(title_rows, titles) + RUN_TABLE(path_rows, titles_of_paths) + RUN_TABLE(sanitize_rows, sanitized) +
-           RUN_TABLE(reference_rows, references) + RUN_TABLE(hidden_rows, user_information_is_hidden) +
+           RUN_TABLE(reference_rows, references) + RUN_TABLE(hostless_rows, a_forgotten_host_is_asked_for) +
+           RUN_TABLE(typo_rows, typing_errors) + RUN_TABLE(hidden_rows, user_information_is_hidden) +
            RUN_TABLE(proxy_rows, the_environment_names_a_proxy_by_our_name_alone);
 }
