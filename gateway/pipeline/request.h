@@ -38,7 +38,7 @@ struct request {
     const struct principal *principal;              /* of the kind PRINCIPAL_NONE until a credential is accepted */
     const struct enrolled_runner *runner;           /* of a principal of the kind PRINCIPAL_RUNNER; else NULL */
     bool is_repeated; /* a code of an enrolment was used already, for this very document (gateway/pipeline/enrolment_gate.h) */
-    const struct authentication *authentication;    /* the result of the credential; NULL for probes */
+    const struct authentication *authentication; /* the result of the credential; NULL for probes */
 
     /* The parts of the path that the route's pattern captured, percent-decoded and checked; NULL if the pattern has no such part. */
     const char *name;      /* repository, project or organisation */
