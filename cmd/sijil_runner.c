@@ -82,7 +82,7 @@ static const char *take_try_option(struct settings *settings, int option)
     case RUNNER_DEVICES: attempt->devices = optarg; return NULL;
     case RUNNER_QUIET: attempt->quiet = true; return NULL;
     case RUNNER_INPUT: return take_input(attempt);
-    case RUNNER_ADD: return take_listed(attempt->added, &attempt->added_count, ATTEMPT_ADDED_MAX) ? NULL : "too many --add";
+    case RUNNER_ADD: return take_listed(attempt->added, &attempt->added_count, PAYLOAD_ADDED_MAX) ? NULL : "too many --add";
     default: return "an option is not known or lacks its value";
     }
 }
