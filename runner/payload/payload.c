@@ -84,6 +84,8 @@ struct result payload_check(const struct run_spec *spec, struct error *err)
             "without a network",
             (long long)nodes, (long long)tasks, network == NULL ? "none" : network);
     if (json_object_get(json, "resume") == NULL) return SUCCESS;
+    if (spec->input_count == RUN_INPUTS_MAX)
+        return failure(err, ERROR_INVALID, "a specification with a checkpoint has at most %d inputs", RUN_INPUTS_MAX - 1);
     for (size_t i = 0; i < spec->input_count; i++)
         if (strcmp(spec->inputs[i], PAYLOAD_RESUME) == 0)
             return failure(err, ERROR_INVALID,
