@@ -1,6 +1,6 @@
 /*
  * sijil-runner: `check` shows the isolation and the devices that this machine offers, `try` runs a command in the sandbox of a
- * run.
+ * run, `serve` runs what a registry orders.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include "base/environment.h"
+#include "base/notify.h"
 #include "cmd/options.h"
+#include "cmd/sijil_runner_serve.h"
 #include "runner/attempt.h"
 #include "runner/cluster.h"
 #include "runner/machine.h"
@@ -21,7 +23,8 @@ struct settings {
     struct slurm_options slurm; /* url NULL: this machine */
     struct user self;
     char work[PATH_SIZE], inside[PATH_SIZE];
-    bool json, has_try_option;
+    struct runner_serve serve;
+    bool json, has_try_option, has_serve_option;
 };
 
 static volatile sig_atomic_t cancelled;
@@ -79,7 +82,6 @@ static const char *take_try_option(struct settings *settings, int option)
     switch (option) {
     case RUNNER_CODE: attempt->code = optarg; return NULL;
     case RUNNER_OUTPUT: attempt->output = optarg; return NULL;
-    case RUNNER_DEVICES: attempt->devices = optarg; return NULL;
     case RUNNER_QUIET: attempt->quiet = true; return NULL;
     case RUNNER_INPUT: return take_input(attempt);
     case RUNNER_ADD: return take_listed(attempt->added, &attempt->added_count, PAYLOAD_ADDED_MAX) ? NULL : "too many --add";
@@ -100,6 +102,16 @@ static bool take_slurm_option(struct slurm_options *slurm, int option)
     }
 }
 
+static const char *take_other_option(struct settings *settings, int option)
+{
+    bool is_known = false;
+    const char *wrong = runner_serve_option(&settings->serve, option, &is_known);
+
+    if (is_known) settings->has_serve_option = true;
+    if (is_known || take_slurm_option(&settings->slurm, option)) return wrong;
+    return take_try_option(settings, option);
+}
+
 /* NULL, or what is wrong. */
 static const char *take_option(struct settings *settings, int option)
 {
@@ -112,7 +124,8 @@ static const char *take_option(struct settings *settings, int option)
     case RUNNER_USER: settings->attempt.user = optarg; return NULL;
     case RUNNER_CGROUP: settings->attempt.cgroup = optarg; return NULL;
     case RUNNER_NVML: settings->attempt.nvml = optarg; return NULL;
-    default: return take_slurm_option(&settings->slurm, option) ? NULL : take_try_option(settings, option);
+    case RUNNER_DEVICES: settings->attempt.devices = optarg; return NULL;
+    default: return take_other_option(settings, option);
     }
 }
 
@@ -121,15 +134,21 @@ static int show(const char *text)
     return fputs(text, stdout) >= 0 && fflush(stdout) == 0 ? 0 : EXIT_NOT_STARTED;
 }
 
-static int run_check(const struct settings *settings)
+static struct machine_options machine_of(const struct settings *settings)
 {
     const struct attempt_options *given = &settings->attempt;
-    const struct machine_options options = {.work = given->work,
-                                            .user = given->user,
-                                            .inside = given->inside,
-                                            .cgroup = given->cgroup,
-                                            .nvml = given->nvml,
-                                            .least = given->least};
+
+    return (struct machine_options){.work = given->work,
+                                    .user = given->user,
+                                    .inside = given->inside,
+                                    .cgroup = given->cgroup,
+                                    .nvml = given->nvml,
+                                    .least = given->least};
+}
+
+static int run_check(const struct settings *settings)
+{
+    const struct machine_options options = machine_of(settings);
     struct buffer OWNED_BUFFER text = BUFFER(REPORT_MAX);
     struct machine machine;
     struct error err = {0};
@@ -178,19 +197,31 @@ static void take_signals(void)
     (void)sigaction(SIGHUP, &action, NULL);
 }
 
+static int run_serve(struct settings *settings, int count)
+{
+    if (count > 1 || settings->has_try_option || settings->slurm.url != NULL || settings->json)
+        return misused("serve takes no file, and no option of check or try");
+    settings->serve.machine = machine_of(settings);
+    settings->serve.devices = settings->attempt.devices;
+    return runner_serve(&settings->serve, &cancelled);
+}
+
 static int run(struct settings *settings, char **operands, int count)
 {
     static const char *const kept[] = {"LANG", "LC_*", "TZ", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", NULL};
 
-    if (count == 0) return misused("a command is missing: check or try");
+    if (count == 0) return misused("a command is missing: check, try or serve");
+    notify_find();
     environment_keep(kept);
     take_signals();
     settings->attempt.cancelled = &cancelled;
+    if (strcmp(operands[0], "serve") == 0) return run_serve(settings, count);
+    if (settings->has_serve_option) return misused("an option of serve is given without that command");
     if (strcmp(operands[0], "check") == 0) {
         if (count > 1 || settings->has_try_option) return misused("check takes no file and no option of try");
         return settings->slurm.url == NULL ? run_check(settings) : check_cluster(settings);
     }
-    if (strcmp(operands[0], "try") != 0) return misused("a command is missing: check or try");
+    if (strcmp(operands[0], "try") != 0) return misused("a command is missing: check, try or serve");
     if (count < 2) return misused("try needs the file of a specification");
     settings->attempt.spec_file = operands[1];
     settings->attempt.command = operands + 2;
@@ -200,7 +231,8 @@ static int run(struct settings *settings, char **operands, int count)
 int main(int argc, char **argv)
 {
     struct option options[PROGRAM_OPTIONS_MAX + 1];
-    struct settings settings = {.attempt = {.user = "sijil-run", .nvml = DEVICES_LIBRARY, .devices = DEVICES_FOLDER}};
+    struct settings settings = {.attempt = {.user = "sijil-run", .nvml = DEVICES_LIBRARY, .devices = DEVICES_FOLDER},
+                                .serve = RUNNER_SERVE};
 
     (void)snprintf(settings.work, sizeof settings.work, "/var/tmp/sijil-runner-%ld", (long)geteuid());
     find_inside(settings.inside);

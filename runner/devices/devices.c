@@ -94,12 +94,12 @@ const struct device *devices_at(const struct devices *devices, size_t at)
     return &devices->devices[at];
 }
 
-void devices_set_taken(struct devices *devices, const char (*uuids)[DEVICE_UUID_SIZE], size_t count)
+void devices_set_taken(struct devices *devices, const struct device_names *names)
 {
     for (size_t i = 0; i < devices->count; i++) {
         devices->is_taken[i] = false;
-        for (size_t j = 0; j < count; j++)
-            if (strcmp(devices->devices[i].uuid, uuids[j]) == 0) devices->is_taken[i] = true;
+        for (size_t j = 0; j < names->count; j++)
+            if (strcmp(devices->devices[i].uuid, names->uuids[j]) == 0) devices->is_taken[i] = true;
     }
 }
 

@@ -36,8 +36,13 @@ const struct device *devices_at(const struct devices *devices, size_t at);
 void devices_free(struct devices *devices);
 DEFINE_OWNED(devices);
 
-/** The devices with these UUIDs are in use by other runs from now on, and no others are: devices_grant() gives none of them. */
-void devices_set_taken(struct devices *devices, const char (*uuids)[DEVICE_UUID_SIZE], size_t count);
+/** Devices by their UUIDs. */
+struct device_names {
+    size_t count;
+    char uuids[DEVICES_MAX][DEVICE_UUID_SIZE];
+};
+/** The devices of these names are in use by other runs from now on, and no others are: devices_grant() gives none of them. */
+void devices_set_taken(struct devices *devices, const struct device_names *names);
 bool devices_is_free(const struct devices *devices, size_t at);
 
 /** What one run gets. */

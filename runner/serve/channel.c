@@ -15,7 +15,7 @@ static bool has_end(const char *text, size_t size)
     return memchr(text, '\0', size) != NULL;
 }
 
-static bool is_list(const struct channel_devices *devices)
+static bool is_list(const struct device_names *devices)
 {
     if (devices->count > DEVICES_MAX) return false;
     for (size_t i = 0; i < devices->count; i++)

@@ -16,27 +16,21 @@ enum channel_topic {
     CHANNEL_RENEWED, /* there is another client certificate */
 };
 
-/** Devices by their UUIDs. */
-struct channel_devices {
-    size_t count;
-    char uuids[DEVICES_MAX][DEVICE_UUID_SIZE];
-};
-
 struct channel_question {
     enum channel_topic topic;
-    struct taken_lease lease;    /* CHANNEL_TAKE; of CHANNEL_END only its nonce */
-    int64_t cpus, memory_bytes;  /* CHANNEL_TAKE */
-    struct channel_devices uses; /* CHANNEL_TAKE */
-    int64_t until_ms;            /* CHANNEL_RENEWED: the end of the certificate */
+    struct taken_lease lease;   /* CHANNEL_TAKE; of CHANNEL_END only its nonce */
+    int64_t cpus, memory_bytes; /* CHANNEL_TAKE */
+    struct device_names uses;   /* CHANNEL_TAKE */
+    int64_t until_ms;           /* CHANNEL_RENEWED: the end of the certificate */
 };
 
 struct channel_answer {
     enum error_kind refused; /* ERROR_NONE: done */
     char why[256];
-    uint64_t generation;          /* of the journal */
-    int64_t cpus, memory_bytes;   /* free */
-    struct channel_devices taken; /* by other runs */
-    bool is_stopping, is_busy;    /* busy: other runs may end soon, so more is free then */
+    uint64_t generation;        /* of the journal */
+    int64_t cpus, memory_bytes; /* free */
+    struct device_names taken;  /* by other runs */
+    bool is_stopping, is_busy;  /* busy: other runs may end soon, so more is free then */
 };
 
 /** A pair of sockets: of the serving process, of its worker. */

@@ -56,7 +56,7 @@ bool crew_has_room(const struct crew *crew)
     return crew_count(crew, JOB_RUN) < crew->options->parallel && free_cpus(crew) > 0 && free_memory(crew) > 0;
 }
 
-static void list_taken(const struct crew *crew, struct channel_devices *taken)
+static void list_taken(const struct crew *crew, struct device_names *taken)
 {
     for (size_t i = 0; i < CREW_MAX; i++) {
         const struct member *member = &crew->members[i];

@@ -22,7 +22,7 @@ struct member {
     struct taken_lease lease; /* JOB_RUN, JOB_SEND */
     bool has_ended;           /* the lease */
     int64_t cpus, memory_bytes;
-    struct channel_devices uses;
+    struct device_names uses;
 };
 
 struct crew {

@@ -26,7 +26,7 @@ static void say_end(struct outcome *outcome)
 
 static void say_lack(struct outcome *outcome, const char *name)
 {
-    char reason[160];
+    char reason[192];
 
     (void)snprintf(reason, sizeof reason, "the output %.63s is missing: the program writes it to /out/%.63s", name, name);
     say(outcome, "failed", reason);

@@ -175,7 +175,7 @@ static struct result ask_once(struct worker *worker, struct channel_answer *offe
     TRY(channel_ask(worker->channel, &question, offer, err));
     if (offer->is_stopping) worker_cancelled = 1;
     renew_if_due(worker);
-    if (worker->devices != NULL) devices_set_taken(worker->devices, offer->taken.uuids, offer->taken.count);
+    if (worker->devices != NULL) devices_set_taken(worker->devices, &offer->taken);
     OWNED_JSON devices = free_devices(worker);
     if (devices == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the list of devices");
     struct lease_offer wanted = {.generation = offer->generation,
@@ -226,7 +226,7 @@ static struct result take(struct worker *worker, const struct verdict *verdict, 
     struct channel_answer answer;
 
     for (size_t i = 0; i < verdict->grant.count; i++)
-        (void)snprintf(question.uses.uuids[i], sizeof question.uses.uuids[i], "%s",
+        (void)snprintf(question.uses.uuids[i], sizeof question.uses.uuids[i], "%.47s",
                        devices_at(worker->devices, verdict->grant.which[i])->uuid);
     TRY(kept_write(worker->kept, &verdict->taken, KEPT_BUNDLE, bundle, err));
     return channel_ask(worker->channel, &question, &answer, err);
