@@ -69,7 +69,7 @@ static void list_taken(const struct crew *crew, struct device_names *taken)
 
 static struct result check_room(const struct crew *crew, const struct channel_question *question, struct error *err)
 {
-    if (crew->is_stopping) return failure(err, ERROR_CONFLICT, "this runner is told to stop");
+    if (crew->is_stopping) return failure(err, ERROR_UNAVAILABLE, "this runner is told to stop");
     if (!crew_has_room(crew) || question->cpus > free_cpus(crew) || question->memory_bytes > free_memory(crew))
         return failure(err, ERROR_LIMIT, "the run needs more than is free on this machine");
     for (size_t i = 0; i < question->uses.count; i++)
@@ -109,10 +109,18 @@ static struct result end(struct crew *crew, struct member *member, const struct 
     return SUCCESS;
 }
 
+static struct result find_active(const struct crew *crew, const struct taken_lease *lease, struct error *err)
+{
+    const struct taken_lease *known = lease_journal_find(crew->journal, lease->nonce);
+
+    return known != NULL && !known->has_ended ? SUCCESS : failure(err, ERROR_NOT_FOUND, "nobody works on the lease");
+}
+
 static struct result answer(struct crew *crew, struct member *member, const struct channel_question *question, struct error *err)
 {
     switch (question->topic) {
     case CHANNEL_OFFER: return SUCCESS;
+    case CHANNEL_ACTIVE: return find_active(crew, &question->lease, err);
     case CHANNEL_TAKE: return take(crew, member, question, err);
     case CHANNEL_END: return end(crew, member, question, err);
     case CHANNEL_RENEWED: crew->options->state->certificate_until_ms = question->until_ms; return SUCCESS;
@@ -217,8 +225,11 @@ static void note_end(struct crew *crew, struct member *member, int status)
         log_line(LOG_ERROR, "a worker failed", "status", text, NULL);
         hold_back(crew);
     }
+    const bool has_failed = WIFEXITED(status) && WEXITSTATUS(status) == WORKER_FAILED;
     if (ended.job == JOB_ASK && WIFEXITED(status) && WEXITSTATUS(status) == WORKER_SUSPENDED) crew->is_suspended = true;
-    if (ended.job != JOB_ASK && !has_ended) settle(crew, &ended.lease);
+    if (ended.job == JOB_ASK || has_ended) return;
+    if (ended.job == JOB_SEND && has_failed) end_lease(crew, &ended.lease); /* it can't be read */
+    else settle(crew, &ended.lease);
 }
 
 void crew_reap(struct crew *crew)

@@ -46,6 +46,7 @@ static struct result ready(void *context, struct error *err)
 {
     struct leased *leased = context;
 
+    leased->is_ready = true;
     for (unsigned attempt = 0; !calls_start(leased->worker->calls, &leased->run, err).ok; attempt++)
         if (!worker_tries_again(err, attempt, leased->ends_ms)) return (struct result){.ok = false};
     worker_set_idle(false); /* from here on a request to stop ends the program, and its result is sent */
@@ -153,6 +154,7 @@ static struct result open_all(struct leased *leased, struct error *err)
 
     TRY(open_log(worker->options->work, &leased->log, err));
     TRY(calls_open(&worker->http, &leased->tells, err));
+    calls_give_up_when(leased->tells, &leased->closes);
     const struct teller_options told = {.calls = leased->tells,
                                         .leased = &leased->run,
                                         .log = leased->log,
@@ -169,6 +171,7 @@ static struct result open_all(struct leased *leased, struct error *err)
 
 static void close_all(struct leased *leased)
 {
+    atomic_store(&leased->closes, true);
     harvest_free(leased->harvest);
     session_free(leased->session);
     teller_free(leased->teller);
@@ -222,12 +225,13 @@ static const char *check_of(const struct leased *leased, const struct error *why
     return leased->has_fetched ? "isolation" : "digest";
 }
 
-/* True: the lease has ended. Without a word the registry loses the attempt, and gives another one. */
+/* True: the lease has ended. Without a word the registry loses the attempt, and gives another one. A start that the registry does not take is
+ * nothing to refuse: there the attempt has ended already. */
 static bool give_up(struct leased *leased, const struct error *why)
 {
     struct order_refusal refusal = {.check = check_of(leased, why)};
 
-    if (worker_cancelled != 0 || refusal.check == NULL || leased_is_left(leased)) {
+    if (worker_cancelled != 0 || refusal.check == NULL || leased->is_ready || leased_is_left(leased)) {
         log_error("a run did not begin", why);
         return true;
     }

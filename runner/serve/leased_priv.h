@@ -14,6 +14,7 @@ struct leased {
     struct leased_run run;
     int64_t ends_ms;     /* of the lease */
     struct calls *tells; /* of the teller */
+    atomic_bool closes;  /* nobody waits for the teller's calls any more */
     struct report report;
     struct token_source tokens;
     struct session *session; /* under the run's token */
@@ -21,7 +22,8 @@ struct leased {
     struct harvest *harvest;
     int log; /* a file without a name */
     uint64_t log_bytes;
-    bool has_fetched, has_begun, has_ended; /* code and inputs are there; the program began; it ended, and `report_` counts */
+    bool has_fetched, is_ready; /* code and inputs are there; the sandbox is closed */
+    bool has_begun, has_ended;  /* the program; has_ended: the report `ended` counts */
     struct sandbox_report ended;
     int64_t began_ms, started_ms, finished_ms; /* monotonic; wall */
     char fault[256];                           /* what else failed; "" */

@@ -146,6 +146,7 @@ static struct result run(struct crew *crew, enum serve_end *end_out, struct erro
     if (crew->is_suspended)
         log_line(LOG_ERROR, "the registry has suspended this runner's key: revoke it, and enrol the runner anew", NULL);
     stop(crew, &mask);
+    TRY(kept_sweep(crew->kept, crew->journal, err));
     log_line(LOG_INFO, "stopped", NULL);
     *end_out = crew->is_suspended ? SERVE_SUSPENDED : crew->was_killed ? SERVE_KILLED : SERVE_STOPPED;
     return SUCCESS;

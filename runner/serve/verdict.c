@@ -79,9 +79,8 @@ static struct result make(struct bytes text, const struct order_terms *terms, co
     TRY(order_check(text, terms, &verdict->bundle, &verdict->grant, &verdict->refusal, err));
     if (verdict->bundle != NULL && verdict->bundle->chain.lease != NULL) order_lease(verdict->bundle, &verdict->taken);
     if (verdict->refusal.check != NULL) {
-        if (strcmp(verdict->refusal.check, "nonce") != 0 || !is_active(terms, &verdict->taken))
-            return name_refusal(text, terms, verdict, err);
-        verdict->kind = VERDICT_ACTIVE;
+        TRY(name_refusal(text, terms, verdict, err));
+        if (strcmp(verdict->refusal.check, "nonce") == 0 && is_active(terms, &verdict->taken)) verdict->kind = VERDICT_ACTIVE;
         return SUCCESS;
     }
     (void)snprintf(verdict->run, sizeof verdict->run, "%s", run_text(verdict->bundle->chain.lease, "run"));

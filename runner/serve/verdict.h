@@ -9,15 +9,15 @@
 enum verdict_kind {
     VERDICT_RUN,
     VERDICT_REFUSE,  /* with a signed reason */
-    VERDICT_ACTIVE,  /* another worker of this runner has the lease */
+    VERDICT_ACTIVE,  /* another worker had the lease when this one began; if it has it no more, the lease is refused */
     VERDICT_UNNAMED, /* it is no lease for this runner's key, so there is nothing that a refusal could name */
 };
 
 struct verdict {
     enum verdict_kind kind;
-    struct order_refusal refusal; /* VERDICT_REFUSE; VERDICT_UNNAMED, for the log */
+    struct order_refusal refusal; /* VERDICT_REFUSE, VERDICT_ACTIVE; VERDICT_UNNAMED, for the log */
     struct run_bundle *bundle;    /* VERDICT_RUN */
-    struct run_envelope *lease;   /* VERDICT_REFUSE: what the refusal names; owned */
+    struct run_envelope *lease;   /* VERDICT_REFUSE, VERDICT_ACTIVE: what the refusal names; owned */
     struct taken_lease taken;     /* VERDICT_RUN, VERDICT_ACTIVE */
     struct run_spec *spec;        /* VERDICT_RUN: of the order */
     struct device_grant grant;

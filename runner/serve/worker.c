@@ -72,6 +72,12 @@ static void take_signals(void)
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* A sandbox has a loopback of its own, which leads nowhere. */
+static bool is_loopback(const char *address)
+{
+    return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
+}
+
 /* The payload must not reach the registry; a name that can't be resolved now is no address that it could use. */
 static void find_addresses(struct worker *worker)
 {
@@ -89,7 +95,8 @@ static void find_addresses(struct worker *worker)
     for (const struct addrinfo *at = found; at != NULL && worker->address_count < PROOF_ADDRESSES_MAX / 4; at = at->ai_next) {
         struct proof_address *address = &worker->addresses[worker->address_count];
         if (getnameinfo(at->ai_addr, at->ai_addrlen, address->address, sizeof address->address, address->port,
-                        sizeof address->port, NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+                        sizeof address->port, NI_NUMERICHOST | NI_NUMERICSERV) == 0 &&
+            !is_loopback(address->address))
             worker->address_count++;
     }
     freeaddrinfo(found);
@@ -238,6 +245,7 @@ static void take_and_run(struct worker *worker, const struct verdict *verdict, s
     struct error err = {0};
 
     if (!take(worker, verdict, bundle, &err).ok) {
+        if (err.kind != ERROR_CONFLICT) kept_remove(worker->kept, &verdict->taken);
         log_error("a lease can't be taken", &err);
         (void)worker_pause(PAUSE_LEAST_MS);
         return;
@@ -245,6 +253,15 @@ static void take_and_run(struct worker *worker, const struct verdict *verdict, s
     log_line(LOG_INFO, "lease taken", "run", verdict->run, NULL);
     if (leased_execute(worker, verdict)) end_lease(worker, &verdict->taken);
     end(worker, WORKER_DONE);
+}
+
+static bool is_active(struct worker *worker, const struct taken_lease *lease)
+{
+    const struct channel_question question = {.topic = CHANNEL_ACTIVE, .lease = *lease};
+    struct channel_answer answer;
+    struct error err;
+
+    return channel_ask(worker->channel, &question, &answer, &err).ok || err.kind != ERROR_NOT_FOUND;
 }
 
 static void decide(struct worker *worker, const struct channel_answer *offer, struct bytes bundle)
@@ -259,7 +276,12 @@ static void decide(struct worker *worker, const struct channel_answer *offer, st
     }
     switch (verdict.kind) {
     case VERDICT_RUN: take_and_run(worker, &verdict, bundle); break;
-    case VERDICT_ACTIVE: (void)worker_pause(ACTIVE_MS); break;
+    case VERDICT_ACTIVE:
+        if (is_active(worker, &verdict.taken)) {
+            (void)worker_pause(ACTIVE_MS);
+            break;
+        }
+        __attribute__((fallthrough));
     case VERDICT_REFUSE:
         leased_refuse(worker, verdict.lease, &verdict.refusal);
         (void)worker_pause(PAUSE_LEAST_MS);

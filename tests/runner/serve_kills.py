@@ -37,6 +37,7 @@ def at_state(world, state):
     """A run that has come as far as `state`, and the gate that holds it there."""
     route = {"asking": "leases", "fetching": "blob", "starting": "start", "uploading": "upload", "sending": "result"}.get(state)
     gate = world.peer.hold(route) if route else None
+    world.peer.uploaded.clear()
     run, lease = world.give(world.script(LONG if state == "running" else OK))
     phases = {"fetching": lambda: run.tokens, "starting": lambda: run.heartbeats, "running": lambda: run.log}
     phases["uploading"] = phases["sending"] = lambda: any(beat["phase"] == "finishing" for beat in run.heartbeats)
@@ -156,6 +157,7 @@ def a_device_has_one_run(world):
     details = world.statement(first)["predicate"]["runDetails"]
     assert len(details["sijil_devices"]) == 1 and details["sijil_usage"]["device_ms"] >= 4000, details
     assert first.log.decode().strip() == details["sijil_devices"][0]["uuid"]
+    world.peer.wait(lambda: any("H200" in one["type"] for one in world.peer.asked[-1]["devices"]), "the device is not offered again")
     third, _ = world.give(world.script(OK, **wanted))
     world.peer.wait(lambda: third.result, "the device is not free again")
     world.stop()
@@ -183,7 +185,7 @@ def certificates_are_renewed(world):
 
 def it_says_why_it_does_not_serve(world):
     for name, change, says in (("key.pem", lambda path: os.chmod(path, 0o644), "others may use it"),
-                               ("certificate.pem", os.unlink, "certificate"),
+                               ("certificate.pem", lambda path: open(path, "w", encoding="ascii").close(), "certificate.pem"),
                                ("registry.json", lambda path: open(path, "w", encoding="ascii").close(), "registry.json")):
         path = os.path.join(world.state, name)
         with open(path, "rb") as file:

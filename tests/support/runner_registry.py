@@ -48,11 +48,11 @@ def spec(code, inputs=(), **more):
 
 
 def policy_set(key, region, rules=()):
-    policy = {"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy", "closed": True, "labels": {"class": "internal"},
+    policy = {"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy", "closed": True, "labels": {"class": "confidential"},
               "metadata": {"id": "tests", "version": 1, "scope": ["**"], "title": "Tests", "disclaimer": "Not legal advice.",
                            "effective_from": utc(time.time() - 24 * HOUR), "review_by": utc(time.time() + 99 * 24 * HOUR)[:10]},
               "rules": [{"id": "R-PERMIT", "effect": "permit", "ops": ["train"], "when": {"class_at_most": "sensitive"}}, *rules]}
-    facts = {"attrs": [], "geo": "AE-DU", "key": {"control": "customer-soft", "geo": "AE-DU", "ring": "local"}, "location_evidence": "statement",
+    facts = {"attrs": [], "geo": "AE/DU", "key": {"control": "customer-soft", "geo": "AE/DU", "ring": "local"}, "location_evidence": "statement",
              "operator": {"name": "operator"}, "regimes": ["AE-FED"], "site": "main"}
     found = {"apiVersion": "sijil.policy/v1", "kind": "PolicySet", "epoch": 7, "policies": [policy], "regions": {region: facts}, "groups": {},
              "networks": [], "exceptions": []}
