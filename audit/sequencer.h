@@ -143,7 +143,7 @@ void sequencer_count_refused(struct sequencer *sequencer);
 
 struct keyd_identity;
 
-#define SEQUENCER_TABLES_MAX 48 /* of statements; a gateway has 32 */
+#define SEQUENCER_TABLES_MAX 48 /* of statements; a gateway has 34 */
 
 struct sequencer_options {
     const char *conninfo; /* PostgreSQL, as the application's role */

@@ -426,6 +426,11 @@ const char *authenticator_service(const struct authenticator *authenticator)
     return authenticator->service;
 }
 
+struct attempts *authenticator_attempts(const struct authenticator *authenticator)
+{
+    return authenticator->attempts;
+}
+
 void authenticator_counts(const struct authenticator *authenticator, uint64_t *verified_out, uint64_t *cached_out)
 {
     *verified_out = atomic_load(&authenticator->verified);

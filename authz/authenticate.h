@@ -87,6 +87,8 @@ RESULT authenticate_token(struct authenticator *authenticator, const struct cred
 /** The `iss` and `aud` of our tokens. */
 const char *authenticator_issuer(const struct authenticator *authenticator);
 const char *authenticator_service(const struct authenticator *authenticator);
+/** The counts of wrong secrets, for credentials that are checked elsewhere. */
+struct attempts *authenticator_attempts(const struct authenticator *authenticator);
 /** How many signatures were checked, and how many came from the cache. */
 void authenticator_counts(const struct authenticator *authenticator, uint64_t *verified_out, uint64_t *cached_out);
 

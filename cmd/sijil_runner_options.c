@@ -20,7 +20,8 @@ static const struct option_row slurm_rows[] = {
     {RUNNER_SLURM_USER, "slurm-user", "NAME", "the user of the token; default: this user"},
     {RUNNER_SLURM_TOKEN, "slurm-token", "FILE", "a file with a token (JWT) for slurmrestd"},
     {RUNNER_SLURM_CONFIG, "slurm-config", "FILE", "slurm.conf, for commands:"},
-    {RUNNER_CA, "ca-file", "FILE", "certificates of the authorities that slurmrestd's certificate must come from (PEM)"},
+    {RUNNER_CA, "ca-file", "FILE",
+     "certificates of the authorities that the certificate of slurmrestd, or of the registry, must come from (PEM)"},
 };
 static const struct option_row try_rows[] = {
     {RUNNER_CODE, "code", "PATH", "the folder that becomes /code; it is copied"},
@@ -29,8 +30,15 @@ static const struct option_row try_rows[] = {
     {RUNNER_ADD, "add", "NAME=VALUE", "a variable that this machine adds to the environment, such as OMP_NUM_THREADS=4"},
     {RUNNER_QUIET, "quiet", NULL, "do not show the output of the command"},
 };
+static const struct option_row enroll_rows[] = {
+    {RUNNER_STATE, "state", "DIR", "the folder of the enrolled runner, for show and serve, too; default: /var/lib/sijil-runner"},
+    {RUNNER_CODE_FILE, "code-file", "FILE", "the file that `sijil runner invite` has written; - is standard input"},
+    {RUNNER_ROOT, "root", "FILE", "the public key of the approvers' root (PEM), which the file must have"},
+    {RUNNER_SIGNER, "signer", "FILE", "the registry's public key of documents (PEM), which the file must have"},
+    {RUNNER_LOG_KEY, "log-key", "KEY", "the key of the registry's log, as `sijil audit key` shows it, which the file must have"},
+    {RUNNER_WAIT, "wait", NULL, "wait until the runner was approved, and fetch its certificate"},
+};
 static const struct option_row serve_rows[] = {
-    {RUNNER_STATE, "state", "DIR", "the folder of the enrolled runner; default: /var/lib/sijil-runner"},
     {RUNNER_PARALLEL, "parallel", "N", "how many runs at a time, 1 to 64; default: 1"},
     {RUNNER_CPUS, "cpus", "N", "the processors of all runs together; default: the machine's"},
     {RUNNER_MEMORY, "memory", "BYTES", "the memory of all runs together; default: the machine's"},
@@ -41,9 +49,12 @@ static const struct option_row serve_rows[] = {
 static const struct option_group groups[] = {{"", rows, COUNT(rows)},
                                              {"for check", slurm_rows, COUNT(slurm_rows)},
                                              {"for try", try_rows, COUNT(try_rows)},
+                                             {"for enroll", enroll_rows, COUNT(enroll_rows)},
                                              {"for serve", serve_rows, COUNT(serve_rows)}};
-static const char *const synopses[] = {"check [--least=LEVEL] [--slurm=URL] [--json]",
-                                       "try SPEC [OPTION]... [-- COMMAND [ARGUMENT]...]", "serve [OPTION]...", NULL};
+static const char *const synopses[] = {
+    "check [--least=LEVEL] [--slurm=URL] [--json]",       "try SPEC [OPTION]... [-- COMMAND [ARGUMENT]...]",
+    "enroll [URL] --code-file=FILE [--wait] [OPTION]...", "show [--state=DIR] [--json]",
+    "serve [--state=DIR] [--parallel=N] [OPTION]...",     NULL};
 static const char *const see_also[] = {"sijil(1)", "bwrap(1)", NULL};
 
 const struct program runner_program = {
@@ -53,17 +64,22 @@ const struct program runner_program = {
     .synopses = synopses,
     .about =
         "Check the isolation that this machine offers, or run a command in exactly the sandbox that an ordered run would get: no "
-        "network, nothing of this machine but /usr, limits on all that it uses. Or serve: ask the registry at which this runner was "
-        "enrolled for signed orders, check each of them, and run them.",
+        "network, nothing of this machine but /usr, limits on all that it uses. Or enroll this machine as a runner of a registry, with the "
+        "file of a single-use code: it makes its own key and pins the keys of the registry. Or serve: ask that registry for signed orders, "
+        "check each of them, and run them.",
     .groups = groups,
     .group_count = COUNT(groups),
-    .closing = "SPEC is a run's specification in JSON; {} has all defaults.\n"
-               "COMMAND sees /code and /in, which it can't change, and writes to /out. Without COMMAND, argv of SPEC is run.\n"
-               "A line in the file that $SIJIL_HEARTBEAT names is shown as progress.\n"
-               "serve logs a JSON object in each line of standard error. TERM cancels what runs, and ends it.",
+    .closing =
+        "SPEC is a run's specification in JSON; {} has all defaults.\n"
+        "COMMAND sees /code and /in, which it can't change, and writes to /out. Without COMMAND, argv of SPEC is run.\n"
+        "A line in the file that $SIJIL_HEARTBEAT names is shown as progress.\n"
+        "enroll shows the name of the runner's key, which the approvers compare, and the keys of the registry. URL is in place of the one in\n"
+        "the file. Without --code-file it goes on where it was: it fetches the certificate.\n"
+        "serve logs a JSON object in each line of standard error. TERM cancels what runs, and ends it.",
     .exit_status =
         "check: 0 the isolation suffices or the cluster answers, 1 otherwise. try: that of COMMAND, 128 and the number of a signal, 124 time_s was "
-        "over, 125 the outputs are refused, 126 nothing was started. serve: 0 stopped as asked, 1 it can't serve, 3 the registry has suspended "
-        "the runner's key, 4 stopped as asked, and a run had to be killed. 2 the command line is wrong.",
+        "over, 125 the outputs are refused, 126 nothing was started. enroll: 0 enrolled, 1 refused, 3 it waits for its approval. serve: 0 stopped "
+        "as asked, 1 it can't serve, 3 the registry has suspended the runner's key, 4 stopped as asked, and a run had to be killed. 2 the command "
+        "line is wrong.",
     .see_also = see_also,
 };

@@ -55,7 +55,6 @@ const char *runner_serve_option(struct runner_serve *settings, int option, bool 
 {
     *known_out = true;
     switch (option) {
-    case RUNNER_STATE: settings->state = optarg; return NULL;
     case RUNNER_PARALLEL:
         return take_number(optarg, 1, SERVE_PARALLEL_MAX, &settings->parallel) ? NULL : "--parallel is a number from 1 to 64";
     case RUNNER_CPUS: return take_amount(optarg, &settings->cpus) ? NULL : "--cpus is a number from 1";

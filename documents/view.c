@@ -212,6 +212,7 @@ struct result document_view_chain(struct document_view *view, enum document_kind
     return copied;
 }
 
+/* name NULL: all */
 static struct result visit_name(const struct document_view *view, enum document_kind kind, const char *name,
                                 document_visitor *visit, void *context, struct error *err)
 {
@@ -220,7 +221,7 @@ static struct result visit_name(const struct document_view *view, enum document_
     TRY(check(view, kind, err));
     for (size_t i = 0; i < whole->count; i++) {
         const struct pinned_document pinned = {whole->slots[i].document, whole->slots[i].sequence};
-        if (strcmp(pinned.document->name, name) == 0) TRY(visit(context, &pinned, err));
+        if (name == NULL || strcmp(pinned.document->name, name) == 0) TRY(visit(context, &pinned, err));
     }
     return SUCCESS;
 }
@@ -232,6 +233,12 @@ struct result document_view_visit_name(struct document_view *view, enum document
     const struct result visited = visit_name(view, kind, name, visit, context, err);
     (void)pthread_mutex_unlock(&view->lock);
     return visited;
+}
+
+struct result document_view_visit_all(struct document_view *view, enum document_kind kind, document_visitor *visit, void *context,
+                                      struct error *err)
+{
+    return document_view_visit_name(view, kind, NULL, visit, context, err);
 }
 
 bool document_is_in_force(const struct document *document, int64_t now_ms)

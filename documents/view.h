@@ -77,6 +77,9 @@ RESULT document_view_chain(struct document_view *view, enum document_kind kind, 
  */
 RESULT document_view_visit_name(struct document_view *view, enum document_kind kind, const char *name, document_visitor *visit,
                                 void *context, struct error *err);
+/** The same for all names. */
+RESULT document_view_visit_all(struct document_view *view, enum document_kind kind, document_visitor *visit, void *context,
+                               struct error *err);
 
 /** Whether the document is in force at `now_ms`. */
 bool document_is_in_force(const struct document *document, int64_t now_ms);

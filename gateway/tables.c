@@ -7,6 +7,7 @@
 #include "authz/snapshot.h"
 #include "authz/trusted_issuer.h"
 #include "documents/change.h"
+#include "documents/invitation.h"
 #include "policy/set_load.h"
 #include "registry/jobs/statements.h"
 #include "registry/registry.h"
@@ -42,9 +43,11 @@ const struct pg_table *const gateway_tables[] = {
     &erased_statements,
     &policy_set_table,
     &document_table,
+    &invitation_table,
     &audit_query_table,
     &audit_tree_table,
     &run_table,
+    &run_doubt_table,
     &run_lease_table,
     NULL,
 };

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "audit/job_permit.h"
 #include "base/memory.h"
 #include "training/run_priv.h"
 
@@ -22,15 +21,7 @@ struct own_change {
 
 static struct result record(struct sequencer *sequencer, struct own_change *own, struct error *err)
 {
-    struct record record;
-
-    TRY(record_prepare_for_job(&own->pair, &own->change, &record, err));
-    sequencer_submit_and_wait(sequencer, &record);
-    const enum record_status status = record.status;
-    const struct error why = record.error;
-    record_done(&record);
-    if (status == RECORD_DONE) return SUCCESS;
-    return failure(err, status == RECORD_REFUSED ? why.kind : ERROR_UNAVAILABLE, "%s", why.message);
+    return run_record(sequencer, &own->pair, &own->change, err);
 }
 
 static struct result move(struct pg *pg, const struct own_change *own, struct error *err)

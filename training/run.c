@@ -61,6 +61,19 @@ void run_cancel_prepare(const struct resource *where, const struct uuid *run, st
                                 .state = RUN_STATE_CANCELLED};
 }
 
+struct result run_record(struct sequencer *sequencer, const struct action_pair *pair, struct change *change, struct error *err)
+{
+    struct record record;
+
+    TRY(record_prepare_for_job(pair, change, &record, err));
+    sequencer_submit_and_wait(sequencer, &record);
+    const enum record_status status = record.status;
+    const struct error why = record.error;
+    record_done(&record);
+    if (status == RECORD_DONE) return SUCCESS;
+    return failure(err, status == RECORD_REFUSED ? why.kind : ERROR_UNAVAILABLE, "%s", why.message);
+}
+
 /* ERROR_CONFLICT: it has ended meanwhile, so there is nothing to do. */
 static struct result expire(struct sequencer *sequencer, const struct due_run *due, bool *ended_out, struct error *err)
 {
@@ -69,18 +82,12 @@ static struct result expire(struct sequencer *sequencer, const struct due_run *d
                           .run = due->run,
                           .action = ACTION_RUN_EXPIRE,
                           .state = RUN_STATE_EXPIRED};
-    struct record record;
 
     uuid_format(&due->run, pair.resource.detail);
     end.where = pair.resource;
-    TRY(record_prepare_for_job(&pair, &end.change, &record, err));
-    sequencer_submit_and_wait(sequencer, &record);
-    const enum record_status status = record.status;
-    const struct error why = record.error;
-    record_done(&record);
-    *ended_out = status == RECORD_DONE;
-    if (status == RECORD_DONE || (status == RECORD_REFUSED && why.kind == ERROR_CONFLICT)) return SUCCESS;
-    return failure(err, status == RECORD_REFUSED ? why.kind : ERROR_UNAVAILABLE, "%s", why.message);
+    const struct result recorded = run_record(sequencer, &pair, &end.change, err);
+    *ended_out = recorded.ok;
+    return recorded.ok || err->kind == ERROR_CONFLICT ? SUCCESS : recorded;
 }
 
 struct result run_expire_due(struct sequencer *sequencer, struct pg *pg, size_t *count_out, struct error *err)

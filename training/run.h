@@ -16,7 +16,7 @@
 #define RUN_POOL_SIZE            64
 #define RUN_REASON_SIZE          257
 
-extern const struct pg_table run_table;
+extern const struct pg_table run_table, run_doubt_table;
 
 struct run {
     struct uuid id;
@@ -82,6 +82,11 @@ RESULT run_find(const struct permit *permit, struct pg *pg, enum action action, 
 RESULT run_envelopes(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
                      struct pg_rows **rows_out, struct error *err) __attribute__((nonnull));
 enum run_envelope_column { RUN_ENVELOPE_KIND, RUN_ENVELOPE_DIGEST, RUN_ENVELOPE_PRINCIPAL, RUN_ENVELOPE_TEXT };
+
+/** The doubts about an admitted run, oldest first: runners of it that were withdrawn from an earlier time on (training/doubt.h). Call run_find() first. */
+RESULT run_doubts(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
+                  struct pg_rows **rows_out, struct error *err) __attribute__((nonnull));
+enum run_doubt_column { RUN_DOUBT_RUNNER, RUN_DOUBT_KEY, RUN_DOUBT_SINCE, RUN_DOUBT_REASON, RUN_DOUBT_NOTED };
 
 struct run_page {
     int64_t before;    /* numbers below this; INT64_MAX: the newest */

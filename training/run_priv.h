@@ -2,6 +2,7 @@
 #pragma once
 
 #include "storage/pg.h"
+#include "training/doubt.h"
 #include "training/lease_jobs.h"
 
 struct run_move {
@@ -49,3 +50,21 @@ struct lost_attempt {
     int64_t attempt, attempts; /* attempts: how many the order allows */
 };
 RESULT run_rows_lost(struct pg *pg, struct lost_attempt *lost_out, size_t capacity, size_t *count_out, struct error *err);
+
+/* --- training/run.c --- */
+
+/** Records a change by the server itself, with its permit. The errors of the change; ERROR_UNAVAILABLE. */
+RESULT run_record(struct sequencer *sequencer, const struct action_pair *pair, struct change *change, struct error *err);
+
+/* --- training/doubt_store.c --- */
+
+/** A run in which a withdrawn runner had a part. */
+struct doubted_run {
+    struct due_run run;
+    enum run_state state; /* RUN_STATE_FINISHING or RUN_STATE_SUCCEEDED */
+    char key[RUN_KEY_SIZE];
+};
+RESULT run_rows_doubted(struct pg *pg, const struct run_withdrawals *withdrawals, struct doubted_run *runs_out, size_t capacity,
+                        size_t *count_out, struct error *err);
+/** ERROR_CONFLICT: it is known. */
+RESULT run_row_doubt(struct pg *pg, const struct uuid *run, const struct run_withdrawal *withdrawal, struct error *err);

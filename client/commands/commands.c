@@ -123,6 +123,19 @@ static const struct option_row key_enroll_options[] = {
     {'e', "expires", "DAYS", "days until it ends, at most 732 (default: 365)"},
     SCOPE_OPTION,
 };
+static const struct option_row runner_invite_options[] = {
+    KEY_OPTIONS,
+    {'g', "region", "REGION", "the region of the policies where the runner is"},
+    {'j', "jurisdiction", "PLACE", "where it is, such as AE or AE-FED; may be repeated"},
+    {'p', "pool", "NAME", "the pool whose runs it serves (default: default)"},
+    {'d', "devices", "NUMBER", "accelerators that it may use (default: 0)"},
+    {'i', "isolation", "LEVEL", "the least that it gives: rlimits, cgroup-v1 or cgroup-v2 (default: rlimits)"},
+    {'a', "assurance", "NUMBER", "how well you know the machine, 1 to 3 (default: 1)"},
+    {'e', "expires", "DAYS", "days until the runner must be enrolled anew, at most 732 (default: 365)"},
+    {'H', "hours", "HOURS", "hours until the code ends, at most 24 (default: 24)"},
+    {'o', "output", "FILE", "where the file goes; - is standard output (default: -)"},
+    SCOPE_OPTION,
+};
 
 #define OPTIONS(rows) rows, COUNT(rows)
 #define ROWS(...)     (const struct option_row[]){__VA_ARGS__}, COUNT(((const struct option_row[]){__VA_ARGS__}))

@@ -8,9 +8,11 @@
 #include "base/text.h"
 #include "client/commands/api_priv.h"
 #include "client/commands/commands_priv.h"
+#include "client/commands/documents.h"
 #include "crypto/digest.h"
 #include "documents/format/signing_key.h"
 
+#define KEYS          "/keys/signing"
 #define COUNT(array)  (sizeof(array) / sizeof((array)[0]))
 #define DAY_MS        INT64_C(86400000)
 #define DAYS_DEFAULT  365
@@ -20,13 +22,6 @@
 static struct result no_memory(struct error *err)
 {
     return failure(err, ERROR_NO_MEMORY, "no memory for a request");
-}
-
-static const char *scope_option(const struct invocation *invocation)
-{
-    const char *scope = invocation_option(invocation, 's');
-
-    return scope == NULL ? "" : scope;
 }
 
 /* ---- the document ---- */
@@ -53,14 +48,6 @@ static struct result compose(const struct wanted_document *wanted, struct buffer
                                          .withdrawn = wanted->withdrawn,
                                          .body = body};
     return document_compose(&parts, payload, err);
-}
-
-static struct result sign(struct bytes payload, const struct ecdsa_key *key, json_t **envelope_out, struct error *err)
-{
-    struct buffer OWNED_BUFFER envelope = BUFFER(ENVELOPE_ROOM);
-
-    TRY(document_sign(DOCUMENT_SIGNING_KEY, payload, key, &envelope, err));
-    return json_read(buffer_bytes(&envelope), ENVELOPE_ROOM, envelope_out, err);
 }
 
 static struct result print_key(const struct invocation *invocation, const json_t *answer, struct error *err)
@@ -120,7 +107,7 @@ static struct result read_wanted(struct invocation *invocation, struct wanted_do
     uint64_t days = DAYS_DEFAULT;
 
     wanted->key.purpose = SIGNING_SIGN;
-    wanted->scope = scope_option(invocation);
+    wanted->scope = documents_scope(invocation);
     if (purpose != NULL && !signing_purpose_find(purpose, &wanted->key.purpose))
         return failure(err, ERROR_INVALID, "--purpose %.30s: sign or approve", purpose);
     if (days_text != NULL && (!text_to_u64(bytes_of_text(days_text), SIGNING_KEY_DAYS_MAX, &days) || days == 0))
@@ -144,50 +131,8 @@ struct result command_key_enroll(struct invocation *invocation, struct error *er
     TRY(command_principal(session, wanted.key.principal, err));
     ecdsa_key_public(key, wanted.key.point);
     TRY(compose(&wanted, &payload, err));
-    TRY(sign(buffer_bytes(&payload), key, &envelope, err));
+    TRY(documents_sign(DOCUMENT_SIGNING_KEY, buffer_bytes(&payload), key, &envelope, err));
     return send(invocation, session, "/keys/signing", envelope, err);
-}
-
-/* ---- finding a key ---- */
-
-static struct result list_path(const struct invocation *invocation, const json_t *next, struct buffer *path, struct error *err)
-{
-    TRY(buffer_add_text(path, "/keys/signing?limit=1000&scope=", err));
-    TRY(http_escape(path, scope_option(invocation), err));
-    return api_add_after(path, next, err);
-}
-
-/* Appends the keys and drafts of all pages. */
-static struct result get_all(const struct invocation *invocation, struct session *session, json_t *rows, struct error *err)
-{
-    OWNED_JSON next = NULL;
-
-    do {
-        struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
-        OWNED_JSON answer = NULL;
-        TRY(list_path(invocation, next, &path, err));
-        TRY(api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err));
-        if (json_array_extend(rows, json_object_get(answer, "drafts")) != 0 ||
-            json_array_extend(rows, json_object_get(answer, "keys")) != 0)
-            return failure(err, ERROR_INVALID, "the registry answered without 'keys' and 'drafts'");
-        json_decref(next);
-        next = json_incref(json_object_get(answer, "next"));
-    } while (json_is_string(next));
-    return SUCCESS;
-}
-
-/* The row with this name: a draft if `is_draft`, else a key. It belongs to `rows`. */
-static struct result find_named(const json_t *rows, const char *name, bool is_draft, const json_t **row_out, struct error *err)
-{
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        const json_t *row = json_array_get(rows, i);
-        const char *found = json_text_of(row, "name");
-        if (found == NULL || strcmp(found, name) != 0 || (json_object_get(row, "envelope") != NULL) != is_draft) continue;
-        *row_out = row;
-        return SUCCESS;
-    }
-    return failure(err, ERROR_NOT_FOUND, is_draft ? "no draft of the key %.60s waits there" : "no key %.60s is enrolled there",
-                   name);
 }
 
 /* ---- approving ---- */
@@ -203,7 +148,7 @@ static struct result read_draft(const struct invocation *invocation, const json_
     TRY(json_write_canonical(&text, envelope, err));
     TRY(document_read(&(struct bytes){text.data, text.length}, 1, &document, err));
     TRY(signing_key_check_holder(document, clock_wall_ms(), &key, err));
-    if (strcmp(document->name, invocation->operands[1]) != 0 || strcmp(document->scope, scope_option(invocation)) != 0)
+    if (strcmp(document->name, invocation->operands[1]) != 0 || strcmp(document->scope, documents_scope(invocation)) != 0)
         return failure(err, ERROR_CORRUPT, "the registry answered with the draft of another key");
     *document_out = GIVE(document);
     return SUCCESS;
@@ -230,7 +175,7 @@ static struct result approve(struct invocation *invocation, struct session *sess
 
     TRY(read_draft(invocation, envelope, &document, err));
     show_document(document);
-    TRY(sign(document_payload(document), key, &approval, err));
+    TRY(documents_sign(DOCUMENT_SIGNING_KEY, document_payload(document), key, &approval, err));
     OWNED_JSON body = json_pack("{s:[O, O]}", "envelopes", envelope, approval);
     if (body == NULL) return no_memory(err);
     TRY(buffer_format(&path, err, "/keys/signing/%s/approval", document->name));
@@ -247,8 +192,8 @@ struct result command_key_approve(struct invocation *invocation, struct error *e
     if (rows == NULL) return no_memory(err);
     TRY(command_signer(invocation, &key, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(get_all(invocation, session, rows, err));
-    TRY(find_named(rows, invocation->operands[1], true, &draft, err));
+    TRY(documents_get_all(invocation, session, KEYS, "keys", rows, err));
+    TRY(documents_find(rows, invocation->operands[1], "key", true, &draft, err));
     return approve(invocation, session, draft, key, err);
 }
 
@@ -269,14 +214,14 @@ static struct result revoke(struct invocation *invocation, struct session *sessi
                             const struct ecdsa_key *key, struct error *err)
 {
     struct wanted_document wanted = {
-        .scope = scope_option(invocation), .withdrawn = invocation_option(invocation, 'r'), .effective_ms = clock_wall_ms()};
+        .scope = documents_scope(invocation), .withdrawn = invocation_option(invocation, 'r'), .effective_ms = clock_wall_ms()};
     struct buffer OWNED_BUFFER payload = BUFFER((size_t)8 * 1024);
     struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
     OWNED_JSON envelope = NULL;
 
     TRY(read_enrolment(row, &wanted, err));
     TRY(compose(&wanted, &payload, err));
-    TRY(sign(buffer_bytes(&payload), key, &envelope, err));
+    TRY(documents_sign(DOCUMENT_SIGNING_KEY, buffer_bytes(&payload), key, &envelope, err));
     TRY(buffer_format(&path, err, "/keys/signing/%s/withdrawal", invocation->operands[1]));
     return send(invocation, session, buffer_text(&path), envelope, err);
 }
@@ -293,20 +238,12 @@ struct result command_key_revoke(struct invocation *invocation, struct error *er
         return line_check(invocation, failure(err, ERROR_INVALID, "--reason is needed: why the key no longer counts"));
     TRY(command_signer(invocation, &key, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(get_all(invocation, session, rows, err));
-    TRY(find_named(rows, invocation->operands[1], false, &row, err));
+    TRY(documents_get_all(invocation, session, KEYS, "keys", rows, err));
+    TRY(documents_find(rows, invocation->operands[1], "key", false, &row, err));
     return revoke(invocation, session, row, key, err);
 }
 
 /* ---- one key, and its drafts ---- */
-
-static struct result named_path(const struct invocation *invocation, const char *tail, struct buffer *path, struct error *err)
-{
-    TRY(buffer_add_text(path, "/keys/signing/", err));
-    TRY(http_escape(path, invocation->operands[1], err));
-    TRY(buffer_format(path, err, "%s?scope=", tail));
-    return http_escape(path, scope_option(invocation), err);
-}
 
 struct result command_key_show(struct invocation *invocation, struct error *err)
 {
@@ -315,29 +252,19 @@ struct result command_key_show(struct invocation *invocation, struct error *err)
     OWNED_JSON answer = NULL;
 
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(named_path(invocation, "", &path, err));
+    TRY(documents_path(invocation, KEYS, "", &path, err));
     TRY(api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err));
     return invocation->json ? api_print_json(answer, err) : print_key(invocation, answer, err);
 }
 
-static struct result end_drafts(struct invocation *invocation, const char *tail, struct error *err)
-{
-    struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
-    OWNED(session) *session = NULL;
-
-    TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(named_path(invocation, tail, &path, err));
-    return api_call_in(session, "DELETE", buffer_text(&path), NULL, NULL, err);
-}
-
 struct result command_key_discard(struct invocation *invocation, struct error *err)
 {
-    return end_drafts(invocation, "/draft", err);
+    return documents_end(invocation, KEYS, "/draft", err);
 }
 
 struct result command_key_reject(struct invocation *invocation, struct error *err)
 {
-    return end_drafts(invocation, "/drafts", err);
+    return documents_end(invocation, KEYS, "/drafts", err);
 }
 
 /* ---- the list ---- */
@@ -366,7 +293,7 @@ struct result command_key_list(struct invocation *invocation, struct error *err)
 
     if (rows == NULL || flat == NULL) return no_memory(err);
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(get_all(invocation, session, rows, err));
+    TRY(documents_get_all(invocation, session, KEYS, "keys", rows, err));
     TRY(flatten(rows, flat, err));
     return api_print_rows(invocation, flat, columns, COUNT(columns), err);
 }

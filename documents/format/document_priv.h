@@ -17,6 +17,8 @@ typedef struct result document_checker(const struct document *document, const st
 #include "documents/format/kinds.def"
 #undef KIND
 
+/** Reads a payload, which must be canonical JSON of at most `maximum` bytes. ERROR_INVALID, ERROR_LIMIT, ERROR_NO_MEMORY. */
+RESULT document_read_canonical(struct bytes payload, size_t maximum, json_t **json_out, struct error *err);
 /** json_unpack() of an object that has the members of `format` and no others. ERROR_INVALID, ERROR_NO_MEMORY. */
 RESULT document_unpack(const json_t *json, const char *what, struct error *err, const char *format, ...);
 

@@ -17,7 +17,7 @@ static document_head *const heads[DOCUMENT_KIND_COUNT] = {
 };
 
 /* Only one spelling is accepted: otherwise two payloads with the same content would have two digests. */
-static struct result read_canonical(struct bytes payload, size_t maximum, json_t **json_out, struct error *err)
+struct result document_read_canonical(struct bytes payload, size_t maximum, json_t **json_out, struct error *err)
 {
     struct buffer OWNED_BUFFER canonical = BUFFER(maximum);
     OWNED_JSON json = NULL;
@@ -33,7 +33,7 @@ static struct result read_canonical(struct bytes payload, size_t maximum, json_t
 
 static struct result fill(struct document *document, struct bytes payload, struct error *err)
 {
-    TRY(read_canonical(payload, document_kind(document->kind)->bytes_max, &document->json, err));
+    TRY(document_read_canonical(payload, document_kind(document->kind)->bytes_max, &document->json, err));
     sha256_of(payload, document->digest);
     return heads[document->kind](document, err);
 }

@@ -41,6 +41,8 @@ static const struct {
     {"/bindings/", HAS_ID("binding", REQUIRED, "the id of a role that was given")},
     {"/issuers/", HAS_ID("issuer", REQUIRED, "the id of an issuer")},
     {"/keys/signing/", HAS_TEXT("key", REQUIRED, FORM_FREE, 43, 43, "the name of a signing key: its RFC 7638 thumbprint")},
+    {"/runners/invitations/", HAS_ID("runner", REQUIRED, "the id of a runner that was invited")},
+    {"/runners/", HAS_TEXT("key", REQUIRED, FORM_FREE, 43, 43, "the name of a runner's key: its RFC 7638 thumbprint")},
     {"/jobs/", HAS_ID("job", REQUIRED, "the id of a job")},
     {"/runs/", HAS_ID("run", REQUIRED, "the id of a training run")},
     {"/events/", HAS_TEXT("sequence", REQUIRED, FORM_NUMBER, 1, 19, "the sequence number of an event")},
@@ -237,9 +239,16 @@ static json_t *responses_of(struct document *document, const struct route *route
 
 /* ---- Operations ---- */
 
+/* OpenAPI has no name for such a credential; the members of the body say what they are. `{}`: none of the named ones. */
+static bool has_credential_in_body(const struct route *route)
+{
+    return route->credential == CREDENTIAL_CODE || route->credential == CREDENTIAL_KEY;
+}
+
 static json_t *security_of(const struct route *route)
 {
     if (route->credential == CREDENTIAL_NONE) return json_array();
+    if (has_credential_in_body(route)) return json_pack("[{}]");
     if (route->credential == CREDENTIAL_RUNNER) return json_pack("[{s:[]}]", "runner");
     if (is_of_oci(route) || route->credential == CREDENTIAL_MINT) return json_pack("[{s:[]}, {s:[]}]", "token", "basic");
     return json_pack("[{s:[]}]", "token");

@@ -22,6 +22,12 @@ PART(run_envelope, "something that was signed",
      HAS_TEXT("principal", REQUIRED, FORM_FREE, 1, 79, "who has signed"),
      HAS_TEXT("envelope", REQUIRED, FORM_FREE, 1, RUN_ENVELOPE_MAX, "the envelope (DSSE), byte for byte"))
 
+PART(run_doubt, "a runner of the run that was withdrawn from an earlier time on", HAS_ID("runner", REQUIRED, "the runner"),
+     HAS_TEXT("key", REQUIRED, FORM_FREE, 43, 43, "the thumbprint of its key"),
+     HAS_TIME("since", REQUIRED, "its results do not count from then on"),
+     HAS_TEXT("reason", REQUIRED, FORM_FREE, 1, 256, "why it was withdrawn"),
+     HAS_TIME("noted", REQUIRED, "when the doubt was noted"))
+
 SCHEMA(run, "a training run", HAS_ID("id", REQUIRED, "names it in paths"),
        HAS_TEXT("state", REQUIRED, FORM_FREE, 1, 32, "where it is, such as running (docs/runs.md)"),
        HAS_TEXT("request", REQUIRED, FORM_DIGEST, 71, 71, "the digest of its request"),
@@ -34,6 +40,8 @@ SCHEMA(run, "a training run", HAS_ID("id", REQUIRED, "names it in paths"),
        HAS_TEXT("reason", OPTIONAL, FORM_FREE, 1, RUN_REASON_SIZE - 1, "why it ended so"),
        HAS_COUNT("attempt", REQUIRED, "the newest attempt; 0 before the first"),
        HAS_COUNT("attempts", REQUIRED, "how many the order allows; 0 before it"),
+       HAS_LIST("doubts", OPTIONAL, 0, schema_run_doubt,
+                "of one admitted run: its result does not count any more (docs/runs.md)"),
        HAS_LIST("envelopes", OPTIONAL, LISTED_MAX, schema_run_envelope, "of one run: what was signed, in the order of arrival"))
 
 SCHEMA(runs, "a page of runs", HAS_LIST("runs", REQUIRED, API_LIMIT_MAX, schema_run, "newest first"), HAS_NEXT)
@@ -148,6 +156,35 @@ static struct result add_envelopes(const struct pg_rows *rows, json_t *list, str
     return SUCCESS;
 }
 
+static json_t *describe_doubt(const struct pg_rows *rows, size_t row)
+{
+    const struct uuid id = pg_uuid(rows, row, RUN_DOUBT_RUNNER);
+    char runner[UUID_TEXT_SIZE];
+
+    uuid_format(&id, runner);
+    json_t *value = json_pack("{s:s, s:s, s:s}", "runner", runner, "key", pg_text(rows, row, RUN_DOUBT_KEY), "reason",
+                              pg_text(rows, row, RUN_DOUBT_REASON));
+    if (value != NULL && api_set_time(value, "since", pg_time_ms(rows, row, RUN_DOUBT_SINCE)) &&
+        api_set_time(value, "noted", pg_time_ms(rows, row, RUN_DOUBT_NOTED)))
+        return value;
+    json_decref(value);
+    return NULL;
+}
+
+static struct result add_doubts(const struct request *request, struct pg *pg, const struct uuid *id, json_t *value,
+                                struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    OWNED_JSON list = json_array();
+
+    TRY(run_doubts(request->permit, pg, ACTION_RUN_READ, id, &rows, err));
+    for (size_t i = 0; i < pg_rows_count(rows); i++)
+        if (json_array_append_new(list, describe_doubt(rows, i)) != 0)
+            return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
+    if (pg_rows_count(rows) == 0 || json_object_set(value, "doubts", list) == 0) return SUCCESS;
+    return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
+}
+
 static struct result answer(struct request *request, struct pg *pg, enum action action, const struct uuid *id, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
@@ -160,6 +197,7 @@ static struct result answer(struct request *request, struct pg *pg, enum action 
     TRY(run_envelopes(request->permit, pg, action, id, &rows, err));
     TRY(describe(&run, &value, err));
     TRY(add_envelopes(rows, envelopes, err));
+    if (action == ACTION_RUN_READ) TRY(add_doubts(request, pg, id, value, err));
     if (json_object_set(value, "envelopes", envelopes) != 0) return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
     response_json(request, action == ACTION_RUN_READ ? 200 : 201, value);
     return SUCCESS;

@@ -5,8 +5,8 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "documents/format/signing_key.h"
+#include "gateway/api/document_priv.h"
 #include "gateway/api/run_priv.h"
-#include "gateway/api/signing_key_priv.h"
 #include "gateway/pipeline/resolve.h"
 #include "policy/decider.h"
 
@@ -70,7 +70,7 @@ static struct result find_key(const struct request *request, struct pg *pg, cons
     char organisation[RESOURCE_NAME_MAX + 1];
 
     (void)snprintf(organisation, sizeof organisation, "%.*s", (int)strcspn(request->name, "/"), request->name);
-    TRY(signing_key_refresh(request, pg, err));
+    TRY(document_refresh(request, pg, err));
     TRY(find_in(request, pg, "", keyid, &found, err));
     TRY(find_in(request, pg, organisation, keyid, &found, err));
     TRY(find_in(request, pg, request->name, keyid, &found, err));

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "crypto/digest.h"
 #include "documents/change.h"
-#include "gateway/api/signing_key_priv.h"
+#include "gateway/api/document_priv.h"
 #include "gateway/pipeline/signed_body.h"
 #include "policy/decider.h"
 #include "registry/names/reference.h"
@@ -35,17 +35,9 @@ static struct result read_envelopes(struct request *request, const struct signed
     return check_kind((*body_out)->document, err);
 }
 
-/* NULL: it is not a scope. */
-static struct resource *add_scope(struct request *request, enum action action, const char *scope)
-{
-    if (scope[0] == '\0') return api_pair(request, action, RESOURCE_SYSTEM, "");
-    if (namespace_name_is_valid(bytes_of_text(scope))) return api_pair(request, action, RESOURCE_ORGANISATION, scope);
-    return api_is_project_name(scope) ? api_pair(request, action, RESOURCE_PROJECT, scope) : NULL;
-}
-
 static struct result add_pair(struct request *request, enum action action, const struct document *document, struct error *err)
 {
-    struct resource *resource = add_scope(request, action, document->scope);
+    struct resource *resource = document_scope_pair(request, action, document->scope);
 
     if (request->reference != NULL && strcmp(request->reference, document->name) != 0)
         return failure(err, ERROR_INVALID, "the path and the document name different keys");
@@ -82,28 +74,14 @@ struct result target_key_read(struct request *request, struct lookup *lookup, st
 
     (void)lookup;
     (void)err;
-    if (add_scope(request, ACTION_KEY_READ, scope == NULL ? "" : scope) == NULL) response_unknown(request);
-    return SUCCESS;
-}
-
-/* A key in the path, in the scope of the parameter. */
-static struct result target_named(struct request *request, enum action action)
-{
-    const char *scope = request_argument(request, "scope");
-    struct resource *resource = add_scope(request, action, scope == NULL ? "" : scope);
-    uint8_t thumbprint[SHA256_SIZE];
-
-    if (resource == NULL ||
-        !text_from_base64_exactly(BASE64_URL, bytes_of_text(request->reference), thumbprint, sizeof thumbprint))
-        response_unknown(request);
-    else (void)snprintf(resource->detail, sizeof resource->detail, "%s", request->reference);
+    if (document_scope_pair(request, ACTION_KEY_READ, scope == NULL ? "" : scope) == NULL) response_unknown(request);
     return SUCCESS;
 }
 
 struct result target_key_show(struct request *request, struct lookup *lookup, struct error *err)
 {
     (void)lookup, (void)err;
-    return target_named(request, ACTION_KEY_READ);
+    return document_target_named(request, ACTION_KEY_READ);
 }
 
 /* ---- known keys ---- */
@@ -191,7 +169,7 @@ static struct result find_known(const struct request *request, struct pg *pg, co
 static struct result check_newer(struct request *request, struct pg *pg, const struct document *document,
                                  struct known_key *known_out, struct error *err)
 {
-    TRY(signing_key_refresh(request, pg, err));
+    TRY(document_refresh(request, pg, err));
     TRY(check_all_scopes(request, document, err));
     TRY(find_known(request, pg, document, known_out, err));
     if (document->version > known_out->version) return SUCCESS;
@@ -206,20 +184,10 @@ static struct result check_signatures(const struct request *request, const struc
 {
     struct document_trust noted;
 
-    TRY(signing_key_trust(request, trust_out, err));
+    TRY(document_trust_now(request, trust_out, err));
     TRY(document_check(document, trust_out, err));
     noted = *trust_out;
     return signing_key_note(document, noted.approvers, noted.now_ms, err);
-}
-
-/* 202: it is recorded, and will be in force when keyd can pin it. */
-static unsigned put_in_force(struct request *request, struct pg *pg)
-{
-    struct error err = {0};
-
-    if (signing_key_refresh(request, pg, &err).ok) return 201;
-    log_error("a signing key is recorded, but not in force yet", &err);
-    return 202;
 }
 
 static struct result answer(struct request *request, unsigned status, const struct document *document, uint64_t sequence,
@@ -227,7 +195,7 @@ static struct result answer(struct request *request, unsigned status, const stru
 {
     OWNED_JSON value = NULL;
 
-    TRY(signing_key_describe(document, sequence, &value, err));
+    TRY(document_describe(document, sequence, &value, err));
     response_json(request, status, value);
     return SUCCESS;
 }
@@ -242,7 +210,7 @@ static struct result record(struct request *request, struct pg *pg, struct docum
     document_change_init(&change, row, ends_draft);
     TRY(request_record(request, &change.change, err));
     const uint64_t sequence = permit_sequence(request->permit);
-    return answer(request, put_in_force(request, pg), row->document, sequence, err);
+    return answer(request, document_put_in_force(request, pg), row->document, sequence, err);
 }
 
 /* ---- enrolling ---- */
@@ -311,45 +279,6 @@ static struct result check_persons(const struct request *request, const struct d
     return failure(err, ERROR_DENIED, "another person than the key's holder approves it");
 }
 
-/* The person that has enrolled an approver's key; nobody if the key is not known. */
-static struct result find_person(const struct request *request, const uint8_t point[ECDSA_PUBLIC_SIZE], struct person *person_out,
-                                 struct error *err)
-{
-    const struct document_scope registry = {"", 0};
-    char name[ECDSA_THUMBPRINT_SIZE];
-    struct known_key known = {0};
-    struct error none = {0};
-
-    ecdsa_thumbprint(point, name);
-    const struct view_range one = {DOCUMENT_SIGNING_KEY, &registry, name, 1};
-    if (!document_view_find(request->gateway->documents, &one, note_key, &known, &none).ok && none.kind != ERROR_NOT_FOUND)
-        return failure(err, none.kind, "%s", none.message);
-    *person_out = decider_person_of_key(request->gateway->decider, known.key.principal);
-    return SUCCESS;
-}
-
-/* A stolen key file must not approve together with the login of another person. The root is no person's key. */
-static struct result check_approver(const struct request *request, const struct document *document,
-                                    const struct document_trust *trust, struct error *err)
-{
-    const struct person asking = decider_person(request->gateway->decider, &request->principal);
-    bool is_signed = false;
-
-    TRY(document_is_signed_by(document, trust->root, &is_signed, err));
-    if (is_signed) return SUCCESS;
-    for (size_t i = 0; i < DOCUMENT_APPROVERS_MAX; i++) {
-        struct person owner;
-        if (!document_approver_counts(&trust->approvers[i], trust->now_ms)) continue;
-        TRY(document_is_signed_by(document, trust->approvers[i].point, &is_signed, err));
-        if (!is_signed) continue;
-        TRY(find_person(request, trust->approvers[i].point, &owner, err));
-        if (person_is_same(&owner, &asking)) return SUCCESS;
-    }
-    return failure(
-        err, ERROR_DENIED,
-        "the approval is signed with the key of another person than the one that sends it: its owner sends it, or the key was stolen");
-}
-
 static struct result handle_approve(struct request *request, struct pg *pg, struct error *err)
 {
     const struct signed_body *body = NULL;
@@ -362,7 +291,7 @@ static struct result handle_approve(struct request *request, struct pg *pg, stru
     TRY(check_persons(request, body->document, err));
     TRY(check_newer(request, pg, body->document, &known, err));
     TRY(check_signatures(request, body->document, &trust, err));
-    TRY(check_approver(request, body->document, &trust, err));
+    TRY(document_check_approver(request, body->document, &trust, err));
     struct document_row row = {
         .action = ACTION_KEY_APPROVE, .document = body->document, .envelopes = body->envelopes, .envelope_count = body->count};
     return record(request, pg, &row, true, err);
@@ -401,25 +330,13 @@ static struct result handle_revoke(struct request *request, struct pg *pg, struc
 struct result target_key_discard(struct request *request, struct lookup *lookup, struct error *err)
 {
     (void)lookup, (void)err;
-    return target_named(request, ACTION_KEY_DISCARD);
+    return document_target_named(request, ACTION_KEY_DISCARD);
 }
 
 struct result target_key_reject(struct request *request, struct lookup *lookup, struct error *err)
 {
     (void)lookup, (void)err;
-    return target_named(request, ACTION_KEY_REJECT);
-}
-
-static struct result remove_drafts(struct request *request, const char *drafted_by, struct error *err)
-{
-    const struct document_draft_removal removal = {request->pairs[0].action, DOCUMENT_SIGNING_KEY,
-                                                   request->pairs[0].resource.name, request->reference, drafted_by};
-    struct document_draft_end change;
-
-    document_draft_end_init(&change, &removal);
-    TRY(request_record(request, &change.change, err));
-    response_empty(request, 204);
-    return SUCCESS;
+    return document_target_named(request, ACTION_KEY_REJECT);
 }
 
 static struct result handle_discard(struct request *request, struct pg *pg, struct error *err)
@@ -428,13 +345,13 @@ static struct result handle_discard(struct request *request, struct pg *pg, stru
 
     (void)pg;
     principal_key(&request->principal, asking);
-    return remove_drafts(request, asking, err);
+    return document_remove_drafts(request, DOCUMENT_SIGNING_KEY, asking, err);
 }
 
 static struct result handle_reject(struct request *request, struct pg *pg, struct error *err)
 {
     (void)pg;
-    return remove_drafts(request, NULL, err);
+    return document_remove_drafts(request, DOCUMENT_SIGNING_KEY, NULL, err);
 }
 
 const struct handler handler_key_discard = {.handle = handle_discard};

@@ -5,6 +5,7 @@
 
 #include "audit/job_permit.h"
 #include "audit/sequencer.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/priority.h"
@@ -12,6 +13,7 @@
 #include "base/thread.h"
 #include "crypto/keyd_client.h"
 #include "gateway/background/mint_watch.h"
+#include "gateway/background/runner_doubts.h"
 #include "gateway/pipeline/gateway.h"
 #include "registry/jobs/advisory_lock.h"
 #include "registry/jobs/clean_up.h"
@@ -28,6 +30,7 @@ struct maintenance {
     struct pg *pg;
     struct thread thread;
     struct mint_watch mints;
+    bool is_woken;             /* with the thread's mutex */
     uint64_t unwraps_reported; /* keyd's count in the newest keyd.unwraps event of this gateway */
 };
 
@@ -111,6 +114,27 @@ static bool is_connected(struct maintenance *maintenance)
     return !pg_is_broken(maintenance->pg) || pg_reopen(maintenance->pg, &ignored).ok;
 }
 
+static void rest(struct maintenance *maintenance)
+{
+    const int64_t until_ms = clock_monotonic_ms() + ROUND_EVERY_MS;
+    struct thread *thread = &maintenance->thread;
+
+    (void)pthread_mutex_lock(&thread->mutex);
+    while (!maintenance->is_woken && !thread->is_stopping && clock_monotonic_ms() < until_ms) thread_wait(thread, until_ms);
+    maintenance->is_woken = false;
+    (void)pthread_mutex_unlock(&thread->mutex);
+}
+
+void maintenance_wake(struct maintenance *maintenance)
+{
+    struct thread *thread = &maintenance->thread;
+
+    (void)pthread_mutex_lock(&thread->mutex);
+    maintenance->is_woken = true;
+    (void)pthread_cond_signal(&thread->woken);
+    (void)pthread_mutex_unlock(&thread->mutex);
+}
+
 static void *maintenance_main(void *argument)
 {
     struct maintenance *maintenance = argument;
@@ -126,8 +150,9 @@ static void *maintenance_main(void *argument)
             has_more = clean(maintenance) || has_more;
             has_more = expire_runs(maintenance) || has_more;
             has_more = lose_attempts(maintenance) || has_more;
+            has_more = runner_doubts_add(maintenance->gateway, maintenance->pg) || has_more;
         }
-        if (!has_more) (void)thread_sleep(&maintenance->thread, ROUND_EVERY_MS);
+        if (!has_more) rest(maintenance);
     }
     return NULL;
 }

@@ -15,6 +15,8 @@ struct maintenance;
 
 /** The first round begins at once. */
 RESULT maintenance_start(struct gateway *gateway, struct maintenance **maintenance_out, struct error *err);
+/** Begins the next round at once: there is something to do that should not wait. */
+void maintenance_wake(struct maintenance *maintenance);
 /** Ends the current round, then stops. */
 void maintenance_free(struct maintenance *maintenance);
 DEFINE_OWNED(maintenance);

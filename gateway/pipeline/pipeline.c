@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "gateway/http/path.h"
 #include "gateway/http/query.h"
+#include "gateway/pipeline/enrolment_gate.h"
 #include "gateway/pipeline/exchange_priv.h"
 #include "gateway/pipeline/parameters.h"
 #include "gateway/pipeline/resolve.h"
@@ -151,6 +152,8 @@ static struct result check_credential(struct exchange *exchange, struct pg *pg, 
 
     if (found == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a credential");
     if (request->route->credential == CREDENTIAL_RUNNER) TRY(runner_authenticate(request, pg, &credential, found, err));
+    else if (request->route->credential == CREDENTIAL_CODE) TRY(enrolment_authenticate(request, pg, &credential, found, err));
+    else if (request->route->credential == CREDENTIAL_KEY) TRY(enrolment_key_authenticate(request, pg, &credential, found, err));
     else if (credential.endpoint == CREDENTIAL_AT_TOKEN) TRY(token_authenticate(request, &credential, found, err));
     else TRY(authenticate(request->gateway->authenticator, &credential, found, err));
     request->authentication = found;

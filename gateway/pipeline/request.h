@@ -36,7 +36,8 @@ struct request {
     char client_confirmation[44];                   /* x5t#S256 of the client's certificate (RFC 8705), or "" */
     const struct runner_certificate *client_runner; /* the client's certificate, if it is a runner's; NULL: it is not */
     struct principal principal;
-    const struct enrolled_runner *runner;        /* of a principal of the kind PRINCIPAL_RUNNER; else NULL */
+    const struct enrolled_runner *runner; /* of a principal of the kind PRINCIPAL_RUNNER; else NULL */
+    bool is_repeated; /* a code of an enrolment was used already, for this very document (gateway/pipeline/enrolment_gate.h) */
     const struct authentication *authentication; /* the result of the credential; NULL for probes */
 
     /* The parts of the path that the route's pattern captured, percent-decoded and checked; NULL if the pattern has no such part. */

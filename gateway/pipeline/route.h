@@ -18,8 +18,8 @@ enum record_kind {
 };
 
 enum body_kind {
-    BODY_NONE,     /* a body is refused with 400 */
-    BODY_FORM,     /* gathered before authentication, because it may hold credentials; at most 32 KiB */
+    BODY_NONE, /* a body is refused with 400 */
+    BODY_FORM, /* gathered before authentication, because it may hold credentials; at most 32 KiB. JSON with CREDENTIAL_CODE, CREDENTIAL_KEY */
     BODY_GATHERED, /* gathered after authentication, because `target` reads it; at most 64 KiB */
     BODY_ALLOWED,  /* gathered once the request is allowed, up to the row's limit; decided again when the body is complete */
     BODY_STREAMED  /* decided and recorded before the first byte is taken; then begin, write..., finish */
@@ -35,7 +35,9 @@ enum credential_kind {
     CREDENTIAL_REGISTRY, /* a registry token (or an issuer's for us) */
     CREDENTIAL_SESSION,  /* the same, but an expired one counts too: the upload session has a limit of its own */
     CREDENTIAL_MINT,     /* /token: the credentials that tokens are made from */
-    CREDENTIAL_RUNNER    /* the client certificate of a runner, alone (gateway/pipeline/runner_gate.h) */
+    CREDENTIAL_RUNNER,   /* the client certificate of a runner, alone (gateway/pipeline/runner_gate.h) */
+    CREDENTIAL_CODE,     /* the code of an invitation, in the body (gateway/pipeline/enrolment_gate.h) */
+    CREDENTIAL_KEY       /* a signature with the key of a runner that has no certificate yet, in the body (the same) */
 };
 
 struct metric; /* base/metrics.h */

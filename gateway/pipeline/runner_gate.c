@@ -112,19 +112,27 @@ static struct result authenticate_certificate(struct request *request, struct pg
     return SUCCESS;
 }
 
-struct result runner_authenticate(struct request *request, struct pg *pg, const struct credential *credential,
-                                  struct authentication *found, struct error *err)
+struct result runner_authenticate_claimed(struct request *request, struct pg *pg, const struct runner_certificate *claimed,
+                                          int64_t now_ms, struct authentication *found, struct error *err)
 {
-    struct search search = {.certificate = request->client_runner,
-                            .runner = arena_take(request->arena, sizeof(struct enrolled_runner)),
-                            .now_ms = credential->now_ms};
+    struct search search = {
+        .certificate = claimed, .runner = arena_take(request->arena, sizeof(struct enrolled_runner)), .now_ms = now_ms};
 
     *found = (struct authentication){.error = OAUTH_NONE};
     if (search.runner == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a runner");
+    return authenticate_certificate(request, pg, &search, found, err);
+}
+
+struct result runner_authenticate(struct request *request, struct pg *pg, const struct credential *credential,
+                                  struct authentication *found, struct error *err)
+{
+    const struct runner_certificate *certificate = request->client_runner;
+
+    *found = (struct authentication){.error = OAUTH_NONE};
     if (credential->authorization != NULL)
         return refuse(found, "a runner is known by its client certificate: send no other credential");
-    if (search.certificate == NULL) return SUCCESS; /* as without any credential */
-    if (!runner_certificate_is_current(search.certificate, credential->now_ms))
+    if (certificate == NULL) return SUCCESS; /* as without any credential */
+    if (!runner_certificate_is_current(certificate, credential->now_ms))
         return refuse(found, "the certificate of this runner has expired: enrol the runner anew");
-    return authenticate_certificate(request, pg, &search, found, err);
+    return runner_authenticate_claimed(request, pg, certificate, credential->now_ms, found, err);
 }

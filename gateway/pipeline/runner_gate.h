@@ -31,3 +31,6 @@ struct enrolled_runner {
  */
 RESULT runner_authenticate(struct request *request, struct pg *pg, const struct credential *credential,
                            struct authentication *found, struct error *err);
+/** The same for a runner that has proven its key in another way: `claimed` is in the arena, and names the key and the runner. */
+RESULT runner_authenticate_claimed(struct request *request, struct pg *pg, const struct runner_certificate *claimed,
+                                   int64_t now_ms, struct authentication *found, struct error *err);

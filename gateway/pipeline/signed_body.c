@@ -32,21 +32,24 @@ static struct result add_envelope(struct request *request, struct signed_documen
     return SUCCESS;
 }
 
-static struct result add_one(struct request *request, struct signed_document *read, struct error *err)
+/* member NULL: the body as a whole */
+static struct result add_one(struct request *request, struct signed_document *read, const char *member, struct error *err)
 {
     const json_t *body = NULL;
 
     TRY(request_document(request, &body, err));
-    return add_envelope(request, read, body, err);
+    const json_t *envelope = member == NULL ? body : json_object_get(body, member);
+    if (!json_is_object(envelope)) return failure(err, ERROR_INVALID, "an envelope is an object");
+    return add_envelope(request, read, envelope, err);
 }
 
-static struct result add_list(struct request *request, struct signed_document *read, struct error *err)
+static struct result add_list(struct request *request, struct signed_document *read, const char *member, struct error *err)
 {
     const json_t *body = NULL, *each;
     size_t i;
 
     TRY(request_document(request, &body, err));
-    const json_t *list = json_object_get(body, "envelopes");
+    const json_t *list = json_object_get(body, member);
     if (json_array_size(list) < 1 || json_array_size(list) > DOCUMENT_SIGNATURES_MAX)
         return failure(err, ERROR_INVALID, "envelopes is a list of 1 to %d", DOCUMENT_SIGNATURES_MAX);
     json_array_foreach (list, i, each) {
@@ -56,14 +59,15 @@ static struct result add_list(struct request *request, struct signed_document *r
     return SUCCESS;
 }
 
-static struct result read_body(struct request *request,
-                               struct result (*add)(struct request *request, struct signed_document *read, struct error *err),
-                               const struct signed_body **body_out, struct error *err)
+typedef struct result adder(struct request *request, struct signed_document *read, const char *member, struct error *err);
+
+static struct result read_body(struct request *request, adder *add, const char *member, const struct signed_body **body_out,
+                               struct error *err)
 {
     if (request->signed_document == NULL) {
         OWNED(signed_document) *read = memory_zeroed(1, sizeof *read);
         if (read == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a signed document");
-        TRY(add(request, read, err));
+        TRY(add(request, read, member, err));
         TRY(document_read(read->body.envelopes, read->body.count, &read->document, err));
         read->body.document = read->document;
         request->signed_document = GIVE(read);
@@ -74,12 +78,18 @@ static struct result read_body(struct request *request,
 
 struct result request_envelope(struct request *request, const struct signed_body **body_out, struct error *err)
 {
-    return read_body(request, add_one, body_out, err);
+    return read_body(request, add_one, NULL, body_out, err);
+}
+
+struct result request_envelope_member(struct request *request, const char *member, const struct signed_body **body_out,
+                                      struct error *err)
+{
+    return read_body(request, add_one, member, body_out, err);
 }
 
 struct result request_envelopes(struct request *request, const struct signed_body **body_out, struct error *err)
 {
-    return read_body(request, add_list, body_out, err);
+    return read_body(request, add_list, "envelopes", body_out, err);
 }
 
 void request_signed_free(struct request *request)

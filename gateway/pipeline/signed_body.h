@@ -18,6 +18,9 @@ struct signed_body {
 
 /** The body is one envelope. ERROR_INVALID, ERROR_LIMIT, ERROR_NO_MEMORY. */
 RESULT request_envelope(struct request *request, const struct signed_body **body_out, struct error *err);
+/** The body is an object with the envelope as this member, and other members. The same errors. */
+RESULT request_envelope_member(struct request *request, const char *member, const struct signed_body **body_out,
+                               struct error *err);
 /** The body is an object with `envelopes`, a list of 1 to DOCUMENT_SIGNATURES_MAX. The same errors. */
 RESULT request_envelopes(struct request *request, const struct signed_body **body_out, struct error *err);
 /** The pipeline calls it at the end of the request. */

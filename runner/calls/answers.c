@@ -104,13 +104,3 @@ bool answer_is_suspension(struct bytes text)
     if (length < end || strcmp(type + length - end, name) != 0) return false;
     return length == end || strchr("/:#", type[length - end - 1]) != NULL;
 }
-
-struct result answer_read_certificate(struct bytes text, struct buffer *certificate, struct error *err)
-{
-    OWNED_JSON json = NULL;
-
-    TRY(json_read(text, ANSWER_MAX, &json, err));
-    const char *value = json_text_of(json, "certificate");
-    if (value == NULL || value[0] == '\0') return wrong("certificate", err);
-    return buffer_add_text(certificate, value, err);
-}

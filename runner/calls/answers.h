@@ -30,6 +30,3 @@ RESULT answer_read_result(struct bytes text, char state_out[ANSWER_STATE_SIZE], 
 RESULT answer_read_offset(struct bytes text, uint64_t *offset_out, struct error *err);
 /** Whether a refusal has the type `runner-suspended`. False also for a text that is no refusal. */
 bool answer_is_suspension(struct bytes text);
-
-/** The certificate of a runner, and when it ends. Appends the PEM; `certificate` is bounded by its maximum. */
-RESULT answer_read_certificate(struct bytes text, struct buffer *certificate, struct error *err);

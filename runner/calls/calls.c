@@ -211,11 +211,3 @@ struct result calls_result(struct calls *calls, const char *run, struct bytes bo
     TRY(post(calls, path_of(run, "result", path), body, 200, &response, err));
     return answer_read_result(buffer_bytes(&response.body), state_out, err);
 }
-
-struct result calls_certificate(struct calls *calls, struct buffer *pem, struct error *err)
-{
-    OWNED_RESPONSE response = RESPONSE;
-
-    TRY(post(calls, ROUTE "certificate", bytes_of_text("{}"), 200, &response, err));
-    return answer_read_certificate(buffer_bytes(&response.body), pem, err);
-}

@@ -66,6 +66,3 @@ RESULT calls_result(struct calls *calls, const char *run, struct bytes body, cha
 /** Appends the body of a result: the signed envelope, and the manifests by name of a subject. */
 RESULT calls_write_result(const struct leased_run *leased, const char *envelope, json_t *manifests, struct buffer *body,
                           struct error *err);
-
-/** The next client certificate of the runner, as PEM. */
-RESULT calls_certificate(struct calls *calls, struct buffer *pem, struct error *err);

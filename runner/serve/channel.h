@@ -22,7 +22,7 @@ struct channel_question {
     struct taken_lease lease;   /* CHANNEL_TAKE; of CHANNEL_ACTIVE and CHANNEL_END only its nonce */
     int64_t cpus, memory_bytes; /* CHANNEL_TAKE */
     struct device_names uses;   /* CHANNEL_TAKE */
-    int64_t until_ms;           /* CHANNEL_RENEWED: the end of the certificate */
+    int64_t from_ms, until_ms;  /* CHANNEL_RENEWED: the life of the certificate */
 };
 
 struct channel_answer {

@@ -123,7 +123,10 @@ static struct result answer(struct crew *crew, struct member *member, const stru
     case CHANNEL_ACTIVE: return find_active(crew, &question->lease, err);
     case CHANNEL_TAKE: return take(crew, member, question, err);
     case CHANNEL_END: return end(crew, member, question, err);
-    case CHANNEL_RENEWED: crew->options->state->certificate_until_ms = question->until_ms; return SUCCESS;
+    case CHANNEL_RENEWED:
+        crew->options->state->certificate_from_ms = question->from_ms;
+        crew->options->state->certificate_until_ms = question->until_ms;
+        return SUCCESS;
     }
     return failure(err, ERROR_INVALID, "an unknown question of a worker");
 }

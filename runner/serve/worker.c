@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "runner/enrolment/certificate.h"
 #include "runner/serve/kept.h"
 #include "supervision/child.h"
 
@@ -19,8 +20,6 @@
 #define PAUSE_MOST_MS  60000
 #define ACTIVE_MS      2000  /* until the registry knows that a run has started */
 #define UNNAMED_MS     10000 /* a registry that gives what nobody can read */
-#define RENEW_DAYS     10    /* of a certificate of 30 days */
-#define DAY_MS         INT64_C(86400000)
 
 volatile sig_atomic_t worker_cancelled;
 atomic_bool worker_gives_up;
@@ -102,6 +101,13 @@ static void find_addresses(struct worker *worker)
     freeaddrinfo(found);
 }
 
+static struct result connect_calls(struct worker *worker, struct error *err)
+{
+    TRY(calls_open(&worker->http, &worker->calls, err));
+    calls_give_up_when(worker->calls, &worker_gives_up);
+    return SUCCESS;
+}
+
 static struct result begin(struct worker *worker, struct error *err)
 {
     const struct runner_state *state = worker->options->state;
@@ -113,9 +119,7 @@ static struct result begin(struct worker *worker, struct error *err)
                                          .ca_file = state->ca_file,
                                          .certificate_file = state->certificate_file,
                                          .key_file = state->key_file};
-    TRY(calls_open(&worker->http, &worker->calls, err));
-    calls_give_up_when(worker->calls, &worker_gives_up);
-    return SUCCESS;
+    return connect_calls(worker, err);
 }
 
 static _Noreturn void end(struct worker *worker, enum worker_status status)
@@ -139,23 +143,31 @@ static void end_lease(struct worker *worker, const struct taken_lease *lease)
 static struct result renew(struct worker *worker, struct error *err)
 {
     struct runner_state *state = worker->options->state;
-    struct buffer OWNED_BUFFER pem = BUFFER(RUNNER_PEM_MAX);
     struct channel_question question = {.topic = CHANNEL_RENEWED};
     struct channel_answer answer;
+    bool is_renewed = false;
 
-    TRY(calls_certificate(worker->calls, &pem, err));
-    TRY(runner_state_keep_certificate(state, buffer_bytes(&pem), err));
-    question.until_ms = state->certificate_until_ms;
+    TRY(runner_renew(state, clock_wall_ms(), &is_renewed, err));
+    if (!is_renewed) return SUCCESS;
     log_line(LOG_INFO, "the client certificate was renewed", NULL);
+    calls_free(worker->calls); /* a kept connection has the old one */
+    worker->calls = NULL;
+    TRY(connect_calls(worker, err));
+    question.from_ms = state->certificate_from_ms;
+    question.until_ms = state->certificate_until_ms;
     return channel_ask(worker->channel, &question, &answer, err);
 }
 
-static void renew_if_due(struct worker *worker)
+/* A failure leaves the present certificate in use. Without one there is nothing to ask with. */
+static struct result renew_if_due(struct worker *worker, struct error *err)
 {
-    struct error err = {0};
+    struct error why = {0};
 
-    if (clock_wall_ms() < worker->options->state->certificate_until_ms - RENEW_DAYS * DAY_MS) return;
-    if (!renew(worker, &err).ok) log_error("the client certificate is not renewed", &err);
+    if (renew(worker, &why).ok) return SUCCESS;
+    if (worker->calls == NULL || worker->options->state->certificate_until_ms <= clock_wall_ms())
+        return failure(err, why.kind, "no client certificate: %.220s", why.message);
+    log_error("the client certificate is not renewed", &why);
+    return SUCCESS;
 }
 
 /* ---- asking ---- */
@@ -181,7 +193,7 @@ static struct result ask_once(struct worker *worker, struct channel_answer *offe
 
     TRY(channel_ask(worker->channel, &question, offer, err));
     if (offer->is_stopping) worker_cancelled = 1;
-    renew_if_due(worker);
+    TRY(renew_if_due(worker, err));
     if (worker->devices != NULL) devices_set_taken(worker->devices, &offer->taken);
     OWNED_JSON devices = free_devices(worker);
     if (devices == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the list of devices");

@@ -111,23 +111,23 @@ static struct result take_pins(struct runner_state *state, const struct registry
 
 static struct result load_registry(struct runner_state *state, bool *is_there_out, struct error *err)
 {
-    struct buffer OWNED_BUFFER text = BUFFER(REGISTRY_FILE_MAX);
+    struct buffer OWNED_BUFFER text = BUFFER(REGISTRY_PINS_MAX);
     struct registry_pins pins;
 
     TRY(read_file(state, REGISTRY_FILE, &text, is_there_out, err));
     if (!*is_there_out) return SUCCESS;
-    if (!registry_file_read(buffer_bytes(&text), &pins, err).ok) return damaged(state, REGISTRY_FILE, err);
+    if (!registry_pins_read(buffer_bytes(&text), &pins, err).ok) return damaged(state, REGISTRY_FILE, err);
     return take_pins(state, &pins, err);
 }
 
 struct result runner_state_keep_registry(struct runner_state *state, const struct registry_pins *pins, struct bytes ca,
                                          struct error *err)
 {
-    struct buffer OWNED_BUFFER text = BUFFER(REGISTRY_FILE_MAX);
+    struct buffer OWNED_BUFFER text = BUFFER(REGISTRY_PINS_MAX);
     struct registry_pins kept = *pins;
 
     kept.has_ca = ca.length > 0;
-    TRY(registry_file_write(&kept, &text, err));
+    TRY(registry_pins_write(&kept, &text, err));
     if (kept.has_ca) TRY(file_replace_at(state->folder, CA_FILE, ca, 0600, err));
     TRY(file_replace_at(state->folder, REGISTRY_FILE, buffer_bytes(&text), 0600, err));
     return take_pins(state, &kept, err);

@@ -4,7 +4,7 @@
  * The folder is the runner's alone (0700). `sijil-runner enroll` makes it:
  *
  *   key.pem          the runner's P-256 key (PKCS#8, 0600); signs results and refusals, and proves the runner to the registry (mTLS)
- *   registry.json    runner/state/registry_file.h
+ *   registry.json    documents/format/registry_pins.h
  *   ca.pem           authorities for the registry's TLS, if they are not the system's
  *   document.json    the runner's document, in the envelope that the runner's key has signed. It says what the runner was enrolled for. Whether it
  *                    is in force, only proofs say
@@ -14,8 +14,8 @@
  */
 #pragma once
 
+#include "documents/format/registry_pins.h"
 #include "documents/format/runner_key.h"
-#include "runner/state/registry_file.h"
 #include "training/format/run_keys.h"
 
 #define RUNNER_STATE_FOLDER "/var/lib/sijil-runner"

@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "documents/change.h"
 #include "documents/format/signing_key.h"
+#include "documents/invitation.h"
 #include "documents/view.h"
 #include "tests/support/audit_log.h"
 
@@ -23,7 +24,7 @@
 #define HOLDER      "robot:00000000-0000-0000-0000-000000000001"
 #define HOLDERS_MAX 40
 
-static const struct pg_table *const document_tables[] = {&document_table, &audit_tree_table, NULL};
+static const struct pg_table *const document_tables[] = {&document_table, &invitation_table, &audit_tree_table, NULL};
 
 struct store {
     struct audit_log log;

@@ -11,7 +11,7 @@
 #include "tests/support/stack.h"
 #include "training/lease.h"
 
-static const struct pg_table *const tables[] = {&run_table, &run_lease_table, NULL};
+static const struct pg_table *const tables[] = {&run_table, &run_lease_table, &run_doubt_table, NULL};
 static struct stack *stack;
 static struct resource project = {.kind = RESOURCE_PROJECT, .name = "acme/models"};
 
@@ -44,7 +44,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static enum error_kind changed(enum action action, struct change *change)
+static inline enum error_kind changed(enum action action, struct change *change)
 {
     const struct action_pair pair = {.action = action, .resource = project};
     struct error err = {0};

@@ -122,27 +122,9 @@ static void check_small(void **state)
     if (row->state != NULL) assert_string_equal(shown, row->state);
 }
 
-static void a_certificate_is_taken_as_it_is(void **state)
-{
-    struct buffer OWNED_BUFFER pem = BUFFER(64);
-    struct error err = {0};
-
-    (void)state;
-    must(answer_read_certificate(bytes_of_text("{\"certificate\":\"-----BEGIN\",\"expires\":\"x\"}"), &pem, &err), &err);
-    assert_string_equal(buffer_text(&pem), "-----BEGIN");
-    assert_false(answer_read_certificate(bytes_of_text("{\"certificate\":\"\"}"), &pem, &err).ok);
-    assert_false(answer_read_certificate(bytes_of_text("{\"certificate\":7}"), &pem, &err).ok);
-    assert_false(
-        answer_read_certificate(
-            bytes_of_text("{\"certificate\":\"012345678901234567890123456789012345678901234567890123456789\"}"), &pem, &err)
-            .ok);
-    assert_int_equal(err.kind, ERROR_LIMIT);
-}
-
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {cmocka_unit_test(a_token_has_a_largest_size),
-                                              cmocka_unit_test(a_certificate_is_taken_as_it_is)};
+    static const struct CMUnitTest tests[] = {cmocka_unit_test(a_token_has_a_largest_size)};
 
     return RUN_TABLE(heartbeats, check_heartbeat) + RUN_TABLE(tokens, check_token) + RUN_TABLE(smalls, check_small) +
            cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-#include "runner/state/registry_file.h"
+#include "documents/format/registry_pins.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -73,6 +73,8 @@ static struct result take_members(const struct members *members, struct registry
         return failure(err, ERROR_INVALID, "audience: 1 to %d bytes", REGISTRY_AUDIENCE_SIZE - 1);
     if (!take(members->log_key, pins->log_key, sizeof pins->log_key))
         return failure(err, ERROR_INVALID, "log_key: 1 to %d bytes", REGISTRY_LOG_KEY_SIZE - 1);
+    if (!text_is_visible(bytes_of_text(pins->audience)) || !text_is_visible(bytes_of_text(pins->log_key)))
+        return failure(err, ERROR_INVALID, "audience, log_key: only characters that a person sees");
     if (members->ca != NULL && strcmp(members->ca, CA_FILE) != 0) return failure(err, ERROR_INVALID, "ca_file: %s", CA_FILE);
     pins->has_ca = members->ca != NULL;
     TRY(check_log_key(pins, err));
@@ -80,14 +82,14 @@ static struct result take_members(const struct members *members, struct registry
     return read_point("root", members->root, pins->root, err);
 }
 
-struct result registry_file_read(struct bytes text, struct registry_pins *pins_out, struct error *err)
+struct result registry_pins_read(struct bytes text, struct registry_pins *pins_out, struct error *err)
 {
     struct registry_pins pins = {.has_ca = false};
     struct members members = {NULL};
     json_error_t why = {.line = 0};
     OWNED_JSON json = NULL;
 
-    TRY(json_read(text, REGISTRY_FILE_MAX, &json, err));
+    TRY(json_read(text, REGISTRY_PINS_MAX, &json, err));
     if (json_unpack_ex(json, &why, JSON_STRICT, "{s:s, s:s, s:s, s:s, s:s, s:s, s?:s}", "schema", &members.schema, "url",
                        &members.url, "audience", &members.audience, "log_key", &members.log_key, "signer", &members.signer,
                        "root", &members.root, "ca_file", &members.ca) != 0)
@@ -106,7 +108,7 @@ static struct result point_text(const uint8_t point[ECDSA_PUBLIC_SIZE], char tex
     return SUCCESS;
 }
 
-struct result registry_file_write(const struct registry_pins *pins, struct buffer *text, struct error *err)
+struct result registry_pins_write(const struct registry_pins *pins, struct buffer *text, struct error *err)
 {
     char url[sizeof HTTPS + REGISTRY_HOST_SIZE], signer[POINT], root[POINT];
     struct registry_pins again;
@@ -118,8 +120,8 @@ struct result registry_file_write(const struct registry_pins *pins, struct buffe
     OWNED_JSON json =
         json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s*}", "schema", SCHEMA, "url", url, "audience", pins->audience, "log_key",
                   pins->log_key, "signer", signer, "root", root, "ca_file", pins->has_ca ? CA_FILE : NULL);
-    if (json == NULL && json_lacks() == before) return failure(err, ERROR_INVALID, "audience, log_key: text in UTF-8");
-    if (json == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the keys of a registry");
+    if (json_lacks() != before) return failure(err, ERROR_NO_MEMORY, "no memory for the keys of a registry");
+    if (json == NULL) return failure(err, ERROR_INVALID, "audience, log_key: text in UTF-8");
     TRY(json_write_canonical(text, json, err));
-    return registry_file_read(buffer_bytes(text), &again, err);
+    return registry_pins_read(buffer_bytes(text), &again, err);
 }

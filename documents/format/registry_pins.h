@@ -1,5 +1,5 @@
 /*
- * runner/state/registry_file.h -- registry.json: the registry of a runner, and the keys that the runner pinned when it was enrolled.
+ * documents/format/registry_pins.h -- a registry and its public keys, as a runner pins them when it is enrolled: registry.json.
  *
  * A registry that shows other keys later is not believed. The file has no secret.
  */
@@ -8,7 +8,7 @@
 #include "base/bytes.h"
 #include "crypto/ecdsa.h"
 
-#define REGISTRY_FILE_MAX      8192
+#define REGISTRY_PINS_MAX      8192
 #define REGISTRY_HOST_SIZE     256 /* a DNS name has at most 253 characters */
 #define REGISTRY_AUDIENCE_SIZE 128 /* docs/formats/run.md */
 #define REGISTRY_LOG_KEY_SIZE  256 /* name, id and key: as in struct keyd_identity */
@@ -26,6 +26,6 @@ struct registry_pins {
 bool registry_host_is_valid(const char *host);
 
 /** ERROR_INVALID names the member; ERROR_LIMIT, ERROR_NO_MEMORY. */
-RESULT registry_file_read(struct bytes text, struct registry_pins *pins_out, struct error *err);
+RESULT registry_pins_read(struct bytes text, struct registry_pins *pins_out, struct error *err);
 /** Appends the file. ERROR_INVALID for pins that it could not read again. */
-RESULT registry_file_write(const struct registry_pins *pins, struct buffer *text, struct error *err);
+RESULT registry_pins_write(const struct registry_pins *pins, struct buffer *text, struct error *err);

@@ -1,0 +1,85 @@
+#include "client/commands/documents.h"
+
+#include <string.h>
+
+#include "base/json.h"
+#include "client/commands/api_priv.h"
+#include "client/commands/commands_priv.h"
+
+#define PATH_ROOM 1024
+
+const char *documents_scope(const struct invocation *invocation)
+{
+    const char *scope = invocation_option(invocation, 's');
+
+    return scope == NULL ? "" : scope;
+}
+
+struct result documents_sign(enum document_kind kind, struct bytes payload, const struct ecdsa_key *key, json_t **envelope_out,
+                             struct error *err)
+{
+    struct buffer OWNED_BUFFER envelope = BUFFER(DOCUMENTS_ENVELOPE_ROOM);
+
+    TRY(document_sign(kind, payload, key, &envelope, err));
+    return json_read(buffer_bytes(&envelope), DOCUMENTS_ENVELOPE_ROOM, envelope_out, err);
+}
+
+static struct result list_path(const struct invocation *invocation, const char *base, const json_t *next, struct buffer *path,
+                               struct error *err)
+{
+    TRY(buffer_format(path, err, "%s?limit=1000&scope=", base));
+    TRY(http_escape(path, documents_scope(invocation), err));
+    return api_add_after(path, next, err);
+}
+
+struct result documents_get_all(const struct invocation *invocation, struct session *session, const char *base, const char *list,
+                                json_t *rows, struct error *err)
+{
+    OWNED_JSON next = NULL;
+
+    do {
+        struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
+        OWNED_JSON answer = NULL;
+        TRY(list_path(invocation, base, next, &path, err));
+        TRY(api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err));
+        if (json_array_extend(rows, json_object_get(answer, "drafts")) != 0 ||
+            json_array_extend(rows, json_object_get(answer, list)) != 0)
+            return failure(err, ERROR_INVALID, "the registry answered without '%s' and 'drafts'", list);
+        json_decref(next);
+        next = json_incref(json_object_get(answer, "next"));
+    } while (json_is_string(next));
+    return SUCCESS;
+}
+
+struct result documents_find(const json_t *rows, const char *name, const char *what, bool is_draft, const json_t **row_out,
+                             struct error *err)
+{
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        const char *found = json_text_of(row, "name");
+        if (found == NULL || strcmp(found, name) != 0 || (json_object_get(row, "envelope") != NULL) != is_draft) continue;
+        *row_out = row;
+        return SUCCESS;
+    }
+    return failure(err, ERROR_NOT_FOUND, is_draft ? "no draft of the %s %.60s waits there" : "no %s %.60s is enrolled there",
+                   what, name);
+}
+
+struct result documents_path(const struct invocation *invocation, const char *base, const char *tail, struct buffer *path,
+                             struct error *err)
+{
+    TRY(buffer_format(path, err, "%s/", base));
+    TRY(http_escape(path, invocation->operands[1], err));
+    TRY(buffer_format(path, err, "%s?scope=", tail));
+    return http_escape(path, documents_scope(invocation), err);
+}
+
+struct result documents_end(struct invocation *invocation, const char *base, const char *tail, struct error *err)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
+    OWNED(session) *session = NULL;
+
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
+    TRY(documents_path(invocation, base, tail, &path, err));
+    return api_call_in(session, "DELETE", buffer_text(&path), NULL, NULL, err);
+}

@@ -1,0 +1,33 @@
+/*
+ * client/commands/documents.h -- what `sijil key` and `sijil runner` have in common: signed documents, their lists and their drafts.
+ *
+ * `base` is the path below /api/v1: "/keys/signing", "/runners".
+ */
+#pragma once
+
+#include <jansson.h>
+
+#include "client/commands/command.h"
+#include "client/session.h"
+#include "documents/format/document.h"
+
+#define DOCUMENTS_ENVELOPE_ROOM DOCUMENT_ENVELOPE_MAX((size_t)8 * 1024)
+
+/** The value of --scope; "" without it: the registry. */
+const char *documents_scope(const struct invocation *invocation);
+/** Signs a payload: an envelope for a request. */
+RESULT documents_sign(enum document_kind kind, struct bytes payload, const struct ecdsa_key *key, json_t **envelope_out,
+                      struct error *err);
+/** Appends the drafts and the `list` of all pages to `rows`. */
+RESULT documents_get_all(const struct invocation *invocation, struct session *session, const char *base, const char *list,
+                         json_t *rows, struct error *err);
+/** The row with this name: a draft if `is_draft`, else one of the list. It belongs to `rows`. `what` is for the message: "key". */
+RESULT documents_find(const json_t *rows, const char *name, const char *what, bool is_draft, const json_t **row_out,
+                      struct error *err);
+/** Appends the path of the document that the second operand names, with --scope. */
+RESULT documents_path(const struct invocation *invocation, const char *base, const char *tail, struct buffer *path,
+                      struct error *err);
+/** Prints the registry's description of a runner. */
+RESULT runner_print(const struct invocation *invocation, const json_t *answer, struct error *err);
+/** Sends DELETE to that path. */
+RESULT documents_end(struct invocation *invocation, const char *base, const char *tail, struct error *err);

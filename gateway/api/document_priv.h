@@ -1,0 +1,72 @@
+/*
+ * gateway/api/document_priv.h -- what the routes of signing keys and of runners have in common (docs/documents.md): their targets, who has signed a
+ * document, and its description in answers.
+ */
+#pragma once
+
+#include "authz/person.h"
+#include "documents/draft.h"
+#include "documents/format/signing_key.h"
+#include "documents/prove.h"
+#include "gateway/api/api_priv.h"
+
+/* --- targets --- */
+
+/** Adds the pair for a scope: "", "acme" or "acme/models". NULL: it is not a scope. */
+struct resource *document_scope_pair(struct request *request, enum action action, const char *scope);
+/** The target of a route with a key's name in the path, in the scope of the parameter `scope`. */
+RESULT document_target_named(struct request *request, enum action action);
+
+/* --- who has signed --- */
+
+/** The keys that sijil-keyd counts now. */
+RESULT document_trust_now(const struct request *request, struct document_trust *trust_out, struct error *err);
+/** The owner of an approver's key, which has the scope of the registry. *key_out stays as it is if the key is not known. */
+RESULT document_key_owner(const struct request *request, const uint8_t point[ECDSA_PUBLIC_SIZE], struct signing_key *key_out,
+                          struct error *err);
+/** The person that has enrolled an approver's key; nobody if the key is not known. */
+RESULT document_approver_person(const struct request *request, const uint8_t point[ECDSA_PUBLIC_SIZE], struct person *person_out,
+                                struct error *err);
+#define DOCUMENT_SENT_BY_ANOTHER \
+    "the approval is signed with the key of another person than the one that sends it: its owner sends it, or the key was stolen"
+/** Whether the caller is the owner of this key, or the key is the root's, which is no person's. */
+RESULT document_check_sender(const struct request *request, const uint8_t point[ECDSA_PUBLIC_SIZE],
+                             const struct document_trust *trust, bool *is_sender_out, struct error *err);
+/** A stolen key file must not approve together with the login of another person. ERROR_DENIED. */
+RESULT document_check_approver(const struct request *request, const struct document *document, const struct document_trust *trust,
+                               struct error *err);
+
+/* --- in force --- */
+
+/** Updates the view to the newest event of the log, and has new documents pinned. */
+RESULT document_refresh(const struct request *request, struct pg *pg, struct error *err);
+/** After a document was recorded: 201, or 202 if it will be in force only when keyd can pin it. */
+unsigned document_put_in_force(struct request *request, struct pg *pg);
+
+/* --- drafts --- */
+
+/** Removes the drafts of the path's name, in the scope of the first pair; drafted_by NULL: of all principals. Answers 204. */
+RESULT document_remove_drafts(struct request *request, enum document_kind kind, const char *drafted_by, struct error *err);
+
+/** Descriptions of drafts are added to `list`. */
+struct document_drafts {
+    const struct request *request;
+    struct document_trust trust;
+    json_t *list;
+};
+/** The key that a draft is for. */
+struct document_holder {
+    const uint8_t *point;
+    const char *principal; /* its owner */
+    unsigned needed;       /* signatures, with its own. With the root's, two are enough */
+};
+/** Adds `envelope`, `envelopes`, `signed_by` and `missing`. Only signatures that count are shown and counted: others may have written the row. */
+RESULT document_add_signatures(const struct document_drafts *drafts, json_t *value, const struct drafted_document *drafted,
+                               const struct document_holder *holder, struct error *err);
+
+/* --- answers --- */
+
+/** {"name", "state", "event", "document"}; `sequence` 0: a draft, without "event". ERROR_NO_MEMORY. */
+RESULT document_describe(const struct document *document, uint64_t sequence, json_t **value_out, struct error *err);
+/** Adds the list `envelopes`. */
+RESULT document_add_envelopes(json_t *value, const struct document_proof *proof, struct error *err);

@@ -1,0 +1,24 @@
+/*
+ * gateway/api/runner_priv.h -- what the routes of people about runners have in common (docs/runner.md, "Enrolling a runner").
+ */
+#pragma once
+
+#include "documents/format/runner_key.h"
+#include "documents/invitation.h"
+#include "gateway/api/document_priv.h"
+#include "gateway/pipeline/signed_body.h"
+
+#define RUNNER_SIGNERS (1 + RUNNER_APPROVERS) /* the runner's own key, and two approvers if the root has not signed */
+
+/** A runner's key in any scope: whether a document of it is known, and whether one withdraws it. */
+struct known_runner {
+    bool is_known, is_withdrawn;
+    struct document *enrolment; /* NULL: not in this scope. Owned */
+};
+/** Looks in all scopes for the name, and in `scope` for its enrolment. */
+RESULT runner_known(const struct request *request, const char *scope, const char *name, struct known_runner *known_out,
+                    struct error *err);
+
+/** Answers with the description of a runner; `sequence` 0: a draft. */
+RESULT runner_answer(struct request *request, unsigned status, const struct document *document, uint64_t sequence,
+                     struct error *err);

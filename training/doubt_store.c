@@ -1,0 +1,84 @@
+/* The table `run_doubt`. */
+#include <assert.h>
+#include <stdio.h>
+
+#include "storage/pg_table.h"
+#include "training/run_priv.h"
+
+/* clang-format off */
+/* Of a run with several nodes each key counts once. */
+static const struct pg_statement run_doubted_sql = {
+    "run_doubted",
+    "SELECT DISTINCT ON (r.number, w.key) r.run_id, p.project_id, p.organisation_id, coalesce(p.deleted_name, o.name || '/' || p.name), r.state,"
+    " w.key FROM unnest($1::text[], $2::int8[]) AS w (key, since) JOIN run_attempt a ON a.key = w.key AND a.outcome = 'finished'"
+    " AND a.ended_at >= to_timestamp(w.since / 1000.0) JOIN run r ON r.run_id = a.run_id AND r.attempt = a.attempt"
+    " JOIN project p USING (project_id) JOIN organisation o USING (organisation_id) WHERE r.state IN ('succeeded', 'finishing')"
+    " AND NOT EXISTS (SELECT 1 FROM run_doubt d WHERE d.run_id = r.run_id AND d.key = w.key) ORDER BY r.number, w.key LIMIT $3",
+    "text[] int8[] int8", "uuid uuid uuid text text text"};
+static const struct pg_statement run_doubt_sql = {
+    "run_doubt",
+    "INSERT INTO run_doubt (run_id, key, runner, since, reason) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
+    "uuid text uuid timestamptz text", ""};
+static const struct pg_statement run_doubts_sql = {
+    "run_doubts", "SELECT runner, key, since, reason, noted_at FROM run_doubt WHERE run_id = $1 ORDER BY noted_at, key",
+    "uuid", "uuid text timestamptz text timestamptz"};
+static const struct pg_statement *const statements[] = {&run_doubted_sql, &run_doubt_sql, &run_doubts_sql};
+/* clang-format on */
+const struct pg_table run_doubt_table = PG_TABLE(statements);
+
+static void read_row(const struct pg_rows *rows, size_t row, struct doubted_run *doubted)
+{
+    struct resource *where = &doubted->run.where;
+
+    doubted->run.run = pg_uuid(rows, row, 0);
+    *where = (struct resource){.kind = RESOURCE_PROJECT, .project = pg_uuid(rows, row, 1), .organisation = pg_uuid(rows, row, 2)};
+    (void)snprintf(where->name, sizeof where->name, "%s", pg_text(rows, row, 3));
+    if (!run_state_find(pg_text(rows, row, 4), &doubted->state)) doubted->state = RUN_STATE_SUCCEEDED;
+    (void)snprintf(doubted->key, sizeof doubted->key, "%s", pg_text(rows, row, 5));
+}
+
+struct result run_rows_doubted(struct pg *pg, const struct run_withdrawals *withdrawals, struct doubted_run *runs_out,
+                               size_t capacity, size_t *count_out, struct error *err)
+{
+    struct bytes keys[RUN_WITHDRAWALS_MAX];
+    int64_t since[RUN_WITHDRAWALS_MAX];
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    assert(withdrawals->count <= RUN_WITHDRAWALS_MAX);
+    for (size_t i = 0; i < withdrawals->count; i++) {
+        keys[i] = withdrawals->each[i].key;
+        since[i] = withdrawals->each[i].since_ms;
+    }
+    pg_add_text_array(&arguments, keys, withdrawals->count);
+    pg_add_int8_array(&arguments, since, withdrawals->count);
+    pg_add_int8(&arguments, (int64_t)capacity);
+    TRY(pg_run(pg, &run_doubted_sql, &arguments, &rows, err));
+    for (size_t i = 0; i < pg_rows_count(rows); i++) read_row(rows, i, &runs_out[i]);
+    *count_out = pg_rows_count(rows);
+    return SUCCESS;
+}
+
+struct result run_row_doubt(struct pg *pg, const struct uuid *run, const struct run_withdrawal *withdrawal, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, run);
+    pg_add_bytes(&arguments, withdrawal->key);
+    pg_add_uuid(&arguments, &withdrawal->runner);
+    pg_add_time(&arguments, withdrawal->since_ms);
+    pg_add_text(&arguments, withdrawal->reason);
+    TRY(pg_run(pg, &run_doubt_sql, &arguments, &rows, err));
+    return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_CONFLICT, "this doubt is known");
+}
+
+struct result run_doubts(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
+                         struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    (void)permit_resource(permit, action);
+    pg_add_uuid(&arguments, id);
+    return pg_run(pg, &run_doubts_sql, &arguments, rows_out, err);
+}
