@@ -11,7 +11,6 @@
 #include "client/manifest.h"
 #include "runner/payload/payload.h"
 #include "runner/sandbox/copy.h"
-#include "runner/serve/scope.h"
 
 static struct result fetch_layers(const struct layer_source *source, const json_t *layers, int folder, struct error *err)
 {

@@ -8,6 +8,9 @@
 #include "client/layers.h"
 #include "training/format/spec.h"
 
+/** The scope of all calls under a run's token: the token names what it allows, so one token serves them all. */
+#define LEASED_SCOPE "run"
+
 struct artifacts {
     struct session *session;
     const char *host;

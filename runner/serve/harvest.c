@@ -13,7 +13,7 @@
 #include "client/hash.h"
 #include "client/layout.h"
 #include "crypto/digest.h"
-#include "runner/serve/scope.h"
+#include "runner/serve/artifacts.h"
 
 #define HEX_SIZE   (2 * SHA256_SIZE + 1)
 #define LOG_TYPE   "text/plain"

@@ -1,15 +1,14 @@
 #include "runner/serve/worker.h"
 
-#include <netdb.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "outgoing/addresses.h"
 #include "runner/enrolment/certificate.h"
 #include "runner/serve/kept.h"
 #include "supervision/child.h"
@@ -19,6 +18,7 @@
 #define PAUSE_LEAST_MS 1000
 #define PAUSE_MOST_MS  60000
 #define ACTIVE_MS      2000  /* until the registry knows that a run has started */
+#define ADDRESSES_MAX  4     /* of the registry, besides those of the machine */
 #define UNNAMED_MS     10000 /* a registry that gives what nobody can read */
 
 volatile sig_atomic_t worker_cancelled;
@@ -71,34 +71,17 @@ static void take_signals(void)
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* A sandbox has a loopback of its own, which leads nowhere. */
-static bool is_loopback(const char *address)
-{
-    return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
-}
-
 /* The payload must not reach the registry; a name that can't be resolved now is no address that it could use. */
 static void find_addresses(struct worker *worker)
 {
-    const char *host = worker->options->state->registry.host;
-    const char *colon = strrchr(host, ':'), *bracket = strrchr(host, ']');
-    const bool has_port = colon != NULL && (bracket == NULL ? strchr(host, ':') == colon : colon > bracket);
-    const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM};
-    struct addrinfo *found = NULL;
-    char name[REGISTRY_HOST_SIZE];
+    struct outgoing_address found[ADDRESSES_MAX];
+    const size_t count = outgoing_addresses(worker->options->state->registry.host, found, ADDRESSES_MAX);
 
-    (void)snprintf(name, sizeof name, "%.*s", (int)(has_port ? (size_t)(colon - host) : strlen(host)), host);
-    const size_t length = strlen(name);
-    if (length > 2 && name[0] == '[') memmove(name, name + 1, length - 2), name[length - 2] = '\0';
-    if (getaddrinfo(name, has_port ? colon + 1 : "443", &wanted, &found) != 0) return;
-    for (const struct addrinfo *at = found; at != NULL && worker->address_count < PROOF_ADDRESSES_MAX / 4; at = at->ai_next) {
-        struct proof_address *address = &worker->addresses[worker->address_count];
-        if (getnameinfo(at->ai_addr, at->ai_addrlen, address->address, sizeof address->address, address->port,
-                        sizeof address->port, NI_NUMERICHOST | NI_NUMERICSERV) == 0 &&
-            !is_loopback(address->address))
-            worker->address_count++;
+    for (size_t i = 0; i < count; i++) {
+        struct proof_address *address = &worker->addresses[worker->address_count++];
+        (void)snprintf(address->address, sizeof address->address, "%s", found[i].address);
+        (void)snprintf(address->port, sizeof address->port, "%s", found[i].port);
     }
-    freeaddrinfo(found);
 }
 
 static struct result connect_calls(struct worker *worker, struct error *err)

@@ -62,7 +62,7 @@ def each_check_has_a_signed_refusal(world):
     refused(world, {**plain, "image": code}, "limits", "image")
     refused(world, {**plain, "tasks": 2}, "limits", "one task")
     refused(world, plain, "policy", "without the policy set", sets=[])
-    hard, digest = policy_with(world, {"id": "T", "effect": "oblige", "ops": ["train"], "oblige": {"approvals": 2}})
+    hard, digest = policy_with(world, {"id": "T-TWO", "effect": "oblige", "ops": ["train"], "oblige": {"approvals": 2}})
     refused(world, plain, "policy", "2 approvals", sets=[hard], policy=digest)
 
 

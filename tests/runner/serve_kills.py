@@ -174,12 +174,16 @@ def a_suspended_runner_ends(world):
 
 def certificates_are_renewed(world):
     with open(os.path.join(world.state, "certificate.pem"), "wb") as file:
-        file.write(world.registry.certificate(days=5))
+        file.write(world.registry.certificate(days=5, age_days=25))
     world.start()
     world.peer.wait(lambda: world.peer.certificates and world.said("certificate was renewed"), "it is not renewed")
     world.run(OK)
     world.run(OK)
     assert len(world.peer.certificates) == 1
+    world.stop()
+    os.unlink(os.path.join(world.state, "certificate.pem"))  # as before its approval
+    world.start()
+    world.peer.wait(lambda: world.said("no client certificate"), "it asks without a certificate")
     world.stop()
 
 

@@ -97,13 +97,13 @@ class Registry:
 
     # ---- the runner's folder ----
 
-    def certificate(self, days=30):
+    def certificate(self, days=30, age_days=0.1):
         """What sijil-keyd makes for a runner: docs/runner.md."""
         now = datetime.datetime.now(datetime.timezone.utc)
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, made.RUNNER)])
         issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "sijil runners")])
         built = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(self.keys["runner"].public_key())
-        built = built.serial_number(x509.random_serial_number()).not_valid_before(now - datetime.timedelta(hours=1))
+        built = built.serial_number(x509.random_serial_number()).not_valid_before(now - datetime.timedelta(days=age_days))
         built = built.not_valid_after(now + datetime.timedelta(days=days))
         return built.sign(self.keys["authority"], hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
