@@ -17,9 +17,10 @@
 #define WAIT_BUSY_S    5  /* other runs may end meanwhile, and then more is free */
 #define PAUSE_LEAST_MS 1000
 #define PAUSE_MOST_MS  60000
-#define ACTIVE_MS      2000  /* until the registry knows that a run has started */
-#define ADDRESSES_MAX  4     /* of the registry, besides those of the machine */
-#define UNNAMED_MS     10000 /* a registry that gives what nobody can read */
+#define REFUSED_MS     200  /* a registry may give what it gave before */
+#define ACTIVE_MS      2000 /* until the registry knows that a run has started */
+#define ADDRESSES_MAX  4    /* of the registry, besides those of the machine */
+#define UNNAMED_MS     2000 /* a registry that gives what nobody can read */
 
 volatile sig_atomic_t worker_cancelled;
 atomic_bool worker_gives_up;
@@ -279,7 +280,7 @@ static void decide(struct worker *worker, const struct channel_answer *offer, st
         __attribute__((fallthrough));
     case VERDICT_REFUSE:
         leased_refuse(worker, verdict.lease, &verdict.refusal);
-        (void)worker_pause(PAUSE_LEAST_MS);
+        (void)worker_pause(REFUSED_MS);
         break;
     case VERDICT_UNNAMED:
         log_line(LOG_ERROR, "the registry gave what is no lease for this runner", "check", verdict.refusal.check, "reason",
@@ -304,7 +305,10 @@ static int64_t ask(struct worker *worker, int64_t pause_ms)
         return pause_ms == 0 ? PAUSE_LEAST_MS : smaller(2 * pause_ms, PAUSE_MOST_MS);
     }
     if (answer == LEASE_SUSPENDED) end(worker, WORKER_SUSPENDED);
-    if (answer == LEASE_GIVEN) decide(worker, &offer, buffer_bytes(&bundle));
+    if (answer == LEASE_GIVEN) {
+        decide(worker, &offer, buffer_bytes(&bundle));
+        return 0;
+    }
     return clock_monotonic_ms() - began_ms < PAUSE_LEAST_MS ? PAUSE_LEAST_MS : 0; /* a registry that does not hold the question */
 }
 

@@ -1,4 +1,4 @@
-"""The gateway's routes for runners, and its blobs and manifests, in the process of a test: tests/runner/serve.py. It decides nothing; it notes
+"""The gateway's routes for runners, and its blobs and manifests, in the process of a test: tests/runner/served_runs.py. It decides nothing; it notes
 what a runner says, and fails where it is told to.
 """
 import collections

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""usage: serve_kills.py BUILD-FOLDER [TEST]...   `sijil-runner serve` is killed or stopped at each state of a run, runs several at once, and is
+"""usage: killed_runs.py BUILD-FOLDER [TEST]...   `sijil-runner serve` is killed or stopped at each state of a run, runs several at once, and is
 suspended: nothing is left running or on disk, and each run has one end."""
 import json
 import os
 import signal
 import time
 
-from serve_world import BUILD, made, run_tests
+from runner_world import BUILD, made, run_tests
 
 OK = "mkdir /out/model; echo 1 > /out/model/1"
 LONG = "trap '' TERM; echo ready; sh -c 'trap \"\" TERM; sleep 60; : MARK' & sh -c 'sleep 60; : MARK'; sleep 60"

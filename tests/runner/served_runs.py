@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""usage: serve.py BUILD-FOLDER [TEST]...   `sijil-runner serve` against a registry's routes (tests/support/runner_peer.py): a run with its result, a
+"""usage: served_runs.py BUILD-FOLDER [TEST]...   `sijil-runner serve` against a registry's routes (tests/support/runner_peer.py): a run with its result, a
 signed refusal for each check, hostile code, answers that are lost."""
 import json
 import os
 
-from serve_world import BUILD, HOUR, made, policy_set, run_tests, sha256, spec
+from runner_world import BUILD, HOUR, made, policy_set, run_tests, sha256, spec
 
 TRAIN = """set -e
 echo training on $(cat /in/digits/a/one.txt) with seed $SEED
