@@ -108,27 +108,39 @@ static struct result add_layer(struct buffer *text, const struct layer_file *fil
     return buffer_add_text(text, "}}", err);
 }
 
-struct result layout_manifest(const struct layer_file *files, size_t count, struct bytes config, const json_t *annotations,
-                              struct buffer *text, struct error *err)
+struct result layout_write(const struct layout *layout, struct buffer *text, struct error *err)
 {
-    const struct digest digest = digest_of(DIGEST_SHA256, config);
+    const struct digest digest = digest_of(DIGEST_SHA256, layout->config);
     char digest_text[DIGEST_TEXT_SIZE];
 
     digest_format(&digest, digest_text);
-    TRY(buffer_format(text, err,
-                      "{\"schemaVersion\":2,\"mediaType\":\"%s\",\"artifactType\":\"%s\",\"config\":{\"mediaType\":\"%s\","
-                      "\"digest\":\"%s\",\"size\":%zu},\"layers\":[",
-                      IMAGE_MANIFEST_TYPE, MODEL_ARTIFACT_TYPE, MODEL_CONFIG_TYPE, digest_text, config.length));
-    for (size_t i = 0; i < count; i++) {
+    TRY(add_member(
+        text, "{\"schemaVersion\":2,\"mediaType\":\"" IMAGE_MANIFEST_TYPE "\",\"artifactType\":", layout->artifact_type, err));
+    TRY(buffer_format(text, err, ",\"config\":{\"mediaType\":\"%s\",\"digest\":\"%s\",\"size\":%zu},\"layers\":[",
+                      layout->config_type, digest_text, layout->config.length));
+    for (size_t i = 0; i < layout->count; i++) {
         if (i > 0) TRY(buffer_add_u8(text, ',', err));
-        TRY(add_layer(text, &files[i], err));
+        TRY(add_layer(text, &layout->files[i], err));
     }
     TRY(buffer_add_u8(text, ']', err));
-    if (json_object_size(annotations) > 0) {
+    if (json_object_size(layout->annotations) > 0) {
         TRY(buffer_add_text(text, ",\"annotations\":", err));
-        TRY(json_write_canonical(text, annotations, err));
+        TRY(json_write_canonical(text, layout->annotations, err));
     }
     return buffer_add_u8(text, '}', err);
+}
+
+struct result layout_manifest(const struct layer_file *files, size_t count, struct bytes config, const json_t *annotations,
+                              struct buffer *text, struct error *err)
+{
+    const struct layout layout = {.artifact_type = MODEL_ARTIFACT_TYPE,
+                                  .config_type = MODEL_CONFIG_TYPE,
+                                  .config = config,
+                                  .files = files,
+                                  .count = count,
+                                  .annotations = annotations};
+
+    return layout_write(&layout, text, err);
 }
 
 /* Opens the folder that contains the last part of `title`. */

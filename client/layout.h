@@ -13,6 +13,8 @@
 #define MODEL_ARTIFACT_TYPE "application/vnd.cncf.model.manifest.v1+json"
 #define MODEL_CONFIG_TYPE   "application/vnd.cncf.model.config.v1+json"
 #define IMAGE_MANIFEST_TYPE "application/vnd.oci.image.manifest.v1+json"
+#define EMPTY_CONFIG_TYPE   "application/vnd.oci.empty.v1+json"
+#define EMPTY_CONFIG        "{}" /* image-spec, "Guidance for an Empty Descriptor" */
 
 struct pushed_folder;
 
@@ -38,7 +40,17 @@ const char *layer_media_type(const char *title, bool dataset);
 
 /** Appends the config blob: descriptor, format, digests of the layers. */
 RESULT layout_config(const struct layer_file *files, size_t count, struct buffer *text, struct error *err);
-/** Appends the manifest; annotations may be NULL. */
+/** An artifact of any type. */
+struct layout {
+    const char *artifact_type, *config_type;
+    struct bytes config;
+    const struct layer_file *files;
+    size_t count;
+    const json_t *annotations; /* or NULL */
+};
+/** Appends the manifest. */
+RESULT layout_write(const struct layout *layout, struct buffer *text, struct error *err);
+/** Appends the manifest of a ModelPack artifact; annotations may be NULL. */
 RESULT layout_manifest(const struct layer_file *files, size_t count, struct bytes config, const json_t *annotations,
                        struct buffer *text, struct error *err);
 

@@ -1,5 +1,6 @@
 #include "client/session.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,6 +31,7 @@ struct session {
     struct report *report;
     struct http *http;
     struct host_login login;
+    const struct token_source *source; /* NULL: /token */
     struct token tokens[TOKENS_MAX];
     unsigned next_token;
     bool told_of_proxy;
@@ -39,8 +41,8 @@ struct session {
     const atomic_bool *gives_up;
 };
 
-struct result session_open(struct report *report, const char *host, const struct host_login *login, struct session **session_out,
-                           struct error *err)
+static struct result open_with(struct report *report, const struct host_login *login, const struct http_options *options,
+                               struct session **session_out, struct error *err)
 {
     OWNED(session) *session = memory_zeroed(1, sizeof *session);
     if (session == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a session");
@@ -50,10 +52,28 @@ struct result session_open(struct report *report, const char *host, const struct
     session->warned = BUFFER(WARNINGS_SIZE);
     session->parent = session;
     (void)pthread_mutex_init(&session->mutex, NULL);
-    const struct http_options options = {
-        .host = host, .ca_file = session->login.ca_file, .proxy = session->login.proxy, .verbose = report->verbose};
-    TRY(http_new(&options, &session->http, err));
+    TRY(http_new(options, &session->http, err));
     *session_out = GIVE(session);
+    return SUCCESS;
+}
+
+struct result session_open(struct report *report, const char *host, const struct host_login *login, struct session **session_out,
+                           struct error *err)
+{
+    const struct http_options options = {
+        .host = host, .ca_file = login->ca_file, .proxy = login->proxy, .verbose = report->verbose};
+
+    return open_with(report, login, &options, session_out, err);
+}
+
+struct result session_open_from(struct report *report, const struct http_options *options, const struct token_source *source,
+                                struct session **session_out, struct error *err)
+{
+    struct host_login login = {.username = ""};
+
+    (void)snprintf(login.username, sizeof login.username, "%s", source->name);
+    TRY(open_with(report, &login, options, session_out, err));
+    (*session_out)->source = source;
     return SUCCESS;
 }
 
@@ -61,6 +81,7 @@ struct result session_clone(struct session *session, struct report *report, stru
 {
     OWNED(session) *clone = NULL;
 
+    assert(session->source == NULL);
     TRY(session_open(report, http_host(session->http), &session->login, &clone, err));
     clone->parent = session->parent;
     *clone_out = GIVE(clone);
@@ -166,6 +187,19 @@ static struct result basic_header(const struct host_login *login, struct buffer 
     return result;
 }
 
+static struct result keep_token(struct session *session, const char *scope, const char *text, int64_t lifetime_s,
+                                struct token **token_out, struct error *err)
+{
+    struct token *token = &session->tokens[session->next_token++ % TOKENS_MAX];
+    const int scope_length = snprintf(token->scope, sizeof token->scope, "%s", scope);
+    const int length = snprintf(token->header, sizeof token->header, "Bearer %s", text);
+    if (length < 0 || (size_t)length >= sizeof token->header || (size_t)scope_length >= sizeof token->scope)
+        return failure(err, ERROR_LIMIT, "the registry's token or the scope is too long");
+    token->good_until_ms = clock_monotonic_ms() + lifetime_s * 1000 - TOKEN_MARGIN_MS;
+    *token_out = token;
+    return SUCCESS;
+}
+
 static struct result take_token(struct session *session, const char *scope, const struct http_response *response,
                                 struct token **token_out, struct error *err)
 {
@@ -177,15 +211,18 @@ static struct result take_token(struct session *session, const char *scope, cons
     if (text == NULL) text = json_text_of(answer, "token");
     if (text == NULL) return failure(err, ERROR_INVALID, "the registry's /token answered without a token");
     (void)json_integer_of(answer, "expires_in", &lifetime_s);
+    return keep_token(session, scope, text, lifetime_s, token_out, err);
+}
 
-    struct token *token = &session->tokens[session->next_token++ % TOKENS_MAX];
-    const int scope_length = snprintf(token->scope, sizeof token->scope, "%s", scope);
-    const int length = snprintf(token->header, sizeof token->header, "Bearer %s", text);
-    if (length < 0 || (size_t)length >= sizeof token->header || (size_t)scope_length >= sizeof token->scope)
-        return failure(err, ERROR_LIMIT, "the registry's token or the scope is too long");
-    token->good_until_ms = clock_monotonic_ms() + lifetime_s * 1000 - TOKEN_MARGIN_MS;
-    *token_out = token;
-    return SUCCESS;
+static struct result ask_source(struct session *session, const char *scope, struct token **token_out, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(TOKEN_SIZE);
+    int64_t lifetime_s = 0;
+
+    TRY(session->source->ask(session->source->context, scope, &text, &lifetime_s, err));
+    const struct result kept = keep_token(session, scope, buffer_text(&text), lifetime_s, token_out, err);
+    explicit_bzero(text.data, text.length);
+    return kept;
 }
 
 /* The names with which the password is a token of an issuer (docs/identity.md). */
@@ -249,7 +286,7 @@ static struct result token_for(struct session *session, const char *scope, struc
         *token_out = token;
         return SUCCESS;
     }
-    return fetch_token(session, scope, token_out, err);
+    return (session->source == NULL ? fetch_token : ask_source)(session, scope, token_out, err);
 }
 
 /* False: it was shown before, or there is no room to note it; then it is not shown. */

@@ -1,7 +1,7 @@
 /*
  * client/session.h -- a login at one registry: fetches tokens, explains refusals.
  *
- * Every call names the scope that it needs. Its token is fetched at /token, kept until shortly before its expiry, and fetched once more when
+ * Every call names the scope that it needs. Its token is fetched at /token, or from another source, kept until shortly before its expiry, and fetched once more when
  * the registry refuses it. Tokens are not stored on disk.
  */
 #pragma once
@@ -17,6 +17,19 @@ struct host_login;
 /** Sends nothing yet: the first call fetches a token. `report` must outlive the session. */
 RESULT session_open(struct report *report, const char *host, const struct host_login *login, struct session **session_out,
                     struct error *err);
+
+/** Where tokens come from, if not from /token. */
+struct token_source {
+    /** Appends a token for `scope` (a Bearer token's text), with its remaining life in seconds. */
+    RESULT (*ask)(void *context, const char *scope, struct buffer *token, int64_t *lifetime_s_out, struct error *err);
+    void *context;
+    const char *name; /* of the holder, for messages */
+};
+/**
+ * A session without a login: its tokens come from `source`, which must outlive the session, as `report`. It can't be cloned.
+ */
+RESULT session_open_from(struct report *report, const struct http_options *options, const struct token_source *source,
+                         struct session **session_out, struct error *err);
 
 /**
  * A session of its own with the same login, for another thread. Warnings of the registry are shown once for all clones together; refusals

@@ -1,6 +1,6 @@
 /*
  * sijil-runner: `check` shows the isolation and the devices that this machine offers, `try` runs a command in the sandbox of a
- * run, `enroll` makes this machine a runner of a registry, `show` shows which.
+ * run, `enroll` makes this machine a runner of a registry, `show` shows which, `serve` runs what the registry orders.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -8,13 +8,17 @@
 #include <unistd.h>
 
 #include "base/environment.h"
+#include "base/notify.h"
 #include "base/typo.h"
 #include "cmd/options.h"
 #include "cmd/sijil_runner_enroll.h"
+#include "cmd/sijil_runner_serve.h"
 #include "runner/attempt.h"
 #include "runner/cluster.h"
 #include "runner/machine.h"
 #include "supervision/user.h"
+
+#define COMMANDS "check, try, enroll, show or serve"
 
 enum { EXIT_FLOOR = 1, EXIT_USAGE = 2, EXIT_NOT_KEPT = 123, EXIT_NOT_STARTED = 126, PATH_SIZE = 512, REPORT_MAX = 16 << 20 };
 
@@ -24,7 +28,8 @@ struct settings {
     struct user self;
     char work[PATH_SIZE], inside[PATH_SIZE];
     struct runner_enroll enroll;
-    bool json, has_try_option, has_enroll_option;
+    struct runner_serve serve;
+    bool json, has_state, has_try_option, has_enroll_option, has_serve_option;
 };
 
 static volatile sig_atomic_t cancelled;
@@ -94,10 +99,9 @@ static const char *take_try_option(struct settings *settings, int option)
     switch (option) {
     case RUNNER_CODE: attempt->code = optarg; return NULL;
     case RUNNER_OUTPUT: attempt->output = optarg; return NULL;
-    case RUNNER_DEVICES: attempt->devices = optarg; return NULL;
     case RUNNER_QUIET: attempt->quiet = true; return NULL;
     case RUNNER_INPUT: return take_input(attempt);
-    case RUNNER_ADD: return take_listed(attempt->added, &attempt->added_count, ATTEMPT_ADDED_MAX) ? NULL : "too many --add";
+    case RUNNER_ADD: return take_listed(attempt->added, &attempt->added_count, PAYLOAD_ADDED_MAX) ? NULL : "too many --add";
     default: return "an option is not known or lacks its value";
     }
 }
@@ -121,6 +125,9 @@ static const char *take_other_option(struct settings *settings, int option)
     const char *wrong = runner_enroll_option(&settings->enroll, option, &is_known);
 
     if (is_known) settings->has_enroll_option = true;
+    if (is_known) return wrong;
+    wrong = runner_serve_option(&settings->serve, option, &is_known);
+    if (is_known) settings->has_serve_option = true;
     if (is_known || take_slurm_option(&settings->slurm, option)) return wrong;
     return take_try_option(settings, option);
 }
@@ -137,6 +144,11 @@ static const char *take_option(struct settings *settings, int option)
     case RUNNER_USER: settings->attempt.user = optarg; return NULL;
     case RUNNER_CGROUP: settings->attempt.cgroup = optarg; return NULL;
     case RUNNER_NVML: settings->attempt.nvml = optarg; return NULL;
+    case RUNNER_DEVICES: settings->attempt.devices = optarg; return NULL;
+    case RUNNER_STATE:
+        settings->enroll.options.state = settings->serve.state = optarg;
+        settings->has_state = true;
+        return NULL;
     default: return take_other_option(settings, option);
     }
 }
@@ -146,15 +158,21 @@ static int show(const char *text)
     return fputs(text, stdout) >= 0 && fflush(stdout) == 0 ? 0 : EXIT_NOT_STARTED;
 }
 
-static int run_check(const struct settings *settings)
+static struct machine_options machine_of(const struct settings *settings)
 {
     const struct attempt_options *given = &settings->attempt;
-    const struct machine_options options = {.work = given->work,
-                                            .user = given->user,
-                                            .inside = given->inside,
-                                            .cgroup = given->cgroup,
-                                            .nvml = given->nvml,
-                                            .least = given->least};
+
+    return (struct machine_options){.work = given->work,
+                                    .user = given->user,
+                                    .inside = given->inside,
+                                    .cgroup = given->cgroup,
+                                    .nvml = given->nvml,
+                                    .least = given->least};
+}
+
+static int run_check(const struct settings *settings)
+{
+    const struct machine_options options = machine_of(settings);
     struct buffer OWNED_BUFFER text = BUFFER(REPORT_MAX);
     struct machine machine;
     struct error err = {0};
@@ -206,8 +224,8 @@ static void take_signals(void)
 
 static int run_enroll(struct settings *settings, char **operands, int count)
 {
-    if (count > 2 || settings->has_try_option || settings->slurm.url != NULL)
-        return misused("enroll takes at most a URL, and no option of check or try");
+    if (count > 2 || settings->has_try_option || settings->has_serve_option || settings->slurm.url != NULL)
+        return misused("enroll takes at most a URL, and no option of check, try or serve");
     settings->enroll.options.url = count == 2 ? operands[1] : NULL;
     settings->enroll.options.ca_file = settings->slurm.ca_file;
     settings->enroll.json = settings->json;
@@ -216,23 +234,35 @@ static int run_enroll(struct settings *settings, char **operands, int count)
 
 static int run_show(struct settings *settings, int count)
 {
-    if (count > 1 || settings->has_try_option || settings->enroll.options.code_file != NULL)
+    if (count > 1 || settings->has_try_option || settings->has_enroll_option || settings->has_serve_option)
         return misused("show takes --state and --json only");
     settings->enroll.json = settings->json;
     return runner_show(&settings->enroll);
+}
+
+static int run_serve(struct settings *settings, int count)
+{
+    if (count > 1 || settings->has_try_option || settings->has_enroll_option || settings->slurm.url != NULL || settings->json)
+        return misused("serve takes no file, and no option of check, try or enroll");
+    settings->serve.machine = machine_of(settings);
+    settings->serve.devices = settings->attempt.devices;
+    return runner_serve(&settings->serve, &cancelled);
 }
 
 static int run(struct settings *settings, char **operands, int count)
 {
     static const char *const kept[] = {"LANG", "LC_*", "TZ", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", NULL};
 
-    if (count == 0) return misused("a command is missing: check, try, enroll or show");
+    if (count == 0) return misused("a command is missing: " COMMANDS);
+    notify_find();
     environment_keep(kept);
     take_signals();
     settings->attempt.cancelled = &cancelled;
     if (strcmp(operands[0], "enroll") == 0) return run_enroll(settings, operands, count);
     if (strcmp(operands[0], "show") == 0) return run_show(settings, count);
-    if (settings->has_enroll_option) return misused("an option of enroll is given without that command");
+    if (strcmp(operands[0], "serve") == 0) return run_serve(settings, count);
+    if (settings->has_state || settings->has_enroll_option || settings->has_serve_option)
+        return misused("an option of enroll or serve is given without that command");
     if (strcmp(operands[0], "check") == 0) {
         if (count > 1 || settings->has_try_option) return misused("check takes no file and no option of try");
         return settings->slurm.url == NULL ? run_check(settings) : check_cluster(settings);
@@ -248,7 +278,8 @@ int main(int argc, char **argv)
 {
     struct option options[PROGRAM_OPTIONS_MAX + 1];
     struct settings settings = {.attempt = {.user = "sijil-run", .nvml = DEVICES_LIBRARY, .devices = DEVICES_FOLDER},
-                                .enroll = RUNNER_ENROLL};
+                                .enroll = RUNNER_ENROLL,
+                                .serve = RUNNER_SERVE};
 
     (void)snprintf(settings.work, sizeof settings.work, "/var/tmp/sijil-runner-%ld", (long)geteuid());
     find_inside(settings.inside);

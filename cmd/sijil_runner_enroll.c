@@ -18,7 +18,6 @@ const char *runner_enroll_option(struct runner_enroll *settings, int option, boo
 
     *is_known_out = true;
     switch (option) {
-    case RUNNER_STATE: options->state = optarg; return NULL;
     case RUNNER_CODE_FILE: options->code_file = optarg; return NULL;
     case RUNNER_ROOT: options->root_file = optarg; return NULL;
     case RUNNER_SIGNER: options->signer_file = optarg; return NULL;

@@ -8,8 +8,9 @@ static const struct option_row rows[] = {
     {RUNNER_WORK, "work", "DIR", "folder for runs; default: /var/tmp/sijil-runner-UID"},
     {RUNNER_USER, "user", "NAME", "the system user that a payload runs as, if root starts this; default: sijil-run"},
     {RUNNER_CGROUP, "cgroup", "DIR",
-     "a delegated folder of control groups (version 2) without processes; default: this process's own"},
+     "a delegated folder of control groups (version 2) without processes; default: this process's own. serve: `own` makes room in that"},
     {RUNNER_NVML, "nvml", "FILE", "the driver's library of devices (NVML); default: libnvidia-ml.so.1"},
+    {RUNNER_DEVICES, "devices", "DIR", "the folder with the nodes of devices; default: /dev"},
     {RUNNER_HELP, "help", NULL, "show this text and end"},
     {RUNNER_VERSION, "version", NULL, "show the version and end"},
 };
@@ -26,25 +27,34 @@ static const struct option_row try_rows[] = {
     {RUNNER_CODE, "code", "PATH", "the folder that becomes /code; it is copied"},
     {RUNNER_INPUT, "input", "NAME=PATH", "a file or folder that becomes /in/NAME; it is copied; once for each"},
     {RUNNER_OUTPUT, "output", "FOLDER", "a new folder for the files that the command left in /out"},
-    {RUNNER_DEVICES, "devices", "DIR", "the folder with the nodes of devices; default: /dev"},
     {RUNNER_ADD, "add", "NAME=VALUE", "a variable that this machine adds to the environment, such as OMP_NUM_THREADS=4"},
     {RUNNER_QUIET, "quiet", NULL, "do not show the output of the command"},
 };
 static const struct option_row enroll_rows[] = {
-    {RUNNER_STATE, "state", "DIR", "the folder of the enrolled runner, for show, too; default: /var/lib/sijil-runner"},
+    {RUNNER_STATE, "state", "DIR", "the folder of the enrolled runner, for show and serve, too; default: /var/lib/sijil-runner"},
     {RUNNER_CODE_FILE, "code-file", "FILE", "the file that `sijil runner invite` has written; - is standard input"},
     {RUNNER_ROOT, "root", "FILE", "the public key of the approvers' root (PEM), which the file must have"},
     {RUNNER_SIGNER, "signer", "FILE", "the registry's public key of documents (PEM), which the file must have"},
     {RUNNER_LOG_KEY, "log-key", "KEY", "the key of the registry's log, as `sijil audit key` shows it, which the file must have"},
     {RUNNER_WAIT, "wait", NULL, "wait until the runner was approved, and fetch its certificate"},
 };
+static const struct option_row serve_rows[] = {
+    {RUNNER_PARALLEL, "parallel", "N", "how many runs at a time, 1 to 64; default: 1"},
+    {RUNNER_CPUS, "cpus", "N", "the processors of all runs together; default: the machine's"},
+    {RUNNER_MEMORY, "memory", "BYTES", "the memory of all runs together; default: the machine's"},
+    {RUNNER_LIMIT, "limit", "NAME=VALUE",
+     "the most that one run may ask for, by the name of a limit of SPEC, such as time_s=86400; once for each"},
+    {RUNNER_DRAIN, "drain", "SECONDS", "how long runs may go on after TERM, before they are cancelled; default: 0"},
+};
 static const struct option_group groups[] = {{"", rows, COUNT(rows)},
                                              {"for check", slurm_rows, COUNT(slurm_rows)},
                                              {"for try", try_rows, COUNT(try_rows)},
-                                             {"for enroll", enroll_rows, COUNT(enroll_rows)}};
-static const char *const synopses[] = {"check [--least=LEVEL] [--slurm=URL] [--json]",
-                                       "try SPEC [OPTION]... [-- COMMAND [ARGUMENT]...]",
-                                       "enroll [URL] --code-file=FILE [--wait] [OPTION]...", "show [--state=DIR] [--json]", NULL};
+                                             {"for enroll", enroll_rows, COUNT(enroll_rows)},
+                                             {"for serve", serve_rows, COUNT(serve_rows)}};
+static const char *const synopses[] = {
+    "check [--least=LEVEL] [--slurm=URL] [--json]",       "try SPEC [OPTION]... [-- COMMAND [ARGUMENT]...]",
+    "enroll [URL] --code-file=FILE [--wait] [OPTION]...", "show [--state=DIR] [--json]",
+    "serve [--state=DIR] [--parallel=N] [OPTION]...",     NULL};
 static const char *const see_also[] = {"sijil(1)", "bwrap(1)", NULL};
 
 const struct program runner_program = {
@@ -55,7 +65,8 @@ const struct program runner_program = {
     .about =
         "Check the isolation that this machine offers, or run a command in exactly the sandbox that an ordered run would get: no "
         "network, nothing of this machine but /usr, limits on all that it uses. Or enroll this machine as a runner of a registry, with the "
-        "file of a single-use code: it makes its own key and pins the keys of the registry.",
+        "file of a single-use code: it makes its own key and pins the keys of the registry. Or serve: ask that registry for signed orders, "
+        "check each of them, and run them.",
     .groups = groups,
     .group_count = COUNT(groups),
     .closing =
@@ -63,10 +74,12 @@ const struct program runner_program = {
         "COMMAND sees /code and /in, which it can't change, and writes to /out. Without COMMAND, argv of SPEC is run.\n"
         "A line in the file that $SIJIL_HEARTBEAT names is shown as progress.\n"
         "enroll shows the name of the runner's key, which the approvers compare, and the keys of the registry. URL is in place of the one in\n"
-        "the file. Without --code-file it goes on where it was: it fetches the certificate.",
+        "the file. Without --code-file it goes on where it was: it fetches the certificate.\n"
+        "serve logs a JSON object in each line of standard error. TERM cancels what runs, and ends it.",
     .exit_status =
         "check: 0 the isolation suffices or the cluster answers, 1 otherwise. try: that of COMMAND, 128 and the number of a signal, 123 COMMAND ran, "
         "but an output or the report could not be written, 124 time_s was over, 125 the outputs are refused, 126 nothing was started or the "
-        "sandbox failed. enroll: 0 enrolled, 1 refused, 3 it waits for its approval. 2 the command line is wrong.",
+        "sandbox failed. enroll: 0 enrolled, 1 refused, 3 it waits for its approval. serve: 0 stopped as asked, 1 it can't serve, "
+        "3 the registry has suspended the runner's key, 4 stopped as asked, and a run had to be killed. 2 the command line is wrong.",
     .see_also = see_also,
 };

@@ -9,7 +9,6 @@
 
 #include "base/file.h"
 #include "base/memory.h"
-#include "runner/sandbox/variables.h"
 #include "training/format/form.h"
 
 enum { EXIT_NOT_KEPT = 123, EXIT_TIMEOUT = 124, EXIT_OUTPUTS = 125, EXIT_SIGNAL = 128 };
@@ -18,14 +17,10 @@ struct attempt {
     const struct attempt_options *options;
     struct run_spec *spec;
     json_t *variables, *outputs;
-    char **command; /* of the specification */
     char names[RUN_INPUTS_MAX][RUN_NAME_MAX + 1];
-    struct sandbox_options run;
+    struct payload_options payload;
     struct devices *devices; /* NULL: the run has none */
     struct device_grant grant;
-    struct sandbox_bind binds[DEVICE_NODES_MAX];
-    char visible[sizeof "CUDA_VISIBLE_DEVICES=" + DEVICES_MAX * 48];
-    const char *added[ATTEMPT_ADDED_MAX + 1];
     int folder;   /* for outputs; -1: none */
     int64_t kept; /* outputs that were copied to it */
     bool stopped; /* keeping them, because of this: */
@@ -84,7 +79,7 @@ static struct result read_spec(struct attempt *attempt, struct error *err)
 static struct result take_input(struct attempt *attempt, const char *text, struct error *err)
 {
     const char *equals = strchr(text, '=');
-    const size_t length = equals == NULL ? 0 : (size_t)(equals - text), at = attempt->run.input_count;
+    const size_t length = equals == NULL ? 0 : (size_t)(equals - text), at = attempt->payload.sandbox.input_count;
 
     if (length == 0 || length > RUN_NAME_MAX || equals[1] == '\0')
         return failure(err, ERROR_INVALID, "--input needs NAME=PATH, and not %.80s", text);
@@ -95,8 +90,8 @@ static struct result take_input(struct attempt *attempt, const char *text, struc
     for (size_t i = 0; i < at; i++)
         if (strcmp(attempt->names[i], attempt->names[at]) == 0)
             return failure(err, ERROR_INVALID, "the input %s is given twice", attempt->names[at]);
-    attempt->run.inputs[at] = (struct sandbox_input){.name = attempt->names[at], .path = equals + 1};
-    attempt->run.input_count++;
+    attempt->payload.sandbox.inputs[at] = (struct sandbox_input){.name = attempt->names[at], .path = equals + 1};
+    attempt->payload.sandbox.input_count++;
     return SUCCESS;
 }
 
@@ -105,27 +100,12 @@ static struct result check_inputs(const struct attempt *attempt, struct error *e
 {
     for (size_t i = 0; i < attempt->spec->input_count; i++) {
         bool found = false;
-        for (size_t j = 0; j < attempt->run.input_count && !found; j++)
+        for (size_t j = 0; j < attempt->payload.sandbox.input_count && !found; j++)
             found = strcmp(attempt->names[j], attempt->spec->inputs[i]) == 0;
         if (!found)
             return failure(err, ERROR_INVALID, "the specification has an input %s: say where it is with --input=%s=PATH",
                            attempt->spec->inputs[i], attempt->spec->inputs[i]);
     }
-    return SUCCESS;
-}
-
-static struct result take_command(struct attempt *attempt, struct error *err)
-{
-    const json_t *argv = attempt->spec->argv;
-
-    attempt->run.arguments = attempt->options->command;
-    if (attempt->options->command[0] != NULL) return SUCCESS;
-    if (argv == NULL) return failure(err, ERROR_INVALID, "there is no command: give one after --, or argv in the specification");
-    attempt->command = memory_zeroed(json_array_size(argv) + 1, sizeof *attempt->command);
-    if (attempt->command == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a command");
-    for (size_t i = 0; i < json_array_size(argv); i++)
-        attempt->command[i] = (char *)(uintptr_t)json_string_value(json_array_get(argv, i));
-    attempt->run.arguments = attempt->command;
     return SUCCESS;
 }
 
@@ -160,25 +140,12 @@ static struct result open_output(struct attempt *attempt, struct error *err)
     return file_open(folder, O_RDONLY | O_DIRECTORY, 0, &attempt->folder, err);
 }
 
-static void sample(void *context)
+static void sample(void *context, const struct cgroup_use *use)
 {
     struct attempt *attempt = context;
 
-    devices_sample(attempt->devices, &attempt->grant);
-}
-
-/* Inside, a node has its usual name, wherever the folder is. */
-static void bind_nodes(struct attempt *attempt)
-{
-    for (size_t i = 0; i < attempt->grant.node_count; i++) {
-        struct sandbox_bind *bind = &attempt->binds[i];
-        (void)snprintf(bind->from, sizeof bind->from, "%s", attempt->grant.nodes[i]);
-        (void)snprintf(bind->to, sizeof bind->to, "/dev%s", strrchr(attempt->grant.nodes[i], '/'));
-        bind->is_device = true;
-    }
-    attempt->run.binds = attempt->binds;
-    attempt->run.bind_count = attempt->grant.node_count;
-    attempt->run.each_second = sample;
+    (void)use;
+    if (attempt->devices != NULL) devices_sample(attempt->devices, &attempt->grant);
 }
 
 /* If a requested device is absent, the run is refused: a run never begins with fewer devices. */
@@ -188,45 +155,28 @@ static struct result take_devices(struct attempt *attempt, struct error *err)
 
     if (attempt->spec->devices.count == 0) return SUCCESS;
     TRY(devices_open(options->nvml, &attempt->devices, err));
-    TRY(devices_grant(attempt->devices, &attempt->spec->devices, options->devices, &attempt->grant, err));
-    bind_nodes(attempt);
-    return SUCCESS;
-}
-
-static struct result make_variables(struct attempt *attempt, struct error *err)
-{
-    const struct attempt_options *options = attempt->options;
-    size_t count = options->added_count;
-
-    memcpy(attempt->added, options->added, count * sizeof *attempt->added);
-    if (attempt->devices != NULL) {
-        (void)snprintf(attempt->visible, sizeof attempt->visible, "CUDA_VISIBLE_DEVICES=%s", attempt->grant.visible);
-        attempt->added[count++] = attempt->visible;
-    }
-    TRY(variables_make(attempt->spec->environment, attempt->added, count, &attempt->variables, err));
-    attempt->run.variables = attempt->variables;
-    return SUCCESS;
+    return devices_grant(attempt->devices, &attempt->spec->devices, options->devices, &attempt->grant, err);
 }
 
 static struct result prepare(struct attempt *attempt, struct error *err)
 {
     const struct attempt_options *options = attempt->options;
+    struct payload_options *payload = &attempt->payload;
 
     TRY(read_spec(attempt, err));
     for (size_t i = 0; i < options->input_count; i++) TRY(take_input(attempt, options->inputs[i], err));
     TRY(check_inputs(attempt, err));
     TRY(check_sources(attempt, err));
-    TRY(take_command(attempt, err));
     TRY(take_devices(attempt, err));
-    if (json_object_get(attempt->spec->json, "image") != NULL)
-        return failure(err, ERROR_INVALID,
-                       "the specification asks for an image, and this runner gives its own /usr alone: leave image out");
-    TRY(make_variables(attempt, err));
     attempt->outputs = json_array();
     if (attempt->outputs == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the list of outputs");
-    attempt->run.limits = &attempt->spec->limits;
-    attempt->run.isolation = options->has_least ? options->least : attempt->spec->isolation;
-    attempt->run.code = options->code;
+    payload->spec = attempt->spec;
+    payload->command = options->command[0] == NULL ? NULL : options->command;
+    payload->grant = &attempt->grant;
+    payload->added = options->added;
+    payload->added_count = options->added_count;
+    payload->sandbox.isolation = options->has_least ? options->least : attempt->spec->isolation;
+    payload->sandbox.code = options->code;
     return open_output(attempt, err);
 }
 
@@ -249,9 +199,9 @@ static struct result add_given(const struct attempt *attempt, const struct sandb
     json_t *inputs = json_object();
 
     TRY(set(json, "inputs", inputs, err));
-    for (size_t i = 0; i < attempt->run.input_count; i++)
+    for (size_t i = 0; i < attempt->payload.sandbox.input_count; i++)
         TRY(set(inputs, attempt->names[i], digest_json(&report->inputs[i]), err));
-    if (attempt->run.code != NULL) TRY(set(json, "code", digest_json(&report->code), err));
+    if (attempt->payload.sandbox.code != NULL) TRY(set(json, "code", digest_json(&report->code), err));
     if (attempt->devices != NULL) TRY(set(json, "devices", devices_json(attempt->devices, &attempt->grant), err));
     TRY(set(json, "environment", json_incref(attempt->variables), err));
     return set(json, "outputs", json_incref(attempt->outputs), err);
@@ -291,7 +241,7 @@ static struct result run(struct attempt *attempt, struct buffer *text, int *exit
     struct sandbox_report report;
 
     TRY(prepare(attempt, err));
-    TRY(sandbox_run(&attempt->run, &report, err));
+    TRY(payload_run(&attempt->payload, &report, &attempt->variables, err));
     if (attempt->is_in_line) (void)!write(STDOUT_FILENO, "\n", 1); /* so that a report begins a line */
     TRY(write_report(attempt, &report, text, err));
     *exit_out = exit_of(attempt, &report);
@@ -302,22 +252,22 @@ struct result attempt_run(const struct attempt_options *options, struct buffer *
 {
     struct attempt attempt = {.options = options,
                               .folder = -1,
-                              .run = {.cgroup = options->cgroup,
-                                      .work = options->work,
-                                      .user = options->user,
-                                      .inside = options->inside,
-                                      .log = show_log,
-                                      .progress = show_progress,
-                                      .output = keep_output,
-                                      .cancelled = options->cancelled}};
-    attempt.run.context = &attempt;
+                              .payload.sandbox = {.cgroup = options->cgroup,
+                                                  .work = options->work,
+                                                  .user = options->user,
+                                                  .inside = options->inside,
+                                                  .log = show_log,
+                                                  .progress = show_progress,
+                                                  .output = keep_output,
+                                                  .each_second = sample,
+                                                  .cancelled = options->cancelled}};
+    attempt.payload.sandbox.context = &attempt;
     const struct result done = run(&attempt, report, exit_out, err);
 
     if (!done.ok && attempt.folder >= 0) (void)rmdir(options->output); /* made for nothing; one with outputs stays */
     file_close_owned(&attempt.folder);
     json_decref(attempt.variables);
     json_decref(attempt.outputs);
-    free(attempt.command);
     devices_free(attempt.devices);
     run_spec_free(attempt.spec);
     return done;

@@ -4,9 +4,7 @@
 #pragma once
 
 #include "runner/devices/devices.h"
-#include "runner/sandbox/sandbox.h"
-
-#define ATTEMPT_ADDED_MAX 16
+#include "runner/payload/payload.h"
 
 struct attempt_options {
     const char *spec_file, *work, *user, *inside, *cgroup, *code;
@@ -15,7 +13,7 @@ struct attempt_options {
     size_t input_count;
     const char *inputs[RUN_INPUTS_MAX]; /* NAME=PATH */
     size_t added_count;
-    const char *added[ATTEMPT_ADDED_MAX]; /* NAME=VALUE, of the node */
+    const char *added[PAYLOAD_ADDED_MAX]; /* NAME=VALUE, of the node */
     char *const *command;                 /* NULL-terminated; empty: the specification's argv */
     enum isolation least;
     bool has_least, quiet; /* quiet: the program's output is not shown */

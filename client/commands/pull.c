@@ -16,14 +16,13 @@
 #include "client/fetch.h"
 #include "client/hash.h"
 #include "client/jobs.h"
+#include "client/layers.h"
 #include "client/layout.h"
 #include "client/local.h"
 #include "client/manifest.h"
 #include "client/session.h"
 #include "crypto/digest.h"
 #include "registry/names/manifest_members.h"
-
-#define LAYERS_MAX 10000 /* more than any model has files */
 
 struct pull {
     struct invocation *invocation;
@@ -121,41 +120,27 @@ static bool is_there(const struct pull *pull, const struct incoming *incoming)
     return digest_parse(bytes_of_text(incoming->fetch.digest), &wanted, &ignored).ok && digest_equal(&wanted, &got);
 }
 
-static const char *layer_name(const json_t *layer)
-{
-    const json_t *annotations = json_object_get(layer, "annotations");
-    const char *title = json_text_of(annotations, "org.opencontainers.image.title");
-
-    return title != NULL ? title : json_text_of(annotations, "org.cncf.model.filepath");
-}
-
 static struct result pull_layer(void *context, size_t index, struct session *session, struct error *err)
 {
     struct pull *pull = context;
-    const json_t *layer = json_array_get(pull->layers, index);
-    const char *title = layer_name(layer);
-    struct incoming incoming = {.title = title,
-                                .fetch = {.session = session,
-                                          .repository = pull->source.repository,
-                                          .scope = pull->scope,
-                                          .digest = json_text_of(layer, "digest"),
-                                          .name = title,
-                                          .fd = -1}};
+    const json_t *json = json_array_get(pull->layers, index);
+    struct layer layer;
     struct digest digest;
-    int64_t size = -1;
 
-    if (incoming.title == NULL) {
+    if (layer_name(json) == NULL) {
         pull->skipped++;
         return SUCCESS;
     }
-    if (!title_is_safe(incoming.title))
-        return failure(err, ERROR_INVALID,
-                       "refused: the layer called '%.100s' would leave the target folder, or has control characters",
-                       incoming.title);
-    if (incoming.fetch.digest == NULL || !json_integer_of(layer, "size", &size) || size < 0)
-        return failure(err, ERROR_CORRUPT, "the layer '%.100s' has no digest or size", incoming.title);
-    TRY(digest_parse(bytes_of_text(incoming.fetch.digest), &digest, err));
-    incoming.fetch.size = (uint64_t)size;
+    TRY(layer_read(json, &layer, err));
+    TRY(digest_parse(bytes_of_text(layer.digest), &digest, err));
+    struct incoming incoming = {.title = layer.title,
+                                .fetch = {.session = session,
+                                          .repository = pull->source.repository,
+                                          .scope = pull->scope,
+                                          .digest = layer.digest,
+                                          .name = layer.title,
+                                          .size = layer.size,
+                                          .fd = -1}};
     if (digest.algorithm == DIGEST_SHA256 && is_there(pull, &incoming)) {
         progress_begin_in(&incoming.progress, pull->group, incoming.title, incoming.fetch.size, incoming.fetch.size,
                           pull->invocation->json);
@@ -167,26 +152,6 @@ static struct result pull_layer(void *context, size_t index, struct session *ses
     if (incoming.fetch.fd >= 0) (void)close(incoming.fetch.fd);
     hasher_free(incoming.fetch.hasher);
     return received;
-}
-
-/* All names are checked before the first byte is written. */
-static struct result check_layers(const json_t *layers, struct error *err)
-{
-    OWNED_JSON seen = json_object();
-
-    if (!json_is_array(layers) || json_array_size(layers) > LAYERS_MAX)
-        return failure(err, ERROR_INVALID, "this is no manifest with layers (an index?); pull one of its manifests by digest");
-    for (size_t i = 0; i < json_array_size(layers); i++) {
-        const char *title = layer_name(json_array_get(layers, i));
-        if (title == NULL) continue;
-        if (!title_is_safe(title))
-            return failure(err, ERROR_INVALID,
-                           "refused: the layer called '%.100s' would leave the target folder, or has control characters", title);
-        if (json_object_get(seen, title) != NULL)
-            return failure(err, ERROR_INVALID, "refused: two layers are called '%.100s'", title);
-        if (json_object_set_new(seen, title, json_true()) != 0) return failure(err, ERROR_NO_MEMORY, "no memory for names");
-    }
-    return SUCCESS;
 }
 
 /* All destinations are checked before the first byte is fetched. */
@@ -242,7 +207,7 @@ static struct result pull_all(struct pull *pull, struct error *err)
 
     TRY(manifest_fetch(pull->session, pull->scope, &pull->source, ACCEPTED_MANIFESTS, &manifest, err));
     pull->layers = json_object_get(manifest.json, "layers");
-    TRY(check_layers(pull->layers, err));
+    TRY(layers_check(pull->layers, err));
     TRY(check_places(pull, err));
     TRY(pull_layers(pull, err));
     if (pull->skipped > 0 && !pull->invocation->json)

@@ -15,6 +15,7 @@ struct devices {
     size_t count;
     nvml_device handles[DEVICES_MAX];
     struct device devices[DEVICES_MAX];
+    bool is_taken[DEVICES_MAX];
 };
 
 static struct result check(int problem, const char *what, struct error *err)
@@ -34,7 +35,8 @@ static bool is_sliced(const struct nvml *nvml, nvml_device handle)
 /* The UUID goes into an environment and a report: the driver's own form, "GPU-" and hex digits with hyphens. */
 static bool is_uuid(const char *text)
 {
-    return strlen(text) < 48 && strncmp(text, "GPU-", 4) == 0 && text_consists_of(bytes_of_text(text + 4), "0123456789abcdef-");
+    return strlen(text) < DEVICE_UUID_SIZE && strncmp(text, "GPU-", 4) == 0 &&
+           text_consists_of(bytes_of_text(text + 4), "0123456789abcdef-");
 }
 
 static struct result look(struct devices *devices, unsigned at, struct error *err)
@@ -92,6 +94,20 @@ const struct device *devices_at(const struct devices *devices, size_t at)
     return &devices->devices[at];
 }
 
+void devices_set_taken(struct devices *devices, const struct device_names *names)
+{
+    for (size_t i = 0; i < devices->count; i++) {
+        devices->is_taken[i] = false;
+        for (size_t j = 0; j < names->count; j++)
+            if (strcmp(devices->devices[i].uuid, names->uuids[j]) == 0) devices->is_taken[i] = true;
+    }
+}
+
+bool devices_is_free(const struct devices *devices, size_t at)
+{
+    return !devices->is_taken[at];
+}
+
 static bool fits(const struct device *device, const struct run_devices *request)
 {
     return !device->is_sliced && device->memory_bytes >= request->memory_bytes && form_is_of_type(device->type, request->type);
@@ -128,20 +144,24 @@ struct result devices_grant(const struct devices *devices, const struct run_devi
                             struct device_grant *grant_out, struct error *err)
 {
     struct device_grant grant = {0};
-    size_t fitting = 0;
+    size_t fitting = 0, taken = 0;
 
     if (request->mig[0] != '\0')
         return failure(err, ERROR_DENIED, "the MIG profile %s is asked for, and this runner gives whole devices", request->mig);
     for (size_t i = 0; i < devices->count; i++) {
         if (!fits(&devices->devices[i], request)) continue;
+        if (devices->is_taken[i]) {
+            taken++;
+            continue;
+        }
         fitting++;
         if ((int64_t)grant.count < request->count) grant.which[grant.count++] = i;
     }
     if ((int64_t)grant.count < request->count)
         return failure(err, ERROR_DENIED,
-                       "%lld devices%s%s with %lld MiB each are asked for; this machine has %zu devices, and %zu fit",
+                       "%lld devices%s%s with %lld MiB each are asked for; this machine has %zu devices, and %zu fit%s",
                        (long long)request->count, request->type[0] == '\0' ? "" : " ", request->type,
-                       (long long)request->memory_bytes >> 20, devices->count, fitting);
+                       (long long)request->memory_bytes >> 20, devices->count, fitting, taken > 0 ? "; others are in use" : "");
     TRY(add_nodes(devices, folder, &grant, err));
     *grant_out = grant;
     return SUCCESS;

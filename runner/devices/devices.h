@@ -13,6 +13,7 @@
 
 #define DEVICES_MAX      64
 #define DEVICE_TEXT_SIZE 96 /* NVML_DEVICE_NAME_V2_BUFFER_SIZE and NVML_DEVICE_UUID_V2_BUFFER_SIZE */
+#define DEVICE_UUID_SIZE 48 /* of a UUID that the driver tells, with '\0' */
 #define DEVICE_PATH_SIZE 256
 #define DEVICE_NODES_MAX (DEVICES_MAX + 3) /* and nvidiactl, nvidia-uvm, nvidia-uvm-tools */
 #define DEVICES_LIBRARY  "libnvidia-ml.so.1"
@@ -34,6 +35,15 @@ size_t devices_count(const struct devices *devices);
 const struct device *devices_at(const struct devices *devices, size_t at);
 void devices_free(struct devices *devices);
 DEFINE_OWNED(devices);
+
+/** Devices by their UUIDs. */
+struct device_names {
+    size_t count;
+    char uuids[DEVICES_MAX][DEVICE_UUID_SIZE];
+};
+/** The devices of these names are in use by other runs from now on, and no others are: devices_grant() gives none of them. */
+void devices_set_taken(struct devices *devices, const struct device_names *names);
+bool devices_is_free(const struct devices *devices, size_t at);
 
 /** The devices that one run gets. */
 struct device_grant {

@@ -208,6 +208,22 @@ const struct taken_lease *lease_journal_unfinished(const struct lease_journal *j
     return NULL;
 }
 
+const struct taken_lease *lease_journal_find(const struct lease_journal *journal, const uint8_t nonce[LEASE_NONCE_SIZE])
+{
+    for (uint32_t i = 0; i < journal->state.count; i++)
+        if (memcmp(journal->state.leases[i].nonce, nonce, LEASE_NONCE_SIZE) == 0) return &journal->state.leases[i];
+    return NULL;
+}
+
+size_t lease_journal_list(const struct lease_journal *journal, struct taken_lease *leases, size_t room)
+{
+    size_t count = 0;
+
+    for (uint32_t i = 0; i < journal->state.count && count < room; i++)
+        if (!journal->state.leases[i].has_ended) leases[count++] = journal->state.leases[i];
+    return count;
+}
+
 void lease_journal_free(struct lease_journal *journal)
 {
     if (journal == NULL) return;

@@ -16,6 +16,7 @@
 
 #define ROOT         "/sys/fs/cgroup"
 #define OWN_GROUPS   "/proc/self/cgroup"
+#define ASIDE        "/runner"
 #define VALUE_SIZE   64
 #define PERIOD_US    100000 /* of the processor's share, as the kernel's default */
 #define REMOVE_MS    2000   /* a killed process leaves its group a moment after its end */
@@ -166,6 +167,24 @@ void cgroup_find(const char *delegated, struct cgroup_place *place_out)
     else if (!find_v1(groups, &place))
         lack(&place, ROOT "/memory and /pids", "are not for this user: start it as root, or with control groups of version 2");
     *place_out = place;
+}
+
+struct result cgroup_step_aside(char path_out[CGROUP_PATH_SIZE], struct error *err)
+{
+    char groups[8192] = "", below[CGROUP_PATH_SIZE + sizeof ASIDE];
+    OWNED_FD folder = -1;
+
+    const bool is_read = read_value(AT_FDCWD, OWN_GROUPS, groups, sizeof groups);
+    const char *own = strstr(groups, "0::/");
+    if (!is_read || own == NULL || !is_of_kind(ROOT, CGROUP2_SUPER_MAGIC))
+        return failure(err, ERROR_NOT_FOUND, "this machine has no control groups of version 2 alone");
+    (void)snprintf(path_out, CGROUP_PATH_SIZE, ROOT "%.*s", (int)strcspn(own + 3, "\n"), own + 3);
+    (void)snprintf(below, sizeof below, "%s" ASIDE, path_out);
+    if (mkdir(below, 0755) != 0 && errno != EEXIST)
+        return failure(err, ERROR_UNAVAILABLE, "%.180s can't be made: %s", below, strerror(errno));
+    TRY(file_open(below, O_RDONLY | O_DIRECTORY, 0, &folder, err));
+    if (write_value(folder, "cgroup.procs", "0")) return SUCCESS;
+    return failure(err, ERROR_UNAVAILABLE, "%.180s can't be joined: %s", below, strerror(errno));
 }
 
 static struct result limit(const struct cgroup *cgroup, size_t which, const char *name, int64_t value, struct error *err)

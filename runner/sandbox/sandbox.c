@@ -84,6 +84,7 @@ static struct result run(struct sandbox *sandbox, struct error *err)
     TRY(sandbox_start(sandbox, err));
     TRY(sandbox_watch(sandbox, err));
     note_use(sandbox, &before);
+    if (sandbox->options->ended != NULL) sandbox->options->ended(sandbox->options->context, &sandbox->report);
     return take_outputs(sandbox, err);
 }
 

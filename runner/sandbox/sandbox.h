@@ -20,6 +20,8 @@ struct sandbox_input {
     const char *name, *path;
 };
 
+struct sandbox_report;
+
 struct sandbox_options {
     const struct run_limits *limits;
     enum isolation isolation; /* the minimum */
@@ -32,6 +34,10 @@ struct sandbox_options {
     const char *code;         /* becomes /code; NULL: an empty folder */
     size_t input_count;
     struct sandbox_input inputs[RUN_INPUTS_MAX];
+    /** In place of copies: writes `code`, if it is not NULL, and in/NAME for each input into the open folder of the run. */
+    RESULT (*fill)(void *context, int folder, struct error *err);
+    /** When the sandbox is shown to be closed, before the program begins. Its failure ends the run. NULL: nothing. */
+    RESULT (*ready)(void *context, struct error *err);
     size_t bind_count;
     const struct sandbox_bind *binds; /* devices and their libraries */
     size_t address_count;
@@ -40,9 +46,12 @@ struct sandbox_options {
     void (*log)(void *context, bool is_error, struct bytes piece);
     /** A new line in its heartbeat file, made safe for a terminal. NULL: none. */
     void (*progress)(void *context, const char *line);
+    /** After the end, before the outputs are walked; the report has no outputs yet. NULL: nothing. */
+    void (*ended)(void *context, const struct sandbox_report *report);
     /** Each output, after the end. NULL: only counted. */
     RESULT (*output)(void *context, const struct output_file *file, struct error *err);
-    void (*each_second)(void *context); /* while it runs; or NULL */
+    /** While it runs, with what its control group has used. NULL: nothing. */
+    void (*each_second)(void *context, const struct cgroup_use *use);
     void *context;
     const volatile sig_atomic_t *cancelled; /* the program is stopped when it is not 0; or NULL */
 };

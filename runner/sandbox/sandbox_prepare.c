@@ -39,13 +39,18 @@ static struct result find_user(struct sandbox *sandbox, struct error *err)
     return SUCCESS;
 }
 
+static struct result make_in(const struct sandbox *sandbox, struct error *err)
+{
+    if (mkdirat(sandbox->work.folder, "in", 0755) == 0 && fchmodat(sandbox->work.folder, "in", 0755, 0) == 0) return SUCCESS;
+    return failure(err, ERROR_UNAVAILABLE, "no folder for inputs: %s", strerror(errno));
+}
+
 static struct result copy_inputs(struct sandbox *sandbox, struct error *err)
 {
     const struct sandbox_options *options = sandbox->options;
     OWNED_FD in = -1;
 
-    if (mkdirat(sandbox->work.folder, "in", 0755) != 0 || fchmodat(sandbox->work.folder, "in", 0755, 0) != 0)
-        return failure(err, ERROR_UNAVAILABLE, "no folder for inputs: %s", strerror(errno));
+    TRY(make_in(sandbox, err));
     TRY(file_open_at(sandbox->work.folder, "in", O_RDONLY | O_DIRECTORY, 0, &in, err));
     for (size_t i = 0; i < options->input_count; i++) {
         char what[RUN_NAME_MAX + 8];
@@ -83,6 +88,10 @@ static struct result fill_folder(struct sandbox *sandbox, struct error *err)
 
     TRY(copy_inside(sandbox, err));
     TRY(write_passwd(sandbox, err));
+    if (sandbox->options->fill != NULL) {
+        TRY(make_in(sandbox, err));
+        return sandbox->options->fill(sandbox->options->context, sandbox->work.folder, err);
+    }
     if (code.path != NULL) TRY(copy_in(&code, sandbox->work.folder, "code", &sandbox->report.code, err));
     return copy_inputs(sandbox, err);
 }

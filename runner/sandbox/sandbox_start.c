@@ -185,5 +185,6 @@ struct result sandbox_start(struct sandbox *sandbox, struct error *err)
     TRY(wait_until_ready(sandbox, err));
     TRY(open_inside(sandbox, "out", &sandbox->out, err));
     TRY(open_inside(sandbox, "run/sijil", &sandbox->beat, err));
+    if (sandbox->options->ready != NULL) TRY(sandbox->options->ready(sandbox->options->context, err));
     return give_word(sandbox, err);
 }

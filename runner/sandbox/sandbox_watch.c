@@ -84,10 +84,12 @@ void sandbox_kill(struct sandbox *sandbox)
 static void each_second(struct sandbox *sandbox)
 {
     const int64_t now_ms = clock_monotonic_ms();
+    struct cgroup_use use = {.cpu_us = -1, .memory_bytes = -1};
 
     if (sandbox->options->each_second == NULL || now_ms < sandbox->second_ms) return;
     sandbox->second_ms = now_ms + 1000;
-    sandbox->options->each_second(sandbox->options->context);
+    if (sandbox->cgroup != NULL) cgroup_read_use(sandbox->cgroup, &use);
+    sandbox->options->each_second(sandbox->options->context, &use);
 }
 
 static struct result look(struct sandbox *sandbox, bool *open, struct error *err)

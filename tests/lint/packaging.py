@@ -66,6 +66,23 @@ def commands_fit_the_programs():
     assert keyd["--passphrase-fd"] == "0" and unit("sijil-keyd.service")["StandardInput"][0].startswith("file:/etc/sijil/")
 
 
+def the_unit_of_the_runner_fits():
+    """It has a verb before its options, and its folders come from the unit itself."""
+    found, words = unit("sijil-runner.service"), shlex.split(unit("sijil-runner.service")["ExecStart"][0])
+    known = set(re.findall(r"^\s+(--[a-z-]+)", run(program("sijil-runner"), "--help")[1], re.M))
+    options = dict(word.split("=", 1) for word in words[2:])
+    assert words[:2] == ["/usr/bin/sijil-runner", "serve"] and set(options) <= known, set(options) - known
+    assert found["ConditionPathExists"] == [options["--state"] + "/certificate.pem"]
+    assert options["--state"] == "/var/lib/" + found["StateDirectory"][0] and found["StateDirectoryMode"] == ["0700"]
+    assert options["--work"].startswith("/var/cache/" + found["CacheDirectory"][0] + "/") and found["CacheDirectoryMode"] == ["0711"]
+    assert re.findall(r"^u (\S+) ", read("packaging/debian/sijil-runner.sysusers"), re.M) == [options["--user"]]
+    assert set(found["RestartPreventExitStatus"][0].split()) == {"2", "3"} and found["Restart"] == ["on-failure"]
+    assert seconds(found["TimeoutStopSec"][0]) > 60 + 10  # FINISH_MS of runner/serve/serve.c
+    assert "sijil-runner.service" in read("packaging/debian/sijil-runner.install")
+    # With these no sandbox gets a /proc of its own, or no accelerator is seen.
+    assert not {"ProtectKernelLogs", "ProtectKernelTunables", "ProtectHostname", "ProtectClock", "PrivateDevices", "PrivateUsers"} & set(found)
+
+
 def users_and_folders_are_made():
     made = folders()
     assert users() == ["sijil", "sijil-keyd"] and len(made) == 4, (users(), made)
@@ -149,7 +166,7 @@ def every_program_is_in_a_package():
         assert re.search(rf"^usr/bin/{name}$", installed, re.M), name
 
 
-for test in (commands_fit_the_programs, users_and_folders_are_made, limits_leave_room_for_the_settings,
+for test in (commands_fit_the_programs, the_unit_of_the_runner_fits, users_and_folders_are_made, limits_leave_room_for_the_settings,
              the_conffile_with_what_docs_add_is_good, dependencies_agree, every_program_is_in_a_package):
     test()
     print("ok", test.__name__)

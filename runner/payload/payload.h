@@ -1,0 +1,29 @@
+/*
+ * runner/payload/payload.h -- runs a specification in the sandbox, with granted devices: for `sijil-runner try` and for leased runs.
+ */
+#pragma once
+
+#include "runner/devices/devices.h"
+#include "runner/sandbox/sandbox.h"
+
+#define PAYLOAD_ADDED_MAX 16
+#define PAYLOAD_RESUME    "resume" /* the checkpoint of a specification becomes /in/resume */
+
+struct payload_options {
+    const struct run_spec *spec;
+    char *const *command;             /* in place of the specification's argv; NULL: that */
+    const struct device_grant *grant; /* count 0: no device */
+    size_t added_count;               /* variables of the node (runner/sandbox/variables.h) */
+    const char *const *added;
+    /** Folders, code and inputs, isolation and functions. Arguments, variables, limits and devices come from the members above. */
+    struct sandbox_options sandbox;
+};
+
+/**
+ * Errors: those of sandbox_run(), variables_make(); ERROR_INVALID for a specification without argv. *variables_out is the program's
+ * whole environment.
+ */
+RESULT payload_run(const struct payload_options *options, struct sandbox_report *report_out, json_t **variables_out,
+                   struct error *err);
+/** For an order: ERROR_INVALID for a part of its specification that this runner can't give. */
+RESULT payload_check(const struct run_spec *spec, struct error *err);

@@ -1,0 +1,74 @@
+#include "runner/serve/artifacts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "client/manifest.h"
+#include "runner/payload/payload.h"
+#include "runner/sandbox/copy.h"
+
+static struct result fetch_layers(const struct layer_source *source, const json_t *layers, int folder, struct error *err)
+{
+    size_t count = 0;
+
+    TRY(layers_check(layers, err));
+    for (size_t i = 0; i < json_array_size(layers); i++) {
+        const json_t *json = json_array_get(layers, i);
+        OWNED_FD file = -1;
+        struct layer layer;
+        if (layer_name(json) == NULL) continue; /* as a pull */
+        TRY(layer_read(json, &layer, err));
+        TRY(layer_fetch(source, &layer, folder, &file, err));
+        if (fchmod(file, 0444) != 0) return failure(err, ERROR_UNAVAILABLE, "%.150s: %s", layer.title, strerror(errno));
+        count++;
+    }
+    return count > 0 ? SUCCESS : failure(err, ERROR_INVALID, "the artifact has no layer with a name, so there is no file");
+}
+
+static struct result fetch_into(const struct artifacts *artifacts, const json_t *artifact, int folder, struct error *err)
+{
+    const char *repository = json_text_of(artifact, "repository"), *digest = json_text_of(artifact, "digest");
+    struct remote_reference reference = {.is_digest = true, .was_given = true};
+    OWNED_MANIFEST manifest = MANIFEST;
+
+    (void)snprintf(reference.host, sizeof reference.host, "%s", artifacts->host);
+    (void)snprintf(reference.repository, sizeof reference.repository, "%s", repository);
+    (void)snprintf(reference.reference, sizeof reference.reference, "%s", digest);
+    TRY(manifest_fetch(artifacts->session, LEASED_SCOPE, &reference, ACCEPTED_MANIFESTS, &manifest, err));
+    const struct layer_source source = {.session = artifacts->session, .repository = repository, .scope = LEASED_SCOPE};
+    return fetch_layers(&source, json_object_get(manifest.json, "layers"), folder, err);
+}
+
+/* What an interrupted attempt has left is removed. */
+static struct result fetch_one(const struct artifacts *artifacts, const json_t *artifact, int parent, const char *name,
+                               struct error *err)
+{
+    OWNED_FD folder = -1;
+    struct error why = {0};
+
+    TRY(copy_remove(parent, name, err));
+    if (mkdirat(parent, name, 0755) != 0) return failure(err, ERROR_UNAVAILABLE, "no folder for %s: %s", name, strerror(errno));
+    TRY(file_open_at(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &folder, err));
+    if (fetch_into(artifacts, artifact, folder, &why).ok) return SUCCESS;
+    return failure(err, why.kind, "%.60s: %.190s", name, why.message);
+}
+
+struct result artifacts_fetch(const struct artifacts *artifacts, int folder, struct error *err)
+{
+    const json_t *spec = artifacts->spec->json, *inputs = json_object_get(spec, "inputs");
+    const json_t *resume = json_object_get(spec, "resume");
+    OWNED_FD in = -1;
+
+    TRY(fetch_one(artifacts, json_object_get(spec, "code"), folder, "code", err));
+    TRY(file_open_at(folder, "in", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &in, err));
+    for (size_t i = 0; i < json_array_size(inputs); i++) {
+        const json_t *input = json_array_get(inputs, i);
+        TRY(fetch_one(artifacts, input, in, json_text_of(input, "name"), err));
+    }
+    return resume == NULL ? SUCCESS : fetch_one(artifacts, resume, in, PAYLOAD_RESUME, err);
+}

@@ -1,0 +1,25 @@
+/*
+ * runner/serve/artifacts.h -- fetches the artifacts of an order into the folder of its run, as read-only files.
+ *
+ * Everything is fetched by digest and compared with it. The names of files follow the rules of `sijil pull`.
+ */
+#pragma once
+
+#include "client/layers.h"
+#include "training/format/spec.h"
+
+/** The scope of all calls under a run's token: the token names what it allows, so one token serves them all. */
+#define LEASED_SCOPE "run"
+
+struct artifacts {
+    struct session *session;
+    const char *host;
+    const struct run_spec *spec;
+};
+
+/**
+ * Writes `code` and in/NAME below `folder`, which has a folder `in`; a checkpoint becomes in/resume. The umask must leave folders
+ * readable for others. ERROR_CORRUPT, ERROR_INVALID, ERROR_NOT_FOUND, ERROR_DENIED: the artifact can't be used; ERROR_FULL;
+ * ERROR_UNAVAILABLE: a repeated call begins anew.
+ */
+RESULT artifacts_fetch(const struct artifacts *artifacts, int folder, struct error *err);

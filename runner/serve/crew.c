@@ -1,0 +1,259 @@
+#include "runner/serve/crew.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "runner/serve/kept.h"
+#include "supervision/child.h"
+
+#define PAUSE_LEAST_MS 1000
+#define PAUSE_MOST_MS  60000
+
+size_t crew_count(const struct crew *crew, enum job job)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < CREW_MAX; i++) count += crew->members[i].job == job ? 1 : 0;
+    return count;
+}
+
+/* ---- what is free ---- */
+
+static int64_t free_cpus(const struct crew *crew)
+{
+    int64_t cpus = crew->options->cpus;
+
+    for (size_t i = 0; i < CREW_MAX; i++) cpus -= crew->members[i].job == JOB_RUN ? crew->members[i].cpus : 0;
+    return cpus;
+}
+
+static int64_t free_memory(const struct crew *crew)
+{
+    int64_t bytes = crew->options->memory_bytes;
+
+    for (size_t i = 0; i < CREW_MAX; i++) bytes -= crew->members[i].job == JOB_RUN ? crew->members[i].memory_bytes : 0;
+    return bytes;
+}
+
+static bool is_taken(const struct crew *crew, const char *uuid)
+{
+    for (size_t i = 0; i < CREW_MAX; i++) {
+        const struct member *member = &crew->members[i];
+        for (size_t j = 0; member->job == JOB_RUN && j < member->uses.count; j++)
+            if (strcmp(member->uses.uuids[j], uuid) == 0) return true;
+    }
+    return false;
+}
+
+bool crew_has_room(const struct crew *crew)
+{
+    return crew_count(crew, JOB_RUN) < crew->options->parallel && free_cpus(crew) > 0 && free_memory(crew) > 0;
+}
+
+static void list_taken(const struct crew *crew, struct device_names *taken)
+{
+    for (size_t i = 0; i < CREW_MAX; i++) {
+        const struct member *member = &crew->members[i];
+        for (size_t j = 0; member->job == JOB_RUN && j < member->uses.count && taken->count < DEVICES_MAX; j++)
+            memcpy(taken->uuids[taken->count++], member->uses.uuids[j], DEVICE_UUID_SIZE);
+    }
+}
+
+/* ---- questions ---- */
+
+static struct result check_room(const struct crew *crew, const struct channel_question *question, struct error *err)
+{
+    if (crew->is_stopping) return failure(err, ERROR_UNAVAILABLE, "this runner is told to stop");
+    if (!crew_has_room(crew) || question->cpus > free_cpus(crew) || question->memory_bytes > free_memory(crew))
+        return failure(err, ERROR_LIMIT, "the run needs more than is free on this machine");
+    for (size_t i = 0; i < question->uses.count; i++)
+        if (is_taken(crew, question->uses.uuids[i]))
+            return failure(err, ERROR_LIMIT, "the device %.48s is in use by another run", question->uses.uuids[i]);
+    return SUCCESS;
+}
+
+static struct result take(struct crew *crew, struct member *member, const struct channel_question *question, struct error *err)
+{
+    if (member->job != JOB_ASK) return failure(err, ERROR_CONFLICT, "a worker takes one lease");
+    TRY(check_room(crew, question, err));
+    TRY(lease_journal_take(crew->journal, &question->lease, clock_wall_ms(), err));
+    member->job = JOB_RUN;
+    member->lease = question->lease;
+    member->cpus = question->cpus;
+    member->memory_bytes = question->memory_bytes;
+    member->uses = question->uses;
+    crew->pause_ms = 0;
+    return SUCCESS;
+}
+
+static void end_lease(struct crew *crew, const struct taken_lease *lease)
+{
+    struct error err = {0};
+
+    if (lease_journal_end(crew->journal, lease->nonce, &err).ok) kept_remove(crew->kept, lease);
+    else log_error("the end of a lease is not recorded", &err);
+}
+
+static struct result end(struct crew *crew, struct member *member, const struct channel_question *question, struct error *err)
+{
+    if (member->job == JOB_ASK || memcmp(question->lease.nonce, member->lease.nonce, LEASE_NONCE_SIZE) != 0)
+        return failure(err, ERROR_CONFLICT, "a worker ends its own lease");
+    end_lease(crew, &member->lease);
+    member->has_ended = true;
+    return SUCCESS;
+}
+
+static struct result find_active(const struct crew *crew, const struct taken_lease *lease, struct error *err)
+{
+    const struct taken_lease *known = lease_journal_find(crew->journal, lease->nonce);
+
+    return known != NULL && !known->has_ended ? SUCCESS : failure(err, ERROR_NOT_FOUND, "nobody works on the lease");
+}
+
+static struct result answer(struct crew *crew, struct member *member, const struct channel_question *question, struct error *err)
+{
+    switch (question->topic) {
+    case CHANNEL_OFFER: return SUCCESS;
+    case CHANNEL_ACTIVE: return find_active(crew, &question->lease, err);
+    case CHANNEL_TAKE: return take(crew, member, question, err);
+    case CHANNEL_END: return end(crew, member, question, err);
+    case CHANNEL_RENEWED:
+        crew->options->state->certificate_from_ms = question->from_ms;
+        crew->options->state->certificate_until_ms = question->until_ms;
+        return SUCCESS;
+    }
+    return failure(err, ERROR_INVALID, "an unknown question of a worker");
+}
+
+void crew_answer(struct crew *crew, struct member *member)
+{
+    struct channel_question question;
+
+    while (channel_hear(member->channel, &question)) {
+        struct channel_answer said = {.refused = ERROR_NONE};
+        struct error err = {0};
+        if (!answer(crew, member, &question, &err).ok) {
+            said.refused = err.kind;
+            (void)snprintf(said.why, sizeof said.why, "%s", err.message);
+        }
+        said.generation = lease_journal_generation(crew->journal);
+        said.cpus = free_cpus(crew);
+        said.memory_bytes = free_memory(crew);
+        said.is_stopping = crew->is_stopping;
+        said.is_busy = crew_count(crew, JOB_RUN) > 0;
+        list_taken(crew, &said.taken);
+        (void)channel_reply(member->channel, &said);
+    }
+}
+
+/* ---- workers begin and end ---- */
+
+static _Noreturn void become_worker(struct crew *crew, enum job job, const struct taken_lease *lease, int channel, pid_t parent)
+{
+    struct worker worker = {
+        .options = crew->options, .journal = crew->journal, .channel = channel, .kept = crew->kept, .parent = parent};
+
+    for (size_t i = 0; i < CREW_MAX; i++)
+        if (crew->members[i].job != JOB_NONE) (void)close(crew->members[i].channel);
+    memcpy(worker.session, crew->session, sizeof worker.session);
+    if (job == JOB_SEND) worker_send(&worker, lease);
+    worker_ask(&worker);
+}
+
+struct result crew_start(struct crew *crew, enum job job, const struct taken_lease *lease, struct error *err)
+{
+    const pid_t parent = getpid();
+    struct member *member = crew->members;
+    int ends[2];
+
+    while (member < crew->members + CREW_MAX && member->job != JOB_NONE) member++;
+    if (member == crew->members + CREW_MAX) return failure(err, ERROR_LIMIT, "there are %d workers", CREW_MAX);
+    TRY(channel_open(ends, err));
+    const pid_t pid = fork();
+    if (pid == 0) {
+        (void)close(ends[0]);
+        become_worker(crew, job, lease, ends[1], parent);
+    }
+    const int problem = errno;
+    (void)close(ends[1]);
+    if (pid > 0) {
+        *member = (struct member){.job = job, .pid = pid, .channel = ends[0]};
+        if (lease != NULL) member->lease = *lease;
+        return SUCCESS;
+    }
+    (void)close(ends[0]);
+    return failure(err, ERROR_UNAVAILABLE, "no process for a worker: %s", strerror(problem));
+}
+
+static void hold_back(struct crew *crew)
+{
+    crew->pause_ms = crew->pause_ms == 0 ? PAUSE_LEAST_MS : 2 * crew->pause_ms;
+    if (crew->pause_ms > PAUSE_MOST_MS) crew->pause_ms = PAUSE_MOST_MS;
+    crew->next_ask_ms = clock_monotonic_ms() + crew->pause_ms;
+}
+
+/* Sends the kept result, or gives the lease up: then the registry loses the attempt by silence, and may give another one. */
+static void settle(struct crew *crew, const struct taken_lease *lease)
+{
+    char run[UUID_TEXT_SIZE];
+    struct error err = {0};
+
+    uuid_format(&lease->run, run);
+    if (lease->expires_ms > clock_wall_ms() && kept_has_result(crew->kept, lease)) {
+        if (crew->is_stopping) return; /* the next process sends it */
+        if (crew_start(crew, JOB_SEND, lease, &err).ok) return;
+        log_error("a kept result can't be sent", &err);
+    }
+    log_line(LOG_WARNING, "a run was interrupted", "run", run, NULL);
+    end_lease(crew, lease);
+}
+
+static void note_end(struct crew *crew, struct member *member, int status)
+{
+    const struct member ended = *member;
+    char text[CHILD_STATUS_TEXT_SIZE];
+
+    crew_answer(crew, member); /* it may have ended right after its last question */
+    const bool has_ended = member->has_ended;
+    (void)close(member->channel);
+    *member = (struct member){.job = JOB_NONE, .channel = -1};
+    if (status != 0) {
+        child_status_text(status, text);
+        log_line(LOG_ERROR, "a worker failed", "status", text, NULL);
+        hold_back(crew);
+    }
+    const bool has_failed = WIFEXITED(status) && WEXITSTATUS(status) == WORKER_FAILED;
+    if (ended.job == JOB_ASK && WIFEXITED(status) && WEXITSTATUS(status) == WORKER_SUSPENDED) crew->is_suspended = true;
+    if (ended.job == JOB_ASK || has_ended) return;
+    if (ended.job == JOB_SEND && has_failed) end_lease(crew, &ended.lease); /* it can't be read */
+    else settle(crew, &ended.lease);
+}
+
+void crew_reap(struct crew *crew)
+{
+    for (size_t i = 0; i < CREW_MAX; i++) {
+        struct member *member = &crew->members[i];
+        int status = 0;
+        if (member->job != JOB_NONE && child_has_ended(member->pid, &status)) note_end(crew, member, status);
+    }
+}
+
+void crew_signal(struct crew *crew, enum job job, int number)
+{
+    for (size_t i = 0; i < CREW_MAX; i++)
+        if (crew->members[i].job == job) (void)kill(crew->members[i].pid, number);
+}
+
+void crew_recover(struct crew *crew)
+{
+    static struct taken_lease leases[LEASES_MAX]; /* of the one serving process; too large for a stack */
+    const size_t count = lease_journal_list(crew->journal, leases, LEASES_MAX);
+
+    for (size_t i = 0; i < count; i++) settle(crew, &leases[i]);
+}

@@ -1,0 +1,51 @@
+/*
+ * runner/serve/crew.h -- the workers of a serving process, and what their runs use.
+ */
+#pragma once
+
+#include "runner/serve/channel.h"
+#include "runner/serve/worker.h"
+
+#define CREW_MAX (2 * SERVE_PARALLEL_MAX) /* runs, and results that are sent again */
+
+enum job {
+    JOB_NONE,
+    JOB_ASK, /* at most one worker */
+    JOB_RUN,
+    JOB_SEND,
+};
+
+struct member {
+    enum job job;
+    pid_t pid;
+    int channel;
+    struct taken_lease lease; /* JOB_RUN, JOB_SEND */
+    bool has_ended;           /* the lease */
+    int64_t cpus, memory_bytes;
+    struct device_names uses;
+};
+
+struct crew {
+    const struct serve_options *options;
+    struct lease_journal *journal;
+    uint8_t session[CALLS_SESSION_SIZE];
+    int kept; /* the folder */
+    bool is_stopping, is_suspended, was_killed;
+    int64_t next_ask_ms, pause_ms; /* after a worker that failed */
+    struct member members[CREW_MAX];
+};
+
+size_t crew_count(const struct crew *crew, enum job job);
+/** Whether another run has room now. */
+bool crew_has_room(const struct crew *crew);
+/** Forks a worker. ERROR_UNAVAILABLE, ERROR_LIMIT. `lease` is for JOB_SEND, or NULL. */
+RESULT crew_start(struct crew *crew, enum job job, const struct taken_lease *lease, struct error *err);
+/** Answers the questions that have arrived from this worker. */
+void crew_answer(struct crew *crew, struct member *member);
+/** Notes the ends of workers. A run whose worker was killed has its result sent, or is given up. */
+void crew_reap(struct crew *crew);
+/** Sends a signal to all workers of this job. */
+void crew_signal(struct crew *crew, enum job job, int number);
+
+/** Ends leases that nobody works on: sends their kept results, and gives up the others. */
+void crew_recover(struct crew *crew);

@@ -1,0 +1,269 @@
+/* A leased run, from its fetched inputs to the end of its program. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "runner/payload/payload.h"
+#include "runner/sandbox/work.h"
+#include "runner/serve/artifacts.h"
+#include "runner/serve/leased_priv.h"
+
+#define END_MARGIN_MS 5000 /* for the result, before the lease ends */
+
+bool leased_is_left(struct leased *leased)
+{
+    char reason[ANSWER_REASON_SIZE];
+
+    return clock_wall_ms() >= leased->ends_ms || teller_was_stopped(leased->teller, reason);
+}
+
+void leased_fail(struct leased *leased, const char *what)
+{
+    if (leased->fault[0] == '\0') (void)snprintf(leased->fault, sizeof leased->fault, "%s", what);
+}
+
+/* ---- what the sandbox calls ---- */
+
+static struct result fill(void *context, int folder, struct error *err)
+{
+    struct leased *leased = context;
+    const struct artifacts artifacts = {
+        .session = leased->session, .host = leased->worker->options->state->registry.host, .spec = leased->verdict->spec};
+
+    for (unsigned attempt = 0; !artifacts_fetch(&artifacts, folder, err).ok; attempt++)
+        if (!worker_tries_again(err, attempt, leased->ends_ms)) return (struct result){.ok = false};
+    leased->has_fetched = true;
+    return SUCCESS;
+}
+
+static struct result ready(void *context, struct error *err)
+{
+    struct leased *leased = context;
+
+    leased->is_ready = true;
+    for (unsigned attempt = 0; !calls_start(leased->worker->calls, &leased->run, err).ok; attempt++)
+        if (!worker_tries_again(err, attempt, leased->ends_ms)) return (struct result){.ok = false};
+    worker_set_idle(false); /* from here on a request to stop ends the program, and its result is sent */
+    leased->has_begun = true;
+    leased->started_ms = clock_wall_ms();
+    leased->began_ms = clock_monotonic_ms();
+    teller_set_phase(leased->teller, "running");
+    log_line(LOG_INFO, "run started", "run", leased->run.run, NULL);
+    return SUCCESS;
+}
+
+static void take_log(void *context, bool is_error, struct bytes piece)
+{
+    struct leased *leased = context;
+    struct error err = {0};
+
+    (void)is_error;
+    if (leased->fault[0] != '\0') return;
+    if (file_write_at(leased->log, piece.data, piece.length, leased->log_bytes, &err).ok) {
+        leased->log_bytes += piece.length;
+        teller_add_log(leased->teller, piece.length);
+        return;
+    }
+    leased_fail(leased, "the runner's machine has no room for the log");
+    leased->stops = leased->fault;
+    worker_cancelled = 1;
+}
+
+static void take_progress(void *context, const char *line)
+{
+    struct leased *leased = context;
+    const int percent = outcome_progress(line);
+
+    if (percent >= 0) teller_set_progress(leased->teller, percent);
+}
+
+static int64_t known(int64_t value)
+{
+    return value < 0 ? 0 : value;
+}
+
+static void each_second(void *context, const struct cgroup_use *use)
+{
+    struct leased *leased = context;
+    const struct device_grant *grant = &leased->verdict->grant;
+    const int64_t held_ms = clock_monotonic_ms() - leased->began_ms;
+
+    if (grant->count > 0) devices_sample(leased->worker->devices, grant);
+    teller_set_use(leased->teller, known(use->cpu_us) / 1000, (int64_t)grant->count * held_ms, known(use->memory_bytes));
+    if (clock_wall_ms() + leased->verdict->spec->limits.grace_s * 1000 + END_MARGIN_MS < leased->ends_ms) return;
+    leased->stops = "the lease ends";
+    worker_cancelled = 1;
+}
+
+static void take_end(void *context, const struct sandbox_report *report)
+{
+    struct leased *leased = context;
+
+    leased->has_ended = true;
+    leased->ended = *report;
+    leased->finished_ms = clock_wall_ms();
+    teller_set_phase(leased->teller, "finishing");
+    teller_set_use(leased->teller, report->cpu_ms, (int64_t)leased->verdict->grant.count * report->wall_ms, report->memory_bytes);
+}
+
+/* Outputs of a program that failed are not kept; its metrics are. */
+static struct result take_output(void *context, const struct output_file *file, struct error *err)
+{
+    struct leased *leased = context;
+    const bool metrics_only = leased->ended.end != SANDBOX_ENDED || leased->ended.exit != 0 || leased->fault[0] != '\0';
+
+    for (unsigned attempt = 0; !harvest_take(leased->harvest, file, metrics_only, err).ok; attempt++)
+        if (leased_is_left(leased) || !worker_tries_again(err, attempt, leased->ends_ms)) return (struct result){.ok = false};
+    return SUCCESS;
+}
+
+/* ---- what is open for a run ---- */
+
+static struct result ask_token(void *context, const char *scope, struct buffer *token, int64_t *lifetime_s_out, struct error *err)
+{
+    struct leased *leased = context;
+
+    (void)scope;
+    return calls_token(leased->worker->calls, &leased->run, token, lifetime_s_out, err);
+}
+
+/* Without a name, so that nothing of it is left after a kill. Some file systems can't make such a file at once. */
+static struct result open_log(const char *work, int *fd_out, struct error *err)
+{
+    char path[WORK_PATH_SIZE];
+    OWNED_FD fd = open(work, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+    (void)snprintf(path, sizeof path, "%.360s/log-XXXXXX", work);
+    if (fd < 0 && (fd = mkostemp(path, O_CLOEXEC)) >= 0) (void)unlink(path);
+    if (fd < 0) return failure(err, ERROR_UNAVAILABLE, "no file for the log in %.160s: %s", work, strerror(errno));
+    *fd_out = fd;
+    fd = -1;
+    return SUCCESS;
+}
+
+static struct result open_all(struct leased *leased, struct error *err)
+{
+    struct worker *worker = leased->worker;
+    const char *host = worker->options->state->registry.host;
+
+    TRY(open_log(worker->options->work, &leased->log, err));
+    TRY(calls_open(&worker->http, &leased->tells, err));
+    calls_give_up_when(leased->tells, &leased->closes);
+    const struct teller_options told = {.calls = leased->tells,
+                                        .leased = &leased->run,
+                                        .log = leased->log,
+                                        .cancelled = &worker_cancelled,
+                                        .gives_up = &worker_gives_up};
+    TRY(teller_start(&told, &leased->teller, err));
+    leased->tokens = (struct token_source){.ask = ask_token, .context = leased, .name = leased->run.run};
+    TRY(session_open_from(&leased->report, &worker->http, &leased->tokens, &leased->session, err));
+    session_give_up_when(leased->session, &worker_gives_up);
+    const struct harvest_options products = {
+        .session = leased->session, .host = host, .outputs = json_object_get(leased->verdict->spec->json, "outputs")};
+    return harvest_new(&products, &leased->harvest, err);
+}
+
+static void close_all(struct leased *leased)
+{
+    atomic_store(&leased->closes, true);
+    harvest_free(leased->harvest);
+    session_free(leased->session);
+    teller_free(leased->teller);
+    calls_free(leased->tells);
+    file_close_owned(&leased->log);
+}
+
+/* ---- the run ---- */
+
+static struct result run_payload(struct leased *leased, struct error *err)
+{
+    const struct serve_options *options = leased->worker->options;
+    const struct run_spec *spec = leased->verdict->spec;
+    struct payload_options payload = {.spec = spec,
+                                      .grant = &leased->verdict->grant,
+                                      .sandbox = {.isolation = spec->isolation,
+                                                  .cgroup = options->cgroup,
+                                                  .work = options->work,
+                                                  .user = options->user,
+                                                  .inside = options->inside,
+                                                  .code = "code",
+                                                  .input_count = spec->input_count,
+                                                  .address_count = leased->worker->address_count,
+                                                  .addresses = leased->worker->addresses,
+                                                  .fill = fill,
+                                                  .ready = ready,
+                                                  .ended = take_end,
+                                                  .log = take_log,
+                                                  .progress = take_progress,
+                                                  .output = take_output,
+                                                  .each_second = each_second,
+                                                  .context = leased,
+                                                  .cancelled = &worker_cancelled}};
+    OWNED_JSON variables = NULL;
+    struct sandbox_report report;
+
+    for (size_t i = 0; i < spec->input_count; i++) payload.sandbox.inputs[i].name = spec->inputs[i];
+    if (json_object_get(spec->json, "resume") != NULL)
+        payload.sandbox.inputs[payload.sandbox.input_count++].name = PAYLOAD_RESUME;
+    TRY(payload_run(&payload, &report, &variables, err));
+    leased->ended = report;
+    if (report.outputs_refused) leased_fail(leased, report.refusal.message);
+    return SUCCESS;
+}
+
+/* The check that a refusal names for a run that did not begin; NULL: only this machine failed, and another attempt may succeed. */
+static const char *check_of(const struct leased *leased, const struct error *why)
+{
+    if (why->kind == ERROR_FULL) return "limits";
+    if (why->kind == ERROR_UNAVAILABLE || why->kind == ERROR_NO_MEMORY) return NULL;
+    return leased->has_fetched ? "isolation" : "digest";
+}
+
+/* True: the lease has ended. Without a word the registry loses the attempt, and gives another one. A start that the registry does not take is
+ * nothing to refuse: there the attempt has ended already. */
+static bool give_up(struct leased *leased, const struct error *why)
+{
+    struct order_refusal refusal = {.check = check_of(leased, why)};
+
+    if (worker_cancelled != 0 || refusal.check == NULL || leased->is_ready || leased_is_left(leased)) {
+        log_error("a run did not begin", why);
+        return true;
+    }
+    (void)snprintf(refusal.reason, sizeof refusal.reason, "%s", why->message);
+    leased_refuse(leased->worker, leased->verdict->bundle->chain.lease, &refusal);
+    return true;
+}
+
+static bool execute(struct leased *leased)
+{
+    struct error err = {0};
+
+    struct result done = open_all(leased, &err);
+    if (done.ok) done = run_payload(leased, &err);
+    if (!done.ok && leased->teller == NULL) {
+        log_error("a run can't begin", &err);
+        return true;
+    }
+    if (!done.ok && !leased->has_begun) return give_up(leased, &err);
+    if (!done.ok) leased_fail(leased, err.message);
+    return leased_finish(leased);
+}
+
+bool leased_execute(struct worker *worker, const struct verdict *verdict)
+{
+    struct leased leased = {.worker = worker,
+                            .verdict = verdict,
+                            .run = {.run = verdict->run, .attempt = verdict->taken.attempt, .node = verdict->taken.node},
+                            .ends_ms = verdict->taken.expires_ms,
+                            .log = -1};
+    const bool has_ended = execute(&leased);
+
+    close_all(&leased);
+    return has_ended;
+}

@@ -1,0 +1,37 @@
+/*
+ * runner/serve/leased_priv.h -- one leased run, for the sources that run it and that tell of its end.
+ */
+#pragma once
+
+#include "runner/serve/harvest.h"
+#include "runner/serve/outcome.h"
+#include "runner/serve/teller.h"
+#include "runner/serve/worker.h"
+
+struct leased {
+    struct worker *worker;
+    const struct verdict *verdict;
+    struct leased_run run;
+    int64_t ends_ms;     /* of the lease */
+    struct calls *tells; /* of the teller */
+    atomic_bool closes;  /* nobody waits for the teller's calls any more */
+    struct report report;
+    struct token_source tokens;
+    struct session *session; /* under the run's token */
+    struct teller *teller;
+    struct harvest *harvest;
+    int log; /* a file without a name */
+    uint64_t log_bytes;
+    bool has_fetched, is_ready; /* code and inputs are there; the sandbox is closed */
+    bool has_begun, has_ended;  /* the program; has_ended: the report `ended` counts */
+    struct sandbox_report ended;
+    int64_t began_ms, started_ms, finished_ms; /* monotonic; wall */
+    char fault[256];                           /* what else failed; "" */
+    const char *stops;                         /* why this runner cancels it; NULL: it does not */
+};
+
+/** Whether the run has ended at the registry, or the lease is over: nothing is to be told any more. */
+bool leased_is_left(struct leased *leased);
+void leased_fail(struct leased *leased, const char *what);
+/** Uploads the log, signs the result, and sends it. True: the lease has ended. */
+bool leased_finish(struct leased *leased);

@@ -1,0 +1,167 @@
+#include "runner/serve/serve.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/notify.h"
+#include "crypto/random.h"
+#include "runner/serve/crew.h"
+#include "runner/serve/kept.h"
+#include "training/format/form.h"
+
+#define LOOK_MS   1000  /* for a worker that can't be started now */
+#define FINISH_MS 60000 /* after a run was cancelled: for its grace, its log and its result */
+
+static void wake(int number)
+{
+    (void)number; /* it interrupts ppoll(2) */
+}
+
+/* Blocked but while we wait, so that none is missed. `before` is the mask to wait with. */
+static void take_signals(sigset_t *before)
+{
+    const struct sigaction action = {.sa_handler = wake};
+    sigset_t held;
+
+    (void)sigaction(SIGCHLD, &action, NULL);
+    (void)sigemptyset(&held);
+    (void)sigaddset(&held, SIGCHLD);
+    (void)sigaddset(&held, SIGTERM);
+    (void)sigaddset(&held, SIGINT);
+    (void)sigaddset(&held, SIGHUP);
+    (void)sigprocmask(SIG_BLOCK, &held, before);
+}
+
+static void start_asking(struct crew *crew)
+{
+    struct error err = {0};
+
+    if (crew->is_stopping || crew_count(crew, JOB_ASK) > 0 || !crew_has_room(crew)) return;
+    if (clock_monotonic_ms() < crew->next_ask_ms || crew_start(crew, JOB_ASK, NULL, &err).ok) return;
+    log_error("no worker asks for a run", &err);
+    crew->next_ask_ms = clock_monotonic_ms() + LOOK_MS;
+}
+
+static void wait_for_events(struct crew *crew, const sigset_t *mask)
+{
+    const struct timespec patience = {.tv_sec = LOOK_MS / 1000};
+    struct pollfd polled[CREW_MAX];
+    struct member *members[CREW_MAX];
+    size_t count = 0;
+
+    for (size_t i = 0; i < CREW_MAX; i++) {
+        if (crew->members[i].job == JOB_NONE) continue;
+        members[count] = &crew->members[i];
+        polled[count++] = (struct pollfd){.fd = crew->members[i].channel, .events = POLLIN};
+    }
+    const int found = ppoll(polled, count, &patience, mask);
+    for (size_t i = 0; found > 0 && i < count; i++)
+        if ((polled[i].revents & POLLIN) != 0) crew_answer(crew, members[i]);
+    crew_reap(crew);
+}
+
+static bool is_alone(const struct crew *crew)
+{
+    return crew_count(crew, JOB_NONE) == CREW_MAX;
+}
+
+/* Runs may go on for drain_ms; then they are cancelled, and their results are sent. What is left after that is killed. */
+static void stop(struct crew *crew, const sigset_t *mask)
+{
+    const int64_t cancel_ms = clock_monotonic_ms() + crew->options->drain_ms, kill_ms = cancel_ms + FINISH_MS;
+    bool is_cancelled = false;
+
+    crew->is_stopping = true;
+    (void)notify_send("STOPPING=1");
+    log_line(LOG_INFO, "stopping", NULL);
+    crew_signal(crew, JOB_ASK, SIGTERM);
+    crew_signal(crew, JOB_SEND, SIGTERM);
+    while (!is_alone(crew)) {
+        const int64_t now_ms = clock_monotonic_ms();
+        if (now_ms >= cancel_ms && !is_cancelled) {
+            is_cancelled = true;
+            crew_signal(crew, JOB_RUN, SIGTERM);
+        }
+        if (now_ms >= kill_ms) {
+            crew->was_killed = true;
+            for (enum job job = JOB_ASK; job <= JOB_SEND; job++) crew_signal(crew, job, SIGKILL);
+        }
+        wait_for_events(crew, mask);
+    }
+}
+
+static struct result check_isolation(const struct serve_options *options, struct error *err)
+{
+    const char *floor = options->state->own.isolation;
+
+    if ((int)options->isolation >= form_isolation_rank(floor)) return SUCCESS;
+    return failure(err, ERROR_DENIED, "this runner was enrolled with the isolation %.16s, and its machine gives %.16s", floor,
+                   isolation_name(options->isolation));
+}
+
+static struct result open_crew(struct crew *crew, struct error *err)
+{
+    const int folder = crew->options->state->folder;
+
+    TRY(check_isolation(crew->options, err));
+    TRY(lease_journal_open(folder, &crew->journal, err));
+    TRY(kept_open(folder, &crew->kept, err));
+    TRY(kept_sweep(crew->kept, crew->journal, err));
+    random_bytes(crew->session, sizeof crew->session);
+    return SUCCESS;
+}
+
+static void say_begin(const struct crew *crew)
+{
+    const struct serve_options *options = crew->options;
+    char runner[UUID_TEXT_SIZE], parallel[16];
+
+    uuid_format(&options->state->own.runner, runner);
+    (void)snprintf(parallel, sizeof parallel, "%u", options->parallel);
+    log_line(LOG_INFO, "serving", "registry", options->state->registry.host, "runner", runner, "pool", options->state->own.pool,
+             "isolation", isolation_name(options->isolation), "parallel", parallel, NULL);
+}
+
+static struct result run(struct crew *crew, enum serve_end *end_out, struct error *err)
+{
+    sigset_t mask;
+
+    TRY(open_crew(crew, err));
+    take_signals(&mask);
+    say_begin(crew);
+    crew_recover(crew);
+    (void)notify_send("READY=1");
+    while (*crew->options->stops == 0 && !crew->is_suspended) {
+        start_asking(crew);
+        wait_for_events(crew, &mask);
+    }
+    if (crew->is_suspended)
+        log_line(LOG_ERROR, "the registry has suspended this runner's key: revoke it, and enrol the runner anew", NULL);
+    stop(crew, &mask);
+    TRY(kept_sweep(crew->kept, crew->journal, err));
+    log_line(LOG_INFO, "stopped", NULL);
+    *end_out = crew->is_suspended ? SERVE_SUSPENDED : crew->was_killed ? SERVE_KILLED : SERVE_STOPPED;
+    return SUCCESS;
+}
+
+struct result serve(const struct serve_options *options, enum serve_end *end_out, struct error *err)
+{
+    struct crew *crew = memory_zeroed(1, sizeof *crew); /* 128 lists of devices */
+
+    if (crew == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for workers");
+    crew->options = options;
+    crew->kept = -1;
+    const struct result done = run(crew, end_out, err);
+    lease_journal_free(crew->journal);
+    file_close_owned(&crew->kept);
+    free(crew);
+    return done;
+}

@@ -1,0 +1,39 @@
+/*
+ * runner/serve/serve.h -- `sijil-runner serve`: asks a registry for runs, and runs them, until it is told to stop.
+ *
+ * One process keeps the journal of leases and knows what is free. It reads no byte of the network: its workers do. At any time at most one
+ * worker asks for a run; when it has one, it becomes the worker of that run, and another one asks. A worker dies with the serving
+ * process, and the program in the sandbox with its worker.
+ */
+#pragma once
+
+#include <signal.h>
+
+#include "runner/sandbox/sandbox.h"
+#include "runner/state/runner_state.h"
+
+#define SERVE_PARALLEL_MAX 64
+
+struct serve_options {
+    struct runner_state *state;
+    const char *work, *user, *inside, *cgroup, *nvml,
+        *devices;                       /* as for a run (runner/sandbox/sandbox.h, runner/devices/devices.h) */
+    enum isolation isolation;           /* of this machine */
+    unsigned parallel;                  /* runs at a time */
+    int64_t cpus, memory_bytes;         /* for all runs together */
+    struct run_limits most;             /* of one run */
+    int64_t drain_ms;                   /* after the request to stop: how long runs may go on */
+    const volatile sig_atomic_t *stops; /* the request to stop, when it is not 0 */
+};
+
+enum serve_end {
+    SERVE_STOPPED,   /* as asked; all runs have ended */
+    SERVE_KILLED,    /* as asked; a run had to be killed */
+    SERVE_SUSPENDED, /* the registry has suspended the runner's key */
+};
+
+/**
+ * Logs what it does (base/log.h). Ends leases that an earlier process left. ERROR_CONFLICT: another process serves from the same folder;
+ * ERROR_CORRUPT: the journal is damaged; ERROR_DENIED: the machine gives less isolation than the runner was enrolled with.
+ */
+RESULT serve(const struct serve_options *options, enum serve_end *end_out, struct error *err);

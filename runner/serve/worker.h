@@ -1,0 +1,50 @@
+/*
+ * runner/serve/worker.h -- a worker: a process that asks for a run and runs it, or that sends a result again.
+ */
+#pragma once
+
+#include <stdatomic.h>
+
+#include "runner/calls/calls.h"
+#include "runner/serve/channel.h"
+#include "runner/serve/serve.h"
+#include "runner/serve/verdict.h"
+
+struct worker {
+    const struct serve_options *options;
+    const struct lease_journal *journal; /* as it was when the worker began */
+    uint8_t session[CALLS_SESSION_SIZE];
+    int channel, kept;
+    pid_t parent;
+    /* of the worker alone */
+    struct http_options http;
+    struct calls *calls;     /* NULL until it is connected */
+    struct devices *devices; /* NULL: none */
+    size_t address_count;
+    struct proof_address addresses[PROOF_ADDRESSES_MAX]; /* of the registry */
+};
+
+enum worker_status { WORKER_DONE = 0, WORKER_FAILED = 1, WORKER_SUSPENDED = 3 }; /* exit status */
+
+/** For the forked process: asks until it has a run, and runs that. */
+_Noreturn void worker_ask(struct worker *worker);
+/** For the forked process: sends the kept result of a lease. */
+_Noreturn void worker_send(struct worker *worker, const struct taken_lease *lease);
+
+/* --- for the sources of a worker --- */
+
+extern volatile sig_atomic_t worker_cancelled; /* by the serving process, or by the registry */
+extern atomic_bool worker_gives_up;            /* calls that fetch end at once */
+/** Whether a request to stop also ends calls at once: while nothing runs. */
+void worker_set_idle(bool is_idle);
+/** Waits for so long; false: the worker was cancelled. */
+bool worker_pause(int64_t milliseconds);
+/** After the failed call number `attempt` (from 0): whether it is worth another one before `ends_ms` (wall time); waits in between. */
+bool worker_tries_again(const struct error *err, unsigned attempt, int64_t ends_ms);
+
+/** Runs a lease that was taken, and tells the registry how it ended. True: the lease has ended. */
+bool leased_execute(struct worker *worker, const struct verdict *verdict);
+/** Sends a result until the registry has taken or refused it, or the lease is over. True: the lease has ended. */
+bool leased_send(struct worker *worker, const struct taken_lease *lease, struct bytes body);
+/** Signs and sends a refusal likewise. */
+void leased_refuse(struct worker *worker, const struct run_envelope *lease, const struct order_refusal *refusal);

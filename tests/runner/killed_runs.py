@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+"""usage: killed_runs.py BUILD-FOLDER [TEST]...   `sijil-runner serve` is killed or stopped at each state of a run, runs several at once, and is
+suspended: nothing is left running or on disk, and each run has one end."""
+import json
+import os
+import signal
+import time
+
+from runner_world import BUILD, made, run_tests
+
+OK = "mkdir /out/model; echo 1 > /out/model/1"
+LONG = "trap '' TERM; echo ready; sh -c 'trap \"\" TERM; sleep 60; : MARK' & sh -c 'sleep 60; : MARK'; sleep 60"
+
+
+def workers(world):
+    """Processes of the runner's workers, by their parent."""
+    found = []
+    for name in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{name}/stat", encoding="ascii", errors="replace") as file:
+                if name.isdigit() and int(file.read().rpartition(")")[2].split()[1]) == world.process.pid:
+                    found.append(int(name))
+        except OSError:
+            continue
+    return found
+
+
+def runs_again(world):
+    """The next start runs what comes; nothing of before is left."""
+    world.start()
+    run, _ = world.run(OK)
+    assert world.ended(run)[0]["status"] == "succeeded"
+    world.stop()
+
+
+def at_state(world, state):
+    """A run that has come as far as `state`, and the gate that holds it there."""
+    route = {"asking": "leases", "fetching": "blob", "starting": "start", "uploading": "upload", "sending": "result"}.get(state)
+    gate = world.peer.hold(route) if route else None
+    world.peer.uploaded.clear()
+    run, lease = world.give(world.script(LONG if state == "running" else OK))
+    phases = {"fetching": lambda: run.tokens, "starting": lambda: run.heartbeats, "running": lambda: run.log}
+    phases["uploading"] = phases["sending"] = lambda: any(beat["phase"] == "finishing" for beat in run.heartbeats)
+    world.peer.wait(phases.get(state, lambda: True), f"it does not come to {state}")
+    time.sleep(0.3)
+    return run, lease, gate
+
+
+def open_gate(world, gate):
+    if gate is not None:
+        world.peer.gates.clear()
+        gate.set()
+
+
+def a_killed_runner_leaves_nothing(world):
+    for state in ("asking", "fetching", "starting", "running", "uploading", "sending"):
+        world.start()
+        run, lease, gate = at_state(world, state)
+        world.kill()
+        world.nothing_runs()
+        open_gate(world, gate)
+        time.sleep(0.5)
+        world.peer.leases.clear()
+        kept = os.listdir(os.path.join(world.state, "leases"))
+        assert any(name.endswith(".result") for name in kept) == (state == "sending"), (state, kept)
+        before, run.has_started = run.results, False
+        world.start()
+        if state == "sending":
+            world.peer.wait(lambda: run.results > before, "the kept result is not sent")
+            assert world.ended(run)[0]["status"] == "succeeded"
+        world.peer.wait(lambda: os.listdir(os.path.join(world.state, "leases")) == [], f"{state}: files are left")
+        world.peer.give(lease)  # nobody takes it a second time
+        if state != "asking":
+            world.peer.wait(lambda: run.refusal, f"{state}: it is taken again")
+            assert world.registry.opened(run.refusal)["check"] == "nonce" and not run.has_started
+        else:
+            world.peer.wait(lambda: run.result, "it is not run")
+        world.stop()
+    runs_again(world)
+
+
+def a_killed_worker_ends_only_its_run(world):
+    world.start()
+    for state in ("fetching", "running", "sending"):
+        run, _, gate = at_state(world, state)
+        for pid in workers(world):
+            os.kill(pid, signal.SIGKILL)
+        open_gate(world, gate)
+        world.nothing_runs()
+        world.peer.wait(lambda: os.listdir(os.path.join(world.state, "leases")) == [], f"{state}: files are left")
+        assert (run.result is not None) == (state == "sending") and run.refusal is None, state
+        after, _ = world.run(OK)
+        assert world.ended(after)[0]["status"] == "succeeded"
+    world.stop()
+
+
+def a_request_to_stop_cancels(world):
+    world.start()
+    run, _, _ = at_state(world, "running")
+    began = time.monotonic()
+    world.stop()
+    outcome = world.ended(run)[0]
+    assert outcome["status"] == "cancelled" and outcome["reason"] == "the runner was stopped" and time.monotonic() - began < 20, outcome
+    world.start()
+    run, _, gate = at_state(world, "fetching")
+    world.process.terminate()
+    open_gate(world, gate)
+    world.process.wait(60)
+    assert world.process.returncode == 0 and run.result is None and run.refusal is None  # another attempt may run it
+    world.nothing_is_left()
+    runs_again(world)
+
+
+def a_run_may_end_by_itself(world):
+    world.start("--drain=60")
+    run, _ = world.give(world.script("echo ready; sleep 3; " + OK))
+    world.peer.wait(lambda: run.log, "no log")
+    world.stop(signal.SIGINT)
+    assert world.ended(run)[0]["status"] == "succeeded"
+
+
+def several_at_once(world):
+    world.start("--parallel=3", "--cpus=4", f"--memory={1 << 30}")
+    big, _ = world.give(world.script("echo ready; sleep 4; " + OK, cpus=3))
+    world.peer.wait(lambda: big.log, "no log")
+    world.peer.wait(lambda: world.peer.asked[-1]["cpus"] == 1, "the offer does not shrink")
+    assert world.peer.asked[-1]["memory_bytes"] == 768 << 20
+    small, _ = world.give(world.script("echo ready; sleep 2; " + OK, cpus=1))
+    world.peer.wait(lambda: small.log, "the second does not run beside the first")
+    assert big.result is None
+    world.peer.wait(lambda: big.result and small.result, "no results")
+    world.peer.wait(lambda: world.peer.asked[-1]["cpus"] == 4, "the offer does not grow")
+    generations = [asked["generation"] for asked in world.peer.asked]
+    assert generations == sorted(generations) and len({asked["session"] for asked in world.peer.asked}) == 1
+    again = world.registry.lease(world.script("echo ready; sleep 2; " + OK))
+    run = world.peer.give(again)
+    world.peer.give(again)  # a registry that has not noticed that it started
+    world.peer.wait(lambda: run.result, "no result")
+    assert run.refusal is None and run.results == 1
+    world.stop()
+
+
+def a_device_has_one_run(world):
+    nodes = os.path.join(world.folder, "nodes")
+    os.makedirs(nodes)
+    for name in ("nvidia0", "nvidia1", "nvidia2", "nvidiactl"):
+        os.symlink("/dev/null", os.path.join(nodes, name))
+    world.start("--parallel=3", f"--nvml={os.path.join(BUILD, 'tests/runner/libfake_nvml.so')}", f"--devices={nodes}")
+    wanted = {"devices": {"count": 1, "type": "H200", "memory_bytes": 0}}
+    first, _ = world.give(world.script("echo $CUDA_VISIBLE_DEVICES; sleep 4; " + OK, **wanted))
+    world.peer.wait(lambda: first.log, "no log")
+    world.peer.wait(lambda: not any("H200" in one["type"] for one in world.peer.asked[-1]["devices"]), "the device is offered twice")
+    second, _ = world.give(world.script("true", **wanted))
+    world.peer.wait(lambda: second.refusal, "the device is given twice")
+    assert "others are in use" in world.registry.opened(second.refusal)["reason"]
+    world.peer.wait(lambda: first.result, "no result")
+    details = world.statement(first)["predicate"]["runDetails"]
+    assert len(details["sijil_devices"]) == 1 and details["sijil_usage"]["device_ms"] >= 4000, details
+    assert first.log.decode().strip() == details["sijil_devices"][0]["uuid"]
+    world.peer.wait(lambda: any("H200" in one["type"] for one in world.peer.asked[-1]["devices"]), "the device is not offered again")
+    third, _ = world.give(world.script(OK, **wanted))
+    world.peer.wait(lambda: third.result, "the device is not free again")
+    world.stop()
+
+
+def a_suspended_runner_ends(world):
+    world.start("--parallel=2")
+    run, _, _ = at_state(world, "running")
+    world.peer.is_suspended = True
+    assert world.process.wait(60) == 3 and world.said("suspended")
+    world.nothing_is_left()
+    assert run.refusal is None
+
+
+def certificates_are_renewed(world):
+    with open(os.path.join(world.state, "certificate.pem"), "wb") as file:
+        file.write(world.registry.certificate(days=5, age_days=25))
+    world.start()
+    world.peer.wait(lambda: world.peer.certificates and world.said("certificate was renewed"), "it is not renewed")
+    world.run(OK)
+    world.run(OK)
+    assert len(world.peer.certificates) == 1
+    world.stop()
+    os.unlink(os.path.join(world.state, "certificate.pem"))  # as before its approval
+    world.start()
+    world.peer.wait(lambda: world.said("no client certificate"), "it asks without a certificate")
+    world.stop()
+
+
+def it_says_why_it_does_not_serve(world):
+    for name, change, says in (("key.pem", lambda path: os.chmod(path, 0o644), "others may use it"),
+                               ("certificate.pem", lambda path: open(path, "w", encoding="ascii").close(), "certificate.pem"),
+                               ("registry.json", lambda path: open(path, "w", encoding="ascii").close(), "registry.json")):
+        path = os.path.join(world.state, name)
+        with open(path, "rb") as file:
+            before = file.read()
+        change(path)
+        world.start()
+        assert world.process.wait(60) == 1 and world.said(says), name
+        with open(path, "wb") as file:
+            file.write(before)
+        os.chmod(path, 0o600)
+    world.start()
+    first = world.process
+    world.start()
+    assert world.process.wait(60) == 1 and world.said("leases.journal"), "two serve from one folder"
+    world.process = first
+    world.stop()
+    os.unlink(os.path.join(world.state, "leases.journal"))
+    world.start()
+    assert world.process.wait(60) == 1 and world.said("revoke its key")
+
+
+def logs_are_json(world):
+    world.start()
+    world.run(OK)
+    world.stop()
+    with open(world.log, encoding="utf-8") as file:
+        lines = [json.loads(line) for line in file]
+    said = [line["msg"] if "msg" in line else line for line in lines]
+    assert lines and all(isinstance(line, dict) for line in lines), said
+    assert made.RUNNER in json.dumps(lines)
+
+
+run_tests((a_killed_runner_leaves_nothing, a_killed_worker_ends_only_its_run, a_request_to_stop_cancels, a_run_may_end_by_itself, several_at_once,
+           a_device_has_one_run, a_suspended_runner_ends, certificates_are_renewed, it_says_why_it_does_not_serve, logs_are_json), starts=False)

@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""usage: served_runs.py BUILD-FOLDER [TEST]...   `sijil-runner serve` against a registry's routes (tests/support/runner_peer.py): a run with its result, a
+signed refusal for each check, hostile code, answers that are lost."""
+import json
+import os
+
+from runner_world import BUILD, HOUR, made, policy_set, run_tests, sha256, spec
+
+TRAIN = """set -e
+echo training on $(cat /in/digits/a/one.txt) with seed $SEED
+if (echo x > /in/digits/a/one.txt) 2> /dev/null; then exit 9; fi
+echo 'epoch 3/10' > $SIJIL_HEARTBEAT
+mkdir -p /out/model/deep
+echo weights > /out/model/w.bin
+echo more > /out/model/deep/m.json
+echo '{"loss": 1}' > /out/metrics.jsonl
+sleep 1.5
+"""
+
+
+def a_run_comes_back_with_its_result(world):
+    data = world.peer.push("digits", {"a/one.txt": b"digits\n", "empty": b""})
+    run, lease = world.run(TRAIN, inputs=[("digits", data)])
+    assert run.refusal is None and run.has_started, open(world.log, encoding="utf-8").read()
+    outcome, manifests = world.ended(run)
+    assert outcome == {"status": "succeeded", "exit": 0, "signal": 0, "reason": ""}, outcome
+    assert sorted(manifests) == ["log", "metrics", "model"] and manifests["log"]["artifactType"] == "application/vnd.sijil.run-log.v1"
+    assert world.files(manifests["model"]) == {"w.bin": b"weights\n", "deep/m.json": b"more\n"}, manifests["model"]
+    assert world.files(manifests["metrics"]) == {"metrics.jsonl": b'{"loss": 1}\n'}
+    assert run.log == b"training on digits with seed 7\n" and world.files(manifests["log"]) == {"log.txt": run.log}, run.log
+    assert any(beat.get("progress") == 30 for beat in run.heartbeats) and {beat["phase"] for beat in run.heartbeats} >= {"running"}
+    done = world.registry.verify(os.path.join(BUILD, "cmd/sijil-verify"), world.folder, {**lease.bundle, "result": run.result["result"]})
+    assert done.returncode == 0 and "succeeded" in done.stdout, (done.stdout, done.stderr)
+    world.peer.wait(lambda: os.listdir(os.path.join(world.state, "leases")) == [], "its files are left")
+
+
+def refused(world, wanted, check, says, text=None, **more):
+    lease = world.registry.lease(wanted, **more)
+    before = len(world.peer.uploaded)
+    run = world.peer.give(lease, None if text is None else text(lease))
+    world.peer.wait(lambda: run.refusal or run.result, f"no refusal: {check} {says}")
+    assert run.refusal is not None and not run.has_started, (check, says, run.result)
+    value = world.registry.opened(run.refusal)
+    assert value["run"] == lease.run and value["check"] == check and says in value["reason"], (check, value)
+    assert value["lease"] == made.digest(json.loads((text(lease) if text else lease.text()))["lease"])
+    assert len(world.peer.uploaded) == before
+    return lease
+
+
+def each_check_has_a_signed_refusal(world):
+    code = world.peer.push("code", {"train.sh": b"true\n"})
+    plain = spec(code)
+    for name in ("request", "order", "lease"):
+        refused(world, plain, "proof", "", text=lambda lease, name=name: lease.changed(name).text())
+    refused(world, plain, "form", "surprise", text=lambda lease: json.dumps({**lease.bundle, "surprise": 1}).encode())
+    refused(world, plain, "time", "was over", lives_s=30)
+    refused(world, plain, "time", "begins at", begins_s=HOUR)
+    refused(world, {**plain, "pool": "other"}, "proof", "another pool")
+    refused(world, {**plain, "jurisdictions": ["DIFC"]}, "proof", "jurisdiction", jurisdictions=("DIFC",))
+    refused(world, {**plain, "devices": {"count": 1, "type": "H200", "memory_bytes": 0}}, "devices", "")
+    refused(world, spec(code, cpus=4096), "limits", "cpus")
+    refused(world, {**plain, "image": code}, "limits", "image")
+    refused(world, {**plain, "tasks": 2}, "limits", "one task")
+    refused(world, plain, "policy", "without the policy set", sets=[])
+    hard, digest = policy_with(world, {"id": "T-TWO", "effect": "oblige", "ops": ["train"], "oblige": {"approvals": 2}})
+    refused(world, plain, "policy", "2 approvals", sets=[hard], policy=digest)
+
+
+def policy_with(world, rule):
+    return policy_set(world.registry.keys["root"], "local/dxb", [rule])
+
+
+def what_is_fetched_has_its_digest(world):
+    peer = world.peer
+    code = peer.push("code", {"train.sh": b"true\n"})
+    data = peer.push("data", {"a": b"one", "b": b"two"})
+    wanted = spec(code, inputs=[("digits", data)])
+    peer.blobs[sha256(b"two")] = b"twO"
+    refused(world, wanted, "digest", "digits: b does not match its digest")
+    peer.blobs[sha256(b"two")] = b"two and more"
+    refused(world, wanted, "digest", "sent more than 3 bytes")
+    del peer.blobs[sha256(b"two")]
+    refused(world, wanted, "digest", "404")
+    peer.manifests[data["digest"]] += b" "
+    refused(world, wanted, "digest", "does not match its digest")
+    del peer.manifests[data["digest"]]
+    refused(world, wanted, "digest", "404")
+    for title in ("../x", "/etc/passwd", "a/../../x", "x\x1b[1m", ".x.sijil-part"):
+        odd = peer.push("odd", {"a": b"one"}, titles={"a": title})
+        refused(world, spec(code, inputs=[("digits", odd)]), "digest", "would leave the target folder")
+    twice = peer.push("odd", {"a": b"one", "b": b"two"}, titles={"b": "a"})
+    refused(world, spec(code, inputs=[("digits", twice)]), "digest", "two layers")
+    below = peer.push("odd", {"a": b"one", "b": b"two"}, titles={"b": "a/b"})
+    refused(world, spec(code, inputs=[("digits", below)]), "digest", "")
+    nothing = peer.push("odd", {})
+    refused(world, spec(code, inputs=[("digits", nothing)]), "digest", "no file")
+
+
+def a_lease_is_taken_once(world):
+    run, lease = world.run("mkdir /out/model; echo 1 > /out/model/1")
+    assert world.ended(run)[0]["status"] == "succeeded"
+    world.peer.wait(lambda: not os.listdir(os.path.join(world.state, "leases")), "the lease has not ended")
+    world.peer.give(lease)
+    world.peer.wait(lambda: run.refusal, "a replay is not refused")
+    assert world.registry.opened(run.refusal)["check"] == "nonce" and run.results == 1
+    other = world.registry.lease(world.script("true"))
+    other.bundle["lease"] = lease.bundle["lease"]  # of another order
+    run.refusal = None
+    world.peer.give(other)
+    world.peer.wait(lambda: run.refusal, "the lease of another order is not refused")
+    assert world.registry.opened(run.refusal)["check"] == "proof"
+    answers = len(world.peer.asked)
+    world.peer.leases.append(b"{}")
+    world.peer.leases.append(b"[" * 1000)
+    world.peer.wait(lambda: world.said("no lease for this runner") and len(world.peer.asked) > answers, "it does not go on")
+
+
+def a_withdrawn_key_runs_nothing(world):
+    before = list(world.registry.documents)
+    world.registry.withdraw()
+    refused(world, world.script("true"), "proof", "")
+    world.registry.documents = before
+
+
+HOSTILE = {
+    "it fails": ("exit 3", {}, "failed", 3, "status 3"),
+    "a signal": ("kill -9 $$", {}, "failed", -1, "signal 9"),
+    "no output": ("true", {}, "failed", 0, "the output model is missing"),
+    "another output": ("mkdir /out/model; echo 1 > /out/model/1; echo 2 > /out/x", {}, "failed", 0, "/out/x: it belongs to no output"),
+    "a link": ("mkdir /out/model; ln -s /etc/passwd /out/model/1", {}, "failed", 0, "symbolic link"),
+    "a hard link": ("mkdir /out/model; echo 1 > /out/model/1; ln /out/model/1 /out/model/2", {}, "failed", 0, "hard link"),
+    "too many": ("mkdir /out/model; for i in $(seq 30); do echo > /out/model/$i; done", {}, "failed", 0, "more files"),
+    "holes": ("mkdir /out/model; truncate -s 1M /out/model/1", {}, "failed", 0, "sparse"),
+    "a full output": ("mkdir /out/model; if dd if=/dev/zero of=/out/model/1 bs=1M count=64 2> /dev/null; then exit 0; else exit 5; fi", {}, "failed", 5,
+                      "status 5"),
+    "a full log": ("mkdir /out/model; echo 1 > /out/model/1; yes | head -c 5000000", {"log_bytes": 5000}, "succeeded", 0, ""),
+    "too long": ("trap '' TERM; echo MARK; sleep 50 & wait; sleep 50", {"time_s": 1}, "timeout", -1, "time_s"),
+    "no program": ("", {"argv": ["/no/such"]}, "failed", 127, "can't begin"),
+}
+
+
+def hostile_code_has_one_end(world):
+    for name, (text, more, status, code, says) in HOSTILE.items():
+        run, _ = world.run(text, **more)
+        assert run.refusal is None, (name, world.registry.opened(run.refusal))
+        outcome, manifests = world.ended(run)
+        assert (outcome["status"], outcome["exit"]) == (status, code) and says in outcome["reason"], (name, outcome)
+        assert ("model" in manifests) == (status == "succeeded"), name
+        world.nothing_runs()
+        if name == "a full log":
+            assert len(run.log) == 5000 and len(world.files(manifests["log"])["log.txt"]) == 5000
+
+
+def metrics_of_a_failed_run_are_kept(world):
+    run, _ = world.run("echo '{}' > /out/metrics.jsonl; exit 1")
+    assert sorted(world.ended(run)[1]) == ["log", "metrics"]
+
+
+STAY = "trap '' TERM; echo ready; sh -c 'trap \"\" TERM; sleep 60; : MARK' & sh -c 'sleep 60; : MARK'; sleep 60"
+
+
+def the_registry_stops_a_run(world):
+    run, _ = world.give(world.script(STAY))
+    world.peer.wait(lambda: run.log, "no log")
+    run.stop = "a policy forbids it today"
+    world.peer.wait(lambda: world.said("the registry stops the run"), "it goes on")
+    world.nothing_runs()
+    world.peer.wait(lambda: not os.listdir(os.path.join(world.state, "leases")), "the lease has not ended")
+    assert run.result is None and run.refusal is None
+
+
+def lost_answers_change_nothing(world):
+    for route in ("leases", "start", "token", "log", "heartbeat", "result", "blob", "upload", "manifests"):
+        world.peer.fail(route, "lose")
+        run, _ = world.run("echo hello; mkdir /out/model; echo 1 > /out/model/1")
+        assert run.refusal is None and world.ended(run)[0]["status"] == "succeeded", route
+        assert run.log == b"hello\n", (route, run.log)
+        world.peer.wait(lambda: not os.listdir(os.path.join(world.state, "leases")), f"{route}: the lease has not ended")
+    for route in ("leases", "start", "result", "refusal"):
+        world.peer.fail(route, "close", 503)
+    refused(world, spec(world.peer.push("code", {"train.sh": b""}), pool="other"), "proof", "another pool")
+    run, _ = world.run("mkdir /out/model; echo 1 > /out/model/1")
+    assert world.ended(run)[0]["status"] == "succeeded"
+
+
+def the_attempt_has_ended_elsewhere(world):
+    for route in ("start", "result"):
+        world.peer.fail(route, 409)
+        run, _ = world.give(world.script("mkdir /out/model; echo 1 > /out/model/1"))
+        world.peer.wait(lambda: not world.peer.faults[route], f"{route} was not called")
+        world.peer.wait(lambda: not os.listdir(os.path.join(world.state, "leases")), "the lease has not ended")
+        assert run.result is None and run.refusal is None
+    world.nothing_is_left()
+
+
+SERVED = (a_run_comes_back_with_its_result, each_check_has_a_signed_refusal, what_is_fetched_has_its_digest, a_lease_is_taken_once,
+          a_withdrawn_key_runs_nothing, hostile_code_has_one_end, metrics_of_a_failed_run_are_kept, the_registry_stops_a_run, lost_answers_change_nothing,
+          the_attempt_has_ended_elsewhere)
+
+
+run_tests(SERVED, starts=True)
