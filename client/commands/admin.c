@@ -55,7 +55,10 @@ static struct result with_words(struct invocation *invocation, const char *what,
     while (last > 0 && words[last - 1] != ' ') last--;
     (void)snprintf(first, sizeof first, "%.*s", (int)strcspn(words, " "), words);
     (void)snprintf(final, sizeof final, "%.*s", (int)(end - last), words + last);
-    const bool is_said = strstr(err->message, first) != NULL && strstr(err->message, final) != NULL; /* then all of them are */
+    const char *said[] = {err->message, invocation->report.explanation}; /* a long message is shown below the error */
+    bool is_said = false;                                                /* then all of the words are */
+    for (size_t i = 0; i < COUNT(said); i++)
+        is_said = is_said || (strstr(said[i], first) != NULL && strstr(said[i], final) != NULL);
     if (!result.ok && err->kind == ERROR_INVALID && !is_said) invocation_explain(invocation, what, words);
     return result;
 }

@@ -13,7 +13,7 @@ ROWS = (
     ("two tests, one with a database", "^(thread|pg)$", {"tests/unit/test_thread", "tests/integration/test_pg"}),
     ("seeds of a fuzz target", "^fuzz_range_header$", {"tests/fuzz/fuzz_range_header"}),
     ("scenario", "^scenario_keys$", {"needs_scenario"}),
-    ("test of all programs", "^lint_unused$", {"product"}),
+    ("test of all programs", "^sandbox_runs$", {"needs_programs"}),
 )
 
 
