@@ -56,7 +56,7 @@ def each_check_has_a_signed_refusal(world):
     refused(world, plain, "time", "was over", lives_s=30)
     refused(world, plain, "time", "begins at", begins_s=HOUR)
     refused(world, {**plain, "pool": "other"}, "proof", "another pool")
-    refused(world, {**plain, "jurisdictions": ["DIFC"]}, "proof", "jurisdiction", jurisdictions=("DIFC",))
+    refused(world, {**plain, "jurisdictions": ["DIFC"]}, "proof", "where the order does not allow it", jurisdictions=("DIFC",))
     refused(world, {**plain, "devices": {"count": 1, "type": "H200", "memory_bytes": 0}}, "devices", "")
     refused(world, spec(code, cpus=4096), "limits", "cpus")
     refused(world, {**plain, "image": code}, "limits", "image")
