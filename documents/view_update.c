@@ -178,7 +178,7 @@ static struct result was_pinned(const struct update *update, const struct docume
     return document_pin_is_claimed(update->source->pg, update->which, next, was_pinned_out, err);
 }
 
-/* keyd refuses the document. This is final, unless another gateway has pinned a document in the meantime. */
+/* keyd refuses the document. keyd keeps that, so it is final, unless another gateway has pinned a document in the meantime. */
 static struct result pass_over(struct update *update, const struct error *refused, struct error *err)
 {
     const struct document_pin before = update->pinned;
