@@ -66,6 +66,7 @@ struct pinning {
     struct key_register *keys;
     uint64_t sequence;
     int64_t now_ms;
+    bool is_approved; /* by the root or an approver */
 };
 
 /* No refusal of a policy set passes with time: the root has signed it or not, and a newer set is in force or not. */
@@ -100,7 +101,8 @@ static struct result set_pin(const void *context, struct ledger_state *state, st
 {
     const struct pinning *pinning = context;
     struct document_pin *pin = pin_of(state, pinning->document->kind);
-    struct key_register_note note = {.document = pinning->document, .sequence = pinning->sequence, .before = *pin};
+    struct key_register_note note = {
+        .document = pinning->document, .sequence = pinning->sequence, .is_approved = pinning->is_approved, .before = *pin};
 
     TRY(check_not_asked(state, pinning, err));
     TRY(document_pin_next(pin, pinning->document, pinning->sequence, pin, err));
@@ -136,17 +138,20 @@ static struct result keep_refusal(const struct pinning *pinning, struct error *e
     return asked == NULL || *asked >= pinning->sequence ? SUCCESS : ledger_change(pinning->ledger, set_asked, pinning, err);
 }
 
-static struct result pin_proven(const struct pinning *pinning, struct error *err)
+static struct result pin_proven(struct pinning *pinning, struct error *err)
 {
     struct document_trust trust;
 
     document_trust_read(pinning->ledger, pinning->now_ms, &trust);
     TRY(document_check(pinning->document, &trust, err));
+    pinning->is_approved = true; /* no other kind can be enrolled or withdrawn without approvers */
+    if (pinning->document->kind == DOCUMENT_SIGNING_KEY)
+        TRY(signing_key_is_approved(pinning->document, &trust, &pinning->is_approved, err));
     return ledger_change(pinning->ledger, set_pin, pinning, err);
 }
 
 /* The proof comes first: only events of the signed log count as asked for. */
-static struct result pin_checked(const struct document_pin_request *request, const struct pinning *pinning, struct error *err)
+static struct result pin_checked(const struct document_pin_request *request, struct pinning *pinning, struct error *err)
 {
     struct error refused = {0};
 
@@ -173,7 +178,7 @@ struct result document_pin(struct ledger *ledger, struct key_register *keys, con
     _Static_assert(KEYD_LEAF_MAX == LEAF_MAX && KEYD_PROOF_MAX == MERKLE_PROOF_MAX,
                    "a request has room for every entry and every proof");
     TRY(document_read(request->envelopes, request->envelope_count, &document, err));
-    const struct pinning pinning = {document, ledger, keys, request->sequence, now_ms};
+    struct pinning pinning = {document, ledger, keys, request->sequence, now_ms, false};
     TRY(pin_checked(request, &pinning, err));
     read_pin(ledger, document->kind, pin_out);
     return SUCCESS;

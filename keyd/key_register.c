@@ -233,11 +233,16 @@ static struct result check_entry(const struct entry *known, const struct entry *
 }
 
 /* With the lock held. */
-static struct result slot_for(struct key_register *keys, const struct entry *wanted, struct entry **slot_out, struct error *err)
+static struct result slot_for(struct key_register *keys, const struct entry *wanted, bool is_approved, struct entry **slot_out,
+                              struct error *err)
 {
     struct entry *known = find(keys, wanted->name);
 
     if (known != NULL) TRY(check_entry(known, wanted, err));
+    if (known == NULL && wanted->is_withdrawn && !is_approved)
+        return failure(err, ERROR_DENIED,
+                       "nobody has enrolled the key %s: only the root or an approver withdraws it before its enrolment",
+                       wanted->name);
     if (known == NULL && keys->state.count == KEY_REGISTER_MAX)
         return failure(err, ERROR_LIMIT, "sijil-keyd keeps %d keys, and all places are taken: a new key ring is needed",
                        KEY_REGISTER_MAX);
@@ -252,7 +257,7 @@ static struct result note_locked(struct key_register *keys, const struct key_reg
     struct state *state = &keys->state;
     struct entry *slot = NULL;
 
-    TRY(slot_for(keys, wanted, &slot, err));
+    TRY(slot_for(keys, wanted, note->is_approved, &slot, err));
     if (is_pin(&state->now[kind], &note->pin)) return SUCCESS; /* it was noted, perhaps before a crash */
     const struct entry entry = *slot;
     const struct document_pin before = state->before[kind], now = state->now[kind];

@@ -37,10 +37,12 @@ bool key_register_has_kind(enum document_kind kind);
 struct key_register_note {
     const struct document *document;
     uint64_t sequence;               /* of its event */
+    bool is_approved;                /* the root or an approver has signed it: only then it may withdraw a key without an entry */
     struct document_pin before, pin; /* of its kind */
 };
 /**
- * Durable on return. The same document again changes nothing. ERROR_DENIED: the key belongs to another owner, or was withdrawn.
+ * Durable on return. The same document again changes nothing. ERROR_DENIED: the key belongs to another owner, or was withdrawn; or the key alone
+ * withdraws itself, and has no entry. Otherwise anybody could fill the register with keys that nobody enrolled.
  * ERROR_LIMIT: the register is full. ERROR_UNAVAILABLE: the file can't be written.
  */
 RESULT key_register_note(struct key_register *keys, const struct key_register_note *note, struct error *err);
