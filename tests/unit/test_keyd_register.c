@@ -219,6 +219,37 @@ static void keys_have_one_owner_and_one_withdrawal(void **state)
     check_use(&world, rule);
 }
 
+static bool is_enrolment(struct world *world, const struct document *document, uint64_t sequence)
+{
+    struct error err = {0};
+
+    const bool is_pinned = key_register_check_enrolment(world->keys, document, sequence, &err).ok;
+    if (!is_pinned) assert_int_equal(err.kind, ERROR_DENIED);
+    return is_pinned;
+}
+
+/* A bundle of a run proves keys with documents that were pinned long ago, also those of approvers that were withdrawn since. */
+static void each_enrolment_keeps_its_event(void **state)
+{
+    OWNED(document) *document = document_of(key, ALICE, "acme", false);
+    OWNED_WORLD world;
+
+    (void)state;
+    begin(&world);
+    take(&world, &(const struct step){ALICE, "acme", ENROLS, NULL}, 10);
+    take(&world, &(const struct step){ALICE, "globex", ENROLS, NULL}, 11);
+    take(&world, &(const struct step){ALICE, "globex", WITHDRAWS, NULL}, 12);
+    pin(&world, 12);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_true(is_enrolment(&world, document, 10));
+        assert_true(is_enrolment(&world, document, 11));
+        assert_false(is_enrolment(&world, document, 12));
+        assert_false(is_enrolment(&world, document, 9));
+        check_use(&world, &(const struct rule){.use = "was withdrawn"});
+        assert_int_equal(open_register(&world), ERROR_NONE); /* and after a restart */
+    }
+}
+
 /* ---- the file ---- */
 
 static const struct file_row {
@@ -380,6 +411,7 @@ static void kills_lose_no_reported_key(void **state)
 int main(void)
 {
     const struct CMUnitTest others[] = {
+        cmocka_unit_test(each_enrolment_keeps_its_event),
         cmocka_unit_test(one_damaged_copy_is_mended_and_two_refuse),
         cmocka_unit_test(failing_disks_forget_no_withdrawal),
         cmocka_unit_test(kills_lose_no_reported_key),
