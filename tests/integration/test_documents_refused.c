@@ -3,6 +3,24 @@
 
 #include <unistd.h>
 
+/* A client must hear that its document is not in force. */
+static void check_told(struct store *store, unsigned holder, const char *says)
+{
+    char name[ECDSA_THUMBPRINT_SIZE], question[200];
+    struct error err = {0};
+    uint64_t sequence = 0;
+
+    holder_name(store, holder, name);
+    (void)snprintf(question, sizeof question,
+                   "SELECT e.seq FROM document_events(2, 0, 100) e JOIN document d USING (detail) WHERE d.name = '%s'", name);
+    assert_true(text_to_u64(bytes_of_text(database_ask(store->log.database, question)), UINT32_MAX, &sequence));
+    const bool ok = document_view_check_event(store->view, DOCUMENT_SIGNING_KEY, sequence, &err).ok;
+    if (ok != (says == NULL)) fail_msg("%u: %s", holder, err.message);
+    if (ok) return;
+    assert_int_equal(err.kind, ERROR_CONFLICT);
+    if (strstr(err.message, says) == NULL) fail_msg("%s", err.message);
+}
+
 static void what_keyd_refuses_is_passed_over(void **state)
 {
     struct store store;
@@ -15,6 +33,8 @@ static void what_keyd_refuses_is_passed_over(void **state)
         look_well(&store);
         assert_false(is_in_force(&store, 0));
         assert_true(is_in_force(&store, 1));
+        check_told(&store, 0, i == 0 ? "2 signatures that count are needed" : "another gateway has heard the reason");
+        check_told(&store, 1, NULL);
         forget(&store);
     }
     store_close(&store);
