@@ -19,7 +19,7 @@ static const struct pg_statement run_insert_sql = {
     "uuid uuid text bytea text int4 text timestamptz", ""};
 /* Under the log's lock: one row, however many runs the project has. */
 static const struct pg_statement run_room_sql = {
-    "run_room", "SELECT open_runs FROM project_runs WHERE project_id = $1", "uuid", "int8"};
+    "run_room", "SELECT open_runs, bytes FROM project_runs WHERE project_id = $1", "uuid", "int8 int8"};
 static const struct pg_statement run_is_same_sql = {
     "run_is_same", "SELECT project_id = $2 AND request = $3 FROM run WHERE run_id = $1", "uuid uuid bytea", "bool"};
 static const struct pg_statement run_envelope_insert_sql = {
@@ -92,15 +92,22 @@ struct result run_row_add_envelope(struct pg *pg, const struct uuid *run, const 
 }
 
 /* The run was inserted already, so it is counted. */
-static struct result check_room(struct pg *pg, const struct uuid *project, struct error *err)
+static struct result check_room(struct pg *pg, const struct run_request *request, struct error *err)
 {
+    const int64_t bytes = (int64_t)request->request.envelope.length;
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    pg_add_uuid(&arguments, project);
+    pg_add_uuid(&arguments, &request->where.project);
     TRY(pg_run(pg, &run_room_sql, &arguments, &rows, err));
-    if (pg_int8(rows, 0, 0) <= RUNS_OPEN_MAX) return SUCCESS;
-    return failure(err, ERROR_LIMIT, "the project has %d open runs: cancel some, or wait for their end", RUNS_OPEN_MAX);
+    if (pg_int8(rows, 0, 0) > RUNS_OPEN_MAX)
+        return failure(err, ERROR_LIMIT, "the project has %d open runs: cancel some, or wait for their end", RUNS_OPEN_MAX);
+    if (pg_int8(rows, 0, 1) + bytes <= request->bytes_max) return SUCCESS;
+    return failure(
+        err, ERROR_LIMIT,
+        "the envelopes of the project's runs have %lld bytes, and are kept for ever; this request has %lld, and the project may have %lld "
+        "(run_bytes_per_project): use another project, or ask the operator for more",
+        (long long)pg_int8(rows, 0, 1), (long long)bytes, (long long)request->bytes_max);
 }
 
 /* A client that lost the answer sends the request again. */
@@ -142,7 +149,7 @@ struct result run_row_request(struct pg *pg, const struct run_request *request, 
 
     TRY(insert(pg, request, &is_new, err));
     if (!is_new) return check_same(pg, request, err);
-    TRY(check_room(pg, &request->where.project, err));
+    TRY(check_room(pg, request, err));
     return run_row_add_envelope(pg, &request->run.id, "request", &request->request, err);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "tests/integration/training_fixture.h"
 #include "training/expire.h"
 
@@ -192,6 +193,32 @@ static void a_full_project_takes_no_further_run(void **state)
     execute("DROP TABLE kept");
 }
 
+/* Cancelled runs free their place, and their envelopes stay: one trainer filled the database that way. */
+static void the_envelopes_of_ended_runs_have_a_bound(void **state)
+{
+    struct model refused = {.id = uuid_random()};
+    const struct run run = {.id = refused.id, .pool = "default", .expires_ms = clock_wall_ms() + DAY_MS};
+    const struct run_signed made = signed_by(&refused, PEOPLE);
+    uint64_t before = 0;
+    struct run_request change;
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        struct model model = {.id = uuid_random()};
+        assert_int_equal(request(&model, 0, 0), ERROR_NONE);
+        assert_int_equal(cancel(&model), ERROR_NONE);
+    }
+    assert_true(text_to_u64(bytes_of_text(ask("SELECT bytes FROM project_runs")), INT64_MAX, &before));
+    run_request_prepare(&project, &run, &made, &change);
+    assert_true(change.bytes_max == RUN_PROJECT_BYTES && made.envelope.length == 2);
+    change.bytes_max = (int64_t)before + 1;
+    assert_int_equal(changed(ACTION_RUN_REQUEST, &change.change), ERROR_LIMIT);
+    change.bytes_max++;
+    assert_int_equal(changed(ACTION_RUN_REQUEST, &change.change), ERROR_NONE);
+    change.bytes_max = 1;
+    assert_int_equal(changed(ACTION_RUN_REQUEST, &change.change), ERROR_NONE); /* the same again adds nothing */
+}
+
 /* The application's role can neither change a count nor run the triggers' functions for itself. */
 static void the_counts_are_not_the_applications(void **state)
 {
@@ -252,6 +279,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_do_what_the_model_does),
         cmocka_unit_test(a_full_project_takes_no_further_run),
+        cmocka_unit_test(the_envelopes_of_ended_runs_have_a_bound),
         cmocka_unit_test(the_counts_are_not_the_applications),
         cmocka_unit_test(an_approval_that_was_checked_without_another_is_refused),
         cmocka_unit_test(a_run_of_another_project_is_not_found),
