@@ -182,6 +182,34 @@ struct result document_view_find(struct document_view *view, const struct view_r
     return visited;
 }
 
+static bool is_pinned(const struct view_kind *kind, uint64_t sequence)
+{
+    for (size_t i = kind->link_count; i > 0; i--)
+        if (kind->links[i - 1].sequence == sequence) return true;
+    return false;
+}
+
+static const char *why_refused(const struct view_kind *kind, uint64_t sequence)
+{
+    for (size_t i = 0; i < kind->refusal_count && i < VIEW_REFUSALS; i++)
+        if (kind->refusals[i].sequence == sequence) return kind->refusals[i].why;
+    return "another gateway has heard the reason";
+}
+
+struct result document_view_check_event(struct document_view *view, enum document_kind kind, uint64_t sequence, struct error *err)
+{
+    struct result found = SUCCESS;
+
+    (void)pthread_mutex_lock(&view->lock);
+    if (!is_pinned(&view->kinds[kind], sequence))
+        found = failure(
+            err, ERROR_CONFLICT,
+            "it was recorded as event %llu, but sijil-keyd has refused it, for good: %.120s. Sign it anew, and begin again",
+            (unsigned long long)sequence, why_refused(&view->kinds[kind], sequence));
+    (void)pthread_mutex_unlock(&view->lock);
+    return found;
+}
+
 static struct result copy_links(const struct view_kind *kind, uint64_t sequence, struct document_chain *chain,
                                 struct buffer *later, struct error *err)
 {

@@ -68,6 +68,12 @@ RESULT document_view_visit(struct document_view *view, const struct view_range *
 RESULT document_view_find(struct document_view *view, const struct view_range *one, document_visitor *visit, void *context,
                           struct error *err);
 
+/**
+ * Whether the document that event `sequence` recorded is pinned, after a refresh that succeeded: else sijil-keyd has refused it, for good.
+ * ERROR_CONFLICT with keyd's reason, as far as this view has asked keyd itself.
+ */
+RESULT document_view_check_event(struct document_view *view, enum document_kind kind, uint64_t sequence, struct error *err);
+
 /** The proof that keyd has pinned the document of the event `sequence`. Its `later` points into `later`. ERROR_NOT_FOUND, ERROR_LIMIT. */
 RESULT document_view_chain(struct document_view *view, enum document_kind kind, uint64_t sequence,
                            struct document_chain *chain_out, struct buffer *later, struct error *err);

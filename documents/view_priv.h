@@ -16,6 +16,14 @@ struct view_link {
     uint64_t sequence;
     uint8_t before[DOCUMENT_DIGEST_SIZE], envelopes[DOCUMENT_DIGEST_SIZE]; /* the pin before it; digest of its envelopes */
 };
+/* A document that keyd refused when this gateway asked, and why. */
+struct view_refusal {
+    uint64_t sequence;
+    char why[sizeof((struct error *)NULL)->message];
+};
+#define VIEW_REFUSALS \
+    32 /* the newest: a request looks for its own right after the refresh, and a gateway has at most so many workers at it */
+
 /* One kind. Only an update changes it, with the lock held; the update itself reads it without the lock. */
 struct view_kind {
     struct document_pin pin; /* after all events read */
@@ -27,6 +35,8 @@ struct view_kind {
     size_t count, capacity;
     struct view_link *links; /* all pinned documents, the oldest first */
     size_t link_count, link_capacity;
+    struct view_refusal refusals[VIEW_REFUSALS]; /* a ring */
+    size_t refusal_count;                        /* also those that the ring has lost */
 };
 struct document_view {
     pthread_mutex_t update_lock; /* one update at a time */

@@ -3,6 +3,7 @@
  * keyd may have refused an event, for example because a key had expired, so a row of document_pin claims each pin. A claim
  * is only a hint: the result of all of them must be keyd's pin.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -48,7 +49,11 @@ static void begin_again(struct update *update)
     for (size_t i = 0; i < kind->count; i++) document_free(kind->slots[i].document);
     free(kind->slots);
     free(kind->links);
-    *kind = (struct view_kind){.is_corrupt = kind->is_corrupt};
+    kind->slots = NULL;
+    kind->links = NULL;
+    kind->count = kind->capacity = kind->link_count = kind->link_capacity = 0;
+    kind->pin = (struct document_pin){0};
+    kind->read_until = kind->named_count = kind->unlogged_count = 0;
     (void)pthread_mutex_unlock(&update->view->lock);
 }
 
@@ -178,8 +183,19 @@ static struct result was_pinned(const struct update *update, const struct docume
     return document_pin_is_claimed(update->source->pg, update->which, next, was_pinned_out, err);
 }
 
-/* keyd refuses the document. This is final, unless another gateway has pinned a document in the meantime. */
-static struct result pass_over(struct update *update, const struct error *refused, struct error *err)
+static void note_refusal(struct update *update, uint64_t sequence, const struct error *refused)
+{
+    struct view_kind *kind = update->kind;
+
+    (void)pthread_mutex_lock(&update->view->lock);
+    struct view_refusal *refusal = &kind->refusals[kind->refusal_count++ % VIEW_REFUSALS];
+    refusal->sequence = sequence;
+    (void)snprintf(refusal->why, sizeof refusal->why, "%s", refused->message);
+    (void)pthread_mutex_unlock(&update->view->lock);
+}
+
+/* keyd refuses the document. keyd keeps that, so it is final, unless another gateway has pinned a document in the meantime. */
+static struct result pass_over(struct update *update, uint64_t sequence, const struct error *refused, struct error *err)
 {
     const struct document_pin before = update->pinned;
     const bool is_final =
@@ -187,8 +203,10 @@ static struct result pass_over(struct update *update, const struct error *refuse
 
     if (!is_final) return failure(err, refused->kind, "%s", refused->message);
     TRY(ask_pin(update, err));
-    if (is_same(&before, &update->pinned)) return SUCCESS;
-    return failure(err, ERROR_CONFLICT, "another gateway has pinned a document meanwhile");
+    if (!is_same(&before, &update->pinned))
+        return failure(err, ERROR_CONFLICT, "another gateway has pinned a document meanwhile");
+    note_refusal(update, sequence, refused);
+    return SUCCESS;
 }
 
 static struct result pin(struct update *update, const struct event *event, const struct document_pin *next, bool *was_pinned_out,
@@ -204,7 +222,7 @@ static struct result pin(struct update *update, const struct event *event, const
     memcpy(request.envelopes, event->envelopes, sizeof request.envelopes);
     TRY(keyd_identify(update->source->keyd, &identity, err));
     if (!document_pin_event(update->source, identity.log_size, &request, keyd_pin_document, &pinned, &refused).ok)
-        return pass_over(update, &refused, err);
+        return pass_over(update, event->sequence, &refused, err);
     if (!is_same(&pinned, next)) return failure(err, ERROR_CONFLICT, "another gateway has pinned a document meanwhile");
     update->pinned = pinned;
     *was_pinned_out = true;

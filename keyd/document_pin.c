@@ -66,15 +66,47 @@ struct pinning {
     struct key_register *keys;
     uint64_t sequence;
     int64_t now_ms;
+    bool is_approved; /* by the root or an approver */
 };
+
+/* No refusal of a policy set passes with time: the root has signed it or not, and a newer set is in force or not. */
+static uint64_t *asked_of(struct ledger_state *state, enum document_kind kind)
+{
+    return kind == DOCUMENT_POLICY_SET ? NULL : &state->asked[document_kind(kind)->number - 1];
+}
+
+static void note_asked(struct ledger_state *state, const struct pinning *pinning)
+{
+    uint64_t *asked = asked_of(state, pinning->document->kind);
+
+    if (asked != NULL && *asked < pinning->sequence) *asked = pinning->sequence;
+}
+
+/* An event is asked for once, so a refused document does not come into force when the reason of the refusal has passed. */
+static struct result check_not_asked(struct ledger_state *state, const struct pinning *pinning, struct error *err)
+{
+    const uint64_t *asked = asked_of(state, pinning->document->kind);
+
+    if (asked == NULL || pinning->sequence > *asked ||
+        pinning->sequence == pin_of(state, pinning->document->kind)->epoch) /* the pinned document again */
+        return SUCCESS;
+    return failure(
+        err, ERROR_DENIED,
+        "event %llu was refused before, or passed over when event %llu was asked for: that is final, so sign and record "
+        "the document anew",
+        (unsigned long long)pinning->sequence, (unsigned long long)*asked);
+}
 
 static struct result set_pin(const void *context, struct ledger_state *state, struct error *err)
 {
     const struct pinning *pinning = context;
     struct document_pin *pin = pin_of(state, pinning->document->kind);
-    struct key_register_note note = {.document = pinning->document, .sequence = pinning->sequence, .before = *pin};
+    struct key_register_note note = {
+        .document = pinning->document, .sequence = pinning->sequence, .is_approved = pinning->is_approved, .before = *pin};
 
+    TRY(check_not_asked(state, pinning, err));
     TRY(document_pin_next(pin, pinning->document, pinning->sequence, pin, err));
+    note_asked(state, pinning);
     if (pinning->document->kind == DOCUMENT_SIGNING_KEY)
         TRY(signing_key_note(pinning->document, state->approvers, pinning->now_ms, err));
     if (!key_register_has_kind(pinning->document->kind)) return SUCCESS;
@@ -84,17 +116,50 @@ static struct result set_pin(const void *context, struct ledger_state *state, st
     return key_register_note(pinning->keys, &note, err); /* last, because it is durable before the pin */
 }
 
-static struct result pin_checked(struct ledger *ledger, const struct document_pin_request *request, const struct pinning *pinning,
-                                 struct error *err)
+static struct result set_asked(const void *context, struct ledger_state *state, struct error *err)
 {
-    const struct document *document = pinning->document;
+    (void)err;
+    note_asked(state, context);
+    return SUCCESS;
+}
+
+static bool is_refusal(enum error_kind kind)
+{
+    return kind == ERROR_DENIED || kind == ERROR_INVALID || kind == ERROR_LIMIT || kind == ERROR_NOT_FOUND;
+}
+
+/* The refusal is durable before the gateway hears of it. */
+static struct result keep_refusal(const struct pinning *pinning, struct error *err)
+{
+    struct ledger_state state;
+
+    ledger_read(pinning->ledger, &state);
+    const uint64_t *asked = asked_of(&state, pinning->document->kind);
+    return asked == NULL || *asked >= pinning->sequence ? SUCCESS : ledger_change(pinning->ledger, set_asked, pinning, err);
+}
+
+static struct result pin_proven(struct pinning *pinning, struct error *err)
+{
     struct document_trust trust;
 
-    document_trust_read(ledger, pinning->now_ms, &trust);
-    TRY(document_check(document, &trust, err));
-    TRY(document_check_event(document, request->leaf, request->sequence, err));
-    TRY(check_inclusion(ledger, request, err));
-    return ledger_change(ledger, set_pin, pinning, err);
+    document_trust_read(pinning->ledger, pinning->now_ms, &trust);
+    TRY(document_check(pinning->document, &trust, err));
+    pinning->is_approved = true; /* no other kind can be enrolled or withdrawn without approvers */
+    if (pinning->document->kind == DOCUMENT_SIGNING_KEY)
+        TRY(signing_key_is_approved(pinning->document, &trust, &pinning->is_approved, err));
+    return ledger_change(pinning->ledger, set_pin, pinning, err);
+}
+
+/* The proof comes first: only events of the signed log count as asked for. */
+static struct result pin_checked(const struct document_pin_request *request, struct pinning *pinning, struct error *err)
+{
+    struct error refused = {0};
+
+    TRY(document_check_event(pinning->document, request->leaf, request->sequence, err));
+    TRY(check_inclusion(pinning->ledger, request, err));
+    if (pin_proven(pinning, &refused).ok) return SUCCESS;
+    if (is_refusal(refused.kind)) TRY(keep_refusal(pinning, err));
+    return failure(err, refused.kind, "%s", refused.message);
 }
 
 static void read_pin(struct ledger *ledger, enum document_kind kind, struct document_pin *pin_out)
@@ -113,8 +178,8 @@ struct result document_pin(struct ledger *ledger, struct key_register *keys, con
     _Static_assert(KEYD_LEAF_MAX == LEAF_MAX && KEYD_PROOF_MAX == MERKLE_PROOF_MAX,
                    "a request has room for every entry and every proof");
     TRY(document_read(request->envelopes, request->envelope_count, &document, err));
-    const struct pinning pinning = {document, ledger, keys, request->sequence, now_ms};
-    TRY(pin_checked(ledger, request, &pinning, err));
+    struct pinning pinning = {document, ledger, keys, request->sequence, now_ms, false};
+    TRY(pin_checked(request, &pinning, err));
     read_pin(ledger, document->kind, pin_out);
     return SUCCESS;
 }

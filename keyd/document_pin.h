@@ -24,6 +24,9 @@ void document_trust_read(struct ledger *ledger, int64_t now_ms, struct document_
  * same document again is no error), or the register of keys refuses the key. ERROR_INVALID: not a document. ERROR_LIMIT: no free slot for another approver or key.
  * ERROR_NOT_FOUND: the signed log has no such event. ERROR_CONFLICT: the proof is for another size than that of the last
  * checkpoint. The pin is durable on return.
+ *
+ * Events are asked for in the order of the log. A refusal of a document that is no policy set is durable too, and final: the event that was
+ * refused and all earlier ones are ERROR_DENIED from then on. A later event with the same document may be pinned.
  */
 RESULT document_pin(struct ledger *ledger, struct key_register *keys, const struct document_pin_request *request, int64_t now_ms,
                     struct document_pin *pin_out, struct error *err);

@@ -29,7 +29,7 @@ static const enum document_kind kinds[KINDS] = {DOCUMENT_SIGNING_KEY, DOCUMENT_R
 struct entry {
     char name[ECDSA_THUMBPRINT_SIZE];
     uint8_t owner[DOCUMENT_DIGEST_SIZE]; /* SHA-256 of "robot:ID", "ext:DIGEST" or "runner:ID" */
-    uint64_t sequence;                   /* of the event that brought this state */
+    uint64_t sequence;                   /* of the event that enrolled it; of its withdrawal if nobody had enrolled it */
     bool is_withdrawn;
 };
 
@@ -187,7 +187,7 @@ struct result key_register_open(int directory, const uint8_t key[JOURNAL_KEY_SIZ
 
 /* ---- entries ---- */
 
-/* With the lock held. */
+/* With the lock held. A key that was enrolled several times has several entries: they agree in the owner and in is_withdrawn. */
 static struct entry *find(struct key_register *keys, const char *thumbprint)
 {
     for (uint32_t i = 0; i < keys->state.count; i++)
@@ -232,17 +232,39 @@ static struct result check_entry(const struct entry *known, const struct entry *
     return SUCCESS;
 }
 
-/* With the lock held. */
-static struct result slot_for(struct key_register *keys, const struct entry *wanted, struct entry **slot_out, struct error *err)
+/* With the lock held. *is_new_out: `wanted` takes a place. A withdrawal of a key that has entries marks these. */
+static struct result check_room(struct key_register *keys, const struct entry *wanted, bool is_approved, bool *is_new_out,
+                                struct error *err)
 {
-    struct entry *known = find(keys, wanted->name);
+    const struct entry *known = find(keys, wanted->name);
 
     if (known != NULL) TRY(check_entry(known, wanted, err));
-    if (known == NULL && keys->state.count == KEY_REGISTER_MAX)
-        return failure(err, ERROR_LIMIT, "sijil-keyd keeps %d keys, and all places are taken: a new key ring is needed",
-                       KEY_REGISTER_MAX);
-    *slot_out = known != NULL ? known : &keys->state.entries[keys->state.count];
-    return SUCCESS;
+    if (known == NULL && wanted->is_withdrawn && !is_approved)
+        return failure(err, ERROR_DENIED,
+                       "nobody has enrolled the key %s: only the root or an approver withdraws it before its enrolment",
+                       wanted->name);
+    *is_new_out = known == NULL || !wanted->is_withdrawn;
+    if (!*is_new_out || keys->state.count < KEY_REGISTER_MAX) return SUCCESS;
+    return failure(err, ERROR_LIMIT, "sijil-keyd keeps %d enrolments of keys, and all places are taken: a new key ring is needed",
+                   KEY_REGISTER_MAX);
+}
+
+static void mark(struct state *state, const char *thumbprint, bool is_withdrawn)
+{
+    for (uint32_t i = 0; i < state->count; i++)
+        if (strcmp(state->entries[i].name, thumbprint) == 0) state->entries[i].is_withdrawn = is_withdrawn;
+}
+
+static void put(struct state *state, const struct entry *wanted, bool is_new)
+{
+    if (is_new) state->entries[state->count++] = *wanted;
+    else mark(state, wanted->name, true);
+}
+
+static void take_back(struct state *state, const struct entry *wanted, bool is_new, bool was_withdrawn)
+{
+    if (is_new) state->count--;
+    else mark(state, wanted->name, was_withdrawn);
 }
 
 static struct result note_locked(struct key_register *keys, const struct key_register_note *note, const struct entry *wanted,
@@ -250,21 +272,19 @@ static struct result note_locked(struct key_register *keys, const struct key_reg
 {
     const size_t kind = note->document->kind == kinds[0] ? 0 : 1;
     struct state *state = &keys->state;
-    struct entry *slot = NULL;
+    bool is_new = false;
 
-    TRY(slot_for(keys, wanted, &slot, err));
+    TRY(check_room(keys, wanted, note->is_approved, &is_new, err));
     if (is_pin(&state->now[kind], &note->pin)) return SUCCESS; /* it was noted, perhaps before a crash */
-    const struct entry entry = *slot;
+    const struct entry *known = find(keys, wanted->name);
+    const bool was_withdrawn = known != NULL && known->is_withdrawn;
     const struct document_pin before = state->before[kind], now = state->now[kind];
-    const uint32_t count = state->count;
-    *slot = *wanted;
-    if (slot == &state->entries[count]) state->count++;
+    put(state, wanted, is_new);
     state->before[kind] = note->before;
     state->now[kind] = note->pin;
     const struct result written = journal_write(keys->journal, state, err);
     if (written.ok) return SUCCESS;
-    *slot = entry; /* the disk may have it; nothing is pinned, and keyd ends */
-    state->count = count;
+    take_back(state, wanted, is_new, was_withdrawn); /* the disk may have it; nothing is pinned, and keyd ends */
     state->before[kind] = before;
     state->now[kind] = now;
     return written;
@@ -288,6 +308,25 @@ struct result key_register_note(struct key_register *keys, const struct key_regi
     else noted = note_locked(keys, note, &wanted, err);
     (void)pthread_mutex_unlock(&keys->lock);
     return noted;
+}
+
+/* With the lock held. The events are compared first, because that is fast. */
+static bool has_enrolment(const struct key_register *keys, const char *thumbprint, uint64_t sequence)
+{
+    for (uint32_t i = 0; i < keys->state.count; i++)
+        if (keys->state.entries[i].sequence == sequence && strcmp(keys->state.entries[i].name, thumbprint) == 0) return true;
+    return false;
+}
+
+struct result key_register_check_enrolment(struct key_register *keys, const struct document *document, uint64_t sequence,
+                                           struct error *err)
+{
+    (void)pthread_mutex_lock(&keys->lock);
+    const bool is_pinned = has_enrolment(keys, document->name, sequence);
+    (void)pthread_mutex_unlock(&keys->lock);
+    if (is_pinned) return SUCCESS;
+    return failure(err, ERROR_DENIED, "sijil-keyd has not pinned event %llu as an enrolment of the key %s: enrol it anew",
+                   (unsigned long long)sequence, document->name);
 }
 
 struct result key_register_check(struct key_register *keys, const char *thumbprint, struct error *err)

@@ -1,8 +1,10 @@
 /*
- * keyd/key_register.h -- the owner of each key of a person or a runner that keyd has pinned, and whether the key was withdrawn.
+ * keyd/key_register.h -- each enrolment of a key of a person or a runner that keyd has pinned: its owner and its event, and whether the
+ * key was withdrawn.
  *
  * The rules hold in all scopes: a thumbprint belongs for ever to the owner whose document was pinned first, and a withdrawn key
- * stays withdrawn. keyd does not believe the gateway that these rules hold.
+ * stays withdrawn. keyd does not believe the gateway that these rules hold. The event names one document, so a document that keyd has
+ * refused is never taken for one that it has pinned, even if both are of one key.
  *
  * The file `keys` in keyd's folder is a journal (journal/journal.h) under the ledger's key. Each entry is written before its document
  * is pinned in the ledger. So the register also keeps the last pin of both kinds and the pin before, and key_register_open()
@@ -18,7 +20,8 @@
 #include "keyd/ledger.h"
 
 #define KEY_REGISTER_FILE "keys"
-#define KEY_REGISTER_MAX  16384 /* keys, also withdrawn ones, for ever: 1.3 MiB in memory, and three times that with copies */
+#define KEY_REGISTER_MAX \
+    16384 /* enrolments, also of withdrawn keys, for ever: 1.3 MiB in memory, and three times that with copies */
 
 struct key_register;
 
@@ -37,13 +40,18 @@ bool key_register_has_kind(enum document_kind kind);
 struct key_register_note {
     const struct document *document;
     uint64_t sequence;               /* of its event */
+    bool is_approved;                /* the root or an approver has signed it: only then it may withdraw a key without an entry */
     struct document_pin before, pin; /* of its kind */
 };
 /**
- * Durable on return. The same document again changes nothing. ERROR_DENIED: the key belongs to another owner, or was withdrawn.
+ * Durable on return. The same document again changes nothing. ERROR_DENIED: the key belongs to another owner, or was withdrawn; or the key alone
+ * withdraws itself, and has no entry. Otherwise anybody could fill the register with keys that nobody enrolled.
  * ERROR_LIMIT: the register is full. ERROR_UNAVAILABLE: the file can't be written.
  */
 RESULT key_register_note(struct key_register *keys, const struct key_register_note *note, struct error *err);
+/** ERROR_DENIED: keyd has not pinned this enrolment as the event `sequence`. The key may have been withdrawn since. */
+RESULT key_register_check_enrolment(struct key_register *keys, const struct document *document, uint64_t sequence,
+                                    struct error *err);
 /** ERROR_DENIED: the key with this thumbprint was withdrawn in a scope, or was never pinned. */
 RESULT key_register_check(struct key_register *keys, const char *thumbprint, struct error *err);
 

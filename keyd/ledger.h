@@ -31,6 +31,7 @@ struct ledger_state {
     char finding[KEYD_FINDING_MAX +
                  1]; /* the report of a gateway that the log was changed; while there is one, no checkpoint is signed; "": none */
     struct document_pin pins[DOCUMENT_KINDS_MAX]; /* of the kind with the number i + 1; the first kind is the policy set */
+    uint64_t asked[DOCUMENT_KINDS_MAX]; /* the highest event that keyd pinned or refused, of each kind but the policy set */
     struct document_approver approvers[DOCUMENT_APPROVERS_MAX];
     uint32_t unused_below; /* lower versions of key-encryption keys are reported unused, and not asked for since; 0: none */
 };

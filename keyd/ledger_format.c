@@ -9,7 +9,8 @@
 enum {
     BODY_SIZE_1 = 198,
     BODY_SIZE_2 = 202,
-    BODY_SIZE_4 = LEDGER_BODY_SIZE - LEDGER_DOCUMENTS_SIZE,
+    BODY_SIZE_5 = LEDGER_BODY_SIZE - LEDGER_ASKED_SIZE,
+    BODY_SIZE_4 = BODY_SIZE_5 - LEDGER_DOCUMENTS_SIZE,
     BODY_SIZE_3 = BODY_SIZE_4 - KEYD_FINDING_MAX
 };
 
@@ -54,6 +55,7 @@ static uint8_t *put_documents(uint8_t *at, const struct ledger_state *state)
         at = put_u64(at, (uint64_t)approver->expires_ms);
         *at++ = approver->is_revoked ? 1 : 0;
     }
+    for (size_t i = 0; i < DOCUMENT_KINDS_MAX; i++) at = put_u64(at, state->asked[i]);
     return at;
 }
 
@@ -110,7 +112,7 @@ static void get_documents(struct reader *reader, struct ledger_state *state)
 
 static size_t body_size(uint8_t version)
 {
-    static const size_t sizes[] = {0, BODY_SIZE_1, BODY_SIZE_2, BODY_SIZE_3, BODY_SIZE_4, LEDGER_BODY_SIZE};
+    static const size_t sizes[] = {0, BODY_SIZE_1, BODY_SIZE_2, BODY_SIZE_3, BODY_SIZE_4, BODY_SIZE_5, LEDGER_BODY_SIZE};
 
     return version == 0 || version >= sizeof sizes / sizeof sizes[0] ? 0 : sizes[version] - JOURNAL_HEADER_SIZE;
 }
@@ -130,13 +132,14 @@ static void read_body(uint8_t version, struct bytes body, void *state_out)
     if (version >= 3) get_mints(&reader, &state);
     if (version >= 4) get(&reader, state.finding, KEYD_FINDING_MAX);
     if (version >= 5) get_documents(&reader, &state);
+    for (size_t i = 0; version >= 6 && i < DOCUMENT_KINDS_MAX; i++) state.asked[i] = reader_u64(&reader);
     assert(reader_is_done(&reader));
     memcpy(state_out, &state, sizeof state);
 }
 
 const struct journal_format ledger_format = {.name = LEDGER_FILE,
                                              .magic = "SJKL",
-                                             .version = 5,
+                                             .version = 6,
                                              .copy_size = LEDGER_COPY_SIZE,
                                              .body_size = body_size,
                                              .write = write_body,

@@ -133,15 +133,33 @@ static struct result check_promised(const struct signing *signing, const struct 
                    run_type_name(below->type));
 }
 
+/*
+ * A key of a person, approver or runner counts only with a document that this keyd has pinned. Its event in the log is not enough: keyd may have
+ * refused the document, because of its owner, or because an approver of it was withdrawn. Withdrawals only take away, so they need no pin.
+ */
+static struct result check_pinned(const struct signing *signing, const struct run_bundle *bundle, struct error *err)
+{
+    for (size_t i = 0; i < bundle->keys.count; i++) {
+        const struct run_key *key = &bundle->keys.each[i];
+        if (key->document->is_withdrawn) continue;
+        TRY(key_register_check_enrolment(signing->signer->keys, key->document, key->sequence, err));
+    }
+    return SUCCESS;
+}
+
 static struct result check_whole(const struct signing *signing, struct run_bundle **bundle_out, struct error *err)
 {
     const struct run_signer *signer = signing->signer;
     struct buffer OWNED_BUFFER text = BUFFER(KEYD_RUN_MAX + 4 * RUN_ENVELOPE_MAX);
     struct run_trust trust = {.log_key = signer->log_key, .keyd = signer->key};
+    OWNED(run_bundle) *bundle = NULL;
 
     memcpy(trust.root, signer->root, sizeof trust.root);
     TRY(json_write_canonical(&text, signing->json, err));
-    return run_bundle_check(buffer_bytes(&text), &trust, bundle_out, err);
+    TRY(run_bundle_check(buffer_bytes(&text), &trust, &bundle, err));
+    TRY(check_pinned(signing, bundle, err));
+    *bundle_out = GIVE(bundle);
+    return SUCCESS;
 }
 
 /* Signs the payload, and adds the envelope to the bundle. */

@@ -3,8 +3,8 @@
  * what").
  *
  * A caller gives the run's bundle up to the envelope below the wanted one. keyd composes that envelope. It checks the whole
- * bundle with its own keys and pins, as an outsider would, and keeps a promise (keyd/run_ledger.h) before it returns the
- * envelope.
+ * bundle with its own keys and pins, as an outsider would. In addition it demands that it has pinned each enrolment in the bundle
+ * (keyd/key_register.h). It keeps a promise (keyd/run_ledger.h) before it returns the envelope.
  */
 #pragma once
 

@@ -23,7 +23,8 @@ void run_request_prepare(const struct resource *where, const struct run *run, co
     *request_out = (struct run_request){.change = {.run = run_request, .invalidates = CHANGE_INVALIDATES_NOTHING},
                                         .where = *where,
                                         .run = *run,
-                                        .request = *request};
+                                        .request = *request,
+                                        .bytes_max = RUN_PROJECT_BYTES};
 }
 
 static struct result run_approve(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)

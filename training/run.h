@@ -11,8 +11,9 @@
 #include "crypto/digest.h"
 #include "training/state.h"
 
-#define RUN_APPROVALS_WANTED_MAX 8     /* docs/formats/run.md */
-#define RUNS_OPEN_MAX            10000 /* of a project; a list of them has a hundred pages */
+#define RUN_APPROVALS_WANTED_MAX 8                  /* docs/formats/run.md */
+#define RUNS_OPEN_MAX            10000              /* of a project; a list of them has a hundred pages */
+#define RUN_PROJECT_BYTES        (INT64_C(1) << 30) /* of the envelopes of all runs of a project, unless a setting says more or less */
 #define RUN_POOL_SIZE            64
 #define RUN_REASON_SIZE          257
 
@@ -39,13 +40,14 @@ struct run_signed {
 
 /**
  * A change: stores a request. The same request again changes nothing. ERROR_CONFLICT: another request has its id; ERROR_LIMIT: the
- * project has RUNS_OPEN_MAX open runs. The permit: run.request on the project.
+ * project has RUNS_OPEN_MAX open runs, or with this request more than `bytes_max` of envelopes. The permit: run.request on the project.
  */
 struct run_request {
     struct change change;
     struct resource where; /* the project */
     struct run run;        /* id, approvals_wanted, pool, expires_ms */
     struct run_signed request;
+    int64_t bytes_max; /* RUN_PROJECT_BYTES; the caller may change it */
 };
 void run_request_prepare(const struct resource *where, const struct run *run, const struct run_signed *request,
                          struct run_request *request_out);

@@ -17,9 +17,9 @@ static const struct pg_statement run_insert_sql = {
     "INSERT INTO run (run_id, project_id, state, request, requester, approvals_wanted, pool, expires_at)"
     " VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (run_id) DO NOTHING",
     "uuid uuid text bytea text int4 text timestamptz", ""};
-static const struct pg_statement run_open_count_sql = {
-    "run_open_count", "SELECT count(*) FROM (SELECT 1 FROM run WHERE project_id = $1 AND ended_at IS NULL LIMIT $2) counted", "uuid int8",
-    "int8"};
+/* Under the log's lock: one row, however many runs the project has. */
+static const struct pg_statement run_room_sql = {
+    "run_room", "SELECT open_runs, bytes FROM project_runs WHERE project_id = $1", "uuid", "int8 int8"};
 static const struct pg_statement run_is_same_sql = {
     "run_is_same", "SELECT project_id = $2 AND request = $3 FROM run WHERE run_id = $1", "uuid uuid bytea", "bool"};
 static const struct pg_statement run_envelope_insert_sql = {
@@ -49,7 +49,7 @@ static const struct pg_statement run_due_sql = {
     " WHERE ended_at IS NULL AND state <> 'finishing' AND expires_at <= now() ORDER BY expires_at LIMIT $1",
     "int8", "uuid uuid uuid text"};
 static const struct pg_statement *const statements[] = {
-    &run_insert_sql, &run_open_count_sql, &run_is_same_sql, &run_envelope_insert_sql, &run_move_sql, &run_approvals_sql,
+    &run_insert_sql, &run_room_sql, &run_is_same_sql, &run_envelope_insert_sql, &run_move_sql, &run_approvals_sql,
     &run_find_sql, &run_list_sql, &run_envelopes_sql, &run_due_sql,
 };
 /* clang-format on */
@@ -91,16 +91,23 @@ struct result run_row_add_envelope(struct pg *pg, const struct uuid *run, const 
     return failure(err, ERROR_CONFLICT, "the run has such an envelope of this principal already");
 }
 
-static struct result check_room(struct pg *pg, const struct uuid *project, struct error *err)
+/* The run was inserted already, so it is counted. */
+static struct result check_room(struct pg *pg, const struct run_request *request, struct error *err)
 {
+    const int64_t bytes = (int64_t)request->request.envelope.length;
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    pg_add_uuid(&arguments, project);
-    pg_add_int8(&arguments, RUNS_OPEN_MAX + 1);
-    TRY(pg_run(pg, &run_open_count_sql, &arguments, &rows, err));
-    if (pg_int8(rows, 0, 0) <= RUNS_OPEN_MAX) return SUCCESS;
-    return failure(err, ERROR_LIMIT, "the project has %d open runs: cancel some, or wait for their end", RUNS_OPEN_MAX);
+    pg_add_uuid(&arguments, &request->where.project);
+    TRY(pg_run(pg, &run_room_sql, &arguments, &rows, err));
+    if (pg_int8(rows, 0, 0) > RUNS_OPEN_MAX)
+        return failure(err, ERROR_LIMIT, "the project has %d open runs: cancel some, or wait for their end", RUNS_OPEN_MAX);
+    if (pg_int8(rows, 0, 1) + bytes <= request->bytes_max) return SUCCESS;
+    return failure(
+        err, ERROR_LIMIT,
+        "the envelopes of the project's runs have %lld bytes, and are kept for ever; this request has %lld, and the project may have %lld "
+        "(run_bytes_per_project): use another project, or ask the operator for more",
+        (long long)pg_int8(rows, 0, 1), (long long)bytes, (long long)request->bytes_max);
 }
 
 /* A client that lost the answer sends the request again. */
@@ -142,7 +149,7 @@ struct result run_row_request(struct pg *pg, const struct run_request *request, 
 
     TRY(insert(pg, request, &is_new, err));
     if (!is_new) return check_same(pg, request, err);
-    TRY(check_room(pg, &request->where.project, err));
+    TRY(check_room(pg, request, err));
     return run_row_add_envelope(pg, &request->run.id, "request", &request->request, err);
 }
 

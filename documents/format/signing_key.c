@@ -121,6 +121,15 @@ static const struct document_approver *known_approver(const struct document_trus
     return NULL;
 }
 
+struct result signing_key_is_approved(const struct document *document, const struct document_trust *trust, bool *is_approved_out,
+                                      struct error *err)
+{
+    struct signing_key key;
+
+    TRY(signing_key_read(document, &key, err));
+    return is_approved(document, trust, &key, is_approved_out, err);
+}
+
 /*
  * A withdrawal must repeat the purpose of the enrolment: with another purpose it would be pinned, and the approver would stay in
  * its slot. A withdrawal needs only a signature by the key itself, so holders of unknown keys could otherwise fill all slots.

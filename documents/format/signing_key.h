@@ -33,6 +33,10 @@ RESULT signing_key_read(const struct document *document, struct signing_key *key
  * ERROR_INVALID.
  */
 RESULT signing_key_check_holder(const struct document *document, int64_t now_ms, struct signing_key *key_out, struct error *err);
+/** Whether the root, or an approver that is another person than the key's owner, has signed this document of a signing key. ERROR_INVALID,
+ *  ERROR_NO_MEMORY. */
+RESULT signing_key_is_approved(const struct document *document, const struct document_trust *trust, bool *is_approved_out,
+                               struct error *err);
 /** A body for document_compose(); NULL when out of memory. */
 json_t *signing_key_body(const struct signing_key *key);
 /** The name of the key's document. */

@@ -40,8 +40,12 @@ RESULT document_check_approver(const struct request *request, const struct docum
 
 /** Updates the view to the newest event of the log, and has new documents pinned. */
 RESULT document_refresh(const struct request *request, struct pg *pg, struct error *err);
-/** After a document was recorded: 201, or 202 if it will be in force only when keyd can pin it. */
-unsigned document_put_in_force(struct request *request, struct pg *pg);
+/**
+ * After a document was recorded: *status_out is 201, or 202 if it will be in force only when keyd can pin it. ERROR_CONFLICT: keyd has refused it,
+ * although the gateway's own checks succeeded, because something has changed meanwhile.
+ */
+RESULT document_put_in_force(struct request *request, struct pg *pg, enum document_kind kind, unsigned *status_out,
+                             struct error *err);
 
 /* --- drafts --- */
 

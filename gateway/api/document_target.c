@@ -71,13 +71,18 @@ struct result document_check_approver(const struct request *request, const struc
     return failure(err, ERROR_DENIED, DOCUMENT_SENT_BY_ANOTHER);
 }
 
-unsigned document_put_in_force(struct request *request, struct pg *pg)
+struct result document_put_in_force(struct request *request, struct pg *pg, enum document_kind kind, unsigned *status_out,
+                                    struct error *err)
 {
-    struct error err = {0};
+    struct error later = {0};
 
-    if (document_refresh(request, pg, &err).ok) return 201;
-    log_error("a document is recorded, but not in force yet", &err);
-    return 202;
+    *status_out = 202;
+    if (!document_refresh(request, pg, &later).ok) {
+        log_error("a document is recorded, but not in force yet", &later);
+        return SUCCESS;
+    }
+    *status_out = 201;
+    return document_view_check_event(request->gateway->documents, kind, permit_sequence(request->permit), err);
 }
 
 struct result document_remove_drafts(struct request *request, enum document_kind kind, const char *drafted_by, struct error *err)

@@ -259,6 +259,7 @@ static struct result put_in_force(struct request *request, struct pg *pg, const 
     char recorder[PRINCIPAL_KEY_SIZE];
     const struct document_row row = {ACTION_RUNNER_APPROVE, body->document, body->envelopes, body->count, recorder};
     struct action_pair pair = request->pairs[0];
+    unsigned status = 0;
 
     TRY(document_check(body->document, &approval->approvers->trust, err));
     principal_key(request->principal, recorder);
@@ -267,7 +268,8 @@ static struct result put_in_force(struct request *request, struct pg *pg, const 
     approval->change.detail = approval->recording.change.detail;
     TRY(request_record_instead(request, &pair, 1, &approval->change, err));
     const uint64_t sequence = permit_sequence(request->permit);
-    return runner_answer(request, document_put_in_force(request, pg), body->document, sequence, err);
+    TRY(document_put_in_force(request, pg, DOCUMENT_RUNNER, &status, err));
+    return runner_answer(request, status, body->document, sequence, err);
 }
 
 static struct result handle_approve(struct request *request, struct pg *pg, struct error *err)
@@ -322,6 +324,7 @@ static struct result handle_revoke(struct request *request, struct pg *pg, struc
     struct document_change change;
     struct document_trust trust;
     char recorder[PRINCIPAL_KEY_SIZE];
+    unsigned status = 0;
 
     TRY(request_envelope(request, &body, err));
     TRY(check_withdrawal(request, pg, body->document, &trust, err));
@@ -330,7 +333,7 @@ static struct result handle_revoke(struct request *request, struct pg *pg, struc
     document_change_init(&change, &row, false);
     TRY(request_record(request, &change.change, err));
     const uint64_t sequence = permit_sequence(request->permit);
-    const unsigned status = document_put_in_force(request, pg);
+    TRY(document_put_in_force(request, pg, DOCUMENT_RUNNER, &status, err));
     maintenance_wake(request->gateway->maintenance); /* its runs are looked at now (gateway/background/runner_doubts.h) */
     return runner_answer(request, status, body->document, sequence, err);
 }

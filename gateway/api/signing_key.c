@@ -204,13 +204,15 @@ static struct result record(struct request *request, struct pg *pg, struct docum
 {
     struct document_change change;
     char recorder[PRINCIPAL_KEY_SIZE];
+    unsigned status = 0;
 
     principal_key(request->principal, recorder);
     row->recorded_by = recorder;
     document_change_init(&change, row, ends_draft);
     TRY(request_record(request, &change.change, err));
     const uint64_t sequence = permit_sequence(request->permit);
-    return answer(request, document_put_in_force(request, pg), row->document, sequence, err);
+    TRY(document_put_in_force(request, pg, DOCUMENT_SIGNING_KEY, &status, err));
+    return answer(request, status, row->document, sequence, err);
 }
 
 /* ---- enrolling ---- */

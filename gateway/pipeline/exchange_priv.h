@@ -39,6 +39,7 @@ struct shares {
     bool is_without_role;   /* every request of its principal counts as a denial */
     bool is_in_event_quota; /* counted in its project's quota of events */
     bool is_in_grant_rate;  /* counted among the rights that are made */
+    bool is_in_run_rate;    /* counted among the runs that its project asks for */
     bool is_stream;         /* counted among the bodies that stream in */
 };
 
@@ -191,6 +192,9 @@ void stream_finish(struct http_exchange *http, void *worker_state, bool is_whole
 /** Whether an allowed request makes rights faster than its organisation or its principal may. */
 bool grant_rate_is_exceeded(struct exchange *exchange);
 #define RIGHTS_TOO_FAST "rights are made too fast here; Retry-After says when to come again" /* the answer then */
+/** Whether an allowed request asks for a run faster than its project may. */
+bool run_rate_is_exceeded(struct exchange *exchange);
+#define RUNS_TOO_FAST "this project asks for runs too fast; Retry-After says when to come again" /* the answer then */
 
 /* gateway/pipeline/denial.c */
 /** The denial is not about the caller: rights and policies could not be read for a while, or changed just now. */

@@ -1,7 +1,9 @@
 /*
- * How fast rights may be made. Each new robot, secret, role, project or label, and each deletion of an organisation, project or repository,
+ * How fast rights may be made, and training runs be asked for. Each new robot, secret, role, project or label, and each deletion of an organisation, project or repository,
  * is a change that all gateways load, and that delays concurrent records for a moment. One tenant that makes them in a loop would slow all
  * others. Revoking a robot, a role or an issuer has no such limit: it must work at once, and no more rights can be revoked than were made.
+ *
+ * A request for a run leaves an envelope of up to 64 KiB in the database for ever. Cancelling runs has no limit.
  */
 #include "authz/role.h"
 #include "gateway/pipeline/exchange_priv.h"
@@ -28,6 +30,20 @@ static bool is_within(struct exchange *exchange, const char *kind, const char *k
     const bool is_within = quota_enter(quota, kind, key, &limits, &ticket, &err).ok;
     quota_leave(quota, &ticket);
     return is_within;
+}
+
+bool run_rate_is_exceeded(struct exchange *exchange)
+{
+    const struct request *request = &exchange->request;
+    char organisation[UUID_TEXT_SIZE], project[UUID_TEXT_SIZE];
+
+    if (exchange->shares.is_in_run_rate || request->pair_count == 0 || request->pairs[0].action != ACTION_RUN_REQUEST ||
+        decision_verdict(exchange->decision) != VERDICT_ALLOW)
+        return false;
+    exchange->shares.is_in_run_rate = true;
+    uuid_format(&request->pairs[0].resource.organisation, organisation);
+    uuid_format(&request->pairs[0].resource.project, project);
+    return !is_within(exchange, "runs of a project", project, organisation, request->gateway->settings->run_rate_per_project);
 }
 
 bool grant_rate_is_exceeded(struct exchange *exchange)

@@ -264,6 +264,7 @@ static enum step_result step_event_quota(struct exchange *exchange, struct pg *p
     struct error err = {0};
 
     if (grant_rate_is_exceeded(exchange)) return too_many(exchange, RIGHTS_TOO_FAST, 1, METRIC_REFUSED_RIGHTS);
+    if (run_rate_is_exceeded(exchange)) return too_many(exchange, RUNS_TOO_FAST, 1, METRIC_REFUSED_PROJECT);
     if (!exchange_take_event_quota(exchange, pg, &now, &err).ok) return answer_failure(exchange, &err);
     if (now.verdict == EVENT_QUOTA_TAKEN) return admit_stream(exchange);
     return now.verdict == EVENT_QUOTA_ASK_DATABASE ? STEP_WORKER : too_many(exchange, why, now.wait_s, METRIC_REFUSED_PROJECT);

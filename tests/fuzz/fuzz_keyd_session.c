@@ -109,6 +109,7 @@ static void check_promises(const struct ledger_state *before, const struct ledge
     for (size_t i = 0; i < DOCUMENT_KINDS_MAX; i++) {
         const struct document_pin *old = &before->pins[i], *new = &after->pins[i];
         assert(new->epoch > old->epoch || (new->epoch == old->epoch &&memcmp(new->digest, old->digest, sizeof new->digest) == 0));
+        assert(after->asked[i] >= before->asked[i]);
     }
     if (!all_zero(before->approver, sizeof before->approver))
         assert(memcmp(after->approver, before->approver, sizeof after->approver) == 0);

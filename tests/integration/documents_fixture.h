@@ -34,6 +34,7 @@ struct store {
     struct pg *pg;
     const char *scope;     /* of the documents that the test makes and finds */
     const char *principal; /* of the keys that are made */
+    int64_t begins_in_ms;  /* when the documents that are made come into force, from now */
 };
 
 /* The first event of a log is a server's start. */
@@ -54,6 +55,7 @@ static inline void store_open(struct store *store)
     memset(store, 0, sizeof *store);
     store->scope = "";
     store->principal = HOLDER;
+    store->begins_in_ms = -1000;
     audit_log_init(&store->log);
     store->log.tables = document_tables;
     store->log.sequencer = audit_log_start(&store->log, "gw1");
@@ -137,7 +139,7 @@ static inline void compose_key(struct store *store, unsigned holder, uint64_t ve
                                          .scope = store->scope,
                                          .name = name,
                                          .version = version,
-                                         .effective_ms = clock_wall_ms() - 1000,
+                                         .effective_ms = clock_wall_ms() + store->begins_in_ms,
                                          .expires_ms = clock_wall_ms() + 30 * DAY_MS,
                                          .withdrawn = version == 2 ? "lost" : NULL,
                                          .body = body};

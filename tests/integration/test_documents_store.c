@@ -40,23 +40,6 @@ static void a_pin_without_its_claim_is_claimed_by_the_next_look(void **state)
     store_close(&store);
 }
 
-static void what_keyd_refuses_is_passed_over(void **state)
-{
-    struct store store;
-
-    (void)state;
-    store_open(&store);
-    record_key(&store, 0, 1, false); /* a gateway that lies: nobody has approved it */
-    record_key(&store, 1, 1, true);
-    for (unsigned i = 0; i < 2; i++) {
-        look_well(&store);
-        assert_false(is_in_force(&store, 0));
-        assert_true(is_in_force(&store, 1));
-        forget(&store);
-    }
-    store_close(&store);
-}
-
 /* More events than are read at a time. */
 static void many_documents_are_in_force_together(void **state)
 {
@@ -381,7 +364,6 @@ int main(void)
     const struct CMUnitTest others[] = {
         cmocka_unit_test(a_document_that_was_recorded_is_pinned_by_the_next_look),
         cmocka_unit_test(a_pin_without_its_claim_is_claimed_by_the_next_look),
-        cmocka_unit_test(what_keyd_refuses_is_passed_over),
         cmocka_unit_test(many_documents_are_in_force_together),
         cmocka_unit_test(a_withdrawal_ends_a_document_for_good),
         cmocka_unit_test(two_gateways_pin_in_turn),

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "tests/integration/training_fixture.h"
 #include "training/expire.h"
 
@@ -168,6 +169,64 @@ static void runs_do_what_the_model_does(void **state)
                             " AND e.kind = 'request') <> 1"),
                         "0");
     assert_string_equal(ask("SELECT count(DISTINCT state) FROM run"), "4");
+    assert_string_equal(ask("SELECT count(*) FROM project_runs p WHERE open_runs > 0 AND open_runs = (SELECT count(*) FROM run r"
+                            " WHERE r.project_id = p.project_id AND ended_at IS NULL)"
+                            " AND bytes = (SELECT sum(length(envelope)) FROM run_envelope)"),
+                        "1"); /* the triggers count what the model did */
+}
+
+/* A client that lost the answer is not refused, though the project is full. */
+static void a_full_project_takes_no_further_run(void **state)
+{
+    struct model first = {.id = uuid_random()}, second = {.id = uuid_random()};
+
+    (void)state;
+    assert_int_equal(request(&first, 0, 0), ERROR_NONE);
+    execute("CREATE TABLE kept AS SELECT open_runs FROM project_runs");
+    execute("UPDATE project_runs SET open_runs = 10000");
+    assert_int_equal(request(&second, 0, 0), ERROR_LIMIT);
+    assert_int_equal(request(&first, 0, 0), ERROR_NONE);
+    assert_string_equal(ask("SELECT open_runs FROM project_runs"), "10000"); /* the refused one was not counted */
+    assert_int_equal(cancel(&first), ERROR_NONE);
+    assert_int_equal(request(&second, 0, 0), ERROR_NONE);
+    execute("UPDATE project_runs SET open_runs = kept.open_runs FROM kept");
+    execute("DROP TABLE kept");
+}
+
+/* Cancelled runs free their place, and their envelopes stay: one trainer filled the database that way. */
+static void the_envelopes_of_ended_runs_have_a_bound(void **state)
+{
+    struct model refused = {.id = uuid_random()};
+    const struct run run = {.id = refused.id, .pool = "default", .expires_ms = clock_wall_ms() + DAY_MS};
+    const struct run_signed made = signed_by(&refused, PEOPLE);
+    uint64_t before = 0;
+    struct run_request change;
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        struct model model = {.id = uuid_random()};
+        assert_int_equal(request(&model, 0, 0), ERROR_NONE);
+        assert_int_equal(cancel(&model), ERROR_NONE);
+    }
+    assert_true(text_to_u64(bytes_of_text(ask("SELECT bytes FROM project_runs")), INT64_MAX, &before));
+    run_request_prepare(&project, &run, &made, &change);
+    assert_true(change.bytes_max == RUN_PROJECT_BYTES && made.envelope.length == 2);
+    change.bytes_max = (int64_t)before + 1;
+    assert_int_equal(changed(ACTION_RUN_REQUEST, &change.change), ERROR_LIMIT);
+    change.bytes_max++;
+    assert_int_equal(changed(ACTION_RUN_REQUEST, &change.change), ERROR_NONE);
+    change.bytes_max = 1;
+    assert_int_equal(changed(ACTION_RUN_REQUEST, &change.change), ERROR_NONE); /* the same again adds nothing */
+}
+
+/* The application's role can neither change a count nor run the triggers' functions for itself. */
+static void the_counts_are_not_the_applications(void **state)
+{
+    (void)state;
+    execute("DO $do$ BEGIN SET LOCAL ROLE sijil_app; UPDATE project_runs SET open_runs = 0; RAISE 'it was allowed';"
+            " EXCEPTION WHEN insufficient_privilege THEN NULL; END $do$");
+    execute("DO $do$ BEGIN SET LOCAL ROLE sijil_app; DELETE FROM project_runs; RAISE 'it was allowed';"
+            " EXCEPTION WHEN insufficient_privilege THEN NULL; END $do$");
 }
 
 /* Both read the run before either has approved it. */
@@ -219,6 +278,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_do_what_the_model_does),
+        cmocka_unit_test(a_full_project_takes_no_further_run),
+        cmocka_unit_test(the_envelopes_of_ended_runs_have_a_bound),
+        cmocka_unit_test(the_counts_are_not_the_applications),
         cmocka_unit_test(an_approval_that_was_checked_without_another_is_refused),
         cmocka_unit_test(a_run_of_another_project_is_not_found),
     };

@@ -327,6 +327,45 @@ def a_row_that_is_left_out_is_noticed():
     assert state_of(state["key"]) == "withdrawn"
 
 
+def answer_of_keyd_too_late(send):
+    """Sends a document that expires after the gateway's checks and before those of sijil-keyd: meanwhile the log can't be signed."""
+    for seconds in (3, 6, 9):  # a slow machine needs more
+        expires = time.time() + seconds
+        time.sleep(max(0, seconds - 3.5))
+        hold = f"BEGIN; LOCK TABLE audit_checkpoint; SELECT pg_sleep({expires + 0.3 - time.time()}); COMMIT"
+        holding = threading.Thread(target=server.sql, args=(hold,))
+        holding.start()
+        answer = send(expires)
+        holding.join()
+        if answer.status != 403:  # it had expired before the gateway's checks
+            return answer
+    raise AssertionError(answer.body)
+
+
+def what_keyd_refuses_after_the_record_is_told():
+    """The answer was 201, "in force"."""
+    key = Key(state["principal"])
+
+    def send_approval(expires):
+        answer, document, envelope = draft(state["alice"], key, expires=utc(expires))
+        return answer if answer.status != 201 else approve(server.admin, key, document, envelope)
+
+    refused(answer_of_keyd_too_late(send_approval), 409, "sijil-keyd has refused it, for good: the document has expired")
+    assert state_of(key) is None and not [one for one in listed()["drafts"] if one["name"] == key.name]
+    newest = server.client(server.admin).api("GET", "/audit/events?limit=100")["events"]
+    outcomes = [event["entry"]["out"] for event in newest if event["entry"]["act"] == "key.approve"]
+    assert sorted(outcomes[:2]) == ["allowed", "failed"], outcomes
+    enrol(key)
+
+    def send_withdrawal(expires):
+        return post(state["alice"], f"/{key.name}/withdrawal", sign(key.document(version=2, withdrawn="lost", expires=utc(expires)), key.path))
+
+    refused(answer_of_keyd_too_late(send_withdrawal), 409, "the document has expired")
+    assert state_of(key) == "in force"
+    answer = post(state["alice"], f"/{key.name}/withdrawal", sign(key.document(version=2, withdrawn="lost"), key.path))
+    assert answer.status == 201 and state_of(key) == "withdrawn", answer.body
+
+
 def sijil(who, *words, code=0):
     """Runs the command, logged in as this caller; each has a separate folder for logins."""
     home = os.path.join(folder.name, who)
@@ -488,7 +527,7 @@ def a_gateway_that_is_killed_leaves_a_key_in_force_or_not_recorded():
 if __name__ == "__main__":
     run(prepare, a_key_is_in_force_when_another_person_has_approved_it, nobody_approves_his_own, a_robot_with_nobody_behind_it_is_refused,
         signatures_that_do_not_count_are_refused, an_approver_approves_others_but_no_approver, an_expired_key_says_so,
-        a_withdrawn_key_does_not_come_back, a_key_is_withdrawn_in_all_scopes_and_has_one_owner,
+        a_withdrawn_key_does_not_come_back, what_keyd_refuses_after_the_record_is_told, a_key_is_withdrawn_in_all_scopes_and_has_one_owner,
         a_draft_shows_only_signatures_that_verify, an_organisation_that_is_made_again_has_none_of_the_old_keys, an_approver_learns_whose_key_it_is,
         a_scope_that_does_not_exist_gets_no_key, a_deleted_project_gets_no_key, the_command_line_does_all_of_it, a_key_in_a_token_signs, a_row_that_somebody_wrote_counts_for_nothing, a_row_that_is_left_out_is_noticed,
         a_gateway_that_is_killed_leaves_a_key_in_force_or_not_recorded, server=server)

@@ -331,7 +331,38 @@ def a_gateway_that_is_killed_leaves_a_run_whole_or_not_there():
         assert again.status == 201 and shown(asked["run"])["state"] == "awaiting approval", again.body
 
 
+def a_project_asks_for_runs_slowly_and_not_for_ever():
+    """Cancelled runs free their place, and their envelopes stay: so neither their number a second nor their bytes may be without a limit."""
+    server.stop()
+    server.options += ["--run-rate-per-project", "1", "--run-bytes-per-project", str(1 << 20)]
+    server.start()
+    sealed, began = seal(REQUEST, request(), state["alice"]["key"]), time.monotonic()
+    answers = [call("alice", "POST", body=sealed) for _ in range(20)]
+    took, late = time.monotonic() - began, [answer for answer in answers if answer.status == 429]
+    assert {answer.status for answer in answers} == {201, 429} and all(answer["Retry-After"] for answer in late), [answer.status for answer in answers]
+    assert len(answers) - len(late) <= 10 + took + 1, (len(late), took)
+    refused(late[0], 429, "asks for runs too fast")
+    assert call("bob", "GET", "").status == 200  # only requests for runs are counted
+
+    def ask_slowly():
+        answer = call("alice", "POST", body=seal(REQUEST, request(), state["alice"]["key"]))
+        return None if answer.status == 429 else answer
+
+    def answer_of_one():
+        found = []
+        sijil_test.wait_until(lambda: found.append(ask_slowly()) or found[-1], 30, "the rate does not recover")
+        return found[-1]
+
+    server.sql(f"UPDATE project_runs SET bytes = bytes + {1 << 20}")
+    refused(answer_of_one(), 413, "run_bytes_per_project")
+    server.sql(f"UPDATE project_runs SET bytes = bytes - {1 << 20}")
+    assert answer_of_one().status == 201
+    counted = server.sql("SELECT bytes FROM project_runs")
+    assert counted == server.sql("SELECT sum(octet_length(envelope)) FROM run_envelope"), counted
+
+
 if __name__ == "__main__":
     run(prepare, a_run_waits_for_as_many_persons_as_the_policies_demand, nobody_counts_twice_or_approves_his_own,
         what_is_wrong_with_a_request_is_named, a_run_ends_once, a_request_expires, lists_have_pages_and_a_filter, a_row_stays_ended,
-        the_command_line_does_all_of_it,         a_gateway_that_is_killed_leaves_a_run_whole_or_not_there, server=server)
+        the_command_line_does_all_of_it, a_gateway_that_is_killed_leaves_a_run_whole_or_not_there,
+        a_project_asks_for_runs_slowly_and_not_for_ever, server=server)

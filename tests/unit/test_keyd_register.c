@@ -102,12 +102,21 @@ static struct document_pin pin_number(uint64_t sequence)
     return (struct document_pin){.epoch = sequence, .digest = {(uint8_t)sequence}};
 }
 
-static struct result note(struct world *world, const struct document *document, uint64_t sequence, struct error *err)
+static struct result note_by(struct world *world, const struct document *document, uint64_t sequence, bool is_approved,
+                             struct error *err)
 {
-    const struct key_register_note noted = {
-        .document = document, .sequence = sequence, .before = pin_number(sequence - 1), .pin = pin_number(sequence)};
+    const struct key_register_note noted = {.document = document,
+                                            .sequence = sequence,
+                                            .is_approved = is_approved,
+                                            .before = pin_number(sequence - 1),
+                                            .pin = pin_number(sequence)};
 
     return key_register_note(world->keys, &noted, err);
+}
+
+static struct result note(struct world *world, const struct document *document, uint64_t sequence, struct error *err)
+{
+    return note_by(world, document, sequence, !document->is_withdrawn, err);
 }
 
 static struct result check(struct world *world, const struct ecdsa_key *named, struct error *err)
@@ -124,8 +133,8 @@ static struct result check(struct world *world, const struct ecdsa_key *named, s
 
 struct step {
     const char *owner, *scope;
-    bool is_withdrawn;
-    const char *refusal; /* NULL: it is noted */
+    enum { ENROLS, WITHDRAWS, APPROVER_WITHDRAWS } act; /* WITHDRAWS: the key alone has signed it */
+    const char *refusal;                                /* NULL: it is noted */
 };
 static const struct rule {
     const char *name;
@@ -133,37 +142,43 @@ static const struct rule {
     const char *use; /* why the key can't be used afterwards; NULL: it can */
 } rules[] = {
     {"a key that nobody has enrolled", {{0}}, "has pinned no document"},
-    {"a key of one person", {{ALICE, "acme", false, NULL}}, NULL},
-    {"one person in two scopes", {{ALICE, "acme", false, NULL}, {ALICE, "globex", false, NULL}}, NULL},
-    {"two persons in one scope", {{ALICE, "acme", false, NULL}, {BOB, "acme", false, "another owner"}}, NULL},
-    {"two persons in two scopes", {{ALICE, "acme", false, NULL}, {BOB, "globex", false, "another owner"}}, NULL},
-    {"a person and a runner", {{ALICE, "acme", false, NULL}, {RUNNER, "acme", false, "another owner"}}, NULL},
-    {"a runner and a person", {{RUNNER, "acme", false, NULL}, {ALICE, "acme", false, "another owner"}}, NULL},
-    {"two runners", {{RUNNER, "acme", false, NULL}, {OTHER, "globex", false, "another owner"}}, NULL},
-    {"a withdrawal", {{ALICE, "acme", false, NULL}, {ALICE, "acme", true, NULL}}, "was withdrawn"},
-    {"a withdrawal of a runner", {{RUNNER, "acme", false, NULL}, {RUNNER, "acme", true, NULL}}, "was withdrawn"},
-    {"a withdrawal in another scope", {{ALICE, "acme", false, NULL}, {ALICE, "globex", true, NULL}}, "was withdrawn"},
-    {"a withdrawal by another owner", {{ALICE, "acme", false, NULL}, {BOB, "acme", true, "another owner"}}, NULL},
+    {"a key of one person", {{ALICE, "acme", ENROLS, NULL}}, NULL},
+    {"one person in two scopes", {{ALICE, "acme", ENROLS, NULL}, {ALICE, "globex", ENROLS, NULL}}, NULL},
+    {"two persons in one scope", {{ALICE, "acme", ENROLS, NULL}, {BOB, "acme", ENROLS, "another owner"}}, NULL},
+    {"two persons in two scopes", {{ALICE, "acme", ENROLS, NULL}, {BOB, "globex", ENROLS, "another owner"}}, NULL},
+    {"a person and a runner", {{ALICE, "acme", ENROLS, NULL}, {RUNNER, "acme", ENROLS, "another owner"}}, NULL},
+    {"a runner and a person", {{RUNNER, "acme", ENROLS, NULL}, {ALICE, "acme", ENROLS, "another owner"}}, NULL},
+    {"two runners", {{RUNNER, "acme", ENROLS, NULL}, {OTHER, "globex", ENROLS, "another owner"}}, NULL},
+    {"a withdrawal", {{ALICE, "acme", ENROLS, NULL}, {ALICE, "acme", WITHDRAWS, NULL}}, "was withdrawn"},
+    {"a withdrawal of a runner", {{RUNNER, "acme", ENROLS, NULL}, {RUNNER, "acme", WITHDRAWS, NULL}}, "was withdrawn"},
+    {"a withdrawal in another scope", {{ALICE, "acme", ENROLS, NULL}, {ALICE, "globex", WITHDRAWS, NULL}}, "was withdrawn"},
+    {"a withdrawal by another owner", {{ALICE, "acme", ENROLS, NULL}, {BOB, "acme", WITHDRAWS, "another owner"}}, NULL},
     {"a withdrawn key in its scope",
-     {{ALICE, "acme", false, NULL}, {ALICE, "acme", true, NULL}, {ALICE, "acme", false, "was withdrawn"}},
+     {{ALICE, "acme", ENROLS, NULL}, {ALICE, "acme", WITHDRAWS, NULL}, {ALICE, "acme", ENROLS, "was withdrawn"}},
      "was withdrawn"},
     {"a withdrawn key in another scope",
-     {{ALICE, "acme", false, NULL}, {ALICE, "acme", true, NULL}, {ALICE, "globex", false, "was withdrawn"}},
+     {{ALICE, "acme", ENROLS, NULL}, {ALICE, "acme", WITHDRAWS, NULL}, {ALICE, "globex", ENROLS, "was withdrawn"}},
      "was withdrawn"},
     {"a second withdrawal",
-     {{ALICE, "acme", false, NULL}, {ALICE, "acme", true, NULL}, {ALICE, "globex", true, NULL}},
+     {{ALICE, "acme", ENROLS, NULL}, {ALICE, "acme", WITHDRAWS, NULL}, {ALICE, "globex", WITHDRAWS, NULL}},
      "was withdrawn"},
-    {"a withdrawal before the enrolment",
-     {{ALICE, "acme", true, NULL}, {ALICE, "globex", false, "was withdrawn"}},
+    {"a withdrawal by an approver before the enrolment",
+     {{ALICE, "acme", APPROVER_WITHDRAWS, NULL}, {ALICE, "globex", ENROLS, "was withdrawn"}},
      "was withdrawn"},
+    {"a withdrawal by the key alone before the enrolment",
+     {{ALICE, "acme", WITHDRAWS, "nobody has enrolled the key"}, {ALICE, "globex", ENROLS, NULL}},
+     NULL},
+    {"a withdrawal by the key alone, and no enrolment",
+     {{ALICE, "acme", WITHDRAWS, "nobody has enrolled the key"}},
+     "has pinned no document"},
 };
 
 static void take(struct world *world, const struct step *step, uint64_t sequence)
 {
-    OWNED(document) *document = document_of(key, step->owner, step->scope, step->is_withdrawn);
+    OWNED(document) *document = document_of(key, step->owner, step->scope, step->act != ENROLS);
     struct error err = {0};
 
-    const bool ok = note(world, document, sequence, &err).ok;
+    const bool ok = note_by(world, document, sequence, step->act != WITHDRAWS, &err).ok;
     if (ok != (step->refusal == NULL)) fail_msg("%s: %s", step->owner, ok ? "it was noted" : err.message);
     if (ok) return;
     assert_int_equal(err.kind, ERROR_DENIED);
@@ -204,6 +219,37 @@ static void keys_have_one_owner_and_one_withdrawal(void **state)
     check_use(&world, rule);
 }
 
+static bool is_enrolment(struct world *world, const struct document *document, uint64_t sequence)
+{
+    struct error err = {0};
+
+    const bool is_pinned = key_register_check_enrolment(world->keys, document, sequence, &err).ok;
+    if (!is_pinned) assert_int_equal(err.kind, ERROR_DENIED);
+    return is_pinned;
+}
+
+/* A bundle of a run proves keys with documents that were pinned long ago, also those of approvers that were withdrawn since. */
+static void each_enrolment_keeps_its_event(void **state)
+{
+    OWNED(document) *document = document_of(key, ALICE, "acme", false);
+    OWNED_WORLD world;
+
+    (void)state;
+    begin(&world);
+    take(&world, &(const struct step){ALICE, "acme", ENROLS, NULL}, 10);
+    take(&world, &(const struct step){ALICE, "globex", ENROLS, NULL}, 11);
+    take(&world, &(const struct step){ALICE, "globex", WITHDRAWS, NULL}, 12);
+    pin(&world, 12);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_true(is_enrolment(&world, document, 10));
+        assert_true(is_enrolment(&world, document, 11));
+        assert_false(is_enrolment(&world, document, 12));
+        assert_false(is_enrolment(&world, document, 9));
+        check_use(&world, &(const struct rule){.use = "was withdrawn"});
+        assert_int_equal(open_register(&world), ERROR_NONE); /* and after a restart */
+    }
+}
+
 /* ---- the file ---- */
 
 static const struct file_row {
@@ -227,7 +273,7 @@ static void the_register_belongs_to_its_ledger(void **state)
     OWNED_WORLD world;
 
     begin(&world);
-    if (row->noted != 0) take(&world, &(const struct step){ALICE, "acme", false, NULL}, row->noted);
+    if (row->noted != 0) take(&world, &(const struct step){ALICE, "acme", ENROLS, NULL}, row->noted);
     pin(&world, row->pinned);
     if (row->is_removed) assert_int_equal(unlinkat(world.folder.fd, KEY_REGISTER_FILE, 0), 0);
     assert_int_equal(open_register(&world), row->kind);
@@ -249,7 +295,7 @@ static void one_damaged_copy_is_mended_and_two_refuse(void **state)
 
     (void)state;
     begin(&world);
-    take(&world, &(const struct step){ALICE, "acme", true, NULL}, 10);
+    take(&world, &(const struct step){ALICE, "acme", APPROVER_WITHDRAWS, NULL}, 10);
     pin(&world, 10);
     for (int copy = 0; copy < 2; copy++) {
         damage(&world, 500, copy);
@@ -273,7 +319,7 @@ static void failing_disks_forget_no_withdrawal(void **state)
         struct error err = {0};
 
         begin(&world);
-        take(&world, &(const struct step){ALICE, "acme", false, NULL}, 10);
+        take(&world, &(const struct step){ALICE, "acme", ENROLS, NULL}, 10);
         pin(&world, 10);
         fault_arm(nth);
         const bool ok = note(&world, withdrawal, 11, &err).ok;
@@ -284,7 +330,7 @@ static void failing_disks_forget_no_withdrawal(void **state)
         if (is_broken) assert_false(note(&world, withdrawal, 11, &err).ok);
         assert_int_equal(open_register(&world), ERROR_NONE);
         if (ok) check_use(&world, &(const struct rule){.use = "was withdrawn"});
-        take(&world, &(const struct step){ALICE, "acme", true, NULL}, 11); /* again, after the next start */
+        take(&world, &(const struct step){ALICE, "acme", WITHDRAWS, NULL}, 11); /* again, after the next start */
         check_use(&world, &(const struct rule){.use = "was withdrawn"});
     }
     assert_failures(nth - 2, 4);
@@ -365,6 +411,7 @@ static void kills_lose_no_reported_key(void **state)
 int main(void)
 {
     const struct CMUnitTest others[] = {
+        cmocka_unit_test(each_enrolment_keeps_its_event),
         cmocka_unit_test(one_damaged_copy_is_mended_and_two_refuse),
         cmocka_unit_test(failing_disks_forget_no_withdrawal),
         cmocka_unit_test(kills_lose_no_reported_key),

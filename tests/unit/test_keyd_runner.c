@@ -133,7 +133,8 @@ static void withdraw(void)
     compose(&withdrawn, "globex", &envelope);
     const struct bytes bytes = buffer_bytes(&envelope);
     assert_true(document_read(&bytes, 1, &document, &err).ok);
-    const struct key_register_note note = {.document = document, .sequence = EVENT + 1, .pin = {.epoch = EVENT + 1}};
+    const struct key_register_note note = {
+        .document = document, .sequence = EVENT + 1, .is_approved = true, .pin = {.epoch = EVENT + 1}};
     assert_true(key_register_note(keys, &note, &err).ok);
 }
 
@@ -147,7 +148,7 @@ static void pin(const struct row *row, struct bytes envelope)
     assert_true(document_read(&envelope, 1, &document, &err).ok);
     if (row->is_pinned) assert_true(document_pin_next(&none, document, EVENT, &pin, &err).ok);
     if (row->is_pinned) {
-        const struct key_register_note note = {.document = document, .sequence = EVENT, .pin = pin};
+        const struct key_register_note note = {.document = document, .sequence = EVENT, .is_approved = true, .pin = pin};
         assert_true(key_register_note(keys, &note, &err).ok);
     }
     if (row->is_withdrawn_elsewhere) withdraw();

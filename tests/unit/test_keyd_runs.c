@@ -40,44 +40,71 @@ static void make_withdrawal(struct document *document)
             json_object_set_new(json_object_get(document->json, "body"), "since", json_string("2026-11-18T00:00:00Z")), 0);
 }
 
-/* As if keyd had pinned the documents of the bundle, and later the withdrawal of the one whose name is `withdrawn`. */
-static void note_documents(struct world *world, const char *withdrawn, uint64_t sequence)
+static void name_of(const struct world *world, const char *who, char name_out[ECDSA_THUMBPRINT_SIZE])
 {
-    const json_t *documents = json_object_get(made_bundle(world->vectors, 0), "documents");
+    uint8_t point[ECDSA_PUBLIC_SIZE];
 
-    for (size_t i = 0; i < json_array_size(documents); i++) {
-        const json_t *envelopes = json_object_get(json_array_get(documents, i), "envelopes");
-        const struct bytes text = bytes_of_text(json_string_value(json_array_get(envelopes, 0)));
-        OWNED(document) *document = NULL;
-        struct error err = {0};
+    OWNED(ecdsa_key) *named = made_key(world->vectors, who);
+    ecdsa_key_public(named, point);
+    ecdsa_thumbprint(point, name_out);
+}
 
-        assert_true(document_read(&text, 1, &document, &err).ok);
-        if (!key_register_has_kind(document->kind) || (withdrawn != NULL && strcmp(document->name, withdrawn) != 0)) continue;
-        if (withdrawn != NULL) make_withdrawal(document);
-        const struct key_register_note note = {.document = document, .sequence = sequence + i, .pin = {.epoch = sequence + i}};
-        if (!key_register_note(world->keys, &note, &err).ok) fail_msg("%s", err.message);
+/* As if keyd had pinned this document. Its event in the bundle's log has its number in the list. */
+static void note(struct world *world, const struct document *document, uint64_t sequence)
+{
+    const struct key_register_note noted = {
+        .document = document, .sequence = sequence, .pin = {.epoch = sequence, .digest = {document->is_withdrawn ? 2 : 1}}};
+    struct error err = {0};
+
+    if (!key_register_note(world->keys, &noted, &err).ok) fail_msg("%s", err.message);
+}
+
+static struct document *document_number(const struct world *world, size_t number)
+{
+    const json_t *entry = json_array_get(json_object_get(made_bundle(world->vectors, 0), "documents"), number);
+    const struct bytes text = bytes_of_text(json_string_value(json_array_get(json_object_get(entry, "envelopes"), 0)));
+    struct document *document = NULL;
+    struct error err = {0};
+
+    assert_true(document_read(&text, 1, &document, &err).ok);
+    return document;
+}
+
+static struct document *document_of(const struct world *world, const char *who)
+{
+    char name[ECDSA_THUMBPRINT_SIZE];
+
+    name_of(world, who, name);
+    for (size_t i = 0;; i++) {
+        struct document *document = document_number(world, i);
+        if (strcmp(document->name, name) == 0) return document;
+        document_free(document);
     }
 }
 
-static void note_all(struct world *world)
+/* `unpinned`: somebody whose document keyd has not pinned; NULL: nobody. */
+static void note_all(struct world *world, const char *unpinned)
 {
-    note_documents(world, NULL, 1);
+    char name[ECDSA_THUMBPRINT_SIZE] = "";
+
+    if (unpinned != NULL) name_of(world, unpinned, name);
+    for (size_t i = 0; i < json_array_size(json_object_get(made_bundle(world->vectors, 0), "documents")); i++) {
+        OWNED(document) *document = document_number(world, i);
+        if (strcmp(document->name, name) != 0) note(world, document, i);
+    }
 }
 
 static void withdraw_key_of(struct world *world, const char *who)
 {
-    uint8_t point[ECDSA_PUBLIC_SIZE];
-    char name[ECDSA_THUMBPRINT_SIZE];
+    OWNED(document) *document = document_of(world, who);
     struct error err = {0};
 
-    OWNED(ecdsa_key) *named = made_key(world->vectors, who);
-    ecdsa_key_public(named, point);
-    ecdsa_thumbprint(point, name);
-    note_documents(world, name, 100);
-    assert_false(key_register_check(world->keys, name, &err).ok);
+    make_withdrawal(document);
+    note(world, document, 100);
+    assert_false(key_register_check(world->keys, document->name, &err).ok);
 }
 
-static void begin(struct world *world)
+static void begin_without(struct world *world, const char *unpinned)
 {
     struct error err = {0};
 
@@ -93,7 +120,7 @@ static void begin(struct world *world)
                                         .policy = {.epoch = 7},
                                         .now_ms = (int64_t)NOW_S * 1000};
     world->signer.keys = world->keys;
-    note_all(world);
+    note_all(world, unpinned);
     open_runs(world);
     sha256_of(bytes_of_text("policy"), world->signer.policy.digest);
     assert_true(text_from_hex(bytes_of_text(json_text_of(json_object_get(world->vectors, "points"), "root")), world->signer.root,
@@ -108,6 +135,11 @@ static void begin(struct world *world)
                                       .attempts = 3,
                                       .signed_request = true,
                                       .attempt = 1};
+}
+
+static void begin(struct world *world)
+{
+    begin_without(world, NULL);
 }
 
 static void release(struct world *world)
@@ -310,6 +342,7 @@ struct row {
     const char *name, *says;
     enum error_kind kind;
     void (*spoil)(struct world *world);
+    const char *unpinned; /* somebody whose document the log has, and keyd has refused */
 };
 
 static void no_root(struct world *world)
@@ -350,18 +383,55 @@ static void withdrawn_approver(struct world *world)
     withdraw_key_of(world, "approver");
 }
 
+static void withdrawn_officer(struct world *world)
+{
+    withdraw_key_of(world, "officer");
+}
+/* keyd has pinned another document of the requester's key. */
+static void enrolled_otherwise(struct world *world, const char *principal)
+{
+    OWNED(document) *document = document_of(world, "requester");
+    json_t *body = json_object_get(document->json, "body");
+
+    if (principal != NULL) assert_int_equal(json_object_set_new(body, "principal", json_string(principal)), 0);
+    note(world, document, 50);
+}
+static void enrolled_for_another(struct world *world)
+{
+    enrolled_otherwise(world, "robot:11111111-1111-4111-8111-111111111111");
+}
+static void enrolled_elsewhere(struct world *world)
+{
+    enrolled_otherwise(world, NULL);
+}
+static void enrolled_by_a_withdrawn_approver(struct world *world)
+{
+    enrolled_elsewhere(world);
+    withdrawn_officer(world);
+}
+static void nothing(struct world *world)
+{
+    (void)world;
+}
+
 static const struct row rows[] = {
+    {"a key of another owner", "has not pinned event 2", ERROR_DENIED, enrolled_for_another, "requester"},
+    {"a key that another document enrols", "has not pinned event 2", ERROR_DENIED, enrolled_elsewhere, "requester"},
+    {"a key that a withdrawn approver enrolled anew", "has not pinned event 2", ERROR_DENIED, enrolled_by_a_withdrawn_approver,
+     "requester"},
+    {"a document by an approver that was never pinned", "has not pinned event 0", ERROR_DENIED, nothing, "officer"},
+    {"documents by an approver that was withdrawn later", "", ERROR_NONE, withdrawn_officer, NULL},
     {"the requester's key was withdrawn, and no document of the bundle says so", "was withdrawn", ERROR_DENIED,
-     withdrawn_requester},
-    {"the approver's key was withdrawn, and no document of the bundle says so", "was withdrawn", ERROR_DENIED,
-     withdrawn_approver},
-    {"no root is pinned", "no approver and no policy set", ERROR_DENIED, no_root},
-    {"another root", "document 1", ERROR_DENIED, other_root},
-    {"another policy set is in force", "decide again", ERROR_DENIED, other_policy},
-    {"the request has expired", "the request has expired", ERROR_DENIED, late},
-    {"an approval is missing", "ask for 1 approvals, and there are 0", ERROR_DENIED, no_approval},
-    {"a place that the request does not allow", "does not allow the jurisdiction US", ERROR_DENIED, elsewhere},
-    {"keys without documents", "had the key", ERROR_DENIED, no_documents},
+     withdrawn_requester, NULL},
+    {"the approver's key was withdrawn, and no document of the bundle says so", "was withdrawn", ERROR_DENIED, withdrawn_approver,
+     NULL},
+    {"no root is pinned", "no approver and no policy set", ERROR_DENIED, no_root, NULL},
+    {"another root", "document 1", ERROR_DENIED, other_root, NULL},
+    {"another policy set is in force", "decide again", ERROR_DENIED, other_policy, NULL},
+    {"the request has expired", "the request has expired", ERROR_DENIED, late, NULL},
+    {"an approval is missing", "ask for 1 approvals, and there are 0", ERROR_DENIED, no_approval, NULL},
+    {"a place that the request does not allow", "does not allow the jurisdiction US", ERROR_DENIED, elsewhere, NULL},
+    {"keys without documents", "had the key", ERROR_DENIED, no_documents, NULL},
 };
 
 static void refuses_orders(void **state)
@@ -371,7 +441,7 @@ static void refuses_orders(void **state)
     OWNED_WORLD world;
     struct error err = {0};
 
-    begin(&world);
+    begin_without(&world, row->unpinned);
     row->spoil(&world);
     const enum error_kind kind = ask(&world, run_sign_order, &envelope, &err);
     if (kind != row->kind || strstr(err.message, row->says) == NULL) fail_msg("%d %s", (int)kind, err.message);

@@ -1,0 +1,247 @@
+/* Documents of persons' keys that the real sijil-keyd pins, and those that it refuses. */
+#include "tests/integration/keyd_log_fixture.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "audit/format/leaf.h"
+#include "base/json.h"
+#include "documents/format/signing_key.h"
+
+/* An enrolment or a withdrawal, signed by these keys, with this event. */
+struct enrolment {
+    const struct ecdsa_key *key, *signers[2];
+    enum signing_purpose purpose;
+    const char *principal, *withdrawn, *action, *scope;
+};
+
+static void compose_enrolment(const struct enrolment *enrolment, struct buffer *payload)
+{
+    struct signing_key key = {.purpose = enrolment->purpose};
+    const int64_t now_ms = (int64_t)time(NULL) * 1000;
+    char name[ECDSA_THUMBPRINT_SIZE];
+    struct error err = {0};
+
+    ecdsa_key_public(enrolment->key, key.point);
+    (void)snprintf(key.principal, sizeof key.principal, "%s", enrolment->principal);
+    signing_key_name(&key, name);
+    OWNED_JSON body = signing_key_body(&key);
+    const struct document_parts parts = {.kind = DOCUMENT_SIGNING_KEY,
+                                         .scope = enrolment->scope,
+                                         .name = name,
+                                         .body = body,
+                                         .version = enrolment->withdrawn == NULL ? 1 : 2,
+                                         .withdrawn = enrolment->withdrawn,
+                                         .effective_ms = now_ms - 1000,
+                                         .expires_ms = now_ms + 86400000};
+    if (!document_compose(&parts, payload, &err).ok) fail_msg("%s", err.message);
+}
+
+static uint64_t add_event(const struct document *document, const char *action, struct buffer *leaf_text)
+{
+    static struct leaf leaf;
+    char detail[DOCUMENT_DETAIL_SIZE];
+    struct error err = {0};
+
+    leaf = (struct leaf){.version = 1,
+                         .sequence = the_log.size,
+                         .time_ms = 1,
+                         .source = {"gw1", 1, the_log.size + 1},
+                         .class_uid = 600301,
+                         .actor = "system",
+                         .target_count = 1,
+                         .outcome = "allowed"};
+    document_detail(document, detail);
+    (void)snprintf(leaf.targets[0].action, sizeof leaf.targets[0].action, "%s", action);
+    (void)snprintf(leaf.targets[0].resource, sizeof leaf.targets[0].resource, "%s#%s", document->scope, detail);
+    leaf_fill_keys(&leaf);
+    for (size_t i = 0; i < leaf.key_count; i++) leaf.keys[i].ordinal = 1;
+    if (!leaf_write(&leaf, leaf_text, &err).ok) fail_msg("%s", err.message);
+    return add_entry(buffer_bytes(leaf_text), true);
+}
+
+static enum error_kind enrol(const struct enrolment *enrolment)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(8192), first = BUFFER(16384), second = BUFFER(16384), leaf = BUFFER(LEAF_MAX);
+    struct buffer *const envelopes[] = {&first, &second};
+    OWNED(document) *document = NULL;
+    struct bytes views[2];
+    struct document_pin pinned;
+    struct error err = {0};
+    size_t count = 0;
+
+    compose_enrolment(enrolment, &payload);
+    for (size_t i = 0; i < 2 && enrolment->signers[i] != NULL; i++) {
+        assert_true(document_sign(DOCUMENT_SIGNING_KEY, buffer_bytes(&payload), enrolment->signers[i], envelopes[i], &err).ok);
+        views[count++] = buffer_bytes(envelopes[i]);
+    }
+    if (!document_read(views, count, &document, &err).ok) fail_msg("%s", err.message);
+    const uint64_t sequence = add_event(document, enrolment->action, &leaf);
+    struct document_pin_request request = prove(views[0], buffer_bytes(&leaf), sequence);
+    request.envelope_count = count;
+    request.envelopes[1] = views[1];
+    if (!keyd_pin_document(client, &request, &pinned, &err).ok) return err.kind;
+    assert_int_equal(pinned.epoch, sequence);
+    return ERROR_NONE;
+}
+
+static struct keyd_documents ask_documents(void)
+{
+    struct keyd_documents documents;
+    struct error err = {0};
+
+    if (!keyd_ask_documents(client, &documents, &err).ok) fail_msg("%s", err.message);
+    return documents;
+}
+
+/* keyd itself counts the signatures, without trust in gateway and database, and keeps the result over a kill. */
+static void keyd_counts_signatures(void **state)
+{
+    OWNED(ecdsa_key) *root = approve();
+    OWNED(ecdsa_key) *officer = NULL;
+    OWNED(ecdsa_key) *holder = NULL;
+    OWNED(ecdsa_key) *stranger = NULL;
+    OWNED(ecdsa_key) *unseen = NULL;
+    struct error err = {0};
+
+    (void)state;
+    assert_true(ecdsa_key_new(&officer, &err).ok && ecdsa_key_new(&holder, &err).ok);
+    assert_true(ecdsa_key_new(&stranger, &err).ok && ecdsa_key_new(&unseen, &err).ok);
+    const struct enrolment by_officer = {holder, {holder, officer}, SIGNING_SIGN, "robot:1", NULL, "key.approve", "acme"};
+    const struct enrolment alone = {holder, {holder, NULL}, SIGNING_SIGN, "robot:1", NULL, "key.approve", "acme"};
+    const struct enrolment unheld = {holder, {root, officer}, SIGNING_SIGN, "robot:1", NULL, "key.approve", "acme"};
+    const struct enrolment of_officer = {officer, {officer, root}, SIGNING_APPROVE, "robot:2", NULL, "key.approve", ""};
+    const struct enrolment own = {holder, {holder, officer}, SIGNING_SIGN, "robot:2", NULL, "key.approve", "acme"};
+    const struct enrolment told_otherwise = {holder, {holder, officer}, SIGNING_SIGN, "robot:1", NULL, "key.revoke", "acme"};
+    const struct enrolment officer_out = {officer, {root, NULL}, SIGNING_APPROVE, "robot:2", "left", "key.revoke", ""};
+    const struct enrolment out_as_signer = {officer, {officer, NULL}, SIGNING_SIGN, "robot:2", "left", "key.revoke", ""};
+    const struct enrolment other_owner = {holder, {holder, officer}, SIGNING_SIGN, "robot:3", NULL, "key.approve", "globex"};
+    const struct enrolment other_scope = {holder, {holder, officer}, SIGNING_SIGN, "robot:1", NULL, "key.approve", "globex"};
+    const struct enrolment unknown_out = {stranger, {stranger, NULL}, SIGNING_SIGN, "robot:4", "lost", "key.revoke", ""};
+    const struct enrolment unknown_in = {stranger, {stranger, officer}, SIGNING_SIGN, "robot:4", NULL, "key.approve", ""};
+    const struct enrolment unwanted = {unseen, {officer, NULL}, SIGNING_SIGN, "robot:5", "stolen", "key.revoke", ""};
+    const struct enrolment unwanted_in = {unseen, {unseen, officer}, SIGNING_SIGN, "robot:5", NULL, "key.approve", ""};
+    const struct enrolment lost = {holder, {holder, NULL}, SIGNING_SIGN, "robot:1", "lost", "key.revoke", "globex"};
+
+    assert_int_equal(enrol(&by_officer), ERROR_DENIED); /* nobody has enrolled the officer yet */
+    assert_int_equal(enrol(&alone), ERROR_DENIED);
+    assert_int_equal(enrol(&of_officer), ERROR_NONE);
+    assert_int_equal(enrol(&unheld), ERROR_DENIED);
+    assert_int_equal(enrol(&own), ERROR_DENIED);
+    assert_int_equal(enrol(&told_otherwise), ERROR_NOT_FOUND);
+    assert_int_equal(enrol(&by_officer), ERROR_NONE);
+    const struct document_pin before = ask_documents().pins[1];
+    (void)keyd_daemon_end(&process, SIGKILL);
+    keyd_daemon_start(&process, NULL);
+    assert_memory_equal(ask_documents().pins[1].digest, before.digest, sizeof before.digest);
+    assert_int_equal(enrol(&other_owner), ERROR_DENIED); /* the first owner keeps the key, over a kill */
+    assert_int_equal(enrol(&other_scope), ERROR_NONE);
+    assert_int_equal(enrol(&unknown_out), ERROR_DENIED); /* it would take a place for ever, and anybody could sign it */
+    assert_int_equal(enrol(&unknown_in), ERROR_NONE);
+    assert_int_equal(enrol(&unwanted), ERROR_NONE); /* an approver may: such a key never comes into force */
+    assert_int_equal(enrol(&unwanted_in), ERROR_DENIED);
+    assert_int_equal(enrol(&lost), ERROR_NONE);
+    (void)keyd_daemon_end(&process, SIGKILL);
+    keyd_daemon_start(&process, NULL);
+    assert_int_equal(enrol(&by_officer), ERROR_DENIED);     /* withdrawn in another scope */
+    assert_int_equal(enrol(&out_as_signer), ERROR_INVALID); /* it would leave the officer an approver */
+    assert_int_equal(enrol(&officer_out), ERROR_NONE);
+    assert_int_equal(enrol(&by_officer), ERROR_DENIED); /* revoked */
+    assert_int_equal(enrol(&of_officer), ERROR_DENIED); /* its old enrolment does not bring it back */
+    assert_int_equal(identify().policy_epoch, 0);
+}
+
+/* Asks again for the newest event, of which nothing has changed. */
+static enum error_kind ask_again(const struct document_pin_request *asked)
+{
+    struct document_pin_request request = prove(asked->envelopes[0], asked->leaf, asked->sequence);
+    struct document_pin pinned;
+    struct error err = {0};
+
+    request.envelope_count = asked->envelope_count;
+    memcpy(request.envelopes, asked->envelopes, sizeof request.envelopes);
+    const enum error_kind kind = keyd_pin_document(client, &request, &pinned, &err).ok ? ERROR_NONE : err.kind;
+    if (kind != ERROR_NONE && strstr(err.message, "refused before") == NULL) fail_msg("%s", err.message);
+    return kind;
+}
+
+/* The documents that keyd refused came into force when a gateway asked again, because the reason had passed meanwhile. */
+static void what_was_refused_stays_refused(void **state)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(8192), first = BUFFER(16384), second = BUFFER(16384), leaf = BUFFER(LEAF_MAX);
+    OWNED(ecdsa_key) *root = NULL;
+    OWNED(ecdsa_key) *holder = NULL;
+    OWNED(document) *document = NULL;
+    uint8_t point[65];
+    struct document_pin pinned;
+    struct error err = {0};
+
+    (void)state;
+    assert_true(ecdsa_key_new(&root, &err).ok && ecdsa_key_new(&holder, &err).ok);
+    ecdsa_key_public(root, point);
+    const struct enrolment early = {holder, {holder, root}, SIGNING_SIGN, "robot:1", NULL, "key.approve", "acme"};
+    compose_enrolment(&early, &payload);
+    assert_true(document_sign(DOCUMENT_SIGNING_KEY, buffer_bytes(&payload), holder, &first, &err).ok);
+    assert_true(document_sign(DOCUMENT_SIGNING_KEY, buffer_bytes(&payload), root, &second, &err).ok);
+    const struct bytes views[] = {buffer_bytes(&first), buffer_bytes(&second)};
+    assert_true(document_read(views, 2, &document, &err).ok);
+    (void)add_entry(bytes_of_text("the first entry of a log"), true);
+    const uint64_t sequence = add_event(document, "key.approve", &leaf);
+    struct document_pin_request request = prove(views[0], buffer_bytes(&leaf), sequence);
+    request.envelope_count = 2;
+    request.envelopes[1] = views[1];
+    request.proof[0][0] ^= 1; /* without a proof nobody has asked for the event */
+    assert_false(keyd_pin_document(client, &request, &pinned, &err).ok);
+    assert_int_equal(err.kind, ERROR_NOT_FOUND);
+    request.proof[0][0] ^= 1;
+    assert_false(keyd_pin_document(client, &request, &pinned, &err).ok); /* no root is pinned */
+    assert_int_equal(err.kind, ERROR_DENIED);
+    assert_true(keyd_pin_approver(client, point, &err).ok); /* the reason has passed */
+    assert_int_equal(ask_again(&request), ERROR_DENIED);
+    (void)keyd_daemon_end(&process, SIGKILL);
+    keyd_daemon_start(&process, NULL);
+    assert_int_equal(ask_again(&request), ERROR_DENIED);
+    assert_int_equal(ask_documents().pins[1].epoch, 0);
+    assert_int_equal(enrol(&early), ERROR_NONE); /* the same document, signed and recorded anew */
+    assert_int_equal(ask_again(&request), ERROR_DENIED);
+}
+
+/* A gateway that asks for a later event first gives the earlier one no second chance. */
+static void a_refused_event_ends_the_earlier_ones(void **state)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(8192), first = BUFFER(16384), second = BUFFER(16384), leaf = BUFFER(LEAF_MAX);
+    OWNED(ecdsa_key) *root = approve();
+    OWNED(ecdsa_key) *holder = NULL;
+    OWNED(document) *document = NULL;
+    struct error err = {0};
+
+    (void)state;
+    assert_true(ecdsa_key_new(&holder, &err).ok);
+    const struct enrolment good = {holder, {holder, root}, SIGNING_SIGN, "robot:1", NULL, "key.approve", "acme"};
+    const struct enrolment alone = {holder, {holder, NULL}, SIGNING_SIGN, "robot:1", NULL, "key.approve", "acme"};
+    compose_enrolment(&good, &payload);
+    assert_true(document_sign(DOCUMENT_SIGNING_KEY, buffer_bytes(&payload), holder, &first, &err).ok);
+    assert_true(document_sign(DOCUMENT_SIGNING_KEY, buffer_bytes(&payload), root, &second, &err).ok);
+    const struct bytes views[] = {buffer_bytes(&first), buffer_bytes(&second)};
+    assert_true(document_read(views, 2, &document, &err).ok);
+    (void)add_entry(bytes_of_text("the first entry of a log"), true);
+    const uint64_t sequence = add_event(document, "key.approve", &leaf);
+    assert_int_equal(enrol(&alone), ERROR_DENIED);
+    const struct document_pin_request request = {
+        .envelope_count = 2, .envelopes = {views[0], views[1]}, .leaf = buffer_bytes(&leaf), .sequence = sequence};
+    assert_int_equal(ask_again(&request), ERROR_DENIED);
+    assert_int_equal(enrol(&good), ERROR_NONE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(keyd_counts_signatures, begin, stop),
+        cmocka_unit_test_setup_teardown(what_was_refused_stays_refused, begin, stop),
+        cmocka_unit_test_setup_teardown(a_refused_event_ends_the_earlier_ones, begin, stop),
+    };
+
+    return cmocka_run_group_tests_name("documents", tests, NULL, NULL);
+}
