@@ -122,9 +122,31 @@ static void check_small(void **state)
     if (row->state != NULL) assert_string_equal(shown, row->state);
 }
 
+static struct result read_all(void *context, struct error *err)
+{
+    struct buffer OWNED_BUFFER token = BUFFER(64);
+    struct heartbeat_answer answer;
+    char state[ANSWER_STATE_SIZE];
+    int64_t lifetime_s = 0;
+    uint64_t offset = 0;
+
+    (void)context;
+    TRY(answer_read_heartbeat(bytes_of_text(heartbeats[1].text), &answer, err));
+    TRY(answer_read_token(bytes_of_text(tokens[0].text), &token, &lifetime_s, err));
+    TRY(answer_read_result(bytes_of_text("{\"state\":\"finishing\"}"), state, err));
+    return answer_read_offset(bytes_of_text("{\"offset\":3}"), &offset, err);
+}
+
+static void no_memory_is_no_other_answer(void **state)
+{
+    (void)state;
+    fail_each(read_all, NULL, ERROR_NO_MEMORY, 20);
+}
+
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {cmocka_unit_test(a_token_has_a_largest_size)};
+    static const struct CMUnitTest tests[] = {cmocka_unit_test(no_memory_is_no_other_answer),
+                                              cmocka_unit_test(a_token_has_a_largest_size)};
 
     return RUN_TABLE(heartbeats, check_heartbeat) + RUN_TABLE(tokens, check_token) + RUN_TABLE(smalls, check_small) +
            cmocka_run_group_tests(tests, NULL, NULL);

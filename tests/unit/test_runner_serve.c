@@ -236,12 +236,50 @@ static void a_refusal_can_be_signed_whatever_it_quotes(void **state)
     }
 }
 
+struct refusing {
+    const struct made_run *made;
+    int folder;
+};
+
+static struct result refuse_and_keep(void *context, struct error *err)
+{
+    const struct refusing *refusing = context;
+    const struct order_refusal refusal = {.check = "digest", .reason = "it is another one"};
+    const struct taken_lease lease = {.nonce = {9}};
+    struct buffer OWNED_BUFFER envelope = BUFFER(RUN_ENVELOPE_MAX), again = BUFFER(RUN_ENVELOPE_MAX);
+
+    TRY(verdict_refuse(refusing->made->read[RUN_LEASE], &refusal, refusing->made->keys[RUN_REFUSAL], &envelope, err));
+    TRY(kept_write(refusing->folder, &lease, KEPT_RESULT, buffer_bytes(&envelope), err));
+    TRY(kept_read(refusing->folder, &lease, KEPT_RESULT, &again, err));
+    assert_true(bytes_equal(buffer_bytes(&envelope), buffer_bytes(&again)));
+    return SUCCESS;
+}
+
+static void what_fails_is_said(void **state)
+{
+    static const struct taken_lease lease = {.nonce = {9}};
+    OWNED_MADE_RUN made;
+    struct error err = {0};
+    struct place place;
+
+    (void)state;
+    place_make(&place);
+    made_run_begin(&made);
+    must(made_sign(&made, RUN_LEASE, &err), &err);
+    struct refusing refusing = {&made, place.folder};
+    fail_each(refuse_and_keep, &refusing, ERROR_NONE, 20);
+    kept_remove(place.folder, &lease);
+    place_remove(&place);
+}
+
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_question_has_its_answer), cmocka_unit_test(a_worker_is_not_believed),
-        cmocka_unit_test(what_is_kept_is_read_again), cmocka_unit_test(only_unfinished_leases_keep_files),
-        cmocka_unit_test(a_refusal_can_be_signed_whatever_it_quotes)};
+    static const struct CMUnitTest tests[] = {cmocka_unit_test(what_fails_is_said),
+                                              cmocka_unit_test(a_question_has_its_answer),
+                                              cmocka_unit_test(a_worker_is_not_believed),
+                                              cmocka_unit_test(what_is_kept_is_read_again),
+                                              cmocka_unit_test(only_unfinished_leases_keep_files),
+                                              cmocka_unit_test(a_refusal_can_be_signed_whatever_it_quotes)};
 
     return RUN_TABLE(outcomes, check_outcome) + RUN_TABLE(progresses, check_progress) + cmocka_run_group_tests(tests, NULL, NULL);
 }
