@@ -62,9 +62,10 @@ def stale(exceptions, unused):
 
 def main():
     source, build = (os.path.abspath(path) for path in sys.argv[1:3])
-    files = {path: name for path, name in objects(source, build) if os.path.exists(path)}
-    if len(files) < FEWEST_OBJECTS:
-        sys.exit(f"only {len(files)} objects are built in {build}")
+    files = dict(objects(source, build))
+    missing = sorted(name for path, name in files.items() if not os.path.exists(path))
+    if missing or len(files) < FEWEST_OBJECTS:
+        sys.exit(f"{len(missing)} of {len(files)} objects are not built in {build}, such as that of {missing[:1]}: build all, then judge")
     defined, lacking = symbols(files)
     exceptions, problems, unused = argued(source), [], set()
     texts = {}

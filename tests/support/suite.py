@@ -19,7 +19,8 @@ ONE_MAX = 120     # seconds that one test may cost
 ALL_MAX = 2900    # seconds of all tests together; a test mostly waits, so four run at a time
 CHEAP_MAX = 400   # seconds of all tests without a line, so that they fit into script/test --fast
 LATE = 4          # a test is late if it takes this many times its declared seconds
-RUNS = {"scenario": "needs_scenario", "faults": "needs_faults", "programs": "needs_programs"}  # label -> further targets that a test needs
+RUNS = {"scenario": "needs_scenario", "faults": "needs_faults", "programs": "needs_programs",
+        "everything": "all"}  # label -> further targets that a test needs
 
 
 def costs():
