@@ -278,10 +278,10 @@ static void read_scope(const struct pg_rows *rows, size_t row, struct namespace_
     record->created_ms = pg_time_ms(rows, row, 4);
 }
 
-static void add_ids(struct pg_arguments *arguments, const struct uuid *ids, size_t count)
+/* `views` must live until the statement has run. */
+static void add_ids(struct pg_arguments *arguments, const struct uuid *ids, size_t count,
+                    struct bytes views[NAMESPACE_READER_MAX])
 {
-    struct bytes views[NAMESPACE_READER_MAX];
-
     assert(count <= NAMESPACE_READER_MAX);
     for (size_t i = 0; i < count; i++) views[i] = uuid_bytes(&ids[i]);
     pg_add_uuid_array(arguments, views, count);
@@ -293,12 +293,13 @@ static struct result run_list(struct pg *pg, const struct namespace_query *query
     const struct namespace_reader *reader = query->reader;
     const struct pg_statement *statement = query->projects ? &namespace_projects_sql : &namespace_organisations_sql;
     struct pg_arguments arguments = {0};
+    struct bytes organisations[NAMESPACE_READER_MAX], projects[NAMESPACE_READER_MAX];
 
     if (reader != NULL) {
         assert(where->kind == RESOURCE_SYSTEM);
         statement = query->projects ? &namespace_projects_of_sql : &namespace_organisations_of_sql;
-        add_ids(&arguments, reader->organisations, reader->organisation_count);
-        if (query->projects) add_ids(&arguments, reader->projects, reader->project_count);
+        add_ids(&arguments, reader->organisations, reader->organisation_count, organisations);
+        if (query->projects) add_ids(&arguments, reader->projects, reader->project_count, projects);
     } else {
         pg_add_uuid(&arguments, where->kind == RESOURCE_SYSTEM ? NULL : &where->organisation);
         pg_add_uuid(&arguments, where->kind == RESOURCE_PROJECT ? &where->project : NULL);

@@ -14,9 +14,9 @@
 #include "storage/pg_table.h"
 #include "training/run.h"
 
-static const struct pg_table *const tables[] = {
-    &rights_table,     &binding_table,          &robot_table,        &trusted_issuer_table,
-    &erase_statements, &stored_blob_statements, &project_statements, &run_table,  NULL};
+static const struct pg_table *const tables[] = {&rights_table,         &binding_table,    &robot_table,
+                                                &trusted_issuer_table, &erase_statements, &stored_blob_statements,
+                                                &project_statements,   &run_table,        NULL};
 
 #define ID(number) "'00000000-0000-4000-8000-' || lpad(to_hex(" #number "), 12, '0')"
 #define ONE        "'00000000-0000-4000-8000-000000000001'"
