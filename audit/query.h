@@ -86,6 +86,24 @@ struct proven_entry {
 RESULT audit_prove_deletion(const struct permit *permit, struct pg *pg, uint64_t sequence,
                             const struct signed_checkpoint *checkpoint, const struct proven_entry *proven, struct error *err)
     __attribute__((nonnull));
+/** An entry for the bundle of a training run. */
+struct run_entry {
+    enum action action; /* that the permit allows, on the run's project */
+    uint64_t sequence;
+    const struct signed_checkpoint *checkpoint; /* of the proof */
+};
+/**
+ * Appends the entry and its proof. The event must be a run.order of this project, or one that puts a document of a key into force: bundles
+ * prove the keys of persons and runners with these, whatever their scope. Errors as audit_prove().
+ */
+RESULT audit_prove_run(const struct permit *permit, struct pg *pg, const struct run_entry *entry,
+                       const struct proven_entry *proven, struct error *err) __attribute__((nonnull));
+/**
+ * Appends the decision of a run.order of this project as a line of `sijil audit show --json`, without its actor. *is_whole_out false:
+ * some of its facts are not stored, and nothing was appended. Errors as audit_prove().
+ */
+RESULT audit_decision_of_run(const struct permit *permit, struct pg *pg, const struct run_entry *entry, struct buffer *line,
+                             bool *is_whole_out, struct error *err) __attribute__((nonnull));
 /** The number of events that allow a token, and the number of those for the administration scope: to compare with
  *  keyd's count. */
 struct audit_mints {

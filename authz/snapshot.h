@@ -100,6 +100,13 @@ void authz_grant_detail(enum role role, const struct authz_binding *grantee, cha
 /** Whether the credential behind a principal is still valid: the robot is enabled and not expired, or the issuer is trusted. */
 bool authz_snapshot_is_live(const struct authz_snapshot *snapshot, const struct principal *principal, int64_t now_ms);
 
+/**
+ * Finds a principal by its principal_key(): a robot, or a subject of an issuer that has a binding in this organisation or in the
+ * registry. Goes through all bindings there. False: there is none, so it has no rights there.
+ */
+bool authz_snapshot_principal(const struct authz_snapshot *snapshot, const char *key, const struct uuid *organisation,
+                              struct principal *principal_out);
+
 /** Whether the principal has any live binding. True for the server itself. */
 bool authz_snapshot_has_role(const struct authz_snapshot *snapshot, const struct principal *principal, int64_t now_ms);
 /**

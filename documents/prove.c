@@ -42,6 +42,19 @@ struct result document_envelopes(const struct permit *permit, struct pg *pg, con
     return SUCCESS;
 }
 
+struct result document_envelopes_of_key(const struct permit *permit, struct pg *pg, const struct document_proof_query *query,
+                                        struct document_proof **proof_out, struct error *err)
+{
+    OWNED(document_proof) *proof = memory_zeroed(1, sizeof *proof);
+
+    assert(permit_resource(permit, query->action)->kind == RESOURCE_PROJECT);
+    assert(query->kind == DOCUMENT_SIGNING_KEY || query->kind == DOCUMENT_RUNNER);
+    if (proof == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the document of a key");
+    TRY(read_envelopes(pg, query, proof, err));
+    *proof_out = GIVE(proof);
+    return SUCCESS;
+}
+
 struct result document_prove(const struct permit *permit, struct pg *pg, struct document_view *view,
                              const struct document_proof_query *query, struct document_proof **proof_out, struct error *err)
 {

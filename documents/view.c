@@ -269,6 +269,33 @@ struct result document_view_visit_all(struct document_view *view, enum document_
     return document_view_visit_name(view, kind, NULL, visit, context, err);
 }
 
+static struct result find_history(const struct document_view *view, enum document_kind kind, const char *name,
+                                  struct document_history *history, struct error *err)
+{
+    const struct view_kind *whole = &view->kinds[kind];
+
+    TRY(check(view, kind, err));
+    for (size_t i = 0; i < whole->link_count; i++) {
+        if (strcmp(whole->links[i].name, name) != 0) continue;
+        if (history->count == DOCUMENT_HISTORY_MAX)
+            return failure(err, ERROR_LIMIT, "more than %d documents have the name %.43s", DOCUMENT_HISTORY_MAX, name);
+        history->sequences[history->count++] = whole->links[i].sequence;
+    }
+    return SUCCESS;
+}
+
+struct result document_view_history(struct document_view *view, enum document_kind kind, const char *name,
+                                    struct document_history *history_out, struct error *err)
+{
+    struct document_history history = {.count = 0};
+
+    (void)pthread_mutex_lock(&view->lock);
+    const struct result found = find_history(view, kind, name, &history, err);
+    (void)pthread_mutex_unlock(&view->lock);
+    if (found.ok) *history_out = history;
+    return found;
+}
+
 bool document_is_in_force(const struct document *document, int64_t now_ms)
 {
     return !document->is_withdrawn && !document->is_withdrawn_elsewhere && document->effective_ms <= now_ms &&

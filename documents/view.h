@@ -88,5 +88,18 @@ RESULT document_view_visit_name(struct document_view *view, enum document_kind k
 RESULT document_view_visit_all(struct document_view *view, enum document_kind kind, document_visitor *visit, void *context,
                                struct error *err);
 
+#define DOCUMENT_HISTORY_MAX 16 /* a key is enrolled in a few scopes, and withdrawn in some of them */
+/** The numbers of the events of pinned documents with one name, the oldest first. */
+struct document_history {
+    size_t count;
+    uint64_t sequences[DOCUMENT_HISTORY_MAX];
+};
+/**
+ * All versions in all scopes, also those that do not count; none is no error. ERROR_LIMIT: more than DOCUMENT_HISTORY_MAX.
+ * ERROR_CORRUPT, ERROR_UNAVAILABLE.
+ */
+RESULT document_view_history(struct document_view *view, enum document_kind kind, const char *name,
+                             struct document_history *history_out, struct error *err);
+
 /** Whether the document is in force at `now_ms`. */
 bool document_is_in_force(const struct document *document, int64_t now_ms);

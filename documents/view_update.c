@@ -100,6 +100,7 @@ static void add_link(struct view_kind *kind, const struct document *document, ui
     link->sequence = sequence;
     memcpy(link->before, kind->pin.digest, sizeof link->before);
     memcpy(link->envelopes, document->envelopes_digest, sizeof link->envelopes);
+    memcpy(link->name, document->name, sizeof link->name);
 }
 
 /* A document that is recorded again stays what it was: a new organisation does not get the documents of a deleted one that way. */

@@ -21,6 +21,7 @@
 #include "gateway/background/job_workers.h"
 #include "gateway/background/maintenance.h"
 #include "gateway/background/region_watch.h"
+#include "gateway/background/run_dispatch.h"
 #include "gateway/http/quota.h"
 #include "gateway/pipeline/event_quota.h"
 #include "gateway/pipeline/gateway.h"
@@ -282,6 +283,19 @@ static struct result record_start(struct gateway *gateway, struct error *err)
     return permit_for_job(gateway->sequencer, &pair, &permit, err);
 }
 
+/* Everything that needs the server; then this process closes itself off. */
+static struct result begin_service(struct gateway *gateway, struct error *err)
+{
+    TRY(run_dispatch_start(gateway, &gateway->run_dispatch, err));
+    return sandbox_enter_gateway(err);
+}
+
+static void stop_service(struct gateway *gateway, struct server *server)
+{
+    run_dispatch_free(GIVE(gateway->run_dispatch)); /* it wakes requests that the server still holds */
+    serve_stop(gateway, server);
+}
+
 static struct result gateway_serve(struct gateway *gateway, const sigset_t *signals, struct error *err)
 {
     struct server *server = NULL;
@@ -293,10 +307,10 @@ static struct result gateway_serve(struct gateway *gateway, const sigset_t *sign
     warn_if_unfounded(gateway);
     TRY(serve_start(gateway, &server, err));
     (void)snprintf(port, sizeof port, "%d", server_port(server));
-    const struct result closed_off = sandbox_enter_gateway(err);
-    if (!closed_off.ok) {
-        serve_stop(gateway, server);
-        return closed_off;
+    const struct result begun = begin_service(gateway, err);
+    if (!begun.ok) {
+        stop_service(gateway, server);
+        return begun;
     }
     log_line(LOG_INFO, "listening", "address", gateway->settings->listen_address, "port", port, "url",
              gateway->settings->public_url, NULL);
@@ -304,7 +318,7 @@ static struct result gateway_serve(struct gateway *gateway, const sigset_t *sign
     (void)notify_send("READY=1");
     serve(server, signals);
     (void)notify_send("STOPPING=1");
-    serve_stop(gateway, server);
+    stop_service(gateway, server);
     return SUCCESS;
 }
 

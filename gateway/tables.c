@@ -13,6 +13,7 @@
 #include "registry/registry.h"
 #include "registry/upload/upload.h"
 #include "training/lease.h"
+#include "training/order_jobs.h"
 
 const struct pg_table *const gateway_tables[] = {
     &binding_table,
@@ -49,6 +50,8 @@ const struct pg_table *const gateway_tables[] = {
     &run_table,
     &run_doubt_table,
     &run_lease_table,
+    &run_session_table,
+    &run_draft_table,
     NULL,
 };
 _Static_assert(sizeof gateway_tables / sizeof gateway_tables[0] - 1 <= SEQUENCER_TABLES_MAX,

@@ -1,4 +1,5 @@
 /* Evaluates the policies for one pair: each operation of its action, in the order of the list of operations. */
+#include <stdio.h>
 #include <string.h>
 
 #include "policy/decide_priv.h"
@@ -228,15 +229,17 @@ struct result evaluate_policies(struct decision_draft *draft, struct pair *pair,
     return SUCCESS;
 }
 
-struct result evaluate_repository(const struct decision_context *context, const char *name, enum policy_operation op,
+struct result evaluate_repository(const struct decision_context *context, const struct repository_query *query,
                                   struct policy_decision **decision_out, struct error *err)
 {
     const struct decision_draft draft = {.context = context};
     struct action_pair asked = {.resource = {.kind = RESOURCE_REPOSITORY}};
 
-    tenancy_resolve(&context->snapshot->tenancy, name, &asked.resource);
-    struct pair pair = {.pair = &asked, .scope = name, .project = tenancy_project(&context->snapshot->tenancy, name)};
+    tenancy_resolve(&context->snapshot->tenancy, query->name, &asked.resource);
+    if (query->region != NULL) (void)snprintf(asked.resource.region, sizeof asked.resource.region, "%s", query->region);
+    struct pair pair = {
+        .pair = &asked, .scope = query->name, .project = tenancy_project(&context->snapshot->tenancy, query->name)};
     TRY(label_pair(&draft, &pair, NULL, err));
-    const struct policy_facts facts = facts_of(&draft, &pair, op);
+    const struct policy_facts facts = facts_of(&draft, &pair, query->op);
     return ask(&draft, &facts, decision_out, err);
 }

@@ -85,6 +85,23 @@ struct result decider_run_approvals(struct decider *decider, const char *name, i
     return evaluate_approvals(&context, name, approvals, err);
 }
 
+struct result decider_train(struct decider *decider, const char *name, const char *region, int64_t now_ms,
+                            struct train_answer *answer_out, struct error *err)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+    const struct decision_request request = {.now_ms = now_ms};
+    const struct decision_context context = context_of(decider, snapshot, &request);
+
+    return evaluate_train(&context, name, region, answer_out, err);
+}
+
+bool decider_principal(struct decider *decider, const char *key, const struct uuid *organisation, struct principal *principal_out)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+
+    return authz_snapshot_principal(snapshot->authz, key, organisation, principal_out);
+}
+
 uint64_t decider_names_version(struct decider *decider)
 {
     OWNED(snapshot) *snapshot = decider_take(decider);

@@ -150,6 +150,28 @@ RESULT decider_retention(struct decider *decider, const char *name, int64_t now_
  */
 RESULT decider_run_approvals(struct decider *decider, const char *name, int64_t now_ms, int64_t *approvals, struct error *err);
 
+/** What the policies say of a training run that uses or writes one repository in one region. */
+struct train_answer {
+    bool is_allowed;
+    bool signed_request; /* the requester must have signed with an enrolled key */
+    int64_t approvals;   /* by so many persons */
+    char rule[65];       /* that denies it; "" if it is allowed */
+    char policies[72];   /* digest of the set that was asked */
+};
+/**
+ * Allowed only if the set allows it both with the repository's real label and as a runner decides it again (policy/train.h).
+ * ERROR_UNAVAILABLE while the policies are not known; ERROR_LIMIT.
+ */
+RESULT decider_train(struct decider *decider, const char *name, const char *region, int64_t now_ms,
+                     struct train_answer *answer_out, struct error *err);
+
+/**
+ * The principal with this principal_key(): a robot, or a subject of an issuer with a role in the organisation or the registry. False:
+ * there is none, so it has no rights there.
+ */
+bool decider_principal(struct decider *decider, const char *key, const struct uuid *organisation,
+                       struct principal *principal_out);
+
 /** authz_snapshot_is_live() in the newest snapshot, for upload sessions. */
 bool decider_is_live(struct decider *decider, const struct principal *principal, int64_t now_ms);
 

@@ -42,13 +42,20 @@ struct decision_context {
 };
 RESULT decide_request(const struct decision_context *context, struct decision **decision_out, struct error *err);
 struct policy_decision;
-/** Evaluates the policies for one operation on the repository `name`, without a caller. The repository need not exist. */
-RESULT evaluate_repository(const struct decision_context *context, const char *name, enum policy_operation op,
+/** A question about one repository, without a caller. The repository need not exist. */
+struct repository_query {
+    const char *name, *region; /* region NULL: the home region */
+    enum policy_operation op;
+};
+RESULT evaluate_repository(const struct decision_context *context, const struct repository_query *query,
                            struct policy_decision **decision_out, struct error *err);
 RESULT evaluate_retention(const struct decision_context *context, const char *name, struct policy_retention *retention_out,
                           struct error *err);
 /** Raises *approvals to what the policies demand for a run with the repository `name`. */
 RESULT evaluate_approvals(const struct decision_context *context, const char *name, int64_t *approvals, struct error *err);
+struct train_answer;
+RESULT evaluate_train(const struct decision_context *context, const char *name, const char *region,
+                      struct train_answer *answer_out, struct error *err);
 /**
  * Evaluates the policies for the operation `list` on the repository `name`. A repository whose evaluation exceeds a
  * limit may not be listed.

@@ -3,13 +3,13 @@
 #include <string.h>
 
 #include "policy/decider_priv.h"
-#include "policy/evaluate.h"
+#include "policy/train.h"
 
 static struct result ask_listing(const struct decision_context *context, const char *name, bool *may_out, struct error *err)
 {
     OWNED(policy_decision) *decision = NULL;
 
-    TRY(evaluate_repository(context, name, OP_LIST, &decision, err));
+    TRY(evaluate_repository(context, &(struct repository_query){name, NULL, OP_LIST}, &decision, err));
     *may_out = policy_decision_allows(decision);
     return SUCCESS;
 }
@@ -29,9 +29,39 @@ struct result evaluate_approvals(const struct decision_context *context, const c
 
     if (context->is_stale || context->snapshot->set == NULL)
         return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
-    TRY(evaluate_repository(context, name, OP_TRAIN, &decision, err));
+    TRY(evaluate_repository(context, &(struct repository_query){name, NULL, OP_TRAIN}, &decision, err));
     const int64_t demanded = policy_decision_approvals(decision);
     if (demanded > *approvals) *approvals = demanded;
+    return SUCCESS;
+}
+
+static void add_answer(const struct policy_decision *decision, const struct policy_denial *denial, struct train_answer *answer)
+{
+    const int64_t approvals = policy_decision_approvals(decision);
+
+    if (approvals > answer->approvals) answer->approvals = approvals;
+    answer->signed_request = answer->signed_request || policy_decision_signed_request(decision);
+    if (denial == NULL) return;
+    answer->is_allowed = false;
+    if (answer->rule[0] == '\0') (void)snprintf(answer->rule, sizeof answer->rule, "%s", denial->rule);
+}
+
+struct result evaluate_train(const struct decision_context *context, const char *name, const char *region,
+                             struct train_answer *answer_out, struct error *err)
+{
+    const struct policy_set *set = context->snapshot->set;
+    const struct train_query again = {name, region, context->request->now_ms};
+    struct train_answer answer = {.is_allowed = true};
+    OWNED(policy_decision) *full = NULL, *by_runner = NULL;
+
+    if (context->is_stale || set == NULL)
+        return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
+    TRY(evaluate_repository(context, &(struct repository_query){name, region, OP_TRAIN}, &full, err));
+    TRY(policy_train(set, &again, &by_runner, err));
+    add_answer(full, policy_decision_allows(full) ? NULL : policy_decision_denial(full, 0), &answer);
+    add_answer(by_runner, policy_train_denial(by_runner), &answer);
+    (void)snprintf(answer.policies, sizeof answer.policies, "%s", policy_set_digest(set));
+    *answer_out = answer;
     return SUCCESS;
 }
 
@@ -67,7 +97,7 @@ struct result evaluate_retention(const struct decision_context *context, const c
     if (context->is_stale) return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
     for (size_t i = 0; context->snapshot->set != NULL && i < sizeof operations / sizeof operations[0]; i++) {
         OWNED(policy_decision) *decision = NULL;
-        TRY(evaluate_repository(context, name, operations[i], &decision, err));
+        TRY(evaluate_repository(context, &(struct repository_query){name, NULL, operations[i]}, &decision, err));
         note_pin(decision, &retention);
         note_retention(decision, &retention);
     }

@@ -54,7 +54,10 @@ static struct result run_step(const struct permit *permit, struct change *change
     const struct run_move move = {&step->holder.run, &step->where.project, step->action, step->to, step->reason};
 
     permit_require(permit, step->action, &step->where);
-    if (step->to == RUN_STATE_RUNNING) return run_row_move(pg, &move, err);
+    if (step->to == RUN_STATE_RUNNING) {
+        TRY(run_heartbeat(pg, &step->holder, &(struct run_heard){.phase = "running", .progress = -1}, err));
+        return run_row_move(pg, &move, err);
+    }
     TRY(run_attempt_end(pg, &step->holder, step->to == RUN_STATE_REFUSED ? "refused" : "finished", err));
     TRY(keep(pg, step, err));
     if (step->to == RUN_STATE_FINISHING && step->holder.node != 0) return SUCCESS;

@@ -16,7 +16,7 @@
 #define RUN_HEARTBEAT_EVERY_MS 10000
 #define RUN_SILENCE_MS         40000 /* four intervals of heartbeats: after such a silence the attempt is lost */
 
-extern const struct pg_table run_lease_table;
+extern const struct pg_table run_lease_table, run_session_table;
 
 /* --- the order --- */
 
@@ -40,24 +40,27 @@ struct run_order {
     struct resource where; /* the project */
     struct uuid run;
     struct run_need need;
+    const char *regions; /* where the policies allow the run, with blanks between them */
     struct run_signed order;
 };
+/** Set order_out->regions. */
 void run_order_prepare(const struct resource *where, const struct run_envelope *order, const struct run_signed *stored,
                        struct run_order *order_out);
 
 /* --- leases --- */
 
 /**
- * The free capacity of a runner. Pool, places, isolation and assurance come from its document, the other values from the runner
- * itself. Views.
+ * The free capacity of a runner. Pool, region, places, assurance and devices_most come from its document, the isolation is the lesser of its
+ * document's and its own, and the other values come from the runner itself. Views.
  */
 struct run_offer {
     const char *key;
     const struct uuid *organisation, *project; /* of the document's scope; NULL: any */
-    const char *pool;
+    const char *pool, *region;
     size_t place_count;
-    struct bytes places[RUN_PLACES_MAX];
+    struct bytes places[RUN_PLACES_MAX]; /* a run must be allowed in all of them */
     int64_t isolation, assurance, cpus, memory_bytes;
+    int64_t devices_most; /* that the document names */
     size_t device_count;
     struct bytes device_types[RUN_OFFERED_MAX], device_migs[RUN_OFFERED_MAX];
     int64_t device_memory[RUN_OFFERED_MAX];

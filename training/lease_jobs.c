@@ -104,6 +104,13 @@ struct result run_stop(struct sequencer *sequencer, const struct resource *where
     return record(sequencer, &own, err);
 }
 
+struct result run_forbid(const struct permit *permit, struct sequencer *sequencer, const struct run_forbidden *forbidden,
+                         struct error *err)
+{
+    (void)permit_resource(permit, forbidden->action);
+    return run_stop(sequencer, forbidden->where, forbidden->run, forbidden->reason, err);
+}
+
 static struct result keep_late(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct own_change *own = (const struct own_change *)(const void *)change; /* its first member */
@@ -135,9 +142,10 @@ static struct result suspend(const struct permit *permit, struct change *change,
     return run_session_suspend(pg, own->key, own->reason, err);
 }
 
-struct result run_session_begin(struct sequencer *sequencer, struct pg *pg, const struct run_session *session,
-                                const struct resource *where, struct error *err)
+struct result run_session_begin(const struct permit *permit, struct sequencer *sequencer, struct pg *pg,
+                                const struct run_session *session, struct error *err)
 {
+    const struct resource *where = permit_resource(permit, ACTION_RUNNER_ASK);
     char runner[UUID_TEXT_SIZE], reason[RUN_REASON_SIZE];
     struct own_change own = {.change = {.run = suspend, .invalidates = CHANGE_INVALIDATES_NOTHING},
                              .pair = {ACTION_RUNNER_SUSPEND, *where},

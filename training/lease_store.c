@@ -1,4 +1,4 @@
-/* The tables `run_attempt` and `run_session`, and the columns of `run` that an order and its leases change. */
+/* The table `run_attempt`, and the columns of `run` that an order and its leases change. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,17 +10,18 @@
 static const struct pg_statement run_order_sql = {
     "run_order",
     "UPDATE run SET attempts = $2, nodes = $3, time_s = $4, cpus = $5, memory_bytes = $6, isolation = $7, assurance = $8, jurisdictions = $9,"
-    " devices = $10, device_type = $11, device_mig = $12, device_memory = $13, expires_at = $14 WHERE run_id = $1",
-    "uuid int4 int4 int8 int8 int8 int4 int4 text[] int8 text text int8 timestamptz", ""};
+    " devices = $10, device_type = $11, device_mig = $12, device_memory = $13, expires_at = $14, regions = string_to_array($15, ' '),"
+    " claimed_by = '', claimed_until = 'epoch' WHERE run_id = $1",
+    "uuid int4 int4 int8 int8 int8 int4 int4 text[] int8 text text int8 timestamptz text", ""};
 /* A run that another gateway claims at this moment is skipped without waiting. */
 static const struct pg_statement run_claim_sql = {
     "run_claim",
     "WITH waiting AS (SELECT r.run_id FROM run r JOIN project p USING (project_id)"
     " WHERE r.state = 'ordered' AND r.pool = $1 AND r.claimed_until <= now() AND r.expires_at > now()"
     " AND ($2::uuid IS NULL OR p.organisation_id = $2) AND ($3::uuid IS NULL OR r.project_id = $3)"
-    " AND r.jurisdictions && $4 AND r.isolation <= $5 AND r.assurance <= $6 AND r.cpus <= $7 AND r.memory_bytes <= $8"
+    " AND cardinality($4) > 0 AND r.jurisdictions @> $4 AND $13 = ANY (r.regions) AND r.devices <= $14 AND r.isolation <= $5 AND r.assurance <= $6 AND r.cpus <= $7 AND r.memory_bytes <= $8"
     " AND r.devices <= (SELECT count(*) FROM unnest($9::text[], $10::text[], $11::int8[]) AS d (type, mig, memory)"
-    " WHERE d.type = r.device_type AND d.mig = r.device_mig AND d.memory >= r.device_memory)"
+    " WHERE strpos(' ' || d.type || ' ', ' ' || r.device_type || ' ') > 0 AND d.mig = r.device_mig AND d.memory >= r.device_memory)"
     " AND r.attempt < r.attempts + CASE WHEN EXISTS (SELECT 1 FROM run_attempt a WHERE a.run_id = r.run_id AND a.ended_at IS NULL)"
     " THEN 1 ELSE 0 END"
     " ORDER BY r.number LIMIT 1 FOR UPDATE OF r SKIP LOCKED)"
@@ -28,7 +29,7 @@ static const struct pg_statement run_claim_sql = {
     " WHERE run.run_id = waiting.run_id AND p.project_id = run.project_id AND o.organisation_id = p.organisation_id"
     " RETURNING run.run_id, p.project_id, p.organisation_id, o.name || '/' || p.name, run.attempt, run.nodes, run.time_s, run.expires_at,"
     " (SELECT count(*) FROM run_attempt a WHERE a.run_id = run.run_id AND a.attempt = run.attempt AND a.ended_at IS NULL)",
-    "text uuid uuid text[] int4 int4 int8 int8 text[] text[] int8[] text", "uuid uuid uuid text int4 int4 int8 timestamptz int8"};
+    "text uuid uuid text[] int4 int4 int8 int8 text[] text[] int8[] text text int8", "uuid uuid uuid text int4 int4 int8 timestamptz int8"};
 static const struct pg_statement run_attempt_begin_sql = {
     "run_attempt_begin",
     "UPDATE run SET attempt = $2, claimed_by = '', claimed_until = 'epoch' WHERE run_id = $1 AND claimed_by = $3 AND attempts >= $2"
@@ -74,23 +75,29 @@ static const struct pg_statement run_lost_sql = {
     " FROM (SELECT run_id, attempt FROM run_attempt WHERE ended_at IS NULL AND deadline <= now() GROUP BY 1, 2 ORDER BY min(deadline)"
     " LIMIT $1) a JOIN run r USING (run_id) JOIN project p USING (project_id) JOIN organisation o USING (organisation_id)",
     "int8", "uuid uuid uuid text int4 int4"};
-static const struct pg_statement run_session_note_sql = {
-    "run_session_note",
-    "INSERT INTO run_session (key, runner, session, generation) VALUES ($1, $2, $3, $4)"
-    " ON CONFLICT (key) DO UPDATE SET session = $3, generation = $4, heard_at = now() WHERE run_session.suspended_at IS NULL"
-    " AND run_session.runner = $2 AND ($4 > run_session.generation OR ($4 = run_session.generation AND run_session.session = $3))",
-    "text uuid bytea int8", ""};
-static const struct pg_statement run_session_why_sql = {
-    "run_session_why", "SELECT coalesce(suspended, '') FROM run_session WHERE key = $1", "text", "text"};
-static const struct pg_statement run_session_suspend_sql = {
-    "run_session_suspend",
-    "WITH gone AS (UPDATE run_attempt SET deadline = now() WHERE key = $1 AND ended_at IS NULL)"
-    " UPDATE run_session SET suspended_at = now(), suspended = $2 WHERE key = $1 AND suspended_at IS NULL",
-    "text text", ""};
+static const struct pg_statement run_leased_sql = {
+    "run_leased",
+    "SELECT a.run_id, p.project_id, p.organisation_id, coalesce(p.deleted_name, o.name || '/' || p.name), a.attempt, r.nodes, r.time_s,"
+    " r.expires_at, a.node, a.ends_at, a.lease IS NOT NULL FROM run_attempt a JOIN run r USING (run_id) JOIN project p USING (project_id)"
+    " JOIN organisation o USING (organisation_id) WHERE a.key = $1 AND a.session = $2 AND a.ended_at IS NULL AND a.phase = 'leased'"
+    " AND a.ends_at > now() AND r.ended_at IS NULL ORDER BY a.leased_at LIMIT 1",
+    "text bytea", "uuid uuid uuid text int4 int4 int8 timestamptz int4 timestamptz bool"};
+static const struct pg_statement run_region_drop_sql = {
+    "run_region_drop",
+    "UPDATE run SET regions = array_remove(regions, $2), claimed_by = '', claimed_until = 'epoch' WHERE run_id = $1 AND state = 'ordered'"
+    " RETURNING cardinality(regions)",
+    "uuid text", "int4"};
+static const struct pg_statement run_order_find_sql = {
+    "run_order_find", "SELECT envelope FROM run_envelope WHERE run_id = $1 AND kind = 'order'", "uuid", "text"};
+static const struct pg_statement run_leases_sql = {
+    "run_leases",
+    "SELECT a.attempt, a.node, a.lease FROM run_attempt a JOIN run r USING (run_id) WHERE a.run_id = $1 AND a.lease IS NOT NULL"
+    " AND (a.node = 0 OR a.attempt = r.attempt) ORDER BY a.attempt DESC, a.node",
+    "uuid", "int4 int4 text"};
 static const struct pg_statement *const statements[] = {
     &run_order_sql, &run_claim_sql, &run_attempt_begin_sql, &run_attempt_insert_sql, &run_attempt_keep_sql, &run_held_sql,
-    &run_heartbeat_sql, &run_attempt_end_sql, &run_attempts_end_sql, &run_attempt_lose_sql, &run_lost_sql, &run_session_note_sql,
-    &run_session_why_sql, &run_session_suspend_sql,
+    &run_heartbeat_sql, &run_attempt_end_sql, &run_attempts_end_sql, &run_attempt_lose_sql, &run_lost_sql, &run_leased_sql,
+    &run_region_drop_sql, &run_order_find_sql, &run_leases_sql,
 };
 /* clang-format on */
 const struct pg_table run_lease_table = PG_TABLE(statements);
@@ -127,6 +134,7 @@ struct result run_row_order(struct pg *pg, const struct run_order *order, struct
     pg_add_text(&arguments, need->device_mig);
     pg_add_int8(&arguments, need->device_memory);
     pg_add_time(&arguments, need->expires_ms);
+    pg_add_text(&arguments, order->regions);
     TRY(pg_run(pg, &run_order_sql, &arguments, &rows, err));
     return exactly_one(rows, "there is no such run", err);
 }
@@ -175,6 +183,8 @@ struct result run_claim(struct pg *pg, const struct run_offer *offer, struct run
     pg_add_text_array(&arguments, offer->device_migs, offer->device_count);
     pg_add_int8_array(&arguments, offer->device_memory, offer->device_count);
     pg_add_text(&arguments, offer->key);
+    pg_add_text(&arguments, offer->region);
+    pg_add_int8(&arguments, offer->devices_most);
     TRY(pg_run(pg, &run_claim_sql, &arguments, &rows, err));
     *found_out = pg_rows_count(rows) == 1;
     if (*found_out) *claim_out = read_claim(rows);
@@ -238,13 +248,13 @@ struct result run_lease_keep(const struct permit *permit, struct pg *pg, const s
     return exactly_one(rows, GONE, err);
 }
 
-struct result run_held_find(struct pg *pg, const struct run_holder *holder, struct run_held *held_out, struct error *err)
+struct result run_held_find(struct lookup *lookup, const struct run_holder *holder, struct run_held *held_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
     add_holder(&arguments, holder);
-    TRY(pg_run(pg, &run_held_sql, &arguments, &rows, err));
+    TRY(pg_run(lookup_connection(lookup), &run_held_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "this runner has no such lease");
     *held_out = (struct run_held){.runner = pg_uuid(rows, 0, 4),
                                   .leased_ms = pg_time_ms(rows, 0, 5),
@@ -256,6 +266,54 @@ struct result run_held_find(struct pg *pg, const struct run_holder *holder, stru
     (void)snprintf(held_out->phase, sizeof held_out->phase, "%s", pg_text(rows, 0, 8));
     (void)snprintf(held_out->reason, sizeof held_out->reason, "%s", pg_text(rows, 0, 9));
     return SUCCESS;
+}
+
+struct result run_leased_find(struct lookup *lookup, const char *key, const uint8_t session[RUN_SESSION_SIZE],
+                              struct run_leased *leased_out, bool *found_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_text(&arguments, key);
+    pg_add_bytes(&arguments, (struct bytes){session, RUN_SESSION_SIZE});
+    TRY(pg_run(lookup_connection(lookup), &run_leased_sql, &arguments, &rows, err));
+    *found_out = pg_rows_count(rows) == 1;
+    if (!*found_out) return SUCCESS;
+    *leased_out = (struct run_leased){.claim = {.run = pg_uuid(rows, 0, 0),
+                                                .attempt = pg_int8(rows, 0, 4),
+                                                .nodes = pg_int8(rows, 0, 5),
+                                                .time_s = pg_int8(rows, 0, 6),
+                                                .expires_ms = pg_time_ms(rows, 0, 7),
+                                                .node = pg_int8(rows, 0, 8)},
+                                      .ends_ms = pg_time_ms(rows, 0, 9),
+                                      .is_signed = pg_bool(rows, 0, 10)};
+    read_where(rows, 0, 1, &leased_out->claim.where);
+    return SUCCESS;
+}
+
+struct result run_region_drop(const struct permit *permit, struct pg *pg, const struct run_claim *claim, const char *region,
+                              int64_t *regions_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    (void)permit_resource(permit, ACTION_RUNNER_ASK);
+    pg_add_uuid(&arguments, &claim->run);
+    pg_add_text(&arguments, region);
+    TRY(pg_run(pg, &run_region_drop_sql, &arguments, &rows, err));
+    *regions_out = pg_rows_count(rows) == 1 ? pg_int8(rows, 0, 0) : 1; /* else another gateway has moved it on */
+    return SUCCESS;
+}
+
+struct result run_order_find(struct lookup *lookup, const struct uuid *run, struct run_envelope **order_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, run);
+    TRY(pg_run(lookup_connection(lookup), &run_order_find_sql, &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "the run has no order");
+    return run_envelope_read(bytes_of_text(pg_text(rows, 0, 0)), RUN_ORDER, order_out, err);
 }
 
 struct result run_heartbeat(struct pg *pg, const struct run_holder *holder, const struct run_heard *heard, struct error *err)
@@ -272,6 +330,14 @@ struct result run_heartbeat(struct pg *pg, const struct run_holder *holder, cons
     pg_add_int8(&arguments, heard->memory_bytes);
     TRY(pg_run(pg, &run_heartbeat_sql, &arguments, &rows, err));
     return exactly_one(rows, GONE, err);
+}
+
+struct result run_rows_leases(struct pg *pg, const struct uuid *run, struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, run);
+    return pg_run(pg, &run_leases_sql, &arguments, rows_out, err);
 }
 
 /* ---- the end of attempts ---- */
@@ -321,41 +387,4 @@ struct result run_rows_lost(struct pg *pg, struct lost_attempt *lost_out, size_t
     }
     *count_out = pg_rows_count(rows);
     return SUCCESS;
-}
-
-/* ---- sessions ---- */
-
-static struct result why_suspended(struct pg *pg, const char *key, char reason_out[RUN_REASON_SIZE], struct error *err)
-{
-    struct pg_arguments arguments = {0};
-    OWNED(pg_rows) *rows = NULL;
-
-    pg_add_text(&arguments, key);
-    TRY(pg_run(pg, &run_session_why_sql, &arguments, &rows, err));
-    (void)snprintf(reason_out, RUN_REASON_SIZE, "%s", pg_rows_count(rows) == 0 ? "" : pg_text(rows, 0, 0));
-    return SUCCESS;
-}
-
-struct result run_session_note(struct pg *pg, const struct run_session *session, bool *is_only_out,
-                               char reason_out[RUN_REASON_SIZE], struct error *err)
-{
-    struct pg_arguments arguments = {0};
-    OWNED(pg_rows) *rows = NULL;
-
-    pg_add_text(&arguments, session->key);
-    pg_add_uuid(&arguments, &session->runner);
-    pg_add_bytes(&arguments, (struct bytes){session->session, sizeof session->session});
-    pg_add_int8(&arguments, session->generation);
-    TRY(pg_run(pg, &run_session_note_sql, &arguments, &rows, err));
-    *is_only_out = pg_rows_affected(rows) == 1;
-    return *is_only_out ? SUCCESS : why_suspended(pg, session->key, reason_out, err);
-}
-
-struct result run_session_suspend(struct pg *pg, const char *key, const char *reason, struct error *err)
-{
-    struct pg_arguments arguments = {0};
-
-    pg_add_text(&arguments, key);
-    pg_add_text(&arguments, reason);
-    return pg_run(pg, &run_session_suspend_sql, &arguments, NULL, err);
 }

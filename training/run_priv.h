@@ -4,6 +4,7 @@
 #include "storage/pg.h"
 #include "training/doubt.h"
 #include "training/lease_jobs.h"
+#include "training/work.h"
 
 struct run_move {
     const struct uuid *run, *project;
@@ -38,11 +39,18 @@ RESULT run_attempts_end(struct pg *pg, const struct uuid *run, const char *outco
 RESULT run_attempt_end(struct pg *pg, const struct run_holder *holder, const char *outcome, struct error *err);
 /** ERROR_CONFLICT: its runner has sent something meanwhile. */
 RESULT run_attempt_lose(struct pg *pg, const struct uuid *run, int64_t attempt, struct error *err);
+/* --- training/session_store.c --- */
+
 /** *is_only_out false: it is not the only session; reason_out is "", or why the key is suspended already. */
 RESULT run_session_note(struct pg *pg, const struct run_session *session, bool *is_only_out, char reason_out[RUN_REASON_SIZE],
                         struct error *err);
 /** Its leases are lost at once. */
 RESULT run_session_suspend(struct pg *pg, const char *key, const char *reason, struct error *err);
+
+/**
+ * The leases that sijil-keyd has signed: those of node 0 and of the newest attempt, the newest first. Columns: attempt, node, envelope.
+ */
+RESULT run_rows_leases(struct pg *pg, const struct uuid *run, struct pg_rows **rows_out, struct error *err);
 
 /** An attempt that is lost. */
 struct lost_attempt {

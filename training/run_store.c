@@ -216,10 +216,11 @@ struct result run_rows_due(struct pg *pg, struct due_run *due_out, size_t capaci
 
 /* ---- reading ---- */
 
-/* The project of the permit. */
+/* The project of the permit. The last three are for bundles and chains (training/papers.h). */
 static const struct resource *project_of(const struct permit *permit, enum action action)
 {
-    assert(action == ACTION_RUN_READ || action == ACTION_RUN_REQUEST || action == ACTION_RUN_APPROVE);
+    assert(action == ACTION_RUN_READ || action == ACTION_RUN_REQUEST || action == ACTION_RUN_APPROVE ||
+           action == ACTION_RUN_ORDER || action == ACTION_RUN_LEASE || action == ACTION_RUN_REFUSE);
     return permit_resource(permit, action);
 }
 

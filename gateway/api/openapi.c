@@ -224,7 +224,8 @@ static json_t *responses_of(struct document *document, const struct route *route
 
     for (size_t i = 0; i < ROUTE_STATUSES_MAX && about->statuses[i] != 0; i++) {
         (void)snprintf(status, sizeof status, "%u", about->statuses[i]);
-        json_t *content = is_head || about->statuses[i] >= 300 ? NULL : openapi_content(document->schemas, about->answer, false);
+        const bool is_empty = is_head || about->statuses[i] == 204 || about->statuses[i] >= 300;
+        json_t *content = is_empty ? NULL : openapi_content(document->schemas, about->answer, false);
         set(responses, status,
             json_pack("{s:s, s:o*, s:o*}", "description", about->answer->meaning, "headers",
                       about->statuses[i] == 200 ? link_header(route) : NULL, "content", content));
@@ -279,6 +280,7 @@ static const char *record_of(const struct route *route)
     switch (route->record) {
     case RECORD_FIRST: return "before the answer";
     case RECORD_WITH_CHANGE: return "with the change";
+    case RECORD_OF_CHANGES: return "if something changes";
     case RECORD_NONE: break;
     }
     return "not";

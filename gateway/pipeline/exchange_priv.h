@@ -22,7 +22,8 @@ enum { TICKET_ADDRESS, TICKET_PRINCIPAL, TICKET_ORGANISATION, TICKET_STREAM_PRIN
 enum recorded {
     RECORDED_NOT,
     RECORDED_COUNTED, /* by a counter, which becomes an event */
-    RECORDED_EVENT    /* by an event of its own, with the number `sequence` */
+    RECORDED_EVENT,   /* by an event of its own, with the number `sequence` */
+    RECORDED_NOTHING  /* it was allowed and changed nothing, on a route that records changes alone */
 };
 
 /** Why a request that was allowed did not succeed. */
@@ -125,6 +126,8 @@ void pause_begin(struct exchange *exchange, void (*then)(struct exchange *exchan
 struct pauser;
 /** Starts the thread that ends pauses. */
 RESULT pauser_start(struct pauser **pauser_out, struct error *err);
+/** The server ends: waits for a topic end now, and none begins any more. */
+void pauser_close(struct pauser *pauser);
 /** Must be called after all pauses ended. */
 void pauser_stop(struct pauser *pauser);
 

@@ -7,7 +7,11 @@ struct result outcome_ensure(struct exchange *exchange, struct error *err)
 {
     struct request *request = &exchange->request;
 
-    if (exchange->recorded != RECORDED_NOT || request->route->record != RECORD_WITH_CHANGE) return SUCCESS;
+    if (exchange->recorded != RECORDED_NOT || request->route->record < RECORD_WITH_CHANGE) return SUCCESS;
+    if (request->route->record == RECORD_OF_CHANGES) {
+        exchange->recorded = RECORDED_NOTHING;
+        return SUCCESS;
+    }
     return request_record(request, NULL, err);
 }
 
@@ -18,7 +22,7 @@ struct result outcome_ensure(struct exchange *exchange, struct error *err)
 static struct result record_failure(struct exchange *exchange, const struct error *handler_failure, struct error *err)
 {
     struct request *request = &exchange->request;
-    const bool changes = request->route->record == RECORD_WITH_CHANGE || request->route->body == BODY_STREAMED;
+    const bool changes = request->route->record >= RECORD_WITH_CHANGE || request->route->body == BODY_STREAMED;
     const bool failed = handler_failure != NULL || (request->response != NULL && request->response->status >= 400);
     char note[32];
 

@@ -1,7 +1,11 @@
 /*
  * Requests that wait for a time. They hold no worker, so waiting requests of one tenant keep no worker from others. There are at most as
- * many as connections, and none waits for more than a few seconds.
+ * many as connections.
  */
+#include "gateway/pipeline/pause.h"
+
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/thread.h"
@@ -9,13 +13,31 @@
 
 struct pauser {
     struct thread thread;
+    bool is_closing;        /* nothing may wait for a topic any more */
     struct exchange *first; /* in the order of their ends */
 };
 
 void request_wait(struct request *request, int64_t milliseconds)
 {
     request->wait_ms = milliseconds;
+    request->wait_topic = NULL;
     request->waits++;
+}
+
+void request_wait_for(struct request *request, const char *topic, int64_t milliseconds)
+{
+    request_wait(request, milliseconds);
+    request->wait_topic = topic;
+}
+
+bool request_may_wait(const struct request *request)
+{
+    struct pauser *pauser = request->gateway->pauser;
+
+    (void)pthread_mutex_lock(&pauser->thread.mutex);
+    const bool may = !pauser->is_closing;
+    (void)pthread_mutex_unlock(&pauser->thread.mutex);
+    return may;
 }
 
 static void put_in(struct pauser *pauser, struct exchange *exchange)
@@ -83,7 +105,61 @@ void pause_begin(struct exchange *exchange, void (*then)(struct exchange *exchan
     exchange->pause.then = then;
     exchange->pause.ends_ms = clock_monotonic_ms() + exchange->request.wait_ms;
     (void)pthread_mutex_lock(&pauser->thread.mutex);
+    if (pauser->is_closing && exchange->request.wait_topic != NULL) exchange->pause.ends_ms = 0;
     put_in(pauser, exchange);
     if (pauser->first == exchange) (void)pthread_cond_signal(&pauser->thread.woken);
+    (void)pthread_mutex_unlock(&pauser->thread.mutex);
+}
+
+/* ---- waking ---- */
+
+static bool waits_for(const struct exchange *exchange, const char *topic, uint64_t round)
+{
+    const struct request *request = &exchange->request;
+
+    if (request->wait_topic == NULL || request->wait_round >= round) return false;
+    return topic == NULL || strcmp(request->wait_topic, topic) == 0;
+}
+
+/* With the mutex. Takes the first ones out, and puts them at the front, so the thread lets them go on next. */
+static size_t wake(struct pauser *pauser, const char *topic, uint64_t round, size_t most)
+{
+    struct exchange *woken = NULL, **end = &woken;
+    size_t count = 0;
+
+    for (struct exchange **position = &pauser->first; *position != NULL && count < most;) {
+        struct exchange *exchange = *position;
+        if (!waits_for(exchange, topic, round)) {
+            position = &exchange->pause.next;
+            continue;
+        }
+        *position = exchange->pause.next;
+        exchange->pause.ends_ms = 0;
+        exchange->request.wait_round = round;
+        *end = exchange;
+        end = &exchange->pause.next;
+        count++;
+    }
+    *end = pauser->first;
+    pauser->first = woken;
+    if (count > 0) (void)pthread_cond_signal(&pauser->thread.woken);
+    return count;
+}
+
+size_t pause_wake(struct gateway *gateway, const char *topic, uint64_t round, size_t most)
+{
+    struct pauser *pauser = gateway->pauser;
+
+    (void)pthread_mutex_lock(&pauser->thread.mutex);
+    const size_t count = wake(pauser, topic, round, most);
+    (void)pthread_mutex_unlock(&pauser->thread.mutex);
+    return count;
+}
+
+void pauser_close(struct pauser *pauser)
+{
+    (void)pthread_mutex_lock(&pauser->thread.mutex);
+    pauser->is_closing = true;
+    (void)wake(pauser, NULL, UINT64_MAX, SIZE_MAX);
     (void)pthread_mutex_unlock(&pauser->thread.mutex);
 }

@@ -294,7 +294,7 @@ static enum step_result step_record(struct exchange *exchange, struct pg *pg)
     if (request->route->record == RECORD_NONE) return STEP_NEXT;
     const bool is_allowed = decision_verdict(exchange->decision) == VERDICT_ALLOW;
     if (is_allowed && !budget_of_workers(exchange)) return STEP_WORKER;
-    if (request->route->record == RECORD_WITH_CHANGE && is_allowed) return STEP_NEXT;
+    if (request->route->record >= RECORD_WITH_CHANGE && is_allowed) return STEP_NEXT;
     exchange_record_prepare(exchange, is_allowed && handler->search != NULL ? handler->search(request) : NULL);
     exchange->record.done = recorded;
     sequencer_submit(request->gateway->sequencer, &exchange->record);

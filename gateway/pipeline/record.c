@@ -238,18 +238,21 @@ struct saved {
     struct decision *decision;
     struct action_pair pairs[ACTION_PAIRS_MAX];
     size_t pair_count;
+    enum recorded recorded;
 };
 
 static void save_decision(struct exchange *exchange, const struct action_pair *pairs, size_t pair_count, struct saved *saved_out)
 {
     struct request *request = &exchange->request;
 
-    assert(pair_count <= ACTION_PAIRS_MAX && exchange->recorded == RECORDED_NOT);
-    *saved_out = (struct saved){.decision = exchange->decision, .pair_count = request->pair_count};
+    assert(pair_count <= ACTION_PAIRS_MAX);
+    *saved_out =
+        (struct saved){.decision = exchange->decision, .pair_count = request->pair_count, .recorded = exchange->recorded};
     memcpy(saved_out->pairs, request->pairs, sizeof saved_out->pairs);
     memcpy(request->pairs, pairs, pair_count * sizeof *pairs);
     request->pair_count = pair_count;
     exchange->decision = NULL;
+    exchange->recorded = RECORDED_NOT;
 }
 
 static void restore_decision(struct exchange *exchange, const struct saved *saved)
@@ -259,7 +262,7 @@ static void restore_decision(struct exchange *exchange, const struct saved *save
     decision_free(exchange->decision);
     exchange->decision = saved->decision;
     exchange->later = LATER_NONE;
-    exchange->recorded = RECORDED_NOT;
+    exchange->recorded = saved->recorded;
     memcpy(request->pairs, saved->pairs, sizeof saved->pairs);
     request->pair_count = saved->pair_count;
 }

@@ -56,6 +56,8 @@ struct request {
 
     unsigned waits;                       /* number of calls of request_wait() */
     int64_t wait_ms;                      /* the newest time of request_wait() */
+    const char *wait_topic;               /* of request_wait_for(); NULL: nothing ends the wait before */
+    uint64_t wait_round;                  /* the newest round of waking that has reached it (gateway/pipeline/pause.h) */
     bool is_on_worker;                    /* on a worker, which may block; else on an event thread (gateway/pipeline/handler.h) */
     bool is_right_lost;                   /* lost while the body moved: the body was cut off, and no part may be kept */
     bool speaks_oci;                      /* a path below /v2: errors have OCI's form, not that of RFC 9457 */
@@ -77,12 +79,19 @@ const char *request_header(const struct request *request, const char *name);
  * there is none, `handle` is called again, on a worker. Wait for a few seconds at most, because a shutdown waits for the request.
  */
 void request_wait(struct request *request, int64_t milliseconds);
+/**
+ * The same, but a waker (gateway/pipeline/pause.h) may end the wait before. `topic` says what the request waits for; it lives as long as the
+ * request. At a shutdown the wait ends, and request_may_wait() is false: then answer. Waiting requests hold no worker, so they may wait
+ * for long.
+ */
+void request_wait_for(struct request *request, const char *topic, int64_t milliseconds);
+bool request_may_wait(const struct request *request);
 
 /** Adds a pair for the decision; the resource is zeroed except for its name. Asserts that there is room. */
 struct resource *request_add_pair(struct request *request, enum action action, const char *name);
 
 /**
- * For routes that are RECORD_WITH_CHANGE. Submits the request's decision together with `change` (NULL: an event alone), waits, and sets
+ * For routes that are RECORD_WITH_CHANGE or RECORD_OF_CHANGES. Submits the request's decision together with `change` (NULL: an event alone), waits, and sets
  * request->permit. If the decision was stale, it is made again. Blocks: workers only. May be called again with another change: after a
  * failure, or after a success as a further event under the same permit.
  * Errors: those of the change; ERROR_DENIED if the new decision denies (the answer is then made from it); ERROR_UNAVAILABLE if the log
@@ -93,10 +102,10 @@ RESULT request_record(struct request *request, struct change *change, struct err
 /**
  * The same for other pairs than those that were decided, of actions that the route lists. They are decided and recorded separately. After a
  * failure or a denial, the request's own decision stays as it was; after a success, the new pairs and their permit replace it. Mounts need
- * this: a blob that can't be mounted is uploaded.
+ * this: a blob that can't be mounted is uploaded. So do runners: which run they get shows only when they ask.
  */
 RESULT request_record_instead(struct request *request, const struct action_pair *pairs, size_t pair_count, struct change *change,
-                              struct error *err) __attribute__((nonnull));
+                              struct error *err) __attribute__((nonnull(1, 2, 5)));
 
 /**
  * Decides on one other pair, of an action that the route lists. A denial is recorded separately; a decision that allows is not recorded and

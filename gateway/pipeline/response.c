@@ -186,8 +186,9 @@ void response_problem_with(struct request *request, unsigned status, const char 
     char instance[64];
 
     (void)snprintf(instance, sizeof instance, "urn:uuid:%s", request->id);
-    OWNED_JSON body = json_pack("{s:s, s:s, s:i, s:s, s:s}", "type", "about:blank", "title", title, "status", (int)status,
-                                "detail", detail, "instance", instance);
+    const char *type = extra == NULL ? NULL : json_text_of(extra, "type");
+    OWNED_JSON body = json_pack("{s:s, s:s, s:i, s:s, s:s}", "type", type == NULL ? "about:blank" : type, "title", title,
+                                "status", (int)status, "detail", detail, "instance", instance);
     OWNED_JSON beside = extra == NULL ? NULL : json_deep_copy(extra);
     if (body != NULL && beside != NULL)
         (void)json_object_update_missing(body, beside); /* without memory only the extra members are missing */

@@ -40,7 +40,7 @@ void response_warning(struct request *request, const char *format, ...) __attrib
 void response_oci_error(struct request *request, unsigned status, const char *code, const char *message, const json_t *detail);
 /** RFC 9457: application/problem+json with type, title, status, detail and the request's id as instance. */
 void response_problem(struct request *request, unsigned status, const char *title, const char *detail);
-/** The same with the members of `extra` (RFC 9457 section 3.2), which belongs to the caller. */
+/** The same with the members of `extra` (RFC 9457 section 3.2), which belongs to the caller. It may have a `type` of its own. */
 void response_problem_with(struct request *request, unsigned status, const char *title, const char *detail, const json_t *extra);
 /** An OCI error with `code` on /v2, a problem with `title` elsewhere. */
 void response_error(struct request *request, unsigned status, const char *code, const char *title, const char *why);

@@ -12,9 +12,10 @@
 
 /** When the event becomes durable. */
 enum record_kind {
-    RECORD_NONE,       /* probes only: no decision, no event */
-    RECORD_FIRST,      /* before the handler runs: for reads, and for bodies that stream in */
-    RECORD_WITH_CHANGE /* by request_record() in the handler, together with the change */
+    RECORD_NONE,        /* probes only: no decision, no event */
+    RECORD_FIRST,       /* before the handler runs: for reads, and for bodies that stream in */
+    RECORD_WITH_CHANGE, /* by request_record() in the handler, together with the change */
+    RECORD_OF_CHANGES /* the same; but an allowed request that changes nothing has no event: a runner that waits, or says that it is alive */
 };
 
 enum body_kind {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "crypto/runner_certificate.h"
 #include "documents/view.h"
 #include "gateway/pipeline/gateway.h"
@@ -51,7 +52,7 @@ static struct result note(void *context, const struct pinned_document *pinned, s
     return SUCCESS;
 }
 
-static struct result find(struct request *request, struct pg *pg, struct search *search, struct error *err)
+static struct result find(const struct request *request, struct pg *pg, struct search *search, struct error *err)
 {
     const struct gateway *gateway = request->gateway;
     const struct document_source source = {pg, gateway->keyd, gateway->sequencer};
@@ -109,6 +110,17 @@ static struct result authenticate_certificate(struct request *request, struct pg
     if (!is_there) return refuse(found, "the organisation of this runner was deleted");
     fill(&found->principal, search, &organisation);
     request->runner = search->runner;
+    return SUCCESS;
+}
+
+struct result runner_still_counts(const struct request *request, struct pg *pg, bool *counts_out, struct error *err)
+{
+    struct enrolled_runner now;
+    struct search search = {.certificate = request->client_runner, .runner = &now, .now_ms = clock_wall_ms()};
+
+    TRY(find(request, pg, &search, err));
+    *counts_out = search.in_force == 1 && search.withdrawn == 0 && now.sequence == request->runner->sequence &&
+                  runner_certificate_is_current(search.certificate, search.now_ms);
     return SUCCESS;
 }
 

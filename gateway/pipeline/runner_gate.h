@@ -25,6 +25,8 @@ struct enrolled_runner {
     char jurisdictions[RUNNER_JURISDICTIONS_MAX][RUNNER_PLACE_SIZE];
 };
 
+/** For a request that has waited: whether the document that authenticated it is still in force. */
+RESULT runner_still_counts(const struct request *request, struct pg *pg, bool *counts_out, struct error *err);
 /**
  * For routes of CREDENTIAL_RUNNER, on a worker. Sets request->runner. A request without the certificate of a runner, or with another
  * credential besides, is not authenticated; `found` says why. ERROR_UNAVAILABLE, ERROR_CORRUPT: nobody can be known now.

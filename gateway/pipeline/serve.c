@@ -70,6 +70,7 @@ struct result serve_start(struct gateway *gateway, struct server **server_out, s
 
 void serve_stop(struct gateway *gateway, struct server *server)
 {
+    pauser_close(gateway->pauser);
     server_stop(server);
     pauser_stop(GIVE(gateway->pauser));
 }

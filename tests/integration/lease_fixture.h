@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "tests/integration/training_fixture.h"
 #include "training/lease_jobs.h"
+#include "training/work.h"
 
 static const char *const keys[2] = {"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB"};
 
@@ -16,16 +17,17 @@ static struct run_offer offer_of(unsigned runner)
 {
     struct run_offer offer = {.key = keys[runner],
                               .pool = "default",
-                              .place_count = 2,
+                              .region = "local/dxb",
+                              .place_count = 1,
                               .isolation = 2,
                               .assurance = 3,
                               .cpus = 64,
                               .memory_bytes = INT64_C(1) << 40,
+                              .devices_most = 1,
                               .device_count = 1,
                               .device_memory = {INT64_C(1) << 40}};
 
     offer.places[0] = bytes_of_text("AE");
-    offer.places[1] = bytes_of_text("DIFC");
     offer.device_types[0] = bytes_of_text("H200");
     offer.device_migs[0] = bytes_of_text("");
     return offer;

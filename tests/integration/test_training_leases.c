@@ -71,6 +71,7 @@ static enum error_kind order(const struct model *model, int attempts)
     change.need.nodes = model->nodes;
     change.need.devices = 0;
     change.need.attempts = attempts;
+    change.regions = "local/dxb local/auh";
     change.need.expires_ms = clock_wall_ms() + DAY_MS;
     return changed(ACTION_RUN_ORDER, &change.change);
 }
@@ -378,7 +379,9 @@ static void a_runner_gets_only_what_fits(void **state)
     request(&model, "fit");
     assert_int_equal(order(&model, 1), ERROR_NONE);
     execute("UPDATE run SET cpus = 4, memory_bytes = 1000, isolation = 1, assurance = 2, jurisdictions = '{AE}', devices = 1,"
-            " device_type = 'H200', device_memory = 500 WHERE pool = 'fit'");
+            " device_type = 'H200', device_memory = 500, regions = '{local/auh}' WHERE pool = 'fit'");
+    offer.place_count = 1;
+    offer.region = "local/auh";
     offer.pool = "fit";
     const struct run_offer good = offer;
     assert_true(fits(&good));
@@ -392,6 +395,11 @@ static void a_runner_gets_only_what_fits(void **state)
     NEEDS(offer.isolation = 0);
     NEEDS(offer.assurance = 1);
     NEEDS(offer.places[0] = bytes_of_text("SA"));
+    NEEDS(offer.places[1] = bytes_of_text("DIFC"); offer.place_count = 2); /* it may be in AE alone */
+    NEEDS(offer.place_count = 0);
+    NEEDS(offer.region = "local/dxb");
+    NEEDS(offer.devices_most = 0);
+    NEEDS(offer.device_types[0] = bytes_of_text("NVIDIA H2000"));
     NEEDS(offer.device_count = 0);
     NEEDS(offer.device_types[0] = bytes_of_text("A100"));
     NEEDS(offer.device_memory[0] = 499);
@@ -400,36 +408,11 @@ static void a_runner_gets_only_what_fits(void **state)
     NEEDS(offer.project = &other);
 #undef NEEDS
     offer = good;
+    offer.device_types[0] = bytes_of_text("NVIDIA H200 NVL"); /* a word of its name */
+    assert_true(fits(&offer));
     offer.organisation = &project.organisation;
     offer.project = &project.project;
     assert_true(fits(&offer));
-}
-
-/* ---- sessions ---- */
-
-static enum error_kind begin(unsigned runner, uint8_t session, int64_t generation)
-{
-    const struct resource where = {.kind = RESOURCE_SYSTEM};
-    const struct run_session asked = {.key = keys[runner], .runner = {{1}}, .session = {session}, .generation = generation};
-    struct error err = {0};
-
-    return run_session_begin(stack->sequencer, stack->pg, &asked, &where, &err).ok ? ERROR_NONE : err.kind;
-}
-
-static void a_key_has_one_session(void **state)
-{
-    (void)state;
-    const unsigned before = stack_events(stack, "runner.suspend", "allowed");
-    assert_int_equal(begin(0, 1, 5), ERROR_NONE);
-    assert_int_equal(begin(0, 1, 5), ERROR_NONE);
-    assert_int_equal(begin(0, 2, 6), ERROR_NONE);     /* it was started again */
-    assert_int_equal(begin(0, 1, 5), ERROR_CONFLICT); /* and the first one still runs */
-    assert_int_equal(begin(0, 2, 6), ERROR_CONFLICT);
-    assert_int_equal(begin(0, 3, 7), ERROR_CONFLICT);
-    assert_int_equal(stack_events(stack, "runner.suspend", "allowed"), before + 1);
-    assert_int_equal(begin(1, 1, 5), ERROR_NONE);
-    assert_int_equal(begin(1, 2, 5), ERROR_CONFLICT); /* a copy of the journal, started beside it */
-    assert_int_equal(stack_events(stack, "runner.suspend", "allowed"), before + 2);
 }
 
 int main(void)
@@ -438,7 +421,6 @@ int main(void)
         cmocka_unit_test(runs_do_what_the_model_does),
         cmocka_unit_test(runners_that_ask_at_once_get_different_runs),
         cmocka_unit_test(a_runner_gets_only_what_fits),
-        cmocka_unit_test(a_key_has_one_session),
     };
 
     return cmocka_run_group_tests_name("leases of training runs", tests, set_up, tear_down);

@@ -1,6 +1,7 @@
 /* A runner decides `train` again, from the set that the root has signed and the order names. */
 #include "tests/support/made_run.h"
 
+#include "policy/train.h"
 #include "runner/order/order_policy.h"
 
 #define NOW_MS INT64_C(1795171186000)
@@ -136,9 +137,32 @@ static void train_is_decided_again(void **state)
     for (size_t i = 0; i < COUNT(rows); i++) check_row(&rows[i]);
 }
 
+/* Orders allow a place if a region lies in it. */
+static void a_region_lies_in_its_country_and_its_regimes(void **state)
+{
+    static const struct {
+        const char *region, *place;
+        bool lies;
+    } cases[] = {{"local/main", "AE", true},       {"local/main", "AE-DU", true}, {"local/main", "AE-FED", true},
+                 {"local/main", "SA", false},      {"local/main", "A", false},    {"local/main", "AE-AZ", false},
+                 {"local/main", "AE-DU-X", false}, {"local/main", "AE-D", false}, {"local/elsewhere", "AE", false}};
+    const struct policy_default_options options = {.epoch = 7, .region = "local/main", .geo = "AE/DU", .now_ms = NOW_MS};
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
+    OWNED(policy_set) *set = NULL;
+    struct error err = {0};
+
+    (void)state;
+    if (!policy_default_set(&options, &payload, &err).ok) fail_msg("%s", err.message);
+    if (!policy_set_compile(buffer_bytes(&payload), &set, &err).ok) fail_msg("%s", err.message);
+    for (size_t i = 0; i < COUNT(cases); i++)
+        if (policy_region_lies_in(set, cases[i].region, cases[i].place) != cases[i].lies)
+            fail_msg("%s in %s", cases[i].region, cases[i].place);
+}
+
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {cmocka_unit_test(train_is_decided_again)};
+    static const struct CMUnitTest tests[] = {cmocka_unit_test(train_is_decided_again),
+                                              cmocka_unit_test(a_region_lies_in_its_country_and_its_regimes)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

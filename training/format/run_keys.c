@@ -59,8 +59,7 @@ static bool is_named(const struct run_key *key, enum document_kind kind, const c
     return key->document->kind == kind && key->document->is_withdrawn == is_withdrawal && strcmp(key->document->name, keyid) == 0;
 }
 
-/* "" covers every project, "acme" covers the projects of the organisation acme. */
-static bool covers(const char *scope, const char *project)
+bool run_scope_covers(const char *scope, const char *project)
 {
     const size_t length = strlen(scope);
 
@@ -91,7 +90,7 @@ struct result run_keys_person(const struct run_keys *keys, const char *keyid, co
     if (withdrawn != NULL && withdrawn->sequence < use->sequence)
         return failure(err, ERROR_DENIED, "the key %.43s was withdrawn before", keyid);
     TRY(signing_key_read(enrolled->document, &key, err));
-    if (strcmp(key.principal, use->principal) != 0 || !covers(enrolled->document->scope, use->project))
+    if (strcmp(key.principal, use->principal) != 0 || !run_scope_covers(enrolled->document->scope, use->project))
         return failure(err, ERROR_DENIED, "the key %.43s is not one of %.79s for the project %.80s", keyid, use->principal,
                        use->project);
     if (key.purpose != SIGNING_SIGN && !use->is_approval)
@@ -111,7 +110,7 @@ struct result run_keys_runner(const struct run_keys *keys, const char *keyid, co
     if (!is_alive(enrolled, use->from_ms, use->until_ms))
         return failure(err, ERROR_DENIED, "the document of the runner's key %.43s ends before its lease, or before the admission",
                        keyid);
-    if (!covers(enrolled->document->scope, use->project))
+    if (!run_scope_covers(enrolled->document->scope, use->project))
         return failure(err, ERROR_DENIED, "the runner's key %.43s is enrolled for %.80s, and not for the project %.80s", keyid,
                        enrolled->document->scope, use->project);
     if (withdrawn != NULL) {

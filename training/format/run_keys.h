@@ -28,6 +28,9 @@ struct run_keys {
     struct run_key each[RUN_DOCUMENTS_MAX];
 };
 
+/** "" covers every project, "acme" covers the projects of the organisation acme. */
+bool run_scope_covers(const char *scope, const char *project);
+
 /** Checks `documents`, a list of the bundle's shape. ERROR_DENIED, ERROR_INVALID, ERROR_LIMIT, ERROR_NO_MEMORY. */
 RESULT run_keys_read(const json_t *documents, const struct run_trust *trust, struct run_keys *keys, struct error *err);
 

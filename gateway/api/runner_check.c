@@ -1,0 +1,98 @@
+/* What the handlers of runners' requests share: bundles, and decisions about the repositories of an order. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "gateway/api/runner_work_priv.h"
+#include "gateway/pipeline/resolve.h"
+#include "policy/decider.h"
+#include "training/format/bundle.h"
+
+struct run_bundle_source bundle_source(const struct request *request, struct pg *pg)
+{
+    const struct gateway *gateway = request->gateway;
+
+    return (struct run_bundle_source){pg, gateway->keyd, gateway->sequencer, gateway->documents, gateway->decider};
+}
+
+struct bundle_answer *bundle_answer_new(struct request *request)
+{
+    struct bundle_answer *answer = arena_take(request->arena, sizeof *answer);
+
+    if (answer == NULL) return NULL;
+    *answer = (struct bundle_answer){.text = BUFFER(RUN_BUNDLE_MAX)};
+    request->handler_state = answer;
+    return answer;
+}
+
+struct result bundle_answer(struct request *request, struct pg *pg, const struct run_bundle_query *query, struct error *err)
+{
+    const struct run_bundle_source source = bundle_source(request, pg);
+    struct bundle_answer *answer = request->handler_state;
+
+    buffer_clear(&answer->text);
+    TRY(run_bundle_make(request->permit, &source, query, &answer->text, err));
+    response_bytes(request, 200, "application/json", buffer_bytes(&answer->text));
+    response_header(request, "Cache-Control", "no-store");
+    return SUCCESS;
+}
+
+void bundle_release(struct request *request)
+{
+    struct bundle_answer *answer = request->handler_state;
+
+    if (answer != NULL) buffer_done(&answer->text);
+}
+
+void runner_name_lease(const struct run_holder *holder, char detail_out[RESOURCE_DETAIL_MAX + 1])
+{
+    char id[UUID_TEXT_SIZE];
+
+    uuid_format(&holder->run, id);
+    (void)snprintf(detail_out, RESOURCE_DETAIL_MAX + 1, "%s %lld %lld", id, (long long)holder->attempt, (long long)holder->node);
+}
+
+/* ---- deciding again ---- */
+
+static struct result deny(struct request *request, const char *repository, const struct train_answer *answer,
+                          char reason_out[RUN_REASON_SIZE], struct error *err)
+{
+    struct action_pair pair = {.action = ACTION_RUN_LEASE, .resource.kind = RESOURCE_REPOSITORY};
+    const char *region = request->runner->key.region;
+
+    (void)snprintf(pair.resource.name, sizeof pair.resource.name, "%s", repository);
+    resolve_name(request, &pair.resource);
+    (void)snprintf(pair.resource.region, sizeof pair.resource.region, "%s", region);
+    TRY(request_record_denial(request, &pair, err));
+    (void)snprintf(reason_out, RUN_REASON_SIZE, "the policies of today do not allow %.90s in %.63s: rule %.50s", repository,
+                   region, answer->rule);
+    return SUCCESS;
+}
+
+static struct result check_place(struct request *request, const json_t *place, char reason_out[RUN_REASON_SIZE],
+                                 struct error *err)
+{
+    const char *repository = place == NULL ? NULL : json_text_of(place, "repository");
+    struct train_answer answer;
+
+    if (repository == NULL || reason_out[0] != '\0') return SUCCESS;
+    TRY(decider_train(request->gateway->decider, repository, request->runner->key.region, clock_wall_ms(), &answer, err));
+    return answer.is_allowed ? SUCCESS : deny(request, repository, &answer, reason_out, err);
+}
+
+static struct result check_list(struct request *request, const json_t *list, char reason_out[RUN_REASON_SIZE], struct error *err)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) TRY(check_place(request, json_array_get(list, i), reason_out, err));
+    return SUCCESS;
+}
+
+struct result runner_check_train(struct request *request, const struct run_envelope *order, char reason_out[RUN_REASON_SIZE],
+                                 struct error *err)
+{
+    reason_out[0] = '\0';
+    TRY(check_place(request, run_member(order, "spec.code"), reason_out, err));
+    TRY(check_place(request, run_member(order, "spec.image"), reason_out, err));
+    TRY(check_place(request, run_member(order, "spec.resume"), reason_out, err));
+    TRY(check_list(request, run_member(order, "spec.inputs"), reason_out, err));
+    return check_list(request, run_member(order, "spec.outputs"), reason_out, err);
+}

@@ -1,0 +1,286 @@
+/* POST /api/v1/runner/leases: a runner asks for work, and waits for it without a worker. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "gateway/api/runner_work_priv.h"
+#include "training/format/bundle.h"
+#include "training/format/form.h"
+
+#define CLAIMS_MAX     8    /* runs in one search that are not allowed here, or that others get meanwhile */
+#define FETCH_S        3600 /* that a lease lives longer than the run may take: code and inputs are fetched, outputs stored */
+#define AGAIN_MS       200  /* until the next search, after one that found only such runs */
+#define WAIT_MAX_S     30
+#define SUSPENDED_TYPE "runner-suspended"
+
+PART(offered_device, "a device that is free", HAS_TEXT("type", REQUIRED, FORM_FREE, 1, 63, "its name, such as NVIDIA H200"),
+     HAS_TEXT("mig", OPTIONAL, FORM_FREE, 1, 31, "the profile of a part of a device"),
+     HAS_COUNT("memory_bytes", REQUIRED, "its memory"))
+
+SCHEMA(lease_wanted, "what a runner has free",
+       HAS_TEXT("session", REQUIRED, FORM_FREE, 2 * RUN_SESSION_SIZE, 2 * RUN_SESSION_SIZE,
+                "32 hex digits, chosen at random when the runner starts"),
+       HAS_COUNT("generation", REQUIRED, "of the runner's journal: it rises at each start"),
+       HAS_NUMBER("wait_s", REQUIRED, 0, WAIT_MAX_S, "how long the answer may take if there is no work"),
+       HAS_WORD("isolation", REQUIRED, "rlimits cgroup-v1 cgroup-v2", "that its machine gives"),
+       HAS_NUMBER("cpus", REQUIRED, 0, 4096, "free processors"), HAS_COUNT("memory_bytes", REQUIRED, "free memory"),
+       HAS_LIST("devices", REQUIRED, RUN_OFFERED_MAX, schema_offered_device, "free devices"))
+
+/* One request for work. */
+struct asking {
+    struct bundle_answer answer; /* first: bundle_release() */
+    int64_t until_ms;            /* monotonic */
+    struct run_session session;
+    struct run_offer offer;
+};
+
+struct result target_runner_lease(struct request *request, struct lookup *lookup, struct error *err)
+{
+    const struct enrolled_runner *runner = request->runner;
+    const json_t *body = NULL;
+
+    (void)lookup;
+    if (api_asks_for_credential(request, ACTION_RUNNER_ASK)) return SUCCESS;
+    TRY(request_document(request, &body, err));
+    const enum resource_kind kind = strchr(runner->scope, '/') != NULL ? RESOURCE_PROJECT : RESOURCE_ORGANISATION;
+    struct resource *resource =
+        api_pair(request, ACTION_RUNNER_ASK, runner->scope[0] == '\0' ? RESOURCE_SYSTEM : kind, runner->scope);
+    (void)snprintf(resource->detail, sizeof resource->detail, "%s", runner->name);
+    return SUCCESS;
+}
+
+/* ---- the offer ---- */
+
+static void offer_devices(const json_t *list, struct run_offer *offer)
+{
+    for (size_t i = 0; i < json_array_size(list) && i < RUN_OFFERED_MAX; i++) {
+        const json_t *device = json_array_get(list, i);
+        const char *mig = json_text_of(device, "mig");
+        offer->device_types[i] = bytes_of_text(json_text_of(device, "type"));
+        offer->device_migs[i] = bytes_of_text(mig == NULL ? "" : mig);
+        (void)json_integer_of(device, "memory_bytes", &offer->device_memory[i]);
+        offer->device_count = i + 1;
+    }
+}
+
+static int64_t lesser(int64_t one, int64_t other)
+{
+    return one < other ? one : other;
+}
+
+/* A place, a pool and the like count as the approvers have signed them; only what is free is the runner's own word. */
+static void fill_offer(const struct request *request, const json_t *body, struct run_offer *offer)
+{
+    const struct enrolled_runner *runner = request->runner;
+    const struct resource *scope = &request->pairs[0].resource;
+
+    *offer = (struct run_offer){
+        .key = runner->name,
+        .organisation = runner->scope[0] == '\0' ? NULL : &request->principal->organisation,
+        .project = scope->kind == RESOURCE_PROJECT ? &scope->project : NULL,
+        .pool = runner->key.pool,
+        .region = runner->key.region,
+        .place_count = runner->jurisdiction_count,
+        .isolation = lesser(form_isolation_rank(runner->key.isolation), form_isolation_rank(json_text_of(body, "isolation"))),
+        .assurance = runner->key.assurance,
+        .devices_most = runner->key.devices};
+    for (size_t i = 0; i < runner->jurisdiction_count; i++) offer->places[i] = bytes_of_text(runner->jurisdictions[i]);
+    (void)json_integer_of(body, "cpus", &offer->cpus);
+    (void)json_integer_of(body, "memory_bytes", &offer->memory_bytes);
+    offer_devices(json_object_get(body, "devices"), offer);
+}
+
+static struct result begin(struct request *request, struct asking **asking_out, struct error *err)
+{
+    struct asking *asking = arena_take(request->arena, sizeof *asking);
+    const json_t *body = NULL;
+    int64_t wait_s = 0;
+
+    if (asking == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an offer");
+    memset(asking, 0, sizeof *asking);
+    asking->answer.text = BUFFER(RUN_BUNDLE_MAX);
+    TRY(request_document(request, &body, err));
+    (void)json_integer_of(body, "wait_s", &wait_s);
+    asking->until_ms = clock_monotonic_ms() + 1000 * wait_s;
+    asking->session.key = request->runner->name;
+    asking->session.runner = request->runner->key.runner;
+    (void)json_integer_of(body, "generation", &asking->session.generation);
+    if (!text_from_hex(bytes_of_text(json_text_of(body, "session")), asking->session.session, RUN_SESSION_SIZE))
+        return failure(err, ERROR_INVALID, "session: 32 hex digits are expected");
+    fill_offer(request, body, &asking->offer);
+    request->handler_state = asking;
+    *asking_out = asking;
+    return SUCCESS;
+}
+
+/* ---- the session ---- */
+
+/* What runner.ask permits is recorded for a new session only, and for what a search changes. */
+static struct result record_asking(struct request *request, struct error *err)
+{
+    return request->permit != NULL ? SUCCESS : request_record(request, NULL, err);
+}
+
+static struct result check_session(struct request *request, struct pg *pg, const struct asking *asking, struct error *err)
+{
+    struct error why = {0};
+    bool is_known = false;
+
+    TRY(run_session_is_known(lookup_of(pg), &asking->session, &is_known, err));
+    if (is_known) return SUCCESS;
+    TRY(record_asking(request, err));
+    if (run_session_begin(request->permit, request->gateway->sequencer, pg, &asking->session, &why).ok) return SUCCESS;
+    if (why.kind != ERROR_CONFLICT) return failure(err, why.kind, "%s", why.message);
+    OWNED_JSON type = json_pack("{s:s}", "type", SUSPENDED_TYPE);
+    response_problem_with(request, 409, "The runner is suspended", why.message, type);
+    return SUCCESS;
+}
+
+/* Its enrolment may have ended while it waited. */
+static struct result check_enrolment(struct request *request, struct pg *pg, struct error *err)
+{
+    bool counts = false;
+
+    TRY(runner_still_counts(request, pg, &counts, err));
+    return counts ? SUCCESS : failure(err, ERROR_DENIED, "this runner was withdrawn, or its enrolment has ended");
+}
+
+/* ---- a lease ---- */
+
+static struct result sign(struct request *request, struct pg *pg, const struct run_lease *lease, struct error *err)
+{
+    const struct run_bundle_source source = bundle_source(request, pg);
+    const struct run_bundle_query query = {.papers = {.action = ACTION_RUN_LEASE, .run = lease->claim.run, .last = RUN_ORDER},
+                                           .runner = lease->holder.key};
+    struct buffer OWNED_BUFFER bundle = BUFFER(KEYD_RUN_MAX), envelope = BUFFER(RUN_ENVELOPE_MAX);
+    struct keyd_run wanted = {.lifetime_s = (uint32_t)(lease->claim.time_s + FETCH_S),
+                              .key = bytes_of_text(lease->holder.key),
+                              .attempt = (uint8_t)lease->holder.attempt,
+                              .node = (uint8_t)lease->holder.node};
+
+    TRY(run_bundle_make(request->permit, &source, &query, &bundle, err));
+    wanted.bundle = buffer_bytes(&bundle);
+    TRY(keyd_run_lease(request->gateway->keyd, &wanted, &envelope, err));
+    return run_lease_keep(request->permit, pg, lease, buffer_bytes(&envelope), err);
+}
+
+static struct result answer(struct request *request, struct pg *pg, const struct run_lease *lease, struct error *err)
+{
+    const struct run_bundle_query query = {.papers = {.action = ACTION_RUN_LEASE,
+                                                      .run = lease->claim.run,
+                                                      .last = RUN_LEASE,
+                                                      .attempt = lease->holder.attempt,
+                                                      .node = lease->holder.node},
+                                           .is_whole = true};
+
+    return bundle_answer(request, pg, &query, err);
+}
+
+static void prepare(const struct asking *asking, const struct run_claim *claim, struct run_lease *lease_out)
+{
+    struct run_lease of = {.holder.key = asking->session.key, .runner = asking->session.runner};
+
+    of.ends_ms = lesser(claim->expires_ms, clock_wall_ms() + 1000 * (claim->time_s + FETCH_S));
+    memcpy(of.session, asking->session.session, sizeof of.session);
+    run_lease_prepare(claim, &of, lease_out);
+}
+
+static struct action_pair pair_of(const struct request *request, const struct run_lease *lease)
+{
+    struct action_pair pair = {ACTION_RUN_LEASE, lease->where};
+
+    (void)snprintf(pair.resource.region, sizeof pair.resource.region, "%s", request->runner->key.region);
+    runner_name_lease(&lease->holder, pair.resource.detail);
+    return pair;
+}
+
+/* The same lease again, if its answer was lost: only a session that has not begun with it gets it again. */
+static struct result give_again(struct request *request, struct pg *pg, const struct asking *asking, struct error *err)
+{
+    struct run_leased leased;
+    struct run_lease lease;
+    bool is_found = false;
+
+    TRY(run_leased_find(lookup_of(pg), asking->session.key, asking->session.session, &leased, &is_found, err));
+    if (!is_found) return SUCCESS;
+    prepare(asking, &leased.claim, &lease);
+    const struct action_pair pair = pair_of(request, &lease);
+    TRY(request_record_instead(request, &pair, 1, NULL, err));
+    if (!leased.is_signed) TRY(sign(request, pg, &lease, err));
+    return answer(request, pg, &lease, err);
+}
+
+/* ---- the search ---- */
+
+/* The policies have changed since the order. */
+static struct result forbid_here(struct request *request, struct pg *pg, const struct run_claim *claim, const char *reason,
+                                 struct error *err)
+{
+    const struct run_forbidden forbidden = {ACTION_RUNNER_ASK, &claim->where, &claim->run, reason};
+    struct error why = {0};
+    int64_t regions = 0;
+
+    TRY(record_asking(request, err));
+    TRY(run_region_drop(request->permit, pg, claim, request->runner->key.region, &regions, err));
+    if (regions > 0) return SUCCESS;
+    if (run_forbid(request->permit, request->gateway->sequencer, &forbidden, &why).ok || why.kind == ERROR_CONFLICT)
+        return SUCCESS;
+    return failure(err, why.kind, "%s", why.message);
+}
+
+static struct result lease(struct request *request, struct pg *pg, const struct asking *asking, const struct run_claim *claim,
+                           struct error *err)
+{
+    struct run_lease change;
+    struct error why = {0};
+
+    prepare(asking, claim, &change);
+    const struct action_pair pair = pair_of(request, &change);
+    if (request_record_instead(request, &pair, 1, &change.change, &why).ok) {
+        TRY(sign(request, pg, &change, err));
+        return answer(request, pg, &change, err);
+    }
+    if (why.kind == ERROR_DENIED) return forbid_here(request, pg, claim, "the policies of today do not allow this project", err);
+    return why.kind == ERROR_CONFLICT ? SUCCESS : failure(err, why.kind, "%s", why.message); /* another runner was faster */
+}
+
+/* True: there may be another run. The answer is made if the runner has got this one. */
+static struct result try_one(struct request *request, struct pg *pg, const struct asking *asking, bool *more_out,
+                             struct error *err)
+{
+    OWNED(run_envelope) *order = NULL;
+    char reason[RUN_REASON_SIZE];
+    struct run_claim claim;
+
+    TRY(run_claim(pg, &asking->offer, &claim, more_out, err));
+    if (!*more_out) return SUCCESS;
+    TRY(run_order_find(lookup_of(pg), &claim.run, &order, err));
+    TRY(runner_check_train(request, order, reason, err));
+    return reason[0] != '\0' ? forbid_here(request, pg, &claim, reason, err) : lease(request, pg, asking, &claim, err);
+}
+
+static struct result search(struct request *request, struct pg *pg, const struct asking *asking, struct error *err)
+{
+    const int64_t left_ms = asking->until_ms - clock_monotonic_ms();
+    bool more = true;
+
+    for (unsigned i = 0; i < CLAIMS_MAX && more && request->response == NULL; i++) TRY(try_one(request, pg, asking, &more, err));
+    if (request->response != NULL) return SUCCESS;
+    if (left_ms <= 0 || !request_may_wait(request)) response_empty(request, 204);
+    else request_wait_for(request, asking->offer.pool, more ? lesser(left_ms, AGAIN_MS) : left_ms);
+    return SUCCESS;
+}
+
+static struct result handle(struct request *request, struct pg *pg, struct error *err)
+{
+    struct asking *asking = request->handler_state;
+
+    if (asking == NULL) TRY(begin(request, &asking, err));
+    else TRY(check_enrolment(request, pg, err));
+    TRY(check_session(request, pg, asking, err));
+    if (request->response == NULL) TRY(give_again(request, pg, asking, err));
+    return request->response != NULL ? SUCCESS : search(request, pg, asking, err);
+}
+
+const struct handler handler_runner_lease = {.handle = handle, .release = bundle_release};

@@ -1,0 +1,253 @@
+/* /api/v1/runner/runs: what the holder of a lease reports: that it starts, that it is alive, that it refuses. */
+#include <stdio.h>
+#include <string.h>
+
+#include "gateway/api/run_priv.h"
+#include "gateway/api/runner_work_priv.h"
+
+SCHEMA(run_start, "a node of a run starts", HAS_NUMBER("attempt", REQUIRED, 1, 100, "as in the lease"),
+       HAS_NUMBER("node", REQUIRED, 0, 255, "as in the lease"))
+
+SCHEMA(run_heartbeat, "a runner is alive", HAS_NUMBER("attempt", REQUIRED, 1, 100, "as in the lease"),
+       HAS_NUMBER("node", REQUIRED, 0, 255, "as in the lease"),
+       HAS_WORD("phase", REQUIRED, "fetching running finishing", "what it does"),
+       HAS_NUMBER("progress", OPTIONAL, 0, 100, "in percent, as the program says"),
+       HAS_COUNT("cpu_ms", REQUIRED, "processor time so far"), HAS_COUNT("device_ms", REQUIRED, "time of devices so far"),
+       HAS_COUNT("memory_bytes", REQUIRED, "in use now"))
+
+SCHEMA(run_heard, "what the registry says to a heartbeat",
+       HAS_TEXT("state", REQUIRED, FORM_FREE, 1, 32, "of the run (docs/runs.md)"),
+       HAS_FLAG("stop", REQUIRED, "the program must be ended: the run must not go on, or the lease has ended"),
+       HAS_TEXT("reason", OPTIONAL, FORM_FREE, 1, RUN_REASON_SIZE - 1, "why it must"),
+       HAS_COUNT("every_ms", REQUIRED, "until the next heartbeat"))
+
+SCHEMA(run_refusal, "a runner does not run what it has a lease for", HAS_NUMBER("attempt", REQUIRED, 1, 100, "as in the lease"),
+       HAS_NUMBER("node", REQUIRED, 0, 255, "as in the lease"),
+       HAS_TEXT("refusal", REQUIRED, FORM_FREE, 1, 0, "the envelope (DSSE), signed with the runner's key"))
+
+/* ---- the lease ---- */
+
+static struct result read_holder(struct request *request, struct run_holder *holder_out, struct error *err)
+{
+    const json_t *body = NULL;
+
+    TRY(request_document(request, &body, err));
+    *holder_out = (struct run_holder){.key = request->runner->name};
+    TRY(api_id(request, "run", &holder_out->run, err));
+    (void)json_integer_of(body, "attempt", &holder_out->attempt);
+    (void)json_integer_of(body, "node", &holder_out->node);
+    return SUCCESS;
+}
+
+/* A runner names its own lease. That of another does not exist for it. */
+static struct result target_lease(struct request *request, struct lookup *lookup, enum action action, struct error *err)
+{
+    struct run_holder holder;
+    struct run_held held;
+    struct error why = {0};
+
+    if (api_asks_for_credential(request, action)) return SUCCESS;
+    TRY(read_holder(request, &holder, err));
+    if (!run_held_find(lookup, &holder, &held, &why).ok) {
+        if (why.kind != ERROR_NOT_FOUND) return failure(err, why.kind, "%s", why.message);
+        response_unknown(request);
+        return SUCCESS;
+    }
+    struct resource *resource = api_pair(request, action, RESOURCE_PROJECT, held.where.name);
+    (void)snprintf(resource->region, sizeof resource->region, "%s", request->runner->key.region);
+    runner_name_lease(&holder, resource->detail);
+    if (!uuid_equal(&resource->project, &held.where.project)) response_unknown(request); /* another project has the name now */
+    return SUCCESS;
+}
+
+struct result target_run_start(struct request *request, struct lookup *lookup, struct error *err)
+{
+    return target_lease(request, lookup, ACTION_RUN_START, err);
+}
+
+struct result target_run_heartbeat(struct request *request, struct lookup *lookup, struct error *err)
+{
+    return target_lease(request, lookup, ACTION_RUN_HEARTBEAT, err);
+}
+
+struct result target_run_refusal(struct request *request, struct lookup *lookup, struct error *err)
+{
+    return target_lease(request, lookup, ACTION_RUN_REFUSE, err);
+}
+
+static struct result find(struct request *request, struct pg *pg, struct run_holder *holder_out, struct run_held *held_out,
+                          struct error *err)
+{
+    TRY(read_holder(request, holder_out, err));
+    return run_held_find(lookup_of(pg), holder_out, held_out, err);
+}
+
+static bool has_ended(const struct run_held *held)
+{
+    return held->has_ended || run_state_is_end(held->state);
+}
+
+/* ---- start ---- */
+
+static struct result start(struct request *request, struct pg *pg, const struct run_holder *holder, const struct run_held *held,
+                           struct error *err)
+{
+    const struct run_heard running = {.phase = "running", .progress = -1};
+    struct run_step change;
+
+    if (held->state == RUN_STATE_RUNNING) return run_heartbeat(pg, holder, &running, err); /* another node, or a lost answer */
+    run_start_prepare(&held->where, holder, &change);
+    return request_record(request, &change.change, err);
+}
+
+static struct result handle_start(struct request *request, struct pg *pg, struct error *err)
+{
+    struct run_holder holder;
+    struct run_held held;
+
+    TRY(find(request, pg, &holder, &held, err));
+    if (has_ended(&held)) return failure(err, ERROR_CONFLICT, "the lease has ended: do not start the program");
+    if (held.state == RUN_STATE_ORDERED) {
+        response_problem(request, 503, "The run is not leased as a whole", "other nodes have no runner yet: start later");
+        response_header(request, "Retry-After", "%d", 1);
+        return SUCCESS;
+    }
+    TRY(start(request, pg, &holder, &held, err));
+    response_empty(request, 204);
+    return SUCCESS;
+}
+
+/* ---- heartbeat ---- */
+
+static struct result say(struct request *request, const struct run_held *held, struct error *err)
+{
+    const bool stops = has_ended(held);
+    OWNED_JSON value = json_pack("{s:s, s:b, s:I}", "state", run_state_name(held->state), "stop", stops, "every_ms",
+                                 (json_int_t)RUN_HEARTBEAT_EVERY_MS);
+
+    if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
+    if (stops &&
+        json_object_set_new(value, "reason", json_string(held->reason[0] != '\0' ? held->reason : "the lease has ended")) != 0)
+        return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
+    response_json(request, 200, value);
+    return SUCCESS;
+}
+
+static struct result hear(struct request *request, struct pg *pg, const struct run_holder *holder, struct error *err)
+{
+    struct run_heard heard = {.progress = -1};
+    struct error why = {0};
+    const json_t *body = NULL;
+
+    TRY(request_document(request, &body, err));
+    heard.phase = json_text_of(body, "phase");
+    (void)json_integer_of(body, "progress", &heard.progress);
+    (void)json_integer_of(body, "cpu_ms", &heard.cpu_ms);
+    (void)json_integer_of(body, "device_ms", &heard.device_ms);
+    (void)json_integer_of(body, "memory_bytes", &heard.memory_bytes);
+    if (run_heartbeat(pg, holder, &heard, &why).ok || why.kind == ERROR_CONFLICT) return SUCCESS; /* it ended just now */
+    return failure(err, why.kind, "%s", why.message);
+}
+
+/* A dataset may have another label than at the lease, or the policies may be others. */
+static struct result decide_again(struct request *request, struct pg *pg, const struct run_holder *holder,
+                                  const struct run_held *held, struct error *err)
+{
+    OWNED(run_envelope) *order = NULL;
+    char reason[RUN_REASON_SIZE];
+    struct error why = {0};
+
+    TRY(run_order_find(lookup_of(pg), &holder->run, &order, err));
+    TRY(runner_check_train(request, order, reason, err));
+    if (reason[0] == '\0') return SUCCESS;
+    const struct run_forbidden forbidden = {ACTION_RUN_HEARTBEAT, &held->where, &holder->run, reason};
+    TRY(request_record(request, NULL, err));
+    if (run_forbid(request->permit, request->gateway->sequencer, &forbidden, &why).ok || why.kind == ERROR_CONFLICT)
+        return SUCCESS;
+    return failure(err, why.kind, "%s", why.message);
+}
+
+static struct result handle_heartbeat(struct request *request, struct pg *pg, struct error *err)
+{
+    struct run_holder holder;
+    struct run_held held;
+
+    TRY(find(request, pg, &holder, &held, err));
+    if (has_ended(&held)) return say(request, &held, err);
+    TRY(hear(request, pg, &holder, err));
+    TRY(decide_again(request, pg, &holder, &held, err));
+    TRY(run_held_find(lookup_of(pg), &holder, &held, err));
+    return say(request, &held, err);
+}
+
+/* ---- refusal ---- */
+
+static struct result read_refusal(struct request *request, struct bytes *text_out, struct run_envelope **refusal_out,
+                                  struct error *err)
+{
+    OWNED(run_envelope) *refusal = NULL;
+    OWNED(ecdsa_key) *key = NULL;
+    const json_t *body = NULL;
+
+    TRY(request_document(request, &body, err));
+    *text_out = bytes_of_text(json_text_of(body, "refusal"));
+    TRY(run_envelope_read(*text_out, RUN_REFUSAL, &refusal, err));
+    TRY(ecdsa_key_from_public(request->runner->key.point, &key, err));
+    TRY(run_check_signer(refusal, key, err));
+    *refusal_out = GIVE(refusal);
+    return SUCCESS;
+}
+
+/* *is_again_out: the very same refusal is stored. */
+static struct result check_refusal(struct request *request, struct pg *pg, const struct run_holder *holder,
+                                   const struct run_envelope *refusal, bool *is_again_out, struct error *err)
+{
+    const struct run_papers_query query = {
+        .action = ACTION_RUN_REFUSE, .run = holder->run, .last = RUN_RESULT, .attempt = holder->attempt, .node = holder->node};
+    OWNED(run_papers) *papers = NULL;
+
+    TRY(run_papers_read(request->permit, pg, &query, &papers, err));
+    struct run_chain chain = papers->chain;
+    *is_again_out = chain.refusal != NULL && strcmp(chain.refusal->digest, refusal->digest) == 0;
+    if (*is_again_out) return SUCCESS;
+    if (chain.lease == NULL) return failure(err, ERROR_CONFLICT, "the lease is not signed yet");
+    chain.result = chain.admission = NULL;
+    chain.refusal = refusal;
+    return run_chain_check(&chain, err);
+}
+
+static struct result store_refusal(struct request *request, const struct run_holder *holder, const struct run_held *held,
+                                   const struct run_envelope *refusal, struct bytes text, struct error *err)
+{
+    char reason[RUN_REASON_SIZE], signer[PRINCIPAL_KEY_SIZE];
+    struct run_signed stored = {.envelope = text};
+    struct run_step change;
+
+    principal_key(request->principal, signer);
+    stored.principal = signer;
+    run_digest_bytes(refusal, stored.digest);
+    (void)snprintf(reason, sizeof reason, "%.63s: %.190s", run_text(refusal, "check"), run_text(refusal, "reason"));
+    run_refuse_prepare(&held->where, holder, &stored, reason, &change);
+    return request_record(request, &change.change, err);
+}
+
+static struct result handle_refusal(struct request *request, struct pg *pg, struct error *err)
+{
+    OWNED(run_envelope) *refusal = NULL;
+    struct run_holder holder;
+    struct run_held held;
+    struct bytes text = {0};
+    bool is_again = false;
+
+    TRY(find(request, pg, &holder, &held, err));
+    TRY(read_refusal(request, &text, &refusal, err));
+    TRY(request_record(request, NULL, err)); /* the event of the right to refuse comes first: only then may the run be read */
+    TRY(check_refusal(request, pg, &holder, refusal, &is_again, err));
+    if (!is_again) TRY(store_refusal(request, &holder, &held, refusal, text, err));
+    response_empty(request, 204);
+    return SUCCESS;
+}
+
+const struct handler handler_run_start = {.handle = handle_start};
+const struct handler handler_run_heartbeat = {.handle = handle_heartbeat};
+const struct handler handler_run_refusal = {.handle = handle_refusal};

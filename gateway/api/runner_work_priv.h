@@ -1,0 +1,32 @@
+/*
+ * gateway/api/runner_work_priv.h -- what the handlers of runners' requests share (docs/runs.md).
+ */
+#pragma once
+
+#include "gateway/api/api_priv.h"
+#include "gateway/pipeline/runner_gate.h"
+#include "training/bundle.h"
+#include "training/work.h"
+
+/** Where bundles are made from. */
+struct run_bundle_source bundle_source(const struct request *request, struct pg *pg);
+
+/** A long answer, in the state of its handler; the handler's `release` is bundle_release(). */
+struct bundle_answer {
+    struct buffer text;
+};
+/** Call it once; NULL: out of memory. */
+struct bundle_answer *bundle_answer_new(struct request *request);
+/** Makes the bundle and the answer 200. */
+RESULT bundle_answer(struct request *request, struct pg *pg, const struct run_bundle_query *query, struct error *err);
+void bundle_release(struct request *request);
+
+/**
+ * Decides `train` again for each repository of an order, in the region of the runner. reason_out: "", or the rule that denies it and the
+ * repository; then the denial is recorded.
+ */
+RESULT runner_check_train(struct request *request, const struct run_envelope *order, char reason_out[RUN_REASON_SIZE],
+                          struct error *err);
+
+/** The repository as a resource in the runner's region, and so on: for the pairs of a run. `what` is of the form "RUN ATTEMPT NODE". */
+void runner_name_lease(const struct run_holder *holder, char detail_out[RESOURCE_DETAIL_MAX + 1]);

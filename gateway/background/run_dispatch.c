@@ -1,0 +1,158 @@
+#include "gateway/background/run_dispatch.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/priority.h"
+#include "base/thread.h"
+#include "gateway/pipeline/gateway.h"
+#include "gateway/pipeline/pause.h"
+#include "training/order_jobs.h"
+
+#define LOOK_EVERY_MS 5000 /* without a notification: an earlier gateway may have left work, and claims run out */
+#define WAIT_MS       200  /* of one wait for a notification, because the thread may have to stop */
+#define STEP_MS       10   /* between two steps of a round */
+#define WOKEN_AT_ONCE 8    /* runners in one step of a round: the readers have other work, too */
+#define REST_FACTOR   4 /* after a round the next one waits so many times as long: a fifth of the time for the search at most */
+
+struct run_dispatch {
+    struct gateway *gateway;
+    struct pg *pg;
+    struct thread thread;
+    int64_t look_ms;     /* when to look for work without a notification; monotonic */
+    bool is_ring_wanted; /* a run may wait for a runner */
+    bool is_ringing;     /* a round has begun and not ended */
+    uint64_t round;
+    int64_t began_ms, next_ms; /* of the round; when the next one may begin */
+};
+
+/* ---- orders ---- */
+
+/* True: there may be more. */
+static bool order_one(struct run_dispatch *dispatch)
+{
+    const struct gateway *gateway = dispatch->gateway;
+    const struct run_bundle_source source = {dispatch->pg, gateway->keyd, gateway->sequencer, gateway->documents,
+                                             gateway->decider};
+    struct error err = {0};
+    bool is_found = false;
+
+    if (!run_order_next(&source, gateway->settings->instance, &is_found, &err).ok)
+        log_error("a training run is not ordered yet; it is tried again", &err);
+    dispatch->is_ring_wanted = dispatch->is_ring_wanted || is_found;
+    return is_found;
+}
+
+/* ---- waking ---- */
+
+static void begin_round(struct run_dispatch *dispatch)
+{
+    const int64_t now_ms = clock_monotonic_ms();
+
+    if (dispatch->is_ringing || !dispatch->is_ring_wanted || now_ms < dispatch->next_ms) return;
+    dispatch->is_ring_wanted = false;
+    dispatch->is_ringing = true;
+    dispatch->began_ms = now_ms;
+    dispatch->round++;
+}
+
+static void end_round(struct run_dispatch *dispatch)
+{
+    const int64_t now_ms = clock_monotonic_ms();
+
+    dispatch->is_ringing = false;
+    dispatch->next_ms = now_ms + REST_FACTOR * (now_ms - dispatch->began_ms);
+}
+
+/* The next few runners of the pools that have work. */
+static void ring(struct run_dispatch *dispatch)
+{
+    OWNED(pg_rows) *pools = NULL;
+    struct error err = {0};
+    size_t woken = 0;
+
+    if (!run_waiting_pools(dispatch->pg, &pools, &err).ok) {
+        log_error("runs that wait for a runner can't be read", &err);
+        end_round(dispatch);
+        return;
+    }
+    for (size_t i = 0; i < pg_rows_count(pools) && woken < WOKEN_AT_ONCE; i++)
+        woken += pause_wake(dispatch->gateway, pg_text(pools, i, 0), dispatch->round, WOKEN_AT_ONCE - woken);
+    if (woken == 0) end_round(dispatch);
+}
+
+/* ---- the thread ---- */
+
+static void look(struct run_dispatch *dispatch)
+{
+    while (order_one(dispatch) && !thread_is_stopping(&dispatch->thread) && !pg_is_broken(dispatch->pg)) {
+        begin_round(dispatch);
+        if (dispatch->is_ringing) ring(dispatch);
+    }
+    dispatch->look_ms = clock_monotonic_ms() + LOOK_EVERY_MS;
+}
+
+static unsigned wait_ms(const struct run_dispatch *dispatch)
+{
+    const int64_t rest_ms = dispatch->next_ms - clock_monotonic_ms();
+
+    if (dispatch->is_ringing) return STEP_MS;
+    if (!dispatch->is_ring_wanted || rest_ms >= WAIT_MS) return WAIT_MS;
+    return rest_ms > 0 ? (unsigned)rest_ms : 0;
+}
+
+static void step(struct run_dispatch *dispatch)
+{
+    struct error err = {0};
+    bool is_told = false;
+
+    if (!pg_wait_notify(dispatch->pg, wait_ms(dispatch), &is_told, &err).ok) return; /* the connection broke */
+    dispatch->is_ring_wanted = dispatch->is_ring_wanted || is_told;
+    if (is_told || clock_monotonic_ms() >= dispatch->look_ms) look(dispatch);
+    begin_round(dispatch);
+    if (dispatch->is_ringing) ring(dispatch);
+}
+
+static bool is_connected(struct run_dispatch *dispatch)
+{
+    struct error ignored = {0}; /* the readers log it already */
+
+    if (!pg_is_broken(dispatch->pg)) return true;
+    if (!pg_reopen(dispatch->pg, &ignored).ok) return false;
+    dispatch->look_ms = 0; /* notifications may be lost */
+    dispatch->is_ring_wanted = true;
+    return true;
+}
+
+static void *dispatch_main(void *argument)
+{
+    struct run_dispatch *dispatch = argument;
+
+    priority_background();
+    while (!thread_is_stopping(&dispatch->thread)) {
+        if (is_connected(dispatch)) step(dispatch);
+        else (void)thread_sleep(&dispatch->thread, LOOK_EVERY_MS);
+    }
+    return NULL;
+}
+
+struct result run_dispatch_start(struct gateway *gateway, struct run_dispatch **dispatch_out, struct error *err)
+{
+    OWNED(run_dispatch) *dispatch = memory_zeroed(1, sizeof *dispatch);
+
+    if (dispatch == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to order runs");
+    dispatch->gateway = gateway;
+    TRY(pg_open(gateway->settings->database, gateway->tables, &dispatch->pg, err));
+    TRY(pg_listen(dispatch->pg, RUN_CHANNEL, err));
+    TRY(thread_start(&dispatch->thread, dispatch_main, dispatch, "orders training runs", err));
+    *dispatch_out = GIVE(dispatch);
+    return SUCCESS;
+}
+
+void run_dispatch_free(struct run_dispatch *dispatch)
+{
+    if (dispatch == NULL) return;
+    thread_stop(&dispatch->thread);
+    pg_free(dispatch->pg);
+    free(dispatch);
+}

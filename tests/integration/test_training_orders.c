@@ -1,0 +1,281 @@
+/*
+ * A requested run becomes an order that sijil-keyd signs, and a lease: on the real PostgreSQL, decider and sijil-keyd. What is made is
+ * checked as runners and outsiders check it.
+ */
+#include "tests/integration/orders_fixture.h"
+
+#include "policy/replay_export.h"
+#include "runner/order/order_policy.h"
+#include "training/format/bundle.h"
+
+/* ---- what the others check ---- */
+
+/* The runner decides again, and an outsider makes the recorded decision again. */
+static void check_policies(const struct run_bundle *bundle, const struct ecdsa_key *root)
+{
+    const struct order_place here = {"local/main", clock_wall_ms()};
+    const json_t *sets = json_object_get(bundle->json, "policy_sets"), *decisions = json_object_get(bundle->json, "decisions");
+    OWNED(policy_set) *set = NULL;
+    struct replay_tally tally = {0};
+    struct error err = {0};
+
+    if (!order_policy_check(bundle->chain.order, sets, root, &here, &err).ok) fail_msg("%s", err.message);
+    assert_true(policy_set_read(bytes_of_text(json_string_value(json_array_get(sets, 0))), root, &set, &err).ok);
+    const struct replay_sets known = {1, &set};
+    assert_int_equal(json_array_size(decisions), 1);
+    const char *line = json_string_value(json_array_get(decisions, 0));
+    if (!replay_export_line(bytes_of_text(line), &known, &tally, &err).ok) fail_msg("%s", err.message);
+    if (tally.agree != 1) fail_msg("%s", tally.what);
+}
+
+static void check_bundle(const struct run_bundle_query *query, bool has_lease)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(RUN_BUNDLE_MAX);
+    OWNED(permit) *permit = permit_to(query->papers.action);
+    OWNED(ecdsa_key) *keyd = NULL, *root = NULL;
+    OWNED(run_bundle) *bundle = NULL;
+    struct keyd_identity identity;
+    struct run_trust trust = {0};
+    struct error err = {0};
+
+    if (!run_bundle_make(permit, &source, query, &text, &err).ok) fail_msg("%s", err.message);
+    assert_true(keyd_identify(keyd_process_client(place.log.keyd), &identity, &err).ok);
+    assert_true(ecdsa_key_from_public(identity.document_public, &keyd, &err).ok);
+    assert_true(ecdsa_key_from_public(identity.approver_root, &root, &err).ok);
+    trust.log_key = bytes_of_text(identity.log_vkey);
+    trust.keyd = keyd;
+    memcpy(trust.root, identity.approver_root, sizeof trust.root);
+    if (!run_bundle_check(buffer_bytes(&text), &trust, &bundle, &err).ok) fail_msg("%s", err.message);
+    assert_int_equal(bundle->chain.lease != NULL, has_lease);
+    check_policies(bundle, root);
+}
+
+static void check_order(const struct uuid *id)
+{
+    const struct run_bundle_query query = {.papers = {.action = ACTION_RUN_READ, .run = *id, .last = RUN_ADMISSION},
+                                           .is_whole = true};
+
+    expect_state(id, "ordered", "");
+    check_bundle(&query, false);
+}
+
+/* ---- leasing it ---- */
+
+static struct run_lease lease(void)
+{
+    static char name[ECDSA_THUMBPRINT_SIZE];
+    struct run_lease of = {.ends_ms = clock_wall_ms() + HOUR_MS}, change;
+    struct run_offer offer = {
+        .pool = "default", .region = "local/main", .place_count = 1, .cpus = 1, .memory_bytes = 1 << 30, .assurance = 1};
+    struct run_claim claim;
+    struct error err = {0};
+    bool is_found = false;
+
+    holder_name(&store, HOLDER_RUNNER, name);
+    offer.key = of.holder.key = name;
+    offer.places[0] = bytes_of_text("AE");
+    assert_true(uuid_parse(bytes_of_text(RUNNER), &of.runner));
+    if (!run_claim(store.pg, &offer, &claim, &is_found, &err).ok) fail_msg("%s", err.message);
+    assert_true(is_found);
+    run_lease_prepare(&claim, &of, &change);
+    assert_int_equal(change_it(ACTION_RUN_LEASE, &change.change), ERROR_NONE);
+    return change;
+}
+
+static void sign_lease(const struct run_lease *leased, struct buffer *envelope)
+{
+    const struct run_bundle_query query = {.papers = {.action = ACTION_RUN_LEASE, .run = leased->claim.run, .last = RUN_ORDER},
+                                           .runner = leased->holder.key};
+    struct buffer OWNED_BUFFER bundle = BUFFER(KEYD_RUN_MAX);
+    OWNED(permit) *permit = permit_to(ACTION_RUN_LEASE);
+    struct keyd_run wanted = {.lifetime_s = 600, .key = bytes_of_text(leased->holder.key), .attempt = 1};
+    struct error err = {0};
+
+    if (!run_bundle_make(permit, &source, &query, &bundle, &err).ok) fail_msg("%s", err.message);
+    wanted.bundle = buffer_bytes(&bundle);
+    if (!keyd_run_lease(source.keyd, &wanted, envelope, &err).ok) fail_msg("%s", err.message);
+    if (!run_lease_keep(permit, store.pg, leased, buffer_bytes(envelope), &err).ok) fail_msg("%s", err.message);
+}
+
+static void a_request_becomes_an_order_and_a_lease(void **state)
+{
+    struct buffer OWNED_BUFFER envelope = BUFFER(RUN_ENVELOPE_MAX);
+    const struct uuid id = request("\"AE\",\"AE-FED\",\"SA\"", 0);
+
+    (void)state;
+    order_well();
+    check_order(&id);
+    OWNED(run_papers) *papers = papers_of(&id);
+    const json_t *places = run_member(papers->chain.order, "jurisdictions");
+    assert_int_equal(json_array_size(places), 2); /* no region of the catalogue lies in SA */
+    assert_string_equal(json_string_value(json_array_get(places, 1)), "AE-FED");
+    const struct run_lease leased = lease();
+    sign_lease(&leased, &envelope);
+    const struct run_bundle_query query = {.papers = {.action = ACTION_RUN_READ, .run = id, .last = RUN_ADMISSION, .attempt = 1},
+                                           .is_whole = true};
+    check_bundle(&query, true);
+}
+
+static void approvals_stand_in_the_bundle(void **state)
+{
+    const struct uuid id = request("\"AE\"", 1);
+
+    (void)state;
+    expect_state(&id, "awaiting approval", "");
+    approve(&id);
+    order_well();
+    check_order(&id);
+}
+
+/* ---- crashes ---- */
+
+/* `before` and `after` are the text around the run's id. */
+static const char *statement(const char *before, const struct uuid *id, const char *after)
+{
+    static char sql[400];
+    char text[UUID_TEXT_SIZE];
+
+    uuid_format(id, text);
+    assert_true(snprintf(sql, sizeof sql, "%s'%s'%s", before, text, after) < (int)sizeof sql);
+    return sql;
+}
+
+static const char *ask_of(const char *before, const struct uuid *id)
+{
+    return database_ask(place.log.database, statement(before, id, ""));
+}
+
+/* A gateway whose sijil-keyd does not answer gets as far as the event. */
+static void order_as_far_as_the_event(const struct uuid *id)
+{
+    OWNED(keyd_client) *nobody = NULL;
+    struct run_bundle_source cut = source;
+    struct error err = {0};
+
+    assert_true(keyd_client_new("/nonexistent/keyd", 100, &nobody, &err).ok);
+    cut.keyd = nobody;
+    assert_false(order_one(&cut, &err));
+    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+    expect_state(id, "requested", "");
+    assert_string_equal(ask_of("SELECT count(*) FROM run_draft WHERE run_id = ", id), "1");
+}
+
+static void a_crash_after_the_event_finds_it_again(void **state)
+{
+    const struct uuid id = request("\"AE\"", 0);
+    char event[24];
+
+    (void)state;
+    order_as_far_as_the_event(&id);
+    (void)snprintf(event, sizeof event, "%s", ask_of("SELECT event::text FROM run_draft WHERE run_id = ", &id));
+    order_well();
+    OWNED(run_papers) *papers = papers_of(&id);
+    assert_int_equal(run_integer(papers->chain.order, "event.number"), strtoll(event, NULL, 10));
+    check_order(&id);
+}
+
+/* keyd has signed, and nobody has stored it: the log has grown meanwhile. */
+static void a_crash_after_the_signature_gives_the_same_order(void **state)
+{
+    const struct uuid id = request("\"AE\"", 0);
+    char first[RUN_DIGEST_TEXT], second[RUN_DIGEST_TEXT];
+
+    (void)state;
+    order_well();
+    digest_of_order(&id, first);
+    database_execute(place.log.database, statement("DELETE FROM run_envelope WHERE run_id = ", &id, " AND kind = 'order'"));
+    database_execute(place.log.database, statement("UPDATE run SET state = 'requested' WHERE run_id = ", &id, ""));
+    order_well();
+    digest_of_order(&id, second);
+    assert_string_equal(first, second);
+    check_order(&id);
+}
+
+static void a_policy_that_changed_since_the_event_is_asked_again(void **state)
+{
+    const struct uuid id = request("\"AE\"", 0);
+    struct error err = {0};
+
+    (void)state;
+    order_as_far_as_the_event(&id);
+    assert_int_equal(load(&place, 2), RECORD_DONE);
+    refresh(&place);
+    assert_false(order_one(&source, &err)); /* keyd refuses the event of the older set */
+    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+    assert_string_equal(ask_of("SELECT count(*) FROM run_draft WHERE run_id = ", &id), "0");
+    order_well();
+    check_order(&id);
+}
+
+/* ---- what ends ---- */
+
+static void a_run_that_is_allowed_nowhere_ends(void **state)
+{
+    const struct uuid id = request("\"SA\"", 0);
+
+    (void)state;
+    order_well();
+    expect_state(&id, "failed", "no region");
+    assert_string_equal(ask_of("SELECT count(*) FROM run_draft WHERE run_id = ", &id), "0");
+}
+
+static void more_approvals_than_it_has_end_it(void **state)
+{
+    static const char rule[] =
+        "{\"apiVersion\":\"sijil.policy/v1\",\"kind\":\"ResidencyPolicy\",\"closed\":false,\"metadata\":{\"id\":\"persons\",\"version\":1,"
+        "\"scope\":[\"acme/models/trained\"],\"effective_from\":\"2020-01-01T00:00:00Z\",\"review_by\":\"2099-01-01\"},\"rules\":[{\"id\":"
+        "\"T-TWO\",\"effect\":\"oblige\",\"ops\":[\"train\"],\"oblige\":{\"approvals\":2,\"signed_request\":true}}]}";
+    struct buffer OWNED_BUFFER first = BUFFER(POLICY_SET_BYTES_MAX), payload = BUFFER(POLICY_SET_BYTES_MAX),
+                               envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
+    const struct policy_default_options options = {.epoch = 3, .region = "local/main", .now_ms = clock_wall_ms() - 60000};
+    struct uuid id = request("\"AE\"", 1);
+    struct error err = {0};
+
+    (void)state;
+    approve(&id);
+    assert_true(policy_default_set(&options, &first, &err).ok);
+    OWNED_JSON json = json_loads(buffer_text(&first), 0, NULL);
+    assert_int_equal(json_array_append_new(json_object_get(json, "policies"), json_loads(rule, 0, NULL)), 0);
+    const struct policy_set_parts parts = {.epoch = 3,
+                                           .policies = json_object_get(json, "policies"),
+                                           .regions = json_object_get(json, "regions"),
+                                           .groups = json_object_get(json, "groups")};
+    if (!policy_set_compose(&parts, &payload, &err).ok) fail_msg("%s", err.message);
+    assert_true(policy_set_sign(buffer_bytes(&payload), place.officer, &envelope, &err).ok);
+    assert_int_equal(load_signed(&place, buffer_bytes(&envelope)), RECORD_DONE);
+    refresh(&place);
+    order_well();
+    expect_state(&id, "failed", "ask for 2 approvals");
+    assert_int_equal(load(&place, 4), RECORD_DONE);
+    refresh(&place);
+}
+
+static void a_requester_without_its_role_gets_no_order(void **state)
+{
+    const struct uuid id = request("\"AE\"", 0);
+
+    (void)state;
+    database_execute(place.log.database, "DELETE FROM binding WHERE role = 'trainer'; SELECT raise_authorization_epoch()");
+    refresh(&place);
+    order_well();
+    expect_state(&id, "failed", "SYS-NO-BINDING");
+    assert_string_equal(
+        database_ask(place.log.database, "SELECT count(*) > 0 FROM audit_entry WHERE action = 'run.use' AND outcome = 'denied'"),
+        "t");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_request_becomes_an_order_and_a_lease),
+        cmocka_unit_test(approvals_stand_in_the_bundle),
+        cmocka_unit_test(a_crash_after_the_event_finds_it_again),
+        cmocka_unit_test(a_crash_after_the_signature_gives_the_same_order),
+        cmocka_unit_test(a_policy_that_changed_since_the_event_is_asked_again),
+        cmocka_unit_test(a_run_that_is_allowed_nowhere_ends),
+        cmocka_unit_test(more_approvals_than_it_has_end_it),
+        cmocka_unit_test(a_requester_without_its_role_gets_no_order),
+    };
+
+    return cmocka_run_group_tests_name("orders of training runs", tests, set_up, tear_down);
+}

@@ -1,0 +1,154 @@
+/* Sessions of runners' keys; leases that a session gets again; runs that the policies do not allow in a region any more. */
+#include "tests/support/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "tests/integration/lease_fixture.h"
+
+static enum error_kind begin(unsigned runner, uint8_t session, int64_t generation)
+{
+    const struct resource where = {.kind = RESOURCE_SYSTEM};
+    OWNED(permit) *permit = stack_permit(stack, ACTION_RUNNER_ASK, &where);
+    const struct run_session asked = {.key = keys[runner], .runner = {{1}}, .session = {session}, .generation = generation};
+    struct error err = {0};
+
+    if (!run_session_begin(permit, stack->sequencer, stack->pg, &asked, &err).ok) return err.kind;
+    bool is_known = false;
+    assert_true(run_session_is_known(lookup_of(stack->pg), &asked, &is_known, &err).ok && is_known);
+    return ERROR_NONE;
+}
+
+static void a_key_has_one_session(void **state)
+{
+    (void)state;
+    const unsigned before = stack_events(stack, "runner.suspend", "allowed");
+    assert_int_equal(begin(0, 1, 5), ERROR_NONE);
+    assert_int_equal(begin(0, 1, 5), ERROR_NONE);
+    assert_int_equal(begin(0, 2, 6), ERROR_NONE);     /* it was started again */
+    assert_int_equal(begin(0, 1, 5), ERROR_CONFLICT); /* and the first one still runs */
+    assert_int_equal(begin(0, 2, 6), ERROR_CONFLICT);
+    assert_int_equal(begin(0, 3, 7), ERROR_CONFLICT);
+    assert_int_equal(stack_events(stack, "runner.suspend", "allowed"), before + 1);
+    assert_int_equal(begin(1, 1, 5), ERROR_NONE);
+    assert_int_equal(begin(1, 2, 5), ERROR_CONFLICT); /* a copy of the journal, started beside it */
+    assert_int_equal(stack_events(stack, "runner.suspend", "allowed"), before + 2);
+}
+
+/* ---- a lease whose answer was lost ---- */
+
+static struct uuid make_run(const char *regions)
+{
+    const struct uuid id = uuid_random();
+    struct run run = {.id = id, .expires_ms = clock_wall_ms() + INT64_C(86400000), .pool = "default"};
+    struct run_signed made = {.principal = "keyd", .envelope = bytes_of_text("{}")};
+    struct run_request change;
+    char sql[400], text[UUID_TEXT_SIZE];
+
+    memcpy(made.digest, id.bytes, sizeof id.bytes);
+    execute("UPDATE run SET claimed_until = now() + interval '1 day' WHERE ended_at IS NULL"); /* the runs of other tests */
+    execute("UPDATE run_attempt SET ended_at = now(), outcome = 'stopped' WHERE ended_at IS NULL");
+    run_request_prepare(&project, &run, &made, &change);
+    assert_int_equal(changed(ACTION_RUN_REQUEST, &change.change), ERROR_NONE);
+    uuid_format(&id, text);
+    (void)snprintf(sql, sizeof sql,
+                   "UPDATE run SET state = 'ordered', attempts = 2, jurisdictions = '{AE}', regions = '{%s}' WHERE run_id = '%s'",
+                   regions, text);
+    execute(sql);
+    return id;
+}
+
+static struct run_claim claim_one(void)
+{
+    const struct run_offer offer = offer_of(0);
+    struct error err = {0};
+    struct run_claim claim;
+    bool is_found = false;
+
+    if (!run_claim(stack->pg, &offer, &claim, &is_found, &err).ok) fail_msg("%s", err.message);
+    assert_true(is_found);
+    return claim;
+}
+
+static bool has_again(const uint8_t session[RUN_SESSION_SIZE], struct run_leased *leased)
+{
+    struct error err = {0};
+    bool is_found = false;
+
+    if (!run_leased_find(lookup_of(stack->pg), keys[0], session, leased, &is_found, &err).ok) fail_msg("%s", err.message);
+    return is_found;
+}
+
+static void the_same_session_gets_its_lease_again(void **state)
+{
+    static const uint8_t own[RUN_SESSION_SIZE] = {1}, other[RUN_SESSION_SIZE] = {2};
+    const struct run_heard heard = {.phase = "fetching", .progress = -1};
+    const struct uuid id = make_run("local/dxb");
+    struct run_leased leased;
+    struct error err = {0};
+
+    (void)state;
+    assert_false(has_again(own, &leased));
+    const struct run_claim claim = claim_one();
+    assert_int_equal(lease(&claim, 0), ERROR_NONE);
+    assert_true(has_again(own, &leased));
+    assert_true(uuid_equal(&leased.claim.run, &id) && !leased.is_signed);
+    assert_int_equal(leased.claim.attempt, 1);
+    assert_int_equal(leased.claim.node, 0);
+    assert_string_equal(leased.claim.where.name, "acme/models");
+    assert_false(has_again(other, &leased));
+    const struct run_holder holder = {.run = id, .attempt = 1, .key = keys[0]};
+    assert_true(run_heartbeat(stack->pg, &holder, &heard, &err).ok);
+    assert_false(has_again(own, &leased)); /* it has the lease: it fetches */
+}
+
+static void a_start_is_for_the_newest_attempt_alone(void **state)
+{
+    const struct uuid id = make_run("local/dxb");
+    const struct run_holder first = {.run = id, .attempt = 1, .key = keys[0]};
+    struct error err = {0};
+    struct run_step change;
+    size_t count = 0;
+
+    (void)state;
+    struct run_claim claim = claim_one();
+    assert_int_equal(lease(&claim, 0), ERROR_NONE);
+    execute("UPDATE run_attempt SET deadline = now() - interval '1 second' WHERE ended_at IS NULL");
+    assert_true(run_lose_due(stack->sequencer, stack->pg, &count, &err).ok);
+    claim = claim_one();
+    assert_true(uuid_equal(&claim.run, &id));
+    assert_int_equal(claim.attempt, 2);
+    assert_int_equal(lease(&claim, 0), ERROR_NONE);
+    run_start_prepare(&project, &first, &change);
+    assert_int_equal(changed(ACTION_RUN_START, &change.change), ERROR_CONFLICT);
+}
+
+static void a_region_where_it_is_forbidden_gets_it_no_more(void **state)
+{
+    OWNED(permit) *permit = stack_permit(stack, ACTION_RUNNER_ASK, &(struct resource){.kind = RESOURCE_SYSTEM});
+    const struct run_offer offer = offer_of(0);
+    struct error err = {0};
+    struct run_claim claim;
+    bool is_found = false;
+    int64_t regions = 0;
+
+    (void)state;
+    (void)make_run("local/dxb,local/auh");
+    claim = claim_one();
+    assert_true(run_region_drop(permit, stack->pg, &claim, "local/dxb", &regions, &err).ok);
+    assert_int_equal(regions, 1);
+    assert_true(run_claim(stack->pg, &offer, &claim, &is_found, &err).ok && !is_found);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_key_has_one_session),
+        cmocka_unit_test(the_same_session_gets_its_lease_again),
+        cmocka_unit_test(a_start_is_for_the_newest_attempt_alone),
+        cmocka_unit_test(a_region_where_it_is_forbidden_gets_it_no_more),
+    };
+
+    return cmocka_run_group_tests_name("sessions of runners", tests, set_up, tear_down);
+}

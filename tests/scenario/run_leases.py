@@ -1,0 +1,308 @@
+#!/usr/bin/env python3
+"""From a signed request to a lease and a running program, on two gateways: runners that wait, lost answers, refusals, runs that must stop,
+copies of a runner, withdrawn runners, and gateways that are killed while an order is made."""
+import concurrent.futures
+import json
+import os
+import secrets
+import signal
+import subprocess
+import time
+
+import sijil_test
+from fleet import Fleet, Judge
+from run_world import FOLDER, Person, Runner, World, opened, spec
+from sijil_test import Client, program, run
+
+TRAINING = ("ingest", "mount", "read", "metadata", "log", "train")
+
+
+class RunFleet(Fleet):
+    """With policies that allow training."""
+
+    def policy_set(self, epoch, operations=TRAINING, approvals=0):
+        rules = [{"id": "PERMIT", "effect": "permit", "ops": list(operations), "when": {"class_at_most": "confidential"}}]
+        if approvals:
+            rules.append({"id": "PERSONS", "effect": "oblige", "ops": ["train"], "oblige": {"approvals": approvals}})
+        policy = {"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy", "labels": {"class": "confidential"}, "rules": rules,
+                  "metadata": {"id": "all", "version": epoch, "scope": ["**"], "effective_from": "2020-01-01T00:00:00Z", "review_by": "2099-01-01"}}
+        with open(self.path("set.json"), "w", encoding="utf-8") as file:
+            json.dump({"policies": [policy], "regions": {"local/main": {"geo": "AE"}, "local/elsewhere": {"geo": "SA"}}}, file)
+        self.run(program("sijil"), "policy", "sign", "--key", self.path("approver.pem"), "--epoch", str(epoch),
+                 "--output", self.path("set.dsse"), self.path("set.json"))
+        with open(self.path("set.dsse"), "rb") as file:
+            return file.read()
+
+
+server = RunFleet(2).start()
+state = {"epoch": 1}
+
+
+def sql(text):
+    return Judge.sql_at(server, text)
+
+
+def prepare():
+    conninfo = f"host={server.database_at} dbname=sijil_template user=sijil_app"
+    world = state["world"] = World(server, server.path("approver.pem"), conninfo, server.path("socket"))
+    state["alice"], state["bob"] = Person(world, "alice"), Person(world, "bob")
+    state["runner"], state["other"], state["leaving"] = Runner(world), Runner(world), Runner(world, pool="leaving")
+
+
+def load(operations=TRAINING, approvals=0):
+    """The next set of policies."""
+    state["epoch"] += 1
+    answer = server.client(server.admin).call("POST", "/api/v1/policies", server.policy_set(state["epoch"], operations, approvals),
+                                              {"Content-Type": "application/json"}, scope="registry:admin:*")
+    assert answer.status in (201, 202), answer.body
+
+
+def ordered(**more):
+    asked = state["alice"].request(**more)
+    state["alice"].wait(asked, "ordered")
+    return asked
+
+
+def leased(runner=None):
+    """A run that this runner has: the bundle and the run's id."""
+    asked = ordered()
+    bundle = (runner or state["runner"]).lease()
+    assert opened(bundle["lease"])[0]["run"] == asked["run"]
+    return asked, bundle
+
+
+def done(asked):
+    """The end of a case: the run is out of the way of the others."""
+    answer = state["alice"].call("DELETE", "/" + asked["run"])
+    assert answer.status in (204, 409), answer.body
+
+
+# ---- from the request to the program ----
+
+def a_waiting_runner_gets_the_run_as_soon_as_it_is_ordered():
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        asking = pool.submit(state["runner"].lease, 25, port=server.ports[1])  # at the other gateway
+        time.sleep(1)
+        assert not asking.done()
+        began = time.monotonic()
+        asked = state["alice"].request()
+        bundle = asking.result()
+    took = time.monotonic() - began
+    assert took < 5, f"from the request to the lease: {took:.2f} s"
+    lease, digest = opened(bundle["lease"])
+    order = opened(bundle["order"])[0]
+    assert lease["run"] == asked["run"] and lease["attempt"] == 1 and lease["runner"] == {"id": state["runner"].id, "key": state["runner"].key.name}
+    assert order["spec"] == asked["spec"] and order["jurisdictions"] == ["AE"], order
+    assert state["alice"].run(asked)["state"] == "leased"
+    assert len(bundle["policy_sets"]) == 1 and len(bundle["decisions"]) == 1
+    state["first"] = (asked, bundle, digest)
+
+
+def an_outsider_verifies_the_bundle():
+    asked, _, digest = state["first"]
+    answer = state["bob"].call("GET", f"/{asked['run']}/bundle")
+    assert answer.status == 200 and opened(answer.json["lease"])[1] == digest, answer.body[:300]
+    keys = server.client(server.admin).api("GET", "/audit/key")
+    path, signer = os.path.join(FOLDER.name, "bundle"), os.path.join(FOLDER.name, "signer.pem")
+    with open(path, "wb") as file:
+        file.write(answer.body)
+    with open(signer, "w", encoding="ascii") as file:
+        file.write(keys["documents"])
+    verified = subprocess.run([program("sijil-verify"), "run", "--key", keys["vkey"], "--signer", signer, "--root", server.path("approver.pub.pem"), path],
+                              capture_output=True, text=True, timeout=60)
+    assert verified.returncode == 0 and "1 recorded decisions follow" in verified.stdout, (verified.stdout, verified.stderr)
+
+
+def the_same_session_gets_a_lost_answer_again():
+    _, _, digest = state["first"]
+    runner = state["runner"]
+    again = runner.lease(0, port=server.ports[0])
+    assert opened(again["lease"])[1] == digest
+    sql("UPDATE run_attempt SET lease = NULL WHERE ended_at IS NULL")  # as if the gateway had died before it kept the envelope
+    assert opened(runner.lease(0)["lease"])[1] == digest
+
+
+def the_holder_reports_and_nobody_else():
+    asked, _, _ = state["first"]
+    runner, other = state["runner"], state["other"]
+    assert other.start(asked["run"]).status == 404 and other.beat(asked["run"]).status == 404
+    heard = runner.beat(asked["run"], phase="fetching")
+    assert heard.status == 200 and heard.json == {"state": "leased", "stop": False, "every_ms": 10000}, heard.body
+    assert runner.ask().status == 204  # it has begun with its lease
+    assert runner.start(asked["run"], port=server.ports[1]).status == 204
+    assert runner.start(asked["run"]).status == 204  # the answer was lost
+    assert runner.beat(asked["run"], progress=40).json["state"] == "running"
+    assert state["alice"].run(asked)["state"] == "running"
+    assert runner.beat(asked["run"], attempt=2).status == 404
+    assert sql(f"SELECT progress FROM run_attempt WHERE run_id = '{asked['run']}'") == "40"
+    done(asked)
+    heard = runner.beat(asked["run"]).json
+    assert heard["stop"] and heard["state"] == "cancelled" and heard["reason"], heard
+    assert runner.start(asked["run"]).status == 409
+
+
+def approvals_travel_with_the_order():
+    load(approvals=1)
+    asked = state["alice"].request()
+    assert state["alice"].run(asked)["state"] == "awaiting approval"
+    assert state["bob"].call("GET", f"/{asked['run']}/bundle").status == 409  # there is nothing to verify yet
+    state["bob"].approve(asked)
+    bundle = state["runner"].lease()
+    order = opened(bundle["order"])[0]
+    assert order["approvals"] == [opened(one)[1] for one in bundle["approvals"]] and len(order["approvals"]) == 1
+    assert order["obligations"] == {"approvals": 1, "signed_request": False}, order["obligations"]
+    done(asked)
+    load()
+
+
+# ---- refusals ----
+
+def a_refusal_is_signed_by_the_holder():
+    asked, bundle = leased()
+    runner, stranger = state["runner"], state["other"]
+    assert runner.refuse(bundle, runner.refusal(bundle, key=stranger.key)).status == 403
+    assert runner.refuse(bundle, runner.refusal(bundle, lease="sha256:" + "0" * 64)).status == 403
+    assert runner.refuse(bundle, "{}").status == 400
+    assert stranger.refuse(bundle, stranger.refusal(bundle)).status == 404
+    text = runner.refusal(bundle)
+    assert runner.refuse(bundle, text).status == 204
+    assert runner.refuse(bundle, text).status == 204  # the answer was lost
+    shown = state["alice"].run(asked)
+    assert shown["state"] == "refused" and shown["reason"] == "devices: no such device", shown
+    assert runner.refuse(bundle, runner.refusal(bundle, reason="another")).status == 409
+
+
+# ---- what must stop ----
+
+def a_run_that_the_policies_of_today_forbid_stops():
+    asked, _ = leased()
+    runner = state["runner"]
+    assert runner.start(asked["run"]).status == 204
+    load(tuple(one for one in TRAINING if one != "train"))
+    sijil_test.wait_until(lambda: runner.beat(asked["run"]).json["stop"], 30, "the run does not stop")
+    heard = runner.beat(asked["run"], port=server.ports[1]).json
+    assert heard["state"] == "failed" and "the policies of today" in heard["reason"], heard
+    assert [one for one in state["world"].events("run.lease") if one["out"] == "denied"], "no event has the rule"
+    load()
+
+
+def a_run_that_the_policies_forbid_since_its_order_is_not_leased():
+    asked = ordered()
+    load(tuple(one for one in TRAINING if one != "train"))
+    sijil_test.wait_until(lambda: state["runner"].ask().status == 204 and state["alice"].run(asked)["state"] == "failed", 30, "it is still offered")
+    assert "do not allow" in state["alice"].run(asked)["reason"]
+    load()
+
+
+# ---- who gets what ----
+
+def a_runner_gets_only_what_its_document_allows():
+    asked = ordered()
+    for other in (state["leaving"], *(Runner(state["world"], **place) for place in ({"jurisdictions": ["AE", "SA"]}, {"region": "local/elsewhere"}))):
+        assert other.ask().status == 204, other.place
+    assert state["runner"].ask(cpus=0).status == 204
+    assert state["runner"].ask().status == 200
+    done(asked)
+
+
+def two_gateways_give_each_run_to_one_runner():
+    runners = [state["runner"], state["other"]]
+    asked = [ordered() for _ in range(3)]
+
+    def ask(number):
+        runner = runners[number % 2]
+        answer = runner.ask(2, port=server.ports[number // 2 % 2])
+        if answer.status == 200:  # it begins with this one, so that it gets another
+            assert runner.beat(opened(answer.json["lease"])[0]["run"], phase="fetching").status == 200
+        return answer
+    answers = [ask(0)]
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        answers += list(pool.map(ask, (1, 2)))
+    answers.append(ask(3))
+    given = [opened(answer.json["lease"])[0]["run"] for answer in answers if answer.status == 200]
+    assert sorted(given) == sorted(one["run"] for one in asked), (given, [answer.status for answer in answers])
+    for one in asked:
+        done(one)
+
+
+def a_copy_of_a_runner_is_noticed():
+    runner = state["other"]
+    assert runner.ask().status == 204
+    runner.session = secrets.token_hex(16)  # the same journal, started elsewhere
+    answer = runner.ask()
+    assert answer.status == 409 and answer.json["type"] == "runner-suspended", answer.body
+    runner.generation = 9
+    assert runner.ask(port=server.ports[1]).status == 409
+    assert state["world"].events("runner.suspend")
+    asks = len(state["world"].events("runner.ask"))
+    assert state["runner"].ask().status == 204
+    assert len(state["world"].events("runner.ask")) == asks, "each question has an event"
+
+
+def a_withdrawn_runner_gets_nothing_while_it_waits():
+    runner = state["leaving"]
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        waiting = pool.submit(runner.ask, 25)
+        time.sleep(1)
+        runner.withdraw()
+        asked = ordered(spec=spec(pool="leaving"))
+        assert waiting.result().status == 403
+    assert runner.ask().status == 401
+    assert state["alice"].run(asked)["state"] == "ordered"
+    done(asked)
+
+
+# ---- crashes ----
+
+def a_gateway_that_is_killed_between_event_and_order_loses_nothing():
+    """sijil-keyd is stopped, so a gateway gets as far as the event of the order."""
+    silent, first = leased()  # and its runner is not heard any more
+    load(approvals=1)
+    asked = state["alice"].request()
+    load()
+    number = f"SELECT event FROM run_draft WHERE run_id = '{asked['run']}'"
+    server.keyd.send_signal(signal.SIGSTOP)
+    try:
+        sql(f"UPDATE run SET state = 'requested' WHERE run_id = '{asked['run']}'")  # nobody gets a token to approve it now
+        sijil_test.wait_until(lambda: sql(number) != "", 60, "no gateway has recorded the event")
+        event = sql(number)
+        for gateway in range(2):
+            server.kill(gateway)
+        sql("UPDATE run SET claimed_until = 'epoch' WHERE state = 'requested'")  # the claim of a killed gateway runs out in half a minute
+        sql(f"UPDATE run_attempt SET deadline = now() WHERE run_id = '{silent['run']}'")
+    finally:
+        server.keyd.send_signal(signal.SIGCONT)
+    for gateway in range(2):
+        server.start_gateway(gateway)
+        server.wait_for_gateway(gateway)
+    state["alice"].wait(asked, "ordered")
+    order = [one for one in state["alice"].run(asked)["envelopes"] if one["kind"] == "order"]
+    assert str(opened(order[0]["envelope"])[0]["event"]["number"]) == event
+    done(asked)
+    state["alice"].wait(silent, "ordered")
+    again = state["runner"].lease()
+    assert opened(again["lease"])[0]["attempt"] == 2 and opened(again["order"])[1] == opened(first["order"])[1]
+    assert state["runner"].beat(silent["run"], attempt=1).json["stop"]
+    done(silent)
+
+
+def a_shutdown_does_not_wait_for_waiting_runners():
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        waiting = pool.submit(state["runner"].ask, 29, port=server.ports[1])
+        time.sleep(1)
+        began = time.monotonic()
+        server.stop_gateway(1)
+        took = time.monotonic() - began
+        assert waiting.result().status == 204
+    assert took < 15, f"the shutdown took {took:.1f} s"
+    server.start_gateway(1)
+    server.wait_for_gateway(1)
+
+
+if __name__ == "__main__":
+    run(prepare, a_waiting_runner_gets_the_run_as_soon_as_it_is_ordered, an_outsider_verifies_the_bundle, the_same_session_gets_a_lost_answer_again,
+        the_holder_reports_and_nobody_else, approvals_travel_with_the_order, a_refusal_is_signed_by_the_holder,
+        a_run_that_the_policies_of_today_forbid_stops, a_run_that_the_policies_forbid_since_its_order_is_not_leased,
+        a_runner_gets_only_what_its_document_allows, two_gateways_give_each_run_to_one_runner,
+        a_copy_of_a_runner_is_noticed, a_withdrawn_runner_gets_nothing_while_it_waits,
+        a_gateway_that_is_killed_between_event_and_order_loses_nothing, a_shutdown_does_not_wait_for_waiting_runners, server=server)

@@ -1,0 +1,229 @@
+"""Signed training runs as their people and machines see them: keys, requests and approvals made with openssl, runners over mutual TLS.
+Everything is made from docs/formats/run.md and docs/formats/documents.md alone."""
+import base64
+import hashlib
+import http.client
+import json
+import os
+import secrets
+import ssl
+import subprocess
+import tempfile
+import time
+import uuid
+
+import sijil_test
+from sijil_test import Client, make_person
+
+KEY_TYPE = "application/vnd.sijil.signing-key.v1+json"
+RUNNER_TYPE = "application/vnd.sijil.runner.v1+json"
+REQUEST = "application/vnd.sijil.run-request.v1+json"
+APPROVAL = "application/vnd.sijil.run-approval.v1+json"
+LEASE = "application/vnd.sijil.run-lease.v1+json"
+REFUSAL = "application/vnd.sijil.run-refusal.v1+json"
+PROJECT = "main/models"
+REGION = "local/main"
+HOUR = 3600
+FOLDER = tempfile.TemporaryDirectory()
+
+
+def utc(seconds):
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds * 1000) % 1000:03d}Z"
+
+
+def pae(kind, payload):
+    return b"DSSEv1 %d %s %d %s" % (len(kind), kind.encode(), len(payload), payload)
+
+
+def canonical(value):
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def url64(data):
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+class Key:
+    """A P-256 key in a file."""
+
+    def __init__(self, path=None):
+        if path is None:
+            with tempfile.NamedTemporaryFile(dir=FOLDER.name, suffix=".pem", delete=False) as file:
+                path = file.name
+            subprocess.run(["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", path], check=True)
+        self.path = path
+        self.point = subprocess.run(["openssl", "ec", "-in", self.path, "-pubout", "-outform", "DER"], check=True, capture_output=True).stdout[-65:]
+        jwk = {"crv": "P-256", "kty": "EC", "x": url64(self.point[1:33]), "y": url64(self.point[33:])}
+        self.name = url64(hashlib.sha256(canonical(jwk)).digest())
+
+
+def seal(kind, value, key):
+    payload = canonical(value)
+    made = subprocess.run(["openssl", "dgst", "-sha256", "-sign", key.path], input=pae(kind, payload), capture_output=True, check=True)
+    return {"payload": base64.b64encode(payload).decode(), "payloadType": kind,
+            "signatures": [{"keyid": key.name, "sig": base64.b64encode(made.stdout).decode()}]}
+
+
+def opened(envelope):
+    """The payload of an envelope in a bundle, and its digest."""
+    envelope = json.loads(envelope)
+    payload = base64.b64decode(envelope["payload"])
+    return json.loads(payload), "sha256:" + hashlib.sha256(pae(envelope["payloadType"], payload)).hexdigest()
+
+
+def digest_of(kind, value):
+    return "sha256:" + hashlib.sha256(pae(kind, canonical(value))).hexdigest()
+
+
+def artifact(name):
+    return {"repository": name, "digest": "sha256:" + hashlib.sha256(name.encode()).hexdigest()}
+
+
+def spec(**more):
+    return {"code": artifact(PROJECT + "/code"), "inputs": [{"name": "digits", **artifact(PROJECT + "/digits")}],
+            "outputs": [{"name": "model", "repository": PROJECT + "/trained", "type": "application/vnd.example+json"}],
+            "argv": ["/usr/bin/python3", "train.py"], "environment": {},
+            "limits": {"time_s": 600, "grace_s": 5, "cpus": 1, "memory_bytes": 1 << 28, "output_bytes": 1 << 24, "output_files": 10,
+                       "log_bytes": 1 << 20, "processes": 64},
+            "nodes": 1, "tasks": 1, "network": "none", "pool": "default", "jurisdictions": ["AE"], "isolation": "rlimits",
+            "assurance": 1, **more}
+
+
+class Person:
+    """Somebody with a role, and an enrolled key."""
+
+    def __init__(self, world, name, role="trainer"):
+        self.world, self.login = world, make_person(world.server, name, role, PROJECT)
+        me = world.server.client(self.login).api("GET", "/self")
+        self.principal = "ext:" + hashlib.sha256(f"{me['issuer']}\n{me['name']}".encode()).hexdigest()
+        self.key = Key()
+        now = time.time()
+        document = {"schema": "sijil.document/v1", "kind": "signing-key", "scope": PROJECT, "name": self.key.name, "version": 1,
+                    "effective_from": utc(now - 1), "expires": utc(now + 24 * HOUR),
+                    "body": {"principal": self.principal, "public_key": url64(self.key.point), "purpose": "sign"}}
+        drafted = seal(KEY_TYPE, document, self.key)
+        world.server.client(self.login).api("POST", "/keys/signing", drafted)
+        world.server.client(world.officer).api("POST", f"/keys/signing/{self.key.name}/approval", {"envelopes": [drafted, seal(KEY_TYPE, document, world.root)]})
+
+    def call(self, method, path="", body=None, port=None):
+        client = Client(self.world.server, self.login, port)
+        return client.call(method, f"/api/v1/projects/{PROJECT}/runs{path}", None if body is None else json.dumps(body),
+                           {"Content-Type": "application/json"} if body else {}, scope="registry:admin:*")
+
+    def request(self, **more):
+        now = time.time()
+        asked = {"schema": "sijil.run-request/v1", "run": str(uuid.uuid4()), "audience": self.world.origin, "project": PROJECT,
+                 "requester": self.principal, "issued_at": utc(now), "expires": utc(now + HOUR), "nonce": secrets.token_hex(16),
+                 "spec": spec(), **more}
+        answer = self.call("POST", body=seal(REQUEST, asked, self.key))
+        assert answer.status == 201, answer.body
+        return asked
+
+    def approve(self, asked):
+        now = time.time()
+        value = {"schema": "sijil.run-approval/v1", "run": asked["run"], "audience": self.world.origin, "request": digest_of(REQUEST, asked),
+                 "approver": self.principal, "issued_at": utc(now), "expires": utc(now + HOUR), "nonce": secrets.token_hex(16)}
+        answer = self.call("POST", f"/{asked['run']}/approvals", seal(APPROVAL, value, self.key))
+        assert answer.status == 201, answer.body
+
+    def run(self, asked):
+        answer = self.call("GET", "/" + asked["run"])
+        assert answer.status == 200, answer.body
+        return answer.json
+
+    def wait(self, asked, state, seconds=30):
+        sijil_test.wait_until(lambda: self.run(asked)["state"] == state, seconds, f"the run is not {state}: {self.run(asked)}")
+
+
+class Runner:
+    """A runner with an enrolled key and its certificate. `place`: members of its document."""
+
+    def __init__(self, world, **place):
+        self.world, self.key, self.id = world, Key(), str(uuid.uuid4())
+        self.session, self.generation = secrets.token_hex(16), 1
+        self.place = {"pool": "default", "region": REGION, "jurisdictions": ["AE"], "devices": 0, "isolation": "rlimits", "assurance": 1, **place}
+        self.document = self.make_document(1)
+        self.certificate = self.key.path + ".crt"
+        with open(self.certificate, "w", encoding="ascii") as file:
+            file.write(self.record(self.document, self.key, world.root))
+
+    def make_document(self, version, **more):
+        now = time.time()
+        return {"schema": "sijil.document/v1", "kind": "runner", "scope": "", "name": self.key.name, "version": version,
+                "effective_from": utc(now - 1), "expires": utc(now + 24 * HOUR),
+                "body": {"runner": self.id, "public_key": url64(self.key.point), **self.place}, **more}
+
+    def record(self, document, *signers):
+        """As the enrolment does: the event, and sijil-keyd's pin. Returns the certificate."""
+        names = []
+        for number, signer in enumerate(signers):
+            names.append(f"{self.key.path}.{document['version']}.{number}")
+            with open(names[-1], "wb") as file:
+                file.write(canonical(seal(RUNNER_TYPE, document, signer)))
+        done = subprocess.run([os.environ["SIJIL_ENROL_TOOL"], *self.world.enrolment_words(), *names], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def withdraw(self):
+        document = self.make_document(2, withdrawn="lost")
+        document["body"]["since"] = utc(time.time() - HOUR)[:19] + "Z"
+        self.record(document, self.world.root)
+
+    def connection(self, port=None, timeout=90):
+        context = ssl.create_default_context(cafile=self.world.server.ca_file)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.load_cert_chain(self.certificate, self.key.path)
+        return http.client.HTTPSConnection("127.0.0.1", port or self.world.server.port, context=context, timeout=timeout)
+
+    def call(self, path, body, port=None, link=None):
+        """`link`: a connection that is kept."""
+        client = Client(self.world.server, None, port)
+        own = link or self.connection(port)
+        try:
+            return client.call("POST", "/api/v1/runner/" + path, json.dumps(body), {"Content-Type": "application/json"}, connection=own)
+        finally:
+            if link is None:
+                own.close()
+
+    def ask(self, wait_s=0, port=None, link=None, **more):
+        return self.call("leases", {"session": self.session, "generation": self.generation, "wait_s": wait_s, "isolation": "rlimits", "cpus": 4,
+                                    "memory_bytes": 1 << 32, "devices": [], **more}, port, link)
+
+    def lease(self, wait_s=20, **more):
+        """The bundle of a run, with its lease."""
+        answer = self.ask(wait_s, **more)
+        assert answer.status == 200, (answer.status, answer.body)
+        return answer.json
+
+    def start(self, run, attempt=1, port=None):
+        return self.call(f"runs/{run}/start", {"attempt": attempt, "node": 0}, port)
+
+    def beat(self, run, attempt=1, phase="running", port=None, **more):
+        return self.call(f"runs/{run}/heartbeat", {"attempt": attempt, "node": 0, "phase": phase, "cpu_ms": 5, "device_ms": 0,
+                                                   "memory_bytes": 1 << 20, **more}, port)
+
+    def refusal(self, bundle, key=None, **more):
+        lease, digest = opened(bundle["lease"])
+        value = {"schema": "sijil.run-refusal/v1", "run": lease["run"], "audience": lease["audience"], "lease": digest, "check": "devices",
+                 "reason": "no such device", "at": utc(time.time()), **more}
+        return json.dumps(seal(REFUSAL, value, key or self.key))
+
+    def refuse(self, bundle, text):
+        lease, _ = opened(bundle["lease"])
+        return self.call(f"runs/{lease['run']}/refusal", {"attempt": lease["attempt"], "node": lease["node"], "refusal": text})
+
+
+class World:
+    """A server with people and runners. `conninfo` and `keyd`: for the tool that enrols runners."""
+
+    def __init__(self, server, root, conninfo, keyd):
+        self.server, self.root, self.conninfo, self.keyd = server, Key(root), conninfo, keyd
+        self.origin = server.client(server.admin).api("GET", "/audit/key")["origin"]
+        self.officer = make_person(server, "officer", "org-admin", PROJECT.split("/", maxsplit=1)[0])
+
+    def enrolment_words(self):
+        return [self.conninfo, self.keyd]
+
+    def events(self, action):
+        found = self.server.client(self.server.admin).api("GET", "/audit/events?limit=1000")["events"]
+        return [one["entry"] for one in found if one["entry"]["act"] == action]

@@ -1,0 +1,41 @@
+/*
+ * training/bundle_priv.h -- the documents of a bundle: those that prove the keys of a run, with events and proofs.
+ */
+#pragma once
+
+#include "documents/prove.h"
+#include "training/bundle.h"
+#include "training/format/run_keys.h"
+
+/** A key of the run, and when it was used. */
+struct key_use {
+    enum document_kind kind;
+    const char *name; /* its thumbprint */
+    const char *project;
+    int64_t at_ms; /* 0: at any time */
+};
+
+struct key_document {
+    uint64_t sequence; /* of its event */
+    struct document_proof *envelopes;
+    struct document *document;
+};
+/** Sorted by the number of the event. */
+struct key_documents {
+    size_t count;
+    struct key_document each[RUN_DOCUMENTS_MAX];
+};
+
+/**
+ * Adds the enrolment of a key that covers the project, its withdrawals in all scopes, and the documents of the approvers that signed
+ * these. Nothing is added for an unknown key: the checks of the bundle say that it lacks. ERROR_LIMIT: more documents than a bundle has.
+ */
+RESULT key_documents_add(const struct permit *permit, const struct run_bundle_source *source, enum action action,
+                         const struct key_use *use, struct key_documents *documents, struct error *err) __attribute__((nonnull));
+/** Adds the member `documents` to the bundle. */
+RESULT key_documents_write(const struct permit *permit, const struct run_bundle_source *source, enum action action,
+                           const struct key_documents *documents, json_t *bundle, struct error *err) __attribute__((nonnull));
+void key_documents_done(struct key_documents *documents);
+
+/** Sets a member of an object to a text. ERROR_INVALID: it is not UTF-8. */
+RESULT bundle_set_text(json_t *object, const char *member, struct bytes text, struct error *err);

@@ -1,0 +1,114 @@
+#include "training/papers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "training/run_priv.h"
+
+void run_papers_free(struct run_papers *papers)
+{
+    if (papers == NULL) return;
+    for (size_t i = 0; i < RUN_TYPES; i++) run_envelope_free(papers->each[i].read);
+    for (size_t i = 0; i < papers->approval_count; i++) run_envelope_free(papers->approvals[i].read);
+    pg_rows_free(papers->rows);
+    pg_rows_free(papers->leases);
+    free(papers);
+}
+
+static bool find_type(const char *kind, enum run_type *type_out)
+{
+    for (enum run_type type = 0; type < RUN_TYPES; type++)
+        if (strcmp(run_type_name(type), kind) == 0) {
+            *type_out = type;
+            return true;
+        }
+    return false;
+}
+
+/* A refusal comes after its lease, as a result does. */
+static bool is_wanted(const struct run_papers_query *query, enum run_type type)
+{
+    return type == RUN_REFUSAL ? query->last >= RUN_RESULT : type <= query->last;
+}
+
+static struct result take(struct run_papers *papers, enum run_type type, const char *text, struct error *err)
+{
+    if (type == RUN_APPROVAL && papers->approval_count == RUN_APPROVALS_MAX)
+        return failure(err, ERROR_CORRUPT, "the run has more than %d approvals", RUN_APPROVALS_MAX);
+    struct run_paper *paper = type == RUN_APPROVAL ? &papers->approvals[papers->approval_count] : &papers->each[type];
+    if (paper->read != NULL) return failure(err, ERROR_CORRUPT, "the run has two envelopes: %s", run_type_name(type));
+    TRY(run_envelope_read(bytes_of_text(text), type, &paper->read, err));
+    paper->text = text;
+    papers->approval_count += type == RUN_APPROVAL;
+    return SUCCESS;
+}
+
+static int compare_papers(const void *a, const void *b)
+{
+    const struct run_paper *one = a, *other = b;
+
+    return strcmp(one->read->digest, other->read->digest);
+}
+
+static struct result read_envelopes(const struct permit *permit, struct pg *pg, const struct run_papers_query *query,
+                                    struct run_papers *papers, struct error *err)
+{
+    enum run_type type = RUN_REQUEST;
+
+    TRY(run_envelopes(permit, pg, query->action, &query->run, &papers->rows, err));
+    for (size_t i = 0; i < pg_rows_count(papers->rows); i++)
+        if (find_type(pg_text(papers->rows, i, RUN_ENVELOPE_KIND), &type) && is_wanted(query, type))
+            TRY(take(papers, type, pg_text(papers->rows, i, RUN_ENVELOPE_TEXT), err));
+    if (papers->each[RUN_REQUEST].read == NULL) return failure(err, ERROR_NOT_FOUND, "there is no such run");
+    qsort(papers->approvals, papers->approval_count, sizeof papers->approvals[0], compare_papers);
+    return SUCCESS;
+}
+
+static bool is_the_lease(const struct run_papers *papers, const struct run_papers_query *query, const struct run_envelope *lease)
+{
+    const struct run_envelope *result = papers->each[RUN_RESULT].read, *refusal = papers->each[RUN_REFUSAL].read;
+
+    if (query->attempt != 0) return run_integer(lease, "attempt") == query->attempt && run_integer(lease, "node") == query->node;
+    if (refusal != NULL) return strcmp(lease->digest, run_text(refusal, "lease")) == 0;
+    if (result == NULL) return run_integer(lease, "node") == 0;
+    return strcmp(lease->digest, run_text(result, "predicate.buildDefinition.externalParameters.lease")) == 0;
+}
+
+static struct result read_lease(struct pg *pg, const struct run_papers_query *query, struct run_papers *papers, struct error *err)
+{
+    if (query->last < RUN_LEASE) return SUCCESS;
+    TRY(run_rows_leases(pg, &query->run, &papers->leases, err));
+    for (size_t i = 0; i < pg_rows_count(papers->leases) && papers->each[RUN_LEASE].read == NULL; i++) {
+        const char *text = pg_text(papers->leases, i, 2);
+        OWNED(run_envelope) *lease = NULL;
+        TRY(run_envelope_read(bytes_of_text(text), RUN_LEASE, &lease, err));
+        if (is_the_lease(papers, query, lease)) TRY(take(papers, RUN_LEASE, text, err));
+    }
+    return SUCCESS;
+}
+
+static void fill_chain(struct run_papers *papers)
+{
+    papers->chain = (struct run_chain){.request = papers->each[RUN_REQUEST].read,
+                                       .approval_count = papers->approval_count,
+                                       .order = papers->each[RUN_ORDER].read,
+                                       .lease = papers->each[RUN_LEASE].read,
+                                       .result = papers->each[RUN_RESULT].read,
+                                       .admission = papers->each[RUN_ADMISSION].read,
+                                       .refusal = papers->each[RUN_REFUSAL].read};
+    for (size_t i = 0; i < papers->approval_count; i++) papers->chain.approvals[i] = papers->approvals[i].read;
+}
+
+struct result run_papers_read(const struct permit *permit, struct pg *pg, const struct run_papers_query *query,
+                              struct run_papers **papers_out, struct error *err)
+{
+    OWNED(run_papers) *papers = memory_zeroed(1, sizeof *papers);
+
+    if (papers == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the envelopes of a run");
+    TRY(read_envelopes(permit, pg, query, papers, err));
+    TRY(read_lease(pg, query, papers, err));
+    fill_chain(papers);
+    *papers_out = GIVE(papers);
+    return SUCCESS;
+}

@@ -1,0 +1,91 @@
+/*
+ * training/work.h -- what runners' requests do with runs: look for work, and report, each under its own key (docs/runs.md).
+ *
+ * The caller has found the runner's key in a document in force. A lookup only finds what the runner itself names. Two functions need no
+ * permit, because there is no event (docs/architecture.md): run_claim() reserves a run for seconds, and tells nobody; only the change of
+ * run_lease() leases it. run_heartbeat() notes that the holder of a lease, which has its event, is alive.
+ */
+#pragma once
+
+#include "storage/lookup.h"
+#include "training/lease.h"
+
+/* --- looking for work --- */
+
+/**
+ * Finds a run and keeps it from other runners for ten seconds. *found_out false: no run fits. Only the change of run_lease
+ * leases the run.
+ */
+RESULT run_claim(struct pg *pg, const struct run_offer *offer, struct run_claim *claim_out, bool *found_out, struct error *err);
+
+/** A lease that the runner has not begun yet: its answer was lost, or its gateway died. */
+struct run_leased {
+    struct run_claim claim;
+    int64_t ends_ms;
+    bool is_signed; /* its envelope is kept */
+};
+/** The oldest unended lease of this session that has not begun. */
+RESULT run_leased_find(struct lookup *lookup, const char *key, const uint8_t session[RUN_SESSION_SIZE],
+                       struct run_leased *leased_out, bool *found_out, struct error *err);
+
+/**
+ * The policies of today do not allow a claimed run in this region: it is not offered there any more. *regions_out: in how many it still is.
+ * The permit: runner.ask.
+ */
+RESULT run_region_drop(const struct permit *permit, struct pg *pg, const struct run_claim *claim, const char *region,
+                       int64_t *regions_out, struct error *err) __attribute__((nonnull));
+
+/* --- sessions --- */
+
+struct run_session {
+    const char *key;
+    struct uuid runner;
+    uint8_t session[RUN_SESSION_SIZE];
+    int64_t generation; /* of the runner's journal: it rises at each start */
+};
+/** Whether this is the session that the key has; false for a suspended key. */
+RESULT run_session_is_known(struct lookup *lookup, const struct run_session *session, bool *is_known_out, struct error *err);
+/**
+ * Checks that this is the key's only session. A higher generation begins a new session; an equal generation must be of the same
+ * session. Otherwise two runners have the key, or one runner has an old journal. Then the key is suspended, an event records
+ * that, and the key's leases are lost. ERROR_CONFLICT: the key is suspended, by this call or before. The permit: runner.ask.
+ */
+RESULT run_session_begin(const struct permit *permit, struct sequencer *sequencer, struct pg *pg,
+                         const struct run_session *session, struct error *err) __attribute__((nonnull));
+
+/* --- reports of the holder of a lease --- */
+
+/** The state of a lease, for its holder. */
+struct run_held {
+    struct resource where; /* the project */
+    enum run_state state;
+    struct uuid runner;
+    int64_t leased_ms, ends_ms; /* of the lease */
+    bool has_ended;             /* the attempt */
+    char phase[16];
+    char reason[RUN_REASON_SIZE]; /* why the run ended; "" */
+};
+/** ERROR_NOT_FOUND: there is no such lease, or it is another key's. */
+RESULT run_held_find(struct lookup *lookup, const struct run_holder *holder, struct run_held *held_out, struct error *err);
+/** The order of a run, whose repositories are decided again. ERROR_NOT_FOUND. */
+RESULT run_order_find(struct lookup *lookup, const struct uuid *run, struct run_envelope **order_out, struct error *err);
+
+/** The content of a heartbeat. */
+struct run_heard {
+    const char *phase; /* "fetching", "running" or "finishing" */
+    int64_t progress;  /* 0 to 100; -1: unknown */
+    int64_t cpu_ms, device_ms, memory_bytes;
+};
+/** Moves the end of an attempt to RUN_SILENCE_MS from now. ERROR_CONFLICT: it has ended. */
+RESULT run_heartbeat(struct pg *pg, const struct run_holder *holder, const struct run_heard *heard, struct error *err);
+
+/** A run that must not go on, and why. */
+struct run_forbidden {
+    enum action action;           /* of the permit: runner.ask, or run.heartbeat */
+    const struct resource *where; /* the run's project */
+    const struct uuid *run;
+    const char *reason;
+};
+/** Fails the run. ERROR_CONFLICT: it has ended. */
+RESULT run_forbid(const struct permit *permit, struct sequencer *sequencer, const struct run_forbidden *forbidden,
+                  struct error *err) __attribute__((nonnull));
