@@ -21,6 +21,10 @@ static const struct pg_table *const tables[] = {&rights_table,         &binding_
 #define ID(number) "'00000000-0000-4000-8000-' || lpad(to_hex(" #number "), 12, '0')"
 #define ONE        "'00000000-0000-4000-8000-000000000001'"
 #define MANY       "20000"
+#define RUNS                                                                                                                    \
+    "INSERT INTO run (run_id, project_id, state, request, requester, approvals_wanted, pool, expires_at)"                       \
+    " SELECT gen_random_uuid(), " ONE ", 'requested', sha256(''), 'robot:1', 0, 'default', now() FROM generate_series(1, " MANY \
+    "); INSERT INTO project_runs SELECT project_id, 0, 0 FROM project WHERE deleted_at IS NOT NULL;"
 
 /* Organisations with many robots, roles, blobs, events and runs. The planner is told, and plans for any parameters. */
 static int set_up(void **state)
@@ -69,11 +73,7 @@ static int set_up(void **state)
                                                                                        "INSERT INTO audit_entry SELECT i, 0, 'leaf', sha256(''), 'blob.read', 'allowed' FROM generate_series(1, " MANY
                                                                                        ") AS i;"
                                                                                        "INSERT INTO audit_run SELECT substring(sha256('org:acme') FROM 1 FOR 16), i, i, ARRAY[i] FROM generate_series(1, " MANY
-                                                                                       ") AS i;"
-                                                                                       "INSERT INTO run (run_id, project_id, state, request, requester, approvals_wanted, pool, expires_at) SELECT gen_random_uuid(), " ONE
-                                                                                       ", 'requested', sha256(''), 'robot:1', 0, 'default', now() FROM generate_series(1, " MANY
-                                                                                       ");"
-                                                                                       "INSERT INTO project_runs SELECT project_id, 0, 0 FROM project WHERE deleted_at IS NOT NULL;"
+                                                                                       ") AS i;" RUNS
                                                                                        "ANALYZE; SET plan_cache_mode = force_generic_plan",
         tables);
 }

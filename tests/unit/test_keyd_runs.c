@@ -118,8 +118,8 @@ static void begin_without(struct world *world, const char *unpinned)
     world->signer = (struct run_signer){.key = world->key,
                                         .log_key = bytes_of_text(json_text_of(world->vectors, "vkey")),
                                         .policy = {.epoch = 7},
+                                        .keys = world->keys,
                                         .now_ms = (int64_t)NOW_S * 1000};
-    world->signer.keys = world->keys;
     note_all(world, unpinned);
     open_runs(world);
     sha256_of(bytes_of_text("policy"), world->signer.policy.digest);
@@ -135,11 +135,6 @@ static void begin_without(struct world *world, const char *unpinned)
                                       .attempts = 3,
                                       .signed_request = true,
                                       .attempt = 1};
-}
-
-static void begin(struct world *world)
-{
-    begin_without(world, NULL);
 }
 
 static void release(struct world *world)
@@ -180,7 +175,7 @@ static void an_order_is_signed_once(void **state)
     struct error err = {0};
 
     (void)state;
-    begin(&world);
+    begin_without(&world, NULL);
     if (ask(&world, run_sign_order, &first, &err) != ERROR_NONE) fail_msg("%s", err.message);
     open_runs(&world); /* as after a crash */
     world.signer.now_ms += 5000;
@@ -202,10 +197,8 @@ static void a_lease_is_for_one_runner(void **state)
     struct error err = {0};
 
     (void)state;
-    begin(&world);
-    assert_true(
-        text_from_hex(bytes_of_text(json_text_of(json_object_get(world.vectors, "points"), "runner")), point, sizeof point));
-    ecdsa_thumbprint(point, runner);
+    begin_without(&world, NULL);
+    name_of(&world, "runner", runner);
     ecdsa_key_public(world.key, point);
     ecdsa_thumbprint(point, stranger);
     assert_int_equal(ask(&world, run_sign_order, &envelope, &err), ERROR_NONE);
@@ -231,12 +224,9 @@ static void a_lease_is_for_one_runner(void **state)
 static void sign_order_and_lease(struct world *world, struct buffer *envelope)
 {
     char runner[ECDSA_THUMBPRINT_SIZE];
-    uint8_t point[ECDSA_PUBLIC_SIZE];
     struct error err = {0};
 
-    OWNED(ecdsa_key) *key = made_key(world->vectors, "runner");
-    ecdsa_key_public(key, point);
-    ecdsa_thumbprint(point, runner);
+    name_of(world, "runner", runner);
     assert_int_equal(ask(world, run_sign_order, envelope, &err), ERROR_NONE);
     add(world, RUN_ORDER, envelope);
     world->wanted.lifetime_s = 600;
@@ -299,7 +289,7 @@ static void a_result_is_admitted_once(void **state)
     struct error err = {0};
 
     (void)state;
-    begin(&world);
+    begin_without(&world, NULL);
     sign_order_and_lease(&world, &first);
     add(&world, RUN_LEASE, &first);
     assert_int_equal(ask(&world, run_sign_admission, &first, &err), ERROR_INVALID); /* there is no result */
@@ -321,17 +311,14 @@ static void a_result_is_admitted_once(void **state)
 static void a_withdrawn_runner_gets_no_lease(void **state)
 {
     struct buffer OWNED_BUFFER envelope = BUFFER(RUN_ENVELOPE_MAX);
-    uint8_t point[ECDSA_PUBLIC_SIZE];
     char runner[ECDSA_THUMBPRINT_SIZE];
     OWNED_WORLD world;
     struct error err = {0};
 
     (void)state;
-    begin(&world);
+    begin_without(&world, NULL);
     sign_order_and_lease(&world, &envelope);
-    OWNED(ecdsa_key) *key = made_key(world.vectors, "runner");
-    ecdsa_key_public(key, point);
-    ecdsa_thumbprint(point, runner);
+    name_of(&world, "runner", runner);
     world.wanted.key = bytes_of_text(runner);
     withdraw_key_of(&world, "runner");
     assert_int_equal(ask(&world, run_sign_lease, &envelope, &err), ERROR_DENIED);
