@@ -48,7 +48,7 @@ static int misused(const char *why)
 
 static int unknown_command(const char *given)
 {
-    static const char *const commands[] = {"check", "try"};
+    static const char *const commands[] = {"check", "enroll", "serve", "show", "try"};
     const char *nearest = typo_nearest(given, commands, sizeof commands / sizeof commands[0]);
     char why[160];
 

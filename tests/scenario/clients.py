@@ -870,7 +870,7 @@ def usage_errors_say_what_is_wrong():
     assert "--expires 91: a number of days from 1 to 90" in sijil("admin", "robot", "create", "-e", "91", "127.0.0.1:1", "a/b", code=2).stderr
     assert "--grace 8d: at most 7d" in sijil("admin", "robot", "rotate", "-g", "8d", "127.0.0.1:1", "a/b", code=2).stderr
     assert "network, 1 node" in " ".join(sijil("run", "start", "--help").stdout.split())
-    for name, typed, meant in (("sijil-verify", "prof", "proof"), ("sijil-runner", "chek", "check")):
+    for name, typed, meant in (("sijil-verify", "prof", "proof"), ("sijil-runner", "chek", "check"), ("sijil-runner", "enrol", "enroll")):
         done = subprocess.run([program(name), typed], capture_output=True, text=True, check=False)
         assert done.returncode == 2 and f"there is no command '{typed}'; did you mean '{meant}'?" in done.stderr, done
     assert "did you mean 'admin robot list'" in sijil("admin", "robto", "list", "x", code=2).stderr
