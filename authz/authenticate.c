@@ -125,7 +125,7 @@ static bool is_expired(const struct attempt *attempt, const struct jws *token)
 {
     int64_t expires_s = 0;
 
-    return json_integer_of(token->payload, "exp", &expires_s) && expires_s <= attempt->credential->now_ms / 1000;
+    return claims_time(token->payload, "exp", &expires_s) && expires_s <= attempt->credential->now_ms / 1000;
 }
 
 static struct result check_signature(const struct attempt *attempt, const struct issuer *issuer, const struct seen_token *seen,
@@ -144,7 +144,7 @@ static struct result check_signature(const struct attempt *attempt, const struct
     }
     TRY(issuer_verify(issuer, token, false, err));
     atomic_fetch_add(&authenticator->verified, 1);
-    if (json_integer_of(token->payload, "exp", &expires_s))
+    if (claims_time(token->payload, "exp", &expires_s))
         token_cache_add(authenticator->cache, seen->digest, token, serial, expires_s);
     return SUCCESS;
 }

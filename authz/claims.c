@@ -16,13 +16,16 @@ static bool is_audience(const json_t *member, const char *audience)
     return text != NULL && strcmp(text, audience) == 0;
 }
 
-/* Whole seconds up to the year 36812, so that no sum below overflows. */
-static bool time_of(const json_t *payload, const char *claim, int64_t *seconds_out)
-{
-    int64_t seconds = 0;
+#define TIME_END (INT64_C(1) << 40) /* in the year 36812, so that no sum below overflows */
 
-    if (!json_integer_of(payload, claim, &seconds) || seconds < 0 || seconds >= INT64_C(1) << 40) return false;
-    *seconds_out = seconds;
+/* RFC 7519, 2: a NumericDate may have a fraction. It is cut off. */
+bool claims_time(const json_t *payload, const char *claim, int64_t *seconds_out)
+{
+    const json_t *member = json_object_get(payload, claim);
+    const double seconds = json_number_value(member); /* exact in this range; 0 if it is no number */
+
+    if (!json_is_number(member) || !(seconds >= 0 && seconds < (double)TIME_END)) return false;
+    *seconds_out = (int64_t)seconds;
     return true;
 }
 
@@ -33,12 +36,12 @@ struct times {
 
 static struct result read_times(const json_t *payload, struct times *times, struct error *err)
 {
-    if (!time_of(payload, "exp", &times->expires))
-        return failure(err, ERROR_DENIED, "the token's exp is missing or no whole number of seconds");
-    if (!time_of(payload, "iat", &times->issued))
-        return failure(err, ERROR_DENIED, "the token's iat is missing or no whole number of seconds");
-    if (json_object_get(payload, "nbf") != NULL && !time_of(payload, "nbf", &times->not_before))
-        return failure(err, ERROR_DENIED, "the token's nbf is no whole number of seconds");
+    if (!claims_time(payload, "exp", &times->expires))
+        return failure(err, ERROR_DENIED, "the token's exp is missing or no number of seconds since 1970");
+    if (!claims_time(payload, "iat", &times->issued))
+        return failure(err, ERROR_DENIED, "the token's iat is missing or no number of seconds since 1970");
+    if (json_object_get(payload, "nbf") != NULL && !claims_time(payload, "nbf", &times->not_before))
+        return failure(err, ERROR_DENIED, "the token's nbf is no number of seconds since 1970");
     return SUCCESS;
 }
 

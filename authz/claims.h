@@ -38,6 +38,9 @@ bool claims_text_is_plain(const char *text, size_t maximum);
 /** ERROR_DENIED names the claim that is wrong. `payload` must come from jws_parse(). */
 RESULT claims_check(const json_t *payload, const struct claims_rule *rule, struct claims *claims_out, struct error *err);
 
+/** A NumericDate (RFC 7519, 2) in whole seconds; its fraction is cut off. False unless it is from 0 to the year 36812. */
+bool claims_time(const json_t *payload, const char *claim, int64_t *seconds_out);
+
 /** The part of the check that needs no rule: exp, iat and nbf have their form and fit the clock. ERROR_DENIED. */
 RESULT claims_check_times(const json_t *payload, int64_t now_s, unsigned grace_s, struct error *err);
 

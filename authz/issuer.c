@@ -98,16 +98,20 @@ static struct result fill_keys(const struct issuer_record *record, const char *j
     OWNED_JSON keys = NULL;
     const json_t *key;
     struct jwk jwk;
-    size_t i;
+    size_t i, unnamed = 0;
 
     TRY(jwks_read(bytes_of_text(jwks), ISSUER_JWKS_MAX, &keys, err));
     json_array_foreach (keys, i, key) {
         TRY(jwk_read(key, &jwk, err));
+        unnamed += jwk.lacks_kid;
         if (jwk.is_usable && (jwk.algorithms & record->algorithms) != 0) TRY(add_key(record, &jwk, set, err));
     }
-    if (set->count == 0)
-        return failure(err, ERROR_INVALID, "the key set of %.150s has no key that is accepted here", record->url);
-    return SUCCESS;
+    if (set->count > 0) return SUCCESS;
+    if (unnamed > 0 && unnamed == json_array_size(keys))
+        return failure(err, ERROR_INVALID,
+                       "no key of %.120s has a kid of 1 to %d of A-Z a-z 0-9 -_.:/=+@~, and tokens name their key by it",
+                       record->url, JWS_KID_SIZE - 1);
+    return failure(err, ERROR_INVALID, "the key set of %.150s has no key that is accepted here", record->url);
 }
 
 static struct result read_keys(const struct issuer_record *record, const char *jwks, struct key_set **set_out, struct error *err)

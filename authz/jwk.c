@@ -135,7 +135,8 @@ struct result jwk_read(const json_t *key, struct jwk *jwk_out, struct error *err
     const char *type = json_text_of(key, "kty");
     struct jwk jwk = {.is_usable = false};
 
-    if (type != NULL && is_for_signatures(key) && copy_kid(key, &jwk)) {
+    jwk.lacks_kid = !copy_kid(key, &jwk);
+    if (type != NULL && is_for_signatures(key) && !jwk.lacks_kid) {
         if (strcmp(type, "RSA") == 0) TRY(read_rsa(key, &jwk, err));
         else if (strcmp(type, "EC") == 0) TRY(read_point(key, &jwk, err));
     }

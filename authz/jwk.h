@@ -14,7 +14,8 @@
 #define JWK_TEXT_MAX 2048 /* a modulus of 683 characters, a kid, and member names */
 
 struct jwk {
-    bool is_usable; /* for signatures, of a supported kind, and well-formed; else the other members are not set */
+    bool is_usable; /* for signatures, of a supported kind, and well-formed; else the members below are not set */
+    bool lacks_kid; /* it has no kid that tokens could name it by */
     char kid[JWS_KID_SIZE];
     unsigned algorithms;     /* bits of enum jose_algorithm that this key may verify */
     size_t signature_size;   /* size of this key's signatures */

@@ -77,23 +77,32 @@ static struct result decode_object(struct bytes segment, const char *what, json_
     TRY(decode(segment, what, &decoded, err));
     if (!json_read(buffer_bytes(&decoded), JWS_SIZE_MAX, &value, &cause).ok) {
         if (cause.kind == ERROR_NO_MEMORY) return failure(err, ERROR_NO_MEMORY, "no memory to read a token");
-        return failure(err, ERROR_INVALID, "the token's %s is not plain JSON without duplicate members", what);
+        return failure(err, ERROR_INVALID, "the token's %s: %.200s", what, cause.message);
     }
     if (!json_is_object(value)) return failure(err, ERROR_INVALID, "the token's %s is not a JSON object", what);
     *object_out = GIVE(value);
     return SUCCESS;
 }
 
+/* RFC 7515, 4.1.9: `typ` is a media type, whose letters have no case; "application/" may stand before a type without another slash. */
+static const char *without_application(const char *type)
+{
+    static const char prefix[] = "application/";
+    const size_t length = sizeof prefix - 1;
+
+    return strncasecmp(type, prefix, length) == 0 && strchr(type + length, '/') == NULL ? type + length : type;
+}
+
 static struct result check_type(const json_t *header, enum jws_type *type_out, struct error *err)
 {
     const json_t *member = json_object_get(header, "typ");
-    const char *text = json_string_value(member);
+    const char *text = json_is_string(member) ? without_application(json_string_value(member)) : NULL;
 
     if (member == NULL || (text != NULL && strcasecmp(text, "JWT") == 0)) {
         *type_out = JWS_TYPE_JWT;
-    } else if (text != NULL && strcmp(text, "at+jwt") == 0) {
+    } else if (text != NULL && strcasecmp(text, "at+jwt") == 0) {
         *type_out = JWS_TYPE_ACCESS;
-    } else if (text != NULL && strcmp(text, "sijil-reg+jwt") == 0) {
+    } else if (text != NULL && strcmp(json_string_value(member), "sijil-reg+jwt") == 0) {
         *type_out = JWS_TYPE_REGISTRY;
     } else {
         return failure(err, ERROR_INVALID, "the token's typ is not one that is accepted here");

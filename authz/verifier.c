@@ -15,8 +15,8 @@
 
 #define LANES 4 /* threads that check with one key at the same time without waiting */
 
-/* iat may be a minute in the future, as in our own check (authz/claims.h). */
-#define OPTIONS(exp) "verify.cache=none&verify.exp=" exp "&verify.iat=required&verify.iat.slack_after=60"
+/* The library checks the signature only: it would take a time with a fraction for 0. The times are checked by authz/claims.h. */
+#define OPTIONS "verify.cache=none&verify.exp=skip&verify.iat=skip"
 
 struct lane {
     pthread_mutex_t lock;
@@ -25,19 +25,18 @@ struct lane {
 
 struct verifier {
     struct lane lanes[LANES];
-    struct lane late; /* ignores exp; rarely used, so there is only one */
 };
 
 /* liboauth2 makes a list of caches when the first verifier is configured. */
 static pthread_mutex_t configuring = PTHREAD_MUTEX_INITIALIZER;
 
-static struct result configure(struct lane *lane, const char *jwk, const char *options, struct error *err)
+static struct result configure(struct lane *lane, const char *jwk, struct error *err)
 {
     const unsigned before = json_lacks();
 
     if (fault_is_due(FAULT_MEMORY)) return failure(err, ERROR_NO_MEMORY, "no memory for a verifier");
     (void)pthread_mutex_lock(&configuring);
-    char *problem = oauth2_cfg_token_verify_add_options(NULL, &lane->verify, "jwk", jwk, options);
+    char *problem = oauth2_cfg_token_verify_add_options(NULL, &lane->verify, "jwk", jwk, OPTIONS);
     (void)pthread_mutex_unlock(&configuring);
     const bool lacked = json_lacks() != before; /* after a lack of memory it may have read half of the key and report success */
     if (!lacked && problem == NULL && lane->verify != NULL) return SUCCESS;
@@ -52,25 +51,22 @@ struct result verifier_new(const char *jwk, struct verifier **verifier_out, stru
 
     if (verifier == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a verifier");
     for (size_t i = 0; i < LANES; i++) (void)pthread_mutex_init(&verifier->lanes[i].lock, NULL);
-    (void)pthread_mutex_init(&verifier->late.lock, NULL);
-    for (size_t i = 0; i < LANES; i++) TRY(configure(&verifier->lanes[i], jwk, OPTIONS("required"), err));
-    TRY(configure(&verifier->late, jwk, OPTIONS("skip"), err));
+    for (size_t i = 0; i < LANES; i++) TRY(configure(&verifier->lanes[i], jwk, err));
     *verifier_out = GIVE(verifier);
     return SUCCESS;
 }
 
 /* A free lane; if all are busy, waits for a lane that is fixed for this thread. */
-static struct lane *take_lane(struct verifier *verifier, bool is_late)
+static struct lane *take_lane(struct verifier *verifier)
 {
     const size_t start = ((uintptr_t)pthread_self() >> 12) % LANES;
 
-    for (size_t i = 0; i < LANES && !is_late; i++) {
+    for (size_t i = 0; i < LANES; i++) {
         struct lane *lane = &verifier->lanes[(start + i) % LANES];
         if (pthread_mutex_trylock(&lane->lock) == 0) return lane;
     }
-    struct lane *lane = is_late ? &verifier->late : &verifier->lanes[start];
-    (void)pthread_mutex_lock(&lane->lock);
-    return lane;
+    (void)pthread_mutex_lock(&verifier->lanes[start].lock);
+    return &verifier->lanes[start];
 }
 
 /* From 2.2.0 on it also says which HTTP status it would answer with (authz/CMakeLists.txt). */
@@ -93,7 +89,6 @@ static bool ask(struct lane *lane, const char *text)
     return ok;
 }
 
-/* The library does not say which rule a token broke. */
 struct result verifier_check(struct verifier *verifier, const struct jws *token, bool is_late, struct error *err)
 {
     if (fault_is_due(FAULT_MEMORY)) return failure(err, ERROR_NO_MEMORY, "no memory to check a token");
@@ -101,12 +96,12 @@ struct result verifier_check(struct verifier *verifier, const struct jws *token,
     if (text == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to check a token");
 
     const unsigned before = json_lacks();
-    struct lane *lane = take_lane(verifier, is_late);
+    struct lane *lane = take_lane(verifier);
     const bool ok = ask(lane, text);
     (void)pthread_mutex_unlock(&lane->lock);
     if (json_lacks() != before) return failure(err, ERROR_NO_MEMORY, "no memory to check a token");
-    if (ok) return SUCCESS;
     TRY(claims_check_times(token->payload, clock_wall_ms() / 1000, is_late ? UINT_MAX : 0, err));
+    if (ok) return SUCCESS;
     return failure(err, ERROR_DENIED, "the token's signature is not its issuer's");
 }
 
@@ -120,6 +115,5 @@ void verifier_free(struct verifier *verifier)
 {
     if (verifier == NULL) return;
     for (size_t i = 0; i < LANES; i++) lane_done(&verifier->lanes[i]);
-    lane_done(&verifier->late);
     free(verifier);
 }

@@ -121,19 +121,19 @@ static json_t *load_with_room(struct bytes text, json_error_t *problem)
 static struct result not_json(const json_error_t *problem, struct error *err)
 {
     static const char *const words[] = {
-        [json_error_premature_end_of_input] = "it ends too early",
-        [json_error_end_of_input_expected] = "something stands behind the end",
-        [json_error_invalid_utf8] = "a character is not UTF-8",
-        [json_error_duplicate_key] = "a member is there twice",
-        [json_error_null_character] = "a text has the character NUL",
-        [json_error_null_byte_in_key] = "the name of a member has the character NUL",
-        [json_error_numeric_overflow] = "a number is larger than 2^63 - 1",
+        [json_error_premature_end_of_input] = "not JSON: it ends too early",
+        [json_error_end_of_input_expected] = "not JSON: something stands behind the end",
+        [json_error_invalid_utf8] = "not JSON: a character is not UTF-8",
+        [json_error_duplicate_key] = "JSON in which a member is there twice",
+        [json_error_null_character] = "JSON in which a text has the character NUL",
+        [json_error_null_byte_in_key] = "JSON in which the name of a member has the character NUL",
+        [json_error_numeric_overflow] = "JSON in which a number does not fit 64 bits",
     };
     const enum json_error_code code = json_error_code(problem);
     const char *word = (size_t)code < sizeof words / sizeof words[0] ? words[code] : NULL;
 
-    return failure(err, ERROR_INVALID, "not JSON: %s (line %d, column %d)",
-                   word == NULL ? "a value, comma or bracket is wrong" : word, problem->line, problem->column);
+    return failure(err, ERROR_INVALID, "%s (line %d, column %d)",
+                   word == NULL ? "not JSON: a value, comma or bracket is wrong" : word, problem->line, problem->column);
 }
 
 struct result json_read(struct bytes text, size_t maximum, json_t **value_out, struct error *err)
@@ -175,7 +175,7 @@ static bool is_too_large(struct bytes digits, bool is_negative)
 }
 
 /* RFC 8259 section 6. An exponent may exceed the range of a double, so a number with one counts as a fraction; no member
- * that we read has one. */
+ * that we read has one. -0 counts as a fraction because other readers take it for one (Rust's serde_json). */
 static enum number number_of(struct bytes word)
 {
     const size_t first = word.length > 0 && word.data[0] == '-' ? 1 : 0;
@@ -183,9 +183,11 @@ static enum number number_of(struct bytes word)
     size_t at = whole;
 
     if (whole == first || (word.data[first] == '0' && whole > first + 1)) return NO_NUMBER;
-    if (at == word.length)
-        return is_too_large((struct bytes){word.data + first, whole - first}, first == 1) ? NUMBER_WITHOUT_ROOM
-                                                                                          : NUMBER_WITH_ROOM;
+    if (at == word.length) {
+        const struct bytes digits = {word.data + first, whole - first};
+        const bool is_minus_zero = first == 1 && digits.data[0] == '0';
+        return is_minus_zero || is_too_large(digits, first == 1) ? NUMBER_WITHOUT_ROOM : NUMBER_WITH_ROOM;
+    }
     if (word.data[at] == '.') {
         const size_t fraction = at + 1;
         at = skip_digits(word, fraction);
@@ -198,7 +200,7 @@ static enum number number_of(struct bytes word)
     return at < word.length && skip_digits(word, at) == word.length ? NUMBER_WITHOUT_ROOM : NO_NUMBER;
 }
 
-/* The next number from `at` on that jansson would refuse; empty if there is none. */
+/* The next number from `at` on that becomes a fraction; empty if there is none. */
 static struct bytes next_without_room(struct bytes text, size_t at)
 {
     bool in_string = false;
@@ -217,30 +219,26 @@ static struct bytes next_without_room(struct bytes text, size_t at)
     return (struct bytes){text.data + text.length, 0};
 }
 
-/* Replaces each number that jansson would refuse by a fraction. Such a number has at least three characters, as the fraction
- * has. */
-static void put_fractions(uint8_t *destination, struct bytes text)
+/* Copies the text, with a fraction in the place of each number that is to become one. */
+static struct result put_fractions(struct buffer *copy, struct bytes text, struct error *err)
 {
-    static const char fraction[] = "0.5";
+    size_t at = 0;
 
-    for (struct bytes word = next_without_room(text, 0); word.length > 0;) {
-        const size_t at = (size_t)(word.data - text.data);
-        memset(destination + at, ' ', word.length);
-        memcpy(destination + at, fraction, sizeof fraction - 1);
-        word = next_without_room(text, at + word.length);
+    for (struct bytes word = next_without_room(text, 0); word.length > 0; word = next_without_room(text, at)) {
+        const size_t begin = (size_t)(word.data - text.data);
+        TRY(buffer_add(copy, text.data + at, begin - at, err));
+        TRY(buffer_format(copy, err, "%-*s", (int)word.length, "0.5")); /* as long as the number, for the column of an error */
+        at = begin + word.length;
     }
+    return buffer_add(copy, text.data + at, text.length - at, err);
 }
 
 struct result json_read_any_number(struct bytes text, size_t maximum, json_t **value_out, struct error *err)
 {
     if (text.length > maximum || next_without_room(text, 0).length == 0) return json_read(text, maximum, value_out, err);
-    uint8_t *copy = memory_resize(NULL, text.length);
-    if (copy == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to read JSON");
-    memcpy(copy, text.data, text.length);
-    put_fractions(copy, text);
-    const struct result result = json_read((struct bytes){copy, text.length}, maximum, value_out, err);
-    free(copy);
-    return result;
+    struct buffer OWNED_BUFFER copy = BUFFER(text.length + text.length / 2 + 1); /* two characters, -0, become three */
+    TRY(put_fractions(&copy, text, err));
+    return json_read(buffer_bytes(&copy), copy.length, value_out, err);
 }
 
 static struct result write_escape(struct buffer *buffer, uint8_t letter, struct error *err)

@@ -27,8 +27,9 @@ static inline void json_free_owned(json_t **value)
 RESULT json_read(struct bytes text, size_t maximum, json_t **value_out, struct error *err);
 
 /**
- * As json_read(), but a number that 64 bits or a double can't hold is no error: it becomes a fraction. For foreign
- * documents with members that we don't read; a member that we read must be a whole number, so a fraction is refused there.
+ * As json_read(), but a number that 64 bits or a double can't hold is no error: it becomes a fraction, and so does -0, which
+ * not every reader takes for a whole number. For foreign documents with members that we don't read; a member that we read must
+ * be a whole number, so a fraction is refused there.
  */
 RESULT json_read_any_number(struct bytes text, size_t maximum, json_t **value_out, struct error *err);
 

@@ -24,6 +24,17 @@ static struct result check_members(const json_t *object, size_t known, const cha
     return failure(err, ERROR_INVALID, "an envelope has no members but %s", names);
 }
 
+/* DSSE permits both alphabets; one spelling is read here, so that a text that several programs compare has one form. */
+static struct result decode(const json_t *text, const char *member, struct buffer *decoded, struct error *err)
+{
+    struct error why = {0};
+
+    if (text_from_base64(decoded, BASE64_STANDARD, view_of(text), &why).ok) return SUCCESS;
+    if (why.kind != ERROR_INVALID) return failure(err, why.kind, "the \"%s\" of an envelope: %s", member, why.message);
+    return failure(err, ERROR_INVALID, "the \"%s\" of an envelope: %s (standard base64 with padding is read, base64url is not)",
+                   member, why.message);
+}
+
 /* A signature that is not ECDSA P-256 may come from another signer's key. It is kept, and never verifies. */
 static struct result read_signature(const json_t *entry, struct dsse_signature *signature, struct error *err)
 {
@@ -35,7 +46,7 @@ static struct result read_signature(const json_t *entry, struct dsse_signature *
     TRY(check_members(entry, keyid == NULL ? 1 : 2, "\"keyid\" and \"sig\" in a signature", err));
     if (json_string_length(keyid) >= DSSE_KEYID_SIZE)
         return failure(err, ERROR_LIMIT, "a key id of an envelope is longer than %d", DSSE_KEYID_SIZE - 1);
-    TRY(text_from_base64(&raw, BASE64_STANDARD, view_of(sig), err));
+    TRY(decode(sig, "sig", &raw, err));
     if (keyid != NULL) memcpy(signature->keyid, json_string_value(keyid), json_string_length(keyid));
     if (raw.length > 0 && raw.length <= ECDSA_DER_MAX) {
         memcpy(signature->bytes, raw.data, raw.length);
@@ -72,7 +83,7 @@ struct result dsse_read(struct bytes envelope, size_t maximum, struct dsse **dss
     if (dsse == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an envelope");
     memcpy(dsse->payload_type, json_string_value(type), json_string_length(type));
     dsse->payload = BUFFER(maximum);
-    TRY(text_from_base64(&dsse->payload, BASE64_STANDARD, view_of(payload), err));
+    TRY(decode(payload, "payload", &dsse->payload, err));
     TRY(read_signatures(json_object_get(root, "signatures"), dsse, err));
     *dsse_out = GIVE(dsse);
     return SUCCESS;

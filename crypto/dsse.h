@@ -29,7 +29,7 @@ struct dsse {
 
 /**
  * Reads an envelope of at most `maximum` bytes. ERROR_INVALID, ERROR_LIMIT. Verifies no signature. Stricter than DSSE: a member that
- * DSSE does not name is refused, because no signature covers it.
+ * DSSE does not name is refused, because no signature covers it, and so is base64url.
  */
 RESULT dsse_read(struct bytes envelope, size_t maximum, struct dsse **dsse_out, struct error *err);
 /** Whether `key` made one of the signatures over this type and payload: ERROR_DENIED if not, ERROR_NO_MEMORY. */

@@ -128,6 +128,19 @@ static struct result check_digest(struct policy_set *set, struct error *err)
     return SUCCESS;
 }
 
+/* An exception, a pin and a decision name a policy by id and version, so that name must mean one document. */
+static struct result compile_policies(struct policy_set *set, const json_t *array, struct error *err)
+{
+    TRY(policy_documents_new(array, &set->documents, err));
+    const struct policy_documents *documents = set->documents;
+    if (documents->count < json_array_size(array)) return failure(err, ERROR_INVALID, "policies: a policy is there twice");
+    for (size_t i = 1; i < documents->count; i++)
+        if (strcmp(documents->documents[i - 1]->name, documents->documents[i]->name) == 0)
+            return failure(err, ERROR_INVALID, "policies: two of the name %.120s; give one of them another version",
+                           documents->documents[i]->name);
+    return SUCCESS;
+}
+
 static struct result compile_set(struct policy_set *set, struct error *err)
 {
     OWNED_JSON nothing = json_object();
@@ -137,7 +150,7 @@ static struct result compile_set(struct policy_set *set, struct error *err)
     if (nothing == NULL) return no_memory(err);
     set->epoch = (uint64_t)json_integer_value(json_object_get(set->json, "epoch"));
     TRY(policy_target_new(nothing, &set->unknown, err));
-    TRY(policy_documents_new(json_object_get(set->json, "policies"), &set->documents, err));
+    TRY(compile_policies(set, json_object_get(set->json, "policies"), err));
     TRY(policy_groups_new(json_object_get(set->json, "groups"), &set->groups, err));
     TRY(compile_regions(set, json_object_get(set->json, "regions"), err));
     TRY(compile_networks(set, json_object_get(set->json, "networks"), err));

@@ -12,11 +12,12 @@
 static const struct media_type_row {
     const char *name;
     enum manifest_kind kind;
+    bool is_dockers;
 } media_types[] = {
-    {MEDIA_TYPE_IMAGE, MANIFEST_IMAGE},
-    {MEDIA_TYPE_INDEX, MANIFEST_INDEX},
-    {MEDIA_TYPE_DOCKER, MANIFEST_IMAGE},
-    {MEDIA_TYPE_DOCKER_LIST, MANIFEST_INDEX},
+    {MEDIA_TYPE_IMAGE, MANIFEST_IMAGE, false},
+    {MEDIA_TYPE_INDEX, MANIFEST_INDEX, false},
+    {MEDIA_TYPE_DOCKER, MANIFEST_IMAGE, true},
+    {MEDIA_TYPE_DOCKER_LIST, MANIFEST_INDEX, true},
 };
 
 static const struct media_type_row *media_type_find(struct bytes name)
@@ -274,12 +275,12 @@ static struct result read_subject(struct manifest *manifest, const json_t *docum
 
 /*
  * Refuses members that only documents of another kind have. containers/image (skopeo, podman, CRI-O) refuses a document with
- * such a member as ambiguous. fsLayers and history are members of schema 1.
+ * such a member as ambiguous. fsLayers, history and signatures are members of schema 1.
  */
 static struct result check_kind_members(const json_t *document, enum manifest_kind kind, struct error *err)
 {
-    static const char *const of_images[] = {"manifests", "fsLayers", "history", NULL};
-    static const char *const of_indexes[] = {"layers", "config", "fsLayers", "history", NULL};
+    static const char *const of_images[] = {"manifests", "fsLayers", "history", "signatures", NULL};
+    static const char *const of_indexes[] = {"layers", "config", "fsLayers", "history", "signatures", NULL};
     const bool is_index = kind == MANIFEST_INDEX;
 
     for (const char *const *name = is_index ? of_indexes : of_images; *name != NULL; name++)
@@ -304,6 +305,10 @@ static struct result read_kind(struct manifest *manifest, const json_t *document
     if (row == NULL)
         return failure(err, ERROR_INVALID, "the media type %.*s is not one of a manifest",
                        (int)(name.length < 100 ? name.length : 100), (const char *)name.data);
+    if (row->is_dockers && inside[0] == '\0')
+        return failure(err, ERROR_INVALID,
+                       "a manifest of the type %s must have it as its \"mediaType\", too: Docker's clients could not read it",
+                       row->name);
     TRY(check_kind_members(document, row->kind, err));
     manifest->kind = row->kind;
     (void)snprintf(manifest->media_type, sizeof manifest->media_type, "%s", row->name);

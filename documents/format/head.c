@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,18 +21,81 @@ struct head {
     const json_t *body;
 };
 
+#define MEMBERS_MAX 16 /* more than any object of a document has */
+
+/* A member of a format: "s:s", "s?:I" or "s:o". */
+struct wanted {
+    const char *name;
+    char type;
+    bool is_optional;
+};
+
+/* The members of a format, without the places for their values. */
+static size_t list_members(const char *format, va_list arguments, struct wanted members_out[MEMBERS_MAX])
+{
+    size_t count = 0;
+
+    for (const char *at = strchr(format, 's'); at != NULL;) {
+        assert(count < MEMBERS_MAX);
+        struct wanted *member = &members_out[count++];
+        member->name = va_arg(arguments, const char *);
+        member->is_optional = at[1] == '?';
+        member->type = at[member->is_optional ? 3 : 2];
+        if (member->type == 's') (void)va_arg(arguments, const char **);
+        else if (member->type == 'I') (void)va_arg(arguments, json_int_t *);
+        else (void)va_arg(arguments, const json_t **);
+        at = strchr(at, ',');
+        if (at != NULL) at = strchr(at, 's');
+    }
+    return count;
+}
+
+static struct result say_member(const json_t *json, const char *what, const struct wanted *member, struct error *err)
+{
+    const json_t *value = json_object_get(json, member->name);
+
+    if (value == NULL && !member->is_optional) return failure(err, ERROR_INVALID, "%s: \"%s\" is missing", what, member->name);
+    if (value == NULL) return SUCCESS;
+    if (member->type == 's' && !json_is_string(value))
+        return failure(err, ERROR_INVALID, "%s: \"%s\" has to be a text", what, member->name);
+    if (member->type == 'I' && !json_is_integer(value))
+        return failure(err, ERROR_INVALID, "%s: \"%s\" has to be a whole number", what, member->name);
+    return SUCCESS;
+}
+
+/* What json_unpack() did not like, in our own words: those of jansson name its types. */
+static struct result say_problem(const json_t *json, const char *what, const struct wanted *members, size_t count,
+                                 struct error *err)
+{
+    const char *name;
+    const json_t *value;
+
+    if (!json_is_object(json)) return failure(err, ERROR_INVALID, "%s: an object is expected", what);
+    for (size_t i = 0; i < count; i++) TRY(say_member(json, what, &members[i], err));
+    json_object_foreach ((json_t *)(uintptr_t)json, name, value) {
+        size_t i = 0;
+        while (i < count && strcmp(members[i].name, name) != 0) i++;
+        if (i == count) return failure(err, ERROR_INVALID, "%s: there is no member \"%.40s\" here", what, name);
+    }
+    return failure(err, ERROR_INVALID, "%s: its members are not as docs/formats/documents.md says", what);
+}
+
 /* If jansson runs out of memory, it does not notice unknown members. */
 struct result document_unpack(const json_t *json, const char *what, struct error *err, const char *format, ...)
 {
     const unsigned before = json_lacks();
-    json_error_t reason;
-    va_list members;
+    struct wanted members[MEMBERS_MAX];
+    va_list arguments;
 
-    va_start(members, format);
-    const int unpacked = json_vunpack_ex((json_t *)(uintptr_t)json, &reason, JSON_STRICT, format, members);
-    va_end(members);
+    va_start(arguments, format);
+    const int unpacked = json_vunpack_ex((json_t *)(uintptr_t)json, NULL, JSON_STRICT, format, arguments);
+    va_end(arguments);
     if (json_lacks() != before) return failure(err, ERROR_NO_MEMORY, "no memory for %s", what);
-    return unpacked == 0 ? SUCCESS : failure(err, ERROR_INVALID, "%s: %.160s", what, reason.text);
+    if (unpacked == 0) return SUCCESS;
+    va_start(arguments, format);
+    const size_t count = list_members(format, arguments, members);
+    va_end(arguments);
+    return say_problem(json, what, members, count, err);
 }
 
 static struct result unpack(const json_t *json, struct head *head, struct error *err)

@@ -61,6 +61,8 @@ static const struct schema_member places[] = {
     HAS_TEXT("project", REQUIRED, FORM_NAME, 1, 63, "the name of a project in the organisation"),
     HAS_TEXT("repository", REQUIRED, FORM_FREE, 1, 191, "the path of a repository below its project; slashes in it stay slashes"),
 };
+static const struct schema_member encoded_repository = HAS_TEXT(
+    "repository", REQUIRED, FORM_FREE, 1, 191, "the path of a repository below its project; a slash in it may also be %2F");
 
 static size_t count_places(const struct route *route)
 {
@@ -113,13 +115,17 @@ static json_t *query_value(const struct schema_member *member)
     return value;
 }
 
+/* Generators of clients make one type of each component, so a parameter may not be called as a schema is. */
 static json_t *query_parameter(struct document *document, const struct schema_member *member)
 {
-    if (json_object_get(document->parameters, member->name) == NULL)
-        set(document->parameters, member->name,
+    char name[64];
+
+    (void)snprintf(name, sizeof name, "query-%s", member->name);
+    if (json_object_get(document->parameters, name) == NULL)
+        set(document->parameters, name,
             json_pack("{s:s, s:s, s:s, s:o}", "name", member->name, "in", "query", "description", member->meaning, "schema",
                       query_value(member)));
-    return json_pack("{s:o}", "$ref", json_sprintf("#/components/parameters/%s", member->name));
+    return json_pack("{s:o}", "$ref", json_sprintf("#/components/parameters/%s", name));
 }
 
 static json_t *parameters_of(struct document *document, const struct route *route)
@@ -127,7 +133,8 @@ static json_t *parameters_of(struct document *document, const struct route *rout
     json_t *list = json_array();
     const struct schema_member *reference = reference_of(route);
 
-    for (size_t i = 0; i < count_places(route); i++) (void)json_array_append_new(list, path_parameter(&places[i]));
+    for (size_t i = 0; i < count_places(route); i++)
+        (void)json_array_append_new(list, path_parameter(i == 2 && !is_of_oci(route) ? &encoded_repository : &places[i]));
     if (reference != NULL) (void)json_array_append_new(list, path_parameter(reference));
     const char *at = route->about->parameters;
     for (struct bytes word; schema_next_word(&at, &word);) {
@@ -174,10 +181,9 @@ static json_t *error_content(struct document *document, const struct route *rout
 {
     if (is_of_oci(route)) return openapi_content(document->schemas, &schema_errors, false);
     json_t *content =
-        json_pack("{s:{s:o}}", "application/problem+json", "schema", openapi_schema(document->schemas, &schema_problem, false));
-    if (route->credential == CREDENTIAL_MINT)
-        set(content, "application/json",
-            json_pack("{s:o}", "schema", openapi_schema(document->schemas, &schema_oauth_error, false)));
+        route->credential == CREDENTIAL_MINT ? openapi_content(document->schemas, &schema_oauth_error, false) : json_object();
+    set(content, "application/problem+json",
+        json_pack("{s:o}", "schema", openapi_schema(document->schemas, &schema_problem, false)));
     return content;
 }
 
@@ -251,8 +257,8 @@ static json_t *security_of(const struct route *route)
     if (route->credential == CREDENTIAL_NONE) return json_array();
     if (has_credential_in_body(route)) return json_pack("[{}]");
     if (route->credential == CREDENTIAL_RUNNER) return json_pack("[{s:[]}]", "runner");
-    if (is_of_oci(route) || route->credential == CREDENTIAL_MINT) return json_pack("[{s:[]}, {s:[]}]", "token", "basic");
-    return json_pack("[{s:[]}]", "token");
+    if (is_of_oci(route) || route->credential == CREDENTIAL_MINT) return json_pack("[{s:[]}, {s:[]}]", "bearer", "basic");
+    return json_pack("[{s:[]}]", "bearer");
 }
 
 static json_t *tag_of(const struct route *route)
@@ -340,11 +346,11 @@ static const char introduction[] =
     "Below /v2 it is OCI Distribution; below /api/v1 it is administered. Get a token for the scope registry:admin:* at /token, with the "
     "name and the secret of a robot. The scope only says that the token may be used here: rights are decided for each request, by the "
     "actions in x-sijil-actions. Bodies have no unknown members, and queries no unknown or repeated parameters. Lists page by key, with a Link to the next page. "
-    "Times are RFC 3339 in UTC.";
+    "Times are RFC 3339 in UTC, except in signed documents, which are shown as they were signed.";
 
 static json_t *whole(const struct document *document)
 {
-    json_t *schemes = json_pack("{s:{s:s, s:s, s:s, s:s}, s:{s:s, s:s}, s:{s:s, s:s, s:s}}", "token", "type", "http", "scheme",
+    json_t *schemes = json_pack("{s:{s:s, s:s, s:s, s:s}, s:{s:s, s:s}, s:{s:s, s:s, s:s}}", "bearer", "type", "http", "scheme",
                                 "bearer", "bearerFormat", "JWT", "description", "a token of /token, or of a trusted issuer",
                                 "runner", "type", "mutualTLS", "description", "the client certificate of an enrolled runner",
                                 "basic", "type", "http", "scheme", "basic", "description", "the name and the secret of a robot");

@@ -24,6 +24,7 @@ static void describe_text(const struct schema_member *member, json_t *value)
 
     if (member->words != NULL) set(value, "enum", list_of_words(member->words));
     if (spelling.format != NULL) set(value, "format", json_string(spelling.format));
+    if (member->form == FORM_SIGNED_TIME) set(value, "x-sijil-as-signed", json_true());
     if (spelling.pattern != NULL) set(value, "pattern", json_string(spelling.pattern));
     if (member->words != NULL ||
         (member->form != FORM_FREE && member->form != FORM_NAME && member->form != FORM_PROJECT && member->form != FORM_PLACE))
@@ -112,7 +113,8 @@ json_t *openapi_content(json_t *schemas, const struct schema *schema, bool is_of
     if (schema->content_type == NULL) return NULL;
     if (schema->members != NULL)
         return json_pack("{s:{s:o}}", schema->content_type, "schema", openapi_schema(schemas, schema, is_of_body));
-    if (strncmp(schema->content_type, "text/", 5) == 0)
-        return json_pack("{s:{s:{s:s}}}", schema->content_type, "schema", "type", "string");
-    return json_pack("{s:{}}", schema->content_type);
+    json_t *value = json_pack("{s:s}", "type", strstr(schema->content_type, "json") != NULL ? "object" : "string");
+    if (schema == &schema_bytes)
+        set(value, "format", json_string("binary")); /* generators of clients leave out a body without it */
+    return json_pack("{s:{s:o}}", schema->content_type, "schema", value);
 }

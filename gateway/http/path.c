@@ -32,39 +32,58 @@ bool request_target_split(struct bytes request_target, struct bytes *path_out, s
     return true;
 }
 
-/* pchar of RFC 3986, without the characters that only percent-encoding can produce. */
-static bool is_plain(const char *segment)
+/*
+ * The text between two slashes. Such a slash is part of the segment, because it was percent-encoded. The letters are pchar of RFC 3986, without
+ * the characters that only percent-encoding can produce.
+ */
+static struct result check_piece(const char *piece, size_t length, struct error *err)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~!$&'()*+,;=:@";
-    return segment[strspn(segment, letters)] == '\0';
+
+    if (length == 0) return failure(err, ERROR_INVALID, "a path has no empty segments");
+    if (length <= 2 && memcmp(piece, "..", length) == 0)
+        return failure(err, ERROR_INVALID, "a path has no segments '.' and '..'");
+    if (strspn(piece, letters) >= length) return SUCCESS;
+    return failure(err, ERROR_INVALID,
+                   "a path may not hold slashes, spaces, control or other special characters, "
+                   "also not percent-encoded");
 }
 
-static struct result add_segment(struct bytes raw, bool is_last, struct arena *arena, struct path *path, struct error *err)
+static struct result check_segment(const char *segment, bool takes_slashes, struct error *err)
 {
-    const char *segment = NULL;
+    size_t length = takes_slashes ? strcspn(segment, "/") : strlen(segment);
+
+    TRY(check_piece(segment, length, err));
+    while (segment[length] == '/') {
+        segment += length + 1;
+        length = strcspn(segment, "/");
+        TRY(check_piece(segment, length, err));
+    }
+    return SUCCESS;
+}
+
+static struct result add_segment(struct bytes raw, bool may_be_empty, bool takes_slashes, struct arena *arena, struct path *path,
+                                 struct error *err)
+{
+    const char *segment = "";
 
     if (path->count == PATH_SEGMENTS_MAX) return failure(err, ERROR_INVALID, "a path has at most %d segments", PATH_SEGMENTS_MAX);
-    TRY(percent_decode(raw, false, arena, &segment, err));
-    if (segment[0] == '\0' && !is_last) return failure(err, ERROR_INVALID, "a path has no empty segments");
-    if (strcmp(segment, ".") == 0 || strcmp(segment, "..") == 0)
-        return failure(err, ERROR_INVALID, "a path has no segments '.' and '..'");
-    if (!is_plain(segment))
-        return failure(err, ERROR_INVALID,
-                       "a path may not hold slashes, spaces, control or other special characters, "
-                       "also not percent-encoded");
+    if (raw.length > 0) TRY(percent_decode(raw, false, arena, &segment, err));
+    if (raw.length > 0 || !may_be_empty) TRY(check_segment(segment, takes_slashes, err));
     path->segments[path->count++] = segment;
     return SUCCESS;
 }
 
 struct result path_split(struct bytes path, struct arena *arena, struct path *path_out, struct error *err)
 {
+    const bool takes_slashes = has_prefix(path, PATH_WITH_SLASHES);
     struct path split = {0};
 
     if (path.length == 0 || path.data[0] != '/') return failure(err, ERROR_INVALID, "a path begins with '/'");
     for (size_t at = 1; at <= path.length;) {
         const uint8_t *slash = at == path.length ? NULL : memchr(path.data + at, '/', path.length - at);
         const size_t end = slash == NULL ? path.length : (size_t)(slash - path.data);
-        TRY(add_segment((struct bytes){path.data + at, end - at}, slash == NULL, arena, &split, err));
+        TRY(add_segment((struct bytes){path.data + at, end - at}, slash == NULL, takes_slashes, arena, &split, err));
         at = end + 1;
     }
     *path_out = split;

@@ -4,11 +4,15 @@
  * Segments are split first and percent-decoded afterwards (RFC 3986 section 2.4), so %2f never makes a new segment. After decoding,
  * only letters of our own names may remain: no slash, no control character, no space, no second '%'. "." and ".." are refused, and so
  * are empty segments but the last.
+ *
+ * Below PATH_WITH_SLASHES a segment may hold slashes, because generated clients encode a repository's path as one segment. The texts
+ * between these slashes obey the same rules as segments.
  */
 #pragma once
 
 #include "base/arena.h"
 
+#define PATH_WITH_SLASHES "/api/v1/repositories/"
 #define PATH_SEGMENTS_MAX 160 /* a name of 255 characters has at most 128, and the routes add a few */
 
 struct path {

@@ -75,7 +75,7 @@ static struct manifest_query query_of(const struct request *request)
     return (struct manifest_query){.action = action_of(request), .where = oci_where(request), .reference = request->reference};
 }
 
-/* The entity tag depends on the media type too, because the same bytes may be pushed again under Docker's media type. */
+/* The entity tag depends on the media type too: an older version could store the same bytes under Docker's type and later under OCI's. */
 static void manifest_etag(const char *digest, const char *media_type, char etag_out[OCI_ETAG_SIZE])
 {
     const bool is_docker = strcmp(media_type, MEDIA_TYPE_DOCKER) == 0 || strcmp(media_type, MEDIA_TYPE_DOCKER_LIST) == 0;

@@ -46,7 +46,7 @@ static bool is_name(struct bytes segment)
 static bool segment_fits(struct bytes wanted, const char *segment, const char **reference)
 {
     if (!bytes_equal(wanted, bytes_of_text("{reference}"))) return bytes_equal(wanted, bytes_of_text(segment));
-    if (segment[0] == '\0') return false;
+    if (segment[0] == '\0' || strchr(segment, '/') != NULL) return false;
     *reference = segment;
     return true;
 }

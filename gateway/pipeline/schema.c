@@ -15,8 +15,7 @@ const struct schema schema_exposition = {.name = "exposition",
                                          .meaning = "metrics in the text format of Prometheus",
                                          .content_type = "text/plain; version=0.0.4; charset=utf-8"};
 const struct schema schema_bytes = {.name = "bytes", .meaning = "bytes", .content_type = "application/octet-stream"};
-const struct schema schema_json = {
-    .name = "json", .meaning = "JSON that OCI's specifications define", .content_type = "application/json"};
+const struct schema schema_json = {.name = "json", .meaning = "a JSON object", .content_type = "application/json"};
 const struct schema schema_openapi = {
     .name = "openapi", .meaning = "a description in the form of OpenAPI 3", .content_type = "application/json"};
 const struct schema schema_entry = {
@@ -26,9 +25,6 @@ const struct schema schema_manifest = {.name = "manifest",
                                        .content_type = "application/vnd.oci.image.manifest.v1+json"};
 const struct schema schema_index = {
     .name = "index", .meaning = "an index of referrers", .content_type = "application/vnd.oci.image.index.v1+json"};
-const struct schema schema_form = {
-    .name = "form", .meaning = "a form, as OAuth 2.0 has it", .content_type = "application/x-www-form-urlencoded"};
-
 PART(denied, "one reason for a refusal", HAS_TEXT("rule", REQUIRED, FORM_FREE, 0, 0, "the rule that says no"),
      HAS_TEXT("policy", REQUIRED, FORM_FREE, 0, 0, "the policy of the rule; `sys` and `rbac` are the registry's own"),
      HAS_TEXT("message", OPTIONAL, FORM_FREE, 0, 0, "the message of the rule, for people"),

@@ -21,6 +21,7 @@ enum schema_type { SCHEMA_TEXT, SCHEMA_NUMBER, SCHEMA_FLAG, SCHEMA_OBJECT, SCHEM
     X(FORM_FREE, NULL, NULL, "text")                                                                                             \
     X(FORM_ID, "uuid", NULL, "id")                                                                                               \
     X(FORM_TIME, "date-time", NULL, "time")                                                                                      \
+    X(FORM_SIGNED_TIME, "date-time", NULL, "time as it was signed, in any zone")                                                 \
     X(FORM_URL, "uri", ISSUER_PATTERN, "URL")                                                                                    \
     X(FORM_DIGEST, NULL, "^sha(256:[0-9a-f]{64}|512:[0-9a-f]{128})$", "digest")                                                  \
     X(FORM_NAME, NULL, "^[a-z0-9]+([._-][a-z0-9]+)*$", "name")                                                                   \
@@ -79,6 +80,8 @@ struct schema {
     }
 #define HAS_ID(label, present, text)   HAS_TEXT(label, present, FORM_ID, 36, 36, text)
 #define HAS_TIME(label, present, text) HAS_TEXT(label, present, FORM_TIME, 20, 24, text)
+/** A time in a signed document, which is shown as it was signed. */
+#define HAS_SIGNED_TIME(label, present, text) HAS_TEXT(label, present, FORM_SIGNED_TIME, 20, 0, text)
 #define HAS_NUMBER(label, present, low, high, text)                                                                      \
     {                                                                                                                    \
         .name = (label), .type = SCHEMA_NUMBER, .presence = (present), .least = (low), .most = (high), .meaning = (text) \
@@ -126,7 +129,7 @@ struct schema {
 #define PART_WITH(flags, object, text, ...) SCHEMA_OF(static, object, text, flags, __VA_ARGS__)
 
 extern const struct schema schema_none, schema_empty, schema_text, schema_exposition, schema_bytes, schema_json, schema_openapi,
-    schema_entry, schema_form, schema_manifest, schema_index, schema_problem, schema_errors;
+    schema_entry, schema_manifest, schema_index, schema_problem, schema_errors;
 
 /** The word, format and pattern of a form; `format` and `pattern` may be NULL. */
 struct schema_spelling {

@@ -194,6 +194,26 @@ static bool names_other_service(const struct request *request, const char *param
     return value != NULL && strcmp(value, request->gateway->settings->service) != 0;
 }
 
+/* RFC 6749, RFC 8693 and the forms of OCI's clients; clients also send parameters that are not used here. */
+static const struct schema_member members_of_token_form[] = {
+    HAS_WORD("grant_type", OPTIONAL, "client_credentials password " GRANT_EXCHANGE,
+             "where the credential is: in the header, as username and password here, or as subject_token here"),
+    HAS_TEXT("scope", OPTIONAL, FORM_FREE, 0, 4096, "the access that is asked for; may be repeated"),
+    HAS_TEXT("service", OPTIONAL, FORM_FREE, 1, 255, "the service of the challenge"),
+    HAS_TEXT("audience", OPTIONAL, FORM_FREE, 1, 255, "the same"),
+    HAS_TEXT("username", OPTIONAL, FORM_FREE, 1, 0, "of a password: the name of a robot"),
+    HAS_TEXT("password", OPTIONAL, FORM_FREE, 1, 0, "of a password: the robot's secret"),
+    HAS_TEXT("subject_token", OPTIONAL, FORM_FREE, 1, 0, "of an exchange: a token of a trusted issuer"),
+    HAS_WORD("subject_token_type", OPTIONAL, TOKEN_TYPE "jwt " TOKEN_TYPE "id_token " TOKEN_TYPE "access_token",
+             "of an exchange: what subject_token is"),
+};
+const struct schema schema_token_form = {.name = "token_form",
+                                         .meaning = "a form, as OAuth 2.0 has it",
+                                         .content_type = "application/x-www-form-urlencoded",
+                                         .flags = SCHEMA_IS_OPEN | SCHEMA_IS_READ_ELSEWHERE,
+                                         .count = sizeof members_of_token_form / sizeof members_of_token_form[0],
+                                         .members = members_of_token_form};
+
 SCHEMA(token, "a token, as OCI's clients and OAuth 2.0 have it",
        HAS_TEXT("access_token", REQUIRED, FORM_FREE, 1, 0, "goes into Authorization: Bearer"),
        HAS_TEXT("token", REQUIRED, FORM_FREE, 1, 0, "the same"), HAS_TEXT("token_type", OPTIONAL, FORM_FREE, 1, 0, "Bearer"),

@@ -24,7 +24,7 @@ static const struct member descriptor_members[] = {
     {NULL, ANYTHING, NULL},
 };
 
-/* The members of manifests and of indexes. fsLayers and history are of schema 1: registry/manifest.c refuses them. */
+/* The members of manifests and of indexes. fsLayers, history and signatures are of schema 1: registry/manifest.c refuses them. */
 static const struct member document_members[] = {
     {"schemaVersion", NUMBER, NULL},
     {"mediaType", TEXT, NULL},
@@ -36,6 +36,7 @@ static const struct member document_members[] = {
     {"annotations", MAP, NULL},
     {"fsLayers", ANYTHING, NULL},
     {"history", ANYTHING, NULL},
+    {"signatures", ANYTHING, NULL},
     {NULL, ANYTHING, NULL},
 };
 

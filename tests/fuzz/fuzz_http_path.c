@@ -7,12 +7,28 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* A segment is the text between two slashes; below PATH_WITH_SLASHES it may hold more of these. */
+static void check_slashes(const struct path *path, size_t at)
+{
+    const char *segment = path->segments[at];
+
+    if (strchr(segment, '/') == NULL) return;
+    assert(at >= 3 && strcmp(path->segments[0], "api") == 0 && strcmp(path->segments[1], "v1") == 0);
+    assert(strcmp(path->segments[2], "repositories") == 0);
+    assert(segment[0] != '/' && segment[strlen(segment) - 1] != '/' && strstr(segment, "//") == NULL);
+    assert(strncmp(segment, "./", 2) != 0 && strncmp(segment, "../", 3) != 0 && strstr(segment, "/./") == NULL);
+    assert(strstr(segment, "/../") == NULL);
+    const char *last = strrchr(segment, '/');
+    assert(strcmp(last, "/.") != 0 && strcmp(last, "/..") != 0);
+}
+
 static void check(const struct path *path)
 {
     assert(path->count > 0 && path->count <= PATH_SEGMENTS_MAX);
     for (size_t i = 0; i < path->count; i++) {
         const char *segment = path->segments[i];
-        assert(strpbrk(segment, "/\\%?# \r\n") == NULL);
+        check_slashes(path, i);
+        assert(strpbrk(segment, "\\%?# \r\n") == NULL);
         assert(strcmp(segment, "..") != 0 && strcmp(segment, ".") != 0);
         assert(segment[0] != '\0' || i + 1 == path->count);
     }
@@ -32,6 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check(&split);
     for (int method = 0; method < METHOD_COUNT; method++)
         if (route_find(&route_table, &split, (enum method)method, arena, &match, &err).ok && match.name != NULL)
-            assert(match.name[0] != '\0' && match.name[0] != '/');
+            assert(match.name[0] != '\0' && match.name[0] != '/' &&
+                   (match.reference == NULL || strchr(match.reference, '/') == NULL));
     return 0;
 }

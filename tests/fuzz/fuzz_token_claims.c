@@ -20,6 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (claims_check(payload, &rule, &claims, &err).ok) {
         assert(strlen(claims.subject) <= rule.subject_max && claims.subject[0] != '\0' && claims.issuer != NULL);
         assert(claims.expires_s * 1000 > rule.now_ms && claims.confirmation == NULL);
+        assert(claims.issued_s >= 0 && claims.issued_s < claims.expires_s && claims.expires_s < INT64_C(1) << 40);
         const json_t *audience = json_object_get(payload, "aud"); /* text, or a list of one (RFC 7519, 4.1.3) */
         assert(!json_is_array(audience) || json_array_size(audience) == 1);
         assert(strcmp(json_string_value(json_is_array(audience) ? json_array_get(audience, 0) : audience), rule.audience) == 0);

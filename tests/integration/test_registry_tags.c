@@ -147,9 +147,56 @@ static void tags_of_what_was_deleted_go_in_steps(void **state)
     assert_string_equal(count_of("manifest", &where), "0");
 }
 
+/* Older versions kept a manifest without a "mediaType" under Docker's type. */
+static void make_it_dockers(const struct pushed *pushed)
+{
+    char sql[300];
+
+    (void)snprintf(sql, sizeof sql, "UPDATE manifest SET media_type = '" MEDIA_TYPE_DOCKER "' WHERE digest = '%s'",
+                   pushed->digest);
+    execute(sql);
+}
+
+static void its_type_stays(const struct resource *where, struct pushed *pushed, const char *why)
+{
+    static const char *const tags[] = {"first", "another", NULL};
+
+    for (size_t i = 0; i < COUNT(tags); i++) {
+        struct error problem = {0};
+        assert_false(collect_push_manifest(where, tags[i], pushed, &problem).ok);
+        assert_int_equal(problem.kind, ERROR_DENIED);
+        if (strstr(problem.message, why) == NULL) fail_msg("%s", problem.message);
+    }
+}
+
+/* Clients refuse a child whose type is not that of its index (oras) or do not find it (crane); nor may a fixed tag answer something
+ * else. */
+static void a_type_stays_where_an_index_or_a_fixed_tag_names_it(void **state)
+{
+    struct pushed pushed, index;
+    struct resource where = place("typed", &pushed);
+
+    (void)state;
+    make_it_dockers(&pushed);
+    collect_set_rules("{\"immutable\":[{\"repositories\":\"typed\",\"tags\":\"f*\"}]}");
+    its_type_stays(&where, &pushed, "make its tag first immutable");
+    collect_set_rules("{}");
+    MUST(collect_push_manifest(&where, "first", &pushed, &err));
+    assert_string_equal(ask("SELECT count(*) FROM manifest WHERE media_type = '" MEDIA_TYPE_DOCKER "'"), "0");
+    collect_write_index(&index, &pushed);
+    MUST(collect_push_manifest(&where, "all", &index, &err));
+    make_it_dockers(&pushed);
+    its_type_stays(&where, &pushed, "lists it with its type");
+    MUST_FAIL(ERROR_INVALID, collect_push_manifest(&where, "all", &index, &err)); /* its child is not what it says */
+    MUST(delete_manifest(&where, &index, &err));
+    MUST(collect_push_manifest(&where, "first", &pushed, &err));
+    assert_string_equal(ask("SELECT count(*) FROM manifest WHERE media_type = '" MEDIA_TYPE_DOCKER "'"), "0");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_type_stays_where_an_index_or_a_fixed_tag_names_it),
         cmocka_unit_test(a_manifest_has_a_largest_number_of_tags),
         cmocka_unit_test(one_with_more_tags_is_not_deleted_at_once),
         cmocka_unit_test(the_collection_keeps_one_with_more_tags_and_says_so),

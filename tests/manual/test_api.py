@@ -84,7 +84,40 @@ def parameters_are_known(document):
     named = set()
     for text in re.findall(r'^ABOUT\(\w+, "([^"]*)"', read(ROOT, "gateway/routes.def"), re.M):
         named |= set(text.split())
-    assert named == set(document["components"]["parameters"]), named ^ set(document["components"]["parameters"])
+    made = {member["name"] for member in document["components"]["parameters"].values()}
+    assert named == made, named ^ made
+
+
+def camel(name):
+    return "".join(part[:1].upper() + part[1:] for part in re.split(r"[^A-Za-z0-9]+", name))
+
+
+def components_make_distinct_types(document):
+    """oapi-codegen makes one Go type of each component, whatever its kind, and a constant of each scheme of security: the parameter and
+    the schema `envelope` were one name."""
+    made = [camel(name) for kind in ("schemas", "responses", "parameters") for name in document["components"][kind]]
+    made += [camel(name) + "Scopes" for name in document["components"]["securitySchemes"]]  # the schema token_scopes was one of these
+    assert len(made) == len(set(made)) > 100, sorted(name for name in made if made.count(name) > 1)
+
+
+def each_body_has_a_schema(document):
+    """openapi-python-client leaves out an operation with a body that has no schema."""
+    bodies = [(path, content) for path, value in inside(document) if path.endswith("/content") for content in value.items() if "/" in content[0]]
+    assert len(bodies) > 100 and all(content[1].get("schema") for _, content in bodies), bodies
+    kinds = {(kind, json.dumps(media["schema"])) for path, (kind, media) in bodies if "$ref" not in media["schema"]}
+    assert ("application/octet-stream", '{"type": "string", "format": "binary"}') in kinds and ("application/json", '{"type": "object"}') in kinds, kinds
+    form = document["paths"]["/token"]["post"]["requestBody"]["content"]["application/x-www-form-urlencoded"]
+    assert form == {"schema": {"$ref": "#/components/schemas/token_form"}}, form
+    assert not any("OCI" in answer["description"] for path in ("/api/v1/openapi.json", "/api/v1/audit/events/{sequence}/entry")
+                   for answer in document["paths"][path]["get"]["responses"].values() if "description" in answer)
+
+
+def errors_of_oauth_stand_first(document):
+    """Some generators read only the first kind of an answer, and most errors of /token are those of OAuth 2.0."""
+    for name in ("token-400", "token-401", "token-default"):
+        content = document["components"]["responses"][name]["content"]
+        assert list(content) == ["application/json", "application/problem+json"], (name, list(content))
+        assert content["application/json"]["schema"]["$ref"].endswith("/oauth_error"), content
 
 
 def what_schemas_say_is_exact(document):
@@ -104,7 +137,7 @@ def main():
     document = json.loads(read(BUILD, "cmd/manual/api/openapi.json"))
     assert document["openapi"].startswith("3.1."), document["openapi"]
     for check in (each_route_stands_once, references_resolve, operations_are_whole, schemas_are_schemas, parameters_are_known,
-                  what_schemas_say_is_exact):
+                  components_make_distinct_types, each_body_has_a_schema, errors_of_oauth_stand_first, what_schemas_say_is_exact):
         check(document)
         print("ok", check.__name__)
     the_page_is_fresh()

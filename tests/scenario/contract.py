@@ -11,6 +11,7 @@ import urllib.parse
 
 PATH = "/api/v1/openapi.json"
 WHOLE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+SIGNED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 lock = threading.Lock()
 known = {"document": None, "checked": 0}
 LAST_RESORT = b"the answer could not be made\n"  # without memory the server can't describe its own failure
@@ -36,6 +37,7 @@ class Contract:
         if text not in self.validators:
             formats = jsonschema.FormatChecker()
             formats.checks("date-time")(lambda value: not isinstance(value, str) or WHOLE.fullmatch(value) is not None)
+            formats.checks("as-signed")(lambda value: not isinstance(value, str) or SIGNED.fullmatch(value) is not None)
             self.validators[text] = jsonschema.Draft202012Validator(schema, resolver=jsonschema.RefResolver("", self.document),
                                                                     format_checker=formats)
         return self.validators[text]
@@ -94,10 +96,14 @@ def expression(template):
 
 
 def strict(document):
-    """Clients must take members that they don't know. In a test, a member that is not in the description is a mistake."""
+    """Clients must take members that they don't know. In a test, a member that is not in the description is a mistake. Times are in UTC, except
+    in a signed document."""
     document = copy.deepcopy(document)
     for schema in document["components"]["schemas"].values():
         schema.setdefault("additionalProperties", False)
+        for member in schema["properties"].values():
+            if member.get("x-sijil-as-signed"):
+                member["format"] = "as-signed"
     return document
 
 

@@ -65,6 +65,19 @@ def bad_bodies_are_refused_by_the_member():
     assert answer.status == 400 and '"fast"' in answer.json["detail"], answer.body
 
 
+def a_generated_client_may_encode_the_slashes_of_a_repository():
+    """It encodes each parameter of a path as one segment. What is decoded is not decoded again, and other slashes stay as they are."""
+    admin, body = state["admin"], json.dumps({"class": "sensitive"})
+    for path, status in (("main/models/a%2Fb/label", 404), ("main/models/a/b/label", 404), ("main%2Fmodels%2Fa%2Fb/label", 404),
+                         ("main/models/a%252Fb/label", 400), ("main/models/a%2F%2e%2e%2Fb/label", 400), ("main/models/a%2F%2Fb/label", 400),
+                         ("main/models/%2Fa/label", 400), ("main/models/a%2F/label", 400), ("main/models/a%2Flabel", 405)):
+        answer = admin.call("PUT", "/api/v1/repositories/" + path, body, scope="registry:admin:*")
+        assert answer.status == status, (path, answer.status, answer.body)
+    for path in ("projects/main%2Fmodels", "organisations/main%2Fmodels/uploads", "keys/signing/a%2Fb"):
+        assert admin.call("GET", "/api/v1/" + path, scope="registry:admin:*").status == 400, path
+    assert admin.call("GET", "/v2/main/models%2Fa/tags/list", scope="registry:admin:*").status == 400
+
+
 class Twisted:
     """An invented answer."""
 
@@ -101,4 +114,4 @@ def cases(server):
     state["server"], state["admin"] = server, server.client(server.admin)
     state["auditor"] = server.client(sijil_test.make_robot(server, "describer", "auditor", ""))
     return (anybody_gets_it_without_an_event, it_is_what_the_build_made, every_reading_route_answers_as_described,
-            bad_bodies_are_refused_by_the_member, lies_are_noticed)
+            bad_bodies_are_refused_by_the_member, a_generated_client_may_encode_the_slashes_of_a_repository, lies_are_noticed)

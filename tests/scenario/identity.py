@@ -545,6 +545,9 @@ def a_ci_job_needs_no_stored_secret():
     for body in ({**trust, "algorithms": ["HS256"]}, {**trust, "algorithms": []}, {**trust, "jwks": {"keys": []}}, {**trust, "url": "http://x"},
                  {**trust, "lifetime_max": 90000}, {**trust, "jwks": "x"}, {"url": "https://x"}, {**trust, "more": 1}):
         assert api(server.admin, "POST", "/issuers", body).status == 400, body
+    nameless = {"keys": [{name: value for name, value in key.items() if name != "kid"} for key in issuer.jwks["keys"]]}
+    answer = api(server.admin, "POST", "/issuers", {**trust, "jwks": nameless})
+    assert answer.status == 400 and "has a kid of 1 to" in answer.json["detail"], answer.body
     own = f"https://127.0.0.1:{server.port}"
     for url in ("https://", "https:// x", "https://x /a", "https://x/a b", "https://x\n", "https://x/\u00a0", "https://x?a", "https://x/#a",
                 "https://u@x", "https://:1", "https://X.example", " https://x", own, own + "/", own.replace("https", "HTTPS")):
@@ -565,6 +568,13 @@ def a_ci_job_needs_no_stored_secret():
     for authorization in ("Bearer " + answer.json["access_token"], "Bearer " + token):  # our token, or the issuer's unchanged
         assert admin.call("POST", "/v2/main/models/ci/blobs/uploads/", headers={"Authorization": authorization}).status == 202
         assert admin.call("POST", "/v2/main/models/other/blobs/uploads/", headers={"Authorization": authorization}).status in (401, 404)
+    now, upload = time.time(), "/v2/main/models/ci/blobs/uploads/"
+    for typ in ("at+jwt", "application/at+jwt", "APPLICATION/AT+JWT", "application/jwt", "JWT"):  # RFC 9068, 4; times as RFC 7519 has them
+        good = issuer.token(header={"typ": typ}, iat=int(now) + 0.5, nbf=int(now) - 0.25, exp=int(now) + 600.999)
+        assert admin.call("POST", upload, headers={"Authorization": "Bearer " + good}).status == 202, typ
+    for claims, words in (({"x": 2**63}, "a number does not fit 64 bits"), ({"nbf": 1e300}, "nbf is no number")):
+        bad = admin.call("POST", upload, headers={"Authorization": "Bearer " + issuer.token(**claims)})
+        assert bad.status == 401 and words in bad["WWW-Authenticate"], (claims, bad["WWW-Authenticate"])
     short = admin.call("GET", "/token?scope=" + urllib.parse.quote(push), headers=basic(("oidc", issuer.token(exp=int(time.time()) + 60))))
     assert short.status == 200 and 50 <= short.json["expires_in"] <= 59, short.body  # never after the expiry of the source token
     for wrong in ({"aud": ["https://127.0.0.1:1"]}, {"aud": [f"https://127.0.0.1:{server.port}", "x"]}, {"exp": int(time.time()) + 1000},

@@ -136,6 +136,24 @@ def signatures_that_do_not_count_are_refused():
     assert post(state["alice"], "", {"payloadType": TYPE}).status == 400 and state_of(key) is None
 
 
+def a_document_is_shown_as_it_was_signed():
+    """Its times may have another offset than UTC. What is wrong with a document is said in the words of this registry."""
+    def in_dubai(seconds):
+        return time.strftime("%Y-%m-%dT%H:%M:%S+04:00", time.gmtime(time.time() + seconds + 4 * 3600))
+    key, said = Key(state["principal"]), {"effective_from": in_dubai(-1), "expires": in_dubai(30 * DAY)}
+    answer, document, envelope = draft(state["alice"], key, **said)
+    assert answer.status == 201 and approve(server.admin, key, document, envelope).status == 201, answer.body
+    shown = server.client(server.admin).api("GET", "/keys/signing/" + key.name)
+    assert shown["state"] == "in force" and {name: shown["document"][name] for name in said} == said, shown
+    for more, words in (({"version": "1"}, '"version" has to be a whole number'), ({"kind": 1}, '"kind" has to be a text'),
+                        ({"colour": "red"}, 'there is no member "colour" here'), ({"body": {}}, '"principal" is missing')):
+        answer = draft(state["alice"], Key(state["principal"]), **more)[0]
+        assert answer.status == 400 and words in answer.json["detail"], (more, answer.body)
+    url = {**envelope, "signatures": [{"sig": envelope["signatures"][0]["sig"].replace("=", "").replace("+", "-").replace("/", "_") + "_"}]}
+    answer = post(state["alice"], "", url)
+    assert answer.status == 400 and 'the "sig" of an envelope: ' in answer.json["detail"], answer.body
+
+
 def an_approver_approves_others_but_no_approver():
     carol = make_person(server, "carol", "registry-admin", "")
     approver = Key(principal_of(carol), purpose="approve")
@@ -526,7 +544,7 @@ def a_gateway_that_is_killed_leaves_a_key_in_force_or_not_recorded():
 
 if __name__ == "__main__":
     run(prepare, a_key_is_in_force_when_another_person_has_approved_it, nobody_approves_his_own, a_robot_with_nobody_behind_it_is_refused,
-        signatures_that_do_not_count_are_refused, an_approver_approves_others_but_no_approver, an_expired_key_says_so,
+        signatures_that_do_not_count_are_refused, a_document_is_shown_as_it_was_signed, an_approver_approves_others_but_no_approver, an_expired_key_says_so,
         a_withdrawn_key_does_not_come_back, what_keyd_refuses_after_the_record_is_told, a_key_is_withdrawn_in_all_scopes_and_has_one_owner,
         a_draft_shows_only_signatures_that_verify, an_organisation_that_is_made_again_has_none_of_the_old_keys, an_approver_learns_whose_key_it_is,
         a_scope_that_does_not_exist_gets_no_key, a_deleted_project_gets_no_key, the_command_line_does_all_of_it, a_key_in_a_token_signs, a_row_that_somebody_wrote_counts_for_nothing, a_row_that_is_left_out_is_noticed,

@@ -36,11 +36,11 @@ class Issuer:
     def encode(data):
         return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
-    def token(self, **more):
+    def token(self, header=None, **more):
         now = int(time.time())
         said = {"iss": self.url, "sub": "repo:acme/train:ref:refs/heads/main", "iat": now, "exp": now + 600, "jti": os.urandom(8).hex(),
                 "aud": self.audience, **more}
-        text = self.encode(b'{"alg":"ES256","kid":"one"}') + "." + self.encode(json.dumps(said).encode())
+        text = self.encode(json.dumps({"alg": "ES256", "kid": "one", **(header or {})}).encode()) + "." + self.encode(json.dumps(said).encode())
         shown = subprocess.run(f"openssl dgst -sha256 -sign {self.key} | openssl asn1parse -inform DER", shell=True, check=True,
                                input=text.encode(), capture_output=True).stdout.decode()
         numbers = re.findall(r"INTEGER +:([0-9A-F]+)", shown)

@@ -246,24 +246,34 @@ static const struct issuer_row {
     const char *name, *url, *jwks;
     unsigned lifetime_s;
     enum error_kind kind;
+    const char *said; /* NULL: not checked */
 } issuer_rows[] = {
-    {"one key", "https://i", "{\"keys\":[{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\"," POINT "}]}", 60, ERROR_NONE},
+    {"one key", "https://i", "{\"keys\":[{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\"," POINT "}]}", 60, ERROR_NONE, NULL},
     {"one that is not usable beside it", "https://i",
      "{\"keys\":[{\"kty\":\"oct\",\"k\":\"AA\",\"kid\":\"k\"},{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\"," POINT "}]}", 60,
-     ERROR_NONE},
+     ERROR_NONE, NULL},
     {"the same kid twice", "https://i",
      "{\"keys\":[{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\"," POINT
      "},{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\"," POINT "}]}",
-     60, ERROR_INVALID},
+     60, ERROR_INVALID, NULL},
     {"a point that is not on the curve", "https://i",
      "{\"keys\":[{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\",\"x\":\"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU\","
      "\"y\":\"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU\"}]}",
-     60, ERROR_INVALID},
-    {"no keys", "https://i", "{\"keys\":[]}", 60, ERROR_INVALID},
-    {"no set", "https://i", "[]", 60, ERROR_INVALID},
-    {"no JSON", "https://i", "", 60, ERROR_INVALID},
-    {"not over TLS", "http://i", "{\"keys\":[{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\"," POINT "}]}", 60, ERROR_INVALID},
-    {"no lifetime", "https://i", "{\"keys\":[{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\"," POINT "}]}", 0, ERROR_INVALID},
+     60, ERROR_INVALID, NULL},
+    {"no keys", "https://i", "{\"keys\":[]}", 60, ERROR_INVALID, "has no key that is accepted here"},
+    {"no set", "https://i", "[]", 60, ERROR_INVALID, NULL},
+    {"no JSON", "https://i", "", 60, ERROR_INVALID, NULL},
+    {"a key without a kid", "https://i", "{\"keys\":[{\"kty\":\"EC\",\"crv\":\"P-256\"," POINT "}]}", 60, ERROR_INVALID,
+     "no key of https://i has a kid of 1 to 128 of A-Z"},
+    {"a kid with a blank", "https://i", "{\"keys\":[{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"a b\"," POINT "}]}", 60,
+     ERROR_INVALID, "no key of https://i has a kid of"},
+    {"a key of another algorithm beside one without a kid", "https://i",
+     "{\"keys\":[{\"kty\":\"oct\",\"k\":\"AA\",\"kid\":\"k\"},{\"kty\":\"EC\",\"crv\":\"P-256\"," POINT "}]}", 60, ERROR_INVALID,
+     "has no key that is accepted here"},
+    {"not over TLS", "http://i", "{\"keys\":[{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\"," POINT "}]}", 60, ERROR_INVALID,
+     NULL},
+    {"no lifetime", "https://i", "{\"keys\":[{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\"," POINT "}]}", 0, ERROR_INVALID,
+     NULL},
 };
 
 static void makes_issuers(void **state)
@@ -277,6 +287,7 @@ static void makes_issuers(void **state)
     (void)snprintf(record.url, sizeof record.url, "%s", row->url);
     assert_int_equal(issuer_new(&record, &issuer, &err).ok, row->kind == ERROR_NONE);
     assert_int_equal(err.kind, row->kind);
+    if (row->said != NULL && strstr(err.message, row->said) == NULL) fail_msg("%s", err.message);
 }
 
 static struct result challenge_once(void *context, struct error *err)

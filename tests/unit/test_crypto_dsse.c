@@ -1,6 +1,8 @@
 /* Signed documents: the bytes that DSSE signs, and envelopes. */
 #include "tests/support/unit.h"
 
+#include <string.h>
+
 #include "base/text.h"
 #include "crypto/dsse.h"
 #include "crypto/ecdsa.h"
@@ -60,35 +62,45 @@ static void dsse_travels(void **state)
 static const struct bad_envelope_row {
     const char *name, *json;
     enum error_kind kind;
+    const char *said; /* NULL: not checked */
 } bad_envelope_rows[] = {
-    {"no object", "[]", ERROR_INVALID},
-    {"no payload", "{\"payloadType\":\"t\",\"signatures\":[" SIG "]}", ERROR_INVALID},
-    {"no type", "{\"payload\":\"\",\"signatures\":[" SIG "]}", ERROR_INVALID},
-    {"no signatures", "{\"payload\":\"\",\"payloadType\":\"t\"}", ERROR_INVALID},
-    {"no signature in the list", "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[]}", ERROR_INVALID},
-    {"a signature that is a number", "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[7]}", ERROR_INVALID},
-    {"a number for sig", "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[{\"sig\":7}]}", ERROR_INVALID},
-    {"base64 of URLs", "{\"payload\":\"-_-_\",\"payloadType\":\"t\",\"signatures\":[" SIG "]}", ERROR_INVALID},
-    {"no padding", "{\"payload\":\"AA\",\"payloadType\":\"t\",\"signatures\":[" SIG "]}", ERROR_INVALID},
-    {"the payload twice", "{\"payload\":\"\",\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[" SIG "]}", ERROR_INVALID},
-    {"a type that is a number", "{\"payload\":\"\",\"payloadType\":1,\"signatures\":[" SIG "]}", ERROR_INVALID},
-    {"a payload that is a number", "{\"payload\":1,\"payloadType\":\"t\",\"signatures\":[" SIG "]}", ERROR_INVALID},
-    {"an empty type", "{\"payload\":\"\",\"payloadType\":\"\",\"signatures\":[" SIG "]}", ERROR_LIMIT},
-    {"a type of 128 letters", "{\"payload\":\"\",\"payloadType\":\"" LETTERS_128 "\",\"signatures\":[" SIG "]}", ERROR_LIMIT},
-    {"signatures that are a number", "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":1}", ERROR_INVALID},
-    {"no sig", "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[{}]}", ERROR_INVALID},
+    {"no object", "[]", ERROR_INVALID, NULL},
+    {"no payload", "{\"payloadType\":\"t\",\"signatures\":[" SIG "]}", ERROR_INVALID, NULL},
+    {"no type", "{\"payload\":\"\",\"signatures\":[" SIG "]}", ERROR_INVALID, NULL},
+    {"no signatures", "{\"payload\":\"\",\"payloadType\":\"t\"}", ERROR_INVALID, NULL},
+    {"no signature in the list", "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[]}", ERROR_INVALID, NULL},
+    {"a signature that is a number", "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[7]}", ERROR_INVALID, NULL},
+    {"a number for sig", "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[{\"sig\":7}]}", ERROR_INVALID, NULL},
+    {"base64 of URLs", "{\"payload\":\"-_-_\",\"payloadType\":\"t\",\"signatures\":[" SIG "]}", ERROR_INVALID,
+     "the \"payload\" of an envelope: a character that base64 does not have"},
+    {"no padding", "{\"payload\":\"AA\",\"payloadType\":\"t\",\"signatures\":[" SIG "]}", ERROR_INVALID,
+     "the \"payload\" of an envelope: base64 without its padding"},
+    {"a sig in base64 of URLs", "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[{\"sig\":\"-_-_\"}]}", ERROR_INVALID,
+     "the \"sig\" of an envelope: a character that base64 does not have (standard base64 with padding is read, base64url is not)"},
+    {"a sig without padding", "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[{\"sig\":\"AA\"}]}", ERROR_INVALID,
+     "the \"sig\" of an envelope: base64 without its padding"},
+    {"the payload twice", "{\"payload\":\"\",\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[" SIG "]}", ERROR_INVALID,
+     NULL},
+    {"a type that is a number", "{\"payload\":\"\",\"payloadType\":1,\"signatures\":[" SIG "]}", ERROR_INVALID, NULL},
+    {"a payload that is a number", "{\"payload\":1,\"payloadType\":\"t\",\"signatures\":[" SIG "]}", ERROR_INVALID, NULL},
+    {"an empty type", "{\"payload\":\"\",\"payloadType\":\"\",\"signatures\":[" SIG "]}", ERROR_LIMIT, NULL},
+    {"a type of 128 letters", "{\"payload\":\"\",\"payloadType\":\"" LETTERS_128 "\",\"signatures\":[" SIG "]}", ERROR_LIMIT,
+     NULL},
+    {"signatures that are a number", "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":1}", ERROR_INVALID, NULL},
+    {"no sig", "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[{}]}", ERROR_INVALID, NULL},
     {"a key id that is a number", "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[{\"keyid\":1,\"sig\":\"AAAA\"}]}",
-     ERROR_INVALID},
+     ERROR_INVALID, NULL},
     {"a key id of 128 letters",
-     "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[{\"keyid\":\"" LETTERS_128 "\",\"sig\":\"AAAA\"}]}", ERROR_LIMIT},
+     "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[{\"keyid\":\"" LETTERS_128 "\",\"sig\":\"AAAA\"}]}", ERROR_LIMIT,
+     NULL},
     {"a member that is not covered", "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[" SIG "],\"note\":1}",
-     ERROR_INVALID},
+     ERROR_INVALID, NULL},
     {"a member of a signature that is not covered",
-     "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[{\"sig\":\"AAAA\",\"cert\":\"x\"}]}", ERROR_INVALID},
+     "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[{\"sig\":\"AAAA\",\"cert\":\"x\"}]}", ERROR_INVALID, NULL},
     {"nine signatures",
      "{\"payload\":\"\",\"payloadType\":\"t\",\"signatures\":[" SIG "," SIG "," SIG "," SIG "," SIG "," SIG "," SIG "," SIG
      "," SIG "]}",
-     ERROR_LIMIT},
+     ERROR_LIMIT, NULL},
 };
 
 static void refuses_envelopes(void **state)
@@ -99,6 +111,7 @@ static void refuses_envelopes(void **state)
 
     assert_false(dsse_read(bytes_of_text(row->json), 4096, &dsse, &err).ok);
     assert_int_equal(err.kind, row->kind);
+    if (row->said != NULL && strstr(err.message, row->said) == NULL) fail_msg("%s", err.message);
     assert_null(dsse);
 }
 

@@ -251,6 +251,34 @@ static void exceptions_belong_to_their_project(void **state)
     }
 }
 
+/* The samples, and one of them again as `version`, with other words if it is a second policy. */
+static struct result compose_with_another(int version, bool is_another, struct error *err)
+{
+    OWNED_JSON policies = policy_examples();
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
+    json_t *again = policy_example("health-ae"), *metadata = json_object_get(again, "metadata");
+
+    assert_int_equal(json_object_set_new(metadata, "version", json_integer(version)), 0);
+    if (is_another) assert_int_equal(json_object_set_new(metadata, "review_by", json_string("2099-01-01")), 0);
+    assert_int_equal(json_array_append_new(policies, again), 0);
+    const struct policy_set_parts parts = {.epoch = 3, .policies = policies};
+    return policy_set_compose(&parts, &payload, err);
+}
+
+static void a_name_and_version_mean_one_policy(void **state)
+{
+    struct error err = {0};
+
+    (void)state;
+    assert_true(compose_with_another(4, true, &err).ok);
+    assert_false(compose_with_another(3, true, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+    assert_string_equal(err.message, "policies: two of the name health-ae@3; give one of them another version");
+    assert_false(compose_with_another(3, false, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+    assert_string_equal(err.message, "policies: a policy is there twice");
+}
+
 static void epochs_are_from_one_on(void **state)
 {
     static const uint64_t epochs[] = {0, (uint64_t)INT64_MAX + 1, UINT64_MAX};
@@ -349,6 +377,7 @@ int main(void)
         cmocka_unit_test(a_set_has_one_spelling),
         cmocka_unit_test(nobody_is_in_no_network),
         cmocka_unit_test(exceptions_belong_to_their_project),
+        cmocka_unit_test(a_name_and_version_mean_one_policy),
         cmocka_unit_test(epochs_are_from_one_on),
         cmocka_unit_test(asking_survives_lack_of_memory),
         cmocka_unit_test(sets_survive_lack_of_memory),
