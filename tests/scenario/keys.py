@@ -345,6 +345,9 @@ def a_row_that_is_left_out_is_noticed():
     assert state_of(state["key"]) == "withdrawn"
 
 
+HOLDS = "SELECT count(*) FROM pg_locks WHERE relation = 'audit_checkpoint'::regclass AND mode = 'AccessExclusiveLock' AND granted"
+
+
 def answer_of_keyd_too_late(send):
     """Sends a document that expires after the gateway's checks and before those of sijil-keyd: meanwhile the log can't be signed."""
     for seconds in (3, 6, 9):  # a slow machine needs more
@@ -353,6 +356,7 @@ def answer_of_keyd_too_late(send):
         hold = f"BEGIN; LOCK TABLE audit_checkpoint; SELECT pg_sleep({expires + 0.3 - time.time()}); COMMIT"
         holding = threading.Thread(target=server.sql, args=(hold,))
         holding.start()
+        sijil_test.wait_until(lambda: server.sql(HOLDS) == "1" or not holding.is_alive(), 30, "the table is not locked")
         answer = send(expires)
         holding.join()
         if answer.status != 403:  # it had expired before the gateway's checks
