@@ -325,7 +325,7 @@ def a_row_that_somebody_wrote_counts_for_nothing():
 
 def a_row_that_is_left_out_is_noticed():
     """A restart reads all documents. No answer about keys is given until the database agrees with the pins of sijil-keyd."""
-    server.sql("CREATE TABLE kept AS SELECT * FROM document WHERE kind = 2 AND recorded_by <> 'mallory' AND version = 1 LIMIT 1;"
+    server.sql(f"CREATE TABLE kept AS SELECT * FROM document WHERE kind = 2 AND name = '{state['key'].name}' AND version = 1;"
                "DELETE FROM document WHERE detail IN (SELECT detail FROM kept)")
     server.stop()
     server.start(wait=False)
