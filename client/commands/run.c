@@ -11,15 +11,13 @@
 #include "client/local.h"
 #include "client/manifest.h"
 #include "crypto/random.h"
-#include "training/format/envelope.h"
+#include "training/format/compose.h"
 
-#define COUNT(array)  (sizeof(array) / sizeof((array)[0]))
-#define PATH_ROOM     1024
-#define HOUR_MS       INT64_C(3600000)
-#define LIFE_DEFAULT  24  /* hours */
-#define LIFE_MAX      720 /* docs/formats/run.md: 30 days */
-#define REQUEST_TYPE  "application/vnd.sijil.run-request.v1+json"
-#define APPROVAL_TYPE "application/vnd.sijil.run-approval.v1+json"
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define PATH_ROOM    1024
+#define HOUR_MS      INT64_C(3600000)
+#define LIFE_DEFAULT 24  /* hours */
+#define LIFE_MAX     720 /* docs/formats/run.md: 30 days */
 
 static struct result no_memory(struct error *err)
 {
@@ -43,37 +41,35 @@ static struct result print_run(const struct invocation *invocation, json_t *run,
 
 /* ---- signing ---- */
 
-/* The members that requests and approvals have in common: audience, times and a nonce. */
-static struct result add_head(struct session *session, int64_t hours, json_t *payload, struct error *err)
-{
-    const int64_t now_ms = clock_wall_ms();
-    char issued[CLOCK_TEXT_SIZE], expires[CLOCK_TEXT_SIZE], nonce[33];
-    uint8_t random[16];
-    OWNED_JSON self = NULL;
+/* The members that requests and approvals have in common. */
+struct head {
+    const char *audience; /* a view into the registry's answer */
+    int64_t issued_ms, expires_ms;
+    char nonce[33];
+};
 
-    TRY(api_call_in(session, "GET", "/self", NULL, &self, err));
-    if (json_text_of(self, "audience") == NULL)
+/* `self`: the registry's answer, which the caller owns. */
+static struct result make_head(struct session *session, int64_t hours, json_t **self, struct head *head_out, struct error *err)
+{
+    uint8_t random[16];
+
+    TRY(api_call_in(session, "GET", "/self", NULL, self, err));
+    head_out->audience = json_text_of(*self, "audience");
+    if (head_out->audience == NULL)
         return failure(err, ERROR_INVALID, "the registry does not name its log: it is older than this program");
-    clock_format(now_ms, issued);
-    clock_format(now_ms + hours * HOUR_MS, expires);
+    head_out->issued_ms = clock_wall_ms();
+    head_out->expires_ms = head_out->issued_ms + hours * HOUR_MS;
     random_bytes(random, sizeof random);
-    text_hex(random, sizeof random, nonce);
-    OWNED_JSON head = json_pack("{s:O, s:s, s:s, s:s}", "audience", json_object_get(self, "audience"), "issued_at", issued,
-                                "expires", expires, "nonce", nonce);
-    return head != NULL && json_object_update(payload, head) == 0 ? SUCCESS : no_memory(err);
+    text_hex(random, sizeof random, head_out->nonce);
+    return SUCCESS;
 }
 
-/* Signs the payload, and reads it as the registry will, so that a wrong member is named before anything is sent. */
-static struct result sign(const struct ecdsa_key *key, enum run_type type, const json_t *payload, json_t **envelope_out,
+static struct result sign(const struct ecdsa_key *key, enum run_type type, struct bytes payload, json_t **envelope_out,
                           struct error *err)
 {
-    struct buffer OWNED_BUFFER text = BUFFER(RUN_PAYLOAD_MAX);
     struct buffer OWNED_BUFFER envelope = BUFFER(RUN_ENVELOPE_MAX);
-    OWNED(run_envelope) *checked = NULL;
 
-    TRY(json_write_canonical(&text, payload, err));
-    TRY(dsse_write(type == RUN_REQUEST ? REQUEST_TYPE : APPROVAL_TYPE, buffer_bytes(&text), &key, 1, &envelope, err));
-    TRY(run_envelope_read(buffer_bytes(&envelope), type, &checked, err));
+    TRY(run_sign(type, payload, key, &envelope, err));
     return json_read(buffer_bytes(&envelope), RUN_ENVELOPE_MAX, envelope_out, err);
 }
 
@@ -138,11 +134,31 @@ static struct result resolve_all(struct session *session, const char *host, cons
 
 /* ---- the commands ---- */
 
-struct result command_run_start(struct invocation *invocation, struct error *err)
+static struct result request(const struct invocation *invocation, struct session *session, int64_t hours, const json_t *spec,
+                             struct buffer *payload, struct error *err)
 {
-    struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
     const struct uuid id = uuid_random();
     char run[UUID_TEXT_SIZE], principal[SIGNING_PRINCIPAL_SIZE];
+    OWNED_JSON self = NULL;
+    struct head head;
+
+    TRY(command_principal(session, principal, err));
+    TRY(make_head(session, hours, &self, &head, err));
+    uuid_format(&id, run);
+    const struct run_request_parts parts = {.run = run,
+                                            .audience = head.audience,
+                                            .project = invocation->operands[1],
+                                            .requester = principal,
+                                            .nonce = head.nonce,
+                                            .issued_ms = head.issued_ms,
+                                            .expires_ms = head.expires_ms,
+                                            .spec = spec};
+    return run_request_write(&parts, payload, err);
+}
+
+struct result command_run_start(struct invocation *invocation, struct error *err)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM), payload = BUFFER(RUN_PAYLOAD_MAX);
     OWNED(session) *session = NULL;
     OWNED(ecdsa_key) *key = NULL;
     OWNED_JSON spec = NULL;
@@ -155,13 +171,8 @@ struct result command_run_start(struct invocation *invocation, struct error *err
     TRY(read_spec(invocation->operands[2], &spec, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(resolve_all(session, invocation->operands[0], spec, err));
-    TRY(command_principal(session, principal, err));
-    uuid_format(&id, run);
-    OWNED_JSON payload = json_pack("{s:s, s:s, s:s, s:s, s:O}", "schema", "sijil.run-request/v1", "run", run, "project",
-                                   invocation->operands[1], "requester", principal, "spec", spec);
-    if (payload == NULL) return no_memory(err);
-    TRY(add_head(session, hours, payload, err));
-    TRY(sign(key, RUN_REQUEST, payload, &envelope, err));
+    TRY(request(invocation, session, hours, spec, &payload, err));
+    TRY(sign(key, RUN_REQUEST, buffer_bytes(&payload), &envelope, err));
     TRY(buffer_format(&path, err, "/projects/%s/runs", invocation->operands[1]));
     TRY(api_call_in(session, "POST", buffer_text(&path), envelope, &answer, err));
     return print_run(invocation, answer, err);
@@ -222,17 +233,21 @@ static struct result show_request(const struct run_envelope *request, struct err
 static struct result approve(struct invocation *invocation, struct session *session, const struct run_envelope *request,
                              const struct ecdsa_key *key, struct error *err)
 {
-    struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
+    struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM), payload = BUFFER(RUN_PAYLOAD_MAX);
     char principal[SIGNING_PRINCIPAL_SIZE];
+    OWNED_JSON self = NULL;
     OWNED_JSON envelope = NULL;
     OWNED_JSON answer = NULL;
+    struct head head;
 
     TRY(command_principal(session, principal, err));
-    OWNED_JSON payload = json_pack("{s:s, s:s, s:s, s:s}", "schema", "sijil.run-approval/v1", "run", invocation->operands[2],
-                                   "request", request->digest, "approver", principal);
-    if (payload == NULL) return no_memory(err);
-    TRY(add_head(session, LIFE_DEFAULT, payload, err));
-    TRY(sign(key, RUN_APPROVAL, payload, &envelope, err));
+    TRY(make_head(session, LIFE_DEFAULT, &self, &head, err));
+    if (strcmp(head.audience, run_text(request, "audience")) != 0)
+        return failure(err, ERROR_CORRUPT, "the request is for the registry %.100s; this one is %.100s",
+                       run_text(request, "audience"), head.audience);
+    const struct run_approval_parts parts = {principal, head.nonce, head.issued_ms, head.expires_ms};
+    TRY(run_approval_write(request, &parts, &payload, err));
+    TRY(sign(key, RUN_APPROVAL, buffer_bytes(&payload), &envelope, err));
     TRY(run_path(invocation, "/approvals", &path, err));
     TRY(api_call_in(session, "POST", buffer_text(&path), envelope, &answer, err));
     return print_run(invocation, answer, err);
