@@ -32,7 +32,7 @@ static struct result list_path(const struct invocation *invocation, const char *
     return api_add_after(path, next, err);
 }
 
-struct result documents_get_all(const struct invocation *invocation, struct session *session, const char *base, const char *list,
+struct result documents_get_all(const struct invocation *invocation, struct session *session, const struct documents_list *list,
                                 json_t *rows, struct error *err)
 {
     OWNED_JSON next = NULL;
@@ -40,29 +40,34 @@ struct result documents_get_all(const struct invocation *invocation, struct sess
     do {
         struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
         OWNED_JSON answer = NULL;
-        TRY(list_path(invocation, base, next, &path, err));
+        TRY(list_path(invocation, list->base, next, &path, err));
         TRY(api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err));
         if (json_array_extend(rows, json_object_get(answer, "drafts")) != 0 ||
-            json_array_extend(rows, json_object_get(answer, list)) != 0)
-            return failure(err, ERROR_INVALID, "the registry answered without '%s' and 'drafts'", list);
+            json_array_extend(rows, json_object_get(answer, list->name)) != 0)
+            return failure(err, ERROR_INVALID, "the registry answered without '%s' and 'drafts'", list->name);
         json_decref(next);
         next = json_incref(json_object_get(answer, "next"));
     } while (json_is_string(next));
     return SUCCESS;
 }
 
-struct result documents_find(const json_t *rows, const char *name, const char *what, bool is_draft, const json_t **row_out,
-                             struct error *err)
+struct result documents_choose(const struct invocation *invocation, struct session *session, const struct documents_list *list,
+                               bool is_draft, json_t **row_out, struct error *err)
 {
+    const char *name = invocation->operands[1];
+    OWNED_JSON rows = json_array();
+
+    if (rows == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
+    TRY(documents_get_all(invocation, session, list, rows, err));
     for (size_t i = 0; i < json_array_size(rows); i++) {
-        const json_t *row = json_array_get(rows, i);
+        json_t *row = json_array_get(rows, i);
         const char *found = json_text_of(row, "name");
         if (found == NULL || strcmp(found, name) != 0 || (json_object_get(row, "envelope") != NULL) != is_draft) continue;
-        *row_out = row;
+        *row_out = json_incref(row);
         return SUCCESS;
     }
     return failure(err, ERROR_NOT_FOUND, is_draft ? "no draft of the %s %.60s waits there" : "no %s %.60s is enrolled there",
-                   what, name);
+                   list->what, name);
 }
 
 struct result documents_path(const struct invocation *invocation, const char *base, const char *tail, struct buffer *path,

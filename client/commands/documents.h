@@ -1,7 +1,5 @@
 /*
  * client/commands/documents.h -- what `sijil key` and `sijil runner` have in common: signed documents, their lists and their drafts.
- *
- * `base` is the path below /api/v1: "/keys/signing", "/runners".
  */
 #pragma once
 
@@ -18,13 +16,19 @@ const char *documents_scope(const struct invocation *invocation);
 /** Signs a payload: an envelope for a request. */
 RESULT documents_sign(enum document_kind kind, struct bytes payload, const struct ecdsa_key *key, json_t **envelope_out,
                       struct error *err);
-/** Appends the drafts and the `list` of all pages to `rows`. */
-RESULT documents_get_all(const struct invocation *invocation, struct session *session, const char *base, const char *list,
+/** Documents of one kind, as the registry lists them. */
+struct documents_list {
+    const char *base; /* the path below /api/v1: "/keys/signing" */
+    const char *name; /* the member of the answer: "keys" */
+    const char *what; /* one of them, in messages: "key" */
+};
+/** Appends the drafts and the documents of all pages to `rows`. */
+RESULT documents_get_all(const struct invocation *invocation, struct session *session, const struct documents_list *list,
                          json_t *rows, struct error *err);
-/** The row with this name: a draft if `is_draft`, else one of the list. It belongs to `rows`. `what` is for the message: "key". */
-RESULT documents_find(const json_t *rows, const char *name, const char *what, bool is_draft, const json_t **row_out,
-                      struct error *err);
-/** Appends the path of the document that the second operand names, with --scope. */
+/** The row of the document that the second operand names: a draft if `is_draft`, else an enrolled one. The caller owns *row_out. */
+RESULT documents_choose(const struct invocation *invocation, struct session *session, const struct documents_list *list,
+                        bool is_draft, json_t **row_out, struct error *err);
+/** Appends the path of the document that the second operand names, with --scope. `base`: as in a list. */
 RESULT documents_path(const struct invocation *invocation, const char *base, const char *tail, struct buffer *path,
                       struct error *err);
 /** Prints the registry's description of a runner. */

@@ -12,12 +12,13 @@
 #include "crypto/digest.h"
 #include "documents/format/signing_key.h"
 
-#define KEYS          "/keys/signing"
 #define COUNT(array)  (sizeof(array) / sizeof((array)[0]))
 #define DAY_MS        INT64_C(86400000)
 #define DAYS_DEFAULT  365
 #define PATH_ROOM     1024
 #define ENVELOPE_ROOM DOCUMENT_ENVELOPE_MAX((size_t)8 * 1024)
+
+static const struct documents_list keys = {"/keys/signing", "keys", "key"};
 
 static struct result no_memory(struct error *err)
 {
@@ -167,14 +168,11 @@ struct result command_key_approve(struct invocation *invocation, struct error *e
 {
     OWNED(session) *session = NULL;
     OWNED(ecdsa_key) *key = NULL;
-    OWNED_JSON rows = json_array();
-    const json_t *draft = NULL;
+    OWNED_JSON draft = NULL;
 
-    if (rows == NULL) return no_memory(err);
     TRY(command_signer(invocation, &key, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(documents_get_all(invocation, session, KEYS, "keys", rows, err));
-    TRY(documents_find(rows, invocation->operands[1], "key", true, &draft, err));
+    TRY(documents_choose(invocation, session, &keys, true, &draft, err));
     return approve(invocation, session, draft, key, err);
 }
 
@@ -211,58 +209,42 @@ struct result command_key_revoke(struct invocation *invocation, struct error *er
 {
     OWNED(session) *session = NULL;
     OWNED(ecdsa_key) *key = NULL;
-    OWNED_JSON rows = json_array();
-    const json_t *row = NULL;
+    OWNED_JSON row = NULL;
 
-    if (rows == NULL) return no_memory(err);
     if (invocation_option(invocation, 'r') == NULL)
         return line_check(invocation, failure(err, ERROR_INVALID, "--reason is needed: why the key no longer counts"));
     TRY(command_signer(invocation, &key, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(documents_get_all(invocation, session, KEYS, "keys", rows, err));
-    TRY(documents_find(rows, invocation->operands[1], "key", false, &row, err));
+    TRY(documents_choose(invocation, session, &keys, false, &row, err));
     return revoke(invocation, session, row, key, err);
 }
 
 /* ---- one key, and its drafts ---- */
-
-/* The route knows enrolled keys only; a draft is in the list. `err` stays if there is no draft either. */
-static struct result find_draft(const struct invocation *invocation, struct session *session, json_t **draft_out,
-                                struct error *err)
-{
-    OWNED_JSON rows = json_array();
-    const json_t *draft = NULL;
-    struct error none = {0};
-
-    if (rows == NULL) return no_memory(err);
-    if (!documents_get_all(invocation, session, KEYS, "keys", rows, &none).ok) return (struct result){.ok = false};
-    if (!documents_find(rows, invocation->operands[1], "key", true, &draft, &none).ok) return (struct result){.ok = false};
-    *draft_out = json_deep_copy(draft);
-    return *draft_out == NULL ? no_memory(err) : SUCCESS;
-}
 
 struct result command_key_show(struct invocation *invocation, struct error *err)
 {
     struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
     OWNED(session) *session = NULL;
     OWNED_JSON answer = NULL;
+    struct error none = {0};
 
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(documents_path(invocation, KEYS, "", &path, err));
-    struct result found = api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err);
-    if (!found.ok && err->kind == ERROR_NOT_FOUND) found = find_draft(invocation, session, &answer, err);
-    TRY(found);
+    TRY(documents_path(invocation, keys.base, "", &path, err));
+    const struct result found = api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err);
+    if (!found.ok && err->kind != ERROR_NOT_FOUND) return found;
+    /* The route knows enrolled keys only; a draft is in the list. The error stays if there is no draft either. */
+    if (!found.ok && !documents_choose(invocation, session, &keys, true, &answer, &none).ok) return found;
     return invocation->json ? api_print_json(answer, err) : print_key(invocation, answer, err);
 }
 
 struct result command_key_discard(struct invocation *invocation, struct error *err)
 {
-    return documents_end(invocation, KEYS, "/draft", err);
+    return documents_end(invocation, keys.base, "/draft", err);
 }
 
 struct result command_key_reject(struct invocation *invocation, struct error *err)
 {
-    return documents_end(invocation, KEYS, "/drafts", err);
+    return documents_end(invocation, keys.base, "/drafts", err);
 }
 
 /* ---- the list ---- */
@@ -293,7 +275,7 @@ struct result command_key_list(struct invocation *invocation, struct error *err)
 
     if (rows == NULL || flat == NULL) return no_memory(err);
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(documents_get_all(invocation, session, KEYS, "keys", rows, err));
+    TRY(documents_get_all(invocation, session, &keys, rows, err));
     TRY(flatten(rows, flat, err));
     return api_print_rows(invocation, flat, columns, COUNT(columns), err);
 }

@@ -19,6 +19,8 @@
 #define HOUR_MS      INT64_C(3600000)
 #define DAYS_DEFAULT 365
 
+static const struct documents_list runners = {RUNNERS, "runners", "runner"};
+
 static struct result no_memory(struct error *err)
 {
     return failure(err, ERROR_NO_MEMORY, "no memory for a runner");
@@ -289,7 +291,7 @@ struct result command_runner_list(struct invocation *invocation, struct error *e
 
     if (rows == NULL || flat == NULL) return no_memory(err);
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(documents_get_all(invocation, session, RUNNERS, "runners", rows, err));
+    TRY(documents_get_all(invocation, session, &runners, rows, err));
     TRY(flatten(rows, flat, err));
     TRY(add_invitations(invocation, session, flat, err));
     return api_print_rows(invocation, flat, columns, COUNT(columns), err);
@@ -391,14 +393,11 @@ struct result command_runner_approve(struct invocation *invocation, struct error
 {
     OWNED(session) *session = NULL;
     OWNED(ecdsa_key) *key = NULL;
-    OWNED_JSON rows = json_array();
-    const json_t *draft = NULL;
+    OWNED_JSON draft = NULL;
 
-    if (rows == NULL) return no_memory(err);
     TRY(command_signer(invocation, &key, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(documents_get_all(invocation, session, RUNNERS, "runners", rows, err));
-    TRY(documents_find(rows, invocation->operands[1], "runner", true, &draft, err));
+    TRY(documents_choose(invocation, session, &runners, true, &draft, err));
     return approve(invocation, session, draft, key, err);
 }
 
