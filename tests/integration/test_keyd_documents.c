@@ -62,28 +62,60 @@ static uint64_t add_event(const struct document *document, const char *action, s
     return add_entry(buffer_bytes(leaf_text), true);
 }
 
-static enum error_kind enrol(const struct enrolment *enrolment)
+/* A signed document, and its event in the log. */
+struct recorded {
+    struct buffer envelopes[2], leaf;
+    size_t count; /* of envelopes */
+    uint64_t sequence;
+};
+
+static void recorded_done(struct recorded *recorded)
 {
-    struct buffer OWNED_BUFFER payload = BUFFER(8192), first = BUFFER(16384), second = BUFFER(16384), leaf = BUFFER(LEAF_MAX);
-    struct buffer *const envelopes[] = {&first, &second};
+    buffer_done(&recorded->envelopes[0]);
+    buffer_done(&recorded->envelopes[1]);
+    buffer_done(&recorded->leaf);
+}
+#define OWNED_RECORDED __attribute__((cleanup(recorded_done))) struct recorded
+
+/* keyd is not asked yet. */
+static void record(const struct enrolment *enrolment, struct recorded *recorded_out)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(8192);
     OWNED(document) *document = NULL;
     struct bytes views[2];
-    struct document_pin pinned;
     struct error err = {0};
-    size_t count = 0;
 
+    *recorded_out = (struct recorded){.envelopes = {BUFFER(16384), BUFFER(16384)}, .leaf = BUFFER(LEAF_MAX)};
     compose_enrolment(enrolment, &payload);
     for (size_t i = 0; i < 2 && enrolment->signers[i] != NULL; i++) {
-        assert_true(document_sign(DOCUMENT_SIGNING_KEY, buffer_bytes(&payload), enrolment->signers[i], envelopes[i], &err).ok);
-        views[count++] = buffer_bytes(envelopes[i]);
+        struct buffer *envelope = &recorded_out->envelopes[i];
+        assert_true(document_sign(DOCUMENT_SIGNING_KEY, buffer_bytes(&payload), enrolment->signers[i], envelope, &err).ok);
+        views[recorded_out->count++] = buffer_bytes(envelope);
     }
-    if (!document_read(views, count, &document, &err).ok) fail_msg("%s", err.message);
-    const uint64_t sequence = add_event(document, enrolment->action, &leaf);
-    struct document_pin_request request = prove(views[0], buffer_bytes(&leaf), sequence);
-    request.envelope_count = count;
-    request.envelopes[1] = views[1];
+    if (!document_read(views, recorded_out->count, &document, &err).ok) fail_msg("%s", err.message);
+    recorded_out->sequence = add_event(document, enrolment->action, &recorded_out->leaf);
+}
+
+static struct document_pin_request prove_recorded(const struct recorded *recorded)
+{
+    struct document_pin_request request =
+        prove(buffer_bytes(&recorded->envelopes[0]), buffer_bytes(&recorded->leaf), recorded->sequence);
+
+    request.envelope_count = recorded->count;
+    request.envelopes[1] = buffer_bytes(&recorded->envelopes[1]);
+    return request;
+}
+
+static enum error_kind enrol(const struct enrolment *enrolment)
+{
+    OWNED_RECORDED recorded;
+    struct document_pin pinned;
+    struct error err = {0};
+
+    record(enrolment, &recorded);
+    const struct document_pin_request request = prove_recorded(&recorded);
     if (!keyd_pin_document(client, &request, &pinned, &err).ok) return err.kind;
-    assert_int_equal(pinned.epoch, sequence);
+    assert_int_equal(pinned.epoch, recorded.sequence);
     return ERROR_NONE;
 }
 
@@ -161,15 +193,13 @@ static void keyd_counts_signatures(void **state)
     assert_int_equal(identify().policy_epoch, 0);
 }
 
-/* Asks again for the newest event, of which nothing has changed. */
-static enum error_kind ask_again(const struct document_pin_request *asked)
+/* Asks again for the same event, with a proof of the log as it is now. */
+static enum error_kind ask_again(const struct recorded *recorded)
 {
-    struct document_pin_request request = prove(asked->envelopes[0], asked->leaf, asked->sequence);
+    const struct document_pin_request request = prove_recorded(recorded);
     struct document_pin pinned;
     struct error err = {0};
 
-    request.envelope_count = asked->envelope_count;
-    memcpy(request.envelopes, asked->envelopes, sizeof request.envelopes);
     const enum error_kind kind = keyd_pin_document(client, &request, &pinned, &err).ok ? ERROR_NONE : err.kind;
     if (kind != ERROR_NONE && strstr(err.message, "refused before") == NULL) fail_msg("%s", err.message);
     return kind;
@@ -178,10 +208,9 @@ static enum error_kind ask_again(const struct document_pin_request *asked)
 /* The documents that keyd refused came into force when a gateway asked again, because the reason had passed meanwhile. */
 static void what_was_refused_stays_refused(void **state)
 {
-    struct buffer OWNED_BUFFER payload = BUFFER(8192), first = BUFFER(16384), second = BUFFER(16384), leaf = BUFFER(LEAF_MAX);
     OWNED(ecdsa_key) *root = NULL;
     OWNED(ecdsa_key) *holder = NULL;
-    OWNED(document) *document = NULL;
+    OWNED_RECORDED recorded;
     uint8_t point[65];
     struct document_pin pinned;
     struct error err = {0};
@@ -190,16 +219,9 @@ static void what_was_refused_stays_refused(void **state)
     assert_true(ecdsa_key_new(&root, &err).ok && ecdsa_key_new(&holder, &err).ok);
     ecdsa_key_public(root, point);
     const struct enrolment early = {holder, {holder, root}, SIGNING_SIGN, "robot:1", NULL, "key.approve", "acme"};
-    compose_enrolment(&early, &payload);
-    assert_true(document_sign(DOCUMENT_SIGNING_KEY, buffer_bytes(&payload), holder, &first, &err).ok);
-    assert_true(document_sign(DOCUMENT_SIGNING_KEY, buffer_bytes(&payload), root, &second, &err).ok);
-    const struct bytes views[] = {buffer_bytes(&first), buffer_bytes(&second)};
-    assert_true(document_read(views, 2, &document, &err).ok);
     (void)add_entry(bytes_of_text("the first entry of a log"), true);
-    const uint64_t sequence = add_event(document, "key.approve", &leaf);
-    struct document_pin_request request = prove(views[0], buffer_bytes(&leaf), sequence);
-    request.envelope_count = 2;
-    request.envelopes[1] = views[1];
+    record(&early, &recorded);
+    struct document_pin_request request = prove_recorded(&recorded);
     request.proof[0][0] ^= 1; /* without a proof nobody has asked for the event */
     assert_false(keyd_pin_document(client, &request, &pinned, &err).ok);
     assert_int_equal(err.kind, ERROR_NOT_FOUND);
@@ -207,39 +229,31 @@ static void what_was_refused_stays_refused(void **state)
     assert_false(keyd_pin_document(client, &request, &pinned, &err).ok); /* no root is pinned */
     assert_int_equal(err.kind, ERROR_DENIED);
     assert_true(keyd_pin_approver(client, point, &err).ok); /* the reason has passed */
-    assert_int_equal(ask_again(&request), ERROR_DENIED);
+    assert_int_equal(ask_again(&recorded), ERROR_DENIED);
     (void)keyd_daemon_end(&process, SIGKILL);
     keyd_daemon_start(&process, NULL);
-    assert_int_equal(ask_again(&request), ERROR_DENIED);
+    assert_int_equal(ask_again(&recorded), ERROR_DENIED);
     assert_int_equal(ask_documents().pins[1].epoch, 0);
     assert_int_equal(enrol(&early), ERROR_NONE); /* the same document, signed and recorded anew */
-    assert_int_equal(ask_again(&request), ERROR_DENIED);
+    assert_int_equal(ask_again(&recorded), ERROR_DENIED);
 }
 
 /* A gateway that asks for a later event first gives the earlier one no second chance. */
 static void a_refused_event_ends_the_earlier_ones(void **state)
 {
-    struct buffer OWNED_BUFFER payload = BUFFER(8192), first = BUFFER(16384), second = BUFFER(16384), leaf = BUFFER(LEAF_MAX);
     OWNED(ecdsa_key) *root = approve();
     OWNED(ecdsa_key) *holder = NULL;
-    OWNED(document) *document = NULL;
+    OWNED_RECORDED recorded;
     struct error err = {0};
 
     (void)state;
     assert_true(ecdsa_key_new(&holder, &err).ok);
     const struct enrolment good = {holder, {holder, root}, SIGNING_SIGN, "robot:1", NULL, "key.approve", "acme"};
     const struct enrolment alone = {holder, {holder, NULL}, SIGNING_SIGN, "robot:1", NULL, "key.approve", "acme"};
-    compose_enrolment(&good, &payload);
-    assert_true(document_sign(DOCUMENT_SIGNING_KEY, buffer_bytes(&payload), holder, &first, &err).ok);
-    assert_true(document_sign(DOCUMENT_SIGNING_KEY, buffer_bytes(&payload), root, &second, &err).ok);
-    const struct bytes views[] = {buffer_bytes(&first), buffer_bytes(&second)};
-    assert_true(document_read(views, 2, &document, &err).ok);
     (void)add_entry(bytes_of_text("the first entry of a log"), true);
-    const uint64_t sequence = add_event(document, "key.approve", &leaf);
+    record(&good, &recorded);
     assert_int_equal(enrol(&alone), ERROR_DENIED);
-    const struct document_pin_request request = {
-        .envelope_count = 2, .envelopes = {views[0], views[1]}, .leaf = buffer_bytes(&leaf), .sequence = sequence};
-    assert_int_equal(ask_again(&request), ERROR_DENIED);
+    assert_int_equal(ask_again(&recorded), ERROR_DENIED);
     assert_int_equal(enrol(&good), ERROR_NONE);
 }
 
