@@ -3,7 +3,7 @@
  * verified" match their digests, and no answer steers the terminal.
  *
  * Input: a byte that picks the command, then answers divided by 0x1e, each "STATUS\nname: value\n...\n\nbody". The value
- * "=" of Docker-Content-Digest stands for the digest of the body. This file stands in for client/http.c alone.
+ * "=" of Docker-Content-Digest stands for the digest of the body. client/http.c alone is replaced (http_stand_in.h).
  */
 #include <assert.h>
 #include <fcntl.h>
@@ -15,11 +15,10 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "base/memory.h"
 #include "base/text.h"
 #include "client/commands/command.h"
-#include "client/http.h"
 #include "crypto/digest.h"
+#include "tests/fuzz/http_stand_in.h"
 
 #define COUNT(array)  (sizeof(array) / sizeof((array)[0]))
 #define EXCHANGES_MAX 64
@@ -35,40 +34,12 @@ static char home[] = "/dev/shm/sijil-fuzz-XXXXXX";
 static int home_folder = -1, start_folder = -1;
 static struct buffer manifest_said = {.maximum = HTTP_ANSWER_MAX};
 
-struct http {
-    int unused;
-};
-
 /* The waits between attempts take no time here. */
 int nanosleep(const struct timespec *wanted, struct timespec *left)
 {
     (void)wanted;
     (void)left;
     return 0;
-}
-
-struct result http_new(const struct http_options *options, struct http **http_out, struct error *err)
-{
-    (void)options;
-    *http_out = memory_zeroed(1, sizeof **http_out);
-    return *http_out == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for a connection") : SUCCESS;
-}
-
-void http_free(struct http *http)
-{
-    free(http);
-}
-
-void http_give_up_when(struct http *http, const atomic_bool *gives_up)
-{
-    (void)http;
-    (void)gives_up;
-}
-
-const char *http_host(const struct http *http)
-{
-    (void)http;
-    return "registry.example";
 }
 
 static struct bytes take(struct bytes *left, const char *mark)

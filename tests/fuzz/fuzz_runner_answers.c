@@ -1,50 +1,22 @@
 /*
  * A runner's calls against a hostile registry: with any answer, what is taken is within its bounds and has no letter that steers a terminal.
  *
- * Input: a byte that picks the call, then the answer: "STATUS\n" and the body. This file stands in for client/http.c alone.
+ * Input: a byte that picks the call, then the answer: "STATUS\n" and the body. client/http.c alone is replaced (http_stand_in.h).
  */
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/text.h"
 #include "client/terminal.h"
 #include "runner/calls/calls.h"
+#include "tests/fuzz/http_stand_in.h"
 #include "training/format/bundle.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static long status;
 static struct bytes body;
-
-struct http {
-    int unused;
-};
-
-struct result http_new(const struct http_options *options, struct http **http_out, struct error *err)
-{
-    (void)options;
-    *http_out = memory_zeroed(1, sizeof **http_out);
-    return *http_out == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for a connection") : SUCCESS;
-}
-
-void http_free(struct http *http)
-{
-    free(http);
-}
-
-void http_give_up_when(struct http *http, const atomic_bool *gives_up)
-{
-    (void)http;
-    (void)gives_up;
-}
-
-const char *http_host(const struct http *http)
-{
-    (void)http;
-    return "registry.example";
-}
 
 struct result http_call(struct http *http, const struct http_request *request, struct http_response *response, struct error *err)
 {

@@ -1,5 +1,4 @@
 """A registry, its routes and a runner that serves, for tests of `sijil-runner serve`."""
-import glob
 import hashlib
 import json
 import os
@@ -15,6 +14,7 @@ import traceback
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(HERE, "../support"))
+from leftovers import processes_with  # noqa: E402  (its folder is not a package)
 from runner_peer import Peer  # noqa: E402
 from runner_registry import HOUR, PROJECT, Registry, made, policy_set, sha256, spec  # noqa: E402, F401
 
@@ -109,17 +109,7 @@ class World:
 
 
 def leftovers():
-    """Processes of this test's payloads, by a word of their command line."""
-    found = []
-    for path in glob.glob("/proc/[0-9]*/cmdline"):
-        try:
-            with open(path, "rb") as file:
-                line = file.read()
-        except OSError:
-            continue
-        if MARK.encode() in line and b"_runs.py" not in line:
-            found.append(line)
-    return found
+    return processes_with(MARK, without=b"_runs.py")
 
 
 def run_tests(tests, starts):

@@ -14,6 +14,8 @@ import sys
 import tempfile
 import time
 
+from leftovers import processes_with
+
 BUILD = os.path.abspath(sys.argv[1])
 HERE = os.path.dirname(os.path.abspath(__file__))
 EXAMPLE = os.path.join(HERE, "../../examples/digits")
@@ -102,17 +104,7 @@ MARK = f"mark-{os.getpid()}-{time.time_ns()}"
 
 
 def leftovers():
-    """Processes of this test, by the last word of their command line."""
-    found = []
-    for path in glob.glob("/proc/[0-9]*/cmdline"):
-        try:
-            with open(path, "rb") as file:
-                line = file.read()
-        except OSError:
-            continue
-        if MARK.encode() in line and b"sijil-runner" not in line:
-            found.append(line)
-    return found
+    return processes_with(MARK, without=b"sijil-runner")
 
 
 def is_held_by_groups(world):

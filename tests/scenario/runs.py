@@ -2,7 +2,6 @@
 """Training runs on a whole server: requests and approvals signed with openssl, all that must be refused, and one terminal state."""
 import base64
 import concurrent.futures
-import copy
 import hashlib
 import json
 import os
@@ -15,13 +14,9 @@ import time
 import uuid
 
 import sijil_test
+from run_world import APPROVAL, HOUR, KEY_TYPE, PROJECT, REQUEST, Key, canonical, digest_of, seal, spec, url64
 from sijil_test import Server, make_person, make_robot, run
 
-KEY_TYPE = "application/vnd.sijil.signing-key.v1+json"
-REQUEST = "application/vnd.sijil.run-request.v1+json"
-APPROVAL = "application/vnd.sijil.run-approval.v1+json"
-PROJECT = "main/models"
-HOUR = 3600
 RATE = 10  # requests for runs a second, and ten times as many at once: docs/quotas.md
 server = Server().start()
 folder = tempfile.TemporaryDirectory()
@@ -33,57 +28,14 @@ def utc(seconds):
     return time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(seconds))
 
 
-def pae(kind, payload):
-    return b"DSSEv1 %d %s %d %s" % (len(kind), kind.encode(), len(payload), payload)
-
-
-def canonical(value):
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-
-
-def url64(data):
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-
-class Key:
-    """A P-256 key in a file."""
-
-    def __init__(self):
-        with tempfile.NamedTemporaryFile(dir=folder.name, suffix=".pem", delete=False) as file:
-            self.path = file.name
-        subprocess.run(["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", self.path], check=True)
-        self.point = subprocess.run(["openssl", "ec", "-in", self.path, "-pubout", "-outform", "DER"], check=True, capture_output=True).stdout[-65:]
-        jwk = {"crv": "P-256", "kty": "EC", "x": url64(self.point[1:33]), "y": url64(self.point[33:])}
-        self.name = url64(hashlib.sha256(canonical(jwk)).digest())
+class SigningKey(Key):
+    """A key for people, and its document."""
 
     def document(self, principal, purpose):
         now = time.time()
         return {"schema": "sijil.document/v1", "kind": "signing-key", "scope": PROJECT, "name": self.name, "version": 1,
                 "effective_from": utc(now - 1)[:19] + "Z", "expires": utc(now + 24 * HOUR)[:19] + "Z",
                 "body": {"principal": principal, "public_key": url64(self.point), "purpose": purpose}}
-
-
-def seal(kind, value, key):
-    payload = canonical(value)
-    made = subprocess.run(["openssl", "dgst", "-sha256", "-sign", key.path], input=pae(kind, payload), capture_output=True, check=True)
-    return {"payload": base64.b64encode(payload).decode(), "payloadType": kind,
-            "signatures": [{"keyid": key.name, "sig": base64.b64encode(made.stdout).decode()}]}
-
-
-def digest_of(kind, value):
-    return "sha256:" + hashlib.sha256(pae(kind, canonical(value))).hexdigest()
-
-
-def spec(**more):
-    def artifact(name):
-        return {"repository": name, "digest": "sha256:" + hashlib.sha256(name.encode()).hexdigest()}
-    return {"code": artifact(PROJECT + "/code"), "inputs": [{"name": "digits", **artifact(PROJECT + "/digits")}],
-            "outputs": [{"name": "model", "repository": PROJECT + "/trained", "type": "application/vnd.example+json"}],
-            "argv": ["/usr/bin/python3", "train.py"], "environment": {},
-            "limits": {"time_s": 600, "grace_s": 5, "cpus": 1, "memory_bytes": 1 << 28, "output_bytes": 1 << 24, "output_files": 10,
-                       "log_bytes": 1 << 20, "processes": 64},
-            "nodes": 1, "tasks": 1, "network": "none", "pool": "default", "jurisdictions": ["AE"], "isolation": "rlimits",
-            "assurance": 1, **more}
 
 
 def request(**more):
@@ -130,10 +82,9 @@ def enrol(who, purpose="sign"):
     login = make_person(server, who, "trainer", PROJECT)
     me = server.client(login).api("GET", "/self")
     principal = "ext:" + hashlib.sha256(f"{me['issuer']}\n{me['name']}".encode()).hexdigest()
-    key = Key()
+    key = SigningKey()
     document = key.document(principal, purpose)
-    root = Key()
-    root.path = root_key
+    root = Key(root_key)
     drafted = seal(KEY_TYPE, document, key)
     server.client(login).api("POST", "/keys/signing", drafted)
     server.client(server.admin).api("POST", f"/keys/signing/{key.name}/approval", {"envelopes": [drafted, seal(KEY_TYPE, document, root)]})
