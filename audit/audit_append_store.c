@@ -4,6 +4,7 @@
 
 #include "audit/audit_store.h"
 #include "audit/log_check_priv.h"
+#include "base/text.h"
 #include "storage/pg_table.h"
 
 /* clang-format off */
@@ -87,14 +88,6 @@ static const struct pg_statement *const statements[] = {
 /* clang-format on */
 const struct pg_table audit_append_table = PG_TABLE(statements);
 
-static struct result copy_text(const char *text, char *destination, size_t room, struct error *err)
-{
-    const int length = snprintf(destination, room, "%s", text);
-
-    if (length < 0 || (size_t)length >= room) return failure(err, ERROR_CORRUPT, "the log's origin is too long");
-    return SUCCESS;
-}
-
 static struct result read_state(const struct pg_rows *rows, struct audit_state *state_out, struct error *err)
 {
     struct audit_state state;
@@ -108,7 +101,8 @@ static struct result read_state(const struct pg_rows *rows, struct audit_state *
     state.altered = (uint64_t)pg_int8(rows, 0, 7);
     if (!merkle_frontier_read(state.size, pg_bytes(rows, 0, 5), &state.frontier, err).ok)
         return failure(err, ERROR_FORKED, "the state of the log was changed: its frontier does not fit its size");
-    TRY(copy_text(pg_text(rows, 0, 6), state.origin, sizeof state.origin, err));
+    if (!text_copy(state.origin, sizeof state.origin, pg_text(rows, 0, 6)))
+        return failure(err, ERROR_CORRUPT, "the log's origin is too long");
     *state_out = state;
     return SUCCESS;
 }

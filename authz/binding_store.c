@@ -7,7 +7,9 @@
 #include "authz/person_priv.h"
 #include "authz/rights_priv.h"
 #include "authz/rows_priv.h"
+#include "authz/snapshot_priv.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "storage/pg_table.h"
 
 /* clang-format off */
@@ -56,7 +58,7 @@ static const struct pg_statement binding_is_officer_sql = {
     " AND (binding.expires_at IS NULL OR binding.expires_at > now()) AND ($1::uuid IS NULL OR binding.organisation_id IS NULL"
     " OR binding.organisation_id = $1) AND (person IS NULL OR person = $2)",
     "uuid text", "int8"};
-static const struct pg_statement binding_giver_sql = {"binding_giver", "SELECT coalesce(" PERSON_BEHIND("$1") ", '')", "text", "text"};
+static const struct pg_statement binding_granting_person_sql = {"binding_granting_person", "SELECT coalesce(" PERSON_BEHIND("$1") ", '')", "text", "text"};
 static const struct pg_statement binding_revoke_sql = {
     "binding_revoke",
     "UPDATE binding SET revoked_at = now() WHERE binding_id = $1 AND revoked_at IS NULL RETURNING organisation_id", "uuid",
@@ -78,7 +80,7 @@ static const struct pg_statement binding_subjects_sql = {
 static const struct pg_statement *const statements[] = {
     &binding_robot_fits_sql, &binding_end_expired_robot_sql, &binding_end_expired_subject_sql, &binding_count_robot_sql,
     &binding_count_subject_sql, &binding_insert_sql, &binding_revoke_sql,
-    &binding_list_sql, &binding_find_sql, &binding_is_officer_sql, &binding_giver_sql, &binding_subjects_sql,
+    &binding_list_sql, &binding_find_sql, &binding_is_officer_sql, &binding_granting_person_sql, &binding_subjects_sql,
 };
 /* clang-format on */
 const struct pg_table binding_table = PG_TABLE(statements);
@@ -172,14 +174,14 @@ static struct result check_not_too_many(struct pg *pg, const struct authz_bindin
     return SUCCESS;
 }
 
-static struct result find_giver(struct pg *pg, struct authz_binding *binding, struct error *err)
+static struct result find_granting_person(struct pg *pg, struct authz_binding *binding, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
     struct pg_arguments arguments = {0};
 
     pg_add_text(&arguments, binding->granted_by);
-    TRY(pg_run(pg, &binding_giver_sql, &arguments, &rows, err));
-    (void)snprintf(binding->giver.key, sizeof binding->giver.key, "%s", pg_text(rows, 0, 0));
+    TRY(pg_run(pg, &binding_granting_person_sql, &arguments, &rows, err));
+    (void)snprintf(binding->granting_person.key, sizeof binding->granting_person.key, "%s", pg_text(rows, 0, 0));
     return SUCCESS;
 }
 
@@ -192,7 +194,7 @@ static struct result check_not_oneself(const struct authz_binding *binding, stru
     memcpy(principal.issuer, binding->issuer, sizeof principal.issuer);
     memcpy(principal.subject, binding->subject, sizeof principal.subject);
     principal_key(&principal, key);
-    if (strcmp(key, binding->granted_by) == 0 || strcmp(key, binding->giver.key) == 0)
+    if (strcmp(key, binding->granted_by) == 0 || strcmp(key, binding->granting_person.key) == 0)
         return failure(err, ERROR_DENIED, "nobody can give a role to itself; ask another administrator");
     return SUCCESS;
 }
@@ -225,7 +227,7 @@ struct result binding_row_insert(struct pg *pg, struct binding_create *create, s
     struct pg_arguments arguments = {0};
 
     TRY(check_scope(binding, err));
-    TRY(find_giver(pg, &create->binding, err));
+    TRY(find_granting_person(pg, &create->binding, err));
     TRY(check_not_oneself(binding, err));
     TRY(check_robot(pg, binding, err));
     TRY(check_second_officer(pg, binding, err));
@@ -238,7 +240,7 @@ struct result binding_row_insert(struct pg *pg, struct binding_create *create, s
     pg_add_text(&arguments, text_or_null(binding->pattern));
     pg_add_text(&arguments, binding->granted_by);
     pg_add_int8(&arguments, create->lifetime_s);
-    pg_add_text(&arguments, text_or_null(binding->giver.key));
+    pg_add_text(&arguments, text_or_null(binding->granting_person.key));
     TRY(pg_run(pg, &binding_insert_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_CONFLICT, "that role is given on that scope already");
     create->binding.expires_ms = pg_is_null(rows, 0, 0) ? 0 : pg_time_ms(rows, 0, 0);
@@ -308,18 +310,6 @@ void binding_revoke_init(struct binding_revoke *revoke, const struct uuid *bindi
     *revoke = (struct binding_revoke){.change = {.run = run_revoke, .raises_epoch = true}, .binding = *binding};
 }
 
-static enum resource_kind kind_of(const struct authz_binding *binding)
-{
-    if (binding->pattern[0] != '\0') return RESOURCE_REPOSITORY;
-    if (!uuid_is_nil(&binding->project)) return RESOURCE_PROJECT;
-    return uuid_is_nil(&binding->organisation) ? RESOURCE_SYSTEM : RESOURCE_ORGANISATION;
-}
-
-static void copy_text(char *place, size_t size, const char *text)
-{
-    (void)snprintf(place, size, "%s", text);
-}
-
 static struct result row_of(const struct pg_rows *rows, size_t row, struct binding_row *row_out, struct error *err)
 {
     struct binding_row made = {.created_ms = pg_time_ms(rows, row, 10)};
@@ -328,18 +318,18 @@ static struct result row_of(const struct pg_rows *rows, size_t row, struct bindi
     binding->id = pg_uuid(rows, row, 0);
     binding->kind = pg_is_null(rows, row, 1) ? PRINCIPAL_EXTERNAL : PRINCIPAL_ROBOT;
     if (!pg_is_null(rows, row, 1)) binding->robot = pg_uuid(rows, row, 1);
-    copy_text(binding->issuer, sizeof binding->issuer, pg_text(rows, row, 2));
-    copy_text(binding->subject, sizeof binding->subject, pg_text(rows, row, 3));
+    (void)text_copy(binding->issuer, sizeof binding->issuer, pg_text(rows, row, 2));
+    (void)text_copy(binding->subject, sizeof binding->subject, pg_text(rows, row, 3));
     if (!role_find(bytes_of_text(pg_text(rows, row, 4)), &binding->role))
         return failure(err, ERROR_CORRUPT, "a binding has the unknown role %.40s", pg_text(rows, row, 4));
     if (!pg_is_null(rows, row, 5)) binding->organisation = pg_uuid(rows, row, 5);
     if (!pg_is_null(rows, row, 6)) binding->project = pg_uuid(rows, row, 6);
-    copy_text(binding->pattern, sizeof binding->pattern, pg_text(rows, row, 7));
-    copy_text(binding->granted_by, sizeof binding->granted_by, pg_text(rows, row, 8));
+    (void)text_copy(binding->pattern, sizeof binding->pattern, pg_text(rows, row, 7));
+    (void)text_copy(binding->granted_by, sizeof binding->granted_by, pg_text(rows, row, 8));
     binding->expires_ms = pg_is_null(rows, row, 9) ? 0 : pg_time_ms(rows, row, 9);
-    binding->scope = kind_of(binding);
-    copy_text(made.robot, sizeof made.robot, pg_text(rows, row, 11));
-    copy_text(made.on, sizeof made.on, binding->pattern[0] != '\0' ? binding->pattern : pg_text(rows, row, 12));
+    binding->scope = binding_scope(binding);
+    (void)text_copy(made.robot, sizeof made.robot, pg_text(rows, row, 11));
+    (void)text_copy(made.on, sizeof made.on, binding->pattern[0] != '\0' ? binding->pattern : pg_text(rows, row, 12));
     *row_out = made;
     return SUCCESS;
 }

@@ -45,7 +45,7 @@ struct authz_binding {
     struct uuid organisation, project;   /* of the scope; nil above it */
     char pattern[BINDING_PATTERN_SIZE];  /* scope repository: a full name, or a prefix that ends in "/" and "*" */
     char granted_by[PRINCIPAL_KEY_SIZE]; /* principal_key() of the granter; "system" for the administrator's */
-    struct person giver;                 /* the person behind the granter at that moment */
+    struct person granting_person;       /* the person behind the granter at that moment */
     int64_t expires_ms;                  /* 0: does not expire */
 };
 

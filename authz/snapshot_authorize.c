@@ -4,6 +4,13 @@
 
 #include "authz/snapshot_priv.h"
 
+enum resource_kind binding_scope(const struct authz_binding *binding)
+{
+    if (binding->pattern[0] != '\0') return RESOURCE_REPOSITORY;
+    if (!uuid_is_nil(&binding->project)) return RESOURCE_PROJECT;
+    return uuid_is_nil(&binding->organisation) ? RESOURCE_SYSTEM : RESOURCE_ORGANISATION;
+}
+
 bool binding_is_live(const struct authz_binding *binding, int64_t now_ms)
 {
     return binding->expires_ms == 0 || now_ms < binding->expires_ms;

@@ -56,7 +56,7 @@ static const struct authz_refusal *appointment_refusal_beside(const struct appoi
     const struct principal other = {.kind = PRINCIPAL_ROBOT, .id = officer->robot};
     struct principal subject = {.kind = PRINCIPAL_EXTERNAL};
 
-    if (!person_is_another(&officer->giver, &appointment->granter)) return &both_officers;
+    if (!person_is_another(&officer->granting_person, &appointment->granter)) return &both_officers;
     const bool is_same_robot = officer->kind == PRINCIPAL_ROBOT && uuid_equal(&officer->robot, &appointment->robot.id);
     if (appointment->robot.kind == PRINCIPAL_NONE || is_same_robot) return NULL;
     memcpy(subject.issuer, officer->issuer, sizeof subject.issuer);
@@ -132,7 +132,7 @@ static const struct authz_refusal *rotation_refusal_in(const struct authz_snapsh
     for (size_t i = 0; i < count; i++) {
         if (!binding_is_live(&given[i], now_ms)) continue;
         if (!may_give(snapshot, principal, &given[i], now_ms)) return &roles;
-        const bool gave_it = strcmp(given[i].granted_by, granter) == 0 || person_is_same(&given[i].giver, &person);
+        const bool gave_it = strcmp(given[i].granted_by, granter) == 0 || person_is_same(&given[i].granting_person, &person);
         if (given[i].role == ROLE_SECURITY_OFFICER && !gave_it) return &officer;
     }
     return NULL;

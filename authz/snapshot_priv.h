@@ -46,6 +46,8 @@ RESULT snapshot_build(const struct authz_snapshot *before, const struct rights_c
 bool binding_covers(const struct authz_binding *binding, const struct resource *resource);
 /** Whether the binding's scope is inside the resource: then its holder may know that the resource exists. */
 bool binding_is_inside(const struct authz_binding *binding, const struct resource *resource);
+/** The kind of its scope, by its project, organisation and pattern. */
+enum resource_kind binding_scope(const struct authz_binding *binding);
 bool binding_is_live(const struct authz_binding *binding, int64_t now_ms);
 /** Whether both bindings are of the same principal. */
 bool binding_same_principal(const struct authz_binding *a, const struct authz_binding *b);

@@ -6,6 +6,7 @@
 #include "authz/snapshot_load.h"
 #include "authz/snapshot_priv.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "storage/pg_table.h"
 
 /* clang-format off */
@@ -61,11 +62,6 @@ static struct uuid uuid_or_nil(const struct pg_rows *rows, size_t row, size_t co
     return pg_is_null(rows, row, column) ? ((struct uuid){{0}}) : pg_uuid(rows, row, column);
 }
 
-static void copy_text(char *place, size_t size, const char *text)
-{
-    (void)snprintf(place, size, "%s", text); /* the CHECKs of the columns limit the length */
-}
-
 static struct result read_previous(const struct pg_rows *rows, size_t row, struct authz_robot *robot, struct error *err)
 {
     const struct bytes hash = pg_bytes(rows, row, 5);
@@ -86,21 +82,15 @@ static struct result read_robot(const struct pg_rows *rows, size_t row, struct a
         return failure(err, ERROR_CORRUPT, "the robot %.140s has no hash of a secret", pg_text(rows, row, 2));
     robot->id = pg_uuid(rows, row, 0);
     robot->organisation = uuid_or_nil(rows, row, 1);
-    copy_text(robot->name, sizeof robot->name, pg_text(rows, row, 2));
+    (void)text_copy(robot->name, sizeof robot->name, pg_text(rows, row, 2));
     memcpy(robot->secret_hash, hash.data, hash.length);
     robot->enabled = true;
     robot->expires_ms = pg_time_ms(rows, row, 4);
-    copy_text(robot->person.key, sizeof robot->person.key, pg_text(rows, row, 7));
+    (void)text_copy(robot->person.key, sizeof robot->person.key, pg_text(rows, row, 7));
     return read_previous(rows, row, robot, err);
 }
 
-static enum resource_kind scope_of(const struct authz_binding *binding)
-{
-    if (binding->pattern[0] != '\0') return RESOURCE_REPOSITORY;
-    if (!uuid_is_nil(&binding->project)) return RESOURCE_PROJECT;
-    return uuid_is_nil(&binding->organisation) ? RESOURCE_SYSTEM : RESOURCE_ORGANISATION;
-}
-
+/* The CHECKs of the columns limit the length of all texts. */
 static struct result read_binding(const struct pg_rows *rows, size_t row, struct authz_binding *binding, struct error *err)
 {
     if (!role_find(bytes_of_text(pg_text(rows, row, 4)), &binding->role))
@@ -108,23 +98,23 @@ static struct result read_binding(const struct pg_rows *rows, size_t row, struct
     binding->id = pg_uuid(rows, row, 0);
     binding->kind = pg_is_null(rows, row, 1) ? PRINCIPAL_EXTERNAL : PRINCIPAL_ROBOT;
     binding->robot = uuid_or_nil(rows, row, 1);
-    copy_text(binding->issuer, sizeof binding->issuer, pg_text(rows, row, 2));
-    copy_text(binding->subject, sizeof binding->subject, pg_text(rows, row, 3));
+    (void)text_copy(binding->issuer, sizeof binding->issuer, pg_text(rows, row, 2));
+    (void)text_copy(binding->subject, sizeof binding->subject, pg_text(rows, row, 3));
     binding->organisation = uuid_or_nil(rows, row, 5);
     binding->project = uuid_or_nil(rows, row, 6);
-    copy_text(binding->pattern, sizeof binding->pattern, pg_text(rows, row, 7));
-    copy_text(binding->granted_by, sizeof binding->granted_by, pg_text(rows, row, 8));
+    (void)text_copy(binding->pattern, sizeof binding->pattern, pg_text(rows, row, 7));
+    (void)text_copy(binding->granted_by, sizeof binding->granted_by, pg_text(rows, row, 8));
     binding->expires_ms = pg_is_null(rows, row, 9) ? 0 : pg_time_ms(rows, row, 9);
-    copy_text(binding->giver.key, sizeof binding->giver.key, pg_text(rows, row, 10));
-    binding->scope = scope_of(binding);
+    (void)text_copy(binding->granting_person.key, sizeof binding->granting_person.key, pg_text(rows, row, 10));
+    binding->scope = binding_scope(binding);
     return SUCCESS;
 }
 
 static void read_issuer(const struct pg_rows *rows, size_t row, struct issuer_record *record)
 {
     record->id = pg_uuid(rows, row, 0);
-    copy_text(record->url, sizeof record->url, pg_text(rows, row, 1));
-    copy_text(record->audience, sizeof record->audience, pg_text(rows, row, 2));
+    (void)text_copy(record->url, sizeof record->url, pg_text(rows, row, 1));
+    (void)text_copy(record->audience, sizeof record->audience, pg_text(rows, row, 2));
     record->algorithms = jose_algorithms_of(pg_text(rows, row, 3));
     record->types = ISSUER_TYPES;
     record->lifetime_max_s = (unsigned)pg_int8(rows, row, 4);

@@ -15,6 +15,11 @@
 #include "base/fault.h"
 
 /* NOLINTNEXTLINE(readability-non-const-parameter): the cleanup attribute demands this type */
+void file_close_listing(DIR **listing)
+{
+    if (*listing != NULL) (void)closedir(*listing);
+}
+
 void file_close_owned(int *fd)
 {
     if (*fd >= 0) (void)close(*fd);

@@ -16,6 +16,10 @@
 void file_close_owned(int *fd);
 #define OWNED_FD __attribute__((cleanup(file_close_owned))) int
 
+/** The open list of a folder, which closes itself: `OWNED_LISTING listing = NULL;` */
+void file_close_listing(DIR **listing);
+#define OWNED_LISTING __attribute__((cleanup(file_close_listing))) DIR *
+
 /** open(2) with O_CLOEXEC added. ERROR_CONFLICT for O_EXCL on an existing file. */
 RESULT file_open(const char *path, int flags, mode_t mode, int *fd_out, struct error *err);
 RESULT file_open_at(int directory, const char *name, int flags, mode_t mode, int *fd_out, struct error *err);

@@ -51,14 +51,9 @@ static struct result read_stat(struct process_use *use, struct error *err)
     return SUCCESS;
 }
 
-static void close_listing(DIR **listing)
-{
-    if (*listing != NULL) (void)closedir(*listing);
-}
-
 static struct result count_files(int64_t *count_out, struct error *err)
 {
-    __attribute__((cleanup(close_listing))) DIR *listing = opendir("/proc/self/fd");
+    OWNED_LISTING listing = opendir("/proc/self/fd");
     const char *name = NULL;
     int64_t count = -1; /* -1 for the listing's own descriptor */
 

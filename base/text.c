@@ -190,6 +190,21 @@ struct bytes text_cut(struct bytes *text, char end)
     return part;
 }
 
+bool text_copy(char *out, size_t size, const char *text)
+{
+    const size_t length = strlen(text), kept = length < size ? length : size - 1;
+
+    memcpy(out, text, kept);
+    out[kept] = '\0';
+    return kept == length;
+}
+
+struct result text_copy_setting(char *out, size_t size, const char *what, const char *text, struct error *err)
+{
+    if (text_copy(out, size, text == NULL ? "" : text)) return SUCCESS;
+    return failure(err, ERROR_INVALID, "%s is longer than %zu letters", what, size - 1);
+}
+
 bool bytes_equal_secret(struct bytes a, struct bytes b)
 {
     volatile uint8_t difference = 0;

@@ -41,6 +41,11 @@ bool text_consists_of(struct bytes text, const char *letters);
  */
 bool text_is_visible(struct bytes text);
 
+/** Copies `text` with its NUL. False: it does not fit in `size` bytes, and `out` has its beginning. */
+bool text_copy(char *out, size_t size, const char *text);
+/** The same for a setting. ERROR_INVALID, with the name `what`, if it does not fit; NULL is "". */
+RESULT text_copy_setting(char *out, size_t size, const char *what, const char *text, struct error *err);
+
 /** Cuts off and returns the part of `text` before the first `end`, or all of it. The `end` goes too. */
 struct bytes text_cut(struct bytes *text, char end);
 

@@ -150,11 +150,11 @@ struct result bootstrap_all(struct embedded *embedded, struct error *err)
 {
     const bool wants_new = embedded->options.new_admin;
     char marker[PATH_SIZE];
-    bool is_founded = false, has_admin = false;
+    bool is_initialised = false, has_admin = false;
 
     TRY(path_join(marker, embedded->paths.directory, "bootstrapped", err));
-    TRY(file_is_there(marker, &is_founded, err));
-    if (is_founded && !wants_new) return SUCCESS;
+    TRY(file_is_there(marker, &is_initialised, err));
+    if (is_initialised && !wants_new) return SUCCESS;
     TRY(file_is_there(embedded->paths.admin, &has_admin, err));
     TRY(has_admin && !wants_new ? bootstrap_without_administrator(embedded, err) : bootstrap_with_administrator(embedded, err));
     return file_replace(marker, bytes_of_text("1\n"), 0644, err);

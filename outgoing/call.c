@@ -4,6 +4,7 @@
 
 #include "base/fault.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "outgoing/call_priv.h"
 
 /* ---- Connections that are kept ---- */
@@ -15,23 +16,15 @@ static void start_curl(void)
     started = curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
-static struct result copy_text(char *destination, size_t size, const char *what, const char *text, struct error *err)
-{
-    const size_t length = text == NULL ? 0 : strlen(text);
-
-    if (length >= size) return failure(err, ERROR_INVALID, "%s is longer than %zu letters", what, size - 1);
-    if (length > 0) memcpy(destination, text, length + 1);
-    return SUCCESS;
-}
-
 static struct result take_options(struct outgoing *outgoing, const struct outgoing_options *options, struct error *err)
 {
-    TRY(copy_text(outgoing->ca_file, sizeof outgoing->ca_file, "the path of the CA file", options->ca_file, err));
-    TRY(copy_text(outgoing->certificate_file, sizeof outgoing->certificate_file, "the path of the certificate",
-                  options->certificate_file, err));
-    TRY(copy_text(outgoing->key_file, sizeof outgoing->key_file, "the path of the certificate's key", options->key_file, err));
-    TRY(copy_text(outgoing->proxy, sizeof outgoing->proxy, "the proxy's address", options->proxy, err));
-    TRY(copy_text(outgoing->socket, sizeof outgoing->socket, "the path of a socket", options->socket, err));
+    TRY(text_copy_setting(outgoing->ca_file, sizeof outgoing->ca_file, "the path of the CA file", options->ca_file, err));
+    TRY(text_copy_setting(outgoing->certificate_file, sizeof outgoing->certificate_file, "the path of the certificate",
+                          options->certificate_file, err));
+    TRY(text_copy_setting(outgoing->key_file, sizeof outgoing->key_file, "the path of the certificate's key", options->key_file,
+                          err));
+    TRY(text_copy_setting(outgoing->proxy, sizeof outgoing->proxy, "the proxy's address", options->proxy, err));
+    TRY(text_copy_setting(outgoing->socket, sizeof outgoing->socket, "the path of a socket", options->socket, err));
     if (outgoing->proxy[0] != '\0' && options->reach != OUTGOING_ANY)
         return failure(err, ERROR_INVALID, "a proxy would call addresses that nobody checks");
     outgoing->reach = options->reach;

@@ -132,12 +132,6 @@ static bool parse_name(const char *name, struct driver_entry *entry_out)
     return true;
 }
 
-static void close_listing(DIR **listing)
-{
-    if (*listing != NULL) (void)closedir(*listing);
-}
-#define OWNED_LISTING __attribute__((cleanup(close_listing))) DIR *
-
 static struct result open_listing(int root, const char *path, DIR **listing_out, struct error *err)
 {
     OWNED_FD folder = -1;

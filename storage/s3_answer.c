@@ -129,15 +129,6 @@ static struct result read_answer(struct bytes xml, element_visit *visit, void *c
     return result;
 }
 
-static bool copy_text(char *destination, size_t size, const char *text)
-{
-    const size_t length = strlen(text);
-
-    if (length >= size) return false;
-    memcpy(destination, text, length + 1);
-    return true;
-}
-
 /* ---- Errors ---- */
 
 /* For logs and people: drops everything except printable ASCII. */
@@ -186,7 +177,7 @@ static struct result take_location(void *context, const struct element *element,
     if (element->text[0] == '\0' || location->is_said) return SUCCESS;
     location->is_said = true;
     if (strspn(element->text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != strlen(element->text) ||
-        !copy_text(location->name, sizeof location->name, element->text))
+        !text_copy(location->name, sizeof location->name, element->text))
         return failure(err, ERROR_UNAVAILABLE, "the object store's answer names a location in letters that no location has");
     return SUCCESS;
 }
@@ -197,8 +188,8 @@ struct result s3_answer_location(struct bytes xml, char location_out[S3_LOCATION
 
     TRY(read_answer(xml, take_location, &location, err));
     if (!location.is_answer) return failure(err, ERROR_UNAVAILABLE, "the object store's answer names no location");
-    if (!location.is_said) (void)copy_text(location.name, sizeof location.name, "us-east-1");
-    if (strcmp(location.name, "EU") == 0) (void)copy_text(location.name, sizeof location.name, "eu-west-1");
+    if (!location.is_said) (void)text_copy(location.name, sizeof location.name, "us-east-1");
+    if (strcmp(location.name, "EU") == 0) (void)text_copy(location.name, sizeof location.name, "eu-west-1");
     memcpy(location_out, location.name, sizeof location.name);
     return SUCCESS;
 }
@@ -252,7 +243,7 @@ static struct result take_member(struct page *page, const struct element *elemen
     struct s3_listed *listed = &page->listed;
 
     if (strcmp(element->name, "Key") == 0) {
-        page->has_key = copy_text(listed->key, sizeof listed->key, element->text);
+        page->has_key = text_copy(listed->key, sizeof listed->key, element->text);
         if (!page->has_key) return failure(err, ERROR_UNAVAILABLE, "the object store's answer has a key that is too long");
     } else if (strcmp(element->name, "Size") == 0) {
         page->has_size = text_to_u64(bytes_of_text(element->text), INT64_MAX, &listed->size_bytes);

@@ -5,18 +5,10 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "storage/s3_http_priv.h"
 
 #define KEY_FILE_MAX 1024 /* an id of 128 and a secret of a few hundred characters */
-
-static struct result copy_text(char *destination, size_t size, const char *what, const char *text, struct error *err)
-{
-    const size_t length = strlen(text);
-
-    if (length >= size) return failure(err, ERROR_INVALID, "%s is longer than %zu letters", what, size - 1);
-    memcpy(destination, text, length + 1);
-    return SUCCESS;
-}
 
 /* ---- The access key ---- */
 
@@ -102,7 +94,7 @@ static struct result take_endpoint(struct s3 *s3, const char *endpoint, struct e
     if (length > strlen(usual) && strcmp(host + length - strlen(usual), usual) == 0) length -= strlen(usual);
     const int written = snprintf(s3->endpoint, sizeof s3->endpoint, "https://%.*s", (int)length, host);
     if (written < 0 || (size_t)written >= sizeof s3->endpoint) return failure(err, ERROR_INVALID, "endpoint: it is too long");
-    return copy_text(s3->host, sizeof s3->host, "endpoint", s3->endpoint + strlen("https://"), err);
+    return text_copy_setting(s3->host, sizeof s3->host, "endpoint", s3->endpoint + strlen("https://"), err);
 }
 
 /* Amazon's rule for names of buckets, dots included. Such a name needs no encoding in a path. */
@@ -113,7 +105,7 @@ static struct result take_bucket(struct s3 *s3, const char *bucket, struct error
 
     if (length < 3 || length > 63 || bucket[strspn(bucket, letters)] != '\0' || strstr(bucket, "..") != NULL)
         return failure(err, ERROR_INVALID, "bucket = %.70s: 3 to 63 of a-z, 0-9, '.' and '-'", bucket);
-    return copy_text(s3->bucket, sizeof s3->bucket, "bucket", bucket, err);
+    return text_copy_setting(s3->bucket, sizeof s3->bucket, "bucket", bucket, err);
 }
 
 static struct result take_options(struct s3 *s3, const struct s3_options *options, struct error *err)
@@ -125,9 +117,9 @@ static struct result take_options(struct s3 *s3, const struct s3_options *option
     if (options->location[0] == '\0' || options->location[strspn(options->location, letters)] != '\0')
         return failure(err, ERROR_INVALID, "bucket_location = %.70s: where the bucket must be, such as me-central-1",
                        options->location);
-    TRY(copy_text(s3->location, sizeof s3->location, "bucket_location", options->location, err));
-    TRY(copy_text(s3->access_key_file, sizeof s3->access_key_file, "access_key_file", options->access_key_file, err));
-    TRY(copy_text(s3->ca_file, sizeof s3->ca_file, "ca_file", options->ca_file, err));
+    TRY(text_copy_setting(s3->location, sizeof s3->location, "bucket_location", options->location, err));
+    TRY(text_copy_setting(s3->access_key_file, sizeof s3->access_key_file, "access_key_file", options->access_key_file, err));
+    TRY(text_copy_setting(s3->ca_file, sizeof s3->ca_file, "ca_file", options->ca_file, err));
     TRY(networks_parse("endpoint_networks", options->networks == NULL ? "" : options->networks, &s3->networks, err));
     s3->tries_max = options->tries_max == 0 ? 7 : options->tries_max;
     s3->pause_ms = options->pause_ms == 0 ? 100 : options->pause_ms;

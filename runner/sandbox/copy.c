@@ -118,14 +118,9 @@ struct result copy_in(const struct copy_source *source, int folder, const char *
     return fchmod(to, 0755) == 0 ? SUCCESS : failure(err, ERROR_UNAVAILABLE, "%s: %s", source->what, strerror(errno));
 }
 
-static void close_listing(DIR **listing)
-{
-    if (*listing != NULL) (void)closedir(*listing);
-}
-
 static struct result remove_below(int folder, const char *name, struct error *err)
 {
-    __attribute__((cleanup(close_listing))) DIR *listing = NULL;
+    OWNED_LISTING listing = NULL;
     const int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     const char *entry = NULL;
 

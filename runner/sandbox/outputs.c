@@ -173,15 +173,10 @@ static int compare(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void close_listing(DIR **listing)
-{
-    if (*listing != NULL) (void)closedir(*listing);
-}
-
 static struct result list_names(const struct step *step, int folder, struct names *names, struct error *err)
 {
     const int64_t room = step->walk->rules.files_max - step->walk->files;
-    __attribute__((cleanup(close_listing))) DIR *listing = NULL;
+    OWNED_LISTING listing = NULL;
     const char *name = NULL;
     const int copy =
         openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* a duplicate would share the place in the listing */

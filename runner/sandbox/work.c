@@ -33,11 +33,6 @@ static struct result open_base(const char *path, int *base_out, struct error *er
     return SUCCESS;
 }
 
-static void close_listing(DIR **listing)
-{
-    if (*listing != NULL) (void)closedir(*listing);
-}
-
 /* If the lock of a folder is free, its runner is gone. */
 static struct result sweep_one(int base, const char *name, const struct cgroup_place *place, struct error *err)
 {
@@ -50,7 +45,7 @@ static struct result sweep_one(int base, const char *name, const struct cgroup_p
 
 static struct result sweep(int base, const struct cgroup_place *place, struct error *err)
 {
-    __attribute__((cleanup(close_listing))) DIR *listing = NULL;
+    OWNED_LISTING listing = NULL;
     const int copy = openat(base, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const char *name = NULL;
 

@@ -80,14 +80,9 @@ static bool is_needed(const char *name, const struct lease_journal *journal)
            (strcmp(name + NONCE_HEX, endings[KEPT_BUNDLE]) == 0 || strcmp(name + NONCE_HEX, endings[KEPT_RESULT]) == 0);
 }
 
-static void close_listing(DIR **listing)
-{
-    if (*listing != NULL) (void)closedir(*listing);
-}
-
 struct result kept_sweep(int folder, const struct lease_journal *journal, struct error *err)
 {
-    __attribute__((cleanup(close_listing))) DIR *listing = NULL;
+    OWNED_LISTING listing = NULL;
     const int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const char *name = NULL;
 

@@ -222,7 +222,7 @@ static void nobody_gives_himself_a_role_by_a_robot(void **state)
     assert_false(give(fixture->pg, ROLE_AUDITOR, &alice, &robot, &create, &err));
     assert_int_equal(err.kind, ERROR_DENIED);
     assert_true(give(fixture->pg, ROLE_AUDITOR, &bob, &robot, &create, &err));
-    assert_string_equal(create.binding.giver.key, root.key);
+    assert_string_equal(create.binding.granting_person.key, root.key);
     assert_true(give(fixture->pg, ROLE_AUDITOR, &robot, &alice, &create, &err)); /* what it may do is seen to be its maker's */
 }
 

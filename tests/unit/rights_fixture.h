@@ -80,7 +80,7 @@ static inline struct authz_binding binding_of(const struct given *row, size_t nu
     else (void)snprintf(binding.issuer, sizeof binding.issuer, "https://i");
     if (row->robot == 0) (void)snprintf(binding.subject, sizeof binding.subject, "ci");
     (void)snprintf(binding.pattern, sizeof binding.pattern, "%s", row->pattern);
-    if (row->granter != 0) binding.giver = (struct person){{'e', 'x', 't', ':', row->granter}};
+    if (row->granter != 0) binding.granting_person = (struct person){{'e', 'x', 't', ':', row->granter}};
     if (row->granter != 0) (void)key_of(row->granter, binding.granted_by);
     else (void)snprintf(binding.granted_by, sizeof binding.granted_by, "system");
     return binding;

@@ -124,8 +124,9 @@ static struct authz_snapshot *snapshot_with(char officer, char giver)
         const struct principal by = principal_of(giver);
         bindings[count] = binding_to(officer, ROLE_SECURITY_OFFICER);
         principal_key(&by, bindings[count].granted_by);
-        bindings[count].giver = person_behind(giver);
-        if (by.kind == PRINCIPAL_EXTERNAL) memcpy(bindings[count].giver.key, bindings[count].granted_by, PRINCIPAL_KEY_SIZE);
+        bindings[count].granting_person = person_behind(giver);
+        if (by.kind == PRINCIPAL_EXTERNAL)
+            memcpy(bindings[count].granting_person.key, bindings[count].granted_by, PRINCIPAL_KEY_SIZE);
         count++;
     }
     const struct authz_parts parts = {.robots = rows,
