@@ -82,9 +82,18 @@ static const struct pg_statement *const statements[] = {
 /* clang-format on */
 const struct pg_table document_table = PG_TABLE(statements);
 
-/* A document's scope must be the resource that was decided on. */
-static void require(const struct permit *permit, enum action action, const char *scope)
+/* Whether `action` is about documents of this kind: its name begins as that of the kind's own action does, up to the point. */
+static bool is_about(enum action action, enum document_kind kind)
 {
+    const char *own = document_kind(kind)->action;
+
+    return strncmp(action_name(action), own, strcspn(own, ".") + 1) == 0;
+}
+
+/* A document's scope must be the resource that was decided on, and the action one of its kind. */
+static void require(const struct permit *permit, enum action action, enum document_kind kind, const char *scope)
+{
+    assert(is_about(action, kind));
     assert(strcmp(permit_resource(permit, action)->name, scope) == 0);
 }
 
@@ -104,7 +113,8 @@ struct result document_insert(const struct permit *permit, struct pg *pg, const 
     const struct document *document = row->document;
     struct pg_arguments arguments = {0};
 
-    require(permit, row->action, document->scope);
+    assert(strcmp(action_name(row->action), document_action(document)) == 0);
+    require(permit, row->action, document->kind, document->scope);
     pg_add_int4(&arguments, number_of(document->kind));
     pg_add_text(&arguments, document->scope);
     pg_add_text(&arguments, document->name);
@@ -191,7 +201,7 @@ struct result document_draft_count(const struct permit *permit, struct pg *pg, c
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    require(permit, row->action, row->document->scope);
+    require(permit, row->action, row->document->kind, row->document->scope);
     TRY(expire(pg, row->organisation, err));
     pg_add_uuid(&arguments, row->organisation);
     pg_add_text(&arguments, row->drafted_by);
@@ -208,7 +218,7 @@ struct result document_draft_insert(const struct permit *permit, struct pg *pg, 
     const struct document *document = row->document;
     struct pg_arguments arguments = {0};
 
-    require(permit, row->action, document->scope);
+    require(permit, row->action, document->kind, document->scope);
     pg_add_int4(&arguments, number_of(document->kind));
     pg_add_text(&arguments, document->scope);
     pg_add_text(&arguments, document->name);
@@ -225,7 +235,7 @@ struct result document_draft_sign(const struct permit *permit, struct pg *pg, co
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    require(permit, row->action, row->document->scope);
+    require(permit, row->action, row->document->kind, row->document->scope);
     pg_add_int4(&arguments, number_of(row->document->kind));
     pg_add_bytes(&arguments, digest_bytes(row->document->digest));
     pg_add_bytes_array(&arguments, row->envelopes, row->envelope_count);
@@ -240,7 +250,7 @@ struct result document_draft_take(const struct permit *permit, struct pg *pg, co
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    require(permit, row->action, row->document->scope);
+    require(permit, row->action, row->document->kind, row->document->scope);
     pg_add_int4(&arguments, number_of(row->document->kind));
     pg_add_bytes(&arguments, digest_bytes(row->document->digest));
     pg_add_bytes_array(&arguments, row->envelopes, row->envelope_count);
@@ -256,7 +266,7 @@ struct result document_draft_remove(const struct permit *permit, struct pg *pg, 
     OWNED(pg_rows) *rows = NULL;
     size_t removed = 0;
 
-    require(permit, removal->action, removal->scope);
+    require(permit, removal->action, removal->kind, removal->scope);
     pg_add_int4(&arguments, number_of(removal->kind));
     pg_add_text(&arguments, removal->scope);
     pg_add_text(&arguments, removal->name);
@@ -272,7 +282,7 @@ struct result document_drafts(const struct permit *permit, struct pg *pg, const 
 {
     struct pg_arguments arguments = {0};
 
-    require(permit, place->action, place->scope);
+    require(permit, place->action, place->kind, place->scope);
     pg_add_int4(&arguments, number_of(place->kind));
     pg_add_text(&arguments, place->scope);
     pg_add_text(&arguments, place->name);

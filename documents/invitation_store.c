@@ -46,6 +46,7 @@ const struct pg_table invitation_table = PG_TABLE(statements);
 
 static void require(const struct permit *permit, enum action action, const char *scope)
 {
+    assert(strncmp(action_name(action), "runner.", strlen("runner.")) == 0);
     assert(strcmp(permit_resource(permit, action)->name, scope) == 0);
 }
 

@@ -2,6 +2,8 @@
 #include "audit/job_permit.h"
 #include "tests/integration/documents_fixture.h"
 
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "documents/draft.h"
@@ -199,13 +201,39 @@ static void drafts_are_replaced_discarded_and_rejected(void **state)
     store_close(&store);
 }
 
+/* The permit of an action on runners is none for keys, even if it has their scope. It is a bug of the caller, so it aborts. */
+static void drafts_need_an_action_of_their_kind(void **state)
+{
+    const struct action_pair pair = {.action = ACTION_RUNNER_READ, .resource.kind = RESOURCE_SYSTEM};
+    const struct document_draft_query keys = {ACTION_RUNNER_READ, DOCUMENT_SIGNING_KEY, "", NULL},
+                                      runners = {ACTION_RUNNER_READ, DOCUMENT_RUNNER, "", NULL};
+    OWNED(permit) *permit = NULL;
+    struct waiting waiting = {0};
+    struct error err = {0};
+    struct store store;
+    int status = -1;
+
+    (void)state;
+    store_open(&store);
+    assert_true(permit_for_job(store.log.sequencer, &pair, &permit, &err).ok);
+    assert_true(document_draft_visit(permit, store.pg, &runners, see_draft, &waiting, &err).ok);
+    const pid_t child = fork();
+    if (child == 0) {
+        (void)fclose(stderr);
+        (void)document_draft_visit(permit, store.pg, &keys, see_draft, &waiting, &err).ok;
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    store_close(&store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_draft_collects_four_signatures),
-        cmocka_unit_test(no_signature_is_lost),
-        cmocka_unit_test(each_signature_has_its_own_request),
-        cmocka_unit_test(drafts_are_replaced_discarded_and_rejected),
+        cmocka_unit_test(a_draft_collects_four_signatures),    cmocka_unit_test(no_signature_is_lost),
+        cmocka_unit_test(each_signature_has_its_own_request),  cmocka_unit_test(drafts_are_replaced_discarded_and_rejected),
+        cmocka_unit_test(drafts_need_an_action_of_their_kind),
     };
 
     return cmocka_run_group_tests_name("drafts of documents", tests, NULL, NULL);
