@@ -88,11 +88,15 @@ static struct result handle_policy_read(struct request *request, struct pg *pg, 
 }
 
 /* 202: the set is recorded, but keyd could not pin it yet. Until keyd does, this gateway makes no decisions. */
-static unsigned put_in_force(struct request *request)
+static unsigned put_in_force(struct request *request, const struct policy_set *set)
 {
     struct error err = {0};
 
-    if (decider_refresh(request->gateway->decider, &err).ok) return 201;
+    if (decider_refresh(request->gateway->decider, &err).ok) {
+        OWNED(policy_set) *now = decider_policy_set(request->gateway->decider);
+        if (now != NULL && policy_set_epoch(now) >= policy_set_epoch(set)) return 201;
+        (void)failure(&err, ERROR_UNAVAILABLE, "an earlier set is still in force");
+    }
     log_error("a policy set is recorded, but not in force yet", &err);
     return 202;
 }
@@ -111,7 +115,7 @@ static struct result handle_policy_load(struct request *request, struct pg *pg, 
     policy_set_load_change(&change, request->body, set, before, loader);
     TRY(request_record(request, &change.change, err));
     TRY(policy_set_describe(set, &json, err));
-    return answer(request, put_in_force(request), &json, err);
+    return answer(request, put_in_force(request, set), &json, err);
 }
 
 const struct handler handler_policy_read = {.handle = handle_policy_read};
