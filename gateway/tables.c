@@ -12,6 +12,7 @@
 #include "registry/jobs/statements.h"
 #include "registry/registry.h"
 #include "registry/upload/upload.h"
+#include "training/budget.h"
 #include "training/lease.h"
 #include "training/order_jobs.h"
 
@@ -51,6 +52,7 @@ const struct pg_table *const gateway_tables[] = {
     &run_doubt_table,
     &run_lease_table,
     &run_session_table,
+    &run_budget_table,
     &run_draft_table,
     NULL,
 };

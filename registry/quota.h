@@ -1,5 +1,5 @@
 /*
- * registry/quota.h -- quotas of projects: bytes, open upload sessions, recorded requests a minute.
+ * registry/quota.h -- quotas of projects: bytes, open upload sessions, recorded requests a minute, budgets of runs.
  *
  * Rule: the statement that adds or removes bytes also counts them, so the count is exact with any number of gateways.
  * A project without a quota is not counted. docs/quotas.md.
@@ -11,11 +11,13 @@
 #define QUOTA_NONE            (-1)   /* not limited; for sessions: the limit of all projects */
 #define QUOTA_SESSIONS_MAX    100000 /* as in migrations/0011_quota_rules.sql */
 #define QUOTA_EVENTS_MAX      1000000000
+#define QUOTA_SECONDS_MAX     INT64_C(1000000000000000)
 #define QUOTA_EVENTS_PROJECTS 4096 /* projects that may have a quota of events */
 
 struct quota_limits_of_project {
     int64_t bytes, sessions, events; /* the maximum of bytes, open uploads, and recorded requests a minute; or QUOTA_NONE */
     int64_t client_sessions;         /* open uploads of one client: a subject with a credential */
+    int64_t cpu_s, gpu_s;            /* seconds of processors and devices that runs may use (training/budget.h) */
 };
 
 enum quota_setter {
@@ -47,9 +49,11 @@ RESULT quota_count_new(const struct permit *permit, struct pg *pg, const struct 
 
 struct quota_use {
     struct quota_limits_of_project limits, ceiling;
-    int64_t bytes_used;     /* blobs and manifests, and bytes reserved by open uploads */
-    int64_t bytes_reserved; /* of them, by open uploads */
-    int64_t sessions;       /* open uploads */
+    int64_t bytes_used;                     /* blobs and manifests, and bytes reserved by open uploads */
+    int64_t bytes_reserved;                 /* of them, by open uploads */
+    int64_t sessions;                       /* open uploads */
+    int64_t cpu_s, gpu_s;                   /* used by ended attempts of runs */
+    int64_t cpu_reserved_s, gpu_reserved_s; /* reserved by open runs, beside that */
 };
 /** If the project has no quota, or its count is pending, everything is counted now. The permit: project.read. */
 RESULT quota_read(const struct permit *permit, struct pg *pg, const struct resource *where, struct quota_use *use_out,

@@ -38,23 +38,27 @@ static const struct pg_statement quota_set_own_sql = {
     "quota_set_own",
     "UPDATE project_quota SET bytes_own = $2, sessions_own = $3, events_own = $4, bytes_max = least($2, bytes_ceiling),"
     " sessions_max = least($3, sessions_ceiling), events_max = least($4, events_ceiling), client_sessions_own = $5,"
-    " client_sessions_max = least($5, client_sessions_ceiling) WHERE project_id = $1",
-    "uuid int8 int8 int8 int8", ""};
+    " client_sessions_max = least($5, client_sessions_ceiling), cpu_own = $6, cpu_max = least($6, cpu_ceiling), gpu_own = $7,"
+    " gpu_max = least($7, gpu_ceiling) WHERE project_id = $1",
+    "uuid int8 int8 int8 int8 int8 int8", ""};
 static const struct pg_statement quota_set_ceiling_sql = {
     "quota_set_ceiling",
     "UPDATE project_quota SET bytes_ceiling = $2, sessions_ceiling = $3, events_ceiling = $4, bytes_max = least($2, bytes_own),"
     " sessions_max = least($3, sessions_own), events_max = least($4, events_own), client_sessions_ceiling = $5,"
-    " client_sessions_max = least($5, client_sessions_own) WHERE project_id = $1",
-    "uuid int8 int8 int8 int8", ""};
+    " client_sessions_max = least($5, client_sessions_own), cpu_ceiling = $6, cpu_max = least($6, cpu_own), gpu_ceiling = $7,"
+    " gpu_max = least($7, gpu_own) WHERE project_id = $1",
+    "uuid int8 int8 int8 int8 int8 int8", ""};
 static const struct pg_statement quota_ceiling_sql = {
     "quota_ceiling",
     "SELECT coalesce(bytes_ceiling, -1), coalesce(sessions_ceiling, -1), coalesce(events_ceiling, -1),"
-    " coalesce(client_sessions_ceiling, -1) FROM project_quota WHERE project_id = $1",
-    "uuid", "int8 int8 int8 int8"};
+    " coalesce(client_sessions_ceiling, -1), coalesce(cpu_ceiling, -1), coalesce(gpu_ceiling, -1) FROM project_quota"
+    " WHERE project_id = $1",
+    "uuid", "int8 int8 int8 int8 int8 int8"};
 static const struct pg_statement quota_remove_sql = {
     "quota_remove", /* a row without any limit */
     "WITH gone AS (DELETE FROM project_quota WHERE project_id = $1 AND num_nonnulls(bytes_ceiling, sessions_ceiling,"
-    " events_ceiling, bytes_own, sessions_own, events_own, client_sessions_ceiling, client_sessions_own) = 0 RETURNING project_id)"
+    " events_ceiling, bytes_own, sessions_own, events_own, client_sessions_ceiling, client_sessions_own, cpu_ceiling, cpu_own, gpu_ceiling,"
+    " gpu_own) = 0 RETURNING project_id)"
     " DELETE FROM project_events e USING gone g WHERE e.project_id = g.project_id",
     "uuid", ""};
 static const struct pg_statement quota_read_sql = {
@@ -64,9 +68,12 @@ static const struct pg_statement quota_read_sql = {
     " coalesce(q.bytes_ceiling, -1), coalesce(q.sessions_ceiling, -1), coalesce(q.events_ceiling, -1),"
     " (SELECT coalesce(sum(reserved_bytes), 0)::int8 FROM upload WHERE project_id = $1),"
     " (SELECT count(*) FROM upload WHERE project_id = $1), coalesce(q.client_sessions_max, -1),"
-    " coalesce(q.client_sessions_ceiling, -1)"
-    " FROM project p LEFT JOIN project_quota q USING (project_id) WHERE p.project_id = $1",
-    "uuid", "int8 int8 int8 int8 int8 int8 int8 int8 int8 int8 int8"};
+    " coalesce(q.client_sessions_ceiling, -1), coalesce(q.cpu_max, -1), coalesce(q.gpu_max, -1), coalesce(q.cpu_ceiling, -1),"
+    " coalesce(q.gpu_ceiling, -1), (coalesce(u.cpu_used_ms, 0) + 999) / 1000, (coalesce(u.gpu_used_ms, 0) + 999) / 1000, r.cpu, r.gpu"
+    " FROM project p LEFT JOIN project_quota q USING (project_id) LEFT JOIN project_runs u USING (project_id),"
+    " LATERAL (SELECT coalesce(sum(cpu_reserved_s), 0)::int8 AS cpu, coalesce(sum(gpu_reserved_s), 0)::int8 AS gpu FROM run"
+    " WHERE project_id = $1 AND ended_at IS NULL AND cpu_reserved_s > 0) r WHERE p.project_id = $1",
+    "uuid", "int8 int8 int8 int8 int8 int8 int8 int8 int8 int8 int8 int8 int8 int8 int8 int8 int8 int8 int8"};
 static const struct pg_statement quota_count_sql = {"quota_count", "SELECT (" HAS_BYTES("$1") ")::int8", "uuid", "int8"};
 static const struct pg_statement quota_session_refusal_sql = {
     "quota_session_refusal", /* the figures that explain why no session was made */
@@ -140,13 +147,15 @@ static struct result check_ceiling(struct pg *pg, const struct quota_change *quo
     TRY(check_below(own->bytes, pg_int8(rows, 0, 0), "bytes", err));
     TRY(check_below(own->sessions, pg_int8(rows, 0, 1), "sessions", err));
     TRY(check_below(own->client_sessions, pg_int8(rows, 0, 3), "sessions_per_client", err));
+    TRY(check_below(own->cpu_s, pg_int8(rows, 0, 4), "cpu_seconds", err));
+    TRY(check_below(own->gpu_s, pg_int8(rows, 0, 5), "gpu_seconds", err));
     return check_below(own->events, pg_int8(rows, 0, 2), "events_per_minute", err);
 }
 
 static bool is_none(const struct quota_limits_of_project *limits)
 {
     return limits->bytes == QUOTA_NONE && limits->sessions == QUOTA_NONE && limits->events == QUOTA_NONE &&
-           limits->client_sessions == QUOTA_NONE;
+           limits->client_sessions == QUOTA_NONE && limits->cpu_s == QUOTA_NONE && limits->gpu_s == QUOTA_NONE;
 }
 
 /* Makes the row, if there is a limit to store. */
@@ -178,6 +187,8 @@ static struct result run_change(const struct permit *permit, struct change *chan
     add_limit(&arguments, quota->limits.sessions);
     add_limit(&arguments, quota->limits.events);
     add_limit(&arguments, quota->limits.client_sessions);
+    add_limit(&arguments, quota->limits.cpu_s);
+    add_limit(&arguments, quota->limits.gpu_s);
     TRY(make_row(pg, quota, err));
     TRY(pg_run(pg, quota->setter == QUOTA_FROM_ABOVE ? &quota_set_ceiling_sql : &quota_set_own_sql, &arguments, NULL, err));
     pg_add_uuid(&project, &quota->where.project);
@@ -196,6 +207,9 @@ struct result quota_change_prepare(const struct resource *where, enum quota_sett
         return failure(err, ERROR_INVALID, "sessions_per_client is a number from 0 to %d, or null", QUOTA_SESSIONS_MAX);
     if (!is_limit(limits->events, 1, QUOTA_EVENTS_MAX))
         return failure(err, ERROR_INVALID, "events_per_minute is a number from 1 to %d, or null", QUOTA_EVENTS_MAX);
+    if (!is_limit(limits->cpu_s, 0, QUOTA_SECONDS_MAX) || !is_limit(limits->gpu_s, 0, QUOTA_SECONDS_MAX))
+        return failure(err, ERROR_INVALID, "cpu_seconds and gpu_seconds are numbers from 0 to %" PRId64 ", or null",
+                       QUOTA_SECONDS_MAX);
     *change_out = (struct quota_change){.change = {.run = run_change, .invalidates = CHANGE_INVALIDATES_NOTHING},
                                         .where = *where,
                                         .setter = setter,
@@ -247,14 +261,22 @@ static struct result read_use(struct pg *pg, const struct uuid *project, struct 
     *use = (struct quota_use){.limits = {.bytes = pg_int8(rows, 0, 0),
                                          .sessions = pg_int8(rows, 0, 1),
                                          .events = pg_int8(rows, 0, 2),
-                                         .client_sessions = pg_int8(rows, 0, 9)},
+                                         .client_sessions = pg_int8(rows, 0, 9),
+                                         .cpu_s = pg_int8(rows, 0, 11),
+                                         .gpu_s = pg_int8(rows, 0, 12)},
                               .ceiling = {.bytes = pg_int8(rows, 0, 4),
                                           .sessions = pg_int8(rows, 0, 5),
                                           .events = pg_int8(rows, 0, 6),
-                                          .client_sessions = pg_int8(rows, 0, 10)},
+                                          .client_sessions = pg_int8(rows, 0, 10),
+                                          .cpu_s = pg_int8(rows, 0, 13),
+                                          .gpu_s = pg_int8(rows, 0, 14)},
                               .bytes_used = pg_int8(rows, 0, 3),
                               .bytes_reserved = pg_int8(rows, 0, 7),
-                              .sessions = pg_int8(rows, 0, 8)};
+                              .sessions = pg_int8(rows, 0, 8),
+                              .cpu_s = pg_int8(rows, 0, 15),
+                              .gpu_s = pg_int8(rows, 0, 16),
+                              .cpu_reserved_s = pg_int8(rows, 0, 17),
+                              .gpu_reserved_s = pg_int8(rows, 0, 18)};
     *is_kept_out = !pg_is_null(rows, 0, 3);
     return SUCCESS;
 }

@@ -6,13 +6,14 @@
 #include "audit/job_permit.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "training/budget_priv.h"
 #include "training/format/chain.h"
 #include "training/lease_jobs.h"
 #include "training/order_priv.h"
 
 #define DECIDE_TRIES 5 /* each fails only if rights or policies changed in the meantime */
 
-/* The draft, in the transaction of the order's event. */
+/* The draft and the reservation, in the transaction of the order's event. */
 struct draft_change {
     struct change change;
     const struct run_wish *wish;
@@ -22,9 +23,11 @@ struct draft_change {
 static struct result run_draft_in_change(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct draft_change *self = (const struct draft_change *)(const void *)change; /* its first member */
+    const struct run_cost cost = run_cost_of(self->wish->request);
 
     permit_require(permit, ACTION_RUN_ORDER, &self->wish->where);
     self->draft->event = permit_sequence(permit);
+    TRY(run_budget_reserve(pg, &self->wish->where.project, &self->wish->run, &cost, err));
     return run_row_draft(pg, &self->wish->run, self->draft, err);
 }
 
@@ -81,7 +84,10 @@ static struct result decide_once(const struct run_bundle_source *source, const s
 
     TRY(run_wish_decide(source->decider, wish, draft, &verdict, err));
     if (!verdict.may) return refuse(source, wish, &verdict, err);
-    return record(source->sequencer, &verdict, &change.change, permit_out, err);
+    const struct result recorded = record(source->sequencer, &verdict, &change.change, permit_out, err);
+    if (recorded.ok || err->kind != ERROR_DENIED) return recorded;
+    (void)snprintf(verdict.reason, sizeof verdict.reason, "%s", err->message); /* the budget */
+    return end(source, wish, verdict.reason, err);
 }
 
 static struct result decide(const struct run_bundle_source *source, const struct run_wish *wish, struct run_draft *draft,

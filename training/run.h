@@ -9,6 +9,7 @@
 #include "audit/sequencer.h"
 #include "authz/role.h"
 #include "crypto/digest.h"
+#include "training/budget.h"
 #include "training/state.h"
 
 #define RUN_APPROVALS_WANTED_MAX 8                  /* docs/formats/run.md */
@@ -40,14 +41,16 @@ struct run_signed {
 
 /**
  * A change: stores a request. The same request again changes nothing. ERROR_CONFLICT: another request has its id; ERROR_LIMIT: the
- * project has RUNS_OPEN_MAX open runs, or with this request more than `bytes_max` of envelopes. The permit: run.request on the project.
+ * project has RUNS_OPEN_MAX open runs, or with this request more than `bytes_max` of envelopes; ERROR_DENIED: its budget has too
+ * little left. The permit: run.request on the project.
  */
 struct run_request {
     struct change change;
     struct resource where; /* the project */
     struct run run;        /* id, approvals_wanted, pool, expires_ms */
     struct run_signed request;
-    int64_t bytes_max; /* RUN_PROJECT_BYTES; the caller may change it */
+    struct run_cost cost; /* the most that an attempt can use */
+    int64_t bytes_max;    /* RUN_PROJECT_BYTES; the caller may change it */
 };
 void run_request_prepare(const struct resource *where, const struct run *run, const struct run_signed *request,
                          struct run_request *request_out);

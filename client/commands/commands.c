@@ -98,6 +98,8 @@ static const struct option_row quota_options[] = {
     {'s', "sessions", "NUMBER", "limit on open uploads; none: as for all projects"},
     {'S', "sessions-per-client", "NUMBER", "limit on open uploads of one client; none: as for all projects"},
     {'e', "events-per-minute", "NUMBER", "limit on requests in a minute, over all gateways; none"},
+    {'c', "cpu-seconds", "NUMBER", "budget of processor seconds of its training runs; none"},
+    {'g', "gpu-seconds", "NUMBER", "budget of device seconds of its training runs; none"},
 };
 static const struct option_row gc_options[] = {
     {'n', "dry-run", NULL, "remove nothing; report what would be removed"},

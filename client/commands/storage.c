@@ -65,7 +65,9 @@ static struct result take_limits(const struct invocation *invocation, json_t *qu
     } rows[] = {{'b', "bytes", "bytes"},
                 {'s', "sessions", "sessions"},
                 {'S', "sessions-per-client", "sessions_per_client"},
-                {'e', "events-per-minute", "events_per_minute"}};
+                {'e', "events-per-minute", "events_per_minute"},
+                {'c', "cpu-seconds", "cpu_seconds"},
+                {'g', "gpu-seconds", "gpu_seconds"}};
 
     bool changes = false;
 
@@ -83,7 +85,9 @@ static struct result take_limits(const struct invocation *invocation, json_t *qu
 
 struct result command_project_quota(struct invocation *invocation, struct error *err)
 {
-    static const char *const shown_only[] = {"bytes_used", "bytes_reserved", "sessions_open", "ceiling"};
+    static const char *const shown_only[] = {"bytes_used",       "bytes_reserved",      "sessions_open",
+                                             "ceiling",          "cpu_seconds_used",    "cpu_seconds_reserved",
+                                             "gpu_seconds_used", "gpu_seconds_reserved"};
     struct buffer OWNED_BUFFER path = BUFFER(PATH_MAX_URL);
     OWNED_JSON limits = json_object();
     OWNED_JSON quota = NULL;

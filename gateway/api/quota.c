@@ -4,11 +4,13 @@
 #include "gateway/api/api_priv.h"
 #include "registry/project_rules.h"
 
-#define LIMITS(presence)                                                                                    \
-    HAS_NUMBER("bytes", presence, 0, INT64_MAX, "bytes that its blobs and manifests may have"),             \
-        HAS_NUMBER("sessions", presence, 0, INT64_MAX, "uploads that may be open"),                         \
-        HAS_NUMBER("sessions_per_client", presence, 0, INT64_MAX, "uploads that one client may have open"), \
-        HAS_NUMBER("events_per_minute", presence, 0, INT64_MAX, "requests a minute")
+#define LIMITS(presence)                                                                                          \
+    HAS_NUMBER("bytes", presence, 0, INT64_MAX, "bytes that its blobs and manifests may have"),                   \
+        HAS_NUMBER("sessions", presence, 0, INT64_MAX, "uploads that may be open"),                               \
+        HAS_NUMBER("sessions_per_client", presence, 0, INT64_MAX, "uploads that one client may have open"),       \
+        HAS_NUMBER("events_per_minute", presence, 0, INT64_MAX, "requests a minute"),                             \
+        HAS_NUMBER("cpu_seconds", presence, 0, QUOTA_SECONDS_MAX, "seconds of processors that its runs may use"), \
+        HAS_NUMBER("gpu_seconds", presence, 0, QUOTA_SECONDS_MAX, "seconds of devices that its runs may use")
 
 SCHEMA(quota_wanted, "limits of a project; left out or null: no limit", LIMITS(OPTIONAL | NULLABLE))
 SCHEMA(quota, "limits of a project; null: no limit", LIMITS(REQUIRED | NULLABLE))
@@ -16,7 +18,11 @@ SCHEMA(quota_use, "limits of a project, and what is used", LIMITS(REQUIRED | NUL
        HAS_OBJECT("ceiling", REQUIRED, schema_quota, "the limits that the project's own may not exceed"),
        HAS_COUNT("bytes_used", REQUIRED, "bytes that are stored"),
        HAS_COUNT("bytes_reserved", REQUIRED, "bytes that open uploads hold"),
-       HAS_COUNT("sessions_open", REQUIRED, "uploads that are open"))
+       HAS_COUNT("sessions_open", REQUIRED, "uploads that are open"),
+       HAS_COUNT("cpu_seconds_used", REQUIRED, "seconds of processors that ended attempts of runs have used"),
+       HAS_COUNT("cpu_seconds_reserved", REQUIRED, "seconds of processors that open runs have reserved"),
+       HAS_COUNT("gpu_seconds_used", REQUIRED, "seconds of devices that ended attempts of runs have used"),
+       HAS_COUNT("gpu_seconds_reserved", REQUIRED, "seconds of devices that open runs have reserved"))
 
 PART(retention_rule, "tags that are kept",
      HAS_TEXT("repositories", REQUIRED, FORM_FREE, 1, PATTERN_MAX, "a pattern of repositories below the project"),
@@ -75,6 +81,8 @@ static struct result read_limits(struct request *request, struct quota_limits_of
     limits->sessions = limit_in(body, "sessions");
     limits->client_sessions = limit_in(body, "sessions_per_client");
     limits->events = limit_in(body, "events_per_minute");
+    limits->cpu_s = limit_in(body, "cpu_seconds");
+    limits->gpu_s = limit_in(body, "gpu_seconds");
     return SUCCESS;
 }
 
@@ -86,8 +94,9 @@ static json_t *limit_of(int64_t limit)
 static struct result describe(const struct quota_limits_of_project *limits, json_t **object_out, struct error *err)
 {
     json_t *object =
-        json_pack("{s:o, s:o, s:o, s:o}", "bytes", limit_of(limits->bytes), "sessions", limit_of(limits->sessions),
-                  "events_per_minute", limit_of(limits->events), "sessions_per_client", limit_of(limits->client_sessions));
+        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "bytes", limit_of(limits->bytes), "sessions", limit_of(limits->sessions),
+                  "events_per_minute", limit_of(limits->events), "sessions_per_client", limit_of(limits->client_sessions),
+                  "cpu_seconds", limit_of(limits->cpu_s), "gpu_seconds", limit_of(limits->gpu_s));
 
     if (object == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an answer");
     *object_out = object;
@@ -125,6 +134,7 @@ static struct result read_quota(struct request *request, struct pg *pg, struct e
     struct quota_use use;
     OWNED_JSON object = NULL;
     OWNED_JSON ceiling = NULL;
+    OWNED_JSON used = NULL;
 
     if (uuid_is_nil(&where->project)) {
         response_unknown(request);
@@ -133,11 +143,11 @@ static struct result read_quota(struct request *request, struct pg *pg, struct e
     TRY(quota_read(request->permit, pg, where, &use, err));
     TRY(describe(&use.limits, &object, err));
     TRY(describe(&use.ceiling, &ceiling, err));
-    if (json_object_set(object, "ceiling", ceiling) != 0 ||
-        json_object_set_new(object, "bytes_used", json_integer(use.bytes_used)) != 0 ||
-        json_object_set_new(object, "bytes_reserved", json_integer(use.bytes_reserved)) != 0 ||
-        json_object_set_new(object, "sessions_open", json_integer(use.sessions)) != 0)
-        return failure(err, ERROR_NO_MEMORY, "no memory for an answer");
+    used =
+        json_pack("{s:O, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "ceiling", ceiling, "bytes_used", use.bytes_used, "bytes_reserved",
+                  use.bytes_reserved, "sessions_open", use.sessions, "cpu_seconds_used", use.cpu_s, "cpu_seconds_reserved",
+                  use.cpu_reserved_s, "gpu_seconds_used", use.gpu_s, "gpu_seconds_reserved", use.gpu_reserved_s);
+    if (used == NULL || json_object_update(object, used) != 0) return failure(err, ERROR_NO_MEMORY, "no memory for an answer");
     response_json(request, 200, object);
     return SUCCESS;
 }

@@ -274,6 +274,7 @@ static struct result handle_request(struct request *request, struct pg *pg, stru
     run_digest_bytes(envelope, signature.digest);
     signature.principal = run_text(envelope, "requester");
     run_request_prepare(&request->pairs[0].resource, &run, &signature, &change);
+    change.cost = run_cost_of(envelope);
     change.bytes_max = request->gateway->settings->run_bytes_per_project;
     TRY(request_record(request, &change.change, err));
     return answer(request, pg, ACTION_RUN_REQUEST, &run.id, err);

@@ -14,8 +14,12 @@ static void set_quota(int64_t bytes)
 {
     struct resource where = {
         .kind = RESOURCE_PROJECT, .organisation = fixture.organisation, .project = fixture.models, .name = "acme/models"};
-    const struct quota_limits_of_project limits = {
-        .bytes = bytes, .sessions = QUOTA_NONE, .client_sessions = QUOTA_NONE, .events = QUOTA_NONE};
+    const struct quota_limits_of_project limits = {.bytes = bytes,
+                                                   .sessions = QUOTA_NONE,
+                                                   .client_sessions = QUOTA_NONE,
+                                                   .cpu_s = QUOTA_NONE,
+                                                   .gpu_s = QUOTA_NONE,
+                                                   .events = QUOTA_NONE};
     struct quota_change change;
 
     MUST(quota_change_prepare(&where, QUOTA_OWN, &limits, &change, &err));
@@ -115,8 +119,12 @@ static struct result put_quota(enum quota_setter setter, int64_t bytes, int64_t 
                                                       .project = fixture.models,
                                                       .name = "acme/models"}},
                                         {.action = ACTION_PROJECT_QUOTA, .resource.kind = RESOURCE_SYSTEM}};
-    const struct quota_limits_of_project limits = {
-        .bytes = bytes, .sessions = QUOTA_NONE, .client_sessions = QUOTA_NONE, .events = events};
+    const struct quota_limits_of_project limits = {.bytes = bytes,
+                                                   .sessions = QUOTA_NONE,
+                                                   .client_sessions = QUOTA_NONE,
+                                                   .cpu_s = QUOTA_NONE,
+                                                   .gpu_s = QUOTA_NONE,
+                                                   .events = events};
     struct quota_change change;
 
     TRY(quota_change_prepare(&pairs[0].resource, setter, &limits, &change, err));
@@ -199,8 +207,12 @@ static void gateways_share_a_minute_exactly(void **state)
 {
     struct resource where = {
         .kind = RESOURCE_PROJECT, .organisation = fixture.organisation, .project = fixture.models, .name = "acme/models"};
-    const struct quota_limits_of_project limits = {
-        .bytes = QUOTA_NONE, .sessions = QUOTA_NONE, .client_sessions = QUOTA_NONE, .events = 1000};
+    const struct quota_limits_of_project limits = {.bytes = QUOTA_NONE,
+                                                   .sessions = QUOTA_NONE,
+                                                   .client_sessions = QUOTA_NONE,
+                                                   .cpu_s = QUOTA_NONE,
+                                                   .gpu_s = QUOTA_NONE,
+                                                   .events = 1000};
     struct taker takers[4];
     struct quota_change change;
     struct quota_events listed[2];

@@ -29,8 +29,12 @@ static struct result list_names(struct error *err)
 
 static struct result look_at_quotas(struct error *err)
 {
-    const struct quota_limits_of_project limits = {
-        .bytes = 1 << 30, .sessions = QUOTA_NONE, .client_sessions = QUOTA_NONE, .events = 1000};
+    const struct quota_limits_of_project limits = {.bytes = 1 << 30,
+                                                   .sessions = QUOTA_NONE,
+                                                   .client_sessions = QUOTA_NONE,
+                                                   .cpu_s = QUOTA_NONE,
+                                                   .gpu_s = QUOTA_NONE,
+                                                   .events = 1000};
     const struct quota_events events = {.project = project.project, .most = 1000};
     struct quota_use use;
     struct quota_change change;

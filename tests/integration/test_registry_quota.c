@@ -18,8 +18,12 @@ static struct result put_quota(int64_t bytes, struct error *err)
 {
     struct resource where = {
         .kind = RESOURCE_PROJECT, .organisation = fixture.organisation, .project = fixture.models, .name = "acme/models"};
-    const struct quota_limits_of_project limits = {
-        .bytes = bytes, .sessions = QUOTA_NONE, .client_sessions = QUOTA_NONE, .events = QUOTA_NONE};
+    const struct quota_limits_of_project limits = {.bytes = bytes,
+                                                   .sessions = QUOTA_NONE,
+                                                   .client_sessions = QUOTA_NONE,
+                                                   .cpu_s = QUOTA_NONE,
+                                                   .gpu_s = QUOTA_NONE,
+                                                   .events = QUOTA_NONE};
     struct quota_change change;
 
     TRY(quota_change_prepare(&where, QUOTA_OWN, &limits, &change, err));

@@ -297,6 +297,10 @@ static void runs_do_what_the_model_does(void **state)
         steps[draw(sizeof steps / sizeof steps[0])](model);
         compare(model);
     }
+    assert_string_equal(
+        ask("SELECT (SELECT sum(cpu_used_ms) FROM project_runs) = sum(cpu_ms) AND sum(cpu_ms) > 0 FROM run_attempt"
+            " WHERE ended_at IS NOT NULL"),
+        "t");
     assert_string_equal(ask("SELECT count(*) FROM run_envelope WHERE kind = 'admission' GROUP BY run_id HAVING count(*) > 1"),
                         "");
     assert_string_equal(ask("SELECT count(*) FROM run r WHERE (state = 'succeeded') <> EXISTS (SELECT 1 FROM run_envelope e"

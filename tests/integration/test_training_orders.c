@@ -250,6 +250,32 @@ static void more_approvals_than_it_has_end_it(void **state)
     refresh(&place);
 }
 
+/* An attempt of these runs takes at most 65 s of one processor, and the project has 100 s more than other runs have reserved. */
+static void a_run_beyond_the_budget_ends(void **state)
+{
+    const struct uuid first = request("\"AE\"", 0);
+    struct run_end cancel;
+
+    (void)state;
+    database_execute(
+        place.log.database,
+        "INSERT INTO project_quota (project_id, bytes_used, cpu_own, cpu_max) SELECT project_id, 0, most, most FROM"
+        " (SELECT project_id, sum(cpu_reserved_s) + 100 AS most FROM run WHERE ended_at IS NULL GROUP BY project_id) r");
+    order_well();
+    expect_state(&first, "ordered", "");
+    assert_string_equal(ask_of("SELECT cpu_reserved_s || ' ' || gpu_reserved_s FROM run WHERE run_id = ", &first), "65 0");
+    const struct uuid second = request("\"AE\"", 0);
+    order_well();
+    expect_state(&second, "failed", "may need 65 CPU-seconds");
+    assert_string_equal(ask_of("SELECT cpu_reserved_s FROM run WHERE run_id = ", &second), "0");
+    run_cancel_prepare(&project, &first, &cancel);
+    assert_int_equal(change_it(ACTION_RUN_CANCEL, &cancel.change), ERROR_NONE);
+    const struct uuid third = request("\"AE\"", 0);
+    order_well();
+    expect_state(&third, "ordered", "");
+    database_execute(place.log.database, "DELETE FROM project_quota");
+}
+
 static void a_requester_without_its_role_gets_no_order(void **state)
 {
     const struct uuid id = request("\"AE\"", 0);
@@ -274,6 +300,7 @@ int main(void)
         cmocka_unit_test(a_policy_that_changed_since_the_event_is_asked_again),
         cmocka_unit_test(a_run_that_is_allowed_nowhere_ends),
         cmocka_unit_test(more_approvals_than_it_has_end_it),
+        cmocka_unit_test(a_run_beyond_the_budget_ends),
         cmocka_unit_test(a_requester_without_its_role_gets_no_order),
     };
 

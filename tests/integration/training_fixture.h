@@ -11,7 +11,8 @@
 #include "tests/support/stack.h"
 #include "training/lease.h"
 
-static const struct pg_table *const tables[] = {&run_table, &run_lease_table, &run_session_table, &run_doubt_table, NULL};
+static const struct pg_table *const tables[] = {&run_table,       &run_lease_table,  &run_session_table,
+                                                &run_doubt_table, &run_budget_table, NULL};
 static struct stack *stack;
 static struct resource project = {.kind = RESOURCE_PROJECT, .name = "acme/models"};
 

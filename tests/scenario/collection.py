@@ -399,11 +399,14 @@ def the_command_line_does_it_all():
     here.push_blob(os.urandom(4096))
     name = world.project
     shown = json.loads(sijil(server, "admin", "project", "quota", "HOST", name, "--bytes", "2M", "--sessions", "7", "--json"))
-    assert shown == {"bytes": 2 << 20, "sessions": 7, "events_per_minute": None, "sessions_per_client": None}, shown
+    assert shown == {"bytes": 2 << 20, "sessions": 7, "events_per_minute": None, "sessions_per_client": None, "cpu_seconds": None,
+                     "gpu_seconds": None}, shown
     shown = json.loads(sijil(server, "admin", "project", "quota", "HOST", name, "--sessions-per-client", "2", "--json"))
     assert (shown["sessions"], shown["sessions_per_client"]) == (7, 2), shown
     shown = json.loads(sijil(server, "admin", "project", "quota", "HOST", name, "--sessions", "none", "--json"))
     assert shown["bytes"] == 2 << 20 and shown["sessions"] is None
+    shown = json.loads(sijil(server, "admin", "project", "quota", "HOST", name, "--cpu-seconds", "900", "--gpu-seconds", "0", "--json"))
+    assert (shown["bytes"], shown["cpu_seconds"], shown["gpu_seconds"]) == (2 << 20, 900, 0), shown
     assert "4096" in sijil(server, "admin", "project", "quota", "HOST", name)
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump({"untagged_days": 3}, file)

@@ -320,8 +320,26 @@ def a_project_asks_for_runs_slowly_and_not_for_ever():
     assert counted == server.sql("SELECT sum(octet_length(envelope)) FROM run_envelope"), counted
 
 
+def a_request_beyond_the_budget_is_refused_with_the_figures():
+    """An attempt of spec() takes at most its time and grace on its processors."""
+    limits = spec()["limits"]
+    most = (limits["time_s"] + limits["grace_s"]) * limits["cpus"] * spec()["nodes"]
+    path = f"/projects/{PROJECT}/quota"
+    boss = server.client(server.admin)
+    before = boss.api("GET", path)
+    assert before["cpu_seconds"] is None and before["gpu_seconds_used"] == 0, before
+    changed = {**{name: before[name] for name in before["ceiling"]}, "cpu_seconds": before["cpu_seconds_used"] + before["cpu_seconds_reserved"] + most - 1}
+    assert boss.api("PUT", path, changed)["cpu_seconds"] == changed["cpu_seconds"]
+    answer = ask(request())
+    refused(answer, 403, f"the run may need {most} CPU-seconds, and of the project's budget of {changed['cpu_seconds']} are")
+    assert boss.api("PUT", path, {**changed, "cpu_seconds": changed["cpu_seconds"] + 1})
+    asked = request()
+    assert ask(asked).status == 201
+    assert boss.api("PUT", path, {**changed, "cpu_seconds": None})["cpu_seconds"] is None
+
+
 if __name__ == "__main__":
     run(prepare, a_run_waits_for_as_many_persons_as_the_policies_demand, nobody_counts_twice_or_approves_his_own,
         what_is_wrong_with_a_request_is_named, a_run_ends_once, a_request_expires, lists_have_pages_and_a_filter, a_row_stays_ended,
         the_command_line_does_all_of_it, a_gateway_that_is_killed_leaves_a_run_whole_or_not_there,
-        a_project_asks_for_runs_slowly_and_not_for_ever, server=server)
+        a_request_beyond_the_budget_is_refused_with_the_figures, a_project_asks_for_runs_slowly_and_not_for_ever, server=server)
