@@ -52,7 +52,7 @@ static const struct pg_statement document_draft_insert_sql = {
     "INSERT INTO document_draft (kind, scope, name, digest, envelopes, organisation_id, drafted_by, signed_by, expires_at)"
     " VALUES ($1, $2, $3, $4, $5, $6, $7, ARRAY[$7], now() + " WAIT ")",
     "int4 text text bytea bytea[] uuid text", ""};
-/* The draft must have all other signatures already, so that two signers at one time don't lose a signature. */
+/* The draft must have all other signatures already, so that no signature is lost when two persons sign at the same time. */
 static const struct pg_statement document_draft_sign_sql = {
     "document_draft_sign",
     "UPDATE document_draft SET envelopes = $3, signed_by = signed_by || $4::text WHERE kind = $1 AND digest = $2 AND expires_at > now()"

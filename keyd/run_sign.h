@@ -2,9 +2,9 @@
  * keyd/run_sign.h -- composes and signs orders, leases and admissions of training runs (docs/formats/run.md, "Who checks
  * what").
  *
- * A caller gives the run's bundle up to the envelope below the wanted one. keyd composes that envelope. It checks the whole
- * bundle with its own keys and pins, as an outsider would. In addition it demands that it has pinned each enrolment in the bundle
- * (keyd/key_register.h). It keeps a promise (keyd/run_ledger.h) before it returns the envelope.
+ * A caller gives the run's bundle with all envelopes before the wanted one. keyd composes the wanted envelope. keyd checks the
+ * whole bundle with its own keys and pins, as an outsider would. It also refuses a bundle with an enrolment that keyd has not
+ * pinned (keyd/key_register.h). It records a promise (keyd/run_ledger.h) before it returns the envelope.
  */
 #pragma once
 
@@ -18,7 +18,7 @@ struct run_signer {
     uint8_t root[ECDSA_PUBLIC_SIZE]; /* of approvers; all zero: none is pinned */
     struct document_pin policy;      /* the policy set in force */
     struct run_ledger *runs;
-    struct key_register *keys; /* of persons and runners; a withdrawn one refuses */
+    struct key_register *keys; /* of persons and runners; withdrawn keys are refused */
     int64_t now_ms;
 };
 
