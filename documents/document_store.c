@@ -24,8 +24,8 @@ static const struct pg_statement document_events_sql = {
 static const struct pg_statement document_count_sql = {
     "document_count", "SELECT count(*) FROM (SELECT 1 FROM document WHERE kind = $1 LIMIT $2) counted", "int4 int8", "int8"};
 /*
- * A deleted organisation of this name had earlier events. A name without a row gets the highest number, so no document counts for
- * it.
+ * Documents of a deleted organisation with this name have lower event numbers, so they do not count. A name without a row gets
+ * the highest number, so no document counts for it.
  */
 static const struct pg_statement document_scope_sql = {
     "document_scope",

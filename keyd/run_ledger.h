@@ -27,7 +27,7 @@ struct run_promise {
 
 struct run_ledger;
 
-/** `since_ms`: requests that were issued before are refused. 0 for a new key ring: nothing was signed under it. */
+/** `since_ms`: requests that were issued before it are refused. 0 for a new key ring: nothing was signed under it. */
 RESULT run_ledger_create(int directory, const uint8_t key[JOURNAL_KEY_SIZE], int64_t since_ms, struct error *err);
 /**
  * A folder without the file gets a new one that begins at `now_ms`, because earlier signatures are not known any more.

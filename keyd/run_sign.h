@@ -23,8 +23,8 @@ struct run_signer {
 };
 
 /**
- * Each appends the envelope. ERROR_DENIED with the rule that does not hold; ERROR_CONFLICT: another one was signed for the same
- * request, node of an attempt, or order; ERROR_INVALID, ERROR_LIMIT, ERROR_UNAVAILABLE, ERROR_NO_MEMORY.
+ * Each appends the envelope. ERROR_DENIED with the rule that does not hold; ERROR_CONFLICT: another envelope was
+ * signed for the same purpose (keyd/run_ledger.h); ERROR_INVALID, ERROR_LIMIT, ERROR_UNAVAILABLE, ERROR_NO_MEMORY.
  */
 RESULT run_sign_order(const struct run_signer *signer, const struct keyd_run *wanted, struct buffer *envelope, struct error *err);
 RESULT run_sign_lease(const struct run_signer *signer, const struct keyd_run *wanted, struct buffer *envelope, struct error *err);

@@ -87,8 +87,8 @@ RESULT run_envelopes(const struct permit *permit, struct pg *pg, enum action act
 enum run_envelope_column { RUN_ENVELOPE_KIND, RUN_ENVELOPE_DIGEST, RUN_ENVELOPE_PRINCIPAL, RUN_ENVELOPE_TEXT };
 
 /**
- * The doubts about an admitted run, the oldest first. A doubt names a runner of the run that was withdrawn after the admission,
- * from a time before the run's end on (training/doubt.h). Call run_find() first.
+ * The doubts about an admitted run, the oldest first. A doubt names a runner of this run. The runner was withdrawn after the
+ * admission, and its result does not count any more (training/doubt.h). Call run_find() first.
  */
 RESULT run_doubts(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
                   struct pg_rows **rows_out, struct error *err) __attribute__((nonnull));
