@@ -180,7 +180,8 @@ static bool has_key(const struct leaf *leaf, struct bytes key, int64_t number)
     return false;
 }
 
-/* A leaf that can't be read is no change of the log: a program that could append it could have appended any number. */
+/* A leaf that can't be read is no change of the log, so its ordinals are not compared. This costs no safety: a program that could
+ * append this leaf could also have appended a readable leaf with any ordinals. */
 static struct result read_head(struct bytes bytes, uint64_t last, struct leaf *leaf, bool *is_read_out, struct error *err)
 {
     struct error why;
@@ -242,7 +243,8 @@ struct result log_check_runs(struct log_check *check, struct run_cursor *cursor,
     return SUCCESS;
 }
 
-/* False also for a valid note in a row with another size. Lack of memory proves nothing about a row. */
+/* *is_signed_out is false also for a valid note in a row with another size. Lack of memory is an error, because it proves nothing
+ * about the row. */
 static struct result read_note(const struct note_key *key, const struct pg_rows *rows, size_t i,
                                struct signed_checkpoint *checkpoint, bool *is_signed_out, struct error *err)
 {
@@ -271,7 +273,8 @@ struct result log_check_note(struct log_check *check, const struct note_key *key
                    (unsigned long long)checkpoint.size);
 }
 
-/* A gateway that signed more after the round began may have written the row. */
+/* A row with a larger size may be newer than this round: keyd may have signed a longer log since. So only the signature of the
+ * row is verified. */
 static struct result check_next_note(struct log_check *check, const struct note_key *key, const struct pg_rows *rows, size_t i,
                                      bool *is_signed_out, struct error *err)
 {

@@ -2,8 +2,8 @@
  * audit/log_check_priv.h -- checks that the tables hold the signed log: tile by tile, from the bytes of the leaves up to the
  * root.
  *
- * Each tile is bound to the root of a checkpoint on its own, so tiles may be checked in any order, and memory is bounded.
- * The columns beside a leaf, and the ordinals of its keys, must have the leaf's own values.
+ * Each tile is compared with the root of a checkpoint, independently of other tiles. So tiles may be checked in any order, and
+ * memory is bounded. The columns beside a leaf, and the ordinals of its keys, must have the leaf's own values.
  */
 #pragma once
 

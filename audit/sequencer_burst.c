@@ -10,7 +10,7 @@
 #define BURST_OF_OTHERS          1 /* while all bursts of organisations and issuers are in use */
 #define BURSTS_FIXED             2
 
-/* The names can't collide: an issuer's URL has "://", the name of an organisation never has. */
+/* The names can't collide: an issuer's URL has "://", and the name of an organisation can't have it. */
 static const char *realm_of(const struct record *record, const char *issuer)
 {
     return record->refusal->organisation[0] != '\0' ? record->refusal->organisation : issuer;
@@ -78,7 +78,8 @@ static bool may_end_early(struct burst *burst, int64_t now_ms)
     return burst->early < BURST_EARLY_MAX;
 }
 
-/* Whether the request is counted in this burst: the burst has a row for its target, or no further burst may be opened for it. */
+/* Whether this burst counts the request. A burst without a row for the request's target ends early, and then the next burst
+ * counts the request. Only a few bursts a minute may end early; the others count the request without naming its target. */
 static bool takes(struct burst *burst, const struct record *record, int64_t now_ms)
 {
     if (!burst->is_open || burst->count == BURST_BOUND) return false;

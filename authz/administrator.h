@@ -19,8 +19,8 @@ extern const struct pg_table administrator_table;
 RESULT administrator_was_made(struct pg *pg, bool *was_made_out, struct error *err);
 /**
  * Generates the id and the secret of a new administrator, which lives ROBOT_DAYS_MAX days. The caller releases it
- * with robot_create_done(). With `is_person` it counts as the person PERSON_ADMINISTRATOR (authz/person.h), else as
- * nobody.
+ * with robot_create_done(). With `is_person` it counts as the person PERSON_ADMINISTRATOR (authz/person.h), else as no
+ * person.
  */
 RESULT administrator_draw(bool is_person, struct robot_create *create_out, struct error *err);
 

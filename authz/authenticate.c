@@ -197,8 +197,8 @@ static struct result fill_from_own(const struct attempt *attempt, const struct j
     return failure(err, ERROR_DENIED, "the token's sub is malformed");
 }
 
-/* The source is an id of this one token, and does not reveal the token. If the credential is revoked, the sessions that it began
- * end. */
+/* principal->source is an id of this token that does not reveal the token. If the credential is revoked, the sessions that it
+ * began end. */
 static void fill_from_issuer(const struct seen_token *seen, const struct claims *claims, struct principal *principal)
 {
     principal->kind = PRINCIPAL_EXTERNAL;

@@ -15,9 +15,9 @@ struct verifier;
 RESULT verifier_new(const char *jwk, struct verifier **verifier_out, struct error *err);
 
 /**
- * ERROR_DENIED unless the signature is right and exp and iat exist and fit the wall clock; names the wrong one. With `is_late` a passed
- * exp is accepted, for upload sessions. Thread-safe. liboauth2 does not promise that, so a verifier has a few equal
- * verifiers of liboauth2, each with a lock.
+ * ERROR_DENIED unless the signature is right, and exp and iat exist and fit the wall clock; the message says which of them is
+ * wrong. With `is_late` a passed exp is accepted, for upload sessions. Thread-safe. liboauth2 does not promise to be thread-safe,
+ * so a verifier has a few equal verifiers of liboauth2, each with a lock.
  */
 RESULT verifier_check(struct verifier *verifier, const struct jws *token, bool is_late, struct error *err);
 

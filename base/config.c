@@ -13,8 +13,8 @@
 #define FILE_MAX_BYTES  (1024 * 1024) /* a configuration is written by hand, so it is small */
 #define NAME_MAX_LENGTH 63            /* nobody would type a longer name */
 #define FLAG_GIVEN      (1 << 30)     /* the file has this option; a flag of ours, far above libconfuse's */
-#define TWICE_MAX       8             /* duplicate names that are reported at once */
-#define UNKNOWN_MAX     16            /* unknown names that are reported at once; the file is read again for each */
+#define TWICE_MAX       8             /* duplicate names that are reported together */
+#define UNKNOWN_MAX     16            /* unknown names that are reported together; the file is read again for each */
 
 /* The messages of libconfuse while it parses. It passes no context, so one thread parses at a time. */
 static _Thread_local struct {

@@ -67,8 +67,9 @@ RESULT file_rename(const char *from, const char *to, struct error *err);
 RESULT file_rename_at(int directory, const char *from, const char *to, struct error *err);
 /** Whether a file of this name exists. A failed check is an error, and never means that the file does not exist. */
 RESULT file_is_there(const char *path, bool *there_out, struct error *err);
-/** fstat(2) of an open file; of a name in an open folder. A symbolic link is not followed. */
+/** fstat(2) of an open file. */
 RESULT file_status(int fd, struct stat *status_out, struct error *err);
+/** fstatat(2) of a name in an open folder. A symbolic link is not followed. */
 RESULT file_status_at(int directory, const char *name, struct stat *status_out, struct error *err);
 /** The next name of a folder except "." and ".."; valid until the next call. NULL at the end. */
 RESULT file_list_next(DIR *listing, const char **name_out, struct error *err);

@@ -3,17 +3,18 @@
  *
  * The file must have O_DIRECT when a call begins. The flag may be removed during the call. The address, length and offset of the bytes are
  * multiples of FILE_QUEUE_ALIGNMENT. Most file systems wait for a write that makes the file longer: reserve the space
- * before (fallocate(2)). The file may be closed during a call; the memory must stay.
+ * before (fallocate(2)). The file may be closed during a call, but the memory must stay valid.
  *
  * If a write fails, the next call returns the failure. All following calls return it too, until file_queue_wait() has returned it.
- * Between two file_queue_wait() a queue is for reads only or for writes only. Errors as in base/file.h. For one thread at a time.
+ * Between two calls of file_queue_wait() a queue is for reads only or for writes only. Errors as in base/file.h. For one thread
+ * at a time.
  */
 #pragma once
 
 #include "base/bytes.h"
 #include "base/owned.h"
 
-#define FILE_QUEUE_DEPTH_MAX 4 /* measured with calls of 256 KiB: no disk was faster with more at a time */
+#define FILE_QUEUE_DEPTH_MAX 4 /* measured with calls of 256 KiB: no disk was faster with more calls at a time */
 #define FILE_QUEUE_ALIGNMENT 4096
 
 struct file_queue;
@@ -23,7 +24,7 @@ struct file_queue;
 RESULT file_queue_new(size_t depth, struct file_queue **queue_out, struct error *err);
 /**
  * Begins a write; first waits while `depth` calls are running. The bytes must stay unchanged until
- * `depth` later calls have returned, or until file_queue_wait() or file_queue_free() has. A call that fails counts too.
+ * `depth` later calls, or file_queue_wait(), or file_queue_free() have returned. A call that fails counts too.
  */
 RESULT file_queue_write(struct file_queue *queue, int fd, struct bytes bytes, uint64_t offset, struct error *err);
 /** Begins a read; at most `depth` reads may run at a time. The kernel may write to `into` until file_queue_read_end()

@@ -7,8 +7,8 @@
 #include "base/owned.h"
 
 enum {
-    LARGE =
-        320 << 10, /* the streams of bodies are larger; their blocks, and libmicrohttpd's block for each answer, are smaller */
+    /* The memory of a body's stream is larger. A block of a body, and libmicrohttpd's block for an answer, are smaller. */
+    LARGE = 320 << 10,
     TOP_KEPT = 1 << 20, /* of each heap, so the next request needs no fresh memory from the kernel */
 };
 

@@ -32,7 +32,8 @@ static bool path_is_safe(const char *path)
     }
 }
 
-/* Such a layer would be taken for the part file of another one, and would vanish when that one is complete. */
+/* A layer with the name of a part file would be taken for the part file of another layer, and would vanish when the other layer
+ * is complete. */
 static bool is_part_file_name(const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash == NULL ? path : slash + 1;

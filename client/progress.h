@@ -19,7 +19,7 @@ struct progress {
     struct progress_group *group; /* or NULL */
 };
 
-/** One bar for several transfers at once, from any thread. */
+/** One bar for several transfers at the same time, from any thread. */
 RESULT progress_group_new(unsigned files, uint64_t total, bool quiet, struct progress_group **group_out, struct error *err);
 void progress_group_free(struct progress_group *group);
 DEFINE_OWNED(progress_group);

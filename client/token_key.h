@@ -1,8 +1,8 @@
 /*
  * client/token_key.h -- a P-256 key in a PKCS#11 token that signs, named by a URI of RFC 7512.
  *
- * The private half never leaves the token. The module is foreign code and runs in this process, so only a program of a person may use it: a
- * server keeps such modules in processes of their own (keyd/hsm.h).
+ * The private half never leaves the token. The module is foreign code and runs in this process, so only a program that a person
+ * runs may use this header: a server keeps such modules in processes of their own (keyd/hsm.h).
  *
  * Which module: the URI's `module-path`, an absolute path; without it, the modules that p11-kit is configured with.
  *

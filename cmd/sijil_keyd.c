@@ -208,8 +208,8 @@ static struct result add_version(int directory, struct bytes passphrase, struct 
 }
 
 /*
- * keyd has no access to the database. A re-wrap that found no row under an older version has reported that to keyd. keyd takes
- * the report back as soon as a gateway asks for such a version (keyd/answer.c).
+ * keyd has no access to the database. When a re-wrap finds no more row under an older version, it reports this to keyd. The
+ * report is void as soon as a gateway asks for such a version (keyd/answer.c).
  */
 static struct result check_unused(const struct ledger_state *state, uint32_t version, struct error *err)
 {

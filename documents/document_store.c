@@ -24,8 +24,8 @@ static const struct pg_statement document_events_sql = {
 static const struct pg_statement document_count_sql = {
     "document_count", "SELECT count(*) FROM (SELECT 1 FROM document WHERE kind = $1 LIMIT $2) counted", "int4 int8", "int8"};
 /*
- * A deleted organisation of this name had earlier events. A name without a row gets the highest number, so no document counts for
- * it.
+ * Documents of a deleted organisation with this name have lower event numbers, so they do not count. A name without a row gets
+ * the highest number, so no document counts for it.
  */
 static const struct pg_statement document_scope_sql = {
     "document_scope",
@@ -52,7 +52,7 @@ static const struct pg_statement document_draft_insert_sql = {
     "INSERT INTO document_draft (kind, scope, name, digest, envelopes, organisation_id, drafted_by, signed_by, expires_at)"
     " VALUES ($1, $2, $3, $4, $5, $6, $7, ARRAY[$7], now() + " WAIT ")",
     "int4 text text bytea bytea[] uuid text", ""};
-/* The draft must have all other signatures already, so that two signers at one time don't lose a signature. */
+/* The draft must have all other signatures already, so that no signature is lost when two persons sign at the same time. */
 static const struct pg_statement document_draft_sign_sql = {
     "document_draft_sign",
     "UPDATE document_draft SET envelopes = $3, signed_by = signed_by || $4::text WHERE kind = $1 AND digest = $2 AND expires_at > now()"

@@ -59,7 +59,7 @@ struct result document_view_refresh(struct document_view *view, const struct doc
     return refreshed;
 }
 
-/* keyd is asked each time, because another gateway may have had a document pinned. */
+/* keyd is asked each time, because keyd may have pinned a document for another gateway. */
 static struct result is_current(struct document_view *view, enum document_kind kind, const struct document_source *source,
                                 bool *is_current_out, struct error *err)
 {

@@ -24,8 +24,8 @@ void document_view_free(struct document_view *view);
 DEFINE_OWNED(document_view);
 
 /**
- * Updates the view from the log, and has new documents pinned; source->pg needs document_table too. ERROR_CORRUPT: the
- * database differs from keyd's pin. ERROR_UNAVAILABLE: the database or keyd could not be read. Blocks.
+ * Updates the view from the log, and asks sijil-keyd to pin new documents. source->pg needs document_table too. ERROR_CORRUPT:
+ * the database differs from keyd's pin. ERROR_UNAVAILABLE: the database or keyd could not be read. Blocks.
  */
 RESULT document_view_refresh(struct document_view *view, const struct document_source *source, struct error *err);
 
@@ -69,12 +69,13 @@ RESULT document_view_find(struct document_view *view, const struct view_range *o
                           struct error *err);
 
 /**
- * Whether the document that event `sequence` recorded is pinned, after a refresh that succeeded: else sijil-keyd has refused it, for good.
- * ERROR_CONFLICT with keyd's reason, as far as this view has asked keyd itself.
+ * Call it after a refresh that succeeded. Checks that the document that event `sequence` recorded is pinned. ERROR_CONFLICT:
+ * sijil-keyd has refused the document for good. The message has keyd's reason only if this view asked keyd to pin the document.
  */
 RESULT document_view_check_event(struct document_view *view, enum document_kind kind, uint64_t sequence, struct error *err);
 
-/** The proof that keyd has pinned the document of the event `sequence`. Its `later` points into `later`. ERROR_NOT_FOUND, ERROR_LIMIT. */
+/** The proof that keyd has pinned the document of the event `sequence`. chain_out->later points into `later`. ERROR_NOT_FOUND,
+ *  ERROR_LIMIT. */
 RESULT document_view_chain(struct document_view *view, enum document_kind kind, uint64_t sequence,
                            struct document_chain *chain_out, struct buffer *later, struct error *err);
 /**
@@ -95,8 +96,8 @@ struct document_history {
     uint64_t sequences[DOCUMENT_HISTORY_MAX];
 };
 /**
- * All versions in all scopes, also those that do not count; none is no error. ERROR_LIMIT: more than DOCUMENT_HISTORY_MAX.
- * ERROR_CORRUPT, ERROR_UNAVAILABLE.
+ * All versions in all scopes, also those that do not count. If there is no version, the count is 0. ERROR_LIMIT: more than
+ * DOCUMENT_HISTORY_MAX. ERROR_CORRUPT, ERROR_UNAVAILABLE.
  */
 RESULT document_view_history(struct document_view *view, enum document_kind kind, const char *name,
                              struct document_history *history_out, struct error *err);

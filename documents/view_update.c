@@ -1,7 +1,7 @@
 /*
  * Finds which recorded documents are in force; sijil-keyd decides. Each event of the log is read once, in the log's order.
  * keyd may have refused an event, for example because a key had expired, so a row of document_pin claims each pin. A claim
- * is only a hint: the result of all of them must be keyd's pin.
+ * is only a hint: all claims together must result in keyd's pin.
  */
 #include <stdio.h>
 #include <string.h>
@@ -103,7 +103,8 @@ static void add_link(struct view_kind *kind, const struct document *document, ui
     memcpy(link->name, document->name, sizeof link->name);
 }
 
-/* A document that is recorded again stays what it was: a new organisation does not get the documents of a deleted one that way. */
+/* A document that is recorded again keeps its first event. Otherwise a new organisation could record the documents of a deleted
+ * one again, and they would be its own. */
 static bool replaces(const struct document *document, const struct document *before)
 {
     if (document->version != before->version) return document->version > before->version;
@@ -119,7 +120,7 @@ static const char *owner_of(const struct document *document)
     return owner == NULL ? "" : owner;
 }
 
-/* False: another one owns the key of this name. */
+/* False: the key of this name has another owner. */
 static bool is_of_owner(const struct view_kind *kind, const struct document *document)
 {
     for (size_t i = 0; i < kind->count; i++) {
@@ -195,7 +196,8 @@ static void note_refusal(struct update *update, uint64_t sequence, const struct 
     (void)pthread_mutex_unlock(&update->view->lock);
 }
 
-/* keyd refuses the document. keyd keeps that, so it is final, unless another gateway has pinned a document in the meantime. */
+/* keyd has refused the document. The refusal is in keyd's ledger, so it is final. If another gateway has pinned a document in the
+ * meantime, the update is repeated (ERROR_CONFLICT). */
 static struct result pass_over(struct update *update, uint64_t sequence, const struct error *refused, struct error *err)
 {
     const struct document_pin before = update->pinned;
@@ -308,8 +310,8 @@ static struct result apply_new_events(struct update *update, struct error *err)
     return check_chain(update, err);
 }
 
-/* A gateway with another clock may have pinned an event that this one skipped. So the update starts again from the first
- * event before it reports an error. */
+/* A gateway with another clock may have pinned an event that this one skipped. So, before it reports an error,
+ * the update starts again from the first event. */
 static struct result update_once(struct update *update, struct error *err)
 {
     struct error found = {0};

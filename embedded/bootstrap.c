@@ -216,7 +216,7 @@ static struct result add_administrator(struct bootstrap *bootstrap, struct error
     return made;
 }
 
-/* First, so that a bootstrap that can't be finished changes nothing. */
+/* Runs first, so that a bootstrap that can't be finished changes nothing. */
 static struct result find_administrator(struct bootstrap *bootstrap, struct error *err)
 {
     const struct bootstrap_options *options = bootstrap->options;

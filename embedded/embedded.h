@@ -5,10 +5,10 @@
  * the first region, organisation, project, policy set and administrator, and returns the same struct settings that a configuration file
  * gives. From then on both modes run the same code.
  *
- * The one rule: it forks. The caller must have a single thread and no open files. It becomes the supervisor and never returns: it restarts
- * processes that end, also a gateway that could not start, and ends with the gateway's exit status. The call returns in a child, the
- * gateway (as the user `sijil` if root started it), and again in a new child after a crash. If the supervisor is killed, all its processes
- * end.
+ * The one rule: embedded_prepare() forks. The caller must have a single thread and no open files. The calling process becomes the
+ * supervisor, and the call never returns there: the supervisor restarts processes that end, also a gateway that could not start,
+ * and ends with the gateway's exit status. The call returns in a child, the gateway (as the user `sijil` if root started it), and
+ * again in a new child after a crash. If the supervisor is killed, all its processes end.
  */
 #pragma once
 
@@ -32,7 +32,7 @@ struct embedded_options {
     const char *operator_name;   /* operator of the machine: "operator"; first start only */
     const char *network;         /* clients that are proven to be in the region's country: "127.0.0.0/8"; first start only */
     int passphrase_fd;           /* descriptor with the key ring's passphrase; -1: it is in a file */
-    const char *passphrase_file; /* made if it is not there; NULL: one of sijil-keyd's user, outside the directory */
+    const char *passphrase_file; /* made if it is not there; NULL: a file of sijil-keyd's user, outside the directory */
     const char *secrets_folder;  /* for the administrator's secret and private keys; NULL: one outside the directory */
     int64_t blob_lease;          /* seconds; 0: 86400 */
     int64_t collect_interval;    /* seconds; -1: 86400 */

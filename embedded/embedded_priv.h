@@ -91,7 +91,8 @@ RESULT directory_make(const char *path, const struct user *owner, gid_t group, m
 
 /* secrets.c */
 
-/** Makes the folder of secrets, moves the secrets there that an older version kept in the directory, and sets their paths. */
+/** Makes the folder of secrets, and moves secrets that an older version kept in the directory to this folder. Sets the paths of
+ *  the secrets. */
 RESULT secrets_open(const struct embedded_options *options, const struct users *users, struct paths *paths, struct error *err);
 /** The user's folder for files outside the directory, without root; the error names `option` as an alternative. */
 RESULT secrets_own_folder(const struct users *users, const char *option, char folder_out[PATH_SIZE], struct error *err);
@@ -145,7 +146,7 @@ RESULT embedded_key_at(const char *path, struct ecdsa_key **key_out, struct erro
 RESULT approver_check(const struct embedded_options *options, struct error *err);
 /** Makes the approver's key and the first signed policy set. */
 RESULT approver_prepare(struct embedded *embedded, struct error *err);
-/** As the gateway's user: pins, first rows, administrator. */
+/** Makes the pins, the first rows and the administrator. Runs as the gateway's user. */
 RESULT bootstrap_all(struct embedded *embedded, struct error *err);
 
 /* supervisor.c */

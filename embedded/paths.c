@@ -85,7 +85,7 @@ static struct result is_of_a_start(int directory, const char *name, bool *is_out
     const bool has_name = strcmp(name, "lock") == 0 || strcmp(name, ".instance.new") == 0;
     struct stat found = {0};
     const struct result looked = has_name ? file_status_at(directory, name, &found, err) : SUCCESS;
-    const bool is_gone = !looked.ok && err->kind == ERROR_NOT_FOUND; /* the other start goes on */
+    const bool is_gone = !looked.ok && err->kind == ERROR_NOT_FOUND; /* the other start has removed or renamed it meanwhile */
 
     if (!is_gone) TRY(looked);
     *is_out = is_gone || (has_name && S_ISREG(found.st_mode) && found.st_size < UUID_TEXT_SIZE);

@@ -8,7 +8,7 @@
  *
  * The file `keys` in keyd's folder is a journal (journal/journal.h) under the ledger's key. Each entry is written before its document
  * is pinned in the ledger. So the register also keeps the last pin of both kinds and the pin before, and key_register_open()
- * compares them with the ledger: neither file can be replaced by an older one alone. Thread-safe.
+ * compares them with the ledger: if only one of the files is replaced by an older one, this is noticed. Thread-safe.
  */
 #pragma once
 
@@ -44,9 +44,9 @@ struct key_register_note {
     struct document_pin before, pin; /* of its kind */
 };
 /**
- * Durable on return. The same document again changes nothing. ERROR_DENIED: the key belongs to another owner, or was withdrawn; or the key alone
- * withdraws itself, and has no entry. Otherwise anybody could fill the register with keys that nobody enrolled.
- * ERROR_LIMIT: the register is full. ERROR_UNAVAILABLE: the file can't be written.
+ * Durable on return. The same document again changes nothing. ERROR_DENIED: the key belongs to another owner, or was withdrawn;
+ * or the document withdraws a key that has no entry, and is_approved is false. Otherwise anybody could fill the register with
+ * keys that nobody enrolled. ERROR_LIMIT: the register is full. ERROR_UNAVAILABLE: the file can't be written.
  */
 RESULT key_register_note(struct key_register *keys, const struct key_register_note *note, struct error *err);
 /** ERROR_DENIED: keyd has not pinned this enrolment as the event `sequence`. The key may have been withdrawn since. */

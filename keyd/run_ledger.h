@@ -2,9 +2,9 @@
  * keyd/run_ledger.h -- the statements that keyd has signed for training runs.
  * keyd never signs two different statements for one purpose.
  *
- * There is one promise for each order, lease and admission. Its subject is the purpose (of an order: the request), its digest
- * is that of the signed statement. Another statement for the same subject is refused; the same statement is signed again, with
- * the same nonce and times. A promise is durable before the signature leaves, and is kept until keep_ms.
+ * There is one promise for each order, lease and admission. Its subject is the purpose (for an order, the request). Its digest
+ * is the digest of the signed statement. Another statement for the same subject is refused; the same statement is signed again,
+ * with the same nonce and times. A promise is durable before keyd returns the signature, and is kept until keep_ms.
  *
  * The file `runs` in keyd's folder is a journal (journal/journal.h) under the ledger's key. Thread-safe.
  */
@@ -27,7 +27,7 @@ struct run_promise {
 
 struct run_ledger;
 
-/** `since_ms`: requests that were issued before are refused. 0 for a new key ring: nothing was signed under it. */
+/** `since_ms`: requests that were issued before it are refused. 0 for a new key ring: nothing was signed under it. */
 RESULT run_ledger_create(int directory, const uint8_t key[JOURNAL_KEY_SIZE], int64_t since_ms, struct error *err);
 /**
  * A folder without the file gets a new one that begins at `now_ms`, because earlier signatures are not known any more.

@@ -2,9 +2,9 @@
  * keyd/run_sign.h -- composes and signs orders, leases and admissions of training runs (docs/formats/run.md, "Who checks
  * what").
  *
- * A caller gives the run's bundle up to the envelope below the wanted one. keyd composes that envelope. It checks the whole
- * bundle with its own keys and pins, as an outsider would. In addition it demands that it has pinned each enrolment in the bundle
- * (keyd/key_register.h). It keeps a promise (keyd/run_ledger.h) before it returns the envelope.
+ * A caller gives the run's bundle with all envelopes before the wanted one. keyd composes the wanted envelope. keyd checks the
+ * whole bundle with its own keys and pins, as an outsider would. It also refuses a bundle with an enrolment that keyd has not
+ * pinned (keyd/key_register.h). It records a promise (keyd/run_ledger.h) before it returns the envelope.
  */
 #pragma once
 
@@ -18,13 +18,13 @@ struct run_signer {
     uint8_t root[ECDSA_PUBLIC_SIZE]; /* of approvers; all zero: none is pinned */
     struct document_pin policy;      /* the policy set in force */
     struct run_ledger *runs;
-    struct key_register *keys; /* of persons and runners; a withdrawn one refuses */
+    struct key_register *keys; /* of persons and runners; withdrawn keys are refused */
     int64_t now_ms;
 };
 
 /**
- * Each appends the envelope. ERROR_DENIED with the rule that does not hold; ERROR_CONFLICT: another one was signed for the same
- * request, node of an attempt, or order; ERROR_INVALID, ERROR_LIMIT, ERROR_UNAVAILABLE, ERROR_NO_MEMORY.
+ * Each appends the envelope. ERROR_DENIED with the rule that does not hold; ERROR_CONFLICT: another envelope was
+ * signed for the same purpose (keyd/run_ledger.h); ERROR_INVALID, ERROR_LIMIT, ERROR_UNAVAILABLE, ERROR_NO_MEMORY.
  */
 RESULT run_sign_order(const struct run_signer *signer, const struct keyd_run *wanted, struct buffer *envelope, struct error *err);
 RESULT run_sign_lease(const struct run_signer *signer, const struct keyd_run *wanted, struct buffer *envelope, struct error *err);

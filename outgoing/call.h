@@ -33,7 +33,8 @@ struct outgoing_options {
     bool takes_tls12;  /* otherwise TLS 1.3 only */
 };
 /** The files are read for each connection, so they may be replaced. ERROR_INVALID for a path that is too long, or for a
- *  proxy with another reach than OUTGOING_ANY, which it would bypass; ERROR_NO_MEMORY, ERROR_UNAVAILABLE. */
+ *  proxy unless the reach is OUTGOING_ANY: a proxy would call addresses that nobody checks. ERROR_NO_MEMORY,
+ *  ERROR_UNAVAILABLE. */
 RESULT outgoing_new(const struct outgoing_options *options, struct outgoing **outgoing_out, struct error *err);
 
 struct outgoing_header {

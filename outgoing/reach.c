@@ -4,7 +4,7 @@
 
 #define IPV4_BITS 96 /* of the prefix before an IPv4 address */
 
-/* Networks where machines get addresses, credentials or orders from their surroundings. */
+/* Special networks, such as those in which a cloud gives addresses and credentials to its machines. */
 static const char never[] = "0.0.0.0/8, 169.254.0.0/16, 224.0.0.0/3, 100.100.100.200/32, 168.63.129.16/32, 192.0.0.0/24, "
                             "::/128, fe80::/10, ff00::/8, fd00:ec2::/32, fd20:ce::/32";
 

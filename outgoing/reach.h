@@ -1,9 +1,9 @@
 /*
  * outgoing/reach.h -- the addresses that may be called.
  *
- * A name in the configuration, or an attacker that answers for it in DNS, must not make a server call a service of its own machine or network:
- * link-local addresses, and addresses where clouds give credentials to machines, are refused unless the operator lists
- * them.
+ * A name in the configuration, or an attacker that answers for it in DNS, must not cause a server to send requests to a service
+ * of its own machine or network. So link-local addresses, and addresses where clouds give credentials to machines, are refused
+ * unless the operator lists them.
  */
 #pragma once
 

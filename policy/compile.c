@@ -234,7 +234,7 @@ static struct result compile_rule(const struct policy_document *document, const 
     TRY(compile_label_test(arena, json_object_get(json, "when"), &rule->when, err));
     TRY(compile_condition(arena, json, rule, err));
     TRY(compile_obligation(arena, json_object_get(json, "oblige"), &rule->oblige, err));
-    /* Without `train` such a duty would never be asked for, and its author would believe that it is. */
+    /* Without `train` no decision would ever demand such a duty, although the author of the rule expects it. */
     if ((rule->oblige.has_approvals || rule->oblige.has_signed_request) && (rule->operations & OP_TRAIN) == 0)
         return failure(err, ERROR_INVALID, "rule %s: approvals and signed_request are duties of train: add it to ops", rule->id);
     return SUCCESS;

@@ -19,7 +19,7 @@ enum label_class {
 #undef X
 };
 
-/* Strictest first: the origin is not known, claimed, or proven. */
+/* Strictest first: the origin is unknown, it is claimed, or it is proven. */
 #define LABEL_LINEAGES(X) X(LINEAGE_UNKNOWN, "unknown") X(LINEAGE_DECLARED, "declared") X(LINEAGE_ATTESTED, "attested")
 enum label_lineage {
 #define X(constant, name) constant,
@@ -57,7 +57,7 @@ struct label {
     const char *pins[LABEL_PINS_MAX];       /* ids of policies; sorted, each once */
 };
 
-/** Class open, lineage unknown, nothing else. Floors are joined with this label if there is no own label. */
+/** Class open, lineage unknown, nothing else. Floors are joined with this label if the content has no label of its own. */
 struct label label_initial(void);
 
 /** Raises `label` to be at least as strict as `other`. ERROR_LIMIT past the maxima; `label` is then unusable.

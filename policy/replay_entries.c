@@ -49,7 +49,7 @@ static struct result check_target(const struct policy_set *set, const struct pol
     return differs(err, "the policy set says something else than the facts of", facts->target_id);
 }
 
-/* The label must be at least the floors of the policies in scope. */
+/* The label must be at least as strict as the floors of the policies in scope. */
 static struct result check_label(const struct facts_view *entry, struct error *err)
 {
     const struct label_query where = {.documents = policy_set_documents(entry->replay->set),
@@ -94,7 +94,7 @@ static void note_all(struct replay *replay, const struct policy_decision *decisi
     }
 }
 
-/* For a new label: the first rule of a policy that denies with the new label and did not deny without it. */
+/* For a new label: notes the first rule of a policy that denies with the new label and did not deny without it. */
 static void note_added(struct replay *replay, const struct policy_decision *before, const struct policy_decision *after)
 {
     for (size_t i = 0; i < policy_decision_denial_count(after); i++) {
@@ -143,7 +143,7 @@ static struct result read_label(const json_t *json, struct label *label, bool *i
     return *is_labelled ? as_difference(label_read(json, label, &why), &why, err) : SUCCESS;
 }
 
-/* In an event, '?' stands for each byte of a name that an event can't hold. */
+/* In an event, each byte that an event can't hold is replaced by '?'. */
 static bool is_written_as(const char *scope, const char *name)
 {
     bool is_changed = false;
@@ -232,7 +232,7 @@ static unsigned asked_operations(const json_t *entry)
     return asked;
 }
 
-/* Each operation once, in the order of their list, and only operations of the action. */
+/* Whether each operation occurs once, in the order of enum policy_operation, and is an operation of the action. */
 static bool is_in_order(const json_t *entry, unsigned wanted)
 {
     const json_t *operations = json_object_get(entry, "operations");

@@ -4,8 +4,8 @@
 #include "policy/set_load.h"
 
 /**
- * Call it in the transaction that replaces `load->before`. A repository that this set labels, and that `load->set`
- * labels less strictly or not at all, keeps the floor of its policy, with the pin. ERROR_NO_MEMORY, ERROR_LIMIT, and
+ * Call it in the transaction that replaces `load->before`. If `load->set` gives a repository a less strict label than
+ * `load->before`, or none, the repository keeps the floor of its old policy, with the pin. ERROR_NO_MEMORY, ERROR_LIMIT, and
  * errors of pg_run().
  */
 RESULT stored_labels_keep(struct pg *pg, const struct policy_set_change *load, struct error *err);

@@ -1,8 +1,8 @@
 /*
  * registry/recorder.h -- records the outcome of a permitted operation in the log.
  *
- * An upload may last for hours under one permit. Each checkpoint and its end is an event of its own, in the
- * transaction of the rows that it describes. The gateway, a job or a test implements this interface.
+ * An upload may last for hours under one permit. Each checkpoint of the upload, and its end, has an event
+ * of its own, in the transaction of the rows that the event describes. The gateway, a job or a test implements this interface.
  */
 #pragma once
 

@@ -24,7 +24,7 @@ static struct result run_push(const struct permit *permit, struct change *change
 
 _Static_assert(DIGEST_TEXT_SIZE + MANIFEST_TAGS_MAX * (1 + TAG_MAX) <= CHANGE_DETAIL_MAX + 1, "an event names every tag");
 
-/* The detail has the digest and its tags. So the events with a tag show which digest it named at each time. */
+/* The detail has the digest and its tags. So the events with a tag show which digest the tag named at each time. */
 static void write_detail(struct manifest_push *push)
 {
     size_t length = (size_t)snprintf(push->detail, sizeof push->detail, "%s", push->digest);

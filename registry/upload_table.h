@@ -2,8 +2,8 @@
  * registry/upload_table.h -- the uploads that are written now, and idle writers kept for the next PATCH.
  *
  * A session has one writing request in this process. A request without progress for a while, such as one with a
- * broken connection, is replaced by the next request of the session: its writer no longer owns the row, so it can't
- * commit. A kept writer is only an optimisation: without it the next request resumes from the checkpoint.
+ * broken connection, is replaced by the next request of the session. The writer of the replaced request no longer owns the row,
+ * so it can't commit. A kept writer is only an optimisation: without it the next request resumes from the checkpoint.
  */
 #pragma once
 

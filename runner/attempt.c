@@ -21,11 +21,11 @@ struct attempt {
     struct payload_options payload;
     struct devices *devices; /* NULL: the run has none */
     struct device_grant grant;
-    int folder;   /* for outputs; -1: none */
-    int64_t kept; /* outputs that were copied to it */
-    bool stopped; /* keeping them, because of this: */
-    struct error why;
-    bool is_in_line; /* the shown text does not end with a line feed */
+    int folder;       /* for outputs; -1: none */
+    int64_t kept;     /* outputs that were copied to it */
+    bool stopped;     /* an output could not be copied, so no more are copied */
+    struct error why; /* the reason */
+    bool is_in_line;  /* the shown text does not end with a line feed */
 };
 
 static void show_log(void *context, bool is_error, struct bytes piece)
@@ -44,7 +44,7 @@ static void show_progress(void *context, const char *line)
     if (!attempt->options->quiet) (void)fprintf(stderr, "heartbeat: %s\n", line);
 }
 
-/* The run has ended, so a full disk loses none of its report: what follows is hashed only. */
+/* The run has ended, so its report is complete even if the disk is full: the outputs that follow are only hashed. */
 static void copy_output(struct attempt *attempt, const struct output_file *file)
 {
     if (attempt->folder < 0 || attempt->stopped) return;
@@ -118,7 +118,7 @@ static struct result check_path(const char *what, const char *path, bool *is_fol
     return SUCCESS;
 }
 
-/* Before anything is made: what the copies will be made from. */
+/* Before anything is made, checks the files and folders that will be copied. */
 static struct result check_sources(const struct attempt *attempt, struct error *err)
 {
     const struct attempt_options *options = attempt->options;

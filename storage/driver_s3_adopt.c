@@ -1,4 +1,5 @@
-/* Completes the extent of a writer that ended early. A later writer does this, in any process; two writers may do it at once. */
+/* Completes the extent of a writer that ended early. A later writer does this, in any process; two writers may do it at the same
+ * time. */
 #include <stdio.h>
 #include <string.h>
 
@@ -101,8 +102,8 @@ static struct result check_whole(struct s3_driver *s3, const struct orphan *orph
     return SUCCESS;
 }
 
-/* Otherwise the object was completed and removed from the list before its old writer added more; these bytes were not
- * acknowledged to anybody. */
+/* Whether the list has the start of the segment. If not, the object was completed and removed from the list, and then its old
+ * writer added more bytes. These bytes were not acknowledged to anybody. */
 static bool has_start(const struct s3_driver *s3, const struct orphan *orphan)
 {
     return orphan->spilled.length > 0 || parts_end(s3, orphan) > orphan->segment * s3->segment_bytes;
@@ -112,7 +113,7 @@ static void remove_spilled(struct s3_driver *s3, const struct orphan *orphan)
 {
     struct error ignored;
     char key[S3_NAME_SIZE];
-    bool ok = true; /* the rest is removed with the blob */
+    bool ok = true; /* after a failure, the pieces that are left are removed with the blob */
 
     for (size_t i = 0; i < orphan->count && ok; i++) {
         if (orphan->pieces[i].number > 0) continue;

@@ -44,11 +44,11 @@ struct part_upload {
 };
 typedef struct result part_upload_visit(void *context, const struct part_upload *upload, struct error *err);
 
-/** A number that no other writer of any blob has. */
+/** The number of a new extent. No other writer of any blob has this number. */
 RESULT part_list_next_extent(struct part_list *list, uint32_t *extent_out, struct error *err);
 RESULT part_list_begin(struct part_list *list, const struct part_upload *upload, struct error *err);
 RESULT part_list_add(struct part_list *list, const struct extent_name *name, const struct part_piece *piece, struct error *err);
-/** All pieces by segment and offset; of several with the same offset the longest first. The caller frees with free(). */
+/** All pieces by segment and offset. Among pieces with the same offset the longest is first. The caller frees with free(). */
 RESULT part_list_pieces(struct part_list *list, const struct extent_name *name, struct part_piece **pieces_out, size_t *count_out,
                         struct error *err);
 /** All uploads of a blob, by extent and segment. */

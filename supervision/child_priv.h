@@ -12,7 +12,7 @@ struct child_ends {
 
 /** Executes the program, or reports the error and exits with status 126. */
 _Noreturn void child_become_program(const struct child_options *options, const struct child_ends *ends, pid_t parent);
-/** The process between the parent and the program (child_options.whole_tree). */
+/** Runs the process between the parent and the program (child_options.whole_tree). */
 _Noreturn void child_keep_tree(const struct child_options *options, const struct child_ends *ends, pid_t parent);
 /** Reports to the parent why the program did not begin. */
 _Noreturn void child_give_up(const struct child_ends *ends, const struct error *err);

@@ -1,8 +1,8 @@
 /*
  * training/lease.h -- a run from its order to its end: leases, heartbeats, results (docs/runs.md).
  *
- * A lease is one node of one attempt, for one runner's key. A run of several nodes is leased when each of its nodes is. Before
- * the call the caller finds the runner's key in a document in force (documents/view.h), and checks signatures.
+ * A lease is one node of one attempt, for one runner's key. A run of several nodes is leased when each of its nodes is
+ * leased. Before the call the caller finds the runner's key in a document in force (documents/view.h), and checks signatures.
  */
 #pragma once
 
@@ -43,15 +43,15 @@ struct run_order {
     const char *regions; /* where the policies allow the run, with blanks between them */
     struct run_signed order;
 };
-/** Set order_out->regions. */
+/** The caller sets order_out->regions afterwards. */
 void run_order_prepare(const struct resource *where, const struct run_envelope *order, const struct run_signed *stored,
                        struct run_order *order_out);
 
 /* --- leases --- */
 
 /**
- * The free capacity of a runner. Pool, region, places, assurance and devices_most come from its document, the isolation is the lesser of its
- * document's and its own, and the other values come from the runner itself. Views.
+ * The free capacity of a runner. Pool, region, places, assurance and devices_most come from its document. The isolation is the
+ * weaker one of the document's and the runner's own. The other values come from the runner itself. Views.
  */
 struct run_offer {
     const char *key;
@@ -114,6 +114,7 @@ struct run_step {
 void run_start_prepare(const struct resource *where, const struct run_holder *holder, struct run_step *step_out);
 void run_refuse_prepare(const struct resource *where, const struct run_holder *holder, const struct run_signed *refusal,
                         const char *reason, struct run_step *step_out);
-/** `reason` says why the run failed; NULL: it succeeded, and waits for its admission. Only the result of node 0 moves the run. */
+/** `reason` says why the run failed; NULL: it succeeded, and waits for its admission. Only the result of node 0 changes the run's
+ *  state. */
 void run_finish_prepare(const struct resource *where, const struct run_holder *holder, const struct run_signed *result,
                         const char *reason, struct run_step *step_out);

@@ -40,9 +40,9 @@ struct run_signed {
 };
 
 /**
- * A change: stores a request. The same request again changes nothing. ERROR_CONFLICT: another request has its id; ERROR_LIMIT: the
- * project has RUNS_OPEN_MAX open runs, or with this request more than `bytes_max` of envelopes; ERROR_DENIED: its budget has too
- * little left. The permit: run.request on the project.
+ * A change: stores a request. The same request again changes nothing. ERROR_CONFLICT: another request has the same run id;
+ * ERROR_LIMIT: the project has RUNS_OPEN_MAX open runs, or with this request its envelopes would have more than `bytes_max`
+ * bytes; ERROR_DENIED: its budget has too little left. The permit: run.request on the project.
  */
 struct run_request {
     struct change change;
@@ -88,7 +88,10 @@ RESULT run_envelopes(const struct permit *permit, struct pg *pg, enum action act
                      struct pg_rows **rows_out, struct error *err) __attribute__((nonnull));
 enum run_envelope_column { RUN_ENVELOPE_KIND, RUN_ENVELOPE_DIGEST, RUN_ENVELOPE_PRINCIPAL, RUN_ENVELOPE_TEXT };
 
-/** The doubts about an admitted run, oldest first: runners of it that were withdrawn from an earlier time on (training/doubt.h). Call run_find() first. */
+/**
+ * The doubts about an admitted run, the oldest first. A doubt names a runner of this run. The runner was withdrawn after the
+ * admission, and its result does not count any more (training/doubt.h). Call run_find() first.
+ */
 RESULT run_doubts(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
                   struct pg_rows **rows_out, struct error *err) __attribute__((nonnull));
 enum run_doubt_column { RUN_DOUBT_RUNNER, RUN_DOUBT_KEY, RUN_DOUBT_SINCE, RUN_DOUBT_REASON, RUN_DOUBT_NOTED };

@@ -19,7 +19,7 @@ struct proof_report {
 };
 
 /**
- * ERROR_DENIED: the file proves nothing; the message says where it fails. ERROR_INVALID, ERROR_LIMIT: the key or the proof
+ * ERROR_DENIED: the file proves nothing; the message says which check failed. ERROR_INVALID, ERROR_LIMIT: the key or the proof
  * does not have the required form.
  */
 RESULT proof_check(struct bytes vkey, struct bytes entry, struct bytes proof, struct proof_report *report_out, struct error *err);

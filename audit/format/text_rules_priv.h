@@ -5,7 +5,7 @@
 
 #include "base/bytes.h"
 
-/** Whether the name is UTF-8, not empty, and without Unicode space, control character and '+'. */
+/** Whether the name is UTF-8, is not empty, and has no Unicode space, no control character and no '+'. */
 bool note_name_is_valid(struct bytes name);
 /** Takes the next line off `left`, without its line feed; false if no line feed is left. */
 bool next_line(struct bytes *left, struct bytes *line_out);

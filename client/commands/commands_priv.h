@@ -30,7 +30,8 @@ RESULT command_signer(struct invocation *invocation, struct ecdsa_key **key_out,
 RESULT command_principal(struct session *session, char principal_out[SIGNING_PRINCIPAL_SIZE], struct error *err);
 RESULT self_principal(const json_t *self, char principal_out[SIGNING_PRINCIPAL_SIZE], struct error *err);
 
-/** {"issuer", "subject"} of a key in an answer, if it is the holder that the document names as `principal` (may be NULL); else NULL. */
+/** {"issuer", "subject"} of a key in an answer, if this is the holder that the document names as `principal`. Otherwise NULL,
+ *  also if `principal` is NULL. */
 const json_t *verified_holder(const json_t *key, const char *principal);
 
 /** Warns if no trusted issuer has this URL. Silent if the caller may not list the issuers. */

@@ -83,7 +83,7 @@ void document_detail(const struct document *document, char detail_out[DOCUMENT_D
 RESULT document_check_event(const struct document *document, struct bytes entry, uint64_t sequence, struct error *err);
 
 /**
- * The pin after `document`, whose event has the number `sequence`. The document that was pinned last leaves the pin
+ * The pin after `document`, whose event has the number `sequence`. If `document` was pinned last, the pin stays
  * unchanged. ERROR_DENIED if `pin` is of another document that is as new or newer. The caller has checked that the event
  * names the document.
  */

@@ -45,7 +45,7 @@ struct api_list {
 /** Answers 200 with the page. */
 RESULT api_answer_list(struct request *request, const struct api_list *list, struct error *err);
 
-/** The same for rows that every caller may see, of a store that was asked for one row more than the page has. */
+/** The same for rows that every caller may see. The store was asked for one row more than the page has. */
 struct api_rows {
     const char *name;
     const void *rows;
@@ -90,8 +90,8 @@ RESULT api_scope_exists(const struct resource *where, struct error *err);
 bool api_asks_for_credential(struct request *request, enum action action);
 
 /**
- * Call it after a proof failed. True: probably the event is not signed yet; that takes about a second. The handler then returns
- * success, and is called again a little later.
+ * Call it after a proof failed. True: probably the event is not signed yet. Signing takes about a second. The handler then
+ * returns success, and is called again a little later.
  */
 bool api_proves_later(struct request *request, struct pg *pg, const struct error *err);
 

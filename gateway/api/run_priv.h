@@ -11,8 +11,8 @@
 RESULT run_body_read(const struct request *request, enum run_type type, struct run_envelope **envelope_out, struct error *err);
 
 /**
- * Whether the caller itself has signed: the envelope's member `who` names the caller, and a key of the caller that is enrolled for the
- * registry, the organisation or the project, and in force, has signed. ERROR_DENIED.
+ * Whether the caller itself has signed: the envelope's member `who` names the caller, and one of the caller's keys has signed.
+ * The key must be in force for the registry, the organisation or the project. ERROR_DENIED.
  */
 RESULT run_check_caller(const struct request *request, struct pg *pg, const struct run_envelope *envelope, const char *who,
                         struct error *err);

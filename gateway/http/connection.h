@@ -26,7 +26,7 @@ enum connection_stage {
     CONNECTION_HEAD,      /* the request line arrived, the headers did not */
     CONNECTION_OURS,      /* the server works; no limit on the client's time */
     CONNECTION_BODY,      /* a request body should arrive */
-    CONNECTION_ANSWER     /* an answer should leave */
+    CONNECTION_ANSWER     /* the client should take an answer */
 };
 
 struct connection {

@@ -11,7 +11,7 @@
 struct lease_renewer {
     struct server *server;
     struct lease_limits limits;
-    struct thread thread; /* its mutex is held for at most one decision, never over I/O */
+    struct thread thread; /* its mutex is held for at most one decision, never during I/O */
     int64_t wakes_ms;     /* when the thread wakes without a signal; INT64_MAX: never */
     struct lease *first, *last;
 };

@@ -9,7 +9,7 @@
 
 #define CATALOG_DEFAULT 100
 #define CATALOG_MAX     1000
-#define LOOKED_MAX      100000 /* names in a row that may not be listed: half a second of work */
+#define LOOKED_MAX      100000 /* consecutive names that may not be listed: half a second of work */
 
 struct catalog {
     struct buffer *body;

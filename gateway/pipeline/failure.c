@@ -78,7 +78,8 @@ void failure_words(const struct error *err, char words_out[sizeof err->message])
 
 #define PUSH_ANEW "stored data is damaged; tell the operator: trying again does not help, pushing the content anew may"
 
-/* Names the region to callers that are allowed there, because their project shows its region. The cause is for the operator only. */
+/* Names the region only to a caller whose request was permitted: such a caller can see the region of its project. The cause is
+ * for the operator only. */
 static const char *advice_of(struct request *request, const struct error *err, const char *advice)
 {
     const char *region = request->pair_count == 0 ? "" : request->pairs[0].resource.region;

@@ -28,7 +28,8 @@ RESULT settings_init(struct settings *settings, struct error *err);
 RESULT settings_read(const char *path, struct settings *settings, struct error *err);
 /** The same, but reports all problems; messages don't name the file. False: the settings must not be used. */
 bool settings_read_all(const char *path, struct settings *settings, struct problems *problems);
-/** Checks forms of addresses, URLs, paths and buckets, readable files, and that the metadata region is one of the regions. */
+/** Checks that addresses, URLs, paths and buckets are well-formed, that files are readable, and that the metadata region is one
+ *  of the regions. */
 RESULT settings_check(const struct settings *settings, struct error *err);
 void settings_examine(const struct settings *settings, struct problems *problems);
 /** Whether it is a numeric IP address. A name is not allowed, because it could resolve to any address. */

@@ -17,5 +17,5 @@ struct clean_up_options {
 /** Repeats registry_clean_up() until a round finds nothing. *has_more_out: the time was over before that. */
 RESULT registry_clean_up_for(struct registry *registry, struct pg *pg, const struct clean_up_options *options, bool *has_more_out,
                              struct error *err);
-/** The first part of a round only: ends up to a hundred expired sessions. Several gateways may do it at once. */
+/** The first part of a round only: ends up to a hundred expired sessions. Several gateways may do it at the same time. */
 RESULT registry_end_expired(struct registry *registry, struct pg *pg, size_t *count_out, struct error *err);

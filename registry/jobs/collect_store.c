@@ -17,7 +17,7 @@
  * OFFSET 0 makes the planner look up each row by its index. A plan is made once for all repositories, from averages. With one
  * large repository and many small ones, a plan without OFFSET 0 would read whole tables for each small one.
  */
-/* Whether an index lists m, other than the indexes in $2: the digests that a dry run counts as removed. */
+/* Whether an index lists m. Indexes in $2 do not count: a dry run counts these digests as removed. */
 #define IS_LISTED                                                                                                        \
     "EXISTS (SELECT FROM manifest_reference l WHERE l.repository_id = m.repository_id AND l.digest = m.digest"           \
     " AND l.is_manifest AND l.manifest_digest <> ALL($2) OFFSET 0)"

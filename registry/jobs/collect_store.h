@@ -52,7 +52,7 @@ struct collect_range {
     const struct uuid *repository;
     const struct collect_gone *gone; /* of this repository */
     int64_t age_s;                   /* younger manifests are skipped */
-    int64_t kept_s;                  /* manifests without a tag that were pushed later are kept, even without a pull */
+    int64_t kept_s;                  /* manifests without a tag are kept this long after their last push, even without a pull */
 };
 /** Counts expired sessions that have not been ended. */
 RESULT collect_count_expired(struct pg *pg, const struct session_limits *limits, int64_t *count_out, struct error *err);
@@ -78,7 +78,8 @@ struct collect_manifest_row {
     bool is_erased; /* its repository was deleted: nothing else is checked */
     struct collect_manifest manifest;
 };
-/** Deletes a manifest with its tags. ERROR_CONFLICT if it is needed, or differs from what was read; no row is changed then. */
+/** Deletes a manifest with its tags. ERROR_CONFLICT if it is needed, or differs from the row that was read; no row is changed
+ *  then. */
 RESULT collect_manifest_row_delete(struct pg *pg, const struct collect_manifest_row *row, struct error *err);
 
 struct collect_blob {

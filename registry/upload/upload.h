@@ -2,10 +2,10 @@
  * registry/upload/upload.h -- upload sessions: begin, write in pieces, resume at any gateway, commit once.
  *
  * A session belongs to one subject, credential, repository and region, and a client proves it with the secret in its
- * Location. It ends 24 hours after its last progress; earlier if it is idle while its owner, project or organisation
- * has more than half of the sessions that it may have; or when an administrator ends it
+ * Location. It ends 24 hours after its last progress. It ends earlier if it is idle while its owner, project or organisation
+ * has more than half of the allowed sessions, or when an administrator ends it
  * (registry/upload/upload_admin.h). Its row has the last checkpoint. A writer that still exists in this process
- * continues in its extent; any other resumes from the checkpoint (docs/formats/sjb1.md, "Uploads that pause"). Only
+ * continues in its extent; any other writer resumes from the checkpoint (docs/formats/sjb1.md, "Uploads that pause"). Only
  * the writer that claimed the row last can save or commit. OCI Distribution Specification 1.1.1, "Pushing blobs".
  */
 #pragma once
@@ -53,8 +53,8 @@ void upload_begin_finish(struct registry *registry, const struct upload_begin *b
 struct upload;
 /*
  * A session, for one request. Each function below that reads or changes the session's row or bytes aborts unless the
- * session was found or begun under a permit. The action of the permit says which of them may follow: upload.read none that
- * changes anything, upload.write all but upload_commit(), upload.commit and upload.begin all.
+ * session was found or begun under a permit. The action of the permit says which of these functions may follow. After
+ * upload.read: those that change nothing. After upload.write: all but upload_commit(). After upload.commit and upload.begin: all.
  */
 
 /** A request for a session. */
@@ -69,7 +69,7 @@ RESULT upload_new(struct registry *registry, const struct upload_request *reques
 /** A change without an effect: reads the session's row in the transaction of the record, which saves a round trip. */
 struct change *upload_search(struct upload *upload);
 /**
- * Reads the session's row, unless upload_search() has. ERROR_NOT_FOUND if the session does not exist, has expired, or
+ * Reads the session's row, unless upload_search() has read it. ERROR_NOT_FOUND if the session does not exist, has expired, or
  * belongs to another owner or repository, and for a wrong secret; the error does not tell which. Claims nothing.
  * `permit` is for the request's action.
  */
@@ -102,9 +102,9 @@ RESULT upload_reserve(struct upload *upload, const struct upload_announcement *a
  * without a claim.
  */
 RESULT upload_give_back(struct upload *upload, struct recorder *recorder, struct error *err);
-/** Must upload_reserve() be called before upload_write() of so many bytes? */
+/** Whether upload_reserve() must be called before upload_write() of `length` bytes. */
 bool upload_must_reserve(const struct upload *upload, size_t length);
-/** A hint: so many bytes are announced, and probably no more will follow. */
+/** A hint: `length` bytes are announced, and probably no more will follow. */
 void upload_expect(struct upload *upload, uint64_t length);
 /** After a failure only upload_free() may follow; the client continues from the last saved offset. */
 RESULT upload_write(struct upload *upload, struct bytes content, struct error *err) __attribute__((nonnull));
@@ -117,7 +117,7 @@ bool upload_must_save(const struct upload *upload);
 RESULT upload_heartbeat(struct upload *upload, struct pg *pg, struct error *err) __attribute__((nonnull));
 /**
  * After ERROR_CONFLICT of a function above: if the session has ended, changes the refusal to ERROR_NOT_FOUND and removes
- * the bytes that were written since. Does nothing after another error.
+ * the bytes that were written after the end. Does nothing after another error.
  */
 void upload_note_end(const struct upload *upload, struct pg *pg, struct error *refusal) __attribute__((nonnull));
 /** Are saved bytes missing or damaged? Then no writer can continue, and the session must be dropped (docs/decisions/0024). */
@@ -157,7 +157,7 @@ void upload_cancel_prepare(const struct resource *where, const struct principal 
                            const struct upload_location *location, struct upload_cancel *cancel_out);
 /**
  * Call it after the change: stops the writer, if this gateway has it, and removes the bytes. registry_clean_up()
- * repeats what fails.
+ * repeats a removal that fails.
  */
 void upload_cancel_finish(const struct permit *permit, struct registry *registry, struct pg *pg,
                           const struct upload_cancel *cancel) __attribute__((nonnull));

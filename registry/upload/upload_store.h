@@ -55,8 +55,9 @@ RESULT upload_row_save(struct pg *pg, const struct uuid *upload, const struct bl
 
 struct upload_reservation {
     struct uuid project;
-    uint64_t needed,
-        wished; /* bytes from the upload's beginning, more than are reserved: at least `needed`, if possible `wished` */
+    /** Bytes, counted from the upload's beginning. `needed` bytes are reserved, and up to `wished` bytes if the quota has
+     *  room. */
+    uint64_t needed, wished;
 };
 /** Inside a change: reserves bytes and updates upload->reserved. ERROR_DENIED if less than `needed` is left; ERROR_CONFLICT. */
 RESULT upload_row_reserve(struct pg *pg, struct upload_row *upload, const struct upload_reservation *wanted, struct error *err);
@@ -109,10 +110,10 @@ RESULT upload_row_cancel(struct pg *pg, const struct upload_key *key, struct uui
 
 /*
  * Sessions to end: expired ones, and idle ones that make room. A session is idle if no request made progress for $4
- * seconds. At progress, if less than 23 hours are left, the session expires 24 hours later. So an idle session has
- * less time left, and the index over expires_at finds it. Idle sessions make room if their client, project or organisation has more than half
- * of the allowed sessions: $1, $2 and $3 are per_client, per_project and per_organisation; a quota replaces the first
- * two.
+ * seconds. If a request makes progress when less than 23 hours are left, the session expires 24 hours after this progress. So an
+ * idle session has less time left, and the index over expires_at finds it. Idle sessions make room if their client, project or
+ * organisation has more than half of the allowed sessions: $1, $2 and $3 are per_client, per_project and per_organisation; a
+ * quota replaces the first two.
  */
 #define UPLOAD_IS_IDLE(seconds)                                                                                \
     "(expires_at < now() + interval '24 hours' - " seconds " * interval '1 s' AND moved_at < now() - " seconds \

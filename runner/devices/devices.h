@@ -25,7 +25,7 @@ struct device {
     unsigned minor;        /* of its node */
     bool is_sliced;        /* in MIG mode: it is not given as a whole */
     int64_t use_percent;   /* the highest value of devices_sample() */
-    int64_t memory_in_use; /* bytes, likewise */
+    int64_t memory_in_use; /* bytes; the highest value of devices_sample() */
 };
 
 struct devices;
@@ -41,7 +41,7 @@ struct device_names {
     size_t count;
     char uuids[DEVICES_MAX][DEVICE_UUID_SIZE];
 };
-/** The devices of these names are in use by other runs from now on, and no others are: devices_grant() gives none of them. */
+/** From now on other runs use exactly the devices with these names: devices_grant() gives none of them. */
 void devices_set_taken(struct devices *devices, const struct device_names *names);
 bool devices_is_free(const struct devices *devices, size_t at);
 

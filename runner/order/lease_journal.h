@@ -55,7 +55,7 @@ RESULT lease_journal_end(struct lease_journal *journal, const uint8_t nonce[LEAS
 const struct taken_lease *lease_journal_unfinished(const struct lease_journal *journal);
 /** The lease with this nonce, ended or not; NULL. Valid until the next change. */
 const struct taken_lease *lease_journal_find(const struct lease_journal *journal, const uint8_t nonce[LEASE_NONCE_SIZE]);
-/** The leases that have not ended, at most `room` of them. Returns how many there are in the list. */
+/** Copies the leases that have not ended, at most `room` of them, to `leases`. Returns the number of copied leases. */
 size_t lease_journal_list(const struct lease_journal *journal, struct taken_lease *leases, size_t room);
 
 void lease_journal_free(struct lease_journal *journal);

@@ -80,7 +80,8 @@ static struct result check_pool(const struct check *check, struct error *err)
                    run_text(check->order, "spec.pool"), check->terms->own.pool);
 }
 
-/* If a runner is in several jurisdictions at once, each must be allowed: nobody can tell in which of them a byte lies. */
+/* If a runner is in several jurisdictions at the same time, each must be allowed, because nobody can tell in which of them a byte
+ * lies. */
 static struct result check_jurisdiction(const struct check *check, struct error *err)
 {
     const json_t *allowed = run_member(check->order, "jurisdictions"), *own = check->terms->own.jurisdictions;

@@ -19,7 +19,7 @@
 /** The properties of this runner, and what it offers to one run. */
 struct order_terms {
     const struct run_trust *trust; /* pinned at the enrolment */
-    const char *audience;          /* origin of the log, likewise */
+    const char *audience;          /* origin of the log, pinned at the enrolment */
     const char *key;               /* the thumbprint of its own key */
     struct runner_key own;         /* its own document */
     enum isolation isolation;      /* of this machine */

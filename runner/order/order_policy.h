@@ -1,7 +1,7 @@
 /*
  * runner/order/order_policy.h -- decides `train` again for a leased order, from the signed policy set that the order names.
  *
- * policy/train.h has what is decided. A runner does not know labels above the policies' floors: it relies on the registry for
+ * policy/train.h describes the decision. A runner does not know labels above the policies' floors: it relies on the registry for
  * them. It does not know a project's exceptions either: it refuses a run that needs one.
  */
 #pragma once

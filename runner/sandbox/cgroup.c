@@ -130,7 +130,7 @@ static bool gives_controllers(int folder)
     char given[VALUE_SIZE * 4];
 
     (void)write_value(folder, "cgroup.subtree_control", "+cpu");
-    (void)write_value(folder, "cgroup.subtree_control", "+memory +pids"); /* fails if they are on already; the next line tells */
+    (void)write_value(folder, "cgroup.subtree_control", "+memory +pids"); /* fails if they are on already: the next line checks */
     return read_value(folder, "cgroup.subtree_control", given, sizeof given) && has_word(given, "memory") &&
            has_word(given, "pids");
 }

@@ -32,7 +32,8 @@ static void add_gres(const struct slurm *slurm, json_t *job, const char *gres)
     else add_text(job, "gres", gres);
 }
 
-/* A second job of the name would wait for the first (singleton), in case an answer was lost and the search came too early. */
+/* If an answer was lost, and the search for the job came too early, a second job of this name is started. It waits for the first
+ * (singleton). */
 static json_t *job_of(const struct slurm *slurm, const struct slurm_job *job)
 {
     char nodes[24];

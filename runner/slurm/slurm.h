@@ -35,7 +35,7 @@ void slurm_free(struct slurm *slurm);
 DEFINE_OWNED(slurm);
 
 struct slurm_job {
-    const char *name;                  /* of one job at a time: 1 to 63 of a-z, 0-9, '-' */
+    const char *name;                  /* only one job at a time has it: 1 to 63 of a-z, 0-9, '-' */
     const char *partition;             /* NULL: the cluster's default */
     const char *feature;               /* that each node must have; NULL: none */
     const char *gres;                  /* of each node, such as "gpu:a100:2"; NULL: none */

@@ -1,5 +1,6 @@
 /*
- * runner/slurm/slurm_priv.h -- shared by the sources of this folder: the two ways to a cluster, and Slurm's words for states.
+ * runner/slurm/slurm_priv.h -- shared by the sources of this folder: the two interfaces of a cluster, and Slurm's words for
+ * states.
  */
 #pragma once
 

@@ -26,10 +26,10 @@ struct run_bundle {
  */
 RESULT run_bundle_check(struct bytes text, const struct run_trust *trust, struct run_bundle **bundle_out, struct error *err);
 
-/** What the caller made again from the signed policy sets of the bundle, with the same answer. */
+/** The results that the caller computed again from the signed policy sets of the bundle. They equal those in the bundle. */
 struct run_repeated {
-    uint64_t decisions; /* their number */
-    bool has_terms;     /* the order's obligations and jurisdictions */
+    uint64_t decisions; /* the number of equal decisions */
+    bool has_terms;     /* the order's obligations and jurisdictions are equal */
 };
 
 /** Appends what is proven and what is not, in plain words. */

@@ -58,7 +58,7 @@ static struct result check_dependencies(const struct run_chain *chain, struct er
     return SUCCESS;
 }
 
-/* ---- what came out ---- */
+/* ---- outputs ---- */
 
 /* Both lists are sorted by name; the result's ends with the log. */
 static struct result check_outputs(const struct run_chain *chain, struct error *err)
@@ -80,7 +80,7 @@ static struct result check_outputs(const struct run_chain *chain, struct error *
     return SUCCESS;
 }
 
-/* No device may stand twice, and each must be as the order demands. */
+/* No device may occur twice, and each must be as the order demands. */
 static struct result check_devices(const struct run_chain *chain, struct error *err)
 {
     const json_t *wanted = run_member(chain->order, "spec.devices"), *seen = run_member(chain->result, DETAILS "sijil_devices");

@@ -20,7 +20,7 @@ struct run_envelope {
     enum run_type type;
     struct dsse *dsse;
     json_t *json;                 /* the payload, of the shape of its type */
-    char digest[RUN_DIGEST_TEXT]; /* SHA-256 of the PAE: later envelopes name this one by it */
+    char digest[RUN_DIGEST_TEXT]; /* SHA-256 of the PAE: later envelopes refer to this one by this digest */
 };
 
 /** "request", for messages. */
