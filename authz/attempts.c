@@ -94,16 +94,16 @@ static struct slot *find(struct attempts *attempts, uint64_t key, int64_t now_ms
 
 static struct slot *find_or_make(struct attempts *attempts, uint64_t key, unsigned limit, int64_t now_ms)
 {
-    struct slot *set = attempts->sets[key / 2 % SETS], *place = &set[0];
+    struct slot *set = attempts->sets[key / 2 % SETS], *entry = &set[0];
     struct slot *found = find(attempts, key, now_ms);
 
     if (found != NULL) return found;
     for (size_t i = 0; i < WAYS; i++) {
         decay(&set[i], now_ms);
-        if (load_of(&set[i]) < load_of(place)) place = &set[i];
+        if (load_of(&set[i]) < load_of(entry)) entry = &set[i];
     }
-    *place = (struct slot){.key = key, .limit = limit, .seen_ms = now_ms};
-    return place;
+    *entry = (struct slot){.key = key, .limit = limit, .seen_ms = now_ms};
+    return entry;
 }
 
 /* Counts an attempt and returns 0 if the limit allows one now; else the seconds until it does. */

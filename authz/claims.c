@@ -177,9 +177,9 @@ struct result claims_read_rights(const json_t *payload, struct principal *princi
     principal->is_limited = true;
     principal->access_count = 0;
     json_array_foreach (access, i, entry) {
-        struct principal_access *place = &principal->access[principal->access_count];
-        memset(place, 0, sizeof *place);
-        if (!read_access(entry, place)) return failure(err, ERROR_DENIED, "the token's rights are malformed");
+        struct principal_access *granted = &principal->access[principal->access_count];
+        memset(granted, 0, sizeof *granted);
+        if (!read_access(entry, granted)) return failure(err, ERROR_DENIED, "the token's rights are malformed");
         principal->access_count++;
     }
     return SUCCESS;

@@ -68,16 +68,16 @@ void token_cache_add(struct token_cache *cache, const uint8_t token_sha256[32], 
                      int64_t expires_s)
 {
     struct shard *shard = shard_of(cache, token_sha256);
-    struct entry *set = set_of(shard, token_sha256), *place = &set[0];
+    struct entry *set = set_of(shard, token_sha256), *slot = &set[0];
     struct jws opened = {0};
 
     if (token->text.length <= KEPT_MAX) jws_share(token, (struct bytes){0}, &opened);
     (void)pthread_mutex_lock(&shard->lock);
     for (size_t i = 1; i < WAYS; i++)
-        if (set[i].expires_s < place->expires_s) place = &set[i];
-    struct jws old = place->opened;
-    *place = (struct entry){.serial = key_serial, .expires_s = expires_s, .opened = opened};
-    memcpy(place->token, token_sha256, sizeof place->token);
+        if (set[i].expires_s < slot->expires_s) slot = &set[i];
+    struct jws old = slot->opened;
+    *slot = (struct entry){.serial = key_serial, .expires_s = expires_s, .opened = opened};
+    memcpy(slot->token, token_sha256, sizeof slot->token);
     (void)pthread_mutex_unlock(&shard->lock);
     jws_done(&old);
 }

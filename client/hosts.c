@@ -68,10 +68,10 @@ static struct result hosts_write(const char *path, const json_t *hosts, struct e
 }
 
 /* Changes nothing if `text` is NULL. */
-static bool take_text(const char *text, char *place, size_t room)
+static bool take_text(const char *text, char *destination, size_t room)
 {
     if (text == NULL || strlen(text) >= room) return false;
-    memcpy(place, text, strlen(text) + 1);
+    memcpy(destination, text, strlen(text) + 1);
     return true;
 }
 

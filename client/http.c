@@ -47,14 +47,14 @@ struct result http_new(const struct http_options *options, struct http **http_ou
     return SUCCESS;
 }
 
-static struct result on_send(void *context, uint8_t *place, size_t room, size_t *length_out, struct error *err)
+static struct result on_send(void *context, uint8_t *destination, size_t room, size_t *length_out, struct error *err)
 {
     struct exchange *exchange = context;
     const struct http_upload *upload = exchange->request->upload;
     const uint64_t left = upload->length - exchange->sent;
     const size_t wanted = left < room ? (size_t)left : room;
 
-    const ssize_t length = pread(upload->fd, place, wanted, (off_t)(upload->offset + exchange->sent));
+    const ssize_t length = pread(upload->fd, destination, wanted, (off_t)(upload->offset + exchange->sent));
     if (length < 0 || (length == 0 && wanted > 0))
         return failure(err, ERROR_INVALID, "can't read a file that is sent: %s",
                        length == 0 ? "it became shorter meanwhile" : strerror(errno));

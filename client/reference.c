@@ -10,11 +10,12 @@
 
 #define HOST_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:[]"
 
-static struct result take_part(const char *from, size_t length, char *place, size_t room, const char *what, struct error *err)
+static struct result take_part(const char *from, size_t length, char *destination, size_t room, const char *what,
+                               struct error *err)
 {
     if (length == 0 || length >= room) return failure(err, ERROR_INVALID, "a %s of %zu characters", what, length);
-    memcpy(place, from, length);
-    place[length] = '\0';
+    memcpy(destination, from, length);
+    destination[length] = '\0';
     return SUCCESS;
 }
 

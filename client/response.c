@@ -5,7 +5,7 @@
 
 #include "client/http.h"
 
-static void take_header(struct bytes line, const char *name, char *place, size_t room)
+static void take_header(struct bytes line, const char *name, char *destination, size_t room)
 {
     const size_t length = strlen(name);
     const char *text = (const char *)line.data;
@@ -17,8 +17,8 @@ static void take_header(struct bytes line, const char *name, char *place, size_t
     if (to - from >= room) return;
     for (size_t i = from; i < to; i++) /* parsers differ about other bytes (RFC 9110 section 5.5) */
         if (text[i] < ' ' || text[i] > '~') return;
-    memcpy(place, text + from, to - from);
-    place[to - from] = '\0';
+    memcpy(destination, text + from, to - from);
+    destination[to - from] = '\0';
 }
 
 /* Warning: 299 - "text" (specification, "Warnings"); other warnings are ignored. */

@@ -102,7 +102,7 @@ size_t terminal_fit(const char *text, unsigned columns, unsigned *columns_out)
     return bytes;
 }
 
-struct result terminal_secret(const char *what, char *place, size_t room, struct error *err)
+struct result terminal_secret(const char *what, char *destination, size_t room, struct error *err)
 {
     struct termios before, silent;
     const bool terminal = isatty(STDIN_FILENO) == 1 && tcgetattr(STDIN_FILENO, &before) == 0;
@@ -113,14 +113,14 @@ struct result terminal_secret(const char *what, char *place, size_t room, struct
         (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &silent);
         (void)fprintf(stderr, "%s: ", what);
     }
-    const char *line = fgets(place, (int)room, stdin);
+    const char *line = fgets(destination, (int)room, stdin);
     if (terminal) {
         (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
         (void)fputc('\n', stderr);
     }
     if (line == NULL && ferror(stdin)) return failure(err, ERROR_INVALID, "can't read standard input: %s", strerror(errno));
     if (line == NULL) return failure(err, ERROR_INVALID, "%s: nothing is on standard input", what);
-    place[strcspn(place, "\r\n")] = '\0';
-    if (place[0] == '\0') return failure(err, ERROR_INVALID, "%s: it is empty", what);
+    destination[strcspn(destination, "\r\n")] = '\0';
+    if (destination[0] == '\0') return failure(err, ERROR_INVALID, "%s: it is empty", what);
     return SUCCESS;
 }

@@ -27,7 +27,7 @@ bool terminal_is_printable(const char *text);
  * One line from standard input, without its end: a secret. On a terminal it asks for `what`, such as "Password", and shows nothing of the
  * line. ERROR_INVALID for an empty line. The caller wipes `place`.
  */
-RESULT terminal_secret(const char *what, char *place, size_t room, struct error *err);
+RESULT terminal_secret(const char *what, char *destination, size_t room, struct error *err);
 
 /** The number of columns of the terminal on standard error; 80 if it is unknown. */
 unsigned terminal_columns(void);

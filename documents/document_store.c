@@ -277,15 +277,15 @@ struct result document_draft_remove(const struct permit *permit, struct pg *pg, 
     return SUCCESS;
 }
 
-struct result document_drafts(const struct permit *permit, struct pg *pg, const struct document_draft_query *place,
+struct result document_drafts(const struct permit *permit, struct pg *pg, const struct document_draft_query *query,
                               struct pg_rows **rows_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
 
-    require(permit, place->action, place->kind, place->scope);
-    pg_add_int4(&arguments, number_of(place->kind));
-    pg_add_text(&arguments, place->scope);
-    pg_add_text(&arguments, place->name);
+    require(permit, query->action, query->kind, query->scope);
+    pg_add_int4(&arguments, number_of(query->kind));
+    pg_add_text(&arguments, query->scope);
+    pg_add_text(&arguments, query->name);
     pg_add_int8(&arguments, DOCUMENT_DRAFTS_MAX);
     return pg_run(pg, &document_drafts_sql, &arguments, rows_out, err);
 }

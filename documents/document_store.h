@@ -89,6 +89,6 @@ struct document_draft_query {
  * Waiting drafts, oldest first, at most DOCUMENT_DRAFTS_MAX. Columns: four envelopes, "" after the last, and the principals that brought them,
  * with a space between two.
  */
-RESULT document_drafts(const struct permit *permit, struct pg *pg, const struct document_draft_query *place,
+RESULT document_drafts(const struct permit *permit, struct pg *pg, const struct document_draft_query *query,
                        struct pg_rows **rows_out, struct error *err) __attribute__((nonnull));
 #define DOCUMENT_DRAFT_SIGNERS DOCUMENT_SIGNATURES_MAX /* the column after the envelopes */

@@ -2,10 +2,10 @@
 
 #include <string.h>
 
-static bool is_of_place(const struct document *document, const struct document_draft_query *place)
+static bool is_asked_for(const struct document *document, const struct document_draft_query *query)
 {
-    return document->kind == place->kind && strcmp(document->scope, place->scope) == 0 &&
-           (place->name == NULL || strcmp(document->name, place->name) == 0);
+    return document->kind == query->kind && strcmp(document->scope, query->scope) == 0 &&
+           (query->name == NULL || strcmp(document->name, query->name) == 0);
 }
 
 /* *document_out is NULL if the envelopes are not a document. */
@@ -24,17 +24,17 @@ static struct result read(const struct pg_rows *rows, size_t row, struct bytes e
     return failure(err, ERROR_NO_MEMORY, "%s", refused.message);
 }
 
-struct result document_draft_visit(const struct permit *permit, struct pg *pg, const struct document_draft_query *place,
+struct result document_draft_visit(const struct permit *permit, struct pg *pg, const struct document_draft_query *query,
                                    draft_visitor *visit, void *context, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
 
-    TRY(document_drafts(permit, pg, place, &rows, err));
+    TRY(document_drafts(permit, pg, query, &rows, err));
     for (size_t i = 0; i < pg_rows_count(rows); i++) {
         struct drafted_document drafted = {.signed_by = pg_text(rows, i, DOCUMENT_DRAFT_SIGNERS)};
         OWNED(document) *document = NULL;
         TRY(read(rows, i, drafted.envelopes, &document, err));
-        if (document == NULL || !is_of_place(document, place)) continue;
+        if (document == NULL || !is_asked_for(document, query)) continue;
         drafted.document = document;
         TRY(visit(context, &drafted, err));
     }

@@ -16,5 +16,5 @@ struct drafted_document {
 };
 typedef struct result draft_visitor(void *context, const struct drafted_document *drafted, struct error *err);
 /** Visits the drafts with this scope and name, oldest first. Skips rows that are not a document of the kind and scope. */
-RESULT document_draft_visit(const struct permit *permit, struct pg *pg, const struct document_draft_query *place,
+RESULT document_draft_visit(const struct permit *permit, struct pg *pg, const struct document_draft_query *query,
                             draft_visitor *visit, void *context, struct error *err) __attribute__((nonnull(1, 2, 3, 4, 6)));

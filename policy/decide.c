@@ -150,10 +150,10 @@ static struct result write_inputs(struct decision_draft *draft, struct error *er
 {
     static const char *const verdicts[] = {"allow", "deny", "hide", "challenge"};
     char now[CLOCK_TEXT_SIZE];
-    uint8_t *place = NULL;
+    uint8_t *reserved = NULL;
 
     clock_format(draft->context->request->now_ms, now);
-    TRY(buffer_reserve(&draft->inputs, INPUTS_USUAL, &place, err)); /* one allocation instead of five */
+    TRY(buffer_reserve(&draft->inputs, INPUTS_USUAL, &reserved, err)); /* one allocation instead of five */
     TRY(buffer_format(&draft->inputs, err,
                       "{\"authorization_epoch\":%llu,\"evaluator\":\"" POLICY_EVALUATOR "\",\"now\":\"%s\",\"pairs\":[",
                       (unsigned long long)draft->parts.epoch, now));

@@ -10,7 +10,7 @@ static void worsen(struct decision_draft *draft, enum verdict verdict)
 }
 
 /* Truncates to `size`, never within a character of UTF-8. */
-static void copy_text(char *place, size_t size, const char *text)
+static void copy_text(char *destination, size_t size, const char *text)
 {
     size_t length = strlen(text);
 
@@ -18,8 +18,8 @@ static void copy_text(char *place, size_t size, const char *text)
         length = size - 1;
         while (length > 0 && ((uint8_t)text[length] & 0xc0) == 0x80) length--;
     }
-    memcpy(place, text, length);
-    place[length] = '\0';
+    memcpy(destination, text, length);
+    destination[length] = '\0';
 }
 
 static bool is_noted(const struct decision_draft *draft, const char *rule, const char *policy)

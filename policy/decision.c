@@ -19,19 +19,19 @@ struct result list_add(struct arena *arena, struct list *list, size_t size, void
 
 struct result decision_deny(struct policy_decision *decision, const struct policy_denial *denial, struct error *err)
 {
-    void *place = NULL;
+    void *destination = NULL;
 
-    TRY(list_add(decision->arena, &decision->denials, sizeof *denial, &place, err));
-    memcpy(place, denial, sizeof *denial);
+    TRY(list_add(decision->arena, &decision->denials, sizeof *denial, &destination, err));
+    memcpy(destination, denial, sizeof *denial);
     return SUCCESS;
 }
 
 struct result decision_warn(struct policy_decision *decision, const struct warning *warning, struct error *err)
 {
-    void *place = NULL;
+    void *destination = NULL;
 
-    TRY(list_add(decision->arena, &decision->warnings, sizeof *warning, &place, err));
-    memcpy(place, warning, sizeof *warning);
+    TRY(list_add(decision->arena, &decision->warnings, sizeof *warning, &destination, err));
+    memcpy(destination, warning, sizeof *warning);
     return SUCCESS;
 }
 
@@ -40,11 +40,11 @@ static struct result insert(struct arena *arena, struct list *list, const char *
 {
     const char **texts = list->items;
     size_t at = 0;
-    void *place = NULL;
+    void *destination = NULL;
 
     while (at < list->count && strcmp(texts[at], text) < 0) at++;
     if (at < list->count && strcmp(texts[at], text) == 0) return SUCCESS;
-    TRY(list_add(arena, list, sizeof text, &place, err));
+    TRY(list_add(arena, list, sizeof text, &destination, err));
     texts = list->items;
     memmove(texts + at + 1, texts + at, (list->count - 1 - at) * sizeof text);
     texts[at] = text;

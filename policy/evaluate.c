@@ -187,11 +187,11 @@ static struct result lift(struct evaluation *evaluation, const struct policy_doc
     const char *id = arena_copy_text(decision->arena, bytes_of_text(exception->id)); /* a copy, because the exception may be freed
                                                                                         before the decision */
     const struct lifting lifting = {rule->id, policy->name, id};
-    void *place = NULL;
+    void *destination = NULL;
 
     if (id == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a decision");
-    TRY(list_add(decision->arena, &decision->lifted, sizeof lifting, &place, err));
-    memcpy(place, &lifting, sizeof lifting);
+    TRY(list_add(decision->arena, &decision->lifted, sizeof lifting, &destination, err));
+    memcpy(destination, &lifting, sizeof lifting);
     adds.has_receipt = adds.receipt = true;
     return duties_merge(decision, &adds, err);
 }
@@ -317,9 +317,9 @@ static struct result check_retention(struct evaluation *evaluation, struct error
 static struct result identify(struct evaluation *evaluation, struct error *err)
 {
     struct buffer OWNED_BUFFER inputs = BUFFER(2 * POLICY_FACTS_BYTES_MAX);
-    uint8_t *place = NULL;
+    uint8_t *destination = NULL;
 
-    TRY(buffer_reserve(&inputs, INPUTS_USUAL, &place, err)); /* one allocation instead of five */
+    TRY(buffer_reserve(&inputs, INPUTS_USUAL, &destination, err)); /* one allocation instead of five */
     TRY(buffer_add_text(&inputs, "{\"evaluator\":\"" POLICY_EVALUATOR "\",\"facts\":", err));
     TRY(facts_write(&inputs, evaluation->facts, err));
     TRY(buffer_format(&inputs, err, ",\"groups\":\"%s\",\"policies\":%s}", evaluation->groups->digest,

@@ -8,10 +8,10 @@
 
 const char *policy_operation_name(unsigned op)
 {
-    const int place = __builtin_ctz(op);
+    const int bit = __builtin_ctz(op);
 
-    assert(op == 1U << place && place < OP_COUNT);
-    return operation_names[place];
+    assert(op == 1U << bit && bit < OP_COUNT);
+    return operation_names[bit];
 }
 
 /* clock_parse() stops at milliseconds; the fourth to sixth digit after the point are added here. */

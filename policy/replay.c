@@ -9,9 +9,9 @@
 
 #define RULE_OF_LIMIT "SYS-LIMIT" /* found after the policies were evaluated, so it comes last */
 
-static void copy(char *place, size_t size, const char *text)
+static void copy(char *destination, size_t size, const char *text)
 {
-    (void)snprintf(place, size, "%.*s", (int)(size - 1), text);
+    (void)snprintf(destination, size, "%.*s", (int)(size - 1), text);
 }
 
 void replay_note(struct replay *replay, const char *rule, const char *policy)

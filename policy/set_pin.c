@@ -27,11 +27,11 @@ static struct result pin(const struct policy_set_source *source, const struct ke
 {
     struct document_pin_request request = {
         .envelope_count = 1, .envelopes = {candidate->envelope}, .leaf = candidate->leaf, .sequence = candidate->sequence};
-    const struct document_source place = {source->pg, source->keyd, source->sequencer};
+    const struct document_source database = {source->pg, source->keyd, source->sequencer};
     uint8_t digest[SHA256_SIZE];
     struct document_pin pinned;
 
-    TRY(document_pin_event(&place, identity->log_size, &request, keyd_pin_policy, &pinned, err));
+    TRY(document_pin_event(&database, identity->log_size, &request, keyd_pin_policy, &pinned, err));
     policy_set_raw_digest(candidate->set, digest);
     if (pinned.epoch != policy_set_epoch(candidate->set) || memcmp(pinned.digest, digest, sizeof digest) != 0)
         return failure(err, ERROR_CORRUPT, "keyd has pinned another policy set than it was given");

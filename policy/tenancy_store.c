@@ -90,9 +90,9 @@ NO_LEAK_BEGIN /* an element of the tenancy, which tenancy_done() frees */
 }
 NO_LEAK_END
 
-static struct result copy_name(char *place, size_t size, const char *text, struct error *err)
+static struct result copy_name(char *destination, size_t size, const char *text, struct error *err)
 {
-    const int length = snprintf(place, size, "%s", text);
+    const int length = snprintf(destination, size, "%s", text);
 
     if (length < 0 || (size_t)length >= size)
         return failure(err, ERROR_CORRUPT, "a name in the database is longer than names are: \"%.100s\"", text);

@@ -41,7 +41,7 @@ static struct result open_driver(const char *database, const struct registry_reg
 static struct result open_region(struct registry *registry, const char *database, const struct registry_region *region,
                                  struct error *err)
 {
-    struct registry_store *place = &registry->regions[registry->region_count];
+    struct registry_store *store = &registry->regions[registry->region_count];
 
     if (strlen(region->id) > REGION_ID_MAX)
         return failure(err, ERROR_INVALID, "the region id %.80s is longer than %d letters", region->id, REGION_ID_MAX);
@@ -51,10 +51,10 @@ static struct result open_region(struct registry *registry, const char *database
     struct error why = {0};
     if (!open_driver(database, region, &driver, &why).ok)
         return failure(err, why.kind, "region %.63s: %.180s", region->id, why.message);
-    place->driver = driver->operations->kind;
-    TRY(blob_store_new(driver, region->id, NULL, &place->blobs, err));
+    store->driver = driver->operations->kind;
+    TRY(blob_store_new(driver, region->id, NULL, &store->blobs, err));
     driver = NULL; /* the store owns it now */
-    (void)snprintf(place->id, sizeof place->id, "%s", region->id);
+    (void)snprintf(store->id, sizeof store->id, "%s", region->id);
     registry->region_count++;
     return SUCCESS;
 }

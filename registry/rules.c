@@ -8,28 +8,28 @@
 
 #define DAY_MS INT64_C(86400000)
 
-static struct result read_pattern(const json_t *rule, const char *member, char place[PATTERN_MAX + 1], struct error *err)
+static struct result read_pattern(const json_t *rule, const char *member, char destination[PATTERN_MAX + 1], struct error *err)
 {
     const json_t *value = json_object_get(rule, member);
     const struct bytes text = {(const uint8_t *)json_string_value(value), json_string_length(value)};
 
     if (!json_is_string(value) || !pattern_is_valid(text))
         return failure(err, ERROR_INVALID, "%s of a rule is a pattern of 1 to %d letters of names, * and ?", member, PATTERN_MAX);
-    memcpy(place, text.data, text.length);
-    place[text.length] = '\0';
+    memcpy(destination, text.data, text.length);
+    destination[text.length] = '\0';
     return SUCCESS;
 }
 
-static struct result read_number(const json_t *rule, const char *member, int64_t least, int64_t most, int64_t *place,
+static struct result read_number(const json_t *rule, const char *member, int64_t least, int64_t most, int64_t *destination,
                                  struct error *err)
 {
     const json_t *value = json_object_get(rule, member);
 
-    *place = RULES_NONE;
+    *destination = RULES_NONE;
     if (value == NULL) return SUCCESS;
     if (!json_is_integer(value) || json_integer_value(value) < least || json_integer_value(value) > most)
         return failure(err, ERROR_INVALID, "%s is a whole number from %lld to %lld", member, (long long)least, (long long)most);
-    *place = json_integer_value(value);
+    *destination = json_integer_value(value);
     return SUCCESS;
 }
 
@@ -52,25 +52,25 @@ static struct result check_members(json_t *object, const char *const *members, s
     return SUCCESS;
 }
 
-static struct result read_retention(json_t *rule, struct retention_rule *place, struct error *err)
+static struct result read_retention(json_t *rule, struct retention_rule *destination, struct error *err)
 {
     static const char *const members[] = {"repositories", "tags", "keep_last", "pushed_days", "pulled_days", NULL};
 
     TRY(check_members(rule, members, err));
-    TRY(read_pattern(rule, "repositories", place->repositories, err));
-    TRY(read_pattern(rule, "tags", place->tags, err));
-    TRY(read_number(rule, "keep_last", 0, RULES_LAST_MAX, &place->keep_last, err));
-    TRY(read_number(rule, "pushed_days", 0, RULES_DAYS_MAX, &place->pushed_days, err));
-    return read_number(rule, "pulled_days", 0, RULES_DAYS_MAX, &place->pulled_days, err);
+    TRY(read_pattern(rule, "repositories", destination->repositories, err));
+    TRY(read_pattern(rule, "tags", destination->tags, err));
+    TRY(read_number(rule, "keep_last", 0, RULES_LAST_MAX, &destination->keep_last, err));
+    TRY(read_number(rule, "pushed_days", 0, RULES_DAYS_MAX, &destination->pushed_days, err));
+    return read_number(rule, "pulled_days", 0, RULES_DAYS_MAX, &destination->pulled_days, err);
 }
 
-static struct result read_immutable(json_t *rule, struct immutable_rule *place, struct error *err)
+static struct result read_immutable(json_t *rule, struct immutable_rule *destination, struct error *err)
 {
     static const char *const members[] = {"repositories", "tags", NULL};
 
     TRY(check_members(rule, members, err));
-    TRY(read_pattern(rule, "repositories", place->repositories, err));
-    return read_pattern(rule, "tags", place->tags, err);
+    TRY(read_pattern(rule, "repositories", destination->repositories, err));
+    return read_pattern(rule, "tags", destination->tags, err);
 }
 
 /* The number of rules in the list; 0 if there is no list. */
@@ -158,7 +158,7 @@ static void apply(const struct retention_rule *rule, const struct tag_facts *fac
 
 struct by_digest {
     const char *digest;
-    size_t place;
+    size_t destination;
 };
 
 static int compare(const void *a, const void *b)
@@ -174,8 +174,8 @@ static void join(const struct tag_facts *facts, struct by_digest *order, bool *i
     for (size_t from = 0, until = 0; from < facts->count; from = until) {
         bool any = false;
         for (until = from; until < facts->count && strcmp(order[until].digest, order[from].digest) == 0; until++)
-            any = any || is_kept[order[until].place];
-        for (size_t i = from; i < until; i++) is_kept[order[i].place] = any;
+            any = any || is_kept[order[until].destination];
+        for (size_t i = from; i < until; i++) is_kept[order[i].destination] = any;
     }
 }
 

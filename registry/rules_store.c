@@ -28,10 +28,10 @@ struct likes {
     struct bytes views[RULES_MAX];
 };
 
-static struct result add_like(struct likes *likes, size_t place, const char *pattern, struct error *err)
+static struct result add_like(struct likes *likes, size_t index, const char *pattern, struct error *err)
 {
     TRY(pattern_write_like(&likes->text, pattern, err));
-    likes->ends[place] = likes->text.length;
+    likes->ends[index] = likes->text.length;
     return SUCCESS;
 }
 

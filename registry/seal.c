@@ -84,11 +84,11 @@ struct result manifest_seal(struct registry *registry, const struct sealing *sea
 {
     const struct associated associated = associate(sealing);
     const size_t length = plain.length + BOX_OVERHEAD;
-    uint8_t key[XCHACHA_KEY_SIZE], *place = NULL;
+    uint8_t key[XCHACHA_KEY_SIZE], *reserved = NULL;
 
-    TRY(buffer_reserve(sealed, length, &place, err));
+    TRY(buffer_reserve(sealed, length, &reserved, err));
     TRY(manifest_key(registry, sealing, key, err));
-    box_seal(key, (struct bytes){associated.bytes, associated.length}, plain, place);
+    box_seal(key, (struct bytes){associated.bytes, associated.length}, plain, reserved);
     secret_wipe(key, sizeof key);
     sealed->length += length;
     return SUCCESS;
@@ -99,10 +99,10 @@ static struct result open_box(uint8_t key[XCHACHA_KEY_SIZE], const struct sealin
                               struct buffer *plain, struct error *err)
 {
     const struct associated associated = associate(sealing);
-    uint8_t *place = NULL;
-    struct result result = buffer_reserve(plain, sealed.length - BOX_OVERHEAD, &place, err);
+    uint8_t *reserved = NULL;
+    struct result result = buffer_reserve(plain, sealed.length - BOX_OVERHEAD, &reserved, err);
 
-    if (result.ok) result = box_open(key, (struct bytes){associated.bytes, associated.length}, sealed, place, err);
+    if (result.ok) result = box_open(key, (struct bytes){associated.bytes, associated.length}, sealed, reserved, err);
     if (result.ok) plain->length += sealed.length - BOX_OVERHEAD;
     secret_wipe(key, XCHACHA_KEY_SIZE);
     return result;

@@ -79,16 +79,16 @@ static struct result add_part(const json_t *descriptor, json_t *rows, uint64_t *
     const json_t *annotations = json_object_get(descriptor, "annotations"), *platform = json_object_get(descriptor, "platform");
     const char *title = json_text_of(annotations, "org.opencontainers.image.title");
     int64_t size = 0;
-    char size_text[24], place[80] = "";
+    char size_text[24], platform_text[80] = "";
 
     (void)json_integer_of(descriptor, "size", &size);
     if (size > 0) *total += (uint64_t)size;
     format_size(size > 0 ? (uint64_t)size : 0, size_text);
     if (json_text_of(platform, "os") != NULL)
-        (void)snprintf(place, sizeof place, "%.30s/%.30s", json_text_of(platform, "os"),
+        (void)snprintf(platform_text, sizeof platform_text, "%.30s/%.30s", json_text_of(platform, "os"),
                        json_text_of(platform, "architecture") == NULL ? "?" : json_text_of(platform, "architecture"));
     OWNED_JSON row = json_pack("{s:O?, s:s, s:O?, s:s}", "digest", json_object_get(descriptor, "digest"), "size", size_text,
-                               "type", json_object_get(descriptor, "mediaType"), "name", title != NULL ? title : place);
+                               "type", json_object_get(descriptor, "mediaType"), "name", title != NULL ? title : platform_text);
     return row != NULL && json_array_append(rows, row) == 0 ? SUCCESS : failure(err, ERROR_NO_MEMORY, "no memory for a list");
 }
 

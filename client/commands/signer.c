@@ -48,10 +48,10 @@ static struct result take_pin(char *line, struct secret **pin_out, struct error 
 static struct result read_file(const char *path, char line[PIN_MAX], struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(PIN_MAX - 1);
-    uint8_t *place = NULL;
+    uint8_t *reserved = NULL;
 
     TRY(local(check_mode("pin-source", path, err), path, err));
-    TRY(buffer_reserve(&text, PIN_MAX - 1, &place, err)); /* growing would leave copies of the PIN */
+    TRY(buffer_reserve(&text, PIN_MAX - 1, &reserved, err)); /* growing would leave copies of the PIN */
     const struct result is_read = local(file_read(path, &text, err), path, err);
     if (is_read.ok) (void)snprintf(line, PIN_MAX, "%.*s", (int)text.length, (const char *)text.data);
     secret_wipe(text.data, text.capacity);

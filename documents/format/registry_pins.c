@@ -35,12 +35,12 @@ bool registry_host_is_valid(const char *host)
     return host[length + 1] == ']' && is_port(host + length + 2);
 }
 
-static bool take(const char *text, char *place, size_t room)
+static bool take(const char *text, char *destination, size_t room)
 {
     const size_t length = strlen(text);
 
     if (length == 0 || length >= room) return false;
-    memcpy(place, text, length + 1);
+    memcpy(destination, text, length + 1);
     return true;
 }
 

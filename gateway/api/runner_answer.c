@@ -138,12 +138,12 @@ static struct result append_invitation(void *context, const struct invitation_ro
 
 static struct result add_waiting(struct request *request, struct pg *pg, const char *scope, json_t *value, struct error *err)
 {
-    const struct document_draft_query place = {ACTION_RUNNER_READ, DOCUMENT_RUNNER, scope, NULL};
+    const struct document_draft_query drafts_query = {ACTION_RUNNER_READ, DOCUMENT_RUNNER, scope, NULL};
     const struct invitation_query invited = {ACTION_RUNNER_READ, scope, NULL};
     struct document_drafts drafts = {.request = request, .list = json_object_get(value, "drafts")};
 
     TRY(document_trust_now(request, &drafts.trust, err));
-    TRY(document_draft_visit(request->permit, pg, &place, append_draft, &drafts, err));
+    TRY(document_draft_visit(request->permit, pg, &drafts_query, append_draft, &drafts, err));
     return invitation_visit(request->permit, pg, &invited, append_invitation, json_object_get(value, "invitations"), err);
 }
 

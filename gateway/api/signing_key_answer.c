@@ -212,7 +212,7 @@ static struct result answer(struct request *request, json_t *keys, json_t *draft
 static struct result handle(struct request *request, struct pg *pg, struct error *err)
 {
     const struct resource *where = permit_resource(request->permit, ACTION_KEY_READ);
-    const struct document_draft_query place = {ACTION_KEY_READ, DOCUMENT_SIGNING_KEY, where->name, NULL};
+    const struct document_draft_query drafts_query = {ACTION_KEY_READ, DOCUMENT_SIGNING_KEY, where->name, NULL};
     OWNED_JSON keys = json_array();
     OWNED_JSON drafts = json_array();
     struct document_scope scope;
@@ -226,7 +226,7 @@ static struct result handle(struct request *request, struct pg *pg, struct error
     TRY(document_view_visit(request->gateway->documents, &range, append_key, keys, err));
     struct document_drafts list = {.request = request, .list = drafts};
     TRY(document_trust_now(request, &list.trust, err));
-    if (page.after[0] == '\0') TRY(document_draft_visit(request->permit, pg, &place, append_draft, &list, err));
+    if (page.after[0] == '\0') TRY(document_draft_visit(request->permit, pg, &drafts_query, append_draft, &list, err));
     TRY(add_holders(request, pg, keys, err));
     TRY(add_holders(request, pg, drafts, err));
     return answer(request, keys, drafts, page.limit, err);

@@ -32,9 +32,9 @@ static struct result read_all(int fd, struct buffer *text, struct error *err)
 
 static struct result read_text(const char *path, struct buffer *text, struct error *err)
 {
-    uint8_t *place = NULL;
+    uint8_t *reserved = NULL;
 
-    TRY(buffer_reserve(text, text->maximum, &place, err)); /* growing would leave copies of the code */
+    TRY(buffer_reserve(text, text->maximum, &reserved, err)); /* growing would leave copies of the code */
     return strcmp(path, "-") == 0 ? read_all(STDIN_FILENO, text, err) : local(file_read(path, text, err), path, err);
 }
 

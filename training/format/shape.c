@@ -27,14 +27,14 @@ static const struct run_shape_member *member_of(const struct run_shape *shape, c
 }
 
 /* What is checked, and where; `is_draft`: members may be absent, and lists are in any order. */
-struct place {
+struct path {
     const char *name;
     bool is_draft;
 };
 
-static struct result check(const json_t *value, const struct run_shape *shape, struct place at, struct error *err);
+static struct result check(const json_t *value, const struct run_shape *shape, struct path at, struct error *err);
 
-static struct result check_object(const json_t *value, const struct run_shape *shape, struct place at, struct error *err)
+static struct result check_object(const json_t *value, const struct run_shape *shape, struct path at, struct error *err)
 {
     const char *key;
     json_t *each;
@@ -46,7 +46,7 @@ static struct result check_object(const json_t *value, const struct run_shape *s
     for (size_t i = 0; i < shape->member_count; i++) {
         const struct run_shape_member *member = &shape->members[i];
         const json_t *present = json_object_get(value, member->name);
-        if (present != NULL) TRY(check(present, member->shape, (struct place){member->name, at.is_draft}, err));
+        if (present != NULL) TRY(check(present, member->shape, (struct path){member->name, at.is_draft}, err));
         else if (!member->may_be_absent && !at.is_draft)
             return failure(err, ERROR_INVALID, "%.80s: %s is missing", at.name, member->name);
     }
@@ -58,7 +58,7 @@ static const char *key_of(const json_t *element, const char *sorted_by)
     return json_string_value(sorted_by[0] == '\0' ? element : json_object_get(element, sorted_by));
 }
 
-static struct result check_list(const json_t *value, const struct run_shape *shape, struct place at, struct error *err)
+static struct result check_list(const json_t *value, const struct run_shape *shape, struct path at, struct error *err)
 {
     if (!json_is_array(value) || !is_within(shape, json_array_size(value))) return wrong(shape, at.name, err);
     for (size_t i = 0; i < json_array_size(value); i++) {
@@ -71,7 +71,7 @@ static struct result check_list(const json_t *value, const struct run_shape *sha
     return SUCCESS;
 }
 
-static struct result check_map(const json_t *value, const struct run_shape *shape, struct place at, struct error *err)
+static struct result check_map(const json_t *value, const struct run_shape *shape, struct path at, struct error *err)
 {
     const char *key;
     json_t *each;
@@ -79,7 +79,7 @@ static struct result check_map(const json_t *value, const struct run_shape *shap
     if (!json_is_object(value) || !is_within(shape, json_object_size(value))) return wrong(shape, at.name, err);
     json_object_foreach ((json_t *)(uintptr_t)value, key, each) {
         if (!shape->fits(key)) return wrong(shape, at.name, err);
-        TRY(check(each, shape->element, (struct place){key, at.is_draft}, err));
+        TRY(check(each, shape->element, (struct path){key, at.is_draft}, err));
     }
     return SUCCESS;
 }
@@ -89,7 +89,7 @@ static bool is_integer(const json_t *value, const struct run_shape *shape)
     return json_is_integer(value) && json_integer_value(value) >= shape->least && json_integer_value(value) <= shape->most;
 }
 
-static struct result check(const json_t *value, const struct run_shape *shape, struct place at, struct error *err)
+static struct result check(const json_t *value, const struct run_shape *shape, struct path at, struct error *err)
 {
     bool fits = false;
 
@@ -107,10 +107,10 @@ static struct result check(const json_t *value, const struct run_shape *shape, s
 
 struct result run_shape_check(const json_t *value, const struct run_shape *shape, const char *name, struct error *err)
 {
-    return check(value, shape, (struct place){name, false}, err);
+    return check(value, shape, (struct path){name, false}, err);
 }
 
 struct result run_shape_check_draft(const json_t *value, const struct run_shape *shape, const char *name, struct error *err)
 {
-    return check(value, shape, (struct place){name, true}, err);
+    return check(value, shape, (struct path){name, true}, err);
 }
