@@ -264,8 +264,8 @@ struct result audit_commit(struct pg *pg, const struct audit_append *append, str
     return SUCCESS;
 }
 
-struct result audit_open_at_once(struct pg *pg, const struct audit_append *append, const struct audit_fence *fence,
-                                 struct error *err)
+struct result audit_open_in_one_trip(struct pg *pg, const struct audit_append *append, const struct audit_fence *fence,
+                                     struct error *err)
 {
     TRY(add_locks(pg, false, err));
     return add_append(pg, append, fence, err);
@@ -273,13 +273,13 @@ struct result audit_open_at_once(struct pg *pg, const struct audit_append *appen
 
 #define OPEN_STEPS (LOCK_STEPS + 1) /* and the rows behind the fence */
 
-struct result audit_close_at_once(struct pg *pg, const struct audit_append *append, struct pg_rows **answers_out,
-                                  size_t change_count, bool *is_refused_out, struct error *err)
+struct result audit_close_in_one_trip(struct pg *pg, const struct audit_append *append, struct pg_rows **answers_out,
+                                      size_t change_count, bool *is_refused_out, struct error *err)
 {
     const size_t steps = OPEN_STEPS + change_count + commit_steps(append);
-    struct pg_rows *rows[OPEN_STEPS + AUDIT_CHANGES_AT_ONCE + COMMIT_STEPS_MAX];
+    struct pg_rows *rows[OPEN_STEPS + AUDIT_CHANGES_IN_ONE_TRIP + COMMIT_STEPS_MAX];
 
-    assert(change_count <= AUDIT_CHANGES_AT_ONCE);
+    assert(change_count <= AUDIT_CHANGES_IN_ONE_TRIP);
     *is_refused_out = false;
     TRY(add_commit(pg, append, err));
     const struct result result = pg_pipeline_run(pg, rows, steps, err);

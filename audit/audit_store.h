@@ -72,8 +72,8 @@ RESULT audit_commit(struct pg *pg, const struct audit_append *append, struct err
 
 /**
  * The whole append in one round trip, from BEGIN to COMMIT, for a caller that has the state of audit_begin() in its cache.
- * audit_open_at_once() adds BEGIN, the locks, the fence and the rows to a pipeline. The caller then adds one
- * statement for each of `change_count` changes. audit_close_at_once() adds tiles and COMMIT, and runs it all.
+ * audit_open_in_one_trip() adds BEGIN, the locks, the fence and the rows to a pipeline. The caller then adds one
+ * statement for each of `change_count` changes. audit_close_in_one_trip() adds tiles and COMMIT, and runs it all.
  * *is_refused_out is set when size or epoch differ, when the fence does not hold, or when a change raised an error: the
  * transaction is then open, and must be rolled back. `answers_out` are the answers of the changes.
  */
@@ -83,10 +83,11 @@ struct audit_fence {      /* conditions under which no decision of the group is 
     size_t count;
     const struct bytes *organisations;
 };
-RESULT audit_open_at_once(struct pg *pg, const struct audit_append *append, const struct audit_fence *fence, struct error *err);
-#define AUDIT_CHANGES_AT_ONCE 64
-RESULT audit_close_at_once(struct pg *pg, const struct audit_append *append, struct pg_rows **answers_out, size_t change_count,
-                           bool *is_refused_out, struct error *err);
+RESULT audit_open_in_one_trip(struct pg *pg, const struct audit_append *append, const struct audit_fence *fence,
+                              struct error *err);
+#define AUDIT_CHANGES_IN_ONE_TRIP 64
+RESULT audit_close_in_one_trip(struct pg *pg, const struct audit_append *append, struct pg_rows **answers_out,
+                               size_t change_count, bool *is_refused_out, struct error *err);
 
 /**
  * Whether entry `sequence` is stored, with this hash. First ends the PostgreSQL backend that was sent the entry and takes

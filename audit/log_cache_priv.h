@@ -3,7 +3,7 @@
  * first.
  *
  * The cache may be wrong, because another gateway may have appended since. An append that uses the cache has a fence: unless
- * the cache is right, it writes nothing (audit_open_at_once()). Only the group thread uses the cache.
+ * the cache is right, it writes nothing (audit_open_in_one_trip()). Only the group thread uses the cache.
  */
 #pragma once
 

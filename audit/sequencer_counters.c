@@ -6,7 +6,7 @@
 
 /* A token bucket in milliseconds: an event of its own costs 1000 / CHALLENGES_PER_S of them. */
 #define CREDIT_COST_MS (1000 / CHALLENGES_PER_S)
-#define CREDIT_MAX_MS  (CHALLENGES_AT_ONCE * CREDIT_COST_MS)
+#define CREDIT_MAX_MS  (CHALLENGES_BURST * CREDIT_COST_MS)
 
 bool challenge_is_counted(struct sequencer *sequencer, int64_t now_ms)
 {

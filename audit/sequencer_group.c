@@ -287,7 +287,7 @@ static void take_records(struct sequencer *sequencer, struct record_queue *taken
         struct record *record = queue_take(&sequencer->ready);
         queue_add(is_late && record->under == NULL ? unserved : taken, record);
         changes += record->change != NULL;
-        if (changes == AUDIT_CHANGES_AT_ONCE) return;
+        if (changes == AUDIT_CHANGES_IN_ONE_TRIP) return;
         if (record->change != NULL && record->change->raises_epoch) return; /* the group ends with it */
     }
 }

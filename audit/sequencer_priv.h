@@ -42,7 +42,7 @@
 #define BURST_EARLY_MAX      16    /* bursts of one realm that may end early in a minute to get more rows: 32 events */
 #define BURST_MINUTE_MS      60000
 #define CHALLENGES_PER_S     20 /* recorded one by one; further ones are counted */
-#define CHALLENGES_AT_ONCE   50
+#define CHALLENGES_BURST     50
 #define BACKOFF_MIN_MS       50
 #define BACKOFF_MAX_MS       2000
 
@@ -254,7 +254,7 @@ void group_clear_keys(struct group *group);
 uint32_t group_key_index(struct group *group, const char *name);
 /**
  * Makes leaves, hashes, ordinals, tiles and columns from the state, then runs the last round trip. With `is_refused_out` it
- * is the only round trip, because the state came from the cache: audit_close_at_once() sets *is_refused_out.
+ * is the only round trip, because the state came from the cache: audit_close_in_one_trip() sets *is_refused_out.
  */
 RESULT group_write(struct sequencer *sequencer, struct group *group, bool *is_refused_out, struct error *err);
 /** The event's change that must be made, or NULL. */

@@ -280,17 +280,17 @@ static struct result add_changes(struct sequencer *sequencer, struct group *grou
     return SUCCESS;
 }
 
-static struct result commit_at_once(struct sequencer *sequencer, struct group *group, const struct audit_append *append,
-                                    bool *is_refused_out, struct error *err)
+static struct result commit_in_one_trip(struct sequencer *sequencer, struct group *group, const struct audit_append *append,
+                                        bool *is_refused_out, struct error *err)
 {
-    struct change *changes[AUDIT_CHANGES_AT_ONCE];
-    struct pg_rows *answers[AUDIT_CHANGES_AT_ONCE];
+    struct change *changes[AUDIT_CHANGES_IN_ONE_TRIP];
+    struct pg_rows *answers[AUDIT_CHANGES_IN_ONE_TRIP];
     size_t count = 0;
 
     *is_refused_out = false;
-    TRY(audit_open_at_once(sequencer->pg, append, &group->fence, err));
+    TRY(audit_open_in_one_trip(sequencer->pg, append, &group->fence, err));
     TRY(add_changes(sequencer, group, changes, &count, err));
-    TRY(audit_close_at_once(sequencer->pg, append, answers, count, is_refused_out, err));
+    TRY(audit_close_in_one_trip(sequencer->pg, append, answers, count, is_refused_out, err));
     for (size_t i = 0; i < count; i++) {
         changes[i]->take(changes[i], answers[i]);
         pg_rows_free(answers[i]);
@@ -302,7 +302,7 @@ static struct result commit(struct sequencer *sequencer, struct group *group, co
                             bool *is_refused_out, struct error *err)
 {
     if (is_refused_out == NULL) TRY(audit_commit(sequencer->pg, append, err));
-    else TRY(commit_at_once(sequencer, group, append, is_refused_out, err));
+    else TRY(commit_in_one_trip(sequencer, group, append, is_refused_out, err));
     log_cache_appended(sequencer->cache, append, &group->frontier);
     return SUCCESS;
 }

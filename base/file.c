@@ -75,7 +75,7 @@ struct result file_open_beneath(int directory, const char *path, int flags, int 
 }
 
 /* Linux before 5.12 has no RESOLVE_CACHED; then the answer is false. */
-bool file_open_at_once(int directory, const char *name, int *fd_out)
+bool file_open_cached(int directory, const char *name, int *fd_out)
 {
     const struct open_how how = {.flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_CACHED};
     const long fd = fails_on_demand() ? -1 : syscall(SYS_openat2, directory, name, &how, sizeof how);
@@ -109,7 +109,7 @@ struct result file_read_at(int fd, void *into, size_t length, uint64_t offset, s
     return SUCCESS;
 }
 
-bool file_read_at_once(int fd, void *into, size_t length, uint64_t offset)
+bool file_read_cached(int fd, void *into, size_t length, uint64_t offset)
 {
     const struct iovec vector = {.iov_base = into, .iov_len = length};
 

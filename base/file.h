@@ -25,14 +25,14 @@ RESULT file_open(const char *path, int flags, mode_t mode, int *fd_out, struct e
 RESULT file_open_at(int directory, const char *name, int flags, mode_t mode, int *fd_out, struct error *err);
 /** Opens an existing file for reading, never through a symbolic link, if the kernel has its name in memory. False: opening
  *  it would have to wait, or would fail. */
-bool file_open_at_once(int directory, const char *name, int *fd_out);
+bool file_open_cached(int directory, const char *name, int *fd_out);
 /** Reads exactly `length` bytes at `offset`. ERROR_CORRUPT if the file ends before. */
 RESULT file_read_at(int fd, void *into, size_t length, uint64_t offset, struct error *err);
 /** Reads up to `length` bytes; *length_out is less only at the end of the file. */
 RESULT file_read_some(int fd, void *into, size_t length, uint64_t offset, size_t *length_out, struct error *err);
 /** Reads exactly `length` bytes at `offset` if the kernel has all of them in memory. False: the read would have to wait, or would
  *  fail. */
-bool file_read_at_once(int fd, void *into, size_t length, uint64_t offset);
+bool file_read_cached(int fd, void *into, size_t length, uint64_t offset);
 RESULT file_write_at(int fd, const void *from, size_t length, uint64_t offset, struct error *err);
 RESULT file_write_all(int fd, const void *from, size_t length, struct error *err);
 RESULT file_sync(int fd, struct error *err);      /* fsync */

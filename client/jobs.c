@@ -93,7 +93,7 @@ static struct result run_all(struct pool *pool, struct job *all, unsigned count,
 struct result jobs_run(const struct jobs *jobs, struct session *session, struct error *err)
 {
     struct pool pool = {.jobs = jobs, .session = session};
-    const unsigned count = jobs->count < jobs->at_once ? (unsigned)jobs->count : jobs->at_once;
+    const unsigned count = jobs->count < jobs->parallel ? (unsigned)jobs->count : jobs->parallel;
     struct job *all = memory_zeroed(count == 0 ? 1 : count, sizeof *all);
 
     if (all == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for %u jobs", count);

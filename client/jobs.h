@@ -12,8 +12,8 @@
 #define JOBS_DEFAULT 4
 
 struct jobs {
-    size_t count;     /* pieces of work: 0 to count - 1 */
-    unsigned at_once; /* 1 to JOBS_MAX */
+    size_t count;      /* pieces of work: 0 to count - 1 */
+    unsigned parallel; /* 1 to JOBS_MAX */
     /** On any thread, once for each index. */
     RESULT (*work)(void *context, size_t index, struct session *session, struct error *err);
     void *context;

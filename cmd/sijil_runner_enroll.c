@@ -119,7 +119,7 @@ int runner_enroll(const struct runner_enroll *settings, const volatile sig_atomi
 
     if (!begin(settings, &state, &err).ok) return failed(&err);
     if (state->certificate_until_ms == 0) {
-        (void)fprintf(stderr, "Tell the approvers the name of the key, on another way than by the registry: %s\n", state->name);
+        (void)fprintf(stderr, "Tell the approvers the name of the key, by another channel than the registry: %s\n", state->name);
         if (!settings->json) (void)print(state, false, stderr);
         status = get_certificate(settings, state, cancelled);
     } else status = renew(state);

@@ -246,16 +246,16 @@ RESULT keyd_certify_runner(struct keyd_client *client, const struct document_cha
 RESULT keyd_pin_policy(struct keyd_client *client, const struct document_pin_request *pin, struct document_pin *pin_out,
                        struct error *err);
 
-#define KEYD_RUN_MAX          (1024 * 1024) /* bytes of a run's bundle in a message */
-#define KEYD_RUN_ENVELOPE_MAX 131072
-#define KEYD_RUN_PLACES_MAX   16
+#define KEYD_RUN_MAX               (1024 * 1024) /* bytes of a run's bundle in a message */
+#define KEYD_RUN_ENVELOPE_MAX      131072
+#define KEYD_RUN_JURISDICTIONS_MAX 16
 /** A request to sign an envelope of a training run, with the values that the gateway adds. */
 struct keyd_run {
     struct bytes bundle; /* docs/formats/run.md, "Bundle": up to the envelope below the wanted one */
     uint32_t lifetime_s; /* at most to the end of the request (for an order) or of the order (for a lease) */
     /* of an order */
-    size_t place_count;
-    struct bytes places[KEYD_RUN_PLACES_MAX]; /* the jurisdictions that the policies allow, sorted */
+    size_t jurisdiction_count;
+    struct bytes jurisdictions[KEYD_RUN_JURISDICTIONS_MAX]; /* the jurisdictions that the policies allow, sorted */
     uint8_t approvals, attempts;
     bool signed_request;
     /* of a lease */

@@ -1,21 +1,21 @@
 /* The messages about training runs: each has the bundle, and what the gateway adds to it. */
 #include "crypto/keyd_protocol_priv.h"
 
-enum { PLACE_MAX = 32, KEY_LENGTH = ECDSA_THUMBPRINT_SIZE - 1 };
+enum { JURISDICTION_MAX = 32, KEY_LENGTH = ECDSA_THUMBPRINT_SIZE - 1 };
 
 static struct result write_order(struct buffer *frame, const struct keyd_run *run, struct error *err)
 {
-    if (run->place_count == 0 || run->place_count > KEYD_RUN_PLACES_MAX)
-        return failure(err, ERROR_INVALID, "an order has 1 to %d jurisdictions", KEYD_RUN_PLACES_MAX);
+    if (run->jurisdiction_count == 0 || run->jurisdiction_count > KEYD_RUN_JURISDICTIONS_MAX)
+        return failure(err, ERROR_INVALID, "an order has 1 to %d jurisdictions", KEYD_RUN_JURISDICTIONS_MAX);
     TRY(buffer_add_u32(frame, run->lifetime_s, err));
     TRY(buffer_add_u8(frame, run->approvals, err));
     TRY(buffer_add_u8(frame, run->signed_request, err));
     TRY(buffer_add_u8(frame, run->attempts, err));
-    TRY(buffer_add_u8(frame, (uint8_t)run->place_count, err));
-    for (size_t i = 0; i < run->place_count; i++) {
-        if (run->places[i].length == 0 || run->places[i].length > PLACE_MAX)
-            return failure(err, ERROR_INVALID, "a jurisdiction has 1 to %d letters", PLACE_MAX);
-        TRY(buffer_add_prefixed(frame, run->places[i], err));
+    TRY(buffer_add_u8(frame, (uint8_t)run->jurisdiction_count, err));
+    for (size_t i = 0; i < run->jurisdiction_count; i++) {
+        if (run->jurisdictions[i].length == 0 || run->jurisdictions[i].length > JURISDICTION_MAX)
+            return failure(err, ERROR_INVALID, "a jurisdiction has 1 to %d letters", JURISDICTION_MAX);
+        TRY(buffer_add_prefixed(frame, run->jurisdictions[i], err));
     }
     return SUCCESS;
 }
@@ -26,11 +26,11 @@ static void read_order(struct reader *fields, struct keyd_run *run)
     run->approvals = reader_u8(fields);
     run->signed_request = keyd_read_flag(fields);
     run->attempts = reader_u8(fields);
-    run->place_count = reader_u8(fields);
-    if (run->place_count == 0 || run->place_count > KEYD_RUN_PLACES_MAX) fields->failed = true;
-    for (size_t i = 0; i < run->place_count && !fields->failed; i++) {
-        run->places[i] = reader_prefixed(fields, PLACE_MAX);
-        if (run->places[i].length == 0) fields->failed = true;
+    run->jurisdiction_count = reader_u8(fields);
+    if (run->jurisdiction_count == 0 || run->jurisdiction_count > KEYD_RUN_JURISDICTIONS_MAX) fields->failed = true;
+    for (size_t i = 0; i < run->jurisdiction_count && !fields->failed; i++) {
+        run->jurisdictions[i] = reader_prefixed(fields, JURISDICTION_MAX);
+        if (run->jurisdictions[i].length == 0) fields->failed = true;
     }
 }
 

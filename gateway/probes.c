@@ -77,4 +77,4 @@ static struct result ping(struct request *request, struct pg *pg, struct error *
     (void)ping_fast_path(request);
     return SUCCESS;
 }
-const struct handler handler_ping = {.handle = ping, .fast_path = ping_fast_path, .decides_at_once = true};
+const struct handler handler_ping = {.handle = ping, .fast_path = ping_fast_path, .decides_on_event_thread = true};

@@ -226,15 +226,16 @@ static struct result write_order(struct signing *signing, struct buffer *payload
 {
     const struct keyd_run *wanted = signing->wanted;
     char root[HEX_32], policy[RUN_DIGEST_TEXT] = "sha256:", nonce[33];
-    OWNED_JSON places = json_array();
+    OWNED_JSON jurisdictions = json_array();
 
-    for (size_t i = 0; i < wanted->place_count; i++)
-        if (json_array_append_new(places, json_stringn((const char *)wanted->places[i].data, wanted->places[i].length)) != 0)
+    for (size_t i = 0; i < wanted->jurisdiction_count; i++)
+        if (json_array_append_new(
+                jurisdictions, json_stringn((const char *)wanted->jurisdictions[i].data, wanted->jurisdictions[i].length)) != 0)
             return failure(err, ERROR_INVALID, "a jurisdiction is not a name such as AE");
     text_hex(signing->event->checkpoint.root.bytes, 32, root);
     text_hex(signing->signer->policy.digest, 32, policy + strlen(policy));
     text_hex(signing->promise.nonce, sizeof signing->promise.nonce, nonce);
-    const struct run_order_parts parts = {.jurisdictions = places,
+    const struct run_order_parts parts = {.jurisdictions = jurisdictions,
                                           .approvals = wanted->approvals,
                                           .signed_request = wanted->signed_request,
                                           .epoch = (int64_t)signing->signer->policy.epoch,

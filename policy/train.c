@@ -43,25 +43,25 @@ const struct policy_denial *policy_train_denial(const struct policy_decision *de
 }
 
 /* "AE/DU" lies in AE and in AE-DU. */
-static bool geo_lies_in(const char *geo, const char *place)
+static bool geo_lies_in(const char *geo, const char *jurisdiction)
 {
     const size_t country = strcspn(geo, "/");
     size_t i = 0;
 
-    if (strlen(place) == country && memcmp(geo, place, country) == 0) return true;
-    while (geo[i] != '\0' && (geo[i] == '/' ? '-' : geo[i]) == place[i]) i++;
-    return geo[i] == '\0' && place[i] == '\0';
+    if (strlen(jurisdiction) == country && memcmp(geo, jurisdiction, country) == 0) return true;
+    while (geo[i] != '\0' && (geo[i] == '/' ? '-' : geo[i]) == jurisdiction[i]) i++;
+    return geo[i] == '\0' && jurisdiction[i] == '\0';
 }
 
-bool policy_region_lies_in(const struct policy_set *set, const char *region, const char *place)
+bool policy_region_lies_in(const struct policy_set *set, const char *region, const char *jurisdiction)
 {
     const struct policy_target *target = policy_set_region(set, region);
 
     if (target == NULL) return false;
-    if (target->geo != NULL && geo_lies_in(target->geo, place)) return true;
+    if (target->geo != NULL && geo_lies_in(target->geo, jurisdiction)) return true;
     const struct fact *regimes = &target->facts[FACT_REGIMES];
     for (size_t i = 0; regimes->is_known && i < regimes->texts.count; i++)
-        if (strcmp(regimes->texts.texts[i], place) == 0) return true;
+        if (strcmp(regimes->texts.texts[i], jurisdiction) == 0) return true;
     return false;
 }
 

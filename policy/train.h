@@ -25,7 +25,7 @@ const struct policy_denial *policy_train_denial(const struct policy_decision *de
  * Whether a region of the catalogue lies in a place of docs/formats/run.md: the country of its `geo` ("AE"), the whole `geo` with
  * dashes ("AE-DU"), or one of its `regimes` ("DIFC").
  */
-bool policy_region_lies_in(const struct policy_set *set, const char *region, const char *place);
+bool policy_region_lies_in(const struct policy_set *set, const char *region, const char *jurisdiction);
 
 /* ---- a whole run ---- */
 

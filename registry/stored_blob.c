@@ -131,7 +131,7 @@ static struct blob_identity identity_of(const struct stored_blob *blob)
     return identity;
 }
 
-static bool open_at_once(struct stored_blob *blob)
+static bool open_cached(struct stored_blob *blob)
 {
     struct blob_store *blobs = NULL;
     struct error ignored = {0};
@@ -139,7 +139,7 @@ static bool open_at_once(struct stored_blob *blob)
     if (!registry_blobs(blob->registry, blob->where.region, &blobs, &ignored).ok) return false;
     if (!registry_key_cached(blob->registry, &blob->where, &blob->row.key, &blob->key)) return false;
     const struct blob_identity identity = identity_of(blob);
-    const bool is_open = blob_reader_open_at_once(blobs, &identity, &blob->row.content, blob->key, &blob->reader);
+    const bool is_open = blob_reader_open_cached(blobs, &identity, &blob->row.content, blob->key, &blob->reader);
     secret_free(GIVE(blob->key));
     return is_open;
 }
@@ -153,7 +153,7 @@ bool stored_blob_open_cached(const struct permit *permit, struct registry *regis
     if (blob == NULL) return false;
     blob->row = query->search->row;
     if (blob->row.is_damaged || (!blob->may_read && blob->row.is_due)) return false;
-    if (blob->may_read && !open_at_once(blob)) return false;
+    if (blob->may_read && !open_cached(blob)) return false;
     *blob_out = GIVE(blob);
     return true;
 }
@@ -326,9 +326,9 @@ bool stored_blob_is_sound_now(struct stored_blob *blob)
     return !blob->row.is_damaged;
 }
 
-bool stored_blob_read_at_once(struct stored_blob *blob, uint64_t offset, uint8_t *into, size_t length)
+bool stored_blob_read_cached(struct stored_blob *blob, uint64_t offset, uint8_t *into, size_t length)
 {
-    return blob->reader != NULL && blob_reader_read_at_once(blob->reader, offset, into, length);
+    return blob->reader != NULL && blob_reader_read_cached(blob->reader, offset, into, length);
 }
 
 void stored_blob_free(struct stored_blob *blob)

@@ -55,7 +55,7 @@ bool stored_blob_is_sound_now(struct stored_blob *blob);
 /** Unwraps the blob's key; does not access the region. */
 RESULT stored_blob_open(struct stored_blob *blob, struct error *err);
 /** stored_blob_read() without waiting; false if it would have to wait, or failed. */
-bool stored_blob_read_at_once(struct stored_blob *blob, uint64_t offset, uint8_t *into, size_t length);
+bool stored_blob_read_cached(struct stored_blob *blob, uint64_t offset, uint8_t *into, size_t length);
 /**
  * Reads exactly `length` verified bytes from `offset`; offsets may come in any order. The first read checks header,
  * trailer and extents first. Bytes that do not verify are read from the disk again; if they fail again, the blob is

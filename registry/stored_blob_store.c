@@ -39,8 +39,8 @@ static const struct pg_statement blob_commit_sql = {
     "blob_commit",
     COMMIT_BLOB " SELECT k.blob_id, k.is_damaged, e.key_version, e.wrapped_key, $11, " FITS " FROM kept k, ended e",
     COMMIT_BLOB_TYPES, "uuid bool int4 bytea bytea bool"};
-static const struct pg_statement blob_commit_at_once_sql = {
-    "blob_commit_at_once",
+static const struct pg_statement blob_commit_in_one_trip_sql = {
+    "blob_commit_in_one_trip",
     COMMIT_BLOB ", dropped AS (INSERT INTO abandoned_object (blob_id, region_id) SELECT $3, $5 FROM kept WHERE blob_id <> $3)"
                 " SELECT (array_agg(blob_id))[1], 1 / count(*) FROM kept WHERE NOT is_damaged AND " FITS,
     COMMIT_BLOB_TYPES, "uuid int8"};
@@ -90,7 +90,7 @@ static const struct pg_statement blob_is_linked_sql = {
     "blob_is_linked",
     "SELECT EXISTS (SELECT FROM repository_blob WHERE repository_id = $1 AND digest = $2)", "uuid text", "bool"};
 static const struct pg_statement *const statements[] = {
-    &blob_commit_sql, &blob_commit_at_once_sql, &blob_replace_sql, &blob_link_sql, &blob_find_sql, &blob_renew_sql,
+    &blob_commit_sql, &blob_commit_in_one_trip_sql, &blob_replace_sql, &blob_link_sql, &blob_find_sql, &blob_renew_sql,
     &blob_mark_damaged_sql, &blob_unmark_sql, &blob_mount_sql, &blob_region_elsewhere_sql, &blob_region_is_used_sql,
     &blob_unlink_sql, &blob_is_linked_sql,
 };
@@ -157,7 +157,7 @@ struct result blob_row_add_commit(struct pg *pg, const struct blob_commit *commi
     char digest[DIGEST_TEXT_SIZE];
 
     add_commit(&arguments, commit, digest);
-    return pg_pipeline_add(pg, &blob_commit_at_once_sql, &arguments, err);
+    return pg_pipeline_add(pg, &blob_commit_in_one_trip_sql, &arguments, err);
 }
 
 struct result blob_row_commit(struct pg *pg, const struct blob_commit *commit, struct uuid *dropped_out, struct error *err)

@@ -133,8 +133,8 @@ RESULT blob_reader_open(struct blob_store *store, const struct blob_identity *id
 RESULT blob_reader_open_again(struct blob_store *store, const struct blob_identity *identity, const struct blob_content *content,
                               const struct secret *data_key, struct blob_reader **reader_out, struct error *err);
 /** As blob_reader_open(), but never waits. False: blob_reader_open() would have to wait, or would fail. */
-bool blob_reader_open_at_once(struct blob_store *store, const struct blob_identity *identity, const struct blob_content *content,
-                              const struct secret *data_key, struct blob_reader **reader_out);
+bool blob_reader_open_cached(struct blob_store *store, const struct blob_identity *identity, const struct blob_content *content,
+                             const struct secret *data_key, struct blob_reader **reader_out);
 uint64_t blob_reader_length(const struct blob_reader *reader);
 /**
  * Reads exactly `length` bytes from `offset`. Whole records are verified before any of their bytes is returned; on failure
@@ -146,7 +146,7 @@ RESULT blob_reader_read(struct blob_reader *reader, uint64_t offset, uint8_t *in
  * False: some bytes were not in memory, or are damaged. The buffer then holds no content, and blob_reader_read() returns the
  * bytes or the error.
  */
-bool blob_reader_read_at_once(struct blob_reader *reader, uint64_t offset, uint8_t *into, size_t length);
+bool blob_reader_read_cached(struct blob_reader *reader, uint64_t offset, uint8_t *into, size_t length);
 void blob_reader_free(struct blob_reader *reader);
 DEFINE_OWNED(blob_reader);
 

@@ -53,8 +53,8 @@ static struct result read_part(const struct blob_reader *reader, struct driver_p
 {
     const uint64_t from = at & ~(uint64_t)(PAGE - 1);
 
-    if (reader->is_at_once)
-        return reader->store->operations->part_read_at_once(part, at, into.data, into.length)
+    if (reader->is_cached_only)
+        return reader->store->operations->part_read_cached(part, at, into.data, into.length)
                    ? SUCCESS
                    : failure(err, ERROR_UNAVAILABLE, "not in memory");
     if (reader->is_again)
@@ -155,7 +155,7 @@ static struct result open_part(struct blob_reader *reader, size_t index, struct 
 static struct result check_other_extents(struct blob_reader *reader, struct error *err)
 {
     if (reader->store->operations->is_flat) return SUCCESS;
-    if (reader->is_at_once && reader->trailer.extents.count > 1)
+    if (reader->is_cached_only && reader->trailer.extents.count > 1)
         return failure(err, ERROR_UNAVAILABLE, "the other extents are not open");
     for (size_t i = 0; i + 1 < reader->trailer.extents.count; i++) {
         struct driver_part *part = NULL;
@@ -187,8 +187,9 @@ static struct result open_last(struct blob_reader *reader, struct error *err)
     const struct driver_operations *operations = reader->store->operations;
     const struct uuid *blob = &reader->identity.blob;
 
-    if (!reader->is_at_once) return operations->part_open(reader->store->driver, blob, reader->content.part, &reader->part, err);
-    if (operations->part_open_at_once(reader->store->driver, blob, reader->content.part, &reader->part)) return SUCCESS;
+    if (!reader->is_cached_only)
+        return operations->part_open(reader->store->driver, blob, reader->content.part, &reader->part, err);
+    if (operations->part_open_cached(reader->store->driver, blob, reader->content.part, &reader->part)) return SUCCESS;
     return failure(err, ERROR_UNAVAILABLE, "not in memory");
 }
 
@@ -249,17 +250,17 @@ struct result blob_reader_open_again(struct blob_store *store, const struct blob
     return SUCCESS;
 }
 
-bool blob_reader_open_at_once(struct blob_store *store, const struct blob_identity *identity, const struct blob_content *content,
-                              const struct secret *data_key, struct blob_reader **reader_out)
+bool blob_reader_open_cached(struct blob_store *store, const struct blob_identity *identity, const struct blob_content *content,
+                             const struct secret *data_key, struct blob_reader **reader_out)
 {
     OWNED(blob_reader) *reader = NULL;
     struct error ignored = {0};
 
-    if (store->operations->part_open_at_once == NULL || store->operations->part_read_at_once == NULL) return false;
+    if (store->operations->part_open_cached == NULL || store->operations->part_read_cached == NULL) return false;
     if (!prepare(store, identity, content, data_key, &reader, &ignored).ok) return false;
-    reader->is_at_once = true;
+    reader->is_cached_only = true;
     const bool is_good = check_blob(reader, &ignored).ok;
-    reader->is_at_once = false;
+    reader->is_cached_only = false;
     if (is_good) *reader_out = GIVE(reader);
     return is_good;
 }
@@ -302,7 +303,7 @@ struct result blob_reader_go_to(struct blob_reader *reader, size_t index, struct
 
     if (index == reader->current) return SUCCESS;
     if (!reader->store->operations->is_flat) {
-        if (reader->is_at_once) return failure(err, ERROR_UNAVAILABLE, "the next extent is not open");
+        if (reader->is_cached_only) return failure(err, ERROR_UNAVAILABLE, "the next extent is not open");
         TRY(sjb1_within(open_part(reader, index, &part, err), err, "extent %zu", index));
         reader->store->operations->part_close(reader->part);
         reader->part = part;
@@ -333,7 +334,7 @@ struct result blob_reader_fetch(struct blob_reader *reader, uint64_t record, siz
 
     assert(count >= 1 && count <= BATCH_RECORDS && length <= SEALED_SIZE);
     /* Reading ahead may wait too, if the disk does not answer. */
-    if (!reader->is_check && !reader->is_again && !reader->is_at_once) ask_ahead(reader, at);
+    if (!reader->is_check && !reader->is_again && !reader->is_cached_only) ask_ahead(reader, at);
     return sjb1_within(read_part(reader, reader->part, at, (struct room){reader->sealed, length}, err), err, "record %" PRIu64,
                        record);
 }
@@ -416,14 +417,14 @@ struct result blob_reader_read(struct blob_reader *reader, uint64_t offset, uint
     return SUCCESS;
 }
 
-bool blob_reader_read_at_once(struct blob_reader *reader, uint64_t offset, uint8_t *into, size_t length)
+bool blob_reader_read_cached(struct blob_reader *reader, uint64_t offset, uint8_t *into, size_t length)
 {
     struct error ignored;
 
-    if (reader->store->operations->part_read_at_once == NULL) return false;
-    reader->is_at_once = true;
+    if (reader->store->operations->part_read_cached == NULL) return false;
+    reader->is_cached_only = true;
     const bool is_read = blob_reader_read(reader, offset, into, length, &ignored).ok;
-    reader->is_at_once = false;
+    reader->is_cached_only = false;
     return is_read;
 }
 

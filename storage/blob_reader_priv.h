@@ -25,13 +25,13 @@ struct blob_reader {
     struct gcm *gcm;
     uint64_t ahead_until; /* offset in the part up to which read-ahead was requested */
 
-    bool is_again;   /* read from the disk or the store itself, not from memory */
-    bool is_at_once; /* this read may not wait */
-    bool is_check;   /* the reads are of a check, not of a client */
-    uint64_t cached; /* the record in `plain`, or NO_RECORD */
-    uint8_t *plain;  /* owned: one record, then `sealed` */
-    uint8_t *sealed; /* a batch of stored records */
-    size_t touched;  /* bytes of `plain` that may hold content, and must be wiped */
+    bool is_again;       /* read from the disk or the store itself, not from memory */
+    bool is_cached_only; /* this read may not wait */
+    bool is_check;       /* the reads are of a check, not of a client */
+    uint64_t cached;     /* the record in `plain`, or NO_RECORD */
+    uint8_t *plain;      /* owned: one record, then `sealed` */
+    uint8_t *sealed;     /* a batch of stored records */
+    size_t touched;      /* bytes of `plain` that may hold content, and must be wiped */
 };
 
 /** The first record after extent `index`. */

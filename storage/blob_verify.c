@@ -16,9 +16,9 @@ static bool is_served(struct blob_reader *reader, uint64_t last)
 {
     const struct driver_operations *operations = reader->store->operations;
 
-    return operations->part_read_at_once != NULL &&
-           operations->part_read_at_once(reader->part, blob_reader_record_at(reader, reader->current, last), reader->sealed,
-                                         blob_reader_sealed_length(reader, last));
+    return operations->part_read_cached != NULL &&
+           operations->part_read_cached(reader->part, blob_reader_record_at(reader, reader->current, last), reader->sealed,
+                                        blob_reader_sealed_length(reader, last));
 }
 
 /* Up to a batch of records of the open extent. */

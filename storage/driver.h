@@ -85,16 +85,16 @@ struct driver_operations {
                                struct error *err);
     /** As part_open, but never waits for a disk or a network. False: call part_open, which opens the part or returns the error.
      *  NULL: never possible. */
-    bool (*part_open_at_once)(struct driver *driver, const struct uuid *blob, uint32_t part, struct driver_part **part_out);
+    bool (*part_open_cached)(struct driver *driver, const struct uuid *blob, uint32_t part, struct driver_part **part_out);
     uint64_t (*part_size)(const struct driver_part *part);
     struct result (*part_read)(struct driver_part *part, uint64_t offset, uint8_t *into, size_t length, struct error *err);
     /** As part_read, but never waits for a disk or a network. False: call part_read, which reads the bytes or returns the error.
      *  NULL: never possible. */
-    bool (*part_read_at_once)(struct driver_part *part, uint64_t offset, uint8_t *into, size_t length);
+    bool (*part_read_cached)(struct driver_part *part, uint64_t offset, uint8_t *into, size_t length);
     /** Hint: these bytes are read soon. */
     void (*part_ahead)(struct driver_part *part, uint64_t offset, uint64_t length);
     /** As part_ahead, for bytes that will be sent to a client: the driver may read them without the page cache; until
-     *  they are there part_read_at_once returns false. Page-aligned is fastest. NULL: as part_ahead. */
+     *  they are there part_read_cached returns false. Page-aligned is fastest. NULL: as part_ahead. */
     void (*part_pull)(struct driver_part *part, uint64_t offset, uint64_t length);
     /** Hint: these bytes are not read again (keeps a scrub out of the page cache). */
     void (*part_forget)(struct driver_part *part, uint64_t offset, uint64_t length);

@@ -68,10 +68,10 @@ void fs_queues_done(struct fs_queues *queues);
 /** The operations that read extents. */
 RESULT fs_part_open(struct driver *driver, const struct uuid *blob, uint32_t number, struct driver_part **part_out,
                     struct error *err);
-bool fs_part_open_at_once(struct driver *driver, const struct uuid *blob, uint32_t number, struct driver_part **part_out);
+bool fs_part_open_cached(struct driver *driver, const struct uuid *blob, uint32_t number, struct driver_part **part_out);
 uint64_t fs_part_size(const struct driver_part *part);
 RESULT fs_part_read(struct driver_part *part, uint64_t offset, uint8_t *into, size_t length, struct error *err);
-bool fs_part_read_at_once(struct driver_part *part, uint64_t offset, uint8_t *into, size_t length);
+bool fs_part_read_cached(struct driver_part *part, uint64_t offset, uint8_t *into, size_t length);
 void fs_part_ahead(struct driver_part *part, uint64_t offset, uint64_t length);
 void fs_part_pull(struct driver_part *handle, uint64_t offset, uint64_t length);
 void fs_part_forget(struct driver_part *part, uint64_t offset, uint64_t length);

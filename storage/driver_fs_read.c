@@ -227,14 +227,14 @@ struct result fs_part_open(struct driver *driver, const struct uuid *blob, uint3
     return make_part(driver, &file, part_out, err);
 }
 
-bool fs_part_open_at_once(struct driver *driver, const struct uuid *blob, uint32_t number, struct driver_part **part_out)
+bool fs_part_open_cached(struct driver *driver, const struct uuid *blob, uint32_t number, struct driver_part **part_out)
 {
     OWNED_FD file = -1;
     char path[FS_PATH_SIZE];
     struct error ignored = {0};
 
     fs_extent_path(blob, number, path);
-    return file_open_at_once(fs_of(driver)->root, path, &file) && make_part(driver, &file, part_out, &ignored).ok;
+    return file_open_cached(fs_of(driver)->root, path, &file) && make_part(driver, &file, part_out, &ignored).ok;
 }
 
 uint64_t fs_part_size(const struct driver_part *part)
@@ -256,14 +256,14 @@ struct result fs_part_read(struct driver_part *part, uint64_t offset, uint8_t *i
     return done == length ? SUCCESS : read_usual(part_of(part), offset + done, into + done, length - done, err);
 }
 
-bool fs_part_read_at_once(struct driver_part *handle, uint64_t offset, uint8_t *into, size_t length)
+bool fs_part_read_cached(struct driver_part *handle, uint64_t offset, uint8_t *into, size_t length)
 {
     struct fs_part *part = part_of(handle);
 
     if (part->is_direct || part->stream != NULL || reads_direct(part, offset) ||
         !fs_set_direct(part->file, false, &part->is_open_direct))
         return false;
-    return file_read_at_once(part->file, into, length, offset);
+    return file_read_cached(part->file, into, length, offset);
 }
 
 void fs_part_ahead(struct driver_part *part, uint64_t offset, uint64_t length)

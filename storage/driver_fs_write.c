@@ -17,14 +17,14 @@
 #include "storage/driver_fs_priv.h"
 
 enum {
-    WRITES_AT_ONCE = 2,         /* measured: with one write running and one waiting, a disk is never idle */
+    WRITES_MAX = 2,             /* measured: with one write running and one waiting, a disk is never idle */
     PARTS_MAX = 1 << 20,        /* attempts to find a free extent number; far more than an upload may have */
     LONG_APPEND = 256 << 10,    /* shorter appends are the end of an extent, or come from a slow client */
     ROOM_MIN = 2 << 20,         /* the first reservation in bytes; each later one doubles the reserved space ... */
     ROOM_MAX = 16 << 20,        /* ... but reserves at most this; a crash may leave so much unused space after an extent */
     PUSH_OUT_EVERY = 512 << 10, /* each time after this many bytes the kernel is asked to start writing, so that fsync is short */
 };
-_Static_assert((int)WRITES_AT_ONCE <= DRIVER_APPENDS_HELD, "callers keep the bytes long enough");
+_Static_assert((int)WRITES_MAX <= DRIVER_APPENDS_HELD, "callers keep the bytes long enough");
 
 struct fs_extent {
     struct fs_driver *fs;
@@ -54,7 +54,7 @@ static struct result take_queue(struct fs_queues *queues, struct file_queue **qu
     (void)pthread_mutex_lock(&queues->lock);
     if (queues->count > 0) queue = queues->idle[--queues->count];
     (void)pthread_mutex_unlock(&queues->lock);
-    if (queue == NULL) TRY(file_queue_new(WRITES_AT_ONCE, &queue, err));
+    if (queue == NULL) TRY(file_queue_new(WRITES_MAX, &queue, err));
     *queue_out = queue;
     return SUCCESS;
 }

@@ -216,7 +216,7 @@ static struct result memory_part_read(struct driver_part *handle, uint64_t offse
     return SUCCESS;
 }
 
-static bool memory_part_read_at_once(struct driver_part *handle, uint64_t offset, uint8_t *into, size_t length)
+static bool memory_part_read_cached(struct driver_part *handle, uint64_t offset, uint8_t *into, size_t length)
 {
     const struct memory_part *part = (const struct memory_part *)handle;
 
@@ -389,7 +389,7 @@ static const struct driver_operations memory_operations = {
     .part_open = memory_part_open,
     .part_size = memory_part_size,
     .part_read = memory_part_read,
-    .part_read_at_once = memory_part_read_at_once,
+    .part_read_cached = memory_part_read_cached,
     .part_ahead = memory_part_hint,
     .part_forget = memory_part_hint,
     .part_close = memory_part_close,

@@ -11,7 +11,7 @@
 
 #define RUN_KEY_SIZE           44 /* a thumbprint (RFC 7638) and '\0' */
 #define RUN_SESSION_SIZE       16
-#define RUN_PLACES_MAX         16 /* docs/formats/run.md */
+#define RUN_JURISDICTIONS_MAX  16 /* docs/formats/run.md */
 #define RUN_OFFERED_MAX        64 /* devices */
 #define RUN_HEARTBEAT_EVERY_MS 10000
 #define RUN_SILENCE_MS         40000 /* four intervals of heartbeats: after such a silence the attempt is lost */
@@ -23,8 +23,8 @@ extern const struct pg_table run_lease_table, run_session_table;
 /** The demands of an order on a runner; views into its envelope. */
 struct run_need {
     int64_t attempts, nodes, time_s, cpus, memory_bytes, isolation, assurance; /* time_s with the grace; isolation: its rank */
-    size_t place_count;
-    struct bytes places[RUN_PLACES_MAX]; /* jurisdictions */
+    size_t jurisdiction_count;
+    struct bytes jurisdictions[RUN_JURISDICTIONS_MAX]; /* jurisdictions */
     int64_t devices, device_memory;
     const char *device_type, *device_mig; /* "": none */
     int64_t expires_ms;
@@ -57,8 +57,8 @@ struct run_offer {
     const char *key;
     const struct uuid *organisation, *project; /* of the document's scope; NULL: any */
     const char *pool, *region;
-    size_t place_count;
-    struct bytes places[RUN_PLACES_MAX]; /* a run must be allowed in all of them */
+    size_t jurisdiction_count;
+    struct bytes jurisdictions[RUN_JURISDICTIONS_MAX]; /* a run must be allowed in all of them */
     int64_t isolation, assurance, cpus, memory_bytes;
     int64_t devices_most; /* that the document names */
     size_t device_count;

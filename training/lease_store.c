@@ -128,7 +128,7 @@ struct result run_row_order(struct pg *pg, const struct run_order *order, struct
     pg_add_int8(&arguments, need->memory_bytes);
     pg_add_int4(&arguments, (int32_t)need->isolation);
     pg_add_int4(&arguments, (int32_t)need->assurance);
-    pg_add_text_array(&arguments, need->places, need->place_count);
+    pg_add_text_array(&arguments, need->jurisdictions, need->jurisdiction_count);
     pg_add_int8(&arguments, need->devices);
     pg_add_text(&arguments, need->device_type);
     pg_add_text(&arguments, need->device_mig);
@@ -170,11 +170,11 @@ struct result run_claim(struct pg *pg, const struct run_offer *offer, struct run
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    assert(offer->device_count <= RUN_OFFERED_MAX && offer->place_count <= RUN_PLACES_MAX);
+    assert(offer->device_count <= RUN_OFFERED_MAX && offer->jurisdiction_count <= RUN_JURISDICTIONS_MAX);
     pg_add_text(&arguments, offer->pool);
     pg_add_uuid(&arguments, offer->organisation);
     pg_add_uuid(&arguments, offer->project);
-    pg_add_text_array(&arguments, offer->places, offer->place_count);
+    pg_add_text_array(&arguments, offer->jurisdictions, offer->jurisdiction_count);
     pg_add_int4(&arguments, (int32_t)offer->isolation);
     pg_add_int4(&arguments, (int32_t)offer->assurance);
     pg_add_int8(&arguments, offer->cpus);

@@ -6,7 +6,7 @@
 
 struct run_need run_need_of(const struct run_envelope *order)
 {
-    const json_t *places = run_member(order, "jurisdictions"), *devices = run_member(order, "spec.devices");
+    const json_t *jurisdictions = run_member(order, "jurisdictions"), *devices = run_member(order, "spec.devices");
     struct run_need need = {.attempts = run_integer(order, "attempts"),
                             .nodes = run_integer(order, "spec.nodes"),
                             .time_s = run_integer(order, "spec.limits.time_s") + run_integer(order, "spec.limits.grace_s"),
@@ -18,8 +18,8 @@ struct run_need run_need_of(const struct run_envelope *order)
                             .device_mig = "",
                             .expires_ms = run_time(order, "expires")};
 
-    for (size_t i = 0; i < json_array_size(places) && i < RUN_PLACES_MAX; i++)
-        need.places[need.place_count++] = bytes_of_text(json_string_value(json_array_get(places, i)));
+    for (size_t i = 0; i < json_array_size(jurisdictions) && i < RUN_JURISDICTIONS_MAX; i++)
+        need.jurisdictions[need.jurisdiction_count++] = bytes_of_text(json_string_value(json_array_get(jurisdictions, i)));
     if (devices == NULL) return need;
     need.devices = run_integer(order, "spec.devices.count");
     need.device_memory = run_integer(order, "spec.devices.memory_bytes");

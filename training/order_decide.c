@@ -27,7 +27,7 @@ struct asking {
     int64_t now_ms;
     struct use uses[REPOSITORIES_MAX];
     size_t count;
-    struct buffer places, regions;
+    struct buffer jurisdictions, regions;
     char rule[65];                      /* that denied a region; "" */
     char denied[RESOURCE_NAME_MAX + 1]; /* the repository there */
 };
@@ -56,9 +56,9 @@ static bool has_ended(const struct asking *asking)
 
 /* ---- the repositories ---- */
 
-static void add_use(struct asking *asking, enum action action, const json_t *place)
+static void add_use(struct asking *asking, enum action action, const json_t *artifact)
 {
-    const char *name = place == NULL ? NULL : json_text_of(place, "repository");
+    const char *name = artifact == NULL ? NULL : json_text_of(artifact, "repository");
 
     for (size_t i = 0; i < asking->count && name != NULL; i++)
         if (asking->uses[i].action == action && strcmp(asking->uses[i].repository, name) == 0) return;
@@ -150,26 +150,26 @@ static struct result add_word(struct buffer *list, const char *word, struct erro
     return buffer_format(list, err, "%s%s", list->length == 0 ? "" : " ", word);
 }
 
-static bool lies_in_any(const struct asking *asking, const char *region, const json_t *places)
+static bool lies_in_any(const struct asking *asking, const char *region, const json_t *jurisdictions)
 {
-    for (size_t i = 0; i < json_array_size(places); i++)
-        if (policy_region_lies_in(asking->set, region, json_string_value(json_array_get(places, i)))) return true;
+    for (size_t i = 0; i < json_array_size(jurisdictions); i++)
+        if (policy_region_lies_in(asking->set, region, json_string_value(json_array_get(jurisdictions, i)))) return true;
     return false;
 }
 
-static struct result find_regions(struct asking *asking, const json_t *places, struct error *err)
+static struct result find_regions(struct asking *asking, const json_t *jurisdictions, struct error *err)
 {
     for (size_t i = 0; i < policy_set_region_count(asking->set); i++) {
         const char *region = policy_set_region_name(asking->set, i);
         bool may = false;
-        if (!lies_in_any(asking, region, places)) continue;
+        if (!lies_in_any(asking, region, jurisdictions)) continue;
         TRY(ask_region(asking, region, &may, err));
         if (may) TRY(add_word(&asking->regions, region, err));
     }
     return SUCCESS;
 }
 
-static bool is_allowed_in(const struct asking *asking, const char *place)
+static bool is_allowed_in(const struct asking *asking, const char *jurisdiction)
 {
     struct bytes rest = buffer_bytes(&asking->regions);
     char region[REGION_ID_MAX + 1];
@@ -177,22 +177,22 @@ static bool is_allowed_in(const struct asking *asking, const char *place)
     while (rest.length > 0) {
         const struct bytes word = text_cut(&rest, ' ');
         (void)snprintf(region, sizeof region, "%.*s", (int)word.length, (const char *)word.data);
-        if (policy_region_lies_in(asking->set, region, place)) return true;
+        if (policy_region_lies_in(asking->set, region, jurisdiction)) return true;
     }
     return false;
 }
 
 /* A place is allowed if a region lies in it where the policies allow the run. */
-static struct result find_places(struct asking *asking, struct error *err)
+static struct result find_jurisdictions(struct asking *asking, struct error *err)
 {
     const json_t *wanted = run_member(asking->wish->request, "spec.jurisdictions");
 
     TRY(find_regions(asking, wanted, err));
     for (size_t i = 0; i < json_array_size(wanted); i++) {
-        const char *place = json_string_value(json_array_get(wanted, i));
-        if (is_allowed_in(asking, place)) TRY(add_word(&asking->places, place, err));
+        const char *jurisdiction = json_string_value(json_array_get(wanted, i));
+        if (is_allowed_in(asking, jurisdiction)) TRY(add_word(&asking->jurisdictions, jurisdiction, err));
     }
-    if (asking->places.length > 0) return SUCCESS;
+    if (asking->jurisdictions.length > 0) return SUCCESS;
     if (asking->rule[0] == '\0') return end(asking, "no region of the policies' catalogue lies in a jurisdiction of the request");
     return end(asking, "the policies do not allow a run with %.130s in any jurisdiction of the request: rule %.50s",
                asking->denied, asking->rule);
@@ -224,7 +224,7 @@ static struct result decide(struct asking *asking, struct error *err)
 {
     add_uses(asking);
     TRY(check_rights(asking, err));
-    if (!has_ended(asking)) TRY(find_places(asking, err));
+    if (!has_ended(asking)) TRY(find_jurisdictions(asking, err));
     return has_ended(asking) ? SUCCESS : decide_order(asking, err);
 }
 
@@ -233,7 +233,7 @@ static struct result keep(struct asking *asking, struct error *err)
     struct run_draft *draft = asking->draft;
 
     (void)snprintf(draft->policies, sizeof draft->policies, "%s", policy_set_digest(asking->set));
-    (void)snprintf(draft->places, sizeof draft->places, "%s", buffer_text(&asking->places));
+    (void)snprintf(draft->jurisdictions, sizeof draft->jurisdictions, "%s", buffer_text(&asking->jurisdictions));
     free(draft->regions);
     draft->regions = memory_copy_text(buffer_text(&asking->regions), asking->regions.length);
     draft->attempts = ATTEMPTS;
@@ -253,11 +253,11 @@ struct result run_wish_decide(struct decider *decider, const struct run_wish *wi
                               .verdict = verdict_out,
                               .set = set,
                               .now_ms = clock_wall_ms(),
-                              .places = BUFFER(DRAFT_PLACES_SIZE - 1),
+                              .jurisdictions = BUFFER(DRAFT_JURISDICTIONS_SIZE - 1),
                               .regions = BUFFER(DRAFT_REGIONS_SIZE - 1)};
     struct result result = set == NULL ? failure(err, ERROR_UNAVAILABLE, "no policy set is loaded yet") : decide(asking, err);
     if (result.ok && verdict_out->may) result = keep(asking, err);
-    buffer_done(&asking->places);
+    buffer_done(&asking->jurisdictions);
     buffer_done(&asking->regions);
     free(asking);
     return result;

@@ -130,12 +130,12 @@ static struct result find_checkpoint(const struct run_bundle_source *source, con
     return signed_checkpoint_read(&key, bytes_of_text(draft->checkpoint), checkpoint_out, err);
 }
 
-static void add_places(const struct run_draft *draft, struct keyd_run *wanted)
+static void add_jurisdictions(const struct run_draft *draft, struct keyd_run *wanted)
 {
-    struct bytes rest = bytes_of_text(draft->places);
+    struct bytes rest = bytes_of_text(draft->jurisdictions);
 
-    while (rest.length > 0 && wanted->place_count < KEYD_RUN_PLACES_MAX)
-        wanted->places[wanted->place_count++] = text_cut(&rest, ' ');
+    while (rest.length > 0 && wanted->jurisdiction_count < KEYD_RUN_JURISDICTIONS_MAX)
+        wanted->jurisdictions[wanted->jurisdiction_count++] = text_cut(&rest, ' ');
 }
 
 static struct result sign(const struct permit *permit, const struct run_bundle_source *source, const struct run_wish *wish,
@@ -154,7 +154,7 @@ static struct result sign(const struct permit *permit, const struct run_bundle_s
                                            .checkpoint = &checkpoint};
     TRY(run_bundle_make(permit, source, &query, &bundle, err));
     wanted.bundle = buffer_bytes(&bundle);
-    add_places(draft, &wanted);
+    add_jurisdictions(draft, &wanted);
     return keyd_run_order(source->keyd, &wanted, envelope, err);
 }
 

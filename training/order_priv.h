@@ -5,16 +5,16 @@
 #include "training/order_jobs.h"
 #include "training/run.h"
 
-#define DRAFT_PLACES_SIZE  528   /* 16 names of 32 letters, with blanks between them */
-#define DRAFT_REGIONS_SIZE 65537 /* 1,000 regions of 63 letters, with blanks */
-#define DRAFT_POLICIES     72    /* "sha256:", 64 digits and '\0' */
+#define DRAFT_JURISDICTIONS_SIZE 528   /* 16 names of 32 letters, with blanks between them */
+#define DRAFT_REGIONS_SIZE       65537 /* 1,000 regions of 63 letters, with blanks */
+#define DRAFT_POLICIES           72    /* "sha256:", 64 digits and '\0' */
 
 /** All that an order is made from, beside the request and the approvals. */
 struct run_draft {
-    uint64_t event;                 /* the number of the order's event; set in its transaction */
-    char policies[DRAFT_POLICIES];  /* digest of the set that the decision was made with */
-    char places[DRAFT_PLACES_SIZE]; /* jurisdictions, sorted, with blanks between them */
-    char *regions;                  /* likewise; owned */
+    uint64_t event;                               /* the number of the order's event; set in its transaction */
+    char policies[DRAFT_POLICIES];                /* digest of the set that the decision was made with */
+    char jurisdictions[DRAFT_JURISDICTIONS_SIZE]; /* jurisdictions, sorted, with blanks between them */
+    char *regions;                                /* likewise; owned */
     int64_t approvals, attempts;
     bool signed_request;
     char checkpoint[KEYD_NOTE_MAX + 1]; /* "": none yet */

@@ -94,7 +94,7 @@ struct result run_row_draft_find(struct pg *pg, const struct uuid *run, struct r
                                 .signed_request = pg_bool(rows, 0, 5),
                                 .attempts = pg_int8(rows, 0, 6)};
     (void)snprintf(draft->policies, sizeof draft->policies, "%s", pg_text(rows, 0, 1));
-    (void)snprintf(draft->places, sizeof draft->places, "%s", pg_text(rows, 0, 2));
+    (void)snprintf(draft->jurisdictions, sizeof draft->jurisdictions, "%s", pg_text(rows, 0, 2));
     (void)snprintf(draft->checkpoint, sizeof draft->checkpoint, "%s", pg_text(rows, 0, 7));
     draft->regions = memory_copy_text(pg_text(rows, 0, 3), pg_bytes(rows, 0, 3).length);
     return draft->regions != NULL ? SUCCESS : failure(err, ERROR_NO_MEMORY, "no memory for an order");
@@ -108,7 +108,7 @@ struct result run_row_draft(struct pg *pg, const struct uuid *run, const struct 
     pg_add_uuid(&arguments, run);
     pg_add_int8(&arguments, (int64_t)draft->event);
     pg_add_text(&arguments, draft->policies);
-    pg_add_text(&arguments, draft->places);
+    pg_add_text(&arguments, draft->jurisdictions);
     pg_add_text(&arguments, draft->regions);
     pg_add_int4(&arguments, (int32_t)draft->approvals);
     pg_add_bool(&arguments, draft->signed_request);

@@ -42,14 +42,14 @@ void invocation_explain(struct invocation *invocation, const char *label, const 
     report_explain(&invocation->report, label, value);
 }
 
-struct result jobs_option(const struct invocation *invocation, unsigned *at_once_out, struct error *err)
+struct result jobs_option(const struct invocation *invocation, unsigned *parallel_out, struct error *err)
 {
     const char *text = invocation_option(invocation, 'J');
-    uint64_t at_once = JOBS_DEFAULT;
+    uint64_t parallel = JOBS_DEFAULT;
 
-    if (text != NULL && (!text_to_u64(bytes_of_text(text), JOBS_MAX, &at_once) || at_once == 0))
+    if (text != NULL && (!text_to_u64(bytes_of_text(text), JOBS_MAX, &parallel) || parallel == 0))
         return failure(err, ERROR_INVALID, "--jobs %.40s: a number from 1 to %d is expected", text, JOBS_MAX);
-    *at_once_out = (unsigned)at_once;
+    *parallel_out = (unsigned)parallel;
     return SUCCESS;
 }
 

@@ -82,6 +82,6 @@ RESULT line_check(struct invocation *invocation, struct result checked);
 void invocation_explain(struct invocation *invocation, const char *label, const char *value);
 
 /** The value of --jobs, or JOBS_DEFAULT. ERROR_INVALID if it is not a number of jobs. */
-RESULT jobs_option(const struct invocation *invocation, unsigned *at_once_out, struct error *err);
+RESULT jobs_option(const struct invocation *invocation, unsigned *parallel_out, struct error *err);
 
 enum exit_code exit_code_of(const struct invocation *invocation, const struct error *err);

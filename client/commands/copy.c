@@ -23,7 +23,7 @@ struct copy {
     struct remote_reference source, target;
     const char *notes; /* notes_folder() */
     char pull_scope[400], push_scope[400], mount_scope[800];
-    unsigned at_once, blobs, manifests;
+    unsigned parallel, blobs, manifests;
     const json_t *parts; /* of the manifest that is being copied */
     atomic_bool wants_sessions;
 };
@@ -132,7 +132,7 @@ static struct result copy_blobs(struct copy *copy, const struct manifest *manife
     if (parts == NULL || json_array_extend(parts, json_object_get(manifest->json, "layers")) != 0 ||
         json_array_size(parts) > PARTS_MAX || (config != NULL && json_array_append(parts, config) != 0))
         return failure(err, ERROR_INVALID, "%s is no manifest that can be copied", manifest->digest);
-    const struct jobs jobs = {.count = json_array_size(parts), .at_once = copy->at_once, .work = copy_part, .context = copy};
+    const struct jobs jobs = {.count = json_array_size(parts), .parallel = copy->parallel, .work = copy_part, .context = copy};
     copy->parts = parts;
     copy->blobs += (unsigned)json_array_size(parts);
     return jobs_run(&jobs, copy->to, err);
@@ -214,7 +214,7 @@ struct result command_copy(struct invocation *invocation, struct error *err)
     TRY(line_check(invocation, remote_reference_parse(invocation->operands[1], &copy.target, err)));
     if (copy.target.is_digest)
         return line_check(invocation, failure(err, ERROR_INVALID, "copy to a tag; the digest stays what it is"));
-    TRY(line_check(invocation, jobs_option(invocation, &copy.at_once, err)));
+    TRY(line_check(invocation, jobs_option(invocation, &copy.parallel, err)));
     (void)snprintf(copy.pull_scope, sizeof copy.pull_scope, "repository:%s:pull", copy.source.repository);
     (void)snprintf(copy.push_scope, sizeof copy.push_scope, "repository:%s:pull,push", copy.target.repository);
     (void)snprintf(copy.mount_scope, sizeof copy.mount_scope, "%s %s", copy.push_scope, copy.pull_scope);

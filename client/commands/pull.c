@@ -32,7 +32,7 @@ struct pull {
     const json_t *layers;
     const char *target; /* the folder's path */
     int folder;
-    unsigned at_once;
+    unsigned parallel;
     atomic_uint written, skipped;
     struct progress_group *group; /* when several layers are fetched at a time, else NULL */
 };
@@ -167,14 +167,14 @@ static struct result check_places(const struct pull *pull, struct error *err)
 static struct result pull_layers(struct pull *pull, struct error *err)
 {
     const size_t count = json_array_size(pull->layers);
-    const struct jobs jobs = {.count = count, .at_once = pull->at_once, .work = pull_layer, .context = pull};
+    const struct jobs jobs = {.count = count, .parallel = pull->parallel, .work = pull_layer, .context = pull};
     OWNED(progress_group) *group = NULL;
     uint64_t total = 0;
     int64_t size = 0;
 
     for (size_t i = 0; i < count; i++)
         if (json_integer_of(json_array_get(pull->layers, i), "size", &size) && size > 0) total += (uint64_t)size;
-    if (jobs.at_once > 1 && count > 1) TRY(progress_group_new((unsigned)count, total, pull->invocation->json, &group, err));
+    if (jobs.parallel > 1 && count > 1) TRY(progress_group_new((unsigned)count, total, pull->invocation->json, &group, err));
     pull->group = group;
     const struct result pulled = jobs_run(&jobs, pull->session, err);
     pull->group = NULL;
@@ -252,7 +252,7 @@ struct result command_pull(struct invocation *invocation, struct error *err)
     struct pull pull = {.invocation = invocation};
 
     TRY(line_check(invocation, remote_reference_parse(invocation->operands[0], &pull.source, err)));
-    TRY(line_check(invocation, jobs_option(invocation, &pull.at_once, err)));
+    TRY(line_check(invocation, jobs_option(invocation, &pull.parallel, err)));
     (void)snprintf(pull.scope, sizeof pull.scope, "repository:%s:pull", pull.source.repository);
     TRY(open_target(&pull, &folder, err));
     TRY(command_session(invocation, pull.source.host, &session, err));

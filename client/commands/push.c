@@ -37,7 +37,7 @@ struct push {
     const char *notes; /* notes_folder() */
     char scope[400];
     struct file_list list;
-    unsigned at_once;
+    unsigned parallel;
     struct progress_group *group; /* while several transfers run, else NULL */
     atomic_bool wants_sessions;
 };
@@ -119,12 +119,12 @@ typedef RESULT (*file_work)(void *push, size_t index, struct session *session, s
 
 static struct result for_each_file(struct push *push, file_work work, uint64_t worth_a_bar, struct error *err)
 {
-    const struct jobs jobs = {.count = push->list.count, .at_once = push->at_once, .work = work, .context = push};
+    const struct jobs jobs = {.count = push->list.count, .parallel = push->parallel, .work = work, .context = push};
     OWNED(progress_group) *group = NULL;
     uint64_t total = 0;
 
     for (size_t i = 0; i < push->list.count; i++) total += push->list.files[i].size;
-    if (push->at_once > 1 && push->list.count > 1)
+    if (push->parallel > 1 && push->list.count > 1)
         TRY(progress_group_new((unsigned)push->list.count, total, push->invocation->json || total < worth_a_bar, &group, err));
     push->group = group;
     const struct result done = jobs_run(&jobs, push->session, err);
@@ -241,7 +241,7 @@ struct result command_push(struct invocation *invocation, struct error *err)
     if (push.target.is_digest)
         return line_check(invocation, failure(err, ERROR_INVALID, "push to a tag; the digest follows from the content"));
     (void)snprintf(push.scope, sizeof push.scope, "repository:%s:pull,push", push.target.repository);
-    TRY(line_check(invocation, jobs_option(invocation, &push.at_once, err)));
+    TRY(line_check(invocation, jobs_option(invocation, &push.parallel, err)));
     TRY(line_check(invocation, read_annotations(invocation, annotations, err)));
     TRY(command_session(invocation, push.target.host, &session, err));
     push.session = session;

@@ -3,7 +3,7 @@
  *
  *   {"schema": "sijil.runner-code/v1", "code": "sjr_...", "invitation": the signed invitation, "registry": as in registry.json, "ca": PEM}
  *
- * The person that invited hands it to the machine over a way that others can't use. So the keys in it are better known than keys that the
+ * The person that invited hands it to the machine through a channel that others can't read. So the keys in it are better known than keys that the
  * registry shows. It is a secret until the code was used or has expired.
  */
 #pragma once

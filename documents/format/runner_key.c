@@ -10,7 +10,7 @@
 #define NAME_LETTERS      "abcdefghijklmnopqrstuvwxyz0123456789-_.@/"
 #define PLACE_LETTERS     "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-"
 #define JURISDICTIONS_MAX 16
-#define PLACE_MAX         32
+#define JURISDICTION_MAX  32
 #define DEVICES_MAX       64
 
 /* The members of a body, as json_unpack_ex() returns them. */
@@ -38,15 +38,15 @@ static bool copy_name(const char *text, char out[RUNNER_NAME_SIZE])
     return true;
 }
 
-static bool are_places(const json_t *list)
+static bool are_jurisdictions(const json_t *list)
 {
     const size_t count = json_array_size(list);
 
     if (!json_is_array(list) || count == 0 || count > JURISDICTIONS_MAX) return false;
     for (size_t i = 0; i < count; i++) {
-        const char *place = json_string_value(json_array_get(list, i));
-        if (place == NULL || place[0] < 'A' || place[0] > 'Z' || strlen(place) > PLACE_MAX ||
-            !text_consists_of(bytes_of_text(place), PLACE_LETTERS))
+        const char *jurisdiction = json_string_value(json_array_get(list, i));
+        if (jurisdiction == NULL || jurisdiction[0] < 'A' || jurisdiction[0] > 'Z' || strlen(jurisdiction) > JURISDICTION_MAX ||
+            !text_consists_of(bytes_of_text(jurisdiction), PLACE_LETTERS))
             return false;
     }
     return true;
@@ -57,13 +57,13 @@ static bool is_isolation(const char *name)
     return strcmp(name, "rlimits") == 0 || strcmp(name, "cgroup-v1") == 0 || strcmp(name, "cgroup-v2") == 0;
 }
 
-static struct result read_place(const struct body *body, struct runner_key *key, struct error *err)
+static struct result read_jurisdiction(const struct body *body, struct runner_key *key, struct error *err)
 {
     if (!copy_name(body->pool, key->pool) || !copy_name(body->region, key->region))
         return failure(err, ERROR_INVALID, "pool, region: 1 to %d lower-case letters, digits and -_.@/", RUNNER_NAME_SIZE - 1);
     if (!is_isolation(body->isolation) || !copy_name(body->isolation, key->isolation))
         return failure(err, ERROR_INVALID, "isolation: rlimits, cgroup-v1 or cgroup-v2");
-    if (!are_places(body->jurisdictions))
+    if (!are_jurisdictions(body->jurisdictions))
         return failure(err, ERROR_INVALID, "jurisdictions: 1 to %d names such as AE or AE-FED", JURISDICTIONS_MAX);
     if (body->assurance < 1 || body->assurance > RUNNER_ASSURANCE_MAX)
         return failure(err, ERROR_INVALID, "assurance: 1 to %d for an enrolled runner", RUNNER_ASSURANCE_MAX);
@@ -94,7 +94,7 @@ struct result runner_key_read(const struct document *document, struct runner_key
     if (!uuid_parse(bytes_of_text(body.runner), &key.runner) || uuid_is_nil(&key.runner))
         return failure(err, ERROR_INVALID, "runner: a UUID in lower case");
     TRY(document_read_point(document, body.point, key.point, err));
-    TRY(read_place(&body, &key, err));
+    TRY(read_jurisdiction(&body, &key, err));
     TRY(read_since(document, &body, &key, err));
     TRY(document_check_life(document, err));
     *key_out = key;

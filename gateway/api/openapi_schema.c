@@ -26,8 +26,8 @@ static void describe_text(const struct schema_member *member, json_t *value)
     if (spelling.format != NULL) set(value, "format", json_string(spelling.format));
     if (member->form == FORM_SIGNED_TIME) set(value, "x-sijil-as-signed", json_true());
     if (spelling.pattern != NULL) set(value, "pattern", json_string(spelling.pattern));
-    if (member->words != NULL ||
-        (member->form != FORM_FREE && member->form != FORM_NAME && member->form != FORM_PROJECT && member->form != FORM_PLACE))
+    if (member->words != NULL || (member->form != FORM_FREE && member->form != FORM_NAME && member->form != FORM_PROJECT &&
+                                  member->form != FORM_NAMESPACE))
         return;
     if (member->least > 0) set(value, "minLength", json_integer(member->least));
     if (member->most > 0) set(value, "maxLength", json_integer(member->most));

@@ -119,14 +119,14 @@ struct check {
     int64_t approvals;
 };
 
-static struct result check_repository(struct check *check, enum action action, const json_t *place, struct error *err)
+static struct result check_repository(struct check *check, enum action action, const json_t *artifact, struct error *err)
 {
     struct action_pair pair = {.action = action, .resource.kind = RESOURCE_REPOSITORY};
     struct decider *decider = check->request->gateway->decider;
-    const char *name = json_text_of(place, "repository");
+    const char *name = json_text_of(artifact, "repository");
     bool may = false;
 
-    if (place == NULL) return SUCCESS; /* an image or a checkpoint that the request does not have */
+    if (artifact == NULL) return SUCCESS; /* an image or a checkpoint that the request does not have */
     (void)snprintf(pair.resource.name, sizeof pair.resource.name, "%s", name);
     TRY(api_may(check->request, &pair, &may, err));
     if (may) return decider_run_approvals(decider, name, clock_wall_ms(), &check->approvals, err);

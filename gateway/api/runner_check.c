@@ -69,10 +69,10 @@ static struct result deny(struct request *request, const char *repository, const
     return SUCCESS;
 }
 
-static struct result check_place(struct request *request, const json_t *place, char reason_out[RUN_REASON_SIZE],
-                                 struct error *err)
+static struct result check_artifact(struct request *request, const json_t *artifact, char reason_out[RUN_REASON_SIZE],
+                                    struct error *err)
 {
-    const char *repository = place == NULL ? NULL : json_text_of(place, "repository");
+    const char *repository = artifact == NULL ? NULL : json_text_of(artifact, "repository");
     struct train_answer answer;
 
     if (repository == NULL || reason_out[0] != '\0') return SUCCESS;
@@ -82,7 +82,7 @@ static struct result check_place(struct request *request, const json_t *place, c
 
 static struct result check_list(struct request *request, const json_t *list, char reason_out[RUN_REASON_SIZE], struct error *err)
 {
-    for (size_t i = 0; i < json_array_size(list); i++) TRY(check_place(request, json_array_get(list, i), reason_out, err));
+    for (size_t i = 0; i < json_array_size(list); i++) TRY(check_artifact(request, json_array_get(list, i), reason_out, err));
     return SUCCESS;
 }
 
@@ -90,9 +90,9 @@ struct result runner_check_train(struct request *request, const struct run_envel
                                  struct error *err)
 {
     reason_out[0] = '\0';
-    TRY(check_place(request, run_member(order, "spec.code"), reason_out, err));
-    TRY(check_place(request, run_member(order, "spec.image"), reason_out, err));
-    TRY(check_place(request, run_member(order, "spec.resume"), reason_out, err));
+    TRY(check_artifact(request, run_member(order, "spec.code"), reason_out, err));
+    TRY(check_artifact(request, run_member(order, "spec.image"), reason_out, err));
+    TRY(check_artifact(request, run_member(order, "spec.resume"), reason_out, err));
     TRY(check_list(request, run_member(order, "spec.inputs"), reason_out, err));
     return check_list(request, run_member(order, "spec.outputs"), reason_out, err);
 }

@@ -81,11 +81,11 @@ static void fill_offer(const struct request *request, const json_t *body, struct
         .project = scope->kind == RESOURCE_PROJECT ? &scope->project : NULL,
         .pool = runner->key.pool,
         .region = runner->key.region,
-        .place_count = runner->jurisdiction_count,
+        .jurisdiction_count = runner->jurisdiction_count,
         .isolation = lesser(form_isolation_rank(runner->key.isolation), form_isolation_rank(json_text_of(body, "isolation"))),
         .assurance = runner->key.assurance,
         .devices_most = runner->key.devices};
-    for (size_t i = 0; i < runner->jurisdiction_count; i++) offer->places[i] = bytes_of_text(runner->jurisdictions[i]);
+    for (size_t i = 0; i < runner->jurisdiction_count; i++) offer->jurisdictions[i] = bytes_of_text(runner->jurisdictions[i]);
     (void)json_integer_of(body, "cpus", &offer->cpus);
     (void)json_integer_of(body, "memory_bytes", &offer->memory_bytes);
     offer_devices(json_object_get(body, "devices"), offer);

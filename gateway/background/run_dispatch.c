@@ -12,7 +12,7 @@
 #define LOOK_EVERY_MS 5000 /* without a notification: an earlier gateway may have left work, and claims run out */
 #define WAIT_MS       200  /* of one wait for a notification, because the thread may have to stop */
 #define STEP_MS       10   /* between two steps of a round */
-#define WOKEN_AT_ONCE 8    /* runners in one step of a round: the readers have other work, too */
+#define WOKEN_MAX     8    /* runners in one step of a round: the readers have other work, too */
 #define REST_FACTOR   4 /* after a round the next one waits so many times as long: a fifth of the time for the search at most */
 
 struct run_dispatch {
@@ -76,8 +76,8 @@ static void ring(struct run_dispatch *dispatch)
         end_round(dispatch);
         return;
     }
-    for (size_t i = 0; i < pg_rows_count(pools) && woken < WOKEN_AT_ONCE; i++)
-        woken += pause_wake(dispatch->gateway, pg_text(pools, i, 0), dispatch->round, WOKEN_AT_ONCE - woken);
+    for (size_t i = 0; i < pg_rows_count(pools) && woken < WOKEN_MAX; i++)
+        woken += pause_wake(dispatch->gateway, pg_text(pools, i, 0), dispatch->round, WOKEN_MAX - woken);
     if (woken == 0) end_round(dispatch);
 }
 

@@ -46,7 +46,7 @@ static void count_block(struct transfer *transfer, size_t size)
 static void note_first(struct transfer *transfer, const struct response_source *source, size_t size)
 {
     count_block(transfer, size);
-    transfer->sender_until = source->read_at_once == NULL ? source->length : transfer->read_bytes;
+    transfer->sender_until = source->read_cached == NULL ? source->length : transfer->read_bytes;
 }
 
 void body_out_begin(struct http_exchange *exchange)
@@ -67,15 +67,15 @@ static struct result read_first(struct http_exchange *exchange, const struct res
 }
 
 /* False: the source has to wait for a disk. */
-static bool read_first_at_once(struct http_exchange *exchange, const struct response_source *source)
+static bool read_first_cached(struct http_exchange *exchange, const struct response_source *source)
 {
     struct transfer *transfer = &exchange->transfer;
     const size_t size = next_block(exchange, source);
     size_t room = 0;
 
-    if (size == 0 || source->read_at_once == NULL) return false;
+    if (size == 0 || source->read_cached == NULL) return false;
     uint8_t *destination = ring_room(&transfer->ring, &room);
-    if (destination == NULL || !source->read_at_once(source->state, 0, destination, size)) return false;
+    if (destination == NULL || !source->read_cached(source->state, 0, destination, size)) return false;
     note_first(transfer, source, size);
     return true;
 }
@@ -108,7 +108,7 @@ static bool submit_to_sender(struct http_exchange *exchange, const struct respon
 {
     const struct http_options *options = &exchange->server->options;
 
-    if (read_first_at_once(exchange, source)) return false;
+    if (read_first_cached(exchange, source)) return false;
     if (work_waiting(options->senders) < options->queue_max && http_submit(exchange, options->senders, begin_on_sender))
         return true;
     refuse_first(exchange);
@@ -140,13 +140,13 @@ void http_answer(struct http_exchange *exchange)
     if (!is_left) http_resume(exchange, PHASE_ANSWER); /* from here on the exchange and the server may be gone */
 }
 
-bool http_answer_at_once(struct http_exchange *exchange)
+bool http_answer_directly(struct http_exchange *exchange)
 {
     const struct response_source *source = source_to_send(exchange);
 
     if (source == NULL) return true;
     body_out_begin(exchange);
-    return read_first_at_once(exchange, source);
+    return read_first_cached(exchange, source);
 }
 
 /* With the mutex. */
@@ -172,14 +172,14 @@ static size_t copy_out(struct ring *ring, char *destination, size_t size)
 }
 
 /* Without the mutex, because no job uses the source now. 0: a sender has to read the next block. */
-static size_t read_at_once(struct http_exchange *exchange, char *destination, size_t size)
+static size_t read_cached(struct http_exchange *exchange, char *destination, size_t size)
 {
     const struct response_source *source = source_of(exchange);
     struct transfer *transfer = &exchange->transfer;
     const size_t wanted = next_block(exchange, source);
     const uint64_t left = source->length - transfer->read_bytes;
 
-    if (size < wanted || !source->read_at_once(source->state, transfer->read_bytes, (uint8_t *)destination, wanted)) {
+    if (size < wanted || !source->read_cached(source->state, transfer->read_bytes, (uint8_t *)destination, wanted)) {
         transfer->sender_until = transfer->read_bytes + (left < SIZE_AT_A_TIME ? left : SIZE_AT_A_TIME);
         return 0;
     }
@@ -196,7 +196,7 @@ static size_t take(struct http_exchange *exchange, char *destination, size_t siz
     if (transfer->ring.count > 0) return copy_out(&transfer->ring, destination, size);
     if (transfer->is_busy || transfer->has_failed || transfer->read_bytes < transfer->sender_until) return 0;
     pthread_mutex_unlock(&exchange->mutex);
-    const size_t given = read_at_once(exchange, destination, size);
+    const size_t given = read_cached(exchange, destination, size);
     pthread_mutex_lock(&exchange->mutex);
     return given;
 }

@@ -102,6 +102,6 @@ void http_stream(struct http_exchange *exchange);
 /** The exchange is suspended and has an answer. Reads the first block of the answer's source, and sends the answer. */
 void http_answer(struct http_exchange *exchange);
 /** The same on the event thread. False: the source has to wait for a disk. */
-bool http_answer_at_once(struct http_exchange *exchange);
+bool http_answer_directly(struct http_exchange *exchange);
 /** Whether the framing of its body is malformed (gateway/http/framer.h). Then nothing of the body counts. */
 bool http_is_malformed(const struct http_exchange *exchange);

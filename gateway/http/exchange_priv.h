@@ -29,7 +29,7 @@ bool head_take(struct http_exchange *exchange, const char *method, const char *v
 /* gateway/http/send.c */
 enum MHD_Result send_answer(struct http_exchange *exchange);
 /** Sends the answer past libmicrohttpd, which takes none in the middle of a body. The caller must close the connection. */
-void send_at_once(struct http_exchange *exchange);
+void send_directly(struct http_exchange *exchange);
 /** Answers a refusal of the head and closes the connection. The rest of the request is not read. */
 enum MHD_Result send_refusal(struct http_exchange *exchange, const struct http_refusal *refusal);
 

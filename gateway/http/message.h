@@ -44,7 +44,7 @@ struct response_source {
          *  length 0, if the answer is empty. */
     RESULT (*read)(void *state, uint64_t offset, uint8_t *destination, size_t length, struct error *err);
     /** The same without waiting; false: read() must be called. NULL: read() must always be called. */
-    bool (*read_at_once)(void *state, uint64_t offset, uint8_t *destination, size_t length);
+    bool (*read_cached)(void *state, uint64_t offset, uint8_t *destination, size_t length);
     /** Called exactly once, on a worker, also if nothing was read (HEAD, or the client went away). May be NULL. */
     void (*close)(void *state);
 };

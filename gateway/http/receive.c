@@ -59,7 +59,7 @@ static enum MHD_Result drain(struct http_exchange *exchange, size_t *data_size)
     *data_size = 0;
     if (!exchange_sends_too_much(exchange)) return MHD_YES;
     exchange->body_state = HTTP_BODY_GIVEN_UP;
-    send_at_once(exchange);
+    send_directly(exchange);
     return MHD_NO;
 }
 

@@ -4,8 +4,8 @@
 
 #include "gateway/http/exchange_priv.h"
 
-#define MHD_BLOCK_SIZE RESPONSE_BLOCK_SIZE /* one slot of the ring per call */
-#define AT_ONCE_MAX    ((size_t)32 * 1024) /* refusals: some headers, and a message */
+#define MHD_BLOCK_SIZE    RESPONSE_BLOCK_SIZE /* one slot of the ring per call */
+#define SEND_DIRECTLY_MAX ((size_t)32 * 1024) /* refusals: some headers, and a message */
 
 static bool has_header(const struct response *response, const char *name)
 {
@@ -140,9 +140,9 @@ static void write_out(const struct http_exchange *exchange, struct bytes text)
     }
 }
 
-void send_at_once(struct http_exchange *exchange)
+void send_directly(struct http_exchange *exchange)
 {
-    struct buffer OWNED_BUFFER text = BUFFER(AT_ONCE_MAX);
+    struct buffer OWNED_BUFFER text = BUFFER(SEND_DIRECTLY_MAX);
     const struct response *response = exchange->callbacks->answer(exchange);
     struct error err = {0};
 

@@ -53,11 +53,11 @@ static struct result read_blob(void *state, uint64_t offset, uint8_t *destinatio
     return stored_blob_read(outgoing->blob, outgoing->first + offset, destination, length, err);
 }
 
-static bool read_blob_at_once(void *state, uint64_t offset, uint8_t *destination, size_t length)
+static bool read_blob_cached(void *state, uint64_t offset, uint8_t *destination, size_t length)
 {
     const struct outgoing *outgoing = state;
 
-    return stored_blob_read_at_once(outgoing->blob, outgoing->first + offset, destination, length);
+    return stored_blob_read_cached(outgoing->blob, outgoing->first + offset, destination, length);
 }
 
 static void close_blob(void *state)
@@ -110,7 +110,7 @@ static struct result answer(struct request *request, struct stored_blob *blob, s
     *outgoing = (struct outgoing){.blob = blob, .first = kind == RANGE_PART ? range.first : 0};
     const struct response_source source = {.state = outgoing,
                                            .read = read_blob,
-                                           .read_at_once = read_blob_at_once,
+                                           .read_cached = read_blob_cached,
                                            .close = close_blob,
                                            .length = kind == RANGE_PART ? range.last - range.first + 1 : size};
     response_from_source(request, kind == RANGE_PART ? 206 : 200, "application/octet-stream", &source);
@@ -185,5 +185,5 @@ static struct result delete (struct request *request, struct pg *pg, struct erro
 }
 
 const struct handler handler_blob_read = {
-    .handle = read, .instead = oci_probe_instead, .search = search, .fast_path = fast_path, .decides_at_once = true};
+    .handle = read, .instead = oci_probe_instead, .search = search, .fast_path = fast_path, .decides_on_event_thread = true};
 const struct handler handler_blob_delete = {.handle = delete};

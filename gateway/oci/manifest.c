@@ -306,6 +306,6 @@ static struct result delete (struct request *request, struct pg *pg, struct erro
 }
 
 const struct handler handler_manifest_read = {
-    .handle = read, .instead = oci_probe_instead, .fast_path = fast_path, .decides_at_once = true};
+    .handle = read, .instead = oci_probe_instead, .fast_path = fast_path, .decides_on_event_thread = true};
 const struct handler handler_manifest_push = {.handle = push};
 const struct handler handler_manifest_delete = {.handle = delete};

@@ -118,7 +118,7 @@ void oci_body(struct request *request, unsigned status, const char *content_type
         *kept = *body;
         *body = BUFFER(0);
         const struct response_source source = {
-            .state = kept, .length = kept->length, .read = read_buffer, .read_at_once = copy_buffer, .close = close_buffer};
+            .state = kept, .length = kept->length, .read = read_buffer, .read_cached = copy_buffer, .close = close_buffer};
         response_from_source(request, status, content_type, &source);
         return;
     }

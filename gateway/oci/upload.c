@@ -79,14 +79,14 @@ const struct handler handler_upload_write = {.search = search,
                                              .finish = upload_body_finish_write,
                                              .cut = upload_body_cut,
                                              .release = upload_body_release,
-                                             .decides_at_once = true};
+                                             .decides_on_event_thread = true};
 const struct handler handler_upload_commit = {.search = search,
                                               .begin = upload_body_begin_close,
                                               .write = upload_body_write,
                                               .finish = upload_body_finish_close,
                                               .cut = upload_body_cut,
                                               .release = upload_body_release,
-                                              .decides_at_once = true};
+                                              .decides_on_event_thread = true};
 const struct handler handler_upload_read = {
-    .search = search, .handle = status, .release = upload_body_release, .decides_at_once = true};
+    .search = search, .handle = status, .release = upload_body_release, .decides_on_event_thread = true};
 const struct handler handler_upload_cancel = {.handle = cancel};

@@ -28,7 +28,7 @@ typedef RESULT route_target(struct request *request, struct lookup *lookup, stru
 typedef RESULT handler_function(struct request *request, struct pg *pg, struct error *err);
 
 /**
- * `decides_at_once`: the decision needs memory only, so it is made without a worker, which saves two hand-overs between threads. The target
+ * `decides_on_event_thread`: the decision needs memory only, so it is made without a worker, which saves two hand-overs between threads. The target
  * is called on an event thread, with lookup NULL. `fast_path` does the same for the answer, after the record.
  * False: it did nothing, and `handle` is called on a worker.
  *
@@ -55,7 +55,7 @@ struct handler {
     void (*instead)(struct request *request);
     struct change *(*search)(struct request *request);
     bool (*fast_path)(struct request *request);
-    bool decides_at_once;
+    bool decides_on_event_thread;
     bool is_long; /* its work grows with the content of an organisation: one at a time for each organisation */
     handler_function *begin;
     RESULT (*write)(struct request *request, struct pg *pg, struct bytes bytes, struct error *err);

@@ -121,7 +121,7 @@ static enum step_result step_thread(struct exchange *exchange, struct pg *pg)
     const struct request *request = &exchange->request;
 
     (void)pg;
-    return request->is_on_worker || request->route->handler->decides_at_once ? STEP_NEXT : STEP_WORKER;
+    return request->is_on_worker || request->route->handler->decides_on_event_thread ? STEP_NEXT : STEP_WORKER;
 }
 
 static enum credential_endpoint endpoint_of(enum credential_kind kind)
@@ -424,7 +424,7 @@ bool pipeline_fast_path(struct http_exchange *http)
     exchange->has_begun = true;
     exchange->http.phase = PHASE_ANSWER;
     const bool is_answered = request->route->handler->fast_path(request);
-    if (is_answered && http_answer_at_once(&exchange->http)) return true;
+    if (is_answered && http_answer_directly(&exchange->http)) return true;
     exchange->http.phase = PHASE_WORK;
     exchange->step =
         is_answered ? STEP_COUNT

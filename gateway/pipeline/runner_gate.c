@@ -17,13 +17,13 @@ struct search {
     unsigned in_force, withdrawn;
 };
 
-static void copy_places(const json_t *list, struct enrolled_runner *runner)
+static void copy_jurisdictions(const json_t *list, struct enrolled_runner *runner)
 {
     size_t count = json_array_size(list);
 
     if (count > RUNNER_JURISDICTIONS_MAX) count = RUNNER_JURISDICTIONS_MAX;
     for (size_t i = 0; i < count; i++)
-        (void)snprintf(runner->jurisdictions[i], RUNNER_PLACE_SIZE, "%s", json_string_value(json_array_get(list, i)));
+        (void)snprintf(runner->jurisdictions[i], RUNNER_JURISDICTION_SIZE, "%s", json_string_value(json_array_get(list, i)));
     runner->jurisdiction_count = count;
 }
 
@@ -31,7 +31,7 @@ static void copy(const struct pinned_document *pinned, const struct runner_key *
 {
     *runner = (struct enrolled_runner){.key = *key, .sequence = pinned->sequence, .expires_ms = pinned->document->expires_ms};
     runner->key.jurisdictions = NULL;
-    copy_places(key->jurisdictions, runner);
+    copy_jurisdictions(key->jurisdictions, runner);
     ecdsa_thumbprint(key->point, runner->name); /* document_read_point() has compared them */
     (void)snprintf(runner->scope, sizeof runner->scope, "%s", pinned->document->scope);
 }

@@ -12,7 +12,7 @@
 #include "gateway/pipeline/request.h"
 
 #define RUNNER_JURISDICTIONS_MAX 16
-#define RUNNER_PLACE_SIZE        33
+#define RUNNER_JURISDICTION_SIZE 33
 
 /** The facts of the runner's enrolment. The approvers have signed all of them. */
 struct enrolled_runner {
@@ -22,7 +22,7 @@ struct enrolled_runner {
     uint64_t sequence;                /* of the event that put the document into force */
     int64_t expires_ms;               /* of the document */
     size_t jurisdiction_count;
-    char jurisdictions[RUNNER_JURISDICTIONS_MAX][RUNNER_PLACE_SIZE];
+    char jurisdictions[RUNNER_JURISDICTIONS_MAX][RUNNER_JURISDICTION_SIZE];
 };
 
 /** For a request that has waited: whether the document that authenticated it is still in force. */

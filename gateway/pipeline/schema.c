@@ -79,7 +79,7 @@ static struct result say_text(const struct schema_member *member, struct buffer 
 {
     if (member->words != NULL) return say_words(member->words, buffer, err);
     TRY(buffer_format(buffer, err, "%s %s",
-                      member->form == FORM_ID || member->form == FORM_PROJECT || member->form == FORM_PLACE ? "an" : "a",
+                      member->form == FORM_ID || member->form == FORM_PROJECT || member->form == FORM_NAMESPACE ? "an" : "a",
                       spellings[member->form].word));
     if (member->most == 0 || member->least == member->most || member->form == FORM_TIME) return SUCCESS;
     if (member->least == 0) return buffer_format(buffer, err, " of at most %lld bytes", (long long)member->most);

@@ -17,16 +17,17 @@ enum schema_type { SCHEMA_TEXT, SCHEMA_NUMBER, SCHEMA_FLAG, SCHEMA_OBJECT, SCHEM
 /** Forms of texts: JSON Schema format, regular expression, and the word for people. */
 /* The form that issuer_url_is_valid() accepts; that function decides. */
 #define ISSUER_PATTERN "^https://[a-z0-9\\[\\]-]([a-z0-9.:\\[\\]-]*[a-z0-9.\\[\\]-])?(/[!$-;=A-Z\\[\\]_a-z~]*)?$"
-#define SCHEMA_FORMS(X)                                                                                                          \
-    X(FORM_FREE, NULL, NULL, "text")                                                                                             \
-    X(FORM_ID, "uuid", NULL, "id")                                                                                               \
-    X(FORM_TIME, "date-time", NULL, "time")                                                                                      \
-    X(FORM_SIGNED_TIME, "date-time", NULL, "time as it was signed, in any zone")                                                 \
-    X(FORM_URL, "uri", ISSUER_PATTERN, "URL")                                                                                    \
-    X(FORM_DIGEST, NULL, "^sha(256:[0-9a-f]{64}|512:[0-9a-f]{128})$", "digest")                                                  \
-    X(FORM_NAME, NULL, "^[a-z0-9]+([._-][a-z0-9]+)*$", "name")                                                                   \
-    X(FORM_PROJECT, NULL, "^[a-z0-9]+([._-][a-z0-9]+)*/[a-z0-9]+([._-][a-z0-9]+)*$", "organisation/project")                     \
-    X(FORM_PLACE, NULL, "^([a-z0-9]+([._-][a-z0-9]+)*(/[a-z0-9]+([._-][a-z0-9]+)*)?)?$", "organisation or organisation/project") \
+#define SCHEMA_FORMS(X)                                                                                      \
+    X(FORM_FREE, NULL, NULL, "text")                                                                         \
+    X(FORM_ID, "uuid", NULL, "id")                                                                           \
+    X(FORM_TIME, "date-time", NULL, "time")                                                                  \
+    X(FORM_SIGNED_TIME, "date-time", NULL, "time as it was signed, in any zone")                             \
+    X(FORM_URL, "uri", ISSUER_PATTERN, "URL")                                                                \
+    X(FORM_DIGEST, NULL, "^sha(256:[0-9a-f]{64}|512:[0-9a-f]{128})$", "digest")                              \
+    X(FORM_NAME, NULL, "^[a-z0-9]+([._-][a-z0-9]+)*$", "name")                                               \
+    X(FORM_PROJECT, NULL, "^[a-z0-9]+([._-][a-z0-9]+)*/[a-z0-9]+([._-][a-z0-9]+)*$", "organisation/project") \
+    X(FORM_NAMESPACE, NULL, "^([a-z0-9]+([._-][a-z0-9]+)*(/[a-z0-9]+([._-][a-z0-9]+)*)?)?$",                 \
+      "organisation or organisation/project")                                                                \
     X(FORM_NUMBER, NULL, "^[0-9]{1,19}$", "number")
 enum schema_form {
 #define X(constant, format, pattern, word) constant,

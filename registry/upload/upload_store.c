@@ -32,8 +32,8 @@
 
 static const struct pg_statement upload_insert_sql = {
     "upload_insert", "WITH made AS (" INSERT " RETURNING 1) SELECT count(*), " IS_COUNTED("$3") " FROM made", INSERT_TYPES, "int8 bool"};
-static const struct pg_statement upload_insert_at_once_sql = {
-    "upload_insert_at_once", "WITH made AS (" INSERT " RETURNING 1) SELECT 1 / count(*), " IS_COUNTED("$3") " FROM made", INSERT_TYPES,
+static const struct pg_statement upload_insert_in_one_trip_sql = {
+    "upload_insert_in_one_trip", "WITH made AS (" INSERT " RETURNING 1) SELECT 1 / count(*), " IS_COUNTED("$3") " FROM made", INSERT_TYPES,
     "int8 bool"};
 static const struct pg_statement upload_find_sql = {
     "upload_find",
@@ -98,7 +98,7 @@ static const struct pg_statement upload_expire_sql = {
     " INSERT INTO abandoned_object (blob_id, region_id) SELECT blob_id, region_id FROM gone",
     "uuid int8", ""};
 static const struct pg_statement *const statements[] = {
-    &upload_insert_sql, &upload_insert_at_once_sql, &upload_find_sql, &upload_reserve_sql, &upload_give_back_sql,
+    &upload_insert_sql, &upload_insert_in_one_trip_sql, &upload_find_sql, &upload_reserve_sql, &upload_give_back_sql,
     &upload_is_counted_sql, &upload_claim_sql, &upload_save_sql, &upload_goes_on_sql, &upload_is_gone_sql, &upload_drop_sql,
     &upload_cancel_sql, &upload_expired_sql, &upload_expire_sql,
 };
@@ -147,7 +147,7 @@ struct result upload_row_add(struct pg *pg, const struct upload_begin *begin, st
     struct pg_arguments arguments = {0};
 
     add_begun(&arguments, begin);
-    return pg_pipeline_add(pg, &upload_insert_at_once_sql, &arguments, err);
+    return pg_pipeline_add(pg, &upload_insert_in_one_trip_sql, &arguments, err);
 }
 
 void upload_row_take_begin(const struct pg_rows *answer, struct upload_begin *begin)

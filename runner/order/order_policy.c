@@ -22,15 +22,15 @@ static struct result find_set(const struct run_envelope *order, const json_t *se
 }
 
 struct result order_policy_check(const struct run_envelope *order, const json_t *sets, const struct ecdsa_key *root,
-                                 const struct order_place *place, struct error *err)
+                                 const struct order_context *context, struct error *err)
 {
     OWNED(policy_set) *set = NULL;
 
     TRY(find_set(order, sets, root, &set, err));
-    const struct train_run run = {.set = set, .spec = run_member(order, "spec"), .now_ms = place->now_ms};
+    const struct train_run run = {.set = set, .spec = run_member(order, "spec"), .now_ms = context->now_ms};
     const struct train_terms terms = {.approvals = run_integer(order, "obligations.approvals"),
                                       .signed_request = json_is_true(run_member(order, "obligations.signed_request")),
                                       .jurisdictions = run_member(order, "jurisdictions")};
-    TRY(policy_train_check_region(&run, place->region, err));
+    TRY(policy_train_check_region(&run, context->region, err));
     return policy_train_check_terms(&run, &terms, err);
 }

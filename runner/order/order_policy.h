@@ -9,7 +9,7 @@
 #include "policy/set.h"
 #include "training/format/envelope.h"
 
-struct order_place {
+struct order_context {
     const char *region; /* from the runner's document */
     int64_t now_ms;
 };
@@ -19,4 +19,4 @@ struct order_place {
  * what the order lacks: approvals, the demand of a signed request, or a jurisdiction that the set allows. ERROR_NO_MEMORY.
  */
 RESULT order_policy_check(const struct run_envelope *order, const json_t *sets, const struct ecdsa_key *root,
-                          const struct order_place *place, struct error *err);
+                          const struct order_context *context, struct error *err);

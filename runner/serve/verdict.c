@@ -52,7 +52,7 @@ static bool is_active(const struct order_terms *terms, const struct taken_lease 
 static struct result decide_again(const struct order_terms *terms, const struct ecdsa_key *root, struct verdict *verdict,
                                   struct error *err)
 {
-    const struct order_place place = {.region = terms->own.region, .now_ms = terms->now_ms};
+    const struct order_context place = {.region = terms->own.region, .now_ms = terms->now_ms};
     const json_t *sets = json_object_get(verdict->bundle->json, "policy_sets");
     struct error why = {0};
 

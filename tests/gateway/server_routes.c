@@ -210,7 +210,7 @@ static struct result pour(struct request *request, struct pg *pg, struct error *
     const struct response_source source = {.state = spring,
                                            .length = number_of(request, "size"),
                                            .read = spring_read,
-                                           .read_at_once = spring->misses == 0 ? NULL : spring_read_at_once,
+                                           .read_cached = spring->misses == 0 ? NULL : spring_read_at_once,
                                            .close = spring_close};
     atomic_fetch_add(&open_sources, 1);
     response_from_source(request, 200, "application/octet-stream", &source);

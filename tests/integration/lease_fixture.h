@@ -18,7 +18,7 @@ static struct run_offer offer_of(unsigned runner)
     struct run_offer offer = {.key = keys[runner],
                               .pool = "default",
                               .region = "local/dxb",
-                              .place_count = 1,
+                              .jurisdiction_count = 1,
                               .isolation = 2,
                               .assurance = 3,
                               .cpus = 64,
@@ -27,7 +27,7 @@ static struct run_offer offer_of(unsigned runner)
                               .device_count = 1,
                               .device_memory = {INT64_C(1) << 40}};
 
-    offer.places[0] = bytes_of_text("AE");
+    offer.jurisdictions[0] = bytes_of_text("AE");
     offer.device_types[0] = bytes_of_text("H200");
     offer.device_migs[0] = bytes_of_text("");
     return offer;

@@ -146,7 +146,7 @@ static struct run_signed signed_of(const struct run_envelope *envelope, const ch
 }
 
 /* A request for these jurisdictions, `"AE","SA"`. */
-static struct uuid request(const char *places, int64_t approvals)
+static struct uuid request(const char *jurisdictions, int64_t approvals)
 {
     struct buffer OWNED_BUFFER payload = BUFFER(RUN_PAYLOAD_MAX), text = BUFFER(RUN_ENVELOPE_MAX), spec_text = BUFFER(4096);
     struct run run = {
@@ -157,7 +157,7 @@ static struct uuid request(const char *places, int64_t approvals)
     struct error err = {0};
 
     uuid_format(&run.id, id);
-    assert_true(buffer_format(&spec_text, &err, SPEC, places).ok);
+    assert_true(buffer_format(&spec_text, &err, SPEC, jurisdictions).ok);
     OWNED_JSON spec = json_loads(buffer_text(&spec_text), 0, NULL);
     const struct run_request_parts parts = {.run = id,
                                             .audience = TEST_ORIGIN,

@@ -74,8 +74,8 @@ static bool reads_at_once(const char *digest)
     OWNED_FD file = -1;
 
     fixture_path_of(digest, path);
-    return file_open_at_once(AT_FDCWD, path, &file) && file_read_at(file, &byte, 1, 0, &(struct error){0}).ok &&
-           file_read_at_once(file, &byte, 1, 0);
+    return file_open_cached(AT_FDCWD, path, &file) && file_read_at(file, &byte, 1, 0, &(struct error){0}).ok &&
+           file_read_cached(file, &byte, 1, 0);
 }
 
 static void what_is_in_memory_is_recalled(void **state)
@@ -94,7 +94,7 @@ static void what_is_in_memory_is_recalled(void **state)
     const struct blob_query query = query_of(&search);
     assert_true(stored_blob_open_cached(permit, fixture.registry, &query, &blob));
     assert_int_equal(stored_blob_size(blob), ARTIFACTS);
-    assert_true(stored_blob_read_at_once(blob, 0, read, sizeof read));
+    assert_true(stored_blob_read_cached(blob, 0, read, sizeof read));
     assert_memory_equal(read, content, sizeof read);
     free(content);
 }

@@ -201,7 +201,7 @@ static void a_key_that_was_wrapped_anew_is_read_anew(void **state)
 /* By default content was never read again, unless an operator began a scrub. */
 static void scrubs_begin_by_themselves(void **state)
 {
-    const struct scrub_schedule weekly = {.interval_s = 604800, .rate_bytes = 1 << 30}, at_once = {0, 1 << 30};
+    const struct scrub_schedule weekly = {.interval_s = 604800, .rate_bytes = 1 << 30}, parallel = {0, 1 << 30};
     static const char count[] = "SELECT count(*) FROM job WHERE kind = 'scrub' AND region_id = '" TEST_REGION "'";
 
     (void)state;
@@ -210,7 +210,7 @@ static void scrubs_begin_by_themselves(void **state)
     assert_string_equal(ask(count), "1");
     MUST(job_begin_scrubs_if_due(fixture.registry, fixture.stack->pg, &weekly, &err));
     assert_string_equal(ask(count), "1"); /* not again for a week */
-    MUST(job_begin_scrubs_if_due(fixture.registry, fixture.stack->pg, &at_once, &err));
+    MUST(job_begin_scrubs_if_due(fixture.registry, fixture.stack->pg, &parallel, &err));
     assert_string_equal(ask(count), "1"); /* nor beside one that is not over */
     work(JOB_SCRUB);
     assert_string_equal(ask("SELECT outcome FROM job WHERE kind = 'scrub'"), "completed");

@@ -96,7 +96,7 @@ static void a_change_goes_with_its_event_in_one_round_trip(void **state)
 /* In one group each change would need a separate round trip under the log's lock. */
 static void more_changes_than_one_trip_takes_are_two_groups(void **state)
 {
-    enum { MANY = 70 }; /* more than AUDIT_CHANGES_AT_ONCE */
+    enum { MANY = 70 }; /* more than AUDIT_CHANGES_IN_ONE_TRIP */
     static struct batched records[MANY];
     struct audit_log log;
     char name[32];

@@ -384,7 +384,7 @@ static void a_runner_gets_only_what_fits(void **state)
     assert_int_equal(order(&model, 1), ERROR_NONE);
     execute("UPDATE run SET cpus = 4, memory_bytes = 1000, isolation = 1, assurance = 2, jurisdictions = '{AE}', devices = 1,"
             " device_type = 'H200', device_memory = 500, regions = '{local/auh}' WHERE pool = 'fit'");
-    offer.place_count = 1;
+    offer.jurisdiction_count = 1;
     offer.region = "local/auh";
     offer.pool = "fit";
     const struct run_offer good = offer;
@@ -398,9 +398,9 @@ static void a_runner_gets_only_what_fits(void **state)
     NEEDS(offer.memory_bytes = 999);
     NEEDS(offer.isolation = 0);
     NEEDS(offer.assurance = 1);
-    NEEDS(offer.places[0] = bytes_of_text("SA"));
-    NEEDS(offer.places[1] = bytes_of_text("DIFC"); offer.place_count = 2); /* it may be in AE alone */
-    NEEDS(offer.place_count = 0);
+    NEEDS(offer.jurisdictions[0] = bytes_of_text("SA"));
+    NEEDS(offer.jurisdictions[1] = bytes_of_text("DIFC"); offer.jurisdiction_count = 2); /* it may be in AE alone */
+    NEEDS(offer.jurisdiction_count = 0);
     NEEDS(offer.region = "local/dxb");
     NEEDS(offer.devices_most = 0);
     NEEDS(offer.device_types[0] = bytes_of_text("NVIDIA H2000"));

@@ -13,7 +13,7 @@
 /* The runner decides again, and an outsider makes the recorded decision again. */
 static void check_policies(const struct run_bundle *bundle, const struct ecdsa_key *root)
 {
-    const struct order_place here = {"local/main", clock_wall_ms()};
+    const struct order_context here = {"local/main", clock_wall_ms()};
     const json_t *sets = json_object_get(bundle->json, "policy_sets"), *decisions = json_object_get(bundle->json, "decisions");
     OWNED(policy_set) *set = NULL;
     struct replay_tally tally = {0};
@@ -66,14 +66,14 @@ static struct run_lease lease(void)
     static char name[ECDSA_THUMBPRINT_SIZE];
     struct run_lease of = {.ends_ms = clock_wall_ms() + HOUR_MS}, change;
     struct run_offer offer = {
-        .pool = "default", .region = "local/main", .place_count = 1, .cpus = 1, .memory_bytes = 1 << 30, .assurance = 1};
+        .pool = "default", .region = "local/main", .jurisdiction_count = 1, .cpus = 1, .memory_bytes = 1 << 30, .assurance = 1};
     struct run_claim claim;
     struct error err = {0};
     bool is_found = false;
 
     holder_name(&store, HOLDER_RUNNER, name);
     offer.key = of.holder.key = name;
-    offer.places[0] = bytes_of_text("AE");
+    offer.jurisdictions[0] = bytes_of_text("AE");
     assert_true(uuid_parse(bytes_of_text(RUNNER), &of.runner));
     if (!run_claim(store.pg, &offer, &claim, &is_found, &err).ok) fail_msg("%s", err.message);
     assert_true(is_found);
@@ -106,9 +106,9 @@ static void a_request_becomes_an_order_and_a_lease(void **state)
     order_well();
     check_order(&id);
     OWNED(run_papers) *papers = papers_of(&id);
-    const json_t *places = run_member(papers->chain.order, "jurisdictions");
-    assert_int_equal(json_array_size(places), 2); /* no region of the catalogue lies in SA */
-    assert_string_equal(json_string_value(json_array_get(places, 1)), "AE-FED");
+    const json_t *jurisdictions = run_member(papers->chain.order, "jurisdictions");
+    assert_int_equal(json_array_size(jurisdictions), 2); /* no region of the catalogue lies in SA */
+    assert_string_equal(json_string_value(json_array_get(jurisdictions, 1)), "AE-FED");
     const struct run_lease leased = lease();
     sign_lease(&leased, &envelope);
     const struct run_bundle_query query = {.papers = {.action = ACTION_RUN_READ, .run = id, .last = RUN_ADMISSION, .attempt = 1},

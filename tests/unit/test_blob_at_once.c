@@ -1,4 +1,4 @@
-/* Reads that need no wait: blob_reader_read_at_once(); and the appends of the file driver. */
+/* Reads that need no wait: blob_reader_read_cached(); and the appends of the file driver. */
 #include <fcntl.h>
 
 #include "tests/support/unit.h"
@@ -30,13 +30,13 @@ static void reads_at_once_what_is_in_memory(void **state)
         assert_true(blob_reader_open(test.store, &test.upload.identity, &closed, test.key, &reader, &err).ok);
         for (size_t at = 0; at < sizeof content; at += 50000) {
             const size_t length = sizeof content - at < 70000 ? sizeof content - at : 70000;
-            const bool is_read = blob_reader_read_at_once(reader, at, read, length);
+            const bool is_read = blob_reader_read_cached(reader, at, read, length);
             if (kind == 1) assert_true(is_read);
             if (kind == 2 && at == 0) assert_false(is_read); /* later it may still have the record */
             if (!is_read) assert_true(blob_reader_read(reader, at, read, length, &err).ok);
             assert_memory_equal(read, content + at, length);
         }
-        assert_false(blob_reader_read_at_once(reader, sizeof content, read, 1));
+        assert_false(blob_reader_read_cached(reader, sizeof content, read, 1));
         blob_reader_free(GIVE(reader));
         blob_writer_free(GIVE(writer));
         blob_test_done(&test);
@@ -61,13 +61,13 @@ static void opens_at_once_what_is_in_memory(void **state)
         assert_true(blob_test_write(writer, 9, sizeof content, sizeof content, &err).ok);
         assert_true(blob_writer_close(writer, &digest, &closed, &err).ok);
         blob_test_fill(9, 0, content, sizeof content);
-        const bool is_open = blob_reader_open_at_once(test.store, &test.upload.identity, &closed, test.key, &reader);
+        const bool is_open = blob_reader_open_cached(test.store, &test.upload.identity, &closed, test.key, &reader);
         if (kind == 1) assert_false(is_open); /* this driver has no such function */
         if (is_open) assert_true(blob_reader_read(reader, 0, read, sizeof read, &err).ok);
         if (is_open) assert_memory_equal(read, content, sizeof content);
         blob_reader_free(GIVE(reader));
         closed.length++; /* differs from the trailer */
-        assert_false(blob_reader_open_at_once(test.store, &test.upload.identity, &closed, test.key, &reader));
+        assert_false(blob_reader_open_cached(test.store, &test.upload.identity, &closed, test.key, &reader));
         assert_null(reader);
         blob_writer_free(GIVE(writer));
         blob_test_done(&test);

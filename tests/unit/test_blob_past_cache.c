@@ -255,7 +255,7 @@ static void what_is_large_is_pulled_past_the_page_cache(void **state)
     for (int pulls = 0; pulls < 2; pulls++) {
         OWNED(blob_reader) *reader = open_reader(&test, &content);
         for (uint64_t at = 0; at + A_READ < LENGTH; at += A_READ) {
-            assert_false(at > 0 && at + A_READ < CUT - MIB && blob_reader_read_at_once(reader, at, got, A_READ));
+            assert_false(at > 0 && at + A_READ < CUT - MIB && blob_reader_read_cached(reader, at, got, A_READ));
             assert_true(blob_reader_read(reader, at, got, A_READ, &err).ok);
         }
         assert_false(is_cached(&test, 21));
@@ -265,7 +265,7 @@ static void what_is_large_is_pulled_past_the_page_cache(void **state)
     assert_true(is_cached(&test, 21));
     OWNED(blob_reader) *reader = open_reader(&test, &content);
     assert_true(blob_reader_read(reader, 0, got, A_READ, &err).ok);
-    assert_true(blob_reader_read_at_once(reader, A_READ, got, A_READ));
+    assert_true(blob_reader_read_cached(reader, A_READ, got, A_READ));
     blob_reader_free(GIVE(reader));
     blob_test_done(&test);
 }

@@ -361,7 +361,7 @@ static void a_name_is_shown_whole_at_the_end(void **state)
 static const struct jobs_row {
     const char *name;
     size_t count, failing;
-    unsigned at_once, gave_up;
+    unsigned parallel, gave_up;
 } jobs_rows[] = {
     {"none", 0, SIZE_MAX, 4, 0},
     {"one", 1, SIZE_MAX, 4, 0},
@@ -378,7 +378,7 @@ static void jobs(void **state)
     const struct host_login login = {.username = "robot$ci", .password = "secret"};
     struct invocation *invocation = memory_zeroed(1, sizeof *invocation);
     struct many_jobs many = {.failing = row->failing};
-    const struct jobs work = {.count = row->count, .at_once = row->at_once, .work = count_run, .context = &many};
+    const struct jobs work = {.count = row->count, .parallel = row->parallel, .work = count_run, .context = &many};
     struct session *session = NULL;
     struct error err = {0};
 

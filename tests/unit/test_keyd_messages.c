@@ -52,8 +52,8 @@ static struct document_chain_request chain(void)
 static struct keyd_run run(void)
 {
     return (struct keyd_run){.bundle = bytes_of_text("{}"),
-                             .place_count = 2,
-                             .places = {bytes_of_text("AE"), bytes_of_text("DIFC")},
+                             .jurisdiction_count = 2,
+                             .jurisdictions = {bytes_of_text("AE"), bytes_of_text("DIFC")},
                              .approvals = 1,
                              .attempts = 3,
                              .key = bytes_of_text("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"),

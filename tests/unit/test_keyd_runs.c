@@ -129,8 +129,8 @@ static void begin_without(struct world *world, const char *unpinned)
     for (enum run_type type = RUN_ORDER; type <= RUN_ADMISSION; type++)
         assert_int_equal(json_object_del(world->bundle, run_type_name(type)), 0);
     world->wanted = (struct keyd_run){.lifetime_s = 86400,
-                                      .place_count = 2,
-                                      .places = {bytes_of_text("AE"), bytes_of_text("AE-FED")},
+                                      .jurisdiction_count = 2,
+                                      .jurisdictions = {bytes_of_text("AE"), bytes_of_text("AE-FED")},
                                       .approvals = 1,
                                       .attempts = 3,
                                       .signed_request = true,
@@ -354,7 +354,7 @@ static void no_approval(struct world *world)
 }
 static void elsewhere(struct world *world)
 {
-    world->wanted.places[1] = bytes_of_text("US");
+    world->wanted.jurisdictions[1] = bytes_of_text("US");
 }
 static void no_documents(struct world *world)
 {

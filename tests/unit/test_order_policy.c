@@ -113,7 +113,7 @@ static void check_row(const struct row *row)
 {
     OWNED_MADE_RUN made;
     struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
-    const struct order_place place = {.region = row->region, .now_ms = NOW_MS};
+    const struct order_context place = {.region = row->region, .now_ms = NOW_MS};
     struct error err = {0};
 
     made_run_begin(&made);

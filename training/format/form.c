@@ -123,7 +123,7 @@ bool form_media_type(const char *text)
     return text[type] == '/' && is_restricted_name(text, type) && is_restricted_name(text + type + 1, strlen(text + type + 1));
 }
 
-bool form_place(const char *text)
+bool form_jurisdiction(const char *text)
 {
     const size_t length = strlen(text);
 

@@ -19,7 +19,7 @@ bool form_repository(const char *text);
 bool form_principal(const char *text);
 bool form_thumbprint(const char *text);
 bool form_nonce(const char *text);
-bool form_place(const char *text);
+bool form_jurisdiction(const char *text);
 bool form_variable(const char *text);
 bool form_network(const char *text);
 bool form_isolation(const char *text);

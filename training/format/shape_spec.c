@@ -80,7 +80,7 @@ static const struct run_shape_member spec_members[] = {{"code", &artifact, false
                                                        {"tasks", &tasks, false},
                                                        {"network", &network, false},
                                                        {"pool", &run_shape_name, false},
-                                                       {"jurisdictions", &run_shape_places, false},
+                                                       {"jurisdictions", &run_shape_jurisdictions, false},
                                                        {"isolation", &run_shape_isolation, false},
                                                        {"assurance", &assurance, false}};
 const struct run_shape run_shape_spec = {.kind = SHAPE_OBJECT, SHAPE_MEMBERS(spec_members)};

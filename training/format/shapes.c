@@ -26,9 +26,9 @@ const struct run_shape run_shape_count = NUMBER(0, RUN_INTEGER_MAX, "a whole num
 const struct run_shape run_shape_attempt = NUMBER(1, 100, "a whole number from 1 to 100");
 const struct run_shape run_shape_node = NUMBER(0, 255, "a whole number from 0 to 255");
 
-static const struct run_shape place = FORM(form_place, 32, "1 to 32 of A-Z, 0-9 and '-', first a letter");
-const struct run_shape run_shape_places = {
-    .kind = SHAPE_LIST, .least = 1, .most = 16, .element = &place, .sorted_by = "", .must = "1 to 16 places"};
+static const struct run_shape jurisdiction = FORM(form_jurisdiction, 32, "1 to 32 of A-Z, 0-9 and '-', first a letter");
+const struct run_shape run_shape_jurisdictions = {
+    .kind = SHAPE_LIST, .least = 1, .most = 16, .element = &jurisdiction, .sorted_by = "", .must = "1 to 16 places"};
 
 /* ---- request ---- */
 
@@ -88,7 +88,7 @@ static const struct run_shape_member order_members[] = {{"schema", &order_schema
                                                         {"spec", &run_shape_spec, false},
                                                         {"request", &run_shape_digest, false},
                                                         {"approvals", &approvals, false},
-                                                        {"jurisdictions", &run_shape_places, false},
+                                                        {"jurisdictions", &run_shape_jurisdictions, false},
                                                         {"obligations", &obligations, false},
                                                         {"policy", &policy, false},
                                                         {"event", &event, false},
