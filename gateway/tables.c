@@ -13,6 +13,7 @@
 #include "registry/registry.h"
 #include "registry/upload/upload.h"
 #include "training/budget.h"
+#include "training/label.h"
 #include "training/lease.h"
 #include "training/order_jobs.h"
 
@@ -53,6 +54,7 @@ const struct pg_table *const gateway_tables[] = {
     &run_lease_table,
     &run_session_table,
     &run_budget_table,
+    &run_label_table,
     &run_draft_table,
     NULL,
 };

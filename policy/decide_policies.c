@@ -229,17 +229,44 @@ struct result evaluate_policies(struct decision_draft *draft, struct pair *pair,
     return SUCCESS;
 }
 
+/* A pair for a repository without a caller. `asked` must outlive it. */
+static struct result open_pair(const struct decision_draft *draft, const char *name, struct action_pair *asked,
+                               struct pair *pair_out, struct error *err)
+{
+    const struct tenancy *tenancy = &draft->context->snapshot->tenancy;
+    struct pair pair = {.pair = asked, .scope = name, .project = tenancy_project(tenancy, name)};
+
+    *asked = (struct action_pair){.resource = {.kind = RESOURCE_REPOSITORY}};
+    tenancy_resolve(tenancy, name, &asked->resource);
+    TRY(label_pair(draft, &pair, NULL, err));
+    *pair_out = pair;
+    return SUCCESS;
+}
+
+struct result evaluate_label_of_repository(const struct decision_context *context, const char *name, struct label *label_out,
+                                           bool *is_labelled_out, struct error *err)
+{
+    const struct decision_draft draft = {.context = context};
+    struct action_pair asked;
+    struct pair pair;
+
+    TRY(open_pair(&draft, name, &asked, &pair, err));
+    *label_out = pair.label;
+    *is_labelled_out = pair.is_labelled;
+    return SUCCESS;
+}
+
 struct result evaluate_repository(const struct decision_context *context, const struct repository_query *query,
                                   struct policy_decision **decision_out, struct error *err)
 {
     const struct decision_draft draft = {.context = context};
-    struct action_pair asked = {.resource = {.kind = RESOURCE_REPOSITORY}};
+    struct action_pair asked;
+    struct pair pair;
 
-    tenancy_resolve(&context->snapshot->tenancy, query->name, &asked.resource);
+    TRY(open_pair(&draft, query->name, &asked, &pair, err));
     if (query->region != NULL) (void)snprintf(asked.resource.region, sizeof asked.resource.region, "%s", query->region);
-    struct pair pair = {
-        .pair = &asked, .scope = query->name, .project = tenancy_project(&context->snapshot->tenancy, query->name)};
-    TRY(label_pair(&draft, &pair, NULL, err));
+    if (query->label != NULL) pair.label = *query->label;
+    pair.is_labelled = pair.is_labelled || query->label != NULL;
     const struct policy_facts facts = facts_of(&draft, &pair, query->op);
     return ask(&draft, &facts, decision_out, err);
 }

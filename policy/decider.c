@@ -95,6 +95,16 @@ struct result decider_train(struct decider *decider, const char *name, const cha
     return evaluate_train(&context, name, region, answer_out, err);
 }
 
+struct result decider_carried_label(struct decider *decider, const struct carried_query *query, struct carried_label *answer,
+                                    struct error *err)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+    const struct decision_request request = {.now_ms = query->now_ms};
+    const struct decision_context context = context_of(decider, snapshot, &request);
+
+    return evaluate_carried(&context, query, answer, err);
+}
+
 bool decider_principal(struct decider *decider, const char *key, const struct uuid *organisation, struct principal *principal_out)
 {
     OWNED(snapshot) *snapshot = decider_take(decider);

@@ -165,6 +165,24 @@ struct train_answer {
 RESULT decider_train(struct decider *decider, const char *name, const char *region, int64_t now_ms,
                      struct train_answer *answer_out, struct error *err);
 
+/** What a training run writes, and all that it reads. */
+struct carried_query {
+    const char *output; /* a repository, which need not exist */
+    const char *const *uses;
+    size_t use_count;
+    int64_t now_ms;
+};
+/** The label that content has which was made from all that the run reads. */
+struct carried_label {
+    bool is_carried;     /* the output's repository has this label, or a stricter one */
+    bool is_allowed;     /* the policies let the repository take it at its home */
+    char rule[65];       /* that does not; "" */
+    struct buffer label; /* the caller's buffer: canonical JSON of the label, if is_carried is false */
+};
+/** ERROR_UNAVAILABLE while the policies are not known; ERROR_LIMIT. */
+RESULT decider_carried_label(struct decider *decider, const struct carried_query *query, struct carried_label *answer,
+                             struct error *err);
+
 /**
  * The principal with this principal_key(): a robot, or a subject of an issuer with a role in the organisation or the registry. False:
  * there is none, so it has no rights there.

@@ -46,9 +46,13 @@ struct policy_decision;
 struct repository_query {
     const char *name, *region; /* region NULL: the home region */
     enum policy_operation op;
+    const struct label *label; /* NULL: the label that the repository has */
 };
 RESULT evaluate_repository(const struct decision_context *context, const struct repository_query *query,
                            struct policy_decision **decision_out, struct error *err);
+/** *is_labelled_out is false if the repository has no label. It borrows from the snapshot. ERROR_LIMIT. */
+RESULT evaluate_label_of_repository(const struct decision_context *context, const char *name, struct label *label_out,
+                                    bool *is_labelled_out, struct error *err);
 RESULT evaluate_retention(const struct decision_context *context, const char *name, struct policy_retention *retention_out,
                           struct error *err);
 /** Raises *approvals to what the policies demand for a run with the repository `name`. */
@@ -56,6 +60,10 @@ RESULT evaluate_approvals(const struct decision_context *context, const char *na
 struct train_answer;
 RESULT evaluate_train(const struct decision_context *context, const char *name, const char *region,
                       struct train_answer *answer_out, struct error *err);
+struct carried_query;
+struct carried_label;
+RESULT evaluate_carried(const struct decision_context *context, const struct carried_query *query, struct carried_label *answer,
+                        struct error *err);
 /**
  * Evaluates the policies for the operation `list` on the repository `name`. A repository whose evaluation exceeds a
  * limit may not be listed.

@@ -9,7 +9,7 @@ static struct result ask_listing(const struct decision_context *context, const c
 {
     OWNED(policy_decision) *decision = NULL;
 
-    TRY(evaluate_repository(context, &(struct repository_query){name, NULL, OP_LIST}, &decision, err));
+    TRY(evaluate_repository(context, &(struct repository_query){name, NULL, OP_LIST, NULL}, &decision, err));
     *may_out = policy_decision_allows(decision);
     return SUCCESS;
 }
@@ -29,7 +29,7 @@ struct result evaluate_approvals(const struct decision_context *context, const c
 
     if (context->is_stale || context->snapshot->set == NULL)
         return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
-    TRY(evaluate_repository(context, &(struct repository_query){name, NULL, OP_TRAIN}, &decision, err));
+    TRY(evaluate_repository(context, &(struct repository_query){name, NULL, OP_TRAIN, NULL}, &decision, err));
     const int64_t demanded = policy_decision_approvals(decision);
     if (demanded > *approvals) *approvals = demanded;
     return SUCCESS;
@@ -56,7 +56,7 @@ struct result evaluate_train(const struct decision_context *context, const char 
 
     if (context->is_stale || set == NULL)
         return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
-    TRY(evaluate_repository(context, &(struct repository_query){name, region, OP_TRAIN}, &full, err));
+    TRY(evaluate_repository(context, &(struct repository_query){name, region, OP_TRAIN, NULL}, &full, err));
     TRY(policy_train(set, &again, &by_runner, err));
     add_answer(full, policy_decision_allows(full) ? NULL : policy_decision_denial(full, 0), &answer);
     add_answer(by_runner, policy_train_denial(by_runner), &answer);
@@ -97,7 +97,7 @@ struct result evaluate_retention(const struct decision_context *context, const c
     if (context->is_stale) return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
     for (size_t i = 0; context->snapshot->set != NULL && i < sizeof operations / sizeof operations[0]; i++) {
         OWNED(policy_decision) *decision = NULL;
-        TRY(evaluate_repository(context, &(struct repository_query){name, NULL, operations[i]}, &decision, err));
+        TRY(evaluate_repository(context, &(struct repository_query){name, NULL, operations[i], NULL}, &decision, err));
         note_pin(decision, &retention);
         note_retention(decision, &retention);
     }

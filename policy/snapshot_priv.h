@@ -32,7 +32,7 @@ struct tenant_project {
     struct floor_label *floor;
 };
 
-#define STORED_FLOORS_MAX 4096 /* from replaced sets: 64 policies of 64 sets */
+#define STORED_FLOORS_MAX 4096 /* from replaced sets, 64 policies of 32 sets; and RUN_LABELS_MAX of runs */
 
 /** A repository that has a label of its own; others are not in memory. */
 struct tenant_repository {
@@ -41,7 +41,7 @@ struct tenant_repository {
     struct floor_label *floor;
 };
 
-/** A label that a policy of an earlier set left with a repository; a name may have several. */
+/** A label that a policy of an earlier set, or a training run, left with a repository; a name may have several. */
 struct tenant_stored {
     const char *name; /* a view of the rows */
     const struct stored_floor *floor;
@@ -62,7 +62,7 @@ struct tenancy {
     size_t deleted_count;
     struct uuid *deleted; /* ids of deleted repositories, until their rows are removed */
 
-    size_t stored_count, floor_count; /* labels of earlier sets: few different labels for many repositories */
+    size_t stored_count, floor_count; /* labels of earlier sets and of runs: few different labels for many repositories */
     struct tenant_stored *stored;
     struct stored_floor *floors[STORED_FLOORS_MAX];
     struct pg_rows *stored_rows;

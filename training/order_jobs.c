@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "training/budget_priv.h"
 #include "training/format/chain.h"
+#include "training/label_priv.h"
 #include "training/lease_jobs.h"
 #include "training/order_priv.h"
 
@@ -84,6 +85,8 @@ static struct result decide_once(const struct run_bundle_source *source, const s
 
     TRY(run_wish_decide(source->decider, wish, draft, &verdict, err));
     if (!verdict.may) return refuse(source, wish, &verdict, err);
+    TRY(run_label_bring(source, wish, verdict.reason, err));
+    if (verdict.reason[0] != '\0') return end(source, wish, verdict.reason, err);
     const struct result recorded = record(source->sequencer, &verdict, &change.change, permit_out, err);
     if (recorded.ok || err->kind != ERROR_DENIED) return recorded;
     (void)snprintf(verdict.reason, sizeof verdict.reason, "%s", err->message); /* the budget */

@@ -7,6 +7,7 @@
 #include "gateway/api/runner_work_priv.h"
 #include "training/format/bundle.h"
 #include "training/format/form.h"
+#include "training/label.h"
 
 #define CLAIMS_MAX     8    /* runs in one search that are not allowed here, or that others get meanwhile */
 #define FETCH_S        3600 /* that a lease lives longer than the run may take: code and inputs are fetched, outputs stored */
@@ -213,20 +214,27 @@ static struct result give_again(struct request *request, struct pg *pg, const st
 
 /* ---- the search ---- */
 
+/* The run ends. */
+static struct result forbid(struct request *request, const struct run_claim *claim, const char *reason, struct error *err)
+{
+    const struct run_forbidden forbidden = {ACTION_RUNNER_ASK, &claim->where, &claim->run, reason};
+    struct error why = {0};
+
+    TRY(record_asking(request, err));
+    if (run_forbid(request->permit, request->gateway->sequencer, &forbidden, &why).ok || why.kind == ERROR_CONFLICT)
+        return SUCCESS;
+    return failure(err, why.kind, "%s", why.message);
+}
+
 /* The policies have changed since the order. */
 static struct result forbid_here(struct request *request, struct pg *pg, const struct run_claim *claim, const char *reason,
                                  struct error *err)
 {
-    const struct run_forbidden forbidden = {ACTION_RUNNER_ASK, &claim->where, &claim->run, reason};
-    struct error why = {0};
     int64_t regions = 0;
 
     TRY(record_asking(request, err));
     TRY(run_region_drop(request->permit, pg, claim, request->runner->key.region, &regions, err));
-    if (regions > 0) return SUCCESS;
-    if (run_forbid(request->permit, request->gateway->sequencer, &forbidden, &why).ok || why.kind == ERROR_CONFLICT)
-        return SUCCESS;
-    return failure(err, why.kind, "%s", why.message);
+    return regions > 0 ? SUCCESS : forbid(request, claim, reason, err);
 }
 
 static struct result lease(struct request *request, struct pg *pg, const struct asking *asking, const struct run_claim *claim,
@@ -256,6 +264,8 @@ static struct result try_one(struct request *request, struct pg *pg, const struc
     TRY(run_claim(pg, &asking->offer, &claim, more_out, err));
     if (!*more_out) return SUCCESS;
     TRY(run_order_find(lookup_of(pg), &claim.run, &order, err));
+    TRY(run_label_check(request->gateway->decider, order, clock_wall_ms(), reason, err));
+    if (reason[0] != '\0') return forbid(request, &claim, reason, err);
     TRY(runner_check_train(request, order, reason, err));
     return reason[0] != '\0' ? forbid_here(request, pg, &claim, reason, err) : lease(request, pg, asking, &claim, err);
 }

@@ -2,8 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "gateway/api/run_priv.h"
 #include "gateway/api/runner_work_priv.h"
+#include "training/label.h"
 
 SCHEMA(run_start, "a node of a run starts", HAS_NUMBER("attempt", REQUIRED, 1, 100, "as in the lease"),
        HAS_NUMBER("node", REQUIRED, 0, 255, "as in the lease"))
@@ -158,7 +160,8 @@ static struct result decide_again(struct request *request, struct pg *pg, const 
     struct error why = {0};
 
     TRY(run_order_find(lookup_of(pg), &holder->run, &order, err));
-    TRY(runner_check_train(request, order, reason, err));
+    TRY(run_label_check(request->gateway->decider, order, clock_wall_ms(), reason, err));
+    if (reason[0] == '\0') TRY(runner_check_train(request, order, reason, err));
     if (reason[0] == '\0') return SUCCESS;
     const struct run_forbidden forbidden = {ACTION_RUN_HEARTBEAT, &held->where, &holder->run, reason};
     TRY(request_record(request, NULL, err));

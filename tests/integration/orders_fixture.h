@@ -5,9 +5,11 @@
 #pragma once
 
 #include "audit/query.h"
+#include "training/label.h"
 #include "training/order_jobs.h"
 #include "training/work.h"
-#define MORE_TABLES &audit_query_table, &run_table, &run_lease_table, &run_session_table, &run_draft_table, &run_budget_table,
+#define MORE_TABLES \
+    &audit_query_table, &run_table, &run_lease_table, &run_session_table, &run_draft_table, &run_budget_table, &run_label_table,
 #include "tests/integration/decider_fixture.h"
 #include "tests/integration/documents_fixture.h"
 

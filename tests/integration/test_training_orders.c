@@ -219,24 +219,25 @@ static void a_run_that_is_allowed_nowhere_ends(void **state)
     assert_string_equal(ask_of("SELECT count(*) FROM run_draft WHERE run_id = ", &id), "0");
 }
 
-static void more_approvals_than_it_has_end_it(void **state)
+/* Loads the default set with one more policy, for acme/models/trained. */
+static void load_with_rule(uint64_t epoch, const char *rule)
 {
-    static const char rule[] =
-        "{\"apiVersion\":\"sijil.policy/v1\",\"kind\":\"ResidencyPolicy\",\"closed\":false,\"metadata\":{\"id\":\"persons\",\"version\":1,"
-        "\"scope\":[\"acme/models/trained\"],\"effective_from\":\"2020-01-01T00:00:00Z\",\"review_by\":\"2099-01-01\"},\"rules\":[{\"id\":"
-        "\"T-TWO\",\"effect\":\"oblige\",\"ops\":[\"train\"],\"oblige\":{\"approvals\":2,\"signed_request\":true}}]}";
     struct buffer OWNED_BUFFER first = BUFFER(POLICY_SET_BYTES_MAX), payload = BUFFER(POLICY_SET_BYTES_MAX),
-                               envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
-    const struct policy_default_options options = {.epoch = 3, .region = "local/main", .now_ms = clock_wall_ms() - 60000};
-    struct uuid id = request("\"AE\"", 1);
+                               envelope = BUFFER(POLICY_SET_ENVELOPE_MAX), policy = BUFFER(4096);
+    const struct policy_default_options options = {.epoch = epoch, .region = "local/main", .now_ms = clock_wall_ms() - 60000};
     struct error err = {0};
 
-    (void)state;
-    approve(&id);
     assert_true(policy_default_set(&options, &first, &err).ok);
+    assert_true(
+        buffer_format(&policy, &err,
+                      "{\"apiVersion\":\"sijil.policy/v1\",\"kind\":\"ResidencyPolicy\",\"closed\":false,\"metadata\":{\"id\":"
+                      "\"persons\",\"version\":1,\"scope\":[\"acme/models/trained\"],\"effective_from\":"
+                      "\"2020-01-01T00:00:00Z\",\"review_by\":\"2099-01-01\"},\"rules\":[%s]}",
+                      rule)
+            .ok);
     OWNED_JSON json = json_loads(buffer_text(&first), 0, NULL);
-    assert_int_equal(json_array_append_new(json_object_get(json, "policies"), json_loads(rule, 0, NULL)), 0);
-    const struct policy_set_parts parts = {.epoch = 3,
+    assert_int_equal(json_array_append_new(json_object_get(json, "policies"), json_loads(buffer_text(&policy), 0, NULL)), 0);
+    const struct policy_set_parts parts = {.epoch = epoch,
                                            .policies = json_object_get(json, "policies"),
                                            .regions = json_object_get(json, "regions"),
                                            .groups = json_object_get(json, "groups")};
@@ -244,6 +245,16 @@ static void more_approvals_than_it_has_end_it(void **state)
     assert_true(policy_set_sign(buffer_bytes(&payload), place.officer, &envelope, &err).ok);
     assert_int_equal(load_signed(&place, buffer_bytes(&envelope)), RECORD_DONE);
     refresh(&place);
+}
+
+static void more_approvals_than_it_has_end_it(void **state)
+{
+    struct uuid id = request("\"AE\"", 1);
+
+    (void)state;
+    approve(&id);
+    load_with_rule(
+        3, "{\"id\":\"T-TWO\",\"effect\":\"oblige\",\"ops\":[\"train\"],\"oblige\":{\"approvals\":2,\"signed_request\":true}}");
     order_well();
     expect_state(&id, "failed", "ask for 2 approvals");
     assert_int_equal(load(&place, 4), RECORD_DONE);
@@ -276,6 +287,95 @@ static void a_run_beyond_the_budget_ends(void **state)
     database_execute(place.log.database, "DELETE FROM project_quota");
 }
 
+/* ---- the label that outputs carry ---- */
+
+static void label_the_code(const char *label)
+{
+    char sql[600];
+
+    (void)snprintf(
+        sql, sizeof sql,
+        "INSERT INTO repository (repository_id, project_id, name, label) SELECT gen_random_uuid(), project_id, 'code', '{}' FROM project WHERE name = 'models'"
+        " ON CONFLICT DO NOTHING;"
+        "UPDATE repository SET label = '%s' WHERE name = 'code'; SELECT raise_authorization_epoch()",
+        label);
+    database_execute(place.log.database, sql);
+    refresh(&place);
+}
+
+static void check_label(const struct uuid *id, const char *expected)
+{
+    OWNED(run_papers) *papers = papers_of(id);
+    char reason[RUN_REASON_SIZE];
+    struct error err = {0};
+
+    if (!run_label_check(place.decider, papers->chain.request, clock_wall_ms(), reason, &err).ok) fail_msg("%s", err.message);
+    if (expected[0] == '\0') assert_string_equal(reason, "");
+    else assert_non_null(strstr(reason, expected));
+}
+
+#define LABELS_BROUGHT "SELECT string_agg(repository || ' ' || (label::json->>'class'), ',' ORDER BY stored_at) FROM run_label"
+
+static void outputs_get_the_label_of_what_the_run_reads(void **state)
+{
+    const struct uuid first = request("\"AE\"", 0);
+
+    (void)state;
+    check_label(&first, "");
+    label_the_code("{\"class\":\"sensitive\"}");
+    check_label(&first, "stricter label than acme/models/trained");
+    order_well();
+    expect_state(&first, "ordered", "");
+    check_label(&first, "");
+    assert_string_equal(database_ask(place.log.database, LABELS_BROUGHT), "trained sensitive");
+    assert_string_equal(
+        ask_of("SELECT count(*) FROM audit_entry JOIN run ON strpos(convert_from(leaf, 'UTF8'), run_id::text) > 0 WHERE"
+               " action = 'run.label' AND strpos(convert_from(leaf, 'UTF8'), 'acme/models/trained') > 0 AND run_id = ",
+               &first),
+        "1");
+    const struct uuid second = request("\"AE\"", 0);
+    order_well();
+    expect_state(&second, "ordered", "");
+    assert_string_equal(database_ask(place.log.database, LABELS_BROUGHT), "trained sensitive");
+    label_the_code("{\"class\":\"sensitive\",\"subjects\":[\"financial-customer\"]}"); /* between the order and the lease */
+    check_label(&second, "stricter label than acme/models/trained");
+}
+
+static void an_output_that_may_not_have_the_label_gets_no_order(void **state)
+{
+    const struct uuid id = request("\"AE\"", 0);
+
+    (void)state;
+    load_with_rule(
+        5,
+        "{\"id\":\"T-INFRA\",\"effect\":\"require\",\"ops\":[\"ingest\"],\"when\":{\"subjects_any\":[\"critical-infra\"]},\"target\":{\"geo_within\":[\"SA\"]}}");
+    label_the_code("{\"class\":\"sensitive\",\"subjects\":[\"critical-infra\"]}");
+    order_well();
+    expect_state(&id, "failed", "acme/models/trained can't take the label of all that the run reads: rule T-INFRA");
+    assert_string_equal(database_ask(place.log.database, LABELS_BROUGHT), "trained sensitive");
+    label_the_code("{}");
+    assert_int_equal(load(&place, 6), RECORD_DONE);
+    refresh(&place);
+}
+
+static void a_project_brings_few_labels(void **state)
+{
+    const struct uuid id = request("\"AE\"", 0);
+
+    (void)state;
+    label_the_code("{\"class\":\"sensitive\",\"subjects\":[\"child\"]}");
+    database_execute(
+        place.log.database,
+        "INSERT INTO run_label (project_id, repository, digest, label, run_id) SELECT project_id, 'other', sha256(int4send(i)), label,"
+        " run_id FROM (SELECT * FROM run_label LIMIT 1) l, generate_series(1, 64) i");
+    order_well();
+    expect_state(&id, "failed", "have brought 64 different labels");
+    database_execute(place.log.database, "DELETE FROM run_label WHERE repository = 'other'");
+    label_the_code("{}");
+}
+
+/* ---- */
+
 static void a_requester_without_its_role_gets_no_order(void **state)
 {
     const struct uuid id = request("\"AE\"", 0);
@@ -301,6 +401,9 @@ int main(void)
         cmocka_unit_test(a_run_that_is_allowed_nowhere_ends),
         cmocka_unit_test(more_approvals_than_it_has_end_it),
         cmocka_unit_test(a_run_beyond_the_budget_ends),
+        cmocka_unit_test(outputs_get_the_label_of_what_the_run_reads),
+        cmocka_unit_test(an_output_that_may_not_have_the_label_gets_no_order),
+        cmocka_unit_test(a_project_brings_few_labels),
         cmocka_unit_test(a_requester_without_its_role_gets_no_order),
     };
 

@@ -1,0 +1,45 @@
+#include "training/label_priv.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void add(struct run_uses *uses, const json_t *artifact)
+{
+    const char *name = artifact == NULL ? NULL : json_text_of(artifact, "repository");
+
+    if (name != NULL && uses->count < RUN_USES_MAX) uses->names[uses->count++] = name;
+}
+
+void run_uses_of(const struct run_envelope *envelope, struct run_uses *uses_out)
+{
+    const json_t *spec = run_member(envelope, "spec"), *inputs = json_object_get(spec, "inputs");
+    struct run_uses uses = {.count = 0};
+
+    add(&uses, json_object_get(spec, "code"));
+    add(&uses, json_object_get(spec, "image"));
+    add(&uses, json_object_get(spec, "resume"));
+    for (size_t i = 0; i < json_array_size(inputs); i++) add(&uses, json_array_get(inputs, i));
+    *uses_out = uses;
+}
+
+struct result run_label_check(struct decider *decider, const struct run_envelope *envelope, int64_t now_ms,
+                              char reason_out[RUN_REASON_SIZE], struct error *err)
+{
+    const json_t *outputs = run_member(envelope, "spec.outputs");
+    struct run_uses uses;
+
+    reason_out[0] = '\0';
+    run_uses_of(envelope, &uses);
+    for (size_t i = 0; i < json_array_size(outputs) && reason_out[0] == '\0'; i++) {
+        const char *output = json_text_of(json_array_get(outputs, i), "repository");
+        const struct carried_query query = {output, uses.names, uses.count, now_ms};
+        struct carried_label answer = {.label = BUFFER(RUN_LABEL_TEXT_MAX)};
+        const struct result asked = decider_carried_label(decider, &query, &answer, err);
+        buffer_done(&answer.label);
+        TRY(asked);
+        if (!answer.is_carried)
+            (void)snprintf(reason_out, RUN_REASON_SIZE, "what the run reads has a stricter label than %.150s since the order",
+                           output);
+    }
+    return SUCCESS;
+}

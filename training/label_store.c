@@ -1,0 +1,72 @@
+/* The table `run_label`. */
+#include <string.h>
+
+#include "crypto/digest.h"
+#include "storage/pg_table.h"
+#include "training/label_priv.h"
+
+/* clang-format off */
+static const struct pg_statement run_label_insert_sql = {
+    "run_label_insert",
+    "INSERT INTO run_label (project_id, repository, digest, label, run_id) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
+    "uuid text bytea text uuid", ""};
+/* Each different label is kept in the memory of all gateways. */
+static const struct pg_statement run_label_room_sql = {
+    "run_label_room",
+    "SELECT EXISTS (SELECT FROM run_label WHERE digest = $2) OR (SELECT count(DISTINCT digest) FROM run_label) < $3,"
+    " EXISTS (SELECT FROM run_label WHERE project_id = $1 AND digest = $2)"
+    " OR (SELECT count(DISTINCT digest) FROM run_label WHERE project_id = $1) < $4",
+    "uuid bytea int8 int8", "bool bool"};
+static const struct pg_statement run_label_raise_epoch_sql = {
+    "run_label_raise_epoch", "WITH raised AS (SELECT raise_authorization_epoch($1, true) AS epoch) SELECT epoch FROM raised", "uuid",
+    "int8"};
+static const struct pg_statement *const statements[] = {&run_label_insert_sql, &run_label_room_sql, &run_label_raise_epoch_sql};
+/* clang-format on */
+const struct pg_table run_label_table = PG_TABLE(statements);
+
+static struct result check_room(struct pg *pg, const struct run_label_row *row, struct bytes digest, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, &row->where->project);
+    pg_add_bytes(&arguments, digest);
+    pg_add_int8(&arguments, RUN_LABELS_MAX);
+    pg_add_int8(&arguments, RUN_PROJECT_LABELS_MAX);
+    TRY(pg_run(pg, &run_label_room_sql, &arguments, &rows, err));
+    if (!pg_bool(rows, 0, 1))
+        return failure(
+            err, ERROR_LIMIT,
+            "the runs of this project have brought %d different labels, and it may have no more: train with fewer combinations of"
+            " labels, or in another project",
+            RUN_PROJECT_LABELS_MAX);
+    if (pg_bool(rows, 0, 0)) return SUCCESS;
+    return failure(err, ERROR_LIMIT, "training runs have brought %d different labels, and the registry may have no more",
+                   RUN_LABELS_MAX);
+}
+
+static const char *below_project(const char *name)
+{
+    const char *slash = strchr(name, '/');
+
+    slash = slash == NULL ? NULL : strchr(slash + 1, '/');
+    return slash == NULL ? name : slash + 1;
+}
+
+struct result run_row_label(struct pg *pg, const struct run_label_row *row, struct error *err)
+{
+    const struct digest of = digest_of(DIGEST_SHA256, row->label);
+    const struct bytes digest = {of.bytes, SHA256_SIZE};
+    struct pg_arguments arguments = {0}, raised = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    TRY(check_room(pg, row, digest, err));
+    pg_add_uuid(&arguments, &row->where->project);
+    pg_add_text(&arguments, below_project(row->where->name));
+    pg_add_bytes(&arguments, digest);
+    pg_add_bytes(&arguments, row->label);
+    pg_add_uuid(&arguments, row->run);
+    TRY(pg_run(pg, &run_label_insert_sql, &arguments, NULL, err));
+    pg_add_uuid(&raised, &row->where->organisation);
+    return pg_run(pg, &run_label_raise_epoch_sql, &raised, &rows, err);
+}
