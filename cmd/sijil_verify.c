@@ -145,7 +145,7 @@ static struct result check_run(const struct settings *settings, struct buffer *a
     struct buffer OWNED_BUFFER bundle = BUFFER(RUN_BUNDLE_MAX);
 
     TRY(read_file(settings->file, &bundle, err));
-    return run_verify(&request, buffer_bytes(&bundle), answer, err);
+    return run_verify_answer(&request, buffer_bytes(&bundle), answer, err);
 }
 
 static int run_training(const struct settings *settings)

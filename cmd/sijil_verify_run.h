@@ -12,4 +12,4 @@ struct run_request {
     bool json;
 };
 /** Checks a bundle and appends what it proves. ERROR_DENIED: the bundle does not hold; the message names the rule. */
-RESULT run_verify(const struct run_request *request, struct bytes bundle, struct buffer *answer, struct error *err);
+RESULT run_verify_answer(const struct run_request *request, struct bytes bundle, struct buffer *answer, struct error *err);

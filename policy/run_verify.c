@@ -1,0 +1,134 @@
+#include "policy/run_verify.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "audit/format/note.h"
+#include "base/json.h"
+#include "policy/replay_export.h"
+#include "policy/set.h"
+#include "policy/train.h"
+
+#define SETS_MAX 16 /* as in the shape of a bundle */
+
+struct sets {
+    size_t count;
+    struct policy_set *each[SETS_MAX];
+};
+
+static void sets_done(struct sets *sets)
+{
+    for (size_t i = 0; i < sets->count; i++) policy_set_free(sets->each[i]);
+}
+
+static struct result read_sets(const struct run_bundle *bundle, const struct ecdsa_key *root, struct sets *sets,
+                               struct error *err)
+{
+    const json_t *texts = json_object_get(bundle->json, "policy_sets");
+    struct error why = {0};
+
+    for (size_t i = 0; i < json_array_size(texts); i++) {
+        const struct bytes text = bytes_of_text(json_string_value(json_array_get(texts, i)));
+        if (!policy_set_read(text, root, &sets->each[i], &why).ok)
+            return failure(err, why.kind, "policy set %zu: %.200s", i + 1, why.message);
+        sets->count++;
+    }
+    return SUCCESS;
+}
+
+/* The first decision must be the order's own: others say nothing about this run. */
+static struct result check_first(const struct run_bundle *bundle, const char *line, struct error *err)
+{
+    struct buffer OWNED_BUFFER entry = BUFFER(LEAF_MAX);
+    OWNED_JSON json = NULL;
+
+    TRY(json_read(bytes_of_text(line), REPLAY_LINE_MAX, &json, err));
+    const json_t *decided = json_object_get(json, "entry");
+    if (decided == NULL) return failure(err, ERROR_INVALID, "decision 1: it has no member \"entry\"");
+    TRY(json_write_canonical(&entry, decided, err));
+    if (strcmp(buffer_text(&entry), json_text_of(json_object_get(bundle->json, "event"), "entry")) == 0) return SUCCESS;
+    return failure(err, ERROR_DENIED, "decision 1: it is not that of the order's event");
+}
+
+static struct result find_set(const struct run_envelope *order, const struct sets *sets, const struct policy_set **set_out,
+                              struct error *err)
+{
+    for (size_t i = 0; i < sets->count; i++) {
+        if (strcmp(policy_set_digest(sets->each[i]), run_text(order, "policy.digest")) != 0) continue;
+        if ((int64_t)policy_set_epoch(sets->each[i]) != run_integer(order, "policy.epoch"))
+            return failure(err, ERROR_DENIED, "the order names another epoch than its policy set has");
+        *set_out = sets->each[i];
+        return SUCCESS;
+    }
+    return failure(err, ERROR_DENIED, "the bundle has policy sets, and not the one that the order names: %.71s",
+                   run_text(order, "policy.digest"));
+}
+
+/* sijil-keyd took the order's obligations and jurisdictions from the gateway: the set of that time must not demand more. */
+static struct result check_terms(const struct run_bundle *bundle, const struct sets *sets, struct error *err)
+{
+    const struct run_envelope *order = bundle->chain.order;
+    const struct train_terms terms = {.approvals = run_integer(order, "obligations.approvals"),
+                                      .signed_request = json_is_true(run_member(order, "obligations.signed_request")),
+                                      .jurisdictions = run_member(order, "jurisdictions")};
+    const struct policy_set *set = NULL;
+
+    TRY(find_set(order, sets, &set, err));
+    const struct train_run run = {.set = set, .spec = run_member(order, "spec"), .now_ms = bundle->event.event.time_ms};
+    return policy_train_check_terms(&run, &terms, err);
+}
+
+static struct result replay_all(const struct run_bundle *bundle, const struct sets *sets, uint64_t *agree_out, struct error *err)
+{
+    const json_t *lines = json_object_get(bundle->json, "decisions");
+    const struct replay_sets known = {sets->count, sets->each};
+    struct replay_tally tally = {0};
+    struct error why = {0};
+
+    for (size_t i = 0; i < json_array_size(lines); i++) {
+        const char *line = json_string_value(json_array_get(lines, i));
+        if (i == 0) TRY(check_first(bundle, line, err));
+        if (!replay_export_line(bytes_of_text(line), &known, &tally, &why).ok)
+            return failure(err, why.kind, "decision %zu: %.200s", i + 1, why.message);
+    }
+    if (tally.differ > 0)
+        return failure(err, ERROR_DENIED, "the decision of event %" PRIu64 " differs: %.200s", tally.first, tally.what);
+    if (tally.impossible > 0) return failure(err, ERROR_DENIED, "%" PRIu64 " decisions can't be made again", tally.impossible);
+    *agree_out = tally.agree;
+    return SUCCESS;
+}
+
+static struct result decide_again(const struct run_bundle *bundle, const struct ecdsa_key *root,
+                                  struct run_repeated *repeated_out, struct error *err)
+{
+    struct sets sets = {.count = 0};
+    struct run_repeated repeated = {.decisions = 0};
+    struct result result = read_sets(bundle, root, &sets, err);
+
+    if (result.ok) result = replay_all(bundle, &sets, &repeated.decisions, err);
+    if (result.ok && sets.count > 0) result = check_terms(bundle, &sets, err);
+    repeated.has_terms = sets.count > 0;
+    sets_done(&sets);
+    if (result.ok) *repeated_out = repeated;
+    return result;
+}
+
+/* The keys are the verifier's own. So a malformed bundle is one that is not verified. */
+struct result run_verify(struct bytes text, const struct run_verify_keys *keys, struct run_bundle **bundle_out,
+                         struct run_repeated *repeated_out, struct error *err)
+{
+    struct run_trust trust = {.log_key = bytes_of_text(keys->log_key), .keyd = keys->signer};
+    struct run_repeated repeated = {.decisions = 0};
+    OWNED(run_bundle) *bundle = NULL;
+    struct note_key log_key;
+
+    ecdsa_key_public(keys->root, trust.root);
+    TRY(note_key_read(trust.log_key, &log_key, err));
+    struct result checked = run_bundle_check(text, &trust, &bundle, err);
+    if (checked.ok) checked = decide_again(bundle, keys->root, &repeated, err);
+    if (!checked.ok && (err->kind == ERROR_INVALID || err->kind == ERROR_LIMIT)) err->kind = ERROR_DENIED;
+    TRY(checked);
+    *bundle_out = GIVE(bundle);
+    *repeated_out = repeated;
+    return SUCCESS;
+}
