@@ -96,6 +96,14 @@ RESULT run_doubts(const struct permit *permit, struct pg *pg, enum action action
                   struct pg_rows **rows_out, struct error *err) __attribute__((nonnull));
 enum run_doubt_column { RUN_DOUBT_RUNNER, RUN_DOUBT_KEY, RUN_DOUBT_SINCE, RUN_DOUBT_REASON, RUN_DOUBT_NOTED };
 
+/** What the first node of the attempt that goes on has said last. */
+struct run_activity {
+    char phase[16];   /* "leased", "fetching", "running" or "finishing"; "": no attempt goes on */
+    int64_t progress; /* percent; -1: unknown */
+};
+RESULT run_read_activity(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
+                         struct run_activity *activity_out, struct error *err) __attribute__((nonnull));
+
 struct run_page {
     int64_t before;    /* numbers below this; INT64_MAX: the newest */
     const char *state; /* NULL: in any */

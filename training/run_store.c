@@ -43,6 +43,9 @@ static const struct pg_statement run_envelopes_sql = {
     "run_envelopes", "SELECT kind, digest, principal, envelope FROM run_envelope WHERE run_id = $1 AND kind NOT IN ('node result', 'late')"
     " AND EXISTS (SELECT FROM run r WHERE r.run_id = $1 AND r.project_id = $2) ORDER BY number", "uuid uuid",
     "text bytea text text"};
+static const struct pg_statement run_activity_sql = {
+    "run_activity", "SELECT a.phase, coalesce(a.progress, -1) FROM run_attempt a JOIN run r USING (run_id) WHERE a.run_id = $1"
+    " AND r.project_id = $2 AND a.ended_at IS NULL ORDER BY a.attempt DESC, a.node LIMIT 1", "uuid uuid", "text int4"};
 static const struct pg_statement run_due_sql = {
     "run_due",
     "SELECT run_id, p.project_id, p.organisation_id, coalesce(p.deleted_name, o.name || '/' || p.name)"
@@ -51,7 +54,7 @@ static const struct pg_statement run_due_sql = {
     "int8", "uuid uuid uuid text"};
 static const struct pg_statement *const statements[] = {
     &run_insert_sql, &run_room_sql, &run_is_same_sql, &run_envelope_insert_sql, &run_move_sql, &run_approvals_sql,
-    &run_find_sql, &run_list_sql, &run_envelopes_sql, &run_due_sql,
+    &run_find_sql, &run_list_sql, &run_envelopes_sql, &run_activity_sql, &run_due_sql,
 };
 /* clang-format on */
 const struct pg_table run_table = PG_TABLE(statements);
@@ -238,6 +241,25 @@ struct result run_find(const struct permit *permit, struct pg *pg, enum action a
     TRY(pg_run(pg, &run_find_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such run in this project");
     *run_out = read_row(rows, 0);
+    return SUCCESS;
+}
+
+struct result run_read_activity(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
+                                struct run_activity *activity_out, struct error *err)
+{
+    const struct resource *where = project_of(permit, action);
+    struct run_activity activity = {.progress = -1};
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, id);
+    pg_add_uuid(&arguments, &where->project);
+    TRY(pg_run(pg, &run_activity_sql, &arguments, &rows, err));
+    if (pg_rows_count(rows) > 0) {
+        (void)snprintf(activity.phase, sizeof activity.phase, "%s", pg_text(rows, 0, 0));
+        activity.progress = pg_int8(rows, 0, 1);
+    }
+    *activity_out = activity;
     return SUCCESS;
 }
 

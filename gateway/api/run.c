@@ -40,6 +40,8 @@ SCHEMA(run, "a training run", HAS_ID("id", REQUIRED, "names it in paths"),
        HAS_TEXT("reason", OPTIONAL, FORM_FREE, 1, RUN_REASON_SIZE - 1, "why it ended so"),
        HAS_COUNT("attempt", REQUIRED, "the newest attempt; 0 before the first"),
        HAS_COUNT("attempts", REQUIRED, "how many the order allows; 0 before it"),
+       HAS_WORD("phase", OPTIONAL, "leased fetching running finishing", "of one run: what its runner does"),
+       HAS_NUMBER("progress", OPTIONAL, 0, 100, "of one run: in percent, as its program says"),
        HAS_LIST("doubts", OPTIONAL, 0, schema_run_doubt,
                 "of one admitted run: its result does not count any more (docs/runs.md)"),
        HAS_LIST("envelopes", OPTIONAL, LISTED_MAX, schema_run_envelope, "of one run: what was signed, in the order of arrival"))
@@ -191,6 +193,19 @@ static struct result add_doubts(const struct request *request, struct pg *pg, co
     return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
 }
 
+static struct result add_activity(const struct request *request, struct pg *pg, const struct uuid *id, json_t *value,
+                                  struct error *err)
+{
+    struct run_activity activity;
+
+    TRY(run_read_activity(request->permit, pg, ACTION_RUN_READ, id, &activity, err));
+    if (activity.phase[0] == '\0') return SUCCESS;
+    if (json_object_set_new(value, "phase", json_string(activity.phase)) != 0 ||
+        (activity.progress >= 0 && json_object_set_new(value, "progress", json_integer(activity.progress)) != 0))
+        return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
+    return SUCCESS;
+}
+
 static struct result answer(struct request *request, struct pg *pg, enum action action, const struct uuid *id, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
@@ -203,7 +218,10 @@ static struct result answer(struct request *request, struct pg *pg, enum action 
     TRY(run_envelopes(request->permit, pg, action, id, &rows, err));
     TRY(describe(&run, &value, err));
     TRY(add_envelopes(rows, envelopes, err));
-    if (action == ACTION_RUN_READ) TRY(add_doubts(request, pg, id, value, err));
+    if (action == ACTION_RUN_READ) {
+        TRY(add_activity(request, pg, id, value, err));
+        TRY(add_doubts(request, pg, id, value, err));
+    }
     if (json_object_set(value, "envelopes", envelopes) != 0) return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
     response_json(request, action == ACTION_RUN_READ ? 200 : 201, value);
     return SUCCESS;

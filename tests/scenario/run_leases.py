@@ -132,7 +132,8 @@ def the_holder_reports_and_nobody_else():
     assert runner.start(asked["run"], port=server.ports[1]).status == 204
     assert runner.start(asked["run"]).status == 204  # the answer was lost
     assert runner.beat(asked["run"], progress=40).json["state"] == "running"
-    assert state["alice"].run(asked)["state"] == "running"
+    shown = state["alice"].run(asked)
+    assert (shown["state"], shown["phase"], shown["progress"]) == ("running", "running", 40), shown
     assert runner.beat(asked["run"], attempt=2).status == 404
     assert sql(f"SELECT progress FROM run_attempt WHERE run_id = '{asked['run']}'") == "40"
     done(asked)
