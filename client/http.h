@@ -53,9 +53,10 @@ struct http_request {
 struct http_response {
     long status;
     char location[2048], challenge[1024], digest[160], range[64], link[1024], content_type[160], audit[200], request_id[64];
-    char warnings[4096]; /* texts of Warning headers as they arrived, one a line */
-    int64_t length;      /* of the body; -1: unknown */
-    struct buffer body;  /* of every error; of a 2xx only without `take` */
+    char log_offset[24], log_size[24], log_end[8]; /* of a run's log */
+    char warnings[4096];                           /* texts of Warning headers as they arrived, one a line */
+    int64_t length;                                /* of the body; -1: unknown */
+    struct buffer body;                            /* of every error; of a 2xx only without `take` */
 };
 
 /** Sends one request. ERROR_UNAVAILABLE if no complete answer arrived; an HTTP status is no failure here. */

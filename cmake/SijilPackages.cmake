@@ -13,3 +13,4 @@ sijil_package(CONFUSE libconfuse>=3.3)             # sijild.conf, with the line 
 sijil_package(SECCOMP libseccomp>=2.5.4)           # sijil-keyd's system call filter
 sijil_package(CURL libcurl>=7.88)                  # the client's HTTP, and calls to object stores: TLS 1.3 alone, limits on idle time, CURLOPT_PROTOCOLS_STR (7.85)
 sijil_package(EXPAT expat>=2.5)                    # XML answers of object stores; bounds on entities (2.4), a small parser without I/O
+sijil_package(YAML yaml-0.1>=0.2.5)                # specifications of runs that people write; its events, and the line of each

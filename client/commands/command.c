@@ -55,6 +55,7 @@ struct result jobs_option(const struct invocation *invocation, unsigned *paralle
 
 enum exit_code exit_code_of(const struct invocation *invocation, const struct error *err)
 {
+    if (err->kind != ERROR_NONE && invocation->ends_with != EXIT_DONE) return invocation->ends_with;
     switch (err->kind) {
     case ERROR_NONE: return EXIT_DONE;
     case ERROR_NOT_FOUND: return EXIT_NOT_FOUND;

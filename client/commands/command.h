@@ -20,7 +20,9 @@
     X(EXIT_NOT_FOUND, 3, "no such repository, tag, digest or file")                                   \
     X(EXIT_DENIED, 4, "not logged in, no trust in the certificate, or refused by a role or a policy") \
     X(EXIT_UNAVAILABLE, 5, "the registry can't be reached or is overloaded; try again later")         \
-    X(EXIT_DAMAGED, 6, "what came is damaged or false: its digest, signature or log is another one")
+    X(EXIT_DAMAGED, 6, "what came is damaged or false: its digest, signature or log is another one")  \
+    X(EXIT_RUN, 7, "the training run that was waited for has ended, and has not succeeded")           \
+    X(EXIT_DIFFERS, 8, "an output of the repeated training run differs")
 
 enum exit_code {
 #define X(constant, code, meaning) constant = (code),
@@ -55,9 +57,10 @@ struct invocation {
     } values[OPTION_VALUES_MAX];
     unsigned value_count;
     bool json, verbose;
-    bool line_is_wrong;   /* the failure is about operands or options */
-    struct report report; /* of all its sessions */
-    char notes[4096];     /* notes_folder() */
+    bool line_is_wrong;       /* the failure is about operands or options */
+    enum exit_code ends_with; /* of a failure that its kind does not decide; EXIT_DONE: its kind does */
+    struct report report;     /* of all its sessions */
+    char notes[4096];         /* notes_folder() */
 };
 
 /** The option's last value, "" for a flag that was given, NULL if it was not. */

@@ -111,6 +111,15 @@ static const struct option_row gc_options[] = {
     {                                                                                                                    \
         'P', "pkcs11", "URI", "instead, a key in a PKCS#11 token (RFC 7512); the PIN is in its pin-source, or asked for" \
     }
+#define LIFE_OPTION                                                                        \
+    {                                                                                      \
+        'e', "expires", "HOURS", "hours until the request ends, at most 720 (default: 24)" \
+    }
+#define WAIT_OPTIONS                                                                \
+    {'w', "wait", NULL, "wait for its end; exit status 7 if it has not succeeded"}, \
+    {                                                                               \
+        'f', "follow", NULL, "the same, and show what it prints"                    \
+    }
 static const struct option_row policy_sign_options[] = {
     KEY_OPTIONS,
     {'e', "epoch", "NUMBER", "number of the new set; must be larger than that of the active one"},

@@ -38,3 +38,6 @@ const json_t *verified_holder(const json_t *key, const char *principal);
 void issuer_warn(struct session *session, const char *url);
 /** Begins a job and, without --detach, follows it to its end. `project`: the project whose job it is, or NULL. */
 RESULT job_begin(struct invocation *invocation, const char *path, const char *project, const json_t *body, struct error *err);
+/** Waits between two looks at something that goes on at the registry: 0.1 s after the first look (0), and longer, up to 5 s, because each look
+ *  is an event in the log. */
+void look_rest(unsigned looks);

@@ -133,8 +133,7 @@ static struct result conclude(struct invocation *invocation, const json_t *job, 
     return SUCCESS;
 }
 
-/* Each look is an event in the log: more often at first, then every few seconds. */
-static void rest(unsigned looks)
+void look_rest(unsigned looks)
 {
     const long pause_ms = looks < 6 ? 100L << looks : 5000;
     const struct timespec pause = {.tv_sec = pause_ms / 1000, .tv_nsec = pause_ms % 1000 * 1000000};
@@ -154,7 +153,7 @@ static struct result follow(struct invocation *invocation, const struct job_refe
         TRY(api_call_in(session, "GET", buffer_text(&path), NULL, &job, err));
         if (!invocation->json) show(job, is_over(job));
         if (is_over(job)) return conclude(invocation, job, reference, err);
-        rest(looks);
+        look_rest(looks);
     }
 }
 

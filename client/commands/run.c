@@ -1,71 +1,64 @@
-/* `sijil run ...`: training runs (docs/runs.md). Requests and approvals are signed on this machine. */
+/* `sijil run approve`, `cancel`, and what the commands of training runs have in common (docs/runs.md). Persons sign on this machine. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "client/commands/api_priv.h"
-#include "client/commands/commands_priv.h"
-#include "client/local.h"
-#include "client/manifest.h"
+#include "client/commands/run_priv.h"
 #include "crypto/random.h"
-#include "training/format/compose.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-#define PATH_ROOM    1024
 #define HOUR_MS      INT64_C(3600000)
 #define LIFE_DEFAULT 24  /* hours */
 #define LIFE_MAX     720 /* docs/formats/run.md: 30 days */
 
-static struct result no_memory(struct error *err)
+struct result run_address_of(struct invocation *invocation, struct run_address *address_out, struct error *err)
 {
-    return failure(err, ERROR_NO_MEMORY, "no memory for a run");
-}
-
-static struct result run_path(struct invocation *invocation, const char *rest, struct buffer *path, struct error *err)
-{
+    const char *const *words = invocation->operands;
     struct uuid id;
 
-    if (!uuid_parse(bytes_of_text(invocation->operands[2]), &id))
-        return line_check(invocation, failure(err, ERROR_INVALID, "'%.60s' is not the id of a run", invocation->operands[2]));
-    return buffer_format(path, err, "/projects/%s/runs/%s%s", invocation->operands[1], invocation->operands[2], rest);
+    if (!uuid_parse(bytes_of_text(words[2]), &id))
+        return line_check(invocation, failure(err, ERROR_INVALID, "'%.60s' is not the id of a run", words[2]));
+    *address_out = (struct run_address){.host = words[0], .project = words[1], .run = words[2]};
+    return SUCCESS;
 }
 
-static struct result print_run(const struct invocation *invocation, json_t *run, struct error *err)
+struct result run_path(const struct run_address *address, const char *rest, struct buffer *path, struct error *err)
 {
-    (void)json_object_del(run, "envelopes");
-    return api_print(invocation, run, err);
+    return buffer_format(path, err, "/projects/%s/runs/%s%s", address->project, address->run, rest);
+}
+
+struct result run_read(struct session *session, const struct run_address *address, json_t **run_out, struct error *err)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(RUN_PATH_MAX);
+
+    TRY(run_path(address, "", &path, err));
+    return api_call_in(session, "GET", buffer_text(&path), NULL, run_out, err);
 }
 
 /* ---- signing ---- */
 
-/* The members that requests and approvals have in common. */
-struct head {
-    const char *audience; /* a view into the registry's answer */
-    int64_t issued_ms, expires_ms;
-    char nonce[33];
-};
-
-/* `self`: the registry's answer, which the caller owns. */
-static struct result make_head(struct session *session, int64_t hours, json_t **self, struct head *head_out, struct error *err)
+struct result run_head_make(struct session *session, int64_t hours, struct run_head *head_out, struct error *err)
 {
+    struct run_head head = {.issued_ms = clock_wall_ms()};
+    OWNED_JSON self = NULL;
     uint8_t random[16];
 
-    TRY(api_call_in(session, "GET", "/self", NULL, self, err));
-    head_out->audience = json_text_of(*self, "audience");
-    if (head_out->audience == NULL)
+    TRY(api_call_in(session, "GET", "/self", NULL, &self, err));
+    TRY(self_principal(self, head.principal, err));
+    const char *audience = json_text_of(self, "audience");
+    if (audience == NULL || strlen(audience) >= sizeof head.audience)
         return failure(err, ERROR_INVALID, "the registry does not name its log: it is older than this program");
-    head_out->issued_ms = clock_wall_ms();
-    head_out->expires_ms = head_out->issued_ms + hours * HOUR_MS;
+    (void)snprintf(head.audience, sizeof head.audience, "%s", audience);
+    head.expires_ms = head.issued_ms + hours * HOUR_MS;
     random_bytes(random, sizeof random);
-    text_hex(random, sizeof random, head_out->nonce);
+    text_hex(random, sizeof random, head.nonce);
+    *head_out = head;
     return SUCCESS;
 }
 
-static struct result sign(const struct ecdsa_key *key, enum run_type type, struct bytes payload, json_t **envelope_out,
-                          struct error *err)
+struct result run_seal(const struct ecdsa_key *key, enum run_type type, struct bytes payload, json_t **envelope_out,
+                       struct error *err)
 {
     struct buffer OWNED_BUFFER envelope = BUFFER(RUN_ENVELOPE_MAX);
 
@@ -73,7 +66,7 @@ static struct result sign(const struct ecdsa_key *key, enum run_type type, struc
     return json_read(buffer_bytes(&envelope), RUN_ENVELOPE_MAX, envelope_out, err);
 }
 
-static struct result life_option(struct invocation *invocation, int64_t *hours_out, struct error *err)
+struct result run_life_option(struct invocation *invocation, int64_t *hours_out, struct error *err)
 {
     const char *text = invocation_option(invocation, 'e');
     uint64_t hours = LIFE_DEFAULT;
@@ -84,144 +77,77 @@ static struct result life_option(struct invocation *invocation, int64_t *hours_o
     return SUCCESS;
 }
 
-/* ---- the spec ---- */
-
-static struct result read_spec(const char *path, json_t **spec_out, struct error *err)
-{
-    struct buffer OWNED_BUFFER text = BUFFER(RUN_PAYLOAD_MAX);
-    OWNED_JSON defaults = json_pack("{s:{}, s:[], s:i, s:i, s:s, s:i, s:s}", "environment", "inputs", "nodes", 1, "tasks", 1,
-                                    "network", "none", "assurance", 1, "pool", "default");
-    OWNED_JSON spec = NULL;
-
-    TRY(local(file_read(path, &text, err), path, err));
-    TRY(local(json_read(buffer_bytes(&text), RUN_PAYLOAD_MAX, &spec, err), path, err));
-    if (!json_is_object(spec)) return failure(err, ERROR_INVALID, "%.200s: a spec is a JSON object (docs/runs.md)", path);
-    if (defaults == NULL || json_object_update_missing(spec, defaults) != 0) return no_memory(err);
-    *spec_out = GIVE(spec);
-    return SUCCESS;
-}
-
-/* An artifact with "reference" gets the repository and the digest that the reference has now. */
-static struct result resolve(struct session *session, const char *host, json_t *artifact, struct error *err)
-{
-    const char *text = json_text_of(artifact, "reference");
-    char whole[700], scope[400];
-    struct remote_reference reference;
-    OWNED_MANIFEST manifest = MANIFEST;
-
-    if (text == NULL) return SUCCESS;
-    (void)snprintf(whole, sizeof whole, "%.250s/%.400s", host, text);
-    TRY(remote_reference_parse(whole, &reference, err));
-    (void)snprintf(scope, sizeof scope, "repository:%s:pull", reference.repository);
-    TRY(manifest_fetch(session, scope, &reference, ACCEPTED_MANIFESTS ", " ACCEPTED_INDEXES, &manifest, err));
-    (void)json_object_del(artifact, "reference");
-    if (json_object_set_new(artifact, "repository", json_string(reference.repository)) != 0 ||
-        json_object_set_new(artifact, "digest", json_string(manifest.digest)) != 0)
-        return no_memory(err);
-    return SUCCESS;
-}
-
-static struct result resolve_all(struct session *session, const char *host, const json_t *spec, struct error *err)
-{
-    const json_t *inputs = json_object_get(spec, "inputs");
-
-    TRY(resolve(session, host, json_object_get(spec, "code"), err));
-    TRY(resolve(session, host, json_object_get(spec, "image"), err));
-    TRY(resolve(session, host, json_object_get(spec, "resume"), err));
-    for (size_t i = 0; i < json_array_size(inputs); i++) TRY(resolve(session, host, json_array_get(inputs, i), err));
-    return SUCCESS;
-}
-
-/* ---- the commands ---- */
-
-static struct result request(const struct invocation *invocation, struct session *session, int64_t hours, const json_t *spec,
+static struct result request(struct session *session, const struct run_wish *wish, int64_t hours, const char *run,
                              struct buffer *payload, struct error *err)
 {
-    const struct uuid id = uuid_random();
-    char run[UUID_TEXT_SIZE], principal[SIGNING_PRINCIPAL_SIZE];
-    OWNED_JSON self = NULL;
-    struct head head;
+    struct run_head head;
 
-    TRY(command_principal(session, principal, err));
-    TRY(make_head(session, hours, &self, &head, err));
-    uuid_format(&id, run);
+    TRY(run_head_make(session, hours, &head, err));
     const struct run_request_parts parts = {.run = run,
                                             .audience = head.audience,
-                                            .project = invocation->operands[1],
-                                            .requester = principal,
+                                            .project = wish->project,
+                                            .requester = head.principal,
                                             .nonce = head.nonce,
                                             .issued_ms = head.issued_ms,
                                             .expires_ms = head.expires_ms,
-                                            .spec = spec};
+                                            .rerun_run = wish->rerun == NULL ? NULL : run_text(wish->rerun, "run"),
+                                            .rerun_order = wish->rerun == NULL ? NULL : wish->rerun->digest,
+                                            .spec = wish->spec};
     return run_request_write(&parts, payload, err);
 }
 
-struct result command_run_start(struct invocation *invocation, struct error *err)
+struct result run_ask(struct session *session, const struct run_wish *wish, int64_t hours, const struct ecdsa_key *key,
+                      json_t **answer_out, struct error *err)
 {
-    struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM), payload = BUFFER(RUN_PAYLOAD_MAX);
-    OWNED(session) *session = NULL;
-    OWNED(ecdsa_key) *key = NULL;
-    OWNED_JSON spec = NULL;
+    struct buffer OWNED_BUFFER path = BUFFER(RUN_PATH_MAX), payload = BUFFER(RUN_PAYLOAD_MAX);
+    const struct uuid id = uuid_random();
+    char run[UUID_TEXT_SIZE];
     OWNED_JSON envelope = NULL;
     OWNED_JSON answer = NULL;
-    int64_t hours = 0;
 
-    TRY(life_option(invocation, &hours, err));
-    TRY(command_signer(invocation, &key, err));
-    TRY(read_spec(invocation->operands[2], &spec, err));
-    TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(resolve_all(session, invocation->operands[0], spec, err));
-    TRY(request(invocation, session, hours, spec, &payload, err));
-    TRY(sign(key, RUN_REQUEST, buffer_bytes(&payload), &envelope, err));
-    TRY(buffer_format(&path, err, "/projects/%s/runs", invocation->operands[1]));
+    uuid_format(&id, run);
+    TRY(request(session, wish, hours, run, &payload, err));
+    TRY(run_seal(key, RUN_REQUEST, buffer_bytes(&payload), &envelope, err));
+    TRY(buffer_format(&path, err, "/projects/%s/runs", wish->project));
     TRY(api_call_in(session, "POST", buffer_text(&path), envelope, &answer, err));
-    return print_run(invocation, answer, err);
+    const char *answered = json_text_of(answer, "id");
+    if (answered == NULL || strcmp(answered, run) != 0)
+        return failure(err, ERROR_CORRUPT, "the registry answered with another run than %s, which was asked for", run);
+    *answer_out = GIVE(answer);
+    return SUCCESS;
 }
 
-struct result command_run_list(struct invocation *invocation, struct error *err)
-{
-    static const struct column columns[] = {{"ID", "id"},
-                                            {"STATE", "state"},
-                                            {"POOL", "pool"},
-                                            {"APPROVALS", "approvals"},
-                                            {"OF", "approvals_wanted"},
-                                            {"REQUESTED", "requested"}};
-    const char *state = invocation_option(invocation, 't');
-    struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
+/* ---- what was signed ---- */
 
-    TRY(buffer_format(&path, err, "/projects/%s/runs%s", invocation->operands[1], state == NULL ? "" : "?state="));
-    if (state != NULL) TRY(http_escape(&path, state, err));
-    return api_list(invocation, buffer_text(&path), "runs", columns, COUNT(columns), err);
+struct result run_signed(const json_t *run, enum run_type type, struct run_envelope **envelope_out, struct error *err)
+{
+    const json_t *list = json_object_get(run, "envelopes");
+
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *row = json_array_get(list, i);
+        const char *kind = json_text_of(row, "kind"), *text = json_text_of(row, "envelope");
+        if (kind == NULL || text == NULL || strcmp(kind, run_type_name(type)) != 0) continue;
+        return run_envelope_read(bytes_of_text(text), type, envelope_out, err);
+    }
+    *envelope_out = NULL;
+    return SUCCESS;
 }
 
-struct result command_run_show(struct invocation *invocation, struct error *err)
+struct result run_signed_request(const json_t *run, const struct run_address *address, struct run_envelope **request_out,
+                                 struct error *err)
 {
-    struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
-    OWNED_JSON run = NULL;
-
-    TRY(run_path(invocation, "", &path, err));
-    TRY(api_call(invocation, "GET", buffer_text(&path), NULL, &run, err));
-    return invocation->json ? api_print_json(run, err) : print_run(invocation, run, err);
-}
-
-/* Reads the request from its signed bytes. The registry's description of it is not trusted. */
-static struct result read_request(const struct invocation *invocation, const json_t *run, struct run_envelope **request_out,
-                                  struct error *err)
-{
-    const char *text = json_text_of(json_array_get(json_object_get(run, "envelopes"), 0), "envelope");
     OWNED(run_envelope) *request = NULL;
 
-    if (text == NULL) return failure(err, ERROR_INVALID, "the registry answered without the request of the run");
-    TRY(run_envelope_read(bytes_of_text(text), RUN_REQUEST, &request, err));
-    if (strcmp(run_text(request, "run"), invocation->operands[2]) != 0 ||
-        strcmp(run_text(request, "project"), invocation->operands[1]) != 0)
+    TRY(run_signed(run, RUN_REQUEST, &request, err));
+    if (request == NULL) return failure(err, ERROR_INVALID, "the registry answered without the request of the run");
+    if (strcmp(run_text(request, "run"), address->run) != 0 || strcmp(run_text(request, "project"), address->project) != 0)
         return failure(err, ERROR_CORRUPT, "the registry answered with the request of another run");
     *request_out = GIVE(request);
     return SUCCESS;
 }
 
-/* On standard error, so that the approver sees the request. Canonical JSON escapes characters that steer a terminal. */
-static struct result show_request(const struct run_envelope *request, struct error *err)
+/* Canonical JSON escapes characters that steer a terminal. */
+struct result run_show_request(const struct run_envelope *request, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(RUN_PAYLOAD_MAX);
 
@@ -230,50 +156,51 @@ static struct result show_request(const struct run_envelope *request, struct err
     return SUCCESS;
 }
 
-static struct result approve(struct invocation *invocation, struct session *session, const struct run_envelope *request,
-                             const struct ecdsa_key *key, struct error *err)
+/* ---- approving, cancelling ---- */
+
+static struct result approve(struct invocation *invocation, struct session *session, const struct run_address *address,
+                             const struct run_envelope *asked, const struct ecdsa_key *key, struct error *err)
 {
-    struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM), payload = BUFFER(RUN_PAYLOAD_MAX);
-    char principal[SIGNING_PRINCIPAL_SIZE];
-    OWNED_JSON self = NULL;
+    struct buffer OWNED_BUFFER path = BUFFER(RUN_PATH_MAX), payload = BUFFER(RUN_PAYLOAD_MAX);
     OWNED_JSON envelope = NULL;
     OWNED_JSON answer = NULL;
-    struct head head;
+    struct run_head head;
 
-    TRY(command_principal(session, principal, err));
-    TRY(make_head(session, LIFE_DEFAULT, &self, &head, err));
-    if (strcmp(head.audience, run_text(request, "audience")) != 0)
+    TRY(run_head_make(session, LIFE_DEFAULT, &head, err));
+    if (strcmp(head.audience, run_text(asked, "audience")) != 0)
         return failure(err, ERROR_CORRUPT, "the request is for the registry %.100s; this one is %.100s",
-                       run_text(request, "audience"), head.audience);
-    const struct run_approval_parts parts = {principal, head.nonce, head.issued_ms, head.expires_ms};
-    TRY(run_approval_write(request, &parts, &payload, err));
-    TRY(sign(key, RUN_APPROVAL, buffer_bytes(&payload), &envelope, err));
-    TRY(run_path(invocation, "/approvals", &path, err));
+                       run_text(asked, "audience"), head.audience);
+    const struct run_approval_parts parts = {head.principal, head.nonce, head.issued_ms, head.expires_ms};
+    TRY(run_approval_write(asked, &parts, &payload, err));
+    TRY(run_seal(key, RUN_APPROVAL, buffer_bytes(&payload), &envelope, err));
+    TRY(run_path(address, "/approvals", &path, err));
     TRY(api_call_in(session, "POST", buffer_text(&path), envelope, &answer, err));
-    return print_run(invocation, answer, err);
+    return run_print(invocation, address, answer, err);
 }
 
 struct result command_run_approve(struct invocation *invocation, struct error *err)
 {
-    struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
-    OWNED(run_envelope) *request = NULL;
+    OWNED(run_envelope) *asked = NULL;
     OWNED(session) *session = NULL;
     OWNED(ecdsa_key) *key = NULL;
     OWNED_JSON run = NULL;
+    struct run_address address;
 
-    TRY(run_path(invocation, "", &path, err));
+    TRY(run_address_of(invocation, &address, err));
     TRY(command_signer(invocation, &key, err));
-    TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(api_call_in(session, "GET", buffer_text(&path), NULL, &run, err));
-    TRY(read_request(invocation, run, &request, err));
-    if (!invocation->json) TRY(show_request(request, err));
-    return approve(invocation, session, request, key, err);
+    TRY(command_session(invocation, address.host, &session, err));
+    TRY(run_read(session, &address, &run, err));
+    TRY(run_signed_request(run, &address, &asked, err));
+    if (!invocation->json) TRY(run_show_request(asked, err));
+    return approve(invocation, session, &address, asked, key, err);
 }
 
 struct result command_run_cancel(struct invocation *invocation, struct error *err)
 {
-    struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
+    struct buffer OWNED_BUFFER path = BUFFER(RUN_PATH_MAX);
+    struct run_address address;
 
-    TRY(run_path(invocation, "", &path, err));
+    TRY(run_address_of(invocation, &address, err));
+    TRY(run_path(&address, "", &path, err));
     return api_call(invocation, "DELETE", buffer_text(&path), NULL, NULL, err);
 }

@@ -24,6 +24,8 @@
 #define EXCHANGES_MAX 64
 #define REFERENCE     "registry.example/acme/models/digits:v1"
 #define HOST          "registry.example"
+#define RUN           "3d0c2f1a-9b1e-4a57-8a43-0d6f5f0c7a11"
+#define OTHER_RUN     "3d0c2f1a-9b1e-4a57-8a43-0d6f5f0c7a12"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
@@ -118,6 +120,12 @@ static const struct step {
     {"admin robot create", {HOST, "acme/ci"}, {0, NULL}, false},
     {"admin binding create", {HOST, "robot$acme+ci", "publisher", "acme/models"}, {0, NULL}, false},
     {"policy show", {HOST}, {0, NULL}, false},
+    {"run show", {HOST, "acme/models", RUN}, {0, NULL}, false},
+    {"run show", {HOST, "acme/models", RUN}, {'f', ""}, false},
+    {"run list", {HOST, "acme/models"}, {0, NULL}, false},
+    {"run bundle", {HOST, "acme/models", RUN}, {'o', "out/bundle"}, false},
+    {"run compare", {HOST, "acme/models", RUN, OTHER_RUN}, {0, NULL}, false},
+    {"run compare", {HOST, "acme/models", RUN, OTHER_RUN}, {0, NULL}, true},
 };
 
 static int remove_one(const char *path, const struct stat *status, int type, struct FTW *place)

@@ -240,7 +240,7 @@ def the_command_line_does_all_of_it():
         with open(path, "w", encoding="utf-8") as file:
             file.write(value if isinstance(value, str) else json.dumps(value))
         return sijil("alice", "run", "start", "--json", at, PROJECT, path, "--key", more.get("key", state["alice"]["key"].path), code=code)
-    assert "line 2" in start('{"argv":\n x}', code=1)
+    assert "spec.json: not JSON" in start('{"argv":\n x}', code=1)
     assert "limits: time_s is missing" in start({**wanted, "limits": {}}, code=1)
     assert "argvs" in start({**wanted, "argvs": []}, code=1)
     start({**wanted, "code": {"reference": PROJECT + "/code:unheard"}}, code=3)

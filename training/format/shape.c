@@ -1,10 +1,39 @@
 #include "training/format/shape.h"
 
+#include <assert.h>
 #include <string.h>
 
-static struct result wrong(const struct run_shape *shape, const char *name, struct error *err)
+/* What is checked, and where. */
+struct path {
+    const char *name;
+    bool may_lack;                 /* members may be absent */
+    bool any_order;                /* of lists */
+    struct run_shape_fault *fault; /* or NULL */
+};
+
+static void enter(struct path at, const char *key, size_t index)
 {
-    return failure(err, ERROR_INVALID, "%.80s: %s", name, shape->must);
+    if (at.fault == NULL) return;
+    assert(at.fault->depth < RUN_SHAPE_STEPS_MAX);
+    at.fault->steps[at.fault->depth++] = (struct run_shape_step){key, index};
+}
+
+static void leave(struct path at)
+{
+    if (at.fault != NULL) at.fault->depth--;
+}
+
+static void note(struct path at, const json_t *value, const struct run_shape *shape)
+{
+    if (at.fault == NULL) return;
+    at.fault->value = value;
+    at.fault->shape = shape;
+}
+
+static struct result wrong(const json_t *value, const struct run_shape *shape, struct path at, struct error *err)
+{
+    note(at, value, shape);
+    return failure(err, ERROR_INVALID, "%.80s: %s", at.name, shape->must);
 }
 
 static bool is_within(const struct run_shape *shape, uint64_t count)
@@ -26,29 +55,50 @@ static const struct run_shape_member *member_of(const struct run_shape *shape, c
     return NULL;
 }
 
-/* What is checked, and where; `is_draft`: members may be absent, and lists are in any order. */
-struct path {
-    const char *name;
-    bool is_draft;
-};
-
 static struct result check(const json_t *value, const struct run_shape *shape, struct path at, struct error *err);
+
+static struct result not_known(const json_t *value, const struct run_shape *shape, const char *key, struct path at,
+                               struct error *err)
+{
+    note(at, value, shape);
+    if (at.fault != NULL) at.fault->unknown = key;
+    return failure(err, ERROR_INVALID, "%.80s: the member %.80s is not known", at.name, key);
+}
+
+static struct result is_missing(const json_t *value, const struct run_shape_member *member, struct path at, struct error *err)
+{
+    note(at, value, member->shape);
+    if (at.fault != NULL) at.fault->missing = member->name;
+    return failure(err, ERROR_INVALID, "%.80s: %s is missing", at.name, member->name);
+}
+
+static struct result check_inside(const json_t *value, const struct run_shape *shape, struct path at, const char *key,
+                                  struct error *err)
+{
+    const struct path inside = {key, at.may_lack, at.any_order, at.fault};
+
+    enter(at, key, 0);
+    TRY(check(value, shape, inside, err));
+    leave(at);
+    return SUCCESS;
+}
 
 static struct result check_object(const json_t *value, const struct run_shape *shape, struct path at, struct error *err)
 {
     const char *key;
     json_t *each;
 
-    if (!json_is_object(value)) return failure(err, ERROR_INVALID, "%.80s: an object", at.name);
+    if (!json_is_object(value)) {
+        note(at, value, shape);
+        return failure(err, ERROR_INVALID, "%.80s: an object", at.name);
+    }
     json_object_foreach ((json_t *)(uintptr_t)value, key, each)
-        if (member_of(shape, key) == NULL)
-            return failure(err, ERROR_INVALID, "%.80s: the member %.80s is not known", at.name, key);
+        if (member_of(shape, key) == NULL) return not_known(value, shape, key, at, err);
     for (size_t i = 0; i < shape->member_count; i++) {
         const struct run_shape_member *member = &shape->members[i];
         const json_t *present = json_object_get(value, member->name);
-        if (present != NULL) TRY(check(present, member->shape, (struct path){member->name, at.is_draft}, err));
-        else if (!member->may_be_absent && !at.is_draft)
-            return failure(err, ERROR_INVALID, "%.80s: %s is missing", at.name, member->name);
+        if (present != NULL) TRY(check_inside(present, member->shape, at, member->name, err));
+        else if (!member->may_be_absent && !at.may_lack) return is_missing(value, member, at, err);
     }
     return SUCCESS;
 }
@@ -60,10 +110,12 @@ static const char *key_of(const json_t *element, const char *sorted_by)
 
 static struct result check_list(const json_t *value, const struct run_shape *shape, struct path at, struct error *err)
 {
-    if (!json_is_array(value) || !is_within(shape, json_array_size(value))) return wrong(shape, at.name, err);
+    if (!json_is_array(value) || !is_within(shape, json_array_size(value))) return wrong(value, shape, at, err);
     for (size_t i = 0; i < json_array_size(value); i++) {
+        enter(at, NULL, i);
         TRY(check(json_array_get(value, i), shape->element, at, err));
-        if (i == 0 || shape->sorted_by == NULL || at.is_draft) continue;
+        leave(at);
+        if (i == 0 || shape->sorted_by == NULL || at.any_order) continue;
         if (strcmp(key_of(json_array_get(value, i - 1), shape->sorted_by), key_of(json_array_get(value, i), shape->sorted_by)) >=
             0)
             return failure(err, ERROR_INVALID, "%.80s: sorted, and no two equal", at.name);
@@ -76,10 +128,13 @@ static struct result check_map(const json_t *value, const struct run_shape *shap
     const char *key;
     json_t *each;
 
-    if (!json_is_object(value) || !is_within(shape, json_object_size(value))) return wrong(shape, at.name, err);
+    if (!json_is_object(value) || !is_within(shape, json_object_size(value))) return wrong(value, shape, at, err);
     json_object_foreach ((json_t *)(uintptr_t)value, key, each) {
-        if (!shape->fits(key)) return wrong(shape, at.name, err);
-        TRY(check(each, shape->element, (struct path){key, at.is_draft}, err));
+        if (!shape->fits(key)) {
+            if (at.fault != NULL) at.fault->unknown = key;
+            return wrong(value, shape, at, err);
+        }
+        TRY(check_inside(each, shape->element, at, key, err));
     }
     return SUCCESS;
 }
@@ -102,15 +157,22 @@ static struct result check(const json_t *value, const struct run_shape *shape, s
     case SHAPE_INTEGER: fits = is_integer(value, shape); break;
     case SHAPE_FLAG: fits = json_is_boolean(value); break;
     }
-    return fits ? SUCCESS : wrong(shape, at.name, err);
+    return fits ? SUCCESS : wrong(value, shape, at, err);
 }
 
 struct result run_shape_check(const json_t *value, const struct run_shape *shape, const char *name, struct error *err)
 {
-    return check(value, shape, (struct path){name, false}, err);
+    return check(value, shape, (struct path){.name = name}, err);
 }
 
 struct result run_shape_check_draft(const json_t *value, const struct run_shape *shape, const char *name, struct error *err)
 {
-    return check(value, shape, (struct path){name, true}, err);
+    return check(value, shape, (struct path){.name = name, .may_lack = true, .any_order = true}, err);
+}
+
+struct result run_shape_locate(const json_t *value, const struct run_shape *shape, const char *name,
+                               struct run_shape_fault *fault, struct error *err)
+{
+    *fault = (struct run_shape_fault){.depth = 0};
+    return check(value, shape, (struct path){.name = name, .any_order = true, .fault = fault}, err);
 }

@@ -36,9 +36,26 @@ struct run_shape_member {
     bool may_be_absent;
 };
 
+/** Where a value does not have its shape. All pointers are views: of the shapes, and of the value. */
+#define RUN_SHAPE_STEPS_MAX 8 /* no shape is deeper */
+struct run_shape_fault {
+    size_t depth;
+    struct run_shape_step {
+        const char *key; /* of a member; NULL: the element `index` of a list */
+        size_t index;
+    } steps[RUN_SHAPE_STEPS_MAX];  /* from the whole value to the value that is wrong */
+    const struct run_shape *shape; /* that it does not have; of a missing member: the member's */
+    const json_t *value;           /* that is wrong */
+    const char *missing, *unknown; /* a member of the value; or NULL */
+};
+
 /** `name` is for the message: "pool: 1 to 63 letters ...". ERROR_INVALID. */
 RESULT run_shape_check(const json_t *value, const struct run_shape *shape, const char *name, struct error *err);
 /** The same for a draft: any member may be absent, and lists may have any order. */
 RESULT run_shape_check_draft(const json_t *value, const struct run_shape *shape, const char *name, struct error *err);
+
+/** As run_shape_check(), but lists may have any order; on a failure *fault says where. */
+RESULT run_shape_locate(const json_t *value, const struct run_shape *shape, const char *name, struct run_shape_fault *fault,
+                        struct error *err);
 
 #define SHAPE_MEMBERS(rows) .members = (rows), .member_count = sizeof(rows) / sizeof((rows)[0])

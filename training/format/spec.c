@@ -97,6 +97,11 @@ struct result run_spec_read(struct bytes text, struct run_spec **spec_out, struc
     return SUCCESS;
 }
 
+struct result run_spec_locate(const json_t *spec, struct run_shape_fault *fault, struct error *err)
+{
+    return run_shape_locate(spec, &run_shape_spec, "the specification", fault, err);
+}
+
 void run_spec_free(struct run_spec *spec)
 {
     if (spec == NULL) return;

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "base/json.h"
+#include "training/format/shape.h"
 
 #define RUN_SPEC_MAX   65536 /* bytes; the payload of a request is not larger */
 #define RUN_INPUTS_MAX 64
@@ -47,5 +47,7 @@ struct run_spec {
 
 /** Reads a draft. ERROR_INVALID with the member and its rule; ERROR_LIMIT, ERROR_NO_MEMORY. */
 RESULT run_spec_read(struct bytes text, struct run_spec **spec_out, struct error *err);
+/** Checks a whole specification, whose lists may have any order. On a failure *fault says where. ERROR_INVALID. */
+RESULT run_spec_locate(const json_t *spec, struct run_shape_fault *fault, struct error *err);
 void run_spec_free(struct run_spec *spec);
 DEFINE_OWNED(run_spec);

@@ -1,0 +1,152 @@
+/* `sijil run bundle` and `verify`: the whole run in one file, and what it proves. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "client/commands/printed.h"
+#include "client/commands/run_priv.h"
+#include "client/local.h"
+#include "documents/format/registry_pins.h"
+#include "policy/run_verify.h"
+
+#define ANSWER_MAX 65536 /* what a bundle proves, as `sijil-verify run` prints it */
+
+static struct result take_piece(void *context, struct bytes piece, struct error *err)
+{
+    return buffer_add(context, piece.data, piece.length, err);
+}
+
+static struct result fetch(struct session *session, const struct run_address *address, struct buffer *bundle, struct error *err)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(RUN_PATH_MAX);
+    OWNED_RESPONSE response = RESPONSE;
+
+    TRY(buffer_add_text(&path, "/api/v1", err));
+    TRY(run_path(address, "/bundle", &path, err));
+    const struct http_request request = {
+        .method = "GET", .path = buffer_text(&path), .take = take_piece, .context = bundle, .wanted = 200};
+    return session_call(session, ADMIN_SCOPE, &request, &response, err);
+}
+
+static struct result fetch_bundle(struct invocation *invocation, const struct run_address *address, struct buffer *bundle,
+                                  struct error *err)
+{
+    OWNED(session) *session = NULL;
+
+    TRY(command_session(invocation, address->host, &session, err));
+    for (unsigned tries = 0;;) {
+        buffer_clear(bundle);
+        const struct result fetched = fetch(session, address, bundle, err);
+        if (fetched.ok || !run_tries_again(session, &tries, err)) return fetched;
+    }
+}
+
+struct result command_run_bundle(struct invocation *invocation, struct error *err)
+{
+    struct buffer OWNED_BUFFER bundle = BUFFER(RUN_BUNDLE_MAX);
+    struct run_address address;
+
+    TRY(run_address_of(invocation, &address, err));
+    TRY(fetch_bundle(invocation, &address, &bundle, err));
+    return api_output(invocation, invocation_option(invocation, 'o'), buffer_bytes(&bundle), err);
+}
+
+/* ---- the verifier's own keys ---- */
+
+struct pinned {
+    char log_key[REGISTRY_LOG_KEY_SIZE];
+    struct ecdsa_key *signer, *root;
+};
+
+static void pinned_done(struct pinned *pinned)
+{
+    ecdsa_key_free(pinned->signer);
+    ecdsa_key_free(pinned->root);
+}
+#define OWNED_PINNED __attribute__((cleanup(pinned_done))) struct pinned
+
+static struct result read_pins(const char *path, struct pinned *pinned, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(REGISTRY_PINS_MAX);
+    struct registry_pins pins;
+
+    TRY(local(file_read(path, &text, err), path, err));
+    TRY(local(registry_pins_read(buffer_bytes(&text), &pins, err), path, err));
+    (void)snprintf(pinned->log_key, sizeof pinned->log_key, "%s", pins.log_key);
+    TRY(ecdsa_key_from_public(pins.signer, &pinned->signer, err));
+    return ecdsa_key_from_public(pins.root, &pinned->root, err);
+}
+
+static struct result read_keys(struct invocation *invocation, struct pinned *pinned, struct error *err)
+{
+    const char *key = invocation_option(invocation, 'k'), *signer = invocation_option(invocation, 's');
+    const char *root = invocation_option(invocation, 'R'), *pins = invocation_option(invocation, 'p');
+
+    if (pins != NULL && key == NULL && signer == NULL && root == NULL) return read_pins(pins, pinned, err);
+    if (pins != NULL || key == NULL || signer == NULL || root == NULL)
+        return line_check(
+            invocation,
+            failure(err, ERROR_INVALID, "--key, --signer and --root are needed, the keys as you pinned them; or --pins alone"));
+    if (strlen(key) >= sizeof pinned->log_key)
+        return line_check(invocation, failure(err, ERROR_INVALID, "--key is too long for the key of a log"));
+    (void)snprintf(pinned->log_key, sizeof pinned->log_key, "%s", key);
+    TRY(local(ecdsa_key_load(signer, &pinned->signer, err), signer, err));
+    return local(ecdsa_key_load(root, &pinned->root, err), root, err);
+}
+
+/* ---- verifying ---- */
+
+static struct result not_verified(struct error *err)
+{
+    const struct error why = *err;
+
+    return failure(err, ERROR_CORRUPT, "NOT verified: %.230s", why.message);
+}
+
+/* A true bundle of another run proves nothing about this one. */
+static struct result check_run(const struct run_bundle *bundle, const struct run_address *address, struct error *err)
+{
+    const struct run_envelope *request = bundle->chain.request;
+
+    if (strcmp(run_text(request, "run"), address->run) == 0 && strcmp(run_text(request, "project"), address->project) == 0)
+        return SUCCESS;
+    return failure(err, ERROR_CORRUPT, "NOT verified: the registry answered with the bundle of another run");
+}
+
+static struct result print_proven(const struct invocation *invocation, const struct run_bundle *bundle,
+                                  const struct run_repeated *repeated, struct error *err)
+{
+    struct buffer OWNED_BUFFER answer = BUFFER(ANSWER_MAX);
+    struct printed text = {.is_terminal = true}; /* names in a bundle are another person's */
+    OWNED_JSON value = NULL;
+
+    if (!invocation->json) {
+        TRY(run_bundle_text(bundle, repeated, &answer, err));
+        printed_add(&text, buffer_bytes(&answer), stdout);
+        printed_end(&text, stdout);
+        return SUCCESS;
+    }
+    TRY(run_bundle_json(bundle, repeated, &answer, err));
+    TRY(json_read(buffer_bytes(&answer), ANSWER_MAX, &value, err));
+    return api_print_json(value, err);
+}
+
+struct result command_run_verify(struct invocation *invocation, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(RUN_BUNDLE_MAX);
+    OWNED_PINNED pinned = {.log_key = ""};
+    OWNED(run_bundle) *bundle = NULL;
+    struct run_repeated repeated = {.decisions = 0};
+    struct run_address address;
+
+    TRY(run_address_of(invocation, &address, err));
+    TRY(read_keys(invocation, &pinned, err));
+    TRY(fetch_bundle(invocation, &address, &text, err));
+    const struct run_verify_keys keys = {pinned.log_key, pinned.signer, pinned.root};
+    const struct result verified = run_verify(buffer_bytes(&text), &keys, &bundle, &repeated, err);
+    if (!verified.ok && err->kind == ERROR_DENIED) return not_verified(err);
+    TRY(verified);
+    TRY(check_run(bundle, &address, err));
+    return print_proven(invocation, bundle, &repeated, err);
+}

@@ -1,0 +1,93 @@
+/*
+ * client/commands/run_priv.h -- what the commands of training runs have in common.
+ */
+#pragma once
+
+#include "client/commands/api_priv.h"
+#include "client/commands/commands_priv.h"
+#include "crypto/ecdsa.h"
+#include "training/format/compose.h"
+
+#define RUN_PATH_MAX 1024 /* of a call: a project, two UUIDs, and words of the API */
+
+/** A run, as the command line or an answer names it. */
+struct run_address {
+    const char *host, *project, *run;
+};
+/** Of the operands HOST PROJECT RUN. ERROR_INVALID if RUN is not the id of a run. */
+RESULT run_address_of(struct invocation *invocation, struct run_address *address_out, struct error *err);
+/** Appends "/projects/PROJECT/runs/RUN" and `rest`. */
+RESULT run_path(const struct run_address *address, const char *rest, struct buffer *path, struct error *err);
+/** The registry's description of the run. */
+RESULT run_read(struct session *session, const struct run_address *address, json_t **run_out, struct error *err);
+
+/* --- signing --- */
+
+/** The members that requests and approvals have in common. */
+struct run_head {
+    char audience[256];
+    char principal[SIGNING_PRINCIPAL_SIZE];
+    int64_t issued_ms, expires_ms;
+    char nonce[33];
+};
+RESULT run_head_make(struct session *session, int64_t hours, struct run_head *head_out, struct error *err);
+/** The value of --expires. */
+RESULT run_life_option(struct invocation *invocation, int64_t *hours_out, struct error *err);
+RESULT run_seal(const struct ecdsa_key *key, enum run_type type, struct bytes payload, json_t **envelope_out, struct error *err);
+
+/** Reads an envelope of the answer `run`: its first one of this kind. *envelope_out is NULL if there is none. Signatures are not checked. */
+RESULT run_signed(const json_t *run, enum run_type type, struct run_envelope **envelope_out, struct error *err);
+/** The request of the run at `address`, from its signed bytes: the registry's description of it is not trusted. */
+RESULT run_signed_request(const json_t *run, const struct run_address *address, struct run_envelope **request_out,
+                          struct error *err);
+/** Shows a request on standard error, so that its signer sees what is signed. */
+RESULT run_show_request(const struct run_envelope *request, struct error *err);
+
+/** What a request asks for; `rerun`: the order that it repeats, or NULL. */
+struct run_wish {
+    const char *project;
+    const json_t *spec;
+    const struct run_envelope *rerun;
+};
+/** Signs the request and sends it. *answer_out: the registry's description of the new run, with its id. */
+RESULT run_ask(struct session *session, const struct run_wish *wish, int64_t hours, const struct ecdsa_key *key,
+               json_t **answer_out, struct error *err);
+
+/* --- showing --- */
+
+/** The run's state and what it waits for, in one line for a person. */
+#define RUN_LINE_MAX 256
+void run_line(const json_t *run, int64_t now_ms, char line_out[RUN_LINE_MAX]);
+/** Prints a run: as JSON with all that was signed, or in lines with its outputs and what to do next. */
+RESULT run_print(const struct invocation *invocation, const struct run_address *address, json_t *run, struct error *err);
+/** Appends the command that helps next, or nothing. */
+RESULT run_advice(const struct run_address *address, const json_t *run, struct buffer *advice, struct error *err);
+/** The outputs in the run's signed result: objects `name`, `repository`, `digest`, `reference`, sorted by name. Empty without a result. */
+RESULT run_signed_outputs(const json_t *run, const struct run_address *address, json_t **outputs_out, struct error *err);
+/** Appends the command that pulls the log as the run's signed result names it; nothing without a result. */
+RESULT run_log_reference(const json_t *run, const struct run_address *address, struct buffer *command, struct error *err);
+
+/* --- waiting --- */
+
+bool run_has_ended(const json_t *run);
+/** Looks at the run until it has ended, and shows where it is on standard error. Goes on after lost connections. */
+RESULT run_watch(struct invocation *invocation, struct session *session, const struct run_address *address, json_t **run_out,
+                 struct error *err);
+/** SUCCESS if the run has succeeded. Otherwise a failure with the reason; the program ends with EXIT_RUN. */
+RESULT run_verdict(struct invocation *invocation, const struct run_address *address, const json_t *run, struct error *err);
+/** run_watch(), run_print() and run_verdict(). */
+RESULT run_wait(struct invocation *invocation, struct session *session, const struct run_address *address, struct error *err);
+
+/** Shows the run's log on standard output until the run has ended; without attempts yet, where it is on standard error. */
+RESULT run_follow_log(struct invocation *invocation, struct session *session, const struct run_address *address,
+                      struct error *err);
+
+/** Of an answer of run_ask(), which must outlive the address. */
+struct run_address run_new_address(const struct invocation *invocation, const json_t *run);
+/** Shows a run that was just asked for; --wait and --follow wait for its end. */
+RESULT run_started(struct invocation *invocation, struct session *session, json_t *run, struct error *err);
+/** Refuses --follow with --json. */
+RESULT run_check_line(struct invocation *invocation, struct error *err);
+
+/** Makes a call again after a failure that may pass, with growing pauses. `tries` counts them; 0 after each success. */
+bool run_tries_again(struct session *session, unsigned *tries, const struct error *err);

@@ -1,0 +1,266 @@
+/* `sijil run list` and `show`: where a run is, what came of it, and what to do next. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "client/commands/run_priv.h"
+#include "client/terminal.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static bool is_in(const json_t *run, const char *state)
+{
+    const char *now = json_text_of(run, "state");
+
+    return now != NULL && strcmp(now, state) == 0;
+}
+
+bool run_has_ended(const json_t *run)
+{
+    return json_object_get(run, "ended") != NULL;
+}
+
+/* ---- one line ---- */
+
+/* "(1 of 2 approvals)", "(for a runner of the pool gpu)", "42%", "(attempt 2 of 3)" */
+static void line_detail(const json_t *run, char detail[RUN_LINE_MAX])
+{
+    int64_t percent = 0;
+    char pool[CELL_MAX], phase[CELL_MAX];
+
+    cell_text(json_object_get(run, "pool"), pool);
+    cell_text(json_object_get(run, "phase"), phase);
+    detail[0] = '\0';
+    if (run_has_ended(run)) return;
+    if (is_in(run, "awaiting approval"))
+        (void)snprintf(detail, RUN_LINE_MAX, " (%lld of %lld)", (long long)number_of(run, "approvals"),
+                       (long long)number_of(run, "approvals_wanted"));
+    else if (is_in(run, "requested")) (void)snprintf(detail, RUN_LINE_MAX, " (waits for its order)");
+    else if (is_in(run, "ordered")) (void)snprintf(detail, RUN_LINE_MAX, " (waits for a runner of the pool %.64s)", pool);
+    else if (is_in(run, "finishing")) (void)snprintf(detail, RUN_LINE_MAX, " (waits for its admission)");
+    else if (json_integer_of(run, "progress", &percent)) (void)snprintf(detail, RUN_LINE_MAX, " %lld%%", (long long)percent);
+    else if (json_object_get(run, "phase") != NULL && !is_in(run, "running"))
+        (void)snprintf(detail, RUN_LINE_MAX, " (%.16s)", phase);
+}
+
+/* Since the request; "" if the registry's clock is ahead. */
+static void elapsed_text(const json_t *run, int64_t now_ms, char text[32])
+{
+    const char *requested = json_text_of(run, "requested"), *ended = json_text_of(run, "ended");
+    int64_t from_ms = 0, to_ms = now_ms;
+
+    text[0] = '\0';
+    if (requested == NULL || !clock_parse(bytes_of_text(requested), &from_ms)) return;
+    if (ended != NULL) (void)clock_parse(bytes_of_text(ended), &to_ms);
+    const long long seconds = (long long)(to_ms - from_ms) / 1000;
+    if (seconds >= 0) (void)snprintf(text, 32, ", %lld:%02lld:%02lld", seconds / 3600, seconds / 60 % 60, seconds % 60);
+}
+
+void run_line(const json_t *run, int64_t now_ms, char line_out[RUN_LINE_MAX])
+{
+    char state[CELL_MAX], detail[RUN_LINE_MAX], elapsed[32], attempt[48] = "";
+
+    cell_text(json_object_get(run, "state"), state);
+    line_detail(run, detail);
+    elapsed_text(run, now_ms, elapsed);
+    if (number_of(run, "attempt") > 1)
+        (void)snprintf(attempt, sizeof attempt, ", attempt %lld of %lld", (long long)number_of(run, "attempt"),
+                       (long long)number_of(run, "attempts"));
+    (void)snprintf(line_out, RUN_LINE_MAX, "%.32s%.120s%s%s", state, detail, attempt, elapsed);
+}
+
+/* ---- what to do next ---- */
+
+struct result run_advice(const struct run_address *address, const json_t *run, struct buffer *advice, struct error *err)
+{
+    static const struct {
+        const char *state, *command, *rest;
+    } next[] = {
+        {"awaiting approval", "sijil run approve", " --key KEY, by another person"},
+        {"ordered", "sijil run show --follow", ""},
+        {"leased", "sijil run logs --follow", ""},
+        {"running", "sijil run logs --follow", ""},
+        {"succeeded", "sijil run verify", " --key VKEY --signer FILE --root FILE"},
+        {"failed", "sijil run logs", ""},
+        {"expired", "sijil run start", " with a longer --expires"},
+        {"refused", "sijil run start", " with a specification that the runners of its pool can give"},
+        {"quarantined", "sijil run bundle", " -o FILE, for whoever operates the registry"},
+    };
+
+    for (size_t i = 0; i < COUNT(next); i++) {
+        if (!is_in(run, next[i].state)) continue;
+        if (strcmp(next[i].command, "sijil run start") == 0)
+            return buffer_format(advice, err, "%s %s %s SPEC --key KEY%s", next[i].command, address->host, address->project,
+                                 next[i].rest);
+        return buffer_format(advice, err, "%s %s %s %s%s", next[i].command, address->host, address->project, address->run,
+                             next[i].rest);
+    }
+    return SUCCESS;
+}
+
+/* ---- outputs ---- */
+
+static const char *repository_of(const struct run_envelope *request, const char *name)
+{
+    const json_t *outputs = run_member(request, "spec.outputs");
+
+    for (size_t i = 0; i < json_array_size(outputs); i++)
+        if (strcmp(json_text_of(json_array_get(outputs, i), "name"), name) == 0)
+            return json_text_of(json_array_get(outputs, i), "repository");
+    return NULL;
+}
+
+static struct result add_output(const struct run_address *address, const struct run_envelope *request, const json_t *subject,
+                                json_t *outputs, struct error *err)
+{
+    const char *name = json_text_of(subject, "name"), *hex = json_text_of(json_object_get(subject, "digest"), "sha256");
+    const char *repository = name == NULL ? NULL : repository_of(request, name);
+    struct buffer OWNED_BUFFER digest = BUFFER(RUN_DIGEST_TEXT), reference = BUFFER(RUN_PATH_MAX);
+
+    if (repository == NULL || hex == NULL) return SUCCESS; /* the log */
+    TRY(buffer_format(&digest, err, "sha256:%s", hex));
+    TRY(buffer_format(&reference, err, "%s/%s@%s", address->host, repository, buffer_text(&digest)));
+    json_t *output = json_pack("{s:s, s:s, s:s, s:s}", "name", name, "repository", repository, "digest", buffer_text(&digest),
+                               "reference", buffer_text(&reference));
+    return json_array_append_new(outputs, output) == 0 ? SUCCESS : failure(err, ERROR_NO_MEMORY, "no memory for the outputs");
+}
+
+/* The result of the run and its request; both NULL if there is no result. */
+struct made {
+    struct run_envelope *request, *result;
+};
+
+static void made_done(struct made *made)
+{
+    run_envelope_free(made->request);
+    run_envelope_free(made->result);
+}
+#define OWNED_MADE __attribute__((cleanup(made_done))) struct made
+
+static struct result read_made(const json_t *run, const struct run_address *address, struct made *made, struct error *err)
+{
+    TRY(run_signed(run, RUN_RESULT, &made->result, err));
+    if (made->result == NULL) return SUCCESS;
+    TRY(run_signed_request(run, address, &made->request, err));
+    if (strcmp(run_text(made->result, "predicate.buildDefinition.externalParameters.run"), address->run) == 0) return SUCCESS;
+    return failure(err, ERROR_CORRUPT, "the registry answered with the result of another run");
+}
+
+struct result run_signed_outputs(const json_t *run, const struct run_address *address, json_t **outputs_out, struct error *err)
+{
+    OWNED_MADE made = {.result = NULL};
+    OWNED_JSON outputs = json_array();
+
+    TRY(read_made(run, address, &made, err));
+    const json_t *subjects = made.result == NULL ? NULL : run_member(made.result, "subject");
+    for (size_t i = 0; i < json_array_size(subjects); i++)
+        TRY(add_output(address, made.request, json_array_get(subjects, i), outputs, err));
+    if (outputs == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the outputs");
+    *outputs_out = GIVE(outputs);
+    return SUCCESS;
+}
+
+struct result run_log_reference(const json_t *run, const struct run_address *address, struct buffer *command, struct error *err)
+{
+    OWNED_MADE made = {.result = NULL};
+
+    TRY(read_made(run, address, &made, err));
+    if (made.result == NULL) return SUCCESS;
+    const char *repository = json_text_of(json_array_get(run_member(made.request, "spec.outputs"), 0), "repository");
+    const json_t *subjects = run_member(made.result, "subject"), *log = json_array_get(subjects, json_array_size(subjects) - 1);
+    return buffer_format(command, err, "sijil pull %s/%s@sha256:%s", address->host, repository,
+                         json_text_of(json_object_get(log, "digest"), "sha256"));
+}
+
+/* Only admitted outputs can be pulled. */
+static void print_outputs(const json_t *run, const json_t *outputs)
+{
+    char name[CELL_MAX], reference[RUN_PATH_MAX];
+
+    for (size_t i = 0; i < json_array_size(outputs); i++) {
+        const json_t *output = json_array_get(outputs, i);
+        cell_text(json_object_get(output, "name"), name);
+        (void)snprintf(reference, sizeof reference, "%s", json_text_of(output, "reference"));
+        terminal_sanitize(reference);
+        (void)printf("%-16s %s%s\n", i == 0 ? "outputs" : "", name, is_in(run, "succeeded") ? "" : " (not admitted)");
+        (void)printf("%-16s %s%s\n", "", is_in(run, "succeeded") ? "sijil pull " : "", reference);
+    }
+}
+
+/* Runners whose results do not count any more (docs/runs.md). */
+static void print_doubts(const json_t *doubts)
+{
+    char runner[CELL_MAX], since[CELL_MAX], reason[CELL_MAX];
+
+    for (size_t i = 0; i < json_array_size(doubts); i++) {
+        const json_t *doubt = json_array_get(doubts, i);
+        cell_text(json_object_get(doubt, "runner"), runner);
+        cell_text(json_object_get(doubt, "since"), since);
+        cell_text(json_object_get(doubt, "reason"), reason);
+        (void)printf("%-16s results of the runner %s do not count since %s: %s\n", i == 0 ? "doubts" : "", runner, since, reason);
+    }
+}
+
+/* The lines of a run: first its plain members. */
+static struct result print_lines(const struct invocation *invocation, const struct run_address *address, json_t *run,
+                                 const json_t *outputs, struct error *err)
+{
+    struct buffer OWNED_BUFFER advice = BUFFER(RUN_PATH_MAX);
+    OWNED_JSON doubts = json_incref(json_object_get(run, "doubts"));
+    char line[RUN_LINE_MAX];
+
+    (void)json_object_del(run, "doubts");
+    (void)json_object_del(run, "outputs"); /* as the registry says; they are shown as they were signed */
+    run_line(run, clock_wall_ms(), line);
+    TRY(run_advice(address, run, &advice, err));
+    TRY(api_print(invocation, run, err));
+    print_outputs(run, outputs);
+    print_doubts(doubts);
+    (void)printf("%-16s %s\n", "now", line);
+    if (advice.length > 0) (void)printf("%-16s %s\n", "next", buffer_text(&advice));
+    return SUCCESS;
+}
+
+struct result run_print(const struct invocation *invocation, const struct run_address *address, json_t *run, struct error *err)
+{
+    OWNED_JSON outputs = NULL;
+
+    TRY(run_signed_outputs(run, address, &outputs, err));
+    (void)json_object_del(run, "envelopes");
+    return invocation->json ? api_print_json(run, err) : print_lines(invocation, address, run, outputs, err);
+}
+
+/* ---- the commands ---- */
+
+struct result command_run_list(struct invocation *invocation, struct error *err)
+{
+    static const struct column columns[] = {{"ID", "id"},
+                                            {"STATE", "state"},
+                                            {"POOL", "pool"},
+                                            {"ATTEMPT", "attempt"},
+                                            {"APPROVALS", "approvals"},
+                                            {"OF", "approvals_wanted"},
+                                            {"REQUESTED", "requested"},
+                                            {"ENDED", "ended"},
+                                            {"REASON", "reason"}};
+    const char *state = invocation_option(invocation, 't');
+    struct buffer OWNED_BUFFER path = BUFFER(RUN_PATH_MAX);
+
+    TRY(buffer_format(&path, err, "/projects/%s/runs%s", invocation->operands[1], state == NULL ? "" : "?state="));
+    if (state != NULL) TRY(http_escape(&path, state, err));
+    return api_list(invocation, buffer_text(&path), "runs", columns, COUNT(columns), err);
+}
+
+struct result command_run_show(struct invocation *invocation, struct error *err)
+{
+    OWNED(session) *session = NULL;
+    OWNED_JSON run = NULL;
+    struct run_address address;
+
+    TRY(run_address_of(invocation, &address, err));
+    TRY(command_session(invocation, address.host, &session, err));
+    if (invocation_option(invocation, 'f') != NULL) return run_wait(invocation, session, &address, err);
+    TRY(run_read(session, &address, &run, err));
+    return invocation->json ? api_print_json(run, err) : run_print(invocation, &address, run, err);
+}

@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+"""`sijil run ...` as a data scientist uses it, on a whole server: a specification in YAML with references, its mistakes with their lines, waiting, the
+bundle and its verification, and the same run again."""
+import base64
+import json
+import os
+import signal
+import subprocess
+
+import sijil_test
+from run_fleet import RunFleet
+from run_world import FOLDER, PROJECT, Person, Runner, World, opened
+from sijil_test import Client, LeftOut, make_robot, program, run
+
+SPEC = f"""# what to run
+code: {{reference: "{PROJECT}/code:v1"}}
+inputs:
+  - name: zebra
+    reference: {PROJECT}/data:v1
+  - name: apple
+    reference: {PROJECT}/data:v1
+outputs:
+  - {{name: model, repository: {PROJECT}/trained, type: application/vnd.example+json}}
+argv: [/usr/bin/python3, train.py]
+environment:
+  LR: "0.1"
+limits: {{time_s: 600, grace_s: 5, cpus: 1, memory_bytes: 268435456, output_bytes: 16777216, output_files: 10, log_bytes: 1048576, processes: 64}}
+jurisdictions: [AE]
+isolation: rlimits
+"""
+server = RunFleet(1).start()
+state = {}
+
+
+def path_of(name):
+    return os.path.join(FOLDER.name, name)
+
+
+def write(name, text):
+    with open(path_of(name), "w", encoding="utf-8") as file:
+        file.write(text)
+    return path_of(name)
+
+
+def start_process(who, *words):
+    environment = {**os.environ, "HOME": path_of(who), "XDG_CONFIG_HOME": path_of(who)}
+    os.makedirs(path_of(who), exist_ok=True)
+    return subprocess.Popen([program("sijil"), *map(str, words)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            env=environment)
+
+
+def sijil(who, *words, code=0):
+    process = start_process(who, *words)
+    out, err = process.communicate(state[who].login[1] + "\n", timeout=120)
+    assert process.returncode == code, (words, process.returncode, out, err)
+    return out, err
+
+
+def command(name, *words, who="alice", code=0):
+    return sijil(who, "run", name, f"127.0.0.1:{server.port}", PROJECT, *words, code=code)
+
+
+def prepare():
+    conninfo = f"host={server.database_at} dbname=sijil_template user=sijil_app"
+    world = state["world"] = World(server, server.path("approver.pem"), conninfo, server.path("socket"))
+    state["alice"], state["runner"] = Person(world, "alice"), Runner(world)
+    pusher = server.client(make_robot(server, "pusher", "publisher", PROJECT))
+    for name, content in (("code", b"print()"), ("data", b"1,2,3")):
+        repository = pusher.repository(f"{PROJECT}/{name}")
+        repository.push_blob(content)
+        state[name] = repository.put_manifest("v1", repository.manifest(content))["Docker-Content-Digest"]
+    sijil("alice", "login", f"127.0.0.1:{server.port}", "--username", state["alice"].login[0], "--ca-file", server.ca_file)
+    keys = server.client(server.admin).api("GET", "/audit/key")
+    state["keys"] = ["--key", keys["vkey"], "--signer", write("signer.pem", keys["documents"]), "--root", server.path("approver.pub.pem")]
+    state["key"] = ["--key", state["alice"].key.path]
+
+
+def started(text=SPEC, *words):
+    out, _ = command("start", "--json", write("spec.yaml", text), *state["key"], *words)
+    return json.loads(out)
+
+
+def a_specification_in_yaml_becomes_a_signed_request():
+    made = started()
+    state["alice"].wait({"run": made["id"]}, "ordered")
+    asked = opened(state["alice"].run({"run": made["id"]})["envelopes"][0]["envelope"])[0]
+    assert [one["name"] for one in asked["spec"]["inputs"]] == ["apple", "zebra"], asked
+    assert asked["spec"]["code"] == {"repository": PROJECT + "/code", "digest": state["code"]} and asked["spec"]["environment"] == {"LR": "0.1"}
+    assert all(one["digest"] == state["data"] and "reference" not in one for one in asked["spec"]["inputs"]), asked
+    shown, _ = command("show", made["id"])
+    assert "ordered (waits for a runner of the pool default)" in shown and "sijil run show --follow" in shown, shown
+    listed, _ = command("list")
+    assert made["id"] in listed and "REASON" in listed
+    state["made"] = made["id"]
+
+
+def a_mistake_has_its_line_and_nothing_is_sent():
+    events = len(state["world"].events("run.request"))
+    for old, new, says in (("time_s: 600", "time_s: 600s", "spec.yaml:13: limits.time_s: a whole number from 1 to 2592000, and this is a text"),
+                           ("argv:", "argvs:", "spec.yaml:10: the member argvs is not known"),
+                           ('"0.1"', "0.1", "spec.yaml:12: '0.1' has another meaning"),
+                           ("isolation: rlimits\n", "", "spec.yaml:2: isolation is missing"),
+                           ("name: apple", "name: zebra", "'zebra' is there twice")):
+        text = SPEC.replace(old, new)
+        assert text != SPEC
+        _, err = command("start", write("spec.yaml", text), *state["key"], code=1)
+        assert says in err, err
+    command("start", write("spec.yaml", SPEC.replace("code:v1", "code:unheard")), *state["key"], code=3)
+    assert len(state["world"].events("run.request")) == events
+
+
+def waiting_shows_the_states_and_ends_with_the_run():
+    runner, asked = state["runner"], {"run": state["made"]}
+    following = start_process("alice", "run", "show", f"127.0.0.1:{server.port}", PROJECT, asked["run"], "--follow")
+    assert "ordered (waits for a runner" in following.stderr.readline()
+    assert opened(runner.lease()["lease"])[0]["run"] == asked["run"]
+    assert runner.beat(asked["run"], phase="fetching").status == 200
+    sijil_test.wait_until(lambda: "leased (fetching)" in following.stderr.readline(), 30, "it does not show that the runner fetches")
+    assert runner.start(asked["run"]).status == 204
+    assert runner.beat(asked["run"], progress=40).status == 200
+    sijil_test.wait_until(lambda: "running 40%" in following.stderr.readline(), 30, "it does not show the progress")
+    command("cancel", asked["run"])
+    out, err = following.communicate(timeout=60)
+    assert following.returncode == 7 and "the run has ended: cancelled" in err and "cancelled" in out, (following.returncode, out, err)
+
+
+def waiting_goes_on_while_the_gateway_starts_again():
+    made = started()
+    following = start_process("alice", "run", "show", f"127.0.0.1:{server.port}", PROJECT, made["id"], "--follow", "--json")
+    state["alice"].wait({"run": made["id"]}, "ordered")
+    kill_and_start_again()
+    command("cancel", made["id"])
+    out, err = following.communicate(timeout=120)
+    assert following.returncode == 7 and json.loads(out)["state"] == "cancelled", (following.returncode, out, err)
+
+
+def kill_and_start_again():
+    server.gateways[0].send_signal(signal.SIGKILL)
+    server.gateways[0].wait()
+    server.start_gateway(0)
+    server.wait_for_gateway(0)
+
+
+def send_log(asked, offset, text):
+    link = state["runner"].connection()
+    answer = Client(server).call("POST", f"/api/v1/runner/runs/{asked['run']}/log?attempt=1&node=0&offset={offset}", text,
+                                 {"Content-Type": "application/octet-stream"}, connection=link)
+    link.close()
+    if answer.status == 404:
+        raise LeftOut("this registry takes no logs of runs")
+    assert answer.status == 204, (answer.status, answer.body)
+
+
+def a_log_is_followed_also_past_a_killed_gateway():
+    asked, runner = {"run": started()["id"]}, state["runner"]
+    state["alice"].wait(asked, "ordered")
+    assert opened(runner.lease()["lease"])[0]["run"] == asked["run"] and runner.start(asked["run"]).status == 204
+    send_log(asked, 0, b"epoch 1\n")
+    following = start_process("alice", "run", "logs", f"127.0.0.1:{server.port}", PROJECT, asked["run"], "--follow")
+    assert following.stdout.readline() == "epoch 1\n"
+    kill_and_start_again()
+    send_log(asked, 8, b"epoch 2\n")
+    assert following.stdout.readline() == "epoch 2\n"
+    command("cancel", asked["run"])
+    out, err = following.communicate(timeout=60)
+    assert following.returncode == 0 and out == "", (following.returncode, out, err)
+    assert command("logs", asked["run"])[0] == "epoch 1\nepoch 2\n"
+
+
+def a_bundle_is_verified_with_own_keys():
+    path = path_of("bundle.json")
+    command("bundle", state["made"], "-o", path)
+    verified = subprocess.run([program("sijil-verify"), "run", *state["keys"], path], capture_output=True, text=True, timeout=60)
+    assert verified.returncode == 0, verified.stderr
+    shown, _ = command("verify", state["made"], *state["keys"])
+    assert shown == verified.stdout and "1 recorded decisions follow" in shown, shown
+    assert json.loads(command("verify", "--json", state["made"], *state["keys"])[0])["verified"] is True
+    wrong = [*state["keys"][:4], "--root", state["keys"][3]]
+    assert "NOT verified: " in command("verify", state["made"], *wrong, code=6)[1]
+    command("bundle", "3d0c2f1a-9b1e-4a57-8a43-0d6f5f0c7a11", "-o", path, code=3)
+
+
+def a_rerun_is_a_new_request_that_names_the_old_order():
+    _, err = command("rerun", state["made"], *state["key"])
+    old = state["alice"].run({"run": state["made"]})["envelopes"]
+    before, order = opened(old[0]["envelope"])[0], next(one for one in old if one["kind"] == "order")
+    new = state["alice"].call("GET", "?limit=1").json["runs"]
+    assert new[0]["id"] != state["made"] and f"request {opened(old[0]['envelope'])[1]}" in err, (new, err)
+    state["alice"].wait({"run": new[0]["id"]}, "ordered")  # sijil-keyd takes the request, too
+    asked = opened(state["alice"].run({"run": new[0]["id"]})["envelopes"][0]["envelope"])[0]
+    assert asked["rerun"] == {"run": state["made"], "order": order["digest"]} and asked["spec"] == before["spec"], asked
+    bundle = state["runner"].lease()
+    assert opened(bundle["request"])[0]["rerun"]["run"] == state["made"]
+    assert "no outputs to compare" in command("rerun", state["made"], "--compare", *state["key"], code=1)[1]
+    command("cancel", new[0]["id"])
+    assert base64.b64decode(json.loads(bundle["order"])["payload"]) != base64.b64decode(json.loads(order["envelope"])["payload"])
+
+
+if __name__ == "__main__":
+    run(prepare, a_specification_in_yaml_becomes_a_signed_request, a_mistake_has_its_line_and_nothing_is_sent,
+        waiting_shows_the_states_and_ends_with_the_run, waiting_goes_on_while_the_gateway_starts_again,
+        a_log_is_followed_also_past_a_killed_gateway, a_bundle_is_verified_with_own_keys,
+        a_rerun_is_a_new_request_that_names_the_old_order, server=server)

@@ -1,0 +1,277 @@
+"""usage: test_run_commands.py SIJIL VECTORS   `sijil run ...` against a stand-in of the registry (tests/support/run_peer.py): waiting, lost connections, logs
+in pieces, what a false registry answers, comparing, and each exit status."""
+import base64
+import json
+import os
+import pathlib
+import pty
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from run_peer import Peer, Run, made, payload  # noqa: E402
+
+SIJIL, VECTORS = os.path.abspath(sys.argv[1]), json.loads(pathlib.Path(sys.argv[2]).read_text(encoding="utf-8"))
+HEAD = bytes.fromhex("3059301306072a8648ce3d020106082a8648ce3d030107034200")  # SubjectPublicKeyInfo of P-256, before the point
+ENDED = {"ended": "2026-11-23T09:01:05.000Z"}
+
+
+class World:
+    def __init__(self, folder):
+        self.folder, self.peer = folder, Peer(folder)
+        self.host = f"127.0.0.1:{self.peer.server_port}"
+        self.key = os.path.join(folder, "key.pem")
+        subprocess.run(["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", self.key], check=True)
+        self.environment = {**os.environ, "HOME": folder, "XDG_CONFIG_HOME": folder, "XDG_CACHE_HOME": folder, "SIJIL_USERNAME": "robot$acme+ci",
+                            "SIJIL_PASSWORD": "secret", "SIJIL_CA_FILE": self.peer.ca_file, "COLUMNS": "80"}
+
+    def words(self, name, *more):
+        return [SIJIL, "run", name, self.host, made.PROJECT, *map(str, more)]
+
+    def sijil(self, name, *more, code=0):
+        done = subprocess.run(self.words(name, *more), capture_output=True, cwd=self.folder, env=self.environment, timeout=120)
+        done.stderr = done.stderr.decode()
+        assert done.returncode == code, (name, more, done.returncode, done.stdout, done.stderr)
+        return done
+
+    def json(self, name, *more, code=0):
+        return json.loads(self.sijil(name, "--json", *more, code=code).stdout)
+
+    def on_terminal(self, name, *more):
+        """What a terminal shows, and the exit status."""
+        main, side = pty.openpty()
+        process = subprocess.Popen(self.words(name, *more), stdout=side, stderr=side, stdin=side, env=self.environment, cwd=self.folder)
+        os.close(side)
+        shown = b""
+        try:
+            while piece := os.read(main, 4096):
+                shown += piece
+        except OSError:  # the other end is closed
+            pass
+        os.close(main)
+        return shown, process.wait(60)
+
+
+def waiting_shows_each_step_and_ends_with_the_run(world):
+    steps = [{"state": "requested", "attempt": 0}, {"state": "ordered"}, {"state": "leased", "attempt": 1, "phase": "fetching"},
+             {"state": "running", "phase": "running", "progress": 40}, {"state": "running", "progress": 41},
+             {"state": "failed", "reason": "its program ended with 3", **ENDED}]
+    run = world.peer.add(Run(state="awaiting approval", looks=steps))
+    done = world.sijil("show", run.id, "--follow", code=7)
+    lines = done.stderr.split("\n")
+    assert [re.sub(r", \d+:\d\d:\d\d", "", line) for line in lines[:5]] == [
+        "requested (waits for its order)", "ordered (waits for a runner of the pool uae-gpu)", "leased (fetching)", "running 40%", "failed"], lines
+    assert lines[4] == "failed, 0:01:05" and "sijil: the run has ended: failed: its program ended with 3" in done.stderr
+    assert f"try          sijil run logs {world.host} acme/models {run.id}" in done.stderr, done.stderr
+    assert b"its program ended with 3" in done.stdout and b"next " in done.stdout
+    again = world.peer.add(Run(outputs={"model": "a"}, state="running", looks=[{"state": "succeeded", **ENDED}]))
+    answer = world.json("show", again.id, "--follow")
+    assert answer["state"] == "succeeded" and "envelopes" not in answer
+
+
+def a_terminal_has_one_line_that_changes(world):
+    run = world.peer.add(Run(outputs={"model": "a"}, state="running", looks=[
+        {"progress": 10}, {"progress": 60, "phase": "\x1b[2Jevil"}, {"state": "succeeded", **ENDED}]))
+    shown, code = world.on_terminal("show", run.id, "-f")
+    assert code == 0 and shown.count(b"\r\x1b[Krunning") == 2 and b"running 60%" in shown and b"\x1b[2J" not in shown, shown
+
+
+def waiting_goes_on_after_lost_connections(world):
+    run = world.peer.add(Run(outputs={"model": "a"}, state="running", looks=[{}, {}, {"state": "succeeded", **ENDED}]))
+    world.peer.faults["run"] = [None, "close", 503, "cut"]
+    done = world.sijil("show", run.id, "--follow")
+    assert done.stderr.count("trying again in") >= 2, done.stderr  # libcurl itself makes a kept connection again that was closed
+    world.peer.faults["run"] = [404]
+    world.sijil("show", run.id, "--follow", code=3)
+
+
+def outputs_are_shown_from_what_was_signed(world):
+    run = world.peer.add(Run(outputs={"model": "weights"}))
+    shown = world.sijil("show", run.id).stdout.decode()
+    assert f"sijil pull {world.host}/acme/models/digits@sha256:{made.hex_of('weights')}" in shown, shown
+    assert f"sijil run verify {world.host} acme/models {run.id}" in shown
+    run.description["doubts"] = [{"runner": made.RUNNER, "key": "k", "since": "2026-11-26T09:00:00.000Z", "reason": "stolen", "noted": "x"}]
+    shown = world.sijil("show", run.id).stdout.decode()
+    assert f"doubts           results of the runner {made.RUNNER} do not count since 2026-11-26T09:00:00.000Z: stolen\n" in shown, shown
+    held = world.peer.add(Run(outputs={"model": "weights"}, state="quarantined"))
+    shown = world.sijil("show", held.id).stdout.decode()
+    assert "model (not admitted)" in shown and "sijil pull" not in shown, shown
+    other = world.peer.add(Run(outputs={"model": "weights"}))
+    whole = other.envelopes
+    for false in ([run.envelopes[0], *whole[1:]], [*whole[:2], run.envelopes[2]]):  # the request, the result of another run
+        other.envelopes = false
+        assert "of another run" in world.sijil("show", other.id, code=6).stderr
+
+
+def a_log_comes_in_pieces_whatever_happens(world):
+    text = bytes(range(256)) * 3
+    run = world.peer.add(Run(state="failed", log=text))
+    world.peer.faults["log"] = [None, "close", "cut", 503]
+    assert world.sijil("logs", run.id).stdout == text
+    run.log_ends = False
+    assert world.sijil("logs", run.id).stdout == text  # what is there by now
+    assert world.sijil("logs", run.id, "--node", 3, "--attempt", 1).stdout == text
+    assert any(path.endswith("/log?node=3&offset=0&wait_s=0&attempt=1") for _, path in world.peer.asked), world.peer.asked
+    world.sijil("logs", run.id, "--attempt", 9, code=3)
+    world.sijil("logs", run.id, "--attempt", 0, code=2)
+    world.sijil("logs", run.id, "--node", 256, code=2)
+    shown, code = world.on_terminal("logs", world.peer.add(Run(state="failed", log="a\x1b[31mred\u202e\u4e2d\n".encode())).id)
+    assert code == 0 and shown == "a?[31mred???\u4e2d\r\n".encode(), shown
+
+
+def following_a_log_goes_through_all_attempts(world):
+    run = world.peer.add(Run(state="ordered", log=b"lost in the", looks=[
+        {"attempt": 0}, {"attempt": 0}, {"attempt": 1, "state": "running"}, {"state": "ordered"}, {"attempt": 2, "state": "running"},
+        {"state": "succeeded", **ENDED}]))
+    run.logs[2] = b"second attempt: all is well\n"
+    done = world.sijil("logs", run.id, "-f")
+    assert done.stdout == b"lost in thesecond attempt: all is well\n", done.stdout
+    assert "attempt 2\n" in done.stderr and "ordered (waits for a runner" in done.stderr, done.stderr
+
+
+def a_false_registry_shows_no_part_twice(world):
+    run = world.peer.add(Run(state="failed", log=b"0123456789abcdef"))
+    log_of = world.peer.RequestHandlerClass.log_of
+
+    def false(handler, run, query):
+        log_of(handler, run, {**query, "offset": ["3"]})
+    world.peer.RequestHandlerClass.log_of = false
+    try:
+        done = world.sijil("logs", run.id, code=6)
+        assert done.stdout == b"" and "another part of the log" in done.stderr, done
+        world.peer.RequestHandlerClass.log_of = lambda handler, run, query: handler.answer(200, b"text without a size")
+        assert "older than this program" in world.sijil("logs", run.id, code=1).stderr
+    finally:
+        world.peer.RequestHandlerClass.log_of = log_of
+
+
+def a_log_that_is_kept_no_longer_has_a_way_out(world):
+    run = world.peer.add(Run(outputs={"model": "weights"}))
+    world.peer.faults["log"] = [410]
+    done = world.sijil("logs", run.id, code=1)
+    assert f"try          sijil pull {world.host}/acme/models/digits@sha256:{made.hex_of('log')}" in done.stderr, done.stderr
+    world.peer.faults["log"] = [410]
+    assert "sijil pull" not in world.sijil("logs", world.peer.add(Run(state="failed")).id, code=1).stderr
+
+
+def pem(world, name, point):
+    path = os.path.join(world.folder, name + ".pem")
+    with open(path, "w", encoding="ascii") as file:
+        file.write("-----BEGIN PUBLIC KEY-----\n" + base64.encodebytes(HEAD + bytes.fromhex(point)).decode() + "-----END PUBLIC KEY-----\n")
+    return path
+
+
+def a_bundle_is_kept_and_verified(world):
+    whole = VECTORS["bundles"][0]["bundle"]
+    text = json.dumps(whole).encode()
+    world.peer.bundles[made.RUN] = text
+    path = os.path.join(world.folder, "kept.json")
+    with open(path, "w", encoding="ascii") as file:
+        file.write("old")
+    world.peer.faults["bundle"] = ["cut"]
+    world.sijil("bundle", made.RUN, "-o", path)
+    with open(path, "rb") as file:
+        assert file.read() == text
+    assert world.sijil("bundle", made.RUN).stdout == text
+    world.sijil("bundle", str(Run().id), "-o", path, code=3)
+    with open(path, "rb") as file:
+        assert file.read() == text  # nothing is overwritten by a failure
+    world.sijil("bundle", made.RUN, "-o", "/nowhere/x", code=1)
+    points = VECTORS["points"]
+    keys = ["--key", VECTORS["vkey"], "--signer", pem(world, "keyd", points["keyd"]), "--root", pem(world, "root", points["root"])]
+    shown = world.sijil("verify", made.RUN, *keys).stdout.decode()
+    assert "sijil-keyd admitted" in shown and "Not proven:" in shown, shown
+    assert world.json("verify", made.RUN, *keys)["verified"] is True
+    pins = {"schema": "sijil.runner-registry/v1", "url": "https://registry.example", "audience": made.ORIGIN, "log_key": VECTORS["vkey"],
+            "signer": made.url64(bytes.fromhex(points["keyd"])), "root": made.url64(bytes.fromhex(points["root"]))}
+    with open(os.path.join(world.folder, "registry.json"), "w", encoding="utf-8") as file:
+        json.dump(pins, file)
+    assert "sijil-keyd admitted" in world.sijil("verify", made.RUN, "--pins", "registry.json").stdout.decode()
+    wrong = [*keys[:4], "--root", pem(world, "other", points["keyd"])]
+    assert "NOT verified: " in world.sijil("verify", made.RUN, *wrong, code=6).stderr
+    world.sijil("verify", made.RUN, *keys[:4], code=2)
+    world.sijil("verify", made.RUN, *keys, "--pins", "registry.json", code=2)
+    other = str(Run().id)
+    world.peer.bundles[other] = text
+    assert "the bundle of another run" in world.sijil("verify", other, *keys, code=6).stderr
+    world.peer.bundles[made.RUN] = text.replace(b'"admission"', b'"admissiom"')
+    assert "NOT verified: " in world.sijil("verify", made.RUN, *keys, code=6).stderr
+
+
+def a_rerun_names_the_old_run_and_compares(world):
+    old = world.peer.add(Run(outputs={"model": "weights"}))
+    world.peer.next_run = dict(outputs={"model": "weights"}, state="running", looks=[{}, {"state": "succeeded", **ENDED}])
+    done = world.sijil("rerun", old.id, "--key", world.key, "--compare")
+    asked = next(run for run in world.peer.runs.values() if hasattr(run, "asked")).asked
+    assert asked["rerun"] == {"run": old.id, "order": made.digest(old.envelopes[1][1])} and asked["spec"] == payload(old.requested)["spec"], asked
+    assert asked["run"] != old.id and asked["nonce"] != payload(old.requested)["nonce"] and asked["requester"] == made.REQUESTER
+    assert done.stdout.decode() == f"model  equal  sha256:{made.hex_of('weights')}\n", done.stdout
+    assert f"sijil run compare {world.host} acme/models {old.id} {asked['run']}" in done.stderr, done.stderr
+    return old
+
+
+def what_differs_has_its_own_exit_status(world):
+    old = world.peer.add(Run(outputs={"model": "weights"}))
+    world.peer.next_run = dict(outputs={"model": "others"}, state="running", looks=[{}, {"state": "succeeded", **ENDED}])
+    answer = world.json("rerun", old.id, "--key", world.key, "--compare", code=8)
+    assert answer["equal"] is False and answer["rerun"] == old.id, answer
+    assert answer["outputs"] == [{"name": "model", "equal": False, "before": "sha256:" + made.hex_of("weights"), "after": "sha256:" + made.hex_of("others")}]
+    same = world.peer.add(Run(outputs={"model": "weights"}))
+    assert world.json("compare", old.id, same.id)["equal"] is True
+    more = world.peer.add(Run(outputs={"model": "weights", "more": "x"}))
+    more.envelopes[0] = world.peer.add(Run(run=more.id)).envelopes[0]
+    failed = world.peer.add(Run(state="failed"))
+    world.sijil("compare", old.id, failed.id, code=7)
+    assert "no outputs to compare" in world.sijil("compare", failed.id, old.id, code=1).stderr
+    world.sijil("compare", old.id, "x", code=2)
+    before = len(world.peer.asked)
+    assert "no outputs to compare" in world.sijil("rerun", failed.id, "--key", world.key, "--compare", code=1).stderr
+    assert not [one for one in world.peer.asked[before:] if one[0] == "POST"], "a request was sent, although nothing can be compared"
+    waiting = world.peer.add(Run(state="awaiting approval"))
+    assert "no order" in world.sijil("rerun", waiting.id, "--key", world.key, code=1).stderr
+    false = world.peer.add(Run())
+    false.envelopes[1] = old.envelopes[1]
+    assert "order of another request" in world.sijil("rerun", false.id, "--key", world.key, code=6).stderr
+
+
+def a_start_waits_and_shows_the_log(world):
+    spec = os.path.join(world.folder, "spec.yaml")
+    with open(spec, "w", encoding="utf-8") as file:
+        json.dump({name: value for name, value in made.spec().items() if name not in ("pool", "nodes")}, file)
+    world.peer.next_run = dict(outputs={"model": "a"}, state="requested", log=b"epoch 1\nepoch 2\n", looks=[
+        {"attempt": 0}, {"attempt": 0}, {"state": "running", "attempt": 1}, {"state": "succeeded", **ENDED}])
+    done = world.sijil("start", spec, "--key", world.key, "--follow")
+    assert done.stdout.startswith(b"epoch 1\nepoch 2\n") and b"sijil pull " in done.stdout, done.stdout
+    assert "it goes on also when this ends" in done.stderr
+    world.peer.next_run = dict(state="requested", looks=[{}, {"state": "refused", "reason": "devices: no such device", **ENDED}])
+    done = world.sijil("start", spec, "--key", world.key, "--wait", "--json", code=7)
+    assert json.loads(done.stdout)["reason"] == "devices: no such device" and json.loads(done.stderr)["try"].startswith("sijil run start"), done
+    world.sijil("start", spec, "--key", world.key, "--follow", "--json", code=2)
+    world.peer.false = {"id": made.RUN}
+    assert "another run" in world.sijil("start", spec, "--key", world.key, code=6).stderr
+    world.peer.false = {}
+    with open(spec, "a", encoding="utf-8") as file:
+        file.write("\nx")
+    before = len(world.peer.asked)
+    world.sijil("start", spec, "--key", world.key, code=1)
+    assert len(world.peer.asked) == before
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        world = World(folder)
+        for test in (waiting_shows_each_step_and_ends_with_the_run, a_terminal_has_one_line_that_changes, waiting_goes_on_after_lost_connections,
+                     outputs_are_shown_from_what_was_signed, a_log_comes_in_pieces_whatever_happens, following_a_log_goes_through_all_attempts,
+                     a_false_registry_shows_no_part_twice, a_log_that_is_kept_no_longer_has_a_way_out,
+                     a_bundle_is_kept_and_verified, a_rerun_names_the_old_run_and_compares,
+                     what_differs_has_its_own_exit_status, a_start_waits_and_shows_the_log):
+            world.peer.faults.clear()
+            world.peer.next_run = None
+            test(world)
+            print("ok", test.__name__)
+
+
+main()

@@ -1,0 +1,33 @@
+"""usage: test_run_spec_schema.py SOURCE-FOLDER   The JSON Schema of specifications, with the files that the command accepts and refuses."""
+import json
+import pathlib
+import sys
+
+import jsonschema
+import yaml
+
+ROOT = pathlib.Path(sys.argv[1])
+DEFAULTS = {"environment": {}, "inputs": [], "nodes": 1, "tasks": 1, "network": "none", "assurance": 1, "pool": "default"}
+
+
+def main():
+    schema = json.loads((ROOT / "docs/formats/run-spec.schema.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    found = {name: member["default"] for name, member in schema["properties"].items() if "default" in member}
+    assert found == DEFAULTS, found
+    counts = {"# accepted": 0, "# refused": 0, "# refused by the command alone": 0}
+    for path in sorted((ROOT / "tests/vectors/specs").glob("*.yaml")) + [ROOT / "examples/digits/spec.yaml"]:
+        text = path.read_text(encoding="utf-8")
+        kind = text.split("\n", 1)[0].split(":", 1)[0]
+        kind = "# accepted" if path.name == "spec.yaml" else kind
+        counts[kind] += 1
+        if kind == "# refused by the command alone":
+            continue
+        errors = [error.message for error in validator.iter_errors(yaml.safe_load(text))]
+        assert bool(errors) == (kind == "# refused"), (path.name, errors)
+    assert min(counts.values()) >= 3, counts
+    print(counts)
+
+
+main()
