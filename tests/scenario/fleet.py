@@ -169,5 +169,4 @@ class Judge(Integrity):
 
     @staticmethod
     def sql_at(server, text):
-        words = ["psql", "-XAtq", "-h", server.database_at, "-U", "postgres", "-d", "sijil_template", "-c", text]
-        return subprocess.run(words, check=True, capture_output=True, text=True, timeout=600).stdout.strip()
+        return server.psql.ask(text)
