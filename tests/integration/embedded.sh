@@ -1,10 +1,11 @@
 #!/bin/bash
 # sijild --embedded as a person uses it: it is started, stopped, killed and started again, and refuses where it can't run.
-# usage: embedded.sh FOLDER-OF-SIJILD. As root it uses the three system users; otherwise one user runs everything.
+# usage: embedded.sh FOLDER-OF-SIJILD. SIJIL_SOAK=1 kills it more often. As root it uses the three system users; otherwise one user runs everything.
 set -euo pipefail
 . "$(dirname "$0")/../support/wait.sh"
 
-programs=$1
+programs=$1 kills=1
+if [ "${SIJIL_SOAK:-}" = 1 ]; then kills=10; fi
 work=$(mktemp -d /var/tmp/sijil-embedded.XXXXXX)
 chmod 755 "$work"
 directory=$work/registry log=$work/log supervisor= sleeper=
@@ -174,12 +175,12 @@ start_again() { # only init waits for killed processes, and nothing pauses
     [ "$(projects "$name" "$secret")" = main/models ] || die "the project is gone"
 }
 say "kill -9 of the supervisor, and a start right after it"
-for _ in 1 2 3; do
+for _ in $(seq "$kills"); do
     kill -9 "$supervisor"
     start_again
 done
 say "kill -9 of everything at once, and a start right after it"
-for _ in 1 2 3 4 5 6; do # PostgreSQL leaves both its locks, with the number of a process that may still exist
+for _ in $(seq $((2 * kills))); do # PostgreSQL leaves both its locks, with the number of a process that may still exist
     kill -9 "$supervisor" $(pgrep -P "$supervisor") $(pgrep -P "$(child postgres)")
     start_again
 done
@@ -282,7 +283,7 @@ if [ "$(id -u)" = 0 ]; then
     done
 fi
 say "what is found before the work of a first start"
-/usr/bin/python3 -c 'import socket, sys, time; s = socket.socket(); s.bind(("127.0.0.1", int(sys.argv[1]))); s.listen(); time.sleep(120)' "$port" &
+/usr/bin/python3 -c 'import socket, sys, time; s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.bind(("127.0.0.1", int(sys.argv[1]))); s.listen(); time.sleep(120)' "$port" &
 sleeper=$!
 taken() { /usr/bin/python3 -c 'import socket, sys; socket.create_connection(("127.0.0.1", int(sys.argv[1])))' "$port" 2>/dev/null; }
 wait_until 20 taken || die "nothing holds the port"

@@ -9,6 +9,7 @@ import http.client
 import json
 import os
 import random
+import select
 import shutil
 import signal
 import socket
@@ -16,6 +17,7 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 import urllib.parse
@@ -294,11 +296,24 @@ class NoToken(AssertionError):
 
 
 class Client:
-    """One login. Every call is one TLS connection unless `keep` is used."""
+    """One login. A thread's calls go over one TLS connection, because a handshake costs three times as much as most requests. Tests of
+    kills and of faults set `keeps` to False: there each call connects anew."""
+    keeps = True
 
     def __init__(self, server, login=None, port=None):
         self.server, self.login, self.tokens = server, login, {}
         self.port = port or server.port
+        self.kept = threading.local()
+
+    def link(self):
+        """The kept connection of this thread, or a new one: if the server has ended it, there is something to read, the end."""
+        link, place = getattr(self.kept, "link", None), (self.port, os.getpid(), trust_in(self.server.ca_file))
+        if link is None or self.kept.place != place:
+            link = self.kept.link = self.connection()
+            self.kept.place = place
+        elif link.sock is not None and select.select([link.sock], [], [], 0)[0]:
+            link.close()  # it connects again by itself
+        return link
 
     def connection(self, timeout=60, address=None):
         """`address`: the client's address, such as "127.0.0.2"."""
@@ -306,10 +321,10 @@ class Client:
                                            source_address=address and (address, 0))
 
     def call(self, method, path, body=None, headers=None, connection=None, scope=None, encode_chunked=False):
-        link = connection or self.connection()
         headers = dict(headers or {})
         if scope is not None:
             headers["Authorization"] = "Bearer " + self.token(scope)
+        link, is_whole = connection or (self.link() if self.keeps else self.connection()), False
         if path.startswith("https://"):
             parts = urllib.parse.urlsplit(path)
             path = parts.path + ("?" + parts.query if parts.query else "")
@@ -317,8 +332,9 @@ class Client:
             link.request(method, path, body=body, headers=headers, encode_chunked=encode_chunked)
             response = link.getresponse()
             answer = Answer(response, response.read())
+            is_whole = True
         finally:
-            if connection is None:
+            if connection is None and not (is_whole and self.keeps):
                 link.close()
         contract.check(self, method, path, answer)
         return answer
