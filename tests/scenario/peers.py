@@ -67,7 +67,7 @@ class Peers:
         self.run(program("sijild"), "--config", self.path("sijild.conf"), *options)
 
     def start_postgres(self, env=None):
-        env = {**(env or os.environ), "SIJIL_TEST_CLUSTER": os.path.join(os.path.abspath(sijil_test.BUILD), "cluster")}
+        env = {**(env or os.environ), "SIJIL_TEST_CLUSTER": sijil_test.CLUSTER}
         self.run(POSTGRES, "start", self.path("postgres"), "/bin/true", str(os.getpid()), env=env)
         with open(self.path("postgres/socket"), encoding="utf-8") as file:
             self.database_at = file.read().strip()
