@@ -53,7 +53,7 @@ class World:
         until = time.monotonic() + seconds
         while (said := self.sql(question)) != answer:
             assert time.monotonic() < until, f"{question}: {said}"
-            time.sleep(0.02)
+            time.sleep(0.05)
 
     def litter(self, turn):
         """Blobs that no manifest will ever need."""

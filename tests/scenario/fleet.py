@@ -95,7 +95,7 @@ class Fleet(Peers, sijil_test.Server):
         for client in self.clients(login):
             while not knows(client, repository):
                 assert time.monotonic() - began < seconds, f"a gateway does not know {login[0]} after {seconds} s"
-                time.sleep(0.02)
+                time.sleep(0.05)
         return time.monotonic() - began
 
     def stop_gateway(self, number):
