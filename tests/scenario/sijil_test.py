@@ -141,15 +141,15 @@ class Server:
     def begin(self):
         """Leaves what a first start leaves that was cut short after initdb, with the files that tests/support/postgres.sh has kept: initdb
         costs half a second of the processor. integration/embedded.sh and faults/embedded.py have whole first starts."""
-        made = glob.glob(CLUSTER + "-*15-bin")
-        if os.path.exists(self.folder) or not made:
+        made = CLUSTER + sorted(glob.glob("/usr/lib/postgresql/*/bin"))[-1].replace("/", "-")  # of the version that sijild takes
+        if os.path.exists(self.folder) or not os.path.isdir(made):
             return
         os.mkdir(self.folder)
         with open(self.folder + "/instance", "w", encoding="ascii") as file:
             file.write(str(uuid.uuid4()))
         os.mkdir(self.folder + "/postgres", 0o700)
-        subprocess.run(["cp", "-a", made[0], self.folder + "/postgres/data"], check=True)
-        about = os.stat(made[0])
+        subprocess.run(["cp", "-a", made, self.folder + "/postgres/data"], check=True)
+        about = os.stat(made)
         os.chown(self.folder + "/postgres", about.st_uid, about.st_gid)
 
     def start(self, wait=True):
