@@ -32,7 +32,7 @@ struct stack *stack_new(const struct pg_table *const *tables)
     asked = stack->database = stack->log.database;
     stack->keyd = keyd_process_client(stack->log.keyd);
     stack->sequencer = stack->log.sequencer;
-    if (!pg_open_lazily(database_app(stack->database), tables, &stack->pg, &err).ok) fail_msg("%s", err.message);
+    if (!pg_open(database_app(stack->database), tables, &stack->pg, &err).ok) fail_msg("%s", err.message);
     return stack;
 }
 
