@@ -266,7 +266,7 @@ static struct result open_all(struct bootstrap *bootstrap, struct error *err)
     TRY(keyd_client_new(settings->keyd_socket, (unsigned)settings->keyd_timeout, &bootstrap->keyd, err));
     TRY(keyd_identify(bootstrap->keyd, &bootstrap->identity, err));
     TRY(pg_open(settings->database, bootstrap_tables, &bootstrap->pg, err));
-    TRY(pg_open(settings->database, gateway_tables, &bootstrap->changes, err));
+    TRY(pg_open_lazily(settings->database, gateway_tables, &bootstrap->changes, err));
     TRY(open_sequencer(bootstrap, err));
     return open_registry(bootstrap, err);
 }

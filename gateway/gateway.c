@@ -43,7 +43,7 @@ static struct result open_worker(void *context, void **state_out, struct error *
     const struct gateway *gateway = context;
     struct pg *pg = NULL;
 
-    TRY(pg_open(gateway->settings->database, gateway_tables, &pg, err));
+    TRY(pg_open_lazily(gateway->settings->database, gateway_tables, &pg, err));
     *state_out = pg;
     return SUCCESS;
 }
@@ -146,7 +146,7 @@ static struct result check_regions(struct gateway *gateway, struct error *err)
 {
     OWNED(pg) *pg = NULL;
 
-    TRY(pg_open(gateway->settings->database, gateway_tables, &pg, err));
+    TRY(pg_open_lazily(gateway->settings->database, gateway_tables, &pg, err));
     TRY(registry_check_served(gateway->registry, pg, err));
     return registry_check_regions(gateway->registry, pg, err);
 }

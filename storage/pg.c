@@ -9,13 +9,14 @@
 
 #include <poll.h>
 
-struct result pg_open_with(const char *conninfo, const struct pg_table *const *tables, const struct pg_limits *limits,
-                           struct pg **pg_out, struct error *err)
+static struct result open_new(const char *conninfo, const struct pg_table *const *tables, const struct pg_limits *limits,
+                              bool is_lazy, struct pg **pg_out, struct error *err)
 {
     OWNED(pg) *pg = memory_zeroed(1, sizeof *pg);
 
     if (pg == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a connection to PostgreSQL");
     pg->limits = limits;
+    pg->is_lazy = is_lazy;
     pg->conninfo = memory_copy_text(conninfo, strlen(conninfo));
     if (pg->conninfo == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a connection to PostgreSQL");
     TRY(pg_collect(pg, tables, err));
@@ -24,9 +25,20 @@ struct result pg_open_with(const char *conninfo, const struct pg_table *const *t
     return SUCCESS;
 }
 
+struct result pg_open_with(const char *conninfo, const struct pg_table *const *tables, const struct pg_limits *limits,
+                           struct pg **pg_out, struct error *err)
+{
+    return open_new(conninfo, tables, limits, false, pg_out, err);
+}
+
 struct result pg_open(const char *conninfo, const struct pg_table *const *tables, struct pg **pg_out, struct error *err)
 {
-    return pg_open_with(conninfo, tables, &pg_limits_of_requests, pg_out, err);
+    return open_new(conninfo, tables, &pg_limits_of_requests, false, pg_out, err);
+}
+
+struct result pg_open_lazily(const char *conninfo, const struct pg_table *const *tables, struct pg **pg_out, struct error *err)
+{
+    return open_new(conninfo, tables, &pg_limits_of_requests, true, pg_out, err);
 }
 
 bool pg_is_broken(const struct pg *pg)
@@ -70,6 +82,7 @@ struct result pg_run(struct pg *pg, const struct pg_statement *statement, const 
     assert(pg->pipelined == 0);
     OWNED(pg_rows) *rows = NULL;
     TRY(pg_rows_new(&rows, err));
+    TRY(pg_make_ready(pg, prepared, err));
     TRY(send_one(pg, prepared, arguments == NULL ? &none : arguments, err));
     const struct result taken = pg_take(pg, statement->name, &rows->result, err);
     pg->touched += taken.ok ? 0 : 1;

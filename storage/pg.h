@@ -3,7 +3,7 @@
  *
  * SQL is in *_store.c files, as objects that are private to their file (storage/pg_table.h), so no other file can run them.
  * A connection prepares the tables of statements that it is given, and checks the parameter and column types of each
- * statement against the live schema. No SQL text is built at run time. All values are sent in binary. A connection belongs
+ * statement against the live schema, before the statement first runs. No SQL text is built at run time. All values are sent in binary. A connection belongs
  * to one thread at a time.
  */
 #pragma once
@@ -27,6 +27,12 @@ struct pg_table;
  * a statement does not fit the schema ("run sijild --migrate").
  */
 RESULT pg_open(const char *conninfo, const struct pg_table *const *tables, struct pg **pg_out, struct error *err);
+/**
+ * As pg_open(), but each statement is prepared and checked when it first runs, in one more round trip. A program with many
+ * connections opens one with pg_open(), which checks all statements, and the others with this: each would take a fiftieth of a
+ * second of the server, and its memory, for statements of which it runs few. Such a connection has no pipelines.
+ */
+RESULT pg_open_lazily(const char *conninfo, const struct pg_table *const *tables, struct pg **pg_out, struct error *err);
 /** Checks the form of a connection string, without a connection. The error quotes nothing, because any part of it may be a
  *  password. */
 RESULT pg_conninfo_check(const char *conninfo, bool *has_password_out, struct error *err);

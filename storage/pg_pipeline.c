@@ -10,6 +10,7 @@ static struct result enqueue(struct pg *pg, const struct pg_prepared *prepared, 
 {
     struct pg_encoded encoded;
 
+    assert(!pg->is_lazy);
     TRY(pg_before_send(pg, err));
     if (pg->pipelined == 0 && !PQenterPipelineMode(pg->connection)) return pg_lost(pg, PQerrorMessage(pg->connection), err);
     TRY(pg_encode(prepared, arguments, &encoded, err));

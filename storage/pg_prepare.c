@@ -106,14 +106,13 @@ static struct result check_columns(const struct pg_statement *statement, const P
     return SUCCESS;
 }
 
-static struct result send_all(struct pg *pg, struct error *err)
+static struct result send_some(struct pg *pg, const struct pg_prepared *some, size_t count, struct error *err)
 {
     TRY(pg_before_send(pg, err));
     bool ok = PQenterPipelineMode(pg->connection) == 1;
-    for (size_t i = 0; ok && i < pg->prepared_count; i++) {
-        const struct pg_prepared *prepared = &pg->prepared[i];
-        const struct pg_statement *statement = prepared->statement;
-        ok = PQsendPrepare(pg->connection, statement->name, statement->sql, (int)prepared->count, prepared->types) &&
+    for (size_t i = 0; ok && i < count; i++) {
+        const struct pg_statement *statement = some[i].statement;
+        ok = PQsendPrepare(pg->connection, statement->name, statement->sql, (int)some[i].count, some[i].types) &&
              PQsendDescribePrepared(pg->connection, statement->name);
     }
     if (!ok || !PQpipelineSync(pg->connection)) return pg_lost(pg, PQerrorMessage(pg->connection), err);
@@ -131,17 +130,31 @@ static struct result check_one(struct pg *pg, const struct pg_prepared *prepared
     return check_columns(prepared->statement, description, err);
 }
 
-struct result pg_prepare_all(struct pg *pg, struct error *err)
+static struct result prepare_some(struct pg *pg, struct pg_prepared *some, size_t count, struct error *err)
 {
     OWNED_RESULT end = NULL;
 
-    if (pg->prepared_count == 0) return SUCCESS;
-    TRY(send_all(pg, err));
-    for (size_t i = 0; i < pg->prepared_count; i++) TRY(check_one(pg, &pg->prepared[i], err));
+    TRY(send_some(pg, some, count, err));
+    for (size_t i = 0; i < count; i++) TRY(check_one(pg, &some[i], err));
     TRY(pg_next(pg, pg_deadline(pg), &end, err));
     if (PQresultStatus(end) != PGRES_PIPELINE_SYNC || !PQexitPipelineMode(pg->connection))
         return pg_lost(pg, "a broken protocol", err);
+    for (size_t i = 0; i < count; i++) some[i].is_ready = true;
     return SUCCESS;
+}
+
+struct result pg_prepare_all(struct pg *pg, struct error *err)
+{
+    for (size_t i = 0; i < pg->prepared_count; i++) pg->prepared[i].is_ready = false;
+    return pg->is_lazy || pg->prepared_count == 0 ? SUCCESS : prepare_some(pg, pg->prepared, pg->prepared_count, err);
+}
+
+struct result pg_make_ready(struct pg *pg, const struct pg_prepared *prepared, struct error *err)
+{
+    if (prepared->is_ready) return SUCCESS;
+    const struct result ready = prepare_some(pg, &pg->prepared[prepared - pg->prepared], 1, err);
+    if (!ready.ok) pg_break(pg); /* answers are left, in the middle of a pipeline */
+    return ready;
 }
 
 /* A lookup is the connection under another type. No function with that type changes anything. */

@@ -37,6 +37,7 @@ struct pg_prepared {
     size_t count;
     Oid types[PG_PARAMETERS_MAX];
     bool is_change; /* anything except a SELECT, or the BEGIN of a transaction */
+    bool is_ready;  /* prepared on the present connection, and checked */
 };
 
 #define PG_CHANNELS_MAX 4 /* no caller listens to more than two */
@@ -48,6 +49,7 @@ struct pg {
     const struct pg_limits *limits;
     struct pg_prepared *prepared; /* sorted by the statement's address */
     size_t prepared_count;
+    bool is_lazy; /* prepares a statement when it first runs */
     bool in_transaction;
     bool is_uncertain; /* a running statement may have become durable although its answer is lost */
     size_t pipelined;  /* added and not yet run */
@@ -114,8 +116,10 @@ RESULT pg_check(struct pg *pg, const PGresult *result, const char *name, struct 
 
 /** Collects the statements of all tables. ERROR_INVALID for a name that occurs twice. */
 RESULT pg_collect(struct pg *pg, const struct pg_table *const *tables, struct error *err);
-/** Prepares them on the connection and compares their types with the schema. */
+/** Prepares them on the connection and compares their types with the schema; a lazy connection does so later. */
 RESULT pg_prepare_all(struct pg *pg, struct error *err);
+/** The same for one statement, if that was not done yet. Breaks the connection if it fails. */
+RESULT pg_make_ready(struct pg *pg, const struct pg_prepared *prepared, struct error *err);
 /** Aborts the program if no table of this connection has the statement. */
 const struct pg_prepared *pg_find(const struct pg *pg, const struct pg_statement *statement);
 extern const struct pg_statement pg_begin_sql, pg_commit_sql;

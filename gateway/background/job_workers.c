@@ -248,7 +248,7 @@ static void *watcher_main(void *argument)
 
 static struct result start_watcher(struct job_workers *workers, struct error *err)
 {
-    TRY(pg_open(workers->gateway->settings->database, workers->gateway->tables, &workers->watching, err));
+    TRY(pg_open_lazily(workers->gateway->settings->database, workers->gateway->tables, &workers->watching, err));
     TRY(pg_listen(workers->watching, FORGOTTEN_CHANNEL, err));
     workers->has_watcher = pthread_create(&workers->watcher, NULL, watcher_main, workers) == 0;
     return workers->has_watcher ? SUCCESS : failure(err, ERROR_NO_MEMORY, "can't start a thread for forgotten keys");
@@ -260,7 +260,7 @@ static struct result start_worker(struct job_workers *workers, enum job_kind kin
 
     worker->workers = workers;
     worker->kind = kind;
-    TRY(pg_open(workers->gateway->settings->database, workers->gateway->tables, &worker->pg, err));
+    TRY(pg_open_lazily(workers->gateway->settings->database, workers->gateway->tables, &worker->pg, err));
     worker->has_thread = pthread_create(&worker->thread, NULL, worker_main, worker) == 0;
     return worker->has_thread ? SUCCESS : failure(err, ERROR_NO_MEMORY, "can't start a thread for jobs");
 }

@@ -163,7 +163,7 @@ struct result maintenance_start(struct gateway *gateway, struct maintenance **ma
 
     if (maintenance == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for cleaning up");
     maintenance->gateway = gateway;
-    TRY(pg_open(gateway->settings->database, gateway->tables, &maintenance->pg, err));
+    TRY(pg_open_lazily(gateway->settings->database, gateway->tables, &maintenance->pg, err));
     TRY(thread_start(&maintenance->thread, maintenance_main, maintenance, "cleans up", err));
     *maintenance_out = GIVE(maintenance);
     return SUCCESS;

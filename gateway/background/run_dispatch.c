@@ -142,7 +142,7 @@ struct result run_dispatch_start(struct gateway *gateway, struct run_dispatch **
 
     if (dispatch == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to order runs");
     dispatch->gateway = gateway;
-    TRY(pg_open(gateway->settings->database, gateway->tables, &dispatch->pg, err));
+    TRY(pg_open_lazily(gateway->settings->database, gateway->tables, &dispatch->pg, err));
     TRY(pg_listen(dispatch->pg, RUN_CHANNEL, err));
     TRY(thread_start(&dispatch->thread, dispatch_main, dispatch, "orders training runs", err));
     *dispatch_out = GIVE(dispatch);

@@ -176,7 +176,7 @@ def do_again(world, attempt, what):
         if time.monotonic() > until:
             raise Bad(f"{what}, it still does not work: {answer and (answer.status, answer.body[:300])}; "
                       f"{readiness(world)}")
-        time.sleep(0.02)
+        time.sleep(0.05)
         world.machine.revive_keyd()
 
 

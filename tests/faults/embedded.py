@@ -126,7 +126,7 @@ class Instance:
                                       check=False).stdout):
             if time.monotonic() > until:
                 raise Bad(f"something is left running: {left}")
-            time.sleep(0.02)
+            time.sleep(0.05)
 
     def database_answers(self):
         """Whether its own database answers: processes of a killed instance may still answer the gateway while another one starts."""
@@ -333,7 +333,7 @@ def starts_its_children_again(program):
             assert time.monotonic() < until, f"{program} does not come back: {instance.log[-3000:]}"
             if count > 1 and time.monotonic() - began > LASTING_S:
                 plan.disarm()
-            time.sleep(0.02)
+            time.sleep(0.05)
         plan.disarm()
         judge_log(instance)
         check_soon(instance, until)

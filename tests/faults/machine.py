@@ -19,7 +19,6 @@ class Machine(Peers):
         self.plans = {name: Plan(self.path("plan-" + name)) for name in failing}
         self.processes = {}
         self.judged = 0  # bytes of the log that were checked
-        self.psql = None
         self.start_postgres()
         self.make_ring()
         self.make_keys()
@@ -99,27 +98,11 @@ class Machine(Peers):
             return "".join(file.readlines()[-lines:])
 
     def sql(self, text):
-        """The first column of the first row, from one psql that stays open."""
-        if self.psql is None:
-            self.psql = subprocess.Popen(
-                ["psql", "-qXAt", "-h", self.database_at, "-U", "postgres", "-d", "sijil_template"],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        self.psql.stdin.write(" ".join(text.split()) + ";\n\\echo .\n")
-        self.psql.stdin.flush()
-        lines = []
-        while not lines or lines[-1] != ".":
-            line = self.psql.stdout.readline()
-            if line == "":
-                raise AssertionError("psql ended")
-            lines.append(line.rstrip("\n"))
-        return lines[0] if len(lines) > 1 else ""
+        """The first column of the first row."""
+        return self.psql.ask(text).split("\n", 1)[0]
 
     def stop(self):
         """The exit statuses of the programs, which also report findings of sanitizers."""
-        if self.psql is not None:
-            self.psql.stdin.close()
-            self.psql.wait()
-            self.psql = None
         codes = {}
         for name in ("sijild", "sijil-keyd"):
             process = self.processes.get(name)

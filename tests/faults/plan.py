@@ -19,7 +19,10 @@ ALL = os.environ.get("SIJIL_FAULTS_ALL") == "1"
 SAMPLE = int(os.environ.get("SIJIL_FAULTS_SAMPLE", "2"))  # of each case and kind, and also the last but one; 0: one of these
 SEED = int(os.environ.get("SIJIL_FAULTS_SEED", str(int(time.time()))))
 WITHOUT_END = 1 << 40
-from sijil_test import FINDINGS  # it is in a folder, and reads a build folder, that are named above
+import sijil_test  # it is in a folder, and reads a build folder, that are named above
+from sijil_test import FINDINGS
+
+sijil_test.Client.keeps = False  # a call that fails may also be one for a new connection
 
 # Otherwise a sanitizer's finding ends a program with status 1, as a refusal does.
 for options in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):

@@ -31,9 +31,10 @@ static const struct pg_statement backend_sql = {"backend", "SELECT pg_backend_pi
 static const struct pg_statement tell_sql = {"tell", "SELECT pg_notify('news', '')::text", "", "text"};
 static const struct pg_statement zone_sql = {"zone", "SELECT current_setting('TimeZone')", "", "text"};
 static const struct pg_statement sleep_sql = {"sleep", "SELECT pg_sleep(30)::text", "", "text"};
+static const struct pg_statement prepared_sql = {"prepared", "SELECT count(*) FROM pg_prepared_statements", "", "int8"};
 static const struct pg_statement *const statements[] = {
     &thing_insert_sql, &thing_find_sql, &thing_add_sql, &thing_name_sql, &thing_count_sql, &lengths_sql,
-    &fail_as_sql,      &backend_sql,    &tell_sql,      &zone_sql,       &sleep_sql,
+    &fail_as_sql,      &backend_sql,    &tell_sql,      &zone_sql,       &sleep_sql,       &prepared_sql,
 };
 static const struct pg_table table = PG_TABLE(statements);
 static const struct pg_table *const tables[] = {&table, NULL};

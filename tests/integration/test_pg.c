@@ -146,6 +146,62 @@ static void statements_must_fit_the_schema(void **state)
     if (strstr(err.message, row->said) == NULL) fail_msg("%s", err.message);
 }
 
+/* The statements beside it do not suffer. */
+static void a_lazy_connection_refuses_them_at_their_first_run(void **state)
+{
+    const struct misfit_row *row = *state;
+    OWNED(database) *database = database_new();
+    const struct pg_statement *const statement = &row->statement;
+    const struct pg_table misfit = {&statement, 1};
+    const struct pg_table *const both[] = {&table, &misfit, NULL};
+    OWNED(pg) *pg = NULL;
+    struct error err = {0};
+
+    database_execute(database, arrange_sql);
+    struct result refused = pg_open_lazily(database_app(database), both, &pg, &err);
+    for (int i = 0; pg != NULL && i < 2; i++) {
+        refused = pg_run(pg, statement, NULL, NULL, &err);
+        assert_true(!refused.ok && pg_is_broken(pg));
+        struct error why = {0};
+        must(pg_reopen(pg, &why), &why);
+        must(add_thing(pg, i, &why), &why);
+    }
+    assert_false(refused.ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+    if (strstr(err.message, row->said) == NULL) fail_msg("%s", err.message);
+}
+
+static int64_t count_of_prepared(struct pg *pg)
+{
+    OWNED(pg_rows) *rows = NULL;
+    struct error err = {0};
+
+    if (!pg_run(pg, &prepared_sql, NULL, &rows, &err).ok) fail_msg("%s", err.message);
+    return pg_int8(rows, 0, 0);
+}
+
+static void a_lazy_connection_prepares_what_it_runs(void **state)
+{
+    struct fixture *fixture = *state;
+    OWNED(pg) *pg = NULL;
+    struct error err = {0};
+
+    assert_int_equal(count_of_prepared(fixture->pg), COUNT(statements) + 2); /* and BEGIN and COMMIT */
+    must(pg_open_lazily(database_app(fixture->database), tables, &pg, &err), &err);
+    for (int64_t round = 1; round <= 2; round++) { /* the new connection prepares again */
+        assert_int_equal(count_of_prepared(pg), 1);
+        for (int64_t id = 0; id < 2; id++) must(add_thing(pg, 10 * round + id, &err), &err);
+        assert_int_equal(count_of_prepared(pg), 2);
+        must(pg_begin(pg, &err), &err);
+        assert_false(add_thing(pg, 10 * round, &err).ok);
+        assert_int_equal(err.kind, ERROR_CONFLICT);
+        assert_false(pg_run(pg, &thing_count_sql, NULL, NULL, &err).ok); /* not prepared yet, and now it can't be */
+        pg_rollback(pg);
+        must(pg_reopen(pg, &err), &err);
+    }
+    assert_string_equal(database_ask(fixture->database, "SELECT count(*) FROM thing"), "4");
+}
+
 static const struct state_row {
     const char *name, *state;
     enum error_kind kind;
@@ -332,8 +388,10 @@ int main(void)
         TEST(the_first_error_ends_a_pipeline),
         TEST(a_large_pipeline_does_not_stall),
         TEST(a_day_has_24_hours),
+        TEST(a_lazy_connection_prepares_what_it_runs),
     };
 
-    return RUN_TABLE(misfit_rows, statements_must_fit_the_schema) + RUN_TABLE(state_rows, states_become_kinds) +
-           cmocka_run_group_tests_name("others", others, NULL, NULL);
+    return RUN_TABLE(misfit_rows, statements_must_fit_the_schema) +
+           RUN_TABLE(misfit_rows, a_lazy_connection_refuses_them_at_their_first_run) +
+           RUN_TABLE(state_rows, states_become_kinds) + cmocka_run_group_tests_name("others", others, NULL, NULL);
 }

@@ -2,7 +2,7 @@
 """usage: statements.py SOURCE-FOLDER   Each statement of SQL is private to its file, listed once and run.
 
 A statement is an object `static const struct pg_statement NAME_sql = {"NAME", ...` (storage/pg_table.h) of a *_store.c. One table of its file
-lists it, so that a connection prepares it and checks it against the schema; a function of its file uses it. No two have one name. Nobody
+lists it, so that connections prepare it and check it against the schema; a function of its file uses it. No two have one name. Nobody
 else defines or runs statements: only storage/ and *_store.c name pg_run() and pg_pipeline_add()."""
 import collections
 import os

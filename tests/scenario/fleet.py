@@ -95,7 +95,7 @@ class Fleet(Peers, sijil_test.Server):
         for client in self.clients(login):
             while not knows(client, repository):
                 assert time.monotonic() - began < seconds, f"a gateway does not know {login[0]} after {seconds} s"
-                time.sleep(0.02)
+                time.sleep(0.05)
         return time.monotonic() - began
 
     def stop_gateway(self, number):
@@ -169,5 +169,4 @@ class Judge(Integrity):
 
     @staticmethod
     def sql_at(server, text):
-        words = ["psql", "-XAtq", "-h", server.database_at, "-U", "postgres", "-d", "sijil_template", "-c", text]
-        return subprocess.run(words, check=True, capture_output=True, text=True, timeout=600).stdout.strip()
+        return server.psql.ask(text)

@@ -277,6 +277,7 @@ def pushes_go_on(shell):
     [ ! -e enough ] || break
     head -c 300000 /dev/urandom > during$number.bin
     sijil push during$number.bin {SECOND}/acme/models/during:n$number && echo $number >> acknowledged
+    sleep 0.2
 done) &
 timeout 60 sh -c 'until [ $(wc -l < acknowledged) -ge 3 ]; do sleep 0.1; done'
 cp acknowledged acknowledged-before""")

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 
 import sijil_test
+from psql import Psql
 from sijil_test import program
 
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
@@ -44,6 +45,7 @@ class Peers:
         self.root = tempfile.mkdtemp(prefix=prefix, dir=sijil_test.work_folder())
         self.port = sijil_test.free_port()
         self.log = open(self.path("log"), "ab")
+        self.psql = None
 
     def path(self, name):
         return os.path.join(self.root, name)
@@ -65,9 +67,11 @@ class Peers:
         self.run(program("sijild"), "--config", self.path("sijild.conf"), *options)
 
     def start_postgres(self, env=None):
+        env = {**(env or os.environ), "SIJIL_TEST_CLUSTER": sijil_test.CLUSTER}
         self.run(POSTGRES, "start", self.path("postgres"), "/bin/true", str(os.getpid()), env=env)
         with open(self.path("postgres/socket"), encoding="utf-8") as file:
             self.database_at = file.read().strip()
+        self.psql = Psql(self.database_at, "sijil_template")
 
     def keyd_words(self):
         return ["--directory", self.path("keyd"), "--passphrase-file", self.path("passphrase")]
@@ -126,4 +130,6 @@ class Peers:
                         self.path("set.dsse"))
 
     def stop_postgres(self):
+        if self.psql is not None:
+            self.psql.close()
         subprocess.run([POSTGRES, "stop", self.path("postgres")], check=False, timeout=60, stdout=self.log, stderr=self.log)

@@ -98,10 +98,10 @@ def who_has_no_role_has_little_of_the_log():
         f"{robot['name']}:{robot['secret']}".encode()).decode()})
     assert asked.status == 200 and "registry:admin" not in asked.json["scope"], asked.body  # nothing to administer
     began = time.monotonic()
-    statuses, took = insist(lambda: client.call("GET", "/v2/", scope="registry:catalog:*"), 8, 250)
+    statuses, took = insist(lambda: client.call("GET", "/v2/", scope="registry:catalog:*"), 8, 150)
     late = [answer for answer in statuses if answer.status == 429]
     served = [answer for answer in statuses if answer.status == 200]
-    assert len(late) + len(served) == 2000 and all(answer["Retry-After"] for answer in late)
+    assert len(late) + len(served) == 1200 and late and all(answer["Retry-After"] for answer in late)
     assert len(served) <= BURST + RATE * (time.monotonic() - began + 1), (len(served), took)
     assert all("Sijil-Audit" in answer.headers for answer in served)
     wait_until(lambda: refused_for("denied_limit") - counted >= len(late), 20, "refusals are not counted")
@@ -124,7 +124,7 @@ def denied_mounts_become_uploads_and_do_not_fill_the_log():
         scope, before = "repository:main/models/a:pull,push", refused_for("denied_limit", root)
         path = f"/v2/main/models/a/blobs/uploads/?mount={sha256(b'x')}&from=victim/models/a"
         client.token(scope)
-        answers, took = insist(lambda: client.call("POST", path, scope=scope), 8, 75)
+        answers, took = insist(lambda: client.call("POST", path, scope=scope), 8, 50)
         assert {answer.status for answer in answers} <= {202, 429}, {answer.status for answer in answers}  # 250 may be open
         assert sum(answer.status == 202 for answer in answers) == 250
         wait_until(lambda: metric("sijil_requests_in_flight", root) == 1, 20, "requests don't end")  # each is counted at its end, at the latest
@@ -193,27 +193,28 @@ def who_only_waits_has_no_reader():
     assert {answer.status for answer in plans} == {200}, plans[0].body
 
 
+links = {}  # address -> a connection from it
+
+
+def link_from(address):
+    if address not in links:
+        links[address] = admin.connection(address=address)
+    return links[address]
+
+
 def log_in(name, secret, address, form=False):
     """Status and body of the answer to a name and a secret from `address`, as Basic or in a form."""
     basic = {"Authorization": "Basic " + base64.b64encode(f"{name}:{secret}".encode()).decode()}
     said = urllib.parse.urlencode({"grant_type": "password", "service": "sijil", "username": name, "password": secret})
-    connection = admin.connection(address=address)
-    try:
-        if form:
-            return admin.call("POST", "/token", said, {"Content-Type": "application/x-www-form-urlencoded"}, connection)
-        return admin.call("GET", "/token", None, basic, connection)
-    finally:
-        connection.close()
+    if form:
+        return admin.call("POST", "/token", said, {"Content-Type": "application/x-www-form-urlencoded"}, link_from(address))
+    return admin.call("GET", "/token", None, basic, link_from(address))
 
 
 def try_at_v2(name, secret, address):
     """A secret in the request itself gives no faster way to guess it than /token."""
     pair = base64.b64encode(f"{name}:{secret}".encode()).decode()
-    connection = admin.connection(address=address)
-    try:
-        return admin.call("GET", "/v2/", headers={"Authorization": "Basic " + pair}, connection=connection)
-    finally:
-        connection.close()
+    return admin.call("GET", "/v2/", headers={"Authorization": "Basic " + pair}, connection=link_from(address))
 
 
 def wrong_secrets_are_limited_by_name_and_network():
@@ -235,7 +236,7 @@ def wrong_secrets_are_limited_by_name_and_network():
         guesses += 1
     assert log_in(name, secret, "127.0.0.5").status == 200  # otherwise an outsider could lock out all clients of the same address
     assert log_in(name, secret, "127.0.0.6").status == 200  # a client that knows the name can't lock out clients of other addresses
-    others = [log_in(f"robot$main+other{i}", "wrong", "127.0.0.5").status for i in range(2 * PER_NETWORK)]
+    others = [log_in(f"robot$main+other{i}", "wrong", "127.0.0.5").status for i in range(3 * PER_NETWORK // 2)]
     assert set(others) == {401, 429}, set(others)
     assert log_in(name, secret, "127.0.0.5", form=True).status == 200
     assert PER_NETWORK - 2 * (PER_NAME + more) - guesses <= others.count(401) <= PER_NETWORK + (time.monotonic() - began) * PER_NETWORK / 60

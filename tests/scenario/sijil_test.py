@@ -9,6 +9,7 @@ import http.client
 import json
 import os
 import random
+import select
 import shutil
 import signal
 import socket
@@ -16,9 +17,11 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 import urllib.parse
+import uuid
 
 import contract
 
@@ -26,6 +29,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from issuer import Issuer, IssuerProcess
 
 BUILD = os.environ.get("SIJIL_BUILD", "build/asan")
+CLUSTER = os.path.join(os.path.abspath(BUILD), "cluster")  # begins the name of a folder: tests/support/postgres.sh
 START_SECONDS = 90  # with sanitizers, on a busy machine, PostgreSQL's initdb included
 MEMORY_ROOM = 2 << 30  # several tests run at a time, and a server's files take up to 300 MB
 FINDINGS = (": Assertion `", "Sanitizer", "runtime error: ")  # output of an assertion or a sanitizer
@@ -134,7 +138,22 @@ class Server:
         return [program("sijild"), "--embedded", self.folder, "--listen-port", str(self.port),
                 "--public-url", f"https://127.0.0.1:{self.port}", *self.options]
 
+    def begin(self):
+        """Leaves what a first start leaves that was cut short after initdb, with the files that tests/support/postgres.sh has kept: initdb
+        costs half a second of the processor. integration/embedded.sh and faults/embedded.py have whole first starts."""
+        made = CLUSTER + sorted(glob.glob("/usr/lib/postgresql/*/bin"))[-1].replace("/", "-")  # of the version that sijild takes
+        if os.path.exists(self.folder) or not os.path.isdir(made):
+            return
+        os.mkdir(self.folder)
+        with open(self.folder + "/instance", "w", encoding="ascii") as file:
+            file.write(str(uuid.uuid4()))
+        os.mkdir(self.folder + "/postgres", 0o700)
+        subprocess.run(["cp", "-a", made, self.folder + "/postgres/data"], check=True)
+        about = os.stat(made)
+        os.chown(self.folder + "/postgres", about.st_uid, about.st_gid)
+
     def start(self, wait=True):
+        self.begin()
         with open(self.passphrase, "rb") as secret:
             self.process = subprocess.Popen([*self.command(), "--passphrase-fd", str(secret.fileno()), "--secrets-dir",
                                              self.secrets],
@@ -272,6 +291,19 @@ class Server:
             return [line.strip() for line in log if any(mark in line for mark in marks)]
 
 
+contexts = {}  # by what is trusted: to read a certificate costs as much as the rest of a request
+
+
+def trust_in(ca_file):
+    with open(ca_file, encoding="ascii") as file:
+        text = file.read()
+    if text not in contexts:
+        context = ssl.create_default_context(cadata=text)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        contexts[text] = context
+    return contexts[text]
+
+
 class NoToken(AssertionError):
     """A call needed a token first; `answer` is the refusal of the token."""
 
@@ -281,24 +313,35 @@ class NoToken(AssertionError):
 
 
 class Client:
-    """One login. Every call is one TLS connection unless `keep` is used."""
+    """One login. A thread's calls go over one TLS connection, because a handshake costs three times as much as most requests. Tests of
+    kills and of faults set `keeps` to False: there each call connects anew."""
+    keeps = True
 
     def __init__(self, server, login=None, port=None):
         self.server, self.login, self.tokens = server, login, {}
         self.port = port or server.port
+        self.kept = threading.local()
+
+    def link(self):
+        """The kept connection of this thread, or a new one: if the server has ended it, there is something to read, the end."""
+        link, place = getattr(self.kept, "link", None), (self.port, os.getpid(), trust_in(self.server.ca_file))
+        if link is None or self.kept.place != place:
+            link = self.kept.link = self.connection()
+            self.kept.place = place
+        elif link.sock is not None and select.select([link.sock], [], [], 0)[0]:
+            link.close()  # it connects again by itself
+        return link
 
     def connection(self, timeout=60, address=None):
         """`address`: the client's address, such as "127.0.0.2"."""
-        context = ssl.create_default_context(cafile=self.server.ca_file)
-        context.minimum_version = ssl.TLSVersion.TLSv1_3
-        return http.client.HTTPSConnection("127.0.0.1", self.port, context=context, timeout=timeout,
+        return http.client.HTTPSConnection("127.0.0.1", self.port, context=trust_in(self.server.ca_file), timeout=timeout,
                                            source_address=address and (address, 0))
 
     def call(self, method, path, body=None, headers=None, connection=None, scope=None, encode_chunked=False):
-        link = connection or self.connection()
         headers = dict(headers or {})
         if scope is not None:
             headers["Authorization"] = "Bearer " + self.token(scope)
+        link, is_whole = connection or (self.link() if self.keeps else self.connection()), False
         if path.startswith("https://"):
             parts = urllib.parse.urlsplit(path)
             path = parts.path + ("?" + parts.query if parts.query else "")
@@ -306,8 +349,9 @@ class Client:
             link.request(method, path, body=body, headers=headers, encode_chunked=encode_chunked)
             response = link.getresponse()
             answer = Answer(response, response.read())
+            is_whole = True
         finally:
-            if connection is None:
+            if connection is None and not (is_whole and self.keeps):
                 link.close()
         contract.check(self, method, path, answer)
         return answer

@@ -1,6 +1,6 @@
 """Names of other tenants can't be told apart by an answer or by its time, with no credential or with a foreign one.
 
-usage: timing.py [REQUESTS]   of each class, 100 if it is not said; script/soak has 2,000
+usage: timing.py [REQUESTS]   of each class, 60 if it is not said; script/soak has 2,000
 
 For each kind of request, three classes of things are requested in random order on one connection: things that exist, things that
 do not, and things that exist but that a policy forbids. The area under the ROC curve of two classes is the chance that a request
@@ -23,7 +23,7 @@ import uuid
 from fleet import Fleet
 from sijil_test import Issuer, make_robot, run
 
-COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 100
+COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 60
 BOUND = max(0.05, 5.5 * math.sqrt(1 / (6 * COUNT)))
 CLASSES = ("existing", "absent", "forbidden")
 SCOPE = "registry:admin:*"

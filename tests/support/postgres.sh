@@ -7,6 +7,7 @@
 #   postgres.sh crash DIR | restart DIR   kill -9 of the server and all its processes; a start with what is on disk
 #   postgres.sh pause DIR | resume DIR    SIGSTOP and SIGCONT for all of them
 # DIR/socket names the socket's directory; DIR/pid the server's process. Durability stays on: sijild refuses a server without it.
+# SIJIL_TEST_CLUSTER begins the name of a folder: what initdb made once is kept there, and copied by the starts that follow.
 # With SIJIL_TEST_MEMORY=1 the data are in memory, if there is room: fsync takes no time there.
 set -eu
 
@@ -61,9 +62,23 @@ make_data_directory() {
     echo "$data" >"$state/data_at"
 }
 
+# Leaves a copy for further tests, whole or not at all.
+keep_cluster() {
+    fresh=$(mktemp -d "$1.XXXXXX")
+    cp -a "$data/." "$fresh"
+    mv -T "$fresh" "$1" 2>/dev/null || rm -rf "$fresh" # another test was faster
+}
+
 make_cluster() {
-    as_server "$bin/initdb" -D "$data" --data-checksums --locale=C --encoding=UTF8 --auth=trust \
-        --username=postgres --no-sync >"$state/initdb.log" 2>&1 || { cat "$state/initdb.log" >&2; exit 1; }
+    kept=
+    if [ -n "${SIJIL_TEST_CLUSTER:-}" ]; then kept=$SIJIL_TEST_CLUSTER$(printf %s "$bin" | tr / -); fi
+    if [ -n "$kept" ] && [ -d "$kept" ]; then
+        cp -a "$kept/." "$data"
+    else
+        as_server "$bin/initdb" -D "$data" --data-checksums --locale=C --encoding=UTF8 --auth=trust \
+            --username=postgres --no-sync >"$state/initdb.log" 2>&1 || { cat "$state/initdb.log" >&2; exit 1; }
+        [ -z "$kept" ] || keep_cluster "$kept"
+    fi
     as_server tee -a "$data/postgresql.conf" >/dev/null <<END
 listen_addresses = ''
 unix_socket_directories = '$run'
