@@ -261,6 +261,9 @@ struct keyd_run {
     /* of a lease */
     struct bytes key; /* thumbprint of the runner's key */
     uint8_t attempt, node;
+    /* of an admission: the policy set that was in force when it was asked for first; 0 and zeros: it was not asked for before */
+    uint64_t earlier_epoch;
+    uint8_t earlier_policies[32];
 };
 /**
  * Each appends the signed envelope. keyd checks every envelope below it. ERROR_DENIED with the rule that does not hold.

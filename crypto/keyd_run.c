@@ -1,4 +1,6 @@
 /* The messages about training runs: each has the bundle, and what the gateway adds to it. */
+#include <string.h>
+
 #include "crypto/keyd_protocol_priv.h"
 
 enum { JURISDICTION_MAX = 32, KEY_LENGTH = ECDSA_THUMBPRINT_SIZE - 1 };
@@ -52,6 +54,20 @@ static void read_lease(struct reader *fields, struct keyd_run *run)
     run->node = reader_u8(fields);
 }
 
+/* The ledger has the digest of an admission that was signed already. The earlier set makes it again, if another set is in force now. */
+static struct result write_admission(struct buffer *frame, const struct keyd_run *run, struct error *err)
+{
+    TRY(buffer_add_u64(frame, run->earlier_epoch, err));
+    return buffer_add(frame, run->earlier_policies, sizeof run->earlier_policies, err);
+}
+
+static void read_admission(struct reader *fields, struct keyd_run *run)
+{
+    run->earlier_epoch = reader_u64(fields);
+    const struct bytes digest = reader_take(fields, sizeof run->earlier_policies);
+    if (digest.length == sizeof run->earlier_policies) memcpy(run->earlier_policies, digest.data, digest.length);
+}
+
 struct result keyd_write_run(struct buffer *frame, const struct keyd_request *request, struct error *err)
 {
     const struct keyd_run *run = &request->as.run;
@@ -60,7 +76,7 @@ struct result keyd_write_run(struct buffer *frame, const struct keyd_request *re
         return failure(err, ERROR_LIMIT, "the bundle of a run has 1 to %d bytes", KEYD_RUN_MAX);
     TRY(buffer_add_prefixed(frame, run->bundle, err));
     if (request->type == KEYD_RUN_ORDER) return write_order(frame, run, err);
-    return request->type == KEYD_RUN_LEASE ? write_lease(frame, run, err) : SUCCESS;
+    return request->type == KEYD_RUN_LEASE ? write_lease(frame, run, err) : write_admission(frame, run, err);
 }
 
 void keyd_read_run(struct reader *fields, struct keyd_request *request)
@@ -71,4 +87,5 @@ void keyd_read_run(struct reader *fields, struct keyd_request *request)
     if (run->bundle.length == 0) fields->failed = true;
     if (request->type == KEYD_RUN_ORDER) read_order(fields, run);
     if (request->type == KEYD_RUN_LEASE) read_lease(fields, run);
+    if (request->type == KEYD_RUN_ADMISSION) read_admission(fields, run);
 }

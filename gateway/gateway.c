@@ -21,6 +21,7 @@
 #include "gateway/background/job_workers.h"
 #include "gateway/background/maintenance.h"
 #include "gateway/background/region_watch.h"
+#include "gateway/background/run_admission.h"
 #include "gateway/background/run_dispatch.h"
 #include "gateway/http/quota.h"
 #include "gateway/pipeline/event_quota.h"
@@ -287,11 +288,13 @@ static struct result record_start(struct gateway *gateway, struct error *err)
 static struct result begin_service(struct gateway *gateway, struct error *err)
 {
     TRY(run_dispatch_start(gateway, &gateway->run_dispatch, err));
+    TRY(run_admission_start(gateway, &gateway->run_admission, err));
     return sandbox_enter_gateway(err);
 }
 
 static void stop_service(struct gateway *gateway, struct server *server)
 {
+    run_admission_free(GIVE(gateway->run_admission));
     run_dispatch_free(GIVE(gateway->run_dispatch)); /* it wakes requests that the server still holds */
     serve_stop(gateway, server);
 }

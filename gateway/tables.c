@@ -9,6 +9,7 @@
 #include "documents/change.h"
 #include "documents/invitation.h"
 #include "policy/set_load.h"
+#include "registry/held_manifest.h"
 #include "registry/jobs/statements.h"
 #include "registry/registry.h"
 #include "registry/upload/upload.h"
@@ -16,6 +17,7 @@
 #include "training/label.h"
 #include "training/lease.h"
 #include "training/order_jobs.h"
+#include "training/result.h"
 
 const struct pg_table *const gateway_tables[] = {
     &binding_table,
@@ -56,6 +58,8 @@ const struct pg_table *const gateway_tables[] = {
     &run_budget_table,
     &run_label_table,
     &run_draft_table,
+    &run_result_table,
+    &held_manifest_statements,
     NULL,
 };
 _Static_assert(sizeof gateway_tables / sizeof gateway_tables[0] - 1 <= SEQUENCER_TABLES_MAX,

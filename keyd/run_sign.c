@@ -8,34 +8,15 @@
 #include "base/text.h"
 #include "crypto/digest.h"
 #include "crypto/random.h"
-#include "training/format/bundle.h"
+#include "keyd/run_sign_priv.h"
 #include "training/format/compose.h"
 
-#define DAY_MS            86400000
-#define HEX_32            65     /* 64 digits and '\0' */
-#define ADMISSION_WAIT_MS DAY_MS /* after the order's end: a result may wait for a gateway that was down */
-
-/* One envelope that is wanted. */
-struct signing {
-    const struct run_signer *signer;
-    const struct keyd_run *wanted;
-    enum run_type type;
-    json_t *json; /* the bundle */
-    size_t count;
-    struct run_envelope *owned[RUN_TYPES + RUN_APPROVALS_MAX];
-    struct run_chain below;
-    struct proof_report *event;
-    struct run_promise promise;
-    bool is_again; /* the ledger has the promise already */
-};
-
-static void signing_done(struct signing *signing)
+void signing_done(struct signing *signing)
 {
     for (size_t i = 0; i < signing->count; i++) run_envelope_free(signing->owned[i]);
     json_decref(signing->json);
     free(signing->event);
 }
-#define OWNED_SIGNING __attribute__((cleanup(signing_done))) struct signing
 
 /* ---- the bundle ---- */
 
@@ -83,7 +64,7 @@ static struct result read_below(struct signing *signing, struct error *err)
     return read_member(signing, RUN_RESULT, &below->result, err);
 }
 
-static struct result begin(struct signing *signing, struct error *err)
+struct result signing_begin(struct signing *signing, struct error *err)
 {
     static const uint8_t unset[ECDSA_PUBLIC_SIZE];
 
@@ -98,7 +79,7 @@ static struct result begin(struct signing *signing, struct error *err)
 /* ---- promises ---- */
 
 /* The kind is part of the hash, so no two kinds have the same subject. */
-static void set_subject(struct signing *signing, const char *below, unsigned attempt, unsigned node)
+void signing_subject(struct signing *signing, const char *below, unsigned attempt, unsigned node)
 {
     char text[RUN_DIGEST_TEXT + 64]; /* a name and two numbers */
 
@@ -116,8 +97,8 @@ static void digest_bytes(const struct run_envelope *envelope, uint8_t digest_out
 }
 
 /* An order or lease counts only if this keyd's ledger has it: a signature by a copy of the key does not suffice. */
-static struct result check_promised(const struct signing *signing, const struct run_envelope *below, const char *subject_of,
-                                    unsigned attempt, unsigned node, struct error *err)
+struct result signing_check_promised(const struct signing *signing, const struct run_envelope *below, const char *subject_of,
+                                     unsigned attempt, unsigned node, struct error *err)
 {
     char text[RUN_DIGEST_TEXT + 64];
     uint8_t subject[32], digest[32];
@@ -147,7 +128,7 @@ static struct result check_pinned(const struct signing *signing, const struct ru
     return SUCCESS;
 }
 
-static struct result check_whole(const struct signing *signing, struct run_bundle **bundle_out, struct error *err)
+struct result signing_check_whole(const struct signing *signing, struct run_bundle **bundle_out, struct error *err)
 {
     const struct run_signer *signer = signing->signer;
     struct buffer OWNED_BUFFER text = BUFFER(KEYD_RUN_MAX + 4 * RUN_ENVELOPE_MAX);
@@ -163,7 +144,7 @@ static struct result check_whole(const struct signing *signing, struct run_bundl
 }
 
 /* Signs the payload, and adds the envelope to the bundle. */
-static struct result add_signed(struct signing *signing, struct bytes payload, struct buffer *envelope, struct error *err)
+struct result signing_add(struct signing *signing, struct bytes payload, struct buffer *envelope, struct error *err)
 {
     const struct run_envelope *made = NULL;
 
@@ -181,7 +162,7 @@ static struct result add_signed(struct signing *signing, struct bytes payload, s
 }
 
 /* The last step: the promise is durable before the envelope leaves. */
-static struct result release(struct signing *signing, const struct buffer *made, struct buffer *envelope, struct error *err)
+struct result signing_release(struct signing *signing, const struct buffer *made, struct buffer *envelope, struct error *err)
 {
     if (!signing->is_again) TRY(run_ledger_keep(signing->signer->runs, &signing->promise, signing->signer->now_ms, err));
     return buffer_add(envelope, made->data, made->length, err);
@@ -288,22 +269,22 @@ struct result run_sign_order(const struct run_signer *signer, const struct keyd_
     struct buffer OWNED_BUFFER payload = BUFFER(RUN_PAYLOAD_MAX), made = BUFFER(RUN_ENVELOPE_MAX);
     OWNED(run_bundle) *bundle = NULL;
 
-    TRY(begin(&signing, err));
+    TRY(signing_begin(&signing, err));
     TRY(read_event(&signing, err));
     TRY(check_policy(&signing, err));
     TRY(check_request_now(&signing, err));
     const int64_t ends_ms = run_time(signing.below.request, "expires");
-    set_subject(&signing, signing.below.request->digest, 0, 0);
+    signing_subject(&signing, signing.below.request->digest, 0, 0);
     if (!signing.is_again) {
         signing.promise.from_ms = signer->now_ms;
         signing.promise.until_ms = earlier(ends_ms, signer->now_ms + (int64_t)wanted->lifetime_s * 1000);
         signing.promise.keep_ms = ends_ms + ADMISSION_WAIT_MS; /* while it is valid, the request gets no other order */
     }
     TRY(write_order(&signing, &payload, err));
-    TRY(add_signed(&signing, buffer_bytes(&payload), &made, err));
-    TRY(check_whole(&signing, &bundle, err));
+    TRY(signing_add(&signing, buffer_bytes(&payload), &made, err));
+    TRY(signing_check_whole(&signing, &bundle, err));
     TRY(check_persons_now(&signing, bundle, err));
-    return release(&signing, &made, envelope, err);
+    return signing_release(&signing, &made, envelope, err);
 }
 
 /* ---- lease ---- */
@@ -312,7 +293,7 @@ static struct result check_order_now(const struct signing *signing, struct error
 {
     const struct run_envelope *order = signing->below.order;
 
-    TRY(check_promised(signing, order, signing->below.request->digest, 0, 0, err));
+    TRY(signing_check_promised(signing, order, signing->below.request->digest, 0, 0, err));
     if (run_time(order, "expires") > signing->signer->now_ms) return SUCCESS;
     return failure(err, ERROR_DENIED, "the order has expired: ask for the run again");
 }
@@ -358,7 +339,7 @@ static struct result check_documents(const struct signing *signing, struct error
 {
     OWNED(run_bundle) *bundle = NULL;
 
-    return check_whole(signing, &bundle, err);
+    return signing_check_whole(signing, &bundle, err);
 }
 
 struct result run_sign_lease(const struct run_signer *signer, const struct keyd_run *wanted, struct buffer *envelope,
@@ -368,72 +349,18 @@ struct result run_sign_lease(const struct run_signer *signer, const struct keyd_
     struct buffer OWNED_BUFFER payload = BUFFER(RUN_PAYLOAD_MAX), made = BUFFER(RUN_ENVELOPE_MAX);
     OWNED(run_bundle) *bundle = NULL;
 
-    TRY(begin(&signing, err));
+    TRY(signing_begin(&signing, err));
     TRY(check_order_now(&signing, err));
     TRY(check_documents(&signing, err)); /* the shape, before its members are used */
     const int64_t ends_ms = run_time(signing.below.order, "expires");
-    set_subject(&signing, signing.below.order->digest, wanted->attempt, wanted->node);
+    signing_subject(&signing, signing.below.order->digest, wanted->attempt, wanted->node);
     if (!signing.is_again) {
         signing.promise.from_ms = signer->now_ms;
         signing.promise.until_ms = earlier(ends_ms, signer->now_ms + (int64_t)wanted->lifetime_s * 1000);
         signing.promise.keep_ms = ends_ms + ADMISSION_WAIT_MS;
     }
     TRY(write_lease(&signing, &payload, err));
-    TRY(add_signed(&signing, buffer_bytes(&payload), &made, err));
-    TRY(check_whole(&signing, &bundle, err));
-    return release(&signing, &made, envelope, err);
-}
-
-/* ---- admission ---- */
-
-static struct result write_admission(struct signing *signing, const struct run_bundle *bundle, struct buffer *payload,
-                                     struct error *err)
-{
-    const struct run_signer *signer = signing->signer;
-    const char *key = run_text(signing->below.lease, "runner.key");
-    const struct run_runner_use use = {run_text(signing->below.request, "project"), signer->now_ms, signer->now_ms};
-    struct runner_key runner;
-    char policy[HEX_32];
-
-    TRY(key_register_check(signer->keys, key, err));
-    TRY(run_keys_runner(&bundle->keys, key, &use, &runner, err));
-    text_hex(signer->policy.digest, sizeof signer->policy.digest, policy);
-    const struct run_admission_parts parts = {.verified_ms = signing->promise.from_ms,
-                                              .epoch = (int64_t)signer->policy.epoch,
-                                              .policy = policy,
-                                              .assurance = runner.assurance};
-    return run_admission_write(&signing->below, &parts, payload, err);
-}
-
-static struct result check_lease_promised(const struct signing *signing, struct error *err)
-{
-    const struct run_chain *below = &signing->below;
-    const int64_t ends_ms = run_time(below->order, "expires") + ADMISSION_WAIT_MS;
-
-    if (ends_ms <= signing->signer->now_ms)
-        return failure(err, ERROR_DENIED, "the order expired more than a day ago: its result is not admitted any more");
-    TRY(check_promised(signing, below->order, below->request->digest, 0, 0, err));
-    return check_promised(signing, below->lease, below->order->digest, (unsigned)run_integer(below->lease, "attempt"),
-                          (unsigned)run_integer(below->lease, "node"), err);
-}
-
-struct result run_sign_admission(const struct run_signer *signer, const struct keyd_run *wanted, struct buffer *envelope,
-                                 struct error *err)
-{
-    OWNED_SIGNING signing = {.signer = signer, .wanted = wanted, .type = RUN_ADMISSION};
-    struct buffer OWNED_BUFFER payload = BUFFER(RUN_PAYLOAD_MAX), made = BUFFER(RUN_ENVELOPE_MAX);
-    OWNED(run_bundle) *below = NULL, *bundle = NULL;
-
-    TRY(begin(&signing, err));
-    TRY(check_lease_promised(&signing, err));
-    TRY(check_whole(&signing, &below, err));
-    set_subject(&signing, signing.below.order->digest, 0, 0);
-    if (!signing.is_again) {
-        signing.promise.from_ms = signing.promise.until_ms = signer->now_ms;
-        signing.promise.keep_ms = run_time(signing.below.order, "expires") + ADMISSION_WAIT_MS;
-    }
-    TRY(write_admission(&signing, below, &payload, err));
-    TRY(add_signed(&signing, buffer_bytes(&payload), &made, err));
-    TRY(check_whole(&signing, &bundle, err));
-    return release(&signing, &made, envelope, err);
+    TRY(signing_add(&signing, buffer_bytes(&payload), &made, err));
+    TRY(signing_check_whole(&signing, &bundle, err));
+    return signing_release(&signing, &made, envelope, err);
 }

@@ -95,6 +95,16 @@ struct result decider_train(struct decider *decider, const char *name, const cha
     return evaluate_train(&context, name, region, answer_out, err);
 }
 
+struct result decider_store(struct decider *decider, const char *name, int64_t now_ms, struct store_answer *answer_out,
+                            struct error *err)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+    const struct decision_request request = {.now_ms = now_ms};
+    const struct decision_context context = context_of(decider, snapshot, &request);
+
+    return evaluate_store(&context, name, answer_out, err);
+}
+
 struct result decider_carried_label(struct decider *decider, const struct carried_query *query, struct carried_label *answer,
                                     struct error *err)
 {

@@ -165,6 +165,16 @@ struct train_answer {
 RESULT decider_train(struct decider *decider, const char *name, const char *region, int64_t now_ms,
                      struct train_answer *answer_out, struct error *err);
 
+/** Whether the policies let content be stored in a repository at its home, with the label that the repository has. */
+struct store_answer {
+    bool is_allowed;   /* `ingest`, `metadata` and `log` */
+    char rule[65];     /* that denies one of them; "" if all are allowed */
+    char policies[72]; /* digest of the set that was asked */
+};
+/** For content that the server itself stores. ERROR_UNAVAILABLE while the policies are not known; ERROR_LIMIT. */
+RESULT decider_store(struct decider *decider, const char *name, int64_t now_ms, struct store_answer *answer_out,
+                     struct error *err);
+
 /** What a training run writes, and all that it reads. */
 struct carried_query {
     const char *output; /* a repository, which need not exist */

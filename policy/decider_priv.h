@@ -60,6 +60,9 @@ RESULT evaluate_approvals(const struct decision_context *context, const char *na
 struct train_answer;
 RESULT evaluate_train(const struct decision_context *context, const char *name, const char *region,
                       struct train_answer *answer_out, struct error *err);
+struct store_answer;
+RESULT evaluate_store(const struct decision_context *context, const char *name, struct store_answer *answer_out,
+                      struct error *err);
 struct carried_query;
 struct carried_label;
 RESULT evaluate_carried(const struct decision_context *context, const struct carried_query *query, struct carried_label *answer,

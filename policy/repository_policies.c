@@ -65,6 +65,25 @@ struct result evaluate_train(const struct decision_context *context, const char 
     return SUCCESS;
 }
 
+struct result evaluate_store(const struct decision_context *context, const char *name, struct store_answer *answer_out,
+                             struct error *err)
+{
+    static const enum policy_operation operations[] = {OP_INGEST, OP_METADATA, OP_LOG};
+    struct store_answer answer = {.is_allowed = true};
+
+    if (context->is_stale || context->snapshot->set == NULL)
+        return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
+    for (size_t i = 0; i < sizeof operations / sizeof operations[0] && answer.is_allowed; i++) {
+        OWNED(policy_decision) *decision = NULL;
+        TRY(evaluate_repository(context, &(struct repository_query){name, NULL, operations[i], NULL}, &decision, err));
+        answer.is_allowed = policy_decision_allows(decision);
+        if (!answer.is_allowed) (void)snprintf(answer.rule, sizeof answer.rule, "%s", policy_decision_denial(decision, 0)->rule);
+    }
+    (void)snprintf(answer.policies, sizeof answer.policies, "%s", policy_set_digest(context->snapshot->set));
+    *answer_out = answer;
+    return SUCCESS;
+}
+
 /* A pin means that a policy applies to the content. Without that policy nobody knows for how long the content must be kept. */
 static void note_pin(const struct policy_decision *decision, struct policy_retention *retention)
 {

@@ -224,8 +224,10 @@ static struct result read_config(struct manifest *manifest, const json_t *config
 {
     TRY(read_descriptor(config, "\"config\"", &manifest->references[0], err));
     manifest->reference_count = 1;
-    if (manifest->artifact_type[0] != '\0') return SUCCESS;
-    return read_media_type(config, "mediaType", manifest->artifact_type, err);
+    TRY(read_media_type(config, "mediaType", manifest->config_type, err));
+    if (manifest->artifact_type[0] == '\0')
+        (void)snprintf(manifest->artifact_type, sizeof manifest->artifact_type, "%s", manifest->config_type);
+    return SUCCESS;
 }
 
 static struct result read_references(struct manifest *manifest, const json_t *document, struct error *err)

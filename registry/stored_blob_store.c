@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "registry/held_manifest_store.h"
 #include "registry/quota_store.h"
 #include "registry/registry_priv.h"
 #include "registry/repository_store.h"
@@ -84,7 +85,7 @@ static const struct pg_statement blob_region_is_used_sql = {"blob_region_is_used
 static const struct pg_statement blob_unlink_sql = {
     "blob_unlink",
     "DELETE FROM repository_blob r WHERE repository_id = $1 AND digest = $2 AND NOT EXISTS (SELECT FROM"
-    " manifest_reference m WHERE m.repository_id = $1 AND m.digest = $2 AND NOT m.is_manifest)",
+    " manifest_reference m WHERE m.repository_id = $1 AND m.digest = $2 AND NOT m.is_manifest) AND NOT " BLOB_IS_HELD("r.blob_id"),
     "uuid text", ""};
 static const struct pg_statement blob_is_linked_sql = {
     "blob_is_linked",

@@ -48,6 +48,20 @@ static struct result keep(struct pg *pg, const struct run_step *step, struct err
     return run_row_add_envelope(pg, &step->holder.run, step->kind, &step->stored, err);
 }
 
+/* The last heartbeat was some seconds before the end, and the budget of the project counts what was used. */
+static struct result note_use(struct pg *pg, const struct run_step *step, struct error *err)
+{
+    const struct run_outcome *outcome = step->outcome;
+
+    if (outcome == NULL) return SUCCESS;
+    const struct run_heard last = {.phase = "finishing",
+                                   .progress = -1,
+                                   .cpu_ms = outcome->cpu_ms,
+                                   .device_ms = outcome->device_ms,
+                                   .memory_bytes = outcome->memory_bytes};
+    return run_heartbeat(pg, &step->holder, &last, err);
+}
+
 static struct result run_step(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct run_step *step = (const struct run_step *)(const void *)change; /* its first member */
@@ -58,8 +72,10 @@ static struct result run_step(const struct permit *permit, struct change *change
         TRY(run_heartbeat(pg, &step->holder, &(struct run_heard){.phase = "running", .progress = -1}, err));
         return run_row_move(pg, &move, err);
     }
+    TRY(note_use(pg, step, err));
     TRY(run_attempt_end(pg, &step->holder, step->to == RUN_STATE_REFUSED ? "refused" : "finished", err));
     TRY(keep(pg, step, err));
+    if (step->held != NULL) TRY(held_manifests_insert(permit, pg, step->action, step->held, err));
     if (step->to == RUN_STATE_FINISHING && step->holder.node != 0) return SUCCESS;
     TRY(run_row_move(pg, &move, err));
     return step->to == RUN_STATE_FINISHING ? run_attempts_end(pg, &step->holder.run, "stopped", err) : SUCCESS;
@@ -90,12 +106,13 @@ void run_refuse_prepare(const struct resource *where, const struct run_holder *h
 }
 
 void run_finish_prepare(const struct resource *where, const struct run_holder *holder, const struct run_signed *result,
-                        const char *reason, struct run_step *step_out)
+                        const struct run_outcome *outcome, struct run_step *step_out)
 {
     prepare(where, holder, step_out);
     step_out->action = ACTION_RUN_FINISH;
-    step_out->to = reason == NULL ? RUN_STATE_FINISHING : RUN_STATE_FAILED;
+    step_out->to = outcome->state;
+    step_out->outcome = outcome;
     step_out->kind = holder->node == 0 ? "result" : "node result";
-    step_out->reason = reason;
+    step_out->reason = outcome->reason[0] == '\0' ? NULL : outcome->reason;
     step_out->stored = *result;
 }

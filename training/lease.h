@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "registry/held_manifest.h"
 #include "training/format/envelope.h"
 #include "training/run.h"
 
@@ -110,11 +111,18 @@ struct run_step {
     enum run_state to;
     const char *kind, *reason; /* reason NULL: none */
     struct run_signed stored;
+    const struct held_manifests *held; /* of a result; NULL: none */
+    const struct run_outcome *outcome; /* likewise */
 };
 void run_start_prepare(const struct resource *where, const struct run_holder *holder, struct run_step *step_out);
 void run_refuse_prepare(const struct resource *where, const struct run_holder *holder, const struct run_signed *refusal,
                         const char *reason, struct run_step *step_out);
-/** `reason` says why the run failed; NULL: it succeeded, and waits for its admission. Only the result of node 0 changes the run's
- *  state. */
+/** What a result means for its run. RUN_STATE_FINISHING: it succeeded, and waits for its admission; RUN_STATE_FAILED, RUN_STATE_CANCELLED. */
+struct run_outcome {
+    enum run_state state;
+    char reason[RUN_REASON_SIZE];            /* ""; why it ended otherwise */
+    int64_t cpu_ms, device_ms, memory_bytes; /* that the attempt used, as far as the heartbeats did not say it */
+};
+/** If it succeeded, only the result of node 0 changes the run's state. The outcome must outlive the change, and so must step_out->held. */
 void run_finish_prepare(const struct resource *where, const struct run_holder *holder, const struct run_signed *result,
-                        const char *reason, struct run_step *step_out);
+                        const struct run_outcome *outcome, struct run_step *step_out);

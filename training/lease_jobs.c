@@ -1,4 +1,4 @@
-/* The server's own changes of runs: lost attempts, runs that must stop, late results. */
+/* The server's own changes of runs: lost attempts, runs that must stop. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,10 +13,9 @@ struct own_change {
     struct action_pair pair;
     struct uuid run;
     enum run_state to;
-    int64_t attempt;                 /* of a lost attempt */
-    const char *reason;              /* NULL: none */
-    const struct run_signed *stored; /* a late result */
-    const char *key;                 /* of a suspended runner */
+    int64_t attempt;    /* of a lost attempt */
+    const char *reason; /* NULL: none */
+    const char *key;    /* of a suspended runner */
 };
 
 static struct result record(struct sequencer *sequencer, struct own_change *own, struct error *err)
@@ -111,27 +110,6 @@ struct result run_forbid(const struct permit *permit, struct sequencer *sequence
     return run_stop(sequencer, forbidden->where, forbidden->run, forbidden->reason, err);
 }
 
-static struct result keep_late(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
-{
-    const struct own_change *own = (const struct own_change *)(const void *)change; /* its first member */
-
-    permit_require(permit, ACTION_RUN_QUARANTINE, &own->pair.resource);
-    return run_row_add_envelope(pg, &own->run, "late", own->stored, err);
-}
-
-struct result run_quarantine_late(struct sequencer *sequencer, const struct resource *where, const struct uuid *run,
-                                  const struct run_signed *result, struct error *err)
-{
-    struct own_change own = {.change = {.run = keep_late, .invalidates = CHANGE_INVALIDATES_NOTHING},
-                             .pair = {ACTION_RUN_QUARANTINE, *where},
-                             .run = *run,
-                             .stored = result};
-
-    uuid_format(run, own.pair.resource.detail);
-    const struct result kept = record(sequencer, &own, err);
-    return kept.ok || err->kind == ERROR_CONFLICT ? SUCCESS : kept;
-}
-
 /* ---- sessions ---- */
 
 static struct result suspend(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
@@ -169,30 +147,33 @@ struct result run_session_begin(const struct permit *permit, struct sequencer *s
 
 static struct result admit(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
-    const struct own_change *own = (const struct own_change *)(const void *)change; /* its first member */
+    const struct run_admit *self = (const struct run_admit *)(const void *)change; /* its first member */
+    const struct run_move step = {&self->run, &self->where.project, ACTION_RUN_ADMIT, RUN_STATE_SUCCEEDED, NULL};
 
-    permit_require(permit, own->pair.action, &own->pair.resource);
-    if (own->stored != NULL) TRY(run_row_add_envelope(pg, &own->run, "admission", own->stored, err));
-    return move(pg, own, err);
+    permit_require(permit, ACTION_RUN_ADMIT, &self->where);
+    TRY(run_row_move(pg, &step, err));
+    TRY(run_row_add_envelope(pg, &self->run, "admission", &self->admission, err));
+    return self->store == NULL ? SUCCESS : self->store(permit, self, pg, err);
 }
 
-struct result run_admit(struct sequencer *sequencer, const struct resource *where, const struct uuid *run,
-                        const struct run_signed *admission, struct error *err)
+void run_admit_prepare(const struct resource *where, const struct uuid *run, const struct run_signed *admission,
+                       struct run_admit *admit_out)
 {
-    struct own_change own = {.change = {.run = admit, .invalidates = CHANGE_INVALIDATES_NOTHING},
-                             .pair = {ACTION_RUN_ADMIT, *where},
-                             .run = *run,
-                             .to = RUN_STATE_SUCCEEDED,
-                             .stored = admission};
+    *admit_out = (struct run_admit){.change = {.run = admit}, .where = *where, .run = *run, .admission = *admission};
+}
 
-    uuid_format(run, own.pair.resource.detail);
-    return record(sequencer, &own, err);
+static struct result quarantine(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
+{
+    const struct own_change *own = (const struct own_change *)(const void *)change; /* its first member */
+
+    permit_require(permit, ACTION_RUN_QUARANTINE, &own->pair.resource);
+    return move(pg, own, err);
 }
 
 struct result run_quarantine(struct sequencer *sequencer, const struct resource *where, const struct uuid *run,
                              const char *reason, struct error *err)
 {
-    struct own_change own = {.change = {.run = admit, .invalidates = CHANGE_INVALIDATES_NOTHING},
+    struct own_change own = {.change = {.run = quarantine, .invalidates = CHANGE_INVALIDATES_NOTHING},
                              .pair = {ACTION_RUN_QUARANTINE, *where},
                              .run = *run,
                              .to = RUN_STATE_QUARANTINED,

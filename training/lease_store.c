@@ -50,6 +50,9 @@ static const struct pg_statement run_held_sql = {
     " a.ended_at IS NOT NULL, a.phase, coalesce(r.reason, '') FROM run_attempt a JOIN run r USING (run_id) JOIN project p USING (project_id)"
     " JOIN organisation o USING (organisation_id) WHERE a.run_id = $1 AND a.attempt = $2 AND a.node = $3 AND a.key = $4",
     "uuid int4 int4 text", "uuid uuid text text uuid timestamptz timestamptz bool text text"};
+static const struct pg_statement run_held_newest_sql = {
+    "run_held_newest", "SELECT attempt, node FROM run_attempt WHERE run_id = $1 AND key = $2 ORDER BY attempt DESC, node LIMIT 1",
+    "uuid text", "int4 int4"};
 static const struct pg_statement run_heartbeat_sql = {
     "run_heartbeat",
     "UPDATE run_attempt SET heard_at = now(), deadline = least(now() + $5 * interval '1 millisecond', ends_at), phase = $6,"
@@ -95,7 +98,7 @@ static const struct pg_statement run_leases_sql = {
     " AND (a.node = 0 OR a.attempt = r.attempt) ORDER BY a.attempt DESC, a.node",
     "uuid", "int4 int4 text"};
 static const struct pg_statement *const statements[] = {
-    &run_order_sql, &run_claim_sql, &run_attempt_begin_sql, &run_attempt_insert_sql, &run_attempt_keep_sql, &run_held_sql,
+    &run_order_sql, &run_claim_sql, &run_attempt_begin_sql, &run_attempt_insert_sql, &run_attempt_keep_sql, &run_held_sql, &run_held_newest_sql,
     &run_heartbeat_sql, &run_attempt_end_sql, &run_attempts_end_sql, &run_attempt_lose_sql, &run_lost_sql, &run_leased_sql,
     &run_region_drop_sql, &run_order_find_sql, &run_leases_sql,
 };
@@ -265,6 +268,20 @@ struct result run_held_find(struct lookup *lookup, const struct run_holder *hold
         held_out->state = RUN_STATE_EXPIRED; /* the table allows no other */
     (void)snprintf(held_out->phase, sizeof held_out->phase, "%s", pg_text(rows, 0, 8));
     (void)snprintf(held_out->reason, sizeof held_out->reason, "%s", pg_text(rows, 0, 9));
+    return SUCCESS;
+}
+
+struct result run_held_newest(struct lookup *lookup, const struct uuid *run, const char *key, struct run_holder *holder_out,
+                              struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, run);
+    pg_add_text(&arguments, key);
+    TRY(pg_run(lookup_connection(lookup), &run_held_newest_sql, &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "this runner has no such lease");
+    *holder_out = (struct run_holder){.run = *run, .attempt = pg_int8(rows, 0, 0), .node = pg_int8(rows, 0, 1), .key = key};
     return SUCCESS;
 }
 

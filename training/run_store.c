@@ -221,11 +221,12 @@ struct result run_rows_due(struct pg *pg, struct due_run *due_out, size_t capaci
 
 /* ---- reading ---- */
 
-/* The project of the permit. The last three are for bundles and chains (training/papers.h). */
+/* The project of the permit. The last five are for bundles and chains (training/papers.h). */
 static const struct resource *project_of(const struct permit *permit, enum action action)
 {
     assert(action == ACTION_RUN_READ || action == ACTION_RUN_REQUEST || action == ACTION_RUN_APPROVE ||
-           action == ACTION_RUN_ORDER || action == ACTION_RUN_LEASE || action == ACTION_RUN_REFUSE);
+           action == ACTION_RUN_ORDER || action == ACTION_RUN_LEASE || action == ACTION_RUN_REFUSE ||
+           action == ACTION_RUN_FINISH || action == ACTION_RUN_ADMIT);
     return permit_resource(permit, action);
 }
 

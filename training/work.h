@@ -67,6 +67,9 @@ struct run_held {
 };
 /** ERROR_NOT_FOUND: there is no such lease, or it is another key's. */
 RESULT run_held_find(struct lookup *lookup, const struct run_holder *holder, struct run_held *held_out, struct error *err);
+/** The newest lease of the run that this key has had. ERROR_NOT_FOUND. */
+RESULT run_held_newest(struct lookup *lookup, const struct uuid *run, const char *key, struct run_holder *holder_out,
+                       struct error *err);
 /** The order of a run, whose repositories are decided again. ERROR_NOT_FOUND. */
 RESULT run_order_find(struct lookup *lookup, const struct uuid *run, struct run_envelope **order_out, struct error *err);
 

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "gateway/api/run_priv.h"
 #include "policy/decider.h"
+#include "training/result.h"
 
 #define ENVELOPES_MAX (1 + RUN_APPROVALS_MAX)
 #define LISTED_MAX    (ENVELOPES_MAX + 4) /* with order, refusal, result, admission */
@@ -28,6 +29,10 @@ PART(run_doubt, "a runner of the run that was withdrawn from an earlier time on"
      HAS_TEXT("reason", REQUIRED, FORM_FREE, 1, 256, "why it was withdrawn"),
      HAS_TIME("noted", REQUIRED, "when the doubt was noted"))
 
+PART(run_output, "an admitted output", HAS_TEXT("name", REQUIRED, FORM_FREE, 1, 63, "as in the request"),
+     HAS_TEXT("repository", REQUIRED, FORM_FREE, 5, 255, "where it was stored"),
+     HAS_TEXT("digest", REQUIRED, FORM_DIGEST, 71, 71, "of its manifest; its referrers say how it was made"))
+
 SCHEMA(run, "a training run", HAS_ID("id", REQUIRED, "names it in paths"),
        HAS_TEXT("state", REQUIRED, FORM_FREE, 1, 32, "where it is, such as running (docs/runs.md)"),
        HAS_TEXT("request", REQUIRED, FORM_DIGEST, 71, 71, "the digest of its request"),
@@ -44,6 +49,7 @@ SCHEMA(run, "a training run", HAS_ID("id", REQUIRED, "names it in paths"),
        HAS_NUMBER("progress", OPTIONAL, 0, 100, "of one run: in percent, as its program says"),
        HAS_LIST("doubts", OPTIONAL, 0, schema_run_doubt,
                 "of one admitted run: its result does not count any more (docs/runs.md)"),
+       HAS_LIST("outputs", OPTIONAL, 16, schema_run_output, "of one admitted run: what it made"),
        HAS_LIST("envelopes", OPTIONAL, LISTED_MAX, schema_run_envelope, "of one run: what was signed, in the order of arrival"))
 
 SCHEMA(runs, "a page of runs", HAS_LIST("runs", REQUIRED, API_LIMIT_MAX, schema_run, "newest first"), HAS_NEXT)
@@ -206,6 +212,22 @@ static struct result add_activity(const struct request *request, struct pg *pg, 
     return SUCCESS;
 }
 
+static struct result add_outputs(const struct request *request, struct pg *pg, const struct uuid *id, json_t *value,
+                                 struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    OWNED_JSON list = json_array();
+
+    TRY(run_outputs(request->permit, pg, ACTION_RUN_READ, id, &rows, err));
+    for (size_t i = 0; i < pg_rows_count(rows); i++)
+        if (json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "name", pg_text(rows, i, RUN_OUTPUT_NAME), "repository",
+                                                  pg_text(rows, i, RUN_OUTPUT_REPOSITORY), "digest",
+                                                  pg_text(rows, i, RUN_OUTPUT_DIGEST))) != 0)
+            return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
+    if (pg_rows_count(rows) == 0 || json_object_set(value, "outputs", list) == 0) return SUCCESS;
+    return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
+}
+
 static struct result answer(struct request *request, struct pg *pg, enum action action, const struct uuid *id, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
@@ -221,6 +243,7 @@ static struct result answer(struct request *request, struct pg *pg, enum action 
     if (action == ACTION_RUN_READ) {
         TRY(add_activity(request, pg, id, value, err));
         TRY(add_doubts(request, pg, id, value, err));
+        TRY(add_outputs(request, pg, id, value, err));
     }
     if (json_object_set(value, "envelopes", envelopes) != 0) return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
     response_json(request, action == ACTION_RUN_READ ? 200 : 201, value);

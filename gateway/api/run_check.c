@@ -25,13 +25,6 @@ struct result run_body_read(const struct request *request, enum run_type type, s
     return SUCCESS;
 }
 
-void run_digest_bytes(const struct run_envelope *envelope, uint8_t digest_out[SHA256_SIZE])
-{
-    static const size_t skip = sizeof "sha256:" - 1;
-
-    (void)text_from_hex((struct bytes){(const uint8_t *)envelope->digest + skip, 2 * SHA256_SIZE}, digest_out, SHA256_SIZE);
-}
-
 /* ---- the signer ---- */
 
 struct found_key {

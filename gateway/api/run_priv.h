@@ -26,6 +26,3 @@ RESULT run_check_life(const struct run_envelope *envelope, struct error *err);
  */
 RESULT run_check_repositories(struct request *request, const struct run_envelope *envelope, int64_t *approvals,
                               struct error *err);
-
-/** The digest of an envelope in bytes. */
-void run_digest_bytes(const struct run_envelope *envelope, uint8_t digest_out[SHA256_SIZE]);

@@ -9,6 +9,7 @@
 #include "registry/names/reference.h"
 #include "registry/stored_manifest.h"
 #include "registry/tag.h"
+#include "training/format/artifact_types.h"
 
 /* A reference is a tag or a digest; a tag has no ':'. */
 static bool is_digest(const char *reference)
@@ -260,6 +261,18 @@ static struct result parse(struct request *request, struct manifest **manifest_o
     return (struct result){.ok = false};
 }
 
+/* True: such manifests say how an output was made, so only the server itself stores them (docs/runs.md), and the answer is 403. */
+static bool is_of_a_run(struct request *request, const struct manifest *manifest)
+{
+    if (!run_artifact_is_reserved(manifest->artifact_type) && !run_artifact_is_reserved(manifest->config_type)) return false;
+    (void)oci_refuse(request, 403, "DENIED",
+                     "types that begin with " RUN_TYPES_RESERVED
+                     " are for what the registry stores when it admits a run: give your"
+                     " artifact another artifactType and config; a copy of an output goes without its referrers")
+        .ok;
+    return true;
+}
+
 static struct result push(struct request *request, struct pg *pg, struct error *err)
 {
     struct manifest_push *push = arena_take(request->arena, sizeof *push);
@@ -269,7 +282,8 @@ static struct result push(struct request *request, struct pg *pg, struct error *
 
     if (push == NULL || tags == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a push");
     TRY(parse(request, &manifest, err));
-    if (manifest == NULL || !check_digest(request, push->digest) || !gather_tags(request, tags)) return SUCCESS;
+    if (manifest == NULL || is_of_a_run(request, manifest) || !check_digest(request, push->digest) || !gather_tags(request, tags))
+        return SUCCESS;
     push->manifest = manifest;
     push->tags = tags->names;
     push->tag_count = tags->count;

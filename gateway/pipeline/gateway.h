@@ -18,6 +18,7 @@ struct decider;
 struct document_view;
 struct maintenance;
 struct region_watch;
+struct run_admission;
 struct run_dispatch;
 struct keyd_client;
 struct pauser;
@@ -56,6 +57,7 @@ struct gateway {
     struct event_quota *event_quota;            /* counts requests of projects with a quota of events */
     struct pauser *pauser;                      /* requests that wait for a time */
     struct run_dispatch *run_dispatch;          /* orders runs, and wakes runners */
+    struct run_admission *run_admission;        /* admits finished runs */
     _Atomic int streams;                        /* bodies that come in: gateway/pipeline/stream.c */
     _Atomic int64_t gathered_bytes[QUOTA_HELD]; /* memory of gathered bodies, by their kind: gateway/pipeline/body_memory.c */
 };

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "registry/held_manifest_store.h"
 #include "registry/jobs/statements.h"
 #include "registry/stored_manifest_store.h"
 #include "registry/upload/upload.h"
@@ -90,7 +91,7 @@ static const struct pg_statement collect_manifest_sql = {
     "uuid text[] text int8 int8 uuid int8 bool", ""};
 static const struct pg_statement collect_blobs_sql = {
     "collect_blobs",
-    "SELECT b.blob_id, b.digest, b.region_id, b.size_bytes::int8, b.lease_until <= now() AND NOT EXISTS (SELECT"
+    "SELECT b.blob_id, b.digest, b.region_id, b.size_bytes::int8, b.lease_until <= now() AND NOT " BLOB_IS_HELD("b.blob_id") " AND NOT EXISTS (SELECT"
     " FROM repository_blob r JOIN manifest_reference m ON m.repository_id = r.repository_id AND m.digest = r.digest"
     " AND NOT m.is_manifest WHERE r.blob_id = b.blob_id AND NOT EXISTS (SELECT FROM unnest($4::uuid[], $5::text[])"
     " AS gone (repository_id, digest) WHERE gone.repository_id = m.repository_id AND gone.digest = m.manifest_digest))"
@@ -100,7 +101,7 @@ static const struct pg_statement collect_blobs_sql = {
 static const struct pg_statement collect_blob_sql = {
     "collect_blob", /* FOR UPDATE checks the row again if a HEAD renewed the lease at the same time */
     "WITH doomed AS (SELECT b.blob_id, b.region_id, b.project_id, b.size_bytes FROM blob b WHERE b.blob_id = $1"
-    " AND b.lease_until <= now() AND NOT EXISTS (SELECT FROM repository_blob r JOIN manifest_reference m"
+    " AND b.lease_until <= now() AND NOT " BLOB_IS_HELD("b.blob_id") " AND NOT EXISTS (SELECT FROM repository_blob r JOIN manifest_reference m"
     " ON m.repository_id = r.repository_id AND m.digest = r.digest AND NOT m.is_manifest WHERE r.blob_id = b.blob_id)"
     " FOR UPDATE OF b),"
     " unlinked AS (DELETE FROM repository_blob r USING doomed d WHERE r.blob_id = d.blob_id),"

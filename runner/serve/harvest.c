@@ -53,8 +53,8 @@ struct result harvest_new(const struct harvest_options *options, struct harvest 
                                                                      .type = json_text_of(output, "type")};
     }
     const char *first = harvest->outputs[0].repository;
-    harvest->log = (struct product){.name = "log", .repository = first, .type = HARVEST_LOG_TYPE};
-    harvest->metrics = (struct product){.name = "metrics", .repository = first, .type = HARVEST_METRICS_TYPE};
+    harvest->log = (struct product){.name = "log", .repository = first, .type = RUN_LOG_TYPE};
+    harvest->metrics = (struct product){.name = "metrics", .repository = first, .type = RUN_METRICS_TYPE};
     *harvest_out = GIVE(harvest);
     return SUCCESS;
 }

@@ -9,14 +9,13 @@
 #include "client/session.h"
 #include "client/upload.h"
 #include "runner/sandbox/outputs.h"
+#include "training/format/artifact_types.h"
 #include "training/format/compose.h"
 
 #define HARVEST_OUTPUTS_MAX  16         /* docs/formats/run.md */
 #define HARVEST_FILES_MAX    4096       /* of all outputs: a manifest of so many is below the limit of registries */
 #define HARVEST_MANIFEST_MAX (4u << 20) /* bytes: the limit of registries */
 #define HARVEST_METRICS      "metrics.jsonl"
-#define HARVEST_LOG_TYPE     "application/vnd.sijil.run-log.v1"
-#define HARVEST_METRICS_TYPE "application/vnd.sijil.run-metrics.v1"
 
 struct harvest_options {
     struct session *session;

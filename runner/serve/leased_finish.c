@@ -123,6 +123,16 @@ static struct result compose(struct leased *leased, struct buffer *body, struct 
     return calls_write_result(&leased->run, buffer_text(&envelope), harvested.manifests, body, err);
 }
 
+/* The registry takes no larger result. Then the run failed, and its result names no outputs. */
+static struct result compose_within(struct leased *leased, struct buffer *body, struct error *err)
+{
+    TRY(compose(leased, body, err));
+    if (body->length <= CALLS_RESULT_MAX) return SUCCESS;
+    leased_fail(leased, "the manifests of its outputs are too large for one result: make fewer files, or an archive of them");
+    buffer_clear(body);
+    return compose(leased, body, err);
+}
+
 bool leased_finish(struct leased *leased)
 {
     struct buffer OWNED_BUFFER body = BUFFER(BODY_MAX);
@@ -135,7 +145,7 @@ bool leased_finish(struct leased *leased)
     for (unsigned attempt = 0;; attempt++) {
         buffer_clear(&body);
         if (leased_is_left(leased)) return true;
-        done = compose(leased, &body, &err);
+        done = compose_within(leased, &body, &err);
         if (done.ok || !worker_tries_again(&err, attempt, leased->ends_ms)) break;
     }
     if (done.ok) done = kept_write(leased->worker->kept, &leased->verdict->taken, KEPT_RESULT, buffer_bytes(&body), &err);

@@ -328,6 +328,40 @@ static void notes_of_what_is_no_more_are_removed(void **state)
                         "0");
 }
 
+/* What a run holds stays until the run is admitted, or for 30 days after another end. */
+static void blobs_that_a_run_holds_stay(void **state)
+{
+    static const char run[] = "00000000-0000-0000-0000-0000000000aa";
+    struct resource where = fixture_repository(&fixture.models, "held");
+    struct blob_unlink change;
+    char digest[DIGEST_TEXT_SIZE], project[UUID_TEXT_SIZE], repository[UUID_TEXT_SIZE], sql[600];
+
+    (void)state;
+    fixture_push(&where, 4711, SMALL, digest);
+    const struct resource known = fixture_repository(&fixture.models, "held");
+    uuid_format(&known.project, project);
+    uuid_format(&known.repository, repository);
+    (void)snprintf(
+        sql, sizeof sql,
+        "INSERT INTO run (run_id, project_id, state, request, requester, approvals_wanted, pool, expires_at) VALUES ('%s', '%s',"
+        " 'finishing', sha256('x'), 'robot', 0, 'default', now()); INSERT INTO held_blob VALUES ('%s', '%s', '%s')",
+        run, project, repository, digest, run);
+    execute(sql);
+    collect_end_leases();
+    (void)collect_all(false, "blobs");
+    assert_true(collect_is_told_of(&known, digest));
+    blob_unlink_prepare(&known, digest, &change);
+    MUST_FAIL(ERROR_CONFLICT, fixture_change(ACTION_BLOB_DELETE, &known, &change.change, &err));
+    execute("UPDATE run SET state = 'quarantined', ended_at = now() - interval '29 days'");
+    collect_end_leases();
+    (void)collect_all(false, "blobs");
+    assert_true(collect_is_told_of(&known, digest));
+    execute("ALTER TABLE run DISABLE TRIGGER run_stays_ended; UPDATE run SET ended_at = now() - interval '31 days'");
+    collect_end_leases();
+    (void)collect_all(false, "blobs");
+    assert_false(collect_is_told_of(&known, digest));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -337,6 +371,7 @@ int main(void)
         cmocka_unit_test(a_run_that_breaks_off_is_gone_on_with),
         cmocka_unit_test(projects_that_are_done_are_not_looked_at_again),
         cmocka_unit_test(notes_of_what_is_no_more_are_removed),
+        cmocka_unit_test(blobs_that_a_run_holds_stay),
     };
 
     return cmocka_run_group_tests_name("registry collection", tests, fixture_set_up, fixture_tear_down);

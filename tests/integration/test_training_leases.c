@@ -211,18 +211,23 @@ static void step_refuse(struct model *model)
 
 static void step_finish(struct model *model)
 {
-    const bool is_good = draw(3) != 0;
+    static const struct run_outcome outcomes[] = {{.state = RUN_STATE_FINISHING},
+                                                  {.state = RUN_STATE_FINISHING},
+                                                  {.state = RUN_STATE_FAILED, .reason = "the program ended with 1"},
+                                                  {.state = RUN_STATE_CANCELLED, .reason = "stopped"}};
+    const struct run_outcome *outcome = &outcomes[draw(4)];
+    const bool is_good = outcome->state == RUN_STATE_FINISHING;
     const int node = model->nodes == 2 && draw(3) == 0 ? 1 : 0;
     const struct run_signed made = signed_as(model, 3 + (unsigned)node);
     const struct run_holder holder = holder_of(model, node);
     const bool may = model->is_open[node] && ((is_good && node == 1) || is(model, "leased") || is(model, "running"));
     struct run_step change;
 
-    run_finish_prepare(&project, &holder, &made, is_good ? NULL : "the program ended with 1", &change);
+    run_finish_prepare(&project, &holder, &made, outcome, &change);
     assert_int_equal(changed(ACTION_RUN_FINISH, &change.change), may ? ERROR_NONE : ERROR_CONFLICT);
     if (!may) return;
     model->is_open[node] = false;
-    if (!is_good) move(model, "failed");
+    if (!is_good) move(model, run_state_name(outcome->state));
     else if (node == 0) move(model, "finishing");
 }
 
@@ -231,8 +236,11 @@ static void step_admit(struct model *model)
     const struct run_signed made = signed_as(model, 9);
     struct error err = {0};
     const bool is_bad = draw(4) == 0;
+    struct run_admit change;
+
+    run_admit_prepare(&project, &model->id, &made, &change);
     const bool ok = is_bad ? run_quarantine(stack->sequencer, &project, &model->id, "keyd refused it", &err).ok
-                           : run_admit(stack->sequencer, &project, &model->id, &made, &err).ok;
+                           : changed(ACTION_RUN_ADMIT, &change.change) == ERROR_NONE;
 
     assert_int_equal(ok, is(model, "finishing"));
     if (ok) move(model, is_bad ? "quarantined" : "succeeded");
@@ -244,7 +252,11 @@ static void step_late(struct model *model)
     struct error err = {0};
 
     if (model->state == NULL) return;
-    if (!run_quarantine_late(stack->sequencer, &project, &model->id, &made, &err).ok) fail_msg("%s", err.message);
+    const struct run_late late = {&project, &model->id, &made, NULL};
+    const struct action_pair pair = {ACTION_RUN_FINISH, project};
+    OWNED(permit) *permit = NULL;
+    assert_true(stack_record(stack, &pair, 1, NULL, &permit, &err).ok);
+    if (!run_result_keep_late(permit, stack->sequencer, &late, &err).ok) fail_msg("%s", err.message);
 }
 
 static void step_cancel(struct model *model)

@@ -21,6 +21,7 @@ REQUEST = "application/vnd.sijil.run-request.v1+json"
 APPROVAL = "application/vnd.sijil.run-approval.v1+json"
 LEASE = "application/vnd.sijil.run-lease.v1+json"
 REFUSAL = "application/vnd.sijil.run-refusal.v1+json"
+STATEMENT = "application/vnd.in-toto+json"
 PROJECT = "main/models"
 REGION = "local/main"
 HOUR = 3600
@@ -211,6 +212,35 @@ class Runner:
     def refuse(self, bundle, text):
         lease, _ = opened(bundle["lease"])
         return self.call(f"runs/{lease['run']}/refusal", {"attempt": lease["attempt"], "node": lease["node"], "refusal": text})
+
+    def result(self, bundle, made, metrics=None, key=None, status="succeeded", exit_status=0, reason="", **more):
+        """An envelope. `made`: the digests of the manifests of outputs and log, by name; `more` replaces members of runDetails."""
+        (lease, lease_digest), (order, order_digest) = opened(bundle["lease"]), opened(bundle["order"])
+        artifacts = [(name, order["spec"][name]) for name in ("code", "image", "resume") if name in order["spec"]]
+        artifacts += [("input/" + one["name"], one) for one in order["spec"]["inputs"]]
+        now = time.time()
+        details = {"builder": {"id": "urn:sijil:runner:" + self.id},
+                   "metadata": {"invocationId": "urn:uuid:" + lease["run"], "startedOn": utc(now), "finishedOn": utc(now)},
+                   "sijil_outcome": {"status": status, "exit": exit_status, "signal": 0, "reason": reason},
+                   "sijil_usage": {"wall_ms": 5, "cpu_ms": 5, "memory_bytes": 1, "output_bytes": 1, "log_bytes": 1, "device_ms": 0},
+                   "sijil_isolation": "rlimits", "sijil_devices": [], **more}
+        if metrics:
+            details["byproducts"] = [{"name": "metrics", "digest": {"sha256": metrics[7:]}}]
+        names = sorted(name for name in made if name != "log") + ["log"]
+        value = {"_type": "https://in-toto.io/Statement/v1", "predicateType": "https://slsa.dev/provenance/v1",
+                 "subject": [{"name": name, "digest": {"sha256": made[name][7:]}} for name in names],
+                 "predicate": {"buildDefinition": {
+                     "buildType": "urn:sijil:run:v1",
+                     "externalParameters": {"run": lease["run"], "audience": lease["audience"], "order": order_digest, "lease": lease_digest},
+                     "internalParameters": {"attempt": lease["attempt"], "node": lease["node"]},
+                     "resolvedDependencies": [{"name": name, "uri": "urn:sijil:" + one["repository"], "digest": {"sha256": one["digest"][7:]}}
+                                              for name, one in artifacts]}, "runDetails": details}}
+        return json.dumps(seal(STATEMENT, value, key or self.key))
+
+    def finish(self, bundle, text, manifests, port=None):
+        lease, _ = opened(bundle["lease"])
+        return self.call(f"runs/{lease['run']}/result",
+                         {"attempt": lease["attempt"], "node": lease["node"], "result": text, "manifests": manifests}, port)
 
 
 class World:

@@ -1,171 +1,5 @@
 /* sijil-keyd signs each order, lease and admission of a run that the vectors of docs/formats/run.md prove, once. */
-#include "tests/support/made_run.h"
-#include "tests/unit/keyd_folder_fixture.h"
-
-#include "crypto/digest.h"
-#include "keyd/run_sign.h"
-#include "training/format/compose.h"
-
-static const uint8_t journal_key[JOURNAL_KEY_SIZE] = {7};
-enum { NOW_S = 1795428060 }; /* 2026-11-23T10:01:00Z, a minute after the event */
-
-struct world {
-    struct folder folder;
-    json_t *vectors, *bundle;
-    struct ecdsa_key *key;
-    struct run_ledger *runs;
-    struct ledger *ledger;
-    struct key_register *keys;
-    struct run_signer signer;
-    struct keyd_run wanted;
-    char *text;
-};
-
-static void open_runs(struct world *world)
-{
-    struct error err = {0};
-
-    run_ledger_free(world->runs);
-    world->runs = NULL;
-    if (!run_ledger_open(world->folder.fd, journal_key, 1, &world->runs, &err).ok) fail_msg("%s", err.message);
-    world->signer.runs = world->runs;
-}
-
-static void make_withdrawal(struct document *document)
-{
-    document->version = 2;
-    document->is_withdrawn = true;
-    if (document->kind == DOCUMENT_RUNNER)
-        assert_int_equal(
-            json_object_set_new(json_object_get(document->json, "body"), "since", json_string("2026-11-18T00:00:00Z")), 0);
-}
-
-static void name_of(const struct world *world, const char *who, char name_out[ECDSA_THUMBPRINT_SIZE])
-{
-    uint8_t point[ECDSA_PUBLIC_SIZE];
-
-    OWNED(ecdsa_key) *named = made_key(world->vectors, who);
-    ecdsa_key_public(named, point);
-    ecdsa_thumbprint(point, name_out);
-}
-
-/* As if keyd had pinned this document. Its event in the bundle's log has its number in the list. */
-static void note(struct world *world, const struct document *document, uint64_t sequence)
-{
-    const struct key_register_note noted = {
-        .document = document, .sequence = sequence, .pin = {.epoch = sequence, .digest = {document->is_withdrawn ? 2 : 1}}};
-    struct error err = {0};
-
-    if (!key_register_note(world->keys, &noted, &err).ok) fail_msg("%s", err.message);
-}
-
-static struct document *document_number(const struct world *world, size_t number)
-{
-    const json_t *entry = json_array_get(json_object_get(made_bundle(world->vectors, 0), "documents"), number);
-    const struct bytes text = bytes_of_text(json_string_value(json_array_get(json_object_get(entry, "envelopes"), 0)));
-    struct document *document = NULL;
-    struct error err = {0};
-
-    assert_true(document_read(&text, 1, &document, &err).ok);
-    return document;
-}
-
-static struct document *document_of(const struct world *world, const char *who)
-{
-    char name[ECDSA_THUMBPRINT_SIZE];
-
-    name_of(world, who, name);
-    for (size_t i = 0;; i++) {
-        struct document *document = document_number(world, i);
-        if (strcmp(document->name, name) == 0) return document;
-        document_free(document);
-    }
-}
-
-/* `unpinned`: somebody whose document keyd has not pinned; NULL: nobody. */
-static void note_all(struct world *world, const char *unpinned)
-{
-    char name[ECDSA_THUMBPRINT_SIZE] = "";
-
-    if (unpinned != NULL) name_of(world, unpinned, name);
-    for (size_t i = 0; i < json_array_size(json_object_get(made_bundle(world->vectors, 0), "documents")); i++) {
-        OWNED(document) *document = document_number(world, i);
-        if (strcmp(document->name, name) != 0) note(world, document, i);
-    }
-}
-
-static void withdraw_key_of(struct world *world, const char *who)
-{
-    OWNED(document) *document = document_of(world, who);
-    struct error err = {0};
-
-    make_withdrawal(document);
-    note(world, document, 100);
-    assert_false(key_register_check(world->keys, document->name, &err).ok);
-}
-
-static void begin_without(struct world *world, const char *unpinned)
-{
-    struct error err = {0};
-
-    *world = (struct world){.vectors = made_vectors()};
-    folder_make(&world->folder);
-    assert_true(run_ledger_create(world->folder.fd, journal_key, 0, &err).ok);
-    assert_true(ledger_create(world->folder.fd, journal_key, &err).ok);
-    assert_true(ledger_open(world->folder.fd, journal_key, &world->ledger, &err).ok);
-    assert_true(key_register_open(world->folder.fd, journal_key, world->ledger, &world->keys, &err).ok);
-    world->key = made_key(world->vectors, "keyd");
-    world->signer = (struct run_signer){.key = world->key,
-                                        .log_key = bytes_of_text(json_text_of(world->vectors, "vkey")),
-                                        .policy = {.epoch = 7},
-                                        .keys = world->keys,
-                                        .now_ms = (int64_t)NOW_S * 1000};
-    note_all(world, unpinned);
-    open_runs(world);
-    sha256_of(bytes_of_text("policy"), world->signer.policy.digest);
-    assert_true(text_from_hex(bytes_of_text(json_text_of(json_object_get(world->vectors, "points"), "root")), world->signer.root,
-                              sizeof world->signer.root));
-    world->bundle = json_deep_copy(made_bundle(world->vectors, 0));
-    for (enum run_type type = RUN_ORDER; type <= RUN_ADMISSION; type++)
-        assert_int_equal(json_object_del(world->bundle, run_type_name(type)), 0);
-    world->wanted = (struct keyd_run){.lifetime_s = 86400,
-                                      .jurisdiction_count = 2,
-                                      .jurisdictions = {bytes_of_text("AE"), bytes_of_text("AE-FED")},
-                                      .approvals = 1,
-                                      .attempts = 3,
-                                      .signed_request = true,
-                                      .attempt = 1};
-}
-
-static void release(struct world *world)
-{
-    run_ledger_free(world->runs);
-    key_register_free(world->keys);
-    ledger_free(world->ledger);
-    json_decref(world->bundle);
-    json_decref(world->vectors);
-    ecdsa_key_free(world->key);
-    free(world->text);
-    folder_remove(&world->folder);
-}
-#define OWNED_WORLD __attribute__((cleanup(release))) struct world
-
-typedef struct result signing(const struct run_signer *signer, const struct keyd_run *wanted, struct buffer *envelope,
-                              struct error *err);
-
-static enum error_kind ask(struct world *world, signing *sign, struct buffer *envelope, struct error *err)
-{
-    free(world->text);
-    world->text = json_dumps(world->bundle, JSON_COMPACT);
-    world->wanted.bundle = bytes_of_text(world->text);
-    buffer_truncate(envelope, 0);
-    return sign(&world->signer, &world->wanted, envelope, err).ok ? ERROR_NONE : err->kind;
-}
-
-static void add(struct world *world, enum run_type type, const struct buffer *envelope)
-{
-    assert_int_equal(json_object_set_new(world->bundle, run_type_name(type), json_string(buffer_text(envelope))), 0);
-}
+#include "tests/unit/keyd_runs_fixture.h"
 
 static void an_order_is_signed_once(void **state)
 {
@@ -308,6 +142,56 @@ static void a_result_is_admitted_once(void **state)
     assert_non_null(strstr(err.message, "was withdrawn"));
 }
 
+/* The gateway died after the signature, and other policies came into force: the set of then makes the same admission again. */
+static void an_admission_is_signed_again_under_the_set_of_then(void **state)
+{
+    struct buffer OWNED_BUFFER first = BUFFER(RUN_ENVELOPE_MAX), second = BUFFER(RUN_ENVELOPE_MAX);
+    OWNED(run_envelope) *one = NULL, *two = NULL;
+    OWNED_WORLD world;
+    struct error err = {0};
+
+    (void)state;
+    begin_without(&world, NULL);
+    sign_order_and_lease(&world, &first);
+    add(&world, RUN_LEASE, &first);
+    add_result(&world);
+    if (ask(&world, run_sign_admission, &first, &err) != ERROR_NONE) fail_msg("%s", err.message);
+    const struct document_pin then = world.signer.policy;
+    world.signer.policy.epoch++;
+    world.signer.policy.digest[0] ^= 1;
+    assert_int_equal(ask(&world, run_sign_admission, &second, &err), ERROR_CONFLICT); /* nobody says which set it was */
+    world.wanted.earlier_epoch = then.epoch;
+    memcpy(world.wanted.earlier_policies, then.digest, sizeof then.digest);
+    world.wanted.earlier_policies[1] ^= 1;
+    assert_int_equal(ask(&world, run_sign_admission, &second, &err), ERROR_CONFLICT); /* another set than it was */
+    world.wanted.earlier_policies[1] ^= 1;
+    if (ask(&world, run_sign_admission, &second, &err) != ERROR_NONE) fail_msg("%s", err.message);
+    assert_true(run_envelope_read(buffer_bytes(&first), RUN_ADMISSION, &one, &err).ok);
+    assert_true(run_envelope_read(buffer_bytes(&second), RUN_ADMISSION, &two, &err).ok);
+    assert_string_equal(one->digest, two->digest);
+}
+
+/* The first admission is always under the set in force, whatever the gateway says. */
+static void a_first_admission_is_under_the_set_in_force(void **state)
+{
+    struct buffer OWNED_BUFFER envelope = BUFFER(RUN_ENVELOPE_MAX);
+    OWNED(run_envelope) *admission = NULL;
+    char uri[64];
+    OWNED_WORLD world;
+    struct error err = {0};
+
+    (void)state;
+    begin_without(&world, NULL);
+    sign_order_and_lease(&world, &envelope);
+    add(&world, RUN_LEASE, &envelope);
+    add_result(&world);
+    world.wanted.earlier_epoch = 1;
+    if (ask(&world, run_sign_admission, &envelope, &err) != ERROR_NONE) fail_msg("%s", err.message);
+    assert_true(run_envelope_read(buffer_bytes(&envelope), RUN_ADMISSION, &admission, &err).ok);
+    (void)snprintf(uri, sizeof uri, "urn:sijil:policy-set:%llu", (unsigned long long)world.signer.policy.epoch);
+    assert_string_equal(run_text(admission, "predicate.policy.uri"), uri);
+}
+
 static void a_withdrawn_runner_gets_no_lease(void **state)
 {
     struct buffer OWNED_BUFFER envelope = BUFFER(RUN_ENVELOPE_MAX);
@@ -442,6 +326,8 @@ int main(void)
         cmocka_unit_test(a_lease_is_for_one_runner),
         cmocka_unit_test(a_withdrawn_runner_gets_no_lease),
         cmocka_unit_test(a_result_is_admitted_once),
+        cmocka_unit_test(an_admission_is_signed_again_under_the_set_of_then),
+        cmocka_unit_test(a_first_admission_is_under_the_set_in_force),
     };
 
     return RUN_TABLE(rows, refuses_orders) + cmocka_run_group_tests(tests, NULL, NULL);

@@ -118,6 +118,11 @@ struct result run_check_signer(const struct run_envelope *envelope, const struct
     return failure(err, why.kind, "the %s: %.200s", rows[envelope->type].name, why.message);
 }
 
+void run_digest_bytes(const struct run_envelope *envelope, uint8_t digest_out[SHA256_SIZE])
+{
+    (void)text_from_hex(bytes_of_text(envelope->digest + strlen("sha256:")), digest_out, SHA256_SIZE); /* its form was checked */
+}
+
 const json_t *run_member(const struct run_envelope *envelope, const char *path)
 {
     const json_t *value = envelope->json;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "base/json.h"
+#include "crypto/digest.h"
 #include "crypto/dsse.h"
 
 #define RUN_PAYLOAD_MAX  65536 /* bytes; the largest argv and the largest environment do not fit together */
@@ -37,6 +38,8 @@ RESULT run_payload_check(enum run_type type, const json_t *json, struct error *e
 RESULT run_envelope_read(struct bytes envelope, enum run_type type, struct run_envelope **envelope_out, struct error *err);
 /** Checks that exactly this key has signed. ERROR_DENIED, ERROR_NO_MEMORY. */
 RESULT run_check_signer(const struct run_envelope *envelope, const struct ecdsa_key *key, struct error *err);
+/** The digest of an envelope in bytes. */
+void run_digest_bytes(const struct run_envelope *envelope, uint8_t digest_out[SHA256_SIZE]);
 /** The member at `path`, such as "predicate.runDetails.builder.id"; NULL if it is absent. */
 const json_t *run_member(const struct run_envelope *envelope, const char *path);
 /** A text that the shape of the type demands. */

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/uuid.h"
+#include "training/format/artifact_types.h"
 #include "training/format/spec.h"
 
 #define LOWER     "abcdefghijklmnopqrstuvwxyz"
@@ -121,6 +122,11 @@ bool form_media_type(const char *text)
     const size_t type = strcspn(text, "/");
 
     return text[type] == '/' && is_restricted_name(text, type) && is_restricted_name(text + type + 1, strlen(text + type + 1));
+}
+
+bool form_output_type(const char *text)
+{
+    return form_media_type(text) && !run_artifact_is_reserved(text);
 }
 
 bool form_jurisdiction(const char *text)

@@ -19,6 +19,7 @@ bool form_repository(const char *text);
 bool form_principal(const char *text);
 bool form_thumbprint(const char *text);
 bool form_nonce(const char *text);
+bool form_output_type(const char *text); /* a media type that is not of a run's own artifacts */
 bool form_jurisdiction(const char *text);
 bool form_variable(const char *text);
 bool form_network(const char *text);

@@ -26,7 +26,11 @@ static const struct run_shape output_name = {.kind = SHAPE_TEXT,
                                              .fits = form_output_name,
                                              .must = "the name of an output, neither log nor metrics"};
 static const struct run_shape media_type = {
-    .kind = SHAPE_TEXT, .least = 3, .most = 127, .fits = form_media_type, .must = "a media type of 3 to 127 bytes: type/subtype"};
+    .kind = SHAPE_TEXT,
+    .least = 3,
+    .most = 127,
+    .fits = form_output_type,
+    .must = "a media type of 3 to 127 bytes: type/subtype, and none of application/vnd.sijil.run-..."};
 static const struct run_shape_member output_members[] = {
     {"name", &output_name, false}, {"repository", &run_shape_repository, false}, {"type", &media_type, false}};
 static const struct run_shape output = {.kind = SHAPE_OBJECT, SHAPE_MEMBERS(output_members)};

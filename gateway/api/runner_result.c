@@ -1,0 +1,210 @@
+/* POST /api/v1/runner/runs/{reference}/result: the result of a leased node, with the manifests of what it made (docs/runs.md, "Results"). */
+#include <string.h>
+
+#include "gateway/api/run_priv.h"
+#include "gateway/api/runner_work_priv.h"
+#include "gateway/pipeline/resolve.h"
+#include "training/result.h"
+
+SCHEMA(
+    run_result, "what a runner says of an ended lease", HAS_NUMBER("attempt", REQUIRED, 1, 100, "as in the lease"),
+    HAS_NUMBER("node", REQUIRED, 0, 255, "as in the lease"),
+    HAS_TEXT("result", REQUIRED, FORM_FREE, 1, 0, "the envelope (DSSE), signed with the runner's key"),
+    HAS_ANY(
+        "manifests", REQUIRED,
+        "an object: the OCI manifest, as a text, of each subject of the result, and of its metrics, by name. Their blobs are uploaded already"))
+
+SCHEMA(run_taken, "a result was taken",
+       HAS_TEXT("state", REQUIRED, FORM_FREE, 1, 32, "of the run (docs/runs.md): finishing, if it waits for its admission"))
+
+/* One result. */
+struct taking {
+    struct run_holder holder;
+    struct run_held held;
+    struct bytes text;
+    struct run_envelope *result; /* owned */
+    struct run_papers *papers;   /* owned */
+    struct run_makes makes;
+    struct held_manifests manifests;
+};
+
+static void taking_done(struct taking *taking)
+{
+    held_manifests_done(&taking->manifests);
+    run_envelope_free(taking->result);
+    run_papers_free(taking->papers);
+}
+#define OWNED_TAKING __attribute__((cleanup(taking_done))) struct taking
+
+/* ---- target ---- */
+
+/* The body comes after the first decision, which is about the newest lease that the runner has had of this run. */
+static struct result find_holder(struct request *request, struct lookup *lookup, struct run_holder *holder_out, struct error *err)
+{
+    struct uuid run;
+
+    if (request->body.length > 0) return runner_read_holder(request, holder_out, err);
+    TRY(api_id(request, "run", &run, err));
+    return run_held_newest(lookup, &run, request->runner->name, holder_out, err);
+}
+
+struct result target_run_result(struct request *request, struct lookup *lookup, struct error *err)
+{
+    struct run_holder holder;
+    struct run_held held;
+    struct error why = {0};
+
+    if (api_asks_for_credential(request, ACTION_RUN_FINISH)) return SUCCESS;
+    if (find_holder(request, lookup, &holder, &why).ok && run_held_find(lookup, &holder, &held, &why).ok) {
+        runner_pair_of_lease(request, ACTION_RUN_FINISH, &holder, &held);
+        return SUCCESS;
+    }
+    if (why.kind != ERROR_NOT_FOUND) return failure(err, why.kind, "%s", why.message);
+    response_unknown(request);
+    return SUCCESS;
+}
+
+/* ---- the envelope ---- */
+
+static struct result read_result(struct request *request, struct taking *taking, struct error *err)
+{
+    OWNED(ecdsa_key) *key = NULL;
+    const json_t *body = NULL;
+
+    TRY(request_document(request, &body, err));
+    taking->text = bytes_of_text(json_text_of(body, "result"));
+    TRY(run_envelope_read(taking->text, RUN_RESULT, &taking->result, err));
+    TRY(ecdsa_key_from_public(request->runner->key.point, &key, err));
+    return run_check_signer(taking->result, key, err);
+}
+
+/* Against the envelopes before it. A result that is stored already does not count here. */
+static struct result check_chain(struct request *request, struct pg *pg, struct taking *taking, struct error *err)
+{
+    const struct run_papers_query query = {.action = ACTION_RUN_FINISH,
+                                           .run = taking->holder.run,
+                                           .last = RUN_LEASE,
+                                           .attempt = taking->holder.attempt,
+                                           .node = taking->holder.node};
+
+    TRY(run_papers_read(request->permit, pg, &query, &taking->papers, err));
+    struct run_chain chain = taking->papers->chain;
+    if (chain.lease == NULL) return failure(err, ERROR_CONFLICT, "the lease is not signed, or is not of the newest attempt");
+    chain.result = taking->result;
+    TRY(run_chain_check(&chain, err));
+    run_makes_of(chain.order, taking->result, &taking->makes);
+    return SUCCESS;
+}
+
+/* ---- manifests ---- */
+
+static struct result add_manifest(struct request *request, struct pg *pg, struct taking *taking, const struct run_made *made,
+                                  struct error *err)
+{
+    const json_t *manifests = json_object_get(request->document, "manifests");
+    const char *text = json_text_of(manifests, made->name);
+    struct resource where = {.kind = RESOURCE_REPOSITORY};
+
+    if (text == NULL) return failure(err, ERROR_INVALID, "manifests has no text for %.63s", made->name);
+    (void)snprintf(where.name, sizeof where.name, "%s", made->repository);
+    resolve_name(request, &where);
+    TRY(registry_resolve(request->gateway->registry, lookup_of(pg), decider_names_version(request->gateway->decider), &where,
+                         err));
+    const struct held_text held = {ACTION_RUN_FINISH, made->name, &where, bytes_of_text(text)};
+    TRY(held_manifests_add(request->permit, request->gateway->registry, pg, &held, &taking->manifests, err));
+    return run_made_check(made, &taking->manifests.each[taking->manifests.count - 1], err);
+}
+
+static struct result add_manifests(struct request *request, struct pg *pg, struct taking *taking, bool with_outputs,
+                                   struct error *err)
+{
+    const json_t *manifests = json_object_get(request->document, "manifests");
+
+    if (!json_is_object(manifests) || json_object_size(manifests) != taking->makes.count)
+        return failure(err, ERROR_INVALID,
+                       "manifests is an object with exactly one text for each of the %zu that the result names",
+                       taking->makes.count);
+    taking->manifests.key = (struct held_key){taking->holder.run, taking->holder.attempt, taking->holder.node};
+    for (size_t i = 0; i < taking->makes.count; i++)
+        if (with_outputs || !taking->makes.each[i].is_output) TRY(add_manifest(request, pg, taking, &taking->makes.each[i], err));
+    return SUCCESS;
+}
+
+/* ---- storing ---- */
+
+static struct run_signed signed_of(const struct request *request, const struct taking *taking, char signer[PRINCIPAL_KEY_SIZE])
+{
+    struct run_signed stored = {.principal = signer, .envelope = taking->text};
+
+    principal_key(request->principal, signer);
+    run_digest_bytes(taking->result, stored.digest);
+    return stored;
+}
+
+#define LATE "the attempt had ended before its result came: the result is kept, and does not count"
+
+/* What failed or was cancelled can be looked into, so its log and metrics are kept, too. */
+static struct result keep_late(struct request *request, struct pg *pg, struct taking *taking, struct error *err)
+{
+    char signer[PRINCIPAL_KEY_SIZE];
+    const struct run_signed stored = signed_of(request, taking, signer);
+    const struct run_late late = {&taking->held.where, &taking->holder.run, &stored, &taking->manifests};
+
+    held_manifests_done(&taking->manifests);
+    TRY(add_manifests(request, pg, taking, false, err));
+    TRY(run_result_keep_late(request->permit, request->gateway->sequencer, &late, err));
+    return failure(err, ERROR_CONFLICT, LATE);
+}
+
+/* *is_late_out: the attempt ended meanwhile, and nothing was stored. */
+static struct result finish(struct request *request, struct pg *pg, struct taking *taking, bool *is_late_out, struct error *err)
+{
+    const struct run_outcome outcome = run_outcome_of(taking->result);
+    char signer[PRINCIPAL_KEY_SIZE];
+    const struct run_signed stored = signed_of(request, taking, signer);
+    struct run_step change;
+    struct error why = {0};
+
+    TRY(add_manifests(request, pg, taking, true, err));
+    run_finish_prepare(&taking->held.where, &taking->holder, &stored, &outcome, &change);
+    change.held = &taking->manifests;
+    *is_late_out = false;
+    if (request_record(request, &change.change, &why).ok) return SUCCESS;
+    *is_late_out = why.kind == ERROR_CONFLICT;
+    return *is_late_out ? SUCCESS : failure(err, why.kind, "%s", why.message);
+}
+
+static struct result say(struct request *request, struct pg *pg, const struct taking *taking, struct error *err)
+{
+    struct run_held now;
+
+    TRY(run_held_find(lookup_of(pg), &taking->holder, &now, err));
+    OWNED_JSON value = json_pack("{s:s}", "state", run_state_name(now.state));
+    if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
+    response_json(request, 200, value);
+    return SUCCESS;
+}
+
+static struct result take(struct request *request, struct pg *pg, struct taking *taking, struct error *err)
+{
+    bool is_late = taking->held.has_ended || run_state_is_end(taking->held.state);
+
+    TRY(check_chain(request, pg, taking, err));
+    if (!is_late) TRY(finish(request, pg, taking, &is_late, err));
+    return is_late ? keep_late(request, pg, taking, err) : say(request, pg, taking, err);
+}
+
+static struct result handle(struct request *request, struct pg *pg, struct error *err)
+{
+    OWNED_TAKING taking = {.result = NULL};
+    char kind[16];
+
+    TRY(runner_find_lease(request, pg, &taking.holder, &taking.held, err));
+    TRY(read_result(request, &taking, err));
+    TRY(request_record(request, NULL, err)); /* the event of the right to finish comes first: only then may the run be read */
+    TRY(run_result_find(request->permit, pg, &taking.holder.run, taking.result, kind, err));
+    if (strcmp(kind, "late") == 0) return failure(err, ERROR_CONFLICT, LATE);
+    return kind[0] != '\0' ? say(request, pg, &taking, err) : take(request, pg, &taking, err);
+}
+
+const struct handler handler_run_result = {.handle = handle};

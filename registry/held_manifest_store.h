@@ -1,0 +1,26 @@
+/* registry/held_manifest_store.h -- the tables `held_manifest` and `held_blob`. The caller has checked the permit. */
+#pragma once
+
+#include "registry/held_manifest.h"
+#include "registry/key_cache.h"
+
+/* In SQL: whether a run that is not admitted needs the blob b of any repository. */
+#define BLOB_IS_HELD(blob)                                                                                                \
+    "EXISTS (SELECT FROM repository_blob l JOIN held_blob h ON h.repository_id = l.repository_id AND h.digest = l.digest" \
+    " JOIN run n ON n.run_id = h.run_id WHERE l.blob_id = " blob " AND n.state <> 'succeeded'"                            \
+    " AND (n.ended_at IS NULL OR n.ended_at > now() - interval '30 days') OFFSET 0)"
+
+RESULT held_row_insert(struct pg *pg, const struct held_key *key, const struct held_manifest *held, struct error *err);
+
+/** A row: views of `rows`. */
+struct held_row {
+    const char *name, *digest, *full_name, *region;
+    struct uuid repository;
+    struct key_record key;
+    struct bytes sealed;
+    bool is_deleted;
+};
+RESULT held_rows_find(struct pg *pg, const struct held_key *key, const struct uuid *project, struct pg_rows **rows_out,
+                      struct error *err);
+RESULT held_row_read(const struct pg_rows *rows, size_t row, struct held_row *row_out, struct error *err);
+RESULT held_links_insert(struct pg *pg, const struct held_links *links, struct error *err);

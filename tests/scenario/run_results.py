@@ -1,0 +1,598 @@
+#!/usr/bin/env python3
+"""From a signed result to an admitted artifact, on two gateways: what is stored with it, results that are refused, late or repeated, labels, policies of
+the day, withdrawn runners, reserved types, and gateways and sijil-keyd that are killed in between."""
+import http.client
+import json
+import os
+import random
+import secrets
+import signal
+import subprocess
+import threading
+import time
+
+import sijil_test
+from real_runner import RealRunner
+from run_fleet import TRAINING, RunFleet
+from run_world import FOLDER, PROJECT, Key, Person, Runner, World, artifact, opened, spec
+from sijil_test import make_robot, program, run, sha256
+
+server = RunFleet(2).start()
+state = {}
+ROUNDS = int(os.environ.get("SIJIL_RUN_KILLS", "2"))  # script/soak kills more often
+TRAINED, LOG, METRICS = PROJECT + "/trained", "application/vnd.sijil.run-log.v1", "application/vnd.sijil.run-metrics.v1"
+PROVENANCE, ADMISSION = "application/vnd.sijil.run-provenance.v1", "application/vnd.sijil.run-admission.v1"
+
+
+sql, load = server.sql, server.load
+
+
+def usual():
+    """Another set with the same rules."""
+    load(at_most="sensitive", policies=[health(server.epoch + 10, TRAINING)])
+
+
+def prepare():
+    conninfo = f"host={server.database_at} dbname=sijil_template user=sijil_app"
+    world = state["world"] = World(server, server.path("approver.pem"), conninfo, server.path("socket"))
+    state["alice"] = Person(world, "alice")
+    state["runner"], state["other"] = Runner(world), Runner(world, pool="leaving")
+    state["pusher"] = server.client(make_robot(server, "pusher", "publisher", PROJECT))
+    state["reader"] = server.client(make_robot(server, "reader", "consumer", PROJECT))
+
+
+def place(name=TRAINED):
+    return state["pusher"].repository(name)
+
+
+def leased(runner=None, **more):
+    """A run that this runner has started: the request and its bundle."""
+    runner = runner or state["runner"]
+    asked = state["alice"].request(**more)
+    bundle = runner.lease()
+    assert opened(bundle["lease"])[0]["run"] == asked["run"]
+    assert runner.start(asked["run"], attempt=opened(bundle["lease"])[0]["attempt"]).status == 204
+    return asked, bundle
+
+
+def manifest(kind, title, content, where=TRAINED, **members):
+    """The text of a manifest with one layer, whose blobs are uploaded."""
+    there = place(where)
+    layer = {"mediaType": "application/octet-stream", "digest": there.push_blob(content), "size": len(content),
+             "annotations": {"org.opencontainers.image.title": title}}
+    return there.manifest(artifactType=kind, layers=[layer], **members).decode()
+
+
+def produced(content=None, outputs=(("model", TRAINED),), metrics=b'{"loss": 1}\n'):
+    """The manifests of a successful run, by name."""
+    content = content or secrets.token_bytes(40)
+    made = {name: manifest("application/vnd.example+json", name + ".bin", name.encode() + content, where) for name, where in outputs}
+    made["log"] = manifest(LOG, "log.txt", b"epoch 1\n" + content, outputs[0][1])
+    if metrics:
+        made["metrics"] = manifest(METRICS, "metrics.jsonl", metrics, outputs[0][1])
+    return made
+
+
+def digests(made):
+    return {name: sha256(text.encode()) for name, text in made.items() if name != "metrics"}
+
+
+def result(runner, bundle, made, **more):
+    return runner.result(bundle, digests(made), sha256(made["metrics"].encode()) if "metrics" in made else None, **more)
+
+
+def finished(runner=None, made=None, **more):
+    """A run whose result the registry has taken."""
+    runner, made = runner or state["runner"], made or produced()
+    asked, bundle = leased(runner, **more)
+    text = result(runner, bundle, made)
+    answer = runner.finish(bundle, text, made)
+    assert answer.status == 200 and answer.json["state"] in ("finishing", "succeeded"), answer.body
+    return asked, bundle, text, made
+
+
+def keep_away(asked):
+    """No gateway works on the run until let_go()."""
+    sql(f"UPDATE run SET claimed_by = 'nobody', claimed_until = 'infinity' WHERE run_id = '{asked['run']}'")
+
+
+def let_go(asked):
+    sql(f"UPDATE run SET claimed_until = 'epoch' WHERE run_id = '{asked['run']}' AND ended_at IS NULL; SELECT pg_notify('sijil_run_result', '')")
+
+
+def ended(asked, wanted, seconds=60):
+    state["alice"].wait(asked, wanted, seconds)
+    return state["alice"].run(asked)
+
+
+def referrers(digest, where=TRAINED):
+    answer = state["reader"].repository(where).call("GET", "referrers/" + digest, scope=f"repository:{where}:pull")
+    assert answer.status == 200, answer.body
+    return {one["artifactType"]: one for one in answer.json["manifests"]}
+
+
+def layer_of(descriptor, where=TRAINED):
+    """The content of a referrer's only layer, and the referrer."""
+    there = state["reader"].repository(where)
+    scope = f"repository:{where}:pull"
+    manifest_json = there.call("GET", "manifests/" + descriptor["digest"], scope=scope).json
+    (layer,) = manifest_json["layers"]
+    return there.call("GET", "blobs/" + layer["digest"], scope=scope).body, manifest_json
+
+
+# ---- admission ----
+
+def a_result_becomes_an_admitted_artifact():
+    asked, _, text, made = state["first"] = finished()
+    shown = ended(asked, "succeeded")
+    digest = digests(made)["model"]
+    assert shown["outputs"] == [{"name": "model", "repository": TRAINED, "digest": digest}], shown["outputs"]
+    kinds = [one["kind"] for one in shown["envelopes"]]
+    assert kinds == ["request", "order", "result", "admission"], kinds
+    assert place().call("GET", "manifests/" + digest).body == made["model"].encode()
+    found = referrers(digest)
+    assert sorted(found) == sorted([PROVENANCE, ADMISSION, LOG, METRICS]), found
+    for kind, wanted in ((PROVENANCE, text.encode()), (METRICS, b'{"loss": 1}\n')):
+        content, kept = layer_of(found[kind])
+        assert content == wanted and kept["subject"]["digest"] == digest and kept["annotations"] == {"sijil.run": asked["run"]}, kept
+    assert layer_of(found[LOG])[0].startswith(b"epoch 1\n")
+    admission = layer_of(found[ADMISSION])[0].decode()
+    assert admission == next(one["envelope"] for one in shown["envelopes"] if one["kind"] == "admission")
+    statement = opened(admission)[0]
+    assert statement["subject"] == [{"name": "model", "digest": {"sha256": digest[7:]}}]
+    assert statement["predicate"]["inputAttestations"][-1]["digest"]["sha256"] == opened(text)[1][7:]
+
+
+def an_outsider_verifies_the_bundle_with_its_admission():
+    asked = state["first"][0]
+    answer = state["alice"].call("GET", f"/{asked['run']}/bundle")
+    assert answer.status == 200 and "admission" in answer.json, answer.body[:300]
+    keys = server.client(server.admin).api("GET", "/audit/key")
+    path, signer = os.path.join(FOLDER.name, "bundle"), os.path.join(FOLDER.name, "signer.pem")
+    with open(path, "wb") as file:
+        file.write(answer.body)
+    with open(signer, "w", encoding="ascii") as file:
+        file.write(keys["documents"])
+    verified = subprocess.run([program("sijil-verify"), "run", "--key", keys["vkey"], "--signer", signer, "--root", server.path("approver.pub.pem"), path],
+                              capture_output=True, text=True, timeout=60)
+    assert verified.returncode == 0 and "admi" in verified.stdout, (verified.stdout, verified.stderr)
+
+
+def lineage_goes_from_the_dataset_to_the_artifact():
+    asked, _, _, made = state["first"]
+    rows = sql(f"SELECT role || ' ' || name || ' ' || repository || ' ' || digest FROM run_lineage WHERE run_id = '{asked['run']}' ORDER BY role").split("\n")
+    code, data = artifact(PROJECT + "/code"), artifact(PROJECT + "/digits")
+    assert rows == [f"code code {code['repository']} {code['digest']}", f"input digits {data['repository']} {data['digest']}",
+                    f"output model {TRAINED} {digests(made)['model']}"], rows
+    made_from = f"SELECT o.digest FROM run_lineage i JOIN run_lineage o USING (run_id) WHERE i.digest = '{data['digest']}' AND o.role = 'output'"
+    assert digests(made)["model"] in sql(made_from).split("\n")
+
+
+def the_very_same_result_again_answers_the_same():
+    asked, bundle, text, made = state["first"]
+    for port in server.ports:
+        answer = state["runner"].finish(bundle, text, made, port)
+        assert answer.status == 200 and answer.json == {"state": "succeeded"}, answer.body
+    assert sql(f"SELECT count(*) FROM run_envelope WHERE run_id = '{asked['run']}' AND kind IN ('result', 'late')") == "1"
+    admits = [one for one in state["world"].events("run.admit") if asked["run"] in json.dumps(one)]
+    assert sorted(one["out"] for one in admits) == ["allowed", "completed"], admits
+
+
+def outputs_of_several_repositories_have_all_referrers():
+    outputs = [{"name": name, "repository": where, "type": "application/vnd.example+json"} for name, where in (("a", TRAINED), ("b", PROJECT + "/second"))]
+    made = produced(outputs=[(one["name"], one["repository"]) for one in outputs])
+    asked, _, _, _ = finished(made=made, spec=spec(outputs=outputs))
+    ended(asked, "succeeded")
+    for one in outputs:
+        found = referrers(digests(made)[one["name"]], one["repository"])
+        assert sorted(found) == sorted([PROVENANCE, ADMISSION, LOG, METRICS]), found
+        assert layer_of(found[LOG], one["repository"])[0].startswith(b"epoch 1\n")
+
+
+# ---- the real runner ----
+
+TRAIN = b"""set -e
+echo training on $(cat /in/digits/a.txt)
+mkdir -p /out/model/deep
+cat /in/digits/a.txt > /out/model/w.bin
+echo more > /out/model/deep/m.json
+echo '{"loss": 1}' > /out/metrics.jsonl
+"""
+
+
+def push(name, files):
+    """An artifact with these files, as a spec names it."""
+    where = f"{PROJECT}/{name}"
+    there = place(where)
+    layers = [{"mediaType": "application/octet-stream", "digest": there.push_blob(content), "size": len(content),
+               "annotations": {"org.opencontainers.image.title": title}} for title, content in files.items()]
+    text = there.manifest(layers=layers)
+    assert there.put_manifest("latest", text).status == 201
+    return {"repository": where, "digest": sha256(text)}
+
+
+def the_real_runner_goes_from_the_request_to_the_artifact():
+    """Twice with the same seed: the same digest. Then a program that fails, and a runner that is killed while it trains."""
+    described = server.client().call("GET", "/api/v1/openapi.json")
+    if "/runner/runs/{run}/token" not in described.body.decode():
+        raise sijil_test.LeftOut("this gateway gives runs no tokens, so a runner can't fetch")
+    runner = Runner(state["world"], pool="real")
+    data = {"name": "digits", **push("real-digits", {"a.txt": b"some digits\n"})}
+    wanted = {"pool": "real", "inputs": [data], "argv": ["/bin/sh", "/code/train.sh"],
+              "outputs": [{"name": "model", "repository": PROJECT + "/real", "type": "application/vnd.cncf.model.manifest.v1+json"}]}
+    code, failing = push("real-code", {"train.sh": TRAIN}), push("real-failing", {"train.sh": b"echo oh; exit 3\n"})
+    slow = push("real-slow", {"train.sh": b"sleep 4\n" + TRAIN})
+    with RealRunner(server, runner) as real:
+        runs = []
+        for _ in range(2):
+            asked = state["alice"].request(spec=spec(code=code, **wanted))
+            runs.append(ended(asked, "succeeded", 90))
+        digests_of = {one["outputs"][0]["digest"] for one in runs}
+        assert len(digests_of) == 1, "the same run gives another model"
+        digest = digests_of.pop()
+        text = state["reader"].repository(PROJECT + "/real").call("GET", "manifests/" + digest, scope=f"repository:{PROJECT}/real:pull")
+        assert text.status == 200 and {one["annotations"]["org.opencontainers.image.title"] for one in text.json["layers"]} == {"w.bin", "deep/m.json"}
+        found = [one["artifactType"] for one in
+                 state["reader"].repository(PROJECT + "/real").call("GET", "referrers/" + digest, scope=f"repository:{PROJECT}/real:pull").json["manifests"]]
+        assert sorted(set(found)) == sorted([PROVENANCE, ADMISSION, LOG, METRICS]), found
+        asked = state["alice"].request(spec=spec(code=failing, **wanted))
+        assert ended(asked, "failed", 90)["reason"] == "the program ended with the status 3"
+        assert sql(f"SELECT string_agg(name, ' ') FROM held_manifest WHERE run_id = '{asked['run']}'") == "log"
+        asked = state["alice"].request(spec=spec(code=slow, **wanted))
+        state["alice"].wait(asked, "running", 60)
+        real.kill()
+        sql(f"UPDATE run_attempt SET deadline = now() WHERE run_id = '{asked['run']}' AND ended_at IS NULL")  # it is silent from now on
+        real.start()
+        shown = ended(asked, "succeeded", 120)
+        assert shown["attempt"] == 2 and shown["outputs"][0]["digest"] == digest, shown
+
+
+# ---- bad results ----
+
+def a_bad_result_is_refused_with_the_rule():
+    runner, made = state["runner"], produced()
+    asked, bundle = leased()
+    good = result(runner, bundle, made)
+
+    def refused(status, says, text=good, manifests=None, who=runner):
+        answer = who.finish(bundle, text, made if manifests is None else manifests)
+        assert answer.status == status and says in answer.body.decode(), (status, says, answer.status, answer.body)
+    refused(404, "", who=state["other"])
+    refused(403, "", text=result(runner, bundle, made, key=Key()))
+    refused(400, "", text="{}")
+    refused(403, "its runner is not that of the lease", text=result(runner, bundle, made, builder={"id": "urn:sijil:runner:" + state["other"].id}))
+    refused(403, "without all outputs", text=runner.result(bundle, {"log": digests(made)["log"]}, sha256(made["metrics"].encode())))
+    refused(400, "exactly one text", manifests={name: made[name] for name in ("log", "model")})
+    refused(400, "exactly one text", manifests={**made, "more": made["model"]})
+    refused(400, "no text for model", manifests={**made, "model": 1})
+    refused(400, "not the one that the result names", manifests={**made, "model": made["log"]})
+    for name, text, says in (("model", manifest("application/vnd.other", "m", b"m"), "has the type"),
+                             ("log", manifest("application/vnd.example+json", "m", b"m"), "has the type"),
+                             ("model", manifest("application/vnd.example+json", "m", b"m", subject={
+                                 "mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": digests(made)["model"], "size": len(made["model"])}),
+                              "has a subject"),
+                             ("model", made["model"].replace(sha256(b"{}"), sha256(b"nothing")), "upload it"),
+                             ("model", made["model"].replace('"size": 2', '"size": 3'), "another size")):
+        changed = {**made, name: text}
+        refused(400, says, text=result(runner, bundle, changed), manifests=changed)
+    large = {**made, "model": made["model"] + " " * (4 << 20)}
+    answer = runner.finish(bundle, good, large)
+    assert answer.status == 413, (answer.status, answer.body)
+    assert state["alice"].run(asked)["state"] == "running"
+    assert runner.finish(bundle, good, made).status == 200
+    ended(asked, "succeeded")
+
+
+def a_program_that_failed_leaves_its_log():
+    for status, wanted in (("failed", "failed"), ("timeout", "failed"), ("cancelled", "cancelled")):
+        asked, bundle = leased()
+        made = {name: text for name, text in produced().items() if name != "model"}
+        text = result(state["runner"], bundle, made, status=status, exit_status=9, reason="out of ideas" if status == "failed" else "")
+        answer = state["runner"].finish(bundle, text, made)
+        assert answer.status == 200 and answer.json == {"state": wanted}, answer.body
+        assert state["runner"].finish(bundle, text, made).json == {"state": wanted}
+        shown = state["alice"].run(asked)
+        assert shown["reason"] == ("out of ideas" if status == "failed" else f"the runner says {status}, with the status 9"), shown
+        assert "outputs" not in shown
+        held = sql(f"SELECT string_agg(name, ' ' ORDER BY name) FROM held_manifest WHERE run_id = '{asked['run']}'")
+        assert held == "log metrics", held
+        assert place().call("GET", "manifests/" + digests(made)["log"]).status == 404, "it is no manifest of the repository"
+
+
+def late_and_second_results_are_kept_and_do_not_count():
+    runner, made = state["runner"], produced()
+    asked, bundle = leased()
+    assert state["alice"].call("DELETE", "/" + asked["run"]).status == 204
+    text = result(runner, bundle, made)
+    for _ in range(2):
+        answer = runner.finish(bundle, text, made)
+        assert answer.status == 409 and "does not count" in answer.body.decode(), answer.body
+    assert state["alice"].run(asked)["state"] == "cancelled"
+    assert sql(f"SELECT string_agg(name, ' ' ORDER BY name) FROM held_manifest WHERE run_id = '{asked['run']}'") == "log metrics"
+    first, bundle, text, made = finished()
+    ended(first, "succeeded")
+    second = produced()
+    assert runner.finish(bundle, result(runner, bundle, second), second).status == 409
+    shown = state["alice"].run(first)
+    assert shown["outputs"][0]["digest"] == digests(made)["model"] and [one["kind"] for one in shown["envelopes"]].count("result") == 1
+    assert sql(f"SELECT count(*) FROM run_envelope WHERE run_id = '{first['run']}' AND kind = 'late'") == "1"
+    asked, bundle = leased()
+    sql(f"UPDATE run_attempt SET ended_at = now(), outcome = 'lost' WHERE run_id = '{asked['run']}';"
+        f"UPDATE run SET state = 'ordered' WHERE run_id = '{asked['run']}'")  # as after a silence
+    assert runner.finish(bundle, result(runner, bundle, made), made).status == 409
+    again = runner.lease()
+    assert opened(again["lease"])[0]["attempt"] == 2 and runner.start(asked["run"], attempt=2).status == 204
+    for number in range(9):  # a runner can't fill the database with them
+        other = result(runner, bundle, made, reason=f"{number}")
+        answer = runner.finish(bundle, other, made)
+    assert answer.status in (413, 429, 409) and "keeps no more" in answer.body.decode(), (answer.status, answer.body)
+    assert runner.finish(again, result(runner, again, made), made).status == 200
+    ended(asked, "succeeded")
+
+
+# ---- labels and policies of the day ----
+
+def health(version, operations):
+    """A policy of the repository with the patients."""
+    return {"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy", "labels": {"class": "sensitive", "subjects": ["health"]},
+            "metadata": {"id": "health", "version": version, "scope": [PROJECT + "/patients"], "effective_from": "2020-01-01T00:00:00Z",
+                         "review_by": "2099-01-01"},
+            "rules": [{"id": "H-PERMIT", "effect": "permit", "ops": list(operations), "when": {"class_at_most": "sensitive"}}]}
+
+
+def outputs_get_the_join_of_all_labels():
+    load(at_most="sensitive", policies=[health(1, TRAINING)])
+    data, second = PROJECT + "/patients", PROJECT + "/labelled"
+    place(data).push_blob(b"a patient")
+    server.client(server.admin).api("PUT", f"/repositories/{data}/label", {"attached": ["AE-FED"]})
+    wanted = spec(inputs=[{"name": "digits", **artifact(data)}], outputs=[{"name": "model", "repository": second, "type": "application/vnd.example+json"}])
+    asked, _, _, made = finished(made=produced(outputs=[("model", second)]), spec=wanted)
+    ended(asked, "succeeded")
+    label = json.loads(sql(f"SELECT label FROM run_label WHERE repository = '{second.split('/')[2]}'"))
+    assert label["class"] == "sensitive" and label["subjects"] == ["health"] and label["attached"] == ["AE-FED"] and "health" in label["pins"], label
+    digest = digests(made)["model"]
+    pull = {"scope": f"repository:{second}:pull"}
+    assert state["reader"].repository(second).call("GET", "manifests/" + digest, **pull).status == 200
+    load(at_most="sensitive", policies=[health(2, [one for one in TRAINING if one != "read"])])
+    answer = state["reader"].repository(second).call("GET", "manifests/" + digest, **pull)
+    assert answer.status == 403, "the policy of the patients does not count for what was made of them"
+    load(at_most="sensitive", policies=[health(3, TRAINING)])
+
+
+def an_input_that_is_labelled_anew_before_the_admission_quarantines():
+    data = PROJECT + "/relabelled"
+    place(data).push_blob(b"a person")
+    asked, bundle = leased(spec=spec(inputs=[{"name": "digits", **artifact(data)}]))
+    made = produced()
+    keep_away(asked)
+    assert state["runner"].finish(bundle, result(state["runner"], bundle, made), made).status == 200
+    server.client(server.admin).api("PUT", f"/repositories/{data}/label", {"attached": ["AE-FED"]})
+    let_go(asked)
+    shown = ended(asked, "quarantined")
+    assert "has a stricter label than" in shown["reason"], shown
+    assert place().call("GET", "manifests/" + digests(made)["model"]).status == 404
+
+
+def the_policies_of_the_admission_count():
+    """The gateways can't decide before keyd goes on; then another set is in force."""
+    for more, says in (({"operations": [one for one in TRAINING if one != "train"]}, "do not allow a run with"),
+                       ({"operations": [one for one in TRAINING if one != "ingest"]}, "be stored")):
+        asked, bundle = leased()
+        made = produced()
+        keep_away(asked)
+        assert state["runner"].finish(bundle, result(state["runner"], bundle, made), made).status == 200
+        load(at_most="sensitive", policies=[health(3, TRAINING)], **more)
+        let_go(asked)
+        shown = ended(asked, "quarantined")
+        assert says in shown["reason"], shown
+        assert place().call("GET", "manifests/" + digests(made)["model"]).status in (403, 404)
+        usual()
+        assert place().call("GET", "manifests/" + digests(made)["model"]).status == 404
+        assert [one for one in state["world"].events("run.quarantine") if asked["run"] in json.dumps(one)]
+
+
+def a_result_of_a_withdrawn_runner_does_not_count():
+    runner = Runner(state["world"], pool="gone")
+    asked, bundle = leased(runner, spec=spec(pool="gone"))
+    made = produced()
+    keep_away(asked)
+    assert runner.finish(bundle, result(runner, bundle, made), made).status == 200
+    runner.withdraw()
+    let_go(asked)
+    shown = ended(asked, "quarantined", 90)
+    assert "withdrawn" in shown["reason"], shown
+    assert runner.finish(bundle, result(runner, bundle, made), made).status == 401
+    assert place().call("GET", "manifests/" + digests(made)["model"]).status == 404
+
+
+# ---- reserved types ----
+
+def nobody_else_pushes_what_an_admission_stores():
+    first = digests(state["first"][3])["model"]
+    subject = {"mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": first, "size": len(state["first"][3]["model"])}
+    for kind in (PROVENANCE, ADMISSION, LOG, METRICS, PROVENANCE.upper(), "application/vnd.sijil.run-anything; a=b"):
+        for members in ({"artifactType": kind}, {"artifactType": kind, "subject": subject}):
+            answer = place().put_manifest("forged", place().manifest(**members))
+            assert answer.status == 403 and "another artifactType" in answer.body.decode(), answer.body
+        value = json.loads(place().manifest())
+        value["config"]["mediaType"] = kind
+        assert place().put_manifest("forged", json.dumps(value).encode()).status == 403
+        del value["artifactType"]
+        assert place().put_manifest("forged", json.dumps(value).encode()).status == 403
+    index = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "artifactType": ADMISSION, "manifests": []}
+    assert place().put_manifest("forged", json.dumps(index).encode(), index["mediaType"]).status == 403
+    real = referrers(first)[ADMISSION]
+    kept = place().call("GET", "manifests/" + real["digest"])
+    assert kept.status == 200 and place().put_manifest(real["digest"], kept.body).status == 403
+    wanted = spec(outputs=[{"name": "model", "repository": TRAINED, "type": ADMISSION}])
+    try:
+        state["alice"].request(spec=wanted)
+    except AssertionError as refused:
+        assert "none of application/vnd.sijil.run-" in str(refused), refused
+        return
+    raise RuntimeError("an output may have a reserved type")
+
+
+# ---- crashes ----
+
+def restart_gateways():
+    for gateway in range(2):
+        server.start_gateway(gateway)
+    for gateway in range(2):
+        server.wait_for_gateway(gateway)
+
+
+def kill_gateways():
+    for gateway in range(2):
+        server.kill(gateway)
+    for gateway in range(2):
+        server.wait_settled(gateway)
+    sql("UPDATE run SET claimed_until = 'epoch' WHERE state = 'finishing'")  # the claim of a killed gateway runs out
+
+
+def check_admitted_once(asked, made):
+    shown = ended(asked, "succeeded")
+    assert [one["kind"] for one in shown["envelopes"]].count("admission") == 1
+    assert sorted(referrers(digests(made)["model"])) == sorted([PROVENANCE, ADMISSION, LOG, METRICS])
+    answer = state["alice"].call("GET", f"/{asked['run']}/bundle")
+    assert answer.status == 200 and "admission" in answer.json
+
+
+def gateways_that_are_killed_before_the_signature_admit_once():
+    made = produced()
+    asked, bundle = leased()
+    text = result(state["runner"], bundle, made)
+    keep_away(asked)
+    assert state["runner"].finish(bundle, text, made).status == 200
+    server.keyd.send_signal(signal.SIGSTOP)
+    try:
+        let_go(asked)
+        sijil_test.wait_until(lambda: sql(f"SELECT tries FROM run WHERE run_id = '{asked['run']}'") != "0", 30, "no gateway works on it")
+        time.sleep(1)  # it waits for sijil-keyd
+        kill_gateways()
+    finally:
+        server.keyd.send_signal(signal.SIGCONT)
+    restart_gateways()
+    check_admitted_once(asked, made)
+    assert state["runner"].finish(bundle, text, made).json == {"state": "succeeded"}
+
+
+def gateways_that_are_killed_after_the_signature_admit_once_under_the_set_of_then():
+    """The transaction can't get on, because another session has locked the lineage. Meanwhile other policies come into force."""
+    made = produced()
+    asked, bundle = leased()
+    text = result(state["runner"], bundle, made)
+    lock = subprocess.Popen(["psql", "-XAtq", "-h", server.database_at, "-U", "postgres", "-d", "sijil_template"], stdin=subprocess.PIPE, text=True)
+    lock.stdin.write("BEGIN; LOCK TABLE run_lineage IN ACCESS EXCLUSIVE MODE;\n")
+    lock.stdin.flush()
+    sijil_test.wait_until(lambda: sql("SELECT count(*) FROM pg_locks WHERE relation = 'run_lineage'::regclass AND granted AND mode LIKE 'AccessEx%'") == "1",
+                          20, "the table is not locked")
+    assert state["runner"].finish(bundle, text, made).status == 200
+    sijil_test.wait_until(lambda: sql("SELECT count(*) FROM pg_locks WHERE relation = 'run_lineage'::regclass AND NOT granted") != "0", 60,
+                          "no gateway has come as far as the transaction")
+    for gateway in range(2):
+        server.kill(gateway)
+    lock.stdin.write("ROLLBACK;\n")
+    lock.stdin.close()
+    lock.wait(30)
+    for gateway in range(2):
+        server.wait_settled(gateway)
+    epoch = sql(f"SELECT epoch FROM run_admission WHERE run_id = '{asked['run']}'")
+    keep_away(asked)
+    restart_gateways()
+    usual()
+    let_go(asked)
+    check_admitted_once(asked, made)
+    admission = opened(next(one["envelope"] for one in state["alice"].run(asked)["envelopes"] if one["kind"] == "admission"))[0]
+    assert admission["predicate"]["policy"]["uri"] == "urn:sijil:policy-set:" + epoch, admission["predicate"]["policy"]
+
+
+def two_gateways_admit_each_run_once():
+    several = [finished() for _ in range(3)]
+    for asked, _, _, made in several:
+        check_admitted_once(asked, made)
+
+
+def while_keyd_dies(work, again):
+    """Kills sijil-keyd at some moment of `work`, which `again` repeats until it succeeds."""
+    thread = threading.Thread(target=attempt, args=(work,))
+    thread.start()
+    time.sleep(random.uniform(0, 0.06))
+    server.kill_keyd()
+    server.start_keyd()
+    thread.join(120)
+    assert not thread.is_alive(), "a request hangs after sijil-keyd was killed"
+    return sijil_test.insist(again, 90)
+
+
+def attempt(work):
+    try:
+        work()
+    except (AssertionError, OSError, http.client.HTTPException):
+        pass  # it is repeated
+
+
+def sijil_keyd_that_is_killed_at_an_order_a_lease_and_an_admission_loses_nothing():
+    alice, runner = state["alice"], state["runner"]
+    for _ in range(ROUNDS):
+        asked = alice.request()
+        time.sleep(random.uniform(0, 0.08))  # its order follows at once
+        server.kill_keyd()
+        server.start_keyd()
+        sql("UPDATE run SET claimed_until = 'epoch' WHERE state = 'requested'")
+        alice.wait(asked, "ordered", 90)
+        given = while_keyd_dies(lambda: runner.ask(0), lambda: runner.ask(5))
+        bundle = given.json if given.status == 200 else sijil_test.insist(lambda: runner.ask(20), 90).json
+        assert opened(bundle["lease"])[0]["run"] == asked["run"]
+        assert sijil_test.insist(lambda: runner.start(asked["run"]), 60).status == 204
+        made = produced()
+        text = result(runner, bundle, made)
+        answer = while_keyd_dies(lambda: runner.finish(bundle, text, made), lambda: runner.finish(bundle, text, made))
+        assert answer.status == 200, answer.body
+        let_go(asked)
+        check_admitted_once(asked, made)
+
+
+def a_gateway_killed_while_it_takes_a_result_loses_no_acknowledged_one():
+    runner = state["runner"]
+    for _ in range(ROUNDS):
+        made = produced()
+        asked, bundle = leased()
+        text = result(runner, bundle, made)
+        answers = []
+
+        def send():
+            try:
+                answers.append(runner.finish(bundle, text, made).status)
+            except OSError:
+                answers.append(None)
+            except Exception:  # the connection broke in the middle of an answer
+                answers.append(None)
+        thread = threading.Thread(target=send)
+        thread.start()
+        time.sleep(0.02)
+        server.kill(0)
+        thread.join(60)
+        server.wait_settled(0)
+        if answers == [200]:
+            assert state["alice"].call("GET", "/" + asked["run"], port=server.ports[1]).json["state"] in ("finishing", "succeeded")
+        answer = runner.finish(bundle, text, made, server.ports[1])
+        assert answer.status == 200, answer.body
+        server.start_gateway(0)
+        server.wait_for_gateway(0)
+        let_go(asked)
+        check_admitted_once(asked, made)
+
+
+if __name__ == "__main__":
+    run(prepare, a_result_becomes_an_admitted_artifact, an_outsider_verifies_the_bundle_with_its_admission,
+        lineage_goes_from_the_dataset_to_the_artifact, the_very_same_result_again_answers_the_same,
+        outputs_of_several_repositories_have_all_referrers,
+        the_real_runner_goes_from_the_request_to_the_artifact, a_bad_result_is_refused_with_the_rule, a_program_that_failed_leaves_its_log,
+        late_and_second_results_are_kept_and_do_not_count, outputs_get_the_join_of_all_labels,
+        an_input_that_is_labelled_anew_before_the_admission_quarantines, the_policies_of_the_admission_count,
+        a_result_of_a_withdrawn_runner_does_not_count, nobody_else_pushes_what_an_admission_stores,
+        gateways_that_are_killed_before_the_signature_admit_once,
+        gateways_that_are_killed_after_the_signature_admit_once_under_the_set_of_then, two_gateways_admit_each_run_once,
+        sijil_keyd_that_is_killed_at_an_order_a_lease_and_an_admission_loses_nothing,
+        a_gateway_killed_while_it_takes_a_result_loses_no_acknowledged_one, server=server)

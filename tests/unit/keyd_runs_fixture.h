@@ -1,0 +1,173 @@
+/*
+ * tests/unit/keyd_runs_fixture.h -- a sijil-keyd that knows the keys of the vectors of docs/formats/run.md, and the bundle of their run. For one source file of
+ * a program only: it defines what it declares.
+ */
+#pragma once
+
+#include "tests/support/made_run.h"
+#include "tests/unit/keyd_folder_fixture.h"
+
+#include "crypto/digest.h"
+#include "keyd/run_sign.h"
+#include "training/format/compose.h"
+
+static const uint8_t journal_key[JOURNAL_KEY_SIZE] = {7};
+enum { NOW_S = 1795428060 }; /* 2026-11-23T10:01:00Z, a minute after the event */
+
+struct world {
+    struct folder folder;
+    json_t *vectors, *bundle;
+    struct ecdsa_key *key;
+    struct run_ledger *runs;
+    struct ledger *ledger;
+    struct key_register *keys;
+    struct run_signer signer;
+    struct keyd_run wanted;
+    char *text;
+};
+
+static inline void open_runs(struct world *world)
+{
+    struct error err = {0};
+
+    run_ledger_free(world->runs);
+    world->runs = NULL;
+    if (!run_ledger_open(world->folder.fd, journal_key, 1, &world->runs, &err).ok) fail_msg("%s", err.message);
+    world->signer.runs = world->runs;
+}
+
+static inline void make_withdrawal(struct document *document)
+{
+    document->version = 2;
+    document->is_withdrawn = true;
+    if (document->kind == DOCUMENT_RUNNER)
+        assert_int_equal(
+            json_object_set_new(json_object_get(document->json, "body"), "since", json_string("2026-11-18T00:00:00Z")), 0);
+}
+
+static inline void name_of(const struct world *world, const char *who, char name_out[ECDSA_THUMBPRINT_SIZE])
+{
+    uint8_t point[ECDSA_PUBLIC_SIZE];
+
+    OWNED(ecdsa_key) *named = made_key(world->vectors, who);
+    ecdsa_key_public(named, point);
+    ecdsa_thumbprint(point, name_out);
+}
+
+/* As if keyd had pinned this document. Its event in the bundle's log has its number in the list. */
+static inline void note(struct world *world, const struct document *document, uint64_t sequence)
+{
+    const struct key_register_note noted = {
+        .document = document, .sequence = sequence, .pin = {.epoch = sequence, .digest = {document->is_withdrawn ? 2 : 1}}};
+    struct error err = {0};
+
+    if (!key_register_note(world->keys, &noted, &err).ok) fail_msg("%s", err.message);
+}
+
+static inline struct document *document_number(const struct world *world, size_t number)
+{
+    const json_t *entry = json_array_get(json_object_get(made_bundle(world->vectors, 0), "documents"), number);
+    const struct bytes text = bytes_of_text(json_string_value(json_array_get(json_object_get(entry, "envelopes"), 0)));
+    struct document *document = NULL;
+    struct error err = {0};
+
+    assert_true(document_read(&text, 1, &document, &err).ok);
+    return document;
+}
+
+static inline struct document *document_of(const struct world *world, const char *who)
+{
+    char name[ECDSA_THUMBPRINT_SIZE];
+
+    name_of(world, who, name);
+    for (size_t i = 0;; i++) {
+        struct document *document = document_number(world, i);
+        if (strcmp(document->name, name) == 0) return document;
+        document_free(document);
+    }
+}
+
+/* `unpinned`: somebody whose document keyd has not pinned; NULL: nobody. */
+static inline void note_all(struct world *world, const char *unpinned)
+{
+    char name[ECDSA_THUMBPRINT_SIZE] = "";
+
+    if (unpinned != NULL) name_of(world, unpinned, name);
+    for (size_t i = 0; i < json_array_size(json_object_get(made_bundle(world->vectors, 0), "documents")); i++) {
+        OWNED(document) *document = document_number(world, i);
+        if (strcmp(document->name, name) != 0) note(world, document, i);
+    }
+}
+
+static inline void withdraw_key_of(struct world *world, const char *who)
+{
+    OWNED(document) *document = document_of(world, who);
+    struct error err = {0};
+
+    make_withdrawal(document);
+    note(world, document, 100);
+    assert_false(key_register_check(world->keys, document->name, &err).ok);
+}
+
+static inline void begin_without(struct world *world, const char *unpinned)
+{
+    struct error err = {0};
+
+    *world = (struct world){.vectors = made_vectors()};
+    folder_make(&world->folder);
+    assert_true(run_ledger_create(world->folder.fd, journal_key, 0, &err).ok);
+    assert_true(ledger_create(world->folder.fd, journal_key, &err).ok);
+    assert_true(ledger_open(world->folder.fd, journal_key, &world->ledger, &err).ok);
+    assert_true(key_register_open(world->folder.fd, journal_key, world->ledger, &world->keys, &err).ok);
+    world->key = made_key(world->vectors, "keyd");
+    world->signer = (struct run_signer){.key = world->key,
+                                        .log_key = bytes_of_text(json_text_of(world->vectors, "vkey")),
+                                        .policy = {.epoch = 7},
+                                        .keys = world->keys,
+                                        .now_ms = (int64_t)NOW_S * 1000};
+    note_all(world, unpinned);
+    open_runs(world);
+    sha256_of(bytes_of_text("policy"), world->signer.policy.digest);
+    assert_true(text_from_hex(bytes_of_text(json_text_of(json_object_get(world->vectors, "points"), "root")), world->signer.root,
+                              sizeof world->signer.root));
+    world->bundle = json_deep_copy(made_bundle(world->vectors, 0));
+    for (enum run_type type = RUN_ORDER; type <= RUN_ADMISSION; type++)
+        assert_int_equal(json_object_del(world->bundle, run_type_name(type)), 0);
+    world->wanted = (struct keyd_run){.lifetime_s = 86400,
+                                      .jurisdiction_count = 2,
+                                      .jurisdictions = {bytes_of_text("AE"), bytes_of_text("AE-FED")},
+                                      .approvals = 1,
+                                      .attempts = 3,
+                                      .signed_request = true,
+                                      .attempt = 1};
+}
+
+static inline void release(struct world *world)
+{
+    run_ledger_free(world->runs);
+    key_register_free(world->keys);
+    ledger_free(world->ledger);
+    json_decref(world->bundle);
+    json_decref(world->vectors);
+    ecdsa_key_free(world->key);
+    free(world->text);
+    folder_remove(&world->folder);
+}
+#define OWNED_WORLD __attribute__((cleanup(release))) struct world
+
+typedef struct result signing(const struct run_signer *signer, const struct keyd_run *wanted, struct buffer *envelope,
+                              struct error *err);
+
+static inline enum error_kind ask(struct world *world, signing *sign, struct buffer *envelope, struct error *err)
+{
+    free(world->text);
+    world->text = json_dumps(world->bundle, JSON_COMPACT);
+    world->wanted.bundle = bytes_of_text(world->text);
+    buffer_truncate(envelope, 0);
+    return sign(&world->signer, &world->wanted, envelope, err).ok ? ERROR_NONE : err->kind;
+}
+
+static inline void add(struct world *world, enum run_type type, const struct buffer *envelope)
+{
+    assert_int_equal(json_object_set_new(world->bundle, run_type_name(type), json_string(buffer_text(envelope))), 0);
+}

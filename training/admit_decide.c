@@ -1,0 +1,132 @@
+/* Decides a finished run once more. */
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "documents/format/runner_key.h"
+#include "policy/set.h"
+#include "training/admit_priv.h"
+#include "training/label.h"
+#include "training/run_priv.h"
+
+#define POLICIES_SIZE 72 /* "sha256:", 64 digits and '\0' */
+
+/* ---- the runner ---- */
+
+struct search {
+    struct uuid runner;
+    int64_t now_ms;
+    char *region;
+    size_t room;
+    unsigned in_force, withdrawn;
+};
+
+static struct result note(void *context, const struct pinned_document *pinned, struct error *err)
+{
+    struct search *search = context;
+    struct runner_key key;
+
+    TRY(runner_key_read(pinned->document, &key, err));
+    if (pinned->document->is_withdrawn) search->withdrawn++;
+    if (!document_is_in_force(pinned->document, search->now_ms) || !uuid_equal(&key.runner, &search->runner)) return SUCCESS;
+    (void)snprintf(search->region, search->room, "%s", key.region);
+    search->in_force++;
+    return SUCCESS;
+}
+
+/* Where the run was, as the approvers of its runner have signed it. */
+static struct result find_region(struct admitting *admitting, struct error *err)
+{
+    const struct run_bundle_source *source = &admitting->source->bundle;
+    const struct document_source documents = {source->pg, source->keyd, source->sequencer};
+    const struct run_envelope *lease = admitting->papers->chain.lease;
+    struct search search = {.now_ms = clock_wall_ms(), .region = admitting->region, .room = sizeof admitting->region};
+
+    (void)uuid_parse(bytes_of_text(run_text(lease, "runner.id")), &search.runner); /* its shape was checked */
+    TRY(document_view_follow(source->documents, DOCUMENT_RUNNER, &documents, err));
+    TRY(document_view_visit_name(source->documents, DOCUMENT_RUNNER, run_text(lease, "runner.key"), note, &search, err));
+    if (search.withdrawn > 0) return admit_refuse(admitting, "its runner was withdrawn before the admission");
+    if (search.in_force == 0) return admit_refuse(admitting, "the enrolment of its runner ended before the admission");
+    return SUCCESS;
+}
+
+/* ---- policies ---- */
+
+/* sijil-keyd names its own set in the admission: the decisions must be of the same one. */
+static struct result same_policies(const char *asked, const char *pinned, struct error *err)
+{
+    if (strcmp(asked, pinned) == 0) return SUCCESS;
+    return failure(err, ERROR_UNAVAILABLE, "the policies are changing: the run is decided again");
+}
+
+static struct result find_policies(const struct admitting *admitting, char pinned[POLICIES_SIZE], struct error *err)
+{
+    struct keyd_identity identity;
+
+    TRY(decider_refresh(admitting->source->bundle.decider, err)); /* a label or a set may have come a moment ago */
+    TRY(keyd_identify(admitting->source->bundle.keyd, &identity, err));
+    (void)snprintf(pinned, POLICIES_SIZE, "sha256:");
+    text_hex(identity.policy_digest, sizeof identity.policy_digest, pinned + strlen(pinned));
+    return SUCCESS;
+}
+
+static struct result check_train(struct admitting *admitting, const json_t *place, const char *pinned, struct error *err)
+{
+    const char *name = place == NULL ? NULL : json_text_of(place, "repository");
+    struct train_answer answer;
+
+    if (name == NULL || admit_is_refused(admitting)) return SUCCESS;
+    TRY(decider_train(admitting->source->bundle.decider, name, admitting->region, clock_wall_ms(), &answer, err));
+    TRY(same_policies(answer.policies, pinned, err));
+    if (answer.is_allowed) return SUCCESS;
+    return admit_refuse(admitting, "the policies of the admission do not allow a run with %.90s in %.63s: rule %.50s", name,
+                        admitting->region, answer.rule);
+}
+
+static struct result check_trains(struct admitting *admitting, const char *pinned, struct error *err)
+{
+    static const char *const alone[] = {"code", "image", "resume"}, *const lists[] = {"inputs", "outputs"};
+    const json_t *spec = run_member(admitting->papers->chain.order, "spec");
+
+    for (size_t i = 0; i < sizeof alone / sizeof alone[0]; i++)
+        TRY(check_train(admitting, json_object_get(spec, alone[i]), pinned, err));
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        const json_t *list = json_object_get(spec, lists[i]);
+        for (size_t j = 0; j < json_array_size(list); j++) TRY(check_train(admitting, json_array_get(list, j), pinned, err));
+    }
+    return SUCCESS;
+}
+
+static struct result check_output(struct admitting *admitting, const char *name, const char *pinned, struct error *err)
+{
+    struct store_answer answer;
+
+    if (admit_is_refused(admitting)) return SUCCESS;
+    TRY(decider_store(admitting->source->bundle.decider, name, clock_wall_ms(), &answer, err));
+    TRY(same_policies(answer.policies, pinned, err));
+    if (answer.is_allowed) return SUCCESS;
+    return admit_refuse(admitting, "the policies of the admission do not let an output be stored in %.120s: rule %.50s", name,
+                        answer.rule);
+}
+
+/* The outputs' repositories got the label of the run at its order. An input may have a stricter one since. */
+static struct result check_labels(struct admitting *admitting, struct error *err)
+{
+    if (admit_is_refused(admitting)) return SUCCESS;
+    return run_label_check(admitting->source->bundle.decider, admitting->papers->chain.order, clock_wall_ms(), admitting->reason,
+                           err);
+}
+
+struct result admit_decide(struct admitting *admitting, struct error *err)
+{
+    char pinned[POLICIES_SIZE];
+
+    TRY(find_region(admitting, err));
+    if (admit_is_refused(admitting)) return SUCCESS;
+    TRY(find_policies(admitting, pinned, err));
+    TRY(check_trains(admitting, pinned, err));
+    TRY(check_labels(admitting, err));
+    for (size_t i = 0; i < admitting->makes.count; i++)
+        TRY(check_output(admitting, admitting->makes.each[i].repository, pinned, err));
+    return SUCCESS;
+}

@@ -1,0 +1,45 @@
+/* training/admit_priv.h -- an admission while it is made. */
+#pragma once
+
+#include "registry/held_manifest.h"
+#include "training/result_priv.h"
+
+#define REFERRERS_MAX 4 /* of an output: provenance, admission, log, metrics */
+#define PUSHES_MAX    (HELD_MANIFESTS_MAX + 16 * REFERRERS_MAX)
+
+struct admitting {
+    const struct run_admit_source *source;
+    struct run_finishing run;
+    struct permit *permit;     /* run.admit on the project; owned */
+    struct run_papers *papers; /* owned */
+    struct run_makes makes;
+    struct held_manifests held;
+    char region[REGION_ID_MAX + 1]; /* of the runner */
+    struct buffer admission;        /* the envelope */
+    char reason[RUN_REASON_SIZE];   /* why the run is quarantined; "" */
+};
+
+/** Sets the reason: a check has failed for good. Returns success. */
+RESULT admit_refuse(struct admitting *admitting, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool admit_is_refused(const struct admitting *admitting);
+/** Whether no earlier one of the held manifests is for the same repository. */
+bool admit_is_first(const struct admitting *admitting, size_t index);
+
+/* --- admit_decide.c --- */
+
+/** With today's enrolment of the runner, policies and labels: `train` for each repository; for each output its label, and `ingest`. */
+RESULT admit_decide(struct admitting *admitting, struct error *err);
+
+/* --- admit_artifacts.c --- */
+
+/** The manifests that an admission stores, and blobs of repositories that others need. */
+struct admit_pushes {
+    size_t count, link_count;
+    struct manifest_push each[PUSHES_MAX];
+    struct manifest *manifests[PUSHES_MAX]; /* owned; of the pushes */
+    struct held_links links[2 * 16];
+};
+void admit_pushes_free(struct admit_pushes *pushes);
+DEFINE_OWNED(admit_pushes);
+/** Uploads the envelopes as blobs, and makes the referrers of each output. */
+RESULT admit_prepare(struct admitting *admitting, struct admit_pushes **pushes_out, struct error *err);

@@ -1,0 +1,148 @@
+#include "training/result.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "training/format/artifact_types.h"
+#include "training/result_priv.h"
+#include "training/run_priv.h"
+
+#define DETAILS "predicate.runDetails."
+
+/* ---- the outcome ---- */
+
+static void say_why(const struct run_envelope *result, struct run_outcome *outcome)
+{
+    const char *reason = run_text(result, DETAILS "sijil_outcome.reason"),
+               *status = run_text(result, DETAILS "sijil_outcome.status");
+    const long long exit_status = run_integer(result, DETAILS "sijil_outcome.exit");
+
+    if (reason[0] != '\0')
+        (void)snprintf(outcome->reason, sizeof outcome->reason, "%s", reason); /* the shape allows no longer one */
+    else (void)snprintf(outcome->reason, sizeof outcome->reason, "the runner says %s, with the status %lld", status, exit_status);
+}
+
+struct run_outcome run_outcome_of(const struct run_envelope *result)
+{
+    const char *status = run_text(result, DETAILS "sijil_outcome.status");
+    struct run_outcome outcome = {.state = RUN_STATE_FAILED,
+                                  .cpu_ms = run_integer(result, DETAILS "sijil_usage.cpu_ms"),
+                                  .device_ms = run_integer(result, DETAILS "sijil_usage.device_ms"),
+                                  .memory_bytes = run_integer(result, DETAILS "sijil_usage.memory_bytes")};
+
+    if (strcmp(status, "succeeded") == 0) {
+        outcome.state = RUN_STATE_FINISHING;
+        return outcome;
+    }
+    if (strcmp(status, "cancelled") == 0) outcome.state = RUN_STATE_CANCELLED;
+    say_why(result, &outcome);
+    return outcome;
+}
+
+/* ---- what it made ---- */
+
+static const char *hex_of(const json_t *named)
+{
+    return json_text_of(json_object_get(named, "digest"), "sha256");
+}
+
+static const json_t *output_of(const struct run_envelope *order, const char *name)
+{
+    const json_t *outputs = run_member(order, "spec.outputs");
+
+    for (size_t i = 0; i < json_array_size(outputs); i++)
+        if (strcmp(json_text_of(json_array_get(outputs, i), "name"), name) == 0) return json_array_get(outputs, i);
+    return NULL;
+}
+
+static struct run_made made_of(const struct run_envelope *order, const json_t *subject)
+{
+    const char *name = json_text_of(subject, "name");
+    const json_t *output = output_of(order, name);
+    const json_t *first = json_array_get(run_member(order, "spec.outputs"), 0);
+
+    if (output != NULL)
+        return (struct run_made){name, hex_of(subject), json_text_of(output, "repository"), json_text_of(output, "type"), true};
+    return (struct run_made){name, hex_of(subject), json_text_of(first, "repository"),
+                             strcmp(name, "log") == 0 ? RUN_LOG_TYPE : RUN_METRICS_TYPE, false};
+}
+
+void run_makes_of(const struct run_envelope *order, const struct run_envelope *result, struct run_makes *makes_out)
+{
+    const json_t *const lists[] = {run_member(result, "subject"), run_member(result, DETAILS "byproducts")};
+
+    makes_out->count = 0;
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+        for (size_t j = 0; j < json_array_size(lists[i]) && makes_out->count < RUN_SUBJECTS_MAX; j++)
+            makes_out->each[makes_out->count++] = made_of(order, json_array_get(lists[i], j));
+}
+
+static bool has_layer_elsewhere(const struct manifest *manifest)
+{
+    for (size_t i = 0; i < manifest->reference_count; i++)
+        if (!manifest->references[i].is_required) return true;
+    return false;
+}
+
+struct result run_made_check(const struct run_made *made, const struct held_manifest *held, struct error *err)
+{
+    const struct manifest *manifest = held->manifest;
+
+    if (strcmp(held->digest + strlen("sha256:"), made->hex) != 0)
+        return failure(err, ERROR_INVALID, "the manifest of %.63s is not the one that the result names", made->name);
+    if (manifest->kind != MANIFEST_IMAGE || strcmp(manifest->media_type, MEDIA_TYPE_IMAGE) != 0)
+        return failure(err, ERROR_INVALID, "the manifest of %.63s is no " MEDIA_TYPE_IMAGE, made->name);
+    if (strcmp(manifest->artifact_type, made->type) != 0)
+        return failure(err, ERROR_INVALID, "the manifest of %.63s has the type %.80s, and must have %.80s", made->name,
+                       manifest->artifact_type, made->type);
+    if (manifest->subject[0] != '\0')
+        return failure(err, ERROR_INVALID, "the manifest of %.63s has a subject: the registry adds the referrers", made->name);
+    if (has_layer_elsewhere(manifest))
+        return failure(err, ERROR_INVALID, "a layer of %.63s is kept elsewhere: upload it", made->name);
+    return SUCCESS;
+}
+
+/* ---- late results ---- */
+
+struct late_change {
+    struct change change;
+    struct action_pair pair;
+    const struct run_late *late;
+};
+
+/* Blobs may be gone by now: then only the envelope is kept. */
+static struct result hold(const struct permit *permit, struct pg *pg, const struct run_late *late, struct error *err)
+{
+    struct error why = {0};
+
+    if (late->held == NULL) return SUCCESS;
+    if (held_manifests_insert(permit, pg, ACTION_RUN_QUARANTINE, late->held, &why).ok || why.kind == ERROR_INVALID)
+        return SUCCESS;
+    return failure(err, why.kind, "%s", why.message);
+}
+
+static struct result keep_late(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
+{
+    const struct late_change *self = (const struct late_change *)(const void *)change; /* its first member */
+    int64_t count = 0;
+
+    permit_require(permit, ACTION_RUN_QUARANTINE, &self->pair.resource);
+    TRY(run_rows_late(pg, self->late->run, &count, err));
+    if (count >= RUN_LATE_MAX)
+        return failure(err, ERROR_LIMIT, "the run has %d late results already, and keeps no more", RUN_LATE_MAX);
+    TRY(run_row_add_envelope(pg, self->late->run, "late", self->late->result, err));
+    return hold(permit, pg, self->late, err);
+}
+
+struct result run_result_keep_late(const struct permit *permit, struct sequencer *sequencer, const struct run_late *late,
+                                   struct error *err)
+{
+    struct late_change change = {.change = {.run = keep_late, .invalidates = CHANGE_INVALIDATES_NOTHING},
+                                 .pair = {ACTION_RUN_QUARANTINE, *late->where},
+                                 .late = late};
+
+    (void)permit_resource(permit, ACTION_RUN_FINISH);
+    uuid_format(late->run, change.pair.resource.detail);
+    const struct result kept = run_record(sequencer, &change.pair, &change.change, err);
+    return kept.ok || err->kind == ERROR_CONFLICT ? SUCCESS : kept;
+}

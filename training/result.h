@@ -1,0 +1,58 @@
+/*
+ * training/result.h -- the result of a leased node, with the manifests of what it made (docs/runs.md, "Results").
+ *
+ * Before the call the caller has checked the signature of the result, and the result against the envelopes before it.
+ */
+#pragma once
+
+#include "training/lease.h"
+
+extern const struct pg_table run_result_table;
+
+#define RUN_SUBJECTS_MAX HELD_MANIFESTS_MAX
+#define RUN_LATE_MAX     8 /* late results of one run that are kept; whoever has a lease could send any number */
+
+/** Where a result belongs, and why the run ended so. */
+struct run_outcome run_outcome_of(const struct run_envelope *result);
+
+/** An artifact that a result names: views of both envelopes. */
+struct run_made {
+    const char *name;       /* of an output; "log", "metrics" */
+    const char *hex;        /* digest of its manifest */
+    const char *repository; /* by the order */
+    const char *type;       /* that its manifest must have */
+    bool is_output;
+};
+struct run_makes {
+    size_t count;
+    struct run_made each[RUN_SUBJECTS_MAX];
+};
+/** The subjects of a result in their order, then its metrics. Both envelopes were checked against each other. */
+void run_makes_of(const struct run_envelope *order, const struct run_envelope *result, struct run_makes *makes_out);
+/**
+ * Whether a manifest is the one that the result names: digest, type, no subject, and all layers are blobs of the registry. ERROR_INVALID
+ * says what differs.
+ */
+RESULT run_made_check(const struct run_made *made, const struct held_manifest *held, struct error *err);
+
+/** As what the very same envelope is stored already: "result", "node result", "late"; "" if it is new. The permit: run.finish. */
+RESULT run_result_find(const struct permit *permit, struct pg *pg, const struct uuid *run, const struct run_envelope *result,
+                       char kind_out[16], struct error *err) __attribute__((nonnull));
+
+/** A result that came after the end of its attempt. It is kept, and nothing follows from it. */
+struct run_late {
+    const struct resource *where; /* the project */
+    const struct uuid *run;
+    const struct run_signed *result;
+    const struct held_manifests *held; /* log and metrics: what failed or was cancelled can be looked into; NULL: none */
+};
+/** A repeated call changes nothing. ERROR_LIMIT: RUN_LATE_MAX are kept. The permit: run.finish. */
+RESULT run_result_keep_late(const struct permit *permit, struct sequencer *sequencer, const struct run_late *late,
+                            struct error *err) __attribute__((nonnull));
+
+/* --- reading, under a permit for `action` on the run's project; call run_find() first --- */
+
+/** The admitted outputs, by name. */
+RESULT run_outputs(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *run,
+                   struct pg_rows **rows_out, struct error *err) __attribute__((nonnull));
+enum run_output_column { RUN_OUTPUT_NAME, RUN_OUTPUT_REPOSITORY, RUN_OUTPUT_DIGEST };
