@@ -45,6 +45,25 @@ static void on_signal(int number)
 
 /* ---- The addresses ---- */
 
+static void add(struct proof_address *extra, size_t *count, const char *address, const char *port)
+{
+    (void)snprintf(extra[*count].address, sizeof extra[*count].address, "%.47s", address);
+    (void)snprintf(extra[*count].port, sizeof extra[*count].port, "%.5s", port);
+    ++*count;
+}
+
+/* The API has the first address of the services' network, and the cluster's name server the tenth, by custom. */
+static void add_cluster(struct proof_address *extra, size_t *count, const char *host, const char *port)
+{
+    const size_t length = strlen(host);
+    char server[PROOF_TEXT_SIZE];
+
+    add(extra, count, host, port);
+    if (length < 3 || length + 2 > sizeof server || strcmp(host + length - 2, ".1") != 0) return;
+    (void)snprintf(server, sizeof server, "%.46s0", host);
+    add(extra, count, server, "53");
+}
+
 static struct result take_words(struct trial *trial, char **words, struct error *err)
 {
     const char *host = getenv("KUBERNETES_SERVICE_HOST"), *port = getenv("KUBERNETES_SERVICE_PORT");
@@ -52,13 +71,11 @@ static struct result take_words(struct trial *trial, char **words, struct error 
     size_t count = 0;
 
     if (host == NULL || port == NULL) return failure(err, ERROR_DENIED, "the pod is not told where the Kubernetes API is");
-    (void)snprintf(extra[count].address, sizeof extra[count].address, "%.47s", host);
-    (void)snprintf(extra[count++].port, sizeof extra[0].port, "%.5s", port);
+    add_cluster(extra, &count, host, port);
     for (; words[0] != NULL && strcmp(words[0], "--") != 0; words += 2) {
         if (count == EXTRA_MAX || words[1] == NULL)
-            return failure(err, ERROR_INVALID, "addresses are ADDRESS PORT, at most %d", EXTRA_MAX - 1);
-        (void)snprintf(extra[count].address, sizeof extra[count].address, "%.47s", words[0]);
-        (void)snprintf(extra[count++].port, sizeof extra[0].port, "%.5s", words[1]);
+            return failure(err, ERROR_INVALID, "addresses are ADDRESS PORT, at most %d", EXTRA_MAX - 2);
+        add(extra, &count, words[0], words[1]);
     }
     if (words[0] == NULL || words[1] == NULL) return failure(err, ERROR_INVALID, "a command is missing");
     trial->command = words + 1;

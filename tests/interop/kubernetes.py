@@ -61,7 +61,7 @@ class World:
 
     def start_words(self, run, *command, attempt=1, **settings):
         wanted = {"agent": self.agent, "payload": self.busybox, "region": "local/dxb", "place": "AE", **settings}
-        return ("start", run, attempt, *(f"{key}={value}" for key, value in wanted.items()), "--", "/sijil-pod", "trial", "/gate", "10.96.0.10", "53", "--", *command)
+        return ("start", run, attempt, *(f"{key}={value}" for key, value in wanted.items()), "--", "/sijil-pod", "trial", "/gate", "--", *command)
 
     def start(self, *command, run=None, **settings):
         run = run or str(uuid.uuid4())
@@ -341,7 +341,7 @@ def the_check_of_a_cluster(world):
     assert "v1.35.4" in text and "none was started" in text, text
     words += ["--kubernetes-image=" + world.agent, "--kubernetes-region=local/dxb"]
     text = subprocess.run(words, check=True, stdout=subprocess.PIPE, timeout=SECONDS).stdout.decode()
-    assert "closed: no privilege, no token" in text and "node localhost" in text, text
+    assert "closed: no privilege, no token" in text and "10.96.0.10:53" in text and "node localhost" in text, text
     shown = json.loads(subprocess.run([*words, "--json"], check=True, stdout=subprocess.PIPE, timeout=SECONDS).stdout)
     assert shown["kubernetes"] == "v1.35.4" and shown["pod"]["shown"].startswith("closed: "), shown
     assert not world.cluster.api("GET", f"/apis/batch/v1/namespaces/{SPACE}/jobs")["items"], "the trial is removed"
