@@ -12,14 +12,14 @@
 
 #include "base/bytes.h"
 
-#define KUBERNETES_NAME_SIZE    64 /* of a job, a namespace, a queue, a node */
-#define KUBERNETES_UID_SIZE     64 /* of an object; 36 characters in practice */
-#define KUBERNETES_TEXT_SIZE    128
-#define KUBERNETES_MESSAGE_SIZE 1024
-#define KUBERNETES_WORDS_MAX    32
-#define KUBERNETES_PLACES_MAX   16
-#define KUBERNETES_AUDIENCE     "sijil"
-#define KUBERNETES_ACCOUNT      "sijil-run" /* the service account of pods: no right at all */
+#define KUBERNETES_NAME_SIZE         64 /* of a job, a namespace, a queue, a node */
+#define KUBERNETES_UID_SIZE          64 /* of an object; 36 characters in practice */
+#define KUBERNETES_TEXT_SIZE         128
+#define KUBERNETES_MESSAGE_SIZE      1024
+#define KUBERNETES_WORDS_MAX         32
+#define KUBERNETES_JURISDICTIONS_MAX 16
+#define KUBERNETES_AUDIENCE          "sijil"
+#define KUBERNETES_ACCOUNT           "sijil-run" /* the service account of pods: no right at all */
 
 struct kubernetes_options {
     const char *url;             /* "https://HOST:PORT" */
@@ -44,20 +44,20 @@ DEFINE_OWNED(kubernetes);
 RESULT kubernetes_check_place(struct kubernetes *kubernetes, struct error *err);
 
 struct kubernetes_job {
-    const char *run;                           /* a UUID */
-    int attempt, node;                         /* 1 to 100; 0 to 255. The three make the name */
-    const char *agent_image, *payload_image;   /* "HOST/REPOSITORY@sha256:..." */
-    const char *queue;                         /* of Kueue, which lets the job begin; NULL: it begins at once */
-    const char *runtime_class;                 /* NULL: the cluster's default */
-    const char *region;                        /* "local/dxb": of the node, by its label; NULL: any, for trials */
-    size_t place_count;                        /* jurisdictions of the node, by its labels */
-    const char *places[KUBERNETES_PLACES_MAX]; /* "AE" */
-    int64_t cpus, memory_bytes;                /* of the payload */
-    int64_t input_bytes, output_bytes;         /* volumes in memory */
-    int64_t deadline_s, grace_s;               /* deadline: from the job's beginning, with all that the agent does */
-    const char *device;                        /* "nvidia.com/gpu", "nvidia.com/mig-1g.5gb"; NULL: none */
-    int64_t devices;                           /* how many */
-    size_t word_count;                         /* the agent's program and its arguments */
+    const char *run;                                         /* a UUID */
+    int attempt, node;                                       /* 1 to 100; 0 to 255. The three make the name */
+    const char *agent_image, *payload_image;                 /* "HOST/REPOSITORY@sha256:..." */
+    const char *queue;                                       /* of Kueue, which lets the job begin; NULL: it begins at once */
+    const char *runtime_class;                               /* NULL: the cluster's default */
+    const char *region;                                      /* "local/dxb": of the node, by its label; NULL: any, for trials */
+    size_t jurisdiction_count;                               /* jurisdictions of the node, by its labels */
+    const char *jurisdictions[KUBERNETES_JURISDICTIONS_MAX]; /* "AE" */
+    int64_t cpus, memory_bytes;                              /* of the payload */
+    int64_t input_bytes, output_bytes;                       /* volumes in memory */
+    int64_t deadline_s, grace_s; /* deadline: from the job's beginning, with all that the agent does */
+    const char *device;          /* "nvidia.com/gpu", "nvidia.com/mig-1g.5gb"; NULL: none */
+    int64_t devices;             /* how many */
+    size_t word_count;           /* the agent's program and its arguments */
     const char *words[KUBERNETES_WORDS_MAX];
 };
 

@@ -8,21 +8,21 @@
 #include "base/text.h"
 #include "runner/kubernetes/kubernetes_priv.h"
 
-#define WORD_MAX         1024
-#define MANIFEST_MAX     65536
-#define AGENT_USER       64001 /* other numbers for agent and payload: neither may send signals to the other, or open its files */
-#define PAYLOAD_USER     64002
-#define VOLUME_GROUP     64000
-#define TTL_S            3600
-#define AGENT_MEMORY     (INT64_C(128) << 20)                          /* and the inputs, which it writes to memory */
-#define GATE_BYTES       (16 << 20)                                    /* the program, and a socket */
-#define SHARED_BYTES     (64 << 20)                                    /* /dev/shm: a part of the payload's own memory */
-#define TOKEN_S          600                                           /* the least that Kubernetes gives */
-#define LABEL_REGION     "sijil.node-restriction.kubernetes.io/region" /* a kubelet may not give itself labels with this ending */
-#define LABEL_PLACE      "sijil.node-restriction.kubernetes.io/jurisdiction."
-#define LOWER_AND_DIGITS "abcdefghijklmnopqrstuvwxyz0123456789"
-#define IMAGE_LETTERS    LOWER_AND_DIGITS "ABCDEFGHIJKLMNOPQRSTUVWXYZ._-/:@"
-#define PLACE_LETTERS    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-"
+#define WORD_MAX             1024
+#define MANIFEST_MAX         65536
+#define AGENT_USER           64001 /* other numbers for agent and payload: neither may send signals to the other, or open its files */
+#define PAYLOAD_USER         64002
+#define VOLUME_GROUP         64000
+#define TTL_S                3600
+#define AGENT_MEMORY         (INT64_C(128) << 20)                          /* and the inputs, which it writes to memory */
+#define GATE_BYTES           (16 << 20)                                    /* the program, and a socket */
+#define SHARED_BYTES         (64 << 20)                                    /* /dev/shm: a part of the payload's own memory */
+#define TOKEN_S              600                                           /* the least that Kubernetes gives */
+#define LABEL_REGION         "sijil.node-restriction.kubernetes.io/region" /* a kubelet may not give itself labels with this ending */
+#define LABEL_JURISDICTION   "sijil.node-restriction.kubernetes.io/jurisdiction."
+#define LOWER_AND_DIGITS     "abcdefghijklmnopqrstuvwxyz0123456789"
+#define IMAGE_LETTERS        LOWER_AND_DIGITS "ABCDEFGHIJKLMNOPQRSTUVWXYZ._-/:@"
+#define JURISDICTION_LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-"
 
 /* ---- Checks ---- */
 
@@ -50,12 +50,12 @@ static bool label_of_region(const char *region, char label_out[KUBERNETES_NAME_S
     return true;
 }
 
-static bool is_place(const char *place)
+static bool is_jurisdiction(const char *jurisdiction)
 {
-    const struct bytes text = bytes_of_text(place);
+    const struct bytes text = bytes_of_text(jurisdiction);
 
-    return text.length > 0 && text.length <= 32 && text_consists_of(text, PLACE_LETTERS) && place[0] >= 'A' &&
-           place[text.length - 1] != '-';
+    return text.length > 0 && text.length <= 32 && text_consists_of(text, JURISDICTION_LETTERS) && jurisdiction[0] >= 'A' &&
+           jurisdiction[text.length - 1] != '-';
 }
 
 /* "nvidia.com/gpu": a domain, a slash and a name. */
@@ -114,10 +114,11 @@ static struct result check_job(const struct kubernetes_job *job, struct error *e
         return failure(err, ERROR_INVALID, "a queue and a runtime class have 1 to 63 of a-z, 0-9 and '-'");
     if (job->region != NULL && !label_of_region(job->region, label))
         return failure(err, ERROR_INVALID, "the region %.64s can't be the label of a node", job->region);
-    if (job->place_count > KUBERNETES_PLACES_MAX) return failure(err, ERROR_INVALID, "a job has too many jurisdictions");
-    for (size_t i = 0; i < job->place_count; i++)
-        if (!is_place(job->places[i]))
-            return failure(err, ERROR_INVALID, "the jurisdiction %.32s can't be the label of a node", job->places[i]);
+    if (job->jurisdiction_count > KUBERNETES_JURISDICTIONS_MAX)
+        return failure(err, ERROR_INVALID, "a job has too many jurisdictions");
+    for (size_t i = 0; i < job->jurisdiction_count; i++)
+        if (!is_jurisdiction(job->jurisdictions[i]))
+            return failure(err, ERROR_INVALID, "the jurisdiction %.32s can't be the label of a node", job->jurisdictions[i]);
     if (job->device != NULL && !is_device(job->device))
         return failure(err, ERROR_INVALID, "a job's device is named as nvidia.com/gpu");
     TRY(check_sizes(job, err));
@@ -233,9 +234,9 @@ static json_t *affinity_of(const struct kubernetes_job *job)
     if (job->region != NULL && label_of_region(job->region, label))
         (void)json_array_append_new(expressions,
                                     json_pack("{s:s s:s s:[s]}", "key", LABEL_REGION, "operator", "In", "values", label));
-    for (size_t i = 0; i < job->place_count; i++)
-        (void)json_array_append_new(
-            expressions, json_pack("{s:s+ s:s s:[s]}", "key", LABEL_PLACE, job->places[i], "operator", "In", "values", "true"));
+    for (size_t i = 0; i < job->jurisdiction_count; i++)
+        (void)json_array_append_new(expressions, json_pack("{s:s+ s:s s:[s]}", "key", LABEL_JURISDICTION, job->jurisdictions[i],
+                                                           "operator", "In", "values", "true"));
     return json_pack("{s:{s:{s:[{s:o}]}}}", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms",
                      "matchExpressions", expressions);
 }
@@ -252,7 +253,7 @@ static json_t *pod_of(const struct kubernetes_job *job)
                   place_container(job), "containers", agent_container(job), payload_container(job));
 
     if (job->runtime_class != NULL) (void)json_object_set_new(pod, "runtimeClassName", json_string(job->runtime_class));
-    if (job->region != NULL || job->place_count > 0) (void)json_object_set_new(pod, "affinity", affinity_of(job));
+    if (job->region != NULL || job->jurisdiction_count > 0) (void)json_object_set_new(pod, "affinity", affinity_of(job));
     return pod;
 }
 

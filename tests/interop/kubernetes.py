@@ -60,7 +60,7 @@ class World:
         return json.loads(text)
 
     def start_words(self, run, *command, attempt=1, **settings):
-        wanted = {"agent": self.agent, "payload": self.busybox, "region": "local/dxb", "place": "AE", **settings}
+        wanted = {"agent": self.agent, "payload": self.busybox, "region": "local/dxb", "jurisdiction": "AE", **settings}
         return ("start", run, attempt, *(f"{key}={value}" for key, value in wanted.items()), "--", "/sijil-pod", "trial", "/gate", "--", *command)
 
     def start(self, *command, run=None, **settings):
@@ -213,7 +213,7 @@ def a_lost_pod_is_lost(world):
 
 def nodes_devices_and_queues_are_waited_for(world):
     node = f"/api/v1/nodes/{world.cluster.node}"
-    run, _ = world.start(*shell("exit 0"), place="SA", region="local/ruh")
+    run, _ = world.start(*shell("exit 0"), jurisdiction="SA", region="local/ruh")
     wait_for("no node", lambda: world.find(run)["reason"] == "Unschedulable")
     world.cluster.api("PATCH", node, {"metadata": {"labels": {PREFIX + "region": "local.ruh", PREFIX + "jurisdiction.SA": "true"}}})
     world.until(run, "completed")

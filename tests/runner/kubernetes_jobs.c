@@ -25,7 +25,7 @@ static void take_setting(struct kubernetes_job *job, const char *name, const cha
         {"cpus", NULL, &job->cpus},           {"memory", NULL, &job->memory_bytes},   {"deadline", NULL, &job->deadline_s},
         {"output", NULL, &job->output_bytes}, {"grace", NULL, &job->grace_s},         {"devices", NULL, &job->devices}};
 
-    if (strcmp(name, "place") == 0) job->places[job->place_count++] = value;
+    if (strcmp(name, "jurisdiction") == 0) job->jurisdictions[job->jurisdiction_count++] = value;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (strcmp(rows[i].name, name) != 0) continue;
         if (rows[i].text != NULL) *rows[i].text = value;

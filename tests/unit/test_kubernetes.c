@@ -208,8 +208,8 @@ static struct kubernetes_job good_job(void)
                                    .payload_image = "registry.example/acme/train" DIGEST,
                                    .queue = "gpus",
                                    .region = "local/dxb",
-                                   .place_count = 2,
-                                   .places = {"AE", "AE-DU"},
+                                   .jurisdiction_count = 2,
+                                   .jurisdictions = {"AE", "AE-DU"},
                                    .cpus = 4,
                                    .memory_bytes = INT64_C(8) << 30,
                                    .input_bytes = 1 << 30,
@@ -346,8 +346,8 @@ SPOILS(a_queue, job->queue = "-x")
 SPOILS(a_region, job->region = "local")
 SPOILS(a_deep_region, job->region = "a/b/c")
 SPOILS(a_dotted_provider, job->region = "a.b/c")
-SPOILS(a_place, job->places[1] = "ae")
-SPOILS(a_place_with_a_dash, job->places[1] = "AE-")
+SPOILS(a_jurisdiction, job->jurisdictions[1] = "ae")
+SPOILS(a_jurisdiction_with_a_dash, job->jurisdictions[1] = "AE-")
 SPOILS(no_cpus, job->cpus = 0)
 SPOILS(no_memory, job->memory_bytes = 0)
 SPOILS(much_memory, job->memory_bytes = INT64_MAX)
@@ -378,8 +378,8 @@ static const struct refused_row {
     ROW(a_region),
     ROW(a_deep_region),
     ROW(a_dotted_provider),
-    ROW(a_place),
-    ROW(a_place_with_a_dash),
+    ROW(a_jurisdiction),
+    ROW(a_jurisdiction_with_a_dash),
     ROW(no_cpus),
     ROW(no_memory),
     ROW(much_memory),
