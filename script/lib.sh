@@ -65,7 +65,7 @@ install_packages() {
         printf "create_main_cluster = false\n" > "$clusters"
         export DEBIAN_FRONTEND=noninteractive
         apt-get update -q
-        apt-get install -q -y --no-install-recommends "$@"
+        apt-get install -q -y --no-install-recommends --no-remove "$@"
     ' sh "$policy" "$clusters" $wanted || die "apt-get failed; run it by hand to see why: apt-get install $wanted"
 }
 
