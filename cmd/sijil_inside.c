@@ -6,12 +6,8 @@
  * Messages on SOCKET (a seqpacket pair): it sends "ready" or "open: WHAT", gets "go", sends "begin", and
  * then "exec: WHY" if the program can't begin.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +15,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { MESSAGE_SIZE = 256, STATUS_SIZE = 4096, EXIT_CLOSED = 125, EXIT_NO_PROGRAM = 127 };
+#include "runner/sandbox/closed.h"
+
+enum { MESSAGE_SIZE = 256, EXIT_CLOSED = 125, EXIT_NO_PROGRAM = 127 };
 
 static int channel;
 
@@ -46,67 +44,16 @@ static unsigned long number_of(const char *digits)
     return number;
 }
 
-static bool fill(struct sockaddr_storage *address, socklen_t *size, const char *text, const char *port)
-{
-    struct sockaddr_in *v4 = (struct sockaddr_in *)address;
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)address;
-    const in_port_t number = htons((in_port_t)number_of(port));
-
-    memset(address, 0, sizeof *address);
-    if (inet_pton(AF_INET, text, &v4->sin_addr) == 1) {
-        v4->sin_family = AF_INET, v4->sin_port = number, *size = sizeof *v4;
-        return true;
-    }
-    v6->sin6_family = AF_INET6, v6->sin6_port = number, *size = sizeof *v6;
-    return inet_pton(AF_INET6, text, &v6->sin6_addr) == 1;
-}
-
-/* An address is out of reach only if the kernel refuses it at once, because there is no route. A connection that begins, or that
- * a peer refuses, has left the sandbox. */
-static bool is_out_of_reach(const struct sockaddr_storage *address, socklen_t size, int kind)
-{
-    const int fd = socket(address->ss_family, kind | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-    if (fd < 0) return errno == EAFNOSUPPORT || errno == EPERM || errno == ENOSYS;
-    const int failed = connect(fd, (const struct sockaddr *)address, size) == 0 ? 0 : errno;
-    (void)close(fd);
-    return failed == ENETUNREACH || failed == EHOSTUNREACH || failed == EADDRNOTAVAIL || failed == EACCES || failed == EPERM;
-}
-
 static void check_address(const char *text, const char *port)
 {
-    struct sockaddr_storage address;
-    socklen_t size = 0;
-
-    if (!fill(&address, &size, text, port)) refuse(text);
-    if (!is_out_of_reach(&address, size, SOCK_STREAM) || !is_out_of_reach(&address, size, SOCK_DGRAM)) refuse(text);
+    if (!closed_to(text, port)) refuse(text);
 }
 
-static bool has_line(const char *status, const char *line)
-{
-    return strstr(status, line) != NULL;
-}
-
-/* proc(5): no capability in any set, no new privileges, a system call filter. */
 static void check_privileges(void)
 {
-    static const char *const lines[] = {"\nCapInh:\t0000000000000000\n",
-                                        "\nCapPrm:\t0000000000000000\n",
-                                        "\nCapEff:\t0000000000000000\n",
-                                        "\nCapBnd:\t0000000000000000\n",
-                                        "\nCapAmb:\t0000000000000000\n",
-                                        "\nNoNewPrivs:\t1\n",
-                                        "\nSeccomp:\t2\n"};
-    char status[STATUS_SIZE];
-    const int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-    const ssize_t length = fd < 0 ? -1 : read(fd, status, sizeof status - 1);
+    const char *wrong = closed_privileges();
 
-    if (fd >= 0) (void)close(fd);
-    if (length < 0) refuse("/proc can't be read");
-    status[length] = '\0';
-    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
-        if (!has_line(status, lines[i])) refuse("privileges are left");
-    if (getuid() == 0 || geteuid() == 0) refuse("the payload would be root");
+    if (wrong != NULL) refuse(wrong);
 }
 
 /* In a process namespace of its own, the only process before this one is bubblewrap. */

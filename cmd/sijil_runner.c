@@ -12,6 +12,7 @@
 #include "base/typo.h"
 #include "cmd/options.h"
 #include "cmd/sijil_runner_enroll.h"
+#include "cmd/sijil_runner_pods.h"
 #include "cmd/sijil_runner_serve.h"
 #include "runner/attempt.h"
 #include "runner/cluster.h"
@@ -25,11 +26,12 @@ enum { EXIT_FLOOR = 1, EXIT_USAGE = 2, EXIT_NOT_KEPT = 123, EXIT_NOT_STARTED = 1
 struct settings {
     struct attempt_options attempt;
     struct slurm_options slurm; /* url NULL: this machine */
+    struct pods_options pods;   /* likewise */
     struct user self;
     char work[PATH_SIZE], inside[PATH_SIZE];
     struct runner_enroll enroll;
     struct runner_serve serve;
-    bool json, has_state, has_try_option, has_enroll_option, has_serve_option;
+    bool json, has_state, has_try_option, has_enroll_option, has_serve_option, has_pods_option;
 };
 
 static volatile sig_atomic_t cancelled;
@@ -129,6 +131,10 @@ static const char *take_other_option(struct settings *settings, int option)
     wrong = runner_serve_option(&settings->serve, option, &is_known);
     if (is_known) settings->has_serve_option = true;
     if (is_known || take_slurm_option(&settings->slurm, option)) return wrong;
+    if (runner_pods_option(&settings->pods, option)) {
+        settings->has_pods_option = true;
+        return NULL;
+    }
     return take_try_option(settings, option);
 }
 
@@ -198,6 +204,16 @@ static int check_cluster(struct settings *settings)
     return show(buffer_text(&text));
 }
 
+static int check_pods(struct settings *settings)
+{
+    if (settings->slurm.url != NULL || settings->pods.cluster.url == NULL)
+        return misused("check looks at one cluster: --slurm or --kubernetes");
+    if (settings->pods.cluster.token_file == NULL) return misused("--kubernetes needs --kubernetes-token");
+    settings->pods.cluster.ca_file = settings->slurm.ca_file;
+    settings->pods.cancelled = &cancelled;
+    return runner_pods_check(&settings->pods, settings->json);
+}
+
 static int run_attempt(const struct settings *settings)
 {
     struct buffer OWNED_BUFFER report = BUFFER(REPORT_MAX), text = BUFFER(REPORT_MAX);
@@ -258,6 +274,7 @@ static int run(struct settings *settings, char **operands, int count)
     environment_keep(kept);
     take_signals();
     settings->attempt.cancelled = &cancelled;
+    if (settings->has_pods_option && strcmp(operands[0], "check") != 0) return misused("--kubernetes is for check");
     if (strcmp(operands[0], "enroll") == 0) return run_enroll(settings, operands, count);
     if (strcmp(operands[0], "show") == 0) return run_show(settings, count);
     if (strcmp(operands[0], "serve") == 0) return run_serve(settings, count);
@@ -265,6 +282,7 @@ static int run(struct settings *settings, char **operands, int count)
         return misused("an option of enroll or serve is given without that command");
     if (strcmp(operands[0], "check") == 0) {
         if (count > 1 || settings->has_try_option) return misused("check takes no file and no option of try");
+        if (settings->has_pods_option) return check_pods(settings);
         return settings->slurm.url == NULL ? run_check(settings) : check_cluster(settings);
     }
     if (strcmp(operands[0], "try") != 0) return unknown_command(operands[0]);
@@ -278,6 +296,7 @@ int main(int argc, char **argv)
 {
     struct option options[PROGRAM_OPTIONS_MAX + 1];
     struct settings settings = {.attempt = {.user = "sijil-run", .nvml = DEVICES_LIBRARY, .devices = DEVICES_FOLDER},
+                                .pods = {.cluster = {.space = "sijil-runs"}},
                                 .enroll = RUNNER_ENROLL,
                                 .serve = RUNNER_SERVE};
 

@@ -21,7 +21,16 @@ static const struct option_row slurm_rows[] = {
     {RUNNER_SLURM_TOKEN, "slurm-token", "FILE", "a file with a token (JWT) for slurmrestd"},
     {RUNNER_SLURM_CONFIG, "slurm-config", "FILE", "slurm.conf, for commands:"},
     {RUNNER_CA, "ca-file", "FILE",
-     "certificates of the authorities that the certificate of slurmrestd, or of the registry, must come from (PEM)"},
+     "certificates of the authorities that the certificate of the Kubernetes API, of slurmrestd, or of the registry, must come from (PEM)"},
+};
+static const struct option_row kubernetes_rows[] = {
+    {RUNNER_KUBERNETES, "kubernetes", "URL", "a Kubernetes cluster instead of this machine: https://HOST:PORT of its API"},
+    {RUNNER_KUBERNETES_TOKEN, "kubernetes-token", "FILE", "a file with the token of the service account sijil-runner"},
+    {RUNNER_KUBERNETES_NAMESPACE, "kubernetes-namespace", "NAME", "the namespace of runs; default: sijil-runs"},
+    {RUNNER_KUBERNETES_IMAGE, "kubernetes-image", "IMAGE",
+     "an image with sijil-pod, HOST/REPOSITORY@sha256:DIGEST: a pod of it shows that it is closed in"},
+    {RUNNER_KUBERNETES_REGION, "kubernetes-region", "REGION",
+     "the pod starts on a node with the label of this region; default: on any"},
 };
 static const struct option_row try_rows[] = {
     {RUNNER_CODE, "code", "PATH", "the folder that becomes /code; it is copied"},
@@ -48,13 +57,16 @@ static const struct option_row serve_rows[] = {
 };
 static const struct option_group groups[] = {{"", rows, COUNT(rows)},
                                              {"for check", slurm_rows, COUNT(slurm_rows)},
+                                             {"for check: a Kubernetes cluster", kubernetes_rows, COUNT(kubernetes_rows)},
                                              {"for try", try_rows, COUNT(try_rows)},
                                              {"for enroll", enroll_rows, COUNT(enroll_rows)},
                                              {"for serve", serve_rows, COUNT(serve_rows)}};
-static const char *const synopses[] = {
-    "check [--least=LEVEL] [--slurm=URL] [--json]",       "try SPEC [OPTION]... [-- COMMAND [ARGUMENT]...]",
-    "enroll [URL] --code-file=FILE [--wait] [OPTION]...", "show [--state=DIR] [--json]",
-    "serve [--state=DIR] [--parallel=N] [OPTION]...",     NULL};
+static const char *const synopses[] = {"check [--least=LEVEL] [--slurm=URL | --kubernetes=URL] [--json]",
+                                       "try SPEC [OPTION]... [-- COMMAND [ARGUMENT]...]",
+                                       "enroll [URL] --code-file=FILE [--wait] [OPTION]...",
+                                       "show [--state=DIR] [--json]",
+                                       "serve [--state=DIR] [--parallel=N] [OPTION]...",
+                                       NULL};
 static const char *const see_also[] = {"sijil(1)", "bwrap(1)", NULL};
 
 const struct program runner_program = {

@@ -54,3 +54,52 @@ get_go() {
         fi
     done <<< "$1"
 }
+
+# A cluster's programs: Kubernetes' staging modules are named there by folders, and have versions of their own.
+# shellcheck disable=SC2034
+kubernetes_parts="etcd kube-apiserver kube-controller-manager kube-scheduler kubelet"
+kubernetes_version=1.35.4
+etcd_version=3.6.5
+
+# kubernetes_module FOLDER: writes the go.mod of a build of Kubernetes.
+kubernetes_module() {
+    local own minor=${kubernetes_version#1.} stage
+    own=$(cd "$1" && go mod download -json "k8s.io/kubernetes@v$kubernetes_version" | sed -n 's/.*"GoMod": "\(.*\)".*/\1/p')
+    [ -n "$own" ] || return 1
+    {
+        printf 'module interop\ngo 1.25.0\nrequire k8s.io/kubernetes v%s\n' "$kubernetes_version"
+        grep -oE 'k8s.io/[a-z-]+ => ' "$own" | while read -r stage _; do printf 'replace %s => %s v0.%s\n' "$stage" "$stage" "$minor"; done
+    } > "$1/go.mod"
+}
+
+# build_part FOLDER-OF-PROGRAMS NAME SECONDS: one program, in the present folder, which has a go.mod.
+build_part() {
+    local stamp=k8s.io/component-base/version package=k8s.io/kubernetes/cmd/$2
+    [ "$2" != etcd ] || package=go.etcd.io/etcd/server/v3
+    [ -x "$1/$2" ] || timeout "$3" go build -mod=mod -trimpath -o "$1/$2.new" \
+        -ldflags "-s -w -X $stamp.gitVersion=v$kubernetes_version -X $stamp.gitMajor=1 -X $stamp.gitMinor=${kubernetes_version:2:2}" "$package" || return
+    [ -x "$1/$2" ] || mv "$1/$2.new" "$1/$2"
+}
+
+# get_kubernetes: builds the cluster's programs into $programs/kubernetes, or says why not; KUBERNETES_PROGRAMS names a folder that has them already.
+get_kubernetes() {
+    local folder=${KUBERNETES_PROGRAMS:-$programs/kubernetes-$kubernetes_version} name work status=0 until=$((SECONDS + build_seconds))
+    mkdir -p "$programs" "$folder"
+    ln -sfn "$folder" "$programs/kubernetes"
+    for name in $kubernetes_parts; do [ -x "$folder/$name" ] || status=1; done
+    [ "$status" -ne 0 ] || return 0
+    command -v go > /dev/null || { say "left out: there is no go (Debian's golang-go is too old for Kubernetes)"; return 0; }
+    work=$(mktemp -d)
+    mkdir "$work/etcd" "$work/kubernetes"
+    printf 'module interop\ngo 1.25.0\nrequire go.etcd.io/etcd/server/v3 v%s\n' "$etcd_version" > "$work/etcd/go.mod"
+    status=0
+    kubernetes_module "$work/kubernetes" > "$work/log" 2>&1 || status=1
+    for name in $kubernetes_parts; do
+        [ "$status" -eq 0 ] || break
+        cd "$work/$([ "$name" = etcd ] && echo etcd || echo kubernetes)" || return
+        build_part "$folder" "$name" $((until > SECONDS ? until - SECONDS : 1)) >> "$work/log" 2>&1 || status=$?
+        cd "$root" || return
+    done
+    [ "$status" -eq 0 ] || say "left out: Kubernetes $kubernetes_version: $(why_not "$status" "$work/log")"
+    rm -rf "$work"
+}

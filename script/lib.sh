@@ -27,6 +27,8 @@ fuzz_packages="clang libclang-rt-14-dev llvm"
 # Only script/package needs these; the second list only script/interop package.
 package_packages="debhelper dpkg-dev"
 package_test_packages="$package_packages lintian debootstrap systemd systemd-container buildah"
+# Only script/interop kubernetes needs these.
+kubernetes_test_packages="containerd runc containernetworking-plugins busybox-static iproute2"
 
 # source_files: tracked files, and new ones that are not ignored, with changes; names end with NUL.
 source_files() {
@@ -63,7 +65,7 @@ install_packages() {
         printf "create_main_cluster = false\n" > "$clusters"
         export DEBIAN_FRONTEND=noninteractive
         apt-get update -q
-        apt-get install -q -y --no-install-recommends "$@"
+        apt-get install -q -y --no-install-recommends --no-remove "$@"
     ' sh "$policy" "$clusters" $wanted || die "apt-get failed; run it by hand to see why: apt-get install $wanted"
 }
 

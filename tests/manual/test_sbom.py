@@ -79,12 +79,13 @@ def main():
         packages = {files[library][0]["bom-ref"] for library in asked if library in files}
         edge = next(edge for edge in document["dependencies"] if edge["ref"] == f"program/{program}")
         assert set(edge["dependsOn"]) == packages, (program, set(edge["dependsOn"]) ^ packages)
-    inside = os.path.join(BUILD, "cmd", "sijil-inside")  # linked statically
-    with open(inside, "rb") as file:
-        assert components["program/sijil-inside"]["hashes"][0]["content"] == hashlib.sha256(file.read()).hexdigest()
-    assert "NEEDED" not in run("readelf", "-d", inside)
-    assert next(edge for edge in document["dependencies"] if edge["ref"] == "program/sijil-inside")["dependsOn"] == ["deb/libc6-dev"], "sijil-inside"
-    mapped.add("libc.a")
+    for name, packages in (("sijil-inside", ["deb/libc6-dev"]), ("sijil-pod", ["deb/libc6-dev", "deb/libseccomp-dev"])):  # linked statically
+        path = os.path.join(BUILD, "cmd", name)
+        with open(path, "rb") as file:
+            assert components[f"program/{name}"]["hashes"][0]["content"] == hashlib.sha256(file.read()).hexdigest()
+        assert "NEEDED" not in run("readelf", "-d", path)
+        assert sorted(next(edge for edge in document["dependencies"] if edge["ref"] == f"program/{name}")["dependsOn"]) == packages, name
+    mapped |= {"libc.a", "libseccomp.a"}
     assert set(files) == mapped, f"in the document, and mapped by no program: {set(files) - mapped}"
 
     # Every library that the build asks for by name has its reason in the document, and the page has the table.

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""usage: pod_sides.py BUILD-FOLDER   The two sides of a pod, without Kubernetes: the agent here, the payload's side as process 1 of a namespace, with an image that
+can't be changed. Needs root, because the two are different users."""
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+PROGRAM = os.path.join(os.path.abspath(sys.argv[1]), "cmd/sijil-pod")
+AGENT, PAYLOAD = 64001, 64002
+SECONDS = 60
+BECOME = ("/usr/bin/setpriv", f"--reuid={AGENT}", f"--regid={AGENT}", "--clear-groups")
+ALONE = ("/usr/bin/unshare", "--net", *BECOME)  # as a pod whose network forbids all
+BWRAP = ("/usr/bin/bwrap", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--die-with-parent", "--as-pid-1", "--cap-drop", "ALL", "--ro-bind", "/", "/",
+         "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run", "--tmpfs", "/var", "--tmpfs", "/tmp")
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+
+
+class Pod:
+    """Both containers, with the folder that they share."""
+
+    def __init__(self, *command, sealed=BWRAP, payload_user=PAYLOAD, addresses=(), network=ALONE):
+        self.gate = tempfile.mkdtemp(prefix="sijil-pod-", dir="/dev/shm")
+        os.chown(self.gate, AGENT, AGENT)
+        os.chmod(self.gate, 0o755)
+        self.run_as(AGENT, PROGRAM, "place", self.gate).wait(SECONDS)
+        self.agent = self.run_as(0, *network, PROGRAM, "trial", self.gate, *addresses, "--", *command)
+        self.payload = self.run_as(payload_user, *sealed, "--ro-bind", self.gate, "/tmp/gate", "/tmp/gate/sijil-pod", "payload", "/tmp/gate")
+
+    @staticmethod
+    def run_as(user, *words):
+        return subprocess.Popen(words, user=user, group=user, extra_groups=[], env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                cwd="/", start_new_session=True)
+
+    def end(self):
+        """Exit status and output of the agent, then of the payload's side."""
+        outputs = [process.communicate(timeout=SECONDS)[0].decode() for process in (self.agent, self.payload)]
+        shutil.rmtree(self.gate)
+        return self.agent.returncode, outputs[0], self.payload.returncode, outputs[1]
+
+    def end_or_stop(self):
+        """A side that never calls leaves the other one waiting: that is told to stop."""
+        wait_for(lambda: self.payload.poll() is not None or self.agent.poll() is not None)
+        time.sleep(0.2)
+        for process in (self.agent, self.payload):
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        return self.end()
+
+    def wait_for_output(self, text):
+        seen = b""
+        until = time.monotonic() + SECONDS
+        while text not in seen:
+            assert time.monotonic() < until, seen
+            seen += os.read(self.agent.stdout.fileno(), 4096)
+
+
+def wait_for(is_so):
+    until = time.monotonic() + SECONDS
+    while not is_so():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def python(code):
+    return ("/usr/bin/python3", "-I", "-c", code)
+
+
+def closed(*command, **more):
+    return Pod(*command, **more).end()
+
+
+def a_command_runs_and_its_end_is_told():
+    status, text, inner, own = closed("/bin/sh", "-c", "echo out; echo err >&2; id -u; exit 7")
+    assert (status, inner, own) == (7, 7, ""), (status, text, inner, own)
+    assert {"out", "err", str(PAYLOAD)} <= set(text.split()) and "closed: no privilege, no token, " in text and "169.254.169.254:80" in text and "10.96.0.10:53" in text, text
+    assert closed("sh", "-c", "kill -9 $$")[0] == 137, "the path is searched, and a signal is told"
+    status, text, *_ = closed("/no/such/program")
+    assert status == 127, text
+
+
+def no_socket_of_a_network():
+    status, text, *_ = closed(*python("""
+import socket
+for family in (socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK, socket.AF_PACKET):
+    try: socket.socket(family, socket.SOCK_RAW if family == socket.AF_PACKET else socket.SOCK_STREAM if family != socket.AF_NETLINK else socket.SOCK_RAW); print('open', family)
+    except OSError as error: print('refused')
+socket.socketpair(); socket.socket(socket.AF_UNIX)
+"""))
+    assert status == 0 and text.count("refused") == 4 and "open" not in text, text
+
+
+def the_agent_is_out_of_reach():
+    """Not its files, not the first program's memory, no signal to either."""
+    status, text, *_ = closed(*python("""
+import os
+for path in ('/proc/1/mem', '/proc/1/environ', '/proc/1/fd'):
+    try: os.open(path, os.O_RDONLY) if path != '/proc/1/fd' else os.listdir(path); print('open', path)
+    except OSError: print('refused')
+os.kill(1, 9)
+print('gate', os.access('/tmp/gate', os.W_OK), os.environ.get('KUBERNETES_SERVICE_HOST'))
+"""))
+    assert status == 0 and text.count("refused") == 3 and "gate False None" in text, text
+
+
+def nothing_is_left():
+    began = time.monotonic()
+    status, text, *_ = closed("/bin/sh", "-c", "setsid sleep 1000 & (trap '' TERM; sleep 1000) & echo gone")
+    assert status == 0 and "gone" in text and time.monotonic() - began < 30, text
+
+
+def a_stop_is_passed_on():
+    pod = Pod(*python("""
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))
+print('ready', flush=True)
+time.sleep(1000)
+"""))
+    pod.wait_for_output(b"ready")
+    pod.agent.send_signal(signal.SIGTERM)
+    assert pod.end()[0] == 9
+
+
+def the_payload_ends_with_its_agent():
+    pod = Pod(*python("import time; print('ready', flush=True); time.sleep(1000)"))
+    pod.wait_for_output(b"ready")
+    pod.agent.kill()
+    status, _, inner, own = pod.end()
+    assert (status, inner) == (-9, 125) and "gone" in own, (inner, own)
+
+
+def what_is_open_is_refused():
+    token = tempfile.mkdtemp(dir="/dev/shm")
+    writable = tuple("--bind" if word == "--ro-bind" else word for word in BWRAP)
+    for sealed, said in ((BWRAP + ("--ro-bind", token, "/run/sijil"), "/run/sijil"), (writable, "can be written to"),
+                         (tuple(word for word in BWRAP if word != "--as-pid-1"), "share their processes")):
+        status, text, inner, own = Pod("/bin/echo", "started", sealed=sealed).end_or_stop()
+        assert (status, inner) == (125, 125), (said, status, inner)
+        assert said in text + own and "started" not in text, (said, text, own)
+    os.rmdir(token)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+        status, text, *_ = Pod("/bin/echo", "started", network=BECOME, addresses=("127.0.0.1", port)).end_or_stop()
+    assert status == 125 and "network is open: " in text and "started" not in text, text
+    status, text, *_ = Pod("/bin/echo", "started", payload_user=AGENT).end_or_stop()
+    assert status == 125 and "one user" in text and "started" not in text, text
+
+
+def main():
+    if os.geteuid() != 0 or subprocess.run(["/usr/bin/bwrap", "--unshare-all", "--ro-bind", "/", "/", "/bin/true"], capture_output=True, check=False).returncode:
+        print("left out: root starts the two sides as two users, in namespaces")
+        return 77
+    for case in (a_command_runs_and_its_end_is_told, no_socket_of_a_network, the_agent_is_out_of_reach, nothing_is_left, a_stop_is_passed_on,
+                 the_payload_ends_with_its_agent, what_is_open_is_refused):
+        began = time.monotonic()
+        case()
+        print(f"ok {case.__name__} ({time.monotonic() - began:.1f} s)", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
