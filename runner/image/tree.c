@@ -42,6 +42,15 @@ static struct result settle(int folder, const char *name, const struct stat *abo
     return failure(err, ERROR_UNAVAILABLE, "%.120s of the image: %s", name, strerror(errno));
 }
 
+/* A folder that its maker has closed to its owner would hide what is in it. In the end all are open to their owner (settle()). */
+static int open_folder(int parent, const char *name)
+{
+    const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, fd = openat(parent, name, flags);
+
+    if (fd >= 0 || errno != EACCES || fchmodat(parent, name, 0700, AT_SYMLINK_NOFOLLOW) != 0) return fd;
+    return openat(parent, name, flags);
+}
+
 static struct result walk_folder(struct walk *walk, int parent, const char *name, int depth, struct error *err);
 
 static struct result take(struct walk *walk, int folder, const char *name, int depth, struct error *err)
@@ -49,7 +58,7 @@ static struct result take(struct walk *walk, int folder, const char *name, int d
     struct stat about;
 
     if (fstatat(folder, name, &about, AT_SYMLINK_NOFOLLOW) != 0) {
-        if (!walk->settles) return SUCCESS; /* it has gone away, or its folder can't be read yet */
+        if (!walk->settles) return SUCCESS; /* it has gone away */
         return failure(err, ERROR_UNAVAILABLE, "%.120s of the image: %s", name, strerror(errno));
     }
     TRY(count(walk, &about, err));
@@ -63,7 +72,7 @@ static struct result walk_folder(struct walk *walk, int parent, const char *name
     const char *entry = NULL;
 
     if (depth > TREE_DEPTH_MAX) return failure(err, ERROR_INVALID, "the image has folders more than %d deep", TREE_DEPTH_MAX);
-    const int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    const int fd = open_folder(parent, name);
     if (fd < 0 && !walk->settles) return SUCCESS;
     if (fd < 0 || (listing = fdopendir(fd)) == NULL) {
         const struct result failed = failure(err, ERROR_UNAVAILABLE, "%.120s of the image: %s", name, strerror(errno));

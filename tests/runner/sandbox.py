@@ -292,6 +292,7 @@ def check_says_what_is_there(world):
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS, **world.user())
     said = json.loads(done.stdout)
     assert done.returncode == 0 and said["sandbox"] and said["meets_floor"] and said["start_us"] > 0, said
+    assert said["images"] == os.access("/usr/bin/umoci", os.X_OK), said
     if said["isolation"] != "cgroup-v2":
         done = subprocess.run(command + ["--least=cgroup-v2"], capture_output=True, text=True, check=False, timeout=SECONDS, **world.user())
         assert done.returncode == 1 and not json.loads(done.stdout)["meets_floor"]
