@@ -40,5 +40,6 @@ RESULT sandbox_enter_program(struct error *err);
  * of calls is allowed. Calls that a library may try in good faith fail with EPERM (trace, mount, namespaces, users, kernel keys);
  * calls that only an attack on the kernel would use (modules, bpf, kexec) end the process; all others do not exist (ENOSYS).
  * Sockets: AF_UNIX, AF_INET and AF_INET6 alone. Calls of another architecture end the process.
+ * With `unpacks`, a program that unpacks an archive may also set owners, which the kernel allows it for its own user alone.
  */
-RESULT sandbox_write_filter(int fd, struct error *err);
+RESULT sandbox_write_filter(int fd, bool unpacks, struct error *err);

@@ -288,10 +288,6 @@ static const int refused[] = {
     CALL(keyctl),
     CALL(add_key),
     CALL(request_key),
-    CALL(chown),
-    CALL(fchown),
-    CALL(lchown),
-    CALL(fchownat),
     CALL(setxattr),
     CALL(lsetxattr),
     CALL(fsetxattr),
@@ -302,6 +298,9 @@ static const int refused[] = {
     CALL(quotactl),
     CALL(personality),
 };
+
+/* Programs that unpack archives set owners. */
+static const int owners[] = {CALL(chown), CALL(fchown), CALL(lchown), CALL(fchownat)};
 
 /* Only an attack on the kernel calls these, so the process ends (SIGSYS) and gets no second try. */
 static const int killed[] = {
@@ -360,25 +359,26 @@ static bool has_own_rule(int call)
     return call == CALL(clone) || call == CALL(ioctl);
 }
 
-static int fill(scmp_filter_ctx filter)
+static int fill(scmp_filter_ctx filter, bool unpacks)
 {
     int problem = 0;
 
     for (size_t i = 0; i < COUNT(allowed) && problem == 0; i++)
         if (!has_own_rule(allowed[i])) problem = add_all(filter, SCMP_ACT_ALLOW, &allowed[i], 1);
     if (problem == 0) problem = add_all(filter, SCMP_ACT_ERRNO(EPERM), refused, COUNT(refused));
+    if (problem == 0) problem = add_all(filter, unpacks ? SCMP_ACT_ALLOW : SCMP_ACT_ERRNO(EPERM), owners, COUNT(owners));
     if (problem == 0) problem = add_all(filter, SCMP_ACT_KILL_PROCESS, killed, COUNT(killed));
     if (problem == 0) problem = add_sockets(filter);
     if (problem == 0) problem = add_clone(filter);
     return problem == 0 ? add_ioctl(filter) : problem;
 }
 
-struct result sandbox_write_filter(int fd, struct error *err)
+struct result sandbox_write_filter(int fd, bool unpacks, struct error *err)
 {
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(ENOSYS));
 
     if (filter == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the system call filter");
-    int problem = fill(filter);
+    int problem = fill(filter, unpacks);
     if (problem == 0) problem = seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2); /* a binary tree: some 240 calls */
     if (problem == 0) problem = seccomp_export_bpf(filter, fd);
     seccomp_release(filter);

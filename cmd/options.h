@@ -91,6 +91,8 @@ enum runner_option {
     RUNNER_OUTPUT,
     RUNNER_ADD,
     RUNNER_QUIET,
+    RUNNER_IMAGE,
+    RUNNER_IMAGE_BYTES,
     RUNNER_STATE,
     RUNNER_CODE_FILE,
     RUNNER_ROOT,
@@ -102,6 +104,7 @@ enum runner_option {
     RUNNER_MEMORY,
     RUNNER_LIMIT,
     RUNNER_DRAIN,
+    RUNNER_IMAGE_CACHE,
     RUNNER_HELP,
     RUNNER_VERSION
 };

@@ -9,6 +9,7 @@
 
 #include "base/environment.h"
 #include "base/notify.h"
+#include "base/text.h"
 #include "base/typo.h"
 #include "cmd/options.h"
 #include "cmd/sijil_runner_enroll.h"
@@ -93,6 +94,16 @@ static const char *take_input(struct attempt_options *attempt)
     return take_listed(attempt->inputs, &attempt->input_count, RUN_INPUTS_MAX) ? NULL : "too many --input";
 }
 
+static const char *take_image_bytes(struct attempt_options *attempt)
+{
+    uint64_t bytes = 0;
+
+    if (!text_to_u64(bytes_of_text(optarg), INT64_C(9007199254740991), &bytes) || bytes < IMAGE_BYTES_LEAST)
+        return "--image-bytes is a number of bytes from 1048576";
+    attempt->image_bytes = (int64_t)bytes;
+    return NULL;
+}
+
 static const char *take_try_option(struct settings *settings, int option)
 {
     struct attempt_options *attempt = &settings->attempt;
@@ -101,6 +112,7 @@ static const char *take_try_option(struct settings *settings, int option)
     switch (option) {
     case RUNNER_CODE: attempt->code = optarg; return NULL;
     case RUNNER_OUTPUT: attempt->output = optarg; return NULL;
+    case RUNNER_IMAGE: attempt->image = optarg; return NULL;
     case RUNNER_QUIET: attempt->quiet = true; return NULL;
     case RUNNER_INPUT: return take_input(attempt);
     case RUNNER_ADD: return take_listed(attempt->added, &attempt->added_count, PAYLOAD_ADDED_MAX) ? NULL : "too many --add";
@@ -151,6 +163,7 @@ static const char *take_option(struct settings *settings, int option)
     case RUNNER_CGROUP: settings->attempt.cgroup = optarg; return NULL;
     case RUNNER_NVML: settings->attempt.nvml = optarg; return NULL;
     case RUNNER_DEVICES: settings->attempt.devices = optarg; return NULL;
+    case RUNNER_IMAGE_BYTES: return take_image_bytes(&settings->attempt);
     case RUNNER_STATE:
         settings->enroll.options.state = settings->serve.state = optarg;
         settings->has_state = true;
@@ -262,6 +275,7 @@ static int run_serve(struct settings *settings, int count)
         return misused("serve takes no file, and no option of check, try or enroll");
     settings->serve.machine = machine_of(settings);
     settings->serve.devices = settings->attempt.devices;
+    settings->serve.image_bytes = settings->attempt.image_bytes;
     return runner_serve(&settings->serve, &cancelled);
 }
 
@@ -295,10 +309,11 @@ static int run(struct settings *settings, char **operands, int count)
 int main(int argc, char **argv)
 {
     struct option options[PROGRAM_OPTIONS_MAX + 1];
-    struct settings settings = {.attempt = {.user = "sijil-run", .nvml = DEVICES_LIBRARY, .devices = DEVICES_FOLDER},
-                                .pods = {.cluster = {.space = "sijil-runs"}},
-                                .enroll = RUNNER_ENROLL,
-                                .serve = RUNNER_SERVE};
+    struct settings settings = {
+        .attempt = {.user = "sijil-run", .nvml = DEVICES_LIBRARY, .devices = DEVICES_FOLDER, .image_bytes = IMAGE_BYTES},
+        .pods = {.cluster = {.space = "sijil-runs"}},
+        .enroll = RUNNER_ENROLL,
+        .serve = RUNNER_SERVE};
 
     (void)snprintf(settings.work, sizeof settings.work, "/var/tmp/sijil-runner-%ld", (long)geteuid());
     find_inside(settings.inside);

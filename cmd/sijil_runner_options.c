@@ -10,6 +10,8 @@ static const struct option_row rows[] = {
     {RUNNER_CGROUP, "cgroup", "DIR",
      "a delegated folder of control groups (version 2) without processes; default: this process's own. serve: `own` makes room in that"},
     {RUNNER_NVML, "nvml", "FILE", "the driver's library of devices (NVML); default: libnvidia-ml.so.1"},
+    {RUNNER_IMAGE_BYTES, "image-bytes", "BYTES",
+     "the most that an unpacked image may have, for try and serve; default: 34359738368"},
     {RUNNER_DEVICES, "devices", "DIR", "the folder with the nodes of devices; default: /dev"},
     {RUNNER_HELP, "help", NULL, "show this text and end"},
     {RUNNER_VERSION, "version", NULL, "show the version and end"},
@@ -37,6 +39,8 @@ static const struct option_row try_rows[] = {
     {RUNNER_INPUT, "input", "NAME=PATH", "a file or folder that becomes /in/NAME; it is copied; once for each"},
     {RUNNER_OUTPUT, "output", "FOLDER", "a new folder for the files that the command left in /out"},
     {RUNNER_ADD, "add", "NAME=VALUE", "a variable that this machine adds to the environment, such as OMP_NUM_THREADS=4"},
+    {RUNNER_IMAGE, "image", "FOLDER",
+     "a folder with an image (an OCI image layout), which the command sees in place of this machine's /usr"},
     {RUNNER_QUIET, "quiet", NULL, "do not show the output of the command"},
 };
 static const struct option_row enroll_rows[] = {
@@ -53,6 +57,8 @@ static const struct option_row serve_rows[] = {
     {RUNNER_MEMORY, "memory", "BYTES", "the memory of all runs together; default: the machine's"},
     {RUNNER_LIMIT, "limit", "NAME=VALUE",
      "the most that one run may ask for, by the name of a limit of SPEC, such as time_s=86400; once for each"},
+    {RUNNER_IMAGE_CACHE, "image-cache", "BYTES",
+     "how much of images is kept, encrypted, between runs of the same project; default: nothing"},
     {RUNNER_DRAIN, "drain", "SECONDS", "how long runs may go on after TERM, before they are cancelled; default: 0"},
 };
 static const struct option_group groups[] = {{"", rows, COUNT(rows)},

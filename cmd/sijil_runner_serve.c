@@ -59,6 +59,8 @@ const char *runner_serve_option(struct runner_serve *settings, int option, bool 
         return take_number(optarg, 1, SERVE_PARALLEL_MAX, &settings->parallel) ? NULL : "--parallel is a number from 1 to 64";
     case RUNNER_CPUS: return take_amount(optarg, &settings->cpus) ? NULL : "--cpus is a number from 1";
     case RUNNER_MEMORY: return take_amount(optarg, &settings->memory_bytes) ? NULL : "--memory is a number of bytes";
+    case RUNNER_IMAGE_CACHE:
+        return take_amount(optarg, &settings->image_cache_bytes) ? NULL : "--image-cache is a number of bytes";
     case RUNNER_LIMIT: return take_limit(&settings->most);
     case RUNNER_DRAIN:
         return take_number(optarg, 0, DRAIN_MAX_S, &settings->drain_s) ? NULL : "--drain is a number of seconds, at most 2592000";
@@ -150,6 +152,8 @@ int runner_serve(const struct runner_serve *given, const volatile sig_atomic_t *
                                     .cgroup = settings.machine.cgroup,
                                     .nvml = settings.machine.nvml,
                                     .devices = settings.devices,
+                                    .image_bytes = settings.image_bytes,
+                                    .image_cache_bytes = settings.image_cache_bytes,
                                     .parallel = (unsigned)settings.parallel,
                                     .drain_ms = (int64_t)settings.drain_s * 1000,
                                     .stops = stops};

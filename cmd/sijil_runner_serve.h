@@ -14,8 +14,9 @@ struct runner_serve {
     struct machine_options machine; /* as for check */
     const char *devices;
     uint64_t parallel, drain_s;
-    int64_t cpus, memory_bytes; /* 0: the machine's */
-    struct run_limits most;     /* 0: the largest, or what all runs have together */
+    int64_t cpus, memory_bytes;             /* 0: the machine's */
+    int64_t image_bytes, image_cache_bytes; /* cache 0: none */
+    struct run_limits most;                 /* 0: the largest, or what all runs have together */
 };
 
 #define RUNNER_SERVE ((struct runner_serve){.state = RUNNER_STATE_FOLDER, .parallel = 1})

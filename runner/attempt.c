@@ -21,11 +21,12 @@ struct attempt {
     struct payload_options payload;
     struct devices *devices; /* NULL: the run has none */
     struct device_grant grant;
-    int folder;       /* for outputs; -1: none */
-    int64_t kept;     /* outputs that were copied to it */
-    bool stopped;     /* an output could not be copied, so no more are copied */
-    struct error why; /* the reason */
-    bool is_in_line;  /* the shown text does not end with a line feed */
+    struct image_layout *layout; /* NULL: no image */
+    int folder;                  /* for outputs; -1: none */
+    int64_t kept;                /* outputs that were copied to it */
+    bool stopped;                /* keeping them, because of this: */
+    struct error why;
+    bool is_in_line; /* the shown text does not end with a line feed */
 };
 
 static void show_log(void *context, bool is_error, struct bytes piece)
@@ -158,6 +159,26 @@ static struct result take_devices(struct attempt *attempt, struct error *err)
     return devices_grant(attempt->devices, &attempt->spec->devices, options->devices, &attempt->grant, err);
 }
 
+static struct result make_image(void *context, const struct sandbox_folder *folder, struct error *err)
+{
+    const struct attempt *attempt = context;
+    const struct image_options image = {.source = image_layout_source(attempt->layout),
+                                        .bytes_max = attempt->options->image_bytes,
+                                        .run = &attempt->payload.sandbox};
+
+    TRY(image_fetch(&image, folder, err));
+    return image_unpack(&image, folder, err);
+}
+
+static struct result open_image(struct attempt *attempt, struct error *err)
+{
+    if (attempt->options->image == NULL) return SUCCESS;
+    TRY(image_tool_check(err));
+    TRY(image_layout_open(attempt->options->image, &attempt->layout, err));
+    attempt->payload.sandbox.image = make_image;
+    return SUCCESS;
+}
+
 static struct result prepare(struct attempt *attempt, struct error *err)
 {
     const struct attempt_options *options = attempt->options;
@@ -168,6 +189,7 @@ static struct result prepare(struct attempt *attempt, struct error *err)
     TRY(check_inputs(attempt, err));
     TRY(check_sources(attempt, err));
     TRY(take_devices(attempt, err));
+    TRY(open_image(attempt, err));
     attempt->outputs = json_array();
     if (attempt->outputs == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the list of outputs");
     payload->spec = attempt->spec;
@@ -269,6 +291,7 @@ struct result attempt_run(const struct attempt_options *options, struct buffer *
     json_decref(attempt.variables);
     json_decref(attempt.outputs);
     devices_free(attempt.devices);
+    image_layout_free(attempt.layout);
     run_spec_free(attempt.spec);
     return done;
 }

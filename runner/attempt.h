@@ -4,11 +4,14 @@
 #pragma once
 
 #include "runner/devices/devices.h"
+#include "runner/image/layout.h"
 #include "runner/payload/payload.h"
 
 struct attempt_options {
     const char *spec_file, *work, *user, *inside, *cgroup, *code;
     const char *nvml, *devices; /* the driver's library; the folder of device nodes */
+    const char *image;          /* a folder with an image layout; NULL: this machine's /usr */
+    int64_t image_bytes;        /* of an unpacked image */
     const char *output;         /* a new folder for the outputs; NULL: the outputs are only hashed */
     size_t input_count;
     const char *inputs[RUN_INPUTS_MAX]; /* NAME=PATH */

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "runner/image/image.h"
 #include "runner/sandbox/variables.h"
 
 static void try_sandbox(const struct machine_options *options, struct machine *machine)
@@ -51,6 +52,7 @@ struct result machine_look(const struct machine_options *options, struct machine
     cgroup_find(options->cgroup, &place);
     machine.isolation = place.isolation;
     (void)snprintf(machine.lacks, sizeof machine.lacks, "%s", place.lacks);
+    machine.unpacks_images = image_tool_check(&why).ok;
     machine.memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
     machine.cpus = sysconf(_SC_NPROCESSORS_ONLN);
     try_sandbox(options, &machine);
@@ -111,6 +113,8 @@ struct result machine_text(const struct machine *machine, struct buffer *text, s
     TRY(buffer_format(text, err, "machine    %lld processors, %lld MiB of memory\n", (long long)machine->cpus,
                       (long long)machine->memory_bytes >> 20));
     TRY(add_devices(machine, text, err));
+    TRY(buffer_format(text, err, "images     %s\n",
+                      machine->unpacks_images ? "can be unpacked" : "none: install Debian's package umoci"));
     if (machine->meets_floor || !machine->runs)
         return buffer_format(text, err, "floor      %s\n", machine->meets_floor ? "met" : "NOT met");
     return buffer_add_text(text, "floor      NOT met: give what isolation lacks, or accept less with --least\n", err);
@@ -118,12 +122,12 @@ struct result machine_text(const struct machine *machine, struct buffer *text, s
 
 struct result machine_json(const struct machine *machine, struct buffer *text, struct error *err)
 {
-    OWNED_JSON json =
-        json_pack("{s:b s:b s:s s:s s:s s:I s:I s:I s:I s:I s:o}", "meets_floor", machine->meets_floor, "sandbox", machine->runs,
-                  "why", machine->why, "isolation", isolation_name(machine->isolation), "lacks", machine->lacks, "cpus",
-                  (json_int_t)machine->cpus, "memory_bytes", (json_int_t)machine->memory_bytes, "make_ms",
-                  (json_int_t)machine->make_ms, "start_us", (json_int_t)machine->start_us, "addresses_out_of_reach",
-                  (json_int_t)machine->addresses, "devices", devices_as_json(machine));
+    OWNED_JSON json = json_pack("{s:b s:b s:b s:s s:s s:s s:I s:I s:I s:I s:I s:o}", "meets_floor", machine->meets_floor,
+                                "sandbox", machine->runs, "images", machine->unpacks_images, "why", machine->why, "isolation",
+                                isolation_name(machine->isolation), "lacks", machine->lacks, "cpus", (json_int_t)machine->cpus,
+                                "memory_bytes", (json_int_t)machine->memory_bytes, "make_ms", (json_int_t)machine->make_ms,
+                                "start_us", (json_int_t)machine->start_us, "addresses_out_of_reach",
+                                (json_int_t)machine->addresses, "devices", devices_as_json(machine));
 
     if (json == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
     TRY(json_write_canonical(text, json, err));

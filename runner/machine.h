@@ -20,6 +20,7 @@ struct machine {
     size_t addresses;        /* how many addresses the program could not reach */
     struct devices *devices; /* NULL: there is no driver for devices */
     char no_devices[256];    /* why */
+    bool unpacks_images;     /* there is a program for it */
     bool meets_floor;
 };
 

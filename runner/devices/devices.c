@@ -16,6 +16,7 @@ struct devices {
     nvml_device handles[DEVICES_MAX];
     struct device devices[DEVICES_MAX];
     bool is_taken[DEVICES_MAX];
+    char library[DEVICE_PATH_SIZE];
 };
 
 static struct result check(int problem, const char *what, struct error *err)
@@ -68,6 +69,7 @@ struct result devices_open(const char *library, struct devices **devices_out, st
 
     if (devices == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the list of devices");
     TRY(nvml_open(library, &devices->nvml, err));
+    nvml_path(&devices->nvml, devices->library, sizeof devices->library);
     TRY(check(devices->nvml.count(&count), "the number", err));
     if (count > DEVICES_MAX)
         return failure(err, ERROR_LIMIT, "the driver has %u devices, and at most %d are known", count, DEVICES_MAX);
@@ -163,6 +165,7 @@ struct result devices_grant(const struct devices *devices, const struct run_devi
                        (long long)request->count, request->type[0] == '\0' ? "" : " ", request->type,
                        (long long)request->memory_bytes >> 20, devices->count, fitting, taken > 0 ? "; others are in use" : "");
     TRY(add_nodes(devices, folder, &grant, err));
+    (void)snprintf(grant.library, sizeof grant.library, "%s", devices->library);
     *grant_out = grant;
     return SUCCESS;
 }

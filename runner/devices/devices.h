@@ -51,6 +51,7 @@ struct device_grant {
     size_t node_count;
     char nodes[DEVICE_NODES_MAX][DEVICE_PATH_SIZE]; /* below the folder */
     char visible[DEVICES_MAX * 48];                 /* for CUDA_VISIBLE_DEVICES: their UUIDs */
+    char library[DEVICE_PATH_SIZE];                 /* the file of NVML's library that answers */
 };
 
 /** Matches a request to devices whose nodes are in `folder`. ERROR_DENIED names the request, and the devices of this machine. */

@@ -1,6 +1,8 @@
 #include "runner/devices/nvml.h"
 
 #include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ISO C has no conversion between pointers to data and to functions; POSIX says that the representation is the same. */
@@ -33,6 +35,15 @@ struct result nvml_open(const char *library, struct nvml *nvml_out, struct error
     if (!done.ok) (void)dlclose(nvml.library);
     else *nvml_out = nvml;
     return done;
+}
+
+void nvml_path(const struct nvml *nvml, char *path, size_t size)
+{
+    const struct link_map *map = NULL;
+
+    path[0] = '\0';
+    if (dlinfo(nvml->library, RTLD_DI_LINKMAP, &map) == 0 && map != NULL && map->l_name != NULL)
+        (void)snprintf(path, size, "%s", map->l_name);
 }
 
 void nvml_close(struct nvml *nvml)

@@ -6,6 +6,8 @@
  */
 #pragma once
 
+#include <stddef.h>
+
 #include "base/result.h"
 
 typedef struct nvml_device *nvml_device;
@@ -40,4 +42,6 @@ struct nvml {
 
 /** Loads the library and starts it. ERROR_NOT_FOUND, ERROR_UNAVAILABLE. */
 RESULT nvml_open(const char *library, struct nvml *nvml_out, struct error *err);
+/** The path of its file; "" if it is not known. */
+void nvml_path(const struct nvml *nvml, char *path, size_t size);
 void nvml_close(struct nvml *nvml);

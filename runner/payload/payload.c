@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "runner/devices/libraries.h"
 #include "runner/sandbox/variables.h"
 
 struct payload {
@@ -11,7 +12,8 @@ struct payload {
     struct sandbox_options run;
     char **command; /* of the specification */
     json_t *variables;
-    struct sandbox_bind binds[DEVICE_NODES_MAX];
+    struct sandbox_bind binds[DEVICE_NODES_MAX + LIBRARIES_MAX];
+    struct driver_libraries libraries;
     char visible[sizeof "CUDA_VISIBLE_DEVICES=" + DEVICES_MAX * 48];
     const char *added[PAYLOAD_ADDED_MAX + 1];
 };
@@ -40,10 +42,76 @@ static void bind_nodes(struct payload *payload)
         struct sandbox_bind *bind = &payload->binds[i];
         (void)snprintf(bind->from, sizeof bind->from, "%s", grant->nodes[i]);
         (void)snprintf(bind->to, sizeof bind->to, "/dev%s", strrchr(grant->nodes[i], '/'));
-        bind->is_device = true;
+        bind->kind = BIND_DEVICE;
     }
     payload->run.binds = payload->binds;
     payload->run.bind_count = grant->node_count;
+}
+
+/* The libraries must be those of the driver in the kernel, which an image can't have. In this machine's /usr they may lie where the linker does not look. */
+static struct result bind_libraries(struct payload *payload, struct error *err)
+{
+    const struct device_grant *grant = payload->options->grant;
+    struct error why = {0};
+
+    if (grant->count == 0) return SUCCESS;
+    if (!driver_libraries_find(grant->library, &payload->libraries, &why).ok)
+        return payload->run.image == NULL ? SUCCESS : failure(err, why.kind, "%s", why.message);
+    for (size_t i = 0; i < payload->libraries.count; i++) {
+        struct sandbox_bind *bind = &payload->binds[payload->run.bind_count++];
+        (void)snprintf(bind->from, sizeof bind->from, "%s", payload->libraries.libraries[i].path);
+        (void)snprintf(bind->to, sizeof bind->to, LIBRARIES_IN_SANDBOX "/%s", payload->libraries.libraries[i].name);
+        bind->kind = BIND_READ;
+    }
+    return SUCCESS;
+}
+
+/* A specification that sets the variable names the folder itself. */
+static struct result add_library_path(const struct payload *payload, struct error *err)
+{
+    if (payload->libraries.count == 0 || json_object_get(payload->variables, "LD_LIBRARY_PATH") != NULL) return SUCCESS;
+    if (json_object_set_new(payload->variables, "LD_LIBRARY_PATH", json_string(LIBRARIES_IN_SANDBOX)) == 0) return SUCCESS;
+    return failure(err, ERROR_NO_MEMORY, "no memory for the environment");
+}
+
+static struct result check_image(const struct run_spec *spec, struct error *err)
+{
+    return json_object_get(spec->json, "image") == NULL ? SUCCESS : image_tool_check(err);
+}
+
+static struct task_group group_of(const struct run_spec *spec)
+{
+    struct task_group group = {.nodes = 1, .tasks = 1};
+
+    (void)json_integer_of(spec->json, "nodes", &group.nodes);
+    (void)json_integer_of(spec->json, "tasks", &group.tasks);
+    return group;
+}
+
+static bool has_network_of_tasks(const struct run_spec *spec)
+{
+    const char *network = json_text_of(spec->json, "network");
+
+    return network != NULL && strcmp(network, "tasks") == 0;
+}
+
+/* The nodes of one attempt are different machines, and no sandbox reaches another machine. */
+static struct result check_nodes(const struct run_spec *spec, struct error *err)
+{
+    const struct task_group group = group_of(spec);
+
+    if (group.nodes == 1) return SUCCESS;
+    return failure(err, ERROR_INVALID,
+                   "the specification asks for %lld nodes, and a runner runs all tasks on one: say tasks instead",
+                   (long long)group.nodes);
+}
+
+static struct result add_tasks(struct payload *payload, struct error *err)
+{
+    const struct task_group group = group_of(payload->options->spec);
+
+    if (group.tasks == 1 && !has_network_of_tasks(payload->options->spec)) return SUCCESS;
+    return variables_add_tasks(payload->variables, &group, err);
 }
 
 static struct result make_variables(struct payload *payload, struct error *err)
@@ -57,32 +125,18 @@ static struct result make_variables(struct payload *payload, struct error *err)
         payload->added[count++] = payload->visible;
     }
     TRY(variables_make(options->spec->environment, payload->added, count, &payload->variables, err));
+    TRY(add_tasks(payload, err));
+    TRY(add_library_path(payload, err));
     payload->run.variables = payload->variables;
     return SUCCESS;
-}
-
-static struct result check_image(const struct run_spec *spec, struct error *err)
-{
-    if (json_object_get(spec->json, "image") == NULL) return SUCCESS;
-    return failure(err, ERROR_INVALID,
-                   "the specification asks for an image, and this runner gives its own /usr alone: leave image out");
 }
 
 struct result payload_check(const struct run_spec *spec, struct error *err)
 {
     const json_t *json = spec->json;
-    const char *network = json_text_of(json, "network");
-    int64_t nodes = 1, tasks = 1;
 
-    (void)json_integer_of(json, "nodes", &nodes);
-    (void)json_integer_of(json, "tasks", &tasks);
     TRY(check_image(spec, err));
-    if (nodes != 1 || tasks != 1 || (network != NULL && strcmp(network, "none") != 0))
-        return failure(
-            err, ERROR_INVALID,
-            "the specification asks for %lld nodes with %lld tasks and the network %.16s, and this runner runs one task "
-            "without a network",
-            (long long)nodes, (long long)tasks, network == NULL ? "none" : network);
+    TRY(check_nodes(spec, err));
     if (json_object_get(json, "resume") == NULL) return SUCCESS;
     if (spec->input_count == RUN_INPUTS_MAX)
         return failure(err, ERROR_INVALID, "a specification with a checkpoint has at most %d inputs", RUN_INPUTS_MAX - 1);
@@ -95,10 +149,16 @@ struct result payload_check(const struct run_spec *spec, struct error *err)
 
 static struct result run(struct payload *payload, struct sandbox_report *report, struct error *err)
 {
-    TRY(check_image(payload->options->spec, err));
+    const struct run_spec *spec = payload->options->spec;
+
+    TRY(check_nodes(spec, err));
+    if (payload->run.image == NULL && json_object_get(spec->json, "image") != NULL)
+        return failure(err, ERROR_INVALID, "the specification asks for an image: say where it is with --image");
     TRY(take_command(payload, err));
     bind_nodes(payload);
+    TRY(bind_libraries(payload, err));
     TRY(make_variables(payload, err));
+    payload->run.tasks = (unsigned)group_of(spec).tasks;
     return sandbox_run(&payload->run, report, err);
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runner/devices/devices.h"
+#include "runner/image/image.h"
 #include "runner/sandbox/sandbox.h"
 
 #define PAYLOAD_ADDED_MAX 16
@@ -20,7 +21,8 @@ struct payload_options {
 };
 
 /**
- * Errors: those of sandbox_run(), variables_make(); ERROR_INVALID for a specification without argv. *variables_out is the program's
+ * Errors: those of sandbox_run(), variables_make(); ERROR_INVALID for a specification without argv, and for one with an image if `sandbox.image`
+ * makes none. *variables_out is the program's
  * whole environment.
  */
 RESULT payload_run(const struct payload_options *options, struct sandbox_report *report_out, json_t **variables_out,

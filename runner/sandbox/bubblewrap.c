@@ -1,11 +1,17 @@
 #include "runner/sandbox/bubblewrap.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 #define PATH_SIZE       1024
+#define IMAGE_PLACES    256 /* an image has some 20 */
 #define HEARTBEAT_BYTES 65536
 #define COUNT(array)    (sizeof(array) / sizeof((array)[0]))
 
@@ -54,6 +60,61 @@ static struct result show_machine(const struct bubblewrap_view *view, struct buf
     return SUCCESS;
 }
 
+/* Folders of the sandbox's own; /sys shows this machine, and /run may have sockets. */
+static const char *const own_places[] = {"proc", "dev", "sys", "run", "tmp", "in", "out", "code"};
+
+static bool is_own(const char *name)
+{
+    for (size_t i = 0; i < COUNT(own_places); i++)
+        if (strcmp(name, own_places[i]) == 0) return true;
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+/* bwrap follows links of the source, so a link of the image becomes the same link in the sandbox, where it leads nowhere else. */
+static struct result show_of_image(const struct bubblewrap_view *view, const char *name, struct buffer *arguments,
+                                   struct error *err)
+{
+    char from[PATH_SIZE], to[PATH_SIZE], target[PATH_SIZE];
+    struct stat about;
+
+    TRY(file_status_at(view->root, name, &about, err));
+    (void)snprintf(from, sizeof from, "%s/root/%s", view->work, name);
+    (void)snprintf(to, sizeof to, "/%s", name);
+    if (!S_ISLNK(about.st_mode)) {
+        ADD(arguments, err, "--ro-bind", from, to);
+        return SUCCESS;
+    }
+    const ssize_t length = readlinkat(view->root, name, target, sizeof target - 1);
+    if (length <= 0 || length == sizeof target - 1)
+        return failure(err, ERROR_INVALID, "the link /%.100s of the image can't be used", name);
+    target[length] = '\0';
+    ADD(arguments, err, "--symlink", target, to);
+    return SUCCESS;
+}
+
+static struct result show_image(const struct bubblewrap_view *view, struct buffer *arguments, struct error *err)
+{
+    OWNED_LISTING listing = NULL;
+    const int copy = openat(view->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    char passwd[PATH_SIZE];
+    const char *name = NULL;
+
+    if (copy < 0 || (listing = fdopendir(copy)) == NULL) {
+        if (copy >= 0) (void)close(copy);
+        return failure(err, ERROR_UNAVAILABLE, "the image can't be listed: %s", strerror(errno));
+    }
+    for (size_t count = 0;; count++) {
+        TRY(file_list_next(listing, &name, err));
+        if (name == NULL) break;
+        if (count == IMAGE_PLACES)
+            return failure(err, ERROR_LIMIT, "the image has more than %d folders at its top", IMAGE_PLACES);
+        if (!is_own(name)) TRY(show_of_image(view, name, arguments, err));
+    }
+    (void)snprintf(passwd, sizeof passwd, "%s/passwd", view->work);
+    ADD(arguments, err, "--ro-bind", passwd, "/etc/passwd");
+    return SUCCESS;
+}
+
 static struct result add_memory_file_system(struct buffer *arguments, int64_t bytes, const char *path, struct error *err)
 {
     char size[24]; /* a 64-bit number */
@@ -73,6 +134,8 @@ static struct result add_file_systems(const struct bubblewrap_view *view, struct
     return add_memory_file_system(arguments, HEARTBEAT_BYTES, "/run/sijil", err);
 }
 
+static const char *const bind_options[] = {[BIND_READ] = "--ro-bind", [BIND_WRITE] = "--bind", [BIND_DEVICE] = "--dev-bind"};
+
 static struct result add_given(const struct bubblewrap_view *view, struct buffer *arguments, struct error *err)
 {
     char from[PATH_SIZE], to[PATH_SIZE];
@@ -87,7 +150,7 @@ static struct result add_given(const struct bubblewrap_view *view, struct buffer
         ADD(arguments, err, "--ro-bind", from, to);
     }
     for (size_t i = 0; i < view->bind_count; i++)
-        ADD(arguments, err, view->binds[i].is_device ? "--dev-bind" : "--ro-bind", view->binds[i].from, view->binds[i].to);
+        ADD(arguments, err, bind_options[view->binds[i].kind], view->binds[i].from, view->binds[i].to);
     return SUCCESS;
 }
 
@@ -99,7 +162,7 @@ struct result bubblewrap_arguments(const struct bubblewrap_view *view, struct bu
 
     (void)snprintf(filter, sizeof filter, "%d", view->filter);
     TRY(add(arguments, first, COUNT(first), err));
-    TRY(show_machine(view, arguments, err));
+    TRY((view->root < 0 ? show_machine : show_image)(view, arguments, err));
     TRY(add_file_systems(view, arguments, err));
     TRY(add_given(view, arguments, err));
     json_object_foreach ((json_t *)(uintptr_t)view->variables, name, value)

@@ -1,8 +1,9 @@
 /*
  * runner/sandbox/bubblewrap.h -- the command line of bwrap(1), which makes the namespaces and file systems of a sandbox.
  *
- * The payload sees /usr read-only, the files that a dynamic linker needs, /code and /in read-only, /out and /tmp and /run/sijil
- * as file systems in memory with a size, a new /proc, and the usual devices. It sees nothing else, and has no network.
+ * The payload sees /usr read-only and the files that a dynamic linker needs, or the unpacked image in their place; /code and /in
+ * read-only; /out and /tmp and /run/sijil as file systems in memory with a size; a new /proc, and the usual devices. It sees nothing
+ * else, and has no network.
  */
 #pragma once
 
@@ -14,10 +15,12 @@
 #define BUBBLEWRAP_INSIDE "/run/sijil-inside"
 #define BUBBLEWRAP_BINDS  256
 
-/** A granted device or library. Inside it has the same path, or `to`. */
+enum sandbox_bind_kind { BIND_READ, BIND_WRITE, BIND_DEVICE };
+
+/** A granted device or library, or a folder for what an unpacked image has. */
 struct sandbox_bind {
-    char from[256], to[256];
-    bool is_device;
+    char from[512], to[256];
+    enum sandbox_bind_kind kind;
 };
 
 struct bubblewrap_view {
@@ -27,6 +30,7 @@ struct bubblewrap_view {
     size_t input_count;
     const char *const *inputs; /* names below `work`/in */
     bool has_code;
+    int root; /* the unpacked image, open; -1: this machine's /usr */
     size_t bind_count;
     const struct sandbox_bind *binds;
     int filter; /* the descriptor of the system call filter, in bwrap */

@@ -11,10 +11,11 @@
 #include "base/file.h"
 #include "runner/sandbox/outputs.h"
 
-#define FILES_MAX  100000             /* of code or an input; the manifest of a run can name fewer */
-#define BYTES_MAX  (INT64_C(1) << 42) /* 4 TiB: the disk is full before */
-#define PIECE_SIZE ((size_t)64 * 1024 * 1024)
-#define LINE_SIZE  (OUTPUT_PATH_MAX + DIGEST_TEXT_SIZE + 4)
+#define FILES_MAX         100000             /* of code or an input; the manifest of a run can name fewer */
+#define BYTES_MAX         (INT64_C(1) << 42) /* 4 TiB: the disk is full before */
+#define PIECE_SIZE        ((size_t)64 * 1024 * 1024)
+#define REMOVED_DEPTH_MAX 32
+#define LINE_SIZE         (OUTPUT_PATH_MAX + DIGEST_TEXT_SIZE + 4)
 
 struct copying {
     int folder; /* the copy */
@@ -118,29 +119,68 @@ struct result copy_in(const struct copy_source *source, int folder, const char *
     return fchmod(to, 0755) == 0 ? SUCCESS : failure(err, ERROR_UNAVAILABLE, "%s: %s", source->what, strerror(errno));
 }
 
-static struct result remove_below(int folder, const char *name, struct error *err)
+struct removal {
+    int top;        /* the folder that is removed */
+    unsigned moved; /* folders that were too deep */
+};
+
+static struct result cant_remove(const char *name, struct error *err)
+{
+    return failure(err, ERROR_UNAVAILABLE, "%.160s can't be removed: %s", name, strerror(errno));
+}
+
+/* Folders in folders are as deep as somebody made them, and each open one needs a descriptor. So a deep one is moved up, and removed later. */
+static struct result move_up(struct removal *removal, int folder, const char *name, struct error *err)
+{
+    char moved[32]; /* a number */
+
+    (void)snprintf(moved, sizeof moved, ".moved-%u", removal->moved++);
+    return renameat2(folder, name, removal->top, moved, RENAME_NOREPLACE) == 0 || errno == EEXIST ? SUCCESS
+                                                                                                  : cant_remove(name, err);
+}
+
+static struct result remove_below(struct removal *removal, int folder, const char *name, int depth, struct error *err);
+
+static struct result remove_entry(struct removal *removal, int folder, const char *name, int depth, struct error *err)
+{
+    if (unlinkat(folder, name, 0) == 0 || errno == ENOENT) return SUCCESS;
+    if (errno != EISDIR && errno != EPERM) return cant_remove(name, err);
+    (void)!fchmodat(folder, name, 0700, AT_SYMLINK_NOFOLLOW); /* whoever made it could forbid it to its owner */
+    if (depth == REMOVED_DEPTH_MAX) return move_up(removal, folder, name, err);
+    TRY(remove_below(removal, folder, name, depth, err));
+    if (unlinkat(folder, name, AT_REMOVEDIR) == 0 || errno == ENOENT) return SUCCESS;
+    return errno == ENOTEMPTY && depth == 0 ? SUCCESS : cant_remove(name, err);
+}
+
+static struct result remove_below(struct removal *removal, int folder, const char *name, int depth, struct error *err)
 {
     OWNED_LISTING listing = NULL;
     const int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     const char *entry = NULL;
 
     if (fd < 0 || (listing = fdopendir(fd)) == NULL) {
+        const struct result failed = cant_remove(name, err);
         if (fd >= 0) (void)close(fd);
-        return failure(err, ERROR_UNAVAILABLE, "%.160s can't be removed: %s", name, strerror(errno));
+        return failed;
     }
+    if (depth == 0) removal->top = fd;
     for (;;) {
         TRY(file_list_next(listing, &entry, err));
         if (entry == NULL) return SUCCESS;
-        TRY(copy_remove(fd, entry, err));
+        TRY(remove_entry(removal, fd, entry, depth + 1, err));
     }
 }
 
 struct result copy_remove(int folder, const char *name, struct error *err)
 {
-    if (unlinkat(folder, name, 0) == 0 || errno == ENOENT) return SUCCESS;
-    if (errno != EISDIR && errno != EPERM)
-        return failure(err, ERROR_UNAVAILABLE, "%.160s can't be removed: %s", name, strerror(errno));
-    TRY(remove_below(folder, name, err));
-    if (unlinkat(folder, name, AT_REMOVEDIR) == 0 || errno == ENOENT) return SUCCESS;
-    return failure(err, ERROR_UNAVAILABLE, "%.160s can't be removed: %s", name, strerror(errno));
+    struct removal removal = {.top = -1};
+    unsigned before = 0;
+
+    do {
+        before = removal.moved;
+        TRY(remove_entry(&removal, folder, name, 0, err));
+        if (faccessat(folder, name, F_OK, AT_SYMLINK_NOFOLLOW) != 0) return SUCCESS;
+    } while (removal.moved > before);
+    errno = ENOTEMPTY;
+    return cant_remove(name, err);
 }

@@ -13,11 +13,19 @@
 #include "runner/sandbox/copy.h"
 #include "runner/sandbox/outputs.h"
 #include "runner/sandbox/proof.h"
+#include "supervision/user.h"
 #include "training/format/spec.h"
 
 /** An input by name; the path of a file or folder of this machine. */
 struct sandbox_input {
     const char *name, *path;
+};
+
+/** The folder of a run while it is filled, and the user that will read it. */
+struct sandbox_folder {
+    int fd;
+    const char *path;
+    const struct user *user;
 };
 
 struct sandbox_report;
@@ -36,10 +44,14 @@ struct sandbox_options {
     struct sandbox_input inputs[RUN_INPUTS_MAX];
     /** In place of copies: writes `code`, if it is not NULL, and in/NAME for each input into the open folder of the run. */
     RESULT (*fill)(void *context, int folder, struct error *err);
+    /** Makes the folder `root` in the folder of the run: what the program sees as /. NULL: it sees this machine's /usr. */
+    RESULT (*image)(void *context, const struct sandbox_folder *folder, struct error *err);
     /** When the sandbox is shown to be closed, before the program begins. Its failure ends the run. NULL: nothing. */
     RESULT (*ready)(void *context, struct error *err);
     size_t bind_count;
     const struct sandbox_bind *binds; /* devices and their libraries */
+    unsigned tasks;                   /* processes of the program; 0: one, without the variables of a task */
+    bool unpacks;                     /* the program unpacks an archive (base/sandbox.h) */
     size_t address_count;
     const struct proof_address *addresses; /* that must be out of reach, besides those of proof_addresses() */
     /** The program's output, up to log_bytes. NULL: only hashed. */

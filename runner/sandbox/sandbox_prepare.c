@@ -82,18 +82,26 @@ static struct result copy_inside(const struct sandbox *sandbox, struct error *er
     return copy_file(program, (int64_t)size, sandbox->work.folder, "inside", 0555, err);
 }
 
-static struct result fill_folder(struct sandbox *sandbox, struct error *err)
+static struct result copy_or_fill(struct sandbox *sandbox, struct error *err)
 {
     const struct copy_source code = {.what = "code", .path = sandbox->options->code};
 
-    TRY(copy_inside(sandbox, err));
-    TRY(write_passwd(sandbox, err));
     if (sandbox->options->fill != NULL) {
         TRY(make_in(sandbox, err));
         return sandbox->options->fill(sandbox->options->context, sandbox->work.folder, err);
     }
     if (code.path != NULL) TRY(copy_in(&code, sandbox->work.folder, "code", &sandbox->report.code, err));
     return copy_inputs(sandbox, err);
+}
+
+static struct result fill_folder(struct sandbox *sandbox, struct error *err)
+{
+    const struct sandbox_folder folder = {.fd = sandbox->work.folder, .path = sandbox->work.path, .user = &sandbox->user};
+
+    TRY(copy_inside(sandbox, err));
+    TRY(write_passwd(sandbox, err));
+    TRY(copy_or_fill(sandbox, err));
+    return sandbox->options->image == NULL ? SUCCESS : sandbox->options->image(sandbox->options->context, &folder, err);
 }
 
 static struct result memory_file(const char *name, int *fd_out, struct error *err)
@@ -110,14 +118,18 @@ static struct result write_arguments(struct sandbox *sandbox, struct error *err)
     const struct sandbox_options *options = sandbox->options;
     struct buffer OWNED_BUFFER text = BUFFER(BUBBLEWRAP_MAX);
     const char *inputs[RUN_INPUTS_MAX];
+    OWNED_FD root = -1;
 
     for (size_t i = 0; i < options->input_count; i++) inputs[i] = options->inputs[i].name;
+    if (options->image != NULL)
+        TRY(file_open_at(sandbox->work.folder, "root", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &root, err));
     const struct bubblewrap_view view = {.work = sandbox->work.path,
                                          .limits = options->limits,
                                          .variables = options->variables,
                                          .input_count = options->input_count,
                                          .inputs = inputs,
                                          .has_code = options->code != NULL,
+                                         .root = root,
                                          .bind_count = options->bind_count,
                                          .binds = options->binds,
                                          .filter = FILTER_DESCRIPTOR};
@@ -131,7 +143,7 @@ static struct result write_arguments(struct sandbox *sandbox, struct error *err)
 static struct result write_filter(struct sandbox *sandbox, struct error *err)
 {
     TRY(memory_file("filter", &sandbox->filter, err));
-    TRY(sandbox_write_filter(sandbox->filter, err));
+    TRY(sandbox_write_filter(sandbox->filter, sandbox->options->unpacks, err));
     return lseek(sandbox->filter, 0, SEEK_SET) == 0 ? SUCCESS
                                                     : failure(err, ERROR_UNAVAILABLE, "a file in memory: %s", strerror(errno));
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -17,8 +18,9 @@
 #define COMPLAINT_MS    200
 #define OPEN_FILES_MAX  4096
 #define OWN_PROCESSES   2 /* bwrap's own inside counts, too; and one may end while another begins */
-#define FIXED_ARGUMENTS 12
-#define ARGUMENT_SIZE   24 /* a number */
+#define FIXED_ARGUMENTS 15
+#define ARGUMENT_SIZE   24  /* a number */
+#define PLACES_SIZE     512 /* nine pairs of numbers */
 
 static struct result limit(int what, int64_t most, struct error *err)
 {
@@ -56,7 +58,7 @@ static struct result prepare(void *context, struct error *err)
 struct command {
     char **words;
     size_t count;
-    char channel[ARGUMENT_SIZE], processes[ARGUMENT_SIZE];
+    char channel[ARGUMENT_SIZE], processes[ARGUMENT_SIZE], tasks[ARGUMENT_SIZE], grace[ARGUMENT_SIZE], places[PLACES_SIZE];
     struct proof_address addresses[PROOF_ADDRESSES_MAX];
 };
 
@@ -67,6 +69,31 @@ static void add(struct command *command, const char *word)
 
 enum { ARGUMENTS_AT = 3, FILTER_AT = 4, CHANNEL_AT = 5 };
 
+/* Folders of this machine, as sijil-inside recognises them: where an image is shown, none of its folders may be one of these. */
+static void list_places(char places[PLACES_SIZE])
+{
+    static const char *const names[] = {"/", "/usr", "/etc", "/var", "/home", "/root", "/srv", "/opt", "/boot"};
+    size_t length = 0;
+    struct stat about;
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (stat(names[i], &about) == 0)
+            length += (size_t)snprintf(places + length, PLACES_SIZE - length, "%s%llu:%llu", length == 0 ? "" : ",",
+                                       (unsigned long long)about.st_dev, (unsigned long long)about.st_ino);
+}
+
+static void write_numbers(const struct sandbox_options *options, struct command *command)
+{
+    const long long own = OWN_PROCESSES + (options->tasks > 1 ? 1 : 0); /* with several tasks sijil-inside stays */
+
+    (void)snprintf(command->channel, sizeof command->channel, "%d", CHANNEL_AT);
+    (void)snprintf(command->processes, sizeof command->processes, "%lld", (long long)options->limits->processes + own);
+    (void)snprintf(command->tasks, sizeof command->tasks, "%u", options->tasks);
+    (void)snprintf(command->grace, sizeof command->grace, "%lld", (long long)options->limits->grace_s);
+    (void)snprintf(command->places, sizeof command->places, "-");
+    if (options->image != NULL) list_places(command->places);
+}
+
 static struct result make_command(struct sandbox *sandbox, struct command *command, struct error *err)
 {
     const struct sandbox_options *options = sandbox->options;
@@ -76,12 +103,11 @@ static struct result make_command(struct sandbox *sandbox, struct command *comma
     command->words = memory_zeroed(words + FIXED_ARGUMENTS + (size_t)2 * PROOF_ADDRESSES_MAX, sizeof *command->words);
     if (command->words == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a command line");
     sandbox->report.address_count = proof_addresses(options->addresses, options->address_count, command->addresses);
-    (void)snprintf(command->channel, sizeof command->channel, "%d", CHANNEL_AT);
-    (void)snprintf(command->processes, sizeof command->processes, "%lld", (long long)options->limits->processes + OWN_PROCESSES);
-    static const char *const begin[] = {BUBBLEWRAP, "--args", "3", "--", BUBBLEWRAP_INSIDE};
+    write_numbers(options, command);
+    const char *const begin[] = {
+        BUBBLEWRAP,      "--args",       "3",           "--", BUBBLEWRAP_INSIDE, command->channel, command->processes,
+        command->places, command->tasks, command->grace};
     for (size_t i = 0; i < sizeof begin / sizeof begin[0]; i++) add(command, begin[i]);
-    add(command, command->channel);
-    add(command, command->processes);
     for (size_t i = 0; i < sandbox->report.address_count; i++) {
         add(command, command->addresses[i].address);
         add(command, command->addresses[i].port);

@@ -1,5 +1,6 @@
 #include "runner/sandbox/variables.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -95,5 +96,48 @@ struct result variables_make(const json_t *ordered, const char *const *added, si
     if (ordered != NULL) TRY(set_ordered(variables, ordered, err));
     for (size_t i = 0; i < count; i++) TRY(add(variables, added[i], err));
     *variables_out = GIVE(variables);
+    return SUCCESS;
+}
+
+/* ---- tasks ---- */
+
+#define MASTER_PORT "29500" /* torchrun's; the sandbox has its own ports */
+
+static struct result set_new(json_t *variables, const char *name, const char *value, struct error *err)
+{
+    if (json_object_get(variables, name) != NULL)
+        return failure(err, ERROR_INVALID, "environment: %s is set for each task: leave it out", name);
+    return set(variables, name, value, err);
+}
+
+static struct result set_count(json_t *variables, const char *name, int64_t value, struct error *err)
+{
+    char text[24]; /* a 64-bit number */
+
+    (void)snprintf(text, sizeof text, "%lld", (long long)value);
+    return set_new(variables, name, text, err);
+}
+
+struct result variables_add_tasks(json_t *variables, const struct task_group *group, struct error *err)
+{
+    static const char *const ranks[] = {"RANK", "ROLE_RANK", "LOCAL_RANK"};
+    const struct {
+        const char *name;
+        int64_t value;
+    } counts[] = {{"WORLD_SIZE", group->nodes * group->tasks},
+                  {"ROLE_WORLD_SIZE", group->nodes * group->tasks},
+                  {"LOCAL_WORLD_SIZE", group->tasks},
+                  {"GROUP_RANK", group->node},
+                  {"GROUP_WORLD_SIZE", group->nodes},
+                  {"TORCHELASTIC_RESTART_COUNT", 0},
+                  {"TORCHELASTIC_MAX_RESTARTS", 0}};
+
+    TRY(set_new(variables, "MASTER_ADDR", "127.0.0.1", err));
+    TRY(set_new(variables, "MASTER_PORT", MASTER_PORT, err));
+    for (size_t i = 0; i < COUNT(counts); i++) TRY(set_count(variables, counts[i].name, counts[i].value, err));
+    for (size_t i = 0; i < COUNT(ranks); i++) {
+        TRY(set_count(variables, ranks[i], i < 2 ? group->node * group->tasks : 0, err));
+        if (group->tasks > 1) (void)json_object_del(variables, ranks[i]); /* sijil-inside sets it for each */
+    }
     return SUCCESS;
 }

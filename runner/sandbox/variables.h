@@ -14,3 +14,13 @@
  * ERROR_INVALID for a value of another form.
  */
 RESULT variables_make(const json_t *ordered, const char *const *added, size_t count, json_t **variables_out, struct error *err);
+
+/** Which tasks of an attempt run here. */
+struct task_group {
+    int64_t node, nodes, tasks; /* tasks of each node */
+};
+/**
+ * Adds the variables of a rendezvous, as torchrun sets them: MASTER_ADDR and so on. With several tasks sijil-inside adds the rank of each, else it is
+ * added here. ERROR_INVALID if `variables` has one of them.
+ */
+RESULT variables_add_tasks(json_t *variables, const struct task_group *group, struct error *err);

@@ -30,17 +30,29 @@ static struct result fetch_layers(const struct layer_source *source, const json_
     return count > 0 ? SUCCESS : failure(err, ERROR_INVALID, "the artifact has no layer with a name, so there is no file");
 }
 
-static struct result fetch_into(const struct artifacts *artifacts, const json_t *artifact, int folder, struct error *err)
+static struct result fetch_manifest(const struct artifacts *artifacts, const json_t *artifact, struct manifest *manifest,
+                                    struct error *err)
 {
-    const char *repository = json_text_of(artifact, "repository"), *digest = json_text_of(artifact, "digest");
     struct remote_reference reference = {.is_digest = true, .was_given = true};
-    OWNED_MANIFEST manifest = MANIFEST;
 
     (void)snprintf(reference.host, sizeof reference.host, "%s", artifacts->host);
-    (void)snprintf(reference.repository, sizeof reference.repository, "%s", repository);
-    (void)snprintf(reference.reference, sizeof reference.reference, "%s", digest);
-    TRY(manifest_fetch(artifacts->session, LEASED_SCOPE, &reference, ACCEPTED_MANIFESTS, &manifest, err));
-    const struct layer_source source = {.session = artifacts->session, .repository = repository, .scope = LEASED_SCOPE};
+    (void)snprintf(reference.repository, sizeof reference.repository, "%s", json_text_of(artifact, "repository"));
+    (void)snprintf(reference.reference, sizeof reference.reference, "%s", json_text_of(artifact, "digest"));
+    return manifest_fetch(artifacts->session, LEASED_SCOPE, &reference, ACCEPTED_MANIFESTS, manifest, err);
+}
+
+static struct layer_source source_of(const struct artifacts *artifacts, const json_t *artifact)
+{
+    return (struct layer_source){
+        .session = artifacts->session, .repository = json_text_of(artifact, "repository"), .scope = LEASED_SCOPE};
+}
+
+static struct result fetch_into(const struct artifacts *artifacts, const json_t *artifact, int folder, struct error *err)
+{
+    OWNED_MANIFEST manifest = MANIFEST;
+
+    TRY(fetch_manifest(artifacts, artifact, &manifest, err));
+    const struct layer_source source = source_of(artifacts, artifact);
     return fetch_layers(&source, json_object_get(manifest.json, "layers"), folder, err);
 }
 
@@ -71,4 +83,39 @@ struct result artifacts_fetch(const struct artifacts *artifacts, int folder, str
         TRY(fetch_one(artifacts, input, in, json_text_of(input, "name"), err));
     }
     return resume == NULL ? SUCCESS : fetch_one(artifacts, resume, in, PAYLOAD_RESUME, err);
+}
+
+/* ---- the image ---- */
+
+static const json_t *image_of(const struct artifacts *artifacts)
+{
+    return json_object_get(artifacts->spec->json, "image");
+}
+
+static struct result image_manifest(void *context, struct buffer *text, struct error *err)
+{
+    const struct artifacts *artifacts = context;
+    OWNED_MANIFEST manifest = MANIFEST;
+    struct error why = {0};
+
+    if (!fetch_manifest(artifacts, image_of(artifacts), &manifest, &why).ok)
+        return failure(err, why.kind, "image: %.200s", why.message);
+    return buffer_add(text, manifest.bytes.data, manifest.bytes.length, err);
+}
+
+static struct result image_blob(void *context, const struct image_part *part, int folder, const char *name, struct error *err)
+{
+    const struct artifacts *artifacts = context;
+    const struct layer_source source = source_of(artifacts, image_of(artifacts));
+    const struct layer layer = {.title = name, .digest = part->digest, .size = (uint64_t)part->size};
+    OWNED_FD file = -1;
+    struct error why = {0};
+
+    if (layer_fetch(&source, &layer, folder, &file, &why).ok) return SUCCESS;
+    return failure(err, why.kind, "image: %.200s", why.message);
+}
+
+struct image_source artifacts_image(const struct artifacts *artifacts)
+{
+    return (struct image_source){.manifest = image_manifest, .blob = image_blob, .context = (void *)(uintptr_t)artifacts};
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "client/layers.h"
+#include "runner/image/image.h"
 #include "training/format/spec.h"
 
 /** The scope of all calls under a run's token: the token names what it allows, so one token serves them all. */
@@ -23,3 +24,5 @@ struct artifacts {
  * ERROR_UNAVAILABLE: a repeated call begins anew.
  */
 RESULT artifacts_fetch(const struct artifacts *artifacts, int folder, struct error *err);
+/** The image of the order, as a source; `artifacts` must live as long as it. */
+struct image_source artifacts_image(const struct artifacts *artifacts);

@@ -156,8 +156,12 @@ void crew_answer(struct crew *crew, struct member *member)
 
 static _Noreturn void become_worker(struct crew *crew, enum job job, const struct taken_lease *lease, int channel, pid_t parent)
 {
-    struct worker worker = {
-        .options = crew->options, .journal = crew->journal, .channel = channel, .kept = crew->kept, .parent = parent};
+    struct worker worker = {.options = crew->options,
+                            .journal = crew->journal,
+                            .channel = channel,
+                            .kept = crew->kept,
+                            .images = crew->images,
+                            .parent = parent};
 
     for (size_t i = 0; i < CREW_MAX; i++)
         if (crew->members[i].job != JOB_NONE) (void)close(crew->members[i].channel);

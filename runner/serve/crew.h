@@ -29,7 +29,8 @@ struct crew {
     const struct serve_options *options;
     struct lease_journal *journal;
     uint8_t session[CALLS_SESSION_SIZE];
-    int kept; /* the folder */
+    int kept;                   /* the folder */
+    struct image_cache *images; /* NULL: nothing of them is kept */
     bool is_stopping, is_suspended, was_killed;
     int64_t next_ask_ms, pause_ms; /* after a worker that failed */
     struct member members[CREW_MAX];

@@ -38,7 +38,7 @@ static struct result fill(void *context, int folder, struct error *err)
 
     for (unsigned attempt = 0; !artifacts_fetch(&artifacts, folder, err).ok; attempt++)
         if (!worker_tries_again(err, attempt, leased->ends_ms)) return (struct result){.ok = false};
-    leased->has_fetched = true;
+    leased->has_fetched = json_object_get(leased->verdict->spec->json, "image") == NULL;
     return SUCCESS;
 }
 
@@ -208,6 +208,7 @@ static struct result run_payload(struct leased *leased, struct error *err)
     OWNED_JSON variables = NULL;
     struct sandbox_report report;
 
+    if (json_object_get(spec->json, "image") != NULL) payload.sandbox.image = leased_image;
     for (size_t i = 0; i < spec->input_count; i++) payload.sandbox.inputs[i].name = spec->inputs[i];
     if (json_object_get(spec->json, "resume") != NULL)
         payload.sandbox.inputs[payload.sandbox.input_count++].name = PAYLOAD_RESUME;

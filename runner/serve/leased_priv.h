@@ -30,6 +30,8 @@ struct leased {
     const char *stops;                         /* why this runner cancels it; NULL: it does not */
 };
 
+/** sandbox_options.image: fetches and unpacks the image of the order. */
+RESULT leased_image(void *context, const struct sandbox_folder *folder, struct error *err);
 /** Whether the run has ended at the registry, or the lease is over: nothing is to be told any more. */
 bool leased_is_left(struct leased *leased);
 void leased_fail(struct leased *leased, const char *what);

@@ -1,6 +1,7 @@
 #include "runner/serve/serve.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "base/memory.h"
 #include "base/notify.h"
 #include "crypto/random.h"
+#include "runner/sandbox/copy.h"
 #include "runner/serve/crew.h"
 #include "runner/serve/kept.h"
 #include "training/format/form.h"
@@ -107,6 +109,17 @@ static struct result check_isolation(const struct serve_options *options, struct
                    isolation_name(options->isolation));
 }
 
+/* What an earlier process has kept can't be read any more. */
+static struct result open_images(struct crew *crew, struct error *err)
+{
+    static const char name[] = "images";
+    OWNED_FD work = -1;
+
+    TRY(file_open(crew->options->work, O_RDONLY | O_DIRECTORY, 0, &work, err));
+    if (crew->options->image_cache_bytes == 0) return copy_remove(work, name, err);
+    return image_cache_new(work, name, crew->options->image_cache_bytes, &crew->images, err);
+}
+
 static struct result open_crew(struct crew *crew, struct error *err)
 {
     const int folder = crew->options->state->folder;
@@ -116,7 +129,7 @@ static struct result open_crew(struct crew *crew, struct error *err)
     TRY(kept_open(folder, &crew->kept, err));
     TRY(kept_sweep(crew->kept, crew->journal, err));
     random_bytes(crew->session, sizeof crew->session);
-    return SUCCESS;
+    return open_images(crew, err);
 }
 
 static void say_begin(const struct crew *crew)
@@ -161,6 +174,8 @@ struct result serve(const struct serve_options *options, enum serve_end *end_out
     crew->kept = -1;
     const struct result done = run(crew, end_out, err);
     lease_journal_free(crew->journal);
+    image_cache_remove(crew->images);
+    image_cache_free(crew->images);
     file_close_owned(&crew->kept);
     free(crew);
     return done;

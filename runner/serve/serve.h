@@ -21,6 +21,8 @@ struct serve_options {
     enum isolation isolation;           /* of this machine */
     unsigned parallel;                  /* runs at a time */
     int64_t cpus, memory_bytes;         /* for all runs together */
+    int64_t image_bytes;                /* of one image */
+    int64_t image_cache_bytes;          /* of what is kept of images between runs; 0: nothing */
     struct run_limits most;             /* of one run */
     int64_t drain_ms;                   /* after the request to stop: how long runs may go on */
     const volatile sig_atomic_t *stops; /* the request to stop, when it is not 0 */

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "runner/calls/calls.h"
+#include "runner/image/cache.h"
 #include "runner/serve/channel.h"
 #include "runner/serve/serve.h"
 #include "runner/serve/verdict.h"
@@ -15,6 +16,7 @@ struct worker {
     const struct lease_journal *journal; /* as it was when the worker began */
     uint8_t session[CALLS_SESSION_SIZE];
     int channel, kept;
+    const struct image_cache *images; /* NULL: nothing is kept */
     pid_t parent;
     /* of the worker alone */
     struct http_options http;

@@ -15,6 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(HERE, "../support"))
 from leftovers import processes_with  # noqa: E402  (its folder is not a package)
+from images import Image  # noqa: E402, F401
 from runner_peer import Peer  # noqa: E402
 from runner_registry import HOUR, PROJECT, Registry, made, policy_set, sha256, spec  # noqa: E402, F401
 
@@ -73,7 +74,8 @@ class World:
 
     def nothing_is_left(self):
         self.nothing_runs()
-        assert os.listdir(self.work) == [], os.listdir(self.work)
+        left = [name for name in os.listdir(self.work) if name != "images" or self.process.poll() is not None]  # those are kept while it serves
+        assert left == [], left
         assert os.listdir(os.path.join(self.state, "leases")) == [], os.listdir(os.path.join(self.state, "leases"))
 
     def script(self, text, **more):
@@ -112,7 +114,7 @@ def leftovers():
     return processes_with(MARK, without=b"_runs.py")
 
 
-def run_tests(tests, starts):
+def run_tests(tests, starts, options=()):
     """Runs each test in a world of its own, or all in one that serves (`starts`)."""
     folder = tempfile.mkdtemp(prefix="sijil-serve-", dir="/var/tmp")
     os.chmod(folder, 0o755)  # the payload's user must be able to reach its folder
@@ -125,7 +127,7 @@ def run_tests(tests, starts):
     wanted = [test for test in tests if not sys.argv[2:] or test.__name__ in sys.argv[2:]]
     try:
         if starts:
-            run_in_one(World(folder), wanted)
+            run_in_one(World(folder), wanted, options)
         for test in [] if starts else wanted:
             place = os.path.join(folder, test.__name__)
             os.makedirs(place)
@@ -134,9 +136,9 @@ def run_tests(tests, starts):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def run_in_one(world, tests):
+def run_in_one(world, tests, options):
     def all_of_them(world):
-        world.start()
+        world.start(*options)
         for test in tests:
             began = time.monotonic()
             test(world)

@@ -4,7 +4,7 @@ signed refusal for each check, hostile code, answers that are lost."""
 import json
 import os
 
-from runner_world import BUILD, HOUR, made, policy_set, run_tests, sha256, spec
+from runner_world import BUILD, HOUR, Image, made, policy_set, run_tests, sha256, spec
 
 TRAIN = """set -e
 echo training on $(cat /in/digits/a/one.txt) with seed $SEED
@@ -59,8 +59,7 @@ def each_check_has_a_signed_refusal(world):
     refused(world, {**plain, "jurisdictions": ["DIFC"]}, "proof", "where the order does not allow it", jurisdictions=("DIFC",))
     refused(world, {**plain, "devices": {"count": 1, "type": "H200", "memory_bytes": 0}}, "devices", "")
     refused(world, spec(code, cpus=4096), "limits", "cpus")
-    refused(world, {**plain, "image": code}, "limits", "image")
-    refused(world, {**plain, "tasks": 2}, "limits", "one task")
+    refused(world, {**plain, "nodes": 2}, "limits", "2 nodes")
     refused(world, plain, "policy", "without the policy set", sets=[])
     hard, digest = policy_with(world, {"id": "T-TWO", "effect": "oblige", "ops": ["train"], "oblige": {"approvals": 2}})
     refused(world, plain, "policy", "2 approvals", sets=[hard], policy=digest)
@@ -94,6 +93,86 @@ def what_is_fetched_has_its_digest(world):
     refused(world, spec(code, inputs=[("digits", below)]), "digest", "")
     nothing = peer.push("odd", {})
     refused(world, spec(code, inputs=[("digits", nothing)]), "digest", "no file")
+
+
+def image_with(*layers):
+    made = Image("")
+    made.add_layer({"bin/program": Image.file_of(os.path.join(BUILD, "tests/runner/image_program")), "etc/name": Image.file(b"of the image\n")})
+    for layer in layers:
+        made.add_layer(layer)
+    return made
+
+
+def in_image(world, made, *words, **more):
+    code = world.peer.push("code", {"train.sh": b"true\n"})
+    return {**spec(code, **more), "image": world.peer.push_image(made), "argv": ["/bin/program", *words]}
+
+
+def a_run_in_an_image(world):
+    """Its result names the image among what was fetched; a lost answer or a broken connection changes nothing."""
+    for route in (None, "manifests", "blob"):
+        if route:
+            world.peer.fail(route, "lose")
+        run, lease = world.give(in_image(world, image_with(), "cat", "/etc/name", "/usr/bin/env", environment={}))
+        world.peer.wait(lambda: run.result or run.refusal, "no result")
+        assert run.refusal is None and run.log.startswith(b"of the image\nnone"), (run.log, run.refusal and world.registry.opened(run.refusal))
+        statement = world.statement(run)
+        assert [one["name"] for one in statement["predicate"]["buildDefinition"]["resolvedDependencies"]] == ["code", "image"]
+        assert statement["predicate"]["runDetails"]["sijil_outcome"]["reason"].startswith("the output model is missing")
+        done = world.registry.verify(os.path.join(BUILD, "cmd/sijil-verify"), world.folder, {**lease.bundle, "result": run.result["result"]})
+        assert done.returncode == 0, (done.stdout, done.stderr)
+    code = world.peer.push("code", {"train.sh": b"true\n"})
+    run, _ = world.give({**spec(code), "image": world.peer.push_image(image_with()), "argv": ["/bin/program", "keep", "/out/model", "weights"]})
+    assert world.peer.wait(lambda: run.result, "no result") is None and world.ended(run)[0]["status"] == "succeeded"
+
+
+def an_image_is_kept_for_its_project(world):
+    """The second run fetches no blob of it again; but it fetches the manifest, so the registry decides."""
+    made = image_with({"etc/once": Image.file(b"fetched once\n")})
+    wanted = in_image(world, made, "cat", "/etc/once")
+    for fetched in (True, False):
+        before = len(world.peer.fetched)
+        run, _ = world.give(wanted)
+        world.peer.wait(lambda: run.result or run.refusal, "no result")
+        assert run.log == b"fetched once\n", (run.log, run.refusal and world.registry.opened(run.refusal))
+        now = world.peer.fetched[before:]
+        assert (made.layers[1]["digest"] in now) == fetched and wanted["image"]["digest"] in now, (fetched, now)
+    kept = os.path.join(world.work, "images")
+    assert os.stat(kept).st_mode & 0o777 == 0o700 and os.listdir(kept) != []
+    for name in os.listdir(kept):
+        with open(os.path.join(kept, name), "rb") as file:
+            content = file.read()
+            assert b"fetched once" not in content and content[:2] != b"\x1f\x8b"
+    text = world.peer.manifests.pop(wanted["image"]["digest"])
+    refused(world, wanted, "digest", "404")
+    world.peer.manifests[wanted["image"]["digest"]] = text
+
+
+def images_are_refused(world):
+    refused(world, in_image(world, image_with({"etc": Image.link("/tmp")})), "digest", "/etc of the image is no folder")
+    refused(world, in_image(world, image_with({"opt/fifo": {"type": b"6", "mode": 0o644}})), "digest", "can't be unpacked")
+    refused(world, in_image(world, image_with({"opt/zeros": Image.file(bytes(80 << 20))})), "limits", "more than 67108864 bytes")
+    large = image_with()
+    large.layers.append({"mediaType": large.layers[0]["mediaType"], "digest": "sha256:" + "0" * 64, "size": 1 << 30})
+    refused(world, in_image(world, large), "limits", "takes at most 67108864")
+    changed = image_with({"etc/other": Image.file(b"one")})
+    wanted = in_image(world, changed)
+    world.peer.blobs[changed.layers[1]["digest"]] = b"x" * changed.layers[1]["size"]
+    refused(world, wanted, "digest", "does not match its digest")
+    del world.peer.blobs[changed.layers[1]["digest"]]
+    refused(world, wanted, "digest", "404")
+    plain = spec(world.peer.push("code", {"train.sh": b"true\n"}))
+    refused(world, {**plain, "image": plain["code"]}, "digest", "no container image")
+
+
+def tasks_of_a_run(world):
+    text = "echo rank $RANK of $WORLD_SIZE; if [ $RANK = 0 ]; then mkdir /out/model; echo 1 > /out/model/1; fi"
+    run, _ = world.run(text, tasks=3, network="tasks")
+    assert world.ended(run)[0]["status"] == "succeeded" and sorted(run.log.split(b"\n")) == [b""] + [b"[%d] rank %d of 3" % (at, at) for at in range(3)], run.log
+    run, _ = world.run("if [ $RANK = 1 ]; then exit 5; fi; sleep 60; : MARK", tasks=2)
+    outcome = world.ended(run)[0]
+    assert (outcome["status"], outcome["exit"]) == ("failed", 5) and b"[sijil] task 1 ended with status 5" in run.log, (outcome, run.log)
+    world.nothing_runs()
 
 
 def a_lease_is_taken_once(world):
@@ -193,9 +272,11 @@ def the_attempt_has_ended_elsewhere(world):
     world.nothing_is_left()
 
 
-SERVED = (a_run_comes_back_with_its_result, each_check_has_a_signed_refusal, what_is_fetched_has_its_digest, a_lease_is_taken_once,
+SERVED = (a_run_comes_back_with_its_result, each_check_has_a_signed_refusal, what_is_fetched_has_its_digest, a_run_in_an_image, an_image_is_kept_for_its_project,
+          images_are_refused,
+          tasks_of_a_run, a_lease_is_taken_once,
           a_withdrawn_key_runs_nothing, hostile_code_has_one_end, metrics_of_a_failed_run_are_kept, the_registry_stops_a_run, lost_answers_change_nothing,
           the_attempt_has_ended_elsewhere)
 
 
-run_tests(SERVED, starts=True)
+run_tests(SERVED, starts=True, options=("--image-bytes=67108864", "--image-cache=33554432"))

@@ -50,7 +50,7 @@ class Peer(http.server.ThreadingHTTPServer):
         self.changed = threading.Condition()
         self.leases, self.asked = collections.deque(), []
         self.runs = collections.defaultdict(Run)
-        self.blobs, self.manifests, self.uploaded = {}, {}, {}
+        self.blobs, self.manifests, self.uploaded, self.fetched = {}, {}, {}, []
         self.faults = {}  # (route) -> list of what happens to the next requests
         self.gates = {}   # (route) -> event that such requests wait for
         self.certificates = []
@@ -87,6 +87,13 @@ class Peer(http.server.ThreadingHTTPServer):
                            "config": {"mediaType": "application/vnd.oci.empty.v1+json", "digest": sha256(b"{}"), "size": 2}}).encode()
         self.manifests[sha256(text)] = text
         return {"repository": f"acme/models/{name}", "digest": sha256(text)}
+
+    def push_image(self, image):
+        """A container image (images.py)."""
+        text = image.manifest()
+        self.blobs.update(image.blobs)
+        self.manifests[sha256(text)] = text
+        return {"repository": "acme/models/image", "digest": sha256(text)}
 
     def fail(self, route, *what):
         """The next requests of a route: "close" without an answer, "lose" the answer of what was done, or a status."""
@@ -226,6 +233,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.headers.get("Authorization") != "Bearer run-token":
             self.answer(401, {"errors": [{"code": "UNAUTHORIZED", "message": "no token of a run"}]})
         elif "/manifests/" in path and self.command == "GET":
+            self.server.fetched.append(path.rsplit("/", 1)[1])
             text = self.server.manifests.get(path.rsplit("/", 1)[1])
             self.answer(404 if text is None else 200, text or b"{}", Content_Type=MANIFEST)
         elif "/uploads/" in path:
@@ -238,6 +246,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.blob(found.group(2))
 
     def blob(self, digest):
+        self.server.fetched.append(digest)
         content = self.server.blobs.get(digest)
         begin = int(re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", "bytes=0-")).group(1))
         if content is None:
