@@ -12,7 +12,9 @@
 #include "registry/jobs/statements.h"
 #include "registry/registry.h"
 #include "registry/upload/upload.h"
+#include "training/content.h"
 #include "training/lease.h"
+#include "training/log.h"
 #include "training/order_jobs.h"
 
 const struct pg_table *const gateway_tables[] = {
@@ -52,6 +54,8 @@ const struct pg_table *const gateway_tables[] = {
     &run_lease_table,
     &run_session_table,
     &run_draft_table,
+    &run_content_table,
+    &run_log_table,
     NULL,
 };
 _Static_assert(sizeof gateway_tables / sizeof gateway_tables[0] - 1 <= SEQUENCER_TABLES_MAX,

@@ -27,7 +27,7 @@ SCHEMA(run_refusal, "a runner does not run what it has a lease for", HAS_NUMBER(
 
 /* ---- the lease ---- */
 
-static struct result read_holder(struct request *request, struct run_holder *holder_out, struct error *err)
+struct result runner_read_holder(struct request *request, struct run_holder *holder_out, struct error *err)
 {
     const json_t *body = NULL;
 
@@ -39,50 +39,57 @@ static struct result read_holder(struct request *request, struct run_holder *hol
     return SUCCESS;
 }
 
+void runner_pair_of_lease(struct request *request, enum action action, const struct run_holder *holder,
+                          const struct run_held *held)
+{
+    struct resource *resource = api_pair(request, action, RESOURCE_PROJECT, held->where.name);
+
+    (void)snprintf(resource->region, sizeof resource->region, "%s", request->runner->key.region);
+    runner_name_lease(holder, resource->detail);
+    if (!uuid_equal(&resource->project, &held->where.project)) response_unknown(request); /* another project has the name now */
+}
+
 /* A runner names its own lease. That of another does not exist for it. */
-static struct result target_lease(struct request *request, struct lookup *lookup, enum action action, struct error *err)
+struct result runner_target_lease(struct request *request, struct lookup *lookup, enum action action, struct error *err)
 {
     struct run_holder holder;
     struct run_held held;
     struct error why = {0};
 
     if (api_asks_for_credential(request, action)) return SUCCESS;
-    TRY(read_holder(request, &holder, err));
+    TRY(runner_read_holder(request, &holder, err));
     if (!run_held_find(lookup, &holder, &held, &why).ok) {
         if (why.kind != ERROR_NOT_FOUND) return failure(err, why.kind, "%s", why.message);
         response_unknown(request);
         return SUCCESS;
     }
-    struct resource *resource = api_pair(request, action, RESOURCE_PROJECT, held.where.name);
-    (void)snprintf(resource->region, sizeof resource->region, "%s", request->runner->key.region);
-    runner_name_lease(&holder, resource->detail);
-    if (!uuid_equal(&resource->project, &held.where.project)) response_unknown(request); /* another project has the name now */
+    runner_pair_of_lease(request, action, &holder, &held);
     return SUCCESS;
 }
 
 struct result target_run_start(struct request *request, struct lookup *lookup, struct error *err)
 {
-    return target_lease(request, lookup, ACTION_RUN_START, err);
+    return runner_target_lease(request, lookup, ACTION_RUN_START, err);
 }
 
 struct result target_run_heartbeat(struct request *request, struct lookup *lookup, struct error *err)
 {
-    return target_lease(request, lookup, ACTION_RUN_HEARTBEAT, err);
+    return runner_target_lease(request, lookup, ACTION_RUN_HEARTBEAT, err);
 }
 
 struct result target_run_refusal(struct request *request, struct lookup *lookup, struct error *err)
 {
-    return target_lease(request, lookup, ACTION_RUN_REFUSE, err);
+    return runner_target_lease(request, lookup, ACTION_RUN_REFUSE, err);
 }
 
-static struct result find(struct request *request, struct pg *pg, struct run_holder *holder_out, struct run_held *held_out,
-                          struct error *err)
+struct result runner_find_lease(struct request *request, struct pg *pg, struct run_holder *holder_out, struct run_held *held_out,
+                                struct error *err)
 {
-    TRY(read_holder(request, holder_out, err));
+    TRY(runner_read_holder(request, holder_out, err));
     return run_held_find(lookup_of(pg), holder_out, held_out, err);
 }
 
-static bool has_ended(const struct run_held *held)
+bool runner_lease_has_ended(const struct run_held *held)
 {
     return held->has_ended || run_state_is_end(held->state);
 }
@@ -105,8 +112,8 @@ static struct result handle_start(struct request *request, struct pg *pg, struct
     struct run_holder holder;
     struct run_held held;
 
-    TRY(find(request, pg, &holder, &held, err));
-    if (has_ended(&held)) return failure(err, ERROR_CONFLICT, "the lease has ended: do not start the program");
+    TRY(runner_find_lease(request, pg, &holder, &held, err));
+    if (runner_lease_has_ended(&held)) return failure(err, ERROR_CONFLICT, "the lease has ended: do not start the program");
     if (held.state == RUN_STATE_ORDERED) {
         response_problem(request, 503, "The run is not leased as a whole", "other nodes have no runner yet: start later");
         response_header(request, "Retry-After", "%d", 1);
@@ -121,7 +128,7 @@ static struct result handle_start(struct request *request, struct pg *pg, struct
 
 static struct result say(struct request *request, const struct run_held *held, struct error *err)
 {
-    const bool stops = has_ended(held);
+    const bool stops = runner_lease_has_ended(held);
     OWNED_JSON value = json_pack("{s:s, s:b, s:I}", "state", run_state_name(held->state), "stop", stops, "every_ms",
                                  (json_int_t)RUN_HEARTBEAT_EVERY_MS);
 
@@ -172,8 +179,8 @@ static struct result handle_heartbeat(struct request *request, struct pg *pg, st
     struct run_holder holder;
     struct run_held held;
 
-    TRY(find(request, pg, &holder, &held, err));
-    if (has_ended(&held)) return say(request, &held, err);
+    TRY(runner_find_lease(request, pg, &holder, &held, err));
+    if (runner_lease_has_ended(&held)) return say(request, &held, err);
     TRY(hear(request, pg, &holder, err));
     TRY(decide_again(request, pg, &holder, &held, err));
     TRY(run_held_find(lookup_of(pg), &holder, &held, err));
@@ -239,7 +246,7 @@ static struct result handle_refusal(struct request *request, struct pg *pg, stru
     struct bytes text = {0};
     bool is_again = false;
 
-    TRY(find(request, pg, &holder, &held, err));
+    TRY(runner_find_lease(request, pg, &holder, &held, err));
     TRY(read_refusal(request, &text, &refusal, err));
     TRY(request_record(request, NULL, err)); /* the event of the right to refuse comes first: only then may the run be read */
     TRY(check_refusal(request, pg, &holder, refusal, &is_again, err));

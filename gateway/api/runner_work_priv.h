@@ -30,3 +30,17 @@ RESULT runner_check_train(struct request *request, const struct run_envelope *or
 
 /** The repository as a resource in the runner's region, and so on: for the pairs of a run. `what` is of the form "RUN ATTEMPT NODE". */
 void runner_name_lease(const struct run_holder *holder, char detail_out[RESOURCE_DETAIL_MAX + 1]);
+
+/** The lease that the body names, of the runner that asks. */
+RESULT runner_read_holder(struct request *request, struct run_holder *holder_out, struct error *err);
+/** The same, with its row. ERROR_NOT_FOUND. */
+RESULT runner_find_lease(struct request *request, struct pg *pg, struct run_holder *holder_out, struct run_held *held_out,
+                         struct error *err);
+/** Adds the pair of a report about this lease. */
+void runner_pair_of_lease(struct request *request, enum action action, const struct run_holder *holder,
+                          const struct run_held *held);
+
+/** For target functions of routes whose body names attempt and node: a pair for the lease of the runner that asks. There is none: 404. */
+RESULT runner_target_lease(struct request *request, struct lookup *lookup, enum action action, struct error *err);
+/** Whether the attempt has ended, or the run. */
+bool runner_lease_has_ended(const struct run_held *held);

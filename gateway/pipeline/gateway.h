@@ -19,6 +19,7 @@ struct document_view;
 struct maintenance;
 struct region_watch;
 struct run_dispatch;
+struct run_endings;
 struct keyd_client;
 struct pauser;
 struct pg_table;
@@ -55,6 +56,7 @@ struct gateway {
     struct job_workers *job_workers;            /* work on jobs: scrubs, re-wraps, collections */
     struct event_quota *event_quota;            /* counts requests of projects with a quota of events */
     struct pauser *pauser;                      /* requests that wait for a time */
+    struct run_endings *run_endings;            /* leases that ended lately */
     struct run_dispatch *run_dispatch;          /* orders runs, and wakes runners */
     _Atomic int streams;                        /* bodies that come in: gateway/pipeline/stream.c */
     _Atomic int64_t gathered_bytes[QUOTA_HELD]; /* memory of gathered bodies, by their kind: gateway/pipeline/body_memory.c */
