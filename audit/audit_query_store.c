@@ -42,7 +42,7 @@ static const struct pg_statement audit_select_facts_sql = {
 static const struct pg_statement audit_count_mints_sql = {
     "audit_count_mints", "SELECT count(*), count(*) FILTER (WHERE position(convert_to('registry:admin:*', 'UTF8') IN leaf) > 0)"
                          ", (SELECT size FROM audit_log) FROM audit_entry"
-                         " WHERE action = 'token.mint' AND outcome = 'allowed' AND seq >= $1 AND seq < $2",
+                         " WHERE action IN ('token.mint', 'run.token') AND outcome = 'allowed' AND seq >= $1 AND seq < $2",
     "int8 int8", "int8 int8 int8"};
 static const struct pg_statement *const statements[] = {
     &audit_list_up_sql, &audit_list_down_sql, &audit_list_key_up_sql, &audit_list_key_down_sql, &audit_list_both_up_sql,

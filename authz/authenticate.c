@@ -7,6 +7,7 @@
 #include "authz/basic.h"
 #include "authz/claims.h"
 #include "authz/robot.h"
+#include "authz/run_token.h"
 #include "authz/token_cache.h"
 #include "base/clock.h"
 #include "base/json.h"
@@ -193,6 +194,7 @@ static struct result fill_from_own(const struct attempt *attempt, const struct j
 {
     TRY(claims_read_rights(token->payload, principal, err));
     if (strncmp(claims->subject, "robot:", 6) == 0) return fill_robot(attempt, claims, principal, err);
+    if (strncmp(claims->subject, "run:", 4) == 0) return run_token_read(claims, principal, err);
     if (strncmp(claims->subject, "ext:", 4) == 0) return fill_external(attempt, claims->subject + 4, principal, err);
     return failure(err, ERROR_DENIED, "the token's sub is malformed");
 }

@@ -7,13 +7,15 @@
 
 #include "base/bytes.h"
 #include "base/uuid.h"
+#include "crypto/digest.h"
 
 enum principal_kind {
     PRINCIPAL_NONE,     /* no credential: challenged */
     PRINCIPAL_ROBOT,    /* `id` is the robot */
     PRINCIPAL_EXTERNAL, /* a trusted issuer's subject */
     PRINCIPAL_SYSTEM,   /* the server's own jobs */
-    PRINCIPAL_RUNNER    /* `id` is the runner; its document was in force when it was authenticated */
+    PRINCIPAL_RUNNER,   /* `id` is the runner; its document was in force when it was authenticated */
+    PRINCIPAL_RUN       /* `id` is the run; its runner holds the lease that `source` names (authz/run_token.h) */
 };
 
 /** One repository in the scope of a registry token; a request outside the scope is 401 insufficient_scope. */
@@ -26,8 +28,8 @@ struct principal_access {
 
 struct principal {
     enum principal_kind kind;
-    struct uuid id;           /* of the robot or the runner */
-    struct uuid organisation; /* of the robot or the runner; nil: it belongs to the registry, or the principal is another one */
+    struct uuid id;           /* of the robot, the runner or the run */
+    struct uuid organisation; /* of the same; nil: it belongs to the registry, or the principal is another one */
     char issuer[256];         /* "" for robots of this registry */
     char subject[256];        /* "robot$acme+ci", or the issuer's sub */
     char source[80];          /* id of the credential behind the token; when that is revoked, upload sessions end too */
@@ -38,5 +40,6 @@ struct principal {
     bool is_limited;     /* a token of ours: its rights are limited to `access`, `catalog` and `administration` below */
     bool catalog, administration;
     size_t access_count;
-    struct principal_access access[PRINCIPAL_ACCESS_MAX];
+    struct principal_access access[PRINCIPAL_ACCESS_MAX]; /* of a run: what its order allows this one request */
+    char content[DIGEST_TEXT_SIZE];                       /* of a run: the only digest that this request may read; "": none */
 };

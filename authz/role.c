@@ -31,7 +31,8 @@ enum {
     RUN_REQUESTING = 1 << 18,
     RUN_APPROVING = 1 << 19, /* another person than the requester; the handler compares them */
     RUN_READING = 1 << 20,
-    FOR_RUNNERS = 1 << 21 /* no role has it: the runner's document permits it (snapshot_authorize.c) */
+    FOR_RUNNERS = 1 << 21, /* no role has it: the runner's document permits it (snapshot_authorize.c) */
+    FOR_RUNS = 1 << 22     /* no role has it: the order of a run permits it (run_token.c) */
 };
 
 static const unsigned sets[ACTION_COUNT] = {
@@ -134,7 +135,8 @@ enum access_right action_right(enum action action)
     assert(action < ACTION_COUNT);
     if (action == ACTION_PING || action == ACTION_TOKEN_MINT || action == ACTION_CREDENTIAL_READ) return RIGHT_NONE;
     if (action == ACTION_CATALOG_LIST) return RIGHT_CATALOG;
-    if ((sets[action] & CONTENT_READING) != 0) return RIGHT_PULL;
+    if (action == ACTION_RUN_LOG) return RIGHT_ADMINISTRATION; /* content, on a route of /api/v1 */
+    if ((sets[action] & (CONTENT_READING | FOR_RUNS)) != 0) return RIGHT_PULL;
     if ((sets[action] & CONTENT_WRITING) != 0) return RIGHT_PUSH;
     if ((sets[action] & CONTENT_DELETION) != 0) return RIGHT_DELETE;
     return RIGHT_ADMINISTRATION;
@@ -177,6 +179,7 @@ static void key_of_external(const struct principal *principal, char key_out[PRIN
 static const char *prefix_of(enum principal_kind kind)
 {
     if (kind == PRINCIPAL_ROBOT) return "robot:";
+    if (kind == PRINCIPAL_RUN) return "run:";
     return kind == PRINCIPAL_RUNNER ? "runner:" : "system";
 }
 

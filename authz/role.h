@@ -53,5 +53,5 @@ enum access_right action_right(enum action action);
 bool principal_covers(const struct principal *principal, enum action action, const struct resource *resource);
 
 #define PRINCIPAL_KEY_SIZE 80 /* "ext:" and 64 hex digits */
-/** "robot:<uuid>", "runner:<uuid>", or "ext:<SHA-256 of issuer, newline, subject>": identifies a principal without personal data. */
+/** "robot:<uuid>", "runner:<uuid>", "run:<uuid>", or "ext:<SHA-256 of issuer, newline, subject>": identifies a principal without personal data. */
 void principal_key(const struct principal *principal, char key_out[PRINCIPAL_KEY_SIZE]);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "authz/run_token.h"
 #include "authz/snapshot_priv.h"
 
 enum resource_kind binding_scope(const struct authz_binding *binding)
@@ -119,7 +120,7 @@ bool authz_snapshot_is_live(const struct authz_snapshot *snapshot, const struct 
         return robot != NULL && robot->enabled && now_ms < robot->expires_ms &&
                (principal->replaced_ms == robot->previous_until_ms || now_ms < robot->previous_until_ms);
     }
-    if (principal->kind == PRINCIPAL_RUNNER) return now_ms < principal->expires_ms;
+    if (principal->kind == PRINCIPAL_RUNNER || principal->kind == PRINCIPAL_RUN) return now_ms < principal->expires_ms;
     return principal->kind == PRINCIPAL_EXTERNAL && authz_snapshot_issuer(snapshot, principal->issuer) != NULL;
 }
 
@@ -227,6 +228,7 @@ struct authz_answer authz_snapshot_authorize(const struct authz_snapshot *snapsh
 {
     if (!authz_snapshot_is_live(snapshot, principal, now_ms))
         return refused(AUTHZ_NOT_LIVE, "SYS-NOT-LIVE", "the credential is unknown, disabled or expired");
+    if (principal->kind == PRINCIPAL_RUN) return run_authorize(principal, action, resource);
     if (!principal_covers(principal, action, resource))
         return refused(AUTHZ_OUT_OF_SCOPE, "SYS-SCOPE",
                        "the token was made for other things; get one with the scope that the challenge names");

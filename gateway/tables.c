@@ -14,8 +14,10 @@
 #include "registry/registry.h"
 #include "registry/upload/upload.h"
 #include "training/budget.h"
+#include "training/content.h"
 #include "training/label.h"
 #include "training/lease.h"
+#include "training/log.h"
 #include "training/order_jobs.h"
 #include "training/result.h"
 
@@ -60,6 +62,8 @@ const struct pg_table *const gateway_tables[] = {
     &run_draft_table,
     &run_result_table,
     &held_manifest_statements,
+    &run_content_table,
+    &run_log_table,
     NULL,
 };
 _Static_assert(sizeof gateway_tables / sizeof gateway_tables[0] - 1 <= SEQUENCER_TABLES_MAX,

@@ -81,7 +81,7 @@ static void require(const struct permit *permit, const struct blob_query *query)
     const struct blob_search *search = query->search;
 
     permit_require(permit, query->action, query->where);
-    assert(query->action == ACTION_BLOB_READ || query->action == ACTION_BLOB_STAT);
+    assert(query->action == ACTION_BLOB_READ || query->action == ACTION_BLOB_STAT || query->action == ACTION_RUN_FETCH);
     if (search == NULL) return;
     permit_require(permit, search->action, &search->where);
     assert(search->action == query->action && strcmp(search->digest, query->digest) == 0);
@@ -95,7 +95,7 @@ static struct stored_blob *make(struct registry *registry, const struct blob_que
     if (blob == NULL) return NULL;
     blob->registry = registry;
     blob->where = *query->where;
-    blob->may_read = query->action == ACTION_BLOB_READ;
+    blob->may_read = query->action != ACTION_BLOB_STAT;
     (void)snprintf(blob->digest, sizeof blob->digest, "%s", query->digest);
     return blob;
 }

@@ -17,7 +17,7 @@ struct stored_blob;
 struct blob_search {
     struct change change;
     struct resource where;
-    enum action action; /* ACTION_BLOB_READ or ACTION_BLOB_STAT */
+    enum action action; /* ACTION_BLOB_READ, ACTION_RUN_FETCH or ACTION_BLOB_STAT */
     char digest[DIGEST_TEXT_SIZE];
     int64_t lease_s;
     enum { BLOB_SEARCH_OPEN, BLOB_SEARCH_FOUND, BLOB_SEARCH_MISSED } found; /* open: the change has not run */
@@ -27,7 +27,7 @@ void blob_search_prepare(const struct registry *registry, enum action action, co
                          struct blob_search *search_out);
 
 struct blob_query {
-    enum action action; /* the permit's: ACTION_BLOB_READ, or ACTION_BLOB_STAT, with which it can't be opened */
+    enum action action; /* the permit's: ACTION_BLOB_READ, ACTION_RUN_FETCH, or ACTION_BLOB_STAT, with which it can't be opened */
     const struct resource *where;
     const char *digest;
     const struct blob_search *search; /* of the same, or NULL */

@@ -89,7 +89,7 @@ static struct result no_such_manifest(struct error *err)
 static void require(const struct permit *permit, const struct manifest_query *query)
 {
     permit_require(permit, query->action, query->where);
-    assert(query->action == ACTION_MANIFEST_READ || query->action == ACTION_MANIFEST_STAT);
+    assert(query->action == ACTION_MANIFEST_READ || query->action == ACTION_MANIFEST_STAT || query->action == ACTION_RUN_FETCH);
 }
 
 static struct manifest_key key_of(const struct registry *registry, const struct manifest_query *query)
@@ -128,7 +128,7 @@ struct result stored_manifest_find(const struct permit *permit, struct registry 
     TRY(manifest_row_read(rows, 0, &row, err));
     OWNED(stored_manifest) *manifest = describe(&row);
     if (manifest == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a manifest");
-    if (query->action == ACTION_MANIFEST_READ) TRY(unseal(registry, query->where, &row, &manifest->body, err));
+    if (query->action != ACTION_MANIFEST_STAT) TRY(unseal(registry, query->where, &row, &manifest->body, err));
     manifest_cache_put(registry->manifests, &key, &row);
     manifest_uses_note(registry->uses, &key.repository, row.digest);
     *manifest_out = GIVE(manifest);
@@ -154,7 +154,7 @@ bool stored_manifest_find_cached(const struct permit *permit, struct registry *r
     OWNED(cached_manifest) *cached = manifest_cache_get(registry->manifests, &key, &row);
     OWNED(stored_manifest) *manifest = cached == NULL ? NULL : describe(&row);
     if (manifest == NULL) return false;
-    if (query->action == ACTION_MANIFEST_READ && !unseal_cached(registry, query, &row, &manifest->body)) return false;
+    if (query->action != ACTION_MANIFEST_STAT && !unseal_cached(registry, query, &row, &manifest->body)) return false;
     manifest_uses_note(registry->uses, &key.repository, row.digest);
     *manifest_out = GIVE(manifest);
     return true;

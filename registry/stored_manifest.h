@@ -55,7 +55,7 @@ struct stored_manifest {
 };
 /** By digest or by tag. `where` is of the permit for `action`. ERROR_NOT_FOUND, ERROR_CORRUPT. */
 struct manifest_query {
-    enum action action; /* ACTION_MANIFEST_READ or ACTION_MANIFEST_STAT */
+    enum action action; /* ACTION_MANIFEST_READ, ACTION_RUN_FETCH or ACTION_MANIFEST_STAT */
     const struct resource *where;
     const char *reference;
 };

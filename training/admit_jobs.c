@@ -7,6 +7,7 @@
 #include "audit/job_permit.h"
 #include "training/admit_priv.h"
 #include "training/lease_jobs.h"
+#include "training/log_jobs.h"
 #include "training/papers.h"
 #include "training/run_priv.h"
 
@@ -172,6 +173,7 @@ static struct result store_rest(const struct permit *permit, const struct run_ad
     const struct admission_change *self = (const struct admission_change *)(const void *)admit; /* its first member */
 
     TRY(run_rows_lineage(pg, &admit->run, &self->lineage, err));
+    TRY(run_log_was_kept(pg, &admit->run, err));
     for (size_t i = 0; i < self->pushes->link_count; i++) TRY(held_blobs_link(permit, pg, &self->pushes->links[i], err));
     for (size_t i = 0; i < self->pushes->count; i++) TRY(manifest_admit(permit, pg, &self->pushes->each[i], err));
     return SUCCESS;

@@ -52,7 +52,7 @@ void runner_pair_of_lease(struct request *request, enum action action, const str
 }
 
 /* A runner names its own lease. That of another does not exist for it. */
-static struct result target_lease(struct request *request, struct lookup *lookup, enum action action, struct error *err)
+struct result runner_target_lease(struct request *request, struct lookup *lookup, enum action action, struct error *err)
 {
     struct run_holder holder;
     struct run_held held;
@@ -71,17 +71,17 @@ static struct result target_lease(struct request *request, struct lookup *lookup
 
 struct result target_run_start(struct request *request, struct lookup *lookup, struct error *err)
 {
-    return target_lease(request, lookup, ACTION_RUN_START, err);
+    return runner_target_lease(request, lookup, ACTION_RUN_START, err);
 }
 
 struct result target_run_heartbeat(struct request *request, struct lookup *lookup, struct error *err)
 {
-    return target_lease(request, lookup, ACTION_RUN_HEARTBEAT, err);
+    return runner_target_lease(request, lookup, ACTION_RUN_HEARTBEAT, err);
 }
 
 struct result target_run_refusal(struct request *request, struct lookup *lookup, struct error *err)
 {
-    return target_lease(request, lookup, ACTION_RUN_REFUSE, err);
+    return runner_target_lease(request, lookup, ACTION_RUN_REFUSE, err);
 }
 
 struct result runner_find_lease(struct request *request, struct pg *pg, struct run_holder *holder_out, struct run_held *held_out,
@@ -91,7 +91,7 @@ struct result runner_find_lease(struct request *request, struct pg *pg, struct r
     return run_held_find(lookup_of(pg), holder_out, held_out, err);
 }
 
-static bool has_ended(const struct run_held *held)
+bool runner_lease_has_ended(const struct run_held *held)
 {
     return held->has_ended || run_state_is_end(held->state);
 }
@@ -115,7 +115,7 @@ static struct result handle_start(struct request *request, struct pg *pg, struct
     struct run_held held;
 
     TRY(runner_find_lease(request, pg, &holder, &held, err));
-    if (has_ended(&held)) return failure(err, ERROR_CONFLICT, "the lease has ended: do not start the program");
+    if (runner_lease_has_ended(&held)) return failure(err, ERROR_CONFLICT, "the lease has ended: do not start the program");
     if (held.state == RUN_STATE_ORDERED) {
         response_problem(request, 503, "The run is not leased as a whole", "other nodes have no runner yet: start later");
         response_header(request, "Retry-After", "%d", 1);
@@ -130,7 +130,7 @@ static struct result handle_start(struct request *request, struct pg *pg, struct
 
 static struct result say(struct request *request, const struct run_held *held, struct error *err)
 {
-    const bool stops = has_ended(held);
+    const bool stops = runner_lease_has_ended(held);
     OWNED_JSON value = json_pack("{s:s, s:b, s:I}", "state", run_state_name(held->state), "stop", stops, "every_ms",
                                  (json_int_t)RUN_HEARTBEAT_EVERY_MS);
 
@@ -183,7 +183,7 @@ static struct result handle_heartbeat(struct request *request, struct pg *pg, st
     struct run_held held;
 
     TRY(runner_find_lease(request, pg, &holder, &held, err));
-    if (has_ended(&held)) return say(request, &held, err);
+    if (runner_lease_has_ended(&held)) return say(request, &held, err);
     TRY(hear(request, pg, &holder, err));
     TRY(decide_again(request, pg, &holder, &held, err));
     TRY(run_held_find(lookup_of(pg), &holder, &held, err));

@@ -39,3 +39,8 @@ RESULT runner_find_lease(struct request *request, struct pg *pg, struct run_hold
 /** Adds the pair of a report about this lease. */
 void runner_pair_of_lease(struct request *request, enum action action, const struct run_holder *holder,
                           const struct run_held *held);
+
+/** For target functions of routes whose body names attempt and node: a pair for the lease of the runner that asks. There is none: 404. */
+RESULT runner_target_lease(struct request *request, struct lookup *lookup, enum action action, struct error *err);
+/** Whether the attempt has ended, or the run. */
+bool runner_lease_has_ended(const struct run_held *held);

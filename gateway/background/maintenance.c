@@ -21,6 +21,7 @@
 #include "registry/registry.h"
 #include "training/expire.h"
 #include "training/lease_jobs.h"
+#include "training/log_jobs.h"
 
 #define ROUND_EVERY_MS 30000
 #define ROUND_MS       20000 /* of cleaning in a round, so that a large backlog does not delay the other work */
@@ -72,6 +73,17 @@ static bool lose_attempts(struct maintenance *maintenance)
 
     if (!run_lose_due(maintenance->gateway->sequencer, maintenance->pg, &count, &err).ok)
         log_error("ending lost attempts of runs failed; it is tried again", &err);
+    return count > 0;
+}
+
+/* Logs of runs that are over. */
+static bool forget_logs(struct maintenance *maintenance)
+{
+    struct error err = {0};
+    size_t count = 0;
+
+    if (!run_log_forget_due(maintenance->gateway->sequencer, maintenance->pg, &count, &err).ok)
+        log_error("removing logs of runs that are over failed; it is tried again", &err);
     return count > 0;
 }
 
@@ -150,6 +162,7 @@ static void *maintenance_main(void *argument)
             has_more = clean(maintenance) || has_more;
             has_more = expire_runs(maintenance) || has_more;
             has_more = lose_attempts(maintenance) || has_more;
+            has_more = forget_logs(maintenance) || has_more;
             has_more = runner_doubts_add(maintenance->gateway, maintenance->pg) || has_more;
         }
         if (!has_more) rest(maintenance);

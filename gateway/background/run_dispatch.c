@@ -7,6 +7,7 @@
 #include "base/thread.h"
 #include "gateway/pipeline/gateway.h"
 #include "gateway/pipeline/pause.h"
+#include "gateway/pipeline/run_endings.h"
 #include "training/order_jobs.h"
 
 #define LOOK_EVERY_MS 5000 /* without a notification: an earlier gateway may have left work, and claims run out */
@@ -19,6 +20,7 @@ struct run_dispatch {
     struct gateway *gateway;
     struct pg *pg;
     struct thread thread;
+    int64_t endings_ms;  /* when to look which leases have ended; monotonic */
     int64_t look_ms;     /* when to look for work without a notification; monotonic */
     bool is_ring_wanted; /* a run may wait for a runner */
     bool is_ringing;     /* a round has begun and not ended */
@@ -81,11 +83,30 @@ static void ring(struct run_dispatch *dispatch)
     if (woken == 0) end_round(dispatch);
 }
 
+/* ---- leases that have ended ---- */
+
+/* Every few seconds. After a failure the list gets old, and then bodies of runs end. */
+static void note_endings(struct run_dispatch *dispatch)
+{
+    struct error err = {0};
+    size_t count = 0;
+
+    if (clock_monotonic_ms() < dispatch->endings_ms) return;
+    dispatch->endings_ms = clock_monotonic_ms() + LOOK_EVERY_MS;
+    struct run_ended *ended = memory_zeroed(RUN_ENDED_MAX, sizeof *ended);
+    if (ended == NULL) return;
+    if (run_ended_lately(lookup_of(dispatch->pg), ended, &count, &err).ok)
+        run_endings_set(dispatch->gateway->run_endings, ended, count, count < RUN_ENDED_MAX);
+    else log_error("leases that have ended can't be read", &err);
+    free(ended);
+}
+
 /* ---- the thread ---- */
 
 static void look(struct run_dispatch *dispatch)
 {
     while (order_one(dispatch) && !thread_is_stopping(&dispatch->thread) && !pg_is_broken(dispatch->pg)) {
+        note_endings(dispatch);
         begin_round(dispatch);
         if (dispatch->is_ringing) ring(dispatch);
     }
@@ -108,6 +129,7 @@ static void step(struct run_dispatch *dispatch)
 
     if (!pg_wait_notify(dispatch->pg, wait_ms(dispatch), &is_told, &err).ok) return; /* the connection broke */
     dispatch->is_ring_wanted = dispatch->is_ring_wanted || is_told;
+    note_endings(dispatch);
     if (is_told || clock_monotonic_ms() >= dispatch->look_ms) look(dispatch);
     begin_round(dispatch);
     if (dispatch->is_ringing) ring(dispatch);

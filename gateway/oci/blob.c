@@ -16,14 +16,16 @@ static struct result target_blob(struct request *request, enum action action)
     if (!digest_parse(bytes_of_text(request->reference), &digest, &wrong).ok)
         return oci_refuse(request, 400, "DIGEST_INVALID", wrong.message);
     struct resource *resource = oci_target(request, action);
-    if (resource != NULL) digest_format(&digest, resource->detail);
+    if (resource == NULL) return SUCCESS;
+    digest_format(&digest, resource->detail);
+    oci_add_place(request);
     return SUCCESS;
 }
 
 /* HEAD asks whether the blob exists, which is an action other than reading it. */
 static enum action action_of(const struct request *request)
 {
-    return request->method == METHOD_HEAD ? ACTION_BLOB_STAT : ACTION_BLOB_READ;
+    return oci_reading(request, request->method == METHOD_HEAD ? ACTION_BLOB_STAT : ACTION_BLOB_READ);
 }
 
 struct result target_blob_read(struct request *request, struct lookup *lookup, struct error *err)

@@ -39,13 +39,15 @@ static struct result target_manifest(struct request *request, enum action action
 {
     if (!check_reference(request, action == ACTION_MANIFEST_PUSH)) return SUCCESS;
     struct resource *resource = oci_target(request, action);
-    if (resource != NULL) (void)snprintf(resource->detail, sizeof resource->detail, "%s", request->reference);
+    if (resource == NULL) return SUCCESS;
+    (void)snprintf(resource->detail, sizeof resource->detail, "%s", request->reference);
+    oci_add_place(request);
     return SUCCESS;
 }
 
 static enum action action_of(const struct request *request)
 {
-    return request->method == METHOD_HEAD ? ACTION_MANIFEST_STAT : ACTION_MANIFEST_READ;
+    return oci_reading(request, request->method == METHOD_HEAD ? ACTION_MANIFEST_STAT : ACTION_MANIFEST_READ);
 }
 
 struct result target_manifest_read(struct request *request, struct lookup *lookup, struct error *err)

@@ -9,6 +9,7 @@
 #include "gateway/http/condition.h"
 #include "gateway/oci/oci_priv.h"
 #include "gateway/pipeline/resolve.h"
+#include "gateway/pipeline/run_gate.h"
 #include "policy/decider.h"
 #include "registry/names/reference.h"
 
@@ -55,6 +56,26 @@ struct resource *oci_target(struct request *request, enum action action)
     resource->kind = RESOURCE_REPOSITORY;
     resolve_name(request, resource);
     return resource;
+}
+
+/* A run asks with HEAD for blobs of its outputs before it pushes them. It may not read there, so it is told "not there". */
+enum action oci_reading(const struct request *request, enum action read)
+{
+    const struct principal *principal = request->principal;
+
+    if (principal->kind != PRINCIPAL_RUN) return read;
+    const bool writes = principal->access_count == 1 && principal->access[0].push && principal->content[0] == '\0';
+    return request->method == METHOD_HEAD && writes ? ACTION_UPLOAD_PROBE : ACTION_RUN_FETCH;
+}
+
+void oci_add_place(struct request *request)
+{
+    const struct action_pair fetch = request->pairs[0];
+
+    if (fetch.action != ACTION_RUN_FETCH) return;
+    struct resource *place = request_add_pair(request, ACTION_RUN_USE, fetch.resource.name);
+    *place = fetch.resource;
+    (void)snprintf(place->region, sizeof place->region, "%s", request->run->region);
 }
 
 bool oci_may(const struct request *request, const struct action_pair *pairs, size_t count)

@@ -23,6 +23,10 @@ RESULT oci_fail_to_delete(struct request *request, const char *code, struct erro
 /** Adds a pair for this request's repository: checks the name (400 NAME_INVALID), resolves ids and region. NULL: an answer was
  *  made. */
 struct resource *oci_target(struct request *request, enum action action);
+/** The action of a route that reads content: `read`, but run.fetch for the token of a run (gateway/pipeline/run_gate.h). */
+enum action oci_reading(const struct request *request, enum action read);
+/** After oci_target(), for a run that reads: a second pair, which decides `train` for the place of its runner. */
+void oci_add_place(struct request *request);
 /** The resource of the decision. */
 const struct resource *oci_where(const struct request *request);
 

@@ -176,6 +176,7 @@ static struct result reserve(struct request *request, struct upload_body *state,
 
     if (text == NULL || !text_to_u64(bytes_of_text(text), INT64_MAX, &length))
         return SUCCESS; /* unknown length: reserved piece by piece */
+    TRY(upload_run_check(state, length, err));
     upload_expect(state->upload, length);
     return upload_reserve(state->upload, &(struct upload_announcement){.length = length}, &state->recorder.recorder, err);
 }
@@ -184,7 +185,9 @@ bool upload_body_claim(struct request *request, struct pg *pg, struct result fou
 {
     struct upload_body *state = request->handler_state;
 
-    if (found.ok && upload_claim(state->upload, pg, err).ok && reserve(request, state, err).ok) return true;
+    if (found.ok && upload_claim(state->upload, pg, err).ok && upload_run_open(request, pg, state, err).ok &&
+        reserve(request, state, err).ok)
+        return true;
     *result_out = upload_body_give_up(request, pg, err);
     return false;
 }
@@ -217,6 +220,7 @@ static struct result write(struct upload_body *state, struct pg *pg, struct byte
 {
     const struct upload_announcement announced = {.length = bytes.length, .more_may_come = true};
 
+    TRY(upload_run_check(state, bytes.length, err));
     if (upload_must_reserve(state->upload, bytes.length))
         TRY(upload_reserve(state->upload, &announced, &state->recorder.recorder, err));
     TRY(upload_write(state->upload, bytes, err));
@@ -236,7 +240,8 @@ struct result upload_body_commit(struct request *request, struct pg *pg, struct 
     struct upload_body *state = request->handler_state;
     char digest[DIGEST_TEXT_SIZE];
 
-    const struct result committed = upload_commit(state->upload, pg, &state->digest, &state->recorder.recorder, err);
+    struct result committed = upload_run_keep(request, pg, state, err);
+    if (committed.ok) committed = upload_commit(state->upload, pg, &state->digest, &state->recorder.recorder, err);
     if (!committed.ok) return upload_body_give_up(request, pg, err);
     upload_body_end(state);
     digest_format(&state->digest, digest);

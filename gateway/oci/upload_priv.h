@@ -15,6 +15,7 @@ struct upload_body {
     bool has_range;
     uint64_t expected_end; /* with a Content-Range: the offset where the body must end */
     struct digest digest;  /* of PUT and POST: the digest that the blob must have */
+    uint64_t room;         /* of a run: the most bytes that the whole upload may have */
 };
 
 /** In the arena, zeroed, as the request's handler_state. ERROR_NO_MEMORY. */
@@ -40,6 +41,14 @@ RESULT upload_body_refuse(struct request *request, struct error *err);
 RESULT upload_body_give_up(struct request *request, struct pg *pg, struct error *err);
 /** Commits and answers 201. */
 RESULT upload_body_commit(struct request *request, struct pg *pg, struct error *err);
+
+/* gateway/oci/upload_run.c: nothing of this concerns other principals than runs. */
+/** After the claim: how many bytes the order leaves for this upload. ERROR_NOT_FOUND: the lease has ended. */
+RESULT upload_run_open(const struct request *request, struct pg *pg, struct upload_body *state, struct error *err);
+/** Before so many bytes come. ERROR_DENIED: the order does not allow them. */
+RESULT upload_run_check(const struct upload_body *state, uint64_t more, struct error *err);
+/** Before the commit: counts the blob. ERROR_DENIED, ERROR_NOT_FOUND. */
+RESULT upload_run_keep(const struct request *request, struct pg *pg, const struct upload_body *state, struct error *err);
 
 /* Functions of handlers (gateway/pipeline/handler.h). */
 RESULT upload_body_begin(struct request *request, struct pg *pg, struct error *err);

@@ -31,6 +31,7 @@ static void realm_of(const struct principal *principal, char realm_out[REALM_SIZ
     organisation_of(principal, organisation);
     uuid_format(&principal->organisation, id);
     if (principal->kind == PRINCIPAL_RUNNER) (void)snprintf(realm_out, REALM_SIZE, "runners of %s", id);
+    else if (principal->kind == PRINCIPAL_RUN) (void)snprintf(realm_out, REALM_SIZE, "runs of %s", id);
     else (void)snprintf(realm_out, REALM_SIZE, "%s", organisation[0] != '\0' ? organisation : principal->issuer);
 }
 

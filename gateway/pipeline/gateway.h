@@ -20,6 +20,7 @@ struct maintenance;
 struct region_watch;
 struct run_admission;
 struct run_dispatch;
+struct run_endings;
 struct keyd_client;
 struct pauser;
 struct pg_table;
@@ -56,6 +57,7 @@ struct gateway {
     struct job_workers *job_workers;            /* work on jobs: scrubs, re-wraps, collections */
     struct event_quota *event_quota;            /* counts requests of projects with a quota of events */
     struct pauser *pauser;                      /* requests that wait for a time */
+    struct run_endings *run_endings;            /* leases that ended lately */
     struct run_dispatch *run_dispatch;          /* orders runs, and wakes runners */
     struct run_admission *run_admission;        /* admits finished runs */
     _Atomic int streams;                        /* bodies that come in: gateway/pipeline/stream.c */

@@ -20,6 +20,7 @@
 #include "gateway/pipeline/exchange_priv.h"
 #include "gateway/pipeline/parameters.h"
 #include "gateway/pipeline/resolve.h"
+#include "gateway/pipeline/run_gate.h"
 #include "gateway/pipeline/runner_gate.h"
 #include "gateway/pipeline/token_endpoint.h"
 
@@ -156,8 +157,9 @@ static struct result check_credential(struct exchange *exchange, struct pg *pg, 
     else if (request->route->credential == CREDENTIAL_KEY) TRY(enrolment_key_authenticate(request, pg, &credential, found, err));
     else if (credential.endpoint == CREDENTIAL_AT_TOKEN) TRY(token_authenticate(request, &credential, found, err));
     else TRY(authenticate(request->gateway->authenticator, &credential, found, err));
+    TRY(run_gate(request, pg, found, err));
     request->authentication = found;
-    if (found->error == OAUTH_NONE) exchange->principal = found->principal;
+    if (found->error == OAUTH_NONE && !run_gate_waits(found, pg)) exchange->principal = found->principal;
     return SUCCESS;
 }
 
@@ -176,6 +178,7 @@ static enum step_result step_authenticate(struct exchange *exchange, struct pg *
     if (request->route->credential == CREDENTIAL_NONE) return STEP_NEXT;
     if (!check_credential(exchange, pg, &err).ok) return answer_failure(exchange, &err);
     const struct authentication *found = request->authentication;
+    if (run_gate_waits(found, pg)) return STEP_WORKER;
     if (found->error == OAUTH_TOO_MANY) return too_many(exchange, found->description, found->wait_s, METRIC_REFUSED_SECRET);
     if (budget_enter(exchange, &metric, &err).ok) return STEP_NEXT;
     return too_many(exchange, err.message, 1, metric);

@@ -7,6 +7,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "gateway/pipeline/exchange_priv.h"
+#include "gateway/pipeline/run_endings.h"
+#include "gateway/pipeline/run_gate.h"
 #include "policy/decider.h"
 
 #define STALE_MAX 100 /* ends a loop even if the clock stands still */
@@ -58,7 +60,8 @@ void exchange_right(const struct exchange *exchange, char rule_out[65])
     struct error err = {0};
     const char *rule = "";
 
-    if (request->pair_count == 0)
+    if (request->run != NULL && run_endings_have(request->gateway->run_endings, &request->run->holder)) rule = "SYS-RUN-ENDED";
+    else if (request->pair_count == 0)
         rule = decider_is_live(request->gateway->decider, &exchange->principal, clock_wall_ms()) ? "" : "SYS-NOT-LIVE";
     else if (!decide(exchange, &decision, &err).ok)
         rule = "SYS-UNDECIDED"; /* out of memory: a request without a decision is not allowed */

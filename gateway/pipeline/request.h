@@ -23,6 +23,7 @@ struct authentication;     /* authz/authenticate.h */
 struct asked_label;        /* policy/label.h */
 struct runner_certificate; /* crypto/runner_certificate.h */
 struct enrolled_runner;    /* gateway/pipeline/runner_gate.h */
+struct run_grant;          /* gateway/pipeline/run_gate.h */
 
 struct request {
     struct gateway *gateway;
@@ -36,7 +37,8 @@ struct request {
     char client_confirmation[44];                   /* x5t#S256 of the client's certificate (RFC 8705), or "" */
     const struct runner_certificate *client_runner; /* the client's certificate, if it is a runner's; NULL: it is not */
     const struct principal *principal;              /* of the kind PRINCIPAL_NONE until a credential is accepted */
-    const struct enrolled_runner *runner;           /* of a principal of the kind PRINCIPAL_RUNNER; else NULL */
+    const struct enrolled_runner *runner;           /* of a principal of the kind PRINCIPAL_RUNNER or PRINCIPAL_RUN; else NULL */
+    const struct run_grant *run;                    /* of a principal of the kind PRINCIPAL_RUN; else NULL */
     bool is_repeated; /* a code of an enrolment was used already, for this very document (gateway/pipeline/enrolment_gate.h) */
     const struct authentication *authentication; /* the result of the credential; NULL for probes */
 

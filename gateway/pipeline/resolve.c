@@ -45,6 +45,14 @@ struct result resolve_repository(const struct request *request, struct lookup *l
     return SUCCESS;
 }
 
+struct result resolve_for_run(const struct request *request, struct lookup *lookup, struct resource *resource, struct error *err)
+{
+    const uint64_t version = decider_names_version(request->gateway->decider);
+
+    decider_resolve(request->gateway->decider, request->name, resource);
+    return registry_resolve(request->gateway->registry, lookup, version, resource, err);
+}
+
 struct result resolve_repositories(struct request *request, struct lookup *lookup, bool *is_later_out, struct error *err)
 {
     bool is_later = false;

@@ -24,3 +24,9 @@ RESULT resolve_repository(const struct request *request, struct lookup *lookup, 
                           struct error *err);
 /** The same for all pairs of the request. */
 RESULT resolve_repositories(struct request *request, struct lookup *lookup, bool *is_later_out, struct error *err);
+
+/**
+ * Fills in the ids of the repository that the request names. Only for a run whose order, which sijil-keyd has signed, names it: so the run may
+ * know of it (gateway/pipeline/run_gate.h).
+ */
+RESULT resolve_for_run(const struct request *request, struct lookup *lookup, struct resource *resource, struct error *err);

@@ -26,19 +26,26 @@ static const struct pg_statement rewrap_blobs_sql = {
     "rewrap_blobs", KEYS("k.blob_id, k.blob_id") "blob" OF_PROJECT("blob_id"), "int4 uuid int8", KEY_TYPES};
 static const struct pg_statement rewrap_projects_sql = {
     "rewrap_projects", KEYS("k.key_id, k.key_id") "project_key" OF_PROJECT("key_id"), "int4 uuid int8", KEY_TYPES};
+/* With those of the pieces of logs of runs (registry/upload/piece.h). */
 static const struct pg_statement rewrap_uploads_sql = {
-    "rewrap_uploads", KEYS("k.upload_id, k.blob_id") "upload" OF_PROJECT("upload_id"), "int4 uuid int8", KEY_TYPES};
+    "rewrap_uploads",
+    KEYS("k.upload_id, k.blob_id") "(SELECT upload_id, blob_id, project_id, region_id, key_version, wrapped_key, commitment FROM upload"
+    " UNION ALL SELECT blob_id, blob_id, project_id, region_id, key_version, wrapped_key, commitment FROM run_log_piece)" OF_PROJECT("upload_id"),
+    "int4 uuid int8", KEY_TYPES};
 static const struct pg_statement rewrap_replace_blobs_sql = {
     "rewrap_replace_blobs", REPLACE("blob", "blob_id"), REPLACE_TYPES, ""};
 static const struct pg_statement rewrap_replace_projects_sql = {
     "rewrap_replace_projects", REPLACE("project_key", "key_id"), REPLACE_TYPES, ""};
 static const struct pg_statement rewrap_replace_uploads_sql = {
-    "rewrap_replace_uploads", REPLACE("upload", "upload_id"), REPLACE_TYPES, ""};
+    "rewrap_replace_uploads",
+    "WITH uploads AS (" REPLACE("upload", "upload_id") " RETURNING 1), pieces AS (" REPLACE("run_log_piece", "blob_id") " RETURNING 1)"
+    " SELECT 1 FROM uploads UNION ALL SELECT 1 FROM pieces",
+    REPLACE_TYPES, "int4"};
 static const struct pg_statement rewrap_count_sql = {
     "rewrap_count",
     "SELECT key_version, sum(b)::int8, sum(p)::int8, sum(u)::int8 FROM"
     " (SELECT key_version, 1 AS b, 0 AS p, 0 AS u FROM blob UNION ALL SELECT key_version, 0, 1, 0 FROM project_key"
-    " UNION ALL SELECT key_version, 0, 0, 1 FROM upload) AS keys GROUP BY key_version ORDER BY key_version",
+    " UNION ALL SELECT key_version, 0, 0, 1 FROM upload UNION ALL SELECT key_version, 0, 0, 1 FROM run_log_piece) AS keys GROUP BY key_version ORDER BY key_version",
     "", "int4 int8 int8 int8"};
 static const struct pg_statement *const statements[] = {
     &rewrap_blobs_sql, &rewrap_projects_sql, &rewrap_uploads_sql, &rewrap_replace_blobs_sql, &rewrap_replace_projects_sql,

@@ -1,11 +1,28 @@
 /* The payload of a token with a right signature, from a careless or hostile issuer. */
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "authz/claims.h"
+#include "authz/run_token.h"
 #include "base/json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* The source of a run's token: what is accepted names exactly one lease. */
+static void read_run(const json_t *payload, struct principal *principal)
+{
+    const char *subject = json_text_of(payload, "sub");
+    const struct claims claims = {.subject = subject, .confirmation = "x"};
+    char again[sizeof principal->source];
+    struct run_token token;
+    struct error err = {0};
+
+    if (subject == NULL || strncmp(subject, "run:", 4) != 0 || !run_token_read(&claims, principal, &err).ok) return;
+    assert(run_token_of(principal, &token) && uuid_equal(&token.run, &principal->id) && principal->access_count == 0);
+    (void)snprintf(again, sizeof again, "lease:%lld:%lld:%s", (long long)token.attempt, (long long)token.node, token.key);
+    assert(strcmp(again, principal->source) == 0);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -31,5 +48,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     assert(principal.access_count <= PRINCIPAL_ACCESS_MAX);
     for (size_t i = 0; i < principal.access_count; i++)
         assert(memchr(principal.access[i].name, '\0', sizeof principal.access[i].name) != NULL);
+    read_run(payload, &principal);
     return 0;
 }

@@ -21,6 +21,8 @@ EXEMPT = {
     "document_view_follow": "the same, only if sijil-keyd has pinned something new",
     "run_claim": "reserves a run for seconds for the runner that asks, and tells nobody: only the change of the event run.lease leases it",
     "run_heartbeat": "notes that the holder of a lease, which has its event, is alive: an event every ten seconds would say nothing more",
+    "run_log_append": "adds to a log that the event run.append has begun; without the row of that event it fails",
+    "run_log_read": "reads for a reader whose event run.log is recorded; without the row of that event it finds nothing",
     "registry_region_has_problem": "the state of a region, for the message of a failure",
     "registry_resolve_cached": "a name is resolved before it is decided: the id of a repository, from memory",
 }

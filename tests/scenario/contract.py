@@ -60,7 +60,8 @@ class Contract:
             return f"status {answer.status} is not in the description"
         content = response.get("content", {})
         if not answer.body:
-            return None if not content or method == "HEAD" else "there is no body"
+            may_be_empty = method == "HEAD" or "application/octet-stream" in content  # bytes may be none
+            return None if not content or may_be_empty else "there is no body"
         kind = (answer["Content-Type"] or "").split(";")[0]
         media = {name.split(";")[0]: value for name, value in content.items()}
         if answer.status == 500 and kind == "text/plain" and answer.body == LAST_RESORT:

@@ -13,9 +13,9 @@ TRAINING = ("ingest", "mount", "read", "metadata", "log", "train")
 class RunFleet(Fleet):
     """With policies that allow training."""
 
-    def policy_set(self, epoch, operations=TRAINING, approvals=0, at_most="confidential", policies=()):
-        """`policies`: more of them."""
-        rules = [{"id": "PERMIT", "effect": "permit", "ops": list(operations), "when": {"class_at_most": at_most}}]
+    def policy_set(self, epoch, operations=TRAINING, approvals=0, at_most="confidential", rules=(), policies=()):
+        """`rules` and `policies`: more of them."""
+        rules = [{"id": "PERMIT", "effect": "permit", "ops": list(operations), "when": {"class_at_most": at_most}}, *rules]
         if approvals:
             rules.append({"id": "PERSONS", "effect": "oblige", "ops": ["train"], "oblige": {"approvals": approvals}})
         policy = {"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy", "labels": {"class": "confidential"}, "rules": rules,
@@ -27,17 +27,8 @@ class RunFleet(Fleet):
         with open(self.path("set.dsse"), "rb") as file:
             return file.read()
 
-    def load(self, operations=TRAINING, approvals=0, **more):
-        """The next set of policies."""
-        self.epoch = getattr(self, "epoch", 1) + 1
-        answer = self.client(self.admin).call("POST", "/api/v1/policies", self.policy_set(self.epoch, operations, approvals, **more),
-                                              {"Content-Type": "application/json"}, scope="registry:admin:*")
-        assert answer.status in (201, 202), answer.body
-
-    def sql(self, text):
-        return Judge.sql_at(self, text)
-
     def kill_keyd(self):
+        """While it is stopped, a message of a gateway may lie in its socket."""
         self.keyd.kill()
         self.keyd.wait()
 
@@ -49,3 +40,19 @@ class RunFleet(Fleet):
         while not self.manager.was_told(self.keyd.pid, "READY=1"):
             assert self.keyd.poll() is None, "sijil-keyd has ended"
             time.sleep(0.05)
+
+    def load(self, operations=TRAINING, approvals=0, **more):
+        """The next set of policies."""
+        self.epoch = getattr(self, "epoch", 1) + 1
+        answer = self.client(self.admin).call("POST", "/api/v1/policies", self.policy_set(self.epoch, operations, approvals, **more),
+                                              {"Content-Type": "application/json"}, scope="registry:admin:*")
+        assert answer.status in (201, 202), answer.body
+
+    def sql(self, text):
+        return Judge.sql_at(self, text)
+
+
+def load_policies(server, epoch, **more):
+    answer = server.client(server.admin).call("POST", "/api/v1/policies", server.policy_set(epoch, **more),
+                                              {"Content-Type": "application/json"}, scope="registry:admin:*")
+    assert answer.status in (201, 202), answer.body

@@ -2,7 +2,6 @@
 """From a signed request to a lease and a running program, on two gateways: runners that wait, lost answers, refusals, runs that must stop,
 copies of a runner, withdrawn runners, and gateways that are killed while an order is made."""
 import concurrent.futures
-import json
 import os
 import secrets
 import signal
@@ -10,29 +9,10 @@ import subprocess
 import time
 
 import sijil_test
-from fleet import Fleet, Judge
+from fleet import Judge
+from run_fleet import TRAINING, RunFleet, load_policies
 from run_world import FOLDER, Person, Runner, World, opened, spec
-from sijil_test import Client, program, run
-
-TRAINING = ("ingest", "mount", "read", "metadata", "log", "train")
-
-
-class RunFleet(Fleet):
-    """With policies that allow training."""
-
-    def policy_set(self, epoch, operations=TRAINING, approvals=0):
-        rules = [{"id": "PERMIT", "effect": "permit", "ops": list(operations), "when": {"class_at_most": "confidential"}}]
-        if approvals:
-            rules.append({"id": "PERSONS", "effect": "oblige", "ops": ["train"], "oblige": {"approvals": approvals}})
-        policy = {"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy", "labels": {"class": "confidential"}, "rules": rules,
-                  "metadata": {"id": "all", "version": epoch, "scope": ["**"], "effective_from": "2020-01-01T00:00:00Z", "review_by": "2099-01-01"}}
-        with open(self.path("set.json"), "w", encoding="utf-8") as file:
-            json.dump({"policies": [policy], "regions": {"local/main": {"geo": "AE"}, "local/elsewhere": {"geo": "SA"}}}, file)
-        self.run(program("sijil"), "policy", "sign", "--key", self.path("approver.pem"), "--epoch", str(epoch),
-                 "--output", self.path("set.dsse"), self.path("set.json"))
-        with open(self.path("set.dsse"), "rb") as file:
-            return file.read()
-
+from sijil_test import program, run
 
 server = RunFleet(2).start()
 state = {"epoch": 1}
@@ -52,9 +32,7 @@ def prepare():
 def load(operations=TRAINING, approvals=0):
     """The next set of policies."""
     state["epoch"] += 1
-    answer = server.client(server.admin).call("POST", "/api/v1/policies", server.policy_set(state["epoch"], operations, approvals),
-                                              {"Content-Type": "application/json"}, scope="registry:admin:*")
-    assert answer.status in (201, 202), answer.body
+    load_policies(server, state["epoch"], operations=operations, approvals=approvals)
 
 
 def ordered(**more):

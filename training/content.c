@@ -1,0 +1,56 @@
+#include "training/content.h"
+
+#include <string.h>
+
+static bool is_in(const json_t *artifact, const char *repository)
+{
+    const char *name = json_text_of(artifact, "repository");
+
+    return name != NULL && strcmp(name, repository) == 0;
+}
+
+static void add(const json_t *artifact, const char *repository, struct bytes *digests, size_t *count)
+{
+    const char *digest = json_text_of(artifact, "digest");
+
+    if (is_in(artifact, repository) && digest != NULL && *count < RUN_ARTIFACTS_MAX) digests[(*count)++] = bytes_of_text(digest);
+}
+
+size_t run_order_digests(const struct run_envelope *order, const char *repository, struct bytes digests_out[RUN_ARTIFACTS_MAX])
+{
+    static const char *const single[] = {"code", "image", "resume"};
+    const json_t *spec = run_member(order, "spec"), *inputs = json_object_get(spec, "inputs");
+    size_t count = 0;
+
+    for (size_t i = 0; i < sizeof single / sizeof single[0]; i++)
+        add(json_object_get(spec, single[i]), repository, digests_out, &count);
+    for (size_t i = 0; i < json_array_size(inputs); i++) add(json_array_get(inputs, i), repository, digests_out, &count);
+    return count;
+}
+
+bool run_order_writes(const struct run_envelope *order, const char *repository)
+{
+    const json_t *outputs = run_member(order, "spec.outputs");
+
+    for (size_t i = 0; i < json_array_size(outputs); i++)
+        if (is_in(json_array_get(outputs, i), repository)) return true;
+    return false;
+}
+
+const char *run_first_output(const struct run_envelope *run)
+{
+    return json_text_of(json_array_get(run_member(run, "spec.outputs"), 0), "repository");
+}
+
+int64_t run_order_log_bytes(const struct run_envelope *order)
+{
+    return run_integer(order, "spec.limits.log_bytes");
+}
+
+/* Each limit is below 2^53, so the sum fits. */
+int64_t run_order_upload_max(const struct run_envelope *order)
+{
+    const int64_t products = (int64_t)json_array_size(run_member(order, "spec.outputs")) + 2;
+
+    return run_integer(order, "spec.limits.output_bytes") + run_order_log_bytes(order) + products * RUN_CONFIG_MAX;
+}

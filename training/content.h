@@ -1,0 +1,67 @@
+/*
+ * training/content.h -- what the order of a run lets its runner read and write (docs/runs.md).
+ *
+ * The order is the envelope that sijil-keyd has signed; the caller has checked its signature.
+ */
+#pragma once
+
+#include "storage/lookup.h"
+#include "training/format/envelope.h"
+#include "training/format/spec.h"
+#include "training/lease.h"
+
+extern const struct pg_table run_content_table;
+
+#define RUN_ARTIFACTS_MAX (3 + RUN_INPUTS_MAX) /* code, image, checkpoint and inputs */
+#define RUN_CONFIG_MAX    ((int64_t)1 << 20) /* of the config of one output, the log or the metrics: it names at most 4,096 files */
+
+/** The digests that the order names in this repository; views into the order. Returns how many. */
+size_t run_order_digests(const struct run_envelope *order, const char *repository, struct bytes digests_out[RUN_ARTIFACTS_MAX]);
+/** Whether an output of the order belongs into this repository. */
+bool run_order_writes(const struct run_envelope *order, const char *repository);
+/** The repository of the first output, which also gets the log and the metrics. `run` is an order or a request. */
+const char *run_first_output(const struct run_envelope *run);
+/** The most bytes of the log that are kept. */
+int64_t run_order_log_bytes(const struct run_envelope *order);
+/** The most bytes of all blobs of one node of an attempt: outputs, log and configs. */
+int64_t run_order_upload_max(const struct run_envelope *order);
+
+/** What a digest is to the manifests that an order names in one repository. */
+struct run_content {
+    bool is_manifest; /* one of them, or one that an index among them lists */
+    bool is_blob;     /* a config or a layer of one of those */
+};
+struct run_content_query {
+    const struct uuid *repository;
+    const struct bytes *digests; /* that the order names there */
+    size_t count;
+    const char *digest; /* that the request names */
+};
+RESULT run_content_find(struct lookup *lookup, const struct run_content_query *query, struct run_content *content_out,
+                        struct error *err);
+
+/** How many bytes of blobs the holder has kept in this attempt. ERROR_NOT_FOUND: the holder's lease has ended. */
+RESULT run_uploaded_find(struct lookup *lookup, const struct run_holder *holder, int64_t *bytes_out, struct error *err);
+
+#define RUN_ENDED_MAX 4096 /* leases that end in two minutes: a thousand runs at a time end far fewer */
+struct run_ended {
+    struct uuid run;
+    int64_t attempt, node;
+};
+/** The leases that ended in the last two minutes, at most RUN_ENDED_MAX. */
+RESULT run_ended_lately(struct lookup *lookup, struct run_ended *ended_out, size_t *count_out, struct error *err);
+
+/** A blob that is about to be kept. */
+struct run_uploaded {
+    enum action action;           /* of the permit: upload.begin or upload.commit */
+    const struct resource *where; /* the repository */
+    const struct run_holder *holder;
+    const char *digest;
+    int64_t size_bytes, most_bytes; /* most_bytes: run_order_upload_max() */
+};
+/**
+ * Counts a blob before it is committed; the same blob again counts once. ERROR_DENIED: the order allows no more bytes. ERROR_NOT_FOUND: the
+ * holder's lease has ended.
+ */
+RESULT run_uploaded_keep(const struct permit *permit, struct pg *pg, const struct run_uploaded *uploaded, struct error *err)
+    __attribute__((nonnull));

@@ -1,0 +1,110 @@
+/* Which content the manifests of an order name, and the table `run_upload`. */
+#include <assert.h>
+
+#include "storage/pg_table.h"
+#include "training/content.h"
+
+/* clang-format off */
+static const struct pg_statement run_content_sql = {
+    "run_content", /* an image may be an index, whose manifests its digest fixes */
+    "WITH RECURSIVE named (digest) AS (SELECT unnest($2::text[]) COLLATE \"C\" UNION SELECT r.digest FROM named n JOIN manifest_reference r"
+    " ON r.repository_id = $1 AND r.manifest_digest = n.digest AND r.is_manifest)"
+    " SELECT EXISTS (SELECT FROM named WHERE digest = $3), EXISTS (SELECT FROM named n JOIN manifest_reference r ON r.repository_id = $1"
+    " AND r.manifest_digest = n.digest AND r.digest = $3 AND NOT r.is_manifest)",
+    "uuid text[] text", "bool bool"};
+#define HOLDER "run_id = $1 AND attempt = $2 AND node = $3 AND key = $4 AND ended_at IS NULL AND ends_at > now()"
+static const struct pg_statement run_uploaded_sql = {
+    "run_uploaded", "SELECT uploaded_bytes FROM run_attempt WHERE " HOLDER, "uuid int4 int4 text", "int8"};
+/* The check uploaded_bytes <= upload_max refuses the whole statement. */
+static const struct pg_statement run_upload_keep_sql = {
+    "run_upload_keep",
+    "WITH held AS (SELECT run_id FROM run_attempt WHERE " HOLDER "),"
+    " fresh AS (INSERT INTO run_upload (run_id, attempt, node, repository, digest, size_bytes)"
+    " SELECT $1, $2, $3, $5, $6, $7 FROM held ON CONFLICT DO NOTHING RETURNING size_bytes),"
+    " counted AS (UPDATE run_attempt a SET uploaded_bytes = a.uploaded_bytes + f.size_bytes, upload_max = $8 FROM fresh f WHERE a.run_id = $1"
+    " AND a.attempt = $2 AND a.node = $3)"
+    " SELECT count(*) FROM held",
+    "uuid int4 int4 text text text int8 int8", "int8"};
+static const struct pg_statement run_ended_sql = {
+    "run_ended",
+    "SELECT run_id, attempt, node FROM run_attempt WHERE ended_at > now() - interval '2 minutes' ORDER BY ended_at DESC LIMIT $1",
+    "int8", "uuid int4 int4"};
+static const struct pg_statement *const statements[] = {&run_content_sql, &run_uploaded_sql, &run_upload_keep_sql, &run_ended_sql};
+/* clang-format on */
+const struct pg_table run_content_table = PG_TABLE(statements);
+
+struct result run_content_find(struct lookup *lookup, const struct run_content_query *query, struct run_content *content_out,
+                               struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, query->repository);
+    pg_add_text_array(&arguments, query->digests, query->count);
+    pg_add_text(&arguments, query->digest);
+    TRY(pg_run(lookup_connection(lookup), &run_content_sql, &arguments, &rows, err));
+    *content_out = (struct run_content){.is_manifest = pg_bool(rows, 0, 0), .is_blob = pg_bool(rows, 0, 1)};
+    return SUCCESS;
+}
+
+static void add_holder(struct pg_arguments *arguments, const struct run_holder *holder)
+{
+    pg_add_uuid(arguments, &holder->run);
+    pg_add_int4(arguments, (int32_t)holder->attempt);
+    pg_add_int4(arguments, (int32_t)holder->node);
+    pg_add_text(arguments, holder->key);
+}
+
+static struct result ended(struct error *err)
+{
+    return failure(err, ERROR_NOT_FOUND, "the lease has ended: nothing more is taken for this attempt");
+}
+
+struct result run_uploaded_find(struct lookup *lookup, const struct run_holder *holder, int64_t *bytes_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    add_holder(&arguments, holder);
+    TRY(pg_run(lookup_connection(lookup), &run_uploaded_sql, &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return ended(err);
+    *bytes_out = pg_int8(rows, 0, 0);
+    return SUCCESS;
+}
+
+struct result run_ended_lately(struct lookup *lookup, struct run_ended *ended_out, size_t *count_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_int8(&arguments, RUN_ENDED_MAX);
+    TRY(pg_run(lookup_connection(lookup), &run_ended_sql, &arguments, &rows, err));
+    const size_t count = pg_rows_count(rows);
+    for (size_t i = 0; i < count; i++)
+        ended_out[i] =
+            (struct run_ended){.run = pg_uuid(rows, i, 0), .attempt = pg_int8(rows, i, 1), .node = pg_int8(rows, i, 2)};
+    *count_out = count;
+    return SUCCESS;
+}
+
+struct result run_uploaded_keep(const struct permit *permit, struct pg *pg, const struct run_uploaded *uploaded,
+                                struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+    struct error why = {0};
+
+    assert(uploaded->action == ACTION_UPLOAD_BEGIN || uploaded->action == ACTION_UPLOAD_COMMIT);
+    permit_require(permit, uploaded->action, uploaded->where);
+    add_holder(&arguments, uploaded->holder);
+    pg_add_text(&arguments, uploaded->where->name);
+    pg_add_text(&arguments, uploaded->digest);
+    pg_add_int8(&arguments, uploaded->size_bytes);
+    pg_add_int8(&arguments, uploaded->most_bytes);
+    if (!pg_run(pg, &run_upload_keep_sql, &arguments, &rows, &why).ok) {
+        if (why.kind != ERROR_CONFLICT) return failure(err, why.kind, "%s", why.message);
+        return failure(err, ERROR_DENIED, "the order allows %lld bytes of outputs and log: with this blob they would be more",
+                       (long long)uploaded->most_bytes);
+    }
+    return pg_int8(rows, 0, 0) == 1 ? SUCCESS : ended(err);
+}
