@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "runner/calls/calls.h"
+#include "runner/jobs/wish.h"
 #include "runner/serve/channel.h"
 #include "runner/serve/serve.h"
 #include "runner/serve/verdict.h"
@@ -16,6 +17,7 @@ struct worker {
     uint8_t session[CALLS_SESSION_SIZE];
     int channel, kept;
     pid_t parent;
+    struct job_wish wish; /* of a scheduler's job; its run "": none */
     /* of the worker alone */
     struct http_options http;
     struct calls *calls;     /* NULL until it is connected */

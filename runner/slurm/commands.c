@@ -14,7 +14,9 @@
 #define ARGUMENTS    20
 #define WORD_SIZE    512
 #define LINE_FIELDS  7
+#define QUEUE_FIELDS 5
 #define QUEUE_FORMAT "--Format=JobID:|,State:|,exit_code:|,NodeList:|,Reason:|"
+#define LIST_FORMAT  "--Format=Name:64|,JobID:|,State:|,exit_code:|,NodeList:|,Reason:|"
 #define INFO_FORMAT  "--Format=NodeList:|,StateLong:|,CPUs:|,Memory:|,Gres:|,Features:|,PartitionName:|"
 
 /* The arguments of a program, each formatted into a separate array. */
@@ -218,7 +220,8 @@ static struct result read_job(struct bytes line, struct slurm_status *status_out
     char state[SLURM_NAME_SIZE];
     struct slurm_status status = {0};
 
-    if (!cut_fields(line, 5, fields)) return failure(err, ERROR_UNAVAILABLE, "squeue printed a line that can't be read");
+    if (!cut_fields(line, QUEUE_FIELDS, fields))
+        return failure(err, ERROR_UNAVAILABLE, "squeue printed a line that can't be read");
     copy_field(fields[1], state, sizeof state);
     status.id = number_in(fields[0]);
     status.state = slurm_state_of(state);
@@ -245,14 +248,47 @@ struct result slurm_read_queue(struct bytes text, struct slurm_status *status_ou
     return SUCCESS;
 }
 
-struct result slurm_commands_find(struct slurm *slurm, const char *name, struct slurm_status *status_out, struct error *err)
+/* The name, then the same fields. */
+struct result slurm_read_all_queue(struct bytes text, struct slurm_jobs *jobs, struct error *err)
 {
-    struct buffer OWNED_BUFFER out = BUFFER(SLURM_ANSWER_MAX);
+    struct slurm_status each;
+    char name[SLURM_NAME_SIZE];
+
+    while (text.length > 0) {
+        struct bytes line = text_cut(&text, '\n');
+        if (line.length == 0) continue;
+        copy_field(text_cut(&line, '|'), name, sizeof name);
+        TRY(read_job(line, &each, err));
+        TRY(slurm_jobs_keep(jobs, name, &each, err));
+    }
+    return SUCCESS;
+}
+
+static struct command queue_command(const struct slurm *slurm)
+{
     struct command command = command_of(slurm, "squeue");
 
     add(&command, "--me");
     add(&command, "--noheader");
     add(&command, "--states=all");
+    return command;
+}
+
+struct result slurm_commands_list(struct slurm *slurm, struct slurm_jobs *jobs, struct error *err)
+{
+    struct buffer OWNED_BUFFER out = BUFFER(SLURM_ANSWER_MAX);
+    struct command command = queue_command(slurm);
+
+    add(&command, LIST_FORMAT);
+    TRY(run_program(slurm, &command, (struct bytes){0}, &out, err));
+    return slurm_read_all_queue(buffer_bytes(&out), jobs, err);
+}
+
+struct result slurm_commands_find(struct slurm *slurm, const char *name, struct slurm_status *status_out, struct error *err)
+{
+    struct buffer OWNED_BUFFER out = BUFFER(SLURM_ANSWER_MAX);
+    struct command command = queue_command(slurm);
+
     add(&command, "--name=%s", name);
     add(&command, QUEUE_FORMAT);
     TRY(run_program(slurm, &command, (struct bytes){0}, &out, err));
