@@ -213,7 +213,21 @@ static int64_t number_in(struct bytes field)
     return text_to_u64(field, INT64_MAX, &number) ? (int64_t)number : 0;
 }
 
-/* squeue's exit_code is a wait status. */
+/* squeue's exit_code: a wait status; in newer versions the exit status, ':' and a signal. */
+static void read_exit(struct bytes field, struct slurm_status *status)
+{
+    const struct bytes first = text_cut(&field, ':');
+    const int64_t number = number_in(first);
+
+    if (field.length > 0) {
+        status->exit = (int)(number & 0xff);
+        status->signal = (int)(number_in(field) & 0x7f);
+        return;
+    }
+    status->exit = (int)(number >> 8 & 0xff);
+    status->signal = (int)(number & 0x7f);
+}
+
 static struct result read_job(struct bytes line, struct slurm_status *status_out, struct error *err)
 {
     struct bytes fields[LINE_FIELDS];
@@ -225,9 +239,7 @@ static struct result read_job(struct bytes line, struct slurm_status *status_out
     copy_field(fields[1], state, sizeof state);
     status.id = number_in(fields[0]);
     status.state = slurm_state_of(state);
-    const int64_t waited = number_in(fields[2]);
-    status.exit = (int)(waited >> 8 & 0xff);
-    status.signal = (int)(waited & 0x7f);
+    read_exit(fields[2], &status);
     copy_field(fields[3], status.nodes, sizeof status.nodes);
     copy_field(fields[4], status.reason, sizeof status.reason);
     *status_out = status;

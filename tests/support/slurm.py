@@ -25,7 +25,6 @@ SlurmUser=slurm
 SlurmdUser=root
 AuthType=auth/munge
 AuthInfo=socket={folder}/munge/socket
-CryptoType=crypto/munge
 AuthAltTypes=auth/jwt
 AuthAltParameters=jwt_key={folder}/state/jwt.key
 SlurmctldPort={port}
@@ -120,6 +119,8 @@ class Cluster:
         try:
             self.start()
         except BaseException:
+            for name in sorted(os.listdir(self.path("log"))):
+                print(f"--- {name}\n{read(self.path('log', name))[-2000:]}")
             self.__exit__()
             raise
         return self
@@ -146,6 +147,11 @@ class Cluster:
             file.write(os.urandom(64))
         shutil.chown(path, user, user)
 
+    def is_old(self):
+        """Before 23.11: the API is a plugin with its version, and slurmd needs no word about control groups."""
+        words = subprocess.run(["/usr/sbin/slurmctld", "-V"], check=True, stdout=subprocess.PIPE, text=True).stdout.split()
+        return tuple(int(part) for part in words[-1].split(".")[:2]) < (23, 11)
+
     def write_config(self):
         first = free_ports(34)
         self.ports = {node: first + 2 + i for i, node in enumerate(self.nodes)}
@@ -153,6 +159,9 @@ class Cluster:
         with open(self.config, "w", encoding="ascii") as file:
             file.write(CONFIG.format(host=socket.gethostname().split(".")[0], folder=self.folder, port=first, slurmd_port=first + 1,
                                      first=first + 4, last=first + 33, nodes=nodes))
+        if not self.is_old():
+            with open(self.path("etc/cgroup.conf"), "w", encoding="ascii") as file:
+                file.write("CgroupPlugin=disabled\n")
         with open(self.path("etc/gres.conf"), "w", encoding="ascii") as file:
             for node in self.nodes:
                 for i in range(2):
@@ -193,7 +202,8 @@ class Cluster:
         """slurmrestd refuses to be root or Slurm's user."""
         shutil.chown(self.path("rest"), "nobody")
         self.url = "unix:" + self.path("rest/socket")
-        self.spawn("/usr/sbin/slurmrestd", "-a", "rest_auth/jwt", "-s", "openapi/v0.0.38", self.url, user="nobody", SLURM_JWT="daemon")
+        plugin = "openapi/v0.0.38" if self.is_old() else "openapi/slurmctld"
+        self.spawn("/usr/sbin/slurmrestd", "-a", "rest_auth/jwt", "-s", plugin, self.url, user="nobody", SLURM_JWT="daemon")
         wait_for("slurmrestd", lambda: os.path.exists(self.path("rest/socket")))
         wait_for("slurmctld", lambda: "UP" in self.run("scontrol", "ping", check=False))
         self.token_file = self.token("root")
