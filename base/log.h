@@ -1,7 +1,7 @@
 /*
  * base/log.h -- the operator's log: one JSON object in each line, on standard error.
  *
- * gateway/, keyd/, runner/serve/, embedded/ and cmd/ log. registry/ logs only failures in its background work; all other folders return
+ * gateway/, keyd/, runner/serve/, runner/schedule/, embedded/ and cmd/ log. registry/ logs only failures in its background work; all other folders return
  * errors. A line never has a secret, a token or personal data. The audit log, and not this log, records who did what.
  */
 #pragma once

@@ -41,7 +41,7 @@ struct program {
 /** Prints one line of a table: `left`, padded to `width`, and the folded help behind or below it. */
 void program_print_row(FILE *out, const char *left, size_t width, const char *help);
 
-#define PROGRAM_OPTIONS_MAX 48 /* sijil-runner has 39, in groups of at most 9 */
+#define PROGRAM_OPTIONS_MAX 64 /* sijil-runner has the most */
 
 #define PROGRAM_COLUMNS 80 /* of a line of --help */
 /**

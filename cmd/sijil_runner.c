@@ -1,9 +1,11 @@
 /*
  * sijil-runner: `check` shows the isolation and the devices that this machine offers, `try` runs a command in the sandbox of a
- * run, `enroll` makes this machine a runner of a registry, `show` shows which, `serve` runs what the registry orders.
+ * run, `enroll` makes this machine a runner of a registry, `show` shows which, `serve` runs what the registry orders. `job` is what a
+ * scheduler starts on a node.
  */
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,6 +15,7 @@
 #include "base/typo.h"
 #include "cmd/options.h"
 #include "cmd/sijil_runner_enroll.h"
+#include "cmd/sijil_runner_jobs.h"
 #include "cmd/sijil_runner_pods.h"
 #include "cmd/sijil_runner_serve.h"
 #include "runner/attempt.h"
@@ -20,7 +23,7 @@
 #include "runner/machine.h"
 #include "supervision/user.h"
 
-#define COMMANDS "check, try, enroll, show or serve"
+#define COMMANDS "check, try, enroll, show, serve or job"
 
 enum { EXIT_FLOOR = 1, EXIT_USAGE = 2, EXIT_NOT_KEPT = 123, EXIT_NOT_STARTED = 126, PATH_SIZE = 512, REPORT_MAX = 16 << 20 };
 
@@ -32,6 +35,9 @@ struct settings {
     char work[PATH_SIZE], inside[PATH_SIZE];
     struct runner_enroll enroll;
     struct runner_serve serve;
+    struct runner_schedule schedule;
+    const char *jobs;    /* the socket; NULL: none */
+    char gpus[WISH_MAX]; /* that Slurm has given to its job; "": it does not say */
     bool json, has_state, has_try_option, has_enroll_option, has_serve_option, has_pods_option;
 };
 
@@ -51,7 +57,7 @@ static int misused(const char *why)
 
 static int unknown_command(const char *given)
 {
-    static const char *const commands[] = {"check", "enroll", "serve", "show", "try"};
+    static const char *const commands[] = {"check", "enroll", "job", "serve", "show", "try"};
     const char *nearest = typo_nearest(given, commands, sizeof commands / sizeof commands[0]);
     char why[160];
 
@@ -128,6 +134,7 @@ static bool take_slurm_option(struct slurm_options *slurm, int option)
     case RUNNER_SLURM_USER: slurm->user = optarg; return true;
     case RUNNER_SLURM_TOKEN: slurm->token_file = optarg; return true;
     case RUNNER_SLURM_CONFIG: slurm->config = optarg; return true;
+    case RUNNER_SLURM_PROGRAMS: slurm->programs = optarg; return true;
     case RUNNER_CA: slurm->ca_file = optarg; return true;
     default: return false;
     }
@@ -142,6 +149,8 @@ static const char *take_other_option(struct settings *settings, int option)
     if (is_known) return wrong;
     wrong = runner_serve_option(&settings->serve, option, &is_known);
     if (is_known) settings->has_serve_option = true;
+    if (is_known) return wrong;
+    wrong = runner_schedule_option(&settings->schedule, option, &is_known);
     if (is_known || take_slurm_option(&settings->slurm, option)) return wrong;
     if (runner_pods_option(&settings->pods, option)) {
         settings->has_pods_option = true;
@@ -168,6 +177,7 @@ static const char *take_option(struct settings *settings, int option)
         settings->enroll.options.state = settings->serve.state = optarg;
         settings->has_state = true;
         return NULL;
+    case RUNNER_JOBS: settings->jobs = settings->schedule.options.jobs = optarg; return NULL;
     default: return take_other_option(settings, option);
     }
 }
@@ -204,12 +214,19 @@ static int run_check(const struct settings *settings)
     return shown != 0 || machine.meets_floor ? shown : EXIT_FLOOR;
 }
 
+static void name_slurm_user(struct settings *settings)
+{
+    struct error ignored = {0};
+
+    if (settings->slurm.user == NULL && user_self(&settings->self, &ignored).ok) settings->slurm.user = settings->self.name;
+}
+
 static int check_cluster(struct settings *settings)
 {
     struct buffer OWNED_BUFFER text = BUFFER(REPORT_MAX);
     struct error err = {0};
 
-    if (settings->slurm.user == NULL && user_self(&settings->self, &err).ok) settings->slurm.user = settings->self.name;
+    name_slurm_user(settings);
     if (!(settings->json ? cluster_json : cluster_text)(&settings->slurm, &text, &err).ok) {
         (void)fprintf(stderr, "sijil-runner: %s\n", err.message);
         return EXIT_FLOOR;
@@ -269,14 +286,41 @@ static int run_show(struct settings *settings, int count)
     return runner_show(&settings->enroll);
 }
 
+static int run_schedule(struct settings *settings)
+{
+    if (settings->has_serve_option) return misused("serve --slurm runs nothing itself: it takes no limit of runs");
+    name_slurm_user(settings);
+    return runner_schedule(&settings->schedule, settings->serve.state, &settings->slurm, &cancelled);
+}
+
 static int run_serve(struct settings *settings, int count)
 {
-    if (count > 1 || settings->has_try_option || settings->has_enroll_option || settings->slurm.url != NULL || settings->json)
+    if (count > 1 || settings->has_try_option || settings->has_enroll_option || settings->json)
         return misused("serve takes no file, and no option of check, try or enroll");
+    if (settings->slurm.url != NULL) return run_schedule(settings);
+    if (settings->schedule.was_given) return misused("an option for serve --slurm is given without --slurm");
     settings->serve.machine = machine_of(settings);
     settings->serve.devices = settings->attempt.devices;
     settings->serve.image_bytes = settings->attempt.image_bytes;
-    return runner_serve(&settings->serve, &cancelled);
+    return runner_serve(&settings->serve, settings->jobs, &cancelled);
+}
+
+static int run_job(const struct settings *settings, char **operands, int count)
+{
+    if (count != 3) return misused("job takes RUN and ATTEMPT");
+    return runner_job(settings->schedule.options.jobs, operands + 1, settings->gpus[0] == '\0' ? NULL : settings->gpus,
+                      &cancelled);
+}
+
+/* For `job`: which devices Slurm has given to its step. */
+static void find_gpus(struct settings *settings)
+{
+    static const char *const names[] = {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && settings->gpus[0] == '\0'; i++) {
+        const char *given = getenv(names[i]);
+        if (given != NULL) (void)snprintf(settings->gpus, sizeof settings->gpus, "%s", given);
+    }
 }
 
 static int run(struct settings *settings, char **operands, int count)
@@ -285,6 +329,7 @@ static int run(struct settings *settings, char **operands, int count)
 
     if (count == 0) return misused("a command is missing: " COMMANDS);
     notify_find();
+    find_gpus(settings);
     environment_keep(kept);
     take_signals();
     settings->attempt.cancelled = &cancelled;
@@ -292,8 +337,10 @@ static int run(struct settings *settings, char **operands, int count)
     if (strcmp(operands[0], "enroll") == 0) return run_enroll(settings, operands, count);
     if (strcmp(operands[0], "show") == 0) return run_show(settings, count);
     if (strcmp(operands[0], "serve") == 0) return run_serve(settings, count);
-    if (settings->has_state || settings->has_enroll_option || settings->has_serve_option)
+    if (settings->has_state || settings->has_enroll_option || settings->has_serve_option || settings->schedule.was_given)
         return misused("an option of enroll or serve is given without that command");
+    if (strcmp(operands[0], "job") == 0) return run_job(settings, operands, count);
+    if (settings->jobs != NULL) return misused("--jobs is for serve and job");
     if (strcmp(operands[0], "check") == 0) {
         if (count > 1 || settings->has_try_option) return misused("check takes no file and no option of try");
         if (settings->has_pods_option) return check_pods(settings);
@@ -313,7 +360,8 @@ int main(int argc, char **argv)
         .attempt = {.user = "sijil-run", .nvml = DEVICES_LIBRARY, .devices = DEVICES_FOLDER, .image_bytes = IMAGE_BYTES},
         .pods = {.cluster = {.space = "sijil-runs"}},
         .enroll = RUNNER_ENROLL,
-        .serve = RUNNER_SERVE};
+        .serve = RUNNER_SERVE,
+        .schedule = RUNNER_SCHEDULE};
 
     (void)snprintf(settings.work, sizeof settings.work, "/var/tmp/sijil-runner-%ld", (long)geteuid());
     find_inside(settings.inside);

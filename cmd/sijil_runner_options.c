@@ -22,6 +22,7 @@ static const struct option_row slurm_rows[] = {
     {RUNNER_SLURM_USER, "slurm-user", "NAME", "the user of the token; default: this user"},
     {RUNNER_SLURM_TOKEN, "slurm-token", "FILE", "a file with a token (JWT) for slurmrestd"},
     {RUNNER_SLURM_CONFIG, "slurm-config", "FILE", "slurm.conf, for commands:"},
+    {RUNNER_SLURM_PROGRAMS, "slurm-programs", "DIR", "the folder of sbatch and squeue, for commands:; default: /usr/bin"},
     {RUNNER_CA, "ca-file", "FILE",
      "certificates of the authorities that the certificate of the Kubernetes API, of slurmrestd, or of the registry, must come from (PEM)"},
 };
@@ -61,17 +62,39 @@ static const struct option_row serve_rows[] = {
      "how much of images is kept, encrypted, between runs of the same project; default: nothing"},
     {RUNNER_DRAIN, "drain", "SECONDS", "how long runs may go on after TERM, before they are cancelled; default: 0"},
 };
+static const struct option_row schedule_rows[] = {
+    {RUNNER_SLURM_REGION, "slurm-region", "REGION",
+     "a region of the cluster's nodes, whose feature is region- and the region with - for /; once for each"},
+    {RUNNER_SLURM_PARTITION, "slurm-partition", "NAME", "for the jobs; default: the cluster's"},
+    {RUNNER_SLURM_GRES, "slurm-gres", "TYPE=GRES",
+     "Slurm's name for a type of device, such as H200=gpu:h200; default: gpu; once for each"},
+    {RUNNER_SLURM_EXTRA, "slurm-extra", "SECONDS",
+     "that a job may last longer than its program, to fetch inputs and store outputs; default: 3600"},
+    {RUNNER_SLURM_PATIENCE, "slurm-patience", "SECONDS",
+     "how long a job may run while no runner has its run, before it is ended; default: 60"},
+    {RUNNER_SLURM_RUNNER, "slurm-runner", "FILE", "sijil-runner on the nodes; default: /usr/bin/sijil-runner"},
+};
+static const struct option_row jobs_rows[] = {
+    {RUNNER_JOBS, "jobs", "SOCKET",
+     "run only what jobs of a scheduler name, which connect to this socket; job: where to connect; serve --slurm: the socket on the nodes. "
+     "The default for both: /run/sijil-runner/jobs"},
+    {RUNNER_JOBS_USER, "jobs-user", "NAME", "the user of these jobs; root and the user of this process may connect, too"},
+};
 static const struct option_group groups[] = {{"", rows, COUNT(rows)},
-                                             {"for check", slurm_rows, COUNT(slurm_rows)},
+                                             {"for check and serve: a Slurm cluster", slurm_rows, COUNT(slurm_rows)},
                                              {"for check: a Kubernetes cluster", kubernetes_rows, COUNT(kubernetes_rows)},
                                              {"for try", try_rows, COUNT(try_rows)},
                                              {"for enroll", enroll_rows, COUNT(enroll_rows)},
-                                             {"for serve", serve_rows, COUNT(serve_rows)}};
+                                             {"for serve", serve_rows, COUNT(serve_rows)},
+                                             {"for serve --slurm", schedule_rows, COUNT(schedule_rows)},
+                                             {"for nodes of a cluster: serve and job", jobs_rows, COUNT(jobs_rows)}};
 static const char *const synopses[] = {"check [--least=LEVEL] [--slurm=URL | --kubernetes=URL] [--json]",
                                        "try SPEC [OPTION]... [-- COMMAND [ARGUMENT]...]",
                                        "enroll [URL] --code-file=FILE [--wait] [OPTION]...",
                                        "show [--state=DIR] [--json]",
                                        "serve [--state=DIR] [--parallel=N] [OPTION]...",
+                                       "serve --slurm=URL --slurm-region=REGION [OPTION]...",
+                                       "job [--jobs=SOCKET] RUN ATTEMPT",
                                        NULL};
 static const char *const see_also[] = {"sijil(1)", "bwrap(1)", NULL};
 
@@ -84,7 +107,8 @@ const struct program runner_program = {
         "Check the isolation that this machine offers, or run a command in exactly the sandbox that an ordered run would get: no "
         "network, nothing of this machine but /usr, limits on all that it uses. Or enroll this machine as a runner of a registry, with the "
         "file of a single-use code: it makes its own key and pins the keys of the registry. Or serve: ask that registry for signed orders, "
-        "check each of them, and run them.",
+        "check each of them, and run them. With --slurm, have a cluster start a job for each run that waits; such a job tells the runner of "
+        "its node, which serves with --jobs, that it may run it now.",
     .groups = groups,
     .group_count = COUNT(groups),
     .closing =
@@ -93,11 +117,13 @@ const struct program runner_program = {
         "A line in the file that $SIJIL_HEARTBEAT names is shown as progress.\n"
         "enroll shows the name of the runner's key, which the approvers compare, and the keys of the registry. URL is in place of the one in\n"
         "the file. Without --code-file it goes on where it was: it fetches the certificate.\n"
-        "serve logs a JSON object in each line of standard error. TERM cancels what runs, and ends it.",
+        "serve logs a JSON object in each line of standard error. TERM cancels what runs, and ends it.\n"
+        "job is what a scheduler starts on a node. RUN and ATTEMPT are no secret, and are not believed.",
     .exit_status =
         "check: 0 the isolation suffices or the cluster answers, 1 otherwise. try: that of COMMAND, 128 and the number of a signal, 123 COMMAND ran, "
         "but an output or the report could not be written, 124 time_s was over, 125 the outputs are refused, 126 nothing was started or the "
         "sandbox failed. enroll: 0 enrolled, 1 refused, 3 it waits for its approval. serve: 0 stopped as asked, 1 it can't serve, "
-        "3 the registry has suspended the runner's key, 4 stopped as asked, and a run had to be killed. 2 the command line is wrong.",
+        "3 the registry has suspended the runner's key, 4 stopped as asked, and a run had to be killed. job: 0 the runner of this node had the "
+        "run, however that ended; 1 otherwise. 2 the command line is wrong.",
     .see_also = see_also,
 };

@@ -2,11 +2,13 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/dump.h"
 #include "base/log.h"
 #include "base/notify.h"
 #include "base/text.h"
+#include "supervision/user.h"
 
 #define DRAIN_MAX_S 2592000
 #define LOG_MOST    (INT64_C(1) << 30)
@@ -64,6 +66,7 @@ const char *runner_serve_option(struct runner_serve *settings, int option, bool 
     case RUNNER_LIMIT: return take_limit(&settings->most);
     case RUNNER_DRAIN:
         return take_number(optarg, 0, DRAIN_MAX_S, &settings->drain_s) ? NULL : "--drain is a number of seconds, at most 2592000";
+    case RUNNER_JOBS_USER: settings->jobs_user = optarg; return NULL;
     default: *known_out = false; return NULL;
     }
 }
@@ -135,17 +138,33 @@ static int serve_until_stopped(const struct runner_serve *settings, struct serve
     return end == SERVE_KILLED ? SERVE_EXIT_KILLED : 0;
 }
 
-int runner_serve(const struct runner_serve *given, const volatile sig_atomic_t *stops)
+/* The payload's user is never heard, so a name that nobody has must not become it. */
+static struct result find_caller(const char *name, uid_t *caller_out, struct error *err)
+{
+    struct user user;
+
+    *caller_out = geteuid();
+    if (name == NULL) return SUCCESS;
+    TRY(user_find(name, &user, err));
+    *caller_out = user.uid;
+    return SUCCESS;
+}
+
+int runner_serve(const struct runner_serve *given, const char *jobs, const volatile sig_atomic_t *stops)
 {
     struct runner_serve settings = *given;
     char group[CGROUP_PATH_SIZE];
     OWNED(runner_state) *state = NULL;
     struct error err = {0};
+    uid_t caller = 0;
 
     if (!dump_forbid()) log_line(LOG_WARNING, "core files can't be forbidden", NULL);
     if (!find_group(&settings, group, &err).ok) return failed("the runner's own control group can't be used", &err);
     if (!runner_state_open(settings.state, &state, &err).ok) return failed("the runner's folder can't be used", &err);
+    if (!find_caller(settings.jobs_user, &caller, &err).ok) return failed("the user of jobs can't be found", &err);
     struct serve_options options = {.state = state,
+                                    .jobs = jobs,
+                                    .jobs_user = caller,
                                     .work = settings.machine.work,
                                     .user = settings.machine.user,
                                     .inside = settings.machine.inside,

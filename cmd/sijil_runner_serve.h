@@ -5,6 +5,7 @@
 
 #include "cmd/options.h"
 #include "runner/machine.h"
+#include "runner/schedule/schedule.h"
 #include "runner/serve/serve.h"
 
 enum { SERVE_EXIT_FAILED = 1, SERVE_EXIT_SUSPENDED = 3, SERVE_EXIT_KILLED = 4 };
@@ -17,11 +18,12 @@ struct runner_serve {
     int64_t cpus, memory_bytes;             /* 0: the machine's */
     int64_t image_bytes, image_cache_bytes; /* cache 0: none */
     struct run_limits most;                 /* 0: the largest, or what all runs have together */
+    const char *jobs_user;                  /* NULL: nobody besides root and this user */
 };
 
 #define RUNNER_SERVE ((struct runner_serve){.state = RUNNER_STATE_FOLDER, .parallel = 1})
 
 /** NULL, or what is wrong with the option's value, which is optarg. *known_out: whether it is an option of serve. */
 const char *runner_serve_option(struct runner_serve *settings, int option, bool *known_out);
-/** Serves until a signal asks it to stop. Returns the exit status. */
-int runner_serve(const struct runner_serve *settings, const volatile sig_atomic_t *stops);
+/** Serves until a signal asks it to stop. `jobs` is the socket for jobs of a scheduler; NULL: none. Returns the exit status. */
+int runner_serve(const struct runner_serve *settings, const char *jobs, const volatile sig_atomic_t *stops);

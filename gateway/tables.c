@@ -59,6 +59,7 @@ const struct pg_table *const gateway_tables[] = {
     &run_session_table,
     &run_budget_table,
     &run_label_table,
+    &run_queue_table,
     &run_draft_table,
     &run_result_table,
     &held_manifest_statements,

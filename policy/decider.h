@@ -194,6 +194,13 @@ RESULT decider_carried_label(struct decider *decider, const struct carried_query
                              struct error *err);
 
 /**
+ * Whether the policies allow `metadata` of the repository `name` in a region: that somebody there knows that it is used, and how much. An
+ * unknown region allows nothing. ERROR_UNAVAILABLE while the policies are not known; ERROR_LIMIT.
+ */
+RESULT decider_shows(struct decider *decider, const char *name, const char *region, int64_t now_ms, bool *shows_out,
+                     struct error *err);
+
+/**
  * The principal with this principal_key(): a robot, or a subject of an issuer with a role in the organisation or the registry. False:
  * there is none, so it has no rights there.
  */

@@ -58,6 +58,8 @@ RESULT evaluate_retention(const struct decision_context *context, const char *na
 /** Raises *approvals to what the policies demand for a run with the repository `name`. */
 RESULT evaluate_approvals(const struct decision_context *context, const char *name, int64_t *approvals, struct error *err);
 struct train_answer;
+RESULT evaluate_metadata(const struct decision_context *context, const char *name, const char *region, bool *shows_out,
+                         struct error *err);
 RESULT evaluate_train(const struct decision_context *context, const char *name, const char *region,
                       struct train_answer *answer_out, struct error *err);
 struct store_answer;

@@ -84,6 +84,19 @@ struct result evaluate_store(const struct decision_context *context, const char 
     return SUCCESS;
 }
 
+struct result evaluate_metadata(const struct decision_context *context, const char *name, const char *region, bool *shows_out,
+                                struct error *err)
+{
+    OWNED(policy_decision) *decision = NULL;
+
+    if (context->is_stale || context->snapshot->set == NULL)
+        return failure(err, ERROR_UNAVAILABLE, "this gateway can't tell which policies are in force");
+    TRY(evaluate_repository(context, &(struct repository_query){.name = name, .region = region, .op = OP_METADATA}, &decision,
+                            err));
+    *shows_out = policy_decision_allows(decision);
+    return SUCCESS;
+}
+
 /* A pin means that a policy applies to the content. Without that policy nobody knows for how long the content must be kept. */
 static void note_pin(const struct policy_decision *decision, struct policy_retention *retention)
 {

@@ -17,7 +17,7 @@
 #define RUN_HEARTBEAT_EVERY_MS 10000
 #define RUN_SILENCE_MS         40000 /* four intervals of heartbeats: after such a silence the attempt is lost */
 
-extern const struct pg_table run_lease_table, run_session_table;
+extern const struct pg_table run_lease_table, run_queue_table, run_session_table;
 
 /* --- the order --- */
 
@@ -65,6 +65,8 @@ struct run_offer {
     size_t device_count;
     struct bytes device_types[RUN_OFFERED_MAX], device_migs[RUN_OFFERED_MAX];
     int64_t device_memory[RUN_OFFERED_MAX];
+    const struct uuid *run; /* only this run, in this attempt: a scheduler's job names it; NULL: any */
+    int64_t attempt;
 };
 
 /** The oldest run that fits an offer. No other runner gets it for ten seconds. */

@@ -22,6 +22,8 @@ static const struct pg_statement run_claim_sql = {
     " AND cardinality($4) > 0 AND r.jurisdictions @> $4 AND $13 = ANY (r.regions) AND r.devices <= $14 AND r.isolation <= $5 AND r.assurance <= $6 AND r.cpus <= $7 AND r.memory_bytes <= $8"
     " AND r.devices <= (SELECT count(*) FROM unnest($9::text[], $10::text[], $11::int8[]) AS d (type, mig, memory)"
     " WHERE strpos(' ' || d.type || ' ', ' ' || r.device_type || ' ') > 0 AND d.mig = r.device_mig AND d.memory >= r.device_memory)"
+    " AND ($15::uuid IS NULL OR (r.run_id = $15 AND $16 = r.attempt + CASE WHEN EXISTS"
+    " (SELECT 1 FROM run_attempt a WHERE a.run_id = r.run_id AND a.ended_at IS NULL) THEN 0 ELSE 1 END))"
     " AND r.attempt < r.attempts + CASE WHEN EXISTS (SELECT 1 FROM run_attempt a WHERE a.run_id = r.run_id AND a.ended_at IS NULL)"
     " THEN 1 ELSE 0 END"
     " ORDER BY r.number LIMIT 1 FOR UPDATE OF r SKIP LOCKED)"
@@ -29,7 +31,8 @@ static const struct pg_statement run_claim_sql = {
     " WHERE run.run_id = waiting.run_id AND p.project_id = run.project_id AND o.organisation_id = p.organisation_id"
     " RETURNING run.run_id, p.project_id, p.organisation_id, o.name || '/' || p.name, run.attempt, run.nodes, run.time_s, run.expires_at,"
     " (SELECT count(*) FROM run_attempt a WHERE a.run_id = run.run_id AND a.attempt = run.attempt AND a.ended_at IS NULL)",
-    "text uuid uuid text[] int4 int4 int8 int8 text[] text[] int8[] text text int8", "uuid uuid uuid text int4 int4 int8 timestamptz int8"};
+    "text uuid uuid text[] int4 int4 int8 int8 text[] text[] int8[] text text int8 uuid int4",
+    "uuid uuid uuid text int4 int4 int8 timestamptz int8"};
 static const struct pg_statement run_attempt_begin_sql = {
     "run_attempt_begin",
     "UPDATE run SET attempt = $2, claimed_by = '', claimed_until = 'epoch' WHERE run_id = $1 AND claimed_by = $3 AND attempts >= $2"
@@ -83,8 +86,9 @@ static const struct pg_statement run_leased_sql = {
     "SELECT a.run_id, p.project_id, p.organisation_id, coalesce(p.deleted_name, o.name || '/' || p.name), a.attempt, r.nodes, r.time_s,"
     " r.expires_at, a.node, a.ends_at, a.lease IS NOT NULL FROM run_attempt a JOIN run r USING (run_id) JOIN project p USING (project_id)"
     " JOIN organisation o USING (organisation_id) WHERE a.key = $1 AND a.session = $2 AND a.ended_at IS NULL AND a.phase = 'leased'"
+    " AND ($3::uuid IS NULL OR (a.run_id = $3 AND a.attempt = $4))"
     " AND a.ends_at > now() AND r.ended_at IS NULL ORDER BY a.leased_at LIMIT 1",
-    "text bytea", "uuid uuid uuid text int4 int4 int8 timestamptz int4 timestamptz bool"};
+    "text bytea uuid int4", "uuid uuid uuid text int4 int4 int8 timestamptz int4 timestamptz bool"};
 static const struct pg_statement run_region_drop_sql = {
     "run_region_drop",
     "UPDATE run SET regions = array_remove(regions, $2), claimed_by = '', claimed_until = 'epoch' WHERE run_id = $1 AND state = 'ordered'"
@@ -188,6 +192,8 @@ struct result run_claim(struct pg *pg, const struct run_offer *offer, struct run
     pg_add_text(&arguments, offer->key);
     pg_add_text(&arguments, offer->region);
     pg_add_int8(&arguments, offer->devices_most);
+    pg_add_uuid(&arguments, offer->run);
+    pg_add_int4(&arguments, (int32_t)offer->attempt);
     TRY(pg_run(pg, &run_claim_sql, &arguments, &rows, err));
     *found_out = pg_rows_count(rows) == 1;
     if (*found_out) *claim_out = read_claim(rows);
@@ -285,14 +291,16 @@ struct result run_held_newest(struct lookup *lookup, const struct uuid *run, con
     return SUCCESS;
 }
 
-struct result run_leased_find(struct lookup *lookup, const char *key, const uint8_t session[RUN_SESSION_SIZE],
+struct result run_leased_find(struct lookup *lookup, const struct run_offer *offer, const uint8_t session[RUN_SESSION_SIZE],
                               struct run_leased *leased_out, bool *found_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    pg_add_text(&arguments, key);
+    pg_add_text(&arguments, offer->key);
     pg_add_bytes(&arguments, (struct bytes){session, RUN_SESSION_SIZE});
+    pg_add_uuid(&arguments, offer->run);
+    pg_add_int4(&arguments, (int32_t)offer->attempt);
     TRY(pg_run(lookup_connection(lookup), &run_leased_sql, &arguments, &rows, err));
     *found_out = pg_rows_count(rows) == 1;
     if (!*found_out) return SUCCESS;

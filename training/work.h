@@ -24,8 +24,8 @@ struct run_leased {
     int64_t ends_ms;
     bool is_signed; /* its envelope is kept */
 };
-/** The oldest unended lease of this session that has not begun. */
-RESULT run_leased_find(struct lookup *lookup, const char *key, const uint8_t session[RUN_SESSION_SIZE],
+/** The oldest unended lease of this session that has not begun; of the run that the offer names. */
+RESULT run_leased_find(struct lookup *lookup, const struct run_offer *offer, const uint8_t session[RUN_SESSION_SIZE],
                        struct run_leased *leased_out, bool *found_out, struct error *err);
 
 /**
@@ -34,6 +34,32 @@ RESULT run_leased_find(struct lookup *lookup, const char *key, const uint8_t ses
  */
 RESULT run_region_drop(const struct permit *permit, struct pg *pg, const struct run_claim *claim, const char *region,
                        int64_t *regions_out, struct error *err) __attribute__((nonnull));
+
+/* --- what a scheduler must know --- */
+
+#define RUN_QUEUE_MAX         256
+#define RUN_QUEUE_REGIONS_MAX 16
+
+/** A run that is ordered or held by runners; views into a row. */
+struct run_queued {
+    struct uuid run;
+    int64_t attempt; /* that runs, or that comes next */
+    bool is_held;
+    int64_t nodes, cpus, memory_bytes, time_s, devices;
+    const char *device_type, *regions; /* regions: those of the query where it may be, with blanks between */
+    const char *order;                 /* the envelope */
+};
+/** Which runs: of this scope, of the pool, and allowed in one of the regions; and who is told of them. */
+struct run_queue_query {
+    const struct uuid *organisation, *project; /* NULL: any */
+    const char *pool;
+    size_t region_count;
+    struct bytes regions[RUN_QUEUE_REGIONS_MAX];
+    RESULT (*visit)(void *context, const struct run_queued *queued, struct error *err);
+    void *context;
+};
+/** Visits at most RUN_QUEUE_MAX of them, the oldest first. *more_out: there are more. */
+RESULT run_queue_visit(struct lookup *lookup, const struct run_queue_query *query, bool *more_out, struct error *err);
 
 /* --- sessions --- */
 

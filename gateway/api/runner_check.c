@@ -8,6 +8,8 @@
 #include "policy/decider.h"
 #include "training/format/bundle.h"
 
+#define SUSPENDED_TYPE "runner-suspended"
+
 struct run_bundle_source bundle_source(const struct request *request, struct pg *pg)
 {
     const struct gateway *gateway = request->gateway;
@@ -50,6 +52,43 @@ void runner_name_lease(const struct run_holder *holder, char detail_out[RESOURCE
 
     uuid_format(&holder->run, id);
     (void)snprintf(detail_out, RESOURCE_DETAIL_MAX + 1, "%s %lld %lld", id, (long long)holder->attempt, (long long)holder->node);
+}
+
+/* ---- asking ---- */
+
+struct result runner_target_ask(struct request *request, struct error *err)
+{
+    const struct enrolled_runner *runner = request->runner;
+    const json_t *body = NULL;
+
+    if (api_asks_for_credential(request, ACTION_RUNNER_ASK)) return SUCCESS;
+    TRY(request_document(request, &body, err));
+    const enum resource_kind kind = strchr(runner->scope, '/') != NULL ? RESOURCE_PROJECT : RESOURCE_ORGANISATION;
+    struct resource *resource =
+        api_pair(request, ACTION_RUNNER_ASK, runner->scope[0] == '\0' ? RESOURCE_SYSTEM : kind, runner->scope);
+    (void)snprintf(resource->detail, sizeof resource->detail, "%s", runner->name);
+    return SUCCESS;
+}
+
+/* What runner.ask permits is recorded for a new session only, and for what a search changes. */
+struct result runner_record_asking(struct request *request, struct error *err)
+{
+    return request->permit != NULL ? SUCCESS : request_record(request, NULL, err);
+}
+
+struct result runner_check_session(struct request *request, struct pg *pg, const struct run_session *session, struct error *err)
+{
+    struct error why = {0};
+    bool is_known = false;
+
+    TRY(run_session_is_known(lookup_of(pg), session, &is_known, err));
+    if (is_known) return SUCCESS;
+    TRY(runner_record_asking(request, err));
+    if (run_session_begin(request->permit, request->gateway->sequencer, pg, session, &why).ok) return SUCCESS;
+    if (why.kind != ERROR_CONFLICT) return failure(err, why.kind, "%s", why.message);
+    OWNED_JSON type = json_pack("{s:s}", "type", SUSPENDED_TYPE);
+    response_problem_with(request, 409, "The runner is suspended", why.message, type);
+    return SUCCESS;
 }
 
 /* ---- deciding again ---- */

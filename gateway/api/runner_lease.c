@@ -9,11 +9,10 @@
 #include "training/format/form.h"
 #include "training/label.h"
 
-#define CLAIMS_MAX     8    /* runs in one search that are not allowed here, or that others get meanwhile */
-#define FETCH_S        3600 /* that a lease lives longer than the run may take: code and inputs are fetched, outputs stored */
-#define AGAIN_MS       200  /* until the next search, after one that found only such runs */
-#define WAIT_MAX_S     30
-#define SUSPENDED_TYPE "runner-suspended"
+#define CLAIMS_MAX 8    /* runs in one search that are not allowed here, or that others get meanwhile */
+#define FETCH_S    3600 /* that a lease lives longer than the run may take: code and inputs are fetched, outputs stored */
+#define AGAIN_MS   200  /* until the next search, after one that found only such runs */
+#define WAIT_MAX_S 30
 
 PART(offered_device, "a device that is free", HAS_TEXT("type", REQUIRED, FORM_FREE, 1, 63, "its name, such as NVIDIA H200"),
      HAS_TEXT("mig", OPTIONAL, FORM_FREE, 1, 31, "the profile of a part of a device"),
@@ -26,7 +25,9 @@ SCHEMA(lease_wanted, "what a runner has free",
        HAS_NUMBER("wait_s", REQUIRED, 0, WAIT_MAX_S, "how long the answer may take if there is no work"),
        HAS_WORD("isolation", REQUIRED, "rlimits cgroup-v1 cgroup-v2", "that its machine gives"),
        HAS_NUMBER("cpus", REQUIRED, 0, 4096, "free processors"), HAS_COUNT("memory_bytes", REQUIRED, "free memory"),
-       HAS_LIST("devices", REQUIRED, RUN_OFFERED_MAX, schema_offered_device, "free devices"))
+       HAS_LIST("devices", REQUIRED, RUN_OFFERED_MAX, schema_offered_device, "free devices"),
+       HAS_ID("run", OPTIONAL, "only this run: a scheduler's job names it"),
+       HAS_NUMBER("attempt", OPTIONAL, 1, 100, "with `run`: only this attempt"))
 
 /* One request for work. */
 struct asking {
@@ -34,21 +35,13 @@ struct asking {
     int64_t until_ms;            /* monotonic */
     struct run_session session;
     struct run_offer offer;
+    struct uuid run; /* that the offer names */
 };
 
 struct result target_runner_lease(struct request *request, struct lookup *lookup, struct error *err)
 {
-    const struct enrolled_runner *runner = request->runner;
-    const json_t *body = NULL;
-
     (void)lookup;
-    if (api_asks_for_credential(request, ACTION_RUNNER_ASK)) return SUCCESS;
-    TRY(request_document(request, &body, err));
-    const enum resource_kind kind = strchr(runner->scope, '/') != NULL ? RESOURCE_PROJECT : RESOURCE_ORGANISATION;
-    struct resource *resource =
-        api_pair(request, ACTION_RUNNER_ASK, runner->scope[0] == '\0' ? RESOURCE_SYSTEM : kind, runner->scope);
-    (void)snprintf(resource->detail, sizeof resource->detail, "%s", runner->name);
-    return SUCCESS;
+    return runner_target_ask(request, err);
 }
 
 /* ---- the offer ---- */
@@ -92,6 +85,18 @@ static void fill_offer(const struct request *request, const json_t *body, struct
     offer_devices(json_object_get(body, "devices"), offer);
 }
 
+static struct result name_run(const json_t *body, struct asking *asking, struct error *err)
+{
+    const char *run = json_text_of(body, "run");
+    const bool has_attempt = json_integer_of(body, "attempt", &asking->offer.attempt);
+
+    if ((run != NULL) != has_attempt) return failure(err, ERROR_INVALID, "run and attempt: both, or none");
+    if (run == NULL) return SUCCESS;
+    if (!uuid_parse(bytes_of_text(run), &asking->run)) return failure(err, ERROR_INVALID, "run: a UUID is expected");
+    asking->offer.run = &asking->run;
+    return SUCCESS;
+}
+
 static struct result begin(struct request *request, struct asking **asking_out, struct error *err)
 {
     struct asking *asking = arena_take(request->arena, sizeof *asking);
@@ -110,33 +115,13 @@ static struct result begin(struct request *request, struct asking **asking_out, 
     if (!text_from_hex(bytes_of_text(json_text_of(body, "session")), asking->session.session, RUN_SESSION_SIZE))
         return failure(err, ERROR_INVALID, "session: 32 hex digits are expected");
     fill_offer(request, body, &asking->offer);
+    TRY(name_run(body, asking, err));
     request->handler_state = asking;
     *asking_out = asking;
     return SUCCESS;
 }
 
 /* ---- the session ---- */
-
-/* What runner.ask permits is recorded for a new session only, and for what a search changes. */
-static struct result record_asking(struct request *request, struct error *err)
-{
-    return request->permit != NULL ? SUCCESS : request_record(request, NULL, err);
-}
-
-static struct result check_session(struct request *request, struct pg *pg, const struct asking *asking, struct error *err)
-{
-    struct error why = {0};
-    bool is_known = false;
-
-    TRY(run_session_is_known(lookup_of(pg), &asking->session, &is_known, err));
-    if (is_known) return SUCCESS;
-    TRY(record_asking(request, err));
-    if (run_session_begin(request->permit, request->gateway->sequencer, pg, &asking->session, &why).ok) return SUCCESS;
-    if (why.kind != ERROR_CONFLICT) return failure(err, why.kind, "%s", why.message);
-    OWNED_JSON type = json_pack("{s:s}", "type", SUSPENDED_TYPE);
-    response_problem_with(request, 409, "The runner is suspended", why.message, type);
-    return SUCCESS;
-}
 
 /* Its enrolment may have ended while it waited. */
 static struct result check_enrolment(struct request *request, struct pg *pg, struct error *err)
@@ -203,7 +188,7 @@ static struct result give_again(struct request *request, struct pg *pg, const st
     struct run_lease lease;
     bool is_found = false;
 
-    TRY(run_leased_find(lookup_of(pg), asking->session.key, asking->session.session, &leased, &is_found, err));
+    TRY(run_leased_find(lookup_of(pg), &asking->offer, asking->session.session, &leased, &is_found, err));
     if (!is_found) return SUCCESS;
     prepare(asking, &leased.claim, &lease);
     const struct action_pair pair = pair_of(request, &lease);
@@ -220,7 +205,7 @@ static struct result forbid(struct request *request, const struct run_claim *cla
     const struct run_forbidden forbidden = {ACTION_RUNNER_ASK, &claim->where, &claim->run, reason};
     struct error why = {0};
 
-    TRY(record_asking(request, err));
+    TRY(runner_record_asking(request, err));
     if (run_forbid(request->permit, request->gateway->sequencer, &forbidden, &why).ok || why.kind == ERROR_CONFLICT)
         return SUCCESS;
     return failure(err, why.kind, "%s", why.message);
@@ -232,7 +217,7 @@ static struct result forbid_here(struct request *request, struct pg *pg, const s
 {
     int64_t regions = 0;
 
-    TRY(record_asking(request, err));
+    TRY(runner_record_asking(request, err));
     TRY(run_region_drop(request->permit, pg, claim, request->runner->key.region, &regions, err));
     return regions > 0 ? SUCCESS : forbid(request, claim, reason, err);
 }
@@ -288,7 +273,7 @@ static struct result handle(struct request *request, struct pg *pg, struct error
 
     if (asking == NULL) TRY(begin(request, &asking, err));
     else TRY(check_enrolment(request, pg, err));
-    TRY(check_session(request, pg, asking, err));
+    TRY(runner_check_session(request, pg, &asking->session, err));
     if (request->response == NULL) TRY(give_again(request, pg, asking, err));
     return request->response != NULL ? SUCCESS : search(request, pg, asking, err);
 }

@@ -28,6 +28,15 @@ void bundle_release(struct request *request);
 RESULT runner_check_train(struct request *request, const struct run_envelope *order, char reason_out[RUN_REASON_SIZE],
                           struct error *err);
 
+/**
+ * Checks that the runner's key has this session alone; records runner.ask for a new one. If the key is suspended, the answer is made: 409.
+ */
+RESULT runner_check_session(struct request *request, struct pg *pg, const struct run_session *session, struct error *err);
+/** Records runner.ask, unless this request has. */
+RESULT runner_record_asking(struct request *request, struct error *err);
+/** The one pair of a request of runner.ask, from the scope of the runner's document. */
+RESULT runner_target_ask(struct request *request, struct error *err);
+
 /** The repository as a resource in the runner's region, and so on: for the pairs of a run. `what` is of the form "RUN ATTEMPT NODE". */
 void runner_name_lease(const struct run_holder *holder, char detail_out[RESOURCE_DETAIL_MAX + 1]);
 

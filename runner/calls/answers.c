@@ -1,9 +1,11 @@
 #include "runner/calls/answers.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "client/terminal.h"
 
@@ -78,6 +80,78 @@ struct result answer_read_result(struct bytes text, char state_out[ANSWER_STATE_
     if (!take_text(json, "state", state, sizeof state)) return wrong("state", err);
     memcpy(state_out, state, sizeof state);
     return SUCCESS;
+}
+
+/* ---- the queue ---- */
+
+static bool take_number(const json_t *json, const char *name, int64_t least, int64_t *number_out)
+{
+    return json_integer_of(json, name, number_out) && *number_out >= least;
+}
+
+static struct result read_regions(const json_t *list, struct queued_run *run, struct error *err)
+{
+    if (!json_is_array(list) || json_array_size(list) > QUEUE_REGIONS_MAX) return wrong("regions", err);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *region = json_string_value(json_array_get(list, i));
+        if (region == NULL || strlen(region) >= QUEUE_TEXT_SIZE) return wrong("regions", err);
+        (void)snprintf(run->regions[run->region_count], QUEUE_TEXT_SIZE, "%s", region);
+        terminal_sanitize(run->regions[run->region_count++]);
+    }
+    return SUCCESS;
+}
+
+/* The id becomes a part of a job's name, so it must be one. */
+static struct result read_run(const json_t *json, struct queued_run *run, struct error *err)
+{
+    const char *id = json_text_of(json, "run"), *type = json_text_of(json, "device_type");
+    const json_t *held = json_object_get(json, "held");
+    struct uuid uuid;
+
+    if (id == NULL || !uuid_parse(bytes_of_text(id), &uuid)) return wrong("run", err);
+    uuid_format(&uuid, run->run);
+    if (!json_is_boolean(held)) return wrong("held", err);
+    run->is_held = json_is_true(held);
+    if (!take_number(json, "attempt", 1, &run->attempt) || run->attempt > 100) return wrong("attempt", err);
+    if (!take_number(json, "nodes", 1, &run->nodes)) return wrong("nodes", err);
+    if (!take_number(json, "cpus", 1, &run->cpus)) return wrong("cpus", err);
+    if (!take_number(json, "memory_bytes", 1, &run->memory_bytes)) return wrong("memory_bytes", err);
+    if (!take_number(json, "time_s", 1, &run->time_s)) return wrong("time_s", err);
+    if (!take_number(json, "devices", 0, &run->devices)) return wrong("devices", err);
+    if (type != NULL && !take_text(json, "device_type", run->device_type, sizeof run->device_type))
+        return wrong("device_type", err);
+    return read_regions(json_object_get(json, "regions"), run, err);
+}
+
+static struct result read_runs(const json_t *list, struct queue_answer *answer, struct error *err)
+{
+    for (; answer->count < json_array_size(list); answer->count++)
+        TRY(read_run(json_array_get(list, answer->count), &answer->runs[answer->count], err));
+    return SUCCESS;
+}
+
+struct result answer_read_queue(struct bytes text, struct queue_answer *answer_out, struct error *err)
+{
+    struct queue_answer answer = {.count = 0};
+    OWNED_JSON json = NULL;
+
+    TRY(json_read(text, QUEUE_ANSWER_MAX, &json, err));
+    const json_t *runs = json_object_get(json, "runs"), *more = json_object_get(json, "more");
+    if (!json_is_array(runs) || json_array_size(runs) > QUEUE_RUNS_MAX) return wrong("runs", err);
+    if (!json_is_boolean(more)) return wrong("more", err);
+    answer.has_more = json_is_true(more);
+    answer.runs = memory_zeroed(json_array_size(runs) + 1, sizeof *answer.runs);
+    if (answer.runs == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list of runs");
+    const struct result read = read_runs(runs, &answer, err);
+    if (read.ok) *answer_out = answer;
+    else queue_answer_done(&answer);
+    return read;
+}
+
+void queue_answer_done(struct queue_answer *answer)
+{
+    free(answer->runs);
+    *answer = (struct queue_answer){.count = 0};
 }
 
 struct result answer_read_offset(struct bytes text, uint64_t *offset_out, struct error *err)

@@ -94,9 +94,12 @@ static json_t *offer_json(const struct lease_offer *offer)
     char session[2 * CALLS_SESSION_SIZE + 1];
 
     text_hex(offer->session, sizeof offer->session, session);
-    return json_pack("{s:s s:I s:i s:s s:I s:I s:O}", "session", session, "generation", (json_int_t)offer->generation, "wait_s",
-                     offer->wait_s, "isolation", offer->isolation, "cpus", (json_int_t)offer->cpus, "memory_bytes",
-                     (json_int_t)offer->memory_bytes, "devices", offer->devices);
+    OWNED_JSON json =
+        json_pack("{s:s s:I s:i s:s s:I s:I s:O s:s*}", "session", session, "generation", (json_int_t)offer->generation, "wait_s",
+                  offer->wait_s, "isolation", offer->isolation, "cpus", (json_int_t)offer->cpus, "memory_bytes",
+                  (json_int_t)offer->memory_bytes, "devices", offer->devices, "run", offer->run);
+    if (json == NULL || offer->run == NULL) return GIVE(json);
+    return json_object_set_new(json, "attempt", json_integer(offer->attempt)) == 0 ? GIVE(json) : NULL;
 }
 
 struct result calls_lease(struct calls *calls, const struct lease_offer *offer, struct buffer *bundle,
@@ -125,6 +128,37 @@ struct result calls_lease(struct calls *calls, const struct lease_offer *offer, 
     TRY(called);
     *answer_out = response.status == 200 ? LEASE_GIVEN : LEASE_NONE;
     return SUCCESS;
+}
+
+/* ---- what waits ---- */
+
+static json_t *wish_json(const struct queue_wish *wish)
+{
+    OWNED_JSON regions = json_array();
+    char session[2 * CALLS_SESSION_SIZE + 1];
+
+    for (size_t i = 0; regions != NULL && i < wish->region_count; i++)
+        if (json_array_append_new(regions, json_string(wish->regions[i])) != 0) return NULL;
+    text_hex(wish->session, sizeof wish->session, session);
+    return regions == NULL
+               ? NULL
+               : json_pack("{s:s s:I s:O}", "session", session, "generation", (json_int_t)wish->generation, "regions", regions);
+}
+
+struct result calls_queue(struct calls *calls, const struct queue_wish *wish, struct queue_answer *queue_out,
+                          enum lease_answer *answer_out, struct error *err)
+{
+    OWNED_JSON json = wish_json(wish);
+    OWNED_RESPONSE response = RESPONSE;
+
+    const struct result called = post_json(calls, ROUTE "queue", json, 200, &response, err);
+    if (!called.ok && response.status == 409 && answer_is_suspension(buffer_bytes(&response.body))) {
+        *answer_out = LEASE_SUSPENDED;
+        return SUCCESS;
+    }
+    TRY(called);
+    *answer_out = LEASE_GIVEN;
+    return answer_read_queue(buffer_bytes(&response.body), queue_out, err);
 }
 
 /* ---- a leased run ---- */

@@ -33,11 +33,24 @@ struct lease_offer {
     const char *isolation;
     int64_t cpus, memory_bytes;
     json_t *devices; /* a list of objects type, memory_bytes; borrowed */
+    const char *run; /* only this run, in this attempt; NULL: any */
+    int attempt;
 };
 enum lease_answer { LEASE_NONE, LEASE_GIVEN, LEASE_SUSPENDED };
 /** Asks for a run. LEASE_GIVEN: `bundle` got the text of the bundle (docs/formats/run.md). LEASE_SUSPENDED: the runner's key is suspended. */
 RESULT calls_lease(struct calls *calls, const struct lease_offer *offer, struct buffer *bundle, enum lease_answer *answer_out,
                    struct error *err);
+
+/** What a machine that only schedules asks for: the runs of its pool that may be in one of these regions. */
+struct queue_wish {
+    uint8_t session[CALLS_SESSION_SIZE];
+    uint64_t generation;
+    size_t region_count;
+    const char *const *regions;
+};
+/** LEASE_GIVEN: *queue_out has the list; free it with queue_answer_done(). LEASE_SUSPENDED as above, without a list. */
+RESULT calls_queue(struct calls *calls, const struct queue_wish *wish, struct queue_answer *queue_out,
+                   enum lease_answer *answer_out, struct error *err);
 
 /** One node of one attempt. */
 struct leased_run {

@@ -154,7 +154,19 @@ void crew_answer(struct crew *crew, struct member *member)
 
 /* ---- workers begin and end ---- */
 
-static _Noreturn void become_worker(struct crew *crew, enum job job, const struct taken_lease *lease, int channel, pid_t parent)
+/* A copy of a connection would keep it open. */
+static void close_copies(struct crew *crew)
+{
+    for (size_t i = 0; i < CREW_MAX; i++) {
+        const struct member *member = &crew->members[i];
+        if (member->job == JOB_NONE) continue;
+        (void)close(member->channel);
+        if (member->link >= 0) (void)close(member->link);
+    }
+    links_forget(&crew->links);
+}
+
+static _Noreturn void become_worker(struct crew *crew, const struct errand *errand, int channel, pid_t parent)
 {
     struct worker worker = {.options = crew->options,
                             .journal = crew->journal,
@@ -163,14 +175,17 @@ static _Noreturn void become_worker(struct crew *crew, enum job job, const struc
                             .images = crew->images,
                             .parent = parent};
 
-    for (size_t i = 0; i < CREW_MAX; i++)
-        if (crew->members[i].job != JOB_NONE) (void)close(crew->members[i].channel);
+    close_copies(crew);
     memcpy(worker.session, crew->session, sizeof worker.session);
-    if (job == JOB_SEND) worker_send(&worker, lease);
+    if (errand->job == JOB_SEND) worker_send(&worker, errand->lease);
+    if (errand->link != NULL) {
+        worker.wish = errand->link->wish;
+        (void)close(errand->link->connection);
+    }
     worker_ask(&worker);
 }
 
-struct result crew_start(struct crew *crew, enum job job, const struct taken_lease *lease, struct error *err)
+struct result crew_start(struct crew *crew, const struct errand *errand, struct error *err)
 {
     const pid_t parent = getpid();
     struct member *member = crew->members;
@@ -182,13 +197,14 @@ struct result crew_start(struct crew *crew, enum job job, const struct taken_lea
     const pid_t pid = fork();
     if (pid == 0) {
         (void)close(ends[0]);
-        become_worker(crew, job, lease, ends[1], parent);
+        become_worker(crew, errand, ends[1], parent);
     }
     const int problem = errno;
     (void)close(ends[1]);
     if (pid > 0) {
-        *member = (struct member){.job = job, .pid = pid, .channel = ends[0]};
-        if (lease != NULL) member->lease = *lease;
+        *member = (struct member){
+            .job = errand->job, .pid = pid, .channel = ends[0], .link = errand->link == NULL ? -1 : errand->link->connection};
+        if (errand->lease != NULL) member->lease = *errand->lease;
         return SUCCESS;
     }
     (void)close(ends[0]);
@@ -211,7 +227,7 @@ static void settle(struct crew *crew, const struct taken_lease *lease)
     uuid_format(&lease->run, run);
     if (lease->expires_ms > clock_wall_ms() && kept_has_result(crew->kept, lease)) {
         if (crew->is_stopping) return; /* the next process sends it */
-        if (crew_start(crew, JOB_SEND, lease, &err).ok) return;
+        if (crew_start(crew, &(struct errand){.job = JOB_SEND, .lease = lease}, &err).ok) return;
         log_error("a kept result can't be sent", &err);
     }
     log_line(LOG_WARNING, "a run was interrupted", "run", run, NULL);
@@ -226,7 +242,8 @@ static void note_end(struct crew *crew, struct member *member, int status)
     crew_answer(crew, member); /* it may have ended right after its last question */
     const bool has_ended = member->has_ended;
     (void)close(member->channel);
-    *member = (struct member){.job = JOB_NONE, .channel = -1};
+    if (member->link >= 0) job_dismiss(member->link, ended.job == JOB_RUN ? JOB_RAN : JOB_NOTHING);
+    *member = (struct member){.job = JOB_NONE, .channel = -1, .link = -1};
     if (status != 0) {
         child_status_text(status, text);
         log_line(LOG_ERROR, "a worker failed", "status", text, NULL);
@@ -237,6 +254,18 @@ static void note_end(struct crew *crew, struct member *member, int status)
     if (ended.job == JOB_ASK || has_ended) return;
     if (ended.job == JOB_SEND && has_failed) end_lease(crew, &ended.lease); /* it can't be read */
     else settle(crew, &ended.lease);
+}
+
+void crew_look_at_jobs(struct crew *crew)
+{
+    for (size_t i = 0; i < CREW_MAX; i++) {
+        struct member *member = &crew->members[i];
+        if (member->job == JOB_NONE || member->link < 0 || !job_is_gone(member->link)) continue;
+        log_line(LOG_WARNING, "a job has ended before its run", NULL);
+        (void)close(member->link);
+        member->link = -1;
+        (void)kill(member->pid, SIGTERM);
+    }
 }
 
 void crew_reap(struct crew *crew)

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runner/serve/channel.h"
+#include "runner/serve/links.h"
 #include "runner/serve/worker.h"
 
 #define CREW_MAX (2 * SERVE_PARALLEL_MAX) /* runs, and results that are sent again */
@@ -19,6 +20,7 @@ struct member {
     enum job job;
     pid_t pid;
     int channel;
+    int link;                 /* the connection of its job; -1: none, or the job has ended */
     struct taken_lease lease; /* JOB_RUN, JOB_SEND */
     bool has_ended;           /* the lease */
     int64_t cpus, memory_bytes;
@@ -31,6 +33,7 @@ struct crew {
     uint8_t session[CALLS_SESSION_SIZE];
     int kept;                   /* the folder */
     struct image_cache *images; /* NULL: nothing of them is kept */
+    struct links links;
     bool is_stopping, is_suspended, was_killed;
     int64_t next_ask_ms, pause_ms; /* after a worker that failed */
     struct member members[CREW_MAX];
@@ -39,8 +42,16 @@ struct crew {
 size_t crew_count(const struct crew *crew, enum job job);
 /** Whether another run has room now. */
 bool crew_has_room(const struct crew *crew);
-/** Forks a worker. ERROR_UNAVAILABLE, ERROR_LIMIT. `lease` is for JOB_SEND, or NULL. */
-RESULT crew_start(struct crew *crew, enum job job, const struct taken_lease *lease, struct error *err);
+/** What a new worker is for. */
+struct errand {
+    enum job job;                    /* JOB_ASK or JOB_SEND */
+    const struct taken_lease *lease; /* JOB_SEND */
+    const struct link *link;         /* JOB_ASK for a scheduler's job; NULL: for any run. The worker's end ends it */
+};
+/** Forks a worker. ERROR_UNAVAILABLE, ERROR_LIMIT. */
+RESULT crew_start(struct crew *crew, const struct errand *errand, struct error *err);
+/** Cancels the runs of jobs that have ended. */
+void crew_look_at_jobs(struct crew *crew);
 /** Answers the questions that have arrived from this worker. */
 void crew_answer(struct crew *crew, struct member *member);
 /** Notes the ends of workers. A run whose worker was killed has its result sent, or is given up. */

@@ -67,13 +67,18 @@ static size_t list_devices(const struct leased *leased, struct run_device device
     return grant->count;
 }
 
+static const char *stopped_by(const struct worker *worker)
+{
+    return worker->wish.run[0] == '\0' ? "the runner was stopped" : "the scheduler ended the job, or the runner was stopped";
+}
+
 static struct outcome outcome_for(const struct leased *leased)
 {
     const struct ended_run ended = {.report = leased->has_ended ? &leased->ended : NULL,
                                     .fault = leased->fault[0] == '\0' ? NULL : leased->fault,
                                     .lacks = harvest_lacks(leased->harvest),
                                     .stopped = leased->stops != NULL   ? leased->stops
-                                               : worker_cancelled != 0 ? "the runner was stopped"
+                                               : worker_cancelled != 0 ? stopped_by(leased->worker)
                                                                        : NULL};
 
     return outcome_of(&ended);

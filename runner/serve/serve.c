@@ -42,20 +42,47 @@ static void take_signals(sigset_t *before)
     (void)sigprocmask(SIG_BLOCK, &held, before);
 }
 
+/* For the job that has waited longest; or, without a scheduler, for any run. */
+static bool start_worker(struct crew *crew, struct error *err)
+{
+    if (crew->links.door == NULL) return crew_start(crew, &(struct errand){.job = JOB_ASK}, err).ok;
+    const struct link next = links_next(&crew->links);
+    if (crew_start(crew, &(struct errand){.job = JOB_ASK, .link = &next}, err).ok) return true;
+    links_return(&crew->links, &next);
+    return false;
+}
+
+/* One at a time: the registry takes two generations of the journal at once for two runners with one key. */
 static void start_asking(struct crew *crew)
 {
     struct error err = {0};
 
     if (crew->is_stopping || crew_count(crew, JOB_ASK) > 0 || !crew_has_room(crew)) return;
-    if (clock_monotonic_ms() < crew->next_ask_ms || crew_start(crew, JOB_ASK, NULL, &err).ok) return;
+    if (crew->links.door != NULL && !links_are_waiting(&crew->links)) return;
+    if (clock_monotonic_ms() < crew->next_ask_ms || start_worker(crew, &err)) return;
     log_error("no worker asks for a run", &err);
     crew->next_ask_ms = clock_monotonic_ms() + LOOK_MS;
+}
+
+static size_t poll_jobs(const struct crew *crew, struct pollfd *polled)
+{
+    size_t count = 0;
+
+    if (crew->links.door == NULL) return 0;
+    if (crew->links.count < LINKS_MAX)
+        polled[count++] = (struct pollfd){.fd = job_door_descriptor(crew->links.door), .events = POLLIN};
+    for (size_t i = 0; i < crew->links.count; i++)
+        polled[count++] = (struct pollfd){.fd = crew->links.waiting[i].connection, .events = POLLIN};
+    for (size_t i = 0; i < CREW_MAX; i++)
+        if (crew->members[i].job != JOB_NONE && crew->members[i].link >= 0)
+            polled[count++] = (struct pollfd){.fd = crew->members[i].link, .events = POLLIN};
+    return count;
 }
 
 static void wait_for_events(struct crew *crew, const sigset_t *mask)
 {
     const struct timespec patience = {.tv_sec = LOOK_MS / 1000};
-    struct pollfd polled[CREW_MAX];
+    struct pollfd polled[2 * CREW_MAX + LINKS_MAX + 1];
     struct member *members[CREW_MAX];
     size_t count = 0;
 
@@ -64,9 +91,11 @@ static void wait_for_events(struct crew *crew, const sigset_t *mask)
         members[count] = &crew->members[i];
         polled[count++] = (struct pollfd){.fd = crew->members[i].channel, .events = POLLIN};
     }
-    const int found = ppoll(polled, count, &patience, mask);
+    const int found = ppoll(polled, count + poll_jobs(crew, polled + count), &patience, mask);
     for (size_t i = 0; found > 0 && i < count; i++)
         if ((polled[i].revents & POLLIN) != 0) crew_answer(crew, members[i]);
+    links_look(&crew->links);
+    crew_look_at_jobs(crew);
     crew_reap(crew);
 }
 
@@ -120,15 +149,28 @@ static struct result open_images(struct crew *crew, struct error *err)
     return image_cache_new(work, name, crew->options->image_cache_bytes, &crew->images, err);
 }
 
+/* On a node of a cluster others start programs as this user, too: they could read the key. */
+static struct result check_key(const struct serve_options *options, struct error *err)
+{
+    if (options->jobs == NULL || geteuid() == 0 || options->state->own.assurance <= 1) return SUCCESS;
+    return failure(
+        err, ERROR_DENIED,
+        "this runner was enrolled with the assurance %lld, and its runs could read its key, because root does not start it: start it "
+        "as root, or enrol it with the assurance 1",
+        (long long)options->state->own.assurance);
+}
+
 static struct result open_crew(struct crew *crew, struct error *err)
 {
     const int folder = crew->options->state->folder;
 
     TRY(check_isolation(crew->options, err));
+    TRY(check_key(crew->options, err));
     TRY(lease_journal_open(folder, &crew->journal, err));
     TRY(kept_open(folder, &crew->kept, err));
     TRY(kept_sweep(crew->kept, crew->journal, err));
     random_bytes(crew->session, sizeof crew->session);
+    if (crew->options->jobs != NULL) TRY(job_door_open(crew->options->jobs, crew->options->jobs_user, &crew->links.door, err));
     return open_images(crew, err);
 }
 
@@ -140,7 +182,7 @@ static void say_begin(const struct crew *crew)
     uuid_format(&options->state->own.runner, runner);
     (void)snprintf(parallel, sizeof parallel, "%u", options->parallel);
     log_line(LOG_INFO, "serving", "registry", options->state->registry.host, "runner", runner, "pool", options->state->own.pool,
-             "isolation", isolation_name(options->isolation), "parallel", parallel, NULL);
+             "isolation", isolation_name(options->isolation), "parallel", parallel, "jobs", options->jobs, NULL);
 }
 
 static struct result run(struct crew *crew, enum serve_end *end_out, struct error *err)
@@ -173,6 +215,7 @@ struct result serve(const struct serve_options *options, enum serve_end *end_out
     crew->options = options;
     crew->kept = -1;
     const struct result done = run(crew, end_out, err);
+    links_done(&crew->links);
     lease_journal_free(crew->journal);
     image_cache_remove(crew->images);
     image_cache_free(crew->images);

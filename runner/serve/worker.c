@@ -21,6 +21,8 @@
 #define ACTIVE_MS      2000 /* until the registry knows that a run has started */
 #define ADDRESSES_MAX  4    /* of the registry, besides those of the machine */
 #define UNNAMED_MS     2000 /* a registry that gives what nobody can read */
+#define WAIT_JOB_S     2
+#define JOB_MS         10000 /* a job whose run is not there by then is over: another runner had it, or it has ended */
 
 volatile sig_atomic_t worker_cancelled;
 atomic_bool worker_gives_up;
@@ -156,6 +158,30 @@ static struct result renew_if_due(struct worker *worker, struct error *err)
 
 /* ---- asking ---- */
 
+static bool is_for_job(const struct worker *worker)
+{
+    return worker->wish.run[0] != '\0';
+}
+
+/* Devices of the scheduler's other jobs are taken, too. */
+static void set_taken(struct worker *worker, const struct device_names *by_runs)
+{
+    struct device_names taken = *by_runs;
+
+    for (size_t i = 0; i < devices_count(worker->devices) && taken.count < DEVICES_MAX; i++) {
+        const struct device *device = devices_at(worker->devices, i);
+        if (!job_wish_allows(&worker->wish, device->minor))
+            (void)snprintf(taken.uuids[taken.count++], DEVICE_UUID_SIZE, "%.47s", device->uuid);
+    }
+    devices_set_taken(worker->devices, &taken);
+}
+
+static int wait_seconds(const struct worker *worker, const struct channel_answer *offer)
+{
+    if (is_for_job(worker)) return WAIT_JOB_S;
+    return offer->is_busy ? WAIT_BUSY_S : WAIT_S;
+}
+
 static json_t *free_devices(const struct worker *worker)
 {
     OWNED_JSON list = json_array();
@@ -178,15 +204,17 @@ static struct result ask_once(struct worker *worker, struct channel_answer *offe
     TRY(channel_ask(worker->channel, &question, offer, err));
     if (offer->is_stopping) worker_cancelled = 1;
     TRY(renew_if_due(worker, err));
-    if (worker->devices != NULL) devices_set_taken(worker->devices, &offer->taken);
+    if (worker->devices != NULL) set_taken(worker, &offer->taken);
     OWNED_JSON devices = free_devices(worker);
     if (devices == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the list of devices");
     struct lease_offer wanted = {.generation = offer->generation,
-                                 .wait_s = offer->is_busy ? WAIT_BUSY_S : WAIT_S,
+                                 .wait_s = wait_seconds(worker, offer),
                                  .isolation = isolation_name(worker->options->isolation),
                                  .cpus = offer->cpus,
                                  .memory_bytes = offer->memory_bytes,
-                                 .devices = devices};
+                                 .devices = devices,
+                                 .run = is_for_job(worker) ? worker->wish.run : NULL,
+                                 .attempt = worker->wish.attempt};
     memcpy(wanted.session, worker->session, sizeof wanted.session);
     *answer_out = LEASE_NONE;
     return worker_cancelled != 0 ? SUCCESS : calls_lease(worker->calls, &wanted, bundle, answer_out, err);
@@ -240,6 +268,11 @@ static void take_and_run(struct worker *worker, const struct verdict *verdict, s
 {
     struct error err = {0};
 
+    if (is_for_job(worker) && strcmp(verdict->run, worker->wish.run) != 0) {
+        log_line(LOG_ERROR, "the registry gave another run than the job names", "run", verdict->run, NULL);
+        (void)worker_pause(UNNAMED_MS);
+        return;
+    }
     if (!take(worker, verdict, bundle, &err).ok) {
         if (err.kind != ERROR_CONFLICT) kept_remove(worker->kept, &verdict->taken);
         log_error("a lease can't be taken", &err);
@@ -280,6 +313,7 @@ static void decide(struct worker *worker, const struct channel_answer *offer, st
         __attribute__((fallthrough));
     case VERDICT_REFUSE:
         leased_refuse(worker, verdict.lease, &verdict.refusal);
+        if (is_for_job(worker)) worker_cancelled = 1; /* its run has ended */
         (void)worker_pause(REFUSED_MS);
         break;
     case VERDICT_UNNAMED:
@@ -312,8 +346,15 @@ static int64_t ask(struct worker *worker, int64_t pause_ms)
     return clock_monotonic_ms() - began_ms < PAUSE_LEAST_MS ? PAUSE_LEAST_MS : 0; /* a registry that does not hold the question */
 }
 
+/* A job that waits for what does not come would keep a node from other jobs. */
+static bool is_over(const struct worker *worker, int64_t began_ms)
+{
+    return worker_cancelled != 0 || (is_for_job(worker) && clock_monotonic_ms() - began_ms > JOB_MS);
+}
+
 _Noreturn void worker_ask(struct worker *worker)
 {
+    const int64_t began_ms = clock_monotonic_ms();
     struct error err = {0};
     int64_t pause_ms = 0;
 
@@ -323,7 +364,7 @@ _Noreturn void worker_ask(struct worker *worker)
     }
     (void)devices_open(worker->options->nvml, &worker->devices, &err).ok; /* without a driver there are none */
     find_addresses(worker);
-    while (worker_cancelled == 0) {
+    while (!is_over(worker, began_ms)) {
         pause_ms = ask(worker, pause_ms);
         (void)worker_pause(pause_ms);
     }

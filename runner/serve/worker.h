@@ -7,6 +7,7 @@
 
 #include "runner/calls/calls.h"
 #include "runner/image/cache.h"
+#include "runner/jobs/wish.h"
 #include "runner/serve/channel.h"
 #include "runner/serve/serve.h"
 #include "runner/serve/verdict.h"
@@ -18,6 +19,7 @@ struct worker {
     int channel, kept;
     const struct image_cache *images; /* NULL: nothing is kept */
     pid_t parent;
+    struct job_wish wish; /* of a scheduler's job; its run "": none */
     /* of the worker alone */
     struct http_options http;
     struct calls *calls;     /* NULL until it is connected */

@@ -14,7 +14,9 @@
 #define ARGUMENTS    20
 #define WORD_SIZE    512
 #define LINE_FIELDS  7
+#define QUEUE_FIELDS 5
 #define QUEUE_FORMAT "--Format=JobID:|,State:|,exit_code:|,NodeList:|,Reason:|"
+#define LIST_FORMAT  "--Format=Name:64|,JobID:|,State:|,exit_code:|,NodeList:|,Reason:|"
 #define INFO_FORMAT  "--Format=NodeList:|,StateLong:|,CPUs:|,Memory:|,Gres:|,Features:|,PartitionName:|"
 
 /* The arguments of a program, each formatted into a separate array. */
@@ -211,20 +213,33 @@ static int64_t number_in(struct bytes field)
     return text_to_u64(field, INT64_MAX, &number) ? (int64_t)number : 0;
 }
 
-/* squeue's exit_code is a wait status. */
+/* squeue's exit_code: a wait status; in newer versions the exit status, ':' and a signal. */
+static void read_exit(struct bytes field, struct slurm_status *status)
+{
+    const struct bytes first = text_cut(&field, ':');
+    const int64_t number = number_in(first);
+
+    if (field.length > 0) {
+        status->exit = (int)(number & 0xff);
+        status->signal = (int)(number_in(field) & 0x7f);
+        return;
+    }
+    status->exit = (int)(number >> 8 & 0xff);
+    status->signal = (int)(number & 0x7f);
+}
+
 static struct result read_job(struct bytes line, struct slurm_status *status_out, struct error *err)
 {
     struct bytes fields[LINE_FIELDS];
     char state[SLURM_NAME_SIZE];
     struct slurm_status status = {0};
 
-    if (!cut_fields(line, 5, fields)) return failure(err, ERROR_UNAVAILABLE, "squeue printed a line that can't be read");
+    if (!cut_fields(line, QUEUE_FIELDS, fields))
+        return failure(err, ERROR_UNAVAILABLE, "squeue printed a line that can't be read");
     copy_field(fields[1], state, sizeof state);
     status.id = number_in(fields[0]);
     status.state = slurm_state_of(state);
-    const int64_t waited = number_in(fields[2]);
-    status.exit = (int)(waited >> 8 & 0xff);
-    status.signal = (int)(waited & 0x7f);
+    read_exit(fields[2], &status);
     copy_field(fields[3], status.nodes, sizeof status.nodes);
     copy_field(fields[4], status.reason, sizeof status.reason);
     *status_out = status;
@@ -245,14 +260,47 @@ struct result slurm_read_queue(struct bytes text, struct slurm_status *status_ou
     return SUCCESS;
 }
 
-struct result slurm_commands_find(struct slurm *slurm, const char *name, struct slurm_status *status_out, struct error *err)
+/* The name, then the same fields. */
+struct result slurm_read_all_queue(struct bytes text, struct slurm_jobs *jobs, struct error *err)
 {
-    struct buffer OWNED_BUFFER out = BUFFER(SLURM_ANSWER_MAX);
+    struct slurm_status each;
+    char name[SLURM_NAME_SIZE];
+
+    while (text.length > 0) {
+        struct bytes line = text_cut(&text, '\n');
+        if (line.length == 0) continue;
+        copy_field(text_cut(&line, '|'), name, sizeof name);
+        TRY(read_job(line, &each, err));
+        TRY(slurm_jobs_keep(jobs, name, &each, err));
+    }
+    return SUCCESS;
+}
+
+static struct command queue_command(const struct slurm *slurm)
+{
     struct command command = command_of(slurm, "squeue");
 
     add(&command, "--me");
     add(&command, "--noheader");
     add(&command, "--states=all");
+    return command;
+}
+
+struct result slurm_commands_list(struct slurm *slurm, struct slurm_jobs *jobs, struct error *err)
+{
+    struct buffer OWNED_BUFFER out = BUFFER(SLURM_ANSWER_MAX);
+    struct command command = queue_command(slurm);
+
+    add(&command, LIST_FORMAT);
+    TRY(run_program(slurm, &command, (struct bytes){0}, &out, err));
+    return slurm_read_all_queue(buffer_bytes(&out), jobs, err);
+}
+
+struct result slurm_commands_find(struct slurm *slurm, const char *name, struct slurm_status *status_out, struct error *err)
+{
+    struct buffer OWNED_BUFFER out = BUFFER(SLURM_ANSWER_MAX);
+    struct command command = queue_command(slurm);
+
     add(&command, "--name=%s", name);
     add(&command, QUEUE_FORMAT);
     TRY(run_program(slurm, &command, (struct bytes){0}, &out, err));

@@ -157,6 +157,31 @@ struct result slurm_read_jobs(const json_t *answer, const char *name, struct slu
     return SUCCESS;
 }
 
+/* Another user may have a job with one of our names. */
+struct result slurm_read_all_jobs(const json_t *answer, const char *user, struct slurm_jobs *jobs, struct error *err)
+{
+    const json_t *list = json_object_get(answer, "jobs"), *job;
+    struct slurm_status each;
+    size_t i;
+
+    if (!json_is_array(list)) return failure(err, ERROR_UNAVAILABLE, "slurmrestd's answer has no list of jobs");
+    json_array_foreach (list, i, job) {
+        const char *owner = json_text_of(job, "user_name");
+        if (owner != NULL && user[0] != '\0' && strcmp(owner, user) != 0) continue;
+        read_job(job, &each);
+        TRY(slurm_jobs_keep(jobs, json_text_of(job, "name"), &each, err));
+    }
+    return SUCCESS;
+}
+
+struct result slurm_rest_list(struct slurm *slurm, struct slurm_jobs *jobs, struct error *err)
+{
+    OWNED_JSON answer = NULL;
+
+    TRY(slurm_rest_call(slurm, "GET", "/jobs", NULL, &answer, err));
+    return slurm_read_all_jobs(answer, slurm->user, jobs, err);
+}
+
 struct result slurm_rest_find(struct slurm *slurm, const char *name, int64_t known_id, struct slurm_status *status_out,
                               struct error *err)
 {

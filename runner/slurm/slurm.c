@@ -155,10 +155,23 @@ static bool is_word_or_none(const char *word)
     return word == NULL || slurm_is_word(word);
 }
 
+/* Words with '|' between. No shell reads them: they are JSON, or an argument of a program. */
+static bool is_choice(const char *words)
+{
+    struct bytes left = bytes_of_text(words);
+
+    if (left.length == 0 || left.length > WORD_MAX || left.data[left.length - 1] == '|') return false;
+    while (left.length > 0) {
+        const struct bytes word = text_cut(&left, '|');
+        if (word.length == 0 || !text_consists_of(word, WORD_LETTERS)) return false;
+    }
+    return true;
+}
+
 static struct result check_job(const struct slurm_job *job, struct error *err)
 {
     TRY(check_name(job->name, err));
-    if (!is_word_or_none(job->partition) || !is_word_or_none(job->feature) || !is_word_or_none(job->gres) ||
+    if (!is_word_or_none(job->partition) || (job->feature != NULL && !is_choice(job->feature)) || !is_word_or_none(job->gres) ||
         !slurm_is_word(job->folder))
         return failure(err, ERROR_INVALID, "a job's partition, feature, gres and folder have only a-z, A-Z, 0-9 and /._:=,@%%+-");
     if (job->word_count == 0 || job->word_count > SLURM_WORDS_MAX || job->words[0][0] != '/')
@@ -192,6 +205,43 @@ struct result slurm_find(struct slurm *slurm, const char *name, int64_t known_id
     TRY(check_name(name, err));
     return slurm->outgoing == NULL ? slurm_commands_find(slurm, name, status_out, err)
                                    : slurm_rest_find(slurm, name, known_id, status_out, err);
+}
+
+/* ---- Lists ---- */
+
+struct result slurm_jobs_keep(struct slurm_jobs *jobs, const char *name, const struct slurm_status *status, struct error *err)
+{
+    if (name == NULL || strncmp(name, jobs->prefix, strlen(jobs->prefix)) != 0 || strlen(name) >= SLURM_NAME_SIZE) return SUCCESS;
+    for (size_t i = 0; i < jobs->count; i++) {
+        if (strcmp(jobs->items[i].name, name) != 0) continue;
+        slurm_keep_newer(&jobs->items[i].status, status);
+        return SUCCESS;
+    }
+    if (jobs->count == SLURM_LISTED_MAX)
+        return failure(err, ERROR_LIMIT, "the cluster shows more than %d jobs of this user", SLURM_LISTED_MAX);
+    struct slurm_listed *kept = &jobs->items[jobs->count++];
+    slurm_copy_text(kept->name, sizeof kept->name, name);
+    kept->status = *status;
+    return SUCCESS;
+}
+
+struct result slurm_list(struct slurm *slurm, const char *prefix, struct slurm_listed **jobs_out, size_t *count_out,
+                         struct error *err)
+{
+    struct slurm_jobs jobs = {.prefix = prefix};
+
+    TRY(check_name(prefix, err));
+    jobs.items = memory_zeroed(SLURM_LISTED_MAX, sizeof *jobs.items);
+    if (jobs.items == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list of jobs");
+    const struct result listed =
+        slurm->outgoing == NULL ? slurm_commands_list(slurm, &jobs, err) : slurm_rest_list(slurm, &jobs, err);
+    if (!listed.ok) {
+        free(jobs.items);
+        return listed;
+    }
+    *jobs_out = jobs.items;
+    *count_out = jobs.count;
+    return SUCCESS;
 }
 
 struct result slurm_cancel(struct slurm *slurm, const char *name, int64_t known_id, struct error *err)

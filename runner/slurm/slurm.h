@@ -37,7 +37,7 @@ DEFINE_OWNED(slurm);
 struct slurm_job {
     const char *name;                  /* only one job at a time has it: 1 to 63 of a-z, 0-9, '-' */
     const char *partition;             /* NULL: the cluster's default */
-    const char *feature;               /* that each node must have; NULL: none */
+    const char *feature;               /* that each node must have; of several with '|' between, one; NULL: none */
     const char *gres;                  /* of each node, such as "gpu:a100:2"; NULL: none */
     const char *folder;                /* working directory */
     int64_t nodes, cpus, memory_bytes; /* cpus and memory: of each node */
@@ -80,6 +80,14 @@ RESULT slurm_start(struct slurm *slurm, const struct slurm_job *job, struct slur
  * is no error.
  */
 RESULT slurm_find(struct slurm *slurm, const char *name, int64_t known_id, struct slurm_status *status_out, struct error *err);
+/** A job in a list: the one of its name that waits or runs, or else the newest. */
+struct slurm_listed {
+    char name[SLURM_NAME_SIZE];
+    struct slurm_status status;
+};
+#define SLURM_LISTED_MAX 4096
+/** This user's jobs whose names begin with `prefix`. The caller owns *jobs_out (free()). ERROR_LIMIT for more than SLURM_LISTED_MAX. */
+RESULT slurm_list(struct slurm *slurm, const char *prefix, struct slurm_listed **jobs_out, size_t *count_out, struct error *err);
 /** Ends the job of this name. It is no error if there is none. */
 RESULT slurm_cancel(struct slurm *slurm, const char *name, int64_t known_id, struct error *err);
 

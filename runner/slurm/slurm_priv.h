@@ -39,6 +39,15 @@ bool slurm_is_open(enum slurm_state state); /* it waits or runs */
 /** Copies `each` to *kept if it has priority: an open job over an ended one; of two equal ones the newer. */
 void slurm_keep_newer(struct slurm_status *kept, const struct slurm_status *each);
 
+/** A list that slurm_list() collects. */
+struct slurm_jobs {
+    const char *prefix; /* of the names that belong to it */
+    size_t count;
+    struct slurm_listed *items; /* SLURM_LISTED_MAX */
+};
+/** Keeps the job if its name begins with the prefix: one of each name, as slurm_keep_newer(). */
+RESULT slurm_jobs_keep(struct slurm_jobs *jobs, const char *name, const struct slurm_status *status, struct error *err);
+
 /* --- slurmrestd --- */
 
 /** Finds the newest family of versions that the cluster has; sets `family` and `version`. */
@@ -49,11 +58,14 @@ RESULT slurm_rest_call(struct slurm *slurm, const char *method, const char *path
 RESULT slurm_rest_start(struct slurm *slurm, const struct slurm_job *job, struct slurm_status *status_out, struct error *err);
 RESULT slurm_rest_find(struct slurm *slurm, const char *name, int64_t known_id, struct slurm_status *status_out,
                        struct error *err);
+RESULT slurm_rest_list(struct slurm *slurm, struct slurm_jobs *jobs, struct error *err);
 RESULT slurm_rest_cancel(struct slurm *slurm, int64_t id, struct error *err);
 RESULT slurm_rest_nodes(struct slurm *slurm, struct slurm_node **nodes_out, size_t *count_out, struct error *err);
 
 /** The parts that read answers, for fuzzing: jobs and nodes of any family. */
 RESULT slurm_read_jobs(const json_t *answer, const char *name, struct slurm_status *status_out, struct error *err);
+/** Adds the jobs of `user` ("": of all) to the list. */
+RESULT slurm_read_all_jobs(const json_t *answer, const char *user, struct slurm_jobs *jobs, struct error *err);
 RESULT slurm_read_nodes(const json_t *answer, struct slurm_node **nodes_out, size_t *count_out, struct error *err);
 /** Why an answer is an error, in Slurm's words; false: it is no error. */
 bool slurm_read_errors(const json_t *answer, char text_out[SLURM_TEXT_SIZE]);
@@ -63,8 +75,10 @@ bool slurm_read_errors(const json_t *answer, char text_out[SLURM_TEXT_SIZE]);
 RESULT slurm_commands_discover(struct slurm *slurm, struct error *err);
 RESULT slurm_commands_start(struct slurm *slurm, const struct slurm_job *job, struct slurm_status *status_out, struct error *err);
 RESULT slurm_commands_find(struct slurm *slurm, const char *name, struct slurm_status *status_out, struct error *err);
+RESULT slurm_commands_list(struct slurm *slurm, struct slurm_jobs *jobs, struct error *err);
 RESULT slurm_commands_cancel(struct slurm *slurm, const char *name, struct error *err);
 RESULT slurm_commands_nodes(struct slurm *slurm, struct slurm_node **nodes_out, size_t *count_out, struct error *err);
 /** The lines of `squeue` and `sinfo`, for fuzzing. */
 RESULT slurm_read_queue(struct bytes text, struct slurm_status *status_out, struct error *err);
+RESULT slurm_read_all_queue(struct bytes text, struct slurm_jobs *jobs, struct error *err);
 RESULT slurm_read_info(struct bytes text, struct slurm_node **nodes_out, size_t *count_out, struct error *err);

@@ -64,6 +64,25 @@ static void ask_for_lease(struct calls *calls, struct error *err)
     assert((answer == LEASE_GIVEN) == (status == 200) && bundle.length <= body.length);
 }
 
+static void ask_for_queue(struct calls *calls, struct error *err)
+{
+    const char *const regions[] = {"ae/dxb"};
+    const struct queue_wish wish = {.region_count = 1, .regions = regions};
+    struct queue_answer queue = {.count = 0};
+    enum lease_answer answer = LEASE_NONE;
+    struct uuid uuid;
+
+    if (calls_queue(calls, &wish, &queue, &answer, err).ok) assert((answer == LEASE_SUSPENDED) == (status == 409));
+    for (size_t i = 0; i < queue.count; i++) {
+        const struct queued_run *run = &queue.runs[i];
+        assert(uuid_parse(bytes_of_text(run->run), &uuid) && run->attempt >= 1 && run->attempt <= 100);
+        assert(run->nodes > 0 && run->cpus > 0 && run->devices >= 0 && run->region_count <= QUEUE_REGIONS_MAX);
+        check_text(run->device_type, sizeof run->device_type);
+        for (size_t j = 0; j < run->region_count; j++) check_text(run->regions[j], sizeof run->regions[j]);
+    }
+    queue_answer_done(&queue);
+}
+
 static void send_log(struct calls *calls, const struct leased_run *leased, struct error *err)
 {
     uint64_t next = 0;
@@ -82,12 +101,13 @@ static void call(struct calls *calls, unsigned which, struct error *err)
 {
     const struct leased_run leased = {.run = "3d0c2f1a-9b1e-4a57-8a43-0d6f5f0c7a11", .attempt = 1};
 
-    switch (which % 7) {
+    switch (which % 8) {
     case 0: ask_for_lease(calls, err); break;
     case 1: beat(calls, &leased, err); break;
     case 2: ask_for_token(calls, &leased, err); break;
     case 3: send_log(calls, &leased, err); break;
     case 4: send_result(calls, &leased, err); break;
+    case 6: ask_for_queue(calls, err); break;
     case 5: (void)calls_start(calls, &leased, err).ok; break;
     default: (void)calls_refuse(calls, &leased, "{}", err).ok; break;
     }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "runner/slurm/slurm_priv.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -35,6 +36,30 @@ static void check_nodes(struct slurm_node *nodes, size_t count)
     free(nodes);
 }
 
+static void check_list(const struct slurm_jobs *jobs)
+{
+    assert(jobs->count <= SLURM_LISTED_MAX);
+    for (size_t i = 0; i < jobs->count; i++) {
+        check_text(jobs->items[i].name, sizeof jobs->items[i].name);
+        assert(strncmp(jobs->items[i].name, jobs->prefix, strlen(jobs->prefix)) == 0);
+        check_status(&jobs->items[i].status);
+    }
+}
+
+/* As slurm_list(), from either way. */
+static void list_jobs(const json_t *answer, struct bytes text)
+{
+    struct slurm_jobs jobs = {.prefix = "rest-"};
+    struct error err = {0};
+
+    jobs.items = memory_zeroed(SLURM_LISTED_MAX, sizeof *jobs.items);
+    assert(jobs.items != NULL);
+    if (answer != NULL) (void)slurm_read_all_jobs(answer, "root", &jobs, &err).ok;
+    else (void)slurm_read_all_queue(text, &jobs, &err).ok;
+    check_list(&jobs);
+    free(jobs.items);
+}
+
 static void look_at_json(struct bytes text)
 {
     OWNED_JSON answer = NULL;
@@ -48,6 +73,7 @@ static void look_at_json(struct bytes text)
     if (slurm_read_errors(answer, reason)) check_text(reason, sizeof reason);
     if (slurm_read_jobs(answer, "rest-good", &status, &err).ok) check_status(&status);
     if (slurm_read_nodes(answer, &nodes, &count, &err).ok) check_nodes(nodes, count);
+    list_jobs(answer, text);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -60,6 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     look_at_json(text);
     if (slurm_read_queue(text, &status, &err).ok) check_status(&status);
+    list_jobs(NULL, text);
     if (slurm_read_info(text, &nodes, &count, &err).ok) check_nodes(nodes, count);
     return 0;
 }

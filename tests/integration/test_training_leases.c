@@ -422,12 +422,16 @@ static void a_runner_gets_only_what_fits(void **state)
     NEEDS(offer.device_migs[0] = bytes_of_text("1g.18gb"));
     NEEDS(offer.organisation = &other);
     NEEDS(offer.project = &other);
+    NEEDS(offer.run = &other; offer.attempt = 1);
+    NEEDS(offer.run = &model.id; offer.attempt = 2); /* the next attempt is the first */
 #undef NEEDS
     offer = good;
     offer.device_types[0] = bytes_of_text("NVIDIA H200 NVL"); /* a word of its name */
     assert_true(fits(&offer));
     offer.organisation = &project.organisation;
     offer.project = &project.project;
+    offer.run = &model.id;
+    offer.attempt = 1;
     assert_true(fits(&offer));
 }
 

@@ -71,13 +71,23 @@ static struct run_claim claim_one(void)
     return claim;
 }
 
-static bool has_again(const uint8_t session[RUN_SESSION_SIZE], struct run_leased *leased)
+/* `run` NULL: of any run. */
+static bool has_again_of(const struct uuid *run, int64_t attempt, const uint8_t session[RUN_SESSION_SIZE],
+                         struct run_leased *leased)
 {
+    struct run_offer offer = offer_of(0);
     struct error err = {0};
     bool is_found = false;
 
-    if (!run_leased_find(lookup_of(stack->pg), keys[0], session, leased, &is_found, &err).ok) fail_msg("%s", err.message);
+    offer.run = run;
+    offer.attempt = attempt;
+    if (!run_leased_find(lookup_of(stack->pg), &offer, session, leased, &is_found, &err).ok) fail_msg("%s", err.message);
     return is_found;
+}
+
+static bool has_again(const uint8_t session[RUN_SESSION_SIZE], struct run_leased *leased)
+{
+    return has_again_of(NULL, 0, session, leased);
 }
 
 static void the_same_session_gets_its_lease_again(void **state)
@@ -98,6 +108,9 @@ static void the_same_session_gets_its_lease_again(void **state)
     assert_int_equal(leased.claim.node, 0);
     assert_string_equal(leased.claim.where.name, "acme/models");
     assert_false(has_again(other, &leased));
+    assert_true(has_again_of(&id, 1, own, &leased)); /* a job names it */
+    assert_false(has_again_of(&id, 2, own, &leased));
+    assert_false(has_again_of(&claim.where.project, 1, own, &leased));
     const struct run_holder holder = {.run = id, .attempt = 1, .key = keys[0]};
     assert_true(run_heartbeat(stack->pg, &holder, &heard, &err).ok);
     assert_false(has_again(own, &leased)); /* it has the lease: it fetches */
@@ -141,6 +154,69 @@ static void a_region_where_it_is_forbidden_gets_it_no_more(void **state)
     assert_true(run_claim(stack->pg, &offer, &claim, &is_found, &err).ok && !is_found);
 }
 
+/* ---- what a scheduler sees ---- */
+
+struct seen {
+    size_t count;
+    struct run_queued last;
+    char regions[64];
+};
+
+static struct result note_queued(void *context, const struct run_queued *queued, struct error *err)
+{
+    struct seen *seen = context;
+
+    (void)err;
+    seen->count++;
+    seen->last = *queued;
+    (void)snprintf(seen->regions, sizeof seen->regions, "%s", queued->regions);
+    assert_true(queued->order[0] != '\0');
+    return SUCCESS;
+}
+
+static struct seen see(const char *pool, const char *region, const struct uuid *of_project)
+{
+    struct seen seen = {.count = 0};
+    struct run_queue_query query = {
+        .pool = pool, .project = of_project, .region_count = 2, .visit = note_queued, .context = &seen};
+    struct error err = {0};
+    bool more = true;
+
+    query.regions[0] = bytes_of_text(region);
+    query.regions[1] = bytes_of_text("nowhere/else");
+    must(run_queue_visit(lookup_of(stack->pg), &query, &more, &err), &err);
+    assert_false(more);
+    return seen;
+}
+
+static void a_scheduler_sees_what_waits_and_what_is_held(void **state)
+{
+    const struct uuid id = make_run("local/dxb,local/auh"), other = uuid_random();
+    struct seen seen = see("default", "local/auh", NULL);
+
+    (void)state;
+    assert_int_equal(seen.count, 0); /* it has no order */
+    execute("INSERT INTO run_envelope (run_id, kind, principal, digest, envelope)"
+            " SELECT run_id, 'order', 'keyd', sha256('order'), '{}' FROM run WHERE regions = '{local/dxb,local/auh}'");
+    seen = see("default", "local/auh", NULL);
+    assert_int_equal(seen.count, 1);
+    assert_true(uuid_equal(&seen.last.run, &id) && !seen.last.is_held && seen.last.attempt == 1 && seen.last.nodes == 1);
+    assert_string_equal(seen.regions, "local/auh");
+    assert_int_equal(see("default", "local/sa", NULL).count + see("other", "local/auh", NULL).count, 0);
+    assert_int_equal(see("default", "local/auh", &other).count, 0);
+    assert_int_equal(see("default", "local/auh", &project.project).count, 1);
+    const struct run_claim claim = claim_one();
+    assert_int_equal(lease(&claim, 0), ERROR_NONE);
+    seen = see("default", "local/auh", NULL);
+    assert_true(seen.count == 1 && seen.last.is_held && seen.last.attempt == 1);
+    execute("UPDATE run_attempt SET ended_at = now(), outcome = 'lost' WHERE ended_at IS NULL");
+    execute("UPDATE run SET state = 'ordered' WHERE regions = '{local/dxb,local/auh}'");
+    seen = see("default", "local/auh", NULL);
+    assert_true(seen.count == 1 && !seen.last.is_held && seen.last.attempt == 2);
+    execute("UPDATE run SET attempt = 2 WHERE regions = '{local/dxb,local/auh}'");
+    assert_int_equal(see("default", "local/auh", NULL).count, 0); /* the order allows no third attempt */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -148,6 +224,7 @@ int main(void)
         cmocka_unit_test(the_same_session_gets_its_lease_again),
         cmocka_unit_test(a_start_is_for_the_newest_attempt_alone),
         cmocka_unit_test(a_region_where_it_is_forbidden_gets_it_no_more),
+        cmocka_unit_test(a_scheduler_sees_what_waits_and_what_is_held),
     };
 
     return cmocka_run_group_tests_name("sessions of runners", tests, set_up, tear_down);

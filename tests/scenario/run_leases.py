@@ -11,8 +11,9 @@ import time
 import sijil_test
 from fleet import Judge
 from run_fleet import TRAINING, RunFleet, load_policies
-from run_world import FOLDER, Person, Runner, World, opened, spec
-from sijil_test import program, run
+from run_world import FOLDER, PROJECT, REGION, Person, Runner, World, opened, spec
+from sijil_test import Client, program, run
+from slurm_liar import Liar
 
 server = RunFleet(2).start()
 state = {"epoch": 1}
@@ -184,6 +185,53 @@ def a_runner_gets_only_what_its_document_allows():
     done(asked)
 
 
+def a_scheduler_sees_sizes_and_no_order():
+    """It leases nothing, and a node gets only the run that its job names."""
+    head, node = Runner(state["world"]), state["runner"]
+    asked, later = ordered(), ordered()
+    before = len(state["world"].events("runner.ask"))
+    answer = head.queue(port=server.ports[1])
+    assert answer.status == 200 and answer.json["more"] is False, answer.body
+    listed = {one["run"]: one for one in answer.json["runs"]}
+    assert listed[asked["run"]] == {"run": asked["run"], "attempt": 1, "held": False, "nodes": 1, "cpus": 1, "memory_bytes": 1 << 28, "time_s": 605,
+                                    "devices": 0, "regions": [REGION]}, listed
+    assert later["run"] in listed and PROJECT not in answer.body.decode()
+    assert head.queue().status == 200 and len(state["world"].events("runner.ask")) == before + 1, "each look has an event"
+    assert not head.queue("local/elsewhere").json["runs"] and head.queue(*["a"] * 17).status == 400
+    assert Runner(state["world"], pool="leaving").queue().json["runs"] == []
+    assert node.ask(run=later["run"], attempt=2).status == 204 and node.ask(run=later["run"]).status == 400
+    bundle = node.ask(run=later["run"], attempt=1)
+    assert bundle.status == 200 and opened(bundle.json["lease"])[0]["run"] == later["run"], "it gets the older one"
+    assert node.ask(run=asked["run"], attempt=1).status == 200, "a lease that another job lost is given in its place"
+    assert {one["run"]: one["held"] for one in head.queue().json["runs"]} == {asked["run"]: True, later["run"]: True}
+    done(asked)
+    assert [one["run"] for one in head.queue().json["runs"]] == [later["run"]]
+    load(tuple(one for one in TRAINING if one != "metadata"))  # of the region of the scheduler, too
+    sijil_test.wait_until(lambda: head.queue().json["runs"] == [], 30, "a place that may know nothing is told of runs")
+    load()
+    done(later)
+
+
+def a_machine_that_schedules_has_one_job_for_each_run():
+    """The real program between this registry and a slurmrestd of the test."""
+    head = Runner(state["world"])
+    with Liar(os.path.join(FOLDER.name, "liar")) as liar, open(os.path.join(FOLDER.name, "head.log"), "wb") as log:
+        liar.state = "PENDING"
+        process = subprocess.Popen([program("sijil-runner"), "serve", "--state=" + head.folder(), "--slurm=" + liar.url, f"--slurm-region={REGION}"], stderr=log)
+        try:
+            asked = ordered()
+            sijil_test.wait_until(lambda: len(liar.submitted) == 1, 30, "no job is started")
+            job = liar.submitted[0]
+            assert job["name"] == f"sijil-{head.id[:8]}-{asked['run']}-1" and job["constraints"] == "region-local-main" and job["nodes"] == 1, job
+            assert f"job --jobs=/run/sijil-runner/jobs {asked['run']} 1" in job["script"], job
+            done(asked)
+            sijil_test.wait_until(lambda: liar.cancelled == [1], 30, "a job waits for a run that was cancelled")
+        finally:
+            process.terminate()
+            assert process.wait(30) == 0
+    assert len(liar.submitted) == 1
+
+
 def two_gateways_give_each_run_to_one_runner():
     runners = [state["runner"], state["other"]]
     asked = [ordered() for _ in range(3)]
@@ -282,6 +330,7 @@ if __name__ == "__main__":
     run(prepare, a_waiting_runner_gets_the_run_as_soon_as_it_is_ordered, an_outsider_verifies_the_bundle, the_same_session_gets_a_lost_answer_again,
         the_holder_reports_and_nobody_else, approvals_travel_with_the_order, a_refusal_is_signed_by_the_holder,
         a_run_that_the_policies_of_today_forbid_stops, a_run_that_the_policies_forbid_since_its_order_is_not_leased,
-        a_runner_gets_only_what_its_document_allows, two_gateways_give_each_run_to_one_runner,
+        a_runner_gets_only_what_its_document_allows, a_scheduler_sees_sizes_and_no_order,
+        a_machine_that_schedules_has_one_job_for_each_run, two_gateways_give_each_run_to_one_runner,
         a_copy_of_a_runner_is_noticed, a_withdrawn_runner_gets_nothing_while_it_waits,
         a_gateway_that_is_killed_between_event_and_order_loses_nothing, a_shutdown_does_not_wait_for_waiting_runners, server=server)

@@ -165,6 +165,24 @@ class Runner:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    def folder(self):
+        """The state folder of this runner, as `sijil-runner enroll` leaves it."""
+        path = os.path.join(FOLDER.name, self.id)
+        keys = self.world.server.client(self.world.server.admin).api("GET", "/audit/key")
+        signer = subprocess.run(["openssl", "ec", "-pubin", "-outform", "DER"], input=keys["documents"].encode(), check=True, capture_output=True).stdout[-65:]
+        pins = {"schema": "sijil.runner-registry/v1", "url": f"https://127.0.0.1:{self.world.server.port}", "audience": keys["origin"],
+                "log_key": keys["vkey"], "signer": url64(signer), "root": url64(self.world.root.point), "ca_file": "ca.pem"}
+        key = subprocess.run(["openssl", "pkcs8", "-topk8", "-nocrypt", "-in", self.key.path], check=True, capture_output=True).stdout
+        files = {"registry.json": canonical(pins), "key.pem": key, "document.json": canonical(seal(RUNNER_TYPE, self.document, self.key))}
+        for name, source in (("ca.pem", self.world.server.ca_file), ("certificate.pem", self.certificate)):
+            with open(source, "rb") as file:
+                files[name] = file.read()
+        os.makedirs(path, mode=0o700)
+        for name, content in files.items():
+            with open(os.path.join(path, name), "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+                file.write(content)
+        return path
+
     def withdraw(self):
         document = self.make_document(2, withdrawn="lost")
         document["body"]["since"] = utc(time.time() - HOUR)[:19] + "Z"
@@ -189,6 +207,10 @@ class Runner:
     def ask(self, wait_s=0, port=None, link=None, **more):
         return self.call("leases", {"session": self.session, "generation": self.generation, "wait_s": wait_s, "isolation": "rlimits", "cpus": 4,
                                     "memory_bytes": 1 << 32, "devices": [], **more}, port, link)
+
+    def queue(self, *regions, port=None):
+        """What a scheduler sees."""
+        return self.call("queue", {"session": self.session, "generation": self.generation, "regions": list(regions or [REGION])}, port)
 
     def lease(self, wait_s=20, **more):
         """The bundle of a run, with its lease."""

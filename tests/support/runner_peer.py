@@ -29,6 +29,7 @@ class Run:
 
 
 class Peer(http.server.ThreadingHTTPServer):
+    handler = None  # of a test; else Handler
     daemon_threads = True
     request_queue_size = 128
 
@@ -41,7 +42,7 @@ class Peer(http.server.ThreadingHTTPServer):
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "99", "-subj",
                         "/CN=peer.example", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", os.path.join(folder, "tls.key"), "-out",
                         os.path.join(folder, "tls.pem")], check=True, capture_output=True)
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(("127.0.0.1", 0), self.handler or Handler)
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_3
         self.context.load_cert_chain(os.path.join(folder, "tls.pem"), os.path.join(folder, "tls.key"))

@@ -47,25 +47,27 @@ def spec(code, inputs=(), **more):
             "jurisdictions": ["AE", "AE-FED"], "isolation": "rlimits", "assurance": 2, **more}
 
 
-def policy_set(key, region, rules=()):
+def policy_set(key, region, rules=(), others=()):
     policy = {"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy", "closed": True, "labels": {"class": "confidential"},
               "metadata": {"id": "tests", "version": 1, "scope": ["**"], "title": "Tests", "disclaimer": "Not legal advice.",
                            "effective_from": utc(time.time() - 24 * HOUR), "review_by": utc(time.time() + 99 * 24 * HOUR)[:10]},
               "rules": [{"id": "R-PERMIT", "effect": "permit", "ops": ["train"], "when": {"class_at_most": "sensitive"}}, *rules]}
     facts = {"attrs": [], "geo": "AE/DU", "key": {"control": "customer-soft", "geo": "AE/DU", "ring": "local"}, "location_evidence": "statement",
              "operator": {"name": "operator"}, "regimes": ["AE-FED"], "site": "main"}
-    found = {"apiVersion": "sijil.policy/v1", "kind": "PolicySet", "epoch": 7, "policies": [policy], "regions": {region: facts}, "groups": {},
+    found = {"apiVersion": "sijil.policy/v1", "kind": "PolicySet", "epoch": 7, "policies": [policy], "regions": {name: facts for name in (region, *others)}, "groups": {},
              "networks": [], "exceptions": []}
     found["digest"] = sha256(made.canonical(found))
     return made.seal(SET_TYPE, found, key), found["digest"]
 
 
 class Registry:
-    """Keys and log of one registry, and one enrolled runner."""
+    """Keys and log of one registry, and its enrolled runners. `more` are runners besides the one called "runner": what their documents say of each."""
 
-    def __init__(self, floor="rlimits"):
+    def __init__(self, floor="rlimits", more=None):
+        more = more or {}
         self.keys = {name: ec.generate_private_key(ec.SECP256R1())
-                     for name in ("root", "officer", "second", "requester", "approver", "runner", "keyd", "authority")}
+                     for name in ("root", "officer", "second", "requester", "approver", "runner", "keyd", "authority", *more)}
+        self.ids = {"runner": made.RUNNER, **{name: str(uuid.uuid4()) for name in more}}
         made.START_MS = int((time.time() - 2 * HOUR) * 1000)
         self.log, self.floor = made.Log(), floor
         officers = ["ext:" + made.hex_of(name) for name in ("officer", "second")]
@@ -74,8 +76,10 @@ class Registry:
                 (made.person(self.keys["requester"], made.REQUESTER, "sign"), ["requester", "officer"]),
                 (made.person(self.keys["approver"], made.APPROVER, "sign"), ["approver", "officer"]),
                 (self.enrolment(), ["runner", "officer", "second"])]
+        plan += [(self.enrolment_of(name, **place), [name, "officer", "second"]) for name, place in more.items()]
         self.documents = made.enrol(self.log, self.keys, [(self.dated(one), signers) for one, signers in plan])
-        self.set, self.set_digest = policy_set(self.keys["root"], "local/dxb")
+        self.own_documents = {"runner": self.documents[4], **dict(zip(more, self.documents[5:]))}
+        self.set, self.set_digest = policy_set(self.keys["root"], "local/dxb", others=sorted({place["region"] for place in more.values()}))
 
     def dated(self, document):
         kind, scope, value = document
@@ -85,6 +89,10 @@ class Registry:
         kind, scope, value = made.runner(self.keys["runner"])
         value = {**value, "body": {**value["body"], "isolation": self.floor, "devices": 4}, **more}
         return kind, scope, value
+
+    def enrolment_of(self, name, **place):
+        kind, scope, value = made.runner(self.keys[name])
+        return kind, scope, {**value, "body": {**value["body"], "runner": self.ids[name], "isolation": self.floor, "devices": 4, **place}}
 
     def withdraw(self):
         """The runner's key is revoked: the second version of its document."""
@@ -97,12 +105,12 @@ class Registry:
 
     # ---- the runner's folder ----
 
-    def certificate(self, days=30, age_days=0.1):
+    def certificate(self, days=30, age_days=0.1, name="runner"):
         """What sijil-keyd makes for a runner: docs/runner.md."""
         now = datetime.datetime.now(datetime.timezone.utc)
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, made.RUNNER)])
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, self.ids[name])])
         issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "sijil runners")])
-        built = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(self.keys["runner"].public_key())
+        built = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(self.keys[name].public_key())
         built = built.serial_number(x509.random_serial_number()).not_valid_before(now - datetime.timedelta(days=age_days))
         built = built.not_valid_after(now + datetime.timedelta(days=days))
         return built.sign(self.keys["authority"], hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
@@ -116,24 +124,28 @@ class Registry:
         built = built.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         return built.sign(self.keys["authority"], hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
-    def enroll(self, folder, port, ca, days=30):
+    def enroll(self, folder, port, ca, days=30, name="runner"):
         """Makes the state folder of the runner, as the enrolment leaves it."""
         os.makedirs(folder, mode=0o700)
         point = made.point_of
         pins = {"schema": "sijil.runner-registry/v1", "url": f"https://127.0.0.1:{port}", "audience": made.ORIGIN, "log_key": self.log.vkey,
                 "signer": made.url64(point(self.keys["keyd"].public_key())), "root": made.url64(point(self.keys["root"].public_key())),
                 "ca_file": "ca.pem"}
-        key = self.keys["runner"].private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-        files = {"registry.json": made.canonical(pins), "key.pem": key, "ca.pem": ca, "certificate.pem": self.certificate(days),
-                 "document.json": self.documents[4][0][0].encode()}
-        for name, content in files.items():
-            with open(os.path.join(folder, name), "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+        key = self.keys[name].private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        files = {"registry.json": made.canonical(pins), "key.pem": key, "ca.pem": ca, "certificate.pem": self.certificate(days, name=name),
+                 "document.json": self.own_documents[name][0][0].encode()}
+        for file_name, content in files.items():
+            with open(os.path.join(folder, file_name), "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
                 file.write(content)
 
     # ---- orders ----
 
     def lease(self, wanted, *, attempt=1, lives_s=HOUR, begins_s=-60, jurisdictions=("AE",), sets=None, policy=None):
         """The bundle of a new run, up to its lease."""
+        return self.lease_of(self.order(wanted, jurisdictions=jurisdictions, sets=sets, policy=policy), attempt=attempt, lives_s=lives_s, begins_s=begins_s)
+
+    def order(self, wanted, *, jurisdictions=("AE",), sets=None, policy=None):
+        """A new run: its id, and its bundle up to the order."""
         now, run = time.time(), str(uuid.uuid4())
         common = {"run": run, "audience": made.ORIGIN}
         life = {"issued_at": utc(now - HOUR), "expires": utc(now + 24 * HOUR)}
@@ -149,19 +161,24 @@ class Registry:
                  "event": {"number": number, "size": len(self.log.entries), "root": self.log.root().hex()}, "attempts": 3,
                  "nonce": secrets.token_hex(16), "not_before": utc(now - 1000), "expires": utc(now + 20 * HOUR)}
         ordered = made.seal(made.TYPES["order"], order, self.keys["keyd"])
-        leased = {"schema": "sijil.run-lease/v1", **common, "order": made.digest(ordered), "attempt": attempt, "node": 0,
-                  "runner": {"id": made.RUNNER, "key": self.thumbprint()}, "nonce": secrets.token_hex(16), "not_before": utc(now + begins_s),
-                  "expires": utc(now + begins_s + lives_s)}
         proofs = [{"envelopes": envelopes, "entry": self.log.entries[at].decode(), "proof": self.log.prove(at)} for envelopes, at in self.documents]
-        return Lease(run, {"schema": "sijil.run-bundle/v1", "documents": proofs, "request": request, "approvals": [approval], "order": ordered,
-                           "event": {"entry": self.log.entries[number].decode(), "proof": self.log.prove(number)},
-                           "lease": made.seal(made.TYPES["lease"], leased, self.keys["keyd"]), "policy_sets": [self.set] if sets is None else sets})
+        return run, {"schema": "sijil.run-bundle/v1", "documents": proofs, "request": request, "approvals": [approval], "order": ordered,
+                     "event": {"entry": self.log.entries[number].decode(), "proof": self.log.prove(number)},
+                     "policy_sets": [self.set] if sets is None else sets}
 
-    def opened(self, envelope):
+    def lease_of(self, ordered, *, attempt=1, lives_s=HOUR, begins_s=-60, name="runner"):
+        """The bundle of an ordered run, up to the lease for this runner."""
+        now, (run, bundle) = time.time(), ordered
+        leased = {"schema": "sijil.run-lease/v1", "run": run, "audience": made.ORIGIN, "order": made.digest(bundle["order"]), "attempt": attempt, "node": 0,
+                  "runner": {"id": self.ids[name], "key": self.thumbprint(name)}, "nonce": secrets.token_hex(16), "not_before": utc(now + begins_s),
+                  "expires": utc(now + begins_s + lives_s)}
+        return Lease(run, {**bundle, "lease": made.seal(made.TYPES["lease"], leased, self.keys["keyd"])})
+
+    def opened(self, envelope, name="runner"):
         """The payload of an envelope that the runner has signed."""
         signed, value, keyid, signature = made.opened(envelope)
-        assert keyid == self.thumbprint()
-        self.keys["runner"].public_key().verify(signature, signed, ec.ECDSA(hashes.SHA256()))
+        assert keyid == self.thumbprint(name)
+        self.keys[name].public_key().verify(signature, signed, ec.ECDSA(hashes.SHA256()))
         return value
 
     def verify(self, program, folder, bundle):

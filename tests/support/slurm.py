@@ -25,7 +25,6 @@ SlurmUser=slurm
 SlurmdUser=root
 AuthType=auth/munge
 AuthInfo=socket={folder}/munge/socket
-CryptoType=crypto/munge
 AuthAltTypes=auth/jwt
 AuthAltParameters=jwt_key={folder}/state/jwt.key
 SlurmctldPort={port}
@@ -103,6 +102,13 @@ def free_ports(count):
 
 
 class Cluster:
+    def __init__(self, mounts=None):
+        """`mounts`: for each node a folder, which the node sees at mount_point() below the cluster's folder."""
+        self.mounts = mounts or {}
+
+    def mount_point(self):
+        return self.path("here")
+
     def __enter__(self):
         self.folder = tempfile.mkdtemp(prefix="sijil-slurm-", dir="/tmp")  # a socket's path is at most 107 bytes long
         os.chmod(self.folder, 0o755)
@@ -113,6 +119,8 @@ class Cluster:
         try:
             self.start()
         except BaseException:
+            for name in sorted(os.listdir(self.path("log"))):
+                print(f"--- {name}\n{read(self.path('log', name))[-2000:]}")
             self.__exit__()
             raise
         return self
@@ -121,7 +129,7 @@ class Cluster:
         return os.path.join(self.folder, *names)
 
     def start(self):
-        for name in ("etc", "state", "log", "run", "munge", "spool", "rest"):
+        for name in ("etc", "state", "log", "run", "munge", "spool", "rest", "here"):
             os.mkdir(self.path(name))
         self.write_config()
         self.start_munge()
@@ -129,8 +137,7 @@ class Cluster:
         for name in ("state", "log", "run"):
             shutil.chown(self.path(name), "slurm", "slurm")
         self.start_controller()
-        for node in self.nodes:
-            self.start_node(node)
+        self.daemons = {node: self.start_node(node) for node in self.nodes}
         self.start_rest()
         wait_for("nodes", lambda: self.run("sinfo", "-h", "-o", "%T").split() == ["idle"])
 
@@ -140,6 +147,11 @@ class Cluster:
             file.write(os.urandom(64))
         shutil.chown(path, user, user)
 
+    def is_old(self):
+        """Before 23.11: the API is a plugin with its version, and slurmd needs no word about control groups."""
+        words = subprocess.run(["/usr/sbin/slurmctld", "-V"], check=True, stdout=subprocess.PIPE, text=True).stdout.split()
+        return tuple(int(part) for part in words[-1].split(".")[:2]) < (23, 11)
+
     def write_config(self):
         first = free_ports(34)
         self.ports = {node: first + 2 + i for i, node in enumerate(self.nodes)}
@@ -147,6 +159,9 @@ class Cluster:
         with open(self.config, "w", encoding="ascii") as file:
             file.write(CONFIG.format(host=socket.gethostname().split(".")[0], folder=self.folder, port=first, slurmd_port=first + 1,
                                      first=first + 4, last=first + 33, nodes=nodes))
+        if not self.is_old():
+            with open(self.path("etc/cgroup.conf"), "w", encoding="ascii") as file:
+                file.write("CgroupPlugin=disabled\n")
         with open(self.path("etc/gres.conf"), "w", encoding="ascii") as file:
             for node in self.nodes:
                 for i in range(2):
@@ -178,19 +193,27 @@ class Cluster:
         os.makedirs(self.path("spool", node), exist_ok=True)
         with open(hosts, "w", encoding="ascii") as file:
             file.write(read("/etc/hosts") + f"\n127.0.0.1 {node}\n")
-        self.spawn("/usr/bin/unshare", "--uts", "--mount", "--propagation", "private", "/bin/sh", "-c",
-                   'mount --bind "$1" /etc/hosts && hostname "$2" && exec slurmd -D -N "$2"', "slurmd", hosts, node)
+        own = self.mounts.get(node, self.path("spool", node))
+        return self.spawn("/usr/bin/unshare", "--uts", "--mount", "--propagation", "private", "/bin/sh", "-c",
+                          'mount --bind "$1" /etc/hosts && mount --bind "$3" "$4" && hostname "$2" && exec slurmd -D -N "$2"', "slurmd", hosts, node, own,
+                          self.mount_point())
 
     def start_rest(self):
         """slurmrestd refuses to be root or Slurm's user."""
         shutil.chown(self.path("rest"), "nobody")
         self.url = "unix:" + self.path("rest/socket")
-        self.spawn("/usr/sbin/slurmrestd", "-a", "rest_auth/jwt", "-s", "openapi/v0.0.38", self.url, user="nobody", SLURM_JWT="daemon")
+        plugin = "openapi/v0.0.38" if self.is_old() else "openapi/slurmctld"
+        self.spawn("/usr/sbin/slurmrestd", "-a", "rest_auth/jwt", "-s", plugin, self.url, user="nobody", SLURM_JWT="daemon")
         wait_for("slurmrestd", lambda: os.path.exists(self.path("rest/socket")))
         wait_for("slurmctld", lambda: "UP" in self.run("scontrol", "ping", check=False))
-        self.token_file = self.path("token")
-        with open(os.open(self.token_file, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
-            file.write(self.run("scontrol", "token", "username=root", "lifespan=3600").split("=", 1)[1])
+        self.token_file = self.token("root")
+
+    def token(self, user):
+        """A file with a token of this user."""
+        path = self.path("token-" + user)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
+            file.write(self.run("scontrol", "token", "username=" + user, "lifespan=3600").split("=", 1)[1])
+        return path
 
     def run(self, *words, check=True):
         done = subprocess.run(words, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=SECONDS)

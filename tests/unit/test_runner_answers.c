@@ -122,16 +122,56 @@ static void check_small(void **state)
     if (row->state != NULL) assert_string_equal(shown, row->state);
 }
 
+#define QUEUED                                                                                                                       \
+    "\"run\":\"3d0c2f1a-9b1e-4a57-8a43-0d6f5f0c7a11\",\"nodes\":1,\"cpus\":2,\"memory_bytes\":1048576,\"time_s\":600,\"devices\":0," \
+    "\"regions\":[\"ae/dxb\"],"
+
+static const struct queue_row {
+    const char *name, *text;
+    const char *says; /* NULL: it is taken */
+    size_t count;
+} queues[] = {
+    {"nothing", "{\"runs\":[],\"more\":false}", NULL, 0},
+    {"one run", "{\"runs\":[{" QUEUED "\"attempt\":1,\"held\":false}],\"more\":true}", NULL, 1},
+    {"two runs", "{\"runs\":[{" QUEUED "\"attempt\":1,\"held\":false},{" QUEUED "\"attempt\":2,\"held\":true}],\"more\":false}",
+     NULL, 2},
+    {"no list", "{\"more\":false}", "runs", 0},
+    {"no end", "{\"runs\":[]}", "more", 0},
+    {"no attempt", "{\"runs\":[{" QUEUED "\"held\":false}],\"more\":false}", "attempt", 0},
+    {"attempt zero", "{\"runs\":[{" QUEUED "\"attempt\":0,\"held\":false}],\"more\":false}", "attempt", 0},
+    {"too many attempts", "{\"runs\":[{" QUEUED "\"attempt\":101,\"held\":false}],\"more\":false}", "attempt", 0},
+    {"held by a number", "{\"runs\":[{" QUEUED "\"attempt\":1,\"held\":0}],\"more\":false}", "held", 0},
+    {"a run that is no UUID", "{\"runs\":[{\"run\":\"x\"}],\"more\":false}", "run", 0},
+    {"a type that is a number", "{\"runs\":[{" QUEUED "\"attempt\":1,\"held\":true,\"device_type\":1}],\"more\":false}", NULL, 1},
+};
+
+static void check_queue(void **state)
+{
+    const struct queue_row *row = *state;
+    struct queue_answer queue = {.count = 0};
+    struct error err = {0};
+
+    const bool taken = answer_read_queue(bytes_of_text(row->text), &queue, &err).ok;
+    if (taken != (row->says == NULL)) fail_msg("%s", taken ? "it is taken" : err.message);
+    if (!taken) assert_non_null(strstr(err.message, row->says));
+    else assert_int_equal(queue.count, row->count);
+    if (taken && row->count > 0) assert_string_equal(queue.runs[0].regions[0], "ae/dxb");
+    queue_answer_done(&queue);
+}
+
 static struct result read_all(void *context, struct error *err)
 {
     struct buffer OWNED_BUFFER token = BUFFER(64);
     struct heartbeat_answer answer;
+    struct queue_answer queue;
     char state[ANSWER_STATE_SIZE];
     int64_t lifetime_s = 0;
     uint64_t offset = 0;
 
     (void)context;
     TRY(answer_read_heartbeat(bytes_of_text(heartbeats[1].text), &answer, err));
+    TRY(answer_read_queue(bytes_of_text(queues[2].text), &queue, err));
+    queue_answer_done(&queue);
     TRY(answer_read_token(bytes_of_text(tokens[0].text), &token, &lifetime_s, err));
     TRY(answer_read_result(bytes_of_text("{\"state\":\"finishing\"}"), state, err));
     return answer_read_offset(bytes_of_text("{\"offset\":3}"), &offset, err);
@@ -149,5 +189,5 @@ int main(void)
                                               cmocka_unit_test(a_token_has_a_largest_size)};
 
     return RUN_TABLE(heartbeats, check_heartbeat) + RUN_TABLE(tokens, check_token) + RUN_TABLE(smalls, check_small) +
-           cmocka_run_group_tests(tests, NULL, NULL);
+           RUN_TABLE(queues, check_queue) + cmocka_run_group_tests(tests, NULL, NULL);
 }
