@@ -107,6 +107,7 @@ static int take_option(int code, struct command *command)
     case SIJILD_COLLECT_INTERVAL:
         return set_number(optarg, SECONDS_MAX, &embedded->collect_interval) ? -1 : usage_error("--collect-interval: seconds");
     case SIJILD_NEW_ADMIN: embedded->new_admin = true; return -1;
+    case SIJILD_NO_RUNNER: embedded->no_runner = true; return -1;
     default: return job_option(code, command);
     }
 }
@@ -125,7 +126,7 @@ static const struct belonging {
     {OPTION(SIJILD_APPROVER) | OPTION(SIJILD_POLICY_SET), JOB(FOUND), "--found"},
     {OPTION(SIJILD_ADDRESS) | OPTION(SIJILD_PORT) | OPTION(SIJILD_URL) | OPTION(SIJILD_GEO) | OPTION(SIJILD_OPERATOR) |
          OPTION(SIJILD_NETWORK) | OPTION(SIJILD_PASSPHRASE_FILE) | OPTION(SIJILD_PASSPHRASE_FD) | OPTION(SIJILD_SECRETS) |
-         OPTION(SIJILD_BLOB_LEASE) | OPTION(SIJILD_COLLECT_INTERVAL) | OPTION(SIJILD_NEW_ADMIN),
+         OPTION(SIJILD_BLOB_LEASE) | OPTION(SIJILD_COLLECT_INTERVAL) | OPTION(SIJILD_NEW_ADMIN) | OPTION(SIJILD_NO_RUNNER),
      JOB(EMBEDDED), "--embedded"},
 };
 static const unsigned jobs_options =

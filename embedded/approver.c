@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -100,10 +101,11 @@ struct result approver_prepare(struct embedded *embedded, struct error *err)
     return step_run(&embedded->users.self, prepare, embedded, err);
 }
 
+/* The supervisor opens the files, so that the gateway can write the secrets but not read them again. */
 struct bootstrap {
     const struct embedded *embedded;
     enum bootstrap_admin admin;
-    int admin_fd; /* opened by the supervisor, so that the gateway can write the secret but not read it again */
+    int admin_fd, trainer_fd;
 };
 
 static struct result bootstrap_as_gateway(void *context, struct error *err)
@@ -119,28 +121,52 @@ static struct result bootstrap_as_gateway(void *context, struct error *err)
                                               .approver = approver,
                                               .policy_set = set,
                                               .admin = bootstrap->admin,
-                                              .admin_fd = bootstrap->admin_fd};
+                                              .admin_fd = bootstrap->admin_fd,
+                                              .makes_trainer = bootstrap->trainer_fd >= 0,
+                                              .trainer_fd = bootstrap->trainer_fd};
     return bootstrap_registry(&options, &made_admin, err);
+}
+
+static struct result open_fresh(const char *path, char fresh_out[PATH_SIZE + 4], int *fd_out, struct error *err)
+{
+    (void)snprintf(fresh_out, PATH_SIZE + 4, "%s.new", path);
+    return file_open(fresh_out, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600, fd_out, err);
+}
+
+/* Nothing was written if the project was there already: then the trainer was made with it, or left out. */
+static struct result keep_trainer(const char *path, const char *fresh, int file, struct error *err)
+{
+    uint64_t size = 0;
+
+    TRY(file_size(file, &size, err));
+    if (size == 0) return unlink(fresh) == 0 ? SUCCESS : failure(err, ERROR_UNAVAILABLE, "%s: %s", fresh, strerror(errno));
+    TRY(file_rename(fresh, path, err));
+    log_line(LOG_INFO, "made a robot that trains in the first project", "file", path, NULL);
+    return SUCCESS;
 }
 
 /* An administrator whose secret did not reach its file is useless, so another one replaces it. */
 static struct result bootstrap_with_administrator(struct embedded *embedded, struct error *err)
 {
-    char fresh[PATH_SIZE + 4];
+    const struct paths *paths = &embedded->paths;
+    const bool with_trainer = !embedded->options.no_runner;
+    char fresh[PATH_SIZE + 4], trainer[PATH_SIZE + 4];
     OWNED_FD file = -1;
+    OWNED_FD other = -1;
 
-    (void)snprintf(fresh, sizeof fresh, "%s.new", embedded->paths.admin);
-    TRY(file_open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600, &file, err));
-    struct bootstrap bootstrap = {.embedded = embedded, .admin = BOOTSTRAP_ADMIN_ANEW, .admin_fd = file};
+    TRY(open_fresh(paths->admin, fresh, &file, err));
+    if (with_trainer) TRY(open_fresh(paths->trainer, trainer, &other, err));
+    struct bootstrap bootstrap = {embedded, BOOTSTRAP_ADMIN_ANEW, file, other};
     TRY(step_run(&embedded->users.gateway, bootstrap_as_gateway, &bootstrap, err));
-    TRY(file_rename(fresh, embedded->paths.admin, err));
-    log_line(LOG_INFO, "made an administrator", "file", embedded->paths.admin, NULL);
+    if (with_trainer) TRY(keep_trainer(paths->trainer, trainer, other, err));
+    TRY(file_rename(fresh, paths->admin, err));
+    log_line(LOG_INFO, "made an administrator", "file", paths->admin, NULL);
     return SUCCESS;
 }
 
 static struct result bootstrap_without_administrator(struct embedded *embedded, struct error *err)
 {
-    struct bootstrap bootstrap = {.embedded = embedded, .admin = BOOTSTRAP_ADMIN_ONCE, .admin_fd = -1};
+    struct bootstrap bootstrap = {embedded, BOOTSTRAP_ADMIN_ONCE, -1, -1};
 
     return step_run(&embedded->users.gateway, bootstrap_as_gateway, &bootstrap, err);
 }

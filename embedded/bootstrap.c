@@ -22,6 +22,7 @@
 #define FIRST_ORGANISATION "main"
 #define FIRST_PROJECT      "main/models"
 #define FIRST_LABEL        "{\"class\":\"confidential\"}"
+#define FIRST_TRAINER      "robot$" FIRST_ORGANISATION "+trainer"
 
 struct bootstrap {
     const struct bootstrap_options *options;
@@ -144,51 +145,123 @@ static struct resource named(enum resource_kind kind, const char *name)
     return resource;
 }
 
-static struct result run_both(struct bootstrap *bootstrap, struct organisation_create *organisation,
-                              struct project_create *project, struct error *err)
+/* Runs before the commit: a robot without a known secret would be useless, and an administrator would block the next try. */
+static struct result write_robot(const struct bootstrap_options *options, int file, const struct robot_create *robot,
+                                 struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(2048);
+    char expires[CLOCK_TEXT_SIZE], id[UUID_TEXT_SIZE];
+
+    clock_format(robot->robot.expires_ms, expires);
+    uuid_format(&robot->robot.id, id);
+    TRY(buffer_format(&text, err, "{\"username\":\"%s\",\"password\":\"%s\",\"url\":\"%s\",\"expires\":\"%s\",\"id\":\"%s\"}\n",
+                      robot->robot.name, (const char *)robot->secret->bytes, options->settings->public_url, expires, id));
+    struct result written = file_write_all(file, text.data, text.length, err);
+    if (written.ok) written = file_sync(file, err);
+    secret_wipe(text.data, text.length);
+    return written;
+}
+
+/* A robot that pushes and trains. It counts as the administrator's person, so it approves nothing that the administrator has asked for. */
+struct trainer {
+    struct robot_create robot;
+    struct binding_create bindings[2];
+    struct permit *permits[3]; /* for the robot, and the two bindings */
+};
+
+static struct result permit_bindings(struct bootstrap *bootstrap, const struct resource *project, struct trainer *trainer,
+                                     struct error *err)
+{
+    static const enum role roles[] = {ROLE_PUBLISHER, ROLE_TRAINER};
+
+    for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
+        const struct authz_binding wanted = {
+            .kind = PRINCIPAL_ROBOT, .robot = trainer->robot.robot.id, .role = roles[i], .granted_by = "system"};
+        struct resource scope = *project;
+        authz_grant_detail(roles[i], &wanted, scope.detail);
+        binding_create_init(&trainer->bindings[i], &wanted, 0);
+        TRY(permit(bootstrap, ACTION_BINDING_CREATE, &scope, &trainer->permits[i + 1], err));
+    }
+    return SUCCESS;
+}
+
+/* The permits come before the transaction, because each is recorded in a transaction of its own. */
+static struct result prepare_trainer(struct bootstrap *bootstrap, const struct project_create *made, struct trainer *trainer,
+                                     struct error *err)
+{
+    struct resource organisation = named(RESOURCE_ORGANISATION, FIRST_ORGANISATION), project = made->where;
+
+    if (!bootstrap->options->makes_trainer) return SUCCESS;
+    organisation.organisation = project.organisation;
+    project.project = made->project;
+    TRY(robot_create_init(&trainer->robot, FIRST_TRAINER, &project.organisation, ROBOT_SECONDS_MAX, err));
+    trainer->robot.is_administrator = bootstrap->options->admin_is_person;
+    (void)snprintf(trainer->robot.created_by, sizeof trainer->robot.created_by, "system");
+    (void)snprintf(organisation.detail, sizeof organisation.detail, "%.128s", trainer->robot.detail);
+    TRY(permit(bootstrap, ACTION_ROBOT_CREATE, &organisation, &trainer->permits[0], err));
+    return permit_bindings(bootstrap, &project, trainer, err);
+}
+
+static struct result add_trainer(struct bootstrap *bootstrap, struct trainer *trainer, struct error *err)
+{
+    const struct bootstrap_options *options = bootstrap->options;
+
+    if (!options->makes_trainer) return SUCCESS;
+    TRY(trainer->robot.change.run(trainer->permits[0], &trainer->robot.change, bootstrap->changes, err));
+    for (size_t i = 0; i < 2; i++)
+        TRY(trainer->bindings[i].change.run(trainer->permits[i + 1], &trainer->bindings[i].change, bootstrap->changes, err));
+    return write_robot(options, options->trainer_fd, &trainer->robot, err);
+}
+
+static void trainer_done(struct trainer *trainer)
+{
+    for (size_t i = 0; i < 3; i++) permit_free(trainer->permits[i]);
+    robot_create_done(&trainer->robot);
+}
+
+struct first {
+    struct organisation_create organisation;
+    struct project_create project;
+    struct trainer trainer;
+};
+
+static struct result run_all(struct bootstrap *bootstrap, struct first *made, struct error *err)
 {
     OWNED(permit) *first = NULL;
     OWNED(permit) *second = NULL;
 
-    TRY(permit(bootstrap, ACTION_ORGANISATION_CREATE, &organisation->where, &first, err));
-    TRY(permit(bootstrap, ACTION_PROJECT_CREATE, &project->where, &second, err));
+    TRY(permit(bootstrap, ACTION_ORGANISATION_CREATE, &made->organisation.where, &first, err));
+    TRY(permit(bootstrap, ACTION_PROJECT_CREATE, &made->project.where, &second, err));
+    TRY(prepare_trainer(bootstrap, &made->project, &made->trainer, err));
     TRY(pg_begin(bootstrap->changes, err));
-    TRY(organisation->change.run(first, &organisation->change, bootstrap->changes, err));
-    TRY(project->change.run(second, &project->change, bootstrap->changes, err));
+    TRY(made->organisation.change.run(first, &made->organisation.change, bootstrap->changes, err));
+    TRY(made->project.change.run(second, &made->project.change, bootstrap->changes, err));
+    TRY(add_trainer(bootstrap, &made->trainer, err));
     return pg_commit(bootstrap->changes, err);
 }
 
-/* In one transaction, so that an interrupted start leaves both or none. */
+/* In one transaction, so that an interrupted start leaves all or nothing. */
 static struct result add_project(struct bootstrap *bootstrap, struct error *err)
 {
     const struct resource organisation = named(RESOURCE_ORGANISATION, FIRST_ORGANISATION);
     struct resource project = named(RESOURCE_PROJECT, FIRST_PROJECT);
-    struct organisation_create organisation_change;
-    struct project_create project_change;
+    struct first first = {.organisation = {.label = NULL}};
 
-    TRY(organisation_create_prepare(&organisation, "{}", &organisation_change, err));
-    project.organisation = organisation_change.organisation;
+    TRY(organisation_create_prepare(&organisation, "{}", &first.organisation, err));
+    project.organisation = first.organisation.organisation;
     (void)snprintf(project.region, sizeof project.region, "%.63s", bootstrap->options->settings->metadata_region);
-    TRY(project_create_prepare(bootstrap->registry, &project, FIRST_LABEL, &project_change, err));
-    const struct result made = run_both(bootstrap, &organisation_change, &project_change, err);
+    TRY(project_create_prepare(bootstrap->registry, &project, FIRST_LABEL, &first.project, err));
+    const struct result made = run_all(bootstrap, &first, err);
+    trainer_done(&first.trainer);
     pg_rollback(bootstrap->changes);
     return made.ok || err->kind == ERROR_CONFLICT ? SUCCESS : made;
 }
 
-/* Runs before the commit: an administrator without a known secret would be useless and block the next try. */
 static struct result write_admin(void *context, const struct robot_create *robot, struct error *err)
 {
     const struct bootstrap_options *options = context;
-    struct buffer OWNED_BUFFER text = BUFFER(2048);
-    char expires[CLOCK_TEXT_SIZE];
 
-    clock_format(robot->robot.expires_ms, expires);
-    TRY(buffer_format(&text, err, "{\"username\":\"%s\",\"password\":\"%s\",\"url\":\"%s\",\"expires\":\"%s\"}\n",
-                      robot->robot.name, (const char *)robot->secret->bytes, options->settings->public_url, expires));
-    struct result written = file_write_all(options->admin_fd, text.data, text.length, err);
-    if (written.ok) written = file_sync(options->admin_fd, err);
-    secret_wipe(text.data, text.length);
-    return written;
+    return write_robot(options, options->admin_fd, robot, err);
 }
 
 static struct result create_administrator(struct bootstrap *bootstrap, struct robot_create *robot, struct error *err)

@@ -22,7 +22,9 @@ struct bootstrap_options {
     bool compares;          /* if one is pinned already, the given one is read, too, and must be the same */
     enum bootstrap_admin admin;
     bool admin_is_person; /* counts as one person: on a single machine, the person who runs it */
-    int admin_fd;         /* receives {"username", "password", "url", "expires"} of the administrator; -1: none */
+    int admin_fd;         /* receives {"username", "password", "url", "expires", "id"} of the administrator; -1: none */
+    bool makes_trainer;   /* with the first project: a robot that pushes to it and trains in it, of the administrator's person */
+    int trainer_fd;       /* receives the same of the trainer */
 };
 /**
  * *made_admin_out: an administrator was made; else nothing was written to admin_fd. ERROR_CONFLICT: another approver or policy set is

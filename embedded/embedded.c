@@ -102,7 +102,8 @@ static struct result prepare_all(struct embedded *embedded, struct error *err)
     TRY(postgres_bootstrap(embedded, err));
     TRY(keyd_start(embedded, err));
     TRY(approver_prepare(embedded, err));
-    return bootstrap_all(embedded, err);
+    TRY(bootstrap_all(embedded, err));
+    return runner_prepare(embedded, err);
 }
 
 static struct result prepare(struct embedded *embedded, struct error *err)

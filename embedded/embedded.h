@@ -37,6 +37,7 @@ struct embedded_options {
     int64_t blob_lease;          /* seconds; 0: 86400 */
     int64_t collect_interval;    /* seconds; -1: 86400 */
     bool new_admin;              /* make one more administrator robot, and write it to admin.json */
+    bool no_runner;              /* without the runner of this machine, and without the first trainer */
 };
 
 /** Checks the options without making anything. ERROR_INVALID names the option of sijild. */

@@ -15,11 +15,12 @@
 #define PATH_SIZE       512 /* as CONFIG_TEXT_SIZE, because paths become settings */
 #define DIRECTORY_MAX   300 /* of DIR, so that all paths below it fit */
 
-/** The users that run the processes: three if root started it, else one. */
+/** The users that run the processes: four if root started it, else one. */
 struct users {
     bool separate;
     struct user self, gateway, keyd, postgres;
 };
+#define RUNNER_USER "sijil-runner" /* found when the runner starts: without it there is no runner, and all else works */
 
 /** All paths. paths_open() makes the folders. */
 struct paths {
@@ -36,8 +37,10 @@ struct paths {
     char postgres_run[PATH_SIZE], keyd_run[PATH_SIZE], keyd_socket[PATH_SIZE];
     char passphrase[PATH_SIZE]; /* file, outside the directory */
     char authority[PATH_SIZE];
-    char secrets[PATH_SIZE]; /* folder outside the directory, for the four files below */
+    char secrets[PATH_SIZE]; /* folder outside the directory, for all below */
     char admin[PATH_SIZE], approver[PATH_SIZE], authority_key[PATH_SIZE], server_key[PATH_SIZE];
+    char trainer[PATH_SIZE], trainer_key[PATH_SIZE];                            /* the first trainer's login and signing key */
+    char runner[PATH_SIZE], runner_document[PATH_SIZE], runner_work[PATH_SIZE]; /* its folder, and two names in it */
     int lock; /* held by every process of this instance; free when the last one has ended */
 };
 
@@ -45,18 +48,18 @@ struct paths {
 struct process {
     const char *name;
     const struct user *user;
-    int death_signal;           /* sent to it if the supervisor dies */
-    int stop_signal;            /* asks it to end properly */
-    char *const *arguments;     /* NULL-terminated, the program's path first */
-    bool is_database;           /* starts first, because all others wait for it; keeps up to 4 MiB of freed memory */
-    const struct secret *input; /* passed on descriptor 3; NULL: nothing */
-    const char *output;         /* file for its output; NULL: the supervisor's output */
-    pid_t pid;                  /* 0: not running */
-    int64_t started_ms, restart_at_ms;
+    int death_signal;                  /* sent to it if the supervisor dies */
+    int stop_signal;                   /* asks it to end properly */
+    char *const *arguments;            /* NULL-terminated, the program's path first */
+    bool is_database;                  /* starts first, because all others wait for it; keeps up to 4 MiB of freed memory */
+    const struct secret *input;        /* passed on descriptor 3; NULL: nothing */
+    const char *output;                /* file for its output; NULL: the supervisor's output */
+    pid_t pid;                         /* 0: not running */
+    int64_t started_ms, restart_at_ms; /* INT64_MAX: not again */
     unsigned backoff_ms;
 };
 
-enum { PROCESS_POSTGRES, PROCESS_KEYD, PROCESS_GATEWAY, PROCESS_COUNT };
+enum { PROCESS_POSTGRES, PROCESS_KEYD, PROCESS_RUNNER, PROCESS_GATEWAY, PROCESS_COUNT };
 #define ARGUMENTS_MAX 24 /* of a process; the longest has 21 */
 
 struct embedded {
@@ -65,10 +68,12 @@ struct embedded {
     struct paths paths;
     struct secret *passphrase; /* only in the supervisor, and only if it came through a descriptor */
     struct process processes[PROCESS_COUNT];
-    bool is_gateway;                   /* this process is the child that serves */
-    bool has_served;                   /* a gateway of this start has served */
-    char *arguments[2][ARGUMENTS_MAX]; /* of PostgreSQL and keyd, NULL-terminated */
-    char texts[2][ARGUMENTS_MAX][PATH_SIZE];
+    bool is_gateway;                                 /* this process is the child that serves */
+    bool has_served;                                 /* a gateway of this start has served */
+    struct user runner;                              /* RUNNER_USER, or the only one */
+    int64_t runner_pause_ms;                         /* after a failure of the runner, until the next try */
+    char *arguments[PROCESS_GATEWAY][ARGUMENTS_MAX]; /* of the programs, NULL-terminated */
+    char texts[PROCESS_GATEWAY][ARGUMENTS_MAX][PATH_SIZE];
     struct settings settings;
 };
 
@@ -79,6 +84,8 @@ RESULT path_join(char path_out[PATH_SIZE], const char *folder, const char *name,
 
 /** ERROR_NOT_FOUND names the missing user and the command that makes it. */
 RESULT users_find(struct users *users_out, struct error *err);
+/** The same, for the user of the runner. */
+RESULT users_find_runner(const struct users *users, struct user *user_out, struct error *err);
 
 /* paths.c */
 
@@ -149,6 +156,26 @@ RESULT approver_prepare(struct embedded *embedded, struct error *err);
 /** Makes the pins, the first rows and the administrator. Runs as the gateway's user. */
 RESULT bootstrap_all(struct embedded *embedded, struct error *err);
 
+/* runner.c, enrolment.c: the runner of this machine. Without it the registry works all the same */
+
+/** Sets how the process is started, and when: soon after the gateway. */
+RESULT runner_prepare(struct embedded *embedded, struct error *err);
+/** Starts the runner if that is due, and enrols it the first time. If it fails, the log says why, and it is tried again later. Blocks. */
+void runner_keep(struct embedded *embedded);
+/** The runner has ended: logs how, and sets when it may start again. */
+void runner_ended(struct embedded *embedded, int status);
+/** A person has changed something: the next runner_keep() tries it. */
+void runner_try_again(struct embedded *embedded);
+/** Makes the runner's key and document, the trainer's key, or brings what the runner knows of the registry up to date. */
+RESULT runner_enrol(struct embedded *embedded, struct error *err);
+/** Runs `sijil-runner check` as the runner's user: what isolation this machine gives, and how many devices it has. ERROR_UNAVAILABLE: it
+ *  can't run anything; the message says why. */
+struct runner_place {
+    char isolation[16];
+    int64_t devices;
+};
+RESULT runner_probe(const struct embedded *embedded, struct runner_place *place_out, struct error *err);
+
 /* supervisor.c */
 
 /**
@@ -161,6 +188,6 @@ void supervisor_block_signals(sigset_t *set_out);
 /** Stops all processes, before an error goes to the caller. */
 void supervisor_stop(struct embedded *embedded);
 
-/** Adds an argument to the command line of PROCESS_POSTGRES or PROCESS_KEYD; *count is the number before and after. */
+/** Adds an argument to the command line of a program; *count is the number before and after. */
 RESULT embedded_add_argument(struct embedded *embedded, int process, size_t *count, struct error *err, const char *format, ...)
     __attribute__((format(printf, 5, 6)));

@@ -134,5 +134,10 @@ struct result secrets_open(const struct embedded_options *options, const struct 
     TRY(settle(paths->directory, "admin.json", paths->secrets, paths->admin, err));
     TRY(settle(paths->officer, "approver.pem", paths->secrets, paths->approver, err));
     TRY(settle(paths->tls, "ca.key", paths->secrets, paths->authority_key, err));
-    return settle(paths->tls, "server.key", paths->secrets, paths->server_key, err);
+    TRY(settle(paths->tls, "server.key", paths->secrets, paths->server_key, err));
+    TRY(settle(paths->directory, "trainer.json", paths->secrets, paths->trainer, err));
+    TRY(settle(paths->officer, "trainer.pem", paths->secrets, paths->trainer_key, err));
+    TRY(settle(paths->directory, "runner", paths->secrets, paths->runner, err));
+    TRY(path_join(paths->runner_document, paths->runner, "document.json", err));
+    return path_join(paths->runner_work, paths->runner, "work", err);
 }

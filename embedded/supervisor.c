@@ -12,6 +12,8 @@
 #include "base/log.h"
 #include "embedded/embedded_priv.h"
 
+#define STOP_MOMENT_MS       2000
+#define STOP_RUNNER_MS       20000 /* it cancels its runs and sends their results, which needs the gateway */
 #define STOP_POSTGRES_MS     60000 /* its last checkpoint may write a gigabyte */
 #define STOP_KEYD_MS         10000
 #define CHECK_CERTIFICATE_MS 3600000
@@ -24,6 +26,7 @@
 void supervisor_stop(struct embedded *embedded)
 {
     if (embedded->is_gateway) return; /* only the supervisor stops them */
+    process_stop(&embedded->processes[PROCESS_RUNNER], STOP_MOMENT_MS);
     process_stop(&embedded->processes[PROCESS_KEYD], STOP_KEYD_MS);
     process_stop(&embedded->processes[PROCESS_POSTGRES], STOP_POSTGRES_MS);
     paths_leave(&embedded->paths);
@@ -95,7 +98,8 @@ static void reap(struct embedded *embedded, bool stopping, unsigned *deaths)
 
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
         if (pid == embedded->processes[PROCESS_GATEWAY].pid) gateway_ended(embedded, status, stopping, deaths);
-        for (size_t i = 0; i < PROCESS_GATEWAY; i++)
+        else if (pid == embedded->processes[PROCESS_RUNNER].pid) runner_ended(embedded, status);
+        for (size_t i = 0; i < PROCESS_RUNNER; i++)
             if (pid == embedded->processes[i].pid) process_ended(&embedded->processes[i], status);
     }
 }
@@ -117,7 +121,7 @@ static void restart(struct embedded *embedded)
                                            struct error *) = {[PROCESS_POSTGRES] = postgres_start, [PROCESS_KEYD] = keyd_start};
     struct error err = {0};
 
-    for (size_t i = 0; i < PROCESS_GATEWAY; i++) {
+    for (size_t i = 0; i < PROCESS_RUNNER; i++) {
         struct process *process = &embedded->processes[i];
         if (!is_due(process)) continue;
         log_line(LOG_INFO, "starting a process again", "process", process->name, NULL);
@@ -139,18 +143,45 @@ static void renew_certificate(struct embedded *embedded)
     if (renewed.ok && gateway != 0) (void)kill(gateway, SIGHUP);
 }
 
-static void forward(struct embedded *embedded, int signal, bool *stopping)
+/* First the runner, while the gateway still takes the results of its runs; then the gateway, which ends the supervisor. */
+struct ending {
+    bool is_asked, is_gateway_told;
+    int64_t gateway_at_ms; /* also if the runner has not ended by then */
+};
+
+static void stop_gateway(struct embedded *embedded, struct ending *ending)
 {
     const pid_t gateway = embedded->processes[PROCESS_GATEWAY].pid;
 
-    if (signal == SIGCHLD) return;
+    if (ending->is_gateway_told) return;
+    ending->is_gateway_told = true;
+    if (gateway == 0) finish(embedded, 0);
+    (void)kill(gateway, SIGTERM);
+}
+
+/* A second request to stop does not wait for the runner. */
+static void begin_to_end(struct embedded *embedded, struct ending *ending)
+{
+    const pid_t runner = embedded->processes[PROCESS_RUNNER].pid;
+
+    ending->gateway_at_ms = ending->is_asked ? 0 : clock_monotonic_ms() + STOP_RUNNER_MS;
+    ending->is_asked = true;
+    if (runner != 0) (void)kill(runner, SIGTERM);
+}
+
+static void go_on_ending(struct embedded *embedded, struct ending *ending)
+{
+    if (embedded->processes[PROCESS_RUNNER].pid == 0 || clock_monotonic_ms() >= ending->gateway_at_ms)
+        stop_gateway(embedded, ending);
+}
+
+static void forward(struct embedded *embedded, int signal, struct ending *ending)
+{
     if (signal == SIGHUP) {
         renew_certificate(embedded);
-        return;
+        runner_try_again(embedded);
     }
-    *stopping = true;
-    if (gateway != 0) (void)kill(gateway, SIGTERM);
-    else if (*stopping) finish(embedded, 0);
+    if (signal == SIGTERM || signal == SIGINT) begin_to_end(embedded, ending);
 }
 
 void supervisor_block_signals(sigset_t *set_out)
@@ -170,19 +201,24 @@ static void watch(struct embedded *embedded, unsigned *deaths)
     const struct process *gateway = &embedded->processes[PROCESS_GATEWAY];
     sigset_t signals;
     int64_t looked_ms = clock_monotonic_ms();
-    bool stopping = false;
+    struct ending ending = {.is_asked = false};
 
     supervisor_block_signals(&signals);
     for (;;) {
         const int signal = sigtimedwait(&signals, NULL, &tick);
-        if (signal > 0) forward(embedded, signal, &stopping);
-        reap(embedded, stopping, deaths);
-        if (!stopping) restart(embedded);
-        if (!stopping && clock_monotonic_ms() - looked_ms > CHECK_CERTIFICATE_MS) {
+        if (signal > 0) forward(embedded, signal, &ending);
+        reap(embedded, ending.is_asked, deaths);
+        if (ending.is_asked) {
+            go_on_ending(embedded, &ending);
+            continue;
+        }
+        restart(embedded);
+        if (clock_monotonic_ms() - looked_ms > CHECK_CERTIFICATE_MS) {
             looked_ms = clock_monotonic_ms();
             renew_certificate(embedded);
         }
-        if (!stopping && is_due(gateway) && all_run(embedded)) return;
+        if (is_due(gateway) && all_run(embedded)) return;
+        runner_keep(embedded);
     }
 }
 

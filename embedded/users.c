@@ -14,6 +14,13 @@ static struct result find_user(const char *name, const char *remedy, struct user
     "run script/setup, or: useradd --system --user-group --no-create-home --home-dir /nonexistent " \
     "--shell /usr/sbin/nologin " name
 
+struct result users_find_runner(const struct users *users, struct user *user_out, struct error *err)
+{
+    if (users->separate) return find_user(RUNNER_USER, MAKE_USER(RUNNER_USER), user_out, err);
+    *user_out = users->self;
+    return SUCCESS;
+}
+
 struct result users_find(struct users *users_out, struct error *err)
 {
     struct users users = {.separate = geteuid() == 0};

@@ -73,7 +73,7 @@ install_packages() {
 make_users() {
     [ "$(id -u)" -eq 0 ] || return 0
     local user
-    for user in sijil sijil-keyd sijil-run; do
+    for user in sijil sijil-keyd sijil-run sijil-runner; do
         id "$user" >/dev/null 2>&1 ||
             useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin "$user"
     done
