@@ -39,8 +39,9 @@ struct paths {
     char authority[PATH_SIZE];
     char secrets[PATH_SIZE]; /* folder outside the directory, for all below */
     char admin[PATH_SIZE], approver[PATH_SIZE], authority_key[PATH_SIZE], server_key[PATH_SIZE];
-    char trainer[PATH_SIZE], trainer_key[PATH_SIZE];                            /* the first trainer's login and signing key */
-    char runner[PATH_SIZE], runner_document[PATH_SIZE], runner_work[PATH_SIZE]; /* its folder, and two names in it */
+    char trainer[PATH_SIZE], trainer_key[PATH_SIZE]; /* the first trainer's login and signing key */
+    char runner[PATH_SIZE];                          /* folder of the runner's user, for the next three */
+    char runner_state[PATH_SIZE], runner_document[PATH_SIZE], runner_work[PATH_SIZE];
     int lock; /* held by every process of this instance; free when the last one has ended */
 };
 

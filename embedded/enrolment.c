@@ -13,65 +13,38 @@
 
 #include "audit/job_permit.h"
 #include "audit/query.h"
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "documents/change.h"
-#include "documents/format/runner_invitation.h"
-#include "documents/format/signing_key.h"
 #include "documents/view.h"
-#include "embedded/embedded_priv.h"
+#include "embedded/enrolment_priv.h"
 #include "policy/set_load.h"
 #include "runner/state/runner_state.h"
 
-#define DAY_MS        INT64_C(86400000)
-#define LIFE_MS       (730 * DAY_MS)
-#define PAYLOAD_ROOM  ((size_t)8 * 1024)
-#define ENVELOPE_ROOM DOCUMENT_ENVELOPE_MAX(PAYLOAD_ROOM)
-#define CA_ROOM       ((size_t)16 * 1024) /* one certificate of ours */
-#define LOGIN_ROOM    4096
-#define KEYD_TIMEOUT  5000
-#define HTTPS         "https://"
-#define ANY_V4        "0.0.0.0"
-#define ANY_V6        "::"
-#define DEFAULT_PORT  ":443"
+#define CA_ROOM      ((size_t)16 * 1024) /* one certificate of ours */
+#define KEYD_TIMEOUT 5000
+#define HTTPS        "https://"
+#define ANY_V4       "0.0.0.0"
+#define ANY_V6       "::"
+#define DEFAULT_PORT ":443"
 
-struct paper {
-    size_t length;
-    uint8_t bytes[ENVELOPE_ROOM];
-};
-struct papers {
-    bool has_runner, has_trainer; /* before, so there is nothing to do */
-    struct runner_place place;
-    char country[3]; /* of the region, as the policies have it; "": it is not in their catalogue */
-    struct registry_pins pins;
-    uint8_t point[ECDSA_PUBLIC_SIZE]; /* the runner's key */
-    struct paper ca;
-    struct paper runner[2], trainer[2]; /* envelopes: the own key's, the root's */
-};
-struct desk {
-    struct embedded *embedded;
-    int papers; /* a file in memory */
-};
-#define PAPERS(name) struct papers name = {.has_runner = false}
-
-static struct result read_papers(const struct desk *desk, struct papers *papers, struct error *err)
+struct result papers_read(const struct desk *desk, struct papers *papers, struct error *err)
 {
     return file_read_at(desk->papers, papers, sizeof *papers, 0, err);
 }
 
-static struct result write_papers(const struct desk *desk, const struct papers *papers, struct error *err)
+struct result papers_write(const struct desk *desk, const struct papers *papers, struct error *err)
 {
     return file_write_at(desk->papers, papers, sizeof *papers, 0, err);
 }
 
-static struct bytes paper_bytes(const struct paper *paper)
+struct bytes paper_bytes(const struct paper *paper)
 {
     return (struct bytes){paper->bytes, paper->length <= sizeof paper->bytes ? paper->length : 0};
 }
 
-static struct result paper_write(struct paper *paper, struct bytes text, struct error *err)
+struct result paper_write(struct paper *paper, struct bytes text, struct error *err)
 {
     if (text.length > sizeof paper->bytes) return failure(err, ERROR_LIMIT, "a paper of an enrolment is too long");
     memcpy(paper->bytes, text.data, text.length);
@@ -111,7 +84,7 @@ static struct result gather(void *context, struct error *err)
     find_host(&desk->embedded->settings, papers.pins.host);
     TRY(file_read(paths->authority, &ca, err));
     TRY(paper_write(&papers.ca, buffer_bytes(&ca), err));
-    return write_papers(desk, &papers, err);
+    return papers_write(desk, &papers, err);
 }
 
 /* ---- as the runner's user ---- */
@@ -122,9 +95,9 @@ static struct result make_runner(const struct paths *paths, struct papers *paper
     OWNED(runner_state) *state = NULL;
     char old[PATH_SIZE];
 
-    TRY(path_join(old, paths->runner, "key.pem", err));
+    TRY(path_join(old, paths->runner_state, "key.pem", err));
     if (unlink(old) != 0 && errno != ENOENT) return failure(err, ERROR_UNAVAILABLE, "can't remove %s: %s", old, strerror(errno));
-    TRY(runner_state_begin(paths->runner, &state, err));
+    TRY(runner_state_begin(paths->runner_state, &state, err));
     ecdsa_key_public(state->key, papers->point);
     return SUCCESS;
 }
@@ -135,7 +108,7 @@ static struct result refresh_runner(const struct paths *paths, const struct pape
     struct buffer OWNED_BUFFER ca = BUFFER(CA_ROOM);
     OWNED(runner_state) *state = NULL;
 
-    TRY(runner_state_open(paths->runner, &state, err));
+    TRY(runner_state_open(paths->runner_state, &state, err));
     TRY(file_read(state->ca_file, &ca, err));
     if (strcmp(state->registry.host, papers->pins.host) == 0 && bytes_equal(buffer_bytes(&ca), paper_bytes(&papers->ca)))
         return SUCCESS;
@@ -150,28 +123,28 @@ static struct result begin(void *context, struct error *err)
     const struct paths *paths = &desk->embedded->paths;
     PAPERS(papers);
 
-    TRY(read_papers(desk, &papers, err));
+    TRY(papers_read(desk, &papers, err));
     if (papers.has_runner) return refresh_runner(paths, &papers, err);
     TRY(runner_probe(desk->embedded, &papers.place, err));
     TRY(make_runner(paths, &papers, err));
-    return write_papers(desk, &papers, err);
+    return papers_write(desk, &papers, err);
 }
 
 static struct result sign_own(void *context, struct error *err)
 {
     const struct desk *desk = context;
-    struct buffer OWNED_BUFFER envelope = BUFFER(ENVELOPE_ROOM);
+    struct buffer OWNED_BUFFER envelope = BUFFER(ENROLMENT_ENVELOPE_ROOM);
     OWNED(runner_state) *state = NULL;
     OWNED(document) *document = NULL;
     PAPERS(papers);
 
-    TRY(read_papers(desk, &papers, err));
+    TRY(papers_read(desk, &papers, err));
     const struct bytes signed_by_root = paper_bytes(&papers.runner[1]);
     TRY(document_read(&signed_by_root, 1, &document, err));
-    TRY(runner_state_begin(desk->embedded->paths.runner, &state, err));
+    TRY(runner_state_begin(desk->embedded->paths.runner_state, &state, err));
     TRY(document_sign(DOCUMENT_RUNNER, document_payload(document), state->key, &envelope, err));
     TRY(paper_write(&papers.runner[0], buffer_bytes(&envelope), err));
-    return write_papers(desk, &papers, err);
+    return papers_write(desk, &papers, err);
 }
 
 /* The document is kept last: with it, the runner is enrolled. */
@@ -181,8 +154,8 @@ static struct result keep_runner(void *context, struct error *err)
     OWNED(runner_state) *state = NULL;
     PAPERS(papers);
 
-    TRY(read_papers(desk, &papers, err));
-    TRY(runner_state_begin(desk->embedded->paths.runner, &state, err));
+    TRY(papers_read(desk, &papers, err));
+    TRY(runner_state_begin(desk->embedded->paths.runner_state, &state, err));
     TRY(runner_state_keep_registry(state, &papers.pins, paper_bytes(&papers.ca), err));
     return runner_state_keep_document(state, paper_bytes(&papers.runner[0]), err);
 }
@@ -253,13 +226,13 @@ static struct result identify_with(struct office *office, const struct desk *des
     PAPERS(papers);
 
     TRY(open_office(&desk->embedded->settings, office, err));
-    TRY(read_papers(desk, &papers, err));
+    TRY(papers_read(desk, &papers, err));
     TRY(find_country(office, papers.country, err));
     (void)snprintf(papers.pins.audience, sizeof papers.pins.audience, "%s", identity->origin);
     (void)snprintf(papers.pins.log_key, sizeof papers.pins.log_key, "%s", identity->log_vkey);
     memcpy(papers.pins.signer, identity->document_public, sizeof papers.pins.signer);
     memcpy(papers.pins.root, identity->approver_root, sizeof papers.pins.root);
-    return write_papers(desk, &papers, err);
+    return papers_write(desk, &papers, err);
 }
 
 static struct result identify(void *context, struct error *err)
@@ -294,7 +267,7 @@ static struct result put_in_force_with(struct office *office, const struct desk 
 {
     PAPERS(papers);
 
-    TRY(read_papers(desk, &papers, err));
+    TRY(papers_read(desk, &papers, err));
     TRY(open_office(&desk->embedded->settings, office, err));
     if (!papers.has_runner) TRY(record(office, ACTION_RUNNER_APPROVE, papers.runner, err));
     if (!papers.has_trainer) TRY(record(office, ACTION_KEY_APPROVE, papers.trainer, err));
@@ -311,131 +284,6 @@ static struct result put_in_force(void *context, struct error *err)
     return done;
 }
 
-/* ---- as the supervisor's user, which has the root's key ---- */
-
-static struct result invite(const struct papers *papers, const struct ecdsa_key *root, struct buffer *payload, struct error *err)
-{
-    struct buffer OWNED_BUFFER envelope = BUFFER(RUNNER_INVITATION_MAX);
-    OWNED_JSON places = json_pack("[s]", papers->country);
-    OWNED(runner_invitation) *invitation = NULL;
-    const int64_t now_ms = clock_wall_ms();
-
-    if (places == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an invitation");
-    const struct runner_invitation_parts parts = {.audience = papers->pins.audience,
-                                                  .scope = "",
-                                                  .pool = "default",
-                                                  .region = EMBEDDED_REGION,
-                                                  .isolation = papers->place.isolation,
-                                                  .runner = uuid_random(),
-                                                  .jurisdictions = places,
-                                                  .devices = papers->place.devices,
-                                                  .assurance = 1, /* nobody has looked at this machine */
-                                                  .issued_ms = now_ms,
-                                                  .expires_ms = now_ms + DAY_MS,
-                                                  .runner_expires_ms = now_ms + LIFE_MS};
-    TRY(runner_invitation_write(&parts, root, &envelope, err));
-    TRY(runner_invitation_read(buffer_bytes(&envelope), &invitation, err));
-    return runner_invitation_document(invitation, papers->point, payload, err);
-}
-
-static struct result sign(enum document_kind kind, struct bytes payload, const struct ecdsa_key *key, struct paper *paper,
-                          struct error *err)
-{
-    struct buffer OWNED_BUFFER envelope = BUFFER(ENVELOPE_ROOM);
-
-    TRY(document_sign(kind, payload, key, &envelope, err));
-    return paper_write(paper, buffer_bytes(&envelope), err);
-}
-
-static struct result approve_runner(struct papers *papers, const struct ecdsa_key *root, struct error *err)
-{
-    struct buffer OWNED_BUFFER payload = BUFFER(PAYLOAD_ROOM);
-
-    TRY(invite(papers, root, &payload, err));
-    return sign(DOCUMENT_RUNNER, buffer_bytes(&payload), root, &papers->runner[1], err);
-}
-
-static struct result read_trainer(const struct paths *paths, struct signing_key *key, struct error *err)
-{
-    struct buffer OWNED_BUFFER text = BUFFER(LOGIN_ROOM);
-    uint8_t *ignored = NULL;
-    OWNED_JSON login = NULL;
-    struct uuid id;
-
-    TRY(buffer_reserve(&text, LOGIN_ROOM, &ignored, err)); /* growing would leave a copy of the secret */
-    struct result read = file_read(paths->trainer, &text, err);
-    if (read.ok) read = json_read(buffer_bytes(&text), LOGIN_ROOM, &login, err);
-    secret_wipe(text.data, text.capacity);
-    TRY(read);
-    const char *robot = json_text_of(login, "id");
-    if (robot == NULL || !uuid_parse(bytes_of_text(robot), &id))
-        return failure(err, ERROR_CORRUPT, "%.200s does not name its robot", paths->trainer);
-    (void)snprintf(key->principal, sizeof key->principal, "robot:%s", robot);
-    return SUCCESS;
-}
-
-static struct result compose_trainer(const struct signing_key *key, struct buffer *payload, struct error *err)
-{
-    OWNED_JSON body = signing_key_body(key);
-    char name[ECDSA_THUMBPRINT_SIZE];
-    const int64_t now_ms = clock_wall_ms();
-
-    if (body == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the trainer's key");
-    signing_key_name(key, name);
-    const struct document_parts parts = {.kind = DOCUMENT_SIGNING_KEY,
-                                         .scope = "",
-                                         .name = name,
-                                         .version = 1,
-                                         .effective_ms = now_ms,
-                                         .expires_ms = now_ms + LIFE_MS,
-                                         .body = body};
-    return document_compose(&parts, payload, err);
-}
-
-/* Under another name until it is in force, so that a key at the right place can be used. */
-static struct result approve_trainer(const struct paths *paths, struct papers *papers, const struct ecdsa_key *root,
-                                     struct error *err)
-{
-    struct buffer OWNED_BUFFER payload = BUFFER(PAYLOAD_ROOM);
-    struct signing_key about = {.purpose = SIGNING_SIGN};
-    char fresh[PATH_SIZE + 4];
-    OWNED(ecdsa_key) *key = NULL;
-
-    (void)snprintf(fresh, sizeof fresh, "%s.new", paths->trainer_key);
-    TRY(read_trainer(paths, &about, err));
-    if (unlink(fresh) != 0 && errno != ENOENT)
-        return failure(err, ERROR_UNAVAILABLE, "can't remove %.200s: %s", fresh, strerror(errno));
-    TRY(embedded_key_at(fresh, &key, err));
-    ecdsa_key_public(key, about.point);
-    TRY(compose_trainer(&about, &payload, err));
-    TRY(sign(DOCUMENT_SIGNING_KEY, buffer_bytes(&payload), key, &papers->trainer[0], err));
-    return sign(DOCUMENT_SIGNING_KEY, buffer_bytes(&payload), root, &papers->trainer[1], err);
-}
-
-static struct result approve(void *context, struct error *err)
-{
-    const struct desk *desk = context;
-    const struct paths *paths = &desk->embedded->paths;
-    OWNED(ecdsa_key) *root = NULL;
-    PAPERS(papers);
-
-    TRY(read_papers(desk, &papers, err));
-    TRY(ecdsa_key_load(paths->approver, &root, err));
-    if (!papers.has_runner) TRY(approve_runner(&papers, root, err));
-    if (!papers.has_trainer) TRY(approve_trainer(paths, &papers, root, err));
-    return write_papers(desk, &papers, err);
-}
-
-static struct result keep_trainer(void *context, struct error *err)
-{
-    const struct desk *desk = context;
-    const char *path = desk->embedded->paths.trainer_key;
-    char fresh[PATH_SIZE + 4];
-
-    (void)snprintf(fresh, sizeof fresh, "%s.new", path);
-    return file_rename(fresh, path, err);
-}
-
 /* ---- the order of the steps ---- */
 
 static struct result make_all(struct desk *desk, bool has_runner, bool has_trainer, struct error *err)
@@ -444,12 +292,12 @@ static struct result make_all(struct desk *desk, bool has_runner, bool has_train
     const struct user *runner = &desk->embedded->runner;
 
     TRY(step_run(&users->gateway, identify, desk, err));
-    TRY(step_run(&users->self, approve, desk, err));
+    TRY(step_run(&users->self, enrolment_approve, desk, err));
     if (!has_runner) TRY(step_run(runner, sign_own, desk, err));
     TRY(step_run(&users->gateway, put_in_force, desk, err));
-    if (!has_trainer) TRY(step_run(&users->self, keep_trainer, desk, err));
+    if (!has_trainer) TRY(step_run(&users->self, enrolment_keep_trainer, desk, err));
     if (!has_runner) TRY(step_run(runner, keep_runner, desk, err));
-    log_line(LOG_INFO, "enrolled the runner of this machine", "folder", desk->embedded->paths.runner, NULL);
+    log_line(LOG_INFO, "enrolled the runner of this machine", "folder", desk->embedded->paths.runner_state, NULL);
     return SUCCESS;
 }
 
@@ -462,6 +310,6 @@ struct result runner_enrol(struct embedded *embedded, struct error *err)
     if (memory < 0) return failure(err, ERROR_UNAVAILABLE, "no file in memory: %s", strerror(errno));
     TRY(step_run(&embedded->users.self, gather, &desk, err));
     TRY(step_run(&embedded->runner, begin, &desk, err));
-    TRY(read_papers(&desk, &papers, err));
+    TRY(papers_read(&desk, &papers, err));
     return papers.has_runner && papers.has_trainer ? SUCCESS : make_all(&desk, papers.has_runner, papers.has_trainer, err);
 }

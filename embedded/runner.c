@@ -13,7 +13,7 @@
 #include "embedded/embedded_priv.h"
 #include "supervision/child_pipe.h"
 
-#define FIRST_START_MS   1000 /* after the gateway's, so that it does not slow down the start of the registry */
+#define FIRST_START_MS   2000 /* after the gateway's, so that it does not slow down the start of the registry */
 #define PAUSE_LEAST_MS   5000
 #define PAUSE_MOST_MS    3600000
 #define STATUS_FAILED    1 /* of `sijil-runner serve`: it can't serve, and has said why */
@@ -164,6 +164,6 @@ struct result runner_prepare(struct embedded *embedded, struct error *err)
     };
     TRY(add_program(embedded, &count, err));
     TRY(embedded_add_argument(embedded, PROCESS_RUNNER, &count, err, "serve"));
-    TRY(embedded_add_argument(embedded, PROCESS_RUNNER, &count, err, "--state=%s", embedded->paths.runner));
+    TRY(embedded_add_argument(embedded, PROCESS_RUNNER, &count, err, "--state=%s", embedded->paths.runner_state));
     return embedded_add_argument(embedded, PROCESS_RUNNER, &count, err, "--work=%s", embedded->paths.runner_work);
 }

@@ -84,7 +84,8 @@ class Instance:
             self.begins = log.tell()
             self.process = subprocess.Popen(
                 [faulty("sijild") if failing else real("sijild"), "--embedded", self.folder, "--listen-port", str(self.port),
-                 "--public-url", f"https://127.0.0.1:{self.port}", "--secrets-dir", os.path.join(self.world.root, "secrets"), *options],
+                 "--public-url", f"https://127.0.0.1:{self.port}", "--secrets-dir", os.path.join(self.world.root, "secrets"), "--no-runner",
+                 *options],
                 env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
 
     def is_ready(self):

@@ -136,6 +136,7 @@ misplaced() { # WORDS OPTIONS...
 }
 misplaced "--listen-port belongs to --embedded" --config="$work/sijild.conf" --listen-port=9999
 misplaced "--new-admin belongs to --embedded" --new-admin
+misplaced "--no-runner belongs to --embedded" --no-runner
 misplaced "one of --check-config" --embedded="$work/none" --check-config
 misplaced "one of --check-config" --found="$work/x" --migrate
 misplaced "--config belongs to" --config="$work/sijild.conf" --embedded="$work/none"

@@ -136,7 +136,7 @@ class Server:
 
     def command(self):
         return [program("sijild"), "--embedded", self.folder, "--listen-port", str(self.port),
-                "--public-url", f"https://127.0.0.1:{self.port}", *self.options]
+                "--public-url", f"https://127.0.0.1:{self.port}", "--no-runner", *self.options]
 
     def begin(self):
         """Leaves what a first start leaves that was cut short after initdb, with the files that tests/support/postgres.sh has kept: initdb

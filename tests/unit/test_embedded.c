@@ -310,15 +310,93 @@ static void a_start_that_fails_says_so(void **state)
     assert_failures(nth - 2, 5);
 }
 
+static int64_t runner_pause_ms(const struct embedded *embedded)
+{
+    return embedded->processes[PROCESS_RUNNER].restart_at_ms - clock_monotonic_ms();
+}
+
+/* Status 1 of `sijil-runner serve`: it can't serve. Each time it is tried later, and a person's SIGHUP tries it at once. */
+static void a_runner_that_cannot_serve_is_tried_later_and_later(void **state)
+{
+    static struct embedded embedded;
+    const int failed = 1 << 8;
+    int64_t before_ms = 0;
+
+    (void)state;
+    embedded.processes[PROCESS_RUNNER].name = "sijil-runner";
+    for (int i = 0; i < 20; i++) {
+        embedded.processes[PROCESS_RUNNER].started_ms = clock_monotonic_ms();
+        runner_ended(&embedded, failed);
+        assert_true(runner_pause_ms(&embedded) >= before_ms);
+        before_ms = runner_pause_ms(&embedded) - 1000;
+    }
+    assert_in_range(runner_pause_ms(&embedded), 3590000, 3600000);
+    runner_try_again(&embedded);
+    assert_true(runner_pause_ms(&embedded) <= 0);
+}
+
+/* Status 3: the registry has suspended its key. Starting it again would not help. */
+static void a_suspended_runner_is_not_started_again(void **state)
+{
+    static struct embedded embedded;
+
+    (void)state;
+    embedded.processes[PROCESS_RUNNER].name = "sijil-runner";
+    runner_ended(&embedded, 3 << 8);
+    assert_true(embedded.processes[PROCESS_RUNNER].restart_at_ms == INT64_MAX);
+    runner_try_again(&embedded);
+    runner_keep(&embedded);
+    assert_true(embedded.processes[PROCESS_RUNNER].restart_at_ms == INT64_MAX);
+    assert_int_equal(embedded.processes[PROCESS_RUNNER].pid, 0);
+}
+
+static void a_killed_runner_is_started_again_at_once(void **state)
+{
+    static struct embedded embedded;
+
+    (void)state;
+    embedded.processes[PROCESS_RUNNER].name = "sijil-runner";
+    runner_ended(&embedded, SIGKILL);
+    assert_in_range(runner_pause_ms(&embedded) + 1000, 0, 2000);
+}
+
+static void a_runner_without_a_program_is_no_failure(void **state)
+{
+    static struct embedded embedded;
+
+    (void)state;
+    (void)snprintf(embedded.paths.keyd_program, PATH_SIZE, "/nowhere/sijil-keyd");
+    embedded.users.self = self();
+    assert_true(runner_prepare(&embedded, &(struct error){0}).ok);
+    assert_string_equal(embedded.arguments[PROCESS_RUNNER][0], "/nowhere/sijil-runner");
+    assert_in_range(runner_pause_ms(&embedded), 1, 10000);
+    embedded.processes[PROCESS_RUNNER].restart_at_ms = 0;
+    runner_keep(&embedded);
+    assert_in_range(runner_pause_ms(&embedded), 4000, 5000);
+    embedded.options.no_runner = true;
+    embedded.processes[PROCESS_RUNNER].restart_at_ms = 0;
+    runner_keep(&embedded);
+    assert_int_equal(embedded.processes[PROCESS_RUNNER].restart_at_ms, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_step_hands_back_its_error),        cmocka_unit_test(a_step_can_be_interrupted),
-        cmocka_unit_test(a_process_runs_until_it_is_stopped), cmocka_unit_test(a_stubborn_process_is_killed),
-        cmocka_unit_test(pauses_grow_and_have_an_end),        cmocka_unit_test(it_gets_its_input_and_no_other_descriptor),
-        cmocka_unit_test(nothing_outlives_the_supervisor),    cmocka_unit_test(long_paths_are_refused),
-        cmocka_unit_test(a_step_that_fails_says_so),          cmocka_unit_test(a_place_that_can_not_be_made_says_so),
+        cmocka_unit_test(a_step_hands_back_its_error),
+        cmocka_unit_test(a_step_can_be_interrupted),
+        cmocka_unit_test(a_process_runs_until_it_is_stopped),
+        cmocka_unit_test(a_stubborn_process_is_killed),
+        cmocka_unit_test(pauses_grow_and_have_an_end),
+        cmocka_unit_test(it_gets_its_input_and_no_other_descriptor),
+        cmocka_unit_test(nothing_outlives_the_supervisor),
+        cmocka_unit_test(long_paths_are_refused),
+        cmocka_unit_test(a_step_that_fails_says_so),
+        cmocka_unit_test(a_place_that_can_not_be_made_says_so),
         cmocka_unit_test(a_start_that_fails_says_so),
+        cmocka_unit_test(a_runner_that_cannot_serve_is_tried_later_and_later),
+        cmocka_unit_test(a_suspended_runner_is_not_started_again),
+        cmocka_unit_test(a_killed_runner_is_started_again_at_once),
+        cmocka_unit_test(a_runner_without_a_program_is_no_failure),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
