@@ -3,6 +3,7 @@
 A softmax regression by plain gradient descent in numpy, on one thread and from a fixed start, written as ONNX."""
 import json
 import os
+import sys
 
 import numpy as np
 import onnx
@@ -19,6 +20,7 @@ def load():
 
 
 def tell(epoch, loss):
+    print(f"epoch {epoch:3} of {EPOCHS}: loss {loss:.4f}", file=sys.stderr, flush=True)
     if "SIJIL_HEARTBEAT" in os.environ:
         with open(os.environ["SIJIL_HEARTBEAT"], "w", encoding="ascii") as file:
             file.write(f"epoch {epoch} of {EPOCHS}, loss {loss:.4f}\n")

@@ -3,6 +3,8 @@
 import os
 import sys
 
+HEADER = 4096  # of an object (docs/formats/sjb1.md)
+
 
 def main():
     folder, size = sys.argv[1], int(sys.argv[2])
@@ -12,9 +14,9 @@ def main():
             path = os.path.join(place, name)
             with open(path, "r+b") as file:
                 start = file.read(4)
-                if start != b"SJB1" or os.path.getsize(path) < size:
+                if start != b"SJB1" or os.path.getsize(path) < HEADER + size:
                     continue
-                middle = 4096 + size // 2
+                middle = HEADER + size // 2
                 file.seek(middle)
                 byte = file.read(1)[0]
                 file.seek(middle)

@@ -8,7 +8,7 @@ programs=$1 kills=1
 if [ "${SIJIL_SOAK:-}" = 1 ]; then kills=10; fi
 work=$(mktemp -d /var/tmp/sijil-embedded.XXXXXX)
 chmod 755 "$work"
-directory=$work/registry log=$work/log supervisor= sleeper=
+directory=$work/registry log=$work/log supervisor= sleeper= without=
 export HOME=$work XDG_DATA_HOME=$work/data
 # Variables of libpq in an operator's shell must not lead to another database.
 export ROOTS_OWN_SECRET=in-the-environment
@@ -52,7 +52,7 @@ own() { echo "$supervisor"; pgrep -P "$supervisor" || true; }
 is_alone() { ! pgrep -f -- "sijild .*$directory" | grep -vxFf <(own) >/dev/null; }
 ready_or_ended() { { listens && is_alone && is_ready; } || is_gone "$supervisor"; }
 start() {
-    "$programs/sijild" --embedded "$directory" --listen-port "$port" "$@" >>"$log" 2>&1 &
+    "$programs/sijild" --embedded "$directory" --listen-port "$port" $without "$@" >>"$log" 2>&1 &
     supervisor=$!
     wait_until 60 ready_or_ended || die "not ready in a minute"
     if is_gone "$supervisor"; then die "it ended"; fi
@@ -75,13 +75,14 @@ child() { # of the supervisor, by its program's name: the oldest, as one that is
 token() { get -u "$1:$2" "$url/token?service=sijil&scope=registry:admin:*" | jq -r .token; }
 projects() { get -H "Authorization: Bearer $(token "$1" "$2")" "$url/api/v1/projects" | jq -r '.projects[].name'; }
 admin() { jq -r "$1" "$directory/admin.json"; }
+trainer() { jq -r "$1" "$directory/trainer.json"; }
 user_of() { ps -o user:32= -p "$1"; }
 
 say "first start"
 start
 secret=$(admin .password) name=$(admin .username) ca=$(sha256sum <"$directory/ca.pem")
 [ "$(projects "$name" "$secret")" = main/models ] || die "no project main/models"
-for private in admin.json tls/ca.key tls/server.key officer/approver.pem; do
+for private in admin.json trainer.json tls/ca.key tls/server.key officer/approver.pem; do
     [ "$(stat -L -c %a "$directory/$private")" = 600 ] || die "others may read $private"
 done
 if [ "$(id -u)" = 0 ]; then
@@ -102,14 +103,105 @@ for pid in "$(child sijil-keyd)" "$(child sijild)"; do
 done
 if grep -rqF -- "$secret" "$log" "$directory/postgres"; then die "the administrator's secret is in a log or the database"; fi
 
+is_serving() { grep -q '"serving"' "$log"; }
+has_no_runner() { grep -q 'this machine has no runner' "$log"; }
+serves_or_not() { is_serving || has_no_runner; }
+host=127.0.0.1:$port
+sijil() { "$programs/sijil" "$@"; }
+state_of() { sijil run show "$host" main/models "$1" --json | jq -r .state; }
+is_in() { [ "$(state_of "$1")" = "$2" ]; }
+# specify SCRIPT: the specification of a run of this program; its processes name the directory
+specify() {
+    printf '%s\n' "$1" >"$work/train.sh"
+    (cd "$work" && sijil push train.sh "$host/main/models/code:v1" >/dev/null)
+    cat >"$work/spec.yaml" <<YAML
+code: {reference: "main/models/code:v1"}
+inputs: [{name: numbers, reference: "main/models/numbers:v1"}]
+outputs: [{name: model, repository: main/models/trained, type: application/vnd.example.model}]
+argv: [/bin/sh, /code/train.sh, "$directory"]
+limits: {time_s: 300, grace_s: 1, cpus: 1, memory_bytes: 268435456, output_bytes: 1048576, output_files: 10, log_bytes: 65536, processes: 32}
+jurisdictions: [AE]
+isolation: rlimits
+YAML
+}
+request() { sijil run start "$host" main/models "$work/spec.yaml" --key "$directory/officer/trainer.pem" "$@"; }
+payload_runs() { pgrep -f -- "/code/train.sh $directory" >/dev/null; }
+payload_is_gone() { ! payload_runs; }
+another_runner() { local found; found=$(pgrep -o -P "$supervisor" sijil-runner) && [ "$found" != "$victim" ]; }
+
+say "its runner: code and data are pushed, and a signed run trains, with no further set-up"
+wait_until 60 serves_or_not || die "no word of the runner"
+if has_no_runner; then say "(left out: this machine can't run training code: $(grep 'has no runner' "$log" | tail -n 1))"
+else
+    export XDG_CONFIG_HOME=$work/config XDG_CACHE_HOME=$work/cache
+    mkdir "$XDG_CONFIG_HOME" "$XDG_CACHE_HOME"
+    if [ "$(id -u)" = 0 ]; then
+        [ "$(user_of "$(child sijil-runner)")" = sijil-runner ] || die "the runner runs as $(user_of "$(child sijil-runner)")"
+        for secret_file in admin.json trainer.json officer/approver.pem officer/trainer.pem tls/server.key keyd/keyring postgres/data/PG_VERSION; do
+            ! runuser -u sijil-runner -- cat "$directory/$secret_file" >/dev/null 2>&1 || die "the runner can read $secret_file"
+        done
+        ! runuser -u sijil -- cat "$directory/runner/state/key.pem" >/dev/null 2>&1 || die "the gateway can read the runner's key"
+    fi
+    trainer .password | sijil login "$host" --username "$(trainer .username)" --ca-file "$directory/ca.pem" --password-stdin
+    seq 100 >"$work/numbers.txt"
+    (cd "$work" && sijil push --dataset numbers.txt "$host/main/models/numbers:v1" >/dev/null)
+    specify 'echo the code begins; cp /in/numbers/numbers.txt /out/model'
+    request --follow >"$work/said" 2>&1 || { cat "$work/said"; die "the run has not succeeded"; }
+    grep -q 'the code begins' "$work/said" || { cat "$work/said"; die "its log was not shown"; }
+    run=$(sijil run list "$host" main/models --json | jq -r '.[0].id')
+    output=$(sijil run show "$host" main/models "$run" --json | jq -r '.outputs[0] | .repository + "@" + .digest')
+    sijil pull "$host/$output" -o "$work/trained" >/dev/null
+    cmp "$work/numbers.txt" "$work/trained/model" || die "the output is another one"
+
+    say "kill -9 of the runner in a run: the code ends with it, and another one comes"
+    specify 'sleep 600'
+    run=$(request --json | jq -r .id)
+    wait_until 60 payload_runs || die "the code does not begin"
+    victim=$(child sijil-runner)
+    kill -9 "$victim"
+    wait_until 20 payload_is_gone || die "the code outlives its runner"
+    wait_until 60 another_runner || die "the runner was not started again"
+    sijil run cancel "$host" main/models "$run"
+    is_in "$run" cancelled || die "the run is $(state_of "$run")"
+
+    say "TERM: the run is cancelled, and nothing stays"
+    run=$(request --json | jq -r .id)
+    wait_until 60 payload_runs || die "the code does not begin again"
+    stop
+    payload_is_gone || die "the code runs on"
+    [ -z "$(ls "$directory/runner/work")" ] || die "files of the run are left: $(ls "$directory/runner/work")"
+    [ -z "$(ls "$directory/runner/state/leases")" ] || die "a lease is left"
+    : >"$log"
+    start
+    is_in "$run" cancelled || die "the run is $(state_of "$run")"
+    wait_until 60 is_serving || die "the runner does not serve again"
+
+    say "kill -9 of the supervisor in a run"
+    run=$(request --json | jq -r .id)
+    wait_until 60 payload_runs || die "the code does not begin a third time"
+    kill -9 "$supervisor"
+    wait "$supervisor" 2>/dev/null || true
+    wait_until 30 nothing_runs || die "something outlives the supervisor: $(pgrep -af -- "$directory")"
+    : >"$log"
+    start
+    wait_until 60 is_serving || die "the runner does not serve after a kill"
+    sijil run cancel "$host" main/models "$run"
+    specify 'cp /in/numbers/numbers.txt /out/model'
+    request --wait >"$work/said" 2>&1 || { cat "$work/said"; die "no run after a kill"; }
+fi
+stop
+without=--no-runner
+: >"$log"
+start
+
 say "a copy of the directory holds no secret and no private key"
 secrets_folder=$XDG_DATA_HOME/sijil
 passphrase_folder=$secrets_folder
 if [ "$(id -u)" = 0 ]; then secrets_folder=/var/lib/sijil-secrets passphrase_folder=/var/lib/sijil-keyd; fi
 holds_no_secret() { # FOLDER: of all its bytes
     local found id; id=$(cat "$directory/instance")
-    printf '%s\n' "PRIVATE KEY" "$(admin .password)" "$(cat "$passphrase_folder/$id.passphrase")" >"$work/secrets.txt"
-    [ "$(wc -l <"$work/secrets.txt")" = 3 ] || die "a secret is not one line"
+    printf '%s\n' "PRIVATE KEY" "$(admin .password)" "$(trainer .password)" "$(cat "$passphrase_folder/$id.passphrase")" >"$work/secrets.txt"
+    [ "$(wc -l <"$work/secrets.txt")" = 4 ] || die "a secret is not one line"
     found=$(grep -rlaFf "$work/secrets.txt" "$1") || return 0
     say "$found"
     return 1
@@ -208,11 +300,13 @@ sleeper=
 say "a directory of an older version, which holds its secrets"
 stop
 kept=$secrets_folder/$(cat "$directory/instance")
-for private in admin.json officer/approver.pem tls/ca.key tls/server.key; do
+for private in admin.json trainer.json officer/approver.pem officer/trainer.pem tls/ca.key tls/server.key; do
+    if [ ! -e "$directory/$private" ]; then continue; fi # without a runner the trainer has no key
     rm "$directory/$private"
     mv "$kept/${private##*/}" "$directory/$private"
 done
 before=$(cat "$directory"/admin.json "$directory"/officer/approver.pem "$directory"/tls/*.key | sha256sum)
+rm -rf "$kept/runner"
 rmdir "$kept"
 start
 [ "$(cat "$directory"/admin.json "$directory"/officer/approver.pem "$directory"/tls/*.key | sha256sum)" = "$before" ] ||
@@ -279,6 +373,20 @@ if [ "$(id -u)" = 0 ]; then
     echo something >"$work/closed/passphrase"
     refuses "user sijil-keyd can't read $work/closed/passphrase" --embedded "$directory" \
         --passphrase-file "$work/closed/passphrase"
+    if unshare -m true 2>/dev/null; then
+        say "a machine that can't run training code has a registry all the same"
+        grep -v '^sijil-runner:' /etc/passwd >"$work/passwd"
+        for trick in 'mount --bind "$1" /etc/passwd' 'mount --bind /bin/false /usr/bin/bwrap'; do
+            : >"$log"
+            unshare -m sh -c "$trick"' && exec "$2" --embedded "$3" --listen-port "$4"' sh \
+                "$work/passwd" "$programs/sijild" "$directory" "$port" >>"$log" 2>&1 &
+            supervisor=$!
+            wait_until 60 ready_or_ended && ! is_gone "$supervisor" || die "it does not start without a runner"
+            wait_until 60 has_no_runner || die "it does not say why there is no runner"
+            stop
+        done
+        grep -q 'no sandbox can be made' "$log" || { cat "$log"; die "it does not name the sandbox"; }
+    fi
     for user in sijil sijil-keyd postgres; do
         grep -v "^$user:" /etc/passwd >"$work/passwd"
         if ! unshare -m true 2>/dev/null; then say "(no mount namespaces here: missing users are not tried)"; break; fi

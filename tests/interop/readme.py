@@ -16,7 +16,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "tests/scenario"))
 from sijil_test import sha256
 
-BUILD, START, ADMINISTRATOR, ROBOT = range(4)
+BUILD, START, ADMINISTRATOR, ROBOT, RUN = range(5)
 
 
 def blocks():
@@ -24,7 +24,7 @@ def blocks():
     with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
         section = re.search(r"^## A registry in five minutes\n(.*?)^## ", file.read(), re.S | re.M).group(1)
     found = [re.sub(r"^    ", "", block, flags=re.M) for block in re.findall(r"(?:^    .*\n)+", section, re.M)]
-    assert len(found) == 3, found
+    assert len(found) == 4, found
     build, start = found[0].split("export PATH", 1)
     return [build, "export PATH" + start, *found[1:]]
 
@@ -54,11 +54,26 @@ def model(folder):
     subprocess.run(["/usr/bin/python3", os.path.join(ROOT, "script/demo.d/train.py"), folder], check=True, stdout=subprocess.DEVNULL)
 
 
-def use_registry(work, administrator, robot):
+def terminal_of(work):
+    """The line that finds the programs, and the environment of a person."""
     with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
         path = re.search(r"^    (export PATH=.*)$", file.read(), re.M).group(1)
-    terminal = {"env": {**os.environ, "HOME": work, "XDG_CONFIG_HOME": f"{work}/config", "XDG_CACHE_HOME": f"{work}/cache"}}
-    path = path.replace("$PWD", ROOT)
+    return path.replace("$PWD", ROOT), {"env": {**os.environ, "HOME": work, "XDG_CONFIG_HOME": f"{work}/config", "XDG_CACHE_HOME": f"{work}/cache"}}
+
+
+def train(work, commands):
+    """Once the runner is enrolled, which is seconds after the start."""
+    path, terminal = terminal_of(work)
+    for _ in range(600):
+        if os.path.exists("/srv/sijil/officer/trainer.pem"):
+            break
+        time.sleep(0.1)
+    said = bash(f"{path}\ncd {ROOT}\n{commands.replace('/tmp/digits', work + '/digits')}", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **terminal).stdout
+    assert '"accuracy"' in said and "succeeded" in said, said
+
+
+def use_registry(work, administrator, robot):
+    path, terminal = terminal_of(work)
     said = bash(f"{path}\ncd {work}\n{administrator}", stdout=subprocess.PIPE, **terminal).stdout
     secret = re.search(r"^\s*(?:secret|password)\S*\s+(\S+)\s*$", said, re.M | re.I)
     assert secret, said
@@ -83,6 +98,7 @@ def main():
         try:
             wait_for_server(server)
             use_registry(work, commands[ADMINISTRATOR], commands[ROBOT])
+            train(work, commands[RUN])
         finally:
             server.send_signal(signal.SIGTERM)
             server.wait(60)
@@ -90,7 +106,7 @@ def main():
     assert server.returncode == 0, server.returncode
     bash(f"DESTDIR=$(mktemp -d) && export DESTDIR && cmake --install {ROOT}/build/release > /dev/null && "
          "find $DESTDIR -name sijil.1 | grep -q . && find $DESTDIR -name sijild.conf.5 | grep -q . && rm -r $DESTDIR")
-    print("ok README: built, started, administered, pushed, pulled, installed")
+    print("ok README: built, started, administered, pushed, pulled, trained, installed")
 
 
 if os.getuid() != 0:
