@@ -146,10 +146,9 @@ static struct result keep_trainer(const char *path, const char *fresh, int file,
 }
 
 /* An administrator whose secret did not reach its file is useless, so another one replaces it. */
-static struct result bootstrap_with_administrator(struct embedded *embedded, struct error *err)
+static struct result bootstrap_with_administrator(struct embedded *embedded, bool with_trainer, struct error *err)
 {
     const struct paths *paths = &embedded->paths;
-    const bool with_trainer = !embedded->options.no_runner;
     char fresh[PATH_SIZE + 4], trainer[PATH_SIZE + 4];
     OWNED_FD file = -1;
     OWNED_FD other = -1;
@@ -174,7 +173,8 @@ static struct result bootstrap_without_administrator(struct embedded *embedded, 
 /* Runs once, or for a new administrator; an interrupted run is repeated. */
 struct result bootstrap_all(struct embedded *embedded, struct error *err)
 {
-    const bool wants_new = embedded->options.new_admin;
+    const struct embedded_options *options = &embedded->options;
+    const bool wants_new = options->new_admin;
     char marker[PATH_SIZE];
     bool is_initialised = false, has_admin = false;
 
@@ -182,6 +182,7 @@ struct result bootstrap_all(struct embedded *embedded, struct error *err)
     TRY(file_is_there(marker, &is_initialised, err));
     if (is_initialised && !wants_new) return SUCCESS;
     TRY(file_is_there(embedded->paths.admin, &has_admin, err));
-    TRY(has_admin && !wants_new ? bootstrap_without_administrator(embedded, err) : bootstrap_with_administrator(embedded, err));
+    if (has_admin && !wants_new) TRY(bootstrap_without_administrator(embedded, err));
+    else TRY(bootstrap_with_administrator(embedded, !is_initialised && !options->no_runner, err));
     return file_replace(marker, bytes_of_text("1\n"), 0644, err);
 }

@@ -218,7 +218,7 @@ static void watch(struct embedded *embedded, unsigned *deaths)
             renew_certificate(embedded);
         }
         if (is_due(gateway) && all_run(embedded)) return;
-        runner_keep(embedded);
+        if (gateway->pid != 0 && all_run(embedded)) runner_keep(embedded); /* an enrolment needs all of them */
     }
 }
 

@@ -85,7 +85,7 @@ def the_unit_of_the_runner_fits():
 
 def users_and_folders_are_made():
     made = folders()
-    assert users() == ["sijil", "sijil-keyd"] and len(made) == 4, (users(), made)
+    assert users() == ["sijil", "sijil-keyd", "sijil-runner"] and len(made) == 4, (users(), made)
     for path, (_, owner, group) in made.items():
         assert owner in users() and group in users(), path
     for name in UNITS:
