@@ -292,7 +292,9 @@ static struct result begin_service(struct gateway *gateway, struct error *err)
 {
     TRY(run_dispatch_start(gateway, &gateway->run_dispatch, err));
     TRY(run_admission_start(gateway, &gateway->run_admission, err));
-    return sandbox_enter_gateway(err);
+    TRY(sandbox_enter_gateway(err));
+    atomic_store(&gateway->is_starting, false);
+    return SUCCESS;
 }
 
 static void stop_service(struct gateway *gateway, struct server *server)
@@ -330,8 +332,11 @@ static struct result gateway_serve(struct gateway *gateway, const sigset_t *sign
 
 struct result gateway_run(const struct settings *settings, struct error *err)
 {
-    struct gateway gateway = {
-        .settings = settings, .routes = &route_table, .tables = gateway_tables, .description = BUFFER(OPENAPI_MAX)};
+    struct gateway gateway = {.settings = settings,
+                              .routes = &route_table,
+                              .tables = gateway_tables,
+                              .description = BUFFER(OPENAPI_MAX),
+                              .is_starting = true};
     enum log_level level = LOG_INFO;
     sigset_t signals, before;
 

@@ -24,6 +24,8 @@ static struct result parts_are_ready(const struct gateway *gateway, struct pg *p
 {
     struct ready_asker asker = {.gateway = gateway, .pg = pg};
 
+    if (atomic_load(&gateway->is_starting)) return failure(err, ERROR_UNAVAILABLE, "the gateway is starting");
+
     for (enum ready_part part = 0; part < READY_PARTS; part++) TRY(ready_ask(&asker, part, err));
     return SUCCESS;
 }

@@ -100,7 +100,7 @@ static void what_waits_for_a_held_log_when_it_stops_is_told(void **state)
 }
 
 #define TOO_MANY  (65536 + 1000 + 40) /* WAITING_MAX, a group that is under way, and some */
-#define LONG_WAIT 5000                /* for a log that is held */
+#define LONG_WAIT 8000                /* for a log that is held */
 
 static void too_many_that_wait_are_refused_at_once(void **state)
 {
