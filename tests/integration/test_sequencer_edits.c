@@ -191,6 +191,7 @@ static void an_edit_while_it_runs_stops_it_for_good(void **state)
                                    " convert_to(replace(convert_from(leaf, 'UTF8'), 'digits', 'digitz'), 'UTF8') WHERE seq = 17");
     wait_until_forked(&log, "entry 17");
     nothing_is_recorded(&log);
+    for (unsigned i = 0; i < 1000 && atomic_load(&notices) == 0; i++) (void)usleep(10000); /* it is told a moment later */
     assert_int_equal(atomic_load(&notices), 1);
     database_execute(log.database, "UPDATE audit_entry e SET leaf = o.leaf FROM old_entry o WHERE e.seq = o.seq");
     nothing_is_recorded(&log); /* until somebody starts it again */
