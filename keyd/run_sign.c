@@ -161,10 +161,19 @@ struct result signing_add(struct signing *signing, struct bytes payload, struct 
     return SUCCESS;
 }
 
-/* The last step: the promise is durable before the envelope leaves. */
+/*
+ * The last step: the promise is durable before the envelope leaves. Two gateways may ask for the same at the same moment, and each gets its own
+ * nonce and times: the later one gets no envelope, and asks again.
+ */
 struct result signing_release(struct signing *signing, const struct buffer *made, struct buffer *envelope, struct error *err)
 {
-    if (!signing->is_again) TRY(run_ledger_keep(signing->signer->runs, &signing->promise, signing->signer->now_ms, err));
+    const struct run_signer *signer = signing->signer;
+    struct error why = {0};
+
+    if (!signing->is_again && !run_ledger_keep(signer->runs, &signing->promise, signer->now_ms, &why).ok)
+        return why.kind == ERROR_CONFLICT
+                   ? failure(err, ERROR_UNAVAILABLE, "this was signed for another request just now: ask again")
+                   : failure(err, why.kind, "%s", why.message);
     return buffer_add(envelope, made->data, made->length, err);
 }
 
