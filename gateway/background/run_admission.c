@@ -75,7 +75,7 @@ struct result run_admission_start(struct gateway *gateway, struct run_admission 
 
     if (admission == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to admit runs");
     admission->gateway = gateway;
-    TRY(pg_open(gateway->settings->database, gateway->tables, &admission->pg, err));
+    TRY(pg_open_lazily(gateway->settings->database, gateway->tables, &admission->pg, err));
     TRY(pg_listen(admission->pg, RUN_RESULT_CHANNEL, err));
     TRY(thread_start(&admission->thread, admission_main, admission, "admits training runs", err));
     *admission_out = GIVE(admission);
