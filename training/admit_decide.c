@@ -6,6 +6,7 @@
 #include "documents/format/runner_key.h"
 #include "policy/set.h"
 #include "training/admit_priv.h"
+#include "training/format/spec.h"
 #include "training/label.h"
 #include "training/run_priv.h"
 
@@ -70,12 +71,12 @@ static struct result find_policies(const struct admitting *admitting, char pinne
     return SUCCESS;
 }
 
-static struct result check_train(struct admitting *admitting, const json_t *place, const char *pinned, struct error *err)
+static struct result check_train(struct admitting *admitting, const json_t *artifact, const char *pinned, struct error *err)
 {
-    const char *name = place == NULL ? NULL : json_text_of(place, "repository");
+    const char *name = json_text_of(artifact, "repository");
     struct train_answer answer;
 
-    if (name == NULL || admit_is_refused(admitting)) return SUCCESS;
+    if (admit_is_refused(admitting)) return SUCCESS;
     TRY(decider_train(admitting->source->bundle.decider, name, admitting->region, clock_wall_ms(), &answer, err));
     TRY(same_policies(answer.policies, pinned, err));
     if (answer.is_allowed) return SUCCESS;
@@ -85,15 +86,11 @@ static struct result check_train(struct admitting *admitting, const json_t *plac
 
 static struct result check_trains(struct admitting *admitting, const char *pinned, struct error *err)
 {
-    static const char *const alone[] = {"code", "image", "resume"}, *const lists[] = {"inputs", "outputs"};
-    const json_t *spec = run_member(admitting->papers->chain.order, "spec");
+    const json_t *spec = run_member(admitting->papers->chain.order, "spec"), *outputs = json_object_get(spec, "outputs");
+    const struct run_artifacts artifacts = run_spec_artifacts(spec);
 
-    for (size_t i = 0; i < sizeof alone / sizeof alone[0]; i++)
-        TRY(check_train(admitting, json_object_get(spec, alone[i]), pinned, err));
-    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
-        const json_t *list = json_object_get(spec, lists[i]);
-        for (size_t j = 0; j < json_array_size(list); j++) TRY(check_train(admitting, json_array_get(list, j), pinned, err));
-    }
+    for (size_t i = 0; i < artifacts.count; i++) TRY(check_train(admitting, artifacts.each[i].json, pinned, err));
+    for (size_t i = 0; i < json_array_size(outputs); i++) TRY(check_train(admitting, json_array_get(outputs, i), pinned, err));
     return SUCCESS;
 }
 

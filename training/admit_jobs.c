@@ -6,6 +6,7 @@
 
 #include "audit/job_permit.h"
 #include "training/admit_priv.h"
+#include "training/format/spec.h"
 #include "training/lease_jobs.h"
 #include "training/log_jobs.h"
 #include "training/papers.h"
@@ -144,16 +145,12 @@ static void add_lineage(struct run_lineage *lineage, const char *role, const cha
 
 static void add_inputs(const json_t *spec, struct run_lineage *lineage)
 {
-    static const char *const alone[] = {"code", "image", "resume"};
-    const json_t *inputs = json_object_get(spec, "inputs");
+    const struct run_artifacts artifacts = run_spec_artifacts(spec);
 
-    for (size_t i = 0; i < sizeof alone / sizeof alone[0]; i++) {
-        const json_t *one = json_object_get(spec, alone[i]);
-        if (one != NULL) add_lineage(lineage, alone[i], alone[i], json_text_of(one, "repository"), json_text_of(one, "digest"));
-    }
-    for (size_t i = 0; i < json_array_size(inputs); i++) {
-        const json_t *one = json_array_get(inputs, i);
-        add_lineage(lineage, "input", json_text_of(one, "name"), json_text_of(one, "repository"), json_text_of(one, "digest"));
+    for (size_t i = 0; i < artifacts.count; i++) {
+        const json_t *one = artifacts.each[i].json;
+        const char *role = artifacts.each[i].role, *name = json_text_of(one, "name"); /* only inputs have names */
+        add_lineage(lineage, role, name != NULL ? name : role, json_text_of(one, "repository"), json_text_of(one, "digest"));
     }
 }
 

@@ -9,22 +9,14 @@ static bool is_in(const json_t *artifact, const char *repository)
     return name != NULL && strcmp(name, repository) == 0;
 }
 
-static void add(const json_t *artifact, const char *repository, struct bytes *digests, size_t *count)
-{
-    const char *digest = json_text_of(artifact, "digest");
-
-    if (is_in(artifact, repository) && digest != NULL && *count < RUN_ARTIFACTS_MAX) digests[(*count)++] = bytes_of_text(digest);
-}
-
 size_t run_order_digests(const struct run_envelope *order, const char *repository, struct bytes digests_out[RUN_ARTIFACTS_MAX])
 {
-    static const char *const single[] = {"code", "image", "resume"};
-    const json_t *spec = run_member(order, "spec"), *inputs = json_object_get(spec, "inputs");
+    const struct run_artifacts artifacts = run_spec_artifacts(run_member(order, "spec"));
     size_t count = 0;
 
-    for (size_t i = 0; i < sizeof single / sizeof single[0]; i++)
-        add(json_object_get(spec, single[i]), repository, digests_out, &count);
-    for (size_t i = 0; i < json_array_size(inputs); i++) add(json_array_get(inputs, i), repository, digests_out, &count);
+    for (size_t i = 0; i < artifacts.count; i++)
+        if (is_in(artifacts.each[i].json, repository))
+            digests_out[count++] = bytes_of_text(json_text_of(artifacts.each[i].json, "digest"));
     return count;
 }
 

@@ -12,8 +12,7 @@
 
 extern const struct pg_table run_content_table;
 
-#define RUN_ARTIFACTS_MAX (3 + RUN_INPUTS_MAX) /* code, image, checkpoint and inputs */
-#define RUN_CONFIG_MAX    ((int64_t)1 << 20) /* of the config of one output, the log or the metrics: it names at most 4,096 files */
+#define RUN_CONFIG_MAX ((int64_t)1 << 20) /* of the config of one output, the log or the metrics: it names at most 4,096 files */
 
 /** The digests that the order names in this repository; views into the order. Returns how many. */
 size_t run_order_digests(const struct run_envelope *order, const char *repository, struct bytes digests_out[RUN_ARTIFACTS_MAX]);

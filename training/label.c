@@ -3,22 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
-static void add(struct run_uses *uses, const json_t *artifact)
-{
-    const char *name = artifact == NULL ? NULL : json_text_of(artifact, "repository");
-
-    if (name != NULL && uses->count < RUN_USES_MAX) uses->names[uses->count++] = name;
-}
-
 void run_uses_of(const struct run_envelope *envelope, struct run_uses *uses_out)
 {
-    const json_t *spec = run_member(envelope, "spec"), *inputs = json_object_get(spec, "inputs");
-    struct run_uses uses = {.count = 0};
+    const struct run_artifacts artifacts = run_spec_artifacts(run_member(envelope, "spec"));
+    struct run_uses uses = {.count = artifacts.count};
 
-    add(&uses, json_object_get(spec, "code"));
-    add(&uses, json_object_get(spec, "image"));
-    add(&uses, json_object_get(spec, "resume"));
-    for (size_t i = 0; i < json_array_size(inputs); i++) add(&uses, json_array_get(inputs, i));
+    for (size_t i = 0; i < artifacts.count; i++) uses.names[i] = json_text_of(artifacts.each[i].json, "repository");
     *uses_out = uses;
 }
 

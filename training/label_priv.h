@@ -1,15 +1,15 @@
 /* training/label_priv.h -- brings labels to the repositories of a run's outputs. */
 #pragma once
 
+#include "training/format/spec.h"
 #include "training/label.h"
 #include "training/order_priv.h"
 
 #define RUN_LABEL_TEXT_MAX (16 * 1024) /* as in migrations/0053_run_labels.sql */
 
 /** The repositories that a run reads; views of the envelope. */
-#define RUN_USES_MAX (3 + 64)
 struct run_uses {
-    const char *names[RUN_USES_MAX];
+    const char *names[RUN_ARTIFACTS_MAX];
     size_t count;
 };
 void run_uses_of(const struct run_envelope *envelope, struct run_uses *uses_out);

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "policy/train.h"
+#include "training/format/spec.h"
 #include "training/lease.h"
 #include "training/order_priv.h"
 
@@ -58,22 +59,19 @@ static bool has_ended(const struct asking *asking)
 
 static void add_use(struct asking *asking, enum action action, const json_t *artifact)
 {
-    const char *name = artifact == NULL ? NULL : json_text_of(artifact, "repository");
+    const char *name = json_text_of(artifact, "repository");
 
-    for (size_t i = 0; i < asking->count && name != NULL; i++)
+    for (size_t i = 0; i < asking->count; i++)
         if (asking->uses[i].action == action && strcmp(asking->uses[i].repository, name) == 0) return;
-    if (name != NULL && asking->count < REPOSITORIES_MAX) asking->uses[asking->count++] = (struct use){action, name};
+    if (asking->count < REPOSITORIES_MAX) asking->uses[asking->count++] = (struct use){action, name};
 }
 
 static void add_uses(struct asking *asking)
 {
-    const json_t *spec = run_member(asking->wish->request, "spec");
-    const json_t *inputs = json_object_get(spec, "inputs"), *outputs = json_object_get(spec, "outputs");
+    const json_t *spec = run_member(asking->wish->request, "spec"), *outputs = json_object_get(spec, "outputs");
+    const struct run_artifacts artifacts = run_spec_artifacts(spec);
 
-    add_use(asking, ACTION_RUN_USE, json_object_get(spec, "code"));
-    add_use(asking, ACTION_RUN_USE, json_object_get(spec, "image"));
-    add_use(asking, ACTION_RUN_USE, json_object_get(spec, "resume"));
-    for (size_t i = 0; i < json_array_size(inputs); i++) add_use(asking, ACTION_RUN_USE, json_array_get(inputs, i));
+    for (size_t i = 0; i < artifacts.count; i++) add_use(asking, ACTION_RUN_USE, artifacts.each[i].json);
     for (size_t i = 0; i < json_array_size(outputs); i++) add_use(asking, ACTION_RUN_REQUEST, json_array_get(outputs, i));
 }
 

@@ -7,6 +7,7 @@
 #include "gateway/pipeline/resolve.h"
 #include "policy/decider.h"
 #include "training/format/bundle.h"
+#include "training/format/spec.h"
 
 #define SUSPENDED_TYPE "runner-suspended"
 
@@ -128,10 +129,9 @@ static struct result check_list(struct request *request, const json_t *list, cha
 struct result runner_check_train(struct request *request, const struct run_envelope *order, char reason_out[RUN_REASON_SIZE],
                                  struct error *err)
 {
+    const struct run_artifacts artifacts = run_spec_artifacts(run_member(order, "spec"));
+
     reason_out[0] = '\0';
-    TRY(check_artifact(request, run_member(order, "spec.code"), reason_out, err));
-    TRY(check_artifact(request, run_member(order, "spec.image"), reason_out, err));
-    TRY(check_artifact(request, run_member(order, "spec.resume"), reason_out, err));
-    TRY(check_list(request, run_member(order, "spec.inputs"), reason_out, err));
+    for (size_t i = 0; i < artifacts.count; i++) TRY(check_artifact(request, artifacts.each[i].json, reason_out, err));
     return check_list(request, run_member(order, "spec.outputs"), reason_out, err);
 }

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "gateway/api/runner_work_priv.h"
 #include "policy/decider.h"
+#include "training/format/spec.h"
 
 SCHEMA(queue_wanted, "which runs a scheduler asks for",
        HAS_TEXT("session", REQUIRED, FORM_FREE, 2 * RUN_SESSION_SIZE, 2 * RUN_SESSION_SIZE,
@@ -37,13 +38,13 @@ struct listing {
     bool is_shown; /* the run that is looked at */
 };
 
-static struct result check_place(struct listing *listing, const json_t *place, struct error *err)
+static struct result check_artifact(struct listing *listing, const json_t *artifact, struct error *err)
 {
     const struct request *request = listing->request;
-    const char *repository = place == NULL ? NULL : json_text_of(place, "repository");
+    const char *repository = json_text_of(artifact, "repository");
     bool shows = true;
 
-    if (repository == NULL || !listing->is_shown) return SUCCESS;
+    if (!listing->is_shown) return SUCCESS;
     TRY(decider_shows(request->gateway->decider, repository, request->runner->key.region, clock_wall_ms(), &shows, err));
     listing->is_shown = shows;
     return SUCCESS;
@@ -51,7 +52,7 @@ static struct result check_place(struct listing *listing, const json_t *place, s
 
 static struct result check_list(struct listing *listing, const json_t *list, struct error *err)
 {
-    for (size_t i = 0; i < json_array_size(list); i++) TRY(check_place(listing, json_array_get(list, i), err));
+    for (size_t i = 0; i < json_array_size(list); i++) TRY(check_artifact(listing, json_array_get(list, i), err));
     return SUCCESS;
 }
 
@@ -62,10 +63,8 @@ static struct result check_order(struct listing *listing, const char *text, stru
 
     TRY(run_envelope_read(bytes_of_text(text), RUN_ORDER, &order, err));
     listing->is_shown = true;
-    TRY(check_place(listing, run_member(order, "spec.code"), err));
-    TRY(check_place(listing, run_member(order, "spec.image"), err));
-    TRY(check_place(listing, run_member(order, "spec.resume"), err));
-    TRY(check_list(listing, run_member(order, "spec.inputs"), err));
+    const struct run_artifacts artifacts = run_spec_artifacts(run_member(order, "spec"));
+    for (size_t i = 0; i < artifacts.count; i++) TRY(check_artifact(listing, artifacts.each[i].json, err));
     return check_list(listing, run_member(order, "spec.outputs"), err);
 }
 

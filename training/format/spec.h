@@ -45,6 +45,18 @@ struct run_spec {
     struct run_devices devices;
 };
 
+/** What a run reads, in the order in which a result names it: code, image and checkpoint if the run has them, then the inputs. */
+#define RUN_ARTIFACTS_MAX (3 + RUN_INPUTS_MAX)
+struct run_artifacts {
+    size_t count;
+    struct {
+        const char *role; /* "code", "image", "resume" or "input" */
+        const json_t *json;
+    } each[RUN_ARTIFACTS_MAX]; /* views of the specification */
+};
+/** Of a specification whose shape was checked. */
+struct run_artifacts run_spec_artifacts(const json_t *spec);
+
 /** Reads a draft. ERROR_INVALID with the member and its rule; ERROR_LIMIT, ERROR_NO_MEMORY. */
 RESULT run_spec_read(struct bytes text, struct run_spec **spec_out, struct error *err);
 /** Checks a whole specification, whose lists may have any order. On a failure *fault says where. ERROR_INVALID. */
