@@ -103,7 +103,7 @@ static inline struct log_verifier *start_verifier(const struct audit_log *log, u
  * The linker replaces priority_background() by this, so the verifier keeps the test's priority. At the lowest one, a busy machine
  * hardly ever runs it.
  */
-void __wrap_priority_background(void);
+__attribute__((used)) void __wrap_priority_background(void);
 void __wrap_priority_background(void)
 {
 }
