@@ -10,6 +10,15 @@
     " JOIN run n ON n.run_id = h.run_id WHERE l.blob_id = " blob " AND n.state <> 'succeeded'"                            \
     " AND (n.ended_at IS NULL OR n.ended_at > now() - interval '30 days') OFFSET 0)"
 
+/* In SQL: whether an admitted run has made the manifest. Its log and metrics count as long as one of its outputs is there. Digests in `gone` count
+ * as removed from the repository. */
+#define MANIFEST_IS_ADMITTED(repository, digest_text, gone)                                                      \
+    "EXISTS (SELECT FROM held_manifest h JOIN run n ON n.run_id = h.run_id WHERE h.repository_id = " repository  \
+    " AND h.digest = " digest_text " AND n.state = 'succeeded' AND (h.name NOT IN ('log', 'metrics') OR EXISTS"  \
+    " (SELECT FROM held_manifest o JOIN manifest s ON s.repository_id = o.repository_id AND s.digest = o.digest" \
+    " WHERE o.run_id = h.run_id AND o.name NOT IN ('log', 'metrics')"                                            \
+    " AND (s.repository_id <> " repository " OR s.digest <> ALL(" gone ")))) OFFSET 0)"
+
 RESULT held_row_insert(struct pg *pg, const struct held_key *key, const struct held_manifest *held, struct error *err);
 
 /** A row: views of `rows`. */

@@ -62,7 +62,7 @@ static const struct pg_statement collect_untagged_sql = {
     " AND (m.subject_digest IS NULL OR m.subject_digest = ANY($2) OR NOT EXISTS"
     " (SELECT FROM manifest s WHERE s.repository_id = $1 AND s.digest = m.subject_digest))"
     " AND greatest(m.renewed_at, u.used_at) <= now() - $3::int8 * interval '1 second'"
-    " AND m.renewed_at <= now() - $6::int8 * interval '1 second'"
+    " AND m.renewed_at <= now() - $6::int8 * interval '1 second' AND NOT " MANIFEST_IS_ADMITTED("$1", "m.digest", "$2")
     " FROM (SELECT repository_id, digest, size_bytes, renewed_at, subject_digest FROM manifest"
     " WHERE repository_id = $1 AND digest > $4 ORDER BY digest LIMIT $5) m"
     " " LAST_USE("m") " ORDER BY m.digest",
@@ -84,6 +84,7 @@ static const struct pg_statement collect_manifest_sql = {
     " AND NOT EXISTS (SELECT FROM " TAGS_OF("$1", "$3") " t WHERE $8 OR " IS_ATTACHMENT ")"
     " AND (NOT $8 OR m.subject_digest IS NULL OR NOT EXISTS"
     " (SELECT FROM manifest s WHERE s.repository_id = $1 AND s.digest = m.subject_digest))"
+    " AND (NOT $8 OR NOT " MANIFEST_IS_ADMITTED("$1", "$3", "$2") ")"
     " AND EXISTS (SELECT FROM project_rules r WHERE r.project_id = $6 AND r.version = $7)),"
     " untagged AS (DELETE FROM tag t USING doomed d WHERE t.repository_id = d.repository_id AND t.manifest_digest = d.digest),"
     " counted AS (UPDATE project_quota q SET bytes_used = q.bytes_used - d.size_bytes FROM doomed d WHERE q.project_id = $6)"

@@ -55,6 +55,63 @@ static void an_index_keeps_its_children_and_a_subject_what_refers_to_it(void **s
     collect_set_rules("{}");
 }
 
+/* The manifest is the result of a run in this state. */
+static void make_of_run(const struct resource *where, const char *name, const struct pushed *pushed)
+{
+    char repository[UUID_TEXT_SIZE], sql[600];
+
+    uuid_format(&where->repository, repository);
+    (void)snprintf(
+        sql, sizeof sql,
+        "INSERT INTO held_manifest SELECT run_id, 1, 0, '%s', '%s', '%s', 'a/b', 1000, key_id, 'x' FROM run, project_key k"
+        " WHERE k.project_id = run.project_id",
+        name, repository, pushed->digest);
+    execute(sql);
+}
+
+/* An output that nobody has tagged was collected a week after its admission, and the log of its run with it. */
+static void what_an_admitted_run_has_made_stays_without_a_tag(void **state)
+{
+    const char *const names[] = {"model", "log", "metrics"};
+    struct resource where = fixture_repository(&fixture.models, "trained");
+    struct manifest_delete deletion;
+    struct pushed made[COUNT(names)];
+    char config[DIGEST_TEXT_SIZE];
+
+    (void)state;
+    fixture_push(&where, 4321, SMALL, config);
+    where = fixture_repository(&fixture.models, "trained");
+    execute(
+        "INSERT INTO run (run_id, project_id, state, request, requester, approvals_wanted, pool, expires_at) SELECT"
+        " '00000000-0000-0000-0000-0000000000ab', project_id, 'finishing', sha256('x'), 'robot', 0, 'default', now() FROM repository"
+        " WHERE name = 'trained'");
+    for (int i = 0; i < (int)COUNT(names); i++) {
+        collect_write_image(&made[i], config, NULL, 100 + i);
+        MUST(collect_push_manifest(&where, NULL, &made[i], &err));
+        make_of_run(&where, names[i], &made[i]);
+    }
+    collect_end_leases();
+    collect_set_rules("{\"untagged_days\":7}");
+    assert_string_equal(collect_all(true, "manifests"), "3"); /* not admitted: these were pushed by somebody else */
+    execute("UPDATE run SET state = 'succeeded', ended_at = now() - interval '10 years'");
+    assert_string_equal(collect_all(true, "manifests"), "0");
+    assert_string_equal(collect_all(false, "manifests"), "0");
+    assert_string_equal(manifests_of("trained"), "3");
+    /* A rule about tags names the output: then it goes, and takes log and metrics along. */
+    MUST(collect_push_manifest(&where, "old", &made[0], &err));
+    collect_end_leases();
+    collect_set_rules("{\"untagged_days\":7,\"retention\":[{\"repositories\":\"trained\",\"tags\":\"new*\"}]}");
+    assert_string_equal(collect_all(true, "manifests"), "3");
+    assert_string_equal(manifests_of("trained"), "3");
+    execute("DELETE FROM tag WHERE name = 'old'");
+    assert_string_equal(collect_all(false, "manifests"), "0");
+    manifest_delete_prepare(&where, made[0].digest, &(struct policy_retention){.days = 0}, &deletion);
+    MUST(fixture_change(ACTION_MANIFEST_DELETE, &where, &deletion.change, &err));
+    assert_string_equal(collect_all(false, "manifests"), "2"); /* a person has deleted the output */
+    assert_string_equal(manifests_of("trained"), "0");
+    collect_set_rules("{}");
+}
+
 /* Between the decision and the removal each of these changes the manifest, so that it must stay. */
 struct rescue {
     struct resource where;
@@ -214,6 +271,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_index_keeps_its_children_and_a_subject_what_refers_to_it),
+        cmocka_unit_test(what_an_admitted_run_has_made_stays_without_a_tag),
         cmocka_unit_test(a_manifest_that_is_needed_again_stays),
         cmocka_unit_test(every_pull_is_noted_until_it_is_written),
     };
