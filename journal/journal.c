@@ -46,15 +46,18 @@ struct result journal_create(int directory, const struct journal_format *format,
     OWNED(journal) *journal = NULL;
 
     TRY(make(format, key, &journal, err));
-    for (unsigned i = 0; i < COPIES; i++) journal_copy_write(format, key, state, 1, copy_at(journal, i));
+    for (unsigned i = 0; i < COPIES; i++) (void)journal_copy_write(format, key, state, 1, copy_at(journal, i));
     return file_replace_at(directory, format->name, (struct bytes){journal->copies, COPIES * format->copy_size}, 0600, err);
 }
 
-static struct result put_copy(const struct journal *journal, unsigned copy, struct error *err)
+/* Makes the copy of this state durable. */
+static struct result put_copy(const struct journal *journal, unsigned copy, const void *state, uint64_t generation,
+                              struct error *err)
 {
-    const size_t size = journal->format->copy_size;
+    const struct journal_format *format = journal->format;
+    const size_t size = journal_copy_write(format, journal->key->bytes, state, generation, copy_at(journal, copy));
 
-    TRY(file_write_at(journal->fd, copy_at(journal, copy), size, (uint64_t)copy * size, err));
+    TRY(file_write_at(journal->fd, copy_at(journal, copy), size, (uint64_t)copy * format->copy_size, err));
     return file_sync(journal->fd, err);
 }
 
@@ -79,8 +82,7 @@ static struct result load(struct journal *journal, void *state_out, struct error
     const unsigned newer = valid[0] && (!valid[1] || generations[0] >= generations[1]) ? 0 : 1;
     (void)read_copy(journal, newer, state_out, &journal->generation);
     if (valid[1 - newer] && generations[0] == generations[1]) return SUCCESS;
-    journal_copy_write(journal->format, journal->key->bytes, state_out, journal->generation, copy_at(journal, 1 - newer));
-    return put_copy(journal, 1 - newer, err);
+    return put_copy(journal, 1 - newer, state_out, journal->generation, err);
 }
 
 struct result journal_open(int directory, const struct journal_format *format, const uint8_t key[JOURNAL_KEY_SIZE],
@@ -104,10 +106,7 @@ struct result journal_write(struct journal *journal, const void *state, struct e
     if (journal->broken)
         return failure(err, ERROR_UNAVAILABLE, "%s could not be written: start again, and see what the disk holds",
                        journal->format->name);
-    for (unsigned i = 0; i < COPIES && written.ok; i++) {
-        journal_copy_write(journal->format, journal->key->bytes, state, journal->generation + 1, copy_at(journal, i));
-        written = put_copy(journal, i, err);
-    }
+    for (unsigned i = 0; i < COPIES && written.ok; i++) written = put_copy(journal, i, state, journal->generation + 1, err);
     journal->broken = !written.ok;
     if (written.ok) journal->generation++;
     return written;

@@ -6,7 +6,8 @@
  * fsynced. So a valid copy is left after a crash at any moment, after an incomplete write, and after damage to one copy. No
  * valid copy is older than the last change that succeeded.
  *
- * A copy: magic[4] | u8 version | u64 generation | body | HMAC-SHA256[32] over all bytes before it | zeros up to copy_size.
+ * A copy: magic[4] | u8 version | u64 generation | body | HMAC-SHA256[32] over all bytes before it | zeros up to copy_size. A format whose body says how
+ * long it is has zeros only up to the next block (4096); what follows does not count.
  * The generation grows by one with each change. If somebody puts an older file back, its generation is lower: only a caller
  * that knows the later generation from elsewhere can notice this (journal_generation()).
  *
@@ -28,6 +29,8 @@ struct journal_format {
     size_t copy_size; /* bytes; whole blocks of the disk (4096), so an incomplete write of one copy does not touch the other */
     /** The size of the body in that version; 0: there is no such version. */
     size_t (*body_size)(uint8_t version);
+    /** Of a body that may be shorter: how long its first bytes say that it is, at most body_size(). NULL: it never is shorter. */
+    size_t (*body_length)(const uint8_t *body);
     void (*write)(const void *state, uint8_t *body_out);
     void (*read)(uint8_t version, struct bytes body, void *state_out);
 };
@@ -52,9 +55,9 @@ bool journal_is_broken(const struct journal *journal);
 void journal_free(struct journal *journal);
 DEFINE_OWNED(journal);
 
-/** One copy, as in the file: for programs that read such files without changing them. */
-void journal_copy_write(const struct journal_format *format, const uint8_t key[JOURNAL_KEY_SIZE], const void *state,
-                        uint64_t generation, uint8_t *copy_out);
+/** One copy, as in the file: for programs that read such files without changing them. Returns how many bytes of it count, in whole blocks. */
+size_t journal_copy_write(const struct journal_format *format, const uint8_t key[JOURNAL_KEY_SIZE], const void *state,
+                          uint64_t generation, uint8_t *copy_out);
 /** False for a copy that is damaged, incomplete, of another format, or made under another key. */
 bool journal_copy_read(const struct journal_format *format, const uint8_t key[JOURNAL_KEY_SIZE], const uint8_t *copy,
                        void *state_out, uint64_t *generation_out);

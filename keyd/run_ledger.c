@@ -8,13 +8,17 @@
 #include "base/log.h"
 #include "base/memory.h"
 
-/* "SJRL" | u8 1 | u64 generation | u64 since in ms | 4,096 times: subject[32], digest[32], nonce[16], u64 from, until and keep
- * in ms | HMAC-SHA256[32]; zeros up to COPY_SIZE. */
-enum { PROMISE_SIZE = 104, BODY_SIZE = 8 + RUN_PROMISES_MAX * PROMISE_SIZE, COPY_SIZE = 105 * 4096 };
+/*
+ * "SJRL" | u8 2 | u64 generation | u64 since in ms | u32 slots, at most 51,200 | for each slot: subject[32], digest[32], nonce[16], u64 from, until and keep
+ * in ms, u32 reserves | HMAC-SHA256[32]. Only slots up to the last one that was ever in use are written. Version 1 had always 4,096 slots, without reserves.
+ */
+enum { HEAD_SIZE = 12, PROMISE_SIZE = 108, BODY_SIZE = HEAD_SIZE + RUN_PROMISES_MAX * PROMISE_SIZE, COPY_SIZE = 1351 * 4096 };
+enum { OLD_PROMISES = 4096, OLD_SIZE = 104, OLD_BODY_SIZE = 8 + OLD_PROMISES * OLD_SIZE, OLD_COPY_SIZE = 105 * 4096 };
 _Static_assert(JOURNAL_HEADER_SIZE + BODY_SIZE + JOURNAL_SEAL_SIZE <= COPY_SIZE, "a copy has room");
 
 struct state {
     int64_t since_ms;
+    uint32_t slots; /* that were ever in use: the first ones */
     struct run_promise promises[RUN_PROMISES_MAX];
 };
 
@@ -26,7 +30,17 @@ struct run_ledger {
 
 static size_t body_size(uint8_t version)
 {
-    return version == 1 ? BODY_SIZE : 0;
+    return version == 2 ? BODY_SIZE : 0;
+}
+
+static size_t body_length(const uint8_t *body)
+{
+    return HEAD_SIZE + (size_t)load_u32(body + 8) * PROMISE_SIZE;
+}
+
+static size_t old_body_size(uint8_t version)
+{
+    return version == 1 ? OLD_BODY_SIZE : 0;
 }
 
 static void write_body(const void *context, uint8_t *body_out)
@@ -34,8 +48,9 @@ static void write_body(const void *context, uint8_t *body_out)
     const struct state *state = context;
 
     store_u64(body_out, (uint64_t)state->since_ms);
-    body_out += 8;
-    for (size_t i = 0; i < RUN_PROMISES_MAX; i++, body_out += PROMISE_SIZE) {
+    store_u32(body_out + 8, state->slots);
+    body_out += HEAD_SIZE;
+    for (size_t i = 0; i < state->slots; i++, body_out += PROMISE_SIZE) {
         const struct run_promise *promise = &state->promises[i];
         memcpy(body_out, promise->subject, 32);
         memcpy(body_out + 32, promise->digest, 32);
@@ -43,34 +58,59 @@ static void write_body(const void *context, uint8_t *body_out)
         store_u64(body_out + 80, (uint64_t)promise->from_ms);
         store_u64(body_out + 88, (uint64_t)promise->until_ms);
         store_u64(body_out + 96, (uint64_t)promise->keep_ms);
+        store_u32(body_out + 104, promise->reserves);
     }
+}
+
+static void read_promise(const uint8_t *at, struct run_promise *promise_out)
+{
+    memcpy(promise_out->subject, at, 32);
+    memcpy(promise_out->digest, at + 32, 32);
+    memcpy(promise_out->nonce, at + 64, 16);
+    promise_out->from_ms = (int64_t)load_u64(at + 80);
+    promise_out->until_ms = (int64_t)load_u64(at + 88);
+    promise_out->keep_ms = (int64_t)load_u64(at + 96);
 }
 
 static void read_body(uint8_t version, struct bytes body, void *state_out)
 {
     struct state *state = state_out;
-    const uint8_t *at = body.data + 8;
+    const uint8_t *at = body.data + HEAD_SIZE;
 
-    assert(version == 1 && body.length == BODY_SIZE);
+    assert(version == 2 && body.length == body_length(body.data));
     state->since_ms = (int64_t)load_u64(body.data);
-    for (size_t i = 0; i < RUN_PROMISES_MAX; i++, at += PROMISE_SIZE) {
-        struct run_promise *promise = &state->promises[i];
-        memcpy(promise->subject, at, 32);
-        memcpy(promise->digest, at + 32, 32);
-        memcpy(promise->nonce, at + 64, 16);
-        promise->from_ms = (int64_t)load_u64(at + 80);
-        promise->until_ms = (int64_t)load_u64(at + 88);
-        promise->keep_ms = (int64_t)load_u64(at + 96);
+    state->slots = load_u32(body.data + 8);
+    for (size_t i = 0; i < state->slots; i++, at += PROMISE_SIZE) {
+        read_promise(at, &state->promises[i]);
+        state->promises[i].reserves = load_u32(at + 104);
     }
+}
+
+static void read_old_body(uint8_t version, struct bytes body, void *state_out)
+{
+    struct state *state = state_out;
+
+    assert(version == 1 && body.length == OLD_BODY_SIZE);
+    state->since_ms = (int64_t)load_u64(body.data);
+    state->slots = OLD_PROMISES;
+    for (size_t i = 0; i < OLD_PROMISES; i++) read_promise(body.data + 8 + i * OLD_SIZE, &state->promises[i]);
 }
 
 static const struct journal_format format = {.name = RUN_LEDGER_FILE,
                                              .magic = "SJRL",
-                                             .version = 1,
+                                             .version = 2,
                                              .copy_size = COPY_SIZE,
                                              .body_size = body_size,
+                                             .body_length = body_length,
                                              .write = write_body,
                                              .read = read_body};
+/* It is read once, and never written. */
+static const struct journal_format old_format = {.name = RUN_LEDGER_FILE,
+                                                 .magic = "SJRL",
+                                                 .version = 1,
+                                                 .copy_size = OLD_COPY_SIZE,
+                                                 .body_size = old_body_size,
+                                                 .read = read_old_body};
 
 struct result run_ledger_create(int directory, const uint8_t key[JOURNAL_KEY_SIZE], int64_t since_ms, struct error *err)
 {
@@ -83,12 +123,25 @@ struct result run_ledger_create(int directory, const uint8_t key[JOURNAL_KEY_SIZ
     return made;
 }
 
+/* A file of an older version is replaced as a whole: after a crash it is there, or the new one. */
+static bool upgrade(struct run_ledger *ledger, int directory, const uint8_t key[JOURNAL_KEY_SIZE])
+{
+    OWNED(journal) *old = NULL;
+    struct error ignored = {0};
+
+    memset(&ledger->state, 0, sizeof ledger->state);
+    return journal_open(directory, &old_format, key, &ledger->state, &old, &ignored).ok &&
+           journal_create(directory, &format, key, &ledger->state, &ignored).ok;
+}
+
 static struct result open_or_make(struct run_ledger *ledger, int directory, const uint8_t key[JOURNAL_KEY_SIZE], int64_t now_ms,
                                   struct error *err)
 {
     const struct result opened = journal_open(directory, &format, key, &ledger->state, &ledger->journal, err);
 
     if (opened.ok) return SUCCESS;
+    if (err->kind == ERROR_CORRUPT && upgrade(ledger, directory, key))
+        return journal_open(directory, &format, key, &ledger->state, &ledger->journal, err);
     if (err->kind == ERROR_CONFLICT) return failure(err, ERROR_CONFLICT, "another sijil-keyd runs on this folder");
     if (err->kind == ERROR_CORRUPT)
         return failure(err, ERROR_CORRUPT, "the ledger of runs is damaged, or belongs to another key ring");
@@ -118,7 +171,7 @@ int64_t run_ledger_since_ms(const struct run_ledger *ledger)
 /* With the lock held. */
 static struct run_promise *find(struct run_ledger *ledger, const uint8_t subject[32], int64_t now_ms)
 {
-    for (size_t i = 0; i < RUN_PROMISES_MAX; i++) {
+    for (size_t i = 0; i < ledger->state.slots; i++) {
         struct run_promise *promise = &ledger->state.promises[i];
         if (promise->keep_ms > now_ms && memcmp(promise->subject, subject, sizeof promise->subject) == 0) return promise;
     }
@@ -134,31 +187,64 @@ bool run_ledger_find(struct run_ledger *ledger, const uint8_t subject[32], int64
     return promise != NULL;
 }
 
-static struct run_promise *free_slot(struct run_ledger *ledger, int64_t now_ms)
+/* The first free slot, and how many more promises fit besides what is reserved. */
+static struct run_promise *free_slot(struct run_ledger *ledger, int64_t now_ms, int64_t *left_out)
 {
-    for (size_t i = 0; i < RUN_PROMISES_MAX; i++)
-        if (ledger->state.promises[i].keep_ms <= now_ms) return &ledger->state.promises[i];
-    return NULL;
+    struct state *state = &ledger->state;
+    struct run_promise *slot = state->slots < RUN_PROMISES_MAX ? &state->promises[state->slots] : NULL;
+    int64_t left = (int64_t)RUN_PROMISES_MAX - state->slots;
+
+    for (size_t i = state->slots; i-- > 0;) {
+        struct run_promise *promise = &state->promises[i];
+        const bool is_free = promise->keep_ms <= now_ms;
+        if (is_free) slot = promise;
+        left += is_free ? 1 : -(int64_t)promise->reserves;
+    }
+    *left_out = left;
+    return slot;
 }
 
-static struct result keep_locked(struct run_ledger *ledger, const struct run_promise *promise, int64_t now_ms, struct error *err)
+static struct result take_slot(struct run_ledger *ledger, const struct run_promise *promise, bool is_reserved, int64_t now_ms,
+                               struct run_promise **slot_out, struct error *err)
+{
+    int64_t left = 0;
+    struct run_promise *slot = free_slot(ledger, now_ms, &left);
+
+    if (slot == NULL || (!is_reserved && left < 1 + (int64_t)promise->reserves))
+        return failure(
+            err, ERROR_LIMIT,
+            "sijil-keyd has room for %d orders, leases and admissions, and this needs %u: some orders must expire or be admitted first",
+            RUN_PROMISES_MAX, 1 + promise->reserves);
+    *slot_out = slot;
+    return SUCCESS;
+}
+
+static struct result keep_locked(struct run_ledger *ledger, const struct run_promise *promise, const struct run_follows *follows,
+                                 int64_t now_ms, struct error *err)
 {
     const struct run_promise *old = find(ledger, promise->subject, now_ms);
+    struct run_promise none = {.reserves = 0}, *slot = NULL;
 
     if (old != NULL && memcmp(old->digest, promise->digest, sizeof old->digest) == 0) return SUCCESS;
     if (old != NULL) return failure(err, ERROR_CONFLICT, "something else was signed for this already");
-    struct run_promise *slot = free_slot(ledger, now_ms);
-    if (slot == NULL)
-        return failure(err, ERROR_LIMIT, "sijil-keyd keeps %d orders, leases and admissions: some orders must expire first",
-                       RUN_PROMISES_MAX);
+    struct run_promise *order = follows == NULL ? NULL : find(ledger, follows->order, now_ms);
+    if (order == NULL) order = &none;
+    const struct run_promise order_before = *order;
+    TRY(take_slot(ledger, promise, order->reserves > 0, now_ms, &slot, err));
     const struct run_promise before = *slot;
     *slot = *promise;
+    if (slot == &ledger->state.promises[ledger->state.slots]) ledger->state.slots++;
+    if (order->reserves > 0) order->reserves--;
+    if (follows != NULL && follows->is_last) order->reserves = 0;
     const struct result written = journal_write(ledger->journal, &ledger->state, err);
-    if (!written.ok) *slot = before; /* the disk may have it; no signature leaves, and keyd ends */
+    if (written.ok) return SUCCESS;
+    *slot = before; /* the disk may have it; no signature leaves, and keyd ends */
+    *order = order_before;
     return written;
 }
 
-struct result run_ledger_keep(struct run_ledger *ledger, const struct run_promise *promise, int64_t now_ms, struct error *err)
+struct result run_ledger_keep(struct run_ledger *ledger, const struct run_promise *promise, const struct run_follows *follows,
+                              int64_t now_ms, struct error *err)
 {
     struct result kept;
 
@@ -166,7 +252,7 @@ struct result run_ledger_keep(struct run_ledger *ledger, const struct run_promis
     (void)pthread_mutex_lock(&ledger->lock);
     if (journal_is_broken(ledger->journal))
         kept = failure(err, ERROR_UNAVAILABLE, "the ledger of runs could not be written: sijil-keyd starts again");
-    else kept = keep_locked(ledger, promise, now_ms, err);
+    else kept = keep_locked(ledger, promise, follows, now_ms, err);
     (void)pthread_mutex_unlock(&ledger->lock);
     return kept;
 }

@@ -15,14 +15,24 @@
 #include "journal/journal.h"
 
 #define RUN_LEDGER_FILE  "runs"
-#define RUN_PROMISES_MAX 4096 /* about 1,300 runs whose orders have not expired */
+#define RUN_PROMISES_MAX 51200 /* 10,000 orders of one node and three attempts, with what may follow from them */
 
+/*
+ * An order reserves the slots of all leases and of the admission that may follow from it. So keyd refuses an order if it could not sign these later,
+ * and a signed order never waits for a slot.
+ */
 struct run_promise {
     uint8_t subject[32];
     uint8_t digest[32]; /* SHA-256 of the PAE */
     uint8_t nonce[16];
     int64_t from_ms, until_ms; /* of the statement */
     int64_t keep_ms;           /* forgotten from then on; 0: the slot is free */
+    uint32_t reserves;         /* of an order: slots that are kept for what follows from it */
+};
+/** The order that a promise follows from. */
+struct run_follows {
+    uint8_t order[32]; /* subject of its promise */
+    bool is_last;      /* nothing follows any more: what is reserved becomes free */
 };
 
 struct run_ledger;
@@ -40,10 +50,11 @@ int64_t run_ledger_since_ms(const struct run_ledger *ledger);
 /** Whether there is a promise for this subject. */
 bool run_ledger_find(struct run_ledger *ledger, const uint8_t subject[32], int64_t now_ms, struct run_promise *promise_out);
 /**
- * Makes the promise durable; the same promise again changes nothing. ERROR_CONFLICT: something else was signed for this
- * subject. ERROR_LIMIT: all slots are in use. ERROR_UNAVAILABLE: the file can't be written.
+ * Makes the promise durable; the same promise again changes nothing. `follows` NULL: it is an order. ERROR_CONFLICT: something else was signed for
+ * this subject. ERROR_LIMIT: too few slots are free. ERROR_UNAVAILABLE: the file can't be written.
  */
-RESULT run_ledger_keep(struct run_ledger *ledger, const struct run_promise *promise, int64_t now_ms, struct error *err);
+RESULT run_ledger_keep(struct run_ledger *ledger, const struct run_promise *promise, const struct run_follows *follows,
+                       int64_t now_ms, struct error *err);
 
 /** Whether a write has failed: then every new promise is refused. */
 bool run_ledger_is_broken(const struct run_ledger *ledger);

@@ -79,12 +79,17 @@ struct result signing_begin(struct signing *signing, struct error *err)
 /* ---- promises ---- */
 
 /* The kind is part of the hash, so no two kinds have the same subject. */
-void signing_subject(struct signing *signing, const char *below, unsigned attempt, unsigned node)
+static void write_subject(enum run_type type, const char *below, unsigned attempt, unsigned node, uint8_t subject_out[32])
 {
     char text[RUN_DIGEST_TEXT + 64]; /* a name and two numbers */
 
-    (void)snprintf(text, sizeof text, "%s %s %u %u", run_type_name(signing->type), below, attempt, node);
-    sha256_of(bytes_of_text(text), signing->promise.subject);
+    (void)snprintf(text, sizeof text, "%s %s %u %u", run_type_name(type), below, attempt, node);
+    sha256_of(bytes_of_text(text), subject_out);
+}
+
+void signing_subject(struct signing *signing, const char *below, unsigned attempt, unsigned node)
+{
+    write_subject(signing->type, below, attempt, node, signing->promise.subject);
     signing->is_again =
         run_ledger_find(signing->signer->runs, signing->promise.subject, signing->signer->now_ms, &signing->promise);
     if (!signing->is_again) random_bytes(signing->promise.nonce, sizeof signing->promise.nonce);
@@ -100,12 +105,10 @@ static void digest_bytes(const struct run_envelope *envelope, uint8_t digest_out
 struct result signing_check_promised(const struct signing *signing, const struct run_envelope *below, const char *subject_of,
                                      unsigned attempt, unsigned node, struct error *err)
 {
-    char text[RUN_DIGEST_TEXT + 64];
     uint8_t subject[32], digest[32];
     struct run_promise promise;
 
-    (void)snprintf(text, sizeof text, "%s %s %u %u", run_type_name(below->type), subject_of, attempt, node);
-    sha256_of(bytes_of_text(text), subject);
+    write_subject(below->type, subject_of, attempt, node, subject);
     digest_bytes(below, digest);
     if (run_ledger_find(signing->signer->runs, subject, signing->signer->now_ms, &promise) &&
         memcmp(promise.digest, digest, sizeof digest) == 0)
@@ -168,9 +171,13 @@ struct result signing_add(struct signing *signing, struct bytes payload, struct 
 struct result signing_release(struct signing *signing, const struct buffer *made, struct buffer *envelope, struct error *err)
 {
     const struct run_signer *signer = signing->signer;
+    const bool is_order = signing->type == RUN_ORDER;
+    struct run_follows follows = {.is_last = signing->type == RUN_ADMISSION};
     struct error why = {0};
 
-    if (!signing->is_again && !run_ledger_keep(signer->runs, &signing->promise, signer->now_ms, &why).ok)
+    write_subject(RUN_ORDER, signing->below.request->digest, 0, 0, follows.order);
+    if (!signing->is_again &&
+        !run_ledger_keep(signer->runs, &signing->promise, is_order ? NULL : &follows, signer->now_ms, &why).ok)
         return why.kind == ERROR_CONFLICT
                    ? failure(err, ERROR_UNAVAILABLE, "this was signed for another request just now: ask again")
                    : failure(err, why.kind, "%s", why.message);
@@ -288,6 +295,7 @@ struct result run_sign_order(const struct run_signer *signer, const struct keyd_
         signing.promise.from_ms = signer->now_ms;
         signing.promise.until_ms = earlier(ends_ms, signer->now_ms + (int64_t)wanted->lifetime_s * 1000);
         signing.promise.keep_ms = ends_ms + ADMISSION_WAIT_MS; /* while it is valid, the request gets no other order */
+        signing.promise.reserves = (uint32_t)(wanted->attempts * run_integer(signing.below.request, "spec.nodes")) + 1;
     }
     TRY(write_order(&signing, &payload, err));
     TRY(signing_add(&signing, buffer_bytes(&payload), &made, err));

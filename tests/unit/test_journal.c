@@ -321,6 +321,94 @@ static void each_failure_is_said(void **state)
     fail_each(create_and_open, &folder, ERROR_NONE, 10);
 }
 
+/* ---- a body that says how long it is ---- */
+
+enum { LIST_MOST = 9000, LIST_COPY = 3 * 4096 };
+
+/* `count` bytes that are all `value`. */
+struct list {
+    uint32_t count;
+    uint8_t value;
+};
+
+static size_t list_most(uint8_t version)
+{
+    return version == 1 ? 4 + LIST_MOST : 0;
+}
+
+static size_t list_length(const uint8_t *body)
+{
+    return 4 + (size_t)load_u32(body);
+}
+
+static void list_write(const void *context, uint8_t *body_out)
+{
+    const struct list *list = context;
+
+    store_u32(body_out, list->count);
+    memset(body_out + 4, list->value, list->count);
+}
+
+static void list_read(uint8_t version, struct bytes body, void *state_out)
+{
+    struct list *list = state_out;
+
+    assert_true(version == 1 && body.length == list_length(body.data));
+    *list = (struct list){.count = load_u32(body.data)};
+    for (size_t i = 4; i < body.length; i++) assert_int_equal(body.data[i], body.data[4]);
+    if (list->count > 0) list->value = body.data[4];
+}
+
+static const struct journal_format list_format = {.name = "used",
+                                                  .magic = "LIST",
+                                                  .version = 1,
+                                                  .copy_size = LIST_COPY,
+                                                  .body_size = list_most,
+                                                  .body_length = list_length,
+                                                  .write = list_write,
+                                                  .read = list_read};
+
+static void expect_list(const struct folder *folder, uint32_t count, uint8_t value)
+{
+    OWNED(journal) *journal = NULL;
+    struct list list = {.count = 0};
+    struct error err = {0};
+
+    if (!journal_open(folder->fd, &list_format, key, &list, &journal, &err).ok) fail_msg("%s", err.message);
+    assert_int_equal(list.count, count);
+    assert_int_equal(list.value, value);
+}
+
+/* What an earlier, longer state has left behind a copy does not count, nor does a length that nothing has sealed. */
+static void a_body_may_be_shorter(void **state)
+{
+    const struct list states[] = {{LIST_MOST, 1}, {5, 2}, {4096, 3}, {0, 0}, {7000, 4}, {1, 5}};
+    OWNED_FOLDER folder;
+    struct list list = {.count = 0};
+    struct error err = {0};
+
+    (void)state;
+    folder_make(&folder);
+    assert_true(journal_create(folder.fd, &list_format, key, &list, &err).ok);
+    expect_list(&folder, 0, 0);
+    for (size_t i = 0; i < COUNT(states); i++) {
+        OWNED(journal) *journal = NULL;
+        assert_true(journal_open(folder.fd, &list_format, key, &list, &journal, &err).ok);
+        assert_true(journal_write(journal, &states[i], &err).ok);
+        journal_free(journal);
+        journal = NULL;
+        expect_list(&folder, states[i].count, states[i].value);
+    }
+    for (uint32_t length = 0; length < 3; length++) {
+        const uint32_t wrong[] = {2, LIST_MOST + 1, UINT32_MAX};
+        uint8_t bytes[4];
+        OWNED_FD fd = openat(folder.fd, "used", O_WRONLY | O_CLOEXEC);
+        store_u32(bytes, wrong[length]);
+        assert_int_equal(pwrite(fd, bytes, sizeof bytes, JOURNAL_HEADER_SIZE), sizeof bytes);
+        expect_list(&folder, 1, 5); /* from the second copy, and the first is mended */
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -329,6 +417,7 @@ int main(void)
         cmocka_unit_test(what_is_no_state_is_refused),
         cmocka_unit_test(a_file_cut_short_is_mended),
         cmocka_unit_test(an_older_version_is_read_and_becomes_the_newer),
+        cmocka_unit_test(a_body_may_be_shorter),
         cmocka_unit_test(one_process_has_it),
         cmocka_unit_test(an_older_file_has_a_smaller_generation),
         cmocka_unit_test(failing_disks_break_no_promise),

@@ -180,9 +180,9 @@ static void promises_are_kept_until_they_end(void **state)
     folder_make(&folder);
     assert_true(run_ledger_create(folder.fd, ledger_key, 0, &err).ok);
     assert_true(run_ledger_open(folder.fd, ledger_key, NOON_MS, &runs, &err).ok);
-    assert_true(run_ledger_keep(runs, &first, NOON_MS, &err).ok);
-    assert_true(run_ledger_keep(runs, &first, NOON_MS, &err).ok);
-    assert_false(run_ledger_keep(runs, &other, NOON_MS, &err).ok);
+    assert_true(run_ledger_keep(runs, &first, NULL, NOON_MS, &err).ok);
+    assert_true(run_ledger_keep(runs, &first, NULL, NOON_MS, &err).ok);
+    assert_false(run_ledger_keep(runs, &other, NULL, NOON_MS, &err).ok);
     assert_int_equal(err.kind, ERROR_CONFLICT);
     assert_int_equal(run_ledger_since_ms(runs), 0);
     run_ledger_free(runs);
@@ -230,14 +230,14 @@ static void failing_disks_break_no_promise_of_runs(void **state)
         folder_make(&folder);
         assert_true(run_ledger_create(folder.fd, ledger_key, 0, &err).ok);
         assert_true(run_ledger_open(folder.fd, ledger_key, NOON_MS, &runs, &err).ok);
-        assert_true(run_ledger_keep(runs, &first, NOON_MS, &err).ok);
+        assert_true(run_ledger_keep(runs, &first, NULL, NOON_MS, &err).ok);
         fault_arm(nth);
-        const bool ok = run_ledger_keep(runs, &second, NOON_MS, &err).ok;
+        const bool ok = run_ledger_keep(runs, &second, NULL, NOON_MS, &err).ok;
         has_fired = fault_has_fired();
         fault_arm(0);
         assert_int_equal(ok, !has_fired);
         assert_int_equal(run_ledger_is_broken(runs), has_fired);
-        if (has_fired) assert_false(run_ledger_keep(runs, &second, NOON_MS, &err).ok);
+        if (has_fired) assert_false(run_ledger_keep(runs, &second, NULL, NOON_MS, &err).ok);
         run_ledger_free(runs);
         assert_true(is_kept(&folder, 1, 1, NOON_MS));
         if (ok) assert_true(is_kept(&folder, 2, 2, NOON_MS));
@@ -245,10 +245,115 @@ static void failing_disks_break_no_promise_of_runs(void **state)
     assert_failures(nth - 2, 4);
 }
 
+/* An order, and what follows from it. */
+static struct run_promise order_of(uint8_t subject, uint32_t reserves)
+{
+    struct run_promise promise = promise_of(subject, subject);
+
+    promise.reserves = reserves;
+    return promise;
+}
+
+static enum error_kind keep(struct run_ledger *runs, const struct run_promise *promise, const struct run_follows *follows,
+                            int64_t now_ms)
+{
+    struct error err = {0};
+
+    return run_ledger_keep(runs, promise, follows, now_ms, &err).ok ? ERROR_NONE : err.kind;
+}
+
+/* At the edge an order is refused, and no lease or admission of an order that was signed. */
+static void a_full_ledger_refuses_orders_alone(void **state)
+{
+    const struct run_promise large = order_of(1, RUN_PROMISES_MAX - 3), small = order_of(2, 1), third = order_of(3, 0);
+    const struct run_promise lease = promise_of(4, 4), again = promise_of(5, 5), admission = promise_of(6, 6),
+                             too_large = order_of(7, RUN_PROMISES_MAX);
+    const struct run_follows of_small = {.order = {2}}, of_large = {.order = {1}, .is_last = true};
+    OWNED_FOLDER folder;
+    OWNED(run_ledger) *runs = NULL;
+    struct error err = {0};
+
+    (void)state;
+    folder_make(&folder);
+    assert_true(run_ledger_create(folder.fd, ledger_key, 0, &err).ok);
+    assert_true(run_ledger_open(folder.fd, ledger_key, NOON_MS, &runs, &err).ok);
+    assert_int_equal(keep(runs, &too_large, NULL, NOON_MS), ERROR_LIMIT);
+    assert_int_equal(keep(runs, &large, NULL, NOON_MS), ERROR_NONE);
+    assert_int_equal(keep(runs, &small, NULL, NOON_MS), ERROR_NONE); /* the last two slots */
+    assert_int_equal(keep(runs, &third, NULL, NOON_MS), ERROR_LIMIT);
+    run_ledger_free(runs);
+    runs = NULL;
+    assert_true(run_ledger_open(folder.fd, ledger_key, NOON_MS, &runs, &err).ok); /* what is reserved is on the disk */
+    assert_int_equal(keep(runs, &third, NULL, NOON_MS), ERROR_LIMIT);
+    assert_int_equal(keep(runs, &lease, &of_small, NOON_MS), ERROR_NONE);
+    assert_int_equal(keep(runs, &lease, &of_small, NOON_MS), ERROR_NONE);
+    assert_int_equal(keep(runs, &again, &of_small, NOON_MS), ERROR_LIMIT); /* more than it reserved */
+    assert_int_equal(keep(runs, &small, NULL, NOON_MS), ERROR_NONE);       /* the very same is signed again */
+    assert_int_equal(keep(runs, &admission, &of_large, NOON_MS), ERROR_NONE);
+    assert_int_equal(keep(runs, &third, NULL, NOON_MS), ERROR_NONE); /* nothing follows from the large one any more */
+    assert_int_equal(keep(runs, &again, &of_small, NOON_MS), ERROR_NONE);
+    assert_int_equal(keep(runs, &too_large, NULL, NOON_MS), ERROR_LIMIT);
+    struct run_promise whole = order_of(8, RUN_PROMISES_MAX - 1);
+    whole.keep_ms = NOON_MS + 30;
+    assert_int_equal(keep(runs, &whole, NULL, NOON_MS + 9), ERROR_LIMIT);
+    assert_int_equal(keep(runs, &whole, NULL, NOON_MS + 10), ERROR_NONE); /* all others have expired */
+}
+
+/* ---- a ledger of runs of version 1 ---- */
+
+enum { OLD_BODY = 8 + 4096 * 104 };
+
+static size_t old_size(uint8_t version)
+{
+    return version == 1 ? OLD_BODY : 0;
+}
+
+static void write_old(const void *context, uint8_t *body_out)
+{
+    const struct run_promise *promise = context;
+
+    memset(body_out, 0, OLD_BODY);
+    store_u64(body_out, 77); /* since */
+    body_out += 8 + 4095 * 104;
+    memcpy(body_out, promise->subject, 32);
+    memcpy(body_out + 32, promise->digest, 32);
+    memcpy(body_out + 64, promise->nonce, 16);
+    store_u64(body_out + 80, (uint64_t)promise->from_ms);
+    store_u64(body_out + 88, (uint64_t)promise->until_ms);
+    store_u64(body_out + 96, (uint64_t)promise->keep_ms);
+}
+
+static void a_small_ledger_of_runs_grows(void **state)
+{
+    const struct journal_format old = {.name = RUN_LEDGER_FILE,
+                                       .magic = "SJRL",
+                                       .version = 1,
+                                       .copy_size = (size_t)105 * 4096,
+                                       .body_size = old_size,
+                                       .write = write_old};
+    const struct run_promise first = promise_of(1, 1), next = promise_of(2, 2);
+    OWNED_FOLDER folder;
+    OWNED(run_ledger) *runs = NULL;
+    struct error err = {0};
+
+    (void)state;
+    folder_make(&folder);
+    assert_true(journal_create(folder.fd, &old, ledger_key, &first, &err).ok);
+    for (unsigned i = 0; i < 2; i++) assert_true(is_kept(&folder, 1, 1, NOON_MS));
+    assert_true(run_ledger_open(folder.fd, ledger_key, NOON_MS, &runs, &err).ok);
+    assert_int_equal(run_ledger_since_ms(runs), 77);
+    assert_int_equal(keep(runs, &next, NULL, NOON_MS), ERROR_NONE);
+    run_ledger_free(runs);
+    runs = NULL;
+    assert_true(is_kept(&folder, 1, 1, NOON_MS) && is_kept(&folder, 2, 2, NOON_MS));
+}
+
 int main(void)
 {
     const struct CMUnitTest others[] = {
         cmocka_unit_test(promises_are_kept_until_they_end),
+        cmocka_unit_test(a_full_ledger_refuses_orders_alone),
+        cmocka_unit_test(a_small_ledger_of_runs_grows),
         cmocka_unit_test(a_lost_ledger_of_runs_is_made_anew),
         cmocka_unit_test(failing_disks_break_no_promise_of_runs),
         cmocka_unit_test(ledgers_belong_to_one_process_and_one_key_ring),
