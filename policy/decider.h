@@ -181,6 +181,7 @@ struct carried_query {
     const char *const *uses;
     size_t use_count;
     int64_t now_ms;
+    bool only_checks; /* nothing but is_carried is wanted */
 };
 /** The label that content has which was made from all that the run reads. */
 struct carried_label {

@@ -3,8 +3,9 @@
 #include <string.h>
 
 #include "policy/set_priv.h"
+#include "training/format/artifacts.h"
 
-#define REPOSITORIES_MAX (3 + 64 + 16) /* code, image, resume; inputs; outputs */
+#define REPOSITORIES_MAX (RUN_ARTIFACTS_MAX + 16) /* and outputs */
 
 /* Floors state no lineage. The least strict one is taken, and without a floor the least strict label. */
 static struct result least_label(const struct policy_set *set, const struct train_query *query, struct label *label_out,
@@ -76,8 +77,7 @@ static void add_name(struct repositories *repositories, const json_t *artifact)
 {
     const char *name = json_text_of(artifact, "repository");
 
-    if (name == NULL || repositories->count == REPOSITORIES_MAX)
-        return; /* no image, no checkpoint; the shape has at most that many */
+    if (name == NULL || repositories->count == REPOSITORIES_MAX) return; /* the shape has at most that many */
     for (size_t i = 0; i < repositories->count; i++)
         if (strcmp(repositories->names[i], name) == 0) return;
     repositories->names[repositories->count++] = name;
@@ -85,14 +85,12 @@ static void add_name(struct repositories *repositories, const json_t *artifact)
 
 static struct repositories repositories_of(const json_t *spec)
 {
-    static const char *const alone[] = {"code", "image", "resume"}, *const lists[] = {"inputs", "outputs"};
+    const struct run_artifacts artifacts = run_spec_artifacts(spec);
+    const json_t *outputs = json_object_get(spec, "outputs");
     struct repositories repositories = {.count = 0};
 
-    for (size_t i = 0; i < sizeof alone / sizeof alone[0]; i++) add_name(&repositories, json_object_get(spec, alone[i]));
-    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
-        const json_t *list = json_object_get(spec, lists[i]);
-        for (size_t j = 0; j < json_array_size(list); j++) add_name(&repositories, json_array_get(list, j));
-    }
+    for (size_t i = 0; i < artifacts.count; i++) add_name(&repositories, artifacts.each[i].json);
+    for (size_t i = 0; i < json_array_size(outputs); i++) add_name(&repositories, json_array_get(outputs, i));
     return repositories;
 }
 

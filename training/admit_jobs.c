@@ -149,8 +149,8 @@ static void add_inputs(const json_t *spec, struct run_lineage *lineage)
 
     for (size_t i = 0; i < artifacts.count; i++) {
         const json_t *one = artifacts.each[i].json;
-        const char *role = artifacts.each[i].role, *name = json_text_of(one, "name"); /* only inputs have names */
-        add_lineage(lineage, role, name != NULL ? name : role, json_text_of(one, "repository"), json_text_of(one, "digest"));
+        add_lineage(lineage, artifacts.each[i].role, artifacts.each[i].name, json_text_of(one, "repository"),
+                    json_text_of(one, "digest"));
     }
 }
 

@@ -22,11 +22,10 @@ struct result run_label_check(struct decider *decider, const struct run_envelope
     run_uses_of(envelope, &uses);
     for (size_t i = 0; i < json_array_size(outputs) && reason_out[0] == '\0'; i++) {
         const char *output = json_text_of(json_array_get(outputs, i), "repository");
-        const struct carried_query query = {output, uses.names, uses.count, now_ms};
-        struct carried_label answer = {.label = BUFFER(RUN_LABEL_TEXT_MAX)};
-        const struct result asked = decider_carried_label(decider, &query, &answer, err);
-        buffer_done(&answer.label);
-        TRY(asked);
+        const struct carried_query query = {
+            .output = output, .uses = uses.names, .use_count = uses.count, .now_ms = now_ms, .only_checks = true};
+        struct carried_label answer;
+        TRY(decider_carried_label(decider, &query, &answer, err));
         if (!answer.is_carried)
             (void)snprintf(reason_out, RUN_REASON_SIZE, "what the run reads has a stricter label than %.150s since the order",
                            output);

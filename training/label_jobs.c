@@ -61,7 +61,8 @@ struct result run_label_bring(const struct run_bundle_source *source, const stru
     run_uses_of(wish->request, &uses);
     for (size_t i = 0; i < json_array_size(outputs) && reason_out[0] == '\0'; i++) {
         const char *output = json_text_of(json_array_get(outputs, i), "repository");
-        const struct carried_query query = {output, uses.names, uses.count, clock_wall_ms()};
+        const struct carried_query query = {
+            .output = output, .uses = uses.names, .use_count = uses.count, .now_ms = clock_wall_ms()};
         TRY(bring(source, wish, &query, reason_out, &is_brought, err));
     }
     return is_brought ? failure(err, ERROR_CONFLICT, "the repositories of the outputs have other labels now") : SUCCESS;

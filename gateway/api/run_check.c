@@ -9,6 +9,7 @@
 #include "gateway/api/run_priv.h"
 #include "gateway/pipeline/resolve.h"
 #include "policy/decider.h"
+#include "training/format/artifacts.h"
 
 struct result run_body_read(const struct request *request, enum run_type type, struct run_envelope **envelope_out,
                             struct error *err)
@@ -119,7 +120,6 @@ static struct result check_repository(struct check *check, enum action action, c
     const char *name = json_text_of(artifact, "repository");
     bool may = false;
 
-    if (artifact == NULL) return SUCCESS; /* an image or a checkpoint that the request does not have */
     (void)snprintf(pair.resource.name, sizeof pair.resource.name, "%s", name);
     TRY(api_may(check->request, &pair, &may, err));
     if (may) return decider_run_approvals(decider, name, clock_wall_ms(), &check->approvals, err);
@@ -129,23 +129,16 @@ static struct result check_repository(struct check *check, enum action action, c
                    action == ACTION_RUN_USE ? "to use" : "to write into", name);
 }
 
-static struct result check_list(struct check *check, enum action action, const json_t *list, struct error *err)
-{
-    for (size_t i = 0; i < json_array_size(list); i++) TRY(check_repository(check, action, json_array_get(list, i), err));
-    return SUCCESS;
-}
-
 struct result run_check_repositories(struct request *request, const struct run_envelope *envelope, int64_t *approvals,
                                      struct error *err)
 {
-    const json_t *spec = run_member(envelope, "spec");
+    const json_t *spec = run_member(envelope, "spec"), *outputs = json_object_get(spec, "outputs");
+    const struct run_artifacts artifacts = run_spec_artifacts(spec);
     struct check check = {request, *approvals};
 
-    TRY(check_repository(&check, ACTION_RUN_USE, json_object_get(spec, "code"), err));
-    TRY(check_repository(&check, ACTION_RUN_USE, json_object_get(spec, "image"), err));
-    TRY(check_repository(&check, ACTION_RUN_USE, json_object_get(spec, "resume"), err));
-    TRY(check_list(&check, ACTION_RUN_USE, json_object_get(spec, "inputs"), err));
-    TRY(check_list(&check, ACTION_RUN_REQUEST, json_object_get(spec, "outputs"), err));
+    for (size_t i = 0; i < artifacts.count; i++) TRY(check_repository(&check, ACTION_RUN_USE, artifacts.each[i].json, err));
+    for (size_t i = 0; i < json_array_size(outputs); i++)
+        TRY(check_repository(&check, ACTION_RUN_REQUEST, json_array_get(outputs, i), err));
     *approvals = check.approvals;
     return SUCCESS;
 }

@@ -54,37 +54,29 @@ static bool clean(struct maintenance *maintenance)
     return has_more;
 }
 
-/* Runs whose request has expired. A round ends at most a hundred; the next one goes on. */
-static bool expire_runs(struct maintenance *maintenance)
+/* What is due of training runs. A round does at most a hundred of each; the next one goes on. */
+static const struct drain {
+    struct result (*drain)(struct sequencer *sequencer, struct pg *pg, size_t *count_out, struct error *err);
+    const char *failed;
+} drains[] = {
+    {run_expire_due, "ending expired runs failed; it is tried again"},
+    {run_lose_due, "ending lost attempts of runs failed; it is tried again"},
+    {run_log_forget_due, "removing logs of runs that are over failed; it is tried again"},
+};
+
+/* True: there may be more. */
+static bool drain_runs(struct maintenance *maintenance)
 {
-    struct error err = {0};
-    size_t count = 0;
+    bool has_more = false;
 
-    if (!run_expire_due(maintenance->gateway->sequencer, maintenance->pg, &count, &err).ok)
-        log_error("ending expired runs failed; it is tried again", &err);
-    return count > 0;
-}
-
-/* Attempts whose runner is silent. */
-static bool lose_attempts(struct maintenance *maintenance)
-{
-    struct error err = {0};
-    size_t count = 0;
-
-    if (!run_lose_due(maintenance->gateway->sequencer, maintenance->pg, &count, &err).ok)
-        log_error("ending lost attempts of runs failed; it is tried again", &err);
-    return count > 0;
-}
-
-/* Logs of runs that are over. */
-static bool forget_logs(struct maintenance *maintenance)
-{
-    struct error err = {0};
-    size_t count = 0;
-
-    if (!run_log_forget_due(maintenance->gateway->sequencer, maintenance->pg, &count, &err).ok)
-        log_error("removing logs of runs that are over failed; it is tried again", &err);
-    return count > 0;
+    for (size_t i = 0; i < sizeof drains / sizeof drains[0]; i++) {
+        struct error err = {0};
+        size_t count = 0;
+        if (!drains[i].drain(maintenance->gateway->sequencer, maintenance->pg, &count, &err).ok)
+            log_error(drains[i].failed, &err);
+        has_more = has_more || count > 0;
+    }
+    return has_more;
 }
 
 /*
@@ -160,9 +152,7 @@ static void *maintenance_main(void *argument)
             record_unwraps(maintenance);
             has_more = mint_watch_check(&maintenance->mints, maintenance->gateway->keyd, maintenance->pg);
             has_more = clean(maintenance) || has_more;
-            has_more = expire_runs(maintenance) || has_more;
-            has_more = lose_attempts(maintenance) || has_more;
-            has_more = forget_logs(maintenance) || has_more;
+            has_more = drain_runs(maintenance) || has_more;
             has_more = runner_doubts_add(maintenance->gateway, maintenance->pg) || has_more;
         }
         if (!has_more) rest(maintenance);

@@ -3,25 +3,21 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/priority.h"
-#include "base/thread.h"
+#include "gateway/background/listener.h"
 #include "gateway/pipeline/gateway.h"
 #include "gateway/pipeline/pause.h"
 #include "gateway/pipeline/run_endings.h"
 #include "training/order_jobs.h"
 
-#define LOOK_EVERY_MS 5000 /* without a notification: an earlier gateway may have left work, and claims run out */
-#define WAIT_MS       200  /* of one wait for a notification, because the thread may have to stop */
-#define STEP_MS       10   /* between two steps of a round */
-#define WOKEN_MAX     8    /* runners in one step of a round: the readers have other work, too */
-#define REST_FACTOR   4 /* after a round the next one waits so many times as long: a fifth of the time for the search at most */
+#define ENDINGS_EVERY_MS 5000
+#define STEP_MS          10 /* between two steps of a round */
+#define WOKEN_MAX        8  /* runners in one step of a round: the readers have other work, too */
+#define REST_FACTOR      4 /* after a round the next one waits so many times as long: a fifth of the time for the search at most */
 
 struct run_dispatch {
     struct gateway *gateway;
-    struct pg *pg;
-    struct thread thread;
+    struct listener *listener;
     int64_t endings_ms;  /* when to look which leases have ended; monotonic */
-    int64_t look_ms;     /* when to look for work without a notification; monotonic */
     bool is_ring_wanted; /* a run may wait for a runner */
     bool is_ringing;     /* a round has begun and not ended */
     uint64_t round;
@@ -30,12 +26,11 @@ struct run_dispatch {
 
 /* ---- orders ---- */
 
-/* True: there may be more. */
-static bool order_one(struct run_dispatch *dispatch)
+static bool order_one(struct pg *pg, void *context)
 {
+    struct run_dispatch *dispatch = context;
     const struct gateway *gateway = dispatch->gateway;
-    const struct run_bundle_source source = {dispatch->pg, gateway->keyd, gateway->sequencer, gateway->documents,
-                                             gateway->decider};
+    const struct run_bundle_source source = {pg, gateway->keyd, gateway->sequencer, gateway->documents, gateway->decider};
     struct error err = {0};
     bool is_found = false;
 
@@ -67,13 +62,13 @@ static void end_round(struct run_dispatch *dispatch)
 }
 
 /* The next few runners of the pools that have work. */
-static void ring(struct run_dispatch *dispatch)
+static void ring(struct pg *pg, struct run_dispatch *dispatch)
 {
     OWNED(pg_rows) *pools = NULL;
     struct error err = {0};
     size_t woken = 0;
 
-    if (!run_waiting_pools(dispatch->pg, &pools, &err).ok) {
+    if (!run_waiting_pools(pg, &pools, &err).ok) {
         log_error("runs that wait for a runner can't be read", &err);
         end_round(dispatch);
         return;
@@ -86,16 +81,16 @@ static void ring(struct run_dispatch *dispatch)
 /* ---- leases that have ended ---- */
 
 /* Every few seconds. After a failure the list gets old, and then bodies of runs end. */
-static void note_endings(struct run_dispatch *dispatch)
+static void note_endings(struct pg *pg, struct run_dispatch *dispatch)
 {
     struct error err = {0};
     size_t count = 0;
 
     if (clock_monotonic_ms() < dispatch->endings_ms) return;
-    dispatch->endings_ms = clock_monotonic_ms() + LOOK_EVERY_MS;
+    dispatch->endings_ms = clock_monotonic_ms() + ENDINGS_EVERY_MS;
     struct run_ended *ended = memory_zeroed(RUN_ENDED_MAX, sizeof *ended);
     if (ended == NULL) return;
-    if (run_ended_lately(lookup_of(dispatch->pg), ended, &count, &err).ok)
+    if (run_ended_lately(lookup_of(pg), ended, &count, &err).ok)
         run_endings_set(dispatch->gateway->run_endings, ended, count, count < RUN_ENDED_MAX);
     else log_error("leases that have ended can't be read", &err);
     free(ended);
@@ -103,60 +98,32 @@ static void note_endings(struct run_dispatch *dispatch)
 
 /* ---- the thread ---- */
 
-static void look(struct run_dispatch *dispatch)
+static void each(struct pg *pg, void *context)
 {
-    while (order_one(dispatch) && !thread_is_stopping(&dispatch->thread) && !pg_is_broken(dispatch->pg)) {
-        note_endings(dispatch);
-        begin_round(dispatch);
-        if (dispatch->is_ringing) ring(dispatch);
-    }
-    dispatch->look_ms = clock_monotonic_ms() + LOOK_EVERY_MS;
+    struct run_dispatch *dispatch = context;
+
+    note_endings(pg, dispatch);
+    begin_round(dispatch);
+    if (dispatch->is_ringing) ring(pg, dispatch);
 }
 
-static unsigned wait_ms(const struct run_dispatch *dispatch)
+static void told(void *context)
 {
+    ((struct run_dispatch *)context)->is_ring_wanted = true;
+}
+
+static unsigned wait_ms(const void *context)
+{
+    const struct run_dispatch *dispatch = context;
     const int64_t rest_ms = dispatch->next_ms - clock_monotonic_ms();
 
     if (dispatch->is_ringing) return STEP_MS;
-    if (!dispatch->is_ring_wanted || rest_ms >= WAIT_MS) return WAIT_MS;
+    if (!dispatch->is_ring_wanted || rest_ms >= LISTENER_WAIT_MS) return LISTENER_WAIT_MS;
     return rest_ms > 0 ? (unsigned)rest_ms : 0;
 }
 
-static void step(struct run_dispatch *dispatch)
-{
-    struct error err = {0};
-    bool is_told = false;
-
-    if (!pg_wait_notify(dispatch->pg, wait_ms(dispatch), &is_told, &err).ok) return; /* the connection broke */
-    dispatch->is_ring_wanted = dispatch->is_ring_wanted || is_told;
-    note_endings(dispatch);
-    if (is_told || clock_monotonic_ms() >= dispatch->look_ms) look(dispatch);
-    begin_round(dispatch);
-    if (dispatch->is_ringing) ring(dispatch);
-}
-
-static bool is_connected(struct run_dispatch *dispatch)
-{
-    struct error ignored = {0}; /* the readers log it already */
-
-    if (!pg_is_broken(dispatch->pg)) return true;
-    if (!pg_reopen(dispatch->pg, &ignored).ok) return false;
-    dispatch->look_ms = 0; /* notifications may be lost */
-    dispatch->is_ring_wanted = true;
-    return true;
-}
-
-static void *dispatch_main(void *argument)
-{
-    struct run_dispatch *dispatch = argument;
-
-    priority_background();
-    while (!thread_is_stopping(&dispatch->thread)) {
-        if (is_connected(dispatch)) step(dispatch);
-        else (void)thread_sleep(&dispatch->thread, LOOK_EVERY_MS);
-    }
-    return NULL;
-}
+static const struct listener_work work = {
+    .channel = RUN_CHANNEL, .name = "orders training runs", .next = order_one, .told = told, .each = each, .wait_ms = wait_ms};
 
 struct result run_dispatch_start(struct gateway *gateway, struct run_dispatch **dispatch_out, struct error *err)
 {
@@ -164,9 +131,7 @@ struct result run_dispatch_start(struct gateway *gateway, struct run_dispatch **
 
     if (dispatch == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to order runs");
     dispatch->gateway = gateway;
-    TRY(pg_open_lazily(gateway->settings->database, gateway->tables, &dispatch->pg, err));
-    TRY(pg_listen(dispatch->pg, RUN_CHANNEL, err));
-    TRY(thread_start(&dispatch->thread, dispatch_main, dispatch, "orders training runs", err));
+    TRY(listener_start(gateway, &work, dispatch, &dispatch->listener, err));
     *dispatch_out = GIVE(dispatch);
     return SUCCESS;
 }
@@ -174,7 +139,6 @@ struct result run_dispatch_start(struct gateway *gateway, struct run_dispatch **
 void run_dispatch_free(struct run_dispatch *dispatch)
 {
     if (dispatch == NULL) return;
-    thread_stop(&dispatch->thread);
-    pg_free(dispatch->pg);
+    listener_free(dispatch->listener);
     free(dispatch);
 }

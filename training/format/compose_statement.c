@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "training/format/artifacts.h"
 #include "training/format/compose_priv.h"
 #include "training/format/form.h"
 
@@ -47,17 +48,12 @@ static bool add_fetched(json_t *list, const char *prefix, const char *name, cons
 
 static json_t *dependencies_of(const json_t *spec)
 {
-    static const char *const alone[] = {"code", "image", "resume"};
-    const json_t *inputs = json_object_get(spec, "inputs");
+    const struct run_artifacts artifacts = run_spec_artifacts(spec);
     OWNED_JSON list = json_array();
 
-    for (size_t i = 0; i < sizeof alone / sizeof alone[0]; i++) {
-        const json_t *artifact = json_object_get(spec, alone[i]);
-        if (artifact != NULL && !add_fetched(list, "", alone[i], artifact)) return NULL;
-    }
-    for (size_t i = 0; i < json_array_size(inputs); i++) {
-        const json_t *input = json_array_get(inputs, i);
-        if (!add_fetched(list, "input/", json_text_of(input, "name"), input)) return NULL;
+    for (size_t i = 0; i < artifacts.count; i++) {
+        const bool is_input = strcmp(artifacts.each[i].role, "input") == 0;
+        if (!add_fetched(list, is_input ? "input/" : "", artifacts.each[i].name, artifacts.each[i].json)) return NULL;
     }
     return GIVE(list);
 }

@@ -6,11 +6,11 @@
  */
 #pragma once
 
+#include "training/format/artifacts.h"
 #include "training/format/shape.h"
 
-#define RUN_SPEC_MAX   65536 /* bytes; the payload of a request is not larger */
-#define RUN_INPUTS_MAX 64
-#define RUN_NAME_MAX   63 /* bytes of the name of an input or an output */
+#define RUN_SPEC_MAX 65536 /* bytes; the payload of a request is not larger */
+#define RUN_NAME_MAX 63    /* bytes of the name of an input or an output */
 
 struct run_limits {
 #define X(name, least, most, initial, what) int64_t name;
@@ -44,18 +44,6 @@ struct run_spec {
     const char *inputs[RUN_INPUTS_MAX]; /* their names */
     struct run_devices devices;
 };
-
-/** What a run reads, in the order in which a result names it: code, image and checkpoint if the run has them, then the inputs. */
-#define RUN_ARTIFACTS_MAX (3 + RUN_INPUTS_MAX)
-struct run_artifacts {
-    size_t count;
-    struct {
-        const char *role; /* "code", "image", "resume" or "input" */
-        const json_t *json;
-    } each[RUN_ARTIFACTS_MAX]; /* views of the specification */
-};
-/** Of a specification whose shape was checked. */
-struct run_artifacts run_spec_artifacts(const json_t *spec);
 
 /** Reads a draft. ERROR_INVALID with the member and its rule; ERROR_LIMIT, ERROR_NO_MEMORY. */
 RESULT run_spec_read(struct bytes text, struct run_spec **spec_out, struct error *err);
