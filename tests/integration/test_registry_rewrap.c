@@ -1,8 +1,11 @@
 /* Re-wraps, destroyed versions and scheduled scrubs, against a real database and key process. */
+#include <stdlib.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "registry/jobs/maintenance.h"
 #include "registry/maintenance.h"
+#include "registry/upload/piece.h"
 #include "tests/integration/job_fixture.h"
 
 /* On a slow machine keyd is away for so long that the log is unsigned for more than the five seconds that it may be. */
@@ -164,6 +167,111 @@ static void a_copy_outlives_the_version_it_began_under(void **state)
     free(content);
 }
 
+/* ---- logs of training runs ---- */
+
+#define LOGS   2 /* of a run that goes on, and of one that has ended */
+#define PIECES 3
+
+static const char *const run_ids[LOGS] = {"00000000-0000-4000-8000-0000000000c1", "00000000-0000-4000-8000-0000000000c2"};
+static struct sealed_piece log_pieces[LOGS][PIECES];
+
+static void line_of(int run, int piece, char line_out[64])
+{
+    (void)snprintf(line_out, 64, "run %d, piece %d\n", run, piece);
+}
+
+static void make_log(const struct resource *where, int run)
+{
+    char sql[2000];
+
+    (void)snprintf(
+        sql, sizeof sql,
+        "INSERT INTO run (run_id, project_id, state, request, requester, approvals_wanted, pool, expires_at, attempts, attempt)"
+        " SELECT '%s', project_id, 'running', sha256('x'), 'robot', 0, 'default', now() + interval '1 day', 3, 1 FROM repository"
+        " WHERE full_name = '%s';"
+        "INSERT INTO run_attempt (run_id, attempt, node, runner, key, session, deadline, ends_at) VALUES ('%s', 1, 0, '%s',"
+        " repeat('k', 43), decode(repeat('00', 16), 'hex'), now() + interval '1 hour', now() + interval '1 hour');"
+        "INSERT INTO run_log (run_id, attempt, node, repository_id, project_id, region_id, bytes_max, reserved_bytes)"
+        " SELECT '%s', 1, 0, repository_id, project_id, '%s', 1000, 1000 FROM repository WHERE full_name = '%s'",
+        run_ids[run], where->name, run_ids[run], run_ids[run], run_ids[run], where->region, where->name);
+    execute(sql);
+}
+
+/* As run_log_append() does, in training/. */
+static void append(const struct resource *where, int run, int piece)
+{
+    struct sealed_piece *sealed = &log_pieces[run][piece];
+    char line[64], id[UUID_TEXT_SIZE], wrapped[2 * WRAPPED_KEY_MAX + 1], commitment[65], sql[2000];
+
+    line_of(run, piece, line);
+    MUST(piece_seal(fixture.registry, fixture.stack->pg, where, bytes_of_text(line), sealed, &err));
+    uuid_format(&sealed->key.id, id);
+    text_hex(sealed->key.wrapped.bytes, sealed->key.wrapped.length, wrapped);
+    text_hex(sealed->key.commitment, 32, commitment);
+    (void)snprintf(
+        sql, sizeof sql,
+        "INSERT INTO run_log_piece SELECT run_id, attempt, node, %d, %zu, '%s', project_id, region_id, '%s', %llu, %u, %u,"
+        " decode('%s', 'hex'), decode('%s', 'hex') FROM run_log WHERE run_id = '%s'",
+        piece * 100, strlen(line), id, sealed->digest, (unsigned long long)sealed->content.length, sealed->content.part,
+        sealed->key.wrapped.version, wrapped, commitment, run_ids[run]);
+    execute(sql);
+}
+
+/* With the key as the row has it now. */
+static void must_read(const struct resource *where, int run, int piece)
+{
+    struct sealed_piece sealed = log_pieces[run][piece];
+    char line[64], id[UUID_TEXT_SIZE], sql[200];
+    struct buffer OWNED_BUFFER into = BUFFER(PIECE_MAX);
+
+    line_of(run, piece, line);
+    uuid_format(&sealed.key.id, id);
+    (void)snprintf(sql, sizeof sql, "SELECT encode(wrapped_key, 'hex') FROM run_log_piece WHERE blob_id = '%s'", id);
+    const char *hex = ask(sql);
+    sealed.key.wrapped.length = (uint16_t)(strlen(hex) / 2);
+    assert_true(text_from_hex(bytes_of_text(hex), sealed.key.wrapped.bytes, sealed.key.wrapped.length));
+    (void)snprintf(sql, sizeof sql, "SELECT key_version FROM run_log_piece WHERE blob_id = '%s'", id);
+    sealed.key.wrapped.version = (uint32_t)strtoul(ask(sql), NULL, 10);
+    const struct piece_range range = {0, strlen(line)};
+    MUST(piece_read(fixture.registry, where, &sealed, &range, &into, &err));
+    assert_true(bytes_equal(buffer_bytes(&into), bytes_of_text(line)));
+}
+
+static void keys_of_logs_are_wrapped_anew(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "rewrap");
+    char said[2048], version[16], sql[400];
+    struct keyd_identity identity;
+    const struct job job = {.kind = JOB_REWRAP};
+
+    (void)state;
+    where.organisation = fixture.organisation;
+    MUST(keyd_identify(fixture.stack->keyd, &identity, &err));
+    (void)snprintf(version, sizeof version, "%u", identity.key_version);
+    for (int run = 0; run < LOGS; run++) {
+        make_log(&where, run);
+        for (int piece = 0; piece < PIECES - 1; piece++) append(&where, run, piece);
+    }
+    (void)snprintf(sql, sizeof sql,
+                   "UPDATE run SET state = 'failed', ended_at = now() WHERE run_id = '%s';"
+                   "UPDATE run_attempt SET ended_at = now(), outcome = 'lost' WHERE run_id = '%s'",
+                   run_ids[1], run_ids[1]);
+    execute(sql);
+    assert_int_equal(keyd_run("--add-version", NULL, said, sizeof said), 0);
+    for (int run = 0; run < LOGS; run++) append(&where, run, PIECES - 1); /* under the new version */
+    assert_int_equal(keyd_run("--destroy-version", version, said, sizeof said), 1);
+    const struct uuid id = begin(&job);
+    work(JOB_REWRAP);
+    assert_string_equal(look(&id).outcome, "completed");
+    (void)snprintf(sql, sizeof sql, "SELECT count(*) FILTER (WHERE key_version = %s) || ' ' || count(*) FROM run_log_piece",
+                   version);
+    assert_string_equal(ask(sql), "0 6");
+    assert_int_equal(keyd_run("--destroy-version", version, said, sizeof said), 0);
+    fixture_restart(); /* no key is left in memory */
+    for (int run = 0; run < LOGS; run++)
+        for (int piece = 0; piece < PIECES; piece++) must_read(&where, run, piece);
+}
+
 struct mending {
     unsigned asked, due;
 };
@@ -229,6 +337,7 @@ int main(void)
         cmocka_unit_test(a_key_that_is_lost_is_a_finding),
         cmocka_unit_test(a_copy_outlives_the_version_it_began_under),
         cmocka_unit_test(a_key_that_was_wrapped_anew_is_read_anew),
+        cmocka_unit_test(keys_of_logs_are_wrapped_anew),
     };
 
     return cmocka_run_group_tests_name("rewrap", tests, fixture_set_up, fixture_tear_down);
