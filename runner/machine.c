@@ -79,17 +79,18 @@ static struct result add_devices(const struct machine *machine, struct buffer *t
         const struct device *device = devices_at(machine->devices, i);
         TRY(buffer_format(text, err, "device     %s  %s, %lld MiB, driver %s%s\n", device->uuid, device->type,
                           (long long)device->memory_bytes >> 20, device->driver,
-                          device->is_sliced ? "; in MIG mode, so it is not given" : ""));
+                          device->is_sliced ? "; in MIG mode, so only its parts are given" : ""));
     }
     return SUCCESS;
 }
 
-/* All devices, in the same form as in the result of a run. They are granted to no run. */
+/* All devices that a run may get, in the same form as in the result of a run. They are granted to no run. */
 static json_t *devices_as_json(const struct machine *machine)
 {
-    struct device_grant all = {.count = count_devices(machine)};
+    struct device_grant all = {.count = 0};
 
-    for (size_t i = 0; i < all.count; i++) all.which[i] = i;
+    for (size_t i = 0; i < count_devices(machine); i++)
+        if (!devices_at(machine->devices, i)->is_sliced) all.which[all.count++] = i;
     return machine->devices == NULL ? json_array() : devices_json(machine->devices, &all);
 }
 

@@ -20,18 +20,22 @@ struct nvml_use {
 };
 
 /* member, symbol, parameters */
-#define NVML_FUNCTIONS(X)                                                                   \
-    X(init, "nvmlInit_v2", (void))                                                          \
-    X(shutdown, "nvmlShutdown", (void))                                                     \
-    X(driver, "nvmlSystemGetDriverVersion", (char *text, unsigned size))                    \
-    X(count, "nvmlDeviceGetCount_v2", (unsigned *count))                                    \
-    X(handle, "nvmlDeviceGetHandleByIndex_v2", (unsigned at, nvml_device *device))          \
-    X(name, "nvmlDeviceGetName", (nvml_device device, char *text, unsigned size))           \
-    X(uuid, "nvmlDeviceGetUUID", (nvml_device device, char *text, unsigned size))           \
-    X(minor, "nvmlDeviceGetMinorNumber", (nvml_device device, unsigned *minor))             \
-    X(memory, "nvmlDeviceGetMemoryInfo", (nvml_device device, struct nvml_memory * memory)) \
-    X(use, "nvmlDeviceGetUtilizationRates", (nvml_device device, struct nvml_use * use))    \
-    X(mig, "nvmlDeviceGetMigMode", (nvml_device device, unsigned *now, unsigned *pending))
+#define NVML_FUNCTIONS(X)                                                                                \
+    X(init, "nvmlInit_v2", (void))                                                                       \
+    X(shutdown, "nvmlShutdown", (void))                                                                  \
+    X(driver, "nvmlSystemGetDriverVersion", (char *text, unsigned size))                                 \
+    X(count, "nvmlDeviceGetCount_v2", (unsigned *count))                                                 \
+    X(handle, "nvmlDeviceGetHandleByIndex_v2", (unsigned at, nvml_device *device))                       \
+    X(name, "nvmlDeviceGetName", (nvml_device device, char *text, unsigned size))                        \
+    X(uuid, "nvmlDeviceGetUUID", (nvml_device device, char *text, unsigned size))                        \
+    X(minor, "nvmlDeviceGetMinorNumber", (nvml_device device, unsigned *minor))                          \
+    X(memory, "nvmlDeviceGetMemoryInfo", (nvml_device device, struct nvml_memory * memory))              \
+    X(use, "nvmlDeviceGetUtilizationRates", (nvml_device device, struct nvml_use * use))                 \
+    X(mig, "nvmlDeviceGetMigMode", (nvml_device device, unsigned *now, unsigned *pending))               \
+    X(part_count, "nvmlDeviceGetMaxMigDeviceCount", (nvml_device device, unsigned *count))               \
+    X(part, "nvmlDeviceGetMigDeviceHandleByIndex", (nvml_device device, unsigned at, nvml_device *part)) \
+    X(gpu_instance, "nvmlDeviceGetGpuInstanceId", (nvml_device part, unsigned *id))                      \
+    X(compute_instance, "nvmlDeviceGetComputeInstanceId", (nvml_device part, unsigned *id))
 
 struct nvml {
     void *library;

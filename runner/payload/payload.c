@@ -41,7 +41,7 @@ static void bind_nodes(struct payload *payload)
     for (size_t i = 0; i < grant->node_count; i++) {
         struct sandbox_bind *bind = &payload->binds[i];
         (void)snprintf(bind->from, sizeof bind->from, "%s", grant->nodes[i]);
-        (void)snprintf(bind->to, sizeof bind->to, "/dev%s", strrchr(grant->nodes[i], '/'));
+        (void)snprintf(bind->to, sizeof bind->to, "/dev%s", grant->nodes[i] + grant->folder_length);
         bind->kind = BIND_DEVICE;
     }
     payload->run.binds = payload->binds;

@@ -189,8 +189,9 @@ static json_t *free_devices(const struct worker *worker)
     for (size_t i = 0; list != NULL && worker->devices != NULL && i < devices_count(worker->devices); i++) {
         const struct device *device = devices_at(worker->devices, i);
         if (device->is_sliced || !devices_is_free(worker->devices, i)) continue;
-        if (json_array_append_new(
-                list, json_pack("{s:s s:I}", "type", device->type, "memory_bytes", (json_int_t)device->memory_bytes)) != 0)
+        if (json_array_append_new(list, json_pack("{s:s s:s* s:I}", "type", device->type, "mig",
+                                                  device->mig[0] == '\0' ? NULL : device->mig, "memory_bytes",
+                                                  (json_int_t)device->memory_bytes)) != 0)
             return NULL;
     }
     return GIVE(list);

@@ -108,7 +108,9 @@ def a_request_to_stop_cancels(world):
     world.process.terminate()
     open_gate(world, gate)
     world.process.wait(60)
-    assert world.process.returncode == 0 and run.result is None and run.refusal is None  # another attempt may run it
+    assert world.process.returncode == 0 and run.result is None
+    returned = world.registry.opened(run.refusal)  # another runner gets it at once
+    assert returned["check"] == "machine" and returned["reason"] == "the runner stops, and the run had not begun", returned
     world.nothing_is_left()
     runs_again(world)
 
@@ -151,7 +153,9 @@ def a_device_has_one_run(world):
     wanted = {"devices": {"count": 1, "type": "H200", "memory_bytes": 0}}
     first, _ = world.give(world.script("echo $CUDA_VISIBLE_DEVICES; sleep 4; " + OK, **wanted))
     world.peer.wait(lambda: first.log, "no log")
-    world.peer.wait(lambda: not any("H200" in one["type"] for one in world.peer.asked[-1]["devices"]), "the device is offered twice")
+    world.peer.wait(lambda: not any(one["type"] == "NVIDIA H200" for one in world.peer.asked[-1]["devices"]), "the device is offered twice")
+    parts = [(one["type"], one["mig"], one["memory_bytes"] >> 30) for one in world.peer.asked[-1]["devices"] if "mig" in one]
+    assert parts == 2 * [("NVIDIA H200 MIG 1g.18gb", "1g.18gb", 18)] + [("NVIDIA H200 MIG 1c.3g.71gb", "1c.3g.71gb", 71)], parts
     second, _ = world.give(world.script("true", **wanted))
     world.peer.wait(lambda: second.refusal, "the device is given twice")
     assert "others are in use" in world.registry.opened(second.refusal)["reason"]
@@ -159,7 +163,7 @@ def a_device_has_one_run(world):
     details = world.statement(first)["predicate"]["runDetails"]
     assert len(details["sijil_devices"]) == 1 and details["sijil_usage"]["device_ms"] >= 4000, details
     assert first.log.decode().strip() == details["sijil_devices"][0]["uuid"]
-    world.peer.wait(lambda: any("H200" in one["type"] for one in world.peer.asked[-1]["devices"]), "the device is not offered again")
+    world.peer.wait(lambda: any(one["type"] == "NVIDIA H200" for one in world.peer.asked[-1]["devices"]), "the device is not offered again")
     third, _ = world.give(world.script(OK, **wanted))
     world.peer.wait(lambda: third.result, "the device is not free again")
     world.stop()

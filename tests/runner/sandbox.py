@@ -231,9 +231,47 @@ def training_is_repeatable(world):
     assert len(digests) == 1 and report["outputs"][0]["path"] == "model/digits.onnx"
 
 
-REFUSED_DEVICES = [({"count": 2, "type": "H200"}, "2 devices H200 with 0 MiB each are asked for; this machine has 3 devices, and 1 fit"),
+REFUSED_DEVICES = [({"count": 2, "type": "H200"}, "2 devices H200 with 0 MiB each are asked for; this machine has 6 devices, and 1 fit"),
                    ({"count": 1, "type": "H20"}, "0 fit"), ({"count": 1, "memory_bytes": 1 << 40}, "0 fit"), ({"count": 3}, "2 fit"),
-                   ({"count": 1, "mig": "1g.18gb"}, "MIG profile")]
+                   ({"count": 3, "mig": "1g.18gb"}, "of the MIG profile 1g.18gb with 0 MiB each are asked for; this machine has 6 devices, and 2 fit"),
+                   ({"count": 1, "mig": "3g.71gb"}, "0 fit"), ({"count": 1, "mig": "1g.18gb", "type": "A100-SXM4-40GB"}, "0 fit"),
+                   ({"count": 1, "mig": "1g.18gb", "memory_bytes": 20 << 30}, "0 fit")]
+PARTS = [({"count": 1, "mig": "1g.18gb", "type": "H200"}, [10], "gpu-instance"), ({"count": 2, "mig": "1g.18gb"}, [10, 12], "gpu-instance"),
+         ({"count": 1, "mig": "1c.3g.71gb", "memory_bytes": 60 << 30}, [13], "compute-instance")]
+
+
+def parts_of_devices_are_granted(world):
+    """Devices in MIG mode: each part opens by two nodes of its own, beside that of its device."""
+    nodes = os.path.join(world.folder, "parts")
+    os.makedirs(os.path.join(nodes, "nvidia-caps"))
+    for name in ("nvidia0", "nvidia1", "nvidia2", "nvidiactl"):
+        os.symlink("/dev/null", os.path.join(nodes, name))
+    for instance in (0, 2, 3):
+        for number, place in ((20 + instance, f"gi{instance}"), (30 + instance, f"gi{instance}/ci0")):
+            folder = os.path.join(nodes, "capabilities/gpu2/mig", place)
+            os.makedirs(folder, exist_ok=True)
+            with open(os.path.join(folder, "access"), "w", encoding="ascii") as file:
+                file.write(f"DeviceFileMinor: {number}\nDeviceFileMode: 292\nDeviceFileModify: 1\n")
+            os.symlink("/dev/null", os.path.join(nodes, f"nvidia-caps/nvidia-cap{number}"))
+    driver = (f"--nvml={os.path.join(BUILD, 'tests/runner/libfake_nvml.so')}", f"--devices={nodes}")
+    show = ("/bin/sh", "-c", "echo $CUDA_VISIBLE_DEVICES; echo $(ls /dev | grep nvidia) $(ls /dev/nvidia-caps)")
+    for request, numbers, isolation in PARTS:
+        code, report, out, errors = world.run(*show, options=driver, devices=request)
+        uuids = [f"MIG-00000000-1111-2222-3333-4444444444{number}" for number in numbers]
+        caps = sorted(f"nvidia-cap{ten + number - 10}" for number in numbers for ten in (20, 30))
+        assert code == 0 and out.decode().startswith(f"{','.join(uuids)}\nnvidia-caps nvidia2 nvidiactl {' '.join(caps)}\n{{"), (code, out, errors)
+        seen = report["devices"]
+        assert [(one["uuid"], one["mig"], one["part_of"], one["isolation"]) for one in seen] == [
+            (uuid, request["mig"], "GPU-00000000-1111-2222-3333-444444444442", isolation) for uuid in uuids], seen
+        assert all(one["type"] == "NVIDIA H200 MIG " + request["mig"] and one["memory_bytes"] >> 30 == (71 if numbers == [13] else 18) for one in seen), seen
+    os.unlink(os.path.join(nodes, "nvidia-caps/nvidia-cap33"))
+    code, _, _, errors = world.run("true", options=driver, devices=PARTS[2][0])
+    assert code == 126 and "nvidia-cap33 is not there" in errors, errors
+    for text in ("", "DeviceFileMinor: -1\n", "DeviceFileMinor: 99999999999\n", "x" * 5000):
+        with open(os.path.join(nodes, "capabilities/gpu2/mig/gi0/access"), "w", encoding="ascii") as file:
+            file.write(text)
+        code, _, _, errors = world.run("true", options=driver, devices=PARTS[0][0])
+        assert code == 126 and "does not name a node" in errors, errors
 
 
 def devices_are_granted_or_refused(world):
@@ -304,7 +342,7 @@ def check_says_what_is_there(world):
 TESTS = (check_says_what_is_there, calls_and_namespaces, network, files_and_processes, inputs_are_copies, term_then_kill, cancelled_or_killed,
          forks_are_bounded, the_log_is_capped, outputs_have_a_size, memory_has_a_size, outputs_are_refused, outputs_are_kept,
          outputs_beyond_the_disk_are_told, nothing_is_made_for_a_run_that_does_not_start, progress_is_shown,
-         the_floor_is_kept, bad_input_is_explained, training_is_repeatable, devices_are_granted_or_refused, an_open_sandbox_is_refused)
+         the_floor_is_kept, bad_input_is_explained, training_is_repeatable, devices_are_granted_or_refused, parts_of_devices_are_granted, an_open_sandbox_is_refused)
 
 
 run_tests(TESTS)

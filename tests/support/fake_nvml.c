@@ -1,6 +1,6 @@
 /*
  * A library with the functions of NVML that the runner calls: a machine with three devices. A run can get the first two; the
- * third is in MIG mode. Device 0 is 87 % busy, and its use rises with each question.
+ * third is in MIG mode, with five parts at most: two of 1g.18gb, at the indexes 0 and 2, and one of 1c.3g.71gb. Device 0 is 87 % busy, and its use rises with each question.
  */
 #include <stdio.h>
 
@@ -18,7 +18,9 @@ struct use {
 #define FAKE_NAME "NVIDIA H200"
 #endif
 
-static int numbers[DEVICES] = {0, 1, 2};
+/* 10, 12 and 13: the parts of device 2 */
+static int numbers[] = {0, 1, 2, 10, 12, 13};
+#define PARTS 5
 static unsigned questions;
 
 int nvmlInit_v2(void);
@@ -32,6 +34,15 @@ int nvmlDeviceGetMinorNumber(const int *device, unsigned *minor);
 int nvmlDeviceGetMemoryInfo(const int *device, struct memory *memory);
 int nvmlDeviceGetUtilizationRates(const int *device, struct use *use);
 int nvmlDeviceGetMigMode(const int *device, unsigned *now, unsigned *pending);
+int nvmlDeviceGetMaxMigDeviceCount(const int *device, unsigned *count);
+int nvmlDeviceGetMigDeviceHandleByIndex(const int *device, unsigned at, int **part);
+int nvmlDeviceGetGpuInstanceId(const int *part, unsigned *id);
+int nvmlDeviceGetComputeInstanceId(const int *part, unsigned *id);
+
+static int is_part(const int *device)
+{
+    return *device >= 10;
+}
 
 int nvmlInit_v2(void)
 {
@@ -58,25 +69,35 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned at, int **device)
 }
 int nvmlDeviceGetName(const int *device, char *text, unsigned size)
 {
-    return snprintf(text, size, "%s", *device == 1 ? "NVIDIA A100-SXM4-40GB" : FAKE_NAME) > 0 ? 0 : NOT_KNOWN;
+    const char *part = !is_part(device) ? "" : *device == 13 ? " MIG 1c.3g.71gb" : " MIG 1g.18gb";
+
+    return snprintf(text, size, "%s%s", *device == 1 ? "NVIDIA A100-SXM4-40GB" : FAKE_NAME, part) > 0 ? 0 : NOT_KNOWN;
 }
 int nvmlDeviceGetUUID(const int *device, char *text, unsigned size)
 {
-    return snprintf(text, size, "GPU-00000000-1111-2222-3333-44444444444%d", *device) > 0 ? 0 : NOT_KNOWN;
+    const char *form =
+        is_part(device) ? "MIG-00000000-1111-2222-3333-4444444444%02d" : "GPU-00000000-1111-2222-3333-44444444444%d";
+
+    return snprintf(text, size, form, *device) > 0 ? 0 : NOT_KNOWN;
 }
 int nvmlDeviceGetMinorNumber(const int *device, unsigned *minor)
 {
     *minor = (unsigned)*device;
-    return 0;
+    return is_part(device) ? NOT_KNOWN : 0;
 }
 int nvmlDeviceGetMemoryInfo(const int *device, struct memory *memory)
 {
-    *memory = (struct memory){.total = *device == 1 ? 40 * GIB : 141 * GIB, .used = GIB};
+    *memory = (struct memory){.total = *device == 1      ? 40 * GIB
+                                       : *device == 13   ? 71 * GIB
+                                       : is_part(device) ? 18 * GIB
+                                                         : 141 * GIB,
+                              .used = GIB};
     memory->free = memory->total - memory->used;
     return 0;
 }
 int nvmlDeviceGetUtilizationRates(const int *device, struct use *use)
 {
+    if (is_part(device)) return 3; /* NVML_ERROR_NOT_SUPPORTED, as of a real part */
     *use = (struct use){.gpu = *device == 0 && questions++ > 0 ? 87 : 5};
     return 0;
 }
@@ -85,4 +106,25 @@ int nvmlDeviceGetMigMode(const int *device, unsigned *now, unsigned *pending)
     if (*device == 1) return 3; /* NVML_ERROR_NOT_SUPPORTED */
     *now = *pending = *device == 2 ? 1 : 0;
     return 0;
+}
+int nvmlDeviceGetMaxMigDeviceCount(const int *device, unsigned *count)
+{
+    *count = *device == 2 ? PARTS : 0;
+    return 0;
+}
+int nvmlDeviceGetMigDeviceHandleByIndex(const int *device, unsigned at, int **part)
+{
+    if (*device != 2 || at >= PARTS || at == 1 || at == 4) return 6; /* NVML_ERROR_NOT_FOUND */
+    *part = &numbers[3 + (at == 0 ? 0 : at - 1)];
+    return 0;
+}
+int nvmlDeviceGetGpuInstanceId(const int *part, unsigned *id)
+{
+    *id = (unsigned)*part - 10;
+    return is_part(part) ? 0 : NOT_KNOWN;
+}
+int nvmlDeviceGetComputeInstanceId(const int *part, unsigned *id)
+{
+    *id = 0;
+    return is_part(part) ? 0 : NOT_KNOWN;
 }

@@ -173,6 +173,8 @@ static const struct row {
      false},
     {"one with the type as a word of the name", RUN_RESULT, RUN "sijil_devices.0.type", "\"some gpu here\"", ERROR_NONE, "",
      false},
+    {"one with a part of a device", RUN_RESULT, RUN "sijil_devices.0.type", "\"gpu MIG 1g.18gb\"", ERROR_DENIED, "such a device",
+     false},
     {"one with a device that is too small", RUN_RESULT, RUN "sijil_devices.0.memory_bytes", "8589934591", ERROR_DENIED,
      "such a device", false},
     {"one without its device", RUN_RESULT, RUN "sijil_devices", "[]", ERROR_DENIED, "has 1 devices, and it saw 0", false},

@@ -122,6 +122,7 @@ def check_statements(bundle, order):
     details, wanted = opened(bundle["result"])[1]["predicate"]["runDetails"], order["spec"].get("devices", {"count": 0})
     seen, ended = details["sijil_devices"], details["sijil_outcome"]
     assert len({one["uuid"] for one in seen}) == len(seen)
+    assert all(one["type"].partition(" MIG ")[2] == wanted.get("mig", "") for one in seen)
     assert all(f" {wanted['type']} " in f" {one['type']} " and one["memory_bytes"] >= wanted["memory_bytes"] for one in seen)
     assert ended["status"] != "succeeded" or (ended["exit"], ended["signal"], len(seen)) == (0, 0, wanted["count"])
     if "admission" in bundle:

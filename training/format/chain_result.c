@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "training/format/artifacts.h"
 #include "training/format/chain_priv.h"
 #include "training/format/form.h"
 #include "training/format/shapes_priv.h"
@@ -24,38 +25,41 @@ static bool has_succeeded(const struct run_envelope *result)
 
 /* ---- inputs ---- */
 
-static bool is_artifact(const json_t *fetched, const char *prefix, const char *name, const json_t *artifact)
+/* The name of an artifact in a result: "input/" is before those of inputs. */
+static bool is_named(const char *found, const char *role, const char *name)
 {
-    const char *found = json_text_of(fetched, "name"), *uri = json_text_of(fetched, "uri");
-    const size_t length = strlen(prefix), urn = strlen(FORM_REPOSITORY_URN);
+    const size_t length = strlen("input/");
 
-    return strncmp(found, prefix, length) == 0 && strcmp(found + length, name) == 0 &&
-           strcmp(uri + urn, json_text_of(artifact, "repository")) == 0 &&
+    if (strcmp(role, "input") != 0) return strcmp(found, name) == 0;
+    return strncmp(found, "input/", length) == 0 && strcmp(found + length, name) == 0;
+}
+
+static bool is_artifact(const json_t *fetched, const json_t *artifact)
+{
+    const char *uri = json_text_of(fetched, "uri");
+
+    return strcmp(uri + strlen(FORM_REPOSITORY_URN), json_text_of(artifact, "repository")) == 0 &&
            strcmp(hex_of(fetched), json_text_of(artifact, "digest") + strlen("sha256:")) == 0;
 }
 
 static struct result check_dependencies(const struct run_chain *chain, struct error *err)
 {
-    static const char *const alone[] = {"code", "image", "resume"};
-    const json_t *fetched = run_member(chain->result, "predicate.buildDefinition.resolvedDependencies");
-    const json_t *spec = run_member(chain->order, "spec"), *inputs = json_object_get(spec, "inputs");
-    size_t at = 0;
+    const json_t *list = run_member(chain->result, "predicate.buildDefinition.resolvedDependencies");
+    const struct run_artifacts artifacts = run_spec_artifacts(run_member(chain->order, "spec"));
+    const size_t count = json_array_size(list);
 
-    for (size_t i = 0; i < sizeof alone / sizeof alone[0]; i++) {
-        const json_t *artifact = json_object_get(spec, alone[i]);
-        if (artifact == NULL) continue;
-        if (at == json_array_size(fetched) || !is_artifact(json_array_get(fetched, at), "", alone[i], artifact))
-            return failure(err, ERROR_DENIED, "result: its %s is not that of the order", alone[i]);
-        at++;
+    for (size_t i = 0; i < artifacts.count && i <= count; i++) {
+        const char *role = artifacts.each[i].role, *name = artifacts.each[i].name;
+        const json_t *fetched = json_array_get(list, i);
+        if (name != role && count != artifacts.count) break;
+        if (fetched != NULL && is_named(json_text_of(fetched, "name"), role, name) &&
+            is_artifact(fetched, artifacts.each[i].json))
+            continue;
+        return failure(err, ERROR_DENIED, "result: its %s%s%.63s is not that of the order", role, name == role ? "" : " ",
+                       name == role ? "" : name);
     }
-    if (json_array_size(fetched) != at + json_array_size(inputs))
-        return failure(err, ERROR_DENIED, "result: it fetched more or fewer artifacts than the order names");
-    for (size_t i = 0; i < json_array_size(inputs); i++) {
-        const json_t *input = json_array_get(inputs, i);
-        if (!is_artifact(json_array_get(fetched, at + i), "input/", json_text_of(input, "name"), input))
-            return failure(err, ERROR_DENIED, "result: its input %.63s is not that of the order", json_text_of(input, "name"));
-    }
-    return SUCCESS;
+    if (count == artifacts.count) return SUCCESS;
+    return failure(err, ERROR_DENIED, "result: it fetched more or fewer artifacts than the order names");
 }
 
 /* ---- outputs ---- */
@@ -80,6 +84,14 @@ static struct result check_outputs(const struct run_chain *chain, struct error *
     return SUCCESS;
 }
 
+/* The name of a part of a device ends with "MIG" and its profile; a whole device has no such name. */
+static bool is_of_profile(const char *type, const char *mig)
+{
+    const char *at = strstr(type, " MIG ");
+
+    return mig == NULL ? at == NULL : at != NULL && strcmp(at + strlen(" MIG "), mig) == 0;
+}
+
 /* No device may occur twice, and each must be as the order demands. */
 static struct result check_devices(const struct run_chain *chain, struct error *err)
 {
@@ -92,6 +104,7 @@ static struct result check_devices(const struct run_chain *chain, struct error *
             if (json_equal(json_object_get(device, "uuid"), json_object_get(json_array_get(seen, j), "uuid")))
                 return failure(err, ERROR_DENIED, "result: it has the device %.63s twice", json_text_of(device, "uuid"));
         if (wanted == NULL || !form_is_of_type(json_text_of(device, "type"), json_text_of(wanted, "type")) ||
+            !is_of_profile(json_text_of(device, "type"), json_text_of(wanted, "mig")) ||
             json_integer_value(json_object_get(device, "memory_bytes")) < memory_bytes)
             return failure(err, ERROR_DENIED, "result: the order does not want such a device: %.63s",
                            json_text_of(device, "type"));
