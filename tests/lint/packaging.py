@@ -52,6 +52,33 @@ def command(name):
     return os.path.basename(words[0]), words[0], options
 
 
+EXPOSURE = 55  # of 100, as systemd-analyze counts it: the runner is root, and its payload needs namespaces and mounts
+
+
+def the_runner_s_unit_is_well_formed_and_closed():
+    """As far as systemd can tell without running."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "sijil-runner.service")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(read("packaging/systemd/sijil-runner.service").replace("ExecStart=/usr/bin/sijil-runner", "ExecStart=" + program("sijil-runner")))
+        code, out, errors = run("systemd-analyze", "verify", "--man=no", path)
+        assert code == 0 and not out + errors, (code, out, errors)
+        code, out, errors = run("systemd-analyze", "security", "--offline=yes", f"--threshold={EXPOSURE}", path)
+        assert code == 0, out[-300:] + errors
+        for filtered in ("clock", "cpu-emulation", "module", "obsolete", "raw-io", "reboot", "swap"):
+            assert re.search(rf"✓ SystemCallFilter=~@{filtered} ", out), filtered
+    # What would keep bubblewrap or umoci from working.
+    found = unit("sijil-runner.service")
+    for name in ("RestrictNamespaces", "RestrictSUIDSGID", "ProtectKernelTunables", "ProtectKernelLogs", "ProtectHostname", "PrivateUsers", "PrivateDevices",
+                 "ProtectControlGroups", "ProtectProc"):
+        assert name not in found, name
+    needed = {"mount", "umount2", "pivot_root", "unshare", "clone", "setuid", "setgid", "setgroups", "chown", "fchownat", "capset", "prctl", "ptrace", "kill"}
+    for group in found["SystemCallFilter"][0].lstrip("~").split():
+        code, out, errors = run("systemd-analyze", "syscall-filter", group)
+        assert code == 0, errors
+        assert not needed & set(re.findall(r"^    ([a-z0-9_]+)$", out, re.M)), group
+
+
 def commands_fit_the_programs():
     for name in UNITS:
         called, path, options = command(name)
@@ -166,7 +193,7 @@ def every_program_is_in_a_package():
         assert re.search(rf"^usr/bin/{name}$", installed, re.M), name
 
 
-for test in (commands_fit_the_programs, the_unit_of_the_runner_fits, users_and_folders_are_made, limits_leave_room_for_the_settings,
+for test in (commands_fit_the_programs, the_unit_of_the_runner_fits, the_runner_s_unit_is_well_formed_and_closed, users_and_folders_are_made, limits_leave_room_for_the_settings,
              the_conffile_with_what_docs_add_is_good, dependencies_agree, every_program_is_in_a_package):
     test()
     print("ok", test.__name__)
