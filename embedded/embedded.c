@@ -95,6 +95,7 @@ static struct result prepare_all(struct embedded *embedded, struct error *err)
 {
     TRY(write_settings(embedded, err));
     TRY(check_port(embedded, err));
+    runner_find_groups(embedded);
     TRY(certificates_prepare(embedded, err));
     TRY(postgres_prepare(embedded, err));
     TRY(keyd_prepare(embedded, err));

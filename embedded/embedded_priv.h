@@ -9,6 +9,7 @@
 #include "crypto/ecdsa.h"
 #include "crypto/secret.h"
 #include "embedded/embedded.h"
+#include "runner/sandbox/cgroup.h"
 #include "supervision/child.h"
 
 #define EMBEDDED_REGION "local/main"
@@ -52,6 +53,7 @@ struct process {
     int death_signal;                  /* sent to it if the supervisor dies */
     int stop_signal;                   /* asks it to end properly */
     char *const *arguments;            /* NULL-terminated, the program's path first */
+    const struct cgroup_place *groups; /* that it enters; NULL: none */
     bool is_database;                  /* starts first, because all others wait for it; keeps up to 4 MiB of freed memory */
     const struct secret *input;        /* passed on descriptor 3; NULL: nothing */
     const char *output;                /* file for its output; NULL: the supervisor's output */
@@ -72,6 +74,7 @@ struct embedded {
     bool is_gateway;                                 /* this process is the child that serves */
     bool has_served;                                 /* a gateway of this start has served */
     struct user runner;                              /* RUNNER_USER, or the only one */
+    struct cgroup_place groups;                      /* for the runner; count 0: none */
     int64_t runner_pause_ms;                         /* after a failure of the runner, until the next try */
     char *arguments[PROCESS_GATEWAY][ARGUMENTS_MAX]; /* of the programs, NULL-terminated */
     char texts[PROCESS_GATEWAY][ARGUMENTS_MAX][PATH_SIZE];
@@ -159,6 +162,8 @@ RESULT bootstrap_all(struct embedded *embedded, struct error *err);
 
 /* runner.c, enrolment.c: the runner of this machine. Without it the registry works all the same */
 
+/** As root: a control group of its own for the runner, if this machine has such. Call it before any process is started. */
+void runner_find_groups(struct embedded *embedded);
 /** Sets how the process is started, and when: soon after the gateway. */
 RESULT runner_prepare(struct embedded *embedded, struct error *err);
 /** Starts the runner if that is due, and enrols it the first time. If it fails, the log says why, and it is tried again later. Blocks. */

@@ -117,6 +117,18 @@ static struct result refresh_runner(const struct paths *paths, const struct pape
     return runner_state_keep_registry(state, &pins, paper_bytes(&papers->ca), err);
 }
 
+/* As the supervisor's user, which alone puts a process into the runner's control groups. */
+static struct result look(void *context, struct error *err)
+{
+    const struct desk *desk = context;
+    PAPERS(papers);
+
+    TRY(papers_read(desk, &papers, err));
+    if (papers.has_runner) return SUCCESS;
+    TRY(runner_probe(desk->embedded, &papers.place, err));
+    return papers_write(desk, &papers, err);
+}
+
 static struct result begin(void *context, struct error *err)
 {
     const struct desk *desk = context;
@@ -125,7 +137,6 @@ static struct result begin(void *context, struct error *err)
 
     TRY(papers_read(desk, &papers, err));
     if (papers.has_runner) return refresh_runner(paths, &papers, err);
-    TRY(runner_probe(desk->embedded, &papers.place, err));
     TRY(make_runner(paths, &papers, err));
     return papers_write(desk, &papers, err);
 }
@@ -309,6 +320,7 @@ struct result runner_enrol(struct embedded *embedded, struct error *err)
 
     if (memory < 0) return failure(err, ERROR_UNAVAILABLE, "no file in memory: %s", strerror(errno));
     TRY(step_run(&embedded->users.self, gather, &desk, err));
+    TRY(step_run(&embedded->users.self, look, &desk, err));
     TRY(step_run(&embedded->runner, begin, &desk, err));
     TRY(papers_read(&desk, &papers, err));
     return papers.has_runner && papers.has_trainer ? SUCCESS : make_all(&desk, papers.has_runner, papers.has_trainer, err);

@@ -41,7 +41,7 @@ static struct result prepare(void *context, struct error *err)
 {
     const struct process *process = context;
 
-    (void)err;
+    if (process->groups != NULL) TRY(cgroup_enter(process->groups, err));
     if (process->is_database) priority_high(); /* before the change of user, which ends the right to do it */
     raise_lock_limit();
     return SUCCESS;

@@ -57,12 +57,38 @@ void runner_ended(struct embedded *embedded, int status)
 
 /* ---- what the machine gives ---- */
 
+/* The runner's user could not make it a member later. The name is the same at each start, so a killed start leaves one group at most. */
+void runner_find_groups(struct embedded *embedded)
+{
+    char name[32];
+    struct error why = {0};
+
+    if (embedded->options.no_runner || !embedded->users.separate) return;
+    if (!users_find_runner(&embedded->users, &embedded->runner, &why).ok) return; /* said when the runner is to be started */
+    (void)snprintf(name, sizeof name, "sijil-%.8s", embedded->paths.id);
+    if (!cgroup_give(name, embedded->runner.uid, embedded->runner.gid, &embedded->groups, &why).ok)
+        log_line(LOG_INFO, "the runner of this machine has no control groups", "because", why.message, NULL);
+}
+
+/* Of version 2. With version 1 the runner finds the groups that it is in. */
+static bool has_own_folder(const struct embedded *embedded)
+{
+    return embedded->groups.isolation == ISOLATION_CGROUP_V2 && embedded->groups.count > 0;
+}
+
 static struct result take(void *context, enum child_stream stream, struct bytes piece, struct error *err)
 {
     return stream == CHILD_OUTPUT ? buffer_add(context, piece.data, piece.length, err) : SUCCESS;
 }
 
-static struct result run_check(char *const *arguments, struct buffer *report, struct error *err)
+static struct result enter(void *context, struct error *err)
+{
+    const struct embedded *embedded = context;
+
+    return cgroup_enter(&embedded->groups, err);
+}
+
+static struct result run_check(const struct embedded *embedded, char *const *arguments, struct buffer *report, struct error *err)
 {
     char language[] = "LC_ALL=C", path[] = "PATH=/usr/bin:/bin";
     char *const environment[] = {language, path, NULL};
@@ -77,6 +103,9 @@ static struct result run_check(char *const *arguments, struct buffer *report, st
     child_output_ends(output, ends);
     const struct child_options options = {.arguments = arguments,
                                           .environment = environment,
+                                          .user = &embedded->runner,
+                                          .prepare = enter,
+                                          .context = (void *)(uintptr_t)embedded,
                                           .descriptors = ends,
                                           .descriptor_count = CHILD_STREAMS,
                                           .death_signal = SIGKILL};
@@ -107,11 +136,13 @@ static struct result read_report(struct bytes report, struct runner_place *place
 struct result runner_probe(const struct embedded *embedded, struct runner_place *place_out, struct error *err)
 {
     struct buffer OWNED_BUFFER report = BUFFER(REPORT_MAX);
-    char work[PATH_SIZE + 8], check[] = "check", json[] = "--json";
+    char work[PATH_SIZE + 8], group[CGROUP_PATH_SIZE + 16], check[] = "check", json[] = "--json";
 
     (void)snprintf(work, sizeof work, "--work=%s", embedded->paths.runner_work);
-    char *const arguments[] = {embedded->arguments[PROCESS_RUNNER][0], check, json, work, NULL};
-    TRY(run_check(arguments, &report, err));
+    (void)snprintf(group, sizeof group, "--cgroup=%s", embedded->groups.folders[0]);
+    char *const arguments[] = {embedded->arguments[PROCESS_RUNNER][0],  check, json, work,
+                               has_own_folder(embedded) ? group : NULL, NULL};
+    TRY(run_check(embedded, arguments, &report, err));
     return read_report(buffer_bytes(&report), place_out, err);
 }
 
@@ -160,10 +191,13 @@ struct result runner_prepare(struct embedded *embedded, struct error *err)
         .death_signal = SIGKILL, /* nothing would get the result of a run that it finishes */
         .stop_signal = SIGTERM,
         .arguments = embedded->arguments[PROCESS_RUNNER],
+        .groups = &embedded->groups,
         .restart_at_ms = clock_monotonic_ms() + FIRST_START_MS,
     };
     TRY(add_program(embedded, &count, err));
     TRY(embedded_add_argument(embedded, PROCESS_RUNNER, &count, err, "serve"));
     TRY(embedded_add_argument(embedded, PROCESS_RUNNER, &count, err, "--state=%s", embedded->paths.runner_state));
-    return embedded_add_argument(embedded, PROCESS_RUNNER, &count, err, "--work=%s", embedded->paths.runner_work);
+    TRY(embedded_add_argument(embedded, PROCESS_RUNNER, &count, err, "--work=%s", embedded->paths.runner_work));
+    if (!has_own_folder(embedded)) return SUCCESS;
+    return embedded_add_argument(embedded, PROCESS_RUNNER, &count, err, "--cgroup=%s", embedded->groups.folders[0]);
 }

@@ -27,6 +27,7 @@ void supervisor_stop(struct embedded *embedded)
 {
     if (embedded->is_gateway) return; /* only the supervisor stops them */
     process_stop(&embedded->processes[PROCESS_RUNNER], STOP_MOMENT_MS);
+    cgroup_take_back(&embedded->groups);
     process_stop(&embedded->processes[PROCESS_KEYD], STOP_KEYD_MS);
     process_stop(&embedded->processes[PROCESS_POSTGRES], STOP_POSTGRES_MS);
     paths_leave(&embedded->paths);

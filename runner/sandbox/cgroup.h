@@ -6,6 +6,8 @@
  */
 #pragma once
 
+#include <sys/types.h>
+
 #include "base/owned.h"
 #include "training/format/spec.h"
 
@@ -29,6 +31,17 @@ void cgroup_find(const char *delegated, struct cgroup_place *place_out);
  * ERROR_NOT_FOUND: this machine has no version 2; ERROR_UNAVAILABLE: the kernel refuses.
  */
 RESULT cgroup_step_aside(char path_out[CGROUP_PATH_SIZE], struct error *err);
+
+/**
+ * For root: makes the group `name` below this process's own group, in which programs of the user may make groups. With version 2 this process steps
+ * aside first, as cgroup_step_aside() says: so call it before this process starts others. ERROR_NOT_FOUND: there are no groups here; ERROR_UNAVAILABLE,
+ * ERROR_LIMIT.
+ */
+RESULT cgroup_give(const char *name, uid_t user, gid_t group, struct cgroup_place *given_out, struct error *err);
+/** The calling process, which is still root's, moves into a given group. With version 2 the program names folders[0] to cgroup_find(). */
+RESULT cgroup_enter(const struct cgroup_place *given, struct error *err);
+/** Removes a given group, once nothing runs in it. */
+void cgroup_take_back(const struct cgroup_place *given);
 
 struct cgroup_use {
     int64_t cpu_us, memory_bytes; /* -1: the kernel does not tell; memory: the peak */

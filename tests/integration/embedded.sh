@@ -8,7 +8,7 @@ programs=$1 kills=1
 if [ "${SIJIL_SOAK:-}" = 1 ]; then kills=10; fi
 work=$(mktemp -d /var/tmp/sijil-embedded.XXXXXX)
 chmod 755 "$work"
-directory=$work/registry log=$work/log supervisor= sleeper= without=
+directory=$work/registry log=$work/log supervisor= sleeper= without= isolation=rlimits
 export HOME=$work XDG_DATA_HOME=$work/data
 # Variables of libpq in an operator's shell must not lead to another database.
 export ROOTS_OWN_SECRET=in-the-environment
@@ -32,10 +32,19 @@ finish() {
         done
     fi
     wait_until 30 nothing_runs || true
+    groups_of_runs | sort -r | xargs -r rmdir 2>/dev/null || true
     rm -rf "$work"
     exit "$status"
 }
 trap finish EXIT
+
+# The control groups of runs and of their runner, of all instances of this test.
+groups_of_runs() {
+    local instance
+    for instance in "$work"/*/instance; do
+        if [ -f "$instance" ]; then find /sys/fs/cgroup -path "*/sijil-$(head -c 8 "$instance")*" -type d 2>/dev/null || true; fi
+    done
+}
 
 get() { curl -fsS --max-time 10 --cacert "$directory/ca.pem" "$@" 2>/dev/null; }
 is_ready() { get "$url/readyz" >/dev/null; }
@@ -121,12 +130,13 @@ outputs: [{name: model, repository: main/models/trained, type: application/vnd.e
 argv: [/bin/sh, /code/train.sh, "$directory"]
 limits: {time_s: 300, grace_s: 1, cpus: 1, memory_bytes: 268435456, output_bytes: 1048576, output_files: 10, log_bytes: 65536, processes: 32}
 jurisdictions: [AE]
-isolation: rlimits
+isolation: $isolation
 YAML
 }
 request() { sijil run start "$host" main/models "$work/spec.yaml" --key "$directory/officer/trainer.pem" "$@"; }
 payload_runs() { pgrep -f -- "/code/train.sh $directory" >/dev/null; }
 payload_is_gone() { ! payload_runs; }
+code_begins() { pgrep -fx -- "sleep 600\.$port" >/dev/null; } # the shell's name is there earlier, before the registry knows that the run has started
 another_runner() { local found; found=$(pgrep -o -P "$supervisor" sijil-runner) && [ "$found" != "$victim" ]; }
 
 say "its runner: code and data are pushed, and a signed run trains, with no further set-up"
@@ -141,6 +151,11 @@ else
             ! runuser -u sijil-runner -- cat "$directory/$secret_file" >/dev/null 2>&1 || die "the runner can read $secret_file"
         done
         ! runuser -u sijil -- cat "$directory/runner/state/key.pem" >/dev/null 2>&1 || die "the gateway can read the runner's key"
+        if [ "$("$programs/sijil-runner" check --json | jq -r .isolation)" = cgroup-v1 ]; then
+            isolation=cgroup-v1 # orders demand it from here on
+            [ "$(grep '"serving"' "$log" | tail -n 1 | jq -r .isolation)" = cgroup-v1 ] || die "root gives the runner no control groups"
+            grep -q "^[0-9]*:memory:.*/sijil-" "/proc/$(child sijil-runner)/cgroup" || die "the runner is in no group of its own"
+        fi
     fi
     trainer .password | sijil login "$host" --username "$(trainer .username)" --ca-file "$directory/ca.pem" --password-stdin
     seq 100 >"$work/numbers.txt"
@@ -154,9 +169,9 @@ else
     cmp "$work/numbers.txt" "$work/trained/model" || die "the output is another one"
 
     say "kill -9 of the runner in a run: the code ends with it, and another one comes"
-    specify 'sleep 600'
+    specify "sleep 600.$port"
     run=$(request --json | jq -r .id)
-    wait_until 60 payload_runs || die "the code does not begin"
+    wait_until 60 code_begins || die "the code does not begin"
     victim=$(child sijil-runner)
     kill -9 "$victim"
     wait_until 20 payload_is_gone || die "the code outlives its runner"
@@ -166,9 +181,10 @@ else
 
     say "TERM: the run is cancelled, and nothing stays"
     run=$(request --json | jq -r .id)
-    wait_until 60 payload_runs || die "the code does not begin again"
+    wait_until 60 code_begins || die "the code does not begin again"
     stop
     payload_is_gone || die "the code runs on"
+    [ -z "$(groups_of_runs)" ] || die "control groups are left: $(groups_of_runs)"
     [ -z "$(ls "$directory/runner/work")" ] || die "files of the run are left: $(ls "$directory/runner/work")"
     [ -z "$(ls "$directory/runner/state/leases")" ] || die "a lease is left"
     : >"$log"
@@ -178,7 +194,7 @@ else
 
     say "kill -9 of the supervisor in a run"
     run=$(request --json | jq -r .id)
-    wait_until 60 payload_runs || die "the code does not begin a third time"
+    wait_until 60 code_begins || die "the code does not begin a third time"
     kill -9 "$supervisor"
     wait "$supervisor" 2>/dev/null || true
     wait_until 30 nothing_runs || die "something outlives the supervisor: $(pgrep -af -- "$directory")"
