@@ -49,8 +49,8 @@ RESULT quota_count_new(const struct permit *permit, struct pg *pg, const struct 
 
 struct quota_use {
     struct quota_limits_of_project limits, ceiling;
-    int64_t bytes_used;                     /* blobs and manifests, and bytes reserved by open uploads */
-    int64_t bytes_reserved;                 /* of them, by open uploads */
+    int64_t bytes_used;                     /* blobs, manifests, logs of runs, and bytes reserved by open uploads and logs */
+    int64_t bytes_reserved;                 /* of them, by open uploads, and by logs that may still grow */
     int64_t sessions;                       /* open uploads */
     int64_t cpu_s, gpu_s;                   /* used by ended attempts of runs */
     int64_t cpu_reserved_s, gpu_reserved_s; /* reserved by open runs, beside that */

@@ -13,7 +13,8 @@
     "(SELECT coalesce(sum(size_bytes), 0) FROM blob WHERE project_id = " project ")"                                    \
     " + (SELECT coalesce(sum(m.size_bytes), 0) FROM repository r JOIN manifest m USING (repository_id)"                 \
     " WHERE r.project_id = " project ")"                                                                                \
-    " + (SELECT coalesce(sum(reserved_bytes), 0) FROM upload WHERE project_id = " project ")"
+    " + (SELECT coalesce(sum(reserved_bytes), 0) FROM upload WHERE project_id = " project ")"                           \
+    " + (SELECT coalesce(sum(reserved_bytes), 0) FROM run_log WHERE project_id = " project " AND gone_at IS NULL)"
 
 static const struct pg_statement quota_ensure_sql = {
     "quota_ensure", /* runs under the log's lock, so it counts nothing; quota_count_new() counts later */
@@ -66,7 +67,8 @@ static const struct pg_statement quota_read_sql = {
     "SELECT coalesce(q.bytes_max, -1), coalesce(q.sessions_max, -1), coalesce(q.events_max, -1),"
     " CASE WHEN q.uncounted IS NULL THEN q.bytes_used END,"
     " coalesce(q.bytes_ceiling, -1), coalesce(q.sessions_ceiling, -1), coalesce(q.events_ceiling, -1),"
-    " (SELECT coalesce(sum(reserved_bytes), 0)::int8 FROM upload WHERE project_id = $1),"
+    " (SELECT coalesce(sum(reserved_bytes), 0)::int8 FROM upload WHERE project_id = $1)"
+    " + (SELECT coalesce(sum(reserved_bytes - bytes), 0)::int8 FROM run_log WHERE project_id = $1 AND gone_at IS NULL),"
     " (SELECT count(*) FROM upload WHERE project_id = $1), coalesce(q.client_sessions_max, -1),"
     " coalesce(q.client_sessions_ceiling, -1), coalesce(q.cpu_max, -1), coalesce(q.gpu_max, -1), coalesce(q.cpu_ceiling, -1),"
     " coalesce(q.gpu_ceiling, -1), (coalesce(u.cpu_used_ms, 0) + 999) / 1000, (coalesce(u.gpu_used_ms, 0) + 999) / 1000, r.cpu, r.gpu"
@@ -324,7 +326,7 @@ struct result quota_refuse(struct pg *pg, const struct uuid *project, int64_t wa
     TRY(read_use(pg, project, &use, &is_kept, err));
     return failure(err, ERROR_DENIED,
                    "%" PRId64 " bytes more do not fit into the project's quota: %" PRId64 " of %" PRId64 " are used, %" PRId64
-                   " of them by open uploads; delete unneeded content and collect garbage, or ask for more",
+                   " of them by open uploads and logs of runs; delete unneeded content and collect garbage, or ask for more",
                    wanted_bytes, use.bytes_used, use.limits.bytes, use.bytes_reserved);
 }
 

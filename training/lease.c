@@ -73,12 +73,12 @@ static struct result run_step(const struct permit *permit, struct change *change
         return run_row_move(pg, &move, err);
     }
     TRY(note_use(pg, step, err));
-    TRY(run_attempt_end(pg, &step->holder, step->to == RUN_STATE_REFUSED ? "refused" : "finished", err));
+    TRY(run_attempt_end(pg, &step->holder, step->outcome_name, err));
     TRY(keep(pg, step, err));
     if (step->held != NULL) TRY(held_manifests_insert(permit, pg, step->action, step->held, err));
     if (step->to == RUN_STATE_FINISHING && step->holder.node != 0) return SUCCESS;
     TRY(run_row_move(pg, &move, err));
-    return step->to == RUN_STATE_FINISHING ? run_attempts_end(pg, &step->holder.run, "stopped", err) : SUCCESS;
+    return run_state_is_end(step->to) ? SUCCESS : run_attempts_end(pg, &step->holder.run, "stopped", err);
 }
 
 static void prepare(const struct resource *where, const struct run_holder *holder, struct run_step *step_out)
@@ -101,8 +101,18 @@ void run_refuse_prepare(const struct resource *where, const struct run_holder *h
     step_out->action = ACTION_RUN_REFUSE;
     step_out->to = RUN_STATE_REFUSED;
     step_out->kind = "refusal";
+    step_out->outcome_name = "refused";
     step_out->reason = reason;
     step_out->stored = *refusal;
+}
+
+void run_return_prepare(const struct resource *where, const struct run_holder *holder, const struct run_signed *refusal,
+                        bool is_last, const char *reason, struct run_step *step_out)
+{
+    run_refuse_prepare(where, holder, refusal, is_last ? reason : NULL, step_out);
+    step_out->to = is_last ? RUN_STATE_FAILED : RUN_STATE_ORDERED;
+    step_out->kind = "return";
+    step_out->outcome_name = "returned";
 }
 
 void run_finish_prepare(const struct resource *where, const struct run_holder *holder, const struct run_signed *result,
@@ -112,6 +122,7 @@ void run_finish_prepare(const struct resource *where, const struct run_holder *h
     step_out->action = ACTION_RUN_FINISH;
     step_out->to = outcome->state;
     step_out->outcome = outcome;
+    step_out->outcome_name = "finished";
     step_out->kind = holder->node == 0 ? "result" : "node result";
     step_out->reason = outcome->reason[0] == '\0' ? NULL : outcome->reason;
     step_out->stored = *result;

@@ -72,9 +72,9 @@ struct run_offer {
 /** The oldest run that fits an offer. No other runner gets it for ten seconds. */
 struct run_claim {
     struct uuid run;
-    struct resource where; /* the project */
-    int64_t attempt, node, nodes;
-    int64_t time_s, expires_ms; /* of the order */
+    struct resource where;                  /* the project */
+    int64_t attempt, attempts, node, nodes; /* attempts: how many the order allows */
+    int64_t time_s, expires_ms;             /* of the order */
 };
 
 /** The holder of a lease, as the runner names itself in each call. */
@@ -112,6 +112,7 @@ struct run_step {
     enum action action;
     enum run_state to;
     const char *kind, *reason; /* reason NULL: none */
+    const char *outcome_name;  /* of the attempt, in its row */
     struct run_signed stored;
     const struct held_manifests *held; /* of a result; NULL: none */
     const struct run_outcome *outcome; /* likewise */
@@ -119,6 +120,12 @@ struct run_step {
 void run_start_prepare(const struct resource *where, const struct run_holder *holder, struct run_step *step_out);
 void run_refuse_prepare(const struct resource *where, const struct run_holder *holder, const struct run_signed *refusal,
                         const char *reason, struct run_step *step_out);
+/**
+ * A refusal whose check is RUN_CHECK_MACHINE: the whole attempt ends, and the run is ordered again; after the last attempt it fails. This runner
+ * does not get the run again for RUN_SILENCE_MS.
+ */
+void run_return_prepare(const struct resource *where, const struct run_holder *holder, const struct run_signed *refusal,
+                        bool is_last, const char *reason, struct run_step *step_out);
 /** What a result means for its run. RUN_STATE_FINISHING: it succeeded, and waits for its admission; RUN_STATE_FAILED, RUN_STATE_CANCELLED. */
 struct run_outcome {
     enum run_state state;

@@ -80,6 +80,45 @@ struct result run_lose_due(struct sequencer *sequencer, struct pg *pg, size_t *c
     return result;
 }
 
+/* ---- leases that nobody gets ---- */
+
+struct unsigned_lease {
+    struct own_change own;
+    const struct run_holder *holder;
+};
+
+static struct result take_back(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
+{
+    const struct unsigned_lease *self = (const struct unsigned_lease *)(const void *)change; /* its first member's first member */
+
+    permit_require(permit, self->own.pair.action, &self->own.pair.resource);
+    TRY(run_attempt_end(pg, self->holder, "returned", err));
+    TRY(run_attempts_end(pg, &self->own.run, "stopped", err));
+    return move(pg, &self->own, err);
+}
+
+struct result run_lease_take_back(const struct permit *permit, struct sequencer *sequencer, const struct run_lease *lease,
+                                  const char *why, struct error *err)
+{
+    const bool is_last = lease->claim.attempt >= lease->claim.attempts;
+    char id[UUID_TEXT_SIZE], reason[RUN_REASON_SIZE];
+    struct unsigned_lease self = {.own = {.change = {.run = take_back, .invalidates = CHANGE_INVALIDATES_NOTHING},
+                                          .pair = {is_last ? ACTION_RUN_END : ACTION_RUN_LOSE, lease->where},
+                                          .run = lease->claim.run,
+                                          .to = is_last ? RUN_STATE_FAILED : RUN_STATE_ORDERED,
+                                          .attempt = lease->claim.attempt},
+                                  .holder = &lease->holder};
+
+    permit_require(permit, ACTION_RUN_LEASE, &lease->where);
+    uuid_format(&lease->claim.run, id);
+    (void)snprintf(self.own.pair.resource.detail, sizeof self.own.pair.resource.detail, "%s %lld", id,
+                   (long long)lease->claim.attempt);
+    (void)snprintf(reason, sizeof reason, "attempt %lld, the last that the order allows, has no lease: %.160s",
+                   (long long)lease->claim.attempt, why);
+    if (is_last) self.own.reason = reason;
+    return record(sequencer, &self.own, err);
+}
+
 /* ---- runs that must stop ---- */
 
 static struct result stop(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)

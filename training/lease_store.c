@@ -24,15 +24,17 @@ static const struct pg_statement run_claim_sql = {
     " WHERE strpos(' ' || d.type || ' ', ' ' || r.device_type || ' ') > 0 AND d.mig = r.device_mig AND d.memory >= r.device_memory)"
     " AND ($15::uuid IS NULL OR (r.run_id = $15 AND $16 = r.attempt + CASE WHEN EXISTS"
     " (SELECT 1 FROM run_attempt a WHERE a.run_id = r.run_id AND a.ended_at IS NULL) THEN 0 ELSE 1 END))"
+    " AND NOT EXISTS (SELECT 1 FROM run_attempt a WHERE a.run_id = r.run_id AND a.key = $12 AND a.outcome = 'returned'"
+    " AND a.ended_at > now() - $17 * interval '1 millisecond')"
     " AND r.attempt < r.attempts + CASE WHEN EXISTS (SELECT 1 FROM run_attempt a WHERE a.run_id = r.run_id AND a.ended_at IS NULL)"
     " THEN 1 ELSE 0 END"
     " ORDER BY r.number LIMIT 1 FOR UPDATE OF r SKIP LOCKED)"
     " UPDATE run SET claimed_by = $12, claimed_until = now() + interval '10 seconds' FROM waiting, project p, organisation o"
     " WHERE run.run_id = waiting.run_id AND p.project_id = run.project_id AND o.organisation_id = p.organisation_id"
     " RETURNING run.run_id, p.project_id, p.organisation_id, o.name || '/' || p.name, run.attempt, run.nodes, run.time_s, run.expires_at,"
-    " (SELECT count(*) FROM run_attempt a WHERE a.run_id = run.run_id AND a.attempt = run.attempt AND a.ended_at IS NULL)",
-    "text uuid uuid text[] int4 int4 int8 int8 text[] text[] int8[] text text int8 uuid int4",
-    "uuid uuid uuid text int4 int4 int8 timestamptz int8"};
+    " (SELECT count(*) FROM run_attempt a WHERE a.run_id = run.run_id AND a.attempt = run.attempt AND a.ended_at IS NULL), run.attempts",
+    "text uuid uuid text[] int4 int4 int8 int8 text[] text[] int8[] text text int8 uuid int4 int8",
+    "uuid uuid uuid text int4 int4 int8 timestamptz int8 int4"};
 static const struct pg_statement run_attempt_begin_sql = {
     "run_attempt_begin",
     "UPDATE run SET attempt = $2, claimed_by = '', claimed_until = 'epoch' WHERE run_id = $1 AND claimed_by = $3 AND attempts >= $2"
@@ -84,11 +86,11 @@ static const struct pg_statement run_lost_sql = {
 static const struct pg_statement run_leased_sql = {
     "run_leased",
     "SELECT a.run_id, p.project_id, p.organisation_id, coalesce(p.deleted_name, o.name || '/' || p.name), a.attempt, r.nodes, r.time_s,"
-    " r.expires_at, a.node, a.ends_at, a.lease IS NOT NULL FROM run_attempt a JOIN run r USING (run_id) JOIN project p USING (project_id)"
+    " r.expires_at, a.node, a.ends_at, a.lease IS NOT NULL, r.attempts FROM run_attempt a JOIN run r USING (run_id) JOIN project p USING (project_id)"
     " JOIN organisation o USING (organisation_id) WHERE a.key = $1 AND a.session = $2 AND a.ended_at IS NULL AND a.phase = 'leased'"
     " AND ($3::uuid IS NULL OR (a.run_id = $3 AND a.attempt = $4))"
     " AND a.ends_at > now() AND r.ended_at IS NULL ORDER BY a.leased_at LIMIT 1",
-    "text bytea uuid int4", "uuid uuid uuid text int4 int4 int8 timestamptz int4 timestamptz bool"};
+    "text bytea uuid int4", "uuid uuid uuid text int4 int4 int8 timestamptz int4 timestamptz bool int4"};
 static const struct pg_statement run_region_drop_sql = {
     "run_region_drop",
     "UPDATE run SET regions = array_remove(regions, $2), claimed_by = '', claimed_until = 'epoch' WHERE run_id = $1 AND state = 'ordered'"
@@ -165,7 +167,8 @@ static struct run_claim read_claim(const struct pg_rows *rows)
                               .node = leased,
                               .nodes = pg_int8(rows, 0, 5),
                               .time_s = pg_int8(rows, 0, 6),
-                              .expires_ms = pg_time_ms(rows, 0, 7)};
+                              .expires_ms = pg_time_ms(rows, 0, 7),
+                              .attempts = pg_int8(rows, 0, 9)};
 
     read_where(rows, 0, 1, &claim.where);
     return claim;
@@ -194,6 +197,7 @@ struct result run_claim(struct pg *pg, const struct run_offer *offer, struct run
     pg_add_int8(&arguments, offer->devices_most);
     pg_add_uuid(&arguments, offer->run);
     pg_add_int4(&arguments, (int32_t)offer->attempt);
+    pg_add_int8(&arguments, RUN_SILENCE_MS);
     TRY(pg_run(pg, &run_claim_sql, &arguments, &rows, err));
     *found_out = pg_rows_count(rows) == 1;
     if (*found_out) *claim_out = read_claim(rows);
@@ -309,7 +313,8 @@ struct result run_leased_find(struct lookup *lookup, const struct run_offer *off
                                                 .nodes = pg_int8(rows, 0, 5),
                                                 .time_s = pg_int8(rows, 0, 6),
                                                 .expires_ms = pg_time_ms(rows, 0, 7),
-                                                .node = pg_int8(rows, 0, 8)},
+                                                .node = pg_int8(rows, 0, 8),
+                                                .attempts = pg_int8(rows, 0, 11)},
                                       .ends_ms = pg_time_ms(rows, 0, 9),
                                       .is_signed = pg_bool(rows, 0, 10)};
     read_where(rows, 0, 1, &leased_out->claim.where);

@@ -17,7 +17,10 @@ extern const struct pg_table run_log_table;
 
 /* --- writing --- */
 
-/** A change: begins the log of one node of an attempt; nothing if it has begun. The permit: run.append on the repository of the first output. */
+/**
+ * A change: begins the log of one node of an attempt; nothing if it has begun. ERROR_DENIED: the project's quota has no room for `bytes_max`, which
+ * count until the end of the attempt; then what the log has counts. The permit: run.append on the repository of the first output.
+ */
 struct run_log_begin {
     struct change change;
     const struct registry *registry;

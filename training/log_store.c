@@ -1,6 +1,7 @@
 /* The tables `run_log`, `run_log_piece` and `run_log_reader`. */
 #include <stdio.h>
 
+#include "registry/quota_store.h"
 #include "storage/pg_table.h"
 #include "training/content.h"
 #include "training/log_jobs.h"
@@ -18,14 +19,19 @@ static const struct pg_statement run_log_find_sql = {
     "uuid int4 int4 text", "bool bool bool int8 int8"};
 static const struct pg_statement run_log_begin_sql = {
     "run_log_begin",
-    "INSERT INTO run_log (run_id, attempt, node, repository_id, project_id, region_id, bytes_max) VALUES ($1, $2, $3, $4, $5, $6, $7)"
-    " ON CONFLICT DO NOTHING",
-    "uuid int4 int4 uuid uuid text int8", ""};
-/* Without the object's own row the object is about to be removed: then blob_id is NULL, and the statement fails. */
+    "WITH room AS (SELECT WHERE NOT EXISTS (SELECT FROM project_quota q WHERE q.project_id = $5 AND q.bytes_used + $7 > q.bytes_max)"
+    " OR EXISTS (SELECT FROM run_log WHERE " LOG("") ")),"
+    " made AS (INSERT INTO run_log (run_id, attempt, node, repository_id, project_id, region_id, bytes_max, reserved_bytes)"
+    " SELECT $1, $2, $3, $4, $5, $6, $7, $7 FROM room ON CONFLICT DO NOTHING RETURNING project_id, reserved_bytes),"
+    " counted AS (UPDATE project_quota q SET bytes_used = q.bytes_used + m.reserved_bytes FROM made m WHERE q.project_id = m.project_id)"
+    " SELECT EXISTS (SELECT FROM room)",
+    "uuid int4 int4 uuid uuid text int8", "bool"};
+/* After the end of the attempt nothing more is reserved. Without the object's own row the object is about to be removed: then blob_id is NULL, and
+ * the statement fails. */
 static const struct pg_statement run_log_append_sql = {
     "run_log_append",
     "WITH grown AS (UPDATE run_log l SET bytes = l.bytes + $6 FROM run_attempt a WHERE " LOG("l.") " AND l.bytes = $5"
-    " AND l.bytes + $6 <= l.bytes_max AND l.gone_at IS NULL AND " LOG("a.") " AND a.key = $4 AND a.ended_at IS NULL AND a.ends_at > now()"
+    " AND l.bytes + $6 <= l.reserved_bytes AND l.gone_at IS NULL AND " LOG("a.") " AND a.key = $4 AND a.ended_at IS NULL AND a.ends_at > now()"
     " RETURNING l.project_id, l.region_id),"
     " kept AS (UPDATE abandoned_object o SET abandoned_at = now() + " FAR " FROM grown WHERE o.blob_id = $7 RETURNING o.blob_id),"
     " piece AS (INSERT INTO run_log_piece (run_id, attempt, node, start, length, blob_id, project_id, region_id, digest, size_bytes, part,"
@@ -83,8 +89,10 @@ static const struct pg_statement run_log_due_sql = {
 static const struct pg_statement run_log_forget_sql = {
     "run_log_forget",
     "WITH gone AS (DELETE FROM run_log_piece WHERE run_id = $1 RETURNING blob_id),"
-    " freed AS (UPDATE abandoned_object o SET abandoned_at = now() + interval '1 minute' FROM gone WHERE o.blob_id = gone.blob_id)"
-    " UPDATE run_log SET gone_at = now() WHERE run_id = $1 AND gone_at IS NULL",
+    " freed AS (UPDATE abandoned_object o SET abandoned_at = now() + interval '1 minute' FROM gone WHERE o.blob_id = gone.blob_id),"
+    " counted AS (UPDATE project_quota q SET bytes_used = q.bytes_used - l.bytes FROM (SELECT project_id, sum(reserved_bytes) AS bytes"
+    " FROM run_log WHERE run_id = $1 AND gone_at IS NULL GROUP BY project_id) l WHERE q.project_id = l.project_id)"
+    " UPDATE run_log SET gone_at = now(), reserved_bytes = 0 WHERE run_id = $1 AND gone_at IS NULL",
     "uuid", ""};
 static const struct pg_statement *const statements[] = {
     &run_log_find_sql, &run_log_begin_sql, &run_log_append_sql, &run_log_pieces_sql, &run_log_tail_sql, &run_log_merge_sql, &run_log_place_sql,
@@ -141,13 +149,15 @@ struct result log_row_begin(struct pg *pg, const struct run_log_begin *begin, co
 {
     const struct log_id log = {begin->holder.run, begin->holder.attempt, begin->holder.node};
     struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
 
     add_log(&arguments, &log);
     pg_add_uuid(&arguments, repository);
     pg_add_uuid(&arguments, &begin->where.project);
     pg_add_text(&arguments, begin->where.region);
     pg_add_int8(&arguments, begin->bytes_max);
-    return pg_run(pg, &run_log_begin_sql, &arguments, NULL, err);
+    TRY(pg_run(pg, &run_log_begin_sql, &arguments, &rows, err));
+    return pg_bool(rows, 0, 0) ? SUCCESS : quota_refuse(pg, &begin->where.project, begin->bytes_max, err);
 }
 
 struct result log_row_append(struct pg *pg, const struct run_log_append *append, const struct sealed_piece *piece,

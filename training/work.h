@@ -35,6 +35,13 @@ RESULT run_leased_find(struct lookup *lookup, const struct run_offer *offer, con
 RESULT run_region_drop(const struct permit *permit, struct pg *pg, const struct run_claim *claim, const char *region,
                        int64_t *regions_out, struct error *err) __attribute__((nonnull));
 
+/**
+ * sijil-keyd refuses to sign this lease: the attempt ends at once, and the run is ordered again for other runners; after the last attempt it fails.
+ * ERROR_CONFLICT: it has ended. The permit: run.lease.
+ */
+RESULT run_lease_take_back(const struct permit *permit, struct sequencer *sequencer, const struct run_lease *lease,
+                           const char *why, struct error *err) __attribute__((nonnull));
+
 /* --- what a scheduler must know --- */
 
 #define RUN_QUEUE_MAX         256

@@ -17,7 +17,7 @@ SCHEMA(quota, "limits of a project; null: no limit", LIMITS(REQUIRED | NULLABLE)
 SCHEMA(quota_use, "limits of a project, and what is used", LIMITS(REQUIRED | NULLABLE),
        HAS_OBJECT("ceiling", REQUIRED, schema_quota, "the limits that the project's own may not exceed"),
        HAS_COUNT("bytes_used", REQUIRED, "bytes that are stored"),
-       HAS_COUNT("bytes_reserved", REQUIRED, "bytes that open uploads hold"),
+       HAS_COUNT("bytes_reserved", REQUIRED, "bytes that open uploads hold, and those that logs of runs may still get"),
        HAS_COUNT("sessions_open", REQUIRED, "uploads that are open"),
        HAS_COUNT("cpu_seconds_used", REQUIRED, "seconds of processors that ended attempts of runs have used"),
        HAS_COUNT("cpu_seconds_reserved", REQUIRED, "seconds of processors that open runs have reserved"),

@@ -9,7 +9,7 @@
 #include "training/result.h"
 
 #define ENVELOPES_MAX (1 + RUN_APPROVALS_MAX)
-#define LISTED_MAX    (ENVELOPES_MAX + 4) /* with order, refusal, result, admission */
+#define LISTED_MAX    (ENVELOPES_MAX + 4 + 100) /* with order, refusal, result, admission, and a return of each attempt */
 
 static void runs_free(struct run **runs)
 {
@@ -18,7 +18,7 @@ static void runs_free(struct run **runs)
 #define OWNED_RUNS __attribute__((cleanup(runs_free))) struct run *
 
 PART(run_envelope, "something that was signed",
-     HAS_WORD("kind", REQUIRED, "request approval order refusal result admission", "what it is (docs/formats/run.md)"),
+     HAS_WORD("kind", REQUIRED, "request approval order refusal return result admission", "what it is (docs/formats/run.md)"),
      HAS_TEXT("digest", REQUIRED, FORM_DIGEST, 71, 71, "SHA-256 of the bytes that are signed"),
      HAS_TEXT("principal", REQUIRED, FORM_FREE, 1, 79, "who has signed"),
      HAS_TEXT("envelope", REQUIRED, FORM_FREE, 1, RUN_ENVELOPE_MAX, "the envelope (DSSE), byte for byte"))
@@ -185,18 +185,42 @@ static json_t *describe_doubt(const struct pg_rows *rows, size_t row)
     return NULL;
 }
 
-static struct result add_doubts(const struct request *request, struct pg *pg, const struct uuid *id, json_t *value,
-                                struct error *err)
+static json_t *describe_output(const struct pg_rows *rows, size_t row)
+{
+    return json_pack("{s:s, s:s, s:s}", "name", pg_text(rows, row, RUN_OUTPUT_NAME), "repository",
+                     pg_text(rows, row, RUN_OUTPUT_REPOSITORY), "digest", pg_text(rows, row, RUN_OUTPUT_DIGEST));
+}
+
+/* A member of a run that is a list of rows; without rows there is no such member. */
+struct rows_member {
+    const char *name;
+    struct result (*read)(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *run,
+                          struct pg_rows **rows_out, struct error *err);
+    json_t *(*describe)(const struct pg_rows *rows, size_t row);
+};
+
+static struct result add_rows(const struct request *request, struct pg *pg, const struct uuid *id,
+                              const struct rows_member *member, json_t *value, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
     OWNED_JSON list = json_array();
 
-    TRY(run_doubts(request->permit, pg, ACTION_RUN_READ, id, &rows, err));
+    TRY(member->read(request->permit, pg, ACTION_RUN_READ, id, &rows, err));
     for (size_t i = 0; i < pg_rows_count(rows); i++)
-        if (json_array_append_new(list, describe_doubt(rows, i)) != 0)
+        if (json_array_append_new(list, member->describe(rows, i)) != 0)
             return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
-    if (pg_rows_count(rows) == 0 || json_object_set(value, "doubts", list) == 0) return SUCCESS;
+    if (pg_rows_count(rows) == 0 || json_object_set(value, member->name, list) == 0) return SUCCESS;
     return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
+}
+
+static struct result add_lists(const struct request *request, struct pg *pg, const struct uuid *id, json_t *value,
+                               struct error *err)
+{
+    static const struct rows_member members[] = {{"doubts", run_doubts, describe_doubt},
+                                                 {"outputs", run_outputs, describe_output}};
+
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) TRY(add_rows(request, pg, id, &members[i], value, err));
+    return SUCCESS;
 }
 
 static struct result add_activity(const struct request *request, struct pg *pg, const struct uuid *id, json_t *value,
@@ -210,22 +234,6 @@ static struct result add_activity(const struct request *request, struct pg *pg, 
         (activity.progress >= 0 && json_object_set_new(value, "progress", json_integer(activity.progress)) != 0))
         return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
     return SUCCESS;
-}
-
-static struct result add_outputs(const struct request *request, struct pg *pg, const struct uuid *id, json_t *value,
-                                 struct error *err)
-{
-    OWNED(pg_rows) *rows = NULL;
-    OWNED_JSON list = json_array();
-
-    TRY(run_outputs(request->permit, pg, ACTION_RUN_READ, id, &rows, err));
-    for (size_t i = 0; i < pg_rows_count(rows); i++)
-        if (json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "name", pg_text(rows, i, RUN_OUTPUT_NAME), "repository",
-                                                  pg_text(rows, i, RUN_OUTPUT_REPOSITORY), "digest",
-                                                  pg_text(rows, i, RUN_OUTPUT_DIGEST))) != 0)
-            return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
-    if (pg_rows_count(rows) == 0 || json_object_set(value, "outputs", list) == 0) return SUCCESS;
-    return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
 }
 
 static struct result answer(struct request *request, struct pg *pg, enum action action, const struct uuid *id, struct error *err)
@@ -242,8 +250,7 @@ static struct result answer(struct request *request, struct pg *pg, enum action 
     TRY(add_envelopes(rows, envelopes, err));
     if (action == ACTION_RUN_READ) {
         TRY(add_activity(request, pg, id, value, err));
-        TRY(add_doubts(request, pg, id, value, err));
-        TRY(add_outputs(request, pg, id, value, err));
+        TRY(add_lists(request, pg, id, value, err));
     }
     if (json_object_set(value, "envelopes", envelopes) != 0) return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
     response_json(request, action == ACTION_RUN_READ ? 200 : 201, value);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "gateway/api/runner_work_priv.h"
 #include "training/format/bundle.h"
@@ -181,6 +182,29 @@ static struct action_pair pair_of(const struct request *request, const struct ru
     return pair;
 }
 
+/* A word of sijil-keyd that does not change by asking again. */
+static bool is_final(enum error_kind kind)
+{
+    return kind == ERROR_DENIED || kind == ERROR_INVALID || kind == ERROR_CONFLICT;
+}
+
+/* If sijil-keyd refuses this lease, others get the run at once. Without an answer of sijil-keyd the runner asks again, and gets the same lease. */
+static struct result sign_or_take_back(struct request *request, struct pg *pg, const struct run_lease *lease, bool *is_signed_out,
+                                       struct error *err)
+{
+    struct error why = {0};
+
+    *is_signed_out = sign(request, pg, lease, &why).ok;
+    if (*is_signed_out) return SUCCESS;
+    if (!is_final(why.kind)) return failure(err, why.kind, "%s", why.message);
+    log_error("sijil-keyd signs no lease", &why);
+    struct error taken = {0};
+    if (run_lease_take_back(request->permit, request->gateway->sequencer, lease, why.message, &taken).ok ||
+        taken.kind == ERROR_CONFLICT)
+        return SUCCESS;
+    return failure(err, taken.kind, "%s", taken.message);
+}
+
 /* The same lease again, if its answer was lost: only a session that has not begun with it gets it again. */
 static struct result give_again(struct request *request, struct pg *pg, const struct asking *asking, struct error *err)
 {
@@ -193,8 +217,8 @@ static struct result give_again(struct request *request, struct pg *pg, const st
     prepare(asking, &leased.claim, &lease);
     const struct action_pair pair = pair_of(request, &lease);
     TRY(request_record_instead(request, &pair, 1, NULL, err));
-    if (!leased.is_signed) TRY(sign(request, pg, &lease, err));
-    return answer(request, pg, &lease, err);
+    if (!leased.is_signed) TRY(sign_or_take_back(request, pg, &lease, &leased.is_signed, err));
+    return leased.is_signed ? answer(request, pg, &lease, err) : SUCCESS;
 }
 
 /* ---- the search ---- */
@@ -227,12 +251,13 @@ static struct result lease(struct request *request, struct pg *pg, const struct 
 {
     struct run_lease change;
     struct error why = {0};
+    bool is_signed = false;
 
     prepare(asking, claim, &change);
     const struct action_pair pair = pair_of(request, &change);
     if (request_record_instead(request, &pair, 1, &change.change, &why).ok) {
-        TRY(sign(request, pg, &change, err));
-        return answer(request, pg, &change, err);
+        TRY(sign_or_take_back(request, pg, &change, &is_signed, err));
+        return is_signed ? answer(request, pg, &change, err) : SUCCESS;
     }
     if (why.kind == ERROR_DENIED) return forbid_here(request, pg, claim, "the policies of today do not allow this project", err);
     return why.kind == ERROR_CONFLICT ? SUCCESS : failure(err, why.kind, "%s", why.message); /* another runner was faster */

@@ -208,9 +208,29 @@ static struct result read_refusal(struct request *request, struct bytes *text_ou
     return SUCCESS;
 }
 
-/* *is_again_out: the very same refusal is stored. */
+static bool is_return(const struct run_envelope *refusal)
+{
+    return strcmp(run_text(refusal, "check"), RUN_CHECK_MACHINE) == 0;
+}
+
+static bool is_stored(const struct run_papers *papers, const struct run_envelope *refusal)
+{
+    uint8_t digest[32];
+
+    run_digest_bytes(refusal, digest);
+    for (size_t i = 0; i < pg_rows_count(papers->rows); i++)
+        if (bytes_equal(pg_bytes(papers->rows, i, RUN_ENVELOPE_DIGEST), (struct bytes){digest, sizeof digest})) return true;
+    return false;
+}
+
+/* What is known of a refusal that holds. */
+struct refused {
+    bool is_again; /* the very same one is stored */
+    bool is_last;  /* the order allows no attempt after it */
+};
+
 static struct result check_refusal(struct request *request, struct pg *pg, const struct run_holder *holder,
-                                   const struct run_envelope *refusal, bool *is_again_out, struct error *err)
+                                   const struct run_envelope *refusal, struct refused *refused_out, struct error *err)
 {
     const struct run_papers_query query = {
         .action = ACTION_RUN_REFUSE, .run = holder->run, .last = RUN_RESULT, .attempt = holder->attempt, .node = holder->node};
@@ -218,42 +238,52 @@ static struct result check_refusal(struct request *request, struct pg *pg, const
 
     TRY(run_papers_read(request->permit, pg, &query, &papers, err));
     struct run_chain chain = papers->chain;
-    *is_again_out = chain.refusal != NULL && strcmp(chain.refusal->digest, refusal->digest) == 0;
-    if (*is_again_out) return SUCCESS;
+    *refused_out = (struct refused){.is_again = is_stored(papers, refusal)};
+    if (refused_out->is_again) return SUCCESS;
     if (chain.lease == NULL) return failure(err, ERROR_CONFLICT, "the lease is not signed yet");
     chain.result = chain.admission = NULL;
     chain.refusal = refusal;
+    refused_out->is_last = holder->attempt >= run_integer(chain.order, "attempts");
     return run_chain_check(&chain, err);
 }
 
-static struct result store_refusal(struct request *request, const struct run_holder *holder, const struct run_held *held,
-                                   const struct run_envelope *refusal, struct bytes text, struct error *err)
+/* A refusal, with where it belongs. */
+struct refusing {
+    struct run_holder holder;
+    struct run_held held;
+    struct bytes text;
+    bool is_last;
+};
+
+static struct result store_refusal(struct request *request, const struct refusing *refusing, const struct run_envelope *refusal,
+                                   struct error *err)
 {
     char reason[RUN_REASON_SIZE], signer[PRINCIPAL_KEY_SIZE];
-    struct run_signed stored = {.envelope = text};
+    struct run_signed stored = {.envelope = refusing->text};
+    const struct resource *where = &refusing->held.where;
     struct run_step change;
 
     principal_key(request->principal, signer);
     stored.principal = signer;
     run_digest_bytes(refusal, stored.digest);
     (void)snprintf(reason, sizeof reason, "%.63s: %.190s", run_text(refusal, "check"), run_text(refusal, "reason"));
-    run_refuse_prepare(&held->where, holder, &stored, reason, &change);
+    if (is_return(refusal)) run_return_prepare(where, &refusing->holder, &stored, refusing->is_last, reason, &change);
+    else run_refuse_prepare(where, &refusing->holder, &stored, reason, &change);
     return request_record(request, &change.change, err);
 }
 
 static struct result handle_refusal(struct request *request, struct pg *pg, struct error *err)
 {
     OWNED(run_envelope) *refusal = NULL;
-    struct run_holder holder;
-    struct run_held held;
-    struct bytes text = {0};
-    bool is_again = false;
+    struct refusing refusing;
+    struct refused refused;
 
-    TRY(runner_find_lease(request, pg, &holder, &held, err));
-    TRY(read_refusal(request, &text, &refusal, err));
+    TRY(runner_find_lease(request, pg, &refusing.holder, &refusing.held, err));
+    TRY(read_refusal(request, &refusing.text, &refusal, err));
     TRY(request_record(request, NULL, err)); /* the event of the right to refuse comes first: only then may the run be read */
-    TRY(check_refusal(request, pg, &holder, refusal, &is_again, err));
-    if (!is_again) TRY(store_refusal(request, &holder, &held, refusal, text, err));
+    TRY(check_refusal(request, pg, &refusing.holder, refusal, &refused, err));
+    refusing.is_last = refused.is_last;
+    if (!refused.is_again) TRY(store_refusal(request, &refusing, refusal, err));
     response_empty(request, 204);
     return SUCCESS;
 }

@@ -13,6 +13,7 @@
 #include "runner/sandbox/work.h"
 #include "runner/serve/artifacts.h"
 #include "runner/serve/leased_priv.h"
+#include "training/format/chain.h"
 
 #define END_MARGIN_MS 5000 /* for the result, before the lease ends */
 
@@ -218,25 +219,33 @@ static struct result run_payload(struct leased *leased, struct error *err)
     return SUCCESS;
 }
 
-/* The check that a refusal names for a run that did not begin; NULL: only this machine failed, and another attempt may succeed. */
+/* The check that a refusal names for a run that did not begin. */
 static const char *check_of(const struct leased *leased, const struct error *why)
 {
+    if (worker_cancelled != 0 || leased->harvest == NULL) return RUN_CHECK_MACHINE;
     if (why->kind == ERROR_FULL) return "limits";
-    if (why->kind == ERROR_UNAVAILABLE || why->kind == ERROR_NO_MEMORY) return NULL;
+    if (why->kind == ERROR_UNAVAILABLE || why->kind == ERROR_NO_MEMORY) return RUN_CHECK_MACHINE;
     return leased->has_fetched ? "isolation" : "digest";
 }
 
-/* True: the lease has ended. Without a word the registry loses the attempt, and gives another one. A start that the registry does not take is
- * nothing to refuse: there the attempt has ended already. */
+static bool is_left(struct leased *leased)
+{
+    return leased->is_ready || (leased->teller != NULL && leased_is_left(leased));
+}
+
+/* True: the lease has ended. A start that the registry does not take is nothing to refuse: there the attempt has ended already. */
 static bool give_up(struct leased *leased, const struct error *why)
 {
     struct order_refusal refusal = {.check = check_of(leased, why)};
 
-    if (worker_cancelled != 0 || refusal.check == NULL || leased->is_ready || leased_is_left(leased)) {
+    if (is_left(leased)) {
         log_error("a run did not begin", why);
         return true;
     }
-    (void)snprintf(refusal.reason, sizeof refusal.reason, "%s", why->message);
+    (void)snprintf(refusal.reason, sizeof refusal.reason, "%s",
+                   worker_cancelled != 0 ? "the runner stops, and the run had not begun" : why->message);
+    if (worker_cancelled != 0)
+        calls_give_up_when(leased->worker->calls, NULL); /* a last word, so that others get the run at once */
     leased_refuse(leased->worker, leased->verdict->bundle->chain.lease, &refusal);
     return true;
 }
@@ -247,10 +256,6 @@ static bool execute(struct leased *leased)
 
     struct result done = open_all(leased, &err);
     if (done.ok) done = run_payload(leased, &err);
-    if (!done.ok && leased->teller == NULL) {
-        log_error("a run can't begin", &err);
-        return true;
-    }
     if (!done.ok && !leased->has_begun) return give_up(leased, &err);
     if (!done.ok) leased_fail(leased, err.message);
     return leased_finish(leased);

@@ -13,7 +13,8 @@ void collect_count_is_exact(void)
                             " (SELECT coalesce(sum(size_bytes), 0) FROM blob b WHERE b.project_id = q.project_id)"
                             " + (SELECT coalesce(sum(m.size_bytes), 0) FROM manifest m JOIN repository r USING (repository_id)"
                             "    WHERE r.project_id = q.project_id)"
-                            " + (SELECT coalesce(sum(reserved_bytes), 0) FROM upload u WHERE u.project_id = q.project_id)"),
+                            " + (SELECT coalesce(sum(reserved_bytes), 0) FROM upload u WHERE u.project_id = q.project_id)"
+                            " + (SELECT coalesce(sum(reserved_bytes), 0) FROM run_log l WHERE l.project_id = q.project_id)"),
                         "0");
 }
 

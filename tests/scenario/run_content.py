@@ -19,7 +19,7 @@ from run_fleet import TRAINING, RunFleet, load_policies
 from run_world import FOLDER, PROJECT, RUNNER_TYPE, Person, Runner, World, canonical, opened, seal, spec, url64
 from sijil_test import Client, make_person, make_robot, program, run, sha256
 
-MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+MANIFEST, INDEX = "application/vnd.oci.image.manifest.v1+json", "application/vnd.oci.image.index.v1+json"
 BROKEN = (ConnectionError, http.client.HTTPException, OSError)
 server = RunFleet(2, lease_time=1).start()  # a body that moves is decided again each second
 state, pushed = {"epoch": 1}, {}
@@ -228,6 +228,36 @@ def the_policies_of_today_decide_each_access():
     sijil_test.wait_until(lambda: lease.v2("GET", path, token=token).status == 200, 20, "it does not read again")
 
 
+def an_index_lets_the_runner_read_what_it_lists():
+    """And what it lists has the label of the index, because both are in one repository (docs/decisions/0061)."""
+    place, name = server.client(state["publisher"]).repository(f"{PROJECT}/indexed"), f"{PROJECT}/indexed"
+    listed, unlisted = (place.manifest(content) for content in (b"listed\n", b"unlisted\n"))
+    for content, text in ((b"listed\n", listed), (b"unlisted\n", unlisted)):
+        place.push_blob(content)
+        assert place.put_manifest(sha256(text), text).status == 201
+    inner, outer = (json.dumps({"schemaVersion": 2, "mediaType": INDEX, "manifests": [{"mediaType": kind, "digest": sha256(text), "size": len(text)}]}).encode()
+                    for kind, text in ((MANIFEST, listed), (INDEX, b"")))
+    outer = outer.replace(sha256(b"").encode(), sha256(inner).encode()).replace(b'"size": 0', b'"size": %d' % len(inner))
+    for text in (inner, outer):
+        answer = place.call("PUT", "manifests/" + sha256(text), text, {"Content-Type": INDEX})
+        assert answer.status == 201, answer.body
+    elsewhere = server.client(state["publisher"]).repository(state["digits"]["repository"])
+    elsewhere.push_blob(b"listed\n")
+    assert elsewhere.put_manifest(sha256(listed), listed).status == 201
+    lease = Lease(inputs=[{"name": "digits", **state["digits"]}, {"name": "set", "repository": name, "digest": sha256(outer)}])
+    token, there = lease.token(), state["digits"]["repository"]
+    reads = [(f"{name}/manifests/{sha256(outer)}", 200), (f"{name}/manifests/{sha256(inner)}", 200), (f"{name}/manifests/{sha256(listed)}", 200),
+             (f"{name}/blobs/{sha256(b'listed' + bytes([10]))}", 200), (f"{name}/manifests/{sha256(unlisted)}", 403),
+             (f"{name}/blobs/{sha256(b'unlisted' + bytes([10]))}", 403), (f"{there}/manifests/{sha256(listed)}", 403),
+             (f"{there}/blobs/{sha256(b'listed' + bytes([10]))}", 403)]
+    for path, status in reads:
+        assert lease.v2("GET", path, token=token).status == status, (path, status)
+    server.client(server.admin).api("PUT", f"/repositories/{name}/label", {"attached": ["AE-FED"]})  # the place of what is listed
+    sijil_test.wait_until(lambda: lease.runner.beat(lease.run, lease.attempt, phase="fetching").json["stop"], 30, "the run goes on")
+    assert "has a stricter label than" in state["alice"].run(lease.asked)["reason"], state["alice"].run(lease.asked)
+    assert lease.v2("GET", f"{name}/manifests/{sha256(listed)}", token=token).status == 401
+
+
 # ---- what a token writes ----
 
 def send(lease, repository, data, token, port=None):
@@ -316,6 +346,42 @@ def a_log_has_a_limit():
     first, rest = read_log(lease.run), read_log(lease.run, offset=262144)
     assert (len(first.body), len(rest.body)) == (262144, 300000 - 262144) and first.body + rest.body == b"a" * 262144 + b"b" * (300000 - 262144)
     lease.end()
+
+
+def quota(limits=None):
+    """Sets it, if there are limits. Bytes used, and bytes reserved."""
+    admin, path = server.client(server.admin), f"/projects/{PROJECT}/quota"
+    if limits is not None:
+        admin.api("PUT", path, limits)
+    shown = admin.api("GET", path)
+    return shown["bytes_used"], shown["bytes_reserved"]
+
+
+def a_log_counts_in_the_quota():
+    """Pieces of a log counted nowhere: a run could fill the disk beside the quota."""
+    use = quota
+    shared()  # whose log has begun, too
+    early = Lease(limits={"log_bytes": 50000})  # its log begins before there is a quota
+    assert early.append(0, b"e" * 100).status == 204
+    used, reserved = use()
+    assert quota({"bytes": used + 300000}) == (used, reserved) and reserved >= 49900, (use(), used, reserved)
+    lease = Lease(limits={"log_bytes": 300000})
+    for _ in range(2):  # the second answer is a lost one
+        assert lease.append(0, b"a" * 5000).status == 204
+        assert use() == (used + 300000, reserved + 295000), (use(), used)
+    refused = Lease(state["other"], limits={"log_bytes": 400})
+    answer = refused.append(0, b"x" * 10)
+    assert answer.status == 403 and f"400 bytes more do not fit into the project's quota: {used + 300000} of {used + 300000}" in answer.body.decode(), answer.body
+    lease.end()
+    assert use() == (used + 5000, reserved), (use(), used)
+    assert refused.append(0, b"x" * 10).status == 204 and use() == (used + 5400, reserved + 390), use()
+    refused.end()
+    early.end()
+    end = used - 50000 + 100 + 5000 + 10
+    assert use() == (end, reserved - 49900), (use(), end)
+    assert int(sql(f"SELECT bytes_used FROM project_quota JOIN project USING (project_id) WHERE name = '{PROJECT.split('/')[1]}'")) == end
+    assert quota({})[0] == end, "the count without a quota is another one"
+    state["counted"] = [lease.run, early.run, refused.run]
 
 
 def small_pieces_become_few():
@@ -513,12 +579,17 @@ def a_withdrawn_runner_has_no_token():
 
 def the_log_goes_when_it_is_due():
     run_id = state["follow"].run
+    due = ", ".join(f"'{one}'" for one in [run_id, *state["counted"]])
     objects = int(sql(f"SELECT count(*) FROM run_log_piece JOIN abandoned_object USING (blob_id) WHERE run_id = '{run_id}'"))
     assert objects > 0 and read_log(run_id).status == 200
-    sql(f"UPDATE run SET regions = regions WHERE false; UPDATE run_log SET pieces_due = now() WHERE run_id = '{run_id}'")
-    sijil_test.wait_until(lambda: read_log(run_id).status == 410, 60, "the log stays")
-    assert len(events("run.forget")) == 1
-    assert sql(f"SELECT count(*) FROM run_log_piece WHERE run_id = '{run_id}'") == "0"
+    counted = int(sql(f"SELECT sum(reserved_bytes) FROM run_log WHERE run_id IN ({due})"))
+    used, _ = quota({"bytes": 1 << 40})
+    sql(f"UPDATE run SET regions = regions WHERE false; UPDATE run_log SET pieces_due = now() WHERE run_id IN ({due})")
+    sijil_test.wait_until(lambda: read_log(run_id).status == 410 and quota()[0] <= used - counted, 60, "the log stays, or counts")
+    assert quota()[0] == used - counted and counted > 5110, (quota(), used, counted)
+    assert len([one for one in events("run.forget") if run_id in json.dumps(one)]) == 1
+    assert sql(f"SELECT count(*) FROM run_log_piece WHERE run_id IN ({due})") == "0"
+    assert quota({})[0] == used - counted, "the count without a quota is another one"
 
 
 # ---- the real runner ----
@@ -600,7 +671,7 @@ def the_real_runner_fetches_logs_and_uploads():
 
 if __name__ == "__main__":
     run(prepare, a_token_reads_what_the_order_names, everything_else_is_refused, a_token_is_bound_to_the_runner, what_the_database_says_is_not_an_order,
-        the_policies_of_today_decide_each_access, a_token_pushes_blobs_of_outputs, an_order_limits_what_is_pushed, pieces_are_appended_once,
-        a_log_has_a_limit, small_pieces_become_few, followers_get_everything_live, a_follower_without_read_is_refused,
+        the_policies_of_today_decide_each_access, an_index_lets_the_runner_read_what_it_lists, a_token_pushes_blobs_of_outputs, an_order_limits_what_is_pushed, pieces_are_appended_once,
+        a_log_has_a_limit, a_log_counts_in_the_quota, small_pieces_become_few, followers_get_everything_live, a_follower_without_read_is_refused,
         a_reader_that_waits_is_decided_again, kills_lose_nothing_that_was_taken, nothing_counts_after_the_end, a_body_that_moves_ends_with_its_lease, a_withdrawn_runner_has_no_token,
         the_log_goes_when_it_is_due, the_real_runner_fetches_logs_and_uploads, server=server)

@@ -152,6 +152,39 @@ def a_refusal_is_signed_by_the_holder():
     assert runner.refuse(bundle, runner.refusal(bundle, reason="another")).status == 409
 
 
+def a_returned_lease_goes_to_another_runner_at_once():
+    """A machine that can't run it now burnt 40 s before another one got the run."""
+    asked, bundle = leased()
+    runners = [state["runner"], state["other"], Runner(state["world"])]
+    for attempt, runner in enumerate(runners, 1):
+        assert opened(bundle["lease"])[0]["attempt"] == attempt
+        text = runner.refusal(bundle, check="machine", reason="the disk is full")
+        assert runner.refuse(bundle, text).status == 204
+        assert runner.refuse(bundle, text).status == 204  # the answer was lost
+        assert runner.ask().status == 204, "it gets the run again at once"
+        assert runner.beat(asked["run"], attempt).json["stop"]
+        if attempt < len(runners):
+            assert state["alice"].run(asked)["state"] == "ordered" and state["alice"].run(asked).get("reason") is None
+            bundle = runners[attempt].lease(0)  # at once
+    shown = state["alice"].run(asked)
+    assert shown["state"] == "failed" and shown["reason"] == "machine: the disk is full", shown
+    assert [one["kind"] for one in shown["envelopes"]] == ["request", "order", "return", "return", "return"], shown["envelopes"]
+    assert sql(f"SELECT string_agg(outcome, ' ') FROM run_attempt WHERE run_id = '{asked['run']}'") == "returned returned returned"
+    answer = state["alice"].call("GET", f"/{asked['run']}/bundle")
+    assert answer.status == 200 and "refusal" not in answer.json, answer.body[:300]
+
+
+def a_lease_that_keyd_refuses_keeps_nobody_waiting():
+    asked, _ = leased()
+    sql(f"DELETE FROM run_attempt WHERE run_id = '{asked['run']}'; UPDATE run SET state = 'ordered', attempt = 0 WHERE run_id = '{asked['run']}'")
+    assert state["other"].ask().status == 204  # sijil-keyd has promised the attempt to the first runner
+    assert sql(f"SELECT outcome FROM run_attempt WHERE run_id = '{asked['run']}'") == "returned"
+    assert [one for one in state["world"].events("run.lose") if asked["run"] in str(one)], "no event says why"
+    lease, _ = opened(state["runner"].lease(0)["lease"])
+    assert lease["run"] == asked["run"] and lease["attempt"] == 2, lease
+    done(asked)
+
+
 # ---- what must stop ----
 
 def a_run_that_the_policies_of_today_forbid_stops():
@@ -329,6 +362,7 @@ def a_shutdown_does_not_wait_for_waiting_runners():
 if __name__ == "__main__":
     run(prepare, a_waiting_runner_gets_the_run_as_soon_as_it_is_ordered, an_outsider_verifies_the_bundle, the_same_session_gets_a_lost_answer_again,
         the_holder_reports_and_nobody_else, approvals_travel_with_the_order, a_refusal_is_signed_by_the_holder,
+        a_returned_lease_goes_to_another_runner_at_once, a_lease_that_keyd_refuses_keeps_nobody_waiting,
         a_run_that_the_policies_of_today_forbid_stops, a_run_that_the_policies_forbid_since_its_order_is_not_leased,
         a_runner_gets_only_what_its_document_allows, a_scheduler_sees_sizes_and_no_order,
         a_machine_that_schedules_has_one_job_for_each_run, two_gateways_give_each_run_to_one_runner,

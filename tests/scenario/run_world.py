@@ -277,5 +277,10 @@ class World:
         return [self.conninfo, self.keyd]
 
     def events(self, action):
-        found = self.server.client(self.server.admin).api("GET", "/audit/events?limit=1000")["events"]
+        """All of the log, the newest first."""
+        client, found, path = self.server.client(self.server.admin), [], "/audit/events?limit=1000"
+        while path:
+            answer = client.api("GET", path)
+            found += answer["events"]
+            path = "next" in answer and f"/audit/events?limit=1000&after={answer['next']}"
         return [one["entry"] for one in found if one["entry"]["act"] == action]

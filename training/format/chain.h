@@ -10,6 +10,7 @@
 
 #define RUN_APPROVALS_MAX 8
 #define RUN_LEVEL         "SIJIL_ASSURANCE_"  /* of an admission, with a digit after it */
+#define RUN_CHECK_MACHINE "machine"           /* the check of a refusal that leaves the run to other runners */
 #define RUN_CLOCK_SKEW_MS 60000               /* between the clock of keyd and those of runners and of people's machines */
 #define RUN_LIFE_MAX_MS   INT64_C(2592000000) /* 30 days: of a request, an approval, an order */
 
