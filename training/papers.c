@@ -112,3 +112,13 @@ struct result run_papers_read(const struct permit *permit, struct pg *pg, const 
     *papers_out = GIVE(papers);
     return SUCCESS;
 }
+
+bool run_papers_have(const struct run_papers *papers, const struct run_envelope *envelope)
+{
+    uint8_t digest[32];
+
+    run_digest_bytes(envelope, digest);
+    for (size_t i = 0; i < pg_rows_count(papers->rows); i++)
+        if (bytes_equal(pg_bytes(papers->rows, i, RUN_ENVELOPE_DIGEST), (struct bytes){digest, sizeof digest})) return true;
+    return false;
+}

@@ -33,3 +33,6 @@ RESULT run_papers_read(const struct permit *permit, struct pg *pg, const struct 
                        struct run_papers **papers_out, struct error *err) __attribute__((nonnull));
 void run_papers_free(struct run_papers *papers);
 DEFINE_OWNED(run_papers);
+
+/** Whether the very same envelope is stored for this run, as whatever kind `sijil run show` lists. */
+bool run_papers_have(const struct run_papers *papers, const struct run_envelope *envelope);

@@ -213,16 +213,6 @@ static bool is_return(const struct run_envelope *refusal)
     return strcmp(run_text(refusal, "check"), RUN_CHECK_MACHINE) == 0;
 }
 
-static bool is_stored(const struct run_papers *papers, const struct run_envelope *refusal)
-{
-    uint8_t digest[32];
-
-    run_digest_bytes(refusal, digest);
-    for (size_t i = 0; i < pg_rows_count(papers->rows); i++)
-        if (bytes_equal(pg_bytes(papers->rows, i, RUN_ENVELOPE_DIGEST), (struct bytes){digest, sizeof digest})) return true;
-    return false;
-}
-
 /* What is known of a refusal that holds. */
 struct refused {
     bool is_again; /* the very same one is stored */
@@ -238,7 +228,7 @@ static struct result check_refusal(struct request *request, struct pg *pg, const
 
     TRY(run_papers_read(request->permit, pg, &query, &papers, err));
     struct run_chain chain = papers->chain;
-    *refused_out = (struct refused){.is_again = is_stored(papers, refusal)};
+    *refused_out = (struct refused){.is_again = run_papers_have(papers, refusal)};
     if (refused_out->is_again) return SUCCESS;
     if (chain.lease == NULL) return failure(err, ERROR_CONFLICT, "the lease is not signed yet");
     chain.result = chain.admission = NULL;
