@@ -8,6 +8,7 @@ import hashlib
 import http.client
 import json
 import os
+import pwd
 import random
 import select
 import shutil
@@ -30,6 +31,7 @@ from issuer import Issuer, IssuerProcess
 
 BUILD = os.environ.get("SIJIL_BUILD", "build/asan")
 CLUSTER = os.path.join(os.path.abspath(BUILD), "cluster")  # begins the name of a folder: tests/support/postgres.sh
+RING_TOOL = os.path.join(BUILD, "tests/integration/ring_tool")
 START_SECONDS = 90  # with sanitizers, on a busy machine, PostgreSQL's initdb included
 MEMORY_ROOM = 2 << 30  # several tests run at a time, and a server's files take up to 300 MB
 FINDINGS = (": Assertion `", "Sanitizer", "runtime error: ")  # output of an assertion or a sanitizer
@@ -139,18 +141,30 @@ class Server:
                 "--public-url", f"https://127.0.0.1:{self.port}", "--no-runner", *self.options]
 
     def begin(self):
-        """Leaves what a first start leaves that was cut short after initdb, with the files that tests/support/postgres.sh has kept: initdb
-        costs half a second of the processor. integration/embedded.sh and faults/embedded.py have whole first starts."""
+        """Leaves what a first start leaves that was cut short before its first migration: PostgreSQL's files, which tests/support/postgres.sh
+        has kept, and a key ring whose passphrase costs little. initdb costs half a second of the processor, and the passphrase a fifth of a
+        second at each start. integration/embedded.sh and faults/embedded.py have whole first starts."""
         made = CLUSTER + sorted(glob.glob("/usr/lib/postgresql/*/bin"))[-1].replace("/", "-")  # of the version that sijild takes
         if os.path.exists(self.folder) or not os.path.isdir(made):
             return
+        name = str(uuid.uuid4())
         os.mkdir(self.folder)
         with open(self.folder + "/instance", "w", encoding="ascii") as file:
-            file.write(str(uuid.uuid4()))
+            file.write(name)
         os.mkdir(self.folder + "/postgres", 0o700)
         subprocess.run(["cp", "-a", made, self.folder + "/postgres/data"], check=True)
         about = os.stat(made)
         os.chown(self.folder + "/postgres", about.st_uid, about.st_gid)
+        if os.access(RING_TOOL, os.X_OK):
+            self.make_ring(f"{name[:8]}.sijil.local/audit")
+
+    def make_ring(self, origin):
+        folder, is_root = self.folder + "/keyd", os.geteuid() == 0
+        os.mkdir(folder, 0o700)
+        subprocess.run([RING_TOOL, folder, origin, self.passphrase], check=True)
+        owner = pwd.getpwnam("sijil-keyd") if is_root else None
+        for path in (folder, *glob.glob(folder + "/*")) if is_root else ():
+            os.chown(path, owner.pw_uid, owner.pw_gid)
 
     def start(self, wait=True):
         self.begin()
