@@ -2,7 +2,7 @@
 """Garbage collection in a loop beside clients that push, mount, skip what is there, move tags, delete and pull.
 
 No acknowledged write is lost, and no manifest is refused because of a blob that the server has confirmed to its client. Short: 8 clients
-for 8 s; SIJIL_SOAK=1: 64 clients for 10 minutes. SIJIL_SOAK_SECONDS and SIJIL_SOAK_CLIENTS set other values."""
+for 6 s; SIJIL_SOAK=1: 64 clients for 10 minutes. SIJIL_SOAK_SECONDS and SIJIL_SOAK_CLIENTS set other values."""
 import collections
 import multiprocessing
 import os
@@ -14,7 +14,7 @@ from pushers import Clients, Pusher, collected_to_the_end
 from sijil_test import Client, Server
 
 LONG = os.environ.get("SIJIL_SOAK") == "1"
-SECONDS = int(os.environ.get("SIJIL_SOAK_SECONDS", "600" if LONG else "8"))
+SECONDS = int(os.environ.get("SIJIL_SOAK_SECONDS", "600" if LONG else "6"))
 CLIENTS = int(os.environ.get("SIJIL_SOAK_CLIENTS", "64" if LONG else "8"))
 LEASE_S = 20 if LONG else 4
 LATE = 50 if LONG else 2  # one of so many manifests may arrive after its leases; on a slow machine the test shows less, but nothing wrong

@@ -15,7 +15,7 @@ from pushers import Clients, Wanderer, collected_to_the_end
 from sijil_test import Client
 
 LONG = os.environ.get("SIJIL_SOAK") == "1"
-ROUNDS, CLIENTS, PAUSE_S = (10, 32, 0) if LONG else (1, 4, 0.6)
+ROUNDS, CLIENTS, PAUSE_S = (10, 32, 0) if LONG else (1, 4, 1.2)
 LEASE_S = 6 if LONG else 4
 GARBAGE = 200 if LONG else 120  # blobs of each round; eight go in one transaction
 RUN_LEASE_S = 30   # seconds after which another gateway takes over a run: docs/garbage-collection.md

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Kill -9 of any process at random moments while clients push and pull; PostgreSQL, log and disk are checked after each.
 
-usage: crash.py [ROUNDS [SEED [CLIENTS]]]     9 rounds by default; fewer are different strokes, chosen by the seed; 8 clients, or 16 in more than 20 rounds
+usage: crash.py [ROUNDS [SEED [CLIENTS]]]     9 rounds by default; fewer are different strokes, chosen by the seed; 5 clients in fewer, 16 in more than 20
 No acknowledged write is lost, no refused request is half done, and no wrong byte is ever served. The seed is printed, so
 that the order of the kills can be repeated; their exact moments can't."""
 import os
@@ -17,7 +17,7 @@ from workers import PATIENCE, Worker, World, check_acknowledged, sample, wait_fo
 
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 9
 SEED = int(sys.argv[2]) if len(sys.argv) > 2 else int(time.time())
-CLIENTS = int(sys.argv[3]) if len(sys.argv) > 3 else 16 if ROUNDS > 20 else 8
+CLIENTS = int(sys.argv[3]) if len(sys.argv) > 3 else 16 if ROUNDS > 20 else 8 if ROUNDS >= 9 else 5
 REPOSITORY = "main/models/crash"
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Four gateways on one database, one region and one key process: they agree, also while one is killed or stopped.
 
-usage: gateways.py [ROUNDS [SEED [CLIENTS]]]     3 rounds by default; 8 clients, or 16 in more than 3 rounds
+usage: gateways.py [ROUNDS [SEED [CLIENTS]]]     3 rounds by default; 5 clients, or 16 in more than 3 rounds
 Each request of a client goes to any of the gateways, so the pieces of one upload go through different gateways. Afterwards
 each gateway serves all acknowledged content, rows and files agree, and the log is one chain without a gap."""
 import concurrent.futures
@@ -22,7 +22,7 @@ from workers import BROKEN, PATIENCE, Refused, Worker, World, check_acknowledged
 
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 3
 SEED = int(sys.argv[2]) if len(sys.argv) > 2 else int(time.time())
-CLIENTS = int(sys.argv[3]) if len(sys.argv) > 3 else 16 if ROUNDS > 3 else 8
+CLIENTS = int(sys.argv[3]) if len(sys.argv) > 3 else 16 if ROUNDS > 3 else 5
 COUNT = 4
 REPOSITORY = "main/models/many"
 MANIFEST = {"Content-Type": "application/vnd.oci.image.manifest.v1+json"}
