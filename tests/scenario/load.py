@@ -250,8 +250,8 @@ def judge(lines):
 def busy_clients_leave_no_trace():
     # Of 128 requests that one principal may have at a time, and of 96 bodies: an answered request must count among neither, nor its
     # body among those of all.
-    clients, seconds = (64, 600) if LONG else (96, 6)
-    interval = 10 if LONG else 3
+    clients, seconds = (64, 600) if LONG else (96, 4)
+    interval = 10 if LONG else 2
     with Server() as server:
         login = sijil_test.make_robot(server, "load", "publisher", "main/models")
         words = load_words(server, login, run="mixed", size=32768, count=200, clients=clients, seconds=seconds,
