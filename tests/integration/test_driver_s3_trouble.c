@@ -289,7 +289,7 @@ static void only_allowed_networks_are_called(void **state)
 
 static void every_failure_leaves_the_upload_resumable(void **state)
 {
-    unsigned long nth = 1, step = tries_all() ? 1 : 53;
+    unsigned long nth = 1, step = tries_all() ? 1 : 54;
 
     (void)state;
     for (bool has_fired = true; has_fired; nth += step) {

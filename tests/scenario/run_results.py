@@ -19,7 +19,7 @@ from sijil_test import make_robot, program, run, sha256
 
 server = RunFleet(2).start()
 state = {}
-ROUNDS = int(os.environ.get("SIJIL_RUN_KILLS", "2"))  # script/soak kills more often
+ROUNDS = int(os.environ.get("SIJIL_RUN_KILLS", "1"))  # script/soak kills more often
 TRAINED, LOG, METRICS = PROJECT + "/trained", "application/vnd.sijil.run-log.v1", "application/vnd.sijil.run-metrics.v1"
 PROVENANCE, ADMISSION = "application/vnd.sijil.run-provenance.v1", "application/vnd.sijil.run-admission.v1"
 
