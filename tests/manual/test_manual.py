@@ -1,4 +1,5 @@
 """What --help says stands in the man page and in both completions, and the pages and completions are well formed."""
+import functools
 import os
 import re
 import subprocess
@@ -16,6 +17,7 @@ def run(*command, check=True, **more):
     return done
 
 
+@functools.cache  # it is asked again for each option: more than a thousand times
 def help_of(program, *words):
     return run(os.path.join(BUILD, "cmd", program), *words, "--help").stdout
 
