@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """One large model, pushed by `sijil` through all kinds of faults, and pulled again: with little memory, and resuming after each fault.
 
-usage: large.py [GIB [STORE]]     of the file; an eighth of a GiB by default. SIJIL_SOAK=1: bounds of time and memory count
+usage: large.py [GIB [STORE]]     of the file; a quarter of a GiB by default. SIJIL_SOAK=1: bounds of time and memory count
 The file is sparse; the stored bytes are not, because they are encrypted. If the disk has too little room, holes are made in
 the stored files, as far as needed, and the output names the parts that were read back. With a STORE (stores.py) the region
 is a bucket of it, and all bytes are kept."""
@@ -24,7 +24,7 @@ from fleet import BucketFleet, Fleet, Judge
 from sijil_test import LeftOut, program
 
 GIB, MIB = 1 << 30, 1 << 20
-SIZE = int(float(sys.argv[1]) * GIB) + 12345 if len(sys.argv) > 1 else GIB // 8 + 12345
+SIZE = int(float(sys.argv[1]) * GIB) + 12345 if len(sys.argv) > 1 else GIB // 4 + 12345
 STORE = stores.KINDS[sys.argv[2]]() if len(sys.argv) > 2 else None
 JUDGED = os.environ.get("SIJIL_SOAK") == "1"
 RESIDENT_MAX = 128 * MIB
