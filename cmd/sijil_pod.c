@@ -1,8 +1,10 @@
 /*
- * sijil-pod: the programs of a pod (docs/kubernetes.md): it puts itself into a volume, is the payload's first program, and is an agent for trials.
+ * sijil-pod: the programs of a pod (docs/kubernetes.md): it puts itself into a volume, is the payload's first program, and is the
+ * agent of a run or of a trial.
  * It is linked statically, because the payload's image may have no libraries.
  *
  * usage: sijil-pod place FOLDER
+ *        sijil-pod agent FOLDER ADDRESS PORT PIN
  *        sijil-pod payload FOLDER
  *        sijil-pod trial FOLDER [ADDRESS PORT]... -- PROGRAM [ARGUMENT]...
  */
@@ -16,6 +18,7 @@ int main(int argc, char **argv)
     struct error err = {0};
 
     if (argc == 3 && strcmp(argv[1], "payload") == 0) return pod_payload(argv[2]);
+    if (argc == 6 && strcmp(argv[1], "agent") == 0) return pod_agent(argv[2], argv + 3);
     if (argc > 3 && strcmp(argv[1], "trial") == 0) return pod_trial(argv[2], argv + 3);
     if (argc != 3 || strcmp(argv[1], "place") != 0) return POD_FAILED;
     if (pod_place(argv[2], &err).ok) return 0;

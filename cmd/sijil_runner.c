@@ -30,7 +30,7 @@ enum { EXIT_FLOOR = 1, EXIT_USAGE = 2, EXIT_NOT_KEPT = 123, EXIT_NOT_STARTED = 1
 struct settings {
     struct attempt_options attempt;
     struct slurm_options slurm; /* url NULL: this machine */
-    struct pods_options pods;   /* likewise */
+    struct runner_pods pods;    /* likewise */
     struct user self;
     char work[PATH_SIZE], inside[PATH_SIZE];
     struct runner_enroll enroll;
@@ -38,7 +38,7 @@ struct settings {
     struct runner_schedule schedule;
     const char *jobs;    /* the socket; NULL: none */
     char gpus[WISH_MAX]; /* that Slurm has given to its job; "": it does not say */
-    bool json, has_state, has_try_option, has_enroll_option, has_serve_option, has_pods_option;
+    bool json, has_state, has_try_option, has_enroll_option, has_serve_option;
 };
 
 static volatile sig_atomic_t cancelled;
@@ -152,11 +152,8 @@ static const char *take_other_option(struct settings *settings, int option)
     if (is_known) return wrong;
     wrong = runner_schedule_option(&settings->schedule, option, &is_known);
     if (is_known || take_slurm_option(&settings->slurm, option)) return wrong;
-    if (runner_pods_option(&settings->pods, option)) {
-        settings->has_pods_option = true;
-        return NULL;
-    }
-    return take_try_option(settings, option);
+    wrong = runner_pods_option(&settings->pods, option, &is_known);
+    return is_known ? wrong : take_try_option(settings, option);
 }
 
 /* NULL, or what is wrong. */
@@ -236,12 +233,15 @@ static int check_cluster(struct settings *settings)
 
 static int check_pods(struct settings *settings)
 {
-    if (settings->slurm.url != NULL || settings->pods.cluster.url == NULL)
+    struct pods_options *pods = &settings->pods.check;
+
+    if (settings->slurm.url != NULL || pods->cluster.url == NULL)
         return misused("check looks at one cluster: --slurm or --kubernetes");
-    if (settings->pods.cluster.token_file == NULL) return misused("--kubernetes needs --kubernetes-token");
-    settings->pods.cluster.ca_file = settings->slurm.ca_file;
-    settings->pods.cancelled = &cancelled;
-    return runner_pods_check(&settings->pods, settings->json);
+    if (pods->cluster.token_file == NULL) return misused("--kubernetes needs --kubernetes-token");
+    if (settings->pods.has_serve_option) return misused("an option for serve --kubernetes is given to check");
+    pods->cluster.ca_file = settings->slurm.ca_file;
+    pods->cancelled = &cancelled;
+    return runner_pods_check(pods, settings->json);
 }
 
 static int run_attempt(const struct settings *settings)
@@ -293,10 +293,29 @@ static int run_schedule(struct settings *settings)
     return runner_schedule(&settings->schedule, settings->serve.state, &settings->slurm, &cancelled);
 }
 
+static bool has_pods_option(const struct settings *settings)
+{
+    return settings->pods.has_check_option || settings->pods.has_serve_option;
+}
+
+/* NULL, or what is wrong. */
+static const char *take_pods(struct settings *settings)
+{
+    if (!has_pods_option(settings)) return NULL;
+    if (settings->slurm.url != NULL || settings->jobs != NULL) return "serve has one scheduler: --slurm, --jobs or --kubernetes";
+    if (settings->serve.cpus == 0 || settings->serve.memory_bytes == 0)
+        return "serve --kubernetes needs --cpus and --memory: what all of its runs together may take of the cluster";
+    settings->pods.check.cluster.ca_file = settings->slurm.ca_file;
+    settings->serve.pods = &settings->pods.place;
+    return runner_pods_place(&settings->pods, settings->serve.parallel);
+}
+
 static int run_serve(struct settings *settings, int count)
 {
     if (count > 1 || settings->has_try_option || settings->has_enroll_option || settings->json)
         return misused("serve takes no file, and no option of check, try or enroll");
+    const char *wrong = take_pods(settings);
+    if (wrong != NULL) return misused(wrong);
     if (settings->slurm.url != NULL) return run_schedule(settings);
     if (settings->schedule.was_given) return misused("an option for serve --slurm is given without --slurm");
     settings->serve.machine = machine_of(settings);
@@ -333,7 +352,8 @@ static int run(struct settings *settings, char **operands, int count)
     environment_keep(kept);
     take_signals();
     settings->attempt.cancelled = &cancelled;
-    if (settings->has_pods_option && strcmp(operands[0], "check") != 0) return misused("--kubernetes is for check");
+    if (has_pods_option(settings) && strcmp(operands[0], "check") != 0 && strcmp(operands[0], "serve") != 0)
+        return misused("--kubernetes is for check and serve");
     if (strcmp(operands[0], "enroll") == 0) return run_enroll(settings, operands, count);
     if (strcmp(operands[0], "show") == 0) return run_show(settings, count);
     if (strcmp(operands[0], "serve") == 0) return run_serve(settings, count);
@@ -343,7 +363,7 @@ static int run(struct settings *settings, char **operands, int count)
     if (settings->jobs != NULL) return misused("--jobs is for serve and job");
     if (strcmp(operands[0], "check") == 0) {
         if (count > 1 || settings->has_try_option) return misused("check takes no file and no option of try");
-        if (settings->has_pods_option) return check_pods(settings);
+        if (has_pods_option(settings)) return check_pods(settings);
         return settings->slurm.url == NULL ? run_check(settings) : check_cluster(settings);
     }
     if (strcmp(operands[0], "try") != 0) return unknown_command(operands[0]);
@@ -358,7 +378,7 @@ int main(int argc, char **argv)
     struct option options[PROGRAM_OPTIONS_MAX + 1];
     struct settings settings = {
         .attempt = {.user = "sijil-run", .nvml = DEVICES_LIBRARY, .devices = DEVICES_FOLDER, .image_bytes = IMAGE_BYTES},
-        .pods = {.cluster = {.space = "sijil-runs"}},
+        .pods = RUNNER_PODS,
         .enroll = RUNNER_ENROLL,
         .serve = RUNNER_SERVE,
         .schedule = RUNNER_SCHEDULE};

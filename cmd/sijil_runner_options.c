@@ -31,9 +31,18 @@ static const struct option_row kubernetes_rows[] = {
     {RUNNER_KUBERNETES_TOKEN, "kubernetes-token", "FILE", "a file with the token of the service account sijil-runner"},
     {RUNNER_KUBERNETES_NAMESPACE, "kubernetes-namespace", "NAME", "the namespace of runs; default: sijil-runs"},
     {RUNNER_KUBERNETES_IMAGE, "kubernetes-image", "IMAGE",
-     "an image with sijil-pod, HOST/REPOSITORY@sha256:DIGEST: a pod of it shows that it is closed in"},
+     "an image with sijil-pod, HOST/REPOSITORY@sha256:DIGEST: the agent of pods; check: a pod of it shows that it is closed in"},
     {RUNNER_KUBERNETES_REGION, "kubernetes-region", "REGION",
-     "the pod starts on a node with the label of this region; default: on any"},
+     "for check: the pod starts on a node with the label of this region; default: on any"},
+    {RUNNER_KUBERNETES_PAYLOAD, "kubernetes-payload", "IMAGE",
+     "for serve: what runs without an image of their own see, HOST/REPOSITORY@sha256:DIGEST"},
+    {RUNNER_KUBERNETES_LISTEN, "kubernetes-listen", "ADDRESS:PORT",
+     "for serve: where agents of pods are awaited, at as many ports from this one on as --parallel says"},
+    {RUNNER_KUBERNETES_ADDRESS, "kubernetes-address", "ADDRESS",
+     "for serve: the IP address at which pods reach this machine; default: that of --kubernetes-listen"},
+    {RUNNER_KUBERNETES_QUEUE, "kubernetes-queue", "NAME", "for serve: the queue of Kueue that lets jobs begin; default: none"},
+    {RUNNER_KUBERNETES_PATIENCE, "kubernetes-patience", "SECONDS",
+     "for serve: how long a pod may take to begin, before the run is left to another attempt; default: 600"},
 };
 static const struct option_row try_rows[] = {
     {RUNNER_CODE, "code", "PATH", "the folder that becomes /code; it is copied"},
@@ -80,22 +89,25 @@ static const struct option_row jobs_rows[] = {
      "The default for both: /run/sijil-runner/jobs"},
     {RUNNER_JOBS_USER, "jobs-user", "NAME", "the user of these jobs; root and the user of this process may connect, too"},
 };
-static const struct option_group groups[] = {{"", rows, COUNT(rows)},
-                                             {"for check and serve: a Slurm cluster", slurm_rows, COUNT(slurm_rows)},
-                                             {"for check: a Kubernetes cluster", kubernetes_rows, COUNT(kubernetes_rows)},
-                                             {"for try", try_rows, COUNT(try_rows)},
-                                             {"for enroll", enroll_rows, COUNT(enroll_rows)},
-                                             {"for serve", serve_rows, COUNT(serve_rows)},
-                                             {"for serve --slurm", schedule_rows, COUNT(schedule_rows)},
-                                             {"for nodes of a cluster: serve and job", jobs_rows, COUNT(jobs_rows)}};
-static const char *const synopses[] = {"check [--least=LEVEL] [--slurm=URL | --kubernetes=URL] [--json]",
-                                       "try SPEC [OPTION]... [-- COMMAND [ARGUMENT]...]",
-                                       "enroll [URL] --code-file=FILE [--wait] [OPTION]...",
-                                       "show [--state=DIR] [--json]",
-                                       "serve [--state=DIR] [--parallel=N] [OPTION]...",
-                                       "serve --slurm=URL --slurm-region=REGION [OPTION]...",
-                                       "job [--jobs=SOCKET] RUN ATTEMPT",
-                                       NULL};
+static const struct option_group groups[] = {
+    {"", rows, COUNT(rows)},
+    {"for check and serve: a Slurm cluster", slurm_rows, COUNT(slurm_rows)},
+    {"for check and serve: a Kubernetes cluster", kubernetes_rows, COUNT(kubernetes_rows)},
+    {"for try", try_rows, COUNT(try_rows)},
+    {"for enroll", enroll_rows, COUNT(enroll_rows)},
+    {"for serve", serve_rows, COUNT(serve_rows)},
+    {"for serve --slurm", schedule_rows, COUNT(schedule_rows)},
+    {"for nodes of a cluster: serve and job", jobs_rows, COUNT(jobs_rows)}};
+static const char *const synopses[] = {
+    "check [--least=LEVEL] [--slurm=URL | --kubernetes=URL] [--json]",
+    "try SPEC [OPTION]... [-- COMMAND [ARGUMENT]...]",
+    "enroll [URL] --code-file=FILE [--wait] [OPTION]...",
+    "show [--state=DIR] [--json]",
+    "serve [--state=DIR] [--parallel=N] [OPTION]...",
+    "serve --slurm=URL --slurm-region=REGION [OPTION]...",
+    "serve --kubernetes=URL --kubernetes-listen=ADDRESS:PORT --cpus=N --memory=BYTES [OPTION]...",
+    "job [--jobs=SOCKET] RUN ATTEMPT",
+    NULL};
 static const char *const see_also[] = {"sijil(1)", "bwrap(1)", NULL};
 
 const struct program runner_program = {
@@ -108,7 +120,7 @@ const struct program runner_program = {
         "network, nothing of this machine but /usr, limits on all that it uses. Or enroll this machine as a runner of a registry, with the "
         "file of a single-use code: it makes its own key and pins the keys of the registry. Or serve: ask that registry for signed orders, "
         "check each of them, and run them. With --slurm, have a cluster start a job for each run that waits; such a job tells the runner of "
-        "its node, which serves with --jobs, that it may run it now.",
+        "its node, which serves with --jobs, that it may run it now. With --kubernetes, runs are pods of a cluster, and not processes of this machine.",
     .groups = groups,
     .group_count = COUNT(groups),
     .closing =

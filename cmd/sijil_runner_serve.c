@@ -8,6 +8,8 @@
 #include "base/log.h"
 #include "base/notify.h"
 #include "base/text.h"
+#include "base/uuid.h"
+#include "runner/sandbox/work.h"
 #include "supervision/user.h"
 
 #define DRAIN_MAX_S 2592000
@@ -113,6 +115,30 @@ static struct result look(const struct runner_serve *settings, struct serve_opti
                    isolation_name(settings->machine.least), isolation_name(machine.isolation));
 }
 
+/* The namespace must confine pods, and what an earlier process has left there is removed. Each pod shows its own isolation before it gets a byte of a run. */
+static struct result look_at_pods(const struct runner_serve *settings, struct serve_options *options, struct error *err)
+{
+    const struct cgroup_place nowhere = {.isolation = ISOLATION_RLIMITS};
+    OWNED(kubernetes) *cluster = NULL;
+    struct work work = WORK_NONE;
+    char runner[UUID_TEXT_SIZE], number[24];
+    size_t count = 0;
+
+    TRY(work_open(settings->machine.work, getegid(), &nowhere, &work, err)); /* and what killed runs have left here */
+    TRY(work_remove(&work, err));
+    TRY(kubernetes_open(&settings->pods->cluster, &cluster, err));
+    TRY(kubernetes_check_place(cluster, err));
+    uuid_format(&options->state->own.runner, runner);
+    TRY(kubernetes_sweep(cluster, runner, &count, err));
+    (void)snprintf(number, sizeof number, "%zu", count);
+    if (count > 0) log_line(LOG_WARNING, "jobs of an earlier process are removed", "count", number, NULL);
+    options->isolation = settings->machine.least;
+    options->cpus = settings->cpus;
+    options->memory_bytes = settings->memory_bytes;
+    options->pods = settings->pods;
+    return SUCCESS;
+}
+
 /* --cgroup=own. On a machine without version 2 the isolation is the best of the others, as without the option. */
 static struct result find_group(struct runner_serve *settings, char path[CGROUP_PATH_SIZE], struct error *err)
 {
@@ -130,7 +156,9 @@ static int serve_until_stopped(const struct runner_serve *settings, struct serve
     enum serve_end end = SERVE_STOPPED;
     struct error err = {0};
 
-    if (!look(settings, options, &err).ok) return failed("this machine can't run anything", &err);
+    if (settings->pods != NULL) {
+        if (!look_at_pods(settings, options, &err).ok) return failed("the cluster can't run anything", &err);
+    } else if (!look(settings, options, &err).ok) return failed("this machine can't run anything", &err);
     set_limits(settings, options);
     if (!notify_connect(&err).ok) log_error("the service manager is not told", &err);
     if (!serve(options, &end, &err).ok) return failed("the runner can't serve", &err);

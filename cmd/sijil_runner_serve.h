@@ -18,6 +18,7 @@ struct runner_serve {
     int64_t cpus, memory_bytes;             /* 0: the machine's */
     int64_t image_bytes, image_cache_bytes; /* cache 0: none */
     struct run_limits most;                 /* 0: the largest, or what all runs have together */
+    const struct attend_place *pods;        /* NULL: runs are processes of this machine */
     const char *jobs_user;                  /* NULL: nobody besides root and this user */
 };
 

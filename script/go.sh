@@ -81,13 +81,21 @@ build_part() {
     [ -x "$1/$2" ] || mv "$1/$2.new" "$1/$2"
 }
 
+kubernetes_folder() { printf '%s\n' "${KUBERNETES_PROGRAMS:-$programs/kubernetes-$kubernetes_version}"; }
+
+# Whether the cluster's programs are built already.
+has_kubernetes() {
+    local name
+    for name in $kubernetes_parts; do [ -x "$(kubernetes_folder)/$name" ] || return 1; done
+}
+
 # get_kubernetes: builds the cluster's programs into $programs/kubernetes, or says why not; KUBERNETES_PROGRAMS names a folder that has them already.
 get_kubernetes() {
-    local folder=${KUBERNETES_PROGRAMS:-$programs/kubernetes-$kubernetes_version} name work status=0 until=$((SECONDS + build_seconds))
+    local folder name work status=0 until=$((SECONDS + build_seconds))
+    folder=$(kubernetes_folder)
     mkdir -p "$programs" "$folder"
     ln -sfn "$folder" "$programs/kubernetes"
-    for name in $kubernetes_parts; do [ -x "$folder/$name" ] || status=1; done
-    [ "$status" -ne 0 ] || return 0
+    ! has_kubernetes || return 0
     command -v go > /dev/null || { say "left out: there is no go (Debian's golang-go is too old for Kubernetes)"; return 0; }
     work=$(mktemp -d)
     mkdir "$work/etcd" "$work/kubernetes"

@@ -143,6 +143,7 @@ static const struct option_row runner_invite_options[] = {
     {'d', "devices", "NUMBER", "accelerators that it may use (default: 0)"},
     {'i', "isolation", "LEVEL", "the least that it gives: rlimits, cgroup-v1 or cgroup-v2 (default: rlimits)"},
     {'a', "assurance", "NUMBER", "how well you know the machine, 1 to 3 (default: 1)"},
+    {'n', "node", "UID", "a node of a Kubernetes cluster where its pods may be; may be repeated"},
     {'e', "expires", "DAYS", "days until the runner must be enrolled anew, at most 732 (default: 365)"},
     {'H', "hours", "HOURS", "hours until the code ends, at most 24 (default: 24)"},
     {'o', "output", "FILE", "where the file goes; - is standard output (default: -)"},

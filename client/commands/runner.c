@@ -39,7 +39,7 @@ static struct result number_option(const struct invocation *invocation, int lett
 
 struct wanted {
     struct runner_invitation_parts parts;
-    json_t *jurisdictions;
+    json_t *jurisdictions, *nodes;
     char audience[RUNNER_AUDIENCE_SIZE];
 };
 
@@ -56,11 +56,14 @@ static struct result read_place(const struct invocation *invocation, struct want
     if (parts->isolation == NULL) parts->isolation = "rlimits";
     for (unsigned at = 0; (place = invocation_next_option(invocation, 'j', &at)) != NULL;)
         if (json_array_append_new(wanted->jurisdictions, json_string(place)) != 0) return no_memory(err);
+    for (unsigned at = 0; (place = invocation_next_option(invocation, 'n', &at)) != NULL;)
+        if (json_array_append_new(wanted->nodes, json_string(place)) != 0) return no_memory(err);
     if (parts->region == NULL)
         return failure(err, ERROR_INVALID, "--region is needed: a region of the policies, where the runner is");
     if (json_array_size(wanted->jurisdictions) == 0)
         return failure(err, ERROR_INVALID, "--jurisdiction is needed: where the runner is, such as AE; may be repeated");
     parts->jurisdictions = wanted->jurisdictions;
+    parts->nodes = json_array_size(wanted->nodes) == 0 ? NULL : wanted->nodes;
     return SUCCESS;
 }
 
@@ -199,9 +202,10 @@ struct result command_runner_invite(struct invocation *invocation, struct error 
     OWNED(session) *session = NULL;
     OWNED(ecdsa_key) *key = NULL;
     OWNED_JSON jurisdictions = json_array();
-    struct wanted wanted = {.jurisdictions = jurisdictions};
+    OWNED_JSON nodes = json_array();
+    struct wanted wanted = {.jurisdictions = jurisdictions, .nodes = nodes};
 
-    if (jurisdictions == NULL) return no_memory(err);
+    if (jurisdictions == NULL || nodes == NULL) return no_memory(err);
     TRY(line_check(invocation, read_wanted(invocation, &wanted, err)));
     TRY(command_signer(invocation, &key, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
@@ -213,13 +217,13 @@ struct result command_runner_invite(struct invocation *invocation, struct error 
 struct result runner_print(const struct invocation *invocation, const json_t *answer, struct error *err)
 {
     const json_t *document = json_object_get(answer, "document"), *body = json_object_get(document, "body");
-    OWNED_JSON shown = json_pack("{s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O*}", "name",
-                                 json_object_get(answer, "name"), "state", json_object_get(answer, "state"), "runner",
-                                 json_object_get(body, "runner"), "scope", json_object_get(document, "scope"), "pool",
-                                 json_object_get(body, "pool"), "region", json_object_get(body, "region"), "jurisdictions",
-                                 json_object_get(body, "jurisdictions"), "devices", json_object_get(body, "devices"), "isolation",
-                                 json_object_get(body, "isolation"), "assurance", json_object_get(body, "assurance"), "expires",
-                                 json_object_get(document, "expires"), "since", json_object_get(body, "since"));
+    OWNED_JSON shown = json_pack(
+        "{s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O*, s:O*}", "name", json_object_get(answer, "name"),
+        "state", json_object_get(answer, "state"), "runner", json_object_get(body, "runner"), "scope",
+        json_object_get(document, "scope"), "pool", json_object_get(body, "pool"), "region", json_object_get(body, "region"),
+        "jurisdictions", json_object_get(body, "jurisdictions"), "devices", json_object_get(body, "devices"), "isolation",
+        json_object_get(body, "isolation"), "assurance", json_object_get(body, "assurance"), "expires",
+        json_object_get(document, "expires"), "nodes", json_object_get(body, "nodes"), "since", json_object_get(body, "since"));
 
     return shown == NULL ? no_memory(err) : api_print(invocation, shown, err);
 }
@@ -344,19 +348,26 @@ static struct result read_draft(const json_t *list, struct document **document_o
     return result;
 }
 
+static void show_texts(const char *what, const json_t *texts)
+{
+    if (texts == NULL) return;
+    (void)fprintf(stderr, "  %-14s", what);
+    for (size_t i = 0; i < json_array_size(texts); i++) (void)fprintf(stderr, " %s", json_string_value(json_array_get(texts, i)));
+    (void)fprintf(stderr, "\n");
+}
+
 /* On standard error, because the answer goes to standard output. */
 static void show_document(const struct document *document)
 {
-    const json_t *body = json_object_get(document->json, "body"), *places = json_object_get(body, "jurisdictions");
+    const json_t *body = json_object_get(document->json, "body");
 
     (void)fprintf(stderr,
                   "You sign: the runner %s\n  runner         %s\n  scope          %s\n  pool           %s\n  region         %s\n",
                   document->name, json_text_of(body, "runner"), document->scope[0] == '\0' ? "the registry" : document->scope,
                   json_text_of(body, "pool"), json_text_of(body, "region"));
-    (void)fprintf(stderr, "  jurisdictions ");
-    for (size_t i = 0; i < json_array_size(places); i++)
-        (void)fprintf(stderr, " %s", json_string_value(json_array_get(places, i)));
-    (void)fprintf(stderr, "\n  devices        %lld\n  isolation      %s\n  assurance      %lld\n  expires        %s\n",
+    show_texts("jurisdictions", json_object_get(body, "jurisdictions"));
+    show_texts("nodes", json_object_get(body, "nodes"));
+    (void)fprintf(stderr, "  devices        %lld\n  isolation      %s\n  assurance      %lld\n  expires        %s\n",
                   (long long)number_of(body, "devices"), json_text_of(body, "isolation"), (long long)number_of(body, "assurance"),
                   json_text_of(document->json, "expires"));
 }

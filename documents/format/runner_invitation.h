@@ -28,6 +28,7 @@ struct runner_invitation_parts {
     const char *audience, *scope, *pool, *region, *isolation;
     struct uuid runner;
     const json_t *jurisdictions; /* texts */
+    const json_t *nodes;         /* likewise: UIDs of a Kubernetes cluster's nodes; NULL: none are named */
     int64_t devices, assurance;
     int64_t issued_ms, expires_ms, runner_expires_ms;
 };

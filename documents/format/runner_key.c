@@ -12,21 +12,22 @@
 #define JURISDICTIONS_MAX 16
 #define JURISDICTION_MAX  32
 #define DEVICES_MAX       64
+#define NODES_MAX         32
 
 /* The members of a body, as json_unpack_ex() returns them. */
 struct body {
     const char *runner, *point, *pool, *region, *isolation, *since;
     json_int_t assurance, devices;
-    const json_t *jurisdictions;
+    const json_t *jurisdictions, *nodes;
 };
 
 static struct result unpack(const struct document *document, struct body *body, struct error *err)
 {
     return document_unpack(json_object_get(document->json, "body"), "the body of a runner", err,
-                           "{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s?:s}", "runner", &body->runner, "public_key", &body->point,
-                           "pool", &body->pool, "region", &body->region, "isolation", &body->isolation, "assurance",
-                           &body->assurance, "devices", &body->devices, "jurisdictions", &body->jurisdictions, "since",
-                           &body->since);
+                           "{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s?:o, s?:s}", "runner", &body->runner, "public_key",
+                           &body->point, "pool", &body->pool, "region", &body->region, "isolation", &body->isolation, "assurance",
+                           &body->assurance, "devices", &body->devices, "jurisdictions", &body->jurisdictions, "nodes",
+                           &body->nodes, "since", &body->since);
 }
 
 static bool copy_name(const char *text, char out[RUNNER_NAME_SIZE])
@@ -52,6 +53,22 @@ static bool are_jurisdictions(const json_t *list)
     return true;
 }
 
+/* A node is named once, so that one more name is one more machine. */
+static bool are_nodes(const json_t *list)
+{
+    const size_t count = json_array_size(list);
+    struct uuid nodes[NODES_MAX];
+
+    if (!json_is_array(list) || count == 0 || count > NODES_MAX) return false;
+    for (size_t i = 0; i < count; i++) {
+        const char *node = json_string_value(json_array_get(list, i));
+        if (node == NULL || !uuid_parse(bytes_of_text(node), &nodes[i]) || uuid_is_nil(&nodes[i])) return false;
+        for (size_t j = 0; j < i; j++)
+            if (uuid_equal(&nodes[i], &nodes[j])) return false;
+    }
+    return true;
+}
+
 static bool is_isolation(const char *name)
 {
     return strcmp(name, "rlimits") == 0 || strcmp(name, "cgroup-v1") == 0 || strcmp(name, "cgroup-v2") == 0;
@@ -68,7 +85,10 @@ static struct result read_jurisdiction(const struct body *body, struct runner_ke
     if (body->assurance < 1 || body->assurance > RUNNER_ASSURANCE_MAX)
         return failure(err, ERROR_INVALID, "assurance: 1 to %d for an enrolled runner", RUNNER_ASSURANCE_MAX);
     if (body->devices < 0 || body->devices > DEVICES_MAX) return failure(err, ERROR_INVALID, "devices: 0 to %d", DEVICES_MAX);
+    if (body->nodes != NULL && !are_nodes(body->nodes))
+        return failure(err, ERROR_INVALID, "nodes: 1 to %d different UIDs of nodes, in lower case", NODES_MAX);
     key->jurisdictions = body->jurisdictions;
+    key->nodes = body->nodes;
     key->assurance = body->assurance;
     key->devices = body->devices;
     return SUCCESS;

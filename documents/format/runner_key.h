@@ -21,6 +21,7 @@ struct runner_key {
     struct uuid runner;
     char pool[RUNNER_NAME_SIZE], region[RUNNER_NAME_SIZE], isolation[RUNNER_NAME_SIZE];
     const json_t *jurisdictions; /* 1 to 16 texts; a view into the document */
+    const json_t *nodes;         /* UIDs of a Kubernetes cluster's nodes, 1 to 32, likewise; NULL: the document names none */
     int64_t assurance, devices;  /* devices: the number that the runner has */
     int64_t since_ms;            /* of a withdrawal: results that were signed from then on do not count */
 };

@@ -14,6 +14,7 @@ PART(runner_body, "a runner's key, and the place that it was enrolled for", HAS_
      HAS_TEXTS("jurisdictions", REQUIRED, 1, 16, NULL, "where it is"), HAS_NUMBER("devices", REQUIRED, 0, 64, "accelerators"),
      HAS_WORD("isolation", REQUIRED, "rlimits cgroup-v1 cgroup-v2", "the least that it gives"),
      HAS_NUMBER("assurance", REQUIRED, 1, RUNNER_ASSURANCE_MAX, "how well it is known"),
+     HAS_TEXTS("nodes", OPTIONAL, 1, 32, NULL, "UIDs of the nodes of a Kubernetes cluster where its pods may be"),
      HAS_TIME("since", OPTIONAL, "of a withdrawal: results that it signed from then on do not count"))
 PART(runner_document, "the signed payload (docs/formats/documents.md)",
      HAS_WORD("schema", REQUIRED, "sijil.document/v1", "the form of the document"),

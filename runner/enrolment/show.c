@@ -25,9 +25,9 @@ static struct result add_place(const struct runner_state *state, json_t *value, 
 {
     const struct runner_key *own = &state->own;
     json_t *places = json_deep_copy(own->jurisdictions);
-    OWNED_JSON place = json_pack("{s:s, s:s, s:s, s:o, s:I, s:s, s:I}", "scope", state->document->scope, "pool", own->pool,
+    OWNED_JSON place = json_pack("{s:s, s:s, s:s, s:o, s:I, s:s, s:I, s:O*}", "scope", state->document->scope, "pool", own->pool,
                                  "region", own->region, "jurisdictions", places, "devices", (json_int_t)own->devices, "isolation",
-                                 own->isolation, "assurance", (json_int_t)own->assurance);
+                                 own->isolation, "assurance", (json_int_t)own->assurance, "nodes", own->nodes);
 
     if (place != NULL && json_object_update(value, place) == 0) return SUCCESS;
     return failure(err, ERROR_NO_MEMORY, "no memory for a runner");
@@ -65,9 +65,9 @@ static struct result add_line(struct buffer *text, const char *member, const jso
 
 struct result runner_show_text(const struct runner_state *state, struct buffer *text, struct error *err)
 {
-    static const char *const members[] = {"key",     "state",     "runner",    "registry", "audience",         "log_key",
-                                          "signer",  "root",      "scope",     "pool",     "region",           "jurisdictions",
-                                          "devices", "isolation", "assurance", "expires",  "certificate_until"};
+    static const char *const members[] = {"key",    "state",   "runner",    "registry",  "audience", "log_key",
+                                          "signer", "root",    "scope",     "pool",      "region",   "jurisdictions",
+                                          "nodes",  "devices", "isolation", "assurance", "expires",  "certificate_until"};
     OWNED_JSON value = NULL;
 
     TRY(runner_show_json(state, &value, err));

@@ -4,7 +4,8 @@
 
 #include "runner/kubernetes/kubernetes_priv.h"
 
-#define BODY_MAX 131072
+#define BODY_MAX  131072
+#define SWEEP_MAX 100 /* more than runs at a time: jobs of 8 KiB fit into one answer */
 
 static void jobs_path(const struct kubernetes *kubernetes, const char *name, char path_out[KUBERNETES_PATH_SIZE])
 {
@@ -108,4 +109,40 @@ struct result kubernetes_cancel(struct kubernetes *kubernetes, const struct kube
     kubernetes_copy_text(uid, sizeof uid, json_text_of(json_object_get(found, "metadata"), "uid"));
     if (json_object_get(json_object_get(found, "metadata"), "deletionTimestamp") != NULL) return SUCCESS;
     return delete (kubernetes, name, uid, err);
+}
+
+/* ---- What a runner that is gone has left ---- */
+
+static struct result delete_each(struct kubernetes *kubernetes, const json_t *jobs, size_t *count_out, struct error *err)
+{
+    const json_t *job;
+    size_t i;
+
+    json_array_foreach (jobs, i, job) {
+        const json_t *about = json_object_get(job, "metadata");
+        const char *name = json_text_of(about, "name"), *uid = json_text_of(about, "uid");
+        if (name == NULL || uid == NULL || !kubernetes_is_name(name) || strlen(uid) >= KUBERNETES_UID_SIZE)
+            return failure(err, ERROR_UNAVAILABLE, "an answer of the Kubernetes API has a job without a name");
+        if (json_object_get(about, "deletionTimestamp") != NULL) continue;
+        TRY(delete (kubernetes, name, uid, err));
+        ++*count_out;
+    }
+    return SUCCESS;
+}
+
+struct result kubernetes_sweep(struct kubernetes *kubernetes, const char *runner, size_t *count_out, struct error *err)
+{
+    OWNED_JSON found = NULL;
+    char path[KUBERNETES_PATH_SIZE];
+    size_t count = 0;
+
+    if (!kubernetes_is_name(runner)) return failure(err, ERROR_INVALID, "a job's runner is a UUID");
+    (void)snprintf(path, sizeof path, "/apis/batch/v1/namespaces/%s/jobs?limit=%d&labelSelector=sijil%%2Frunner%%3D%s",
+                   kubernetes->space, SWEEP_MAX, runner);
+    TRY(kubernetes_call(kubernetes, "GET", path, (struct bytes){0}, &found, err));
+    const json_t *jobs = json_object_get(found, "items");
+    if (!json_is_array(jobs)) return failure(err, ERROR_UNAVAILABLE, "an answer of the Kubernetes API has no list of jobs");
+    TRY(delete_each(kubernetes, jobs, &count, err));
+    *count_out = count;
+    return SUCCESS;
 }

@@ -10,7 +10,7 @@
 
 #include <stdatomic.h>
 
-#include "base/bytes.h"
+#include "base/json.h"
 
 #define KUBERNETES_NAME_SIZE         64 /* of a job, a namespace, a queue, a node */
 #define KUBERNETES_UID_SIZE          64 /* of an object; 36 characters in practice */
@@ -19,6 +19,7 @@
 #define KUBERNETES_WORDS_MAX         32
 #define KUBERNETES_JURISDICTIONS_MAX 16
 #define KUBERNETES_AUDIENCE          "sijil"
+#define KUBERNETES_PAYLOAD_USER      64002
 #define KUBERNETES_ACCOUNT           "sijil-run" /* the service account of pods: no right at all */
 
 struct kubernetes_options {
@@ -55,6 +56,9 @@ struct kubernetes_job {
     int64_t cpus, memory_bytes;                              /* of the payload */
     int64_t input_bytes, output_bytes;                       /* volumes in memory */
     int64_t deadline_s, grace_s; /* deadline: from the job's beginning, with all that the agent does */
+    const char *runner;          /* a UUID: whose job it is, for kubernetes_sweep(); NULL: nobody's */
+    int64_t ttl_s;               /* how long the cluster keeps an ended job that nobody removes; 0: an hour */
+    int64_t payload_user;        /* 0: KUBERNETES_PAYLOAD_USER */
     const char *device;          /* "nvidia.com/gpu", "nvidia.com/mig-1g.5gb"; NULL: none */
     int64_t devices;             /* how many */
     size_t word_count;           /* the agent's program and its arguments */
@@ -96,12 +100,15 @@ RESULT kubernetes_find(struct kubernetes *kubernetes, const struct kubernetes_jo
                        struct error *err);
 /** Deletes the job and its pod, which gets its grace. It is no error if there is none. The job is gone when it is KUBERNETES_NONE. */
 RESULT kubernetes_cancel(struct kubernetes *kubernetes, const struct kubernetes_job *job, struct error *err);
+/** Deletes all jobs of this runner, for a runner that has just begun: whoever made them is gone. */
+RESULT kubernetes_sweep(struct kubernetes *kubernetes, const char *runner, size_t *count_out, struct error *err);
 
 /** The pod that a token must be of. */
 struct kubernetes_holder {
-    const char *account; /* of the namespace that was opened */
-    const char *pod_uid; /* of the job's status */
-    const char *node_uid;
+    const char *account;     /* of the namespace that was opened */
+    const char *pod_uid;     /* of the job's status */
+    const char *node_uid;    /* NULL: of one of `node_uids` */
+    const json_t *node_uids; /* texts; NULL: of any node, whose place is only declared */
 };
 /**
  * Has the cluster review the token of a pod (TokenReview): issued for KUBERNETES_AUDIENCE, bound to this pod on this node, and still

@@ -12,6 +12,7 @@
 #define KUBERNETES_PATH_SIZE  256
 #define KUBERNETES_TOKEN_MAX  8192
 #define KUBERNETES_DIGEST     "sijil/manifest" /* the annotation with the digest of what a job was made of */
+#define KUBERNETES_RUNNER     "sijil/runner"   /* the label of a runner's jobs */
 #define KUBERNETES_POLICY     "sijil-runs"     /* the NetworkPolicy that forbids all */
 
 struct kubernetes {

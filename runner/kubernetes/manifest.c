@@ -11,7 +11,6 @@
 #define WORD_MAX             1024
 #define MANIFEST_MAX         65536
 #define AGENT_USER           64001 /* other numbers for agent and payload: neither may send signals to the other, or open its files */
-#define PAYLOAD_USER         64002
 #define VOLUME_GROUP         64000
 #define TTL_S                3600
 #define AGENT_MEMORY         (INT64_C(128) << 20)                          /* and the inputs, which it writes to memory */
@@ -80,6 +79,8 @@ static struct result check_sizes(const struct kubernetes_job *job, struct error 
                 {"output_bytes", job->output_bytes, 4096, most},
                 {"deadline_s", job->deadline_s, 1, 2 * 2592000},
                 {"grace_s", job->grace_s, 0, 3600},
+                {"ttl_s", job->ttl_s, 0, 604800},
+                {"payload_user", job->payload_user, 0, INT32_MAX - 1},
                 {"devices", job->devices, job->device == NULL ? 0 : 1, job->device == NULL ? 0 : 64}};
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
@@ -112,6 +113,7 @@ static struct result check_job(const struct kubernetes_job *job, struct error *e
     if ((job->queue != NULL && !kubernetes_is_name(job->queue)) ||
         (job->runtime_class != NULL && !kubernetes_is_name(job->runtime_class)))
         return failure(err, ERROR_INVALID, "a queue and a runtime class have 1 to 63 of a-z, 0-9 and '-'");
+    if (job->runner != NULL && !kubernetes_is_name(job->runner)) return failure(err, ERROR_INVALID, "a job's runner is a UUID");
     if (job->region != NULL && !label_of_region(job->region, label))
         return failure(err, ERROR_INVALID, "the region %.64s can't be the label of a node", job->region);
     if (job->jurisdiction_count > KUBERNETES_JURISDICTIONS_MAX)
@@ -143,11 +145,11 @@ static json_t *mount(const char *name, const char *path, bool read_only)
 }
 
 /* Pod Security "restricted", and more: a user of its own for each, and no file of the image can be changed. */
-static json_t *security_of(int user)
+static json_t *security_of(int64_t user)
 {
-    return json_pack("{s:b s:b s:b s:i s:i s:{s:[s]} s:{s:s}}", "allowPrivilegeEscalation", 0, "readOnlyRootFilesystem", 1,
-                     "runAsNonRoot", 1, "runAsUser", user, "runAsGroup", user, "capabilities", "drop", "ALL", "seccompProfile",
-                     "type", "RuntimeDefault");
+    return json_pack("{s:b s:b s:b s:I s:I s:{s:[s]} s:{s:s}}", "allowPrivilegeEscalation", 0, "readOnlyRootFilesystem", 1,
+                     "runAsNonRoot", 1, "runAsUser", (json_int_t)user, "runAsGroup", (json_int_t)user, "capabilities", "drop",
+                     "ALL", "seccompProfile", "type", "RuntimeDefault");
 }
 
 static json_t *resources_of(int64_t cpus, int64_t memory_bytes, const char *device, int64_t devices)
@@ -221,7 +223,7 @@ static json_t *payload_container(const struct kubernetes_job *job)
                      "/gate/shut/word", "image", job->payload_image, "command", "/gate/sijil-pod", "payload", "/gate",
                      "volumeMounts", mount("gate", "/gate", true), mount("code", "/code", true), mount("in", "/in", true),
                      mount("out", "/out", false), mount("tmp", "/tmp", false), mount("shm", "/dev/shm", false), "securityContext",
-                     security_of(PAYLOAD_USER), "resources",
+                     security_of(job->payload_user == 0 ? KUBERNETES_PAYLOAD_USER : job->payload_user), "resources",
                      resources_of(job->cpus, job->memory_bytes, job->device, job->devices));
 }
 
@@ -263,6 +265,7 @@ static json_t *labels_of(const struct kubernetes_job *job, const char *name)
 {
     json_t *labels = json_pack("{s:s s:s}", "app.kubernetes.io/managed-by", "sijil", "sijil/job", name);
 
+    if (job->runner != NULL) (void)json_object_set_new(labels, KUBERNETES_RUNNER, json_string(job->runner));
     if (job->queue != NULL) (void)json_object_set_new(labels, "kueue.x-k8s.io/queue-name", json_string(job->queue));
     return labels;
 }
@@ -272,11 +275,11 @@ static json_t *object_of(const struct kubernetes *kubernetes, const struct kuber
     json_t *template = json_pack("{s:{s:{s:s s:s}} s:o}", "metadata", "labels", "app.kubernetes.io/managed-by", "sijil",
                                  "sijil/job", name, "spec", pod_of(job));
 
-    return json_pack("{s:s s:s s:{s:s s:s s:o} s:{s:i s:i s:i s:s s:I s:i s:b s:o}}", "apiVersion", "batch/v1", "kind", "Job",
+    return json_pack("{s:s s:s s:{s:s s:s s:o} s:{s:i s:i s:i s:s s:I s:I s:b s:o}}", "apiVersion", "batch/v1", "kind", "Job",
                      "metadata", "name", name, "namespace", kubernetes->space, "labels", labels_of(job, name), "spec",
                      "backoffLimit", 0, "completions", 1, "parallelism", 1, "podReplacementPolicy", "Failed",
-                     "activeDeadlineSeconds", (json_int_t)job->deadline_s, "ttlSecondsAfterFinished", TTL_S, "suspend",
-                     job->queue != NULL, "template", template);
+                     "activeDeadlineSeconds", (json_int_t)job->deadline_s, "ttlSecondsAfterFinished",
+                     (json_int_t)(job->ttl_s == 0 ? TTL_S : job->ttl_s), "suspend", job->queue != NULL, "template", template);
 }
 
 struct result kubernetes_manifest(const struct kubernetes *kubernetes, const struct kubernetes_job *job, struct buffer *text,

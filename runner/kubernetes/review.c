@@ -18,6 +18,15 @@ static bool is_only(const json_t *list, const char *wanted)
            strcmp(json_string_value(first), wanted) == 0;
 }
 
+/* Exactly one text, which is one of those that were enrolled. */
+static bool is_enrolled(const json_t *said, const struct kubernetes_holder *holder)
+{
+    if (holder->node_uid != NULL) return is_only(said, holder->node_uid);
+    for (size_t i = 0; i < json_array_size(holder->node_uids); i++)
+        if (is_only(said, json_string_value(json_array_get(holder->node_uids, i)))) return true;
+    return holder->node_uids == NULL;
+}
+
 static struct result check_account(const json_t *user, const char *space, const char *account, struct error *err)
 {
     const char *name = json_text_of(user, "username");
@@ -44,7 +53,7 @@ struct result kubernetes_read_review(const json_t *answer, const char *space, co
         return failure(err, ERROR_DENIED, "the token is not of the pod that this runner started");
     if (json_object_get(extra, EXTRA "node-uid") == NULL)
         return failure(err, ERROR_DENIED, "the cluster does not say on which node the token's pod is (Kubernetes 1.32 does)");
-    if (!is_only(json_object_get(extra, EXTRA "node-uid"), holder->node_uid))
+    if (!is_enrolled(json_object_get(extra, EXTRA "node-uid"), holder))
         return failure(err, ERROR_DENIED, "the token's pod is not on the node that was enrolled");
     return SUCCESS;
 }

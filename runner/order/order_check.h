@@ -27,6 +27,7 @@ struct order_terms {
     const struct lease_journal *journal;
     const struct devices *devices; /* NULL: none */
     const char *device_folder;
+    bool in_pod;    /* runs go to pods of a cluster (runner/payload/payload.h) */
     int64_t now_ms; /* wall time */
 };
 

@@ -131,11 +131,20 @@ static struct result make_variables(struct payload *payload, struct error *err)
     return SUCCESS;
 }
 
-struct result payload_check(const struct run_spec *spec, struct error *err)
+/* A pod has one program, without any socket of a network, and its image is the cluster's to fetch. */
+static struct result check_pod(const struct run_spec *spec, struct error *err)
+{
+    if (group_of(spec).tasks > 1 || has_network_of_tasks(spec))
+        return failure(err, ERROR_INVALID, "the specification asks for several tasks or their network, which a pod has not");
+    if (json_object_get(spec->json, "devices") == NULL) return SUCCESS;
+    return failure(err, ERROR_INVALID, "the specification asks for devices, which this runner does not give to pods");
+}
+
+struct result payload_check(const struct run_spec *spec, bool in_pod, struct error *err)
 {
     const json_t *json = spec->json;
 
-    TRY(check_image(spec, err));
+    TRY(in_pod ? check_pod(spec, err) : check_image(spec, err));
     TRY(check_nodes(spec, err));
     if (json_object_get(json, "resume") == NULL) return SUCCESS;
     if (spec->input_count == RUN_INPUTS_MAX)
@@ -147,11 +156,19 @@ struct result payload_check(const struct run_spec *spec, struct error *err)
     return SUCCESS;
 }
 
+static struct result run_in_pod(struct payload *payload, struct sandbox_report *report, struct error *err)
+{
+    TRY(take_command(payload, err));
+    TRY(make_variables(payload, err));
+    return attend_run(payload->options->pod, &payload->run, report, err);
+}
+
 static struct result run(struct payload *payload, struct sandbox_report *report, struct error *err)
 {
     const struct run_spec *spec = payload->options->spec;
 
     TRY(check_nodes(spec, err));
+    if (payload->options->pod != NULL) return run_in_pod(payload, report, err);
     if (payload->run.image == NULL && json_object_get(spec->json, "image") != NULL)
         return failure(err, ERROR_INVALID, "the specification asks for an image: say where it is with --image");
     TRY(take_command(payload, err));

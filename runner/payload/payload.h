@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include "runner/attend/attend.h"
 #include "runner/devices/devices.h"
 #include "runner/image/image.h"
 #include "runner/sandbox/sandbox.h"
@@ -16,6 +17,7 @@ struct payload_options {
     const struct device_grant *grant; /* count 0: no device */
     size_t added_count;               /* variables of the node (runner/sandbox/variables.h) */
     const char *const *added;
+    const struct attend_run *pod; /* in a pod of a cluster; NULL: on this machine */
     /** Folders, code and inputs, isolation and functions. Arguments, variables, limits and devices come from the members above. */
     struct sandbox_options sandbox;
 };
@@ -28,4 +30,4 @@ struct payload_options {
 RESULT payload_run(const struct payload_options *options, struct sandbox_report *report_out, json_t **variables_out,
                    struct error *err);
 /** For an order: ERROR_INVALID for a part of its specification that this runner can't give. */
-RESULT payload_check(const struct run_spec *spec, struct error *err);
+RESULT payload_check(const struct run_spec *spec, bool in_pod, struct error *err);

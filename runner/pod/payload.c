@@ -1,6 +1,7 @@
 /* The payload's side: it confines itself, shows that it is closed in, starts the command, and ends all that is left of it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
@@ -22,12 +23,18 @@
 #include "base/file.h"
 #include "base/sandbox.h"
 #include "base/text.h"
+#include "runner/pod/limits.h"
 #include "runner/pod/pod.h"
 #include "runner/sandbox/closed.h"
 
 #define AGENT_MS    600000 /* until the agent listens */
 #define FILTER_MAX  32768
-#define STATUS_TEXT 16
+#define NUMBER_TEXT 24
+#define NUMBERS_MAX 8
+#define LOOK_MS     1000
+#define BEAT_SIZE   256 /* bytes of the first line */
+#define OUTPUTS     "/out"
+#define WALK_OPEN   32                     /* folders at the same time */
 #define TERMINATION "/dev/termination-log" /* what is written there becomes a part of the pod's status */
 
 static volatile sig_atomic_t was_told_to_stop;
@@ -98,11 +105,23 @@ static const char *what_is_open(void)
     return closed_privileges();
 }
 
-static struct result tell(int channel, const char *what, const char *first, const char *second, struct error *err)
+static struct result tell(int channel, const char *what, const char *text, struct error *err)
 {
-    const char *const texts[] = {what, first, second};
+    const char *const texts[] = {what, text};
 
-    return pod_send(channel, texts, first == NULL ? 1 : second == NULL ? 2 : 3, NULL, err);
+    return pod_send(channel, texts, text == NULL ? 1 : 2, NULL, err);
+}
+
+static struct result tell_numbers(int channel, const char *what, const int64_t *numbers, size_t count, struct error *err)
+{
+    char words[NUMBERS_MAX][NUMBER_TEXT];
+    const char *texts[NUMBERS_MAX + 1] = {what};
+
+    for (size_t i = 0; i < count; i++) {
+        (void)snprintf(words[i], NUMBER_TEXT, "%lld", (long long)numbers[i]);
+        texts[i + 1] = words[i];
+    }
+    return pod_send(channel, texts, count + 1, NULL, err);
 }
 
 static struct result expect(int channel, const char *what, size_t least, struct error *err)
@@ -114,26 +133,29 @@ static struct result expect(int channel, const char *what, size_t least, struct 
 
 static struct result show(int channel, struct error *err)
 {
-    TRY(tell(channel, "hello", NULL, NULL, err));
+    TRY(tell(channel, "hello", NULL, err));
     TRY(expect(channel, "check", 1, err));
     const char *open = what_is_open();
-    if (open == NULL) return tell(channel, "closed", NULL, NULL, err);
-    (void)tell(channel, "open", open, NULL, err);
+    const struct pod_limits seen = pod_limits_see();
+    const int64_t limits[] = {seen.version, seen.memory_bytes, seen.cpu_thousandths};
+    if (open == NULL) return tell_numbers(channel, "closed", limits, 3, err);
+    (void)tell(channel, "open", open, err);
     return failure(err, ERROR_DENIED, "the pod is not closed: %s", open);
 }
 
 /* ---- The command ---- */
 
 /* In the child. Its own group, so that a signal reaches all of it. */
-static _Noreturn void become(char **arguments, char **variables)
+static _Noreturn void become(char **arguments, char **variables, uint64_t processes)
 {
-    const struct rlimit none = {0, 0};
+    const struct rlimit none = {0, 0}, few = {processes + 1, processes + 1}; /* of this user; one is process 1 */
     sigset_t open;
 
     (void)sigemptyset(&open);
     (void)sigprocmask(SIG_SETMASK, &open, NULL);
     (void)setpgid(0, 0);
     (void)setrlimit(RLIMIT_CORE, &none);
+    if (processes > 0 && setrlimit(RLIMIT_NPROC, &few) != 0) _exit(POD_FAILED);
     (void)umask(022);
     (void)!chdir("/code");
     if (dup2(message.pipes[0], STDOUT_FILENO) < 0 || dup2(message.pipes[1], STDERR_FILENO) < 0) _exit(POD_FAILED);
@@ -145,19 +167,18 @@ static _Noreturn void become(char **arguments, char **variables)
 
 static struct result start(pid_t *child_out, struct error *err)
 {
-    uint64_t count = 0;
-    static char *none[] = {NULL};
+    uint64_t count = 0, processes = 0;
 
-    if (!text_to_u64(bytes_of_text(message.texts[1]), POD_TEXTS_MAX, &count) || count == 0 || count > message.count - 2 ||
-        message.pipes[0] < 0)
+    if (!text_to_u64(bytes_of_text(message.texts[1]), POD_TEXTS_MAX, &count) || count == 0 || count > message.count - 3 ||
+        !text_to_u64(bytes_of_text(message.texts[2]), INT32_MAX, &processes) || message.pipes[0] < 0)
         return failure(err, ERROR_INVALID, "the agent's command is malformed");
-    char **arguments = (char **)(uintptr_t)(message.texts + 2), **variables = none;
+    char **arguments = (char **)(uintptr_t)(message.texts + 3);
     static const char *environment[POD_TEXTS_MAX + 1];
-    memcpy(environment, message.texts + 2 + count, (message.count - 2 - count) * sizeof environment[0]);
-    variables = (char **)(uintptr_t)environment;
+    memcpy(environment, message.texts + 3 + count, (message.count - 3 - count) * sizeof environment[0]);
+    char **variables = (char **)(uintptr_t)environment;
     arguments[count] = NULL;
     const pid_t child = fork();
-    if (child == 0) become(arguments, variables);
+    if (child == 0) become(arguments, variables, processes);
     for (size_t i = 0; i < 2; i++) (void)close(message.pipes[i]);
     if (child < 0) return failure(err, ERROR_UNAVAILABLE, "no process for the command: %s", strerror(errno));
     *child_out = child;
@@ -177,17 +198,63 @@ static bool has_ended(pid_t child, int *status_out)
     return false;
 }
 
+/* The command made this file, so it may be anything. Only a regular file is read, and without waiting. */
+static void tell_beat(int channel, int64_t *seen_ns)
+{
+    OWNED_FD file = open(POD_HEARTBEAT, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY);
+    struct stat about;
+    char line[BEAT_SIZE];
+    struct error none;
+
+    if (file < 0 || fstat(file, &about) != 0 || !S_ISREG(about.st_mode)) return;
+    const int64_t changed_ns = (int64_t)about.st_mtim.tv_sec * 1000000000 + about.st_mtim.tv_nsec;
+    if (changed_ns == *seen_ns) return;
+    const ssize_t length = read(file, line, sizeof line - 1);
+    if (length <= 0) return;
+    *seen_ns = changed_ns;
+    line[length] = '\0';
+    line[strcspn(line, "\n")] = '\0';
+    (void)tell(channel, "beat", line, &none);
+}
+
+static void tell_use(int channel)
+{
+    const struct pod_use use = pod_limits_use();
+    const int64_t numbers[] = {use.cpu_us, use.memory_bytes};
+    struct error none;
+
+    (void)tell_numbers(channel, "use", numbers, 2, &none);
+}
+
+/* False: the agent has gone. */
+static bool hear(int channel)
+{
+    struct error none;
+
+    if (!pod_receive(channel, &message, &none).ok || message.is_end) return false;
+    if (pod_is(&message, "stop", 1)) was_told_to_stop = 1;
+    if (pod_is(&message, "kill", 1)) (void)kill(-1, SIGKILL);
+    return true;
+}
+
 /* Until the command has ended. False: the agent has gone. */
 static bool await_end(int channel, pid_t child, int *status_out, const sigset_t *mask)
 {
+    const struct timespec patience = {.tv_sec = LOOK_MS / 1000};
     struct pollfd polled = {.fd = channel, .events = POLLIN};
-    struct error none;
+    int64_t beat_ns = 0;
 
     for (bool was_stopped = false;;) {
-        if (has_ended(child, status_out)) return true;
-        const int found = ppoll(&polled, 1, NULL, mask);
-        if (found > 0 && (!pod_receive(channel, &message, &none).ok || message.is_end)) return false;
-        if (found > 0 && pod_is(&message, "stop", 1)) was_told_to_stop = 1;
+        if (has_ended(child, status_out)) {
+            tell_beat(channel, &beat_ns);
+            return true;
+        }
+        const int found = ppoll(&polled, 1, &patience, mask);
+        if (found > 0 && !hear(channel)) return false;
+        if (found == 0) {
+            tell_beat(channel, &beat_ns);
+            tell_use(channel);
+        }
         if (was_told_to_stop != 0 && !was_stopped) (void)kill(-child, SIGTERM);
         was_stopped = was_told_to_stop != 0;
     }
@@ -200,15 +267,30 @@ static void end_all(void)
     }
 }
 
+/* The agent has another user, and must be able to read what the command has left. Nothing of it runs any more, so nothing changes meanwhile. */
+static int let_read(const char *path, const struct stat *about, int kind, struct FTW *place)
+{
+    const mode_t readable = S_ISDIR(about->st_mode) ? 0750 : 0640;
+
+    (void)place;
+    if ((kind == FTW_F || kind == FTW_D || kind == FTW_DNR) && (about->st_mode & readable) != readable)
+        (void)!chmod(path, (about->st_mode & 07777) | readable);
+    return 0;
+}
+
+static void let_read_all(void)
+{
+    (void)nftw(OUTPUTS, let_read, WALK_OPEN, FTW_PHYS);
+}
+
 static struct result report(int channel, int status, int *exit_out, struct error *err)
 {
     const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0, code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + signal;
-    char codes[2][STATUS_TEXT];
+    const struct pod_use use = pod_limits_use();
+    const int64_t numbers[] = {code, signal, use.cpu_us, use.memory_bytes, use.kills};
 
     *exit_out = code;
-    (void)snprintf(codes[0], STATUS_TEXT, "%d", code);
-    (void)snprintf(codes[1], STATUS_TEXT, "%d", signal);
-    return tell(channel, "ended", codes[0], codes[1], err);
+    return tell_numbers(channel, "ended", numbers, 5, err);
 }
 
 static struct result run(int channel, int *exit_out, struct error *err)
@@ -218,7 +300,7 @@ static struct result run(int channel, int *exit_out, struct error *err)
     int status = 0;
 
     TRY(show(channel, err));
-    TRY(expect(channel, "go", 3, err));
+    TRY(expect(channel, "go", 4, err));
     (void)sigemptyset(&held);
     (void)sigaddset(&held, SIGCHLD);
     (void)sigaddset(&held, SIGTERM);
@@ -226,6 +308,7 @@ static struct result run(int channel, int *exit_out, struct error *err)
     TRY(start(&child, err));
     const bool is_whole = await_end(channel, child, &status, &before);
     end_all();
+    let_read_all();
     if (!is_whole) return failure(err, ERROR_UNAVAILABLE, "the agent has gone");
     return report(channel, status, exit_out, err);
 }
@@ -262,6 +345,6 @@ int pod_payload(const char *folder)
     (void)sigaction(SIGCHLD, &action, NULL);
     if (confine(&err).ok && call_agent(folder, &channel, &err).ok && run(channel, &status, &err).ok) return status;
     (void)fprintf(stderr, "sijil-pod: %s\n", err.message);
-    if (channel >= 0) (void)tell(channel, "failed", err.message, NULL, &err);
+    if (channel >= 0) (void)tell(channel, "failed", err.message, &err);
     return POD_CLOSED;
 }

@@ -5,10 +5,12 @@
  * then it gets the command, and a pipe for the output, from the agent. So neither goes through Kubernetes. If the agent ends, the payload is
  * ended.
  *
- *     payload: hello                       agent: check ADDRESS PORT ...
- *     payload: closed | open WHAT          agent: go COUNT ARGUMENT ... NAME=VALUE ...   (with the ends of two pipes)
- *     payload: begun | failed WHY          agent: stop
- *     payload: ended EXIT SIGNAL
+ *     payload: hello                                   agent: check ADDRESS PORT ...
+ *     payload: closed VERSION MEMORY CPU | open WHAT   agent: go COUNT PROCESSES ARGUMENT ... NAME=VALUE ...   (with the ends of two pipes)
+ *     payload: use CPU MEMORY, beat LINE               agent: stop, kill
+ *     payload: ended EXIT SIGNAL CPU MEMORY KILLS | failed WHY
+ *
+ * VERSION, MEMORY and CPU are what the payload's side sees of its control group (limits.h). PROCESSES 0: no limit.
  */
 #pragma once
 
@@ -18,7 +20,8 @@
 #define POD_SOCKET      "socket"
 #define POD_SHUT        "shut" /* a folder for the agent's user alone, with the file `word` */
 #define POD_WORD        "word"
-#define POD_MESSAGE_MAX 131072 /* the command of an order, which has at most 64 KiB */
+#define POD_HEARTBEAT   "/tmp/.sijil-heartbeat" /* the payload's file: a new first line is a beat */
+#define POD_MESSAGE_MAX 131072                  /* the command of an order, which has at most 64 KiB */
 #define POD_TEXTS_MAX   1024
 #define POD_PATH_SIZE   108 /* sockaddr_un.sun_path */
 
@@ -48,3 +51,8 @@ int pod_payload(const char *folder);
  * NULL ends them. Returns the command's exit status, and leaves what was shown in /dev/termination-log, where the cluster reads it.
  */
 int pod_trial(const char *folder, char **words);
+/**
+ * The agent of a run: proves itself to the runner at ADDRESS PORT, which has the key PIN, and does what that says (runner/talk/talk.h). Returns 0 if the talk
+ * came to its end.
+ */
+int pod_agent(const char *folder, char *const words[3]);

@@ -57,17 +57,17 @@ static struct result hand_on(void *context, const struct output_file *file, stru
     return done;
 }
 
-static struct result take_outputs(struct sandbox *sandbox, struct error *err)
+struct result sandbox_take_outputs(const struct sandbox_options *options, int folder, struct sandbox_report *report,
+                                   struct error *err)
 {
-    const struct run_limits *limits = sandbox->options->limits;
-    struct sandbox_report *report = &sandbox->report;
-    struct outputs outputs = {.options = sandbox->options};
+    const struct run_limits *limits = options->limits;
+    struct outputs outputs = {.options = options};
     struct output_walk walk = {.what = "output",
                                .rules = {.files_max = limits->output_files, .bytes_max = limits->output_bytes},
                                .take = hand_on,
                                .context = &outputs};
 
-    report->outputs_refused = !output_walk(&walk, sandbox->out, &report->refusal).ok;
+    report->outputs_refused = !output_walk(&walk, folder, &report->refusal).ok;
     report->output_files = walk.files;
     report->output_bytes = walk.bytes;
     if (!outputs.own_error) return SUCCESS;
@@ -85,7 +85,7 @@ static struct result run(struct sandbox *sandbox, struct error *err)
     TRY(sandbox_watch(sandbox, err));
     note_use(sandbox, &before);
     if (sandbox->options->ended != NULL) sandbox->options->ended(sandbox->options->context, &sandbox->report);
-    return take_outputs(sandbox, err);
+    return sandbox_take_outputs(sandbox->options, sandbox->out, &sandbox->report, err);
 }
 
 /* Removes all processes, groups and folders, also after a failure. */

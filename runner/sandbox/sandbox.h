@@ -89,6 +89,7 @@ struct sandbox_report {
     size_t address_count; /* shown to be out of reach */
     bool outputs_refused;
     struct error refusal; /* why the outputs are refused */
+    char lost[224];       /* of a pod: why it was gone before its program had ended; "" */
 };
 
 /** "ended", "timeout", "cancelled", "out-of-memory" */
@@ -99,3 +100,5 @@ const char *sandbox_end_name(enum sandbox_end end);
  * the report. If an output breaks a rule, `output` gets no further one, and the report names the rule.
  */
 RESULT sandbox_run(const struct sandbox_options *options, struct sandbox_report *report_out, struct error *err);
+/** A part of that, also for outputs that came from elsewhere: walks the open folder, and gives each output to `options`. */
+RESULT sandbox_take_outputs(const struct sandbox_options *options, int folder, struct sandbox_report *report, struct error *err);

@@ -15,7 +15,8 @@
 #include "runner/serve/leased_priv.h"
 #include "training/format/chain.h"
 
-#define END_MARGIN_MS 5000 /* for the result, before the lease ends */
+#define IMAGE_NAME_SIZE 512  /* host, repository, digest */
+#define END_MARGIN_MS   5000 /* for the result, before the lease ends */
 
 bool leased_is_left(struct leased *leased)
 {
@@ -39,7 +40,7 @@ static struct result fill(void *context, int folder, struct error *err)
 
     for (unsigned attempt = 0; !artifacts_fetch(&artifacts, folder, err).ok; attempt++)
         if (!worker_tries_again(err, attempt, leased->ends_ms)) return (struct result){.ok = false};
-    leased->has_fetched = json_object_get(leased->verdict->spec->json, "image") == NULL;
+    leased->has_fetched = json_object_get(leased->verdict->spec->json, "image") == NULL || leased->worker->options->pods != NULL;
     return SUCCESS;
 }
 
@@ -108,6 +109,7 @@ static void take_end(void *context, const struct sandbox_report *report)
 
     leased->has_ended = true;
     leased->ended = *report;
+    if (leased->ended.lost[0] != '\0') leased->stops = leased->ended.lost;
     leased->finished_ms = clock_wall_ms();
     teller_set_phase(leased->teller, "finishing");
     teller_set_use(leased->teller, report->cpu_ms, (int64_t)leased->verdict->grant.count * report->wall_ms, report->memory_bytes);
@@ -182,11 +184,33 @@ static void close_all(struct leased *leased)
 
 /* ---- the run ---- */
 
+/* NULL: on this machine. */
+static const struct attend_run *pod_of(const struct leased *leased, struct attend_run *pod, char image[IMAGE_NAME_SIZE])
+{
+    const struct serve_options *options = leased->worker->options;
+    const json_t *named = json_object_get(leased->verdict->spec->json, "image");
+
+    if (options->pods == NULL) return NULL;
+    if (named != NULL)
+        (void)snprintf(image, IMAGE_NAME_SIZE, "%s/%s@%s", options->state->registry.host, json_text_of(named, "repository"),
+                       json_text_of(named, "digest"));
+    *pod = (struct attend_run){.place = options->pods,
+                               .own = &options->state->own,
+                               .run = leased->run.run,
+                               .attempt = leased->run.attempt,
+                               .node = leased->run.node,
+                               .image = named == NULL ? NULL : image};
+    return pod;
+}
+
 static struct result run_payload(struct leased *leased, struct error *err)
 {
     const struct serve_options *options = leased->worker->options;
     const struct run_spec *spec = leased->verdict->spec;
+    struct attend_run pod;
+    char image[IMAGE_NAME_SIZE];
     struct payload_options payload = {.spec = spec,
+                                      .pod = pod_of(leased, &pod, image),
                                       .grant = &leased->verdict->grant,
                                       .sandbox = {.isolation = spec->isolation,
                                                   .cgroup = options->cgroup,
@@ -209,7 +233,7 @@ static struct result run_payload(struct leased *leased, struct error *err)
     OWNED_JSON variables = NULL;
     struct sandbox_report report;
 
-    if (json_object_get(spec->json, "image") != NULL) payload.sandbox.image = leased_image;
+    if (payload.pod == NULL && json_object_get(spec->json, "image") != NULL) payload.sandbox.image = leased_image;
     for (size_t i = 0; i < spec->input_count; i++) payload.sandbox.inputs[i].name = spec->inputs[i];
     if (json_object_get(spec->json, "resume") != NULL)
         payload.sandbox.inputs[payload.sandbox.input_count++].name = PAYLOAD_RESUME;

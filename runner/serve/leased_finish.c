@@ -72,6 +72,14 @@ static const char *stopped_by(const struct worker *worker)
     return worker->wish.run[0] == '\0' ? "the runner was stopped" : "the scheduler ended the job, or the runner was stopped";
 }
 
+/* Each pod shows its own. */
+static enum isolation isolation_of(const struct leased *leased)
+{
+    const struct serve_options *options = leased->worker->options;
+
+    return options->pods != NULL && leased->has_ended ? leased->ended.isolation : options->isolation;
+}
+
 static struct outcome outcome_for(const struct leased *leased)
 {
     const struct ended_run ended = {.report = leased->has_ended ? &leased->ended : NULL,
@@ -106,7 +114,7 @@ static struct result sign(const struct leased *leased, const struct harvested *h
                                            .output_bytes = report->output_bytes,
                                            .log_bytes = (int64_t)leased->log_bytes,
                                            .device_ms = (int64_t)leased->verdict->grant.count * report->wall_ms,
-                                           .isolation = isolation_name(leased->worker->options->isolation),
+                                           .isolation = isolation_name(isolation_of(leased)),
                                            .devices = devices,
                                            .device_count = list_devices(leased, devices)};
 

@@ -19,8 +19,9 @@
 #include "runner/serve/kept.h"
 #include "training/format/form.h"
 
-#define LOOK_MS   1000  /* for a worker that can't be started now */
-#define FINISH_MS 60000 /* after a run was cancelled: for its grace, its log and its result */
+#define ASSURANCE_DECLARED 1
+#define LOOK_MS            1000  /* for a worker that can't be started now */
+#define FINISH_MS          60000 /* after a run was cancelled: for its grace, its log and its result */
 
 static void wake(int number)
 {
@@ -160,12 +161,26 @@ static struct result check_key(const struct serve_options *options, struct error
         (long long)options->state->own.assurance);
 }
 
+/* Without the names of nodes that somebody has enrolled, the place of a pod is the cluster's word. */
+static struct result check_nodes(const struct serve_options *options, struct error *err)
+{
+    const struct runner_key *own = &options->state->own;
+
+    if (options->pods == NULL || own->nodes != NULL || own->assurance <= ASSURANCE_DECLARED) return SUCCESS;
+    return failure(
+        err, ERROR_DENIED,
+        "this runner was enrolled with the assurance %lld and without nodes of a cluster, so the place of its pods is only declared: enrol "
+        "it with the UIDs of the nodes, or with the assurance %d",
+        (long long)own->assurance, ASSURANCE_DECLARED);
+}
+
 static struct result open_crew(struct crew *crew, struct error *err)
 {
     const int folder = crew->options->state->folder;
 
     TRY(check_isolation(crew->options, err));
     TRY(check_key(crew->options, err));
+    TRY(check_nodes(crew->options, err));
     TRY(lease_journal_open(folder, &crew->journal, err));
     TRY(kept_open(folder, &crew->kept, err));
     TRY(kept_sweep(crew->kept, crew->journal, err));
@@ -182,7 +197,8 @@ static void say_begin(const struct crew *crew)
     uuid_format(&options->state->own.runner, runner);
     (void)snprintf(parallel, sizeof parallel, "%u", options->parallel);
     log_line(LOG_INFO, "serving", "registry", options->state->registry.host, "runner", runner, "pool", options->state->own.pool,
-             "isolation", isolation_name(options->isolation), "parallel", parallel, "jobs", options->jobs, NULL);
+             "isolation", isolation_name(options->isolation), "parallel", parallel, "jobs", options->jobs, "kubernetes",
+             options->pods == NULL ? NULL : options->pods->cluster.url, NULL);
 }
 
 static struct result run(struct crew *crew, enum serve_end *end_out, struct error *err)

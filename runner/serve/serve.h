@@ -11,6 +11,7 @@
 
 #include <signal.h>
 
+#include "runner/attend/attend.h"
 #include "runner/sandbox/sandbox.h"
 #include "runner/state/runner_state.h"
 
@@ -19,16 +20,17 @@
 struct serve_options {
     struct runner_state *state;
     const char *work, *user, *inside, *cgroup, *nvml,
-        *devices;               /* as for a run (runner/sandbox/sandbox.h, runner/devices/devices.h) */
-    enum isolation isolation;   /* of this machine */
-    unsigned parallel;          /* runs at a time */
-    int64_t cpus, memory_bytes; /* for all runs together */
-    int64_t image_bytes;        /* of one image */
-    int64_t image_cache_bytes;  /* of what is kept of images between runs; 0: nothing */
-    struct run_limits most;     /* of one run */
-    const char *jobs;           /* the socket for a scheduler's jobs: asks for what they name only; NULL: asks by itself */
-    uid_t jobs_user;            /* whose jobs are heard, besides root's and this user's */
-    int64_t drain_ms;           /* after the request to stop: how long runs may go on */
+        *devices;                    /* as for a run (runner/sandbox/sandbox.h, runner/devices/devices.h) */
+    enum isolation isolation;        /* of this machine */
+    unsigned parallel;               /* runs at a time */
+    int64_t cpus, memory_bytes;      /* for all runs together */
+    int64_t image_bytes;             /* of one image */
+    int64_t image_cache_bytes;       /* of what is kept of images between runs; 0: nothing */
+    struct run_limits most;          /* of one run */
+    const char *jobs;                /* the socket for a scheduler's jobs: asks for what they name only; NULL: asks by itself */
+    uid_t jobs_user;                 /* whose jobs are heard, besides root's and this user's */
+    const struct attend_place *pods; /* runs go to pods of a Kubernetes cluster; NULL: to sandboxes of this machine */
+    int64_t drain_ms;                /* after the request to stop: how long runs may go on */
     const volatile sig_atomic_t *stops; /* the request to stop, when it is not 0 */
 };
 

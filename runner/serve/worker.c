@@ -240,6 +240,7 @@ static struct result judge(struct worker *worker, const struct channel_answer *o
                                 .journal = worker->journal,
                                 .devices = worker->devices,
                                 .device_folder = worker->options->devices,
+                                .in_pod = worker->options->pods != NULL,
                                 .now_ms = clock_wall_ms()};
 
     terms.most.cpus = smaller(terms.most.cpus, offer->cpus);
@@ -363,7 +364,8 @@ _Noreturn void worker_ask(struct worker *worker)
         log_error("a worker can't begin", &err);
         end(worker, WORKER_FAILED);
     }
-    (void)devices_open(worker->options->nvml, &worker->devices, &err).ok; /* without a driver there are none */
+    if (worker->options->pods == NULL)
+        (void)devices_open(worker->options->nvml, &worker->devices, &err).ok; /* without a driver there are none */
     find_addresses(worker);
     while (!is_over(worker, began_ms)) {
         pause_ms = ask(worker, pause_ms);

@@ -274,6 +274,7 @@ def rights_are_the_fewest(world):
         world.start(*shell("exit 0"), run=run)
         world.remove(run)
         refused(lambda: world.ask("review", world.token, "p", "n"), "denied: the cluster does not accept the token")
+        world.ask("sweep", str(uuid.uuid4()))
 
     for path in (f"{roles}namespaces/{SPACE}/roles/{ACCOUNT}", f"{roles}clusterroles/{ACCOUNT}"):
         rules = world.cluster.api("GET", path)["rules"]

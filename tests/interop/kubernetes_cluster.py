@@ -3,7 +3,7 @@
 with Cluster(PROGRAMS) as cluster:
     cluster.url, cluster.ca            # of the API
     cluster.api("GET", "/api/v1/nodes")  # as its administrator
-Pods get an address on a bridge that leads nowhere, and that enforces no NetworkPolicy."""
+Pods get an address on a bridge that leads to this machine's HOST alone, and that enforces no NetworkPolicy."""
 import base64
 import contextlib
 import glob
@@ -27,6 +27,7 @@ PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", 
 DEBIAN = ("containerd", "runc", "ip")
 CNI = "/usr/lib/cni"
 SECONDS = 120
+HOST = "10.244.0.1"  # on the bridge, and nowhere else; no pod has a route beyond it
 SERVICES, PODS, DNS = "10.96.0.0/24", "10.244.0.0/24", "10.96.0.10"
 SYSCTLS = ("vm.overcommit_memory", "vm.panic_on_oom", "kernel.panic", "kernel.panic_on_oops", "kernel.keys.root_maxkeys", "kernel.keys.root_maxbytes")
 CAP_SYS_RESOURCE = 24
@@ -147,6 +148,7 @@ class Cluster:
         self.start_api()
         self.start_controllers()
         self.start_containerd()
+        self.start_bridge()
         self.start_kubelet()
 
     def spawn(self, name, program, *words):
@@ -246,6 +248,12 @@ class Cluster:
         source, program = self.write("run/pause.c", PAUSE), self.path("run/pause")
         run("gcc", "-Os", "-static", "-s", "-o", program, source)
         self.add_image("localhost/pause:1", {"pause": program}, ["/pause"])
+
+    def start_bridge(self):
+        """What the pods are connected to; with an address of this machine, where a runner may listen."""
+        run("ip", "link", "add", self.bridge, "type", "bridge")
+        run("ip", "address", "add", f"{HOST}/24", "dev", self.bridge)
+        run("ip", "link", "set", self.bridge, "up")
 
     def ctr_words(self, *words):
         return ("/usr/bin/ctr", "--address", self.path("run/containerd.sock"), "-n", "k8s.io", *words)

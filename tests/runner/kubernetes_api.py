@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import urllib.parse
 import uuid
 
 BUILD = os.path.abspath(sys.argv[1])
@@ -21,11 +22,11 @@ BASE = f"/apis/batch/v1/namespaces/{SPACE}/jobs"
 class Api(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, folder):
+    def __init__(self, folder, handler=None):
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=api",
                         "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", folder + "/tls.key", "-out", folder + "/tls.pem"], check=True,
                        capture_output=True)
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(("127.0.0.1", 0), handler or Handler)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(folder + "/tls.pem", folder + "/tls.key")
         self.socket = context.wrap_socket(self.socket, server_side=True)
@@ -74,6 +75,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             job["metadata"]["uid"] = str(uuid.uuid4())
             jobs[job["metadata"]["name"]] = job
             return self.answer(201, job)
+        if self.command == "GET" and self.path.startswith(BASE + "?"):
+            runner = urllib.parse.parse_qs(self.path.split("?", 1)[1])["labelSelector"][0].removeprefix("sijil/runner=")
+            return self.answer(200, {"items": [job for job in jobs.values() if job["metadata"]["labels"].get("sijil/runner") == runner]})
         if self.path.startswith(f"/api/v1/namespaces/{SPACE}/pods"):
             return self.answer(200, {"items": self.server.pods(jobs)})
         if self.path.startswith(("/api/v1/", "/apis/networking")):
@@ -158,6 +162,22 @@ def a_deletion_is_of_one_job(world):
     said(world.ask("cancel", run, "1", faults=[(200, {"kind": "Job", "metadata": {"uid": "older"}})]), "conflict")
     assert taken(world.ask("cancel", run, "1"))["state"] == "none"
     assert taken(world.ask("find", run, "1"))["state"] == "none"
+
+
+def a_runner_sweeps_its_own_jobs(world):
+    """Not those of another runner, nor those of nobody."""
+    mine, other = str(uuid.uuid4()), str(uuid.uuid4())
+    world.api.jobs = {}
+    runs = [str(uuid.uuid4()) for _ in range(4)]
+    for run, runner in zip(runs, (mine, mine, other, None)):
+        taken(world.start(run, *([f"runner={runner}"] if runner else [])))
+    taken(world.ask("sweep", mine))
+    assert sorted(name.split("-", 1)[1][:36] for name in world.api.jobs) == sorted(runs[2:]), world.api.jobs
+    taken(world.ask("sweep", mine))
+    for answer in ({"items": {}}, {}, {"items": [{"metadata": {"name": "../x", "uid": "u"}}]}, {"items": [{"metadata": {"name": "x"}}]}, {"items": [7]}):
+        said(world.ask("sweep", mine, faults=[(200, answer)]), "unavailable")
+    said(world.ask("sweep", "x,sijil/runner!=y"), "invalid")
+    assert len(world.api.jobs) == 2
 
 
 def errors_have_their_kind(world):
@@ -251,7 +271,7 @@ def a_cluster_is_checked(world):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         world = World(folder)
-        for case in (a_lost_answer_makes_no_second_job, a_job_of_something_else_is_not_taken_over, a_deletion_is_of_one_job, errors_have_their_kind,
+        for case in (a_lost_answer_makes_no_second_job, a_job_of_something_else_is_not_taken_over, a_deletion_is_of_one_job, a_runner_sweeps_its_own_jobs, errors_have_their_kind,
                      an_answer_has_limits, the_token_goes_to_the_api_alone, a_review_is_one_call, a_cluster_is_checked):
             case(world)
             print("ok", case.__name__, flush=True)

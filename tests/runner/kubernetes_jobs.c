@@ -3,6 +3,7 @@
  *     kubernetes_jobs URL CA TOKEN-FILE NAMESPACE start RUN ATTEMPT [NAME=VALUE]... -- WORD...
  *     kubernetes_jobs URL CA TOKEN-FILE NAMESPACE find|cancel RUN ATTEMPT
  *     kubernetes_jobs URL CA TOKEN-FILE NAMESPACE place
+ *     kubernetes_jobs URL CA TOKEN-FILE NAMESPACE sweep RUNNER
  *     kubernetes_jobs URL CA TOKEN-FILE NAMESPACE review TOKEN-FILE POD-UID NODE-UID
  * Prints a JSON object. Exit status 1: an error, which it prints as "KIND: MESSAGE".
  */
@@ -19,11 +20,13 @@ static void take_setting(struct kubernetes_job *job, const char *name, const cha
     const struct {
         const char *name, **text;
         int64_t *number;
-    } rows[] = {
-        {"agent", &job->agent_image, NULL},   {"payload", &job->payload_image, NULL}, {"queue", &job->queue, NULL},
-        {"region", &job->region, NULL},       {"device", &job->device, NULL},         {"runtime", &job->runtime_class, NULL},
-        {"cpus", NULL, &job->cpus},           {"memory", NULL, &job->memory_bytes},   {"deadline", NULL, &job->deadline_s},
-        {"output", NULL, &job->output_bytes}, {"grace", NULL, &job->grace_s},         {"devices", NULL, &job->devices}};
+    } rows[] = {{"agent", &job->agent_image, NULL},   {"payload", &job->payload_image, NULL},
+                {"queue", &job->queue, NULL},         {"region", &job->region, NULL},
+                {"device", &job->device, NULL},       {"runtime", &job->runtime_class, NULL},
+                {"runner", &job->runner, NULL},       {"cpus", NULL, &job->cpus},
+                {"memory", NULL, &job->memory_bytes}, {"deadline", NULL, &job->deadline_s},
+                {"output", NULL, &job->output_bytes}, {"grace", NULL, &job->grace_s},
+                {"devices", NULL, &job->devices}};
 
     if (strcmp(name, "jurisdiction") == 0) job->jurisdictions[job->jurisdiction_count++] = value;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -68,6 +71,7 @@ static struct result review(struct kubernetes *kubernetes, char **arguments, str
 static struct result act(struct kubernetes *kubernetes, char **arguments, struct kubernetes_status *status, struct error *err)
 {
     if (strcmp(arguments[0], "place") == 0) return kubernetes_check_place(kubernetes, err);
+    if (strcmp(arguments[0], "sweep") == 0) return kubernetes_sweep(kubernetes, arguments[1], &(size_t){0}, err);
     if (strcmp(arguments[0], "review") == 0) return review(kubernetes, arguments + 1, err);
     const struct kubernetes_job job = job_of(arguments + 1);
     if (strcmp(arguments[0], "start") == 0) return kubernetes_start(kubernetes, &job, status, err);

@@ -36,8 +36,8 @@ def user():
 class World:
     """A registry, its peer, and a runner's folder."""
 
-    def __init__(self, folder):
-        self.folder, self.registry = folder, Registry()
+    def __init__(self, folder, registry=None):
+        self.folder, self.registry = folder, registry or Registry()
         self.peer = Peer(folder, self.registry.authority())
         self.peer.registry = self.registry
         self.state, self.work = os.path.join(folder, "state"), os.path.join(folder, "work")
@@ -114,7 +114,7 @@ def leftovers():
     return processes_with(MARK, without=b"_runs.py")
 
 
-def run_tests(tests, starts, options=()):
+def run_tests(tests, starts, options=(), world=World):
     """Runs each test in a world of its own, or all in one that serves (`starts`)."""
     folder = tempfile.mkdtemp(prefix="sijil-serve-", dir="/var/tmp")
     os.chmod(folder, 0o755)  # the payload's user must be able to reach its folder
@@ -127,11 +127,11 @@ def run_tests(tests, starts, options=()):
     wanted = [test for test in tests if not sys.argv[2:] or test.__name__ in sys.argv[2:]]
     try:
         if starts:
-            run_in_one(World(folder), wanted, options)
+            run_in_one(world(folder), wanted, options)
         for test in [] if starts else wanted:
             place = os.path.join(folder, test.__name__)
             os.makedirs(place)
-            guarded(World(place), test)
+            guarded(world(place), test)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

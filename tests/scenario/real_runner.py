@@ -18,13 +18,13 @@ def user():
 
 
 class RealRunner:
-    """`runner`: who it is. A machine without sandboxes leaves the case out."""
+    """`runner`: who it is; `words`: more options. A machine without sandboxes leaves the case out."""
 
-    def __init__(self, server, runner, port=None):
+    def __init__(self, server, runner, port=None, words=()):
         self.folder = tempfile.mkdtemp(prefix="sijil-runner-", dir="/var/tmp")
         os.chmod(self.folder, 0o755)  # the payload's user must reach its folder
         self.as_user = [f"--user={user()}"] if os.geteuid() == 0 else []
-        self.process = None
+        self.process, self.words = None, list(words)
         checked = subprocess.run([program("sijil-runner"), "check", f"--work={self.folder}/check", *self.as_user], capture_output=True, text=True, check=False)
         if "does not work: the sandbox can't be made" in checked.stdout:
             shutil.rmtree(self.folder)
@@ -47,7 +47,7 @@ class RealRunner:
 
     def start(self):
         with open(self.folder + "/log", "ab") as log:
-            self.process = subprocess.Popen([program("sijil-runner"), "serve", f"--state={self.folder}/state", f"--work={self.folder}/work", *self.as_user],
+            self.process = subprocess.Popen([program("sijil-runner"), "serve", f"--state={self.folder}/state", f"--work={self.folder}/work", *self.as_user, *self.words],
                                             stderr=log)
         return self
 

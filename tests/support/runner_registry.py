@@ -61,15 +61,15 @@ def policy_set(key, region, rules=(), others=()):
 
 
 class Registry:
-    """Keys and log of one registry, and its enrolled runners. `more` are runners besides the one called "runner": what their documents say of each."""
+    """Keys and log of one registry, and its enrolled runners. `own`: what the document of "runner" says besides. `more` are runners besides the one called "runner": what their documents say of each."""
 
-    def __init__(self, floor="rlimits", more=None):
+    def __init__(self, floor="rlimits", more=None, own=None):
         more = more or {}
         self.keys = {name: ec.generate_private_key(ec.SECP256R1())
                      for name in ("root", "officer", "second", "requester", "approver", "runner", "keyd", "authority", *more)}
         self.ids = {"runner": made.RUNNER, **{name: str(uuid.uuid4()) for name in more}}
         made.START_MS = int((time.time() - 2 * HOUR) * 1000)
-        self.log, self.floor = made.Log(), floor
+        self.log, self.floor, self.own = made.Log(), floor, own or {}
         officers = ["ext:" + made.hex_of(name) for name in ("officer", "second")]
         plan = [(made.person(self.keys["officer"], officers[0], "approve"), ["officer", "root"]),
                 (made.person(self.keys["second"], officers[1], "approve"), ["second", "root"]),
@@ -87,7 +87,7 @@ class Registry:
 
     def enrolment(self, **more):
         kind, scope, value = made.runner(self.keys["runner"])
-        value = {**value, "body": {**value["body"], "isolation": self.floor, "devices": 4}, **more}
+        value = {**value, "body": {**value["body"], "isolation": self.floor, "devices": 4, **self.own}, **more}
         return kind, scope, value
 
     def enrolment_of(self, name, **place):

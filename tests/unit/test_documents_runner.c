@@ -53,6 +53,13 @@ static const struct row {
     {"an assurance of 0", BY(RUNNER) | BY(ROOT), "assurance", "0", NULL, "", ERROR_INVALID, "assurance: "},
     {"65 devices", BY(RUNNER) | BY(ROOT), "devices", "65", NULL, "", ERROR_INVALID, "devices: "},
     {"a runner that is no UUID", BY(RUNNER) | BY(ROOT), "runner", "\"gpu-1\"", NULL, "", ERROR_INVALID, "runner: "},
+    {"nodes of a cluster", BY(RUNNER) | BY(ROOT), "nodes",
+     "[\"0b5a1b9e-55a0-4f0e-9d55-0f4d3c1e2b22\",\"1b5a1b9e-55a0-4f0e-9d55-0f4d3c1e2b22\"]", NULL, "", ERROR_NONE, ""},
+    {"no node", BY(RUNNER) | BY(ROOT), "nodes", "[]", NULL, "", ERROR_INVALID, "nodes: "},
+    {"a node by its name", BY(RUNNER) | BY(ROOT), "nodes", "[\"gpu-1\"]", NULL, "", ERROR_INVALID, "nodes: "},
+    {"a node twice", BY(RUNNER) | BY(ROOT), "nodes",
+     "[\"0b5a1b9e-55a0-4f0e-9d55-0f4d3c1e2b22\",\"0b5a1b9e-55a0-4f0e-9d55-0f4d3c1e2b22\"]", NULL, "", ERROR_INVALID, "nodes: "},
+    {"nodes that are no list", BY(RUNNER) | BY(ROOT), "nodes", "{}", NULL, "", ERROR_INVALID, "nodes: "},
     {"a key that is none", BY(RUNNER) | BY(ROOT), "public_key", "\"AAAA\"", NULL, "", ERROR_INVALID, "public_key: "},
 };
 

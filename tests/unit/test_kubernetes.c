@@ -158,11 +158,33 @@ static void check_review(void **state)
 static void nobody_has_a_token(void **state)
 {
     OWNED_JSON answer = parse(REVIEW("true", "[\"sijil\"]", ACCOUNT, POD_UID("[\"\"]") NODE_UID("[\"\"]")));
-    const struct kubernetes_holder holders[] = {{"sijil-run", "", ""}, {"sijil-run", NULL, NULL}};
+    const struct kubernetes_holder holders[] = {{"sijil-run", "", "", NULL}, {"sijil-run", NULL, NULL, NULL}};
     struct error err = {0};
 
     (void)state;
     for (size_t i = 0; i < 2; i++) assert_false(kubernetes_read_review(answer, "sijil-runs", &holders[i], &err).ok);
+}
+
+/* One of several nodes that were enrolled; or of any node, where none was. But the cluster must say one. */
+static void a_token_is_of_an_enrolled_node(void **state)
+{
+    OWNED_JSON answer = parse(REVIEW("true", "[\"sijil\"]", ACCOUNT, BOTH));
+    OWNED_JSON unsaid = parse(REVIEW("true", "[\"sijil\"]", ACCOUNT, POD_UID("[\"p\"]")));
+    OWNED_JSON with = parse("[\"m\",\"n\"]");
+    OWNED_JSON without = parse("[\"m\",\"o\"]");
+    OWNED_JSON empty = parse("[]");
+    struct kubernetes_holder holder = {.account = "sijil-run", .pod_uid = "p", .node_uids = with};
+    struct error err = {0};
+
+    (void)state;
+    assert_true(kubernetes_read_review(answer, "sijil-runs", &holder, &err).ok);
+    holder.node_uids = without;
+    assert_false(kubernetes_read_review(answer, "sijil-runs", &holder, &err).ok);
+    holder.node_uids = empty;
+    assert_false(kubernetes_read_review(answer, "sijil-runs", &holder, &err).ok);
+    holder.node_uids = NULL;
+    assert_true(kubernetes_read_review(answer, "sijil-runs", &holder, &err).ok);
+    assert_false(kubernetes_read_review(unsaid, "sijil-runs", &holder, &err).ok);
 }
 
 /* ---- places ---- */
@@ -425,9 +447,10 @@ static void no_memory_makes_no_smaller_job(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_no_job_is_refused),   cmocka_unit_test(nobody_has_a_token),
-        cmocka_unit_test(a_pod_is_confined),           cmocka_unit_test(a_job_is_for_one_attempt),
-        cmocka_unit_test(a_node_must_have_its_labels), cmocka_unit_test(no_memory_makes_no_smaller_job)};
+        cmocka_unit_test(what_is_no_job_is_refused),      cmocka_unit_test(nobody_has_a_token),
+        cmocka_unit_test(a_token_is_of_an_enrolled_node), cmocka_unit_test(a_pod_is_confined),
+        cmocka_unit_test(a_job_is_for_one_attempt),       cmocka_unit_test(a_node_must_have_its_labels),
+        cmocka_unit_test(no_memory_makes_no_smaller_job)};
 
     return RUN_TABLE(statuses, check_status) + RUN_TABLE(reviews, check_review) + RUN_TABLE(places, check_place) +
            RUN_TABLE(refused, check_refused) + cmocka_run_group_tests(tests, NULL, NULL);

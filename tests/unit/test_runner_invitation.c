@@ -30,6 +30,8 @@ static const struct row {
     {"no pool", "pool", NULL, "an invitation"},
     {"a pool with a blank", "pool", "\"a b\"", "pool, region: "},
     {"no place", "jurisdictions", "[]", "jurisdictions: "},
+    {"nodes of a cluster", "nodes", "[\"0b5a1b9e-55a0-4f0e-9d55-0f4d3c1e2b22\"]", NULL},
+    {"a node by its name", "nodes", "[\"gpu-1\"]", "nodes: "},
     {"an assurance of 4", "assurance", "4", "assurance: "},
     {"a text for a number", "devices", "\"1\"", "an invitation"},
     {"65 devices", "devices", "65", "devices: "},

@@ -24,6 +24,34 @@ static struct result write_result(const struct run_chain *chain, struct buffer *
     return SUCCESS;
 }
 
+/* Of the runner's document, which was verified; NULL: it names none. */
+static const json_t *nodes_of(const struct run_bundle *bundle)
+{
+    const char *key = run_text(bundle->chain.lease, "runner.key");
+
+    for (size_t i = 0; i < bundle->keys.count; i++) {
+        const struct document *document = bundle->keys.each[i].document;
+        if (document->kind == DOCUMENT_RUNNER && strcmp(document->name, key) == 0)
+            return json_object_get(json_object_get(document->json, "body"), "nodes");
+    }
+    return NULL;
+}
+
+static struct result write_lease(const struct run_bundle *bundle, struct buffer *text, struct error *err)
+{
+    const struct run_envelope *lease = bundle->chain.lease;
+    const json_t *nodes = nodes_of(bundle), *node = NULL;
+    size_t i = 0;
+
+    TRY(buffer_format(text, err, "  - sijil-keyd leased it to the runner %s alone, as attempt %lld of node %lld;\n",
+                      run_text(lease, "runner.id"), (long long)run_integer(lease, "attempt"),
+                      (long long)run_integer(lease, "node")));
+    if (nodes == NULL) return SUCCESS;
+    TRY(buffer_add_text(text, "  - approvers signed that its pods may be on these nodes of a Kubernetes cluster alone:\n", err));
+    json_array_foreach (nodes, i, node) TRY(buffer_format(text, err, "      %s\n", json_string_value(node)));
+    return SUCCESS;
+}
+
 static struct result write_proven(const struct run_bundle *bundle, const struct run_repeated *repeated, struct buffer *text,
                                   struct error *err)
 {
@@ -46,10 +74,7 @@ static struct result write_proven(const struct run_bundle *bundle, const struct 
                             "  - the signed policy set alone asks for no more approvals than the order, for a signed request\n"
                             "    only if the order does, and allows each of the order's jurisdictions;\n",
                             err));
-    if (chain->lease != NULL)
-        TRY(buffer_format(text, err, "  - sijil-keyd leased it to the runner %s alone, as attempt %lld of node %lld;\n",
-                          run_text(chain->lease, "runner.id"), (long long)run_integer(chain->lease, "attempt"),
-                          (long long)run_integer(chain->lease, "node")));
+    if (chain->lease != NULL) TRY(write_lease(bundle, text, err));
     if (chain->result != NULL) TRY(write_result(chain, text, err));
     if (chain->refusal != NULL)
         TRY(buffer_format(text, err, "  - this runner refused it at %s: %s (%s).\n", run_text(chain->refusal, "at"),
@@ -84,7 +109,7 @@ static struct result write_unproven(const struct run_bundle *bundle, const struc
     if (chain->result != NULL)
         TRY(buffer_add_text(text,
                             "  - that the runner did what it says: you must trust the administrator of its machine, and\n"
-                            "    of a cluster that the machine is a part of;\n",
+                            "    of a cluster that the machine, or the run's pod, is a part of;\n",
                             err));
     return buffer_add_text(
         text,

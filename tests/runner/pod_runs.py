@@ -1,0 +1,269 @@
+#!/usr/bin/env python3
+"""usage: pod_runs.py BUILD-FOLDER [TEST]...   `sijil-runner serve --kubernetes` against a registry's routes and a cluster that may lie (pod_world.py): a run in a
+pod with its result; one end with its reason for each lie; nothing left. Needs root, because the containers are different users."""
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+from pod_world import NODE, SPACE, Cluster
+from runner_world import BUILD, IS_ROOT, MARK, RUNNER, Registry, World, run_tests
+
+IMAGE = "registry.example/sijil-pod@sha256:" + "0" * 64
+NODES = ["11111111-2222-4333-8444-555555555555", NODE]
+SEED = "a-seed-that-nobody-else-sees"
+TRAIN = """set -e
+echo training on $(cat /in/digits/a/one.txt) with $SEED in $PWD
+if (echo x > /in/digits/a/one.txt) 2> /dev/null; then exit 9; fi
+echo 'epoch 3/10' > $SIJIL_HEARTBEAT
+umask 077
+mkdir -p /out/model/deep
+echo weights > /out/model/w.bin
+echo more > /out/model/deep/m.json
+echo '{"loss": 1}' > /out/metrics.jsonl
+sleep 2.5
+"""
+WRITES = "mkdir /out/model; echo 1 > /out/model/1\n"
+WAITS = "echo begun; sleep 1000; : MARK\n"
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+class PodWorld(World):
+    def __init__(self, folder, nodes=NODES):
+        super().__init__(folder, Registry(own={"nodes": nodes} if nodes else {}))
+        os.makedirs(os.path.join(folder, "api"))
+        self.api, self.port = Cluster(os.path.join(folder, "api")), free_port()
+        self.key = os.path.join(folder, "kubernetes.token")
+        with open(self.key, "w", encoding="ascii") as file:
+            file.write("the.runner.token")
+
+    def words(self):
+        return [f"--kubernetes={self.api.url}", f"--ca-file={self.folder}/api/tls.pem", f"--kubernetes-token={self.key}", f"--kubernetes-image={IMAGE}",
+                f"--kubernetes-payload={IMAGE}", f"--kubernetes-listen=127.0.0.1:{self.port}", "--cpus=4", f"--memory={4 << 30}", "--kubernetes-patience=20"]
+
+    def start(self, *options):
+        return super().start(*self.words(), *options)
+
+    def nothing_is_left(self):
+        super().nothing_is_left()
+        assert not self.api.jobs and not self.api.pods_of, self.api.jobs
+
+    def begun(self, text=WAITS, **more):
+        """A run whose program has begun."""
+        run, _ = self.give(self.script(text, **more))
+        self.peer.wait(lambda: b"begun" in run.log or run.refusal or run.result, "it does not begin")
+        assert run.refusal is None and run.result is None, run.refusal and self.registry.opened(run.refusal)
+        return run
+
+    def end_of(self, run):
+        """Its one end. The job is removed first."""
+        self.peer.wait(lambda: run.result or run.refusal, "no end")
+        assert not self.api.jobs and not self.api.pods_of, self.api.jobs
+        if run.refusal:
+            value = self.registry.opened(run.refusal)
+            return "refused", f"{value['check']}: {value['reason']}"
+        outcome = self.ended(run)[0]
+        return outcome["status"], outcome["reason"]
+
+
+def a_run_in_a_pod(world):
+    data = world.peer.push("digits", {"a/one.txt": b"digits\n", "empty": b""})
+    run, lease = world.run(TRAIN, inputs=[("digits", data)], environment={"SEED": SEED})
+    assert run.refusal is None and run.has_started, run.refusal and world.registry.opened(run.refusal)
+    outcome, manifests = world.ended(run)
+    assert outcome == {"status": "succeeded", "exit": 0, "signal": 0, "reason": ""}, outcome
+    assert world.files(manifests["model"]) == {"w.bin": b"weights\n", "deep/m.json": b"more\n"}, manifests["model"]
+    assert world.files(manifests["metrics"]) == {"metrics.jsonl": b'{"loss": 1}\n'}
+    assert run.log == f"training on digits with {SEED} in /code\n".encode() and world.files(manifests["log"]) == {"log.txt": run.log}, run.log
+    assert any(beat.get("progress") == 30 for beat in run.heartbeats), run.heartbeats
+    assert "cgroup-v2" in json.dumps(world.statement(run)), world.statement(run)
+    done = world.registry.verify(os.path.join(BUILD, "cmd/sijil-verify"), world.folder, {**lease.bundle, "result": run.result["result"]})
+    assert done.returncode == 0 and "succeeded" in done.stdout, (done.stdout, done.stderr)
+    world.peer.wait(lambda: not os.listdir(os.path.join(world.state, "leases")), "its files are left")
+
+
+def kubernetes_learns_nothing(world):
+    """An opaque name, sizes, digests of images."""
+    asked = b"".join(body for method, path, _, body in world.api.asked if method == "POST" and path.endswith("/jobs"))
+    assert asked and all(word not in asked for word in (SEED.encode(), b"train.sh", b"/bin/sh", b"digits", b"acme", b"weights"))
+    reviews = [path for _, path, _, body in world.api.asked if b"the.pod.token" in body]
+    assert reviews and all(path.endswith("/tokenreviews") for path in reviews), reviews
+    assert all(key == "Bearer the.runner.token" for _, path, key, _ in world.api.asked)
+
+
+def ends_are_told(world):
+    for text, wanted, says in (("exit 7", "failed", "status 7"), ("kill -9 $$", "failed", "signal 9"), (WRITES + "ln -s /etc /out/model/x", "failed", "symbolic link"),
+                               (WRITES + "mkfifo /out/model/p", "failed", "/p"), (WRITES + "head -c 20000000 /dev/zero > /out/model/big", "failed", "output_bytes"),
+                               (WRITES + "ln /out/model/1 /out/model/2", "failed", "hard link"), ("echo 1 > /out/other", "failed", "belongs to no output"),
+                               ("trap '' TERM; while :; do sleep 1; done", "timeout", "time_s"), ("true", "failed", "output model is missing")):
+        run, _ = world.run(text, time_s=2 if "while" in text else 60)
+        assert world.end_of(run)[0] == wanted and says in world.end_of(run)[1], (text, world.end_of(run))
+    run, _ = world.run("head -c 300000 /dev/zero | tr '\\0' x; setsid sleep 1000 & " + WRITES, log_bytes=100000)
+    assert world.end_of(run) == ("succeeded", "") and run.log == b"x" * 100000, len(run.log)
+
+
+def processes_are_counted(world):
+    """Its user has no other processes on the node."""
+    run, _ = world.run("for i in 1 2 3 4 5 6 7 8 9; do sleep 30 & done; echo all; : MARK", processes=6)
+    assert world.end_of(run)[0] == "failed" and b"all" not in run.log, (world.end_of(run), run.log)
+
+
+def a_cancelled_run_is_gone(world):
+    run = world.begun("trap '' TERM; echo begun; while :; do sleep 1; done; : MARK")
+    run.stop = "an approver has stopped it"
+    assert world.end_of(run)[0] == "cancelled"
+    world.nothing_runs()
+
+
+def a_lost_pod_ends_its_run(world):
+    """Each is one end, with the cluster's word as its reason."""
+    for said, ended, wanted, says in (({"reason": "Evicted"}, "Error", "cancelled", "lost, Evicted"), ({}, "OOMKilled", "failed", "memory_bytes"),
+                                      ({"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]}, "Error", "cancelled", "Preemption")):
+        run = world.begun()
+        world.api.pod_says, world.api.ended_reason = said, ended
+        world.api.one_pod().end()
+        assert world.end_of(run)[0] == wanted and says in world.end_of(run)[1], world.end_of(run)
+        world.api.reset()
+    run = world.begun()
+    world.api.conditions = [{"type": "Failed", "status": "True", "reason": "DeadlineExceeded"}]
+    world.api.one_pod().end(names=("agent",))
+    assert world.end_of(run)[0] == "cancelled" and "DeadlineExceeded" in world.end_of(run)[1], world.end_of(run)
+    world.api.reset()
+
+
+def a_cluster_that_says_complete(world):
+    """While the program runs, its word is nothing; the agent's end is what counts."""
+    run = world.begun(WRITES + "echo begun; sleep 3")
+    world.api.conditions = [{"type": "Complete", "status": "True"}]
+    assert world.end_of(run) == ("succeeded", ""), world.end_of(run)
+    world.api.starts = False
+    run, _ = world.give(world.script(WRITES))
+    status, reason = world.end_of(run)
+    assert status == "refused" and reason.startswith("isolation: ") and "completed" in reason and not run.has_started, reason
+    world.api.reset()
+
+
+def who_is_not_the_pod_gets_nothing(world):
+    for lie, says in (({"pod": "another"}, "not of the pod"), ({"node": "99999999-2222-4333-8444-555555555555"}, "not on the node"),
+                      ({"audience": "api"}, "audience"), ({"user": "system:serviceaccount:other:sijil-run"}, "account"), ({"authenticated": False}, "does not accept")):
+        world.api.said = lie
+        run, _ = world.give(world.script(WRITES))
+        status, reason = world.end_of(run)
+        assert status == "refused" and reason.startswith("isolation: ") and world.said(says) and not run.has_started, (lie, reason)
+        world.api.reset()
+    world.api.pin = "0" * 64
+    run, _ = world.give(world.script(WRITES))
+    status, reason = world.end_of(run)
+    assert status == "refused" and "failed" in reason and not run.has_started, reason
+    world.api.reset()
+
+
+def strangers_at_the_door(world):
+    """Whoever calls while a pod is awaited: not TLS, or a talk without a token. The pod itself is still heard."""
+    world.api.starts = False
+    run, _ = world.give(world.script(WRITES))
+    world.peer.wait(lambda: world.api.jobs, "no job")
+    for data in (b"", b"GET / HTTP/1.1\r\n\r\n", bytes(70000)):
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", world.port), 5) as one:
+            one.sendall(data)
+            one.settimeout(1)
+            while one.recv(4096):
+                pass
+    world.api.starts = True
+    world.api.begin(next(iter(world.api.jobs.values())))
+    assert world.end_of(run) == ("succeeded", ""), world.end_of(run)
+
+
+def what_is_not_limited_is_refused(world):
+    for change, says in (({"memory.max": "max\n"}, "memory"), ({"cpu.max": "max 100000\n"}, "processors"), (None, "no control group")):
+        honest = world.api.limits
+        world.api.limits = (lambda limits, honest=honest, change=change: {**honest(limits), **change}) if change else lambda limits: {"other": "1"}
+        run, _ = world.give(world.script(WRITES))
+        status, reason = world.end_of(run)
+        assert status == "refused" and reason.startswith("isolation: ") and says in reason and not run.has_started, reason
+        world.api.reset()
+    for more in ({"isolation": "cgroup-v2"},):
+        assert world.end_of(world.run(WRITES, **more)[0])[0] in ("succeeded", "refused")
+    for more in ({"tasks": 2}, {"network": "tasks"}, {"devices": {"count": 1, "type": "H200", "memory_bytes": 0}}):
+        run, _ = world.give(world.script(WRITES, **more))
+        assert world.end_of(run)[0] == "refused" and not world.api.jobs, more
+
+
+def a_pod_that_does_not_begin(world):
+    """No image: one refusal. Suspended, no room, or deleted: nothing is said, so that another attempt gets the run."""
+    world.api.starts, world.api.waiting = False, "ErrImagePull"
+    world.stop()
+    world.start("--kubernetes-patience=3")
+    run, _ = world.give(world.script(WRITES))
+    status, reason = world.end_of(run)
+    assert status == "refused" and "ErrImagePull" in reason, reason
+    for waiting, says in (("Unschedulable", "no pod"), (None, "no pod")):
+        world.api.waiting = waiting
+        run, _ = world.give(world.script(WRITES))
+        world.peer.wait(lambda: world.said("a run did not begin") and not os.listdir(os.path.join(world.state, "leases")), "it is not given up")
+        assert world.said(says) and run.result is None and run.refusal is None and not world.api.jobs
+    run, _ = world.give(world.script(WRITES))
+    world.peer.wait(lambda: world.api.jobs, "no job")
+    world.api.jobs.clear()
+    world.peer.wait(lambda: world.said("gone before it began"), "it is not noticed")
+    assert run.result is None and run.refusal is None
+    world.api.reset()
+
+
+def a_killed_runner_leaves_nothing(world):
+    """kill -9: the program ends with it. The next start removes the job, and takes the next attempt."""
+    begun = world.begun()
+    pod = world.api.one_pod()
+    world.kill()
+    for process in pod.processes.values():
+        process.wait(60)
+    world.nothing_runs()
+    assert len(world.api.jobs) == 1 and begun.result is None
+    other = {"metadata": {"uid": "u", "name": "other", "labels": {"sijil/runner": "another"}}}
+    world.api.jobs["other"] = other
+    world.start()
+    assert world.api.jobs == {"other": other} and not world.api.pods_of and world.said("jobs of an earlier process are removed")
+    del world.api.jobs["other"]
+    run, _ = world.run(WRITES)
+    assert world.end_of(run) == ("succeeded", "")
+
+
+def a_stopped_runner_cancels(world):
+    run = world.begun()
+    world.stop()
+    assert world.ended(run)[0]["status"] == "cancelled"
+    world.start()
+
+
+def wrong_words_are_refused(world):
+    """And a runner that was enrolled for more than a declared place, without nodes."""
+    words = world.words()
+    for drop, says in (("--cpus", "--cpus and --memory"), ("--kubernetes-listen", "--kubernetes-listen"), ("--kubernetes-payload", "--kubernetes-payload"),
+                       ("--kubernetes-token", "--kubernetes-token")):
+        done = subprocess.run([RUNNER, "serve", *(word for word in words if not word.startswith(drop + "="))], capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 2 and says in done.stderr, done
+    for more in ("--slurm=commands:", "--jobs=/x", "--kubernetes-listen=7443", "--kubernetes-region=local/dxb"):
+        assert subprocess.run([RUNNER, "serve", *words, more], capture_output=True, check=False, timeout=60).returncode == 2, more
+    os.makedirs(os.path.join(world.folder, "declared"))
+    other = PodWorld(os.path.join(world.folder, "declared"), nodes=None)
+    done = subprocess.run([RUNNER, "serve", f"--state={other.state}", f"--work={other.work}", *other.words()], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1 and "only declared" in done.stderr, done
+
+
+TESTS = (a_run_in_a_pod, kubernetes_learns_nothing, ends_are_told, processes_are_counted, a_cancelled_run_is_gone, a_lost_pod_ends_its_run,
+         a_cluster_that_says_complete, who_is_not_the_pod_gets_nothing, strangers_at_the_door, what_is_not_limited_is_refused, a_killed_runner_leaves_nothing,
+         a_stopped_runner_cancels, wrong_words_are_refused, a_pod_that_does_not_begin)
+
+if __name__ == "__main__":
+    if not IS_ROOT or subprocess.run(["/usr/bin/bwrap", "--unshare-all", "--ro-bind", "/", "/", "/bin/true"], capture_output=True, check=False).returncode:
+        print("left out: root starts the containers of a pod as different users, in namespaces")
+        sys.exit(77)
+    run_tests(TESTS, True, world=PodWorld)
