@@ -267,14 +267,16 @@ static void end_all(void)
     }
 }
 
-/* The agent has another user, and must be able to read what the command has left. Nothing of it runs any more, so nothing changes meanwhile. */
+/*
+ * The agent has another user, and must be able to read what the command has left. Folders have the setgid bit of the volume, which would be refused. Nothing of the command runs any
+ * more, so nothing changes meanwhile.
+ */
 static int let_read(const char *path, const struct stat *about, int kind, struct FTW *place)
 {
-    const mode_t readable = S_ISDIR(about->st_mode) ? 0750 : 0640;
+    const mode_t given = S_ISDIR(about->st_mode) ? (about->st_mode & 05777) | 0750 : (about->st_mode & 07777) | 0640;
 
     (void)place;
-    if ((kind == FTW_F || kind == FTW_D || kind == FTW_DNR) && (about->st_mode & readable) != readable)
-        (void)!chmod(path, (about->st_mode & 07777) | readable);
+    if ((kind == FTW_F || kind == FTW_D || kind == FTW_DNR) && given != (about->st_mode & 07777)) (void)!chmod(path, given);
     return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "runner/talk/talk_priv.h"
@@ -49,32 +50,14 @@ static struct result dial(const char *text, const char *port, int *fd_out, struc
     return SUCCESS;
 }
 
-/* In the place of all that a certificate says: it is the right key. TLS itself shows that the other side has its private half. */
-static int compare_key(X509_STORE_CTX *store, void *argument)
-{
-    char pin[TALK_PIN_SIZE];
-
-    if (talk_pin(X509_STORE_CTX_get0_cert(store), pin) && strcmp(pin, argument) == 0) return 1;
-    X509_STORE_CTX_set_error(store, X509_V_ERR_APPLICATION_VERIFICATION);
-    return 0;
-}
-
 struct result talk_call(const char *address, const char *port, const char *pin, struct talk **talk_out, struct error *err)
 {
-    char wanted[TALK_PIN_SIZE];
+    struct tls *tls = NULL;
     int fd = -1;
 
     if (strlen(pin) != TALK_PIN_SIZE - 1) return failure(err, ERROR_INVALID, "the pin of a runner has 64 hex digits");
-    memcpy(wanted, pin, sizeof wanted);
     TRY(dial(address, port, &fd, err));
-    SSL_CTX *context = talk_context(false);
-    if (context == NULL) {
-        (void)close(fd);
-        return failure(err, ERROR_NO_MEMORY, "no memory for a talk");
-    }
-    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
-    SSL_CTX_set_cert_verify_callback(context, compare_key, wanted);
-    const struct result begun = talk_begin(fd, context, false, talk_out, err);
-    SSL_CTX_free(context); /* the talk keeps it; no certificate comes any more */
-    return begun;
+    talk_watch_peer(fd);
+    TRY(tls_connect(fd, pin, clock_monotonic_ms() + TALK_HANDS_MS, &tls, err));
+    return talk_new(tls, talk_out, err);
 }

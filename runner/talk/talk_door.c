@@ -2,48 +2,21 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "runner/talk/talk_priv.h"
 
-#define LIFE_S (90 * 24 * 3600) /* nobody reads it: the agent compares the key alone */
-
 struct talk_door {
     int fd;
     unsigned port;
-    SSL_CTX *context;
-    char pin[TALK_PIN_SIZE];
+    struct tls_server *server;
 };
-
-static bool fill_certificate(X509 *certificate, EVP_PKEY *key)
-{
-    X509_NAME *name = X509_get_subject_name(certificate);
-
-    return X509_set_version(certificate, X509_VERSION_3) == 1 && ASN1_INTEGER_set(X509_get_serialNumber(certificate), 1) == 1 &&
-           X509_gmtime_adj(X509_getm_notBefore(certificate), -3600) != NULL &&
-           X509_gmtime_adj(X509_getm_notAfter(certificate), LIFE_S) != NULL &&
-           X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const uint8_t *)"sijil-runner", -1, -1, 0) == 1 &&
-           X509_set_issuer_name(certificate, name) == 1 && X509_set_pubkey(certificate, key) == 1 &&
-           X509_sign(certificate, key, EVP_sha256()) > 0;
-}
-
-static struct result make_key(struct talk_door *door, struct error *err)
-{
-    EVP_PKEY *key = EVP_EC_gen("P-256");
-    X509 *certificate = X509_new();
-
-    const bool is_made = key != NULL && certificate != NULL && fill_certificate(certificate, key) &&
-                         talk_pin(certificate, door->pin) && SSL_CTX_use_certificate(door->context, certificate) == 1 &&
-                         SSL_CTX_use_PrivateKey(door->context, key) == 1;
-    X509_free(certificate);
-    EVP_PKEY_free(key);
-    return is_made ? SUCCESS : failure(err, ERROR_NO_MEMORY, "no key for a talk");
-}
 
 static bool fill_address(struct sockaddr_storage *address, socklen_t *size, const char *text, unsigned port)
 {
@@ -95,9 +68,7 @@ struct result talk_door_open(const char *address, unsigned port, unsigned ports,
 
     if (door == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a talk");
     door->fd = -1;
-    door->context = talk_context(true);
-    if (door->context == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a talk");
-    TRY(make_key(door, err));
+    TRY(tls_server_new(&door->server, err));
     TRY(find_port(door, address, port, ports, err));
     *door_out = GIVE(door);
     return SUCCESS;
@@ -110,23 +81,26 @@ unsigned talk_door_port(const struct talk_door *door)
 
 const char *talk_door_pin(const struct talk_door *door)
 {
-    return door->pin;
+    return tls_server_pin(door->server);
 }
 
 struct result talk_accept(struct talk_door *door, int64_t patience_ms, struct talk **talk_out, struct error *err)
 {
     struct pollfd polled = {.fd = door->fd, .events = POLLIN};
+    struct tls *tls = NULL;
 
     if (poll(&polled, 1, (int)patience_ms) <= 0) return failure(err, ERROR_NOT_FOUND, "nobody came");
     const int fd = accept4(door->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) return failure(err, ERROR_NOT_FOUND, "whoever came has gone: %s", strerror(errno));
-    return talk_begin(fd, door->context, true, talk_out, err);
+    talk_watch_peer(fd);
+    TRY(tls_accept(fd, door->server, clock_monotonic_ms() + TALK_HANDS_MS, &tls, err));
+    return talk_new(tls, talk_out, err);
 }
 
 void talk_door_free(struct talk_door *door)
 {
     if (door == NULL) return;
     file_close_owned(&door->fd);
-    SSL_CTX_free(door->context);
+    tls_server_free(door->server);
     free(door);
 }

@@ -28,5 +28,5 @@ ban 'curl_[a-z_]+' 'one way out: use outgoing/call.h' '(outgoing|bench)/[a-z_]+\
 ban 'connect' 'one way out: use outgoing/call.h' 'bench/tls_bench\.c|crypto/keyd_call\.c|runner/jobs/job\.c|base/notify\.c|runner/sandbox/closed\.c|runner/pod/payload\.c|runner/talk/talk_call\.c'
 ban 'getaddrinfo|gethostbyname|gethostbyname2|gethostbyname_r|res_query|res_search' 'names are resolved by outgoing/, which checks the address' 'outgoing/addresses\.c'
 ban 'PQconnect[A-Za-z]*|PQsetdbLogin|PQsetdb' 'only storage/ reaches PostgreSQL' 'storage/pg_[a-z]+\.c'
-ban 'gnutls_transport_set_[a-z_]+|SSL_connect|BIO_new_connect|BIO_do_connect' 'one way out: use outgoing/call.h' 'bench/[a-z_]+\.c|gateway/http/[a-z_]+\.c|runner/talk/talk\.c'
+ban 'gnutls_transport_set_[a-z_]+|SSL_connect|BIO_new_connect|BIO_do_connect' 'one way out: use outgoing/call.h' 'bench/[a-z_]+\.c|gateway/http/[a-z_]+\.c|crypto/tls\.c'
 exit $bad
