@@ -126,6 +126,7 @@ static struct result look_at_pods(const struct runner_serve *settings, struct se
 
     TRY(work_open(settings->machine.work, getegid(), &nowhere, &work, err)); /* and what killed runs have left here */
     TRY(work_remove(&work, err));
+    TRY(attend_check(settings->pods, err));
     TRY(kubernetes_open(&settings->pods->cluster, &cluster, err));
     TRY(kubernetes_check_place(cluster, err));
     uuid_format(&options->state->own.runner, runner);

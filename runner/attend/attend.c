@@ -204,6 +204,15 @@ static struct result clean_up(struct attending *attending, struct error *err)
     return work_remove(&attending->work, err);
 }
 
+struct result attend_check(const struct attend_place *place, struct error *err)
+{
+    OWNED(talk_door) *door = NULL;
+
+    if (!talk_is_address(place->address))
+        return failure(err, ERROR_INVALID, "pods reach this machine at an IP address, not at %.100s", place->address);
+    return talk_door_open(place->listen, place->port, place->ports, &door, err);
+}
+
 struct result attend_run(const struct attend_run *about, const struct sandbox_options *options, struct sandbox_report *report_out,
                          struct error *err)
 {

@@ -39,5 +39,8 @@ struct attend_run {
 RESULT attend_run(const struct attend_run *about, const struct sandbox_options *options, struct sandbox_report *report_out,
                   struct error *err);
 
+/** Whether agents could be awaited there. ERROR_INVALID, ERROR_CONFLICT, ERROR_UNAVAILABLE. */
+RESULT attend_check(const struct attend_place *place, struct error *err);
+
 /** What follows from the limits that a container sees: the isolation of the run. ERROR_DENIED: they do not hold what the order says. Pure. */
 RESULT attend_judge(const char *const seen[3], const struct run_limits *limits, enum isolation *isolation_out, struct error *err);

@@ -126,7 +126,11 @@ static struct result await_agent(struct attending *attending, struct error *err)
         if (!talk_accept(attending->door, ATTEND_STEP_MS, &attending->talk, &none).ok) continue;
         const bool is_proven = prove(attending, &none).ok;
         drop(attending);
-        if (is_proven) return SUCCESS;
+        if (is_proven) {
+            talk_door_free(attending->door); /* nobody else is heard */
+            attending->door = NULL;
+            return SUCCESS;
+        }
         (void)snprintf(why, sizeof why, "%.190s", none.message);
         log_error("an agent is not let in", &none);
         talk_free(attending->talk);

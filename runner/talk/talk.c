@@ -1,4 +1,5 @@
 /* Messages, their limits, and the time that they may take. */
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -10,6 +11,28 @@
 #include "runner/talk/talk_priv.h"
 
 #define HEAD_SIZE 5
+
+bool talk_fill_address(struct sockaddr_storage *address, socklen_t *size, const char *text, unsigned port)
+{
+    struct sockaddr_in *v4 = (struct sockaddr_in *)address;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)address;
+
+    memset(address, 0, sizeof *address);
+    if (inet_pton(AF_INET, text, &v4->sin_addr) == 1) {
+        v4->sin_family = AF_INET, v4->sin_port = htons((in_port_t)port), *size = sizeof *v4;
+        return true;
+    }
+    v6->sin6_family = AF_INET6, v6->sin6_port = htons((in_port_t)port), *size = sizeof *v6;
+    return inet_pton(AF_INET6, text, &v6->sin6_addr) == 1;
+}
+
+bool talk_is_address(const char *text)
+{
+    struct sockaddr_storage address;
+    socklen_t size = 0;
+
+    return talk_fill_address(&address, &size, text, 0);
+}
 
 /* A peer that is gone without a word must be noticed by a side that only waits. */
 void talk_watch_peer(int fd)

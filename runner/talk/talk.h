@@ -66,6 +66,8 @@ RESULT talk_texts(struct talk_message *message, size_t least, struct error *err)
 int talk_descriptor(const struct talk *talk);
 /** Whether a part of a message was read already. */
 bool talk_is_ready(const struct talk *talk);
+/** Whether an agent can connect to it: an IP address. */
+bool talk_is_address(const char *text);
 /** Closes it; the other side sees TALK_END. */
 void talk_free(struct talk *talk);
 DEFINE_OWNED(talk);

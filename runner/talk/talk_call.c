@@ -1,5 +1,4 @@
 /* The agent's side. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -13,29 +12,15 @@
 
 #define CONNECT_MS 10000
 
-static bool fill(struct sockaddr_storage *address, socklen_t *size, const char *text, const char *port)
-{
-    struct sockaddr_in *v4 = (struct sockaddr_in *)address;
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)address;
-    uint64_t number = 0;
-
-    memset(address, 0, sizeof *address);
-    if (!text_to_u64(bytes_of_text(port), 65535, &number) || number == 0) return false;
-    if (inet_pton(AF_INET, text, &v4->sin_addr) == 1) {
-        v4->sin_family = AF_INET, v4->sin_port = htons((in_port_t)number), *size = sizeof *v4;
-        return true;
-    }
-    v6->sin6_family = AF_INET6, v6->sin6_port = htons((in_port_t)number), *size = sizeof *v6;
-    return inet_pton(AF_INET6, text, &v6->sin6_addr) == 1;
-}
-
 static struct result dial(const char *text, const char *port, int *fd_out, struct error *err)
 {
     struct sockaddr_storage address;
     socklen_t size = 0, length = sizeof(int);
+    uint64_t number = 0;
     int failed = 0;
 
-    if (!fill(&address, &size, text, port))
+    if (!text_to_u64(bytes_of_text(port), 65535, &number) || number == 0 ||
+        !talk_fill_address(&address, &size, text, (unsigned)number))
         return failure(err, ERROR_INVALID, "a runner is named by its IP address and its port, not by %.60s %.10s", text, port);
     OWNED_FD fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) return failure(err, ERROR_UNAVAILABLE, "no socket for the runner: %s", strerror(errno));

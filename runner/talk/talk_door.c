@@ -1,5 +1,4 @@
 /* The runner's side: a key that lives as long as one talk, and never leaves this process. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -17,20 +16,6 @@ struct talk_door {
     unsigned port;
     struct tls_server *server;
 };
-
-static bool fill_address(struct sockaddr_storage *address, socklen_t *size, const char *text, unsigned port)
-{
-    struct sockaddr_in *v4 = (struct sockaddr_in *)address;
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)address;
-
-    memset(address, 0, sizeof *address);
-    if (inet_pton(AF_INET, text, &v4->sin_addr) == 1) {
-        v4->sin_family = AF_INET, v4->sin_port = htons((in_port_t)port), *size = sizeof *v4;
-        return true;
-    }
-    v6->sin6_family = AF_INET6, v6->sin6_port = htons((in_port_t)port), *size = sizeof *v6;
-    return inet_pton(AF_INET6, text, &v6->sin6_addr) == 1;
-}
 
 /* False: somebody else listens there. */
 static bool listens(struct talk_door *door, const struct sockaddr_storage *address, socklen_t size)
@@ -52,7 +37,7 @@ static struct result find_port(struct talk_door *door, const char *text, unsigne
     socklen_t size = 0;
 
     for (unsigned i = 0; i < ports; i++) {
-        if (!fill_address(&address, &size, text, port + i))
+        if (!talk_fill_address(&address, &size, text, port + i))
             return failure(err, ERROR_INVALID, "agents connect to an IP address, not to %.100s", text);
         door->port = port + i;
         if (listens(door, &address, size)) return SUCCESS;

@@ -252,6 +252,9 @@ def wrong_words_are_refused(world):
         assert done.returncode == 2 and says in done.stderr, done
     for more in ("--slurm=commands:", "--jobs=/x", "--kubernetes-listen=7443", "--kubernetes-region=local/dxb"):
         assert subprocess.run([RUNNER, "serve", *words, more], capture_output=True, check=False, timeout=60).returncode == 2, more
+    for more in ("--kubernetes-listen=localhost:7443", "--kubernetes-address=runner.example"):
+        done = subprocess.run([RUNNER, "serve", f"--state={world.state}", f"--work={world.work}", *words, more], capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 1 and "IP address" in done.stderr, done
     os.makedirs(os.path.join(world.folder, "declared"))
     other = PodWorld(os.path.join(world.folder, "declared"), nodes=None)
     done = subprocess.run([RUNNER, "serve", f"--state={other.state}", f"--work={other.work}", *other.words()], capture_output=True, text=True, check=False, timeout=60)
