@@ -134,6 +134,11 @@ static enum kubernetes_state open_state(const json_t *job, const json_t *pod, st
         kubernetes_copy_text(status->reason, sizeof status->reason, "Suspended");
         return KUBERNETES_WAITING;
     }
+    if (pod != NULL && json_object_get(metadata_of(pod), "deletionTimestamp") != NULL) { /* its containers get TERM now */
+        const json_t *why = condition(json_object_get(pod, "status"), "DisruptionTarget");
+        kubernetes_copy_text(status->reason, sizeof status->reason, why == NULL ? "Deleted" : json_text_of(why, "reason"));
+        return KUBERNETES_ENDING;
+    }
     if (pod != NULL && is_text(json_object_get(pod, "status"), "phase", "Running")) return KUBERNETES_RUNNING;
     if (pod != NULL) kubernetes_copy_text(status->reason, sizeof status->reason, reason_of_waiting(pod));
     return KUBERNETES_WAITING;
