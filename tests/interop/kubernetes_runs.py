@@ -27,6 +27,7 @@ SPACE, SYSTEM, ACCOUNT, REGION = "sijil-runs", "sijil-system", "sijil-runner", "
 PREFIX = "sijil.node-restriction.kubernetes.io/"
 JOBS, NODE_OF = f"/apis/batch/v1/namespaces/{SPACE}/jobs", "/api/v1/nodes/"
 DIGITS = os.path.join(ROOT, "examples/digits")
+ENDS = ("succeeded", "failed", "cancelled", "expired", "refused", "quarantined")
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
 # The files that a process of Python has used: modules, and libraries.
@@ -132,8 +133,18 @@ def asked_for(**more):
     return state["alice"].request(spec=wanted(**more))
 
 
+def state_of(asked):
+    return sql(f"SELECT state FROM run WHERE run_id = '{asked['run']}'").strip()
+
+
+def wait(asked, wanted_state, seconds=120):
+    """By the database, because a person gets few tokens a second."""
+    wait_for(f"the run is {wanted_state}", lambda: state_of(asked) == wanted_state or state_of(asked) in set(ENDS) - {wanted_state}, seconds)
+    assert state_of(asked) == wanted_state, (state_of(asked), state["alice"].run(asked).get("reason"))
+
+
 def ended(asked, wanted_state, seconds=120):
-    state["alice"].wait(asked, wanted_state, seconds)
+    wait(asked, wanted_state, seconds)
     return state["alice"].run(asked)
 
 
@@ -157,7 +168,7 @@ def the_digits_are_trained_bit_for_bit_as_on_this_machine():
     with pods_runner(state["runner"]) as real:
         asked = asked_for()
         seen = set()
-        while state["alice"].run(asked)["state"] not in ("succeeded", "failed", "refused"):
+        while state_of(asked) not in ENDS:
             for job in state["cluster"].api("GET", JOBS)["items"]:
                 seen.add(job["metadata"]["name"])
                 assert all(word not in json.dumps(job) for word in ("train.py", "python3\"", "OMP_NUM_THREADS", "digits.csv", PROJECT)), job
@@ -191,7 +202,7 @@ def an_outsider_verifies_the_bundle():
 def a_cancelled_run_ends_its_pod():
     with pods_runner(state["runner"]):
         asked = asked_for(script="trap '' TERM; echo begun; while :; do sleep 1; done")
-        state["alice"].wait(asked, "running", 120)
+        wait(asked, "running", 120)
         assert state["alice"].call("DELETE", "/" + asked["run"]).status == 204
         assert ended(asked, "cancelled")
         nothing_is_left()
@@ -207,7 +218,7 @@ def memory_has_its_limit():
 def a_killed_runner_is_followed_by_another_attempt():
     with pods_runner(state["runner"]) as real:
         asked = asked_for(script="sleep 8; exec /usr/bin/python3 /code/train.py")
-        state["alice"].wait(asked, "running", 120)
+        wait(asked, "running", 120)
         real.kill()
         sql(f"UPDATE run_attempt SET deadline = now() WHERE run_id = '{asked['run']}' AND ended_at IS NULL")  # it is silent from now on
         real.start()
@@ -221,7 +232,7 @@ def the_api_may_go_and_come():
     """The talk with the agent does not go through it."""
     with pods_runner(state["runner"]):
         asked = asked_for(script="sleep 10; exec /usr/bin/python3 /code/train.py")
-        state["alice"].wait(asked, "running", 120)
+        wait(asked, "running", 120)
         state["cluster"].kill_api()
         time.sleep(4)
         state["cluster"].start_api()
@@ -232,7 +243,7 @@ def the_api_may_go_and_come():
 def an_evicted_pod_ends_its_run():
     with pods_runner(state["runner"]):
         asked = asked_for(script="sleep 1000")
-        state["alice"].wait(asked, "running", 120)
+        wait(asked, "running", 120)
         pod = pod_of(asked)["metadata"]["name"]
         state["cluster"].api("POST", f"/api/v1/namespaces/{SPACE}/pods/{pod}/eviction", {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}})
         reason = ended(asked, "cancelled")["reason"]
@@ -244,7 +255,7 @@ def a_node_that_nobody_enrolled_gets_nothing():
     runner = Runner(state["world"], pool="elsewhere", assurance=2, isolation="cgroup-v1", nodes=[str(uuid.uuid4())])
     with pods_runner(runner, "--kubernetes-patience=15") as real:
         asked = asked_for(pool="elsewhere")
-        state["alice"].wait(asked, "refused", 120)
+        wait(asked, "refused", 120)
         assert "not on the node that was enrolled" in real.said(), real.said()
         nothing_is_left()
 
