@@ -161,6 +161,7 @@ static struct result serve(struct agent *agent, struct error *err)
 
 static struct result run(struct agent *agent, char *const words[3], struct error *err)
 {
+    TRY(meeting_listen(&agent->meeting, err)); /* so that the payload's side, too, ends if nobody lets this one in */
     TRY(call_runner(agent, words, err));
     TRY(prepare(agent, err));
     return serve(agent, err);
@@ -169,7 +170,7 @@ static struct result run(struct agent *agent, char *const words[3], struct error
 int pod_agent(const char *folder, char *const words[3])
 {
     const struct sigaction ignored = {.sa_handler = SIG_IGN};
-    struct agent agent = {.meeting = {.folder = folder, .channel = -1, .output = -1}};
+    struct agent agent = {.meeting = MEETING(folder)};
     struct error err = {0};
 
     (void)sigaction(SIGTERM, &ignored, NULL);
@@ -177,8 +178,7 @@ int pod_agent(const char *folder, char *const words[3])
     heard = TALK_MESSAGE;
     const bool is_done = run(&agent, words, &err).ok;
     if (!is_done) (void)fprintf(stderr, "sijil-pod: %s\n", err.message);
-    file_close_owned(&agent.meeting.channel); /* the payload's side ends all that is left */
-    file_close_owned(&agent.meeting.output);
+    meeting_done(&agent.meeting); /* the payload's side ends all that is left */
     talk_free(agent.talk);
     buffer_done(&heard.content);
     return is_done ? 0 : POD_CLOSED;

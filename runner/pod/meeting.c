@@ -62,17 +62,17 @@ struct result meeting_show_silence(const struct meeting *meeting, struct error *
 
 /* ---- the payload's side ---- */
 
-static struct result listen_there(const char *folder, int *fd_out, struct error *err)
+struct result meeting_listen(struct meeting *meeting, struct error *err)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     OWNED_FD fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
-    if (snprintf(address.sun_path, sizeof address.sun_path, "%s/" POD_SOCKET, folder) >= (int)sizeof address.sun_path)
+    if (snprintf(address.sun_path, sizeof address.sun_path, "%s/" POD_SOCKET, meeting->folder) >= (int)sizeof address.sun_path)
         return failure(err, ERROR_INVALID, "the name of the folder is too long");
     if (fd < 0 || bind(fd, (const struct sockaddr *)&address, sizeof address) != 0 || chmod(address.sun_path, 0666) != 0 ||
         listen(fd, 1) != 0)
         return failure(err, ERROR_UNAVAILABLE, "the agent can't listen at %.100s: %s", address.sun_path, strerror(errno));
-    *fd_out = fd;
+    meeting->listening = fd;
     fd = -1;
     return SUCCESS;
 }
@@ -82,10 +82,8 @@ struct result meeting_wait(struct meeting *meeting, const volatile sig_atomic_t 
 {
     struct ucred who = {0};
     socklen_t size = sizeof who;
-    OWNED_FD listening = -1;
 
-    TRY(listen_there(meeting->folder, &listening, err));
-    while ((meeting->channel = accept4(listening, NULL, NULL, SOCK_CLOEXEC)) < 0)
+    while ((meeting->channel = accept4(meeting->listening, NULL, NULL, SOCK_CLOEXEC)) < 0)
         if (errno != EINTR || *stops != 0) return failure(err, ERROR_UNAVAILABLE, "the payload's container has not begun");
     if (getsockopt(meeting->channel, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 || who.uid == getuid())
         return failure(err, ERROR_DENIED, "agent and payload are one user");
@@ -128,4 +126,11 @@ struct result meeting_let_it_go(struct meeting *meeting, const char *const *text
     (void)close(outputs[1]);
     meeting->output = outputs[0];
     return sent;
+}
+
+void meeting_done(struct meeting *meeting)
+{
+    file_close_owned(&meeting->channel);
+    file_close_owned(&meeting->listening);
+    file_close_owned(&meeting->output);
 }

@@ -107,6 +107,7 @@ static struct result run(struct trial *trial, char **words, struct error *err)
 {
     TRY(take_words(trial, words, err));
     TRY(meeting_show_silence(&trial->meeting, err));
+    TRY(meeting_listen(&trial->meeting, err));
     TRY(meeting_wait(&trial->meeting, &was_told_to_stop, err));
     TRY(meeting_have_it_shown(&trial->meeting, &message, err));
     TRY(let_it_go(trial, err));
@@ -132,13 +133,12 @@ static void leave_word(const struct meeting *meeting, const char *wrong)
 int pod_trial(const char *folder, char **words)
 {
     const struct sigaction action = {.sa_handler = on_signal};
-    struct trial trial = {.meeting = {.folder = folder, .channel = -1, .output = -1}, .status = POD_CLOSED};
+    struct trial trial = {.meeting = MEETING(folder), .status = POD_CLOSED};
     struct error err = {0};
 
     (void)sigaction(SIGTERM, &action, NULL);
     const bool is_done = run(&trial, words, &err).ok;
     leave_word(&trial.meeting, is_done ? NULL : err.message);
-    file_close_owned(&trial.meeting.channel);
-    file_close_owned(&trial.meeting.output);
+    meeting_done(&trial.meeting);
     return is_done ? trial.status : POD_CLOSED;
 }
