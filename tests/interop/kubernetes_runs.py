@@ -105,7 +105,6 @@ def prepare():
     state["uid"] = cluster.api("GET", node)["metadata"]["uid"]
     wait_for("accounts", lambda: has_accounts(cluster))
     state["key"] = cluster.write("token", cluster.token(SYSTEM, ACCOUNT))
-    state["runner"] = Runner(world, pool="pods", assurance=2, isolation="cgroup-v1", nodes=[state["uid"]])
 
 
 def has_accounts(cluster):
@@ -113,7 +112,9 @@ def has_accounts(cluster):
                for space, name in ((SPACE, "sijil-run"), (SYSTEM, ACCOUNT)))
 
 
-def pods_runner(runner, *more):
+def pods_runner(pool, *more, nodes=None):
+    """Each case has a runner of its own: the folder of one must not come back (docs/runner.md)."""
+    runner = Runner(state["world"], pool=pool, assurance=2, isolation="cgroup-v1", nodes=nodes or [state["uid"]])
     cluster = state["cluster"]
     words = [f"--kubernetes={cluster.url}", f"--ca-file={cluster.ca}", f"--kubernetes-token={state['key']}", f"--kubernetes-image={state['agent']}",
              f"--kubernetes-payload={state['python']}", f"--kubernetes-listen={HOST}:{sijil_test.free_port()}", "--least=cgroup-v1", "--cpus=4", f"--memory={8 << 30}",
@@ -121,7 +122,7 @@ def pods_runner(runner, *more):
     return RealRunner(server, runner, words=words)
 
 
-def wanted(code=None, pool="pods", script=None, **more):
+def wanted(pool, code=None, script=None, **more):
     limits = {"time_s": 300, "grace_s": 2, "cpus": 1, "memory_bytes": 1 << 29, "output_bytes": 1 << 24, "output_files": 10, "log_bytes": 1 << 20, "processes": 64}
     limits.update({name: more.pop(name) for name in list(more) if name in limits})
     return spec(code=code or state["code"], inputs=[state["data"]], pool=pool, environment=ENVIRONMENT, limits=limits, isolation="rlimits", assurance=1,
@@ -140,7 +141,7 @@ def state_of(asked):
 def wait(asked, wanted_state, seconds=120):
     """By the database, because a person gets few tokens a second."""
     wait_for(f"the run is {wanted_state}", lambda: state_of(asked) == wanted_state or state_of(asked) in set(ENDS) - {wanted_state}, seconds)
-    assert state_of(asked) == wanted_state, (state_of(asked), state["alice"].run(asked).get("reason"))
+    assert state_of(asked) == wanted_state, (state_of(asked), state["alice"].run(asked).get("reason"), state["alice"].call("GET", f"/{asked['run']}/log").body)
 
 
 def ended(asked, wanted_state, seconds=120):
@@ -165,8 +166,8 @@ def the_digits_are_trained_bit_for_bit_as_on_this_machine():
     made = {}
     with RealRunner(server, Runner(state["world"], pool="here")):
         made["here"] = ended(asked_for(pool="here"), "succeeded")["outputs"][0]["digest"]
-    with pods_runner(state["runner"]) as real:
-        asked = asked_for()
+    with pods_runner("digits") as real:
+        asked = asked_for(pool="digits")
         seen = set()
         while state_of(asked) not in ENDS:
             for job in state["cluster"].api("GET", JOBS)["items"]:
@@ -200,8 +201,8 @@ def an_outsider_verifies_the_bundle():
 
 
 def a_cancelled_run_ends_its_pod():
-    with pods_runner(state["runner"]):
-        asked = asked_for(script="trap '' TERM; echo begun; while :; do sleep 1; done")
+    with pods_runner("cancelled"):
+        asked = asked_for(pool="cancelled", script="trap '' TERM; echo begun; while :; do sleep 1; done")
         wait(asked, "running", 120)
         assert state["alice"].call("DELETE", "/" + asked["run"]).status == 204
         assert ended(asked, "cancelled")
@@ -209,15 +210,15 @@ def a_cancelled_run_ends_its_pod():
 
 
 def memory_has_its_limit():
-    with pods_runner(state["runner"]):
-        asked = asked_for(script="/usr/bin/python3 -c 'x = bytearray(400 << 20)'; exit $?", memory_bytes=64 << 20)
+    with pods_runner("memory"):
+        asked = asked_for(pool="memory", script="/usr/bin/python3 -c 'x = bytearray(400 << 20)'; exit $?", memory_bytes=64 << 20)
         assert ended(asked, "failed")["reason"] == "it used more than memory_bytes", state["alice"].run(asked)
         nothing_is_left()
 
 
 def a_killed_runner_is_followed_by_another_attempt():
-    with pods_runner(state["runner"]) as real:
-        asked = asked_for(script="sleep 8; exec /usr/bin/python3 /code/train.py")
+    with pods_runner("killed") as real:
+        asked = asked_for(pool="killed", script="sleep 8; exec /usr/bin/python3 /code/train.py")
         wait(asked, "running", 120)
         real.kill()
         sql(f"UPDATE run_attempt SET deadline = now() WHERE run_id = '{asked['run']}' AND ended_at IS NULL")  # it is silent from now on
@@ -230,8 +231,8 @@ def a_killed_runner_is_followed_by_another_attempt():
 
 def the_api_may_go_and_come():
     """The talk with the agent does not go through it."""
-    with pods_runner(state["runner"]):
-        asked = asked_for(script="sleep 10; exec /usr/bin/python3 /code/train.py")
+    with pods_runner("away"):
+        asked = asked_for(pool="away", script="sleep 10; exec /usr/bin/python3 /code/train.py")
         wait(asked, "running", 120)
         state["cluster"].kill_api()
         time.sleep(4)
@@ -241,8 +242,8 @@ def the_api_may_go_and_come():
 
 
 def an_evicted_pod_ends_its_run():
-    with pods_runner(state["runner"]):
-        asked = asked_for(script="sleep 1000")
+    with pods_runner("evicted"):
+        asked = asked_for(pool="evicted", script="sleep 1000")
         wait(asked, "running", 120)
         pod = pod_of(asked)["metadata"]["name"]
         state["cluster"].api("POST", f"/api/v1/namespaces/{SPACE}/pods/{pod}/eviction", {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}})
@@ -252,8 +253,7 @@ def an_evicted_pod_ends_its_run():
 
 
 def a_node_that_nobody_enrolled_gets_nothing():
-    runner = Runner(state["world"], pool="elsewhere", assurance=2, isolation="cgroup-v1", nodes=[str(uuid.uuid4())])
-    with pods_runner(runner, "--kubernetes-patience=15") as real:
+    with pods_runner("elsewhere", "--kubernetes-patience=15", nodes=[str(uuid.uuid4())]) as real:
         asked = asked_for(pool="elsewhere")
         wait(asked, "refused", 120)
         assert "not on the node that was enrolled" in real.said(), real.said()

@@ -105,7 +105,7 @@ def kubernetes_learns_nothing(world):
 
 def ends_are_told(world):
     for text, wanted, says in (("exit 7", "failed", "status 7"), ("kill -9 $$", "failed", "signal 9"), (WRITES + "ln -s /etc /out/model/x", "failed", "symbolic link"),
-                               (WRITES + "mkfifo /out/model/p", "failed", "no pipe"), (WRITES + "head -c 20000000 /dev/zero > /out/model/big", "failed", "larger than the limit"),
+                               (WRITES + "python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('/out/model/s')\"", "failed", "no pipe"), (WRITES + "head -c 20000000 /dev/zero > /out/model/big", "failed", "larger than the limit"),
                                (WRITES + "ln /out/model/1 /out/model/2", "failed", "hard link"), ("echo 1 > /out/other", "failed", "belongs to no output"),
                                ("trap '' TERM; while :; do sleep 1; done", "timeout", "time_s"), ("true", "failed", "output model is missing")):
         run, _ = world.run(text, time_s=2 if "while" in text else 60)
