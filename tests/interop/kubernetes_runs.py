@@ -54,7 +54,7 @@ def used_files(data):
     os.makedirs(folder + "/in")
     os.symlink(data, folder + "/in/digits")
     subprocess.run(["/usr/bin/python3", "-c", USED, out, DIGITS + "/train.py"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                   env={**ENVIRONMENT, "SIJIL_INPUTS": folder + "/in", "SIJIL_OUTPUTS": folder, "PATH": "/usr/bin:/bin"})
+                   env={**ENVIRONMENT, "SIJIL_INPUTS": folder + "/in", "SIJIL_OUTPUTS": folder, "SIJIL_HEARTBEAT": folder + "/beat", "PATH": "/usr/bin:/bin"})
     with open(out, encoding="utf-8") as file:
         return [line for line in file.read().split("\n") if os.path.isfile(line) and line.startswith(("/usr/", "/lib"))]
 
