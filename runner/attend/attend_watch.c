@@ -245,6 +245,8 @@ static void note_loss(struct attending *attending, const char *seen)
     ask_why(attending);
     report->exit = -1;
     report->signal = SIGKILL;
+    report->cpu_ms = attending->use.cpu_us < 0 ? 0 : attending->use.cpu_us / 1000;
+    report->memory_bytes = attending->use.memory_bytes < 0 ? 0 : attending->use.memory_bytes;
     if (!was_told) report->end = attending->status.state == KUBERNETES_MEMORY ? SANDBOX_MEMORY : SANDBOX_CANCELLED;
     (void)snprintf(report->lost, sizeof report->lost, "the pod has gone (%.80s): Kubernetes says %s, %.60s", seen,
                    kubernetes_state_name(attending->status.state),
