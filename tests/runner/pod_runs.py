@@ -47,7 +47,7 @@ class PodWorld(World):
 
     def words(self):
         return [f"--kubernetes={self.api.url}", f"--ca-file={self.folder}/api/tls.pem", f"--kubernetes-token={self.key}", f"--kubernetes-image={IMAGE}",
-                f"--kubernetes-payload={IMAGE}", f"--kubernetes-listen=127.0.0.1:{self.port}", "--cpus=4", f"--memory={4 << 30}", "--least=cgroup-v2", "--kubernetes-patience=20"]
+                f"--kubernetes-payload={IMAGE}", f"--kubernetes-listen=127.0.0.1:{self.port}", "--cpus=4", f"--memory={4 << 30}", "--least=cgroup-v2", "--kubernetes-patience=8"]
 
     def start(self, *options):
         return super().start(*self.words(), *options)
@@ -207,8 +207,6 @@ def what_is_not_limited_is_refused(world):
 def a_pod_that_does_not_begin(world):
     """No image: one refusal. Suspended, no room, or deleted: nothing is said, so that another attempt gets the run."""
     world.api.starts, world.api.waiting = False, "ErrImagePull"
-    world.stop()
-    world.start("--kubernetes-patience=3")
     run, _ = world.give(world.script(WRITES))
     status, reason = world.end_of(run)
     assert status == "refused" and "ErrImagePull" in reason, reason
