@@ -128,15 +128,14 @@ static struct result obey(struct agent *agent, bool *is_over, struct error *err)
     struct error none;
 
     TRY(talk_receive(agent->talk, 0, &heard, err));
-    switch (heard.kind) {
-    case TALK_STOP: (void)pod_send(channel, stop, 1, NULL, &none).ok; return SUCCESS;
-    case TALK_KILL: (void)pod_send(channel, kill, 1, NULL, &none).ok; return SUCCESS;
-    case TALK_WALK:
-        if (agent->has_ended) return agent_give_outputs(agent->talk, &heard, err);
+    if (heard.kind == TALK_WALK && !agent->has_ended)
         return failure(err, ERROR_INVALID, "the runner asks for outputs of a command that runs");
-    case TALK_BYE: *is_over = true; return SUCCESS;
-    default: return failure(err, ERROR_UNAVAILABLE, "the runner has gone, or says something else");
-    }
+    if (heard.kind == TALK_WALK) return agent_give_outputs(agent->talk, &heard, err);
+    if (heard.kind == TALK_STOP) (void)pod_send(channel, stop, 1, NULL, &none).ok;
+    else if (heard.kind == TALK_KILL) (void)pod_send(channel, kill, 1, NULL, &none).ok;
+    else if (heard.kind == TALK_BYE) *is_over = true;
+    else return failure(err, ERROR_UNAVAILABLE, "the runner has gone, or says something else");
+    return SUCCESS;
 }
 
 /* All output was passed on before the end is. */
