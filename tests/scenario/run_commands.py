@@ -174,7 +174,8 @@ def a_bundle_is_verified_with_own_keys():
     assert verified.returncode == 0, verified.stderr
     shown, _ = command("verify", state["made"], *state["keys"])
     assert shown == verified.stdout and "1 recorded decisions follow" in shown, shown
-    assert json.loads(command("verify", "--json", state["made"], *state["keys"])[0])["verified"] is True
+    verified = json.loads(command("verify", "--json", state["made"], *state["keys"])[0])
+    assert verified["verified"] is True and verified["runner"]["trusted"] == ["root of the machine", "users of the machine and of its cluster"], verified
     wrong = [*state["keys"][:4], "--root", state["keys"][3]]
     assert "NOT verified: " in command("verify", state["made"], *wrong, code=6)[1]
     command("bundle", "3d0c2f1a-9b1e-4a57-8a43-0d6f5f0c7a11", "-o", path, code=3)

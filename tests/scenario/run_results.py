@@ -156,6 +156,9 @@ def an_outsider_verifies_the_bundle_with_its_admission():
     verified = subprocess.run([program("sijil-verify"), "run", "--key", keys["vkey"], "--signer", signer, "--root", server.path("approver.pub.pem"), path],
                               capture_output=True, text=True, timeout=60)
     assert verified.returncode == 0 and "admi" in verified.stdout, (verified.stdout, verified.stderr)
+    for says in (f"root of the machine of the runner {state['runner'].id}", "the region local/main and the jurisdictions AE;",
+                 "with the assurance 1 nobody vouches"):  # whom the verifier must trust in addition
+        assert says in verified.stdout, verified.stdout
 
 
 def lineage_goes_from_the_dataset_to_the_artifact():

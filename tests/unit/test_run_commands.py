@@ -184,7 +184,10 @@ def a_bundle_is_kept_and_verified(world):
     keys = ["--key", VECTORS["vkey"], "--signer", pem(world, "keyd", points["keyd"]), "--root", pem(world, "root", points["root"])]
     shown = world.sijil("verify", made.RUN, *keys).stdout.decode()
     assert "sijil-keyd admitted" in shown and "Not proven:" in shown, shown
-    assert world.json("verify", made.RUN, *keys)["verified"] is True
+    assert "the region local/dxb and the jurisdictions AE;" in shown and "the approvers vouch" in shown, shown
+    verified = world.json("verify", made.RUN, *keys)
+    assert verified["verified"] is True and verified["runner"]["trusted"] == ["root of the machine", "approvers"], verified
+    assert verified["runner"]["assurance"] == 3 and verified["runner"]["region"] == "local/dxb", verified
     pins = {"schema": "sijil.runner-registry/v1", "url": "https://registry.example", "audience": made.ORIGIN, "log_key": VECTORS["vkey"],
             "signer": made.url64(bytes.fromhex(points["keyd"])), "root": made.url64(bytes.fromhex(points["root"]))}
     with open(os.path.join(world.folder, "registry.json"), "w", encoding="utf-8") as file:

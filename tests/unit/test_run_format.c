@@ -45,6 +45,7 @@ static const struct row {
     {"a repository with ..", RUN_REQUEST, "spec.code.repository", "\"acme/../x\"", ERROR_INVALID, "repository", false},
     {"a principal of another kind", RUN_REQUEST, "requester", "\"user:alice\"", ERROR_INVALID, "requester", false},
     {"a short nonce", RUN_ORDER, "nonce", "\"00\"", ERROR_INVALID, "nonce", false},
+    {"code by its tag", RUN_REQUEST, "spec.code.reference", "\"acme/models/code:v1\"", ERROR_INVALID, "reference", false},
     {"an empty argv", RUN_REQUEST, "spec.argv", "[]", ERROR_INVALID, "argv", false},
     {"a variable in lower case", RUN_REQUEST, "spec.environment.path", "\"x\"", ERROR_INVALID, "environment", false},
     {"a variable that begins with a digit", RUN_REQUEST, "spec.environment.1A", "\"x\"", ERROR_INVALID, "environment", false},
@@ -298,6 +299,29 @@ static void other_keys_are_refused(void **state)
     assert_int_equal(err.kind, ERROR_DENIED);
 }
 
+static void two_approvals_of_one_person_count_once(void **state)
+{
+    OWNED_MADE_RUN made;
+    struct error err = {0};
+
+    (void)state;
+    made_run_begin(&made);
+    assert_true(made_check(&made, -1, &err).ok);
+    OWNED(run_envelope) *first = made.read[RUN_APPROVAL];
+    made.read[RUN_APPROVAL] = NULL;
+    buffer_done(&made.envelopes[RUN_APPROVAL]);
+    made.envelopes[RUN_APPROVAL] = BUFFER(RUN_ENVELOPE_MAX);
+    made_set(&made, RUN_APPROVAL, "nonce", "\"11111111111111111111111111111111\""); /* another envelope, by the same key */
+    assert_true(made_sign(&made, RUN_APPROVAL, &err).ok);
+    assert_string_not_equal(first->digest, made.read[RUN_APPROVAL]->digest);
+    struct run_chain chain = made.chain;
+    chain.approvals[0] = first;
+    chain.approvals[chain.approval_count++] = made.read[RUN_APPROVAL];
+    assert_false(run_chain_check(&chain, &err).ok);
+    assert_int_equal(err.kind, ERROR_DENIED);
+    assert_non_null(strstr(err.message, "two approvals are of one person"));
+}
+
 static void large_payloads_are_refused(void **state)
 {
     OWNED_MADE_RUN made;
@@ -333,6 +357,7 @@ int main(void)
 {
     const struct CMUnitTest others[] = {
         cmocka_unit_test(other_keys_are_refused),
+        cmocka_unit_test(two_approvals_of_one_person_count_once),
         cmocka_unit_test(large_payloads_are_refused),
         cmocka_unit_test(failures_are_said_of_envelopes),
     };

@@ -173,24 +173,24 @@ static struct result check_fit(const struct run_chain *chain, const struct runne
     return chain->admission == NULL ? SUCCESS : check_level(chain->admission, runner, err);
 }
 
-static struct result check_runner(const struct run_bundle *bundle, struct error *err)
+static struct result check_runner(struct run_bundle *bundle, struct error *err)
 {
     const struct run_chain *chain = &bundle->chain;
     const struct run_envelope *signed_last = chain->result != NULL ? chain->result : chain->refusal;
     const struct run_runner_use use = {.project = run_text(chain->order, "project"),
                                        .from_ms = run_time(chain->lease, "not_before"),
                                        .until_ms = last_use_ms(chain)};
-    struct runner_key runner;
     OWNED(ecdsa_key) *key = NULL;
 
-    TRY(run_keys_runner(&bundle->keys, run_text(chain->lease, "runner.key"), &use, &runner, err));
-    TRY(check_fit(chain, &runner, err));
+    TRY(run_keys_runner(&bundle->keys, run_text(chain->lease, "runner.key"), &use, &bundle->runner, err));
+    TRY(check_fit(chain, &bundle->runner, err));
+    bundle->has_runner = true;
     if (signed_last == NULL) return SUCCESS;
-    TRY(ecdsa_key_from_public(runner.point, &key, err));
+    TRY(ecdsa_key_from_public(bundle->runner.point, &key, err));
     return run_check_signer(signed_last, key, err);
 }
 
-static struct result check_signers(const struct run_bundle *bundle, const struct run_trust *trust, struct error *err)
+static struct result check_signers(struct run_bundle *bundle, const struct run_trust *trust, struct error *err)
 {
     const struct run_chain *chain = &bundle->chain;
 

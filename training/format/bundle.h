@@ -18,6 +18,8 @@ struct run_bundle {
     size_t envelope_count;
     struct run_chain chain;
     struct proof_report event; /* of the order */
+    bool has_runner;           /* it has a lease */
+    struct runner_key runner;  /* what the approvers have signed of the lease's runner */
 };
 
 /**

@@ -85,6 +85,48 @@ static struct result write_proven(const struct run_bundle *bundle, const struct 
     return SUCCESS;
 }
 
+/* ---- who could do otherwise ---- */
+
+/* With the assurance 1 nobody vouches that the key is out of reach; with more, the approvers do. */
+static bool is_declared(const struct run_bundle *bundle)
+{
+    return bundle->runner.assurance <= 1;
+}
+
+static struct result write_place(const struct runner_key *runner, struct buffer *text, struct error *err)
+{
+    TRY(buffer_format(text, err, "the pool %s, the region %s and the jurisdictions", runner->pool, runner->region));
+    for (size_t i = 0; i < json_array_size(runner->jurisdictions); i++)
+        TRY(buffer_format(text, err, "%s %s", i == 0 ? "" : ",", json_string_value(json_array_get(runner->jurisdictions, i))));
+    return SUCCESS;
+}
+
+/* A document does not say whether a scheduler starts what the runner runs, so the answer is for both. */
+static struct result write_trusted(const struct run_bundle *bundle, struct buffer *text, struct error *err)
+{
+    const struct runner_key *runner = &bundle->runner;
+
+    if (!bundle->has_runner) return SUCCESS;
+    TRY(buffer_format(
+        text, err,
+        "\nWhom you must trust in addition:\n  - root of the machine of the runner %s, and the approvers that put it into\n    ",
+        run_text(bundle->chain.lease, "runner.id")));
+    TRY(write_place(runner, text, err));
+    TRY(buffer_format(text, err, ";\n    they signed the assurance %lld, and at least the isolation %s;\n",
+                      (long long)runner->assurance, runner->isolation));
+    if (is_declared(bundle))
+        return buffer_add_text(
+            text,
+            "  - all that can start programs on this machine, and the administrators of a cluster (Slurm, Kubernetes)\n"
+            "    that it is a part of: with the assurance 1 nobody vouches that they can't use its key.\n",
+            err);
+    return buffer_add_text(
+        text,
+        "  - but not the users of this machine, and not the administrators of a cluster (Slurm, Kubernetes) that it is a\n"
+        "    part of, if they are not root there: the approvers vouch that these can't use its key.\n",
+        err);
+}
+
 static struct result write_unproven(const struct run_bundle *bundle, const struct run_repeated *repeated, struct buffer *text,
                                     struct error *err)
 {
@@ -107,10 +149,7 @@ static struct result write_unproven(const struct run_bundle *bundle, const struc
     if (repeated->decisions == 0)
         TRY(buffer_add_text(text, "  - that the policies allowed it: the bundle has no decisions;\n", err));
     if (chain->result != NULL)
-        TRY(buffer_add_text(text,
-                            "  - that the runner did what it says: you must trust the administrator of its machine, and\n"
-                            "    of a cluster that the machine, or the run's pod, is a part of;\n",
-                            err));
+        TRY(buffer_add_text(text, "  - that the runner did what it says: only those that are named above can know;\n", err));
     return buffer_add_text(
         text,
         "  - that no key was withdrawn before it was used, and that its organisation is still the same: the registry\n"
@@ -127,6 +166,7 @@ struct result run_bundle_text(const struct run_bundle *bundle, const struct run_
                       run_text(bundle->chain.order, "run"), run_text(bundle->chain.order, "project"),
                       bundle->event.checkpoint.origin));
     TRY(write_proven(bundle, repeated, text, err));
+    TRY(write_trusted(bundle, text, err));
     return write_unproven(bundle, repeated, text, err);
 }
 
@@ -135,18 +175,31 @@ static json_t *digest_of_envelope(const struct run_envelope *envelope)
     return envelope == NULL ? json_null() : json_string(envelope->digest);
 }
 
+/* What the approvers have signed of the runner, and who else could have used its key. */
+static json_t *runner_json(const struct run_bundle *bundle)
+{
+    const struct runner_key *runner = &bundle->runner;
+
+    if (!bundle->has_runner) return json_null();
+    return json_pack("{s:s, s:s, s:s, s:O, s:I, s:I, s:s, s:[s, s]}", "id", run_text(bundle->chain.lease, "runner.id"), "pool",
+                     runner->pool, "region", runner->region, "jurisdictions", runner->jurisdictions, "assurance",
+                     (json_int_t)runner->assurance, "devices", (json_int_t)runner->devices, "isolation", runner->isolation,
+                     "trusted", "root of the machine",
+                     is_declared(bundle) ? "users of the machine and of its cluster" : "approvers");
+}
+
 struct result run_bundle_json(const struct run_bundle *bundle, const struct run_repeated *repeated, struct buffer *text,
                               struct error *err)
 {
     const struct run_chain *chain = &bundle->chain;
-    OWNED_JSON json = json_pack("{s:b, s:s, s:s, s:s, s:I, s:I, s:I, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "verified", 1, "run",
-                                run_text(chain->order, "run"), "project", run_text(chain->order, "project"), "origin",
+    OWNED_JSON json = json_pack("{s:b, s:s, s:s, s:s, s:I, s:I, s:I, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "verified", 1,
+                                "run", run_text(chain->order, "run"), "project", run_text(chain->order, "project"), "origin",
                                 bundle->event.checkpoint.origin, "event", (json_int_t)bundle->event.index, "approvals",
                                 (json_int_t)chain->approval_count, "decisions", (json_int_t)repeated->decisions, "terms",
                                 (int)repeated->has_terms, "request", digest_of_envelope(chain->request), "order",
                                 digest_of_envelope(chain->order), "lease", digest_of_envelope(chain->lease), "result",
                                 digest_of_envelope(chain->result), "admission", digest_of_envelope(chain->admission), "refusal",
-                                digest_of_envelope(chain->refusal));
+                                digest_of_envelope(chain->refusal), "runner", runner_json(bundle));
 
     if (json == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a report");
     TRY(json_write_canonical(text, json, err));
