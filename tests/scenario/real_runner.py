@@ -45,10 +45,12 @@ class RealRunner:
             with open(os.path.join(self.folder, "state", name), "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
                 file.write(content)
 
+    def command(self):
+        return [program("sijil-runner"), "serve", f"--state={self.folder}/state", f"--work={self.folder}/work", *self.as_user, *self.words]
+
     def start(self):
         with open(self.folder + "/log", "ab") as log:
-            self.process = subprocess.Popen([program("sijil-runner"), "serve", f"--state={self.folder}/state", f"--work={self.folder}/work", *self.as_user, *self.words],
-                                            stderr=log)
+            self.process = subprocess.Popen(self.command(), stderr=log)
         return self
 
     def said(self):

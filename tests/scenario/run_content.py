@@ -534,6 +534,7 @@ def nothing_counts_after_the_end():
         assert lease.v2("PATCH", begun, b"late", token=token, port=port).status == 401
         assert lease.ask_token(port=port).status == 409 and lease.append(0, b"late\n", port).status == 409
     assert read_log(lease.run)["Sijil-Log-End"] == "true"
+    assert sql(f"SELECT count(*) FROM upload WHERE subject = 'run:{lease.run}' AND expires_at > now()") == "0", "an upload session outlives its run"
     for change in ("ends_at = now()", "ended_at = now(), outcome = 'lost'"):
         lease = Lease()
         token = lease.token()

@@ -12,6 +12,7 @@ TRAINING = ("ingest", "mount", "read", "metadata", "log", "train")
 
 class RunFleet(Fleet):
     """With policies that allow training."""
+    REGIONS = {"local/main": {"geo": "AE"}, "local/elsewhere": {"geo": "SA"}}
 
     def policy_set(self, epoch, operations=TRAINING, approvals=0, at_most="confidential", rules=(), policies=()):
         """`rules` and `policies`: more of them."""
@@ -21,7 +22,7 @@ class RunFleet(Fleet):
         policy = {"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy", "labels": {"class": "confidential"}, "rules": rules,
                   "metadata": {"id": "all", "version": epoch, "scope": ["**"], "effective_from": "2020-01-01T00:00:00Z", "review_by": "2099-01-01"}}
         with open(self.path("set.json"), "w", encoding="utf-8") as file:
-            json.dump({"policies": [policy, *policies], "regions": {"local/main": {"geo": "AE"}, "local/elsewhere": {"geo": "SA"}}}, file)
+            json.dump({"policies": [policy, *policies], "regions": self.REGIONS}, file)
         self.run(program("sijil"), "policy", "sign", "--key", self.path("approver.pem"), "--epoch", str(epoch),
                  "--output", self.path("set.dsse"), self.path("set.json"))
         with open(self.path("set.dsse"), "rb") as file:

@@ -11,8 +11,8 @@ import time
 import sijil_test
 from fleet import Judge
 from run_fleet import TRAINING, RunFleet, load_policies
-from run_world import FOLDER, PROJECT, REGION, Person, Runner, World, opened, spec
-from sijil_test import Client, program, run
+from run_world import FOLDER, PROJECT, REGION, Person, Runner, World, artifact, opened, spec
+from sijil_test import Client, make_robot, program, run
 from slurm_liar import Liar
 
 server = RunFleet(2).start()
@@ -207,7 +207,39 @@ def a_run_that_the_policies_forbid_since_its_order_is_not_leased():
     load()
 
 
+def a_dataset_that_is_labelled_anew_after_the_order_stops_the_run():
+    """Before the lease nobody gets the run; after it, the next heartbeat ends the run."""
+    data, pusher = [f"{PROJECT}/relabelled{number}" for number in range(2)], server.client(make_robot(server, "labelled", "publisher", PROJECT))
+    for name in data:
+        pusher.repository(name).push_blob(b"a person")
+    first, second = [{"spec": spec(inputs=[{"name": "digits", **artifact(name)}])} for name in data]
+    asked = ordered(**first)
+    server.client(server.admin).api("PUT", f"/repositories/{data[0]}/label", {"attached": ["AE-FED"]})
+    sijil_test.wait_until(lambda: state["runner"].ask().status == 204 and state["alice"].run(asked)["state"] == "failed", 30, "it is still offered")
+    assert "stricter label" in state["alice"].run(asked)["reason"], state["alice"].run(asked)
+    asked = ordered(**second)
+    assert opened(state["runner"].lease()["lease"])[0]["run"] == asked["run"] and state["runner"].start(asked["run"]).status == 204
+    assert not state["runner"].beat(asked["run"]).json["stop"]
+    server.client(server.admin).api("PUT", f"/repositories/{data[1]}/label", {"attached": ["AE-FED"]})
+    sijil_test.wait_until(lambda: state["runner"].beat(asked["run"]).json["stop"], 30, "the run does not stop")
+    assert "stricter label" in state["alice"].run(asked)["reason"], state["alice"].run(asked)
+
+
 # ---- who gets what ----
+
+def an_attempt_has_one_lease_whatever_the_database_says():
+    """As if somebody had written into the database, or the gateway was another program: the same attempt for a second runner."""
+    asked, bundle = leased()
+    for change in ("DELETE FROM run_attempt", "UPDATE run SET attempt = 0, state = 'ordered'"):
+        sql(f"{change} WHERE run_id = '{asked['run']}'")
+    answer = state["other"].ask(3)
+    assert answer.status != 200, answer.body
+    assert sql(f"SELECT count(*) FROM run_attempt WHERE run_id = '{asked['run']}' AND lease IS NOT NULL") == "0", "a second runner has a lease"
+    sql(f"DELETE FROM run_attempt WHERE run_id = '{asked['run']}'; UPDATE run SET attempt = 0, state = 'ordered' WHERE run_id = '{asked['run']}'")
+    again = state["runner"].lease()
+    assert opened(again["lease"])[1] == opened(bundle["lease"])[1], "the runner of the first lease does not get it again"
+    done(asked)
+
 
 def a_runner_gets_only_what_its_document_allows():
     asked = ordered()
@@ -364,6 +396,7 @@ if __name__ == "__main__":
         the_holder_reports_and_nobody_else, approvals_travel_with_the_order, a_refusal_is_signed_by_the_holder,
         a_returned_lease_goes_to_another_runner_at_once, a_lease_that_keyd_refuses_keeps_nobody_waiting,
         a_run_that_the_policies_of_today_forbid_stops, a_run_that_the_policies_forbid_since_its_order_is_not_leased,
+        a_dataset_that_is_labelled_anew_after_the_order_stops_the_run, an_attempt_has_one_lease_whatever_the_database_says,
         a_runner_gets_only_what_its_document_allows, a_scheduler_sees_sizes_and_no_order,
         a_machine_that_schedules_has_one_job_for_each_run, two_gateways_give_each_run_to_one_runner,
         a_copy_of_a_runner_is_noticed, a_withdrawn_runner_gets_nothing_while_it_waits,
