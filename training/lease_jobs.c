@@ -168,10 +168,13 @@ struct result run_session_begin(const struct permit *permit, struct sequencer *s
                              .pair = {ACTION_RUNNER_SUSPEND, *where},
                              .key = session->key,
                              .reason = reason};
+    enum run_session_place place = RUN_SESSION_NEW;
     bool is_only = false;
 
     TRY(run_session_note(pg, session, &is_only, reason, err));
     if (is_only) return SUCCESS;
+    TRY(run_session_find(lookup_of(pg), session, &place, err));
+    if (place == RUN_SESSION_OVERTAKEN) return SUCCESS;
     if (reason[0] == '\0') {
         uuid_format(&session->runner, runner);
         (void)snprintf(own.pair.resource.detail, sizeof own.pair.resource.detail, "%s %s", runner, session->key);

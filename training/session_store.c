@@ -18,12 +18,12 @@ static const struct pg_statement run_session_suspend_sql = {
     "WITH gone AS (UPDATE run_attempt SET deadline = now() WHERE key = $1 AND ended_at IS NULL)"
     " UPDATE run_session SET suspended_at = now(), suspended = $2 WHERE key = $1 AND suspended_at IS NULL",
     "text text", ""};
-static const struct pg_statement run_session_is_known_sql = {
-    "run_session_is_known",
-    "SELECT count(*) FROM run_session WHERE key = $1 AND runner = $2 AND session = $3 AND generation = $4 AND suspended_at IS NULL",
-    "text uuid bytea int8", "int8"};
+static const struct pg_statement run_session_find_sql = {
+    "run_session_find",
+    "SELECT generation = $4, generation > $4 FROM run_session WHERE key = $1 AND runner = $2 AND session = $3 AND suspended_at IS NULL",
+    "text uuid bytea int8", "bool bool"};
 static const struct pg_statement *const statements[] = {
-    &run_session_note_sql, &run_session_why_sql, &run_session_suspend_sql, &run_session_is_known_sql,
+    &run_session_note_sql, &run_session_why_sql, &run_session_suspend_sql, &run_session_find_sql,
 };
 /* clang-format on */
 const struct pg_table run_session_table = PG_TABLE(statements);
@@ -54,8 +54,8 @@ struct result run_session_note(struct pg *pg, const struct run_session *session,
     return *is_only_out ? SUCCESS : why_suspended(pg, session->key, reason_out, err);
 }
 
-struct result run_session_is_known(struct lookup *lookup, const struct run_session *session, bool *is_known_out,
-                                   struct error *err)
+struct result run_session_find(struct lookup *lookup, const struct run_session *session, enum run_session_place *place_out,
+                               struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
@@ -64,8 +64,10 @@ struct result run_session_is_known(struct lookup *lookup, const struct run_sessi
     pg_add_uuid(&arguments, &session->runner);
     pg_add_bytes(&arguments, (struct bytes){session->session, sizeof session->session});
     pg_add_int8(&arguments, session->generation);
-    TRY(pg_run(lookup_connection(lookup), &run_session_is_known_sql, &arguments, &rows, err));
-    *is_known_out = pg_int8(rows, 0, 0) == 1;
+    TRY(pg_run(lookup_connection(lookup), &run_session_find_sql, &arguments, &rows, err));
+    *place_out = RUN_SESSION_NEW;
+    if (pg_rows_count(rows) == 1 && pg_bool(rows, 0, 0)) *place_out = RUN_SESSION_KNOWN;
+    if (pg_rows_count(rows) == 1 && pg_bool(rows, 0, 1)) *place_out = RUN_SESSION_OVERTAKEN;
     return SUCCESS;
 }
 

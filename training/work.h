@@ -76,12 +76,15 @@ struct run_session {
     uint8_t session[RUN_SESSION_SIZE];
     int64_t generation; /* of the runner's journal: it rises at each start */
 };
-/** Whether this is the session that the key has; false for a suspended key. */
-RESULT run_session_is_known(struct lookup *lookup, const struct run_session *session, bool *is_known_out, struct error *err);
+/** What the key's newest session is to this one. OVERTAKEN: the same session has asked again since, with a later generation. */
+enum run_session_place { RUN_SESSION_NEW, RUN_SESSION_KNOWN, RUN_SESSION_OVERTAKEN };
+/** NEW for a suspended key, too. */
+RESULT run_session_find(struct lookup *lookup, const struct run_session *session, enum run_session_place *place_out,
+                        struct error *err);
 /**
  * Checks that this is the key's only session. A higher generation begins a new session; an equal generation must be of the same
  * session. Otherwise two runners have the key, or one runner has an old journal. Then the key is suspended, an event records
- * that, and the key's leases are lost. ERROR_CONFLICT: the key is suspended, by this call or before. The permit: runner.ask.
+ * that, and the key's leases are lost. An overtaken question changes nothing. ERROR_CONFLICT: the key is suspended, by this call or before. The permit: runner.ask.
  */
 RESULT run_session_begin(const struct permit *permit, struct sequencer *sequencer, struct pg *pg,
                          const struct run_session *session, struct error *err) __attribute__((nonnull));

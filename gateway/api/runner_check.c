@@ -77,13 +77,18 @@ struct result runner_record_asking(struct request *request, struct error *err)
     return request->permit != NULL ? SUCCESS : request_record(request, NULL, err);
 }
 
-struct result runner_check_session(struct request *request, struct pg *pg, const struct run_session *session, struct error *err)
+struct result runner_check_session(struct request *request, struct pg *pg, const struct run_session *session, bool has_waited,
+                                   struct error *err)
 {
+    enum run_session_place place = RUN_SESSION_NEW;
     struct error why = {0};
-    bool is_known = false;
 
-    TRY(run_session_is_known(lookup_of(pg), session, &is_known, err));
-    if (is_known) return SUCCESS;
+    TRY(run_session_find(lookup_of(pg), session, &place, err));
+    if (place == RUN_SESSION_KNOWN) return SUCCESS;
+    if (place == RUN_SESSION_OVERTAKEN || has_waited) {
+        response_empty(request, 204);
+        return SUCCESS;
+    }
     TRY(runner_record_asking(request, err));
     if (run_session_begin(request->permit, request->gateway->sequencer, pg, session, &why).ok) return SUCCESS;
     if (why.kind != ERROR_CONFLICT) return failure(err, why.kind, "%s", why.message);

@@ -295,10 +295,11 @@ static struct result search(struct request *request, struct pg *pg, const struct
 static struct result handle(struct request *request, struct pg *pg, struct error *err)
 {
     struct asking *asking = request->handler_state;
+    const bool has_waited = asking != NULL;
 
     if (asking == NULL) TRY(begin(request, &asking, err));
     else TRY(check_enrolment(request, pg, err));
-    TRY(runner_check_session(request, pg, &asking->session, err));
+    TRY(runner_check_session(request, pg, &asking->session, has_waited, err));
     if (request->response == NULL) TRY(give_again(request, pg, asking, err));
     return request->response != NULL ? SUCCESS : search(request, pg, asking, err);
 }

@@ -139,7 +139,7 @@ static struct result handle(struct request *request, struct pg *pg, struct error
     (void)json_integer_of(body, "generation", &session.generation);
     if (!text_from_hex(bytes_of_text(json_text_of(body, "session")), session.session, RUN_SESSION_SIZE))
         return failure(err, ERROR_INVALID, "session: 32 hex digits are expected");
-    TRY(runner_check_session(request, pg, &session, err));
+    TRY(runner_check_session(request, pg, &session, false, err));
     return request->response != NULL ? SUCCESS : answer(request, pg, err);
 }
 

@@ -30,8 +30,10 @@ RESULT runner_check_train(struct request *request, const struct run_envelope *or
 
 /**
  * Checks that the runner's key has this session alone; records runner.ask for a new one. If the key is suspended, the answer is made: 409.
+ * It is 204 for an old question: one that was overtaken, or one that has waited while its key began another session.
  */
-RESULT runner_check_session(struct request *request, struct pg *pg, const struct run_session *session, struct error *err);
+RESULT runner_check_session(struct request *request, struct pg *pg, const struct run_session *session, bool has_waited,
+                            struct error *err);
 /** Records runner.ask, unless this request has. */
 RESULT runner_record_asking(struct request *request, struct error *err);
 /** The one pair of a request of runner.ask, from the scope of the runner's document. */

@@ -15,21 +15,38 @@ static enum error_kind begin(unsigned runner, uint8_t session, int64_t generatio
     struct error err = {0};
 
     if (!run_session_begin(permit, stack->sequencer, stack->pg, &asked, &err).ok) return err.kind;
-    bool is_known = false;
-    assert_true(run_session_is_known(lookup_of(stack->pg), &asked, &is_known, &err).ok && is_known);
     return ERROR_NONE;
+}
+
+static enum run_session_place place_of(unsigned runner, uint8_t session, int64_t generation)
+{
+    const struct run_session asked = {.key = keys[runner], .runner = {{1}}, .session = {session}, .generation = generation};
+    enum run_session_place place = RUN_SESSION_NEW;
+    struct error err = {0};
+
+    assert_true(run_session_find(lookup_of(stack->pg), &asked, &place, &err).ok);
+    return place;
 }
 
 static void a_key_has_one_session(void **state)
 {
     (void)state;
     const unsigned before = stack_events(stack, "runner.suspend", "allowed");
+    assert_int_equal(place_of(0, 1, 5), RUN_SESSION_NEW);
     assert_int_equal(begin(0, 1, 5), ERROR_NONE);
     assert_int_equal(begin(0, 1, 5), ERROR_NONE);
-    assert_int_equal(begin(0, 2, 6), ERROR_NONE);     /* it was started again */
+    assert_int_equal(place_of(0, 1, 5), RUN_SESSION_KNOWN);
+    assert_int_equal(begin(0, 2, 6), ERROR_NONE); /* it was started again */
+    assert_int_equal(begin(0, 2, 8), ERROR_NONE); /* its journal has changed */
+    assert_int_equal(begin(0, 2, 7),
+                     ERROR_NONE); /* a question of its own that was overtaken, as by a killed worker: nothing happens */
+    assert_int_equal(place_of(0, 2, 7), RUN_SESSION_OVERTAKEN);
+    assert_int_equal(place_of(0, 2, 8), RUN_SESSION_KNOWN);
+    assert_int_equal(stack_events(stack, "runner.suspend", "allowed"), before);
     assert_int_equal(begin(0, 1, 5), ERROR_CONFLICT); /* and the first one still runs */
-    assert_int_equal(begin(0, 2, 6), ERROR_CONFLICT);
-    assert_int_equal(begin(0, 3, 7), ERROR_CONFLICT);
+    assert_int_equal(begin(0, 2, 8), ERROR_CONFLICT);
+    assert_int_equal(begin(0, 3, 9), ERROR_CONFLICT);
+    assert_int_equal(place_of(0, 2, 8), RUN_SESSION_NEW);
     assert_int_equal(stack_events(stack, "runner.suspend", "allowed"), before + 1);
     assert_int_equal(begin(1, 1, 5), ERROR_NONE);
     assert_int_equal(begin(1, 2, 5), ERROR_CONFLICT); /* a copy of the journal, started beside it */

@@ -331,6 +331,22 @@ def a_copy_of_a_runner_is_noticed():
     assert len(state["world"].events("runner.ask")) == asks, "each question has an event"
 
 
+def an_old_question_suspends_nothing():
+    """A worker that asks is killed, and later the whole runner: their questions still wait here when the next ones come."""
+    runner, before = Runner(state["world"], pool="quiet"), len(state["world"].events("runner.suspend"))
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        for session, generation in ((runner.session, 2), (secrets.token_hex(16), 3)):
+            old = pool.submit(runner.ask, 2)
+            time.sleep(1)
+            runner.session, runner.generation = session, generation
+            assert runner.ask().status == 204
+            assert old.result().status == 204
+    runner.generation = 2
+    assert runner.ask().status == 204  # one that arrives late
+    runner.generation = 3
+    assert runner.ask().status == 204 and len(state["world"].events("runner.suspend")) == before
+
+
 def a_withdrawn_runner_gets_nothing_while_it_waits():
     runner = state["leaving"]
     with concurrent.futures.ThreadPoolExecutor() as pool:
@@ -399,5 +415,5 @@ if __name__ == "__main__":
         a_dataset_that_is_labelled_anew_after_the_order_stops_the_run, an_attempt_has_one_lease_whatever_the_database_says,
         a_runner_gets_only_what_its_document_allows, a_scheduler_sees_sizes_and_no_order,
         a_machine_that_schedules_has_one_job_for_each_run, two_gateways_give_each_run_to_one_runner,
-        a_copy_of_a_runner_is_noticed, a_withdrawn_runner_gets_nothing_while_it_waits,
+        a_copy_of_a_runner_is_noticed, an_old_question_suspends_nothing, a_withdrawn_runner_gets_nothing_while_it_waits,
         a_gateway_that_is_killed_between_event_and_order_loses_nothing, a_shutdown_does_not_wait_for_waiting_runners, server=server)
