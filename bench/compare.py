@@ -6,7 +6,8 @@ Prints tables of ratios and writes all figures as JSON. Absolute figures mean li
 of one run mean something. ZOT_PROGRAM names zot; without it docker-registry is the only peer.
 
 `growth` measures something else: what requests cost with 10^3 to 10^6 blobs in the database. `compare OLD NEW` measures two commits of
-Sijil in alternation, and fails when a row got slower by more than 5 % and by more than the old one differs from itself.
+Sijil in alternation, and fails when a row got slower by more than 5 % and by more than the old one differs from itself. `runs` measures
+signed training runs beside bubblewrap, a plain `python3 train.py` and `sbatch`; a mark that is missed is a failure.
 
 Figures are written as they come, one line each, to a file beside the output; a run that breaks off keeps them."""
 import argparse
@@ -25,6 +26,7 @@ import builds
 import growth
 import parts
 import rows
+import signed_runs
 import tables
 from record import Record
 from registries import GIB, MIB, DockerRegistry, Sijil, Sink, StraightLine, Zot
@@ -104,11 +106,21 @@ def peers(options, folder, record):
         print("left out: zot, which could not be had")
 
 
+def way(text):
+    """--beside: a name and a command."""
+    name, mark, command = text.partition("=")
+    if not name or not mark or not command:
+        raise argparse.ArgumentTypeError(f"{text} is not NAME=COMMAND")
+    return name, command
+
+
 def parse():
     parser = argparse.ArgumentParser(prog="script/bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="?", choices=("peers", "growth", "compare"), default="peers")
+    parser.add_argument("what", nargs="?", choices=("peers", "growth", "compare", "runs"), default="peers")
     parser.add_argument("builds", nargs="*", metavar="COMMIT", help="of compare: the old one and the new one")
     parser.add_argument("--rounds", type=int, default=5, help="of compare: alternations (default: 5)")
+    parser.add_argument("--beside", action="append", type=way, default=[], metavar="NAME=COMMAND",
+                        help="of runs: another way to train, such as one of kubectl that waits for its job's end; may be repeated")
     parser.add_argument("--quick", action="store_true", help="smaller blobs and fewer requests: to see that it works")
     parser.add_argument("--output", help="JSON file (default: bench/results/<time>.json)")
     options = parser.parse_args()
@@ -126,6 +138,8 @@ def run(options, folder, record):
         record.put("growth", value=growth.measure(folder, options.quick, tell))
     elif options.what == "compare":
         return builds.compare(options.builds, options.rounds, options.quick, record, tell)
+    elif options.what == "runs":
+        return signed_runs.measure(options, record, tell)
     else:
         peers(options, folder, record)
     return True

@@ -148,7 +148,7 @@ class Slurm:
     """A cluster whose two nodes have runners, and the machine that schedules."""
 
     def __init__(self, fleet, world):
-        self.folder = tempfile.mkdtemp(prefix="sijil-kills-", dir="/var/tmp")
+        self.folder, self.looks_at = tempfile.mkdtemp(prefix="sijil-kills-", dir="/var/tmp"), 0.0
         os.chmod(self.folder, 0o755)
         self.sockets = {f"node{number}": os.path.join(self.folder, f"node{number}") for number in (1, 2)}
         for path in self.sockets.values():
@@ -183,8 +183,18 @@ class Slurm:
     def keep(self):
         if self.cluster.controller.poll() is not None:  # it ends if its port is not free yet
             self.cluster.start_controller()
+        if time.monotonic() > self.looks_at:
+            self.looks_at = time.monotonic() + 5
+            self.resume_nodes()
         for machine in (*self.nodes, self.head):
             machine.keep()
+
+    def resume_nodes(self):
+        """As the administrator does: Slurm takes a node out of use when a job on it was killed in an odd way, or slurmctld did not hear of it."""
+        for line in self.cluster.run("sinfo", "-h", "-N", "-o", "%N %T", check=False).splitlines():
+            node, _, state = line.partition(" ")
+            if state.startswith(("drain", "down")):
+                self.cluster.run("scontrol", "update", f"nodename={node}", "state=resume", check=False)
 
     def open_jobs(self):
         text = self.cluster.run("squeue", "-h", "--Format=Name:64|,State:|", check=False)
