@@ -18,6 +18,9 @@ UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12
 LAST = {("run.admit", "completed"): "succeeded", ("run.end", "allowed"): "failed", ("run.cancel", "allowed"): "cancelled", ("run.finish", "allowed"): "failed cancelled",
         ("run.expire", "allowed"): "expired", ("run.refuse", "allowed"): "refused", ("run.quarantine", "allowed"): "quarantined"}
 
+# A worker that was killed between taking a lease and its first word: the registry gives the lease again, and the runner refuses it (docs/runner.md).
+TAKEN = "nonce: this runner has taken the lease before"
+
 
 class Checks:
     def __init__(self, kills):
@@ -64,10 +67,10 @@ class Checks:
             for run in set(UUID.findall(entry["res"])):
                 self.events[run].append((entry["act"], entry["out"]))
 
-    def check_run(self, run, state, attempt, kinds):
+    def check_run(self, run, state, attempt, reason, kinds):
         """`kinds`: of its envelopes."""
-        kind = self.kills.people.asked[run]["kind"]
-        assert state in PROGRAMS[kind][2].split(), f"a run that {kind} is {state}: {self.events[run]}"
+        kind, is_again = self.kills.people.asked[run]["kind"], (state, reason) == ("refused", TAKEN)
+        assert state in PROGRAMS[kind][2].split() or is_again, f"a run that {kind} is {state}, {reason}: {self.events[run]}"
         ends = [one for one in self.events[run] if one in LAST]
         if "result" in kinds and ("run.finish", "allowed") in ends and state in ("succeeded", "quarantined"):
             ends.remove(("run.finish", "allowed"))
@@ -106,7 +109,7 @@ class Checks:
             envelopes[run].append(kind)
         fresh = [row for row in runs if row[0] not in self.checked]
         for run, state, attempt, reason in fresh:
-            self.check_run(run, state, int(attempt), envelopes[run])
+            self.check_run(run, state, int(attempt), reason, envelopes[run])
             self.reasons[f"{state}: {re.sub(r'[0-9]+', 'N', reason) or 'a person asked for it'}"] += state != "succeeded"
             if state == "succeeded":
                 self.check_outputs(run)

@@ -190,11 +190,15 @@ class Slurm:
             machine.keep()
 
     def resume_nodes(self):
-        """As the administrator does: Slurm takes a node out of use when a job on it was killed in an odd way, or slurmctld did not hear of it."""
+        """As the administrator does: Slurm takes a node out of use when a job on it was killed in an odd way, and holds a job that it could not start."""
         for line in self.cluster.run("sinfo", "-h", "-N", "-o", "%N %T", check=False).splitlines():
             node, _, state = line.partition(" ")
             if state.startswith(("drain", "down")):
                 self.cluster.run("scontrol", "update", f"nodename={node}", "state=resume", check=False)
+        for line in self.cluster.run("squeue", "-h", "-t", "PENDING", "-o", "%i %r", check=False).splitlines():
+            number, _, reason = line.partition(" ")
+            if "held" in reason:
+                self.cluster.run("scontrol", "release", number, check=False)
 
     def open_jobs(self):
         text = self.cluster.run("squeue", "-h", "--Format=Name:64|,State:|", check=False)
