@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Outsiders verify a run that this product made: its result's provenance and its admission's verification summary, as an oras client finds them beside the
 output. INTEROP_PROGRAMS has cosign; INTEROP_SIGSTORE a folder of npm with @sigstore/verify. What is missing is named and left out."""
+import atexit
 import base64
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,6 +23,7 @@ PROVENANCE, SUMMARY = "https://slsa.dev/provenance/v1", "https://slsa.dev/verifi
 MODEL, TRAINED = "application/vnd.cncf.model.manifest.v1+json", PROJECT + "/trained"
 TRAIN = b"set -e\nmkdir /out/model\ncat /in/digits/a.txt > /out/model/w.bin\necho trained\n"
 work = tempfile.mkdtemp(prefix="sijil-sigstore-", dir="/var/tmp")
+atexit.register(shutil.rmtree, work, ignore_errors=True)
 state = {}
 
 
