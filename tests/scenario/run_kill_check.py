@@ -14,9 +14,10 @@ from run_world import FOLDER
 from sijil_test import make_robot, program
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
-# The events of a run's end, and the state that each may lead to. A result that says `succeeded` is a run.finish, too, and ends nothing.
-LAST = {("run.admit", "completed"): "succeeded", ("run.end", "allowed"): "failed", ("run.cancel", "allowed"): "cancelled", ("run.finish", "allowed"): "failed cancelled",
-        ("run.expire", "allowed"): "expired", ("run.refuse", "allowed"): "refused", ("run.quarantine", "allowed"): "quarantined"}
+# The events of a run's end, and the state that each may lead to. A result that is sent again, because its answer was lost, is allowed and completes
+# nothing. One that says `succeeded` is a run.finish, too, and ends nothing.
+LAST = {("run.admit", "completed"): "succeeded", ("run.end", "allowed"): "failed", ("run.cancel", "allowed"): "cancelled", ("run.finish", "completed"): "failed cancelled",
+        ("run.expire", "allowed"): "expired", ("run.refuse", "completed"): "refused", ("run.quarantine", "allowed"): "quarantined"}
 
 # A worker that was killed between taking a lease and its first word: the registry gives the lease again, and the runner refuses it (docs/runner.md).
 TAKEN = "nonce: this runner has taken the lease before"
@@ -72,8 +73,8 @@ class Checks:
         kind, is_again = self.kills.people.asked[run]["kind"], (state, reason) == ("refused", TAKEN)
         assert state in PROGRAMS[kind][2].split() or is_again, f"a run that {kind} is {state}, {reason}: {self.events[run]}"
         ends = [one for one in self.events[run] if one in LAST]
-        if "result" in kinds and ("run.finish", "allowed") in ends and state in ("succeeded", "quarantined"):
-            ends.remove(("run.finish", "allowed"))
+        if "result" in kinds and ("run.finish", "completed") in ends and state in ("succeeded", "quarantined"):
+            ends.remove(("run.finish", "completed"))
         assert len(ends) == 1 and state in LAST[ends[0]].split(), f"{run} is {state}, and its events are {self.events[run]}"
         assert kinds.count("admission") == (state == "succeeded") and kinds.count("order") <= 1 and kinds.count("result") <= 1, (run, state, kinds)
         self.ends[kind, state] += 1
