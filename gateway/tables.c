@@ -9,11 +9,13 @@
 #include "documents/change.h"
 #include "documents/invitation.h"
 #include "policy/set_load.h"
+#include "registry/held_checkpoint.h"
 #include "registry/held_manifest.h"
 #include "registry/jobs/statements.h"
 #include "registry/registry.h"
 #include "registry/upload/upload.h"
 #include "training/budget.h"
+#include "training/checkpoint.h"
 #include "training/content.h"
 #include "training/label.h"
 #include "training/lease.h"
@@ -63,6 +65,8 @@ const struct pg_table *const gateway_tables[] = {
     &run_draft_table,
     &run_result_table,
     &held_manifest_statements,
+    &held_checkpoint_statements,
+    &run_checkpoint_table,
     &run_content_table,
     &run_log_table,
     NULL,

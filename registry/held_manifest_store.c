@@ -37,21 +37,13 @@ static const struct pg_statement *const statements[] = {&held_missing_sql, &held
 /* clang-format on */
 const struct pg_table held_manifest_statements = PG_TABLE(statements);
 
-/* The blobs of a manifest: all its references, because a run's manifest is none of an index. */
-struct blobs {
-    struct bytes *digests;
-    int64_t *sizes;
-    size_t count;
-};
-
-static void blobs_done(struct blobs *blobs)
+void held_blobs_done(struct held_blobs *blobs)
 {
     free(blobs->digests);
     free(blobs->sizes);
 }
-#define OWNED_BLOBS __attribute__((cleanup(blobs_done))) struct blobs
 
-static struct result list_blobs(const struct manifest *manifest, struct blobs *blobs, struct error *err)
+struct result held_blobs_list(const struct manifest *manifest, struct held_blobs *blobs, struct error *err)
 {
     blobs->digests = memory_zeroed(manifest->reference_count + 1, sizeof *blobs->digests);
     blobs->sizes = memory_zeroed(manifest->reference_count + 1, sizeof *blobs->sizes);
@@ -65,30 +57,31 @@ static struct result list_blobs(const struct manifest *manifest, struct blobs *b
     return SUCCESS;
 }
 
-static struct result check_blobs(struct pg *pg, const struct held_manifest *held, const struct blobs *blobs, struct error *err)
+struct result held_blobs_check(struct pg *pg, const struct resource *where, const char *what, const struct held_blobs *blobs,
+                               struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    pg_add_uuid(&arguments, &held->where.repository);
+    pg_add_uuid(&arguments, &where->repository);
     pg_add_text_array(&arguments, blobs->digests, blobs->count);
     pg_add_int8_array(&arguments, blobs->sizes, blobs->count);
     TRY(pg_run(pg, &held_missing_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return SUCCESS;
     if (pg_int8(rows, 0, 1) < 0)
-        return failure(err, ERROR_INVALID, "the manifest of %.63s needs the blob %.80s: upload it to %.120s first", held->name,
-                       pg_text(rows, 0, 0), held->where.name);
-    return failure(err, ERROR_INVALID, "the manifest of %.63s states another size of %.80s than its %lld bytes", held->name,
+        return failure(err, ERROR_INVALID, "the manifest of %.63s needs the blob %.80s: upload it to %.120s first", what,
+                       pg_text(rows, 0, 0), where->name);
+    return failure(err, ERROR_INVALID, "the manifest of %.63s states another size of %.80s than its %lld bytes", what,
                    pg_text(rows, 0, 0), (long long)pg_int8(rows, 0, 1));
 }
 
 struct result held_row_insert(struct pg *pg, const struct held_key *key, const struct held_manifest *held, struct error *err)
 {
-    OWNED_BLOBS blobs = {.count = 0};
+    OWNED_HELD_BLOBS blobs = {.count = 0};
     struct pg_arguments arguments = {0};
 
-    TRY(list_blobs(held->manifest, &blobs, err));
-    TRY(check_blobs(pg, held, &blobs, err));
+    TRY(held_blobs_list(held->manifest, &blobs, err));
+    TRY(held_blobs_check(pg, &held->where, held->name, &blobs, err));
     pg_add_uuid(&arguments, &key->run);
     pg_add_int4(&arguments, (int32_t)key->attempt);
     pg_add_int4(&arguments, (int32_t)key->node);
@@ -133,10 +126,10 @@ struct result held_row_read(const struct pg_rows *rows, size_t row, struct held_
 
 struct result held_links_insert(struct pg *pg, const struct held_links *links, struct error *err)
 {
-    OWNED_BLOBS blobs = {.count = 0};
+    OWNED_HELD_BLOBS blobs = {.count = 0};
     struct pg_arguments arguments = {0};
 
-    TRY(list_blobs(links->manifest, &blobs, err));
+    TRY(held_blobs_list(links->manifest, &blobs, err));
     pg_add_uuid(&arguments, &links->from->repository);
     pg_add_uuid(&arguments, &links->to->repository);
     pg_add_text_array(&arguments, blobs.digests, blobs.count);

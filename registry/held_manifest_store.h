@@ -4,11 +4,26 @@
 #include "registry/held_manifest.h"
 #include "registry/key_cache.h"
 
-/* In SQL: whether a run that is not admitted needs the blob b of any repository. */
-#define BLOB_IS_HELD(blob)                                                                                                \
-    "EXISTS (SELECT FROM repository_blob l JOIN held_blob h ON h.repository_id = l.repository_id AND h.digest = l.digest" \
-    " JOIN run n ON n.run_id = h.run_id WHERE l.blob_id = " blob " AND n.state <> 'succeeded'"                            \
-    " AND (n.ended_at IS NULL OR n.ended_at > now() - interval '30 days') OFFSET 0)"
+/* In SQL: whether a run that is not admitted, or a kept checkpoint, needs the blob b of any repository. */
+#define BLOB_IS_HELD(blob)                                                                                                 \
+    "(EXISTS (SELECT FROM repository_blob l JOIN held_blob h ON h.repository_id = l.repository_id AND h.digest = l.digest" \
+    " JOIN run n ON n.run_id = h.run_id WHERE l.blob_id = " blob " AND n.state <> 'succeeded'"                             \
+    " AND (n.ended_at IS NULL OR n.ended_at > now() - interval '30 days') OFFSET 0)"                                       \
+    " OR EXISTS (SELECT FROM repository_blob l JOIN run_checkpoint_blob h ON h.repository_id = l.repository_id"            \
+    " AND h.digest = l.digest WHERE l.blob_id = " blob " OFFSET 0))"
+
+/* The blobs that a manifest needs: all its references, because a run's manifest is none of an index. Views of the manifest. */
+struct held_blobs {
+    struct bytes *digests;
+    int64_t *sizes;
+    size_t count;
+};
+void held_blobs_done(struct held_blobs *blobs);
+#define OWNED_HELD_BLOBS __attribute__((cleanup(held_blobs_done))) struct held_blobs
+RESULT held_blobs_list(const struct manifest *manifest, struct held_blobs *blobs, struct error *err);
+/** Whether all are in the repository, whole. ERROR_INVALID names one; `what` names the manifest. */
+RESULT held_blobs_check(struct pg *pg, const struct resource *where, const char *what, const struct held_blobs *blobs,
+                        struct error *err);
 
 /* In SQL: whether an admitted run has made the manifest. Its log and metrics count as long as one of its outputs is there. Digests in `gone` count
  * as removed from the repository. */

@@ -20,6 +20,16 @@ size_t run_order_digests(const struct run_envelope *order, const char *repositor
     return count;
 }
 
+const char *run_order_resume(const struct run_envelope *order, const char *repository)
+{
+    const json_t *resume = run_member(order, "spec.resume");
+    const char *project = run_text(order, "project");
+    const size_t length = strlen(project);
+
+    if (resume == NULL || !is_in(resume, repository)) return NULL;
+    return strncmp(repository, project, length) == 0 && repository[length] == '/' ? json_text_of(resume, "digest") : NULL;
+}
+
 bool run_order_writes(const struct run_envelope *order, const char *repository)
 {
     const json_t *outputs = run_member(order, "spec.outputs");
@@ -39,10 +49,16 @@ int64_t run_order_log_bytes(const struct run_envelope *order)
     return run_integer(order, "spec.limits.log_bytes");
 }
 
+int64_t run_order_checkpoint_max(const struct run_envelope *order)
+{
+    return run_integer(order, "spec.limits.output_bytes");
+}
+
 /* Each limit is below 2^53, so the sum fits. */
 int64_t run_order_upload_max(const struct run_envelope *order)
 {
     const int64_t products = (int64_t)json_array_size(run_member(order, "spec.outputs")) + 2;
+    const int64_t checkpoints = (RUN_CHECKPOINTS_KEPT + 1) * (run_order_checkpoint_max(order) + RUN_CONFIG_MAX);
 
-    return run_integer(order, "spec.limits.output_bytes") + run_order_log_bytes(order) + products * RUN_CONFIG_MAX;
+    return run_integer(order, "spec.limits.output_bytes") + run_order_log_bytes(order) + products * RUN_CONFIG_MAX + checkpoints;
 }

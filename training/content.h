@@ -12,17 +12,24 @@
 
 extern const struct pg_table run_content_table;
 
+/** A run keeps its two newest checkpoints: the newest may be the one that is broken. */
+#define RUN_CHECKPOINTS_KEPT 2
+
 #define RUN_CONFIG_MAX ((int64_t)1 << 20) /* of the config of one output, the log or the metrics: it names at most 4,096 files */
 
 /** The digests that the order names in this repository; views into the order. Returns how many. */
 size_t run_order_digests(const struct run_envelope *order, const char *repository, struct bytes digests_out[RUN_ARTIFACTS_MAX]);
+/** The digest of the order's checkpoint if it is in this repository of the run's own project, else NULL: checkpoints of runs stay in their project. */
+const char *run_order_resume(const struct run_envelope *order, const char *repository);
 /** Whether an output of the order belongs into this repository. */
 bool run_order_writes(const struct run_envelope *order, const char *repository);
 /** The repository of the first output, which also gets the log and the metrics. `run` is an order or a request. */
 const char *run_first_output(const struct run_envelope *run);
 /** The most bytes of the log that are kept. */
 int64_t run_order_log_bytes(const struct run_envelope *order);
-/** The most bytes of all blobs of one node of an attempt: outputs, log and configs. */
+/** The most bytes of one checkpoint: those of all outputs. */
+int64_t run_order_checkpoint_max(const struct run_envelope *order);
+/** The most bytes of all blobs of one node of an attempt: outputs, log and configs, the kept checkpoints and the one that comes. */
 int64_t run_order_upload_max(const struct run_envelope *order);
 
 /** What a digest is to the manifests that an order names in one repository. */
@@ -35,6 +42,7 @@ struct run_content_query {
     const struct bytes *digests; /* that the order names there */
     size_t count;
     const char *digest; /* that the request names */
+    const char *resume; /* run_order_resume(); a checkpoint that is kept for its run counts here alone */
 };
 RESULT run_content_find(struct lookup *lookup, const struct run_content_query *query, struct run_content *content_out,
                         struct error *err);

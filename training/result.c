@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "training/content.h"
 #include "training/format/artifact_types.h"
 #include "training/result_priv.h"
 #include "training/run_priv.h"
@@ -99,6 +100,34 @@ struct result run_made_check(const struct run_made *made, const struct held_mani
         return failure(err, ERROR_INVALID, "the manifest of %.63s has a subject: the registry adds the referrers", made->name);
     if (has_layer_elsewhere(manifest))
         return failure(err, ERROR_INVALID, "a layer of %.63s is kept elsewhere: upload it", made->name);
+    return SUCCESS;
+}
+
+static bool is_output(const struct run_makes *makes, const char *name)
+{
+    for (size_t i = 0; i < makes->count; i++)
+        if (strcmp(makes->each[i].name, name) == 0) return makes->each[i].is_output;
+    return false;
+}
+
+/* Uploads may be more, because checkpoints are among them. */
+struct result run_makes_check_amount(const struct run_envelope *order, const struct run_makes *makes,
+                                     const struct held_manifests *held, struct error *err)
+{
+    const int64_t most = run_integer(order, "spec.limits.output_bytes");
+    int64_t room = most;
+
+    for (size_t i = 0; i < held->count; i++) {
+        const struct manifest *manifest = held->each[i].manifest;
+        if (!is_output(makes, held->each[i].name)) continue;
+        room += RUN_CONFIG_MAX;
+        for (size_t j = 0; j < manifest->reference_count; j++) {
+            if (manifest->references[j].size_bytes > room)
+                return failure(err, ERROR_INVALID, "the order allows %lld bytes of outputs, and the manifests name more",
+                               (long long)most);
+            room -= manifest->references[j].size_bytes;
+        }
+    }
     return SUCCESS;
 }
 

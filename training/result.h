@@ -35,6 +35,10 @@ void run_makes_of(const struct run_envelope *order, const struct run_envelope *r
  */
 RESULT run_made_check(const struct run_made *made, const struct held_manifest *held, struct error *err);
 
+/** Whether all outputs together have at most the order's output_bytes, beside their configs. ERROR_INVALID. */
+RESULT run_makes_check_amount(const struct run_envelope *order, const struct run_makes *makes, const struct held_manifests *held,
+                              struct error *err);
+
 /** As what the very same envelope is stored already: "result", "node result", "late"; "" if it is new. The permit: run.finish. */
 RESULT run_result_find(const struct permit *permit, struct pg *pg, const struct uuid *run, const struct run_envelope *result,
                        char kind_out[16], struct error *err) __attribute__((nonnull));

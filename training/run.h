@@ -42,15 +42,16 @@ struct run_signed {
 /**
  * A change: stores a request. The same request again changes nothing. ERROR_CONFLICT: another request has the same run id;
  * ERROR_LIMIT: the project has RUNS_OPEN_MAX open runs, or with this request its envelopes would have more than `bytes_max`
- * bytes; ERROR_DENIED: its budget has too little left. The permit: run.request on the project.
+ * bytes; ERROR_DENIED: its budget has too little left; ERROR_INVALID: the checkpoint is not there. The permit: run.request on the project.
  */
 struct run_request {
     struct change change;
     struct resource where; /* the project */
     struct run run;        /* id, approvals_wanted, pool, expires_ms */
     struct run_signed request;
-    struct run_cost cost; /* the most that an attempt can use */
-    int64_t bytes_max;    /* RUN_PROJECT_BYTES; the caller may change it */
+    struct run_cost cost;                          /* the most that an attempt can use */
+    int64_t bytes_max;                             /* RUN_PROJECT_BYTES; the caller may change it */
+    const char *resume_repository, *resume_digest; /* of the checkpoint that it continues from; NULL: none */
 };
 void run_request_prepare(const struct resource *where, const struct run *run, const struct run_signed *request,
                          struct run_request *request_out);

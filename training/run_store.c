@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "storage/pg_table.h"
 #include "training/budget_priv.h"
+#include "training/checkpoint_priv.h"
 #include "training/run_priv.h"
 
 /* clang-format off */
@@ -155,6 +156,7 @@ struct result run_row_request(struct pg *pg, const struct run_request *request, 
     if (!is_new) return check_same(pg, request, err);
     TRY(check_room(pg, request, err));
     TRY(run_budget_check(pg, &request->where.project, &request->run.id, &request->cost, err));
+    TRY(checkpoint_row_resume(pg, request, err));
     return run_row_add_envelope(pg, &request->run.id, "request", &request->request, err);
 }
 

@@ -53,6 +53,12 @@ struct run_wish {
 RESULT run_ask(struct session *session, const struct run_wish *wish, int64_t hours, const struct ecdsa_key *key,
                json_t **answer_out, struct error *err);
 
+/**
+ * With --resume RUN: the specification continues from the newest checkpoint that RUN has. ERROR_INVALID: RUN has none, or the specification names one
+ * itself.
+ */
+RESULT run_resume_option(struct invocation *invocation, struct session *session, json_t *spec, struct error *err);
+
 /* --- showing --- */
 
 /** The run's state and what it waits for, in one line for a person. */

@@ -202,20 +202,41 @@ static void print_doubts(const json_t *doubts)
     }
 }
 
+/* A request names one, as `resume` or by --resume. */
+static void print_checkpoints(const json_t *checkpoints)
+{
+    char repository[CELL_MAX], digest[CELL_MAX], kept[CELL_MAX], until[CELL_MAX];
+
+    for (size_t i = 0; i < json_array_size(checkpoints); i++) {
+        const json_t *checkpoint = json_array_get(checkpoints, i);
+        const bool ends = json_object_get(checkpoint, "until") != NULL;
+        cell_text(json_object_get(checkpoint, "repository"), repository);
+        cell_text(json_object_get(checkpoint, "digest"), digest);
+        cell_text(json_object_get(checkpoint, "kept"), kept);
+        cell_text(json_object_get(checkpoint, "until"), until);
+        (void)printf("%-16s %s@%s\n", i == 0 ? "checkpoints" : "", repository, digest);
+        (void)printf("%-16s %lld bytes, attempt %lld, %s%s%s\n", "", (long long)number_of(checkpoint, "bytes"),
+                     (long long)number_of(checkpoint, "attempt"), kept, ends ? ", until " : "", ends ? until : "");
+    }
+}
+
 /* The lines of a run: first its plain members. */
 static struct result print_lines(const struct invocation *invocation, const struct run_address *address, json_t *run,
                                  const json_t *outputs, struct error *err)
 {
     struct buffer OWNED_BUFFER advice = BUFFER(RUN_PATH_MAX);
     OWNED_JSON doubts = json_incref(json_object_get(run, "doubts"));
+    OWNED_JSON checkpoints = json_incref(json_object_get(run, "checkpoints"));
     char line[RUN_LINE_MAX];
 
     (void)json_object_del(run, "doubts");
+    (void)json_object_del(run, "checkpoints");
     (void)json_object_del(run, "outputs"); /* as the registry says; they are shown as they were signed */
     run_line(run, clock_wall_ms(), line);
     TRY(run_advice(address, run, &advice, err));
     TRY(api_print(invocation, run, err));
     print_outputs(run, outputs);
+    print_checkpoints(checkpoints);
     print_doubts(doubts);
     (void)printf("%-16s %s\n", "now", line);
     if (advice.length > 0) (void)printf("%-16s %s\n", "next", buffer_text(&advice));

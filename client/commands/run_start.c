@@ -82,6 +82,7 @@ struct result command_run_start(struct invocation *invocation, struct error *err
     TRY(read_spec(invocation, invocation->operands[2], &spec, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(resolve_all(session, invocation->operands[0], spec, err));
+    TRY(run_resume_option(invocation, session, spec, err));
     TRY(run_ask(session, &(struct run_wish){.project = invocation->operands[1], .spec = spec}, hours, key, &run, err));
     return run_started(invocation, session, run, err);
 }

@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "gateway/api/run_priv.h"
 #include "policy/decider.h"
-#include "training/result.h"
+#include "training/checkpoint.h"
 
 #define ENVELOPES_MAX (1 + RUN_APPROVALS_MAX)
 #define LISTED_MAX    (ENVELOPES_MAX + 4 + 100) /* with order, refusal, result, admission, and a return of each attempt */
@@ -29,10 +29,6 @@ PART(run_doubt, "a runner of the run that was withdrawn from an earlier time on"
      HAS_TEXT("reason", REQUIRED, FORM_FREE, 1, 256, "why it was withdrawn"),
      HAS_TIME("noted", REQUIRED, "when the doubt was noted"))
 
-PART(run_output, "an admitted output", HAS_TEXT("name", REQUIRED, FORM_FREE, 1, 63, "as in the request"),
-     HAS_TEXT("repository", REQUIRED, FORM_FREE, 5, 255, "where it was stored"),
-     HAS_TEXT("digest", REQUIRED, FORM_DIGEST, 71, 71, "of its manifest; its referrers say how it was made"))
-
 SCHEMA(run, "a training run", HAS_ID("id", REQUIRED, "names it in paths"),
        HAS_TEXT("state", REQUIRED, FORM_FREE, 1, 32, "where it is, such as running (docs/runs.md)"),
        HAS_TEXT("request", REQUIRED, FORM_DIGEST, 71, 71, "the digest of its request"),
@@ -50,6 +46,8 @@ SCHEMA(run, "a training run", HAS_ID("id", REQUIRED, "names it in paths"),
        HAS_LIST("doubts", OPTIONAL, 0, schema_run_doubt,
                 "of one admitted run: its result does not count any more (docs/runs.md)"),
        HAS_LIST("outputs", OPTIONAL, 16, schema_run_output, "of one admitted run: what it made"),
+       HAS_LIST("checkpoints", OPTIONAL, RUN_CHECKPOINTS_SHOWN, schema_run_checkpoint,
+                "of one run: those that are kept, the newest first"),
        HAS_LIST("envelopes", OPTIONAL, LISTED_MAX, schema_run_envelope, "of one run: what was signed, in the order of arrival"))
 
 SCHEMA(runs, "a page of runs", HAS_LIST("runs", REQUIRED, API_LIMIT_MAX, schema_run, "newest first"), HAS_NEXT)
@@ -170,59 +168,6 @@ static struct result add_envelopes(const struct pg_rows *rows, json_t *list, str
     return SUCCESS;
 }
 
-static json_t *describe_doubt(const struct pg_rows *rows, size_t row)
-{
-    const struct uuid id = pg_uuid(rows, row, RUN_DOUBT_RUNNER);
-    char runner[UUID_TEXT_SIZE];
-
-    uuid_format(&id, runner);
-    json_t *value = json_pack("{s:s, s:s, s:s}", "runner", runner, "key", pg_text(rows, row, RUN_DOUBT_KEY), "reason",
-                              pg_text(rows, row, RUN_DOUBT_REASON));
-    if (value != NULL && api_set_time(value, "since", pg_time_ms(rows, row, RUN_DOUBT_SINCE)) &&
-        api_set_time(value, "noted", pg_time_ms(rows, row, RUN_DOUBT_NOTED)))
-        return value;
-    json_decref(value);
-    return NULL;
-}
-
-static json_t *describe_output(const struct pg_rows *rows, size_t row)
-{
-    return json_pack("{s:s, s:s, s:s}", "name", pg_text(rows, row, RUN_OUTPUT_NAME), "repository",
-                     pg_text(rows, row, RUN_OUTPUT_REPOSITORY), "digest", pg_text(rows, row, RUN_OUTPUT_DIGEST));
-}
-
-/* A member of a run that is a list of rows; without rows there is no such member. */
-struct rows_member {
-    const char *name;
-    struct result (*read)(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *run,
-                          struct pg_rows **rows_out, struct error *err);
-    json_t *(*describe)(const struct pg_rows *rows, size_t row);
-};
-
-static struct result add_rows(const struct request *request, struct pg *pg, const struct uuid *id,
-                              const struct rows_member *member, json_t *value, struct error *err)
-{
-    OWNED(pg_rows) *rows = NULL;
-    OWNED_JSON list = json_array();
-
-    TRY(member->read(request->permit, pg, ACTION_RUN_READ, id, &rows, err));
-    for (size_t i = 0; i < pg_rows_count(rows); i++)
-        if (json_array_append_new(list, member->describe(rows, i)) != 0)
-            return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
-    if (pg_rows_count(rows) == 0 || json_object_set(value, member->name, list) == 0) return SUCCESS;
-    return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
-}
-
-static struct result add_lists(const struct request *request, struct pg *pg, const struct uuid *id, json_t *value,
-                               struct error *err)
-{
-    static const struct rows_member members[] = {{"doubts", run_doubts, describe_doubt},
-                                                 {"outputs", run_outputs, describe_output}};
-
-    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) TRY(add_rows(request, pg, id, &members[i], value, err));
-    return SUCCESS;
-}
-
 static struct result add_activity(const struct request *request, struct pg *pg, const struct uuid *id, json_t *value,
                                   struct error *err)
 {
@@ -250,7 +195,7 @@ static struct result answer(struct request *request, struct pg *pg, enum action 
     TRY(add_envelopes(rows, envelopes, err));
     if (action == ACTION_RUN_READ) {
         TRY(add_activity(request, pg, id, value, err));
-        TRY(add_lists(request, pg, id, value, err));
+        TRY(run_add_lists(request, pg, id, value, err));
     }
     if (json_object_set(value, "envelopes", envelopes) != 0) return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
     response_json(request, action == ACTION_RUN_READ ? 200 : 201, value);
@@ -324,6 +269,9 @@ static struct result handle_request(struct request *request, struct pg *pg, stru
     run_request_prepare(&request->pairs[0].resource, &run, &signature, &change);
     change.cost = run_cost_of(envelope);
     change.bytes_max = request->gateway->settings->run_bytes_per_project;
+    const json_t *resume = run_member(envelope, "spec.resume");
+    change.resume_repository = resume == NULL ? NULL : json_text_of(resume, "repository");
+    change.resume_digest = resume == NULL ? NULL : json_text_of(resume, "digest");
     TRY(request_record(request, &change.change, err));
     return answer(request, pg, ACTION_RUN_REQUEST, &run.id, err);
 }

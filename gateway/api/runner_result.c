@@ -127,7 +127,7 @@ static struct result add_manifests(struct request *request, struct pg *pg, struc
     taking->manifests.key = (struct held_key){taking->holder.run, taking->holder.attempt, taking->holder.node};
     for (size_t i = 0; i < taking->makes.count; i++)
         if (with_outputs || !taking->makes.each[i].is_output) TRY(add_manifest(request, pg, taking, &taking->makes.each[i], err));
-    return SUCCESS;
+    return run_makes_check_amount(taking->papers->chain.order, &taking->makes, &taking->manifests, err);
 }
 
 /* ---- storing ---- */

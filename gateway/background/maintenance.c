@@ -19,6 +19,7 @@
 #include "registry/jobs/clean_up.h"
 #include "registry/maintenance.h"
 #include "registry/registry.h"
+#include "training/checkpoint_jobs.h"
 #include "training/expire.h"
 #include "training/lease_jobs.h"
 #include "training/log_jobs.h"
@@ -62,6 +63,7 @@ static const struct drain {
     {run_expire_due, "ending expired runs failed; it is tried again"},
     {run_lose_due, "ending lost attempts of runs failed; it is tried again"},
     {run_log_forget_due, "removing logs of runs that are over failed; it is tried again"},
+    {run_checkpoint_forget_due, "removing checkpoints of runs that are over failed; it is tried again"},
 };
 
 /* True: there may be more. */

@@ -8,6 +8,7 @@
 #include "documents/format/runner_key.h"
 #include "documents/view.h"
 #include "gateway/pipeline/gateway.h"
+#include "training/checkpoint_jobs.h"
 #include "training/doubt.h"
 
 /* A part of the runners that were withdrawn. Texts are copied, because the view is locked while it is visited. */
@@ -43,7 +44,10 @@ static struct result add_part(struct gateway *gateway, struct pg *pg, struct wit
     TRY(document_view_visit_all(gateway->documents, DOCUMENT_RUNNER, note_withdrawn, withdrawn, err));
     if (withdrawn->count == 0) return SUCCESS;
     const struct run_withdrawals part = {withdrawn->count, withdrawn->each};
+    size_t forgotten = 0;
     TRY(run_doubt_due(gateway->sequencer, pg, &part, count_out, err));
+    TRY(run_checkpoint_forget_doubted(gateway->sequencer, pg, &part, &forgotten, err));
+    *count_out += forgotten;
     withdrawn->before += withdrawn->count;
     return SUCCESS;
 }

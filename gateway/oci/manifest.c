@@ -5,7 +5,9 @@
 #include "base/clock.h"
 #include "gateway/http/condition.h"
 #include "gateway/oci/oci_priv.h"
+#include "gateway/pipeline/run_gate.h"
 #include "policy/decider.h"
+#include "registry/held_checkpoint.h"
 #include "registry/names/reference.h"
 #include "registry/stored_manifest.h"
 #include "registry/tag.h"
@@ -135,14 +137,26 @@ static void answer(struct request *request, struct stored_manifest *manifest)
     oci_warn_of_expiry(request);
 }
 
+/* A checkpoint of a run is no manifest of its repository: only a run whose order names it gets it (docs/runs.md, "Checkpoints"). */
+static struct result find(const struct request *request, struct pg *pg, const struct manifest_query *query,
+                          struct stored_manifest **manifest_out, struct error *err)
+{
+    struct registry *registry = request->gateway->registry;
+    struct error why = {0};
+
+    if (stored_manifest_find(request->permit, registry, pg, query, manifest_out, &why).ok) return SUCCESS;
+    if (why.kind == ERROR_NOT_FOUND && request->run != NULL && request->run->resumes)
+        return held_checkpoint_find(request->permit, registry, pg, query, manifest_out, err);
+    return failure(err, why.kind, "%s", why.message);
+}
+
 static struct result read(struct request *request, struct pg *pg, struct error *err)
 {
     const struct manifest_query query = query_of(request);
     OWNED(stored_manifest) *manifest = NULL;
 
     if (oci_is_probe(request)) return oci_refuse(request, 404, "MANIFEST_UNKNOWN", "push it: what is there is not told");
-    if (!stored_manifest_find(request->permit, request->gateway->registry, pg, &query, &manifest, err).ok)
-        return oci_fail(request, "MANIFEST_UNKNOWN", err);
+    if (!find(request, pg, &query, &manifest, err).ok) return oci_fail(request, "MANIFEST_UNKNOWN", err);
     answer(request, manifest);
     return SUCCESS;
 }

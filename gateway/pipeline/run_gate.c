@@ -88,7 +88,7 @@ static struct result read_order(const struct request *request, struct pg *pg, co
 
 /* A manifest is content of the order on the route of manifests only, and a blob on that of blobs. */
 static struct result find_content(const struct request *request, struct pg *pg, const struct run_envelope *order,
-                                  struct principal *principal, struct error *err)
+                                  struct run_grant *grant, struct principal *principal, struct error *err)
 {
     const bool asks_for_manifest = route_has_action(request->route, ACTION_MANIFEST_READ);
     struct resource resource = {.kind = RESOURCE_REPOSITORY};
@@ -99,13 +99,15 @@ static struct result find_content(const struct request *request, struct pg *pg, 
     const struct run_content_query query = {.repository = &resource.repository,
                                             .digests = digests,
                                             .count = run_order_digests(order, request->name, digests),
-                                            .digest = request->reference};
+                                            .digest = request->reference,
+                                            .resume = run_order_resume(order, request->name)};
 
     principal->access[0].pull = query.count > 0;
     if (query.count == 0 || !route_has_action(request->route, ACTION_RUN_FETCH)) return SUCCESS;
     if (!digest_parse(bytes_of_text(request->reference), &digest, &ignored).ok) return SUCCESS; /* a tag, for example */
     TRY(resolve_for_run(request, lookup_of(pg), &resource, err));
     TRY(run_content_find(lookup_of(pg), &query, &content, err));
+    grant->resumes = asks_for_manifest && query.resume != NULL && strcmp(query.resume, query.digest) == 0;
     if (asks_for_manifest ? content.is_manifest : content.is_blob)
         (void)snprintf(principal->content, sizeof principal->content, "%s", request->reference);
     return SUCCESS;
@@ -123,7 +125,7 @@ static struct result fill(struct request *request, struct pg *pg, struct run_gra
     if (!request->speaks_oci || request->name == NULL || strlen(request->name) >= sizeof access->name) return SUCCESS;
     *access = (struct principal_access){.push = run_order_writes(order, request->name)};
     (void)snprintf(access->name, sizeof access->name, "%s", request->name);
-    TRY(find_content(request, pg, order, principal, err));
+    TRY(find_content(request, pg, order, grant, principal, err));
     principal->access_count = access->pull || access->push ? 1 : 0;
     return SUCCESS;
 }

@@ -17,6 +17,7 @@ struct run_grant {
     char key[RUN_KEY_SIZE];         /* thumbprint of the runner's key */
     char region[REGION_ID_MAX + 1]; /* of the runner, as its approvers have signed it */
     int64_t upload_max;             /* bytes of all blobs of this lease */
+    bool resumes;                   /* the request is for the manifest of the checkpoint that the order names */
 };
 
 /** Whether a request with this credential must be authenticated on a worker: `pg` is NULL, and the token is a run's. */

@@ -218,6 +218,20 @@ struct result calls_log(struct calls *calls, const struct leased_run *leased, ui
     return SUCCESS;
 }
 
+struct result calls_checkpoint(struct calls *calls, const struct leased_run *leased, struct bytes manifest, struct error *err)
+{
+    OWNED_RESPONSE response = RESPONSE;
+    char path[ROUTE_SIZE];
+
+    (void)snprintf(path, sizeof path, ROUTE "runs/%.36s/checkpoint?attempt=%d", leased->run, leased->attempt);
+    const struct http_request request = {.method = "POST",
+                                         .path = path,
+                                         .content_type = "application/vnd.oci.image.manifest.v1+json",
+                                         .body = manifest,
+                                         .wanted = 204};
+    return call(calls, &request, &response, err);
+}
+
 struct result calls_refuse(struct calls *calls, const struct leased_run *leased, const char *envelope, struct error *err)
 {
     OWNED_JSON json = json_pack("{s:i s:i s:s}", "attempt", leased->attempt, "node", leased->node, "refusal", envelope);

@@ -73,6 +73,8 @@ RESULT calls_token(struct calls *calls, const struct leased_run *leased, struct 
 /** Sends a piece of the log, which begins at `offset`. *next_out is where the registry's log goes on, in most cases after the piece. */
 RESULT calls_log(struct calls *calls, const struct leased_run *leased, uint64_t offset, struct bytes piece, uint64_t *next_out,
                  struct error *err);
+/** Has a checkpoint kept: its manifest, whose blobs are uploaded already. Of the first node alone. */
+RESULT calls_checkpoint(struct calls *calls, const struct leased_run *leased, struct bytes manifest, struct error *err);
 RESULT calls_refuse(struct calls *calls, const struct leased_run *leased, const char *envelope, struct error *err);
 /** `body` is the request's body, as calls_write_result() makes it. */
 RESULT calls_result(struct calls *calls, const char *run, struct bytes body, char state_out[ANSWER_STATE_SIZE],

@@ -61,7 +61,7 @@ static struct result show_machine(const struct bubblewrap_view *view, struct buf
 }
 
 /* Folders of the sandbox's own; /sys shows this machine, and /run may have sockets. */
-static const char *const own_places[] = {"proc", "dev", "sys", "run", "tmp", "in", "out", "code"};
+static const char *const own_places[] = {"proc", "dev", "sys", "run", "tmp", "in", "out", "checkpoints", "code"};
 
 static bool is_own(const char *name)
 {
@@ -131,6 +131,8 @@ static struct result add_file_systems(const struct bubblewrap_view *view, struct
     TRY(add_memory_file_system(arguments, view->limits->memory_bytes, "/dev/shm", err));
     TRY(add_memory_file_system(arguments, view->limits->memory_bytes, "/tmp", err));
     TRY(add_memory_file_system(arguments, view->limits->output_bytes, "/out", err));
+    /* The two newest that are finished, and the next one. */
+    TRY(add_memory_file_system(arguments, 3 * view->limits->output_bytes, "/checkpoints", err));
     return add_memory_file_system(arguments, HEARTBEAT_BYTES, "/run/sijil", err);
 }
 

@@ -230,6 +230,15 @@ static void piece_done(struct step *step)
     free(step->piece);
 }
 
+struct result output_walk_entry(struct output_walk *walk, int folder, const char *name, struct error *err)
+{
+    __attribute__((cleanup(piece_done))) struct step step = {.walk = walk, .piece = memory_zeroed(1, PIECE_SIZE)};
+
+    if (step.piece == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to read outputs");
+    if (!enter(&step, name)) return refuse(&step, ERROR_LIMIT, "a path in it has more than 1023 bytes", err);
+    return take_entry(&step, folder, name, err);
+}
+
 struct result output_walk(struct output_walk *walk, int folder, struct error *err)
 {
     __attribute__((cleanup(piece_done))) struct step step = {.walk = walk, .piece = memory_zeroed(1, PIECE_SIZE)};

@@ -43,5 +43,7 @@ struct output_walk {
  * while it is read.
  */
 RESULT output_walk(struct output_walk *walk, int folder, struct error *err);
+/** The same for one file or folder in `folder`. Paths begin with its name. */
+RESULT output_walk_entry(struct output_walk *walk, int folder, const char *name, struct error *err);
 /** NULL, or the rule that the name of a file breaks. */
 const char *output_name_breaks(const char *name);

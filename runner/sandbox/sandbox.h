@@ -46,6 +46,8 @@ struct sandbox_options {
     RESULT (*fill)(void *context, int folder, struct error *err);
     /** Makes the folder `root` in the folder of the run: what the program sees as /. NULL: it sees this machine's /usr. */
     RESULT (*image)(void *context, const struct sandbox_folder *folder, struct error *err);
+    /** Gets the folder of checkpoints inside, before `ready`; it is closed after the call, so a copy is needed. NULL: nobody takes them. */
+    RESULT (*checkpoints)(void *context, int folder, struct error *err);
     /** When the sandbox is shown to be closed, before the program begins. Its failure ends the run. NULL: nothing. */
     RESULT (*ready)(void *context, struct error *err);
     size_t bind_count;

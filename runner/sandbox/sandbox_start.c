@@ -191,6 +191,15 @@ static struct result open_inside(const struct sandbox *sandbox, const char *name
     return file_open(path, O_RDONLY | O_DIRECTORY, 0, fd_out, err);
 }
 
+static struct result hand_over_checkpoints(const struct sandbox *sandbox, struct error *err)
+{
+    OWNED_FD folder = -1;
+
+    if (sandbox->options->checkpoints == NULL) return SUCCESS;
+    TRY(open_inside(sandbox, "checkpoints", &folder, err));
+    return sandbox->options->checkpoints(sandbox->options->context, folder, err);
+}
+
 static struct result give_word(struct sandbox *sandbox, struct error *err)
 {
     struct proof_message message;
@@ -211,6 +220,7 @@ struct result sandbox_start(struct sandbox *sandbox, struct error *err)
     TRY(wait_until_ready(sandbox, err));
     TRY(open_inside(sandbox, "out", &sandbox->out, err));
     TRY(open_inside(sandbox, "run/sijil", &sandbox->beat, err));
+    TRY(hand_over_checkpoints(sandbox, err));
     if (sandbox->options->ready != NULL) TRY(sandbox->options->ready(sandbox->options->context, err));
     return give_word(sandbox, err);
 }

@@ -20,6 +20,7 @@ static const struct {
              {"SIJIL_CODE", "/code"},
              {"SIJIL_INPUTS", "/in"},
              {"SIJIL_OUTPUTS", "/out"},
+             {"SIJIL_CHECKPOINTS", "/checkpoints"},
              {"SIJIL_HEARTBEAT", "/run/sijil/heartbeat"}};
 
 /*

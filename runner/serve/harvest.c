@@ -29,7 +29,7 @@ struct product {
 
 struct harvest {
     struct session *session;
-    const char *host;
+    const char *host, *folder;
     size_t output_count, file_count;
     struct product outputs[HARVEST_OUTPUTS_MAX], log, metrics;
     json_t *manifests;
@@ -44,6 +44,7 @@ struct result harvest_new(const struct harvest_options *options, struct harvest 
     if (harvest == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for outputs");
     harvest->session = options->session;
     harvest->host = options->host;
+    harvest->folder = options->folder;
     harvest->manifests = json_object();
     if (harvest->manifests == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for outputs");
     for (size_t i = 0; i < json_array_size(options->outputs) && i < HARVEST_OUTPUTS_MAX; i++) {
@@ -122,7 +123,8 @@ static struct product *product_of(struct harvest *harvest, const char *path, con
 
 static void refuse(struct harvest *harvest, const char *path, const char *rule)
 {
-    if (harvest->refusal[0] == '\0') (void)snprintf(harvest->refusal, sizeof harvest->refusal, "/out/%.120s: %s", path, rule);
+    if (harvest->refusal[0] == '\0')
+        (void)snprintf(harvest->refusal, sizeof harvest->refusal, "%s/%.120s: %s", harvest->folder, path, rule);
 }
 
 struct result harvest_take(struct harvest *harvest, const struct output_file *file, bool metrics_only, struct error *err)
@@ -224,6 +226,19 @@ struct result harvest_finish(struct harvest *harvest, struct harvested *harveste
         harvested.metrics = harvest->metrics.hex;
     }
     *harvested_out = harvested;
+    return SUCCESS;
+}
+
+struct result harvest_finish_first(struct harvest *harvest, struct bytes *manifest_out, struct digest *digest_out,
+                                   struct error *err)
+{
+    struct product *product = &harvest->outputs[0];
+
+    if (product->count == 0) return failure(err, ERROR_INVALID, "%s/%.120s has no file", harvest->folder, product->name);
+    TRY(finish_product(harvest, product, err));
+    const json_t *text = json_object_get(harvest->manifests, product->name);
+    *manifest_out = (struct bytes){(const uint8_t *)json_string_value(text), json_string_length(text)};
+    *digest_out = digest_of(DIGEST_SHA256, *manifest_out);
     return SUCCESS;
 }
 

@@ -21,6 +21,7 @@ struct harvest_options {
     struct session *session;
     const char *host;
     const json_t *outputs; /* of the order's spec */
+    const char *folder;    /* that the program wrote to, for messages: "/out" */
 };
 struct harvest;
 RESULT harvest_new(const struct harvest_options *options, struct harvest **harvest_out, struct error *err);
@@ -48,6 +49,9 @@ struct harvested {
 };
 /** Uploads what manifests need besides, and makes them. harvest_log() came before. */
 RESULT harvest_finish(struct harvest *harvest, struct harvested *harvested_out, struct error *err);
+
+/** Uploads what the first output needs besides, and makes its manifest alone: for a checkpoint. A view; its digest. */
+RESULT harvest_finish_first(struct harvest *harvest, struct bytes *manifest_out, struct digest *digest_out, struct error *err);
 
 void harvest_free(struct harvest *harvest);
 DEFINE_OWNED(harvest);

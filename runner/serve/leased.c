@@ -60,21 +60,29 @@ static struct result ready(void *context, struct error *err)
     return SUCCESS;
 }
 
-static void take_log(void *context, bool is_error, struct bytes piece)
+/* What the runner itself adds counts, too. */
+void leased_add_log(struct leased *leased, struct bytes piece)
 {
-    struct leased *leased = context;
+    const uint64_t room = (uint64_t)leased->verdict->spec->limits.log_bytes - leased->log_bytes;
     struct error err = {0};
 
-    (void)is_error;
-    if (leased->fault[0] != '\0') return;
+    if (piece.length > room) piece.length = (size_t)room;
+    if (piece.length == 0 || leased->fault[0] != '\0') return;
     if (file_write_at(leased->log, piece.data, piece.length, leased->log_bytes, &err).ok) {
         leased->log_bytes += piece.length;
+        leased->is_in_line = piece.data[piece.length - 1] != '\n';
         teller_add_log(leased->teller, piece.length);
         return;
     }
     leased_fail(leased, "the runner's machine has no room for the log");
     leased->stops = leased->fault;
     worker_cancelled = 1;
+}
+
+static void take_log(void *context, bool is_error, struct bytes piece)
+{
+    (void)is_error;
+    leased_add_log(context, piece);
 }
 
 static void take_progress(void *context, const char *line)
@@ -96,6 +104,7 @@ static void each_second(void *context, const struct cgroup_use *use)
     const struct device_grant *grant = &leased->verdict->grant;
     const int64_t held_ms = clock_monotonic_ms() - leased->began_ms;
 
+    leased_tell_checkpoints(leased);
     if (grant->count > 0) devices_sample(leased->worker->devices, grant);
     teller_set_use(leased->teller, known(use->cpu_us) / 1000, (int64_t)grant->count * held_ms, known(use->memory_bytes));
     if (clock_wall_ms() + leased->verdict->spec->limits.grace_s * 1000 + END_MARGIN_MS < leased->ends_ms) return;
@@ -113,6 +122,7 @@ static void take_end(void *context, const struct sandbox_report *report)
     leased->finished_ms = clock_wall_ms();
     teller_set_phase(leased->teller, "finishing");
     teller_set_use(leased->teller, report->cpu_ms, (int64_t)leased->verdict->grant.count * report->wall_ms, report->memory_bytes);
+    leased_end_checkpoints(leased);
 }
 
 /* Outputs of a program that failed are not kept; its metrics are. */
@@ -167,14 +177,17 @@ static struct result open_all(struct leased *leased, struct error *err)
     leased->tokens = (struct token_source){.ask = ask_token, .context = leased, .name = leased->run.run};
     TRY(session_open_from(&leased->report, &worker->http, &leased->tokens, &leased->session, err));
     session_give_up_when(leased->session, &worker_gives_up);
-    const struct harvest_options products = {
-        .session = leased->session, .host = host, .outputs = json_object_get(leased->verdict->spec->json, "outputs")};
+    const struct harvest_options products = {.session = leased->session,
+                                             .host = host,
+                                             .outputs = json_object_get(leased->verdict->spec->json, "outputs"),
+                                             .folder = "/out"};
     return harvest_new(&products, &leased->harvest, err);
 }
 
 static void close_all(struct leased *leased)
 {
     atomic_store(&leased->closes, true);
+    checkpoints_free(leased->checkpoints);
     harvest_free(leased->harvest);
     session_free(leased->session);
     teller_free(leased->teller);
@@ -222,6 +235,7 @@ static struct result run_payload(struct leased *leased, struct error *err)
                                                   .address_count = leased->worker->address_count,
                                                   .addresses = leased->worker->addresses,
                                                   .fill = fill,
+                                                  .checkpoints = leased_take_checkpoints,
                                                   .ready = ready,
                                                   .ended = take_end,
                                                   .log = take_log,

@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include "runner/serve/checkpoints.h"
 #include "runner/serve/harvest.h"
 #include "runner/serve/outcome.h"
 #include "runner/serve/teller.h"
@@ -20,8 +21,10 @@ struct leased {
     struct session *session; /* under the run's token */
     struct teller *teller;
     struct harvest *harvest;
-    int log; /* a file without a name */
+    struct checkpoints *checkpoints; /* NULL: none are taken */
+    int log;                         /* a file without a name */
     uint64_t log_bytes;
+    bool is_in_line;            /* the log does not end with a line feed */
     bool has_fetched, is_ready; /* code and inputs are there; the sandbox is closed */
     bool has_begun, has_ended;  /* the program; has_ended: the report `ended` counts */
     struct sandbox_report ended;
@@ -35,5 +38,15 @@ RESULT leased_image(void *context, const struct sandbox_folder *folder, struct e
 /** Whether the run has ended at the registry, or the lease is over: nothing is to be told any more. */
 bool leased_is_left(struct leased *leased);
 void leased_fail(struct leased *leased, const char *what);
+/** Adds to the log, up to the order's log_bytes. */
+void leased_add_log(struct leased *leased, struct bytes piece);
+
+/** sandbox_options.checkpoints: from now on the finished checkpoints of the first node are kept. */
+RESULT leased_take_checkpoints(void *context, int folder, struct error *err);
+/** Adds what became of the checkpoints to the log. */
+void leased_tell_checkpoints(struct leased *leased);
+/** The program has ended: keeps the last checkpoint, unless the program succeeded. */
+void leased_end_checkpoints(struct leased *leased);
+
 /** Uploads the log, signs the result, and sends it. True: the lease has ended. */
 bool leased_finish(struct leased *leased);

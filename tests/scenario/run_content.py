@@ -292,7 +292,8 @@ def a_token_pushes_blobs_of_outputs():
 def an_order_limits_what_is_pushed():
     lease = Lease(limits={"output_bytes": 4096, "log_bytes": 100})
     token, place = lease.token(), f"{PROJECT}/trained"
-    room = 4096 + 100 + 3 * (1 << 20)  # docs/runs.md: and a MiB for the config of each of one output, the log and the metrics
+    room = 4096 + 100 + 3 * (1 << 20)  # docs/runs.md: and a MiB for the config of each of one output, the log and the metrics;
+    room += 3 * (4096 + (1 << 20))     # two checkpoints, and the one that comes
     assert send(lease, place, b"1" * (room // 2), token).status == 201
     refused = send(lease, place, b"2" * (room // 2 + 1), token)
     assert refused.status == 403 and b"outputs and log" in refused.body, (refused.status, refused.body)

@@ -26,6 +26,7 @@ class Run:
         self.log, self.heartbeats, self.tokens = b"", [], 0
         self.has_started, self.refusal, self.result, self.results = False, None, None, 0
         self.stop = ""  # why the run must stop
+        self.checkpoints = []  # their manifests
 
 
 class Peer(http.server.ThreadingHTTPServer):
@@ -171,6 +172,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.lease(json.loads(body))
         elif route == "log":
             self.take_log(body)
+        elif route == "checkpoint":
+            self.server.runs[RUNS.fullmatch(urllib.parse.urlsplit(self.path).path).group(1)].checkpoints.append(body)
+            self.answer(204)
         elif route == "runner":
             self.server.certificates.append(1)
             self.answer(200, {"certificate": self.server.registry.certificate().decode(), "expires": ""})

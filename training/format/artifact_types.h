@@ -13,7 +13,9 @@
 #define RUN_METRICS_TYPE    RUN_TYPES_RESERVED "metrics.v1"
 #define RUN_PROVENANCE_TYPE RUN_TYPES_RESERVED "provenance.v1" /* its layer is the envelope of the result */
 #define RUN_ADMISSION_TYPE  RUN_TYPES_RESERVED "admission.v1"  /* its layer is the envelope of the admission */
-#define RUN_DSSE_TYPE       "application/vnd.dsse.envelope.v1+json"
+#define RUN_CHECKPOINT_TYPE \
+    RUN_TYPES_RESERVED "checkpoint.v1" /* kept while the run goes on; never an artifact of the repository */
+#define RUN_DSSE_TYPE "application/vnd.dsse.envelope.v1+json"
 
 /** Whether a media type is reserved, in upper or lower case, and with or without parameters. */
 bool run_artifact_is_reserved(const char *media_type);

@@ -1,0 +1,83 @@
+/* What a run's readers get as lists: doubts, admitted outputs, kept checkpoints. */
+#include "gateway/api/run_priv.h"
+#include "training/checkpoint.h"
+#include "training/result.h"
+
+SCHEMA(run_output, "an admitted output", HAS_TEXT("name", REQUIRED, FORM_FREE, 1, 63, "as in the request"),
+       HAS_TEXT("repository", REQUIRED, FORM_FREE, 5, 255, "where it was stored"),
+       HAS_TEXT("digest", REQUIRED, FORM_DIGEST, 71, 71, "of its manifest; its referrers say how it was made"))
+
+SCHEMA(run_checkpoint, "a checkpoint that is kept; nobody can pull it, and a request can name it",
+       HAS_TEXT("repository", REQUIRED, FORM_FREE, 5, 255, "the two members of a request's `resume`"),
+       HAS_TEXT("digest", REQUIRED, FORM_DIGEST, 71, 71, "of its manifest"),
+       HAS_NUMBER("attempt", REQUIRED, 1, 100, "the newest that has brought it"), HAS_COUNT("bytes", REQUIRED, "of its files"),
+       HAS_TIME("kept", REQUIRED, "when it came"),
+       HAS_TIME("until", OPTIONAL, "when it goes, of an ended run; absent while an open run is to continue from it"))
+
+static json_t *describe_doubt(const struct pg_rows *rows, size_t row)
+{
+    const struct uuid id = pg_uuid(rows, row, RUN_DOUBT_RUNNER);
+    char runner[UUID_TEXT_SIZE];
+
+    uuid_format(&id, runner);
+    json_t *value = json_pack("{s:s, s:s, s:s}", "runner", runner, "key", pg_text(rows, row, RUN_DOUBT_KEY), "reason",
+                              pg_text(rows, row, RUN_DOUBT_REASON));
+    if (value != NULL && api_set_time(value, "since", pg_time_ms(rows, row, RUN_DOUBT_SINCE)) &&
+        api_set_time(value, "noted", pg_time_ms(rows, row, RUN_DOUBT_NOTED)))
+        return value;
+    json_decref(value);
+    return NULL;
+}
+
+static json_t *describe_output(const struct pg_rows *rows, size_t row)
+{
+    return json_pack("{s:s, s:s, s:s}", "name", pg_text(rows, row, RUN_OUTPUT_NAME), "repository",
+                     pg_text(rows, row, RUN_OUTPUT_REPOSITORY), "digest", pg_text(rows, row, RUN_OUTPUT_DIGEST));
+}
+
+static json_t *describe_checkpoint(const struct pg_rows *rows, size_t row)
+{
+    json_t *value =
+        json_pack("{s:s, s:s, s:I, s:I}", "repository", pg_text(rows, row, RUN_CHECKPOINT_REPOSITORY), "digest",
+                  pg_text(rows, row, RUN_CHECKPOINT_DIGEST), "attempt", (json_int_t)pg_int8(rows, row, RUN_CHECKPOINT_ATTEMPT),
+                  "bytes", (json_int_t)pg_int8(rows, row, RUN_CHECKPOINT_BYTES));
+
+    if (value != NULL && api_set_time(value, "kept", pg_time_ms(rows, row, RUN_CHECKPOINT_KEPT)) &&
+        (pg_is_null(rows, row, RUN_CHECKPOINT_UNTIL) ||
+         api_set_time(value, "until", pg_time_ms(rows, row, RUN_CHECKPOINT_UNTIL))))
+        return value;
+    json_decref(value);
+    return NULL;
+}
+
+/* A member of a run that is a list of rows; without rows there is no such member. */
+struct rows_member {
+    const char *name;
+    struct result (*read)(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *run,
+                          struct pg_rows **rows_out, struct error *err);
+    json_t *(*describe)(const struct pg_rows *rows, size_t row);
+};
+
+static struct result add_rows(const struct request *request, struct pg *pg, const struct uuid *id,
+                              const struct rows_member *member, json_t *value, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    OWNED_JSON list = json_array();
+
+    TRY(member->read(request->permit, pg, ACTION_RUN_READ, id, &rows, err));
+    for (size_t i = 0; i < pg_rows_count(rows); i++)
+        if (json_array_append_new(list, member->describe(rows, i)) != 0)
+            return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
+    if (pg_rows_count(rows) == 0 || json_object_set(value, member->name, list) == 0) return SUCCESS;
+    return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
+}
+
+struct result run_add_lists(const struct request *request, struct pg *pg, const struct uuid *id, json_t *value, struct error *err)
+{
+    static const struct rows_member members[] = {{"doubts", run_doubts, describe_doubt},
+                                                 {"outputs", run_outputs, describe_output},
+                                                 {"checkpoints", run_checkpoints, describe_checkpoint}};
+
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) TRY(add_rows(request, pg, id, &members[i], value, err));
+    return SUCCESS;
+}

@@ -1,0 +1,91 @@
+/* The tables `run_checkpoint` and `run_checkpoint_blob`, as a registry keeps and gives checkpoints. */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "crypto/aead.h"
+#include "registry/held_checkpoint.h"
+#include "registry/held_manifest_store.h"
+#include "registry/key_cache.h"
+#include "registry/registry_priv.h"
+#include "registry/seal_priv.h"
+#include "storage/pg_table.h"
+
+/* clang-format off */
+static const struct pg_statement held_checkpoint_insert_sql = {
+    "held_checkpoint_insert",
+    "WITH made AS (INSERT INTO run_checkpoint (run_id, digest, attempt, key, repository_id, content_bytes, size_bytes, key_id, sealed)"
+    " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (run_id, digest) DO UPDATE SET attempt = excluded.attempt, key = excluded.key,"
+    " kept_at = clock_timestamp())"
+    " INSERT INTO run_checkpoint_blob (run_id, checkpoint, digest, repository_id) SELECT $1, $2, d, $5 FROM unnest($10::text[]) AS d"
+    " ON CONFLICT DO NOTHING",
+    "uuid text int4 text uuid int8 int4 uuid bytea text[]", ""};
+/* Runs of the same content may keep the same checkpoint; any of them will do, as long as its run counts. */
+static const struct pg_statement held_checkpoint_find_sql = {
+    "held_checkpoint_find",
+    "SELECT c.size_bytes, k.key_id, k.key_version, k.wrapped_key, k.commitment, c.sealed FROM run_checkpoint c JOIN run n USING (run_id)"
+    " JOIN project_key k USING (key_id) WHERE c.repository_id = $1 AND c.digest = $2 AND n.state <> 'quarantined' LIMIT 1",
+    "uuid text", "int4 uuid int4 bytea bytea bytea"};
+static const struct pg_statement *const statements[] = {&held_checkpoint_insert_sql, &held_checkpoint_find_sql};
+/* clang-format on */
+const struct pg_table held_checkpoint_statements = PG_TABLE(statements);
+
+struct result held_checkpoint_insert(const struct permit *permit, struct pg *pg, const struct held_checkpoint *checkpoint,
+                                     struct error *err)
+{
+    const struct manifest_push *push = checkpoint->push;
+    struct pg_arguments arguments = {0};
+    OWNED_HELD_BLOBS blobs = {.count = 0};
+
+    assert(uuid_equal(&permit_resource(permit, ACTION_RUN_CHECKPOINT)->project, &push->where.project));
+    TRY(held_blobs_list(push->manifest, &blobs, err));
+    TRY(held_blobs_check(pg, &push->where, "the checkpoint", &blobs, err));
+    pg_add_uuid(&arguments, &checkpoint->run);
+    pg_add_text(&arguments, push->digest);
+    pg_add_int4(&arguments, (int32_t)checkpoint->attempt);
+    pg_add_text(&arguments, checkpoint->key);
+    pg_add_uuid(&arguments, &push->where.repository);
+    pg_add_int8(&arguments, checkpoint->content_bytes);
+    pg_add_int4(&arguments, (int32_t)push->size_bytes);
+    pg_add_uuid(&arguments, &push->key);
+    pg_add_bytes(&arguments, buffer_bytes(&push->sealed));
+    pg_add_text_array(&arguments, blobs.digests, blobs.count);
+    return pg_run(pg, &held_checkpoint_insert_sql, &arguments, NULL, err);
+}
+
+static struct result open_row(struct registry *registry, const struct pg_rows *rows, const struct manifest_query *query,
+                              struct stored_manifest *manifest, struct error *err)
+{
+    struct key_record key = {.id = pg_uuid(rows, 0, 1)};
+
+    TRY(key_record_read(rows, 0, 2, &key, err));
+    const struct sealing sealing = {.where = query->where, .digest = query->reference, .key = &key};
+    TRY(manifest_unseal(registry, &sealing, pg_bytes(rows, 0, 5), &manifest->body, err));
+    const struct digest actual = digest_of(DIGEST_SHA256, buffer_bytes(&manifest->body));
+    digest_format(&actual, manifest->digest);
+    if (strcmp(manifest->digest, query->reference) != 0)
+        return failure(err, ERROR_CORRUPT, "a kept checkpoint does not match its digest");
+    return SUCCESS;
+}
+
+struct result held_checkpoint_find(const struct permit *permit, struct registry *registry, struct pg *pg,
+                                   const struct manifest_query *query, struct stored_manifest **manifest_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+    OWNED(stored_manifest) *manifest = memory_zeroed(1, sizeof *manifest);
+
+    permit_require(permit, ACTION_RUN_FETCH, query->where);
+    if (manifest == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a checkpoint");
+    manifest->body = BUFFER(MANIFEST_SIZE_MAX);
+    pg_add_uuid(&arguments, &query->where->repository);
+    pg_add_text(&arguments, query->reference);
+    TRY(pg_run(pg, &held_checkpoint_find_sql, &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "this repository has no such manifest");
+    (void)snprintf(manifest->media_type, sizeof manifest->media_type, "%s", MEDIA_TYPE_IMAGE);
+    manifest->size_bytes = (size_t)pg_int8(rows, 0, 0);
+    TRY(open_row(registry, rows, query, manifest, err));
+    *manifest_out = GIVE(manifest);
+    return SUCCESS;
+}
