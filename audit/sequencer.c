@@ -80,6 +80,11 @@ struct result sequencer_checkpoint(const struct sequencer *sequencer, struct sig
     return SUCCESS;
 }
 
+const struct note_key *sequencer_log_key(const struct sequencer *sequencer)
+{
+    return &sequencer->log_key;
+}
+
 static void init_locks(struct sequencer *sequencer)
 {
 

@@ -143,7 +143,7 @@ void sequencer_count_refused(struct sequencer *sequencer);
 
 struct keyd_identity;
 
-#define SEQUENCER_TABLES_MAX 48 /* of statements; a gateway has 34 */
+#define SEQUENCER_TABLES_MAX 48 /* of statements; a gateway has 35 */
 
 struct sequencer_options {
     const char *conninfo; /* PostgreSQL, as the application's role */
@@ -178,6 +178,8 @@ RESULT sequencer_await_signed(struct sequencer *sequencer, uint64_t sequence, st
 /** The newest checkpoint that sijil-keyd signed. ERROR_UNAVAILABLE before the first; ERROR_FORKED once the log
  *  contradicts one. */
 RESULT sequencer_checkpoint(const struct sequencer *sequencer, struct signed_checkpoint *checkpoint_out, struct error *err);
+/** The key of the log, as sijil-keyd named it at the start. */
+const struct note_key *sequencer_log_key(const struct sequencer *sequencer);
 /**
  * Call it when the database contradicts the signed log. From then on nothing is recorded, so nothing is served, until the
  * gateway is restarted. sijil-keyd gets a report, and signs no checkpoint for any gateway until an operator declares the log

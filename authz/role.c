@@ -32,7 +32,8 @@ enum {
     RUN_APPROVING = 1 << 19, /* another person than the requester; the handler compares them */
     RUN_READING = 1 << 20,
     FOR_RUNNERS = 1 << 21, /* no role has it: the runner's document permits it (snapshot_authorize.c) */
-    FOR_RUNS = 1 << 22     /* no role has it: the order of a run permits it (run_token.c) */
+    FOR_RUNS = 1 << 22,    /* no role has it: the order of a run permits it (run_token.c) */
+    LOG_WITNESSING = 1 << 23
 };
 
 static const unsigned sets[ACTION_COUNT] = {

@@ -1,5 +1,6 @@
 #include "gateway/tables.h"
 
+#include "audit/published.h"
 #include "audit/query.h"
 #include "audit/sequencer.h"
 #include "authz/binding.h"
@@ -55,6 +56,7 @@ const struct pg_table *const gateway_tables[] = {
     &invitation_table,
     &audit_query_table,
     &audit_tree_table,
+    &published_table,
     &run_table,
     &run_doubt_table,
     &run_lease_table,

@@ -20,6 +20,19 @@ uint64_t tile_full_count(uint64_t size, unsigned level);
 /** Paths below the log's HTTP prefix; `width` 0 means the full tile. */
 void tile_path(unsigned level, uint64_t index, unsigned width, char path_out[TILE_PATH_MAX]);
 void tile_entries_path(uint64_t index, unsigned width, char path_out[TILE_PATH_MAX]);
+/** What a path below the log's HTTP prefix names: a tile of hashes, or a bundle of entries. */
+struct tile_name {
+    bool is_entries;
+    unsigned level; /* 0 to 63; of a bundle 0 */
+    uint64_t index;
+    unsigned width; /* of a partial tile 1 to 255; TILE_WIDTH: full */
+};
+/** Reads what follows "tile/": "0/x001/234.p/17", "entries/000". ERROR_INVALID unless it is the one spelling. */
+RESULT tile_name_read(const char *path, struct tile_name *name_out, struct error *err);
+/** The whole path, with "tile/". */
+void tile_name_write(const struct tile_name *name, char path_out[TILE_PATH_MAX]);
+/** How many hashes or entries the tile has in a log of `size`; 0: it has no such tile. */
+unsigned tile_name_available(const struct tile_name *name, uint64_t size);
 /** The root over 2^k hashes, which stands for a full tile in the level above. Asserts that `count` is a power of two. */
 struct merkle_hash tile_root(const struct merkle_hash *hashes, size_t count);
 

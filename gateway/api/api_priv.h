@@ -95,6 +95,14 @@ bool api_asks_for_credential(struct request *request, enum action action);
  */
 bool api_proves_later(struct request *request, struct pg *pg, const struct error *err);
 
+/**
+ * The published checkpoint of this size, a text of the caller; NULL: the newest one. ERROR_INVALID, ERROR_NOT_FOUND. `action`: of the
+ * request's permit.
+ */
+struct signed_checkpoint;
+RESULT api_published(const struct request *request, struct pg *pg, enum action action, const char *size,
+                     struct signed_checkpoint *checkpoint_out, struct error *err);
+
 /** Sets `member` to the time in RFC 3339. 0 is no time, and the member is left out. False: out of memory. */
 bool api_set_time(json_t *object, const char *member, int64_t wall_ms);
 

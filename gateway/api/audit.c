@@ -257,9 +257,12 @@ static struct result handle_entry(struct request *request, struct pg *pg, struct
 static struct result prove(const struct request *request, struct pg *pg, uint64_t sequence, struct buffer *proof,
                            struct error *err)
 {
+    const char *size = request_argument(request, "size");
     struct signed_checkpoint checkpoint;
 
-    TRY(sequencer_checkpoint(request->gateway->sequencer, &checkpoint, err));
+    TRY(api_published(request, pg, ACTION_AUDIT_READ, size, &checkpoint, err));
+    if (size != NULL && sequence >= checkpoint.size)
+        return failure(err, ERROR_NOT_FOUND, "event %llu is not in the log of %s entries", (unsigned long long)sequence, size);
     return audit_prove(request->permit, pg, sequence, &checkpoint, proof, err);
 }
 

@@ -64,10 +64,21 @@ static const struct schema_member places[] = {
 static const struct schema_member encoded_repository = HAS_TEXT(
     "repository", REQUIRED, FORM_FREE, 1, 191, "the path of a repository below its project; a slash in it may also be %2F");
 
+/* {name} of the routes of tiles. */
+static const struct schema_member tile_place =
+    HAS_TEXT("tile", REQUIRED, FORM_FREE, 3, 48,
+             "LEVEL/N, of entries N: in groups of three digits, such as 0/x001/234, with .p/WIDTH if it is partial");
+
+static const struct schema_member *place_of(const struct route *route, size_t i)
+{
+    if (starts_with(route->pattern, "/audit/")) return &tile_place;
+    return i == 2 && !is_of_oci(route) ? &encoded_repository : &places[i];
+}
+
 static size_t count_places(const struct route *route)
 {
     if (strstr(route->pattern, "{name}") == NULL) return 0;
-    if (starts_with(route->pattern, "/api/v1/organisations/")) return 1;
+    if (starts_with(route->pattern, "/api/v1/organisations/") || starts_with(route->pattern, "/audit/")) return 1;
     return starts_with(route->pattern, "/api/v1/projects/") ? 2 : 3;
 }
 
@@ -92,8 +103,8 @@ void openapi_path(const struct route *route, char path_out[OPENAPI_PATH_SIZE])
         const bool is_name = starts_with(at, "{name}"), is_reference = starts_with(at, "{reference}");
         if (!is_name && !is_reference) length += (size_t)snprintf(path_out + length, OPENAPI_PATH_SIZE - length, "%c", *at);
         for (size_t i = 0; is_name && i < count_places(route); i++)
-            length +=
-                (size_t)snprintf(path_out + length, OPENAPI_PATH_SIZE - length, "%s{%s}", i == 0 ? "" : "/", places[i].name);
+            length += (size_t)snprintf(path_out + length, OPENAPI_PATH_SIZE - length, "%s{%s}", i == 0 ? "" : "/",
+                                       place_of(route, i)->name);
         if (is_reference) length += (size_t)snprintf(path_out + length, OPENAPI_PATH_SIZE - length, "{%s}", reference->name);
         at += is_name ? strlen("{name}") : is_reference ? strlen("{reference}") : 1;
     }
@@ -133,8 +144,7 @@ static json_t *parameters_of(struct document *document, const struct route *rout
     json_t *list = json_array();
     const struct schema_member *reference = reference_of(route);
 
-    for (size_t i = 0; i < count_places(route); i++)
-        (void)json_array_append_new(list, path_parameter(i == 2 && !is_of_oci(route) ? &encoded_repository : &places[i]));
+    for (size_t i = 0; i < count_places(route); i++) (void)json_array_append_new(list, path_parameter(place_of(route, i)));
     if (reference != NULL) (void)json_array_append_new(list, path_parameter(reference));
     const char *at = route->about->parameters;
     for (struct bytes word; schema_next_word(&at, &word);) {

@@ -12,7 +12,12 @@
 #include "audit/query.h"
 #include "tests/support/audit_log.h"
 
-static const struct pg_table *const reader_tables[] = {&audit_query_table, &audit_tree_table, NULL};
+#ifndef READER_TABLES /* more of them, each with a comma */
+#define READER_TABLES
+#else
+#include "audit/published.h"
+#endif
+static const struct pg_table *const reader_tables[] = {&audit_query_table, &audit_tree_table, READER_TABLES NULL};
 
 static inline struct permit *permitted(enum action action, enum resource_kind kind, const char *name)
 {

@@ -11,51 +11,55 @@
 #define ACME   "10000000-0000-4000-8000-000000000001"
 #define MODELS "20000000-0000-4000-8000-000000000001"
 
+/* What no rule of the roles allows. */
+static const char *const refused_rows[] = {
+    "INSERT INTO binding (binding_id, role, granted_by) VALUES (gen_random_uuid(), 'consumer', 'system')",
+    "INSERT INTO binding (binding_id, issuer, role, granted_by) VALUES (gen_random_uuid(), 'https://i', 'consumer', 'system')",
+    "INSERT INTO binding (binding_id, issuer, subject, role, granted_by) VALUES (gen_random_uuid(), 'https://i', 's', 'owner', 'system')",
+    "INSERT INTO binding (binding_id, issuer, subject, role, project_id, granted_by)"
+    " VALUES (gen_random_uuid(), 'https://i', 's', 'consumer', '" MODELS "', 'system')",
+    "INSERT INTO binding (binding_id, issuer, subject, role, organisation_id, pattern, granted_by)"
+    " VALUES (gen_random_uuid(), 'https://i', 's', 'consumer', '" ACME "', 'acme/*', 'system')",
+    "INSERT INTO binding (binding_id, issuer, subject, role, organisation_id, granted_by)"
+    " VALUES (gen_random_uuid(), 'https://i', 's', 'registry-admin', '" ACME "', 'system')",
+    "INSERT INTO binding (binding_id, issuer, subject, role, organisation_id, granted_by)"
+    " VALUES (gen_random_uuid(), 'https://i', 's', 'break-glass', '" ACME "', 'a')",
+    "INSERT INTO binding (binding_id, issuer, subject, role, organisation_id, granted_by, approved_by, expires_at)"
+    " VALUES (gen_random_uuid(), 'https://i', 's', 'break-glass', '" ACME "', 'a', 'a', now() + interval '1 hour')",
+    "INSERT INTO binding (binding_id, issuer, subject, role, organisation_id, granted_by, approved_by, expires_at)"
+    " VALUES (gen_random_uuid(), 'https://i', 's', 'break-glass', '" ACME "', 'a', 'b', now() + interval '2 hours')",
+    "INSERT INTO binding (binding_id, issuer, subject, role, organisation_id, granted_by)"
+    " VALUES (gen_random_uuid(), 'https://i', 's', 'witness', '" ACME "', 'system')",
+    "INSERT INTO robot (robot_id, name, secret_hash, created_by, expires_at)"
+    " VALUES (gen_random_uuid(), 'robot$a', sha256('x'), 's', now() + interval '91 days')",
+    "INSERT INTO robot (robot_id, name, secret_hash, created_by, expires_at)"
+    " VALUES (gen_random_uuid(), 'a', sha256('x'), 's', now() + interval '1 day')",
+    "INSERT INTO robot (robot_id, name, secret_hash, created_by, expires_at)"
+    " VALUES (gen_random_uuid(), 'robot$a', 'x', 's', now() + interval '1 day')",
+    "INSERT INTO trusted_issuer (issuer_id, url, audience, algorithms, lifetime_max_s, jwks)"
+    " VALUES (gen_random_uuid(), 'https://i', 'us', '{HS256}', 60, 'x')",
+    "INSERT INTO robot (robot_id, name, secret_hash, created_by, expires_at, person) VALUES (gen_random_uuid(), 'robot$a', sha256('x'),"
+    " 'ext:' || repeat('a', 64), now(), 'ext:' || repeat('b', 64))",
+    "INSERT INTO robot (robot_id, name, secret_hash, created_by, expires_at, person) VALUES (gen_random_uuid(), 'robot$a', sha256('x'),"
+    " 'ext:' || repeat('a', 64), now(), 'administrator')",
+    "INSERT INTO trusted_issuer (issuer_id, url, audience, algorithms, lifetime_max_s, jwks)"
+    " VALUES (gen_random_uuid(), 'http://i', 'us', '{ES256}', 60, 'x')",
+};
+
 static void the_schema_holds_the_rules(void **state)
 {
-    static const char *const rows[] = {
-        "INSERT INTO binding (binding_id, role, granted_by) VALUES (gen_random_uuid(), 'consumer', 'system')",
-        "INSERT INTO binding (binding_id, issuer, role, granted_by) VALUES (gen_random_uuid(), 'https://i', 'consumer', 'system')",
-        "INSERT INTO binding (binding_id, issuer, subject, role, granted_by) VALUES (gen_random_uuid(), 'https://i', 's', 'owner', 'system')",
-        "INSERT INTO binding (binding_id, issuer, subject, role, project_id, granted_by)"
-        " VALUES (gen_random_uuid(), 'https://i', 's', 'consumer', '" MODELS "', 'system')",
-        "INSERT INTO binding (binding_id, issuer, subject, role, organisation_id, pattern, granted_by)"
-        " VALUES (gen_random_uuid(), 'https://i', 's', 'consumer', '" ACME "', 'acme/*', 'system')",
-        "INSERT INTO binding (binding_id, issuer, subject, role, organisation_id, granted_by)"
-        " VALUES (gen_random_uuid(), 'https://i', 's', 'registry-admin', '" ACME "', 'system')",
-        "INSERT INTO binding (binding_id, issuer, subject, role, organisation_id, granted_by)"
-        " VALUES (gen_random_uuid(), 'https://i', 's', 'break-glass', '" ACME "', 'a')",
-        "INSERT INTO binding (binding_id, issuer, subject, role, organisation_id, granted_by, approved_by, expires_at)"
-        " VALUES (gen_random_uuid(), 'https://i', 's', 'break-glass', '" ACME "', 'a', 'a', now() + interval '1 hour')",
-        "INSERT INTO binding (binding_id, issuer, subject, role, organisation_id, granted_by, approved_by, expires_at)"
-        " VALUES (gen_random_uuid(), 'https://i', 's', 'break-glass', '" ACME "', 'a', 'b', now() + interval '2 hours')",
-        "INSERT INTO robot (robot_id, name, secret_hash, created_by, expires_at)"
-        " VALUES (gen_random_uuid(), 'robot$a', sha256('x'), 's', now() + interval '91 days')",
-        "INSERT INTO robot (robot_id, name, secret_hash, created_by, expires_at)"
-        " VALUES (gen_random_uuid(), 'a', sha256('x'), 's', now() + interval '1 day')",
-        "INSERT INTO robot (robot_id, name, secret_hash, created_by, expires_at)"
-        " VALUES (gen_random_uuid(), 'robot$a', 'x', 's', now() + interval '1 day')",
-        "INSERT INTO trusted_issuer (issuer_id, url, audience, algorithms, lifetime_max_s, jwks)"
-        " VALUES (gen_random_uuid(), 'https://i', 'us', '{HS256}', 60, 'x')",
-        "INSERT INTO robot (robot_id, name, secret_hash, created_by, expires_at, person) VALUES (gen_random_uuid(), 'robot$a', sha256('x'),"
-        " 'ext:' || repeat('a', 64), now(), 'ext:' || repeat('b', 64))",
-        "INSERT INTO robot (robot_id, name, secret_hash, created_by, expires_at, person) VALUES (gen_random_uuid(), 'robot$a', sha256('x'),"
-        " 'ext:' || repeat('a', 64), now(), 'administrator')",
-        "INSERT INTO trusted_issuer (issuer_id, url, audience, algorithms, lifetime_max_s, jwks)"
-        " VALUES (gen_random_uuid(), 'http://i', 'us', '{ES256}', 60, 'x')",
-    };
     OWNED(database) *database = database_new();
     struct buffer OWNED_BUFFER sql = BUFFER(4096);
     struct error err = {0};
 
     (void)state;
     database_execute(database, "INSERT INTO organisation (organisation_id, name) VALUES ('" ACME "', 'acme')");
-    for (size_t i = 0; i < COUNT(rows); i++) {
+    for (size_t i = 0; i < COUNT(refused_rows); i++) {
         buffer_clear(&sql);
         assert_true(
             buffer_format(&sql, &err,
                           "DO $do$ BEGIN %s; RAISE EXCEPTION 'accepted'; EXCEPTION WHEN check_violation THEN NULL; END $do$",
-                          rows[i])
+                          refused_rows[i])
                 .ok);
         database_execute(database, buffer_text(&sql));
     }

@@ -51,9 +51,10 @@ static const struct given {
     {'l', ROLE_CONSUMER, RESOURCE_PROJECT, 'A', 'm', "", 'j', NOW + 1},
     {'x', ROLE_PUBLISHER, RESOURCE_PROJECT, 'A', 'm', "", 'j', 0}, /* this robot has expired */
     {'d', ROLE_PUBLISHER, RESOURCE_PROJECT, 'A', 'm', "", 'j', 0}, /* and this one is disabled */
+    {'w', ROLE_WITNESS, RESOURCE_SYSTEM, '-', '-', "", 'r', 0},
     {0, ROLE_CONSUMER, RESOURCE_PROJECT, 'A', 'm', "", 'j', 0},
 };
-static const char robots[] = "roqjp12tcuselxdz"; /* z has no binding */
+static const char robots[] = "roqjp12tcuselxdwz"; /* z has no binding */
 
 static struct authz_snapshot *snapshot;
 

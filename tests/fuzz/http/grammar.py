@@ -20,6 +20,7 @@ INVALID = {"none", "forged", "revoked", "garbage", "basic_wrong"}
 NAMES = ["main/models/fuzz", "main/models/fuzz2", "main/models/blobs", "main/models/a/manifests/b", "main/models/none",
          "other/models/fuzz", "main/models", "main", "other", "fuzzed", "fuzzed/p", "MAIN/Models/x", "main/models/" + "x" * 250,
          "main/models/uploads/tags", "..", "%2e%2e/x/y", "main/models/a%00b", "main//models", "main/models/%c3%a4", "-/-/-"]
+TILES = ["0/000.p/1", "0/000", "000.p/1", "000", "1/000.p/1", "0/x001/000", "0/000.p/0", "0/000.p/256", "63/000", "0/x999/x999/x999/x999/x999/x999/999"]
 REFERENCES = ["${digest}", "${manifest}", "${empty}", "${location_id}", "latest", "v1", "none", "sha256:" + "0" * 64, "sha256:abc",
               "sha512:" + "0" * 128, "md5:d41d8cd98f00b204e9800998ecf8427e", "${robot}", "${binding}", "${event}", "0", "-1",
               "18446744073709551616", "01234567-89ab-cdef-0123-456789abcdef", "x" * 129, "a:b", "list", "%00", "..", ""]
@@ -150,6 +151,8 @@ def target_of(random, name, pattern):
         target = "${location}"
     likely = random.random() < 0.75
     place = random.choice(NAMES[:2] if likely and pattern.startswith("/v2") else ["main/models", "main", "fuzzed/p"] if likely else NAMES)
+    if pattern.startswith("/audit/tile/"):
+        place = random.choice(TILES)
     target = target.replace("{name}", place).replace("{reference}", random.choice(REFERENCES[:3] if likely else REFERENCES))
     if name == "upload_commit":
         target += joint(target) + random.choice(QUERIES[:3])

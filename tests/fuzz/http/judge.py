@@ -41,6 +41,8 @@ def judge_rights(one, answer, sent):
         raise Finding("rights", f"{answer.status} of a change for {who}, who may only read")
     if who == "foreign" and path.startswith("/v2/main/"):
         raise Finding("rights", f"{answer.status} in an organisation that is not its own")
+    if path.startswith("/audit/") and who != "auditor" and not says_more and not one["edits"]:
+        raise Finding("rights", f"{answer.status} of the log for {who}, who is no auditor of the registry")
     if "kept/kept" in path and who not in ("admin", "auditor"):
         raise Finding("rights", f"{answer.status} in a project that nobody here has a role in")
 

@@ -1,0 +1,291 @@
+/* /audit/: the log as foreign programs walk it, by C2SP tlog-tiles (docs/audit.md, "Walking the log"); and the checkpoints that were published. */
+#include <stdio.h>
+#include <string.h>
+
+#include "audit/published.h"
+#include "audit/sequencer.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "crypto/keyd_client.h"
+#include "gateway/api/api_priv.h"
+
+#define NOTE_TYPE      "text/plain; charset=utf-8"
+#define BUNDLES_MAX    16 /* on their way at a time, 1 MiB each: their readers may be slow */
+#define BUNDLE_WAIT_MS 100
+#define BUNDLE_WAITS   20
+#define PROOF_TEXT_MAX ((size_t)16 << 10) /* 63 hashes and a note */
+
+SCHEMA(checkpoint, "a checkpoint of the log", HAS_COUNT("size", REQUIRED, "the number of entries"),
+       HAS_TEXT("note", REQUIRED, FORM_FREE, 1, 2048, "the signed note"), HAS_TIME("stored_at", REQUIRED, "when it was stored"))
+
+SCHEMA(checkpoints, "a page of checkpoints",
+       HAS_LIST("checkpoints", REQUIRED, 1000, schema_checkpoint, "in the order that was asked for"), HAS_NEXT)
+
+struct result target_checkpoint_read(struct request *request, struct lookup *lookup, struct error *err)
+{
+    (void)lookup, (void)err;
+    (void)api_pair(request, ACTION_CHECKPOINT_READ, RESOURCE_SYSTEM, "");
+    return SUCCESS;
+}
+
+static struct result target_tile(struct request *request, enum action action, const char *path)
+{
+    struct error wrong = {0};
+    struct tile_name name;
+
+    if (path == NULL || !tile_name_read(path, &name, &wrong).ok) {
+        response_unknown(request);
+        return SUCCESS;
+    }
+    struct resource *resource = api_pair(request, action, RESOURCE_SYSTEM, "");
+    (void)snprintf(resource->detail, sizeof resource->detail, "%s", path);
+    return SUCCESS;
+}
+
+struct result target_tile_read(struct request *request, struct lookup *lookup, struct error *err)
+{
+    (void)lookup, (void)err;
+    return target_tile(request, ACTION_TILE_READ, request->name);
+}
+
+static const char *path_of_bundle(const struct request *request)
+{
+    return arena_format(request->arena, "entries/%s", request->name);
+}
+
+struct result target_entries_read(struct request *request, struct lookup *lookup, struct error *err)
+{
+    (void)lookup, (void)err;
+    return target_tile(request, ACTION_ENTRIES_READ, path_of_bundle(request));
+}
+
+/*
+ * The checkpoint may come from another gateway, which is a little ahead. So a tile beyond this gateway's newest checkpoint is looked for
+ * under the newest one that sijil-keyd has signed.
+ */
+static struct result newest_with(const struct request *request, const struct tile_name *name,
+                                 struct signed_checkpoint *newest_out, struct error *err)
+{
+    struct sequencer *sequencer = request->gateway->sequencer;
+    struct keyd_identity identity;
+
+    TRY(sequencer_checkpoint(sequencer, newest_out, err));
+    if (tile_name_available(name, newest_out->size) >= name->width) return SUCCESS;
+    TRY(keyd_identify(request->gateway->keyd, &identity, err));
+    if (tile_name_available(name, identity.log_size) < name->width) return SUCCESS;
+    TRY(sequencer_await_signed(sequencer, identity.log_size - 1, err));
+    return sequencer_checkpoint(sequencer, newest_out, err);
+}
+
+/* Whoever keeps the answer needs no second one: a tile of this name never has other bytes. It is private, because it was decided. */
+static void may_be_kept(struct request *request)
+{
+    response_header(request, "Cache-Control", "private, max-age=31536000, immutable");
+}
+
+static struct result handle_tile(struct request *request, struct pg *pg, struct error *err)
+{
+    struct merkle_hash hashes[TILE_WIDTH];
+    struct signed_checkpoint newest;
+    struct tile_name name;
+
+    TRY(tile_name_read(request->name, &name, err));
+    TRY(newest_with(request, &name, &newest, err));
+    TRY(published_tile(request->permit, pg, &name, &newest, hashes, err));
+    const size_t length = name.width * sizeof hashes[0];
+    uint8_t *copy = arena_take(request->arena, length);
+    if (copy == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a tile");
+    memcpy(copy, hashes, length);
+    response_bytes(request, 200, "application/octet-stream", (struct bytes){copy, length});
+    may_be_kept(request);
+    return SUCCESS;
+}
+
+/* ---- bundles: too large for the arena of a request ---- */
+
+struct bundle {
+    struct buffer bytes;
+    struct gateway *gateway;
+};
+
+static bool read_bundle(void *state, uint64_t offset, uint8_t *destination, size_t length)
+{
+    const struct bundle *bundle = state;
+
+    memcpy(destination, bundle->bytes.data + offset, length);
+    return true;
+}
+
+static struct result read_bundle_on_a_worker(void *state, uint64_t offset, uint8_t *destination, size_t length, struct error *err)
+{
+    (void)err;
+    (void)read_bundle(state, offset, destination, length);
+    return SUCCESS;
+}
+
+static void close_bundle(void *state)
+{
+    struct bundle *bundle = state;
+
+    buffer_done(&bundle->bytes);
+    atomic_fetch_sub(&bundle->gateway->bundles, 1);
+    free(bundle);
+}
+
+/* NULL: no memory. The bundle is counted until close_bundle(). */
+static struct bundle *new_bundle(struct gateway *gateway)
+{
+    struct bundle *bundle = memory_zeroed(1, sizeof *bundle);
+
+    if (bundle == NULL) {
+        atomic_fetch_sub(&gateway->bundles, 1);
+        return NULL;
+    }
+    bundle->bytes = BUFFER(PUBLISHED_BUNDLE_MAX);
+    bundle->gateway = gateway;
+    return bundle;
+}
+
+static struct result fill_bundle(const struct request *request, struct pg *pg, struct bundle *bundle, struct error *err)
+{
+    struct signed_checkpoint newest;
+    struct tile_name name;
+    const char *path = path_of_bundle(request);
+
+    if (path == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a bundle of entries");
+    TRY(tile_name_read(path, &name, err));
+    TRY(newest_with(request, &name, &newest, err));
+    return published_entries(request->permit, pg, &name, &newest, &bundle->bytes, err);
+}
+
+static struct result answer_bundle(struct request *request, struct pg *pg, struct error *err)
+{
+    struct bundle *bundle = new_bundle(request->gateway);
+
+    if (bundle == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a bundle of entries");
+    const struct result filled = fill_bundle(request, pg, bundle, err);
+    if (!filled.ok) {
+        close_bundle(bundle);
+        return filled;
+    }
+    const struct response_source source = {.state = bundle,
+                                           .length = bundle->bytes.length,
+                                           .read = read_bundle_on_a_worker,
+                                           .read_cached = read_bundle,
+                                           .close = close_bundle};
+    response_from_source(request, 200, "application/octet-stream", &source);
+    may_be_kept(request);
+    return SUCCESS;
+}
+
+/* Waits for a place without a worker. */
+static struct result handle_entries(struct request *request, struct pg *pg, struct error *err)
+{
+    if (atomic_fetch_add(&request->gateway->bundles, 1) < BUNDLES_MAX) return answer_bundle(request, pg, err);
+    atomic_fetch_sub(&request->gateway->bundles, 1);
+    if (request->waits >= BUNDLE_WAITS) return failure(err, ERROR_UNAVAILABLE, "too many bundles of entries are on their way");
+    request_wait(request, BUNDLE_WAIT_MS);
+    return SUCCESS;
+}
+
+/* ---- checkpoints ---- */
+
+static struct result answer_note(struct request *request, const struct buffer *text, const char *kept, struct error *err)
+{
+    const char *copy = arena_copy_text(request->arena, buffer_bytes(text));
+
+    if (copy == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a checkpoint");
+    response_bytes(request, 200, NOTE_TYPE, (struct bytes){(const uint8_t *)copy, text->length});
+    response_header(request, "Cache-Control", "%s", kept);
+    return SUCCESS;
+}
+
+/* From memory, because anyone with access to the database could write the table of checkpoints. */
+static struct result handle_newest(struct request *request, struct pg *pg, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(PROOF_TEXT_MAX);
+    struct signed_checkpoint newest;
+
+    (void)pg;
+    (void)permit_resource(request->permit, ACTION_CHECKPOINT_READ);
+    TRY(sequencer_checkpoint(request->gateway->sequencer, &newest, err));
+    TRY(buffer_add_text(&text, newest.note, err));
+    return answer_note(request, &text, "no-cache", err);
+}
+
+static bool read_size(const char *text, uint64_t *size_out)
+{
+    return text != NULL && text_to_u64(bytes_of_text(text), MERKLE_SIZE_MAX, size_out);
+}
+
+struct result api_published(const struct request *request, struct pg *pg, enum action action, const char *size,
+                            struct signed_checkpoint *checkpoint_out, struct error *err)
+{
+    struct published_query query = {.action = action, .key = sequencer_log_key(request->gateway->sequencer)};
+
+    if (size == NULL) return sequencer_checkpoint(request->gateway->sequencer, checkpoint_out, err);
+    if (!read_size(size, &query.size)) return failure(err, ERROR_INVALID, "the size of a log is a whole number");
+    return published_checkpoint(request->permit, pg, &query, checkpoint_out, err);
+}
+
+static struct result handle_consistency(struct request *request, struct pg *pg, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(PROOF_TEXT_MAX);
+    const char *old_size = request_argument(request, "old");
+    struct signed_checkpoint old, newer;
+
+    if (old_size == NULL) return failure(err, ERROR_INVALID, "old is the size of a log that was published before");
+    TRY(api_published(request, pg, ACTION_CHECKPOINT_READ, request_argument(request, "size"), &newer, err));
+    TRY(api_published(request, pg, ACTION_CHECKPOINT_READ, old_size, &old, err));
+    TRY(published_consistency(request->permit, pg, &(struct published_pair){&old, &newer}, &text, err));
+    return answer_note(request, &text, "no-store", err);
+}
+
+/* Rows that sijil-keyd did not sign are left out. */
+static struct result describe(struct request *request, const void *rows, size_t index, json_t **row_out, struct error *err)
+{
+    struct published_row row;
+
+    published_page_row(rows, index, sequencer_log_key(request->gateway->sequencer), &row);
+    if (!row.is_signed) return SUCCESS;
+    OWNED_JSON value = json_pack("{s:I, s:s}", "size", (json_int_t)row.checkpoint.size, "note", row.checkpoint.note);
+    if (value == NULL || !api_set_time(value, "stored_at", row.stored_ms))
+        return failure(err, ERROR_NO_MEMORY, "no memory for a checkpoint");
+    *row_out = GIVE(value);
+    return SUCCESS;
+}
+
+static void cursor(const void *rows, size_t index, char next_out[API_CURSOR_SIZE])
+{
+    (void)snprintf(next_out, API_CURSOR_SIZE, "%lld", (long long)published_page_id(rows, index));
+}
+
+static struct result handle_history(struct request *request, struct pg *pg, struct error *err)
+{
+    const char *order = request_argument(request, "order");
+    OWNED(published_page) *page = NULL;
+    struct published_span span = {.ascending = order != NULL && strcmp(order, "ascending") == 0};
+    struct api_page asked;
+
+    if (!api_page(request, &asked)) return SUCCESS;
+    if (order != NULL && !span.ascending && strcmp(order, "descending") != 0)
+        return failure(err, ERROR_INVALID, "order is ascending or descending");
+    TRY(api_after_number(&asked, &span.cursor, err));
+    span.has_cursor = asked.after[0] != '\0';
+    span.limit = asked.limit + 1;
+    TRY(published_list(request->permit, pg, &span, &page, err));
+    const size_t count = published_page_count(page);
+    const struct api_list list = {.name = "checkpoints",
+                                  .rows = page,
+                                  .count = count < asked.limit ? count : asked.limit,
+                                  .has_more = count > asked.limit,
+                                  .describe = describe,
+                                  .cursor = cursor};
+    return api_answer_list(request, &list, err);
+}
+
+const struct handler handler_tile_read = {.handle = handle_tile};
+const struct handler handler_entries_read = {.handle = handle_entries};
+const struct handler handler_newest_checkpoint = {.handle = handle_newest};
+const struct handler handler_consistency = {.handle = handle_consistency};
+const struct handler handler_checkpoint_list = {.handle = handle_history};
