@@ -69,6 +69,24 @@ enum verify_option {
     VERIFY_VERSION
 };
 
+enum witness_option {
+    WITNESS_DIRECTORY = 256,
+    WITNESS_LOGS,
+    WITNESS_ADDRESS,
+    WITNESS_PORT,
+    WITNESS_SOCKET,
+    WITNESS_CERTIFICATE,
+    WITNESS_KEY,
+    WITNESS_INIT,
+    WITNESS_NAME,
+    WITNESS_ACCEPT,
+    WITNESS_SHOW,
+    WITNESS_PASSPHRASE_FILE,
+    WITNESS_PASSPHRASE_FD,
+    WITNESS_HELP,
+    WITNESS_VERSION
+};
+
 enum runner_option {
     RUNNER_LEAST = 256,
     RUNNER_JSON,
@@ -124,4 +142,4 @@ enum runner_option {
     RUNNER_VERSION
 };
 
-extern const struct program sijild_program, keyd_program, verify_program, runner_program;
+extern const struct program sijild_program, keyd_program, verify_program, runner_program, witness_program;

@@ -1,11 +1,8 @@
 /* sijil-keyd holds the keys. It has no network: gateways on this machine connect to its unix socket. */
-#include <errno.h>
-#include <fcntl.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -17,16 +14,18 @@
 #include "base/sandbox.h"
 #include "base/text.h"
 #include "cmd/options.h"
+#include "cmd/passphrase.h"
 #include "crypto/secret.h"
 #include "keyd/server.h"
 
-enum { EXIT_USAGE = 2, PASSPHRASE_MAX = 4096 };
+enum { EXIT_USAGE = 2 };
 
 struct settings {
-    const char *directory, *socket, *passphrase_file, *origin;
-    uint64_t passphrase_fd, group;
+    const char *directory, *socket, *origin;
+    struct passphrase_source passphrase;
+    uint64_t group;
     uint64_t destroyed; /* the version, 0 for none */
-    bool has_passphrase_fd, has_group, init, add_version, force, log_restored;
+    bool has_group, init, add_version, force, log_restored;
     bool *has_keys; /* set when the key ring and its token are open */
     struct server_options server;
     struct hsm_options token; /* module NULL: none */
@@ -75,10 +74,10 @@ static void take_option(struct settings *settings, int code)
     switch (code) {
     case KEYD_DIRECTORY: settings->directory = optarg; break;
     case KEYD_SOCKET: settings->socket = optarg; break;
-    case KEYD_PASSPHRASE_FILE: settings->passphrase_file = optarg; break;
+    case KEYD_PASSPHRASE_FILE: settings->passphrase.file = optarg; break;
     case KEYD_PASSPHRASE_FD:
-        settings->passphrase_fd = number(optarg, "--passphrase-fd needs a number");
-        settings->has_passphrase_fd = true;
+        settings->passphrase.fd = (unsigned)number(optarg, "--passphrase-fd needs a number");
+        settings->passphrase.has_fd = true;
         break;
     case KEYD_ALLOW_UID: take_uid(&settings->server, optarg); break;
     case KEYD_SOCKET_GROUP:
@@ -116,7 +115,7 @@ static void read_command_line(int argc, char **argv, struct settings *settings)
     while ((code = getopt_long(argc, argv, "", options, NULL)) != -1) take_option(settings, code);
     if (optind < argc) misused("there are arguments that belong to no option");
     if (settings->directory == NULL) misused("--directory is missing");
-    if ((settings->passphrase_file != NULL) == settings->has_passphrase_fd)
+    if ((settings->passphrase.file != NULL) == settings->passphrase.has_fd)
         misused("give either --passphrase-file or --passphrase-fd");
     const int acts = settings->init + settings->add_version + (settings->destroyed != 0) + settings->log_restored;
     if (acts > 1) misused("--init, --add-version, --destroy-version and --log-restored exclude each other");
@@ -126,60 +125,6 @@ static void read_command_line(int argc, char **argv, struct settings *settings)
     if (settings->force && settings->destroyed == 0) misused("--force belongs to --destroy-version");
     if (settings->init != (settings->origin != NULL)) misused("--init and --origin go together");
     if (acts == 0 && settings->socket == NULL) misused("--socket is missing");
-}
-
-/* Reads a descriptor to its end, then cuts the text after the first line. */
-static struct result read_line(int fd, struct secret *line, struct error *err)
-{
-    size_t length = 0;
-
-    for (;;) {
-        const ssize_t got = read(fd, line->bytes + length, line->length - length);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return failure(err, ERROR_UNAVAILABLE, "the passphrase can't be read: %s", strerror(errno));
-        if (got == 0 || (length += (size_t)got) == line->length) break;
-    }
-    const uint8_t *end = memchr(line->bytes, '\n', length);
-    line->length = end == NULL ? length : (size_t)(end - line->bytes);
-    if (line->length == 0 || length == PASSPHRASE_MAX)
-        return failure(err, ERROR_INVALID, "the passphrase must have 1 to %d bytes", PASSPHRASE_MAX - 1);
-    return SUCCESS;
-}
-
-static struct result read_private_file(const char *path, struct secret *line, struct error *err)
-{
-    OWNED_FD file = -1;
-    struct stat about;
-
-    TRY(file_open(path, O_RDONLY, 0, &file, err));
-    TRY(file_status(file, &about, err));
-    if ((about.st_mode & 077) != 0) return failure(err, ERROR_DENIED, "others may read the passphrase: chmod 600 %s", path);
-    return read_line(file, line, err);
-}
-
-static struct result read_passphrase(const struct settings *settings, struct secret **passphrase_out, struct error *err)
-{
-    OWNED(secret) *line = NULL;
-
-    TRY(secret_new(PASSPHRASE_MAX, &line, err));
-    if (settings->has_passphrase_fd) TRY(read_line((int)settings->passphrase_fd, line, err));
-    else TRY(read_private_file(settings->passphrase_file, line, err));
-    *passphrase_out = GIVE(line);
-    return SUCCESS;
-}
-
-static struct result open_directory(const char *path, int *directory_out, struct error *err)
-{
-    OWNED_FD directory = -1;
-    struct stat about;
-
-    TRY(file_open(path, O_RDONLY | O_DIRECTORY, 0, &directory, err));
-    TRY(file_status(directory, &about, err));
-    if (about.st_uid != geteuid() || (about.st_mode & 077) != 0)
-        return failure(err, ERROR_DENIED, "%s must belong to user %u alone: chown it, and chmod 700", path, geteuid());
-    *directory_out = directory;
-    directory = -1;
-    return SUCCESS;
 }
 
 static struct result make_ledgers(int directory, const uint8_t key[LEDGER_KEY_SIZE], struct error *err)
@@ -368,19 +313,6 @@ static struct result load_and_serve(const struct settings *settings, int directo
     return ledger_settle(ledger, err);
 }
 
-/* Closes descriptors that a parent process forgot to close; not the passphrase's, which is read next. */
-static void close_inherited(const struct settings *settings)
-{
-    const unsigned kept = (unsigned)settings->passphrase_fd;
-
-    if (!settings->has_passphrase_fd || kept < 3) {
-        (void)close_range(3, ~0U, 0);
-        return;
-    }
-    if (kept > 3) (void)close_range(3, kept - 1, 0);
-    (void)close_range(kept + 1, ~0U, 0);
-}
-
 static struct result act(const struct settings *settings, int directory, struct secret **passphrase, struct hsm *hsm,
                          struct error *err)
 {
@@ -403,11 +335,10 @@ static struct result run(const struct settings *settings, struct error *err)
     TRY(sandbox_prepare(err));
     notify_find();
     if (settings->token.module == NULL) environment_keep(environment_of_servers); /* a vendor's module has variables of its own */
-    close_inherited(settings);
+    passphrase_close_inherited(&settings->passphrase);
     if (settings->token.module != NULL) TRY(hsm_start(&settings->token, &hsm, err));
-    TRY(read_passphrase(settings, &passphrase, err));
-    if (settings->has_passphrase_fd && settings->passphrase_fd > 2) (void)close((int)settings->passphrase_fd);
-    TRY(open_directory(settings->directory, &directory, err));
+    TRY(passphrase_read(&settings->passphrase, &passphrase, err));
+    TRY(passphrase_open_directory(settings->directory, &directory, err));
     return act(settings, directory, &passphrase, hsm, err);
 }
 

@@ -16,7 +16,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, HERE)
 from machine import CannotBeHad, Machine, said
 
-PARTS = ("sijil-client", "sijil-runner", "sijil-server", "sijil-verify")
+PARTS = ("sijil-client", "sijil-runner", "sijil-server", "sijil-verify", "sijil-witness")
 UNITS = ("sijil-keyd.service", "sijild.service")
 EXPOSURE_MAX = {"sijil-keyd.service": 5, "sijild.service": 12, "sijild@.service": 12}  # tenths, as in --threshold
 HOST = "registry.example:8443"

@@ -110,6 +110,18 @@ def the_unit_of_the_runner_fits():
     assert not {"ProtectKernelLogs", "ProtectKernelTunables", "ProtectHostname", "ProtectClock", "PrivateDevices", "PrivateUsers"} & set(found)
 
 
+def the_unit_of_the_witness_fits():
+    called, path, options = command("sijil-witness.service")
+    found, known = unit("sijil-witness.service"), set(re.findall(r"^\s+(--[a-z-]+)", run(program(called), "--help")[1], re.M))
+    assert called == "sijil-witness" and set(options) <= known, set(options) - known
+    assert found["ConditionPathExists"] == [options["--directory"] + "/key"] and path in found["ExecPaths"][0].split()
+    assert options["--directory"] == "/var/lib/" + found["StateDirectory"][0] and found["StateDirectoryMode"] == ["0700"]
+    assert re.findall(r"^u (\S+) ", read("packaging/debian/sijil-witness.sysusers"), re.M) == found["User"] == found["Group"]
+    assert found["RestartPreventExitStatus"] == ["2"] and run(program(called), "--no-such-option")[0] == 2
+    assert options["--passphrase-fd"] == "0" and found["StandardInput"] == ["file:" + os.path.dirname(options["--logs"]) + "/passphrase"]
+    assert "sijil-witness.service" in read("packaging/debian/sijil-witness.install")
+
+
 def users_and_folders_are_made():
     made = folders()
     assert users() == ["sijil", "sijil-keyd", "sijil-runner"] and len(made) == 4, (users(), made)
@@ -188,12 +200,13 @@ def dependencies_agree():
 
 
 def every_program_is_in_a_package():
-    installed = "".join(read(f"packaging/debian/sijil-{part}.install") for part in ("server", "client", "verify", "runner"))
+    installed = "".join(read(f"packaging/debian/sijil-{part}.install") for part in ("server", "client", "verify", "runner", "witness"))
     for name in re.findall(r"^install\(TARGETS (\S+) ", read("cmd/CMakeLists.txt"), re.M):
         assert re.search(rf"^usr/bin/{name}$", installed, re.M), name
 
 
-for test in (commands_fit_the_programs, the_unit_of_the_runner_fits, the_runner_s_unit_is_well_formed_and_closed, users_and_folders_are_made, limits_leave_room_for_the_settings,
+for test in (commands_fit_the_programs, the_unit_of_the_runner_fits, the_runner_s_unit_is_well_formed_and_closed, the_unit_of_the_witness_fits,
+             users_and_folders_are_made, limits_leave_room_for_the_settings,
              the_conffile_with_what_docs_add_is_good, dependencies_agree, every_program_is_in_a_package):
     test()
     print("ok", test.__name__)
