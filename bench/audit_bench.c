@@ -3,8 +3,9 @@
  *
  * usage: audit_bench CONNINFO KEYD-SOCKET ORIGIN SUBMITTERS SECONDS [EPOCH]
  * Each submitter has one event under way at any time, as a suspended request has. Half of them are of one of 64
- * subjects and all concern one of 256 repositories of 16 projects, each with facts of its own. Prints events/s, p50, p99 and the largest wait.
+ * subjects and all concern one of 256 repositories of 16 projects, each with facts of its own; ids and addresses differ. Prints events/s, p50, p99 and the largest wait.
  */
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +36,7 @@ struct submitter {
     struct bench *bench;
     unsigned number;
     char subject[32]; /* "robot$bench+" and a number */
+    char address[24]; /* "192.0.2.7" */
     int64_t submitted_us;
 };
 
@@ -51,7 +53,6 @@ static struct decision *decide(unsigned number)
 {
     struct decision_parts parts = {.verdict = VERDICT_ALLOW,
                                    .epoch = epoch,
-                                   .id = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
                                    .policy_digest = "sha256:fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210",
                                    .pair_count = 1,
                                    .pairs = {{ACTION_BLOB_READ, {.kind = RESOURCE_REPOSITORY, .region = "local/main"}}}};
@@ -60,6 +61,7 @@ static struct decision *decide(unsigned number)
     struct decision *decision = NULL;
     struct error err = {0};
 
+    (void)snprintf(parts.id, sizeof parts.id, "sha256:%056x%08x", 0, (unsigned)clock_monotonic_us());
     (void)snprintf(resource->name, sizeof resource->name, "acme/models/repository-%u", number % 256);
     (void)snprintf(resource->detail, sizeof resource->detail, "sha256:%064x", number);
     (void)snprintf(facts, sizeof facts, FACTS, number % 16);
@@ -74,11 +76,11 @@ static void recorded(struct record *record);
 static void submit(struct submitter *submitter)
 {
     submitter->record = (struct record){.decision = decide(submitter->number), .done = recorded};
-    submitter->record.context = (struct event_context){.issuer = "bench",
-                                                       .subject = submitter->subject,
-                                                       .client_address = "192.0.2.7",
-                                                       .user_agent = "oras/1.2",
-                                                       .request_id = "5f0c8f0e-93a1-4c1a-8a4e-0d8f6d1f2b30"};
+    submitter->record.context = (struct event_context){
+        .issuer = "bench", .subject = submitter->subject, .client_address = submitter->address, .user_agent = "oras/1.2"};
+    (void)snprintf(submitter->address, sizeof submitter->address, "192.0.2.%u", submitter->number % 251);
+    (void)snprintf(submitter->record.context.request_id, sizeof submitter->record.context.request_id,
+                   "5f0c8f0e-93a1-4c1a-8a4e-%012" PRIx64, (uint64_t)clock_monotonic_us() & 0xffffffffffff);
     submitter->submitted_us = clock_monotonic_us();
     sequencer_submit(submitter->bench->sequencer, &submitter->record);
 }

@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "client/commands/api_priv.h"
+#include "client/commands/audit_priv.h"
 #include "client/commands/commands_priv.h"
 #include "client/local.h"
 #include "crypto/ecdsa.h"
@@ -17,8 +17,7 @@
 #define TAIL_MAX       1000
 #define FOLLOW_SECONDS 1
 
-/* The rules that denied it, for a person: "H-READ-AE SYS-NO-BINDING"; "" if none did. */
-static void rules_text(const json_t *entry, char cell_out[CELL_MAX])
+void audit_rules_text(const json_t *entry, char cell_out[CELL_MAX])
 {
     const json_t *rules = json_object_get(json_object_get(entry, "why"), "rules");
     size_t length = 0;
@@ -48,14 +47,13 @@ static struct result print_event(const struct invocation *invocation, const json
     cell_text(json_object_get(entry, "act"), action);
     cell_text(json_object_get(entry, "res"), resource);
     cell_text(json_object_get(who, "subject"), subject); /* chosen by an issuer */
-    rules_text(entry, rules);
+    audit_rules_text(entry, rules);
     (void)printf("%6" PRId64 "  %s  %-9s  %-18s  %-40s  %s%s%s\n", sequence, time_text, outcome, action, resource, subject,
                  rules[0] == '\0' ? "" : "  ", rules);
     return SUCCESS;
 }
 
-/* An auditor of an organisation or a project must name it with --within; only auditors of the registry read the whole log. */
-static struct result add_within(const struct invocation *invocation, char mark, struct buffer *path, struct error *err)
+struct result audit_add_within(const struct invocation *invocation, char mark, struct buffer *path, struct error *err)
 {
     const char *within = invocation_option(invocation, 'w');
 
@@ -64,9 +62,7 @@ static struct result add_within(const struct invocation *invocation, char mark, 
     return http_escape(path, within, err);
 }
 
-/* For an auditor of a part who was refused without --within: lists the auditor's roles, so that no one has to guess. */
-static struct result advised(struct invocation *invocation, struct session *session, struct result result,
-                             const struct error *err)
+struct result audit_advised(struct invocation *invocation, struct session *session, struct result result, const struct error *err)
 {
     const struct http_request request = {.method = "GET", .path = "/api/v1/self", .wanted = 200};
     OWNED_RESPONSE response = RESPONSE;
@@ -101,7 +97,7 @@ static struct result events_path(const struct invocation *invocation, const char
         TRY(buffer_add_text(path, "&key=", err));
         TRY(http_escape(path, key, err));
     }
-    return add_within(invocation, '&', path, err);
+    return audit_add_within(invocation, '&', path, err);
 }
 
 static struct result fetch_page(const struct invocation *invocation, struct session *session, const char *query,
@@ -175,7 +171,7 @@ struct result command_audit_tail(struct invocation *invocation, struct error *er
         return line_check(invocation, failure(err, ERROR_INVALID, "--facts needs --json: facts do not fit into a line of text"));
     if (events == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(advised(invocation, session, fetch_newest(invocation, session, (size_t)lines, events, err), err));
+    TRY(audit_advised(invocation, session, fetch_newest(invocation, session, (size_t)lines, events, err), err));
     TRY(print_events(invocation, events, true, &last, err));
     return invocation_option(invocation, 'f') == NULL ? SUCCESS : follow(invocation, session, last, err);
 }
@@ -200,9 +196,9 @@ struct result command_audit_show(struct invocation *invocation, struct error *er
     if (!text_to_u64(bytes_of_text(sequence), INT64_MAX, &number))
         return line_check(invocation, failure(err, ERROR_INVALID, "'%.40s' is no sequence number", sequence));
     TRY(buffer_format(&path, err, "/audit/events/%s?facts=true", sequence));
-    TRY(add_within(invocation, '&', &path, err));
+    TRY(audit_add_within(invocation, '&', &path, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(advised(invocation, session, api_call_in(session, "GET", buffer_text(&path), NULL, &event, err), err));
+    TRY(audit_advised(invocation, session, api_call_in(session, "GET", buffer_text(&path), NULL, &event, err), err));
     TRY(print_event(invocation, event, err));
     const json_t *facts = json_object_get(event, "facts");
     for (size_t i = 0; !invocation->json && i < json_array_size(facts); i++) TRY(print_facts(json_array_get(facts, i), i, err));
@@ -216,7 +212,7 @@ static struct result fetch_text(const struct invocation *invocation, struct sess
     struct buffer OWNED_BUFFER path = BUFFER(1024);
 
     TRY(buffer_format(&path, err, "/api/v1/audit/events/%s/%s", invocation->operands[1], what));
-    TRY(add_within(invocation, '?', &path, err));
+    TRY(audit_add_within(invocation, '?', &path, err));
     const struct http_request request = {.method = "GET", .path = buffer_text(&path), .wanted = 200};
     TRY(session_call(session, ADMIN_SCOPE, &request, &response, err));
     return local_output(file_write_output(file, buffer_bytes(&response.body), 0644, err), file, err);
@@ -235,7 +231,7 @@ struct result command_audit_proof(struct invocation *invocation, struct error *e
     (void)snprintf(entry, sizeof entry, "%s/entry.json", folder == NULL ? "." : folder);
     (void)snprintf(proof, sizeof proof, "%s/entry.tlog-proof", folder == NULL ? "." : folder);
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(advised(invocation, session, fetch_text(invocation, session, "entry", entry, err), err));
+    TRY(audit_advised(invocation, session, fetch_text(invocation, session, "entry", entry, err), err));
     TRY(fetch_text(invocation, session, "proof", proof, err));
     if (invocation->json) {
         OWNED_JSON names = json_pack("{s:s,s:s}", "entry", entry, "proof", proof);
@@ -267,9 +263,9 @@ struct result command_audit_key(struct invocation *invocation, struct error *err
     char vkey[CELL_MAX];
 
     TRY(buffer_add_text(&path, "/audit/key", err));
-    TRY(add_within(invocation, '?', &path, err));
+    TRY(audit_add_within(invocation, '?', &path, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(advised(invocation, session, api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err), err));
+    TRY(audit_advised(invocation, session, api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err), err));
     if (invocation->json) return api_print(invocation, answer, err);
     if (invocation_option(invocation, 'd') != NULL) return print_pem(json_text_of(answer, "documents"), err);
     cell_text(json_object_get(answer, "vkey"), vkey);

@@ -6,7 +6,8 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static const struct option_row global_options[] = {
-    {'j', "json", NULL, "one JSON value on standard output (of audit tail one a line), errors as JSON on standard error"},
+    {'j', "json", NULL,
+     "one JSON value on standard output (of audit tail and audit search one a line), errors as JSON on standard error"},
     {'v', "verbose", NULL, "show each request on standard error; secrets stay hidden"},
     {'h', "help", NULL, "show this"},
 };
@@ -44,6 +45,38 @@ static const struct option_row tail_options[] = {
     {'f', "follow", NULL, "show new events until interrupted"},
     {'k', "key", "KEY", "only events under this key: res:acme/models/digits, prj:acme/models, out:denied, act:PSEUDONYM"},
     {'F', "facts", NULL, "with --json: also the facts of each decision, as 'sijil-verify replay' reads them"},
+};
+#define AUDIT_SEARCH_OPTIONS                                                                                                    \
+    WITHIN_OPTION, {'a', "actor", "NAME", "of this actor: a name, a pseudonym, anonymous or system"},                           \
+        {'A', "action", "ACTION[,ACTION...]", "with one of these actions, such as blob.read"},                                  \
+        {'r', "resource", "NAME", "about this name exactly, such as acme/models/digits"},                                       \
+        {'P', "prefix", "NAME", "about this name, or a name below it"}, {'d', "digest", "DIGEST", "that name this digest"},     \
+        {'t', "tag", "TAG", "about manifests and tags that name this tag"},                                                     \
+        {'o', "outcome", "OUTCOME[,OUTCOME...]", "allowed, denied, failed or completed"},                                       \
+        {'R', "rule", "RULE", "that this rule denied"}, {'g', "region", "REGION", "that touch bytes in this region"},           \
+        {'x', "run", "ID", "about this training run"}, {'D', "decision", "ID", "of this decision"},                             \
+        {'q', "request", "ID", "of this request"}, {'e', "detail", "WORD", "with this word in the detail"},                     \
+        {'c', "country", "CODE", "of clients in this country, by the networks of the policy set"},                              \
+        {'i', "address", "ADDRESS", "of a client with this IP address"},                                                        \
+        {'N', "network", "NETWORK", "of clients in this network: /24 of IPv4, /56 of IPv6"},                                    \
+        {'s', "since", "TIME", "from this time on: RFC 3339, or 7d, 12h, 30m ago"}, {'u', "until", "TIME", "before this time"}, \
+        {'k', "key", "KEY", "under this key, as with audit tail"},                                                              \
+    {                                                                                                                           \
+        'p', "purpose", "TEXT", "why you search; it is recorded, sealed, with the search"                                       \
+    }
+static const struct option_row search_options[] = {
+    AUDIT_SEARCH_OPTIONS,
+    {'n', "lines", "COUNT", "at most so many events (default 100), or all"},
+    {'O', "oldest-first", NULL, "the oldest event first"},
+    {'C', "csv", NULL, "as CSV (RFC 4180), with times in UTC"},
+};
+static const struct option_row count_options[] = {
+    AUDIT_SEARCH_OPTIONS,
+};
+static const struct option_row timeline_options[] = {
+    AUDIT_SEARCH_OPTIONS,
+    {'O', "oldest-first", NULL, "the oldest time first"},
+    {'b', "by", "STEP", "minute, hour (default), day or month"},
 };
 static const struct option_row key_options[] = {
     WITHIN_OPTION,

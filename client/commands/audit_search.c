@@ -1,0 +1,268 @@
+/* `sijil audit search`: events that meet all conditions, and the pages of such a search. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "client/commands/audit_priv.h"
+#include "client/commands/commands_priv.h"
+#include "client/terminal.h"
+
+#define MOST_DEFAULT 100
+#define PAGE         1000
+#define UNTIL_MAX    ((uint64_t)1 << 53)
+
+/* The options that are parameters of the same name. */
+static const struct condition_row {
+    int letter;
+    const char *parameter;
+} conditions[] = {{'a', "actor"},    {'A', "action"},  {'r', "resource"}, {'P', "prefix"},  {'d', "digest"},
+                  {'t', "tag"},      {'o', "outcome"}, {'R', "rule"},     {'g', "region"},  {'x', "run"},
+                  {'D', "decision"}, {'q', "request"}, {'e', "detail"},   {'c', "country"}, {'i', "address"},
+                  {'N', "network"},  {'k', "key"},     {'p', "purpose"},  {'w', "within"}};
+
+static struct result add_parameter(struct buffer *path, const char *name, const char *value, struct error *err)
+{
+    TRY(buffer_format(path, err, "&%s=", name));
+    return http_escape(path, value, err);
+}
+
+/* "7d", "12h" and "30m" are so long ago; all else goes to the registry as it is. */
+static struct result add_time(const struct invocation *invocation, int letter, const char *name, struct buffer *path,
+                              struct error *err)
+{
+    static const char units[] = "mhd";
+    static const int64_t lengths_ms[] = {60000, 3600000, 86400000};
+    const char *value = invocation_option(invocation, letter);
+    char time_text[CLOCK_TEXT_SIZE];
+    uint64_t number = 0;
+
+    if (value == NULL) return SUCCESS;
+    const size_t length = strlen(value);
+    const char *unit = length < 2 ? NULL : strchr(units, value[length - 1]);
+    if (unit == NULL || !text_to_u64((struct bytes){(const uint8_t *)value, length - 1}, 1000000, &number))
+        return add_parameter(path, name, value, err);
+    clock_format(clock_wall_ms() - (int64_t)number * lengths_ms[unit - units], time_text);
+    return add_parameter(path, name, time_text, err);
+}
+
+static struct result search_path(const struct invocation *invocation, struct buffer *path, struct error *err)
+{
+    TRY(buffer_format(path, err, "/audit/events?order=%s",
+                      invocation_option(invocation, 'O') == NULL ? "descending" : "ascending"));
+    for (size_t i = 0; i < sizeof conditions / sizeof conditions[0]; i++) {
+        const char *value = invocation_option(invocation, conditions[i].letter);
+        if (value != NULL) TRY(add_parameter(path, conditions[i].parameter, value, err));
+    }
+    TRY(add_time(invocation, 's', "since", path, err));
+    return add_time(invocation, 'u', "until", path, err);
+}
+
+static void show_progress(uint64_t events, const json_t *answer)
+{
+    if (isatty(STDERR_FILENO) == 0) return;
+    (void)fprintf(stderr, "\r%" PRIu64 " events; searched to %" PRId64 " of %" PRId64 "  ", events,
+                  number_of(answer, "searched_to"), number_of(answer, "known_to"));
+    (void)fflush(stderr);
+}
+
+static void end_progress(void)
+{
+    if (isatty(STDERR_FILENO) != 0) (void)fprintf(stderr, "\r%60s\r", "");
+}
+
+static struct result visit_page(const json_t *answer, uint64_t most, const struct audit_visitor *visitor,
+                                struct audit_searched *searched, struct error *err)
+{
+    const json_t *events = json_object_get(answer, "events");
+
+    if (!json_is_array(events)) return failure(err, ERROR_INVALID, "the registry answered without 'events'");
+    for (size_t i = 0; i < json_array_size(events) && searched->events < most; i++, searched->events++)
+        TRY(visitor->visit(visitor->context, json_array_get(events, i), err));
+    return SUCCESS;
+}
+
+static bool read_place(const json_t *next, uint64_t *place_out)
+{
+    return json_is_string(next) && text_to_u64(bytes_of_text(json_string_value(next)), INT64_MAX, place_out);
+}
+
+/* The place to go on at, which must be another one each time: a false registry could otherwise keep this program for ever. */
+static struct result next_page_of(const struct invocation *invocation, const json_t *answer, json_t **next, struct error *err)
+{
+    const json_t *found = json_object_get(answer, "next");
+    const bool ascending = invocation_option(invocation, 'O') != NULL;
+    uint64_t before = 0, after = 0;
+
+    if (found != NULL && *next != NULL) {
+        const bool are_numbers = read_place(found, &after) && read_place(*next, &before);
+        if (!are_numbers || (ascending ? after <= before : after >= before))
+            return failure(err, ERROR_INVALID, "the registry's pages go round in a circle");
+    }
+    json_decref(*next);
+    *next = json_incref((json_t *)(uintptr_t)found);
+    return SUCCESS;
+}
+
+static struct result fetch_pages(struct invocation *invocation, struct session *session, uint64_t most,
+                                 const struct audit_visitor *visitor, struct audit_searched *searched, struct error *err)
+{
+    OWNED_JSON next = NULL;
+
+    while (searched->events < most) {
+        OWNED_JSON answer = NULL;
+        struct buffer OWNED_BUFFER path = BUFFER(16384);
+        const uint64_t left = most - searched->events;
+        TRY(search_path(invocation, &path, err));
+        TRY(buffer_format(&path, err, "&limit=%u", left < PAGE ? (unsigned)left : PAGE));
+        TRY(api_add_after(&path, next, err));
+        TRY(audit_advised(invocation, session, api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err), err));
+        TRY(visit_page(answer, most, visitor, searched, err));
+        TRY(next_page_of(invocation, answer, &next, err));
+        searched->is_whole = next == NULL;
+        if (next == NULL) return SUCCESS;
+        if (searched->events < most) show_progress(searched->events, answer);
+    }
+    return SUCCESS;
+}
+
+struct result audit_search_events(struct invocation *invocation, uint64_t most, const struct audit_visitor *visitor,
+                                  struct audit_searched *searched_out, struct error *err)
+{
+    OWNED(session) *session = NULL;
+    struct audit_searched searched = {.events = 0};
+
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
+    const struct result fetched = fetch_pages(invocation, session, most, visitor, &searched, err);
+    end_progress();
+    TRY(fetched);
+    *searched_out = searched;
+    return SUCCESS;
+}
+
+/* ---- one line for each event ---- */
+
+void audit_time_text(int64_t wall_ms, char text_out[AUDIT_TIME_SIZE])
+{
+    const time_t seconds = (time_t)(wall_ms / 1000);
+    char day[24], zone[8];
+    struct tm tm;
+
+    (void)snprintf(text_out, AUDIT_TIME_SIZE, "%" PRId64, wall_ms);
+    if (wall_ms < 0 || localtime_r(&seconds, &tm) == NULL || strftime(day, sizeof day, "%Y-%m-%d %H:%M:%S", &tm) == 0) return;
+    if (strftime(zone, sizeof zone, "%z", &tm) == 0) return;
+    (void)snprintf(text_out, AUDIT_TIME_SIZE, "%s.%03d %s", day, (int)(wall_ms % 1000), zone);
+}
+
+struct line {
+    char time_text[AUDIT_TIME_SIZE], outcome[CELL_MAX], action[CELL_MAX], resource[CELL_MAX], actor[CELL_MAX], address[CELL_MAX];
+    char rules[CELL_MAX];
+    int64_t sequence;
+};
+
+/* The name of the actor if it is known, else its pseudonym. */
+static void read_line(const json_t *event, struct line *line_out)
+{
+    const json_t *entry = json_object_get(event, "entry"), *who = json_object_get(event, "who");
+    const json_t *subject = json_object_get(who, "subject");
+
+    line_out->sequence = number_of(event, "seq");
+    audit_time_text(number_of(entry, "ts"), line_out->time_text);
+    cell_text(json_object_get(entry, "out"), line_out->outcome);
+    cell_text(json_object_get(entry, "act"), line_out->action);
+    cell_text(json_object_get(entry, "res"), line_out->resource);
+    cell_text(subject != NULL ? subject : json_object_get(entry, "actor"), line_out->actor);
+    cell_text(json_object_get(who, "address"), line_out->address);
+    audit_rules_text(entry, line_out->rules);
+}
+
+static struct result print_line(void *context, const json_t *event, struct error *err)
+{
+    struct line line;
+    bool *has_title = context;
+
+    (void)err;
+    read_line(event, &line);
+    if (!*has_title)
+        (void)printf("%8s  %-29s  %-9s  %-18s  %-40s  %-24s  %-15s  %s\n", "SEQ", "TIME", "OUTCOME", "ACTION", "RESOURCE",
+                     "ACTOR", "ADDRESS", "RULES");
+    *has_title = true;
+    (void)printf("%8" PRId64 "  %-29s  %-9s  %-18s  %-40s  %-24s  %-15s  %s\n", line.sequence, line.time_text, line.outcome,
+                 line.action, line.resource, line.actor, line.address, line.rules);
+    return SUCCESS;
+}
+
+/* RFC 4180. A spreadsheet takes a text that begins with one of these letters for a formula, and others choose the text. */
+static void print_cell(const char *text, bool is_first)
+{
+    (void)printf("%s\"%s", is_first ? "" : ",",
+                 text[0] != '\0' && strchr("=+-@", text[0]) != NULL && strcmp(text, "-") != 0 ? "'" : "");
+    for (; *text != '\0'; text++) (void)printf("%s%c", *text == '"' ? "\"" : "", *text);
+    (void)putchar('"');
+}
+
+static struct result print_csv(void *context, const json_t *event, struct error *err)
+{
+    const json_t *entry = json_object_get(event, "entry");
+    char utc[CLOCK_TEXT_SIZE], number[24];
+    struct line line;
+    bool *has_title = context;
+
+    (void)err;
+    if (!*has_title) (void)printf("seq,time,outcome,action,resource,region,actor,address,rules,decision\r\n");
+    *has_title = true;
+    read_line(event, &line);
+    clock_format(number_of(entry, "ts"), utc);
+    (void)snprintf(number, sizeof number, "%" PRId64, line.sequence);
+    char region[CELL_MAX], decision[CELL_MAX];
+    cell_text(json_object_get(entry, "rgn"), region);
+    cell_text(json_object_get(json_object_get(entry, "why"), "id"), decision);
+    const char *const cells[] = {number, utc,        line.outcome, line.action, line.resource,
+                                 region, line.actor, line.address, line.rules,  decision};
+    for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++) print_cell(cells[i], i == 0);
+    (void)printf("\r\n");
+    return SUCCESS;
+}
+
+static struct result print_json(void *context, const json_t *event, struct error *err)
+{
+    (void)context;
+    return api_print_json(event, err);
+}
+
+/* On a terminal, a person must see that there is more. */
+static void tell_rest(const struct audit_searched *searched)
+{
+    if (!searched->is_whole) (void)fprintf(stderr, "There are more events: --lines shows more of them.\n");
+}
+
+static struct result lines_of(const struct invocation *invocation, uint64_t *most, struct error *err)
+{
+    const char *text = invocation_option(invocation, 'n');
+
+    if (text == NULL) return SUCCESS;
+    if (strcmp(text, "all") == 0) *most = UNTIL_MAX;
+    else if (!text_to_u64(bytes_of_text(text), UNTIL_MAX, most) || *most == 0)
+        return failure(err, ERROR_INVALID, "--lines %.20s: a whole number from 1 on, or all", text);
+    return SUCCESS;
+}
+
+struct result command_audit_search(struct invocation *invocation, struct error *err)
+{
+    bool has_title = false;
+    const bool is_csv = invocation_option(invocation, 'C') != NULL;
+    const struct audit_visitor visitor = {invocation->json ? print_json : is_csv ? print_csv : print_line, &has_title};
+    struct audit_searched searched;
+    uint64_t most = MOST_DEFAULT;
+
+    TRY(line_check(invocation, lines_of(invocation, &most, err)));
+    if (is_csv && invocation->json)
+        return line_check(invocation, failure(err, ERROR_INVALID, "--csv and --json are two forms: give one"));
+    TRY(audit_search_events(invocation, most, &visitor, &searched, err));
+    tell_rest(&searched);
+    return SUCCESS;
+}

@@ -1,0 +1,241 @@
+/* `sijil audit stats`, `actors` and `timeline`: counts over all events that a search finds. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/json.h"
+#include "base/memory.h"
+#include "client/commands/audit_priv.h"
+#include "client/commands/commands_priv.h"
+
+#define GROUPS_MAX 100000 /* of one table: they are in memory */
+
+/* Rows by their name, in the order in which they came: {"name":..., "events":n, "denied":n, "first":ms, "last":ms, ...} */
+struct groups {
+    json_t *by_name;
+    json_t *rules;
+    uint64_t events;
+    enum step { STEP_MINUTE, STEP_HOUR, STEP_DAY, STEP_MONTH, STEP_COUNT } step; /* of `timeline` */
+};
+
+static struct result group_of(json_t *groups, const char *name, json_t **group_out, struct error *err)
+{
+    json_t *group = json_object_get(groups, name);
+
+    if (group == NULL) {
+        if (json_object_size(groups) == GROUPS_MAX)
+            return failure(err, ERROR_LIMIT, "more than %d rows: search for less, with --since and --until", GROUPS_MAX);
+        group = json_pack("{s:s}", "name", name);
+        if (group == NULL || json_object_set_new(groups, name, group) != 0)
+            return failure(err, ERROR_NO_MEMORY, "no memory for rows");
+    }
+    *group_out = group;
+    return SUCCESS;
+}
+
+static struct result count(json_t *group, const char *member, struct error *err)
+{
+    if (json_object_set_new(group, member, json_integer(number_of(group, member) + 1)) == 0) return SUCCESS;
+    return failure(err, ERROR_NO_MEMORY, "no memory for rows");
+}
+
+static struct result count_event(json_t *groups, const char *name, const json_t *entry, struct error *err)
+{
+    const char *outcome = json_text_of(entry, "out");
+    json_t *group = NULL;
+
+    TRY(group_of(groups, name, &group, err));
+    TRY(count(group, "events", err));
+    return outcome == NULL ? SUCCESS : count(group, outcome, err);
+}
+
+/* ---- stats ---- */
+
+static struct result visit_stats(void *context, const json_t *event, struct error *err)
+{
+    struct groups *groups = context;
+    const json_t *entry = json_object_get(event, "entry"), *rules = json_object_get(json_object_get(entry, "why"), "rules");
+    const char *action = json_text_of(entry, "act");
+    json_t *group = NULL;
+
+    groups->events++;
+    TRY(count_event(groups->by_name, action == NULL ? "(unreadable)" : action, entry, err));
+    for (size_t i = 0; i < json_array_size(rules); i++) {
+        const char *rule = json_string_value(json_array_get(rules, i));
+        if (rule == NULL) continue;
+        TRY(group_of(groups->rules, rule, &group, err));
+        TRY(count(group, "events", err));
+    }
+    return SUCCESS;
+}
+
+static int by_events(const void *a, const void *b)
+{
+    const int64_t first = number_of(*(json_t *const *)a, "events"), second = number_of(*(json_t *const *)b, "events");
+
+    if (first != second) return first > second ? -1 : 1;
+    const char *one = json_text_of(*(json_t *const *)a, "name"), *other = json_text_of(*(json_t *const *)b, "name");
+    return strcmp(one == NULL ? "" : one, other == NULL ? "" : other);
+}
+
+/* The rows as an array, those with the most events first, or in the order of their names (which are times). */
+static struct result rows_of(json_t *groups, bool sorts, json_t **rows_out, struct error *err)
+{
+    OWNED_JSON rows = json_array();
+    const size_t size = json_object_size(groups);
+    json_t **list = memory_zeroed(size + 1, sizeof *list);
+    const char *name;
+    json_t *group;
+    size_t i = 0;
+    bool is_good = rows != NULL && list != NULL;
+
+    if (list != NULL)
+        json_object_foreach (groups, name, group) list[i++] = group;
+    if (list != NULL && sorts) qsort(list, size, sizeof(json_t *), by_events);
+    for (i = 0; is_good && i < size; i++) is_good = json_array_append(rows, list[i]) == 0;
+    free(list);
+    if (!is_good) return failure(err, ERROR_NO_MEMORY, "no memory for rows");
+    *rows_out = GIVE(rows);
+    return SUCCESS;
+}
+
+static const struct column outcome_columns[] = {{"ACTION", "name"},   {"EVENTS", "events"}, {"ALLOWED", "allowed"},
+                                                {"DENIED", "denied"}, {"FAILED", "failed"}, {"COMPLETED", "completed"}};
+static const struct column rule_columns[] = {{"RULE", "name"}, {"DENIALS", "events"}};
+#define COLUMNS(columns) (columns), sizeof(columns) / sizeof((columns)[0])
+
+static struct result print_stats(const struct invocation *invocation, const struct groups *groups, struct error *err)
+{
+    OWNED_JSON actions = NULL;
+    OWNED_JSON rules = NULL;
+
+    TRY(rows_of(groups->by_name, true, &actions, err));
+    TRY(rows_of(groups->rules, true, &rules, err));
+    if (invocation->json) {
+        OWNED_JSON all = json_pack("{s:I,s:O,s:O}", "events", (json_int_t)groups->events, "actions", actions, "rules", rules);
+        return all == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for an answer") : api_print_json(all, err);
+    }
+    (void)printf("%" PRIu64 " events\n\n", groups->events);
+    TRY(api_print_rows(invocation, actions, COLUMNS(outcome_columns), err));
+    if (json_array_size(rules) == 0) return SUCCESS;
+    (void)putchar('\n');
+    return api_print_rows(invocation, rules, COLUMNS(rule_columns), err);
+}
+
+static struct result gather(struct invocation *invocation, struct result (*visit)(void *, const json_t *, struct error *),
+                            struct groups *groups, struct error *err)
+{
+    const struct audit_visitor visitor = {visit, groups};
+    struct audit_searched searched;
+
+    if (groups->by_name == NULL || groups->rules == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for rows");
+    return audit_search_events(invocation, UINT64_MAX, &visitor, &searched, err);
+}
+
+struct result command_audit_stats(struct invocation *invocation, struct error *err)
+{
+    OWNED_JSON names = json_object();
+    OWNED_JSON rules = json_object();
+    struct groups groups = {.by_name = names, .rules = rules};
+
+    TRY(gather(invocation, visit_stats, &groups, err));
+    return print_stats(invocation, &groups, err);
+}
+
+/* ---- actors ---- */
+
+static struct result note_times(json_t *group, const json_t *entry, struct error *err)
+{
+    char text[AUDIT_TIME_SIZE];
+    const int64_t time_ms = number_of(entry, "ts");
+
+    const bool is_first = json_object_get(group, "first_ms") == NULL || time_ms < number_of(group, "first_ms");
+    const bool is_last = json_object_get(group, "last_ms") == NULL || time_ms > number_of(group, "last_ms");
+    audit_time_text(time_ms, text);
+    if ((!is_first || (json_object_set_new(group, "first_ms", json_integer(time_ms)) == 0 &&
+                       json_object_set_new(group, "first", json_string(text)) == 0)) &&
+        (!is_last || (json_object_set_new(group, "last_ms", json_integer(time_ms)) == 0 &&
+                      json_object_set_new(group, "last", json_string(text)) == 0)))
+        return SUCCESS;
+    return failure(err, ERROR_NO_MEMORY, "no memory for rows");
+}
+
+/* By pseudonym, because two issuers may have subjects of one name. */
+static struct result visit_actor(void *context, const json_t *event, struct error *err)
+{
+    struct groups *groups = context;
+    const json_t *entry = json_object_get(event, "entry");
+    const char *actor = json_text_of(entry, "actor"), *name = json_text_of(json_object_get(event, "who"), "subject");
+    json_t *group = NULL;
+
+    if (actor == NULL) return SUCCESS;
+    TRY(count_event(groups->by_name, actor, entry, err));
+    TRY(group_of(groups->by_name, actor, &group, err));
+    if (name != NULL && json_object_get(group, "subject") == NULL &&
+        json_object_set_new(group, "subject", json_string(name)) != 0)
+        return failure(err, ERROR_NO_MEMORY, "no memory for rows");
+    return note_times(group, entry, err);
+}
+
+struct result command_audit_actors(struct invocation *invocation, struct error *err)
+{
+    static const struct column columns[] = {{"SUBJECT", "subject"}, {"EVENTS", "events"}, {"DENIED", "denied"},
+                                            {"FAILED", "failed"},   {"FIRST", "first"},   {"LAST", "last"},
+                                            {"PSEUDONYM", "name"}};
+    OWNED_JSON names = json_object();
+    OWNED_JSON rules = json_object();
+    OWNED_JSON rows = NULL;
+    struct groups groups = {.by_name = names, .rules = rules};
+
+    TRY(gather(invocation, visit_actor, &groups, err));
+    TRY(rows_of(names, true, &rows, err));
+    return api_print_rows(invocation, rows, COLUMNS(columns), err);
+}
+
+/* ---- timeline ---- */
+
+/* "2026-11-20 11:00 +0100", "2026-11-20" or "2026-11". */
+static size_t name_step(const struct tm *tm, enum step step, char *name, size_t room)
+{
+    switch (step) {
+    case STEP_MINUTE: return strftime(name, room, "%Y-%m-%d %H:%M %z", tm);
+    case STEP_HOUR: return strftime(name, room, "%Y-%m-%d %H:00 %z", tm);
+    case STEP_DAY: return strftime(name, room, "%Y-%m-%d", tm);
+    case STEP_MONTH:
+    case STEP_COUNT: break;
+    }
+    return strftime(name, room, "%Y-%m", tm);
+}
+
+static struct result visit_time(void *context, const json_t *event, struct error *err)
+{
+    struct groups *groups = context;
+    const json_t *entry = json_object_get(event, "entry");
+    const time_t seconds = (time_t)(number_of(entry, "ts") / 1000);
+    char name[32];
+    struct tm tm;
+
+    if (entry == NULL || localtime_r(&seconds, &tm) == NULL || name_step(&tm, groups->step, name, sizeof name) == 0)
+        return SUCCESS;
+    return count_event(groups->by_name, name, entry, err);
+}
+
+struct result command_audit_timeline(struct invocation *invocation, struct error *err)
+{
+    static const struct column columns[] = {{"TIME", "name"},     {"EVENTS", "events"}, {"ALLOWED", "allowed"},
+                                            {"DENIED", "denied"}, {"FAILED", "failed"}, {"COMPLETED", "completed"}};
+    static const char *const steps[STEP_COUNT] = {"minute", "hour", "day", "month"};
+    const char *step = invocation_option(invocation, 'b');
+    OWNED_JSON names = json_object();
+    OWNED_JSON rules = json_object();
+    OWNED_JSON rows = NULL;
+    struct groups groups = {.by_name = names, .rules = rules};
+
+    while (groups.step < STEP_COUNT && strcmp(step == NULL ? "hour" : step, steps[groups.step]) != 0) groups.step++;
+    if (groups.step == STEP_COUNT)
+        return line_check(invocation, failure(err, ERROR_INVALID, "--by is minute, hour, day or month"));
+    TRY(gather(invocation, visit_time, &groups, err));
+    TRY(rows_of(names, false, &rows, err));
+    return api_print_rows(invocation, rows, COLUMNS(columns), err);
+}
