@@ -37,6 +37,8 @@ static const struct pg_statement audit_list_both_up_sql = {
     "audit_list_both_up", EVENT RUNS OTHER ENTRY PAYLOAD KEY_RANGE UP, "bytea int8 int8 int8 bytea", COLUMNS};
 static const struct pg_statement audit_list_both_down_sql = {
     "audit_list_both_down", EVENT RUNS OTHER ENTRY PAYLOAD KEY_RANGE DOWN, "bytea int8 int8 int8 bytea", COLUMNS};
+static const struct pg_statement audit_list_numbers_sql = {
+    "audit_list_numbers", EVENT "unnest($1::int8[]) WITH ORDINALITY AS i (seq, place) " ENTRY PAYLOAD "ORDER BY i.place", "int8[]", COLUMNS};
 static const struct pg_statement audit_select_facts_sql = {
     "audit_select_facts", "SELECT digest, facts FROM audit_facts WHERE digest = ANY($1) ORDER BY digest", "bytea[]", "bytea bytea"};
 static const struct pg_statement audit_count_mints_sql = {
@@ -46,7 +48,7 @@ static const struct pg_statement audit_count_mints_sql = {
     "int8 int8", "int8 int8 int8"};
 static const struct pg_statement *const statements[] = {
     &audit_list_up_sql, &audit_list_down_sql, &audit_list_key_up_sql, &audit_list_key_down_sql, &audit_list_both_up_sql,
-    &audit_list_both_down_sql, &audit_select_facts_sql, &audit_count_mints_sql,
+    &audit_list_both_down_sql, &audit_list_numbers_sql, &audit_select_facts_sql, &audit_count_mints_sql,
 };
 /* clang-format on */
 const struct pg_table audit_query_table = PG_TABLE(statements);
@@ -64,6 +66,15 @@ struct result audit_select(struct pg *pg, const struct audit_selection *selectio
     pg_add_int8(&arguments, (int64_t)selection->limit);
     if (selection->key_count > 1) pg_add_bytes(&arguments, (struct bytes){selection->keys[1], LEAF_KEY_ID_SIZE});
     return pg_run(pg, lists[selection->key_count][selection->ascending ? 1 : 0], &arguments, rows_out, err);
+}
+
+struct result audit_select_numbers(struct pg *pg, const int64_t *sequences, size_t count, struct pg_rows **rows_out,
+                                   struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_int8_array(&arguments, sequences, count);
+    return pg_run(pg, &audit_list_numbers_sql, &arguments, rows_out, err);
 }
 
 struct result audit_select_facts(struct pg *pg, const struct bytes *digests, size_t count, struct pg_rows **rows_out,

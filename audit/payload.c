@@ -9,6 +9,8 @@
 #define PAYLOAD_MAX TALLY_TEXT_MAX /* bytes: enough for the claims of a token, a user agent and eight denials */
 #define CLAIMS_MAX  8192
 #define AGENT_MAX   1024
+#define PURPOSE_MAX 512
+#define SEARCH_MAX  4096
 
 /* Text that is too long or not valid is replaced by a note: text from outside must not make an event fail. */
 static struct result add_text(struct buffer *payload, const char *name, const char *value, size_t maximum, struct error *err)
@@ -62,6 +64,8 @@ static struct result write_payload(const struct record *record, struct buffer *p
     TRY(add_optional(payload, "claims", context->claims, CLAIMS_MAX, err));
     TRY(add_denials(payload, record->decision, err));
     TRY(add_optional(payload, "issuer", context->issuer, SUBJECT_TEXT_MAX, err));
+    TRY(add_optional(payload, "purpose", context->purpose, PURPOSE_MAX, err));
+    TRY(add_optional(payload, "search", context->search, SEARCH_MAX, err));
     TRY(add_optional(payload, "subject", context->subject, SUBJECT_TEXT_MAX, err));
     TRY(add_optional(payload, "tried", context->tried, SUBJECT_TEXT_MAX, err));
     return buffer_add_u8(payload, '}', err);

@@ -13,7 +13,7 @@
 #include "base/memory.h"
 
 #define PAGE_KEYS_MAX \
-    32 /* subjects of one page whose keys are unwrapped once; the keys of further subjects are unwrapped each time */
+    64 /* subjects of one page whose keys are unwrapped once; the keys of further subjects are unwrapped each time */
 
 struct audit_page {
     struct pg_rows *rows;
@@ -150,6 +150,27 @@ struct result audit_page_between(struct pg *pg, uint64_t from, uint64_t until, s
     const struct audit_selection selection = {.ascending = true, .from = from, .until = until, .limit = AUDIT_PAGE_MAX};
 
     return select_page(pg, &selection, page_out, err);
+}
+
+struct result audit_page_of_numbers(struct pg *pg, const int64_t *sequences, size_t count, struct audit_page **page_out,
+                                    struct error *err)
+{
+    const struct audit_selection any = {.key_count = 0};
+    OWNED(audit_page) *page = memory_zeroed(1, sizeof *page);
+
+    if (page == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for events");
+    TRY(audit_select_numbers(pg, sequences, count, &page->rows, err));
+    TRY(check_page(&any, page, err));
+    *page_out = GIVE(page);
+    return SUCCESS;
+}
+
+struct bytes audit_page_subject(const struct audit_page *page, size_t index)
+{
+    struct audit_row row;
+
+    audit_read_row(page->rows, index, &row);
+    return row.subject;
 }
 
 size_t audit_page_count(const struct audit_page *page)

@@ -17,6 +17,13 @@ RESULT audit_select(struct pg *pg, const struct audit_selection *selection, stru
 /** The entries from <= seq < until, at most AUDIT_PAGE_MAX, without a permit: for the server's own checks. */
 RESULT audit_page_between(struct pg *pg, uint64_t from, uint64_t until, struct audit_page **page_out, struct error *err);
 
+/** The entries with these numbers, in this order; numbers without an entry are left out. Without a permit: for the search. */
+RESULT audit_page_of_numbers(struct pg *pg, const int64_t *sequences, size_t count, struct audit_page **page_out,
+                             struct error *err);
+RESULT audit_select_numbers(struct pg *pg, const int64_t *sequences, size_t count, struct pg_rows **rows_out, struct error *err);
+/** The subject whose key seals the payload of an event; empty without one. */
+struct bytes audit_page_subject(const struct audit_page *page, size_t index);
+
 /** Digest and text of those facts that are stored, in the order of the digests. */
 RESULT audit_select_facts(struct pg *pg, const struct bytes *digests, size_t count, struct pg_rows **rows_out, struct error *err);
 

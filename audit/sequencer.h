@@ -68,6 +68,7 @@ struct event_context {
     const char *user_agent;       /* may be NULL */
     const char *claims;           /* JSON text of the token's claims; may be NULL */
     const char *tried;            /* the name whose secret was wrong; may be NULL */
+    const char *purpose, *search; /* of a search in the log: why, and the conditions, which may name persons; may be NULL */
     char request_id[37];
 };
 
@@ -143,7 +144,7 @@ void sequencer_count_refused(struct sequencer *sequencer);
 
 struct keyd_identity;
 
-#define SEQUENCER_TABLES_MAX 48 /* of statements; a gateway has 35 */
+#define SEQUENCER_TABLES_MAX 56 /* of statements; a gateway has 48 */
 
 struct sequencer_options {
     const char *conninfo; /* PostgreSQL, as the application's role */

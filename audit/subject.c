@@ -103,18 +103,19 @@ static struct audit_subject *free_entry(struct subject_cache *cache)
     return oldest;
 }
 
-static void make_pseudonym(const struct audit_subject *subject, struct bytes key, char hex_out[65])
+void subject_pseudonym(const char *const issuer_and_subject[2], const struct secret *key, char hex_out[65])
 {
-    const struct bytes texts[2] = {bytes_of_text(subject->issuer), bytes_of_text(subject->subject)};
+    const struct bytes texts[2] = {bytes_of_text(issuer_and_subject[0]), bytes_of_text(issuer_and_subject[1])};
     uint8_t message[2 * (4 + SUBJECT_TEXT_MAX)], mac[HMAC_SIZE]; /* two texts with their lengths */
     size_t length = 0;
 
+    assert(texts[0].length <= SUBJECT_TEXT_MAX && texts[1].length <= SUBJECT_TEXT_MAX);
     for (size_t i = 0; i < 2; i++) {
         store_u32(message + length, (uint32_t)texts[i].length);
         memcpy(message + length + 4, texts[i].data, texts[i].length);
         length += 4 + texts[i].length;
     }
-    hmac_sha256(key, (struct bytes){message, length}, mac);
+    hmac_sha256(secret_bytes(key), (struct bytes){message, length}, mac);
     text_hex(mac, sizeof mac, hex_out);
 }
 
@@ -178,6 +179,21 @@ static struct result get_key(struct keyd_client *keyd, struct pg *pg, const uint
     return make_key(keyd, pg, index, key_out, err);
 }
 
+struct result subject_key_find(struct keyd_client *keyd, struct pg *pg, const char *const issuer_and_subject[2], bool makes,
+                               struct secret **key_out, struct error *err)
+{
+    OWNED(secret) *key = NULL;
+    uint8_t index[32];
+
+    if (strlen(issuer_and_subject[0]) > SUBJECT_TEXT_MAX || strlen(issuer_and_subject[1]) > SUBJECT_TEXT_MAX)
+        return failure(err, ERROR_LIMIT, "an issuer or subject of more than %d bytes", SUBJECT_TEXT_MAX);
+    TRY(keyd_subject_index(keyd, issuer_and_subject[0], issuer_and_subject[1], index, err));
+    TRY(makes ? get_key(keyd, pg, index, &key, err) : open_key(keyd, pg, index, &key, err));
+    if (key->length != SUBJECT_KEY_SIZE) return failure(err, ERROR_CORRUPT, "the key of a subject has a wrong length");
+    *key_out = GIVE(key);
+    return SUCCESS;
+}
+
 struct result subject_cache_resolve(struct subject_cache *cache, struct keyd_client *keyd, struct pg *pg,
                                     const char *const issuer_and_subject[2], struct audit_subject **subject_out,
                                     struct error *err)
@@ -193,7 +209,7 @@ struct result subject_cache_resolve(struct subject_cache *cache, struct keyd_cli
     TRY(keyd_subject_index(keyd, resolved.issuer, resolved.subject, resolved.index, err));
     TRY(get_key(keyd, pg, resolved.index, &key, err));
     if (key->length != SUBJECT_KEY_SIZE) return failure(err, ERROR_CORRUPT, "the key of a subject has a wrong length");
-    make_pseudonym(&resolved, secret_bytes(key), resolved.pseudonym);
+    subject_pseudonym(issuer_and_subject, key, resolved.pseudonym);
     return keep(cache, &resolved, key, subject_out, err);
 }
 

@@ -44,3 +44,12 @@ DEFINE_OWNED(subject_cache);
 /** The key that seals one payload: HKDF-SHA256(subject key, salt, "sijil-pay-v1"). */
 RESULT subject_payload_key(const uint8_t subject_key[SUBJECT_KEY_SIZE], const uint8_t salt[32], uint8_t key_out[32],
                            struct error *err);
+/**
+ * The key of a subject without the cache. ERROR_NOT_FOUND if it has none, unless `makes` is set: then it gets one. Connections need
+ * audit_subject_table.
+ */
+RESULT subject_key_find(struct keyd_client *keyd, struct pg *pg, const char *const issuer_and_subject[2], bool makes,
+                        struct secret **key_out, struct error *err) __attribute__((nonnull));
+/** The pseudonym of a subject that has a key. */
+void subject_pseudonym(const char *const issuer_and_subject[2], const struct secret *key, char hex_out[65])
+    __attribute__((nonnull));

@@ -97,7 +97,6 @@ def main():
     sizes = [int(word) for word in sys.argv[1:]] or [100000, 1000000]
     with Sijil() as sijil:
         client = sijil.server.client(sijil_test.make_robot(sijil.server, "auditor", "auditor", ""))
-        print(json.dumps({"appending": cost_of_appending(sijil)}), flush=True)
         for size in sizes:
             while (left := size - number(sijil, "SELECT size FROM audit_log")) > 0:
                 append(sijil, max(1, min(20, left // 20000)))
@@ -109,6 +108,7 @@ def main():
             for kind, make in searches(client).items():
                 found[kind] = measure(client, make)
             print(json.dumps(found, indent=1), flush=True)
+        print(json.dumps({"appending": cost_of_appending(sijil)}), flush=True)
 
 
 main()

@@ -2,6 +2,7 @@
 
 #include "audit/published.h"
 #include "audit/query.h"
+#include "audit/search.h"
 #include "audit/sequencer.h"
 #include "authz/binding.h"
 #include "authz/robot.h"
@@ -57,6 +58,8 @@ const struct pg_table *const gateway_tables[] = {
     &audit_query_table,
     &audit_tree_table,
     &published_table,
+    &audit_search_table,
+    &audit_subject_table,
     &run_table,
     &run_doubt_table,
     &run_lease_table,

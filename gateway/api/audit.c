@@ -7,11 +7,10 @@
 #include "audit/sequencer.h"
 #include "base/text.h"
 #include "crypto/ecdsa.h"
-#include "gateway/api/api_priv.h"
+#include "gateway/api/audit_priv.h"
 #include "registry/project.h"
 
-#define PAGE_BYTES_MAX ((size_t)256 << 10) /* a larger page ends early, with "next"; it must fit into the arena */
-#define ONE_EVENT_MAX  ((size_t)64 << 10)  /* a leaf, a payload and the JSON around them */
+#define ONE_EVENT_MAX  ((size_t)64 << 10)                                      /* a leaf, a payload and the JSON around them */
 #define WITH_FACTS_MAX (ONE_EVENT_MAX + LEAF_TARGETS_MAX * ((size_t)32 << 10)) /* and the largest rows of facts */
 
 SCHEMA(event, "an event of the log", HAS_COUNT("seq", REQUIRED, "its sequence number, which names it in paths"),
@@ -21,7 +20,10 @@ SCHEMA(event, "an event of the log", HAS_COUNT("seq", REQUIRED, "its sequence nu
        HAS_ANY("facts", OPTIONAL, "a list: the facts on which each target was decided; null for facts that are gone"),
        HAS_FLAG("unreadable", OPTIONAL, "true: the leaf is no event"))
 
-SCHEMA(events, "a page of events", HAS_LIST("events", REQUIRED, 1000, schema_event, "in the order that was asked for"), HAS_NEXT)
+SCHEMA(events, "a page of events", HAS_LIST("events", REQUIRED, 1000, schema_event, "in the order that was asked for"), HAS_NEXT,
+       HAS_COUNT("searched_to", OPTIONAL,
+                 "of a search. Ascending: each event before this number was looked at; descending: each from this number on"),
+       HAS_COUNT("known_to", OPTIONAL, "of a search: it knows the events before this number"))
 
 SCHEMA(audit_key, "public keys of the registry", HAS_TEXT("origin", REQUIRED, FORM_FREE, 1, 0, "the name of the log"),
        HAS_TEXT("vkey", REQUIRED, FORM_FREE, 1, 0, "the key of the log, as signed notes have it"),
@@ -53,7 +55,7 @@ static bool read_sequence(const char *text, uint64_t *value_out)
 }
 
 /* `after` continues in the order of reading; -1: from the start. `before` is an upper bound in both orders. */
-static struct result read_filter(const struct request *request, const char *after, struct audit_filter *filter, struct error *err)
+struct result audit_filter_read(const struct request *request, const char *after, struct audit_filter *filter, struct error *err)
 {
     const char *order = request_argument(request, "order"), *before = request_argument(request, "before");
     uint64_t cursor = 0, bound = 0;
@@ -97,8 +99,7 @@ static struct result write_who(const struct request *request, struct audit_page 
     return missing == NULL ? buffer_add_text(text, "null", err) : buffer_format(text, err, "{\"missing\":\"%s\"}", missing);
 }
 
-/* ?facts=true: events with the facts of their decisions. False: the argument has another value, and the answer is 400. */
-static bool wants_facts(struct request *request, bool *wants_out)
+bool audit_wants_facts(struct request *request, bool *wants_out)
 {
     const char *facts = request_argument(request, "facts");
 
@@ -147,15 +148,14 @@ static struct result write_event(const struct request *request, struct audit_pag
     return buffer_add_u8(text, '}', err);
 }
 
-/* *shown: at most so many events; as many as there is room for are written. */
-static struct result write_events(const struct request *request, struct audit_page *page, bool with_facts, size_t *shown,
-                                  struct buffer *text, struct error *err)
+struct result audit_events_write(const struct request *request, struct audit_page *page, bool with_facts, size_t *shown,
+                                 struct buffer *text, struct error *err)
 {
     const size_t count = audit_page_count(page), limit = *shown, most = with_facts ? WITH_FACTS_MAX : ONE_EVENT_MAX;
     size_t i = 0;
 
     TRY(buffer_add_text(text, "{\"events\":[", err));
-    for (; i < count && i < limit && text->length + most < PAGE_BYTES_MAX; i++) {
+    for (; i < count && i < limit && text->length + most < EVENTS_BYTES_MAX; i++) {
         if (i > 0) TRY(buffer_add_u8(text, ',', err));
         TRY(write_event(request, page, i, with_facts, text, err));
     }
@@ -173,40 +173,12 @@ static struct result answer_with(struct request *request, const char *type, cons
     return SUCCESS;
 }
 
-static struct result answer_page(struct request *request, const struct audit_page *page, size_t shown, struct buffer *text,
-                                 struct error *err)
+struct result audit_events_answer(struct request *request, const char *next, struct buffer *text, struct error *err)
 {
-    const bool has_more = shown > 0 && shown < audit_page_count(page);
-    char next[21]; /* 2^64 in decimal */
-
-    if (has_more) {
-        (void)snprintf(next, sizeof next, "%llu", (unsigned long long)audit_page_sequence(page, shown - 1));
-        TRY(buffer_format(text, err, ",\"next\":\"%s\"", next));
-    }
+    if (next != NULL) TRY(buffer_format(text, err, ",\"next\":\"%s\"", next));
     TRY(buffer_add_u8(text, '}', err));
     TRY(answer_with(request, "application/json", text, err));
-    return has_more ? api_link_next(request, next, err) : SUCCESS;
-}
-
-static struct result handle_list(struct request *request, struct pg *pg, struct error *err)
-{
-    OWNED(audit_page) *page = NULL;
-    struct buffer OWNED_BUFFER text = BUFFER(PAGE_BYTES_MAX);
-    struct audit_filter filter = {.from = 0};
-    struct api_page asked;
-    uint64_t born = 0;
-    bool with_facts = false;
-
-    if (!api_page(request, &asked) || !wants_facts(request, &with_facts)) return SUCCESS;
-    TRY(read_filter(request, asked.after, &filter, err));
-    TRY(namespace_born(request->permit, pg, &born, err));
-    if (filter.from < born) filter.from = born;
-    size_t shown = asked.limit;
-    filter.limit = shown + 1;
-    TRY(audit_list(request->permit, pg, &filter, &page, err));
-    TRY(load_facts(pg, page, with_facts, err));
-    TRY(write_events(request, page, with_facts, &shown, &text, err));
-    return answer_page(request, page, shown, &text, err);
+    return next == NULL ? SUCCESS : api_link_next(request, next, err);
 }
 
 /* The sequence number in the path. An event from before the namespace's creation is not found: it may be about a deleted one
@@ -236,7 +208,7 @@ static struct result handle_event(struct request *request, struct pg *pg, struct
     struct buffer OWNED_BUFFER text = BUFFER(WITH_FACTS_MAX);
     bool with_facts = false;
 
-    if (!wants_facts(request, &with_facts)) return SUCCESS;
+    if (!audit_wants_facts(request, &with_facts)) return SUCCESS;
     TRY(find(request, pg, &page, err));
     TRY(load_facts(pg, page, with_facts, err));
     TRY(write_event(request, page, 0, with_facts, &text, err));
@@ -309,7 +281,6 @@ static struct result handle_key(struct request *request, struct pg *pg, struct e
     return SUCCESS;
 }
 
-const struct handler handler_audit_list = {.handle = handle_list};
 const struct handler handler_audit_event = {.handle = handle_event};
 const struct handler handler_audit_entry = {.handle = handle_entry};
 const struct handler handler_audit_proof = {.handle = handle_proof};

@@ -8,7 +8,9 @@ struct event_context exchange_context(const struct exchange *exchange)
 {
     const struct request *request = &exchange->request;
     struct event_context context = {.client_address = request->client_address,
-                                    .user_agent = request_header(request, "User-Agent")};
+                                    .user_agent = request_header(request, "User-Agent"),
+                                    .purpose = request->purpose,
+                                    .search = request->search};
 
     if (exchange->principal.kind != PRINCIPAL_NONE) {
         context.issuer = exchange->principal.issuer;

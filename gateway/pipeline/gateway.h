@@ -11,6 +11,7 @@
 #include "gateway/http/quota.h"
 #include "gateway/settings/settings.h"
 
+struct audit_index;
 struct event_quota;
 struct authenticator;
 struct authz_directory;
@@ -52,6 +53,7 @@ struct gateway {
     struct work_pool *receivers; /* write bodies that come in; these too have a struct pg each */
     struct work_pool *senders;   /* read bodies that go out, so that these never wait behind uploads. No database */
     struct quota *quota;
+    struct audit_index *audit_index;            /* writes the index of searches of the log */
     struct maintenance *maintenance;            /* cleans up ended uploads */
     struct region_watch *region_watch;          /* checks the regions */
     struct job_workers *job_workers;            /* work on jobs: scrubs, re-wraps, collections */

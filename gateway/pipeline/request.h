@@ -51,6 +51,7 @@ struct request {
     size_t pair_count; /* pairs to decide; the route's target function fills them */
     struct action_pair pairs[ACTION_PAIRS_MAX];
     const struct asked_label *asked;         /* a label that the first pair would set; NULL: none */
+    const char *purpose, *search;            /* of a search in the log, for the sealed part of its event; NULL: none */
     struct permit *permit;                   /* RECORD_FIRST: set before the handler runs; else by request_record() */
     struct bytes body;                       /* for routes with a gathered body; complete */
     struct signed_document *signed_document; /* in the body; NULL before it was asked for (gateway/pipeline/signed_body.h) */

@@ -1,0 +1,19 @@
+/*
+ * gateway/api/audit_priv.h -- pages of events, which lists and searches of the log share.
+ */
+#pragma once
+
+#include "audit/query.h"
+#include "gateway/api/api_priv.h"
+
+#define EVENTS_BYTES_MAX ((size_t)256 << 10) /* a larger page ends early, with "next"; it must fit into the arena */
+
+/** `after`, `before`, `order` and `key` of a list. ERROR_INVALID. */
+RESULT audit_filter_read(const struct request *request, const char *after, struct audit_filter *filter, struct error *err);
+/** ?facts=true. False: the argument has another value, and the answer is 400. */
+bool audit_wants_facts(struct request *request, bool *wants_out);
+/** Appends {"events":[...], with at most *shown events; as many as there is room for are written. */
+RESULT audit_events_write(const struct request *request, struct audit_page *page, bool with_facts, size_t *shown,
+                          struct buffer *text, struct error *err);
+/** Ends the object, with `next` unless it is NULL, and answers. */
+RESULT audit_events_answer(struct request *request, const char *next, struct buffer *text, struct error *err);

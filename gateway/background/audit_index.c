@@ -1,0 +1,101 @@
+#include "gateway/background/audit_index.h"
+
+#include "audit/metrics.h"
+#include "audit/search.h"
+#include "audit/search_index.h"
+#include "audit/sequencer.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/thread.h"
+#include "gateway/pipeline/gateway.h"
+
+#define LOOK_EVERY_MS 250  /* without a search that waits */
+#define OTHER_MS      20   /* until the next look while another gateway is at it */
+#define FAILED_MS     2000 /* until the next try */
+
+struct audit_index {
+    struct gateway *gateway;
+    struct pg *pg;
+    struct search_index *search;
+    struct thread thread;
+    bool is_asked;  /* with the thread's mutex */
+    bool is_failed; /* the last step failed, and the log says so */
+};
+
+/* Returns the time until the next step. */
+static int64_t failed(struct audit_index *index, const struct error *why)
+{
+    if (why->kind == ERROR_FORKED) sequencer_set_forked(index->gateway->sequencer, why);
+    if (!index->is_failed) log_error("the index of searches of the log can't go on; it is tried again", why);
+    index->is_failed = true;
+    return FAILED_MS;
+}
+
+/* An old log is indexed in half of the time of one processor, unless a search waits. */
+static int64_t step(struct audit_index *index)
+{
+    const int64_t began_ms = clock_monotonic_ms();
+    struct search_index_state state;
+    struct error err = {0};
+
+    if (pg_is_broken(index->pg) && !pg_reopen(index->pg, &err).ok) return failed(index, &err);
+    if (!search_index_step(index->search, &state, &err).ok) return failed(index, &err);
+    index->is_failed = false;
+    metric_set(AUDIT_METRIC(audit_indexed), (int64_t)state.indexed);
+    if (!state.is_mine) return OTHER_MS;
+    return state.indexed < state.size ? clock_monotonic_ms() - began_ms : LOOK_EVERY_MS;
+}
+
+/* False: the thread must end. */
+static bool rest(struct audit_index *index, int64_t milliseconds)
+{
+    const int64_t until_ms = clock_monotonic_ms() + milliseconds;
+
+    (void)pthread_mutex_lock(&index->thread.mutex);
+    while (!index->is_asked && !index->thread.is_stopping && clock_monotonic_ms() < until_ms)
+        thread_wait(&index->thread, until_ms);
+    index->is_asked = false;
+    const bool goes_on = !index->thread.is_stopping;
+    (void)pthread_mutex_unlock(&index->thread.mutex);
+    return goes_on;
+}
+
+static void *index_main(void *argument)
+{
+    struct audit_index *index = argument;
+
+    while (rest(index, step(index))) continue;
+    return NULL;
+}
+
+struct result audit_index_start(struct gateway *gateway, struct audit_index **index_out, struct error *err)
+{
+    static const struct pg_table *const tables[] = {&audit_query_table, &audit_subject_table, &audit_search_index_table, NULL};
+    OWNED(audit_index) *index = memory_zeroed(1, sizeof *index);
+
+    if (index == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the index of searches");
+    index->gateway = gateway;
+    TRY(pg_open_lazily(gateway->settings->database, tables, &index->pg, err));
+    TRY(search_index_new(index->pg, gateway->keyd, gateway->origin, &index->search, err));
+    TRY(thread_start(&index->thread, index_main, index, "writes the index of searches", err));
+    *index_out = GIVE(index);
+    return SUCCESS;
+}
+
+void audit_index_wake(struct audit_index *index)
+{
+    (void)pthread_mutex_lock(&index->thread.mutex);
+    index->is_asked = true;
+    (void)pthread_cond_signal(&index->thread.woken);
+    (void)pthread_mutex_unlock(&index->thread.mutex);
+}
+
+void audit_index_free(struct audit_index *index)
+{
+    if (index == NULL) return;
+    thread_stop(&index->thread);
+    search_index_free(index->search);
+    pg_free(index->pg);
+    free(index);
+}

@@ -1,0 +1,375 @@
+#!/usr/bin/env python3
+"""Searches of the log equal a scan of all its events: for random conditions, also while events are appended and the gateway is killed, for the
+auditor of an organisation, after an erasure, with a false index, and in a database that had events before it had the index."""
+import base64
+import datetime
+import hashlib
+import http.client
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import urllib.parse
+
+import sijil_test
+from sijil_test import Client, Server, sha256, wait_until
+
+FILTERS = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+REQUESTS = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
+TYPE = "application/vnd.sijil.policy-set.v1+json"
+ADDRESSES = ["127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.1.9"]
+chance = random.Random(20)
+server = Server()
+state = {"logins": {}, "blobs": []}
+
+
+def canonical(value):
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def load_networks(networks):
+    """A signed set that says where clients are."""
+    officer = os.path.join(server.folder, "officer")
+    with open(os.path.join(officer, "policy-set.json"), encoding="utf-8") as file:
+        found = json.loads(base64.b64decode(json.load(file)["payload"]))
+    found.update({"epoch": 2, "networks": networks})
+    del found["digest"]
+    found["digest"] = "sha256:" + hashlib.sha256(canonical(found)).hexdigest()
+    text = canonical(found)
+    made = subprocess.run(["openssl", "dgst", "-sha256", "-sign", os.path.join(officer, "approver.pem")],
+                          input=b"DSSEv1 %d %s %d %s" % (len(TYPE), TYPE.encode(), len(text), text), capture_output=True, check=True)
+    envelope = {"payloadType": TYPE, "payload": base64.b64encode(text).decode(),
+                "signatures": [{"sig": base64.b64encode(made.stdout).decode()}]}
+    server.client(server.admin).api("POST", "/policies", envelope)
+
+
+def prepare():
+    server.start()
+    admin = server.client(server.admin)
+    admin.api("POST", "/organisations", {"name": "globex"})
+    admin.api("POST", "/projects", {"organisation": "globex", "name": "models"})
+    admin.api("POST", "/projects", {"organisation": "main", "name": "health", "label": {"subjects": ["health"]}})
+    load_networks([{"cidr": "127.0.0.0/16", "facts": {"geo": "AE/DU", "assurance": 2}},
+                   {"cidr": "127.0.0.3/32", "facts": {"geo": "FR", "assurance": 2}}])
+    for name, role, scope, where in (("publisher", "publisher", "main", "main"), ("reader", "consumer", "main/models", "main"),
+                                     ("stranger", "publisher", "globex", "globex"), ("part", "auditor", "main", "main"),
+                                     ("project", "auditor", "main/models", "main"), ("auditor", "auditor", "", "main")):
+        state["logins"][name] = sijil_test.make_robot(server, name, role, scope, organisation=where)
+    state["person"] = sijil_test.make_person(server, "alice", "consumer", "main/models")
+
+
+def request_of(login, method, path, scope, address):
+    """One request from this address, over a connection that is kept."""
+    client = state.setdefault("clients", {}).setdefault(login, Client(server, login))
+    links = state.setdefault("links", {})
+    try:
+        token = client.token(scope)
+    except sijil_test.NoToken:
+        return
+    key = (login, address, threading.get_ident())
+    link = links.get(key) or links.setdefault(key, client.connection(address=address))
+    link.request(method, path, headers={"Authorization": "Bearer " + token})
+    link.getresponse().read()
+
+
+def act(number):
+    """One of the requests that the log is made of."""
+    names = ["main/models/digits", "main/models/vision/large", "main/models/vision/small", "main/health/scans", "globex/models/other"]
+    login = state["person"] if number % 7 == 0 else state["logins"][chance.choice(["publisher", "reader", "stranger"])]
+    name, blob = chance.choice(names), chance.choice(state["blobs"])
+    method, path = chance.choice([("HEAD", "blobs/" + blob), ("GET", "blobs/" + blob), ("GET", "manifests/v1"), ("GET", "tags/list"),
+                                  ("HEAD", "manifests/latest"), ("DELETE", "manifests/none")])
+    request_of(login, method, f"/v2/{name}/{path}", f"repository:{name}:pull,push,delete", chance.choice(ADDRESSES))
+
+
+def many_kinds_of_events_are_recorded():
+    for name in ("main/models/digits", "main/models/vision/large", "main/health/scans", "globex/models/other"):
+        login = state["logins"]["stranger" if name.startswith("globex") else "publisher"]
+        place = server.client(login).repository(name)
+        state["blobs"].append(place.push_blob(b"content of " + name.encode()))
+        for tag in ("v1", "latest"):
+            assert place.put_manifest(tag, place.manifest(b"content of " + name.encode())).status == 201
+    for number in range(REQUESTS):
+        act(number)
+    for path in ("/v2/main/models/digits/tags/list", "/v2/", "/api/v1/robots"):
+        assert server.client().call("GET", path).status == 401
+
+
+def pages(login, query, limit=1000, **more):
+    client, found, after, order = Client(server, login), [], None, more.pop("order", "descending")
+    while True:
+        words = {**query, **more, "limit": limit, "order": order, **({"after": after} if after is not None else {})}
+        page = client.api("GET", "/audit/events?" + urllib.parse.urlencode(words))
+        found += page["events"]
+        after = page.get("next")
+        if after is None:
+            return found, page
+
+
+def scan(login, **within):
+    """All events in the order of their numbers, and what each of them says, read here from the entries alone."""
+    found = pages(login, within, order="ascending")[0]
+    sets = {}
+    for event in found:
+        event["said"] = said_by(event, sets)
+    return found
+
+
+def words_of(action, detail):
+    for word in filter(None, detail.split(" ")):
+        if word.startswith(("sha256:", "sha512:")):
+            yield "digest", word
+        elif action.startswith(("manifest.", "tag.")):
+            yield "tag", word
+        elif not action.startswith("run."):
+            yield "detail", word
+
+
+def said_by(event, countries):
+    entry, who = event["entry"], event.get("who") or {}
+    said = {(field, entry[member]) for field, member in (("actor", "actor"), ("outcome", "out"), ("request", "req"))}
+    said |= {("rule", rule) for rule in entry["why"].get("rules", [])} | {("decision", entry["why"].get("id", ""))}
+    for action, resource, region in [(entry["act"], entry["res"], entry["rgn"]), *entry.get("also", [])]:
+        name, _, detail = resource.partition("#")
+        said |= {("action", action), ("resource", name), ("region", region), *words_of(action, detail)}
+        parts = name.split("/")
+        said |= {("prefix", "/".join(parts[:length])) for length in range(1, len(parts) + 1)}
+    for facts in event.get("facts") or []:
+        for operation in (operation for entry in facts["judged"] for operation in entry["operations"]):
+            if operation["op"] in ("read", "stat", "list") and "geo" in operation["target"]:
+                said.add(("country", operation["target"]["geo"].split("/")[0]))
+    if "address" in who:
+        said |= {("address", who["address"]), ("network", who["address"].rsplit(".", 1)[0] + ".0/24")}
+    said |= {("network", row["network"]) for row in who.get("rows", [])}
+    return {(field, value) for field, value in said if value}
+
+
+def time_text(milliseconds):
+    return datetime.datetime.fromtimestamp(milliseconds / 1000, datetime.timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def random_filter(events):
+    """One to four conditions. They come from one event, so that there is an answer, or one of them from another event."""
+    event, other = chance.choice(events), chance.choice(events)
+    conditions = dict(chance.sample(sorted(event["said"]), chance.randint(1, 3)))
+    if chance.random() < 0.3:
+        conditions.update([chance.choice(sorted(other["said"]))])
+    if chance.random() < 0.3:
+        times = sorted(chance.choice(events)["entry"]["ts"] for _ in range(2))
+        conditions.update({"since": time_text(times[0]), "until": time_text(times[1] + 1)})
+    return conditions
+
+
+def meets(event, conditions):
+    for field, value in conditions.items():
+        if field == "since":
+            good = time_text(event["entry"]["ts"]) >= value
+        elif field == "until":
+            good = time_text(event["entry"]["ts"]) < value
+        else:
+            good = (field, value) in event["said"]
+        if not good:
+            return False
+    return True
+
+
+def compare(login, events, count, **within):
+    """Random searches against the scan; returns how many found something."""
+    until, hits = events[-1]["seq"] + 1, 0
+    for _ in range(count):
+        conditions = random_filter(events)
+        wanted = [event["seq"] for event in events if meets(event, conditions)]
+        order = chance.choice(["ascending", "descending"])
+        limit = 7 if len(wanted) < 30 and chance.random() < 0.5 else 1000
+        found, last = sijil_test_insist(lambda: pages(login, {**conditions, **within}, limit, order=order, before=until))
+        numbers = [event["seq"] for event in found]
+        assert numbers == (wanted if order == "ascending" else wanted[::-1]), (conditions, order, numbers[:20], wanted[:20])
+        assert last["known_to"] >= until, (last["known_to"], until)
+        hits += bool(wanted)
+    return hits
+
+
+def sijil_test_insist(call, tries=600):
+    """While the gateway is down, a call fails."""
+    for attempt in range(tries):
+        try:
+            return call()
+        except (OSError, http.client.HTTPException, AssertionError) as why:
+            down = not isinstance(why, AssertionError) or " 503" in str(why) or ", 503," in str(why) or sijil_test.token_status(why) == 503
+            if not down or attempt == tries - 1:
+                raise
+            threading.Event().wait(0.1)
+    return None
+
+
+def searches_equal_a_scan():
+    state["events"] = scan(state["logins"]["auditor"], facts="true")
+    actions = {event["entry"]["act"] for event in state["events"]}
+    fields = {field for event in state["events"] for field, _ in event["said"]}
+    assert len(state["events"]) > REQUESTS and len(actions) > 12, (len(state["events"]), actions)
+    assert fields >= {"actor", "outcome", "rule", "region", "digest", "tag", "detail", "country", "address", "network", "prefix"}, fields
+    assert len({value for event in state["events"] for field, value in event["said"] if field == "country"}) == 2
+    hits = compare(state["logins"]["auditor"], state["events"], FILTERS)
+    assert hits > FILTERS / 2, hits
+    print(f"     {FILTERS} searches in {len(state['events'])} events, {hits} with an answer")
+
+
+def also_while_events_come_and_the_gateway_is_killed():
+    stops, acted = threading.Event(), []
+
+    def go_on():
+        while not stops.is_set():
+            try:
+                act(len(acted))
+                acted.append(1)
+            except (OSError, http.client.HTTPException, AssertionError):
+                state["links"].clear()
+                stops.wait(0.1)
+
+    worker = threading.Thread(target=go_on)
+    worker.start()
+    try:
+        for _ in range(2):
+            compare(state["logins"]["auditor"], state["events"], FILTERS // 20)
+            for process in server.processes("sijild"):
+                if process != server.process.pid:
+                    os.kill(process, signal.SIGKILL)
+            compare(state["logins"]["auditor"], state["events"], FILTERS // 20)
+    finally:
+        stops.set()
+        worker.join()
+    server.wait_ready()
+    assert len(acted) > 20, len(acted)
+    state["events"] = scan(state["logins"]["auditor"], facts="true")
+    compare(state["logins"]["auditor"], state["events"], FILTERS // 20)
+
+
+def both_directions_give_each_event_once():
+    for limit in (1, 3, 1000):
+        query = {"prefix": "main/models/vision", "outcome": "denied,allowed"} if limit > 1 else {"action": "manifest.push"}
+        query["before"] = state["events"][-1]["seq"] + 1
+        up, down = (pages(state["logins"]["auditor"], query, limit, order=order)[0] for order in ("ascending", "descending"))
+        numbers = [event["seq"] for event in up]
+        assert numbers == [event["seq"] for event in reversed(down)] and len(set(numbers)) == len(numbers) > 3, (limit, len(numbers))
+
+
+def auditors_of_a_part_see_their_part_alone():
+    for name, scope in (("part", "main"), ("project", "main/models")):
+        events = scan(state["logins"][name], facts="true", within=scope)
+        whole = {event["seq"]: event for event in state["events"]}
+        assert len(events) > 100 and all(("prefix", scope) in event["said"] for event in events)
+        missing = [seq for seq, event in whole.items() if events[0]["seq"] <= seq <= events[-1]["seq"] and ("prefix", scope) in event["said"]
+                   and seq not in {event["seq"] for event in events}]
+        assert not missing, missing[:5]
+        compare(state["logins"][name], events, FILTERS // 10, within=scope)
+        strange = pages(state["logins"][name], {"prefix": "globex", "within": scope})[0]
+        assert not strange, strange[:1]
+        assert Client(server, state["logins"][name]).call("GET", "/api/v1/audit/events?outcome=denied", scope="registry:admin:*").status in (403, 404)
+
+
+def a_name_is_found_and_only_its_pseudonym_is_in_the_log():
+    auditor = state["logins"]["auditor"]
+    for name in (state["logins"]["reader"][0], "alice"):
+        pseudonym = next(event["entry"]["actor"] for event in state["events"] if (event.get("who") or {}).get("subject") == name)
+        by_name, by_pseudonym = (pages(auditor, {"actor": actor, "before": state["events"][-1]["seq"]})[0] for actor in (name, pseudonym))
+        assert [event["seq"] for event in by_name] == [event["seq"] for event in by_pseudonym] and len(by_name) > 20, name
+    assert pages(auditor, {"actor": "nobody@example.test"})[0] == []
+    client = Client(server, auditor)
+    client.api("GET", "/audit/events?" + urllib.parse.urlencode({"actor": "alice", "network": "127.0.0.0/24", "purpose": "case 7 & 8"}))
+    event = pages(auditor, {"action": "audit.read", "limit": 1})[0][0]
+    recorded = next(event for event in pages(auditor, {"action": "audit.read"})[0] if (event["who"] or {}).get("purpose"))
+    assert recorded["who"]["purpose"] == "case 7 & 8" and recorded["who"]["search"] == "actor=alice&network=127.0.0.0/24", recorded
+    assert "alice" not in json.dumps(recorded["entry"]) and "127.0.0" not in json.dumps(recorded["entry"]), event
+
+
+def questions_without_an_answer_are_refused():
+    client = Client(server, state["logins"]["auditor"])
+    for query in ("actr=x", "actor=a&actor=b", "digest=abc", "outcome=maybe", "action=blob.eat", "run=7", "address=127.0.0.0/8", "network=127.0.0.0/8",
+                  "network=127.0.0.1/24", "country=ae", "since=yesterday", "until=2026", "prefix=" + "a/" * 16 + "b", "decision=x", "actor=",
+                  "outcome=denied&after=x", "outcome=denied&order=random", "outcome=denied&limit=0", "rule=" + "R" * 256, "outcome=denied&facts=no"):
+        answer = client.call("GET", "/api/v1/audit/events?" + query, scope="registry:admin:*")
+        assert answer.status == 400, (query, answer.status, answer.body)
+
+
+def the_command_line_searches():
+    host, (name, secret) = f"127.0.0.1:{server.port}", state["logins"]["auditor"]
+    environment = {**os.environ, "XDG_CONFIG_HOME": server.root + "/client", "SIJIL_CONFIG_HOME": server.root + "/client", "TZ": "Asia/Dubai"}
+
+    def sijil(*words, code=0, text=None):
+        done = subprocess.run([sijil_test.program("sijil"), *words], input=text, capture_output=True, text=True, env=environment, timeout=120)
+        assert done.returncode == code, (words, done.returncode, done.stderr)
+        return done.stdout
+
+    sijil("login", host, "--username", name, "--ca-file", server.ca_file, text=secret + "\n")
+    last = state["events"][-1]["seq"]
+    denied = [event for event in state["events"] if ("outcome", "denied") in event["said"] and ("prefix", "main") in event["said"]]
+    first = denied[0]
+    words = ["--outcome", "denied", "--prefix", "main", "--until", time_text(state["events"][-1]["entry"]["ts"] + 1)]
+    rows = [json.loads(line) for line in sijil("audit", "search", host, *words, "--json", "--lines", "all", "--oldest-first").splitlines()]
+    assert [row["seq"] for row in rows if row["seq"] <= last] == [event["seq"] for event in denied], (len(rows), len(denied))
+    table = sijil("audit", "search", host, *words, "--oldest-first", "-n", "1").splitlines()
+    local = datetime.datetime.fromtimestamp(first["entry"]["ts"] / 1000, datetime.timezone(datetime.timedelta(hours=4)))
+    assert len(table) == 2 and local.strftime("%Y-%m-%d %H:%M:%S") in table[1] and "+0400" in table[1] and first["entry"]["why"]["rules"][0] in table[1], table
+    lines = sijil("audit", "search", host, *words, "--csv", "--lines", "3").split("\n")
+    assert lines[0] == "seq,time,outcome,action,resource,region,actor,address,rules,decision" and len(lines) == 5 and lines[1].count('","') == 9, lines
+    stats = json.loads(sijil("audit", "stats", host, "--json", *words))
+    assert stats["events"] == len(rows) == sum(row["events"] for row in stats["actions"]) and stats["rules"], stats
+    actors = json.loads(sijil("audit", "actors", host, "--json", *words))
+    assert sum(row["events"] for row in actors) == len(rows) and "alice" in {row.get("subject") for row in actors}, actors
+    times = json.loads(sijil("audit", "timeline", host, "--json", "--by", "day", *words))
+    assert sum(row["denied"] for row in times) == len(rows), times
+    assert "ACTION" in sijil("audit", "stats", host, "--since", "1h") and "TIME" in sijil("audit", "timeline", host, "--since", "30m")
+    for wrong in (["search", host, "--csv", "--json"], ["search", host, "--lines", "0"], ["timeline", host, "--by", "week"]):
+        sijil("audit", *wrong, code=2)
+    sijil("audit", "search", host, "--network", "10.0.0.0/8", code=1)
+
+
+def a_false_index_shows_no_false_event():
+    """The database's role of the gateways may write any row of the index. The leaves decide."""
+    server.sql("UPDATE audit_post SET list = decode(repeat('ff', 512), 'hex'); UPDATE audit_blind SET list = decode(repeat('ff', 512), 'hex')")
+    compare(state["logins"]["auditor"], state["events"], FILTERS // 20)
+    server.sql("TRUNCATE audit_post, audit_blind; UPDATE audit_search SET indexed = 0")
+    wait_until(lambda: int(server.sql("SELECT indexed FROM audit_search")) > state["events"][-1]["seq"], 60, "the index is not made again")
+    compare(state["logins"]["auditor"], state["events"], FILTERS // 20)
+
+
+def an_old_database_gets_its_index():
+    """The migration, in a database that has events already."""
+    server.stop()
+    server.start()
+    server.sql("DROP TABLE audit_post, audit_blind, audit_search; DROP DOMAIN posting_list; ALTER TABLE audit_subject DROP COLUMN id;"
+               "DELETE FROM schema_migration WHERE number = 58")
+    server.stop()
+    server.start()
+    wait_until(lambda: int(server.sql("SELECT indexed FROM audit_search")) > state["events"][-1]["seq"], 60, "the old log is not indexed")
+    text = server.client().call("GET", "/metrics").body.decode() if server.client().call("GET", "/metrics").status == 200 else ""
+    assert not text or "sijil_audit_indexed_size" in text
+    compare(state["logins"]["auditor"], state["events"], FILTERS // 20)
+
+
+def an_erasure_empties_the_blind_keys():
+    subject = next(event for event in reversed(state["events"]) if (event.get("who") or {}).get("subject") == "alice")
+    row = server.sql(f"SELECT encode(subject, 'hex') FROM audit_payload WHERE seq = {subject['seq']}")
+    identity = server.sql(f"SELECT id FROM audit_subject WHERE subject = decode('{row}', 'hex')")
+    assert int(server.sql(f"SELECT count(*) FROM audit_blind WHERE subject = {identity}")) > 0
+    server.sql(f"DELETE FROM audit_subject WHERE subject = decode('{row}', 'hex')")
+    assert int(server.sql(f"SELECT count(*) FROM audit_blind WHERE subject = {identity}")) == 0
+    gone = {event["seq"] for event in state["events"] if event["entry"]["actor"] == subject["entry"]["actor"]}
+    for query in ({"address": ADDRESSES[0]}, {"network": "127.0.0.0/24"}, {"country": "FR"}):
+        found = {event["seq"] for event in pages(state["logins"]["auditor"], query)[0]}
+        wanted = {event["seq"] for event in state["events"] if tuple(query.items())[0] in event["said"]}
+        assert not found & gone and wanted & gone, query
+        assert {seq for seq in found if seq <= state["events"][-1]["seq"]} == wanted - gone, query
+    assert pages(state["logins"]["auditor"], {"actor": "alice"})[0] == []
+    still = pages(state["logins"]["auditor"], {"actor": subject["entry"]["actor"], "before": state["events"][-1]["seq"] + 1})[0]
+    assert {event["seq"] for event in still} == gone and all(event["who"] == {"missing": "key"} for event in still), len(still)
+
+
+prepare()
+sijil_test.run(many_kinds_of_events_are_recorded, searches_equal_a_scan, also_while_events_come_and_the_gateway_is_killed,
+               both_directions_give_each_event_once, auditors_of_a_part_see_their_part_alone, a_name_is_found_and_only_its_pseudonym_is_in_the_log,
+               questions_without_an_answer_are_refused, the_command_line_searches, a_false_index_shows_no_false_event, an_old_database_gets_its_index,
+               an_erasure_empties_the_blind_keys, server=server)
