@@ -8,7 +8,6 @@
 #include "training/admit_priv.h"
 #include "training/format/artifact_types.h"
 
-#define EMPTY_TYPE     "application/vnd.oci.empty.v1+json" /* image-spec, "Guidance for an Empty Descriptor" */
 #define EMPTY_CONTENT  "{}"
 #define RUN_ANNOTATION "sijil.run"
 
@@ -140,7 +139,7 @@ static struct result add_referrer(const struct admitting *admitting, struct admi
 static struct result add_envelope(const struct admitting *admitting, struct admit_pushes *pushes,
                                   const struct held_manifest *output, const char *type, struct bytes envelope, struct error *err)
 {
-    OWNED_JSON config = descriptor(EMPTY_TYPE, bytes_of_text(EMPTY_CONTENT));
+    OWNED_JSON config = descriptor(RUN_EMPTY_CONFIG_TYPE, bytes_of_text(EMPTY_CONTENT));
     OWNED_JSON layers = envelope_layers(envelope, strcmp(type, RUN_PROVENANCE_TYPE) == 0 ? "provenance.json" : "admission.json");
     const struct referrer referrer = {type, config, layers};
 

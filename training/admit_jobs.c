@@ -63,7 +63,7 @@ static bool is_held(const struct admitting *admitting, const struct run_made *ma
 
     for (size_t i = 0; i < admitting->held.count; i++)
         if (strcmp(admitting->held.each[i].name, made->name) == 0)
-            return run_made_check(made, &admitting->held.each[i], &ignored).ok;
+            return run_made_check(made, &admitting->held.each[i], buffer_bytes(&admitting->held.each[i].body), &ignored).ok;
     return false;
 }
 

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "registry/manifest.h"
 #include "storage/lookup.h"
 #include "training/format/envelope.h"
 #include "training/format/spec.h"
@@ -71,4 +72,26 @@ struct run_uploaded {
  * holder's lease has ended.
  */
 RESULT run_uploaded_keep(const struct permit *permit, struct pg *pg, const struct run_uploaded *uploaded, struct error *err)
+    __attribute__((nonnull));
+/**
+ * Notes that the counted blob is whole: its bytes have its digest. Before that it is only what the runner says. Call it after the commit and
+ * before the answer.
+ */
+RESULT run_uploaded_confirm(const struct permit *permit, struct pg *pg, const struct run_uploaded *uploaded, struct error *err)
+    __attribute__((nonnull));
+
+/** A manifest that the holder of a lease sends, and the repository that its blobs must be in. */
+struct run_sent {
+    enum action action; /* that the permit allows */
+    const struct run_holder *holder;
+    const char *name; /* of the artifact, for messages */
+    const char *repository;
+    const struct manifest *manifest;
+};
+/**
+ * Whether the holder itself has uploaded each blob of the manifest, under this lease, into that repository, with the size that the manifest
+ * says. A blob of somebody else must not get into what a run has made: who may push there may not even read it. ERROR_INVALID names the first
+ * one, whether or not somebody else has such a blob there.
+ */
+RESULT run_sent_check(const struct permit *permit, struct pg *pg, const struct run_sent *sent, struct error *err)
     __attribute__((nonnull));

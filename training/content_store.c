@@ -1,6 +1,7 @@
 /* Which content the manifests of an order name, and the table `run_upload`. */
 #include <assert.h>
 
+#include "base/memory.h"
 #include "storage/pg_table.h"
 #include "training/content.h"
 
@@ -27,11 +28,23 @@ static const struct pg_statement run_upload_keep_sql = {
     " AND a.attempt = $2 AND a.node = $3)"
     " SELECT count(*) FROM held",
     "uuid int4 int4 text text text int8 int8", "int8"};
+static const struct pg_statement run_upload_confirm_sql = {
+    "run_upload_confirm",
+    "UPDATE run_upload SET is_whole = true WHERE run_id = $1 AND attempt = $2 AND node = $3 AND repository = $4 AND digest = $5"
+    " AND size_bytes = $6 AND NOT is_whole",
+    "uuid int4 int4 text text int8", ""};
+static const struct pg_statement run_upload_missing_sql = {
+    "run_upload_missing",
+    "SELECT n.d, n.size FROM unnest($5::text[], $6::int8[]) AS n (d, size) WHERE NOT EXISTS (SELECT FROM run_upload u WHERE u.run_id = $1"
+    " AND u.attempt = $2 AND u.node = $3 AND u.repository = $4 AND u.digest = n.d COLLATE \"C\" AND u.size_bytes = n.size AND u.is_whole) LIMIT 1",
+    "uuid int4 int4 text text[] int8[]", "text int8"};
 static const struct pg_statement run_ended_sql = {
     "run_ended",
     "SELECT run_id, attempt, node FROM run_attempt WHERE ended_at > now() - interval '2 minutes' ORDER BY ended_at DESC LIMIT $1",
     "int8", "uuid int4 int4"};
-static const struct pg_statement *const statements[] = {&run_content_sql, &run_uploaded_sql, &run_upload_keep_sql, &run_ended_sql};
+static const struct pg_statement *const statements[] = {
+    &run_content_sql, &run_uploaded_sql, &run_upload_keep_sql, &run_upload_confirm_sql, &run_upload_missing_sql, &run_ended_sql,
+};
 /* clang-format on */
 const struct pg_table run_content_table = PG_TABLE(statements);
 
@@ -110,4 +123,71 @@ struct result run_uploaded_keep(const struct permit *permit, struct pg *pg, cons
                        (long long)uploaded->most_bytes);
     }
     return pg_int8(rows, 0, 0) == 1 ? SUCCESS : ended(err);
+}
+
+static void add_attempt(struct pg_arguments *arguments, const struct run_holder *holder, const char *repository)
+{
+    pg_add_uuid(arguments, &holder->run);
+    pg_add_int4(arguments, (int32_t)holder->attempt);
+    pg_add_int4(arguments, (int32_t)holder->node);
+    pg_add_text(arguments, repository);
+}
+
+struct result run_uploaded_confirm(const struct permit *permit, struct pg *pg, const struct run_uploaded *uploaded,
+                                   struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    permit_require(permit, uploaded->action, uploaded->where);
+    add_attempt(&arguments, uploaded->holder, uploaded->where->name);
+    pg_add_text(&arguments, uploaded->digest);
+    pg_add_int8(&arguments, uploaded->size_bytes);
+    return pg_run(pg, &run_upload_confirm_sql, &arguments, NULL, err);
+}
+
+/* ---- what a lease has uploaded ---- */
+
+/* The references of a manifest as the columns of a table. */
+struct wanted {
+    struct bytes *digests;
+    int64_t *sizes;
+};
+
+static void wanted_done(struct wanted *wanted)
+{
+    free(wanted->digests);
+    free(wanted->sizes);
+}
+#define OWNED_WANTED __attribute__((cleanup(wanted_done))) struct wanted
+
+static struct result list_wanted(const struct manifest *manifest, struct wanted *wanted, struct error *err)
+{
+    wanted->digests = memory_zeroed(manifest->reference_count + 1, sizeof *wanted->digests);
+    wanted->sizes = memory_zeroed(manifest->reference_count + 1, sizeof *wanted->sizes);
+    if (wanted->digests == NULL || wanted->sizes == NULL)
+        return failure(err, ERROR_NO_MEMORY, "no memory for the blobs of a manifest");
+    for (size_t i = 0; i < manifest->reference_count; i++) {
+        wanted->digests[i] = bytes_of_text(manifest->references[i].digest);
+        wanted->sizes[i] = manifest->references[i].size_bytes;
+    }
+    return SUCCESS;
+}
+
+struct result run_sent_check(const struct permit *permit, struct pg *pg, const struct run_sent *sent, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+    OWNED_WANTED wanted = {NULL, NULL};
+
+    (void)permit_resource(permit, sent->action);
+    TRY(list_wanted(sent->manifest, &wanted, err));
+    add_attempt(&arguments, sent->holder, sent->repository);
+    pg_add_text_array(&arguments, wanted.digests, sent->manifest->reference_count);
+    pg_add_int8_array(&arguments, wanted.sizes, sent->manifest->reference_count);
+    TRY(pg_run(pg, &run_upload_missing_sql, &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return SUCCESS;
+    return failure(err, ERROR_INVALID,
+                   "the manifest of %.63s needs the blob %.80s, and this lease has not uploaded it with %lld bytes: upload it to "
+                   "%.120s first",
+                   sent->name, pg_text(rows, 0, 0), (long long)pg_int8(rows, 0, 1), sent->repository);
 }

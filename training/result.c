@@ -85,7 +85,31 @@ static bool has_layer_elsewhere(const struct manifest *manifest)
     return false;
 }
 
-struct result run_made_check(const struct run_made *made, const struct held_manifest *held, struct error *err)
+static const char *config_of(const struct run_made *made)
+{
+    return strcmp(made->type, RUN_MODEL_TYPE) == 0 ? RUN_MODEL_CONFIG_TYPE : RUN_EMPTY_CONFIG_TYPE;
+}
+
+/* Readers of an admitted run take the one layer for the log: so it is one, with the name that says what it is. */
+static struct result check_only_layer(const struct run_made *made, struct bytes text, const char *title, struct error *err)
+{
+    OWNED_JSON json = NULL;
+
+    TRY(json_read_any_number(text, MANIFEST_SIZE_MAX, &json, err));
+    const json_t *layers = json_object_get(json, "layers");
+    const json_t *annotations = json_object_get(json_array_get(layers, 0), "annotations");
+    const char *found = json_text_of(annotations, "org.opencontainers.image.title");
+    if (json_array_size(layers) == 1 && found != NULL && strcmp(found, title) == 0) return SUCCESS;
+    return failure(err, ERROR_INVALID, "the manifest of %.63s has exactly one layer, with the title %s", made->name, title);
+}
+
+static struct result check_layers(const struct run_made *made, struct bytes text, struct error *err)
+{
+    if (strcmp(made->type, RUN_LOG_TYPE) == 0) return check_only_layer(made, text, RUN_LOG_TITLE, err);
+    return strcmp(made->type, RUN_METRICS_TYPE) == 0 ? check_only_layer(made, text, RUN_METRICS_TITLE, err) : SUCCESS;
+}
+
+struct result run_made_check(const struct run_made *made, const struct held_manifest *held, struct bytes text, struct error *err)
 {
     const struct manifest *manifest = held->manifest;
 
@@ -98,9 +122,12 @@ struct result run_made_check(const struct run_made *made, const struct held_mani
                        manifest->artifact_type, made->type);
     if (manifest->subject[0] != '\0')
         return failure(err, ERROR_INVALID, "the manifest of %.63s has a subject: the registry adds the referrers", made->name);
+    if (strcmp(manifest->config_type, config_of(made)) != 0)
+        return failure(err, ERROR_INVALID, "the manifest of %.63s has a config of the type %.80s, and must have %s", made->name,
+                       manifest->config_type, config_of(made));
     if (has_layer_elsewhere(manifest))
         return failure(err, ERROR_INVALID, "a layer of %.63s is kept elsewhere: upload it", made->name);
-    return SUCCESS;
+    return check_layers(made, text, err);
 }
 
 static bool is_output(const struct run_makes *makes, const char *name)

@@ -30,10 +30,10 @@ struct run_makes {
 /** The subjects of a result in their order, then its metrics. Both envelopes were checked against each other. */
 void run_makes_of(const struct run_envelope *order, const struct run_envelope *result, struct run_makes *makes_out);
 /**
- * Whether a manifest is the one that the result names: digest, type, no subject, and all layers are blobs of the registry. ERROR_INVALID
- * says what differs.
+ * Whether a manifest is the one that the result names: digest, type, config, no subject, all layers are blobs of the registry, and log and
+ * metrics have their one layer. `text`: the manifest. ERROR_INVALID says what differs.
  */
-RESULT run_made_check(const struct run_made *made, const struct held_manifest *held, struct error *err);
+RESULT run_made_check(const struct run_made *made, const struct held_manifest *held, struct bytes text, struct error *err);
 
 /** Whether all outputs together have at most the order's output_bytes, beside their configs. ERROR_INVALID. */
 RESULT run_makes_check_amount(const struct run_envelope *order, const struct run_makes *makes, const struct held_manifests *held,

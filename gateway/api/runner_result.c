@@ -4,6 +4,7 @@
 #include "gateway/api/run_priv.h"
 #include "gateway/api/runner_work_priv.h"
 #include "gateway/pipeline/resolve.h"
+#include "training/content.h"
 #include "training/result.h"
 
 SCHEMA(
@@ -26,6 +27,8 @@ struct taking {
     struct run_papers *papers;   /* owned */
     struct run_makes makes;
     struct held_manifests manifests;
+    bool is_late;     /* only log and metrics are kept */
+    bool lacks_blobs; /* of a late one: its lease ended before all was uploaded */
 };
 
 static void taking_done(struct taking *taking)
@@ -98,6 +101,19 @@ static struct result check_chain(struct request *request, struct pg *pg, struct 
 
 /* ---- manifests ---- */
 
+static struct result check_sent(struct request *request, struct pg *pg, struct taking *taking, const struct run_made *made,
+                                struct error *err)
+{
+    const struct held_manifest *added = &taking->manifests.each[taking->manifests.count - 1];
+    const struct run_sent sent = {ACTION_RUN_FINISH, &taking->holder, made->name, made->repository, added->manifest};
+    struct error why = {0};
+
+    if (run_sent_check(request->permit, pg, &sent, &why).ok) return SUCCESS;
+    if (!taking->is_late || why.kind != ERROR_INVALID) return failure(err, why.kind, "%s", why.message);
+    taking->lacks_blobs = true;
+    return SUCCESS;
+}
+
 static struct result add_manifest(struct request *request, struct pg *pg, struct taking *taking, const struct run_made *made,
                                   struct error *err)
 {
@@ -112,11 +128,11 @@ static struct result add_manifest(struct request *request, struct pg *pg, struct
                          err));
     const struct held_text held = {ACTION_RUN_FINISH, made->name, &where, bytes_of_text(text)};
     TRY(held_manifests_add(request->permit, request->gateway->registry, pg, &held, &taking->manifests, err));
-    return run_made_check(made, &taking->manifests.each[taking->manifests.count - 1], err);
+    TRY(run_made_check(made, &taking->manifests.each[taking->manifests.count - 1], held.body, err));
+    return check_sent(request, pg, taking, made, err);
 }
 
-static struct result add_manifests(struct request *request, struct pg *pg, struct taking *taking, bool with_outputs,
-                                   struct error *err)
+static struct result add_manifests(struct request *request, struct pg *pg, struct taking *taking, struct error *err)
 {
     const json_t *manifests = json_object_get(request->document, "manifests");
 
@@ -126,7 +142,8 @@ static struct result add_manifests(struct request *request, struct pg *pg, struc
                        taking->makes.count);
     taking->manifests.key = (struct held_key){taking->holder.run, taking->holder.attempt, taking->holder.node};
     for (size_t i = 0; i < taking->makes.count; i++)
-        if (with_outputs || !taking->makes.each[i].is_output) TRY(add_manifest(request, pg, taking, &taking->makes.each[i], err));
+        if (!taking->is_late || !taking->makes.each[i].is_output)
+            TRY(add_manifest(request, pg, taking, &taking->makes.each[i], err));
     return run_makes_check_amount(taking->papers->chain.order, &taking->makes, &taking->manifests, err);
 }
 
@@ -148,10 +165,12 @@ static struct result keep_late(struct request *request, struct pg *pg, struct ta
 {
     char signer[PRINCIPAL_KEY_SIZE];
     const struct run_signed stored = signed_of(request, taking, signer);
-    const struct run_late late = {&taking->held.where, &taking->holder.run, &stored, &taking->manifests};
+    struct run_late late = {&taking->held.where, &taking->holder.run, &stored, &taking->manifests};
 
     held_manifests_done(&taking->manifests);
-    TRY(add_manifests(request, pg, taking, false, err));
+    taking->is_late = true;
+    TRY(add_manifests(request, pg, taking, err));
+    if (taking->lacks_blobs) late.held = NULL; /* then only the envelope is kept */
     TRY(run_result_keep_late(request->permit, request->gateway->sequencer, &late, err));
     return failure(err, ERROR_CONFLICT, LATE);
 }
@@ -165,7 +184,7 @@ static struct result finish(struct request *request, struct pg *pg, struct takin
     struct run_step change;
     struct error why = {0};
 
-    TRY(add_manifests(request, pg, taking, true, err));
+    TRY(add_manifests(request, pg, taking, err));
     run_finish_prepare(&taking->held.where, &taking->holder, &stored, &outcome, &change);
     change.held = &taking->manifests;
     *is_late_out = false;

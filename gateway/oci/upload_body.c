@@ -244,6 +244,7 @@ struct result upload_body_commit(struct request *request, struct pg *pg, struct 
     if (committed.ok) committed = upload_commit(state->upload, pg, &state->digest, &state->recorder.recorder, err);
     if (!committed.ok) return upload_body_give_up(request, pg, err);
     upload_body_end(state);
+    if (!upload_run_confirm(request, pg, state, err).ok) return upload_body_refuse(request, err);
     digest_format(&state->digest, digest);
     upload_created(request, digest);
     return SUCCESS;

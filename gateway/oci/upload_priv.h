@@ -16,6 +16,7 @@ struct upload_body {
     uint64_t expected_end; /* with a Content-Range: the offset where the body must end */
     struct digest digest;  /* of PUT and POST: the digest that the blob must have */
     uint64_t room;         /* of a run: the most bytes that the whole upload may have */
+    uint64_t length;       /* of a run's blob that is committed */
 };
 
 /** In the arena, zeroed, as the request's handler_state. ERROR_NO_MEMORY. */
@@ -48,7 +49,9 @@ RESULT upload_run_open(const struct request *request, struct pg *pg, struct uplo
 /** Before so many bytes come. ERROR_DENIED: the order does not allow them. */
 RESULT upload_run_check(const struct upload_body *state, uint64_t more, struct error *err);
 /** Before the commit: counts the blob. ERROR_DENIED, ERROR_NOT_FOUND. */
-RESULT upload_run_keep(const struct request *request, struct pg *pg, const struct upload_body *state, struct error *err);
+RESULT upload_run_keep(const struct request *request, struct pg *pg, struct upload_body *state, struct error *err);
+/** After the commit: the runner has uploaded a blob that has this digest. */
+RESULT upload_run_confirm(const struct request *request, struct pg *pg, const struct upload_body *state, struct error *err);
 
 /* Functions of handlers (gateway/pipeline/handler.h). */
 RESULT upload_body_begin(struct request *request, struct pg *pg, struct error *err);

@@ -24,18 +24,32 @@ struct result upload_run_check(const struct upload_body *state, uint64_t more, s
                    (long long)run->upload_max);
 }
 
-struct result upload_run_keep(const struct request *request, struct pg *pg, const struct upload_body *state, struct error *err)
+static struct run_uploaded blob_of(const struct request *request, const struct upload_body *state, char digest[DIGEST_TEXT_SIZE])
 {
-    const struct run_grant *run = request->run;
+    digest_format(&state->digest, digest);
+    return (struct run_uploaded){.action = request->pairs[0].action,
+                                 .where = oci_where(request),
+                                 .holder = &request->run->holder,
+                                 .digest = digest,
+                                 .size_bytes = (int64_t)state->length,
+                                 .most_bytes = request->run->upload_max};
+}
+
+struct result upload_run_keep(const struct request *request, struct pg *pg, struct upload_body *state, struct error *err)
+{
     char digest[DIGEST_TEXT_SIZE];
 
-    if (run == NULL) return SUCCESS;
-    digest_format(&state->digest, digest);
-    const struct run_uploaded uploaded = {.action = request->pairs[0].action,
-                                          .where = oci_where(request),
-                                          .holder = &run->holder,
-                                          .digest = digest,
-                                          .size_bytes = (int64_t)upload_offset(state->upload),
-                                          .most_bytes = run->upload_max};
+    if (request->run == NULL) return SUCCESS;
+    state->length = upload_offset(state->upload);
+    const struct run_uploaded uploaded = blob_of(request, state, digest);
     return run_uploaded_keep(request->permit, pg, &uploaded, err);
+}
+
+struct result upload_run_confirm(const struct request *request, struct pg *pg, const struct upload_body *state, struct error *err)
+{
+    char digest[DIGEST_TEXT_SIZE];
+
+    if (request->run == NULL) return SUCCESS;
+    const struct run_uploaded uploaded = blob_of(request, state, digest);
+    return run_uploaded_confirm(request->permit, pg, &uploaded, err);
 }

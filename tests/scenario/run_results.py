@@ -25,6 +25,36 @@ PROVENANCE, ADMISSION = "application/vnd.sijil.run-provenance.v1", "application/
 
 
 sql, load = server.sql, server.load
+contents = {}  # of the blobs that results name, by digest
+
+
+class Sender(Runner):
+    """A runner that uploads the blobs of its result first, as the real one does."""
+
+    def __init__(self, world, **place):
+        super().__init__(world, **place)
+        self.sent = set()
+
+    def upload(self, bundle, manifests, port=None):
+        """What this lease has not uploaded yet. After the end of the lease it can't."""
+        answer = self.token(bundle, port)
+        if answer.status != 200:
+            return
+        places = {one["name"]: one["repository"] for one in opened(bundle["order"])[0]["spec"]["outputs"]}
+        first = opened(bundle["order"])[0]["spec"]["outputs"][0]["repository"]
+        for name, text in manifests.items():
+            value = json.loads(text) if isinstance(text, str) else {"config": {"digest": ""}, "layers": []}
+            for digest in [one["digest"] for one in [value["config"], *value["layers"]]]:
+                mark = (bundle["lease"], places.get(name, first), digest)
+                if digest not in contents or mark in self.sent:
+                    continue
+                sent = self.send(answer.json["access_token"], mark[1], contents[digest], port=port)
+                assert sent.status == 201, (sent.status, sent.body)
+                self.sent.add(mark)
+
+    def finish(self, bundle, text, manifests, port=None):
+        self.upload(bundle, manifests, port)
+        return super().finish(bundle, text, manifests, port)
 
 
 def usual():
@@ -36,7 +66,7 @@ def prepare():
     conninfo = f"host={server.database_at} dbname=sijil_template user=sijil_app"
     world = state["world"] = World(server, server.path("approver.pem"), conninfo, server.path("socket"))
     state["alice"] = Person(world, "alice")
-    state["runner"], state["other"] = Runner(world), Runner(world, pool="leaving")
+    state["runner"], state["other"] = Sender(world), Sender(world, pool="leaving")
     state["pusher"] = server.client(make_robot(server, "pusher", "publisher", PROJECT))
     state["reader"] = server.client(make_robot(server, "reader", "consumer", PROJECT))
 
@@ -55,21 +85,22 @@ def leased(runner=None, **more):
     return asked, bundle
 
 
-def manifest(kind, title, content, where=TRAINED, **members):
-    """The text of a manifest with one layer, whose blobs are uploaded."""
-    there = place(where)
-    layer = {"mediaType": "application/octet-stream", "digest": there.push_blob(content), "size": len(content),
-             "annotations": {"org.opencontainers.image.title": title}}
-    return there.manifest(artifactType=kind, layers=[layer], **members).decode()
+def manifest(kind, title, content, **members):
+    """The text of a manifest with one layer, whose blobs a Sender uploads."""
+    contents.update({sha256(blob): blob for blob in (b"{}", content)})
+    layer = {"mediaType": "application/octet-stream", "digest": sha256(content), "size": len(content), "annotations": {"org.opencontainers.image.title": title}}
+    config = {"mediaType": "application/vnd.oci.empty.v1+json", "digest": sha256(b"{}"), "size": 2}
+    return json.dumps({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "artifactType": kind, "config": config,
+                       "layers": [layer], **members})
 
 
-def produced(content=None, outputs=(("model", TRAINED),), metrics=b'{"loss": 1}\n'):
+def produced(content=None, outputs=("model",), metrics=b'{"loss": 1}\n'):
     """The manifests of a successful run, by name."""
     content = content or secrets.token_bytes(40)
-    made = {name: manifest("application/vnd.example+json", name + ".bin", name.encode() + content, where) for name, where in outputs}
-    made["log"] = manifest(LOG, "log.txt", b"epoch 1\n" + content, outputs[0][1])
+    made = {name: manifest("application/vnd.example+json", name + ".bin", name.encode() + content) for name in outputs}
+    made["log"] = manifest(LOG, "log.txt", b"epoch 1\n" + content)
     if metrics:
-        made["metrics"] = manifest(METRICS, "metrics.jsonl", metrics, outputs[0][1])
+        made["metrics"] = manifest(METRICS, "metrics.jsonl", metrics)
     return made
 
 
@@ -183,7 +214,7 @@ def the_very_same_result_again_answers_the_same():
 
 def outputs_of_several_repositories_have_all_referrers():
     outputs = [{"name": name, "repository": where, "type": "application/vnd.example+json"} for name, where in (("a", TRAINED), ("b", PROJECT + "/second"))]
-    made = produced(outputs=[(one["name"], one["repository"]) for one in outputs])
+    made = produced(outputs=[one["name"] for one in outputs])
     asked, _, _, _ = finished(made=made, spec=spec(outputs=outputs))
     ended(asked, "succeeded")
     for one in outputs:
@@ -275,7 +306,7 @@ def a_bad_result_is_refused_with_the_rule():
                                  "mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": digests(made)["model"], "size": len(made["model"])}),
                               "has a subject"),
                              ("model", made["model"].replace(sha256(b"{}"), sha256(b"nothing")), "upload it"),
-                             ("model", made["model"].replace('"size": 2', '"size": 3'), "another size")):
+                             ("model", made["model"].replace('"size": 2', '"size": 3'), "has not uploaded it with 3 bytes")):
         changed = {**made, name: text}
         refused(400, says, text=result(runner, bundle, changed), manifests=changed)
     large = {**made, "model": made["model"] + " " * (4 << 20)}
@@ -284,6 +315,56 @@ def a_bad_result_is_refused_with_the_rule():
     assert state["alice"].run(asked)["state"] == "running"
     assert runner.finish(bundle, good, made).status == 200
     ended(asked, "succeeded")
+
+
+def elsewhere(text, content, **layer):
+    """The manifest with another layer, which nobody uploads for it."""
+    value = json.loads(text)
+    value["layers"][0].update(digest=sha256(content), size=len(content), **layer)
+    return json.dumps(value)
+
+
+def a_result_has_only_what_its_lease_has_uploaded():
+    """A blob of a publisher would else become readable where the log goes; and the answer would tell that it is there."""
+    runner, made, secret = state["runner"], produced(), b"the weights of somebody else " + secrets.token_bytes(8)
+    place().push_blob(secret)
+    asked, bundle = leased()
+    runner.upload(bundle, made)
+    answers = []
+    for content in (secret, b"nobody has this " + secrets.token_bytes(21)):
+        for name in ("log", "model", "metrics"):
+            changed = {**made, name: elsewhere(made[name], content)}
+            answer = runner.finish(bundle, result(runner, bundle, changed), changed)
+            assert answer.status == 400 and "this lease has not uploaded it" in answer.body.decode(), answer.body
+            answers.append(answer.json["detail"].replace(sha256(content), "DIGEST"))
+    assert answers[:3] == answers[3:], "the answer tells whether somebody has the blob"
+    token = runner.token(bundle).json["access_token"]
+    claimed = runner.send(token, TRAINED, bytes(len(secret)), sha256(secret))
+    assert claimed.status == 400, (claimed.status, claimed.body)
+    changed = {**made, "log": elsewhere(made["log"], secret)}
+    answer = runner.finish(bundle, result(runner, bundle, changed), changed)
+    assert answer.status == 400 and "this lease has not uploaded it" in answer.body.decode(), "who names a digest has no blob"
+    failed = {"log": changed["log"]}
+    answer = runner.finish(bundle, result(runner, bundle, failed, status="failed", exit_status=1), failed)
+    assert answer.status == 400 and place().call("DELETE", "blobs/" + sha256(secret)).status == 202, "a result keeps a blob of somebody else"
+    assert runner.finish(bundle, result(runner, bundle, made), made).status == 200
+    ended(asked, "succeeded")
+
+
+def a_log_is_one_layer_and_a_config_is_empty():
+    runner, made = state["runner"], produced()
+    _, bundle = leased()
+    twice, named, configured = (json.loads(made[name]) for name in ("log", "metrics", "model"))
+    twice["layers"] *= 2
+    named["layers"][0]["annotations"]["org.opencontainers.image.title"] = "log.txt"
+    configured["config"]["mediaType"] = ADMISSION
+    for name, value, says in (("log", twice, "exactly one layer, with the title log.txt"),
+                              ("metrics", named, "exactly one layer, with the title metrics.jsonl"),
+                              ("model", configured, "has a config of the type " + ADMISSION)):
+        changed = {**made, name: json.dumps(value)}
+        answer = runner.finish(bundle, result(runner, bundle, changed), changed)
+        assert answer.status == 400 and says in answer.body.decode(), answer.body
+    assert runner.finish(bundle, result(runner, bundle, made), made).status == 200
 
 
 def a_program_that_failed_leaves_its_log():
@@ -305,6 +386,7 @@ def a_program_that_failed_leaves_its_log():
 def late_and_second_results_are_kept_and_do_not_count():
     runner, made = state["runner"], produced()
     asked, bundle = leased()
+    runner.upload(bundle, made)
     assert state["alice"].call("DELETE", "/" + asked["run"]).status == 204
     text = result(runner, bundle, made)
     for _ in range(2):
@@ -349,7 +431,7 @@ def outputs_get_the_join_of_all_labels():
     place(data).push_blob(b"a patient")
     server.client(server.admin).api("PUT", f"/repositories/{data}/label", {"attached": ["AE-FED"]})
     wanted = spec(inputs=[{"name": "digits", **artifact(data)}], outputs=[{"name": "model", "repository": second, "type": "application/vnd.example+json"}])
-    asked, _, _, made = finished(made=produced(outputs=[("model", second)]), spec=wanted)
+    asked, _, _, made = finished(spec=wanted)
     ended(asked, "succeeded")
     label = json.loads(sql(f"SELECT label FROM run_label WHERE repository = '{second.split('/')[2]}'"))
     assert label["class"] == "sensitive" and label["subjects"] == ["health"] and label["attached"] == ["AE-FED"] and "health" in label["pins"], label
@@ -395,7 +477,7 @@ def the_policies_of_the_admission_count():
 
 
 def a_result_of_a_withdrawn_runner_does_not_count():
-    runner = Runner(state["world"], pool="gone")
+    runner = Sender(state["world"], pool="gone")
     asked, bundle = leased(runner, spec=spec(pool="gone"))
     made = produced()
     keep_away(asked)
@@ -557,6 +639,7 @@ def sijil_keyd_that_is_killed_at_an_order_a_lease_and_an_admission_loses_nothing
         assert opened(bundle["lease"])[0]["run"] == asked["run"]
         assert sijil_test.insist(lambda: runner.start(asked["run"]), 60).status == 204
         made = produced()
+        runner.upload(bundle, made)
         text = result(runner, bundle, made)
         answer = while_keyd_dies(lambda: runner.finish(bundle, text, made), lambda: runner.finish(bundle, text, made))
         assert answer.status == 200, answer.body
@@ -569,6 +652,7 @@ def a_gateway_killed_while_it_takes_a_result_loses_no_acknowledged_one():
     for _ in range(ROUNDS):
         made = produced()
         asked, bundle = leased()
+        runner.upload(bundle, made)
         text = result(runner, bundle, made)
         answers = []
 
@@ -599,7 +683,8 @@ if __name__ == "__main__":
     run(prepare, a_result_becomes_an_admitted_artifact, an_outsider_verifies_the_bundle_with_its_admission,
         lineage_goes_from_the_dataset_to_the_artifact, the_very_same_result_again_answers_the_same,
         outputs_of_several_repositories_have_all_referrers,
-        the_real_runner_goes_from_the_request_to_the_artifact, a_bad_result_is_refused_with_the_rule, a_program_that_failed_leaves_its_log,
+        the_real_runner_goes_from_the_request_to_the_artifact, a_bad_result_is_refused_with_the_rule,
+        a_result_has_only_what_its_lease_has_uploaded, a_log_is_one_layer_and_a_config_is_empty, a_program_that_failed_leaves_its_log,
         late_and_second_results_are_kept_and_do_not_count, outputs_get_the_join_of_all_labels,
         an_input_that_is_labelled_anew_before_the_admission_quarantines, the_policies_of_the_admission_count,
         a_result_of_a_withdrawn_runner_does_not_count, nobody_else_pushes_what_an_admission_stores,

@@ -225,6 +225,21 @@ class Runner:
         return self.call(f"runs/{run}/heartbeat", {"attempt": attempt, "node": 0, "phase": phase, "cpu_ms": 5, "device_ms": 0,
                                                    "memory_bytes": 1 << 20, **more}, port)
 
+    def token(self, bundle, port=None):
+        """The answer to a question for a token."""
+        lease, _ = opened(bundle["lease"])
+        return self.call(f"runs/{lease['run']}/token", {"attempt": lease["attempt"], "node": lease["node"]}, port)
+
+    def send(self, token, repository, content, digest=None, port=None):
+        """Uploads a blob under a token of a run. `digest`: that it is said to have."""
+        own = self.connection(port)
+        path = f"/v2/{repository}/blobs/uploads/?digest={digest or sijil_test.sha256(content)}"
+        try:
+            return Client(self.world.server, None, port).call("POST", path, content, {
+                "Authorization": "Bearer " + token, "Content-Type": "application/octet-stream"}, connection=own)
+        finally:
+            own.close()
+
     def refusal(self, bundle, key=None, **more):
         lease, digest = opened(bundle["lease"])
         value = {"schema": "sijil.run-refusal/v1", "run": lease["run"], "audience": lease["audience"], "lease": digest, "check": "devices",

@@ -16,6 +16,13 @@
 #define RUN_CHECKPOINT_TYPE \
     RUN_TYPES_RESERVED "checkpoint.v1" /* kept while the run goes on; never an artifact of the repository */
 #define RUN_DSSE_TYPE "application/vnd.dsse.envelope.v1+json"
+#define RUN_LOG_TITLE       "log.txt"
+#define RUN_METRICS_TITLE   "metrics.jsonl"
+
+/* The config of an output, the log and the metrics: that of ModelPack for a model, else the empty one. */
+#define RUN_MODEL_TYPE        "application/vnd.cncf.model.manifest.v1+json"
+#define RUN_MODEL_CONFIG_TYPE "application/vnd.cncf.model.config.v1+json"
+#define RUN_EMPTY_CONFIG_TYPE "application/vnd.oci.empty.v1+json" /* image-spec, "Guidance for an Empty Descriptor" */
 
 /** Whether a media type is reserved, in upper or lower case, and with or without parameters. */
 bool run_artifact_is_reserved(const char *media_type);
