@@ -12,7 +12,7 @@
 
 #define CONNECT_SECONDS 15
 #define IDLE_SECONDS    60 /* a transfer that moves less than one byte a second for so long is cut */
-#define HEADERS_MAX     5
+#define HEADERS_MAX     6
 
 struct http {
     struct outgoing *outgoing;
@@ -92,7 +92,8 @@ static size_t take_headers(const struct http_request *request, struct outgoing_h
                                                      {"Content-Type", request->content_type},
                                                      {"Accept", request->accept},
                                                      {"Range", request->range},
-                                                     {"Content-Range", request->content_range}};
+                                                     {"Content-Range", request->content_range},
+                                                     {"Sijil-Runner-Session", request->session}};
     size_t count = 0;
 
     for (size_t i = 0; i < HEADERS_MAX; i++)

@@ -37,6 +37,7 @@ struct http_request {
     const char *accept;        /* or NULL */
     const char *range;         /* "bytes=5-", or NULL */
     const char *content_range; /* "0-99", or NULL */
+    const char *session;       /* of a runner: Sijil-Runner-Session, or NULL */
     struct bytes body;
     const struct http_upload *upload;
     /** Takes the body of a 2xx answer piece by piece; NULL: the body goes into response->body. */

@@ -35,6 +35,15 @@ static struct result note(void *context, const struct pinned_document *pinned, s
     return SUCCESS;
 }
 
+/* Two runners with one key: nobody knows which of them has made this. */
+static struct result check_key(struct admitting *admitting, const char *key, struct error *err)
+{
+    char reason[RUN_REASON_SIZE];
+
+    TRY(run_session_suspended(admitting->source->bundle.pg, key, reason, err));
+    return reason[0] == '\0' ? SUCCESS : admit_refuse(admitting, "the key of its runner is suspended: %.200s", reason);
+}
+
 /* Where the run was, as the approvers of its runner have signed it. */
 static struct result find_region(struct admitting *admitting, struct error *err)
 {
@@ -48,7 +57,7 @@ static struct result find_region(struct admitting *admitting, struct error *err)
     TRY(document_view_visit_name(source->documents, DOCUMENT_RUNNER, run_text(lease, "runner.key"), note, &search, err));
     if (search.withdrawn > 0) return admit_refuse(admitting, "its runner was withdrawn before the admission");
     if (search.in_force == 0) return admit_refuse(admitting, "the enrolment of its runner ended before the admission");
-    return SUCCESS;
+    return check_key(admitting, run_text(lease, "runner.key"), err);
 }
 
 /* ---- policies ---- */

@@ -52,9 +52,10 @@ static const struct pg_statement run_attempt_keep_sql = {
 static const struct pg_statement run_held_sql = {
     "run_held",
     "SELECT p.project_id, p.organisation_id, coalesce(p.deleted_name, o.name || '/' || p.name), r.state, a.runner, a.leased_at, a.ends_at,"
-    " a.ended_at IS NOT NULL, a.phase, coalesce(r.reason, '') FROM run_attempt a JOIN run r USING (run_id) JOIN project p USING (project_id)"
-    " JOIN organisation o USING (organisation_id) WHERE a.run_id = $1 AND a.attempt = $2 AND a.node = $3 AND a.key = $4",
-    "uuid int4 int4 text", "uuid uuid text text uuid timestamptz timestamptz bool text text"};
+    " a.ended_at IS NOT NULL, a.phase, coalesce(r.reason, ''), a.session, coalesce(s.session, ''), coalesce(s.suspended, '') FROM run_attempt a"
+    " JOIN run r USING (run_id) JOIN project p USING (project_id) JOIN organisation o USING (organisation_id) LEFT JOIN run_session s ON s.key = a.key"
+    " WHERE a.run_id = $1 AND a.attempt = $2 AND a.node = $3 AND a.key = $4",
+    "uuid int4 int4 text", "uuid uuid text text uuid timestamptz timestamptz bool text text bytea bytea text"};
 static const struct pg_statement run_held_newest_sql = {
     "run_held_newest", "SELECT attempt, node FROM run_attempt WHERE run_id = $1 AND key = $2 ORDER BY attempt DESC, node LIMIT 1",
     "uuid text", "int4 int4"};
@@ -98,6 +99,10 @@ static const struct pg_statement run_region_drop_sql = {
     "uuid text", "int4"};
 static const struct pg_statement run_order_find_sql = {
     "run_order_find", "SELECT envelope FROM run_envelope WHERE run_id = $1 AND kind = 'order'", "uuid", "text"};
+static const struct pg_statement run_lease_find_sql = {
+    "run_lease_find",
+    "SELECT lease FROM run_attempt WHERE run_id = $1 AND attempt = $2 AND node = $3 AND key = $4 AND lease IS NOT NULL", "uuid int4 int4 text",
+    "text"};
 static const struct pg_statement run_leases_sql = {
     "run_leases",
     "SELECT a.attempt, a.node, a.lease FROM run_attempt a JOIN run r USING (run_id) WHERE a.run_id = $1 AND a.lease IS NOT NULL"
@@ -106,7 +111,7 @@ static const struct pg_statement run_leases_sql = {
 static const struct pg_statement *const statements[] = {
     &run_order_sql, &run_claim_sql, &run_attempt_begin_sql, &run_attempt_insert_sql, &run_attempt_keep_sql, &run_held_sql, &run_held_newest_sql,
     &run_heartbeat_sql, &run_attempt_end_sql, &run_attempts_end_sql, &run_attempt_lose_sql, &run_lost_sql, &run_leased_sql,
-    &run_region_drop_sql, &run_order_find_sql, &run_leases_sql,
+    &run_region_drop_sql, &run_order_find_sql, &run_lease_find_sql, &run_leases_sql,
 };
 /* clang-format on */
 const struct pg_table run_lease_table = PG_TABLE(statements);
@@ -261,6 +266,13 @@ struct result run_lease_keep(const struct permit *permit, struct pg *pg, const s
     return exactly_one(rows, GONE, err);
 }
 
+static void read_session(const struct pg_rows *rows, size_t column, uint8_t session_out[RUN_SESSION_SIZE])
+{
+    const struct bytes session = pg_bytes(rows, 0, column);
+
+    if (session.length == RUN_SESSION_SIZE) memcpy(session_out, session.data, RUN_SESSION_SIZE);
+}
+
 struct result run_held_find(struct lookup *lookup, const struct run_holder *holder, struct run_held *held_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
@@ -278,6 +290,9 @@ struct result run_held_find(struct lookup *lookup, const struct run_holder *hold
         held_out->state = RUN_STATE_EXPIRED; /* the table allows no other */
     (void)snprintf(held_out->phase, sizeof held_out->phase, "%s", pg_text(rows, 0, 8));
     (void)snprintf(held_out->reason, sizeof held_out->reason, "%s", pg_text(rows, 0, 9));
+    read_session(rows, 10, held_out->session);
+    read_session(rows, 11, held_out->newest);
+    (void)snprintf(held_out->suspended, sizeof held_out->suspended, "%s", pg_text(rows, 0, 12));
     return SUCCESS;
 }
 
@@ -333,6 +348,18 @@ struct result run_region_drop(const struct permit *permit, struct pg *pg, const 
     TRY(pg_run(pg, &run_region_drop_sql, &arguments, &rows, err));
     *regions_out = pg_rows_count(rows) == 1 ? pg_int8(rows, 0, 0) : 1; /* else another gateway has moved it on */
     return SUCCESS;
+}
+
+struct result run_lease_find(struct lookup *lookup, const struct run_holder *holder, struct run_envelope **lease_out,
+                             struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    add_holder(&arguments, holder);
+    TRY(pg_run(lookup_connection(lookup), &run_lease_find_sql, &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "the lease is not signed");
+    return run_envelope_read(pg_bytes(rows, 0, 0), RUN_LEASE, lease_out, err);
 }
 
 struct result run_order_find(struct lookup *lookup, const struct uuid *run, struct run_envelope **order_out, struct error *err)

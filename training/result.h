@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "training/lease.h"
+#include "training/work.h"
 
 extern const struct pg_table run_result_table;
 
@@ -53,6 +53,28 @@ struct run_late {
 /** A repeated call changes nothing. ERROR_LIMIT: RUN_LATE_MAX are kept. The permit: run.finish. */
 RESULT run_result_keep_late(const struct permit *permit, struct sequencer *sequencer, const struct run_late *late,
                             struct error *err) __attribute__((nonnull));
+
+/** A result, and the lease that it is of. */
+struct run_second {
+    const struct run_holder *holder;
+    const struct run_held *held;
+    const struct run_envelope *result;
+    const struct ecdsa_key *key; /* of the runner */
+    const char *principal;       /* principal_key() of the runner */
+};
+/**
+ * Whether the runner has signed another result of the same lease before. An honest runner signs one: so two runners have the key. The permit:
+ * run.finish.
+ */
+RESULT run_result_is_second(const struct permit *permit, struct pg *pg, const struct run_second *second, bool *is_second_out,
+                            struct error *err) __attribute__((nonnull));
+#define RUN_SECOND_REASON "two different results of one lease are signed with this key"
+/**
+ * Suspends the key: its leases are lost, and nothing of it is admitted. If the run was admitted, a doubt is added to it. A repeated call changes
+ * nothing. The permit: run.finish.
+ */
+RESULT run_second_result(const struct permit *permit, struct sequencer *sequencer, struct pg *pg, const struct run_second *second,
+                         struct error *err) __attribute__((nonnull));
 
 /* --- reading, under a permit for `action` on the run's project; call run_find() first --- */
 

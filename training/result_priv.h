@@ -4,6 +4,9 @@
 #include "training/admit_jobs.h"
 #include "training/result.h"
 
+/** The results of a run that this principal has signed, also late ones. Column: the envelope. */
+RESULT run_rows_results(struct pg *pg, const struct uuid *run, const char *principal, struct pg_rows **rows_out,
+                        struct error *err);
 RESULT run_rows_late(struct pg *pg, const struct uuid *run, int64_t *count_out, struct error *err);
 
 /** A run that waits for its admission. */

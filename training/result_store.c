@@ -12,6 +12,9 @@ static const struct pg_statement run_result_kind_sql = {
     "SELECT e.kind FROM run_envelope e JOIN run r USING (run_id) WHERE e.run_id = $1 AND e.digest = $2 AND r.project_id = $3"
     " AND e.kind IN ('result', 'node result', 'late')",
     "uuid bytea uuid", "text"};
+static const struct pg_statement run_results_sql = {
+    "run_results",
+    "SELECT envelope FROM run_envelope WHERE run_id = $1 AND kind IN ('result', 'node result', 'late') AND principal = $2", "uuid text", "text"};
 static const struct pg_statement run_late_count_sql = {
     "run_late_count", "SELECT count(*) FROM run_envelope WHERE run_id = $1 AND kind = 'late'", "uuid", "int8"};
 static const struct pg_statement run_finishing_sql = {
@@ -38,7 +41,7 @@ static const struct pg_statement run_outputs_sql = {
     "run_outputs", "SELECT name, repository, digest FROM run_lineage WHERE run_id = $1 AND role = 'output' ORDER BY name", "uuid",
     "text text text"};
 static const struct pg_statement *const statements[] = {
-    &run_result_kind_sql, &run_late_count_sql, &run_finishing_sql, &run_admission_keep_sql, &run_admission_find_sql,
+    &run_result_kind_sql, &run_results_sql, &run_late_count_sql, &run_finishing_sql, &run_admission_keep_sql, &run_admission_find_sql,
     &run_lineage_insert_sql, &run_outputs_sql,
 };
 /* clang-format on */
@@ -59,6 +62,16 @@ struct result run_result_find(const struct permit *permit, struct pg *pg, const 
     TRY(pg_run(pg, &run_result_kind_sql, &arguments, &rows, err));
     (void)snprintf(kind_out, 16, "%s", pg_rows_count(rows) == 0 ? "" : pg_text(rows, 0, 0));
     return SUCCESS;
+}
+
+struct result run_rows_results(struct pg *pg, const struct uuid *run, const char *principal, struct pg_rows **rows_out,
+                               struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, run);
+    pg_add_text(&arguments, principal);
+    return pg_run(pg, &run_results_sql, &arguments, rows_out, err);
 }
 
 struct result run_rows_late(struct pg *pg, const struct uuid *run, int64_t *count_out, struct error *err)

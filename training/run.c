@@ -4,6 +4,7 @@
 
 #include "audit/job_permit.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "training/expire.h"
 #include "training/run_priv.h"
 
@@ -25,6 +26,17 @@ void run_request_prepare(const struct resource *where, const struct run *run, co
                                         .run = *run,
                                         .request = *request,
                                         .bytes_max = RUN_PROJECT_BYTES};
+}
+
+struct run_rerun run_rerun_of(const struct run_envelope *request)
+{
+    struct run_rerun repeated = {.is_named = run_member(request, "rerun") != NULL};
+
+    if (!repeated.is_named) return repeated;
+    (void)uuid_parse(bytes_of_text(run_text(request, "rerun.run")), &repeated.run); /* the shape was checked */
+    (void)text_from_hex(bytes_of_text(run_text(request, "rerun.order") + strlen("sha256:")), repeated.order,
+                        sizeof repeated.order);
+    return repeated;
 }
 
 static struct result run_approve(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)

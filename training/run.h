@@ -42,19 +42,26 @@ struct run_signed {
 /**
  * A change: stores a request. The same request again changes nothing. ERROR_CONFLICT: another request has the same run id;
  * ERROR_LIMIT: the project has RUNS_OPEN_MAX open runs, or with this request its envelopes would have more than `bytes_max`
- * bytes; ERROR_DENIED: its budget has too little left; ERROR_INVALID: the checkpoint is not there. The permit: run.request on the project.
+ * bytes; ERROR_DENIED: its budget has too little left; ERROR_INVALID: the checkpoint, or the run that it repeats, is not there. The permit: run.request on the project.
  */
 struct run_request {
     struct change change;
     struct resource where; /* the project */
     struct run run;        /* id, approvals_wanted, pool, expires_ms */
     struct run_signed request;
-    struct run_cost cost;                          /* the most that an attempt can use */
+    struct run_cost cost; /* the most that an attempt can use */
+    struct run_rerun {    /* the run that this one repeats, which must be one of the project */
+        bool is_named;
+        struct uuid run;
+        uint8_t order[SHA256_SIZE]; /* digest of its order */
+    } rerun;
     int64_t bytes_max;                             /* RUN_PROJECT_BYTES; the caller may change it */
     const char *resume_repository, *resume_digest; /* of the checkpoint that it continues from; NULL: none */
 };
 void run_request_prepare(const struct resource *where, const struct run *run, const struct run_signed *request,
                          struct run_request *request_out);
+/** The member `rerun` of a request. */
+struct run_rerun run_rerun_of(const struct run_envelope *request);
 
 /**
  * A change: adds an approval. ERROR_CONFLICT: the run awaits none, or has another number of approvals than `run`. The caller has

@@ -44,6 +44,8 @@ RESULT run_attempt_lose(struct pg *pg, const struct uuid *run, int64_t attempt, 
 /** *is_only_out false: it is not the only session; reason_out is "", or why the key is suspended already. */
 RESULT run_session_note(struct pg *pg, const struct run_session *session, bool *is_only_out, char reason_out[RUN_REASON_SIZE],
                         struct error *err);
+/** reason_out: why the key is suspended; "": it is not. */
+RESULT run_session_suspended(struct pg *pg, const char *key, char reason_out[RUN_REASON_SIZE], struct error *err);
 /** Its leases are lost at once. */
 RESULT run_session_suspend(struct pg *pg, const char *key, const char *reason, struct error *err);
 

@@ -53,8 +53,13 @@ static const struct pg_statement run_due_sql = {
     " FROM run JOIN project p USING (project_id) JOIN organisation o USING (organisation_id)"
     " WHERE ended_at IS NULL AND state <> 'finishing' AND expires_at <= now() ORDER BY expires_at LIMIT $1",
     "int8", "uuid uuid uuid text"};
+static const struct pg_statement run_rerun_sql = {
+    "run_rerun",
+    "SELECT EXISTS (SELECT FROM run r JOIN run_envelope e USING (run_id) WHERE r.run_id = $1 AND r.project_id = $2 AND e.kind = 'order'"
+    " AND e.digest = $3)",
+    "uuid uuid bytea", "bool"};
 static const struct pg_statement *const statements[] = {
-    &run_insert_sql, &run_room_sql, &run_is_same_sql, &run_envelope_insert_sql, &run_move_sql, &run_approvals_sql,
+    &run_rerun_sql, &run_insert_sql, &run_room_sql, &run_is_same_sql, &run_envelope_insert_sql, &run_move_sql, &run_approvals_sql,
     &run_find_sql, &run_list_sql, &run_envelopes_sql, &run_activity_sql, &run_due_sql,
 };
 /* clang-format on */
@@ -148,12 +153,29 @@ static struct result insert(struct pg *pg, const struct run_request *request, bo
     return SUCCESS;
 }
 
+/* A run that never was could be named to make a model look as if it had been made twice. */
+static struct result check_rerun(struct pg *pg, const struct run_request *request, struct error *err)
+{
+    const struct run_rerun *repeated = &request->rerun;
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    if (!repeated->is_named) return SUCCESS;
+    pg_add_uuid(&arguments, &repeated->run);
+    pg_add_uuid(&arguments, &request->where.project);
+    pg_add_bytes(&arguments, (struct bytes){repeated->order, sizeof repeated->order});
+    TRY(pg_run(pg, &run_rerun_sql, &arguments, &rows, err));
+    if (pg_bool(rows, 0, 0)) return SUCCESS;
+    return failure(err, ERROR_INVALID, "rerun: this project has no such run with this order");
+}
+
 struct result run_row_request(struct pg *pg, const struct run_request *request, struct error *err)
 {
     bool is_new = false;
 
     TRY(insert(pg, request, &is_new, err));
     if (!is_new) return check_same(pg, request, err);
+    TRY(check_rerun(pg, request, err));
     TRY(check_room(pg, request, err));
     TRY(run_budget_check(pg, &request->where.project, &request->run.id, &request->cost, err));
     TRY(checkpoint_row_resume(pg, request, err));

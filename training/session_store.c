@@ -28,7 +28,7 @@ static const struct pg_statement *const statements[] = {
 /* clang-format on */
 const struct pg_table run_session_table = PG_TABLE(statements);
 
-static struct result why_suspended(struct pg *pg, const char *key, char reason_out[RUN_REASON_SIZE], struct error *err)
+struct result run_session_suspended(struct pg *pg, const char *key, char reason_out[RUN_REASON_SIZE], struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
@@ -51,7 +51,7 @@ struct result run_session_note(struct pg *pg, const struct run_session *session,
     pg_add_int8(&arguments, session->generation);
     TRY(pg_run(pg, &run_session_note_sql, &arguments, &rows, err));
     *is_only_out = pg_rows_affected(rows) == 1;
-    return *is_only_out ? SUCCESS : why_suspended(pg, session->key, reason_out, err);
+    return *is_only_out ? SUCCESS : run_session_suspended(pg, session->key, reason_out, err);
 }
 
 struct result run_session_find(struct lookup *lookup, const struct run_session *session, enum run_session_place *place_out,

@@ -99,8 +99,22 @@ struct run_held {
     int64_t leased_ms, ends_ms; /* of the lease */
     bool has_ended;             /* the attempt */
     char phase[16];
-    char reason[RUN_REASON_SIZE]; /* why the run ended; "" */
+    char reason[RUN_REASON_SIZE];      /* why the run ended; "" */
+    uint8_t session[RUN_SESSION_SIZE]; /* that has asked for the lease */
+    uint8_t newest[RUN_SESSION_SIZE];  /* of the runner's key; zeros: it has none */
+    char suspended[RUN_REASON_SIZE];   /* why the runner's key is suspended; "" */
 };
+/** Which sessions may report about a lease. */
+enum run_reporter {
+    RUN_REPORTER_OF_LEASE, /* the one that has asked for it, while it is the newest of its key */
+    RUN_REPORTER_NEWEST    /* the newest of the key: a runner that was started again sends a result that it has kept */
+};
+/**
+ * Whether this session may report about the lease. ERROR_CONFLICT: the key is suspended, or the session is another one. So who copies key and
+ * journal can't act on what the runner itself has leased.
+ */
+RESULT run_held_check(const struct run_held *held, const uint8_t session[RUN_SESSION_SIZE], enum run_reporter reporter,
+                      struct error *err);
 /** ERROR_NOT_FOUND: there is no such lease, or it is another key's. */
 RESULT run_held_find(struct lookup *lookup, const struct run_holder *holder, struct run_held *held_out, struct error *err);
 /** The newest lease of the run that this key has had. ERROR_NOT_FOUND. */
@@ -108,6 +122,14 @@ RESULT run_held_newest(struct lookup *lookup, const struct uuid *run, const char
                        struct error *err);
 /** The order of a run, whose repositories are decided again. ERROR_NOT_FOUND. */
 RESULT run_order_find(struct lookup *lookup, const struct uuid *run, struct run_envelope **order_out, struct error *err);
+/** The envelope of a lease, as the row has it. ERROR_NOT_FOUND: sijil-keyd has not signed it yet. */
+RESULT run_lease_find(struct lookup *lookup, const struct run_holder *holder, struct run_envelope **lease_out, struct error *err);
+/**
+ * Whether an envelope, whose signature the caller has checked, is the lease of this holder under this order now. A row says who holds a lease, and
+ * whoever can write rows can say anything. ERROR_DENIED.
+ */
+RESULT run_lease_check(const struct run_envelope *lease, const struct run_envelope *order, const struct run_holder *holder,
+                       int64_t now_ms, struct error *err);
 
 /** The content of a heartbeat. */
 struct run_heard {

@@ -268,6 +268,7 @@ static struct result handle_request(struct request *request, struct pg *pg, stru
     signature.principal = run_text(envelope, "requester");
     run_request_prepare(&request->pairs[0].resource, &run, &signature, &change);
     change.cost = run_cost_of(envelope);
+    change.rerun = run_rerun_of(envelope);
     change.bytes_max = request->gateway->settings->run_bytes_per_project;
     const json_t *resume = run_member(envelope, "spec.resume");
     change.resume_repository = resume == NULL ? NULL : json_text_of(resume, "repository");

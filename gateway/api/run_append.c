@@ -82,11 +82,14 @@ static struct result say_where(struct request *request, uint64_t bytes, struct e
 static struct result handle(struct request *request, struct pg *pg, struct error *err)
 {
     struct appending appending = {.offset = 0};
+    struct run_held held;
     enum run_log_taken taken = RUN_LOG_ELSEWHERE;
     uint64_t bytes = 0;
 
     if (!read_arguments(request, &appending)) return SUCCESS;
     TRY(api_id(request, "run", &appending.holder.run, err));
+    TRY(run_held_find(lookup_of(pg), &appending.holder, &held, err));
+    TRY(runner_check_reporter(request, &held, err));
     if (request->body.length == 0) return failure(err, ERROR_INVALID, "a piece of a log has 1 to %d bytes", RUN_LOG_PIECE_MAX);
     TRY(begin_log(request, pg, &appending.holder, err));
     const struct run_log_append append = {

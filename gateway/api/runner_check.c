@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "gateway/api/runner_work_priv.h"
 #include "gateway/pipeline/resolve.h"
 #include "policy/decider.h"
@@ -95,6 +96,24 @@ struct result runner_check_session(struct request *request, struct pg *pg, const
     OWNED_JSON type = json_pack("{s:s}", "type", SUSPENDED_TYPE);
     response_problem_with(request, 409, "The runner is suspended", why.message, type);
     return SUCCESS;
+}
+
+static enum run_reporter reporter_of(const struct request *request)
+{
+    const enum action action = request->pairs[0].action;
+
+    return action == ACTION_RUN_FINISH || action == ACTION_RUN_REFUSE ? RUN_REPORTER_NEWEST : RUN_REPORTER_OF_LEASE;
+}
+
+struct result runner_check_reporter(const struct request *request, const struct run_held *held, struct error *err)
+{
+    const char *text = request_header(request, "Sijil-Runner-Session");
+    uint8_t session[RUN_SESSION_SIZE];
+
+    if (text == NULL || !text_from_hex(bytes_of_text(text), session, sizeof session))
+        return failure(err, ERROR_INVALID,
+                       "the header Sijil-Runner-Session: 32 hex digits are expected, the session that asks for work");
+    return run_held_check(held, session, reporter_of(request), err);
 }
 
 /* ---- deciding again ---- */

@@ -88,7 +88,8 @@ struct result runner_find_lease(struct request *request, struct pg *pg, struct r
                                 struct error *err)
 {
     TRY(runner_read_holder(request, holder_out, err));
-    return run_held_find(lookup_of(pg), holder_out, held_out, err);
+    TRY(run_held_find(lookup_of(pg), holder_out, held_out, err));
+    return runner_check_reporter(request, held_out, err);
 }
 
 bool runner_lease_has_ended(const struct run_held *held)

@@ -175,6 +175,31 @@ static struct result keep_late(struct request *request, struct pg *pg, struct ta
     return failure(err, ERROR_CONFLICT, LATE);
 }
 
+/* Two runners with one key. The second result is kept, as long as there is room, so that people can compare both. */
+static struct result take_second(struct request *request, struct pg *pg, struct taking *taking, const struct run_second *second,
+                                 struct error *err)
+{
+    struct error kept = {0};
+
+    (void)keep_late(request, pg, taking, &kept).ok;
+    if (kept.kind != ERROR_CONFLICT && kept.kind != ERROR_LIMIT) return failure(err, kept.kind, "%s", kept.message);
+    TRY(run_second_result(request->permit, request->gateway->sequencer, pg, second, err));
+    return failure(err, ERROR_CONFLICT, RUN_SECOND_REASON ": it is suspended");
+}
+
+static struct result take_late(struct request *request, struct pg *pg, struct taking *taking, struct error *err)
+{
+    char signer[PRINCIPAL_KEY_SIZE];
+    OWNED(ecdsa_key) *key = NULL;
+    bool is_second = false;
+
+    principal_key(request->principal, signer);
+    TRY(ecdsa_key_from_public(request->runner->key.point, &key, err));
+    const struct run_second second = {&taking->holder, &taking->held, taking->result, key, signer};
+    TRY(run_result_is_second(request->permit, pg, &second, &is_second, err));
+    return is_second ? take_second(request, pg, taking, &second, err) : keep_late(request, pg, taking, err);
+}
+
 /* *is_late_out: the attempt ended meanwhile, and nothing was stored. */
 static struct result finish(struct request *request, struct pg *pg, struct taking *taking, bool *is_late_out, struct error *err)
 {
@@ -210,7 +235,7 @@ static struct result take(struct request *request, struct pg *pg, struct taking 
 
     TRY(check_chain(request, pg, taking, err));
     if (!is_late) TRY(finish(request, pg, taking, &is_late, err));
-    return is_late ? keep_late(request, pg, taking, err) : say(request, pg, taking, err);
+    return is_late ? take_late(request, pg, taking, err) : say(request, pg, taking, err);
 }
 
 static struct result handle(struct request *request, struct pg *pg, struct error *err)

@@ -44,7 +44,12 @@ void runner_name_lease(const struct run_holder *holder, char detail_out[RESOURCE
 
 /** The lease that the body names, of the runner that asks. */
 RESULT runner_read_holder(struct request *request, struct run_holder *holder_out, struct error *err);
-/** The same, with its row. ERROR_NOT_FOUND. */
+/**
+ * Whether the session that the request names may report about this lease (the header Sijil-Runner-Session; RUN_REPORTER_NEWEST for a result or
+ * a refusal). ERROR_INVALID: it names none; ERROR_CONFLICT.
+ */
+RESULT runner_check_reporter(const struct request *request, const struct run_held *held, struct error *err);
+/** The same, with its row, and the session checked. ERROR_NOT_FOUND, and those of runner_check_reporter(). */
 RESULT runner_find_lease(struct request *request, struct pg *pg, struct run_holder *holder_out, struct run_held *held_out,
                          struct error *err);
 /** Adds the pair of a report about this lease. */

@@ -58,6 +58,7 @@ static struct result check_lease(struct pg *pg, const struct run_grant *grant, s
 
     if (!run_held_find(lookup_of(pg), &grant->holder, &held, &why).ok)
         return why.kind == ERROR_NOT_FOUND ? refuse(found, ENDED) : failure(err, why.kind, "%s", why.message);
+    if (held.suspended[0] != '\0') return refuse(found, "the runner's key is suspended");
     if (held.has_ended || run_state_is_end(held.state) || clock_wall_ms() >= held.ends_ms) return refuse(found, ENDED);
     principal->organisation = held.where.organisation;
     principal->expires_ms = held.ends_ms;

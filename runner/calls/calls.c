@@ -17,14 +17,17 @@
 struct calls {
     struct http *http;
     struct report report; /* of refusals; what it explains is not shown */
+    char session[2 * CALLS_SESSION_SIZE + 1];
 };
 
-struct result calls_open(const struct http_options *options, struct calls **calls_out, struct error *err)
+struct result calls_open(const struct http_options *options, const uint8_t session[CALLS_SESSION_SIZE], struct calls **calls_out,
+                         struct error *err)
 {
     OWNED(calls) *calls = memory_zeroed(1, sizeof *calls);
 
     if (calls == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for calls to the registry");
     TRY(http_new(options, &calls->http, err));
+    text_hex(session, CALLS_SESSION_SIZE, calls->session);
     *calls_out = GIVE(calls);
     return SUCCESS;
 }
@@ -45,7 +48,10 @@ void calls_free(struct calls *calls)
 static struct result call(struct calls *calls, const struct http_request *request, struct http_response *response,
                           struct error *err)
 {
-    TRY(http_call(calls->http, request, response, err));
+    struct http_request named = *request;
+
+    named.session = calls->session;
+    TRY(http_call(calls->http, &named, response, err));
     if (response->status == request->wanted || (request->also != 0 && response->status == request->also)) return SUCCESS;
     const struct result refused = refusal(&calls->report, response, err);
     terminal_sanitize(err->message); /* it goes into a log, and maybe into a signed reason */

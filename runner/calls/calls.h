@@ -18,8 +18,12 @@
 #define CALLS_RESULT_MAX   ((size_t)4 << 20) /* bytes of the body of a result: what registries take */
 
 struct calls;
-/** `options` has the files of the client certificate. Connects later. */
-RESULT calls_open(const struct http_options *options, struct calls **calls_out, struct error *err);
+/**
+ * `options` has the files of the client certificate. Each call names the session: the registry believes only the one that it knows from a
+ * question for work. Connects later.
+ */
+RESULT calls_open(const struct http_options *options, const uint8_t session[CALLS_SESSION_SIZE], struct calls **calls_out,
+                  struct error *err);
 /** When the flag becomes true, a call ends within a second with ERROR_UNAVAILABLE. */
 void calls_give_up_when(struct calls *calls, const atomic_bool *gives_up);
 void calls_free(struct calls *calls);

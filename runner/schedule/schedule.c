@@ -49,7 +49,7 @@ static struct result connect_calls(struct scheduler *scheduler, struct error *er
 {
     calls_free(scheduler->calls);
     scheduler->calls = NULL;
-    TRY(calls_open(&scheduler->http, &scheduler->calls, err));
+    TRY(calls_open(&scheduler->http, scheduler->session, &scheduler->calls, err));
     calls_give_up_when(scheduler->calls, &gives_up);
     return SUCCESS;
 }

@@ -177,6 +177,7 @@ static _Noreturn void become_worker(struct crew *crew, const struct errand *erra
 
     close_copies(crew);
     memcpy(worker.session, crew->session, sizeof worker.session);
+    worker.announces = errand->announces;
     if (errand->job == JOB_SEND) worker_send(&worker, errand->lease);
     if (errand->link != NULL) {
         worker.wish = errand->link->wish;
@@ -202,8 +203,11 @@ struct result crew_start(struct crew *crew, const struct errand *errand, struct 
     const int problem = errno;
     (void)close(ends[1]);
     if (pid > 0) {
-        *member = (struct member){
-            .job = errand->job, .pid = pid, .channel = ends[0], .link = errand->link == NULL ? -1 : errand->link->connection};
+        *member = (struct member){.job = errand->job,
+                                  .pid = pid,
+                                  .channel = ends[0],
+                                  .link = errand->link == NULL ? -1 : errand->link->connection,
+                                  .announces = errand->announces};
         if (errand->lease != NULL) member->lease = *errand->lease;
         return SUCCESS;
     }
@@ -218,6 +222,21 @@ static void hold_back(struct crew *crew)
     crew->next_ask_ms = clock_monotonic_ms() + crew->pause_ms;
 }
 
+static bool has_to_send(const struct crew *crew, const struct taken_lease *lease)
+{
+    return lease->expires_ms > clock_wall_ms() && kept_has_result(crew->kept, lease);
+}
+
+static bool is_at_work(const struct crew *crew, const struct taken_lease *lease)
+{
+    for (size_t i = 0; i < CREW_MAX; i++) {
+        const struct member *member = &crew->members[i];
+        if (member->job != JOB_NONE && member->job != JOB_ASK && memcmp(member->lease.nonce, lease->nonce, LEASE_NONCE_SIZE) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Sends the kept result, or gives the lease up: then the registry loses the attempt by silence, and may give another one. */
 static void settle(struct crew *crew, const struct taken_lease *lease)
 {
@@ -225,13 +244,21 @@ static void settle(struct crew *crew, const struct taken_lease *lease)
     struct error err = {0};
 
     uuid_format(&lease->run, run);
-    if (lease->expires_ms > clock_wall_ms() && kept_has_result(crew->kept, lease)) {
+    if (has_to_send(crew, lease)) {
         if (crew->is_stopping) return; /* the next process sends it */
         if (crew_start(crew, &(struct errand){.job = JOB_SEND, .lease = lease}, &err).ok) return;
         log_error("a kept result can't be sent", &err);
     }
     log_line(LOG_WARNING, "a run was interrupted", "run", run, NULL);
     end_lease(crew, lease);
+}
+
+static void note_announced(struct crew *crew)
+{
+    if (crew->is_stopping) return;
+    crew->is_known = true;
+    crew->waits = false;
+    crew_recover(crew);
 }
 
 static void note_end(struct crew *crew, struct member *member, int status)
@@ -251,6 +278,7 @@ static void note_end(struct crew *crew, struct member *member, int status)
     }
     const bool has_failed = WIFEXITED(status) && WEXITSTATUS(status) == WORKER_FAILED;
     if (ended.job == JOB_ASK && WIFEXITED(status) && WEXITSTATUS(status) == WORKER_SUSPENDED) crew->is_suspended = true;
+    if (ended.announces && status == 0) note_announced(crew);
     if (ended.job == JOB_ASK || has_ended) return;
     if (ended.job == JOB_SEND && has_failed) end_lease(crew, &ended.lease); /* it can't be read */
     else settle(crew, &ended.lease);
@@ -288,5 +316,9 @@ void crew_recover(struct crew *crew)
     static struct taken_lease leases[LEASES_MAX]; /* of the one serving process; too large for a stack */
     const size_t count = lease_journal_list(crew->journal, leases, LEASES_MAX);
 
-    for (size_t i = 0; i < count; i++) settle(crew, &leases[i]);
+    for (size_t i = 0; i < count; i++) {
+        if (is_at_work(crew, &leases[i])) continue;
+        if (crew->is_known || !has_to_send(crew, &leases[i])) settle(crew, &leases[i]);
+        else crew->waits = true;
+    }
 }

@@ -23,6 +23,7 @@ struct member {
     int link;                 /* the connection of its job; -1: none, or the job has ended */
     struct taken_lease lease; /* JOB_RUN, JOB_SEND */
     bool has_ended;           /* the lease */
+    bool announces;           /* JOB_ASK */
     int64_t cpus, memory_bytes;
     struct device_names uses;
 };
@@ -35,6 +36,8 @@ struct crew {
     struct image_cache *images; /* NULL: nothing of them is kept */
     struct links links;
     bool is_stopping, is_suspended, was_killed;
+    bool is_known;                 /* the registry has answered a question of this session */
+    bool waits;                    /* kept results of an earlier session wait for that */
     int64_t next_ask_ms, pause_ms; /* after a worker that failed */
     struct member members[CREW_MAX];
 };
@@ -47,6 +50,7 @@ struct errand {
     enum job job;                    /* JOB_ASK or JOB_SEND */
     const struct taken_lease *lease; /* JOB_SEND */
     const struct link *link;         /* JOB_ASK for a scheduler's job; NULL: for any run. The worker's end ends it */
+    bool announces;                  /* JOB_ASK: without room for a run, so that the registry knows this session */
 };
 /** Forks a worker. ERROR_UNAVAILABLE, ERROR_LIMIT. */
 RESULT crew_start(struct crew *crew, const struct errand *errand, struct error *err);
@@ -59,5 +63,8 @@ void crew_reap(struct crew *crew);
 /** Sends a signal to all workers of this job. */
 void crew_signal(struct crew *crew, enum job job, int number);
 
-/** Ends leases that nobody works on: sends their kept results, and gives up the others. */
+/**
+ * Ends leases that nobody works on: sends their kept results, and gives up the others. A registry takes a result only of a session that it
+ * knows: before that, crew->waits is set, and an errand that announces must be run.
+ */
 void crew_recover(struct crew *crew);

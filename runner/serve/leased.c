@@ -166,7 +166,7 @@ static struct result open_all(struct leased *leased, struct error *err)
     const char *host = worker->options->state->registry.host;
 
     TRY(open_log(worker->options->work, &leased->log, err));
-    TRY(calls_open(&worker->http, &leased->tells, err));
+    TRY(calls_open(&worker->http, worker->session, &leased->tells, err));
     calls_give_up_when(leased->tells, &leased->closes);
     const struct teller_options told = {.calls = leased->tells,
                                         .leased = &leased->run,

@@ -46,7 +46,8 @@ static void take_signals(sigset_t *before)
 /* For the job that has waited longest; or, without a scheduler, for any run. */
 static bool start_worker(struct crew *crew, struct error *err)
 {
-    if (crew->links.door == NULL) return crew_start(crew, &(struct errand){.job = JOB_ASK}, err).ok;
+    if (crew->waits || crew->links.door == NULL)
+        return crew_start(crew, &(struct errand){.job = JOB_ASK, .announces = crew->waits}, err).ok;
     const struct link next = links_next(&crew->links);
     if (crew_start(crew, &(struct errand){.job = JOB_ASK, .link = &next}, err).ok) return true;
     links_return(&crew->links, &next);
@@ -54,12 +55,18 @@ static bool start_worker(struct crew *crew, struct error *err)
 }
 
 /* One at a time: the registry takes two generations of the journal at once for two runners with one key. */
+static bool has_to_ask(const struct crew *crew)
+{
+    if (crew->is_stopping || crew_count(crew, JOB_ASK) > 0) return false;
+    if (crew->waits) return true;
+    return crew_has_room(crew) && (crew->links.door == NULL || links_are_waiting(&crew->links));
+}
+
 static void start_asking(struct crew *crew)
 {
     struct error err = {0};
 
-    if (crew->is_stopping || crew_count(crew, JOB_ASK) > 0 || !crew_has_room(crew)) return;
-    if (crew->links.door != NULL && !links_are_waiting(&crew->links)) return;
+    if (!has_to_ask(crew)) return;
     if (clock_monotonic_ms() < crew->next_ask_ms || start_worker(crew, &err)) return;
     log_error("no worker asks for a run", &err);
     crew->next_ask_ms = clock_monotonic_ms() + LOOK_MS;

@@ -89,7 +89,7 @@ static void find_addresses(struct worker *worker)
 
 static struct result connect_calls(struct worker *worker, struct error *err)
 {
-    TRY(calls_open(&worker->http, &worker->calls, err));
+    TRY(calls_open(&worker->http, worker->session, &worker->calls, err));
     calls_give_up_when(worker->calls, &worker_gives_up);
     return SUCCESS;
 }
@@ -178,6 +178,7 @@ static void set_taken(struct worker *worker, const struct device_names *by_runs)
 
 static int wait_seconds(const struct worker *worker, const struct channel_answer *offer)
 {
+    if (worker->announces) return 0;
     if (is_for_job(worker)) return WAIT_JOB_S;
     return offer->is_busy ? WAIT_BUSY_S : WAIT_S;
 }
@@ -204,6 +205,7 @@ static struct result ask_once(struct worker *worker, struct channel_answer *offe
 
     TRY(channel_ask(worker->channel, &question, offer, err));
     if (offer->is_stopping) worker_cancelled = 1;
+    if (worker->announces) offer->cpus = offer->memory_bytes = 0;
     TRY(renew_if_due(worker, err));
     if (worker->devices != NULL) set_taken(worker, &offer->taken);
     OWNED_JSON devices = free_devices(worker);
@@ -341,6 +343,7 @@ static int64_t ask(struct worker *worker, int64_t pause_ms)
         return pause_ms == 0 ? PAUSE_LEAST_MS : smaller(2 * pause_ms, PAUSE_MOST_MS);
     }
     if (answer == LEASE_SUSPENDED) end(worker, WORKER_SUSPENDED);
+    if (worker->announces) end(worker, WORKER_DONE);
     if (answer == LEASE_GIVEN) {
         decide(worker, &offer, buffer_bytes(&bundle));
         return 0;

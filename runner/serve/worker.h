@@ -20,6 +20,7 @@ struct worker {
     const struct image_cache *images; /* NULL: nothing is kept */
     pid_t parent;
     struct job_wish wish; /* of a scheduler's job; its run "": none */
+    bool announces;       /* only tells the registry its session: it has room for nothing */
     /* of the worker alone */
     struct http_options http;
     struct calls *calls;     /* NULL until it is connected */

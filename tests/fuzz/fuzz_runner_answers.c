@@ -124,7 +124,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     body = (struct bytes){data + 1, size - 1};
     const struct bytes head = text_cut(&body, '\n');
     status = text_to_u64(head, 999, &number) ? (long)number : 0;
-    assert(calls_open(&options, &calls, &err).ok);
+    static const uint8_t session[CALLS_SESSION_SIZE] = {1};
+    assert(calls_open(&options, session, &calls, &err).ok);
     call(calls, data[0], &err);
     assert(terminal_is_printable(err.message));
     return 0;

@@ -53,6 +53,32 @@ static void a_key_has_one_session(void **state)
     assert_int_equal(stack_events(stack, "runner.suspend", "allowed"), before + 2);
 }
 
+static void only_the_newest_session_reports_what_it_has_leased(void **state)
+{
+    static const struct {
+        uint8_t lease, newest, asking;
+        const char *suspended;
+        bool may, may_end;
+    } cases[] = {
+        {1, 1, 1, "", true, true},
+        {1, 1, 2, "", false, false}, /* a copy that has not asked */
+        {1, 2, 1, "", false, false}, /* it was started again since */
+        {1, 2, 2, "", false, true},  /* and sends a result that it has kept */
+        {1, 0, 1, "", false, false}, /* a row of an attempt without a session */
+        {1, 1, 1, "two runners", false, false},
+    };
+    struct error err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct run_held held = {.session = {cases[i].lease}, .newest = {cases[i].newest}};
+        const uint8_t asking[RUN_SESSION_SIZE] = {cases[i].asking};
+        (void)snprintf(held.suspended, sizeof held.suspended, "%s", cases[i].suspended);
+        assert_int_equal(run_held_check(&held, asking, RUN_REPORTER_OF_LEASE, &err).ok, cases[i].may);
+        assert_int_equal(run_held_check(&held, asking, RUN_REPORTER_NEWEST, &err).ok, cases[i].may_end);
+    }
+}
+
 /* ---- a lease whose answer was lost ---- */
 
 static struct uuid make_run(const char *regions)
@@ -238,6 +264,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_key_has_one_session),
+        cmocka_unit_test(only_the_newest_session_reports_what_it_has_leased),
         cmocka_unit_test(the_same_session_gets_its_lease_again),
         cmocka_unit_test(a_start_is_for_the_newest_attempt_alone),
         cmocka_unit_test(a_region_where_it_is_forbidden_gets_it_no_more),

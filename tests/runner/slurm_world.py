@@ -109,7 +109,7 @@ class QueuePeer(Peer):
     def find(self, name, asked):
         for one in self.queued.values():
             wanted = asked.get("run") in (None, one.run) and asked.get("attempt") in (None, one.attempt)
-            if one.state == "ordered" and self.places[name] in one.regions and wanted:
+            if asked["cpus"] > 0 and one.state == "ordered" and self.places[name] in one.regions and wanted:
                 return one
         return None
 

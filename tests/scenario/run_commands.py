@@ -144,7 +144,7 @@ def kill_and_start_again():
 def send_log(asked, offset, text):
     link = state["runner"].connection()
     answer = Client(server).call("POST", f"/api/v1/runner/runs/{asked['run']}/log?attempt=1&node=0&offset={offset}", text,
-                                 {"Content-Type": "application/octet-stream"}, connection=link)
+                                 {"Content-Type": "application/octet-stream", **state["runner"].named()}, connection=link)
     link.close()
     if answer.status == 404:
         raise LeftOut("this registry takes no logs of runs")

@@ -106,7 +106,7 @@ class Lease:
         own = (runner or self.runner).connection(port, timeout=20)
         try:
             return Client(server, None, port).call("POST", f"/api/v1/runner/runs/{self.run}/log?attempt={attempt or self.attempt}&node=0&offset={offset}", data,
-                                                   {"Content-Type": "application/octet-stream"}, connection=own)
+                                                   {"Content-Type": "application/octet-stream", **(runner or self.runner).named()}, connection=own)
         finally:
             own.close()
 

@@ -2,6 +2,7 @@
 """From a signed request to a lease and a running program, on two gateways: runners that wait, lost answers, refusals, runs that must stop,
 copies of a runner, withdrawn runners, and gateways that are killed while an order is made."""
 import concurrent.futures
+import copy
 import os
 import secrets
 import signal
@@ -347,6 +348,45 @@ def an_old_question_suspends_nothing():
     assert runner.ask().status == 204 and len(state["world"].events("runner.suspend")) == before
 
 
+def reports(runner, bundle):
+    """All that a runner can say of a lease, but its result."""
+    lease = opened(bundle["lease"])[0]
+    link = runner.connection()
+    logged = Client(server).call("POST", f"/api/v1/runner/runs/{lease['run']}/log?attempt=1&node=0&offset=0", b"more\n",
+                                 {"Content-Type": "application/octet-stream", **runner.named()}, connection=link)
+    link.close()
+    return [runner.start(lease["run"]), runner.beat(lease["run"]), runner.token(bundle), logged]
+
+
+def a_copy_of_a_disk_can_do_nothing_with_a_lease():
+    """It has the key, the certificate, the journal and the bundle, but not the session, which is in memory alone."""
+    runner = Runner(state["world"], pool="copied")
+    asked = ordered(spec=spec(pool="copied"))
+    bundle = runner.lease()
+    assert runner.start(asked["run"]).status == 204
+    copied = copy.copy(runner)
+    for session, status in ((None, 400), (secrets.token_hex(16), 409)):
+        copied.session = session
+        answers = [*reports(copied, bundle), copied.refuse(bundle, copied.refusal(bundle))]
+        assert [answer.status for answer in answers] == [status] * 5, (session, [answer.body for answer in answers])
+    assert runner.beat(asked["run"]).json == {"state": "running", "stop": False, "every_ms": 10000}
+    token = runner.token(bundle).json["access_token"]
+    copied.generation += 1  # as if the runner had been started again: now the copy is the newest session
+    assert copied.ask().status == 204
+    answers = reports(copied, bundle)
+    assert [answer.status for answer in answers] == [409] * 4 and b"another session of this runner has the lease" in answers[1].body, answers[1].body
+    assert runner.beat(asked["run"]).status == 409
+    answer = runner.ask()  # the next question of the runner itself tells
+    assert answer.status == 409 and answer.json["type"] == "runner-suspended", answer.body
+    for who in (runner, copied):
+        answers = [*reports(who, bundle), who.refuse(bundle, who.refusal(bundle))]
+        assert all(answer.status == 409 and b"is suspended" in answer.body for answer in answers), [answer.body for answer in answers]
+    answer = runner.send(token, PROJECT + "/trained", b"a model")
+    assert answer.status == 401, (answer.status, answer.body)
+    state["alice"].wait(asked, "ordered")  # others get the run: no report has kept the lease alive
+    done(asked)
+
+
 def a_withdrawn_runner_gets_nothing_while_it_waits():
     runner = state["leaving"]
     with concurrent.futures.ThreadPoolExecutor() as pool:
@@ -415,5 +455,5 @@ if __name__ == "__main__":
         a_dataset_that_is_labelled_anew_after_the_order_stops_the_run, an_attempt_has_one_lease_whatever_the_database_says,
         a_runner_gets_only_what_its_document_allows, a_scheduler_sees_sizes_and_no_order,
         a_machine_that_schedules_has_one_job_for_each_run, two_gateways_give_each_run_to_one_runner,
-        a_copy_of_a_runner_is_noticed, an_old_question_suspends_nothing, a_withdrawn_runner_gets_nothing_while_it_waits,
+        a_copy_of_a_runner_is_noticed, an_old_question_suspends_nothing, a_copy_of_a_disk_can_do_nothing_with_a_lease, a_withdrawn_runner_gets_nothing_while_it_waits,
         a_gateway_that_is_killed_between_event_and_order_loses_nothing, a_shutdown_does_not_wait_for_waiting_runners, server=server)

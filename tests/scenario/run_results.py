@@ -10,6 +10,7 @@ import signal
 import subprocess
 import threading
 import time
+import uuid
 
 import sijil_test
 from real_runner import RealRunner
@@ -394,25 +395,78 @@ def late_and_second_results_are_kept_and_do_not_count():
         assert answer.status == 409 and "does not count" in answer.body.decode(), answer.body
     assert state["alice"].run(asked)["state"] == "cancelled"
     assert sql(f"SELECT string_agg(name, ' ' ORDER BY name) FROM held_manifest WHERE run_id = '{asked['run']}'") == "log metrics"
-    first, bundle, text, made = finished()
-    ended(first, "succeeded")
-    second = produced()
-    assert runner.finish(bundle, result(runner, bundle, second), second).status == 409
-    shown = state["alice"].run(first)
-    assert shown["outputs"][0]["digest"] == digests(made)["model"] and [one["kind"] for one in shown["envelopes"]].count("result") == 1
-    assert sql(f"SELECT count(*) FROM run_envelope WHERE run_id = '{first['run']}' AND kind = 'late'") == "1"
+    cancelled, made = asked, produced()
     asked, bundle = leased()
     sql(f"UPDATE run_attempt SET ended_at = now(), outcome = 'lost' WHERE run_id = '{asked['run']}';"
         f"UPDATE run SET state = 'ordered' WHERE run_id = '{asked['run']}'")  # as after a silence
-    assert runner.finish(bundle, result(runner, bundle, made), made).status == 409
+    sql("INSERT INTO run_envelope (run_id, kind, digest, principal, envelope) SELECT '%s', 'late', sha256(n::text::bytea), principal, envelope"
+        " FROM run_envelope, generate_series(1, 8) AS n WHERE run_id = '%s' AND kind = 'late'" % (asked["run"], cancelled["run"]))
+    answer = runner.finish(bundle, result(runner, bundle, made), made)  # runners can't fill the database with them
+    assert answer.status in (413, 429, 409) and "keeps no more" in answer.body.decode(), (answer.status, answer.body)
     again = runner.lease()
     assert opened(again["lease"])[0]["attempt"] == 2 and runner.start(asked["run"], attempt=2).status == 204
-    for number in range(9):  # a runner can't fill the database with them
-        other = result(runner, bundle, made, reason=f"{number}")
-        answer = runner.finish(bundle, other, made)
-    assert answer.status in (413, 429, 409) and "keeps no more" in answer.body.decode(), (answer.status, answer.body)
     assert runner.finish(again, result(runner, again, made), made).status == 200
     ended(asked, "succeeded")
+
+
+def a_rerun_names_a_run_of_the_project_and_its_order():
+    first = state["first"][0]
+    order = next(one["digest"] for one in state["alice"].run(first)["envelopes"] if one["kind"] == "order")
+    for run_id, digest in ((str(uuid.uuid4()), order), (first["run"], "sha256:" + "e" * 64)):
+        try:
+            state["alice"].request(rerun={"run": run_id, "order": digest}, spec=spec(pool="none"))
+        except AssertionError as refused:
+            assert "this project has no such run with this order" in str(refused), refused
+            continue
+        raise RuntimeError("a run that never was can be repeated")
+    asked = state["alice"].request(rerun={"run": first["run"], "order": order}, spec=spec(pool="none"))
+    assert state["alice"].call("DELETE", "/" + asked["run"]).status == 204
+
+
+# ---- copies of a runner ----
+
+def a_runner_that_was_started_again_sends_its_result_and_nothing_else():
+    runner, made = Sender(state["world"], pool="again"), produced()
+    asked, bundle = leased(runner, spec=spec(pool="again"))
+    runner.upload(bundle, made)
+    runner.restart()
+    text = result(runner, bundle, made)
+    answer = runner.finish(bundle, text, made)
+    assert answer.status == 409 and "ask for work first" in answer.body.decode(), answer.body
+    assert runner.ask().status == 204
+    assert runner.beat(asked["run"]).status == 409 and runner.token(bundle).status == 409
+    assert runner.finish(bundle, text, made).status == 200
+    ended(asked, "succeeded")
+
+
+def a_suspended_key_gets_nothing_admitted():
+    runner, made = Sender(state["world"], pool="suspended"), produced()
+    asked, bundle = leased(runner, spec=spec(pool="suspended"))
+    keep_away(asked)
+    assert runner.finish(bundle, result(runner, bundle, made), made).status == 200
+    runner.session = secrets.token_hex(16)  # a copy of it asks
+    assert runner.ask().json["type"] == "runner-suspended"
+    let_go(asked)
+    shown = ended(asked, "quarantined")
+    assert "the key of its runner is suspended" in shown["reason"], shown
+    assert place().call("GET", "manifests/" + digests(made)["model"]).status == 404
+
+
+def two_results_of_one_lease_suspend_the_key():
+    """The copy was faster. Nobody can tell which of them is the runner, but both are known to be there."""
+    runner = Sender(state["world"], pool="twice")
+    asked, bundle, text, made = finished(runner, spec=spec(pool="twice"))
+    ended(asked, "succeeded")
+    second = produced()
+    answer = runner.finish(bundle, result(runner, bundle, second), second)
+    assert answer.status == 409 and "two different results of one lease" in answer.body.decode(), answer.body
+    assert runner.ask().json["type"] == "runner-suspended" and runner.finish(bundle, text, made).status == 409
+    shown = state["alice"].run(asked)
+    assert shown["outputs"][0]["digest"] == digests(made)["model"] and [one["kind"] for one in shown["envelopes"]].count("result") == 1
+    assert "two different results" in shown["doubts"][0]["reason"] and shown["doubts"][0]["key"] == runner.key.name, shown["doubts"]
+    assert sql(f"SELECT count(*) FROM run_envelope WHERE run_id = '{asked['run']}' AND kind = 'late'") == "1"
+    for kind, about in (("run.doubt", asked["run"]), ("runner.suspend", runner.key.name)):
+        assert len([one for one in state["world"].events(kind) if about in json.dumps(one)]) == 1, kind
 
 
 # ---- labels and policies of the day ----
@@ -685,7 +739,8 @@ if __name__ == "__main__":
         outputs_of_several_repositories_have_all_referrers,
         the_real_runner_goes_from_the_request_to_the_artifact, a_bad_result_is_refused_with_the_rule,
         a_result_has_only_what_its_lease_has_uploaded, a_log_is_one_layer_and_a_config_is_empty, a_program_that_failed_leaves_its_log,
-        late_and_second_results_are_kept_and_do_not_count, outputs_get_the_join_of_all_labels,
+        late_and_second_results_are_kept_and_do_not_count, a_rerun_names_a_run_of_the_project_and_its_order, a_runner_that_was_started_again_sends_its_result_and_nothing_else,
+        a_suspended_key_gets_nothing_admitted, two_results_of_one_lease_suspend_the_key, outputs_get_the_join_of_all_labels,
         an_input_that_is_labelled_anew_before_the_admission_quarantines, the_policies_of_the_admission_count,
         a_result_of_a_withdrawn_runner_does_not_count, nobody_else_pushes_what_an_admission_stores,
         gateways_that_are_killed_before_the_signature_admit_once,

@@ -97,14 +97,18 @@ class Person:
         self.world, self.login = world, make_person(world.server, name, role, PROJECT)
         me = world.server.client(self.login).api("GET", "/self")
         self.principal = "ext:" + hashlib.sha256(f"{me['issuer']}\n{me['name']}".encode()).hexdigest()
-        self.key = Key()
+        self.enroll(world.officer)
+
+    def enroll(self, officer):
+        """A key; the officer's approval, and the root's."""
+        world, self.key = self.world, Key()
         now = time.time()
         document = {"schema": "sijil.document/v1", "kind": "signing-key", "scope": PROJECT, "name": self.key.name, "version": 1,
                     "effective_from": utc(now - 1), "expires": utc(now + 24 * HOUR),
                     "body": {"principal": self.principal, "public_key": url64(self.key.point), "purpose": "sign"}}
         drafted = seal(KEY_TYPE, document, self.key)
         world.server.client(self.login).api("POST", "/keys/signing", drafted)
-        world.server.client(world.officer).api("POST", f"/keys/signing/{self.key.name}/approval", {"envelopes": [drafted, seal(KEY_TYPE, document, world.root)]})
+        world.server.client(officer).api("POST", f"/keys/signing/{self.key.name}/approval", {"envelopes": [drafted, seal(KEY_TYPE, document, world.root)]})
 
     def call(self, method, path="", body=None, port=None):
         client = Client(self.world.server, self.login, port)
@@ -120,11 +124,15 @@ class Person:
         assert answer.status == 201, answer.body
         return asked
 
-    def approve(self, asked):
+    def approval(self, asked):
+        """An envelope, and its digest."""
         now = time.time()
         value = {"schema": "sijil.run-approval/v1", "run": asked["run"], "audience": self.world.origin, "request": digest_of(REQUEST, asked),
                  "approver": self.principal, "issued_at": utc(now), "expires": utc(now + HOUR), "nonce": secrets.token_hex(16)}
-        answer = self.call("POST", f"/{asked['run']}/approvals", seal(APPROVAL, value, self.key))
+        return seal(APPROVAL, value, self.key), digest_of(APPROVAL, value)
+
+    def approve(self, asked):
+        answer = self.call("POST", f"/{asked['run']}/approvals", self.approval(asked)[0])
         assert answer.status == 201, answer.body
 
     def run(self, asked):
@@ -134,6 +142,17 @@ class Person:
 
     def wait(self, asked, state, seconds=30):
         sijil_test.wait_until(lambda: self.run(asked)["state"] == state, seconds, f"the run is not {state}: {self.run(asked)}")
+
+
+class Robot(Person):
+    """A program that an officer has made. Nobody is behind it."""
+
+    def __init__(self, world, name, officer):
+        """`officer`: another one, who approves its key."""
+        made = world.server.client(world.officer).api("POST", "/robots", {"organisation": "main", "name": name})
+        world.server.client(world.officer).api("POST", "/bindings", {"robot": made["id"], "role": "trainer", "scope": PROJECT})
+        self.world, self.login, self.principal = world, (made["name"], made["secret"]), "robot:" + made["id"]
+        self.enroll(officer)
 
 
 class Runner:
@@ -194,12 +213,20 @@ class Runner:
         context.load_cert_chain(self.certificate, self.key.path)
         return http.client.HTTPSConnection("127.0.0.1", port or self.world.server.port, context=context, timeout=timeout)
 
+    def named(self):
+        """The header with the session; a copy of the disk has none."""
+        return {"Sijil-Runner-Session": self.session} if self.session else {}
+
+    def restart(self):
+        """Another process with the same journal."""
+        self.session, self.generation = secrets.token_hex(16), self.generation + 1
+
     def call(self, path, body, port=None, link=None):
         """`link`: a connection that is kept."""
         client = Client(self.world.server, None, port)
         own = link or self.connection(port)
         try:
-            return client.call("POST", "/api/v1/runner/" + path, json.dumps(body), {"Content-Type": "application/json"}, connection=own)
+            return client.call("POST", "/api/v1/runner/" + path, json.dumps(body), {"Content-Type": "application/json", **self.named()}, connection=own)
         finally:
             if link is None:
                 own.close()

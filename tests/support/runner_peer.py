@@ -180,7 +180,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(200, {"certificate": self.server.registry.certificate().decode(), "expires": ""})
         else:
             run = self.server.runs[RUNS.fullmatch(urllib.parse.urlsplit(self.path).path).group(1)]
-            getattr(self, "take_" + route)(run, json.loads(body))
+            if self.is_known():
+                getattr(self, "take_" + route)(run, json.loads(body))
+            else:
+                self.answer(409, {"title": "conflict", "detail": "this is not the newest session of the runner's key: ask for work first"})
+
+    def is_known(self):
+        return self.headers.get("Sijil-Runner-Session") in {asked["session"] for asked in self.server.asked}
 
     def lease(self, asked):
         server, until = self.server, time.monotonic() + min(asked["wait_s"], 1)
@@ -188,7 +194,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             server.asked.append(asked)
             while not server.leases and not server.is_suspended and time.monotonic() < until:
                 server.changed.wait(0.05)
-            text = server.leases.popleft() if server.leases else None
+            text = server.leases.popleft() if server.leases and asked["cpus"] > 0 else None  # without room it only names its session
             if text is not None and self.is_lost:
                 server.leases.appendleft(text)  # the same lease again
                 server.lost_leases += 1
