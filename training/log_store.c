@@ -39,10 +39,12 @@ static const struct pg_statement run_log_append_sql = {
     " FROM grown g LEFT JOIN kept k ON true)"
     " SELECT count(*) FROM grown",
     "uuid int4 int4 text int8 int8 uuid text int8 int8 int4 bytea bytea", "int8"};
+/* A piece is one of its run's project: who can write rows could else show the log of another project to the readers of this run. */
 static const struct pg_statement run_log_pieces_sql = {
     "run_log_pieces",
     "SELECT p.start, p.length, p.region_id, p.project_id, j.organisation_id, p.blob_id, p.digest, p.size_bytes, p.part, p.key_version,"
-    " p.wrapped_key, p.commitment FROM run_log_piece p JOIN project j USING (project_id) WHERE " LOG("p.") " AND p.start > $4 - 262144"
+    " p.wrapped_key, p.commitment FROM run_log_piece p JOIN run r USING (run_id) JOIN project j ON j.project_id = p.project_id AND j.project_id = r.project_id"
+    " WHERE " LOG("p.") " AND p.start > $4 - 262144"
     " AND p.start + p.length > $4 ORDER BY p.start LIMIT $5",
     "uuid int4 int4 int8 int8", "int8 int4 text uuid uuid uuid text int8 int8 int4 bytea bytea"};
 static const struct pg_statement run_log_tail_sql = {

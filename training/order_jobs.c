@@ -227,9 +227,12 @@ static struct result order(const struct run_bundle_source *source, const struct 
     struct buffer OWNED_BUFFER envelope = BUFFER(RUN_ENVELOPE_MAX);
     OWNED_DRAFT draft = {.event = 0};
     OWNED(permit) *permit = NULL;
+    char reason[RUN_REASON_SIZE];
     struct error why = {0};
     bool is_again = false;
 
+    TRY(run_wish_check_approvals(source->pg, source->decider, wish, reason, err));
+    if (reason[0] != '\0') return end(source, wish, reason, err);
     TRY(run_row_draft_find(source->pg, &wish->run, &draft, &is_again, err));
     if (is_again) TRY(permit_again(source, wish, &permit, err));
     else TRY(decide(source, wish, &draft, &permit, err));

@@ -48,7 +48,19 @@ void run_verdict_done(struct run_verdict *verdict);
 RESULT run_wish_decide(struct decider *decider, const struct run_wish *wish, struct run_draft *draft,
                        struct run_verdict *verdict_out, struct error *err);
 
+/* --- order_persons.c --- */
+
+/**
+ * Whether each stored approval fits the request and is by another person. Each counts in the order, and a row proves nothing: the route that
+ * checks persons may not have stored it. reason_out: "", or why the run ends. Call it before each signature.
+ */
+RESULT run_wish_check_approvals(struct pg *pg, struct decider *decider, const struct run_wish *wish,
+                                char reason_out[RUN_REASON_SIZE], struct error *err);
+
 /* --- order_store.c; the caller has checked the permit --- */
+
+/** At most one more than RUN_APPROVALS_MAX. Column: the envelope. */
+RESULT run_rows_approvals(struct pg *pg, const struct uuid *run, struct pg_rows **rows_out, struct error *err);
 
 /** Keeps other gateways away from the run for half a minute. */
 RESULT run_row_wish(struct pg *pg, const char *instance, struct run_wish *wish_out, bool *found_out, struct error *err);

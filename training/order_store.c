@@ -17,6 +17,8 @@ static const struct pg_statement run_wish_sql = {
     " (SELECT count(*) FROM run_envelope e WHERE e.run_id = run.run_id AND e.kind = 'approval'),"
     " (SELECT e.envelope FROM run_envelope e WHERE e.run_id = run.run_id AND e.kind = 'request')",
     "text", "uuid uuid uuid text text int8 text"};
+static const struct pg_statement run_wish_approvals_sql = {
+    "run_wish_approvals", "SELECT envelope FROM run_envelope WHERE run_id = $1 AND kind = 'approval' ORDER BY number LIMIT 9", "uuid", "text"};
 static const struct pg_statement run_draft_find_sql = {
     "run_draft_find",
     "SELECT event, policies, jurisdictions, regions, approvals, signed_request, attempts, coalesce(checkpoint, '') FROM run_draft"
@@ -35,7 +37,7 @@ static const struct pg_statement run_waiting_pools_sql = {
     "run_waiting_pools", "SELECT DISTINCT pool FROM run WHERE state = 'ordered' AND claimed_until <= now() AND expires_at > now()", "",
     "text"};
 static const struct pg_statement *const statements[] = {
-    &run_wish_sql, &run_draft_find_sql, &run_draft_insert_sql, &run_draft_checkpoint_sql, &run_draft_drop_sql, &run_waiting_pools_sql,
+    &run_wish_sql, &run_wish_approvals_sql, &run_draft_find_sql, &run_draft_insert_sql, &run_draft_checkpoint_sql, &run_draft_drop_sql, &run_waiting_pools_sql,
 };
 /* clang-format on */
 const struct pg_table run_draft_table = PG_TABLE(statements);
@@ -77,6 +79,14 @@ struct result run_row_wish(struct pg *pg, const char *instance, struct run_wish 
     TRY(pg_run(pg, &run_wish_sql, &arguments, &rows, err));
     *found_out = pg_rows_count(rows) == 1;
     return *found_out ? read_wish(rows, wish_out, err) : SUCCESS;
+}
+
+struct result run_rows_approvals(struct pg *pg, const struct uuid *run, struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, run);
+    return pg_run(pg, &run_wish_approvals_sql, &arguments, rows_out, err);
 }
 
 struct result run_row_draft_find(struct pg *pg, const struct uuid *run, struct run_draft *draft, bool *found_out,

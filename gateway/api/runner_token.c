@@ -6,6 +6,7 @@
 #include "authz/run_token.h"
 #include "base/clock.h"
 #include "gateway/api/runner_work_priv.h"
+#include "gateway/pipeline/run_gate.h"
 
 #define ANSWER_MAX (KEYD_TOKEN_MAX + 256)
 
@@ -20,12 +21,13 @@ struct result target_run_token(struct request *request, struct lookup *lookup, s
 }
 
 /* The policies may forbid the run since its lease. */
-static struct result check_train(struct request *request, struct pg *pg, const struct run_holder *holder, struct error *err)
+static struct result check_train(struct request *request, struct pg *pg, const struct run_holder *holder, int64_t *ends_ms_out,
+                                 struct error *err)
 {
     OWNED(run_envelope) *order = NULL;
     char reason[RUN_REASON_SIZE];
 
-    TRY(run_order_find(lookup_of(pg), &holder->run, &order, err));
+    TRY(run_lease_prove(request, pg, holder, &order, ends_ms_out, err));
     TRY(runner_check_train(request, order, reason, err));
     return reason[0] == '\0' ? SUCCESS : failure(err, ERROR_DENIED, "%s", reason);
 }
@@ -53,10 +55,12 @@ static struct result handle(struct request *request, struct pg *pg, struct error
     struct buffer OWNED_BUFFER answer = BUFFER(ANSWER_MAX);
     struct run_holder holder;
     struct run_held held;
+    int64_t ends_ms = 0;
 
     TRY(runner_find_lease(request, pg, &holder, &held, err));
     if (runner_lease_has_ended(&held)) return failure(err, ERROR_CONFLICT, "the lease has ended: there are no tokens for it");
-    TRY(check_train(request, pg, &holder, err));
+    TRY(check_train(request, pg, &holder, &ends_ms, err));
+    if (ends_ms < held.ends_ms) held.ends_ms = ends_ms;
     TRY(mint(request, &holder, &held, &answer, err));
     const char *text = arena_copy_text(request->arena, buffer_bytes(&answer));
     explicit_bzero(answer.data, answer.length);

@@ -66,21 +66,50 @@ static struct result check_lease(struct pg *pg, const struct run_grant *grant, s
 }
 
 /* A row is not believed: what the order names must be what sijil-keyd has signed. */
-static struct result read_order(const struct request *request, struct pg *pg, const struct run_grant *grant,
+static struct result read_order(struct pg *pg, const struct uuid *id, const struct ecdsa_key *key,
                                 struct run_envelope **order_out, struct error *err)
 {
-    struct keyd_identity identity;
     char run[UUID_TEXT_SIZE];
     OWNED(run_envelope) *order = NULL;
-    OWNED(ecdsa_key) *key = NULL;
     struct error why = {0};
 
-    TRY(run_order_find(lookup_of(pg), &grant->holder.run, &order, err));
-    TRY(keyd_identify(request->gateway->keyd, &identity, err));
-    TRY(ecdsa_key_from_public(identity.document_public, &key, err));
-    uuid_format(&grant->holder.run, run);
+    TRY(run_order_find(lookup_of(pg), id, &order, err));
+    uuid_format(id, run);
     if (strcmp(run_text(order, "run"), run) != 0 || !run_check_signer(order, key, &why).ok)
         return failure(err, ERROR_CORRUPT, "the stored order of run %s is not one that sijil-keyd has signed for it", run);
+    *order_out = GIVE(order);
+    return SUCCESS;
+}
+
+/* Nor is the row of an attempt: only with a signed lease may the runner read the inputs of the order. */
+static struct result read_lease(struct pg *pg, const struct run_holder *holder, const struct ecdsa_key *key,
+                                struct run_envelope **lease_out, struct error *err)
+{
+    OWNED(run_envelope) *lease = NULL;
+    struct error why = {0};
+
+    if (!run_lease_find(lookup_of(pg), holder, &lease, &why).ok) {
+        if (why.kind == ERROR_NOT_FOUND || why.kind == ERROR_INVALID) return failure(err, ERROR_DENIED, "%s", why.message);
+        return failure(err, why.kind, "%s", why.message);
+    }
+    if (!run_check_signer(lease, key, &why).ok) return failure(err, ERROR_DENIED, "sijil-keyd has not signed this lease");
+    *lease_out = GIVE(lease);
+    return SUCCESS;
+}
+
+struct result run_lease_prove(const struct request *request, struct pg *pg, const struct run_holder *holder,
+                              struct run_envelope **order_out, int64_t *ends_ms_out, struct error *err)
+{
+    struct keyd_identity identity;
+    OWNED(run_envelope) *order = NULL, *lease = NULL;
+    OWNED(ecdsa_key) *key = NULL;
+
+    TRY(keyd_identify(request->gateway->keyd, &identity, err));
+    TRY(ecdsa_key_from_public(identity.document_public, &key, err));
+    TRY(read_order(pg, &holder->run, key, &order, err));
+    TRY(read_lease(pg, holder, key, &lease, err));
+    TRY(run_lease_check(lease, order, holder, clock_wall_ms(), err));
+    *ends_ms_out = run_time(lease, "expires");
     *order_out = GIVE(order);
     return SUCCESS;
 }
@@ -114,13 +143,11 @@ static struct result find_content(const struct request *request, struct pg *pg, 
     return SUCCESS;
 }
 
-static struct result fill(struct request *request, struct pg *pg, struct run_grant *grant, struct principal *principal,
-                          struct error *err)
+static struct result fill(struct request *request, struct pg *pg, struct run_grant *grant, const struct run_envelope *order,
+                          struct principal *principal, struct error *err)
 {
     struct principal_access *access = &principal->access[0];
-    OWNED(run_envelope) *order = NULL;
 
-    TRY(read_order(request, pg, grant, &order, err));
     grant->upload_max = run_order_upload_max(order);
     principal->access_count = 0;
     if (!request->speaks_oci || request->name == NULL || strlen(request->name) >= sizeof access->name) return SUCCESS;
@@ -131,8 +158,21 @@ static struct result fill(struct request *request, struct pg *pg, struct run_gra
     return SUCCESS;
 }
 
+static struct result prove(const struct request *request, struct pg *pg, const struct run_grant *grant,
+                           struct authentication *found, struct run_envelope **order_out, struct error *err)
+{
+    int64_t ends_ms = 0;
+    struct error why = {0};
+
+    if (!run_lease_prove(request, pg, &grant->holder, order_out, &ends_ms, &why).ok)
+        return why.kind == ERROR_DENIED ? refuse(found, why.message) : failure(err, why.kind, "%s", why.message);
+    if (ends_ms < found->principal.expires_ms) found->principal.expires_ms = ends_ms;
+    return SUCCESS;
+}
+
 struct result run_gate(struct request *request, struct pg *pg, struct authentication *found, struct error *err)
 {
+    OWNED(run_envelope) *order = NULL;
     struct run_token token;
 
     if (found->error != OAUTH_NONE || found->principal.kind != PRINCIPAL_RUN || pg == NULL) return SUCCESS;
@@ -144,7 +184,9 @@ struct result run_gate(struct request *request, struct pg *pg, struct authentica
     TRY(check_runner(request, pg, grant, found, err));
     if (found->error == OAUTH_NONE) TRY(check_lease(pg, grant, found, err));
     if (found->error != OAUTH_NONE) return SUCCESS;
-    TRY(fill(request, pg, grant, &found->principal, err));
+    TRY(prove(request, pg, grant, found, &order, err));
+    if (found->error != OAUTH_NONE) return SUCCESS;
+    TRY(fill(request, pg, grant, order, &found->principal, err));
     request->run = grant;
     return SUCCESS;
 }

@@ -2,7 +2,7 @@
  * gateway/pipeline/run_gate.h -- what the token of a run may do in one request (docs/runs.md, "What a run may read and write").
  *
  * A token of a run gives nothing by itself. At each request the runner's document must be in force, its certificate must be the one that the
- * token is bound to, the lease must go on, and the order must be one that sijil-keyd has signed. Then the order says what this one request may
+ * token is bound to, the lease must go on, and lease and order must be what sijil-keyd has signed. Then the order says what this one request may
  * read or write.
  */
 #pragma once
@@ -20,6 +20,12 @@ struct run_grant {
     bool resumes;                   /* the request is for the manifest of the checkpoint that the order names */
 };
 
+/**
+ * The order of a lease; both must be what sijil-keyd has signed, for this holder, at this time. *ends_ms_out: the lease's end. ERROR_DENIED: it has
+ * signed no such lease; ERROR_CORRUPT: no such order.
+ */
+RESULT run_lease_prove(const struct request *request, struct pg *pg, const struct run_holder *holder,
+                       struct run_envelope **order_out, int64_t *ends_ms_out, struct error *err);
 /** Whether a request with this credential must be authenticated on a worker: `pg` is NULL, and the token is a run's. */
 bool run_gate_waits(const struct authentication *found, const struct pg *pg);
 /**

@@ -127,6 +127,22 @@ static void approvals_stand_in_the_bundle(void **state)
     check_order(&id);
 }
 
+/* Robots of one person: keys and signatures are in order, so sijil-keyd would sign. */
+static void an_approval_of_the_requester_itself_ends_it(void **state)
+{
+    const struct uuid id = request("\"AE\"", 1);
+
+    (void)state;
+    database_execute(
+        place.log.database,
+        "INSERT INTO robot (robot_id, name, secret_hash, created_by, expires_at, person) SELECT gen_random_uuid(), 'robot$second',"
+        " decode(repeat('02', 32), 'hex'), '" PERSON "', expires_at, '" PERSON "' FROM robot LIMIT 1");
+    approve_as(&id, database_ask(place.log.database, "SELECT 'robot:' || robot_id FROM robot WHERE name = 'robot$second'"));
+    refresh(&place);
+    order_well();
+    expect_state(&id, "failed", "another person than the requester approves");
+}
+
 /* ---- crashes ---- */
 
 /* `before` and `after` are the text around the run's id. */
@@ -395,6 +411,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_becomes_an_order_and_a_lease),
         cmocka_unit_test(approvals_stand_in_the_bundle),
+        cmocka_unit_test(an_approval_of_the_requester_itself_ends_it),
         cmocka_unit_test(a_crash_after_the_event_finds_it_again),
         cmocka_unit_test(a_crash_after_the_signature_gives_the_same_order),
         cmocka_unit_test(a_policy_that_changed_since_the_event_is_asked_again),

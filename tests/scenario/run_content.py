@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 
+import run_world
 import sijil_test
 from fleet import Judge
 from run_fleet import TRAINING, RunFleet, load_policies
@@ -216,6 +217,28 @@ def what_the_database_says_is_not_an_order():
     finally:
         sql(f"UPDATE run_envelope SET envelope = $q${kept}$q$ WHERE run_id = '{lease.run}' AND kind = 'order'")
     assert lease.v2("GET", path, token=token).status == 404
+
+
+def a_row_of_an_attempt_is_no_lease():
+    """The runner is of another pool. Somebody with the gateways' database role has written the row for it."""
+    lease, thief, place = shared(), state["leaving"], state["code"]
+    assert thief.ask().status == 204
+    sql("INSERT INTO run_attempt (run_id, attempt, node, runner, key, session, deadline, ends_at, lease)"
+        f" SELECT run_id, 99, 0, '{thief.id}', '{thief.key.name}', '\\x{thief.session}', now() + interval '9 days', now() + interval '9 days', lease"
+        f" FROM run_attempt WHERE run_id = '{lease.run}' AND attempt = 1")
+    try:
+        for signed in ("lease", "NULL"):
+            sql(f"UPDATE run_attempt SET lease = {signed} WHERE run_id = '{lease.run}' AND attempt = 99")
+            answer = thief.call(f"runs/{lease.run}/token", {"attempt": 99, "node": 0})
+            assert answer.status == 403, (answer.status, answer.body)
+    finally:
+        sql(f"DELETE FROM run_attempt WHERE run_id = '{lease.run}' AND attempt = 99")
+    token, kept = lease.token(), sql(f"SELECT lease FROM run_attempt WHERE run_id = '{lease.run}'")
+    path = f"{place['repository']}/manifests/{place['digest']}"
+    sql(f"UPDATE run_attempt SET lease = replace(lease, '\"sig\":\"', '\"sig\":\"MEUCIQ') WHERE run_id = '{lease.run}'")
+    assert lease.v2("GET", path, token=token).status == 401
+    sql(f"UPDATE run_attempt SET lease = $q${kept}$q$ WHERE run_id = '{lease.run}'")
+    assert lease.v2("GET", path, token=token).status == 200
 
 
 def the_policies_of_today_decide_each_access():
@@ -445,6 +468,39 @@ def followers_get_everything_live():
     assert len(events("run.log", "allowed")) == before + 1, "each question has an event"
 
 
+def a_log_shows_no_piece_of_another_project():
+    """Rows of pieces can be written under another run; they name the project whose key opens them."""
+    world, own = state["world"], shared()
+    server.client(server.admin).api("POST", "/projects", {"organisation": "main", "name": "vault"})
+    run_world.PROJECT = "main/vault"
+    try:
+        carol = Person(world, "carol")
+        asked = carol.request(spec=spec(pool="leaving"))
+        carol.wait(asked, "ordered")
+        assert opened(state["leaving"].lease()["lease"])[0]["run"] == asked["run"]
+        show_piece_of(asked["run"], own)
+        assert carol.call("DELETE", "/" + asked["run"]).status == 204
+    finally:
+        run_world.PROJECT = PROJECT
+
+
+def show_piece_of(run_id, own):
+    victim, secret = Lease.__new__(Lease), b"patient 4711\n"
+    victim.run, victim.attempt, victim.runner = run_id, 1, state["leaving"]
+    assert victim.append(0, secret).status == 204
+    before = read_log(own.run).body
+    columns = "start, length, blob_id, project_id, region_id, digest, size_bytes, part, key_version, wrapped_key, commitment"
+    sql(f"CREATE TABLE kept AS SELECT * FROM run_log_piece WHERE run_id IN ('{own.run}', '{run_id}');"
+        f"DELETE FROM run_log_piece WHERE run_id IN ('{own.run}', '{run_id}');"
+        f"INSERT INTO run_log_piece SELECT '{own.run}', attempt, node, {columns} FROM kept WHERE run_id = '{run_id}'")
+    try:
+        found = read_log(own.run)
+        assert secret[:8] not in found.body, found.body
+    finally:
+        sql(f"DELETE FROM run_log_piece WHERE run_id = '{own.run}'; INSERT INTO run_log_piece SELECT * FROM kept; DROP TABLE kept")
+    assert before and read_log(own.run).body == before
+
+
 def a_follower_without_read_is_refused():
     lease = state["follow"]
     keeper = make_person(server, "keeper", "project-admin", PROJECT)  # may see runs, and no content
@@ -672,8 +728,8 @@ def the_real_runner_fetches_logs_and_uploads():
 
 
 if __name__ == "__main__":
-    run(prepare, a_token_reads_what_the_order_names, everything_else_is_refused, a_token_is_bound_to_the_runner, what_the_database_says_is_not_an_order,
+    run(prepare, a_token_reads_what_the_order_names, everything_else_is_refused, a_token_is_bound_to_the_runner, what_the_database_says_is_not_an_order, a_row_of_an_attempt_is_no_lease,
         the_policies_of_today_decide_each_access, an_index_lets_the_runner_read_what_it_lists, a_token_pushes_blobs_of_outputs, an_order_limits_what_is_pushed, pieces_are_appended_once,
-        a_log_has_a_limit, a_log_counts_in_the_quota, small_pieces_become_few, followers_get_everything_live, a_follower_without_read_is_refused,
+        a_log_has_a_limit, a_log_counts_in_the_quota, small_pieces_become_few, followers_get_everything_live, a_log_shows_no_piece_of_another_project, a_follower_without_read_is_refused,
         a_reader_that_waits_is_decided_again, kills_lose_nothing_that_was_taken, nothing_counts_after_the_end, a_body_that_moves_ends_with_its_lease, a_withdrawn_runner_has_no_token,
         the_log_goes_when_it_is_due, the_real_runner_fetches_logs_and_uploads, server=server)

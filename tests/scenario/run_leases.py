@@ -3,6 +3,7 @@
 copies of a runner, withdrawn runners, and gateways that are killed while an order is made."""
 import concurrent.futures
 import copy
+import json
 import os
 import secrets
 import signal
@@ -12,8 +13,8 @@ import time
 import sijil_test
 from fleet import Judge
 from run_fleet import TRAINING, RunFleet, load_policies
-from run_world import FOLDER, PROJECT, REGION, Person, Runner, World, artifact, opened, spec
-from sijil_test import Client, make_robot, program, run
+from run_world import FOLDER, PROJECT, REGION, Person, Robot, Runner, World, artifact, opened, spec
+from sijil_test import Client, make_person, make_robot, program, run
 from slurm_liar import Liar
 
 server = RunFleet(2).start()
@@ -400,6 +401,24 @@ def a_withdrawn_runner_gets_nothing_while_it_waits():
     done(asked)
 
 
+# ---- rows that no gateway made ----
+
+def an_approval_that_is_only_a_row_does_not_count():
+    """The signature is that of an enrolled key. The route refuses it, because nobody is behind the robot."""
+    officer = make_person(server, "officer5", "org-admin", "main")
+    asking, approving = (Robot(state["world"], name, officer) for name in ("ci3", "ci4"))
+    load(approvals=1)
+    asked = asking.request(spec=spec(pool="rows"))
+    envelope, digest = approving.approval(asked)
+    answer = approving.call("POST", f"/{asked['run']}/approvals", envelope)
+    assert answer.status == 403, answer.body
+    sql(f"INSERT INTO run_envelope (run_id, kind, digest, principal, envelope) VALUES ('{asked['run']}', 'approval', '\\x{digest[7:]}',"
+        f" '{approving.principal}', $q${json.dumps(envelope)}$q$); UPDATE run SET state = 'requested' WHERE run_id = '{asked['run']}'")
+    asking.wait(asked, "failed")
+    assert "an approval that is stored does not count: another person" in asking.run(asked)["reason"], asking.run(asked)
+    load()
+
+
 # ---- crashes ----
 
 def a_gateway_that_is_killed_between_event_and_order_loses_nothing():
@@ -455,5 +474,5 @@ if __name__ == "__main__":
         a_dataset_that_is_labelled_anew_after_the_order_stops_the_run, an_attempt_has_one_lease_whatever_the_database_says,
         a_runner_gets_only_what_its_document_allows, a_scheduler_sees_sizes_and_no_order,
         a_machine_that_schedules_has_one_job_for_each_run, two_gateways_give_each_run_to_one_runner,
-        a_copy_of_a_runner_is_noticed, an_old_question_suspends_nothing, a_copy_of_a_disk_can_do_nothing_with_a_lease, a_withdrawn_runner_gets_nothing_while_it_waits,
+        a_copy_of_a_runner_is_noticed, an_old_question_suspends_nothing, a_copy_of_a_disk_can_do_nothing_with_a_lease, a_withdrawn_runner_gets_nothing_while_it_waits, an_approval_that_is_only_a_row_does_not_count,
         a_gateway_that_is_killed_between_event_and_order_loses_nothing, a_shutdown_does_not_wait_for_waiting_runners, server=server)
