@@ -59,11 +59,29 @@ struct run_ended {
 /** The leases that ended in the last two minutes, at most RUN_ENDED_MAX. */
 RESULT run_ended_lately(struct lookup *lookup, struct run_ended *ended_out, size_t *count_out, struct error *err);
 
+/** Bytes that are about to come into an upload that is open. */
+struct run_reserving {
+    enum action action;           /* of the permit: one that writes into an upload */
+    const struct resource *where; /* the repository */
+    const struct run_holder *holder;
+    const struct uuid *upload;
+    int64_t bytes;      /* of the whole upload, with those */
+    int64_t most_bytes; /* run_order_upload_max() */
+};
+/**
+ * Counts them, until the upload ends: what is kept and what is open may have twice the order's bytes, because an upload that its runner has given up
+ * lives on for a while. ERROR_DENIED: they would be more. ERROR_NOT_FOUND: the holder's
+ * lease has ended.
+ */
+RESULT run_upload_reserve(const struct permit *permit, struct pg *pg, const struct run_reserving *reserving, struct error *err)
+    __attribute__((nonnull));
+
 /** A blob that is about to be kept. */
 struct run_uploaded {
     enum action action;           /* of the permit: upload.begin or upload.commit */
     const struct resource *where; /* the repository */
     const struct run_holder *holder;
+    const struct uuid *upload;
     const char *digest;
     int64_t size_bytes, most_bytes; /* most_bytes: run_order_upload_max() */
 };

@@ -24,10 +24,12 @@ static const struct pg_statement run_upload_keep_sql = {
     "WITH held AS (SELECT run_id FROM run_attempt WHERE " HOLDER "),"
     " fresh AS (INSERT INTO run_upload (run_id, attempt, node, repository, digest, size_bytes)"
     " SELECT $1, $2, $3, $5, $6, $7 FROM held ON CONFLICT DO NOTHING RETURNING size_bytes),"
-    " counted AS (UPDATE run_attempt a SET uploaded_bytes = a.uploaded_bytes + f.size_bytes, upload_max = $8 FROM fresh f WHERE a.run_id = $1"
-    " AND a.attempt = $2 AND a.node = $3)"
+    " counted AS (UPDATE run_attempt a SET uploaded_bytes = a.uploaded_bytes + f.size_bytes, upload_max = $8,"
+    " open_bytes = greatest(a.open_bytes - coalesce((SELECT reserved_bytes FROM run_upload_open WHERE upload_id = $9), 0), 0)"
+    " FROM fresh f WHERE a.run_id = $1 AND a.attempt = $2 AND a.node = $3),"
+    " closing AS (UPDATE run_upload_open SET reserved_bytes = 0 WHERE upload_id = $9 AND EXISTS (SELECT FROM fresh))"
     " SELECT count(*) FROM held",
-    "uuid int4 int4 text text text int8 int8", "int8"};
+    "uuid int4 int4 text text text int8 int8 uuid", "int8"};
 static const struct pg_statement run_upload_confirm_sql = {
     "run_upload_confirm",
     "UPDATE run_upload SET is_whole = true WHERE run_id = $1 AND attempt = $2 AND node = $3 AND repository = $4 AND digest = $5"
@@ -38,12 +40,22 @@ static const struct pg_statement run_upload_missing_sql = {
     "SELECT n.d, n.size FROM unnest($5::text[], $6::int8[]) AS n (d, size) WHERE NOT EXISTS (SELECT FROM run_upload u WHERE u.run_id = $1"
     " AND u.attempt = $2 AND u.node = $3 AND u.repository = $4 AND u.digest = n.d COLLATE \"C\" AND u.size_bytes = n.size AND u.is_whole) LIMIT 1",
     "uuid int4 int4 text text[] int8[]", "text int8"};
+/* A counter, and no sum over the open ones: two statements at once see each other's change of one row only. */
+static const struct pg_statement run_upload_reserve_sql = {
+    "run_upload_reserve",
+    "WITH own AS (SELECT coalesce(max(reserved_bytes), 0) AS bytes FROM run_upload_open WHERE upload_id = $5),"
+    " counted AS (UPDATE run_attempt a SET open_bytes = a.open_bytes + greatest($6 - o.bytes, 0) FROM own o WHERE " HOLDER
+    " AND a.uploaded_bytes + a.open_bytes + greatest($6 - o.bytes, 0) <= 2 * $7 RETURNING 1),"
+    " kept AS (INSERT INTO run_upload_open (upload_id, run_id, attempt, node, reserved_bytes) SELECT $5, $1, $2, $3, $6 FROM counted"
+    " ON CONFLICT (upload_id) DO UPDATE SET reserved_bytes = greatest(run_upload_open.reserved_bytes, excluded.reserved_bytes))"
+    " SELECT count(*) FROM counted",
+    "uuid int4 int4 text uuid int8 int8", "int8"};
 static const struct pg_statement run_ended_sql = {
     "run_ended",
     "SELECT run_id, attempt, node FROM run_attempt WHERE ended_at > now() - interval '2 minutes' ORDER BY ended_at DESC LIMIT $1",
     "int8", "uuid int4 int4"};
 static const struct pg_statement *const statements[] = {
-    &run_content_sql, &run_uploaded_sql, &run_upload_keep_sql, &run_upload_confirm_sql, &run_upload_missing_sql, &run_ended_sql,
+    &run_content_sql, &run_uploaded_sql, &run_upload_reserve_sql, &run_upload_keep_sql, &run_upload_confirm_sql, &run_upload_missing_sql, &run_ended_sql,
 };
 /* clang-format on */
 const struct pg_table run_content_table = PG_TABLE(statements);
@@ -103,6 +115,31 @@ struct result run_ended_lately(struct lookup *lookup, struct run_ended *ended_ou
     return SUCCESS;
 }
 
+static void add_reserving(struct pg_arguments *arguments, const struct run_reserving *reserving)
+{
+    add_holder(arguments, reserving->holder);
+    pg_add_uuid(arguments, reserving->upload);
+    pg_add_int8(arguments, reserving->bytes);
+    pg_add_int8(arguments, reserving->most_bytes);
+}
+
+struct result run_upload_reserve(const struct permit *permit, struct pg *pg, const struct run_reserving *reserving,
+                                 struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+    int64_t kept = 0;
+
+    permit_require(permit, reserving->action, reserving->where);
+    add_reserving(&arguments, reserving);
+    TRY(pg_run(pg, &run_upload_reserve_sql, &arguments, &rows, err));
+    if (pg_int8(rows, 0, 0) == 1) return SUCCESS;
+    TRY(run_uploaded_find(lookup_of(pg), reserving->holder, &kept, err));
+    return failure(err, ERROR_DENIED,
+                   "the order allows %lld bytes of outputs and log, and open uploads have the rest: finish or cancel them",
+                   (long long)reserving->most_bytes);
+}
+
 struct result run_uploaded_keep(const struct permit *permit, struct pg *pg, const struct run_uploaded *uploaded,
                                 struct error *err)
 {
@@ -117,6 +154,7 @@ struct result run_uploaded_keep(const struct permit *permit, struct pg *pg, cons
     pg_add_text(&arguments, uploaded->digest);
     pg_add_int8(&arguments, uploaded->size_bytes);
     pg_add_int8(&arguments, uploaded->most_bytes);
+    pg_add_uuid(&arguments, uploaded->upload);
     if (!pg_run(pg, &run_upload_keep_sql, &arguments, &rows, &why).ok) {
         if (why.kind != ERROR_CONFLICT) return failure(err, why.kind, "%s", why.message);
         return failure(err, ERROR_DENIED, "the order allows %lld bytes of outputs and log: with this blob they would be more",

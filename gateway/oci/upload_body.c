@@ -169,14 +169,14 @@ static struct result check_range(struct request *request, struct upload_body *st
 }
 
 /* Reserves the announced length before the first byte: room where it is stored, and bytes of the project's quota. */
-static struct result reserve(struct request *request, struct upload_body *state, struct error *err)
+static struct result reserve(struct request *request, struct pg *pg, struct upload_body *state, struct error *err)
 {
     const char *text = request_header(request, "Content-Length");
     uint64_t length = 0;
 
     if (text == NULL || !text_to_u64(bytes_of_text(text), INT64_MAX, &length))
         return SUCCESS; /* unknown length: reserved piece by piece */
-    TRY(upload_run_check(state, length, err));
+    TRY(upload_run_check(state, pg, length, err));
     upload_expect(state->upload, length);
     return upload_reserve(state->upload, &(struct upload_announcement){.length = length}, &state->recorder.recorder, err);
 }
@@ -186,7 +186,7 @@ bool upload_body_claim(struct request *request, struct pg *pg, struct result fou
     struct upload_body *state = request->handler_state;
 
     if (found.ok && upload_claim(state->upload, pg, err).ok && upload_run_open(request, pg, state, err).ok &&
-        reserve(request, state, err).ok)
+        reserve(request, pg, state, err).ok)
         return true;
     *result_out = upload_body_give_up(request, pg, err);
     return false;
@@ -220,7 +220,7 @@ static struct result write(struct upload_body *state, struct pg *pg, struct byte
 {
     const struct upload_announcement announced = {.length = bytes.length, .more_may_come = true};
 
-    TRY(upload_run_check(state, bytes.length, err));
+    TRY(upload_run_check(state, pg, bytes.length, err));
     if (upload_must_reserve(state->upload, bytes.length))
         TRY(upload_reserve(state->upload, &announced, &state->recorder.recorder, err));
     TRY(upload_write(state->upload, bytes, err));

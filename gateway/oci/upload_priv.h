@@ -16,6 +16,7 @@ struct upload_body {
     uint64_t expected_end; /* with a Content-Range: the offset where the body must end */
     struct digest digest;  /* of PUT and POST: the digest that the blob must have */
     uint64_t room;         /* of a run: the most bytes that the whole upload may have */
+    uint64_t reserved;     /* of a run: so many are counted already */
     uint64_t length;       /* of a run's blob that is committed */
 };
 
@@ -46,8 +47,8 @@ RESULT upload_body_commit(struct request *request, struct pg *pg, struct error *
 /* gateway/oci/upload_run.c: nothing of this concerns other principals than runs. */
 /** After the claim: how many bytes the order leaves for this upload. ERROR_NOT_FOUND: the lease has ended. */
 RESULT upload_run_open(const struct request *request, struct pg *pg, struct upload_body *state, struct error *err);
-/** Before so many bytes come. ERROR_DENIED: the order does not allow them. */
-RESULT upload_run_check(const struct upload_body *state, uint64_t more, struct error *err);
+/** Before so many bytes come: counts them. ERROR_DENIED: the order does not allow them. */
+RESULT upload_run_check(struct upload_body *state, struct pg *pg, uint64_t more, struct error *err);
 /** Before the commit: counts the blob. ERROR_DENIED, ERROR_NOT_FOUND. */
 RESULT upload_run_keep(const struct request *request, struct pg *pg, struct upload_body *state, struct error *err);
 /** After the commit: the runner has uploaded a blob that has this digest. */

@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import pwd
+import secrets
 import shutil
 import subprocess
 import tempfile
@@ -332,6 +333,36 @@ def an_order_limits_what_is_pushed():
     assert sorted(answer.status for answer in sent) == [201, 201, 403, 403], [(answer.status, answer.body) for answer in sent]
     assert int(sql(f"SELECT uploaded_bytes FROM run_attempt WHERE run_id = '{lease.run}'")) <= room
     lease.end()
+
+
+def open_uploads_count_and_end_with_the_lease():
+    """Uploads that nobody commits lie on disk, too."""
+    lease = Lease(limits={"output_bytes": 4096, "log_bytes": 0})
+    token, place = lease.token(), f"{PROJECT}/trained"
+    room = 4096 + 3 * (1 << 20)
+
+    def leave_open(number):
+        location = lease.v2("POST", f"{place}/blobs/uploads/", token=token)["Location"].removeprefix("/v2/")
+        answer = lease.v2("PATCH", location, secrets.token_bytes(1 << 20), token=token, port=server.ports[number % 2], **{"Content-Type": "application/octet-stream"})
+        assert answer.status in (202, 403), (answer.status, answer.body)
+        return answer.status, location
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        left = list(pool.map(leave_open, range(12)))
+    kept = [location for status, location in left if status == 202]
+    assert len(kept) == 2 * room >> 20, left
+    opened_bytes = f"SELECT open_bytes FROM run_attempt WHERE run_id = '{lease.run}'"
+    assert int(sql(opened_bytes)) == len(kept) << 20
+    refused = lease.v2("PATCH", kept[0], b"x" * (1 << 20), token=token, **{"Content-Type": "application/octet-stream"})
+    assert refused.status == 403 and b"open uploads have the rest" in refused.body, refused.body
+    assert lease.v2("DELETE", kept.pop(), token=token).status == 204
+    assert int(sql(opened_bytes)) == len(kept) << 20
+    assert send(lease, place, secrets.token_bytes(1 << 20), token).status == 201
+    assert int(sql(opened_bytes)) == len(kept) << 20, "a kept blob counts twice"
+    going = f"SELECT count(*) FROM run_upload_open JOIN upload USING (upload_id) WHERE run_id = '{lease.run}' AND expires_at > now()"
+    assert int(sql(going)) == len(kept)
+    lease.end()
+    assert sql(going) == "0"
+    assert sql(f"UPDATE upload SET expires_at = now() + interval '1 day' FROM run_upload_open o WHERE o.upload_id = upload.upload_id; {going}") == "0"
 
 
 # ---- the log ----
@@ -729,7 +760,7 @@ def the_real_runner_fetches_logs_and_uploads():
 
 if __name__ == "__main__":
     run(prepare, a_token_reads_what_the_order_names, everything_else_is_refused, a_token_is_bound_to_the_runner, what_the_database_says_is_not_an_order, a_row_of_an_attempt_is_no_lease,
-        the_policies_of_today_decide_each_access, an_index_lets_the_runner_read_what_it_lists, a_token_pushes_blobs_of_outputs, an_order_limits_what_is_pushed, pieces_are_appended_once,
+        the_policies_of_today_decide_each_access, an_index_lets_the_runner_read_what_it_lists, a_token_pushes_blobs_of_outputs, an_order_limits_what_is_pushed, open_uploads_count_and_end_with_the_lease, pieces_are_appended_once,
         a_log_has_a_limit, a_log_counts_in_the_quota, small_pieces_become_few, followers_get_everything_live, a_log_shows_no_piece_of_another_project, a_follower_without_read_is_refused,
         a_reader_that_waits_is_decided_again, kills_lose_nothing_that_was_taken, nothing_counts_after_the_end, a_body_that_moves_ends_with_its_lease, a_withdrawn_runner_has_no_token,
         the_log_goes_when_it_is_due, the_real_runner_fetches_logs_and_uploads, server=server)
