@@ -3,7 +3,7 @@
 ALTER TABLE run_upload ADD COLUMN is_whole boolean NOT NULL DEFAULT false;
 GRANT UPDATE (is_whole) ON run_upload TO sijil_app;
 
--- Open uploads of a lease. Their bytes lie on disk, too: so they are counted before they come, and end with the lease.
+-- Open uploads of a lease. Their bytes lie on disk, too, until the attempt ends: so they are counted before they come.
 ALTER TABLE run_attempt ADD COLUMN open_bytes bigint NOT NULL DEFAULT 0 CHECK (open_bytes >= 0);
 GRANT UPDATE (open_bytes) ON run_attempt TO sijil_app;
 CREATE TABLE run_upload_open (
@@ -25,22 +25,3 @@ BEGIN
     RETURN NULL;
 END $$;
 CREATE TRIGGER run_upload_has_closed AFTER DELETE ON run_upload_open FOR EACH ROW EXECUTE FUNCTION run_upload_has_closed();
-
-CREATE FUNCTION run_attempt_ends_uploads() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
-BEGIN
-    UPDATE upload u SET expires_at = least(u.expires_at, now()) FROM run_upload_open o
-     WHERE o.run_id = NEW.run_id AND o.attempt = NEW.attempt AND o.node = NEW.node AND u.upload_id = o.upload_id;
-    RETURN NULL;
-END $$;
-CREATE TRIGGER run_attempt_ends_uploads AFTER UPDATE OF ended_at ON run_attempt FOR EACH ROW
-    WHEN (OLD.ended_at IS NULL AND NEW.ended_at IS NOT NULL) EXECUTE FUNCTION run_attempt_ends_uploads();
-
--- A body that still moves would give its session another day.
-CREATE FUNCTION upload_ends_with_its_lease() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
-BEGIN
-    IF EXISTS (SELECT FROM run_upload_open o JOIN run_attempt a USING (run_id, attempt, node) WHERE o.upload_id = NEW.upload_id AND a.ended_at IS NOT NULL)
-    THEN NEW.expires_at := OLD.expires_at; END IF;
-    RETURN NEW;
-END $$;
-CREATE TRIGGER upload_ends_with_its_lease BEFORE UPDATE OF expires_at ON upload FOR EACH ROW WHEN (NEW.expires_at > OLD.expires_at)
-    EXECUTE FUNCTION upload_ends_with_its_lease();

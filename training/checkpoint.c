@@ -47,7 +47,9 @@ static struct result keep(const struct permit *permit, struct change *change, st
                                          .content_bytes = content_of(self->push->manifest)};
 
     permit_require(permit, ACTION_RUN_CHECKPOINT, &self->where);
+    const struct run_sent sent = {ACTION_RUN_CHECKPOINT, &self->holder, "the checkpoint", self->where.name, self->push->manifest};
     TRY(checkpoint_row_lock(pg, &self->holder, err));
+    TRY(run_sent_check(permit, pg, &sent, err));
     TRY(held_checkpoint_insert(permit, pg, &held, err));
     return checkpoint_rows_thin(pg, &self->holder, err);
 }

@@ -80,11 +80,14 @@ static struct result keep(struct request *request, struct pg *pg, struct keeping
 static struct result handle(struct request *request, struct pg *pg, struct error *err)
 {
     struct keeping *keeping = arena_take(request->arena, sizeof *keeping);
+    struct run_held held;
 
     if (keeping == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a checkpoint");
     *keeping = (struct keeping){.manifest = NULL};
     if (!read_arguments(request, &keeping->holder)) return SUCCESS;
     TRY(api_id(request, "run", &keeping->holder.run, err));
+    TRY(run_held_find(lookup_of(pg), &keeping->holder, &held, err));
+    TRY(runner_check_reporter(request, &held, err));
     struct result done = check(request, pg, keeping, err);
     if (done.ok) done = keep(request, pg, keeping, err);
     manifest_free(keeping->manifest);

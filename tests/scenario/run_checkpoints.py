@@ -102,7 +102,7 @@ class Lease:
         link = (runner or self.runner).connection(port)
         try:
             return Client(server, None, port).call("POST", f"/api/v1/runner/runs/{self.run}/checkpoint?attempt={attempt or self.attempt}", text,
-                                                   {"Content-Type": MANIFEST}, connection=link)
+                                                   {"Content-Type": MANIFEST, **(runner or self.runner).named()}, connection=link)
         finally:
             link.close()
 
@@ -185,7 +185,8 @@ def the_newest_are_kept_and_the_others_are_given_back():
 def what_fits_as_checkpoints_is_no_larger_output():
     lease = Lease(limits={"output_bytes": 4096})
     made = {"model": lease.manifest(secrets.token_bytes(3 << 20), artifactType="application/vnd.example+json").decode(),
-            "log": lease.manifest(b"log", artifactType="application/vnd.sijil.run-log.v1").decode()}
+            "log": lease.manifest(layers=[{**lease.blob(b"log"), "annotations": {"org.opencontainers.image.title": "log.txt"}}],
+                                  artifactType="application/vnd.sijil.run-log.v1").decode()}
     text = lease.runner.result(lease.bundle, {name: sha256(one.encode()) for name, one in made.items()})
     answer = lease.runner.finish(lease.bundle, text, made)
     assert answer.status == 400 and b"4096 bytes of outputs" in answer.body, (answer.status, answer.body)
@@ -197,11 +198,13 @@ def what_is_no_checkpoint_is_refused_with_the_rule():
     good = lease.manifest(b"good")
     absent = [{"mediaType": "application/octet-stream", "digest": sha256(b"absent"), "size": 6}]
     elsewhere = [{**lease.blob(b"here"), "urls": ["https://elsewhere.example/x"]}]
+    state["pusher"].repository(lease.where).push_blob(b"somebody else's")
+    others = [{"mediaType": "application/octet-stream", "digest": sha256(b"somebody else's"), "size": 15}]
     wrong_size = [{**lease.blob(b"here"), "size": 5}]
     subject = {"mediaType": MANIFEST, "digest": sha256(good), "size": len(good)}
     for text, status, says in ((lease.manifest(b"x", artifactType="application/vnd.example+json"), 400, b"artifactType"),
                                (lease.manifest(b"x", subject=subject), 400, b"no subject"), (lease.manifest(layers=absent), 400, b"upload it"),
-                               (lease.manifest(layers=wrong_size), 400, b"another size"), (lease.manifest(layers=elsewhere), 400, b"kept elsewhere"),
+                               (lease.manifest(layers=wrong_size), 400, b"has not uploaded it with 5 bytes"), (lease.manifest(layers=others), 400, b"has not uploaded it"), (lease.manifest(layers=elsewhere), 400, b"kept elsewhere"),
                                (b"{}", 400, b""), (b"[" * 5000, 413, b"levels"), (b"", 400, b""), (good[:-1], 400, b"")):
         answer = lease.send(text)
         assert answer.status == status and says in answer.body, (text[:200], answer.status, answer.body)
