@@ -15,9 +15,9 @@
 #define RUN_ADMISSION_TYPE  RUN_TYPES_RESERVED "admission.v1"  /* its layer is the envelope of the admission */
 #define RUN_CHECKPOINT_TYPE \
     RUN_TYPES_RESERVED "checkpoint.v1" /* kept while the run goes on; never an artifact of the repository */
-#define RUN_DSSE_TYPE "application/vnd.dsse.envelope.v1+json"
-#define RUN_LOG_TITLE       "log.txt"
-#define RUN_METRICS_TITLE   "metrics.jsonl"
+#define RUN_DSSE_TYPE     "application/vnd.dsse.envelope.v1+json"
+#define RUN_LOG_TITLE     "log.txt"
+#define RUN_METRICS_TITLE "metrics.jsonl"
 
 /* The config of an output, the log and the metrics: that of ModelPack for a model, else the empty one. */
 #define RUN_MODEL_TYPE        "application/vnd.cncf.model.manifest.v1+json"
