@@ -250,7 +250,7 @@ struct result checkpoints_start(const struct checkpoints_options *options, int f
     self->options = *options;
     self->folder = -1;
     TRY(file_open_at(folder, ".", O_RDONLY | O_DIRECTORY, 0, &self->folder, err));
-    TRY(calls_open(options->http, &self->calls, err));
+    TRY(calls_open(options->http, options->session, &self->calls, err));
     calls_give_up_when(self->calls, &self->gives_up);
     self->tokens = (struct token_source){.ask = ask_token, .context = self, .name = options->leased->run};
     TRY(session_open_from(&self->report, options->http, &self->tokens, &self->session, err));

@@ -14,6 +14,7 @@
 
 struct checkpoints_options {
     const struct http_options *http;
+    const uint8_t *session; /* of the runner: CALLS_SESSION_SIZE bytes */
     const struct leased_run *leased;
     const char *host, *repository; /* repository: of the first output */
     const struct run_limits *limits;

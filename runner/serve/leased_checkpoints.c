@@ -12,6 +12,7 @@ struct result leased_take_checkpoints(void *context, int folder, struct error *e
 
     if (leased->run.node != 0) return SUCCESS; /* as with outputs, the first node's alone count */
     const struct checkpoints_options options = {.http = &leased->worker->http,
+                                                .session = leased->worker->session,
                                                 .leased = &leased->run,
                                                 .host = leased->worker->options->state->registry.host,
                                                 .repository = json_text_of(json_array_get(outputs, 0), "repository"),
