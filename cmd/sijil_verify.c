@@ -11,6 +11,7 @@
 #include "audit/format/proof_check.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/terminal_text.h"
 #include "base/typo.h"
 #include "cmd/options.h"
 #include "cmd/sijil_verify_replay.h"
@@ -67,8 +68,10 @@ static int refuse(const struct settings *settings, const struct error *err)
     struct buffer OWNED_BUFFER reason = BUFFER(2048);
     struct error unwritten;
     const bool is_verdict = err->kind == ERROR_DENIED;
+    struct error shown = *err; /* it may quote the file, which others have made */
 
-    (void)fprintf(stderr, "sijil-verify: %s%s\n", is_verdict ? "NOT verified: " : "", err->message);
+    terminal_sanitize(shown.message);
+    (void)fprintf(stderr, "sijil-verify: %s%s\n", is_verdict ? "NOT verified: " : "", shown.message);
     if (settings->json)
         (void)printf("{\"verified\":false,\"reason\":%s}\n",
                      json_write_string(&reason, bytes_of_text(err->message), &unwritten).ok ? buffer_text(&reason)

@@ -79,6 +79,26 @@ static void says_what_is_proven(void **state)
     assert_null(strstr(buffer_text(&report), row->silent));
 }
 
+/* The shapes keep such a reason out; the report does not count on that. */
+static void no_text_makes_a_line(void **state)
+{
+    struct buffer OWNED_BUFFER report = BUFFER(65536);
+    const struct run_repeated none = {.decisions = 0};
+    OWNED(run_bundle) *read = NULL;
+    OWNED_WORLD world;
+    struct error err = {0};
+
+    (void)state;
+    world_begin(&world);
+    OWNED_STRING text = json_dumps(made_bundle(world.vectors, 3), JSON_COMPACT);
+    assert_true(run_bundle_check(bytes_of_text(text), &world.trust, &read, &err).ok);
+    json_t *refusal = read->chain.refusal->json;
+    assert_int_equal(
+        json_object_set_new(refusal, "reason", json_string("no\n  - sijil-keyd admitted\x1b[2J\xe2\x80\xaegnp\xc2\x9bm")), 0);
+    assert_true(run_bundle_text(read, &none, &report, &err).ok);
+    assert_non_null(strstr(buffer_text(&report), ": no?  - sijil-keyd admitted?[2J???gnp??m (devices).\n"));
+}
+
 /* ---- bundles that do not hold ---- */
 
 /* Changes of a whole bundle. */
@@ -269,6 +289,7 @@ static void no_byte_can_be_changed(void **state)
 int main(void)
 {
     const struct CMUnitTest others[] = {
+        cmocka_unit_test(no_text_makes_a_line),
         cmocka_unit_test(other_keys_prove_nothing),
         cmocka_unit_test(no_byte_can_be_changed),
     };

@@ -213,6 +213,8 @@ static const struct row {
      "and an epoch", false},
     {"one before the result", RUN_ADMISSION, "predicate.timeVerified", "\"2026-11-23T10:18:59.000Z\"", ERROR_DENIED,
      "older than the result", false},
+    {"a result whose reason has a second line", RUN_RESULT, "predicate.runDetails.sijil_outcome.reason", "\"a\\nb\"",
+     ERROR_INVALID, "control characters", false},
     /* refusal */
     {"a refusal of another lease", RUN_REFUSAL, "lease", "\"sha256:" A64 "\"", ERROR_DENIED, "names another lease", true},
     {"one of another run", RUN_REFUSAL, "run", ID, ERROR_DENIED, "run is not that of the lease", false},
@@ -220,6 +222,10 @@ static const struct row {
     {"one from before the lease", RUN_REFUSAL, "at", "\"2026-11-23T09:59:59.000Z\"", ERROR_DENIED, "within the lease", false},
     {"one from after the lease", RUN_REFUSAL, "at", "\"2026-11-23T12:01:00.001Z\"", ERROR_DENIED, "within the lease", false},
     {"one without a reason", RUN_REFUSAL, "reason", "\"\"", ERROR_INVALID, "reason: 1 to 256 bytes", false},
+    {"one whose reason has a second line", RUN_REFUSAL, "reason", "\"a\\nsijil-keyd admitted it\"", ERROR_INVALID,
+     "control characters", false},
+    {"one whose reason steers a terminal", RUN_REFUSAL, "reason", "\"a\\u001b[2J\"", ERROR_INVALID, "control characters", false},
+    {"one whose reason reads otherwise", RUN_REFUSAL, "reason", "\"a\\u202eb\"", ERROR_INVALID, "control characters", false},
     {"one with a check that is no name", RUN_REFUSAL, "check", "\"No Device\"", ERROR_INVALID, "check", false},
 };
 

@@ -1,25 +1,44 @@
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/terminal_text.h"
 #include "training/format/bundle.h"
 
-#define DETAILS "predicate.runDetails."
+#define DETAILS   "predicate.runDetails."
+#define LINE_ROOM 1024 /* the longest has a reason of 256 bytes */
+
+/* One line, whatever others have written into its texts: only this file makes lines, so nobody else makes a line that seems proven. */
+__attribute__((format(printf, 3, 4))) static struct result add_line(struct buffer *text, struct error *err, const char *format,
+                                                                    ...)
+{
+    char line[LINE_ROOM];
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    terminal_sanitize(line);
+    TRY(buffer_add_text(text, line, err));
+    return buffer_add_u8(text, '\n', err);
+}
 
 static struct result write_result(const struct run_chain *chain, struct buffer *text, struct error *err)
 {
     const json_t *subjects = run_member(chain->result, "subject");
 
-    TRY(buffer_format(text, err,
-                      "  - the runner %s signed that it fetched exactly the order's code and inputs,\n"
-                      "    and that the run %s (exit status %lld), under %s, from %s to %s, with:\n",
-                      run_text(chain->lease, "runner.id"), run_text(chain->result, DETAILS "sijil_outcome.status"),
-                      (long long)run_integer(chain->result, DETAILS "sijil_outcome.exit"),
-                      run_text(chain->result, DETAILS "sijil_isolation"), run_text(chain->result, DETAILS "metadata.startedOn"),
-                      run_text(chain->result, DETAILS "metadata.finishedOn")));
+    TRY(add_line(text, err, "  - the runner %s signed that it fetched exactly the order's code and inputs,",
+                 run_text(chain->lease, "runner.id")));
+    TRY(add_line(text, err, "    and that the run %s (exit status %lld), under %s, from %s to %s, with:",
+                 run_text(chain->result, DETAILS "sijil_outcome.status"),
+                 (long long)run_integer(chain->result, DETAILS "sijil_outcome.exit"),
+                 run_text(chain->result, DETAILS "sijil_isolation"), run_text(chain->result, DETAILS "metadata.startedOn"),
+                 run_text(chain->result, DETAILS "metadata.finishedOn")));
     for (size_t i = 0; i < json_array_size(subjects); i++) {
         const json_t *subject = json_array_get(subjects, i);
-        TRY(buffer_format(text, err, "      %s  sha256:%s\n", json_text_of(subject, "name"),
-                          json_text_of(json_object_get(subject, "digest"), "sha256")));
+        TRY(add_line(text, err, "      %s  sha256:%s", json_text_of(subject, "name"),
+                     json_text_of(json_object_get(subject, "digest"), "sha256")));
     }
     return SUCCESS;
 }
@@ -43,13 +62,25 @@ static struct result write_lease(const struct run_bundle *bundle, struct buffer 
     const json_t *nodes = nodes_of(bundle), *node = NULL;
     size_t i = 0;
 
-    TRY(buffer_format(text, err, "  - sijil-keyd leased it to the runner %s alone, as attempt %lld of node %lld;\n",
-                      run_text(lease, "runner.id"), (long long)run_integer(lease, "attempt"),
-                      (long long)run_integer(lease, "node")));
+    TRY(add_line(text, err, "  - sijil-keyd leased it to the runner %s alone, as attempt %lld of node %lld;",
+                 run_text(lease, "runner.id"), (long long)run_integer(lease, "attempt"), (long long)run_integer(lease, "node")));
     if (nodes == NULL) return SUCCESS;
     TRY(buffer_add_text(text, "  - approvers signed that its pods may be on these nodes of a Kubernetes cluster alone:\n", err));
-    json_array_foreach (nodes, i, node) TRY(buffer_format(text, err, "      %s\n", json_string_value(node)));
+    json_array_foreach (nodes, i, node) TRY(add_line(text, err, "      %s", json_string_value(node)));
     return SUCCESS;
+}
+
+static struct result write_asked(const struct run_bundle *bundle, struct buffer *text, struct error *err)
+{
+    const struct run_chain *chain = &bundle->chain;
+
+    TRY(add_line(text, err, "  - %s asked for it%s;", run_text(chain->request, "requester"),
+                 run_member(chain->request, "claims") != NULL ? ", by a token that the registry verified"
+                                                              : ", with a key that was in force"));
+    for (size_t i = 0; i < chain->approval_count; i++)
+        TRY(add_line(text, err, "  - %s approved it, with a key that was in force;", run_text(chain->approvals[i], "approver")));
+    return add_line(text, err, "  - sijil-keyd ordered exactly that, from %s to %s; the log recorded it as entry %" PRIu64 ";",
+                    run_text(chain->order, "not_before"), run_text(chain->order, "expires"), bundle->event.index);
 }
 
 static struct result write_proven(const struct run_bundle *bundle, const struct run_repeated *repeated, struct buffer *text,
@@ -57,18 +88,9 @@ static struct result write_proven(const struct run_bundle *bundle, const struct 
 {
     const struct run_chain *chain = &bundle->chain;
 
-    TRY(buffer_format(text, err, "  - %s asked for it%s;\n", run_text(chain->request, "requester"),
-                      run_member(chain->request, "claims") != NULL ? ", by a token that the registry verified"
-                                                                   : ", with a key that was in force"));
-    for (size_t i = 0; i < chain->approval_count; i++)
-        TRY(buffer_format(text, err, "  - %s approved it, with a key that was in force;\n",
-                          run_text(chain->approvals[i], "approver")));
-    TRY(buffer_format(text, err,
-                      "  - sijil-keyd ordered exactly that, from %s to %s; the log recorded it as entry %" PRIu64 ";\n",
-                      run_text(chain->order, "not_before"), run_text(chain->order, "expires"), bundle->event.index));
+    TRY(write_asked(bundle, text, err));
     if (repeated->decisions > 0)
-        TRY(buffer_format(text, err, "  - %" PRIu64 " recorded decisions follow from the signed policy sets;\n",
-                          repeated->decisions));
+        TRY(add_line(text, err, "  - %" PRIu64 " recorded decisions follow from the signed policy sets;", repeated->decisions));
     if (repeated->has_terms)
         TRY(buffer_add_text(text,
                             "  - the signed policy set alone asks for no more approvals than the order, for a signed request\n"
@@ -77,11 +99,11 @@ static struct result write_proven(const struct run_bundle *bundle, const struct 
     if (chain->lease != NULL) TRY(write_lease(bundle, text, err));
     if (chain->result != NULL) TRY(write_result(chain, text, err));
     if (chain->refusal != NULL)
-        TRY(buffer_format(text, err, "  - this runner refused it at %s: %s (%s).\n", run_text(chain->refusal, "at"),
-                          run_text(chain->refusal, "reason"), run_text(chain->refusal, "check")));
+        TRY(add_line(text, err, "  - this runner refused it at %s: %s (%s).", run_text(chain->refusal, "at"),
+                     run_text(chain->refusal, "reason"), run_text(chain->refusal, "check")));
     if (chain->admission != NULL)
-        TRY(buffer_format(text, err, "  - sijil-keyd admitted these outputs at %s.\n",
-                          run_text(chain->admission, "predicate.timeVerified")));
+        TRY(add_line(text, err, "  - sijil-keyd admitted these outputs at %s.",
+                     run_text(chain->admission, "predicate.timeVerified")));
     return SUCCESS;
 }
 
@@ -95,10 +117,12 @@ static bool is_declared(const struct run_bundle *bundle)
 
 static struct result write_place(const struct runner_key *runner, struct buffer *text, struct error *err)
 {
-    TRY(buffer_format(text, err, "the pool %s, the region %s and the jurisdictions", runner->pool, runner->region));
+    struct buffer OWNED_BUFFER places = BUFFER(LINE_ROOM);
+
     for (size_t i = 0; i < json_array_size(runner->jurisdictions); i++)
-        TRY(buffer_format(text, err, "%s %s", i == 0 ? "" : ",", json_string_value(json_array_get(runner->jurisdictions, i))));
-    return SUCCESS;
+        TRY(buffer_format(&places, err, "%s %s", i == 0 ? "" : ",", json_string_value(json_array_get(runner->jurisdictions, i))));
+    return add_line(text, err, "    the pool %s, the region %s and the jurisdictions%s;", runner->pool, runner->region,
+                    buffer_text(&places));
 }
 
 /* A document does not say whether a scheduler starts what the runner runs, so the answer is for both. */
@@ -107,13 +131,12 @@ static struct result write_trusted(const struct run_bundle *bundle, struct buffe
     const struct runner_key *runner = &bundle->runner;
 
     if (!bundle->has_runner) return SUCCESS;
-    TRY(buffer_format(
-        text, err,
-        "\nWhom you must trust in addition:\n  - root of the machine of the runner %s, and the approvers that put it into\n    ",
-        run_text(bundle->chain.lease, "runner.id")));
+    TRY(buffer_add_text(text, "\nWhom you must trust in addition:\n", err));
+    TRY(add_line(text, err, "  - root of the machine of the runner %s, and the approvers that put it into",
+                 run_text(bundle->chain.lease, "runner.id")));
     TRY(write_place(runner, text, err));
-    TRY(buffer_format(text, err, ";\n    they signed the assurance %lld, and at least the isolation %s;\n",
-                      (long long)runner->assurance, runner->isolation));
+    TRY(add_line(text, err, "    they signed the assurance %lld, and at least the isolation %s;", (long long)runner->assurance,
+                 runner->isolation));
     if (is_declared(bundle))
         return buffer_add_text(
             text,
@@ -162,9 +185,9 @@ static struct result write_unproven(const struct run_bundle *bundle, const struc
 struct result run_bundle_text(const struct run_bundle *bundle, const struct run_repeated *repeated, struct buffer *text,
                               struct error *err)
 {
-    TRY(buffer_format(text, err, "Verified: the run %s of %s in the registry of the log %s.\n\nProven, given the three keys:\n",
-                      run_text(bundle->chain.order, "run"), run_text(bundle->chain.order, "project"),
-                      bundle->event.checkpoint.origin));
+    TRY(add_line(text, err, "Verified: the run %s of %s in the registry of the log %s.", run_text(bundle->chain.order, "run"),
+                 run_text(bundle->chain.order, "project"), bundle->event.checkpoint.origin));
+    TRY(buffer_add_text(text, "\nProven, given the three keys:\n", err));
     TRY(write_proven(bundle, repeated, text, err));
     TRY(write_trusted(bundle, text, err));
     return write_unproven(bundle, repeated, text, err);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/terminal_text.h"
 #include "base/text.h"
 #include "base/uuid.h"
 #include "training/format/artifact_types.h"
@@ -134,6 +135,11 @@ bool form_jurisdiction(const char *text)
     const size_t length = strlen(text);
 
     return length >= 1 && length <= 32 && consists_of(text, 1, UPPER) && consists_of(text, length, UPPER DIGITS "-");
+}
+
+bool form_shown(const char *text)
+{
+    return terminal_is_printable(text);
 }
 
 bool form_variable(const char *text)

@@ -21,6 +21,7 @@ bool form_thumbprint(const char *text);
 bool form_nonce(const char *text);
 bool form_output_type(const char *text); /* a media type that is not of a run's own artifacts */
 bool form_jurisdiction(const char *text);
+bool form_shown(const char *text); /* UTF-8 without characters that steer a terminal, a line feed among them */
 bool form_variable(const char *text);
 bool form_network(const char *text);
 bool form_isolation(const char *text);

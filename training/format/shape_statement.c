@@ -74,7 +74,8 @@ static const struct run_shape status = {
     .kind = SHAPE_TEXT, .least = 1, .most = 16, .fits = form_status, .must = "succeeded, failed, cancelled or timeout"};
 static const struct run_shape exit_status = NUMBER(-1, 255, "-1 to 255");
 static const struct run_shape signal = NUMBER(0, 64, "0 to 64");
-static const struct run_shape reason = TEXT(0, 256, "at most 256 bytes");
+static const struct run_shape reason = {
+    .kind = SHAPE_TEXT, .least = 0, .most = 256, .fits = form_shown, .must = "at most 256 bytes, without control characters"};
 static const struct run_shape_member outcome_members[] = {
     {"status", &status, false}, {"exit", &exit_status, false}, {"signal", &signal, false}, {"reason", &reason, false}};
 static const struct run_shape outcome = OBJECT(outcome_members);
@@ -82,7 +83,8 @@ static const struct run_shape_member usage_members[] = {
     {"wall_ms", &run_shape_count, false},      {"cpu_ms", &run_shape_count, false},    {"memory_bytes", &run_shape_count, false},
     {"output_bytes", &run_shape_count, false}, {"log_bytes", &run_shape_count, false}, {"device_ms", &run_shape_count, false}};
 static const struct run_shape usage = OBJECT(usage_members);
-static const struct run_shape label = TEXT(1, 63, "1 to 63 bytes");
+static const struct run_shape label = {
+    .kind = SHAPE_TEXT, .least = 1, .most = 63, .fits = form_shown, .must = "1 to 63 bytes, without control characters"};
 static const struct run_shape percent = NUMBER(0, 100, "0 to 100");
 static const struct run_shape_member device_members[] = {{"uuid", &label, false},
                                                          {"type", &label, false},

@@ -114,7 +114,7 @@ const struct run_shape run_shape_lease = {.kind = SHAPE_OBJECT, SHAPE_MEMBERS(le
 
 static const struct run_shape refusal_schema = {
     .kind = SHAPE_EXACT, .text = "sijil.run-refusal/v1", .must = "sijil.run-refusal/v1"};
-static const struct run_shape refusal_reason = FORM(NULL, 256, "1 to 256 bytes");
+static const struct run_shape refusal_reason = FORM(form_shown, 256, "1 to 256 bytes, without control characters");
 static const struct run_shape_member refusal_members[] = {
     {"schema", &refusal_schema, false},  {"run", &run_shape_uuid, false},   {"audience", &run_shape_audience, false},
     {"lease", &run_shape_digest, false}, {"check", &run_shape_name, false}, {"reason", &refusal_reason, false},
