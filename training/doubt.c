@@ -54,17 +54,18 @@ struct result run_doubt_due(struct sequencer *sequencer, struct pg *pg, const st
                             size_t *count_out, struct error *err)
 {
     struct doubted_run *runs = memory_zeroed(DOUBTED_MAX, sizeof *runs);
-    size_t run_count = 0, added = 0;
+    struct run_round round = {.changed = 0};
+    size_t run_count = 0;
 
     if (runs == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for runs in doubt");
-    struct result result = run_rows_doubted(pg, withdrawals, runs, DOUBTED_MAX, &run_count, err);
+    const struct result result = run_rows_doubted(pg, withdrawals, runs, DOUBTED_MAX, &run_count, err);
     for (size_t i = 0; i < run_count && result.ok; i++) {
         struct doubt doubt = {.run = runs[i], .withdrawal = find(withdrawals, runs[i].key)};
         bool is_new = false;
-        if (doubt.withdrawal != NULL) result = record(sequencer, &doubt, &is_new, err);
-        added += is_new;
+        if (doubt.withdrawal == NULL) continue;
+        const struct result one = record(sequencer, &doubt, &is_new, err);
+        run_round_note(&round, one, is_new, err);
     }
     free(runs);
-    if (result.ok) *count_out = added;
-    return result;
+    return result.ok ? run_round_end(&round, count_out, err) : result;
 }

@@ -66,18 +66,18 @@ static struct result lose_one(struct sequencer *sequencer, const struct lost_att
 struct result run_lose_due(struct sequencer *sequencer, struct pg *pg, size_t *count_out, struct error *err)
 {
     struct lost_attempt *lost = memory_zeroed(LOST_MAX, sizeof *lost);
-    size_t count = 0, ended = 0;
+    struct run_round round = {.changed = 0};
+    size_t count = 0;
 
     if (lost == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for lost attempts");
-    struct result result = run_rows_lost(pg, lost, LOST_MAX, &count, err);
+    const struct result result = run_rows_lost(pg, lost, LOST_MAX, &count, err);
     for (size_t i = 0; i < count && result.ok; i++) {
         bool is_lost = false;
-        result = lose_one(sequencer, &lost[i], &is_lost, err);
-        ended += is_lost;
+        const struct result one = lose_one(sequencer, &lost[i], &is_lost, err);
+        run_round_note(&round, one, is_lost, err);
     }
     free(lost);
-    if (result.ok) *count_out = ended;
-    return result;
+    return result.ok ? run_round_end(&round, count_out, err) : result;
 }
 
 /* ---- leases that nobody gets ---- */

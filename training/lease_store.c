@@ -59,11 +59,15 @@ static const struct pg_statement run_held_sql = {
 static const struct pg_statement run_held_newest_sql = {
     "run_held_newest", "SELECT attempt, node FROM run_attempt WHERE run_id = $1 AND key = $2 ORDER BY attempt DESC, node LIMIT 1",
     "uuid text", "int4 int4"};
+/* Use is a runner's own word, and counts in the budget of the project: no more than the order gives since the lease, and a second. */
 static const struct pg_statement run_heartbeat_sql = {
     "run_heartbeat",
-    "UPDATE run_attempt SET heard_at = now(), deadline = least(now() + $5 * interval '1 millisecond', ends_at), phase = $6,"
-    " progress = nullif($7, -1), cpu_ms = greatest(cpu_ms, $8), device_ms = greatest(device_ms, $9), memory_bytes = $10"
-    " WHERE run_id = $1 AND attempt = $2 AND node = $3 AND key = $4 AND ended_at IS NULL AND ends_at > now()",
+    "UPDATE run_attempt a SET heard_at = now(), deadline = least(now() + $5 * interval '1 millisecond', ends_at), phase = $6,"
+    " progress = nullif($7, -1), memory_bytes = $10,"
+    " cpu_ms = greatest(a.cpu_ms, least($8, r.cpus * (1000 + (extract(epoch FROM now() - leased_at) * 1000)::int8))),"
+    " device_ms = greatest(a.device_ms, least($9, r.devices * (1000 + (extract(epoch FROM now() - leased_at) * 1000)::int8)))"
+    " FROM run r WHERE r.run_id = $1 AND a.run_id = $1 AND a.attempt = $2 AND node = $3 AND key = $4 AND a.ended_at IS NULL"
+    " AND ends_at > now()",
     "uuid int4 int4 text int8 text int4 int8 int8 int8", ""};
 static const struct pg_statement run_attempt_end_sql = {
     "run_attempt_end",

@@ -39,12 +39,15 @@ static struct result forget_one(struct sequencer *sequencer, const struct due_lo
 struct result run_log_forget_due(struct sequencer *sequencer, struct pg *pg, size_t *count_out, struct error *err)
 {
     struct due_log *due = memory_zeroed(DUE_MAX, sizeof *due);
+    struct run_round round = {.changed = 0};
     size_t count = 0;
 
     if (due == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for logs that are due");
-    struct result result = log_rows_due(pg, due, DUE_MAX, &count, err);
-    for (size_t i = 0; i < count && result.ok; i++) result = forget_one(sequencer, &due[i], err);
+    const struct result result = log_rows_due(pg, due, DUE_MAX, &count, err);
+    for (size_t i = 0; i < count && result.ok; i++) {
+        const struct result one = forget_one(sequencer, &due[i], err);
+        run_round_note(&round, one, true, err);
+    }
     free(due);
-    if (result.ok) *count_out = count;
-    return result;
+    return result.ok ? run_round_end(&round, count_out, err) : result;
 }

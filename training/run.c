@@ -87,6 +87,19 @@ struct result run_record(struct sequencer *sequencer, const struct action_pair *
     return failure(err, status == RECORD_REFUSED ? why.kind : ERROR_UNAVAILABLE, "%s", why.message);
 }
 
+void run_round_note(struct run_round *round, struct result one, bool is_changed, const struct error *err)
+{
+    round->changed += one.ok && is_changed;
+    if (!one.ok && round->failed.kind == ERROR_NONE) round->failed = *err;
+}
+
+struct result run_round_end(const struct run_round *round, size_t *changed_out, struct error *err)
+{
+    if (round->failed.kind != ERROR_NONE) return failure(err, round->failed.kind, "%s", round->failed.message);
+    *changed_out = round->changed;
+    return SUCCESS;
+}
+
 /* ERROR_CONFLICT: it has ended meanwhile, so there is nothing to do. */
 static struct result expire(struct sequencer *sequencer, const struct due_run *due, bool *ended_out, struct error *err)
 {
@@ -106,16 +119,16 @@ static struct result expire(struct sequencer *sequencer, const struct due_run *d
 struct result run_expire_due(struct sequencer *sequencer, struct pg *pg, size_t *count_out, struct error *err)
 {
     struct due_run *due = memory_zeroed(DUE_MAX, sizeof *due);
-    size_t count = 0, ended = 0;
+    struct run_round round = {.changed = 0};
+    size_t count = 0;
 
     if (due == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for expired runs");
-    struct result result = run_rows_due(pg, due, DUE_MAX, &count, err);
+    const struct result result = run_rows_due(pg, due, DUE_MAX, &count, err);
     for (size_t i = 0; i < count && result.ok; i++) {
         bool is_ended = false;
-        result = expire(sequencer, &due[i], &is_ended, err);
-        ended += is_ended;
+        const struct result one = expire(sequencer, &due[i], &is_ended, err);
+        run_round_note(&round, one, is_ended, err);
     }
     free(due);
-    if (result.ok) *count_out = ended;
-    return result;
+    return result.ok ? run_round_end(&round, count_out, err) : result;
 }

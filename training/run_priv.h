@@ -66,6 +66,16 @@ RESULT run_rows_lost(struct pg *pg, struct lost_attempt *lost_out, size_t capaci
 /** Records a change by the server itself, with its permit. The errors of the change; ERROR_UNAVAILABLE. */
 RESULT run_record(struct sequencer *sequencer, const struct action_pair *pair, struct change *change, struct error *err);
 
+/** What one round of the server's own changes has done. A run that can't be changed must not keep the others waiting. */
+struct run_round {
+    size_t changed;
+    struct error failed; /* the first failure; of the kind ERROR_NONE: none */
+};
+/** Notes the outcome for one run: whether it was changed, or why it failed. */
+void run_round_note(struct run_round *round, struct result one, bool is_changed, const struct error *err);
+/** At the end: the first failure, if there was one. */
+RESULT run_round_end(const struct run_round *round, size_t *changed_out, struct error *err);
+
 /* --- training/doubt_store.c --- */
 
 /** A run in which a withdrawn runner had a part. */

@@ -1,0 +1,127 @@
+/* What attempts have used, and rounds of the server's own changes: no runner's word breaks a sum, and no run keeps another waiting. */
+#include "tests/support/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "tests/integration/lease_fixture.h"
+
+#define NUMBER_MAX INT64_C(9007199254740991) /* 2^53 - 1, the most that a heartbeat can say */
+
+/* A run of 4 processors and no device, which runner 0 has leased. */
+static struct uuid leased_in(const char *pool)
+{
+    const struct uuid id = uuid_random();
+    struct run run = {.id = id, .expires_ms = clock_wall_ms() + INT64_C(86400000)};
+    struct run_signed made = {.principal = "keyd", .envelope = bytes_of_text("{}")};
+    struct run_offer offer = offer_of(0);
+    struct run_request change;
+    struct error err = {0};
+    struct run_claim claim;
+    bool found = false;
+    char sql[300];
+
+    memcpy(made.digest, id.bytes, sizeof id.bytes);
+    (void)snprintf(run.pool, sizeof run.pool, "%s", pool);
+    run_request_prepare(&project, &run, &made, &change);
+    assert_int_equal(changed(ACTION_RUN_REQUEST, &change.change), ERROR_NONE);
+    (void)snprintf(sql, sizeof sql,
+                   "UPDATE run SET state = 'ordered', attempts = 2, cpus = 4, jurisdictions = '{AE}', regions = '{local/dxb}'"
+                   " WHERE pool = '%s'",
+                   pool);
+    execute(sql);
+    offer.pool = pool;
+    assert_true(run_claim(stack->pg, &offer, &claim, &found, &err).ok && found);
+    assert_int_equal(lease(&claim, 0), ERROR_NONE);
+    return id;
+}
+
+static const char *state_of(const struct uuid *run)
+{
+    char sql[120], id[UUID_TEXT_SIZE];
+
+    uuid_format(run, id);
+    (void)snprintf(sql, sizeof sql, "SELECT state FROM run WHERE run_id = '%s'", id);
+    return ask(sql);
+}
+
+static void beat(const struct uuid *run)
+{
+    const struct run_heard heard = {.phase = "running", .cpu_ms = NUMBER_MAX, .device_ms = NUMBER_MAX};
+    const struct run_holder holder = {.run = *run, .attempt = 1, .key = keys[0]};
+    struct error err = {0};
+
+    if (!run_heartbeat(stack->pg, &holder, &heard, &err).ok) fail_msg("%s", err.message);
+}
+
+static void fall_silent(const struct uuid *run, int seconds)
+{
+    char sql[300], id[UUID_TEXT_SIZE];
+
+    uuid_format(run, id);
+    (void)snprintf(sql, sizeof sql, "UPDATE run_attempt SET deadline = now() - interval '%d seconds' WHERE run_id = '%s'",
+                   seconds, id);
+    execute(sql);
+}
+
+static enum error_kind lose_all(size_t *count)
+{
+    struct error err = {0};
+
+    *count = 0;
+    return run_lose_due(stack->sequencer, stack->pg, count, &err).ok ? ERROR_NONE : err.kind;
+}
+
+static void no_attempt_uses_more_than_its_order_gives(void **state)
+{
+    const struct uuid run = leased_in("liar");
+    size_t count = 0;
+
+    (void)state;
+    beat(&run);
+    assert_string_equal(ask("SELECT cpu_ms BETWEEN 4000 AND 4 * 601000 AND device_ms = 0 FROM run_attempt a"
+                            " JOIN run r USING (run_id) WHERE pool = 'liar'"),
+                        "t");
+    execute("UPDATE run SET devices = 2 WHERE pool = 'liar'");
+    beat(&run);
+    assert_string_equal(
+        ask("SELECT device_ms BETWEEN 2000 AND 1202000 FROM run_attempt JOIN run r USING (run_id) WHERE pool = 'liar'"), "t");
+    execute("UPDATE project_runs SET cpu_used_ms = 9223372036854775807, gpu_used_ms = 9007199254740990");
+    fall_silent(&run, 1);
+    assert_int_equal(lose_all(&count), ERROR_NONE);
+    assert_int_equal(count, 1);
+    assert_string_equal(ask("SELECT cpu_used_ms = 9007199254740991 AND gpu_used_ms = 9007199254740991 FROM project_runs"), "t");
+}
+
+/* The oldest can't be changed: the other is lost all the same, and the oldest is tried again. */
+static void one_bad_run_does_not_stop_the_others(void **state)
+{
+    const struct uuid bad = leased_in("bad"), good = leased_in("good");
+    size_t count = 0;
+
+    (void)state;
+    execute(
+        "CREATE FUNCTION bad_run() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " IF (SELECT pool FROM run WHERE run_id = NEW.run_id) = 'bad' THEN RAISE numeric_value_out_of_range; END IF; RETURN NEW; END $$");
+    execute("CREATE TRIGGER bad_run BEFORE UPDATE OF ended_at ON run_attempt FOR EACH ROW EXECUTE FUNCTION bad_run()");
+    fall_silent(&bad, 20);
+    fall_silent(&good, 10);
+    assert_int_not_equal(lose_all(&count), ERROR_NONE);
+    assert_string_equal(state_of(&bad), "leased");
+    assert_string_equal(state_of(&good), "ordered");
+    execute("DROP TRIGGER bad_run ON run_attempt; DROP FUNCTION bad_run()");
+    assert_int_equal(lose_all(&count), ERROR_NONE);
+    assert_int_equal(count, 1);
+    assert_string_equal(state_of(&bad), "ordered");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_attempt_uses_more_than_its_order_gives),
+        cmocka_unit_test(one_bad_run_does_not_stop_the_others),
+    };
+
+    return cmocka_run_group_tests_name("rounds of training runs", tests, set_up, tear_down);
+}
