@@ -52,3 +52,17 @@ struct result terminal_secret(const char *what, char *destination, size_t room, 
     if (destination[0] == '\0') return failure(err, ERROR_INVALID, "%s: it is empty", what);
     return SUCCESS;
 }
+
+bool terminal_is_there(void)
+{
+    return isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1;
+}
+
+struct result terminal_confirm(const char *question, const char *otherwise, struct error *err)
+{
+    char line[16] = "";
+
+    (void)fprintf(stderr, "%s: ", question);
+    if (fgets(line, sizeof line, stdin) != NULL && strcmp(line, "yes\n") == 0) return SUCCESS;
+    return failure(err, ERROR_INVALID, "%s", otherwise);
+}

@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/result.h"
@@ -13,6 +14,11 @@
  * line. ERROR_INVALID for an empty line. The caller wipes `place`.
  */
 RESULT terminal_secret(const char *what, char *destination, size_t room, struct error *err);
+
+/** Whether a person is there: standard input and standard error are a terminal. */
+bool terminal_is_there(void);
+/** Asks, and reads a line. ERROR_INVALID, with what `otherwise` says, unless it is "yes". */
+RESULT terminal_confirm(const char *question, const char *otherwise, struct error *err);
 
 /** The number of columns of the terminal on standard error; 80 if it is unknown. */
 unsigned terminal_columns(void);

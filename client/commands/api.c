@@ -160,7 +160,7 @@ static void print_table(const json_t *rows, const struct column *columns, size_t
 }
 
 /* Canonical JSON escapes ASCII's control characters except DEL, and none of the other characters that steer a terminal. */
-struct result api_print_json(const json_t *value, struct error *err)
+struct result api_write_json(FILE *stream, const json_t *value, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER((size_t)64 << 20);
 
@@ -168,12 +168,17 @@ struct result api_print_json(const json_t *value, struct error *err)
     for (const char *letter = buffer_text(&text); *letter != '\0';) {
         size_t length = 0;
         const uint32_t control = terminal_control(letter, &length);
-        if (control != 0) (void)printf("\\u%04x", (unsigned)control);
-        else (void)fwrite(letter, 1, length == 0 ? 1 : length, stdout);
+        if (control != 0) (void)fprintf(stream, "\\u%04x", (unsigned)control);
+        else (void)fwrite(letter, 1, length == 0 ? 1 : length, stream);
         letter += length == 0 ? 1 : length;
     }
-    (void)putchar('\n');
+    (void)fputc('\n', stream);
     return SUCCESS;
+}
+
+struct result api_print_json(const json_t *value, struct error *err)
+{
+    return api_write_json(stdout, value, err);
 }
 
 struct result api_output(const struct invocation *invocation, const char *path, struct bytes document, struct error *err)

@@ -40,6 +40,8 @@ RESULT api_table(struct invocation *invocation, const char *path, const char *li
 
 /** Prints a value as one line of JSON. Characters that steer a terminal are escaped in it: the value is exact. */
 RESULT api_print_json(const json_t *value, struct error *err);
+/** The same, elsewhere than on standard output. */
+RESULT api_write_json(FILE *stream, const json_t *value, struct error *err);
 /** Writes a document to --output FILE, or to standard output without the option or for "-". */
 RESULT api_output(const struct invocation *invocation, const char *path, struct bytes document, struct error *err);
 /** Prints an object: as JSON with --json, else with one line for each member. */

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "client/commands/run_priv.h"
+#include "client/terminal.h"
 #include "crypto/random.h"
 
 #define HOUR_MS      INT64_C(3600000)
@@ -146,17 +147,27 @@ struct result run_signed_request(const json_t *run, const struct run_address *ad
     return SUCCESS;
 }
 
-/* Canonical JSON escapes characters that steer a terminal. */
-struct result run_show_request(const struct run_envelope *request, struct error *err)
+struct result run_show_request(const struct run_envelope *request, FILE *stream, struct error *err)
 {
-    struct buffer OWNED_BUFFER text = BUFFER(RUN_PAYLOAD_MAX);
-
-    TRY(json_write_canonical(&text, run_member(request, "spec"), err));
-    (void)fprintf(stderr, "request %s of %s:\n%s\n", request->digest, run_text(request, "requester"), buffer_text(&text));
-    return SUCCESS;
+    (void)fprintf(stream, "request %s of %s:\n", request->digest, run_text(request, "requester"));
+    return api_write_json(stream, run_member(request, "spec"), err);
 }
 
 /* ---- approving, cancelling ---- */
+
+/* Nobody signs what nobody has seen: the digest comes with the command, or a person says yes to what is shown. */
+static struct result agree(struct invocation *invocation, const struct run_envelope *asked, struct error *err)
+{
+    const char *seen = invocation_option(invocation, 'r');
+
+    if (seen != NULL && strcmp(seen, asked->digest) == 0) return SUCCESS;
+    if (seen != NULL)
+        return failure(err, ERROR_INVALID, "nothing was signed: the run's request is %s, and not %.80s", asked->digest, seen);
+    if (!invocation->json && terminal_is_there())
+        return terminal_confirm("Approve exactly this? Type yes", "nothing was signed", err);
+    return failure(err, ERROR_INVALID,
+                   "nothing was signed: read the request (sijil run show), then name its digest: --request %s", asked->digest);
+}
 
 static struct result approve(struct invocation *invocation, struct session *session, const struct run_address *address,
                              const struct run_envelope *asked, const struct ecdsa_key *key, struct error *err)
@@ -191,7 +202,8 @@ struct result command_run_approve(struct invocation *invocation, struct error *e
     TRY(command_session(invocation, address.host, &session, err));
     TRY(run_read(session, &address, &run, err));
     TRY(run_signed_request(run, &address, &asked, err));
-    if (!invocation->json) TRY(run_show_request(asked, err));
+    if (!invocation->json) TRY(run_show_request(asked, stderr, err));
+    TRY(agree(invocation, asked, err));
     return approve(invocation, session, &address, asked, key, err);
 }
 

@@ -3,6 +3,8 @@
  */
 #pragma once
 
+#include <stdio.h>
+
 #include "client/commands/api_priv.h"
 #include "client/commands/commands_priv.h"
 #include "crypto/ecdsa.h"
@@ -40,8 +42,8 @@ RESULT run_signed(const json_t *run, enum run_type type, struct run_envelope **e
 /** The request of the run at `address`, from its signed bytes: the registry's description of it is not trusted. */
 RESULT run_signed_request(const json_t *run, const struct run_address *address, struct run_envelope **request_out,
                           struct error *err);
-/** Shows a request on standard error, so that its signer sees what is signed. */
-RESULT run_show_request(const struct run_envelope *request, struct error *err);
+/** Shows the digest of a request, who signed it, and its specification: exactly, with no character that steers a terminal. */
+RESULT run_show_request(const struct run_envelope *request, FILE *stream, struct error *err);
 
 /** What a request asks for; `rerun`: the order that it repeats, or NULL. */
 struct run_wish {

@@ -134,7 +134,7 @@ static struct result rerun(struct invocation *invocation, struct session *sessio
     OWNED_JSON run = NULL;
 
     TRY(read_old(session, address, &old, compares, err));
-    if (!invocation->json) TRY(run_show_request(old.request, err));
+    if (!invocation->json) TRY(run_show_request(old.request, stderr, err));
     const struct run_wish wish = {address->project, run_member(old.request, "spec"), old.order};
     TRY(run_ask(session, &wish, hours, key, &run, err));
     if (!compares) return run_started(invocation, session, run, err);

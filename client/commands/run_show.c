@@ -77,7 +77,7 @@ struct result run_advice(const struct run_address *address, const json_t *run, s
     static const struct {
         const char *state, *command, *rest;
     } next[] = {
-        {"awaiting approval", "sijil run approve", " --key KEY, by another person"},
+        {"awaiting approval", "sijil run approve", " --key KEY, by another person, who sees what is signed"},
         {"ordered", "sijil run show --follow", ""},
         {"leased", "sijil run logs --follow", ""},
         {"running", "sijil run logs --follow", ""},
@@ -273,6 +273,16 @@ struct result command_run_list(struct invocation *invocation, struct error *err)
     return api_list(invocation, buffer_text(&path), "runs", columns, COUNT(columns), err);
 }
 
+static struct result print_whole(const struct invocation *invocation, const struct run_address *address, json_t *run,
+                                 struct error *err)
+{
+    OWNED(run_envelope) *request = NULL;
+
+    TRY(run_signed_request(run, address, &request, err));
+    TRY(run_print(invocation, address, run, err));
+    return run_show_request(request, stdout, err);
+}
+
 struct result command_run_show(struct invocation *invocation, struct error *err)
 {
     OWNED(session) *session = NULL;
@@ -283,5 +293,5 @@ struct result command_run_show(struct invocation *invocation, struct error *err)
     TRY(command_session(invocation, address.host, &session, err));
     if (invocation_option(invocation, 'f') != NULL) return run_wait(invocation, session, &address, err);
     TRY(run_read(session, &address, &run, err));
-    return invocation->json ? api_print_json(run, err) : run_print(invocation, &address, run, err);
+    return invocation->json ? api_print_json(run, err) : print_whole(invocation, &address, run, err);
 }

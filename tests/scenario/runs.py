@@ -250,9 +250,10 @@ def the_command_line_does_all_of_it():
     whole = sijil("bob", "run", "show", "--json", at, PROJECT, made["id"])
     signed = json.loads(base64.b64decode(json.loads(whole["envelopes"][0]["envelope"])["payload"]))
     assert signed["spec"]["code"] == {"repository": PROJECT + "/code", "digest": pushed["Docker-Content-Digest"]}, signed
-    assert made["request"] in sijil("bob", "run", "approve", at, PROJECT, made["id"], "--key", state["bob"]["key"].path)
-    sijil("alice", "run", "approve", at, PROJECT, made["id"], "--key", state["alice"]["key"].path, code=4)
-    last = sijil("carol", "run", "approve", "--json", at, PROJECT, made["id"], "--key", state["carol"]["key"].path)
+    named = ("--request", made["request"])
+    assert made["request"] in sijil("bob", "run", "approve", at, PROJECT, made["id"], "--key", state["bob"]["key"].path, *named)
+    sijil("alice", "run", "approve", at, PROJECT, made["id"], "--key", state["alice"]["key"].path, *named, code=4)
+    last = sijil("carol", "run", "approve", "--json", at, PROJECT, made["id"], "--key", state["carol"]["key"].path, *named)
     assert last["state"] == "requested", last
     listed = sijil("alice", "run", "list", "--json", at, PROJECT)
     assert [one["state"] for one in listed if one["id"] == made["id"]] in (["requested"], ["ordered"]), listed  # the order comes by itself
@@ -261,6 +262,46 @@ def the_command_line_does_all_of_it():
     sijil("alice", "run", "cancel", at, PROJECT, made["id"])
     assert sijil("alice", "run", "show", "--json", at, PROJECT, made["id"])["state"] == "cancelled"
     sijil("alice", "run", "show", at, PROJECT, "no-id", code=2)
+
+
+def on_a_terminal(who, answer, *words):
+    """What the command shows on a terminal where this is typed, and its exit status."""
+    home = os.path.join(folder.name, "home-" + who)
+    leader, follower = os.openpty()
+    process = subprocess.Popen([sijil_test.program("sijil"), *words], stdin=follower, stdout=follower, stderr=follower,
+                               env={**os.environ, "HOME": home, "XDG_CONFIG_HOME": home})
+    os.close(follower)
+    shown = b""
+    while True:
+        try:
+            shown += os.read(leader, 65536)
+        except OSError:
+            break
+        if answer and b"Type yes: " in shown:
+            os.write(leader, answer.encode() + b"\n")
+            answer = None
+    os.close(leader)
+    return shown.decode(), process.wait(timeout=60)
+
+
+def nobody_approves_what_was_not_shown():
+    """The argument reads otherwise on a terminal that gets it raw: it hides its end, and moves the cursor."""
+    at, hidden = f"127.0.0.1:{server.port}", "safe\u202egnp.\u009b2K\x1b[2J\u2028\x7f\n"
+    asked = request(spec=spec(argv=["python3", hidden]))
+    assert call("alice", "POST", body=seal(REQUEST, asked, state["alice"]["key"])).status == 201
+    approve = ("run", "approve", at, PROJECT, asked["run"], "--key", state["bob"]["key"].path)
+    digest = shown(asked["run"])["request"]
+    assert f"--request {digest}" in sijil("bob", *approve, code=1)
+    assert "nothing was signed" in sijil("bob", *approve, "--json", code=1)
+    assert "nothing was signed" in sijil("bob", *approve, "--request", "sha256:" + "0" * 64, code=1)
+    for words, answer in ((approve, "no"), (approve, "y"), (("run", "show", at, PROJECT, asked["run"]), None)):
+        said, code = on_a_terminal("bob", answer, *words)
+        assert code == (0 if answer is None else 1) and digest in said, said
+        assert "safe\\u202egnp.\\u009b2K\\u001b[2J\\u2028\\u007f\\n" in said, said
+        assert not any(letter in said for letter in "\u202e\u009b\x1b\u2028\x7f"), said
+    assert shown(asked["run"])["approvals"] == 0
+    said, code = on_a_terminal("bob", "yes", *approve)
+    assert code == 0 and shown(asked["run"])["approvals"] == 1, said
 
 
 def a_gateway_that_is_killed_leaves_a_run_whole_or_not_there():
@@ -341,5 +382,5 @@ def a_request_beyond_the_budget_is_refused_with_the_figures():
 if __name__ == "__main__":
     run(prepare, a_run_waits_for_as_many_persons_as_the_policies_demand, nobody_counts_twice_or_approves_his_own,
         what_is_wrong_with_a_request_is_named, a_run_ends_once, a_request_expires, lists_have_pages_and_a_filter, a_row_stays_ended,
-        the_command_line_does_all_of_it, a_gateway_that_is_killed_leaves_a_run_whole_or_not_there,
+        the_command_line_does_all_of_it, nobody_approves_what_was_not_shown, a_gateway_that_is_killed_leaves_a_run_whole_or_not_there,
         a_request_beyond_the_budget_is_refused_with_the_figures, a_project_asks_for_runs_slowly_and_not_for_ever, server=server)
