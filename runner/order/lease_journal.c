@@ -1,5 +1,6 @@
 #include "runner/order/lease_journal.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +13,18 @@
 
 #define KEY_FILE   "leases.key"
 #define COPY_SIZE  81920 /* twenty blocks: room for LEASES_MAX leases */
-#define HEAD_SIZE  12    /* u64 latest time | u32 number of leases */
-#define LEASE_SIZE (LEASE_NONCE_SIZE + LEASE_DIGEST_SIZE + sizeof(struct uuid) + 3 + 8)
+#define TIME_SIZE  6     /* of milliseconds since 1970 */
+#define HEAD_SIZE  20    /* u64 latest time | u64 forgotten until | u32 number of leases */
+#define ID_SIZE    (LEASE_NONCE_SIZE + LEASE_DIGEST_SIZE + sizeof(struct uuid) + 3)
+#define LEASE_SIZE (ID_SIZE + 2 * TIME_SIZE)
+/* Version 1 had no "forgotten until", and of a lease only the time of its end, in 8 bytes. */
+#define HEAD_SIZE_1    12
+#define LEASE_SIZE_1   (ID_SIZE + 8)
+#define BEGINS_UNKNOWN INT64_C(0xffffffffffff) /* of a lease from version 1: it is kept until it has expired */
 
 struct state {
     int64_t latest_ms;
+    int64_t forgotten_ms; /* ended leases that began until then may be missing */
     uint32_t count;
     struct taken_lease leases[LEASES_MAX];
 };
@@ -30,7 +38,20 @@ _Static_assert(JOURNAL_HEADER_SIZE + HEAD_SIZE + LEASES_MAX * LEASE_SIZE + JOURN
 
 static size_t body_size(uint8_t version)
 {
-    return version == 1 ? HEAD_SIZE + (size_t)LEASES_MAX * LEASE_SIZE : 0;
+    if (version == 1) return HEAD_SIZE_1 + (size_t)LEASES_MAX * LEASE_SIZE_1;
+    return version == 2 ? HEAD_SIZE + (size_t)LEASES_MAX * LEASE_SIZE : 0;
+}
+
+static uint8_t *write_time(int64_t time_ms, uint8_t *to)
+{
+    store_u16(to, (uint16_t)((uint64_t)time_ms >> 32));
+    store_u32(to + 2, (uint32_t)time_ms);
+    return to + TIME_SIZE;
+}
+
+static int64_t read_time(const uint8_t *from)
+{
+    return (int64_t)((uint64_t)load_u16(from) << 32 | load_u32(from + 2));
 }
 
 static uint8_t *write_lease(const struct taken_lease *lease, uint8_t *to)
@@ -44,8 +65,8 @@ static uint8_t *write_lease(const struct taken_lease *lease, uint8_t *to)
     *to++ = lease->attempt;
     *to++ = lease->node;
     *to++ = lease->has_ended ? 1 : 0;
-    store_u64(to, (uint64_t)lease->expires_ms);
-    return to + 8;
+    to = write_time(lease->begins_ms, to);
+    return write_time(lease->expires_ms, to);
 }
 
 static void write_body(const void *context, uint8_t *body_out)
@@ -53,13 +74,14 @@ static void write_body(const void *context, uint8_t *body_out)
     const struct state *state = context;
     uint8_t *to = body_out + HEAD_SIZE;
 
-    memset(body_out, 0, body_size(1));
+    memset(body_out, 0, body_size(2));
     store_u64(body_out, (uint64_t)state->latest_ms);
-    store_u32(body_out + 8, state->count);
+    store_u64(body_out + 8, (uint64_t)state->forgotten_ms);
+    store_u32(body_out + 16, state->count);
     for (uint32_t i = 0; i < state->count; i++) to = write_lease(&state->leases[i], to);
 }
 
-static const uint8_t *read_lease(const uint8_t *from, struct taken_lease *lease)
+static const uint8_t *read_lease(uint8_t version, const uint8_t *from, struct taken_lease *lease)
 {
     memcpy(lease->nonce, from, LEASE_NONCE_SIZE);
     from += LEASE_NONCE_SIZE;
@@ -70,24 +92,25 @@ static const uint8_t *read_lease(const uint8_t *from, struct taken_lease *lease)
     lease->attempt = *from++;
     lease->node = *from++;
     lease->has_ended = *from++ != 0;
-    lease->expires_ms = (int64_t)load_u64(from);
-    return from + 8;
+    lease->begins_ms = version == 1 ? BEGINS_UNKNOWN : read_time(from);
+    lease->expires_ms = version == 1 ? (int64_t)load_u64(from) : read_time(from + TIME_SIZE);
+    return from + (version == 1 ? 8 : 2 * TIME_SIZE);
 }
 
 static void read_body(uint8_t version, struct bytes body, void *state_out)
 {
     struct state *state = state_out;
-    const uint8_t *from = body.data + HEAD_SIZE;
+    const uint8_t *from = body.data + (version == 1 ? HEAD_SIZE_1 : HEAD_SIZE);
 
-    (void)version;
-    *state = (struct state){.latest_ms = (int64_t)load_u64(body.data), .count = load_u32(body.data + 8)};
+    *state = (struct state){.latest_ms = (int64_t)load_u64(body.data), .count = load_u32(from - 4)};
+    if (version > 1) state->forgotten_ms = (int64_t)load_u64(body.data + 8);
     if (state->count > LEASES_MAX) state->count = LEASES_MAX; /* the seal is right, so this program never wrote more */
-    for (uint32_t i = 0; i < state->count; i++) from = read_lease(from, &state->leases[i]);
+    for (uint32_t i = 0; i < state->count; i++) from = read_lease(version, from, &state->leases[i]);
 }
 
 static const struct journal_format format = {.name = "leases.journal",
                                              .magic = "SJLJ",
-                                             .version = 1,
+                                             .version = 2,
                                              .copy_size = COPY_SIZE,
                                              .body_size = body_size,
                                              .write = write_body,
@@ -148,25 +171,47 @@ int64_t lease_journal_latest_ms(const struct lease_journal *journal)
     return journal->state.latest_ms;
 }
 
+/* Of the leases that have ended, the one that began first; NULL: none that may make room. */
+static const struct taken_lease *first_ended(const struct state *state)
+{
+    const struct taken_lease *first = NULL;
+
+    for (uint32_t i = 0; i < state->count; i++) {
+        const struct taken_lease *lease = &state->leases[i];
+        if (lease->has_ended && lease->begins_ms != BEGINS_UNKNOWN && (first == NULL || lease->begins_ms < first->begins_ms))
+            first = lease;
+    }
+    return first;
+}
+
 static bool may_be_forgotten(const struct taken_lease *lease, int64_t latest_ms)
 {
     return lease->has_ended && lease->expires_ms <= latest_ms;
 }
 
+bool lease_journal_has_room(const struct lease_journal *journal)
+{
+    const struct state *state = &journal->state;
+
+    for (uint32_t i = 0; i < state->count; i++)
+        if (may_be_forgotten(&state->leases[i], state->latest_ms)) return true;
+    return state->count < LEASES_MAX || first_ended(state) != NULL;
+}
+
 struct result lease_journal_check(const struct lease_journal *journal, const struct taken_lease *lease, struct error *err)
 {
     const struct state *state = &journal->state;
-    uint32_t kept = 0;
 
     for (uint32_t i = 0; i < state->count; i++) {
         const struct taken_lease *known = &state->leases[i];
         if (memcmp(known->nonce, lease->nonce, sizeof known->nonce) == 0 ||
             memcmp(known->digest, lease->digest, sizeof known->digest) == 0)
             return failure(err, ERROR_CONFLICT, "this runner has taken the lease before");
-        kept += may_be_forgotten(known, state->latest_ms) ? 0 : 1;
     }
-    if (kept < LEASES_MAX) return SUCCESS;
-    return failure(err, ERROR_LIMIT, "this runner has taken %d leases that have not expired", LEASES_MAX);
+    if (lease->begins_ms <= state->forgotten_ms)
+        return failure(err, ERROR_LIMIT, "the lease began so long ago that this runner does not know whether it has taken it");
+    if (lease_journal_has_room(journal)) return SUCCESS;
+    return failure(err, ERROR_LIMIT, "this runner has taken %d leases that have not ended", LEASES_MAX);
 }
 
 static void forget_expired(struct state *state)
@@ -178,6 +223,16 @@ static void forget_expired(struct state *state)
     state->count = kept;
 }
 
+static void make_room(struct state *state)
+{
+    forget_expired(state);
+    if (state->count < LEASES_MAX) return;
+    const struct taken_lease *first = first_ended(state);
+    assert(first != NULL); /* lease_journal_check() */
+    if (first->begins_ms > state->forgotten_ms) state->forgotten_ms = first->begins_ms;
+    state->leases[first - state->leases] = state->leases[--state->count];
+}
+
 struct result lease_journal_take(struct lease_journal *journal, const struct taken_lease *lease, int64_t now_ms,
                                  struct error *err)
 {
@@ -185,7 +240,7 @@ struct result lease_journal_take(struct lease_journal *journal, const struct tak
 
     if (now_ms > state->latest_ms) state->latest_ms = now_ms;
     TRY(lease_journal_check(journal, lease, err));
-    forget_expired(state);
+    make_room(state);
     state->leases[state->count++] = *lease;
     return journal_write(journal->journal, state, err);
 }

@@ -5,6 +5,9 @@
  * registry knows of it. A lease that has ended and expired is removed. So after a crash the unfinished leases are exactly those
  * for which the registry may still wait.
  *
+ * Many short runs can end long before their leases expire. If there is no room, the ended lease that began first makes room, and from then on
+ * the journal knows no lease that began until then: it takes none of them. So it never fills up, and no lease is taken twice.
+ *
  * The journal also keeps the latest time that it has seen. A lease that was over at that time is refused, even if the clock was
  * set back.
  *
@@ -20,7 +23,7 @@
 
 #define LEASE_NONCE_SIZE  16
 #define LEASE_DIGEST_SIZE 32
-#define LEASES_MAX        1000 /* that have not expired */
+#define LEASES_MAX        1000
 
 struct taken_lease {
     uint8_t nonce[LEASE_NONCE_SIZE];
@@ -28,7 +31,7 @@ struct taken_lease {
     struct uuid run;
     uint8_t attempt, node;
     bool has_ended;
-    int64_t expires_ms;
+    int64_t begins_ms, expires_ms;
 };
 
 struct lease_journal;
@@ -42,7 +45,12 @@ uint64_t lease_journal_generation(const struct lease_journal *journal);
 /** The latest time that it has seen, in milliseconds since 1970. */
 int64_t lease_journal_latest_ms(const struct lease_journal *journal);
 
-/** Whether the lease may be taken: ERROR_CONFLICT if its nonce or digest was taken before; ERROR_LIMIT if there is no room. */
+/** Whether another lease can be taken. It can't be while LEASES_MAX leases have not ended. */
+bool lease_journal_has_room(const struct lease_journal *journal);
+/**
+ * Whether the lease may be taken: ERROR_CONFLICT if its nonce or digest was taken before; ERROR_LIMIT if there is no room, or if it began so
+ * long ago that the journal does not know any more whether it was taken.
+ */
 RESULT lease_journal_check(const struct lease_journal *journal, const struct taken_lease *lease, struct error *err);
 /**
  * Does lease_journal_check(), then records the lease, durably. `now_ms` is the wall time. ERROR_UNAVAILABLE, ERROR_FULL as

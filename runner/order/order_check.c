@@ -25,6 +25,7 @@ void order_lease(const struct run_bundle *bundle, struct taken_lease *lease_out)
     lease_out->attempt = (uint8_t)run_integer(lease, "attempt");
     lease_out->node = (uint8_t)run_integer(lease, "node");
     lease_out->has_ended = false;
+    lease_out->begins_ms = run_time(lease, "not_before");
     lease_out->expires_ms = run_time(lease, "expires");
 }
 
@@ -159,6 +160,12 @@ static struct result refuse(const char *check, const struct error *why, struct o
     return SUCCESS;
 }
 
+/* A full journal says nothing against the order: other runners may run it. */
+static const char *name_of_check(const struct row *row, const struct error *why)
+{
+    return row->holds == check_nonce && why->kind == ERROR_LIMIT ? RUN_CHECK_MACHINE : row->name;
+}
+
 static const char *name_of_failure(struct bytes text, const struct error *why)
 {
     if (text.length > RUN_BUNDLE_MAX) return "size";
@@ -179,7 +186,7 @@ struct result order_check(struct bytes text, const struct order_terms *terms, st
     const struct check check = {
         .terms = terms, .bundle = bundle, .order = bundle->chain.order, .lease = bundle->chain.lease, .grant = grant_out};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0] && refusal_out->check == NULL; i++)
-        if (!rows[i].holds(&check, &why).ok) TRY(refuse(rows[i].name, &why, refusal_out, err));
+        if (!rows[i].holds(&check, &why).ok) TRY(refuse(name_of_check(&rows[i], &why), &why, refusal_out, err));
     *bundle_out = GIVE(bundle);
     return SUCCESS;
 }

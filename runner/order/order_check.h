@@ -33,7 +33,8 @@ struct order_terms {
 
 /** The check that failed, and the reason, for a signed refusal. `check` is NULL if all hold. */
 struct order_refusal {
-    const char *check; /* size, form, proof, lease, audience, time, nonce, pool, jurisdiction, isolation, devices, limits */
+    const char *
+        check; /* size, form, proof, lease, audience, time, nonce, pool, jurisdiction, isolation, devices, limits; RUN_CHECK_MACHINE */
     char reason[ORDER_REASON_SIZE];
 };
 

@@ -53,7 +53,8 @@ static bool is_taken(const struct crew *crew, const char *uuid)
 
 bool crew_has_room(const struct crew *crew)
 {
-    return crew_count(crew, JOB_RUN) < crew->options->parallel && free_cpus(crew) > 0 && free_memory(crew) > 0;
+    return crew_count(crew, JOB_RUN) < crew->options->parallel && free_cpus(crew) > 0 && free_memory(crew) > 0 &&
+           lease_journal_has_room(crew->journal);
 }
 
 static void list_taken(const struct crew *crew, struct device_names *taken)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "journal/journal.h"
 #include "runner/order/lease_journal.h"
 
 #define HOUR_MS INT64_C(3600000)
@@ -38,7 +39,7 @@ static void folder_remove(struct folder *folder)
 
 static struct taken_lease lease_of(uint32_t number)
 {
-    struct taken_lease lease = {.attempt = 1, .node = 2, .expires_ms = NOW_MS + HOUR_MS};
+    struct taken_lease lease = {.attempt = 1, .node = 2, .begins_ms = NOW_MS + number, .expires_ms = NOW_MS + HOUR_MS};
 
     store_u32(lease.nonce, number);
     store_u32(lease.digest, number);
@@ -100,17 +101,112 @@ static void leases_are_forgotten_when_they_are_over(void **state)
     OWNED(lease_journal) *journal = open_journal(&folder);
     for (uint32_t i = 0; i < LEASES_MAX; i++) {
         const struct taken_lease lease = lease_of(i);
+        assert_true(lease_journal_has_room(journal));
         assert_int_equal(take(journal, &lease, NOW_MS), ERROR_NONE);
     }
-    const struct taken_lease more = lease_of(LEASES_MAX), late = lease_of(LEASES_MAX + 1), last = lease_of(LEASES_MAX + 2);
+    const struct taken_lease more = lease_of(LEASES_MAX);
+    assert_false(lease_journal_has_room(journal));
     assert_int_equal(take(journal, &more, NOW_MS), ERROR_LIMIT);
-    for (uint32_t i = 0; i < 2; i++) assert_true(lease_journal_end(journal, lease_of(i).nonce, &err).ok);
-    assert_int_equal(take(journal, &more, NOW_MS), ERROR_LIMIT); /* two have ended, and have not expired */
-    assert_int_equal(take(journal, &more, NOW_MS + 2 * HOUR_MS), ERROR_NONE);
-    assert_int_equal(take(journal, &late, NOW_MS), ERROR_NONE);
-    assert_int_equal(take(journal, &last, NOW_MS + 2 * HOUR_MS), ERROR_LIMIT); /* the others have expired, and have not ended */
-    assert_int_equal(take(journal, &late, NOW_MS + 2 * HOUR_MS), ERROR_CONFLICT);
+    assert_int_equal(take(journal, &more, NOW_MS + 2 * HOUR_MS), ERROR_LIMIT); /* all have expired, and have not ended */
+    assert_true(lease_journal_end(journal, lease_of(7).nonce, &err).ok);
+    assert_true(lease_journal_has_room(journal));
+    assert_int_equal(take(journal, &more, NOW_MS), ERROR_NONE);
+    assert_int_equal(take(journal, &more, NOW_MS), ERROR_CONFLICT);
     assert_true(lease_journal_latest_ms(journal) == NOW_MS + 2 * HOUR_MS);
+}
+
+#define MORE 50 /* than the journal has room for */
+
+/* Many short runs under long leases: the first of them make room, and none of them can be taken again. */
+static void a_journal_is_never_full_of_ended_leases(void **state)
+{
+    const struct taken_lease first = lease_of(0), second = lease_of(1), last = lease_of(LEASES_MAX + MORE);
+    struct taken_lease late = lease_of(5 * LEASES_MAX);
+    OWNED_FOLDER folder;
+    struct error err = {0};
+
+    (void)state;
+    folder_make(&folder);
+    {
+        OWNED(lease_journal) *journal = open_journal(&folder);
+        for (uint32_t i = 0; i < LEASES_MAX + MORE; i++) {
+            const struct taken_lease lease = lease_of(i);
+            assert_int_equal(take(journal, &lease, NOW_MS), ERROR_NONE);
+            if (i != 1) assert_true(lease_journal_end(journal, lease.nonce, &err).ok); /* that one runs on */
+        }
+    }
+    OWNED(lease_journal) *journal = open_journal(&folder);
+    assert_memory_equal(lease_journal_unfinished(journal)->nonce, second.nonce, LEASE_NONCE_SIZE);
+    for (uint32_t i = 0; i < LEASES_MAX + MORE; i++) {
+        const struct taken_lease lease = lease_of(i);
+        const enum error_kind kind = i == 1 || i > MORE ? ERROR_CONFLICT : ERROR_LIMIT;
+        assert_int_equal(take(journal, &lease, NOW_MS), kind);
+    }
+    late.begins_ms = first.begins_ms; /* another lease of a time that is forgotten */
+    assert_int_equal(take(journal, &late, NOW_MS), ERROR_LIMIT);
+    assert_int_equal(take(journal, &last, NOW_MS), ERROR_NONE);
+}
+
+/* ---- version 1 ---- */
+
+#define COPY_SIZE   81920
+#define BODY_SIZE_1 (12 + 1000 * 75)
+#define ENDED_1     5 /* its number; it has ended, and has not expired */
+
+static size_t body_size_1(uint8_t version)
+{
+    return version == 1 ? BODY_SIZE_1 : 0;
+}
+
+static void write_1(const void *state, uint8_t *body_out)
+{
+    const struct taken_lease lease = lease_of(ENDED_1);
+    uint8_t *to = body_out + 12;
+
+    (void)state;
+    memset(body_out, 0, BODY_SIZE_1);
+    store_u64(body_out, (uint64_t)NOW_MS);
+    store_u32(body_out + 8, 1);
+    memcpy(to, lease.nonce, LEASE_NONCE_SIZE);
+    memcpy(to + 16, lease.digest, LEASE_DIGEST_SIZE);
+    memcpy(to + 48, lease.run.bytes, sizeof lease.run);
+    to[64] = lease.attempt;
+    to[65] = lease.node;
+    to[66] = 1;
+    store_u64(to + 67, (uint64_t)lease.expires_ms);
+}
+
+/* A file of version 1 does not say when a lease began, so the lease makes no room before it has expired. */
+static void version_1_is_read(void **state)
+{
+    static const struct journal_format format = {.name = "leases.journal",
+                                                 .magic = "SJLJ",
+                                                 .version = 1,
+                                                 .copy_size = COPY_SIZE,
+                                                 .body_size = body_size_1,
+                                                 .write = write_1};
+    static const uint8_t key[JOURNAL_KEY_SIZE] = {1};
+    const struct taken_lease known = lease_of(ENDED_1), more = lease_of(2 * LEASES_MAX);
+    OWNED_FOLDER folder;
+    struct error err = {0};
+
+    (void)state;
+    folder_make(&folder);
+    assert_true(journal_create(folder.fd, &format, key, "", &err).ok);
+    assert_true(file_replace_at(folder.fd, "leases.key", (struct bytes){key, sizeof key}, 0600, &err).ok);
+    for (int again = 0; again < 2; again++) {
+        OWNED(lease_journal) *journal = open_journal(&folder);
+        assert_true(lease_journal_latest_ms(journal) == NOW_MS);
+        assert_null(lease_journal_unfinished(journal));
+        assert_int_equal(take(journal, &known, NOW_MS), ERROR_CONFLICT);
+    }
+    OWNED(lease_journal) *journal = open_journal(&folder);
+    for (uint32_t i = LEASES_MAX; i < 2 * LEASES_MAX - 1; i++) {
+        const struct taken_lease lease = lease_of(i);
+        assert_int_equal(take(journal, &lease, NOW_MS), ERROR_NONE);
+    }
+    assert_int_equal(take(journal, &more, NOW_MS), ERROR_LIMIT);
+    assert_int_equal(take(journal, &more, NOW_MS + 2 * HOUR_MS), ERROR_NONE);
 }
 
 static void the_generation_only_rises(void **state)
@@ -207,7 +303,7 @@ static void nothing_is_taken_twice_after_a_kill(void **state)
 
     (void)state;
     folder_make(&folder);
-    for (unsigned round = 0; round < 20 && next < LEASES_MAX - 100; round++) {
+    for (unsigned round = 0; round < 20; round++) {
         const uint32_t last = kill_while_it_takes(&folder, next, round * 700);
         OWNED(lease_journal) *journal = open_journal(&folder);
         assert_true(lease_journal_generation(journal) > generation);
@@ -222,10 +318,13 @@ static void nothing_is_taken_twice_after_a_kill(void **state)
 
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_lease_is_taken_once), cmocka_unit_test(leases_are_forgotten_when_they_are_over),
-        cmocka_unit_test(the_generation_only_rises), cmocka_unit_test(what_is_no_journal_is_refused),
-        cmocka_unit_test(nothing_is_taken_twice_after_a_kill)};
+    static const struct CMUnitTest tests[] = {cmocka_unit_test(a_lease_is_taken_once),
+                                              cmocka_unit_test(leases_are_forgotten_when_they_are_over),
+                                              cmocka_unit_test(a_journal_is_never_full_of_ended_leases),
+                                              cmocka_unit_test(version_1_is_read),
+                                              cmocka_unit_test(the_generation_only_rises),
+                                              cmocka_unit_test(what_is_no_journal_is_refused),
+                                              cmocka_unit_test(nothing_is_taken_twice_after_a_kill)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

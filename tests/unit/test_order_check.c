@@ -194,7 +194,7 @@ static void world_release(struct world *world)
 static void take(struct world *world, const struct row *row)
 {
     OWNED_JSON payload = made_payload(json_text_of(made_bundle(world->vectors, LEASED), "lease"));
-    struct taken_lease lease = {.expires_ms = world->terms.now_ms + HOUR_MS};
+    struct taken_lease lease = {.begins_ms = world->terms.now_ms, .expires_ms = world->terms.now_ms + HOUR_MS};
     struct error err = {0};
 
     if (!row->is_taken && !row->was_later) return;
@@ -232,6 +232,30 @@ static void check_row(const struct row *row)
     assert_string_equal(refusal.check, "nonce");
 }
 
+/* Leases that have not ended fill the journal: nothing is wrong with the order, so others may run it. */
+static void a_full_journal_refuses_no_order(void **state)
+{
+    const struct row row = {.name = "a full journal", .bundle = LEASED};
+    struct taken_lease lease = {.begins_ms = 1, .expires_ms = INT64_C(1) << 47};
+    OWNED(run_bundle) *bundle = NULL;
+    struct order_refusal refusal;
+    struct device_grant grant;
+    OWNED_WORLD world;
+    struct error err = {0};
+
+    (void)state;
+    world_begin(&world, &row);
+    for (uint32_t i = 0; i < LEASES_MAX; i++) {
+        store_u32(lease.nonce, i);
+        store_u32(lease.digest, i);
+        assert_true(lease_journal_take(world.journal, &lease, world.terms.now_ms, &err).ok);
+    }
+    OWNED_JSON json = bundle_of(&world, &row);
+    OWNED_STRING text = json_dumps(json, JSON_COMPACT);
+    assert_true(order_check(bytes_of_text(text), &world.terms, &bundle, &grant, &refusal, &err).ok);
+    assert_string_equal(refusal.check, RUN_CHECK_MACHINE);
+}
+
 static void each_thing_has_its_check(void **state)
 {
     (void)state;
@@ -264,6 +288,7 @@ static void no_byte_can_be_changed(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {cmocka_unit_test(each_thing_has_its_check),
+                                              cmocka_unit_test(a_full_journal_refuses_no_order),
                                               cmocka_unit_test(no_byte_can_be_changed)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -192,6 +192,7 @@ static void only_unfinished_leases_keep_files(void **state)
     OWNED(lease_journal) *journal = NULL;
     must(lease_journal_open(place.state, &journal, &err), &err);
     for (size_t i = 0; i < COUNT(leases); i++) {
+        leases[i].begins_ms = now_ms;
         leases[i].expires_ms = now_ms + 1000000;
         must(kept_write(place.folder, &leases[i], KEPT_BUNDLE, bytes_of_text("x"), &err), &err);
         must(kept_write(place.folder, &leases[i], KEPT_RESULT, bytes_of_text("x"), &err), &err);
