@@ -50,8 +50,11 @@ void run_order_prepare(const struct resource *where, const struct run_envelope *
 
 /* --- leases --- */
 
+/** That a lease lives longer than the run may take, in seconds: code and inputs are fetched, outputs stored. */
+#define RUN_FETCH_S 3600
+
 /**
- * The free capacity of a runner. Pool, region, places, assurance and devices_most come from its document. The isolation is the
+ * The free capacity of a runner. Pool, region, places, assurance, devices_most and the end come from its document. The isolation is the
  * weaker one of the document's and the runner's own. The other values come from the runner itself. Views.
  */
 struct run_offer {
@@ -62,6 +65,8 @@ struct run_offer {
     struct bytes jurisdictions[RUN_JURISDICTIONS_MAX]; /* a run must be allowed in all of them */
     int64_t isolation, assurance, cpus, memory_bytes;
     int64_t devices_most; /* that the document names */
+    int64_t
+        enrolled_until_ms; /* the document's end: sijil-keyd signs no longer lease, so a run that may take longer does not fit */
     size_t device_count;
     struct bytes device_types[RUN_OFFERED_MAX], device_migs[RUN_OFFERED_MAX];
     int64_t device_memory[RUN_OFFERED_MAX];

@@ -13,7 +13,7 @@ static const struct pg_statement run_order_sql = {
     " devices = $10, device_type = $11, device_mig = $12, device_memory = $13, expires_at = $14, regions = string_to_array($15, ' '),"
     " claimed_by = '', claimed_until = 'epoch' WHERE run_id = $1",
     "uuid int4 int4 int8 int8 int8 int4 int4 text[] int8 text text int8 timestamptz text", ""};
-/* A run that another gateway claims at this moment is skipped without waiting. */
+/* A run that another gateway claims at this moment is skipped without waiting. A minute: clocks differ. */
 static const struct pg_statement run_claim_sql = {
     "run_claim",
     "WITH waiting AS (SELECT r.run_id FROM run r JOIN project p USING (project_id)"
@@ -24,6 +24,7 @@ static const struct pg_statement run_claim_sql = {
     " WHERE strpos(' ' || d.type || ' ', ' ' || r.device_type || ' ') > 0 AND d.mig = r.device_mig AND d.memory >= r.device_memory)"
     " AND ($15::uuid IS NULL OR (r.run_id = $15 AND $16 = r.attempt + CASE WHEN EXISTS"
     " (SELECT 1 FROM run_attempt a WHERE a.run_id = r.run_id AND a.ended_at IS NULL) THEN 0 ELSE 1 END))"
+    " AND least(r.expires_at, now() + (r.time_s + $18) * interval '1 second') + interval '1 minute' <= $19"
     " AND NOT EXISTS (SELECT 1 FROM run_attempt a WHERE a.run_id = r.run_id AND a.key = $12 AND a.outcome = 'returned'"
     " AND a.ended_at > now() - $17 * interval '1 millisecond')"
     " AND r.attempt < r.attempts + CASE WHEN EXISTS (SELECT 1 FROM run_attempt a WHERE a.run_id = r.run_id AND a.ended_at IS NULL)"
@@ -33,7 +34,8 @@ static const struct pg_statement run_claim_sql = {
     " WHERE run.run_id = waiting.run_id AND p.project_id = run.project_id AND o.organisation_id = p.organisation_id"
     " RETURNING run.run_id, p.project_id, p.organisation_id, o.name || '/' || p.name, run.attempt, run.nodes, run.time_s, run.expires_at,"
     " (SELECT count(*) FROM run_attempt a WHERE a.run_id = run.run_id AND a.attempt = run.attempt AND a.ended_at IS NULL), run.attempts",
-    "text uuid uuid text[] int4 int4 int8 int8 text[] text[] int8[] text text int8 uuid int4 int8",
+    "text uuid uuid text[] int4 int4 int8 int8 text[] text[] int8[] text text int8 uuid int4 int8"
+    " int8 timestamptz",
     "uuid uuid uuid text int4 int4 int8 timestamptz int8 int4"};
 static const struct pg_statement run_attempt_begin_sql = {
     "run_attempt_begin",
@@ -207,6 +209,8 @@ struct result run_claim(struct pg *pg, const struct run_offer *offer, struct run
     pg_add_uuid(&arguments, offer->run);
     pg_add_int4(&arguments, (int32_t)offer->attempt);
     pg_add_int8(&arguments, RUN_SILENCE_MS);
+    pg_add_int8(&arguments, RUN_FETCH_S);
+    pg_add_time(&arguments, offer->enrolled_until_ms);
     TRY(pg_run(pg, &run_claim_sql, &arguments, &rows, err));
     *found_out = pg_rows_count(rows) == 1;
     if (*found_out) *claim_out = read_claim(rows);

@@ -10,9 +10,8 @@
 #include "training/format/form.h"
 #include "training/label.h"
 
-#define CLAIMS_MAX 8    /* runs in one search that are not allowed here, or that others get meanwhile */
-#define FETCH_S    3600 /* that a lease lives longer than the run may take: code and inputs are fetched, outputs stored */
-#define AGAIN_MS   200  /* until the next search, after one that found only such runs */
+#define CLAIMS_MAX 8   /* runs in one search that are not allowed here, or that others get meanwhile */
+#define AGAIN_MS   200 /* until the next search, after one that found only such runs */
 #define WAIT_MAX_S 30
 
 PART(offered_device, "a device that is free", HAS_TEXT("type", REQUIRED, FORM_FREE, 1, 63, "its name, such as NVIDIA H200"),
@@ -79,7 +78,8 @@ static void fill_offer(const struct request *request, const json_t *body, struct
         .jurisdiction_count = runner->jurisdiction_count,
         .isolation = lesser(form_isolation_rank(runner->key.isolation), form_isolation_rank(json_text_of(body, "isolation"))),
         .assurance = runner->key.assurance,
-        .devices_most = runner->key.devices};
+        .devices_most = runner->key.devices,
+        .enrolled_until_ms = runner->expires_ms};
     for (size_t i = 0; i < runner->jurisdiction_count; i++) offer->jurisdictions[i] = bytes_of_text(runner->jurisdictions[i]);
     (void)json_integer_of(body, "cpus", &offer->cpus);
     (void)json_integer_of(body, "memory_bytes", &offer->memory_bytes);
@@ -141,7 +141,7 @@ static struct result sign(struct request *request, struct pg *pg, const struct r
     const struct run_bundle_query query = {.papers = {.action = ACTION_RUN_LEASE, .run = lease->claim.run, .last = RUN_ORDER},
                                            .runner = lease->holder.key};
     struct buffer OWNED_BUFFER bundle = BUFFER(KEYD_RUN_MAX), envelope = BUFFER(RUN_ENVELOPE_MAX);
-    struct keyd_run wanted = {.lifetime_s = (uint32_t)(lease->claim.time_s + FETCH_S),
+    struct keyd_run wanted = {.lifetime_s = (uint32_t)(lease->claim.time_s + RUN_FETCH_S),
                               .key = bytes_of_text(lease->holder.key),
                               .attempt = (uint8_t)lease->holder.attempt,
                               .node = (uint8_t)lease->holder.node};
@@ -168,7 +168,7 @@ static void prepare(const struct asking *asking, const struct run_claim *claim, 
 {
     struct run_lease of = {.holder.key = asking->session.key, .runner = asking->session.runner};
 
-    of.ends_ms = lesser(claim->expires_ms, clock_wall_ms() + 1000 * (claim->time_s + FETCH_S));
+    of.ends_ms = lesser(claim->expires_ms, clock_wall_ms() + 1000 * (claim->time_s + RUN_FETCH_S));
     memcpy(of.session, asking->session.session, sizeof of.session);
     run_lease_prepare(claim, &of, lease_out);
 }

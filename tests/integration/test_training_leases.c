@@ -415,6 +415,7 @@ static void a_runner_gets_only_what_fits(void **state)
     NEEDS(offer.jurisdiction_count = 0);
     NEEDS(offer.region = "local/dxb");
     NEEDS(offer.devices_most = 0);
+    NEEDS(offer.enrolled_until_ms = clock_wall_ms() + 3600000); /* the run may take ten minutes, and its lease an hour more */
     NEEDS(offer.device_types[0] = bytes_of_text("NVIDIA H2000"));
     NEEDS(offer.device_count = 0);
     NEEDS(offer.device_types[0] = bytes_of_text("A100"));

@@ -65,8 +65,13 @@ static struct run_lease lease(void)
 {
     static char name[ECDSA_THUMBPRINT_SIZE];
     struct run_lease of = {.ends_ms = clock_wall_ms() + HOUR_MS}, change;
-    struct run_offer offer = {
-        .pool = "default", .region = "local/main", .jurisdiction_count = 1, .cpus = 1, .memory_bytes = 1 << 30, .assurance = 1};
+    struct run_offer offer = {.pool = "default",
+                              .region = "local/main",
+                              .jurisdiction_count = 1,
+                              .cpus = 1,
+                              .memory_bytes = 1 << 30,
+                              .assurance = 1,
+                              .enrolled_until_ms = clock_wall_ms() + INT64_C(31) * 86400000};
     struct run_claim claim;
     struct error err = {0};
     bool is_found = false;
