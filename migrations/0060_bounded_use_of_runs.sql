@@ -11,3 +11,6 @@ BEGIN
       FROM run r WHERE r.run_id = NEW.run_id AND p.project_id = r.project_id;
     RETURN NULL;
 END $$;
+
+-- A doubt that says something else than the withdrawal is replaced (docs/runs.md).
+GRANT UPDATE (runner, since, reason, noted_at) ON run_doubt TO sijil_app;

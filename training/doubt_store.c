@@ -6,18 +6,20 @@
 #include "training/run_priv.h"
 
 /* clang-format off */
-/* Of a run with several nodes each key counts once. */
+/* Of a run with several nodes each key counts once. A doubt is known if it says what the withdrawal says: other rows are replaced. */
 static const struct pg_statement run_doubted_sql = {
     "run_doubted",
     "SELECT DISTINCT ON (r.number, w.key) r.run_id, p.project_id, p.organisation_id, coalesce(p.deleted_name, o.name || '/' || p.name), r.state,"
-    " w.key FROM unnest($1::text[], $2::int8[]) AS w (key, since) JOIN run_attempt a ON a.key = w.key AND a.outcome = 'finished'"
+    " w.key FROM unnest($1::text[], $2::int8[], $4::uuid[], $5::text[]) AS w (key, since, runner, reason) JOIN run_attempt a ON a.key = w.key AND a.outcome = 'finished'"
     " AND a.ended_at >= to_timestamp(w.since / 1000.0) JOIN run r ON r.run_id = a.run_id AND r.attempt = a.attempt"
     " JOIN project p USING (project_id) JOIN organisation o USING (organisation_id) WHERE r.state IN ('succeeded', 'finishing')"
-    " AND NOT EXISTS (SELECT 1 FROM run_doubt d WHERE d.run_id = r.run_id AND d.key = w.key) ORDER BY r.number, w.key LIMIT $3",
-    "text[] int8[] int8", "uuid uuid uuid text text text"};
+    " AND NOT EXISTS (SELECT 1 FROM run_doubt d WHERE d.run_id = r.run_id AND d.key = w.key AND d.runner = w.runner"
+    " AND d.since = to_timestamp(w.since / 1000.0) AND d.reason = w.reason) ORDER BY r.number, w.key LIMIT $3",
+    "text[] int8[] int8 uuid[] text[]", "uuid uuid uuid text text text"};
 static const struct pg_statement run_doubt_sql = {
     "run_doubt",
-    "INSERT INTO run_doubt (run_id, key, runner, since, reason) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
+    "INSERT INTO run_doubt AS d (run_id, key, runner, since, reason) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (run_id, key) DO UPDATE"
+    " SET runner = $3, since = $4, reason = $5, noted_at = now() WHERE (d.runner, d.since, d.reason) IS DISTINCT FROM ($3, $4, $5)",
     "uuid text uuid timestamptz text", ""};
 static const struct pg_statement run_doubts_sql = {
     "run_doubts", "SELECT runner, key, since, reason, noted_at FROM run_doubt WHERE run_id = $1 ORDER BY noted_at, key",
@@ -40,7 +42,7 @@ static void read_row(const struct pg_rows *rows, size_t row, struct doubted_run 
 struct result run_rows_doubted(struct pg *pg, const struct run_withdrawals *withdrawals, struct doubted_run *runs_out,
                                size_t capacity, size_t *count_out, struct error *err)
 {
-    struct bytes keys[RUN_WITHDRAWALS_MAX];
+    struct bytes keys[RUN_WITHDRAWALS_MAX], runners[RUN_WITHDRAWALS_MAX], reasons[RUN_WITHDRAWALS_MAX];
     int64_t since[RUN_WITHDRAWALS_MAX];
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
@@ -49,10 +51,14 @@ struct result run_rows_doubted(struct pg *pg, const struct run_withdrawals *with
     for (size_t i = 0; i < withdrawals->count; i++) {
         keys[i] = withdrawals->each[i].key;
         since[i] = withdrawals->each[i].since_ms;
+        runners[i] = (struct bytes){withdrawals->each[i].runner.bytes, sizeof withdrawals->each[i].runner.bytes};
+        reasons[i] = bytes_of_text(withdrawals->each[i].reason);
     }
     pg_add_text_array(&arguments, keys, withdrawals->count);
     pg_add_int8_array(&arguments, since, withdrawals->count);
     pg_add_int8(&arguments, (int64_t)capacity);
+    pg_add_uuid_array(&arguments, runners, withdrawals->count);
+    pg_add_text_array(&arguments, reasons, withdrawals->count);
     TRY(pg_run(pg, &run_doubted_sql, &arguments, &rows, err));
     for (size_t i = 0; i < pg_rows_count(rows); i++) read_row(rows, i, &runs_out[i]);
     *count_out = pg_rows_count(rows);

@@ -75,10 +75,3 @@ RESULT run_result_is_second(const struct permit *permit, struct pg *pg, const st
  */
 RESULT run_second_result(const struct permit *permit, struct sequencer *sequencer, struct pg *pg, const struct run_second *second,
                          struct error *err) __attribute__((nonnull));
-
-/* --- reading, under a permit for `action` on the run's project; call run_find() first --- */
-
-/** The admitted outputs, by name. */
-RESULT run_outputs(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *run,
-                   struct pg_rows **rows_out, struct error *err) __attribute__((nonnull));
-enum run_output_column { RUN_OUTPUT_NAME, RUN_OUTPUT_REPOSITORY, RUN_OUTPUT_DIGEST };

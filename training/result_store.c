@@ -37,12 +37,9 @@ static const struct pg_statement run_lineage_insert_sql = {
     "INSERT INTO run_lineage (run_id, role, name, repository, digest)"
     " SELECT $1, r, n, p, d FROM unnest($2::text[], $3::text[], $4::text[], $5::text[]) AS l (r, n, p, d)",
     "uuid text[] text[] text[] text[]", ""};
-static const struct pg_statement run_outputs_sql = {
-    "run_outputs", "SELECT name, repository, digest FROM run_lineage WHERE run_id = $1 AND role = 'output' ORDER BY name", "uuid",
-    "text text text"};
 static const struct pg_statement *const statements[] = {
     &run_result_kind_sql, &run_results_sql, &run_late_count_sql, &run_finishing_sql, &run_admission_keep_sql, &run_admission_find_sql,
-    &run_lineage_insert_sql, &run_outputs_sql,
+    &run_lineage_insert_sql,
 };
 /* clang-format on */
 const struct pg_table run_result_table = PG_TABLE(statements);
@@ -137,14 +134,4 @@ struct result run_rows_lineage(struct pg *pg, const struct uuid *run, const stru
     pg_add_text_array(&arguments, lineage->repositories, lineage->count);
     pg_add_text_array(&arguments, lineage->digests, lineage->count);
     return pg_run(pg, &run_lineage_insert_sql, &arguments, NULL, err);
-}
-
-struct result run_outputs(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *run,
-                          struct pg_rows **rows_out, struct error *err)
-{
-    struct pg_arguments arguments = {0};
-
-    (void)permit_resource(permit, action);
-    pg_add_uuid(&arguments, run);
-    return pg_run(pg, &run_outputs_sql, &arguments, rows_out, err);
 }

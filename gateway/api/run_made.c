@@ -1,7 +1,6 @@
-/* What a run's readers get as lists: doubts, admitted outputs, kept checkpoints. */
+/* What a run's readers get as lists: doubts and kept checkpoints; and, by run_outputs.c, admitted outputs. */
 #include "gateway/api/run_priv.h"
 #include "training/checkpoint.h"
-#include "training/result.h"
 
 SCHEMA(run_output, "an admitted output", HAS_TEXT("name", REQUIRED, FORM_FREE, 1, 63, "as in the request"),
        HAS_TEXT("repository", REQUIRED, FORM_FREE, 5, 255, "where it was stored"),
@@ -27,12 +26,6 @@ static json_t *describe_doubt(const struct pg_rows *rows, size_t row)
         return value;
     json_decref(value);
     return NULL;
-}
-
-static json_t *describe_output(const struct pg_rows *rows, size_t row)
-{
-    return json_pack("{s:s, s:s, s:s}", "name", pg_text(rows, row, RUN_OUTPUT_NAME), "repository",
-                     pg_text(rows, row, RUN_OUTPUT_REPOSITORY), "digest", pg_text(rows, row, RUN_OUTPUT_DIGEST));
 }
 
 static json_t *describe_checkpoint(const struct pg_rows *rows, size_t row)
@@ -75,9 +68,8 @@ static struct result add_rows(const struct request *request, struct pg *pg, cons
 struct result run_add_lists(const struct request *request, struct pg *pg, const struct uuid *id, json_t *value, struct error *err)
 {
     static const struct rows_member members[] = {{"doubts", run_doubts, describe_doubt},
-                                                 {"outputs", run_outputs, describe_output},
                                                  {"checkpoints", run_checkpoints, describe_checkpoint}};
 
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) TRY(add_rows(request, pg, id, &members[i], value, err));
-    return SUCCESS;
+    return run_add_outputs(request, pg, id, value, err);
 }

@@ -17,6 +17,9 @@ RESULT run_body_read(const struct request *request, enum run_type type, struct r
 RESULT run_check_caller(const struct request *request, struct pg *pg, const struct run_envelope *envelope, const char *who,
                         struct error *err);
 
+/** Adds `outputs` to the description of an admitted run; nothing to any other run's. */
+RESULT run_add_outputs(const struct request *request, struct pg *pg, const struct uuid *id, json_t *value, struct error *err);
+
 /** Whether now lies within the life that the envelope states. ERROR_DENIED. */
 RESULT run_check_life(const struct run_envelope *envelope, struct error *err);
 

@@ -44,7 +44,10 @@ static struct uuid make(const struct made *made)
 
 static struct run_withdrawal withdrawal_since(int minutes_ago)
 {
-    return (struct run_withdrawal){bytes_of_text(STOLEN), {{7}}, clock_wall_ms() - minutes_ago * MINUTE, "its disk was stolen"};
+    static int64_t now_ms; /* one withdrawal says one time */
+
+    if (now_ms == 0) now_ms = clock_wall_ms();
+    return (struct run_withdrawal){bytes_of_text(STOLEN), {{7}}, now_ms - minutes_ago * MINUTE, "its disk was stolen"};
 }
 
 static size_t look(int minutes_ago)
@@ -150,14 +153,42 @@ static void a_failure_leaves_it_to_the_next_round(void **state)
     assert_int_equal(doubts_of(&id, reason), 1);
 }
 
+/* With the database role somebody adds a doubt that excuses the runner before it is withdrawn. It keeps neither the event away nor the reason. */
+static void a_foreign_row_keeps_no_doubt_away(void **state)
+{
+    const struct made made = {STOLEN, "succeeded", "finished", 5, 1, 1};
+    const struct uuid id = make(&made);
+    const unsigned before = stack_events(stack, "run.doubt", "allowed");
+    char sql[300], run[UUID_TEXT_SIZE], reason[RUN_REASON_SIZE] = "";
+
+    (void)state;
+    uuid_format(&id, run);
+    (void)snprintf(
+        sql, sizeof sql,
+        "INSERT INTO run_doubt (run_id, key, runner, since, reason) VALUES ('%s', '%s', gen_random_uuid(), now(), 'routine')",
+        run, STOLEN);
+    execute(sql);
+    const struct run_withdrawal withdrawal = withdrawal_since(30);
+    const struct run_withdrawals one = {1, &withdrawal};
+    struct error err = {0};
+    for (size_t again = 0, count = 0; again < 2; again++) {
+        must(run_doubt_due(stack->sequencer, stack->pg, &one, &count, &err), &err);
+        assert_int_equal(count, again == 0 ? 1 : 0);
+        assert_int_equal(doubts_of(&id, reason), 1);
+        assert_string_equal(reason, "its disk was stolen");
+        assert_int_equal(stack_events(stack, "run.doubt", "allowed"), before + 1);
+    }
+}
+
 int main(void)
 {
-    struct CMUnitTest tests[COUNT(rows) + 2];
+    struct CMUnitTest tests[COUNT(rows) + 3];
 
     for (size_t i = 0; i < COUNT(rows); i++)
         tests[i] = (struct CMUnitTest){
             .name = rows[i].name, .test_func = each_run_gets_what_it_deserves, .initial_state = (void *)(uintptr_t)&rows[i]};
     tests[COUNT(rows)] = (struct CMUnitTest)cmocka_unit_test(many_runs_take_several_rounds);
     tests[COUNT(rows) + 1] = (struct CMUnitTest)cmocka_unit_test(a_failure_leaves_it_to_the_next_round);
+    tests[COUNT(rows) + 2] = (struct CMUnitTest)cmocka_unit_test(a_foreign_row_keeps_no_doubt_away);
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

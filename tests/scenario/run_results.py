@@ -368,6 +368,19 @@ def a_log_is_one_layer_and_a_config_is_empty():
     assert runner.finish(bundle, result(runner, bundle, made), made).status == 200
 
 
+def rows_of_others_are_no_outputs():
+    """With the database role: lineage that no admission has, for a run that was admitted and for one that never was; and a foreign admission."""
+    good, _, _, made = state["first"]
+    other = state["alice"].request(spec=spec(pool="nobody"))
+    state["alice"].call("DELETE", "/" + other["run"])
+    for asked in (good, other):
+        sql(f"INSERT INTO run_lineage VALUES ('{asked['run']}', 'output', 'invented', '{TRAINED}', 'sha256:{'d' * 64}')")
+    sql("INSERT INTO run_envelope (run_id, kind, digest, principal, envelope) SELECT '" + other["run"] + "', kind, digest, principal, envelope"
+        f" FROM run_envelope WHERE run_id = '{good['run']}' AND kind = 'admission'")
+    assert state["alice"].run(good)["outputs"] == [{"name": "model", "repository": TRAINED, "digest": digests(made)["model"]}]
+    assert "outputs" not in state["alice"].run(other), state["alice"].run(other)
+
+
 def a_program_that_failed_leaves_its_log():
     for status, wanted in (("failed", "failed"), ("timeout", "failed"), ("cancelled", "cancelled")):
         asked, bundle = leased()
@@ -737,7 +750,7 @@ if __name__ == "__main__":
     run(prepare, a_result_becomes_an_admitted_artifact, an_outsider_verifies_the_bundle_with_its_admission,
         lineage_goes_from_the_dataset_to_the_artifact, the_very_same_result_again_answers_the_same,
         outputs_of_several_repositories_have_all_referrers,
-        the_real_runner_goes_from_the_request_to_the_artifact, a_bad_result_is_refused_with_the_rule,
+        the_real_runner_goes_from_the_request_to_the_artifact, a_bad_result_is_refused_with_the_rule, rows_of_others_are_no_outputs,
         a_result_has_only_what_its_lease_has_uploaded, a_log_is_one_layer_and_a_config_is_empty, a_program_that_failed_leaves_its_log,
         late_and_second_results_are_kept_and_do_not_count, a_rerun_names_a_run_of_the_project_and_its_order, a_runner_that_was_started_again_sends_its_result_and_nothing_else,
         a_suspended_key_gets_nothing_admitted, two_results_of_one_lease_suspend_the_key, outputs_get_the_join_of_all_labels,
