@@ -46,10 +46,6 @@ static const int allowed[] = {
     CALL(getdents),
     CALL(getdents64),
     CALL(getxattr),
-    CALL(inotify_add_watch),
-    CALL(inotify_init),
-    CALL(inotify_init1),
-    CALL(inotify_rm_watch),
     CALL(ioctl),
     CALL(lgetxattr),
     CALL(link),
@@ -345,18 +341,38 @@ static int add_clone(scmp_filter_ctx filter)
     return seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(clone), 1, SCMP_A0(SCMP_CMP_MASKED_EQ, namespaces, 0));
 }
 
+/*
+ * Allows a call unless its second argument, in the bits of `mask`, is `denied`. The kernel takes 32 bits of that argument and ignores the others, so no
+ * rule compares the whole argument: one rule for each bit that may differ.
+ */
+static int add_unless(scmp_filter_ctx filter, int call, uint32_t mask, uint32_t denied)
+{
+    int problem = 0;
+
+    for (uint32_t bit = 1; bit != 0 && problem == 0; bit <<= 1)
+        if ((mask & bit) != 0)
+            problem = seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, SCMP_A1(SCMP_CMP_MASKED_EQ, bit, ~denied & bit));
+    return problem;
+}
+
 /* All ioctl() calls except TIOCSTI, which types into a terminal. Devices check their own calls. */
 static int add_ioctl(scmp_filter_ctx filter)
 {
-    int problem = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(ioctl), 1, SCMP_A1(SCMP_CMP_LT, TIOCSTI, 0));
+    return add_unless(filter, CALL(ioctl), UINT32_MAX, TIOCSTI);
+}
 
-    if (problem == 0) problem = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(ioctl), 1, SCMP_A1(SCMP_CMP_GT, TIOCSTI, 0));
-    return problem;
+/*
+ * All of fcntl() except F_SETLEASE, F_GETLEASE and F_NOTIFY (1024 to 1026; 1027 is unused): they tell who else opens or changes a file or a folder of /usr. So
+ * does inotify, which is not in the list.
+ */
+static int add_fcntl(scmp_filter_ctx filter)
+{
+    return add_unless(filter, CALL(fcntl), ~UINT32_C(3), 1024);
 }
 
 static bool has_own_rule(int call)
 {
-    return call == CALL(clone) || call == CALL(ioctl);
+    return call == CALL(clone) || call == CALL(ioctl) || call == CALL(fcntl);
 }
 
 static int fill(scmp_filter_ctx filter, bool unpacks)
@@ -370,6 +386,7 @@ static int fill(scmp_filter_ctx filter, bool unpacks)
     if (problem == 0) problem = add_all(filter, SCMP_ACT_KILL_PROCESS, killed, COUNT(killed));
     if (problem == 0) problem = add_sockets(filter);
     if (problem == 0) problem = add_clone(filter);
+    if (problem == 0) problem = add_fcntl(filter);
     return problem == 0 ? add_ioctl(filter) : problem;
 }
 

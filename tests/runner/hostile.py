@@ -2,6 +2,7 @@
 held."""
 import ctypes
 import errno
+import fcntl
 import os
 import signal
 import socket
@@ -14,7 +15,8 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 EPERM_CALLS = {"ptrace": 101, "mount": 165, "umount2": 166, "unshare": 272, "setns": 308, "keyctl": 250, "add_key": 248, "request_key": 249,
                "process_vm_readv": 310, "pidfd_getfd": 438, "chroot": 161, "pivot_root": 155, "setuid": 105, "capset": 126, "mknod": 133,
                "perf_event_open": 298, "personality": 135}
-ENOSYS_CALLS = {"clone3": 435, "io_uring_setup": 425, "landlock_create_ruleset": 444, "process_madvise": 440, "name_to_handle_at": 303}
+ENOSYS_CALLS = {"clone3": 435, "io_uring_setup": 425, "landlock_create_ruleset": 444, "process_madvise": 440, "name_to_handle_at": 303,
+                "inotify_init": 253, "inotify_init1": 294, "inotify_add_watch": 254, "fanotify_init": 300, "fanotify_mark": 301}
 KILLED_CALLS = {"bpf": 321, "init_module": 175, "kexec_load": 246, "userfaultfd": 323, "open_by_handle_at": 304, "fsopen": 430, "reboot": 169}
 
 
@@ -36,6 +38,17 @@ def calls():
         assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGSYS, name
     for flags in (0x10000000, 0x00020000, 0x40000000):  # CLONE_NEWUSER, NEWNS, NEWNET
         assert call(56, flags | signal.SIGCHLD, 0, 0, 0) == (-1, errno.ENOSYS), hex(flags)
+
+
+def watching():
+    """Files of /usr are those of the machine, and of all runs on it: nobody is told who uses them. The kernel takes 32 bits of a command."""
+    folder = os.open("/usr/bin", os.O_RDONLY)
+    for high in (0, 1 << 32, -1 << 63):
+        for command in (1024, 1025, 1026):  # F_SETLEASE, F_GETLEASE, F_NOTIFY
+            assert call(72, folder, high | command, 1) == (-1, errno.ENOSYS), (high, command)
+        assert call(16, 0, high | 0x5412, 0) == (-1, errno.ENOSYS), high  # TIOCSTI
+    assert fcntl.fcntl(folder, fcntl.F_GETFD) == 1 and fcntl.fcntl(folder, fcntl.F_DUPFD_CLOEXEC, 0) > 0
+    assert call(16, folder, 0x5401, 0) == (-1, errno.ENOTTY)  # TCGETS: other commands reach the device
 
 
 def namespaces():

@@ -23,6 +23,7 @@ def is_held_by_groups(world):
 def calls_and_namespaces(world):
     if os.uname().machine == "x86_64":
         world.held("calls")
+        world.held("watching")
     world.held("namespaces")
 
 
