@@ -78,7 +78,9 @@ static struct result check_terms(const struct run_bundle *bundle, const struct s
     return policy_train_check_terms(&run, &terms, err);
 }
 
-static struct result replay_all(const struct run_bundle *bundle, const struct sets *sets, uint64_t *agree_out, struct error *err)
+/* The first decision is the order's, whose event is proven to be in the log. No proof comes with the others. */
+static struct result replay_all(const struct run_bundle *bundle, const struct sets *sets, struct run_repeated *repeated,
+                                struct error *err)
 {
     const json_t *lines = json_object_get(bundle->json, "decisions");
     const struct replay_sets known = {sets->count, sets->each};
@@ -90,11 +92,12 @@ static struct result replay_all(const struct run_bundle *bundle, const struct se
         if (i == 0) TRY(check_first(bundle, line, err));
         if (!replay_export_line(bytes_of_text(line), &known, &tally, &why).ok)
             return failure(err, why.kind, "decision %zu: %.200s", i + 1, why.message);
+        if (i == 0) repeated->decisions = tally.agree;
+        else repeated->others++;
     }
     if (tally.differ > 0)
         return failure(err, ERROR_DENIED, "the decision of event %" PRIu64 " differs: %.200s", tally.first, tally.what);
     if (tally.impossible > 0) return failure(err, ERROR_DENIED, "%" PRIu64 " decisions can't be made again", tally.impossible);
-    *agree_out = tally.agree;
     return SUCCESS;
 }
 
@@ -105,7 +108,7 @@ static struct result decide_again(const struct run_bundle *bundle, const struct 
     struct run_repeated repeated = {.decisions = 0};
     struct result result = read_sets(bundle, root, &sets, err);
 
-    if (result.ok) result = replay_all(bundle, &sets, &repeated.decisions, err);
+    if (result.ok) result = replay_all(bundle, &sets, &repeated, err);
     if (result.ok && sets.count > 0) result = check_terms(bundle, &sets, err);
     repeated.has_terms = sets.count > 0;
     sets_done(&sets);

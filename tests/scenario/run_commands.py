@@ -173,7 +173,7 @@ def a_bundle_is_verified_with_own_keys():
     verified = subprocess.run([program("sijil-verify"), "run", *state["keys"], path], capture_output=True, text=True, timeout=60)
     assert verified.returncode == 0, verified.stderr
     shown, _ = command("verify", state["made"], *state["keys"])
-    assert shown == verified.stdout and "1 recorded decisions follow" in shown, shown
+    assert shown == verified.stdout and "the order's recorded decision follows" in shown, shown
     verified = json.loads(command("verify", "--json", state["made"], *state["keys"])[0])
     assert verified["verified"] is True and verified["runner"]["trusted"] == ["root of the machine", "users of the machine and of its cluster"], verified
     wrong = [*state["keys"][:4], "--root", state["keys"][3]]

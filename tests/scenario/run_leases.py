@@ -89,9 +89,23 @@ def an_outsider_verifies_the_bundle():
         file.write(answer.body)
     with open(signer, "w", encoding="ascii") as file:
         file.write(keys["documents"])
-    verified = subprocess.run([program("sijil-verify"), "run", "--key", keys["vkey"], "--signer", signer, "--root", server.path("approver.pub.pem"), path],
-                              capture_output=True, text=True, timeout=60)
-    assert verified.returncode == 0 and "1 recorded decisions follow" in verified.stdout, (verified.stdout, verified.stderr)
+
+    def verify():
+        return subprocess.run([program("sijil-verify"), "run", "--key", keys["vkey"], "--signer", signer, "--root",
+                               server.path("approver.pub.pem"), path], capture_output=True, text=True, timeout=60)
+    verified = verify()
+    assert verified.returncode == 0 and "the order's recorded decision follows" in verified.stdout, (verified.stdout, verified.stderr)
+    assert "decisions of the bundle" not in verified.stdout, verified.stdout
+    only = answer.json["decisions"][0]
+    invented = json.loads(only)
+    invented["entry"]["seq"] = 999999
+    for others in ([only] * 63, [json.dumps(invented, separators=(",", ":"))]):  # they follow from the set, and are not proven to be in the log
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({**answer.json, "decisions": [only, *others]}, file)
+        verified = verify()
+        proven, unproven = verified.stdout.split("Not proven:")
+        assert verified.returncode == 0 and f"the other {len(others)} decisions of the bundle" in unproven, (verified.stdout, verified.stderr)
+        assert proven.count("decision") == 1, proven
 
 
 def the_same_session_gets_a_lost_answer_again():

@@ -30,7 +30,8 @@ RESULT run_bundle_check(struct bytes text, const struct run_trust *trust, struct
 
 /** The results that the caller computed again from the signed policy sets of the bundle. They equal those in the bundle. */
 struct run_repeated {
-    uint64_t decisions; /* the number of equal decisions */
+    uint64_t decisions; /* 1: the decision of the order's event is equal; 0: the bundle does not have it */
+    uint64_t others;    /* further decisions of the bundle: they follow from the sets, and nothing shows that the log has them */
     bool has_terms;     /* the order's obligations and jurisdictions are equal */
 };
 

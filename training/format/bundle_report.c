@@ -90,7 +90,7 @@ static struct result write_proven(const struct run_bundle *bundle, const struct 
 
     TRY(write_asked(bundle, text, err));
     if (repeated->decisions > 0)
-        TRY(add_line(text, err, "  - %" PRIu64 " recorded decisions follow from the signed policy sets;", repeated->decisions));
+        TRY(buffer_add_text(text, "  - the order's recorded decision follows from the signed policy set;\n", err));
     if (repeated->has_terms)
         TRY(buffer_add_text(text,
                             "  - the signed policy set alone asks for no more approvals than the order, for a signed request\n"
@@ -171,6 +171,10 @@ static struct result write_unproven(const struct run_bundle *bundle, const struc
             err));
     if (repeated->decisions == 0)
         TRY(buffer_add_text(text, "  - that the policies allowed it: the bundle has no decisions;\n", err));
+    if (repeated->others > 0)
+        TRY(add_line(text, err,
+                     "  - that the log has the other %" PRIu64 " decisions of the bundle, and that they are about this run;",
+                     repeated->others));
     if (chain->result != NULL)
         TRY(buffer_add_text(text, "  - that the runner did what it says: only those that are named above can know;\n", err));
     return buffer_add_text(
