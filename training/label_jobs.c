@@ -26,8 +26,9 @@ static struct result record(const struct run_bundle_source *source, const struct
 
     decider_resolve(source->decider, output, &pair.resource);
     uuid_format(&wish->run, pair.resource.detail);
-    struct label_change change = {.change = {.run = run_label, .raises_epoch = true},
-                                  .row = {.where = &pair.resource, .run = &wish->run, .label = label}};
+    struct label_change change = {
+        .change = {.run = run_label, .raises_epoch = true},
+        .row = {.where = &pair.resource, .run = &wish->run, .label = label, .is_approved = wish->approvals > 0}};
     return run_record(source->sequencer, &pair, &change.change, err);
 }
 

@@ -28,6 +28,10 @@ struct run_label_row {
     const struct resource *where; /* the repository */
     const struct uuid *run;
     struct bytes label;
+    bool is_approved; /* another person has approved the run: the repository may have content already */
 };
-/** Adds it, if it is new, and raises the authorization epoch. ERROR_LIMIT: there are too many different ones. */
+/**
+ * Adds it, if it is new, and raises the authorization epoch. ERROR_LIMIT: there are too many different ones, or the repository has content and
+ * nobody else has approved the run.
+ */
 RESULT run_row_label(struct pg *pg, const struct run_label_row *row, struct error *err);

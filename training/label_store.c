@@ -20,7 +20,12 @@ static const struct pg_statement run_label_room_sql = {
 static const struct pg_statement run_label_raise_epoch_sql = {
     "run_label_raise_epoch", "WITH raised AS (SELECT raise_authorization_epoch($1, true) AS epoch) SELECT epoch FROM raised", "uuid",
     "int8"};
-static const struct pg_statement *const statements[] = {&run_label_insert_sql, &run_label_room_sql, &run_label_raise_epoch_sql};
+static const struct pg_statement run_label_content_sql = {
+    "run_label_content",
+    "SELECT EXISTS (SELECT FROM manifest m JOIN repository r USING (repository_id) WHERE r.project_id = $1 AND r.name = $2)", "uuid text",
+    "bool"};
+static const struct pg_statement *const statements[] = {&run_label_insert_sql, &run_label_room_sql, &run_label_content_sql,
+                                                        &run_label_raise_epoch_sql};
 /* clang-format on */
 const struct pg_table run_label_table = PG_TABLE(statements);
 
@@ -53,6 +58,23 @@ static const char *below_project(const char *name)
     return slash == NULL ? name : slash + 1;
 }
 
+/* What others have pushed would be locked away from its readers by whoever may ask for a run. */
+static struct result check_content(struct pg *pg, const struct run_label_row *row, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    if (row->is_approved) return SUCCESS;
+    pg_add_uuid(&arguments, &row->where->project);
+    pg_add_text(&arguments, below_project(row->where->name));
+    TRY(pg_run(pg, &run_label_content_sql, &arguments, &rows, err));
+    if (!pg_bool(rows, 0, 0)) return SUCCESS;
+    return failure(err, ERROR_LIMIT,
+                   "%.100s has content, and not the label of all that the run reads: name a repository without content,"
+                   " or ask for a run that another person must approve",
+                   row->where->name);
+}
+
 struct result run_row_label(struct pg *pg, const struct run_label_row *row, struct error *err)
 {
     const struct digest of = digest_of(DIGEST_SHA256, row->label);
@@ -60,6 +82,7 @@ struct result run_row_label(struct pg *pg, const struct run_label_row *row, stru
     struct pg_arguments arguments = {0}, raised = {0};
     OWNED(pg_rows) *rows = NULL;
 
+    TRY(check_content(pg, row, err));
     TRY(check_room(pg, row, digest, err));
     pg_add_uuid(&arguments, &row->where->project);
     pg_add_text(&arguments, below_project(row->where->name));

@@ -362,6 +362,34 @@ static void outputs_get_the_label_of_what_the_run_reads(void **state)
     check_label(&second, "stricter label than acme/models/trained");
 }
 
+#define A_REPOSITORY \
+    "INSERT INTO repository (repository_id, project_id, name, label) SELECT gen_random_uuid(), project_id, 'trained', '{}' FROM project WHERE name = 'models'"
+#define A_MANIFEST /* its key is not there */                                                                              \
+    "SET session_replication_role = replica;"                                                                              \
+    "INSERT INTO manifest (repository_id, digest, media_type, size_bytes, key_id, sealed) SELECT repository_id, 'sha256:'" \
+    " || repeat('a', 64), 'application/json', 2, gen_random_uuid(), 'x' FROM repository WHERE name = 'trained';"           \
+    "SET session_replication_role = origin"
+
+/* Nobody alone locks content of others away: neither by a run that never begins, nor by one that does. */
+static void content_gets_a_label_by_two_persons(void **state)
+{
+    const struct uuid alone = request("\"AE\"", 0), approved = request("\"AE\"", 1);
+
+    (void)state;
+    label_the_code("{\"class\":\"sensitive\",\"subjects\":[\"genetic\"]}");
+    database_execute(place.log.database, A_REPOSITORY);
+    database_execute(place.log.database, A_MANIFEST);
+    order_well();
+    expect_state(&alone, "failed", "acme/models/trained has content, and not the label of all that the run reads");
+    assert_string_equal(database_ask(place.log.database, LABELS_BROUGHT), "trained sensitive");
+    approve(&approved);
+    order_well();
+    expect_state(&approved, "ordered", "");
+    assert_string_equal(database_ask(place.log.database, LABELS_BROUGHT), "trained sensitive,trained sensitive");
+    database_execute(place.log.database, "DELETE FROM manifest; DELETE FROM run_label WHERE label::text LIKE '%genetic%'");
+    label_the_code("{}");
+}
+
 static void an_output_that_may_not_have_the_label_gets_no_order(void **state)
 {
     const struct uuid id = request("\"AE\"", 0);
@@ -425,6 +453,7 @@ int main(void)
         cmocka_unit_test(a_run_beyond_the_budget_ends),
         cmocka_unit_test(outputs_get_the_label_of_what_the_run_reads),
         cmocka_unit_test(an_output_that_may_not_have_the_label_gets_no_order),
+        cmocka_unit_test(content_gets_a_label_by_two_persons),
         cmocka_unit_test(a_project_brings_few_labels),
         cmocka_unit_test(a_requester_without_its_role_gets_no_order),
     };
