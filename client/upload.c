@@ -267,7 +267,7 @@ struct result upload_blob(const struct upload *upload, struct error *err)
     struct transfer transfer = {.upload = upload};
     bool there = false, done = false;
 
-    TRY(upload_is_there(upload, &there, err));
+    if (!upload->always) TRY(upload_is_there(upload, &there, err));
     if (there) {
         progress_begin_in(&transfer.progress, upload->group, upload->label, upload->size, upload->size, upload->quiet);
         progress_end(&transfer.progress, "there already");

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "client/session.h"
@@ -16,7 +17,7 @@
 
 struct calls {
     struct http *http;
-    struct report report; /* of refusals; what it explains is not shown */
+    struct report report; /* of refusals */
     char session[2 * CALLS_SESSION_SIZE + 1];
 };
 
@@ -55,6 +56,9 @@ static struct result call(struct calls *calls, const struct http_request *reques
     if (response->status == request->wanted || (request->also != 0 && response->status == request->also)) return SUCCESS;
     const struct result refused = refusal(&calls->report, response, err);
     terminal_sanitize(err->message); /* it goes into a log, and maybe into a signed reason */
+    if (calls->report.explanation[0] != '\0')
+        log_line(LOG_INFO, "the registry explains a refusal", "request", request->path, "explanation", calls->report.explanation,
+                 NULL);
     return refused;
 }
 

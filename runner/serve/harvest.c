@@ -74,6 +74,7 @@ static struct result send_blob(struct harvest *harvest, const struct product *pr
                                   .fd = fd,
                                   .size = file->size,
                                   .quiet = true,
+                                  .always = true,
                                   .wants_sessions = &harvest->wants_sessions};
     return upload_blob(&upload, err);
 }

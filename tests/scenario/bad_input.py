@@ -344,7 +344,7 @@ def parameters_that_a_route_does_not_take_are_refused():
     """An answer that ignored a filter would look complete."""
     auditor, admin = server.client(server.admin_auditor), server.client(server.admin)
     pseudonym = "0" * 64
-    for client, path in ((auditor, "/audit/events?actor=ci"), (auditor, "/audit/events?key=out:denied&key=out:failed"),
+    for client, path in ((auditor, "/audit/events?author=ci"), (auditor, "/audit/events?key=out:denied&key=out:failed"),
                          (auditor, "/audit/events?limit=1&limit=2"), (auditor, "/audit/events/1?order=ascending"),
                          (auditor, "/audit/checkpoint?size=3"), (auditor, "/audit/events?key=act:blob.read"),
                          (auditor, "/audit/events?key=out:allowed"), (auditor, "/audit/events?key=denied"),

@@ -111,7 +111,8 @@ class Person:
         world.server.client(officer).api("POST", f"/keys/signing/{self.key.name}/approval", {"envelopes": [drafted, seal(KEY_TYPE, document, world.root)]})
 
     def call(self, method, path="", body=None, port=None):
-        client = Client(self.world.server, self.login, port)
+        """With the token of earlier calls: tokens for the administration are few."""
+        client = self.__dict__.setdefault("clients", {}).setdefault((port, self.login), Client(self.world.server, self.login, port))
         return client.call(method, f"/api/v1/projects/{PROJECT}/runs{path}", None if body is None else json.dumps(body),
                            {"Content-Type": "application/json"} if body else {}, scope="registry:admin:*")
 
