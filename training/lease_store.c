@@ -129,8 +129,6 @@ static struct result exactly_one(const struct pg_rows *rows, const char *otherwi
     return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_CONFLICT, "%s", otherwise);
 }
 
-/* ---- the order ---- */
-
 struct result run_row_order(struct pg *pg, const struct run_order *order, struct error *err)
 {
     const struct run_need *need = &order->need;
@@ -158,8 +156,6 @@ struct result run_row_order(struct pg *pg, const struct run_order *order, struct
     TRY(pg_run(pg, &run_order_sql, &arguments, &rows, err));
     return exactly_one(rows, "there is no such run", err);
 }
-
-/* ---- leases ---- */
 
 static void read_where(const struct pg_rows *rows, size_t row, int first, struct resource *where_out)
 {
@@ -404,8 +400,6 @@ struct result run_rows_leases(struct pg *pg, const struct uuid *run, struct pg_r
     pg_add_uuid(&arguments, run);
     return pg_run(pg, &run_leases_sql, &arguments, rows_out, err);
 }
-
-/* ---- the end of attempts ---- */
 
 struct result run_attempt_end(struct pg *pg, const struct run_holder *holder, const char *outcome, struct error *err)
 {

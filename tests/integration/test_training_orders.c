@@ -240,34 +240,6 @@ static void a_run_that_is_allowed_nowhere_ends(void **state)
     assert_string_equal(ask_of("SELECT count(*) FROM run_draft WHERE run_id = ", &id), "0");
 }
 
-/* Loads the default set with one more policy, for acme/models/trained. */
-static void load_with_rule(uint64_t epoch, const char *rule)
-{
-    struct buffer OWNED_BUFFER first = BUFFER(POLICY_SET_BYTES_MAX), payload = BUFFER(POLICY_SET_BYTES_MAX),
-                               envelope = BUFFER(POLICY_SET_ENVELOPE_MAX), policy = BUFFER(4096);
-    const struct policy_default_options options = {.epoch = epoch, .region = "local/main", .now_ms = clock_wall_ms() - 60000};
-    struct error err = {0};
-
-    assert_true(policy_default_set(&options, &first, &err).ok);
-    assert_true(
-        buffer_format(&policy, &err,
-                      "{\"apiVersion\":\"sijil.policy/v1\",\"kind\":\"ResidencyPolicy\",\"closed\":false,\"metadata\":{\"id\":"
-                      "\"persons\",\"version\":1,\"scope\":[\"acme/models/trained\"],\"effective_from\":"
-                      "\"2020-01-01T00:00:00Z\",\"review_by\":\"2099-01-01\"},\"rules\":[%s]}",
-                      rule)
-            .ok);
-    OWNED_JSON json = json_loads(buffer_text(&first), 0, NULL);
-    assert_int_equal(json_array_append_new(json_object_get(json, "policies"), json_loads(buffer_text(&policy), 0, NULL)), 0);
-    const struct policy_set_parts parts = {.epoch = epoch,
-                                           .policies = json_object_get(json, "policies"),
-                                           .regions = json_object_get(json, "regions"),
-                                           .groups = json_object_get(json, "groups")};
-    if (!policy_set_compose(&parts, &payload, &err).ok) fail_msg("%s", err.message);
-    assert_true(policy_set_sign(buffer_bytes(&payload), place.officer, &envelope, &err).ok);
-    assert_int_equal(load_signed(&place, buffer_bytes(&envelope)), RECORD_DONE);
-    refresh(&place);
-}
-
 static void more_approvals_than_it_has_end_it(void **state)
 {
     struct uuid id = request("\"AE\"", 1);
