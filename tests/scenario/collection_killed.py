@@ -104,7 +104,7 @@ def killed_in_a_removal(world, turn):
                      f" WHERE r.name = 'litter' ORDER BY b.digest OFFSET {GARBAGE // 2} LIMIT 1")
     session = Session(fleet, f"SELECT FROM blob WHERE blob_id = '{held}' FOR UPDATE")
     job = world.begin()
-    world.waits_for_lock("abandoned_object (blob_id, region_id, abandoned_at) SELECT blob_id, region_id, now() +")
+    world.waits_for_lock("WITH doomed AS (SELECT b.blob_id, b.region_id, b.project_id")
     runner = world.runner_of(job)
     world.is_open(job)
     for number in range(len(fleet.gateways)):

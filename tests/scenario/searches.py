@@ -17,6 +17,8 @@ import urllib.parse
 import sijil_test
 from sijil_test import Client, Server, sha256, wait_until
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
 FILTERS = int(sys.argv[1]) if len(sys.argv) > 1 else 200
 REQUESTS = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
 TYPE = "application/vnd.sijil.policy-set.v1+json"
@@ -340,8 +342,8 @@ def an_old_database_gets_its_index():
     """The migration, in a database that has events already."""
     server.stop()
     server.start()
-    server.sql("DROP TABLE audit_post, audit_blind, audit_search; DROP DOMAIN posting_list; ALTER TABLE audit_subject DROP COLUMN id;"
-               "DELETE FROM schema_migration WHERE number = 58")
+    with open(os.path.join(ROOT, "migrations/0058_audit_search.sql"), encoding="utf-8") as migration:
+        server.sql("DROP TABLE audit_post, audit_blind, audit_search; DROP DOMAIN posting_list; ALTER TABLE audit_subject DROP COLUMN id;" + migration.read())
     server.stop()
     server.start()
     wait_until(lambda: int(server.sql("SELECT indexed FROM audit_search")) > state["events"][-1]["seq"], 60, "the old log is not indexed")
