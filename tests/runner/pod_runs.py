@@ -205,7 +205,10 @@ def what_is_not_limited_is_refused(world):
 
 
 def a_pod_that_does_not_begin(world):
-    """No image: one refusal. Suspended, no room, or deleted: nothing is said, so that another attempt gets the run."""
+    """No image: refused. Suspended, no room, or deleted: the lease is given back, so that another runner gets the run at once."""
+    def given_back(run):
+        world.peer.wait(lambda: run.refusal, "the lease is not given back")
+        assert world.registry.opened(run.refusal)["check"] == "machine" and run.result is None, run.refusal
     world.api.starts, world.api.waiting = False, "ErrImagePull"
     run, _ = world.give(world.script(WRITES))
     status, reason = world.end_of(run)
@@ -214,12 +217,13 @@ def a_pod_that_does_not_begin(world):
         world.api.waiting = waiting
         run, _ = world.give(world.script(WRITES))
         world.peer.wait(lambda number=number: world.times("the cluster started no pod") == number, "it is not given up")
-        assert run.result is None and run.refusal is None and not world.api.jobs
+        given_back(run)
+        assert not world.api.jobs
     run, _ = world.give(world.script(WRITES))
     world.peer.wait(lambda: world.api.jobs, "no job")
     world.api.jobs.clear()
     world.peer.wait(lambda: world.said("gone before it began"), "it is not noticed")
-    assert run.result is None and run.refusal is None
+    given_back(run)
     world.api.reset()
 
 
