@@ -94,10 +94,17 @@ def is_empty(group):
         return False  # it has gone away
 
 
+def groups_of_runs():
+    return glob.glob("/sys/fs/cgroup/**/run-????????????????????????????????", recursive=True)
+
+
+THERE_BEFORE = set(groups_of_runs())  # of a runner that another test has killed and not started again
+
+
 def groups_without_folder():
     """Control groups of ended runs: without processes, for a while. Other runs may be active at the same time."""
     until = time.monotonic() + 10
-    groups = glob.glob("/sys/fs/cgroup/**/run-????????????????????????????????", recursive=True)
+    groups = [group for group in groups_of_runs() if group not in THERE_BEFORE]
     while (groups := [group for group in groups if is_empty(group)]) and time.monotonic() < until:
         time.sleep(0.1)
     return groups

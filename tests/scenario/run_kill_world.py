@@ -20,6 +20,8 @@ REGION = "ae/dxb"  # of the cluster
 MARK = f"kills-{os.getpid()}-{time.time_ns()}"  # a word of each payload's command line
 BY_ITSELF = (75, 0)  # a gateway may end because the database ended while it started; and it may have finished its requests
 
+THERE_BEFORE = set(glob.glob("/sys/fs/cgroup/**/run-[0-9a-f]*", recursive=True))  # of a runner that another test has killed
+
 
 def words_of(process):
     try:
@@ -218,7 +220,7 @@ def slurm_is_missing():
 def control_groups():
     """Those of runs, of all runners of this machine, in which nothing runs: others may have runs meanwhile."""
     found = set()
-    for path in glob.glob("/sys/fs/cgroup/**/run-[0-9a-f]*", recursive=True):
+    for path in set(glob.glob("/sys/fs/cgroup/**/run-[0-9a-f]*", recursive=True)) - THERE_BEFORE:
         try:
             with open(path + "/cgroup.procs", encoding="ascii") as file:
                 if not file.read().strip():
