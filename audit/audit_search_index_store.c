@@ -54,24 +54,30 @@ struct result search_index_advance(struct pg *pg, uint64_t indexed, struct error
     return pg_run(pg, &search_index_advance_sql, &arguments, NULL, err);
 }
 
-struct result search_index_select(struct pg *pg, uint64_t block, const int64_t *keys, size_t count, struct pg_rows **rows_out,
-                                  struct error *err)
+static struct result select_lists(struct pg *pg, const struct pg_statement *statement, const struct search_rows *wanted,
+                                  struct pg_rows **rows_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
 
-    pg_add_int8(&arguments, (int64_t)block);
-    pg_add_int8_array(&arguments, keys, count);
-    return pg_run(pg, &search_index_select_sql, &arguments, rows_out, err);
+    pg_add_int8(&arguments, (int64_t)wanted->block);
+    pg_add_int8_array(&arguments, wanted->keys, wanted->count);
+    return pg_run(pg, statement, &arguments, rows_out, err);
+}
+
+struct result search_index_select(struct pg *pg, uint64_t block, const int64_t *keys, size_t count, struct pg_rows **rows_out,
+                                  struct error *err)
+{
+    const struct search_rows wanted = {.block = block, .count = count, .keys = keys};
+
+    return select_lists(pg, &search_index_select_sql, &wanted, rows_out, err);
 }
 
 struct result search_index_select_blind(struct pg *pg, uint64_t block, const int64_t *keys, size_t count,
                                         struct pg_rows **rows_out, struct error *err)
 {
-    struct pg_arguments arguments = {0};
+    const struct search_rows wanted = {.block = block, .count = count, .keys = keys};
 
-    pg_add_int8(&arguments, (int64_t)block);
-    pg_add_int8_array(&arguments, keys, count);
-    return pg_run(pg, &search_index_select_blind_sql, &arguments, rows_out, err);
+    return select_lists(pg, &search_index_select_blind_sql, &wanted, rows_out, err);
 }
 
 struct result search_index_put(struct pg *pg, const struct search_rows *rows, struct error *err)

@@ -203,17 +203,22 @@ static struct result add_groups(const struct search *search, const struct years 
     return SUCCESS;
 }
 
+static bool has_blind_condition(const struct search *search)
+{
+    for (size_t i = 0; i < search->condition_count; i++)
+        if (search_field_is_blind(search->conditions[i].field)) return true;
+    return false;
+}
+
 struct result search_add_groups(const struct permit *permit, const struct search_source *source, const struct search *search,
                                 struct search_walk *walk, struct error *err)
 {
     struct years years = {.count = 0};
     enum search_field field;
     const struct bytes scope = scope_of(permit, &field);
-    bool has_blind = false;
 
-    for (size_t i = 0; i < search->condition_count; i++) has_blind |= search_field_is_blind(search->conditions[i].field);
     if (scope.length > 0) search_walk_add(walk, &(struct posting_key){.key = search_key(field, scope)}, 1);
-    struct result result = has_blind ? find_years(source, search, &years, err) : SUCCESS;
+    struct result result = has_blind_condition(search) ? find_years(source, search, &years, err) : SUCCESS;
     if (result.ok) result = add_groups(search, &years, walk, err);
     years_free(&years);
     return result;
@@ -255,13 +260,6 @@ static bool meets_all(const struct search *search, const struct search_terms *te
         if (search_field_is_blind(condition->field) == blind && !meets_one(condition, terms, values)) return false;
     }
     return true;
-}
-
-static bool has_blind_condition(const struct search *search)
-{
-    for (size_t i = 0; i < search->condition_count; i++)
-        if (search_field_is_blind(search->conditions[i].field)) return true;
-    return false;
 }
 
 struct result search_meets(const struct search_hunt *hunt, struct audit_page *page, size_t index, bool *meets_out,

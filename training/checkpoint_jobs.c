@@ -33,9 +33,7 @@ static struct result forget_one(struct sequencer *sequencer, const struct due_ch
 
     uuid_format(&due->run, id);
     (void)snprintf(forgetting.pair.resource.detail, sizeof forgetting.pair.resource.detail, "%s %.71s", id, due->digest);
-    const struct result recorded = run_record(sequencer, &forgetting.pair, &forgetting.change, err);
-    *is_gone_out = recorded.ok;
-    return recorded.ok || err->kind == ERROR_CONFLICT ? SUCCESS : recorded;
+    return run_record_once(sequencer, &forgetting.pair, &forgetting.change, is_gone_out, err);
 }
 
 static struct result forget_all(struct sequencer *sequencer, const struct due_checkpoint *due, size_t count, size_t *gone_out,

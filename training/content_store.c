@@ -1,7 +1,7 @@
 /* Which content the manifests of an order name, and the table `run_upload`. */
 #include <assert.h>
 
-#include "base/memory.h"
+#include "registry/held_manifest_store.h"
 #include "storage/pg_table.h"
 #include "training/content.h"
 
@@ -185,43 +185,17 @@ struct result run_uploaded_confirm(const struct permit *permit, struct pg *pg, c
 
 /* ---- what a lease has uploaded ---- */
 
-/* The references of a manifest as the columns of a table. */
-struct wanted {
-    struct bytes *digests;
-    int64_t *sizes;
-};
-
-static void wanted_done(struct wanted *wanted)
-{
-    free(wanted->digests);
-    free(wanted->sizes);
-}
-#define OWNED_WANTED __attribute__((cleanup(wanted_done))) struct wanted
-
-static struct result list_wanted(const struct manifest *manifest, struct wanted *wanted, struct error *err)
-{
-    wanted->digests = memory_zeroed(manifest->reference_count + 1, sizeof *wanted->digests);
-    wanted->sizes = memory_zeroed(manifest->reference_count + 1, sizeof *wanted->sizes);
-    if (wanted->digests == NULL || wanted->sizes == NULL)
-        return failure(err, ERROR_NO_MEMORY, "no memory for the blobs of a manifest");
-    for (size_t i = 0; i < manifest->reference_count; i++) {
-        wanted->digests[i] = bytes_of_text(manifest->references[i].digest);
-        wanted->sizes[i] = manifest->references[i].size_bytes;
-    }
-    return SUCCESS;
-}
-
 struct result run_sent_check(const struct permit *permit, struct pg *pg, const struct run_sent *sent, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
-    OWNED_WANTED wanted = {NULL, NULL};
+    OWNED_HELD_BLOBS wanted = {.count = 0};
 
     (void)permit_resource(permit, sent->action);
-    TRY(list_wanted(sent->manifest, &wanted, err));
+    TRY(held_blobs_list(sent->manifest, &wanted, err));
     add_attempt(&arguments, sent->holder, sent->repository);
-    pg_add_text_array(&arguments, wanted.digests, sent->manifest->reference_count);
-    pg_add_int8_array(&arguments, wanted.sizes, sent->manifest->reference_count);
+    pg_add_text_array(&arguments, wanted.digests, wanted.count);
+    pg_add_int8_array(&arguments, wanted.sizes, wanted.count);
     TRY(pg_run(pg, &run_upload_missing_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return SUCCESS;
     return failure(err, ERROR_INVALID,

@@ -38,9 +38,7 @@ static struct result record(struct sequencer *sequencer, struct doubt *doubt, bo
     uuid_format(&doubt->run.run.run, doubt->pair.resource.detail);
     (void)snprintf(doubt->reason, sizeof doubt->reason, "its runner was withdrawn, and its results don't count: %.180s",
                    doubt->withdrawal->reason);
-    const struct result recorded = run_record(sequencer, &doubt->pair, &doubt->change, err);
-    *is_new_out = recorded.ok;
-    return recorded.ok || err->kind == ERROR_CONFLICT ? SUCCESS : recorded;
+    return run_record_once(sequencer, &doubt->pair, &doubt->change, is_new_out, err);
 }
 
 static const struct run_withdrawal *find(const struct run_withdrawals *withdrawals, const char *key)

@@ -58,9 +58,7 @@ static struct result lose_one(struct sequencer *sequencer, const struct lost_att
                    "attempt %lld, the last that the order allows, was lost: its runner was silent for %d s",
                    (long long)lost->attempt, RUN_SILENCE_MS / 1000);
     if (is_last) own.reason = reason;
-    const struct result recorded = record(sequencer, &own, err);
-    *lost_out = recorded.ok;
-    return recorded.ok || err->kind == ERROR_CONFLICT ? SUCCESS : recorded;
+    return run_record_once(sequencer, &own.pair, &own.change, lost_out, err);
 }
 
 struct result run_lose_due(struct sequencer *sequencer, struct pg *pg, size_t *count_out, struct error *err)

@@ -29,11 +29,11 @@ static struct result forget_one(struct sequencer *sequencer, const struct due_lo
                                     .pair = {ACTION_RUN_FORGET, due->where},
                                     .run = due->run};
     char id[UUID_TEXT_SIZE];
+    bool is_new = false;
 
     uuid_format(&due->run, id);
     (void)snprintf(forgetting.pair.resource.detail, sizeof forgetting.pair.resource.detail, "%s", id);
-    const struct result recorded = run_record(sequencer, &forgetting.pair, &forgetting.change, err);
-    return recorded.ok || err->kind == ERROR_CONFLICT ? SUCCESS : recorded;
+    return run_record_once(sequencer, &forgetting.pair, &forgetting.change, &is_new, err);
 }
 
 struct result run_log_forget_due(struct sequencer *sequencer, struct pg *pg, size_t *count_out, struct error *err)

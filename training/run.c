@@ -87,6 +87,15 @@ struct result run_record(struct sequencer *sequencer, const struct action_pair *
     return failure(err, status == RECORD_REFUSED ? why.kind : ERROR_UNAVAILABLE, "%s", why.message);
 }
 
+struct result run_record_once(struct sequencer *sequencer, const struct action_pair *pair, struct change *change,
+                              bool *is_new_out, struct error *err)
+{
+    const struct result recorded = run_record(sequencer, pair, change, err);
+
+    *is_new_out = recorded.ok;
+    return recorded.ok || err->kind == ERROR_CONFLICT ? SUCCESS : recorded;
+}
+
 void run_round_note(struct run_round *round, struct result one, bool is_changed, const struct error *err)
 {
     round->changed += one.ok && is_changed;
@@ -111,9 +120,7 @@ static struct result expire(struct sequencer *sequencer, const struct due_run *d
 
     uuid_format(&due->run, pair.resource.detail);
     end.where = pair.resource;
-    const struct result recorded = run_record(sequencer, &pair, &end.change, err);
-    *ended_out = recorded.ok;
-    return recorded.ok || err->kind == ERROR_CONFLICT ? SUCCESS : recorded;
+    return run_record_once(sequencer, &pair, &end.change, ended_out, err);
 }
 
 struct result run_expire_due(struct sequencer *sequencer, struct pg *pg, size_t *count_out, struct error *err)

@@ -65,6 +65,9 @@ RESULT run_rows_lost(struct pg *pg, struct lost_attempt *lost_out, size_t capaci
 
 /** Records a change by the server itself, with its permit. The errors of the change; ERROR_UNAVAILABLE. */
 RESULT run_record(struct sequencer *sequencer, const struct action_pair *pair, struct change *change, struct error *err);
+/** The same for what another gateway may have done meanwhile (ERROR_CONFLICT): that is a success, with *is_new_out false. */
+RESULT run_record_once(struct sequencer *sequencer, const struct action_pair *pair, struct change *change, bool *is_new_out,
+                       struct error *err);
 
 /** What one round of the server's own changes has done. A run that can't be changed must not keep the others waiting. */
 struct run_round {

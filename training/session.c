@@ -73,9 +73,9 @@ static struct result doubt(const struct permit *permit, struct change *change, s
 
 static struct result record(struct sequencer *sequencer, struct second_change *change, struct error *err)
 {
-    const struct result recorded = run_record(sequencer, &change->pair, &change->change, err);
+    bool is_new = false;
 
-    return recorded.ok || err->kind == ERROR_CONFLICT ? SUCCESS : recorded;
+    return run_record_once(sequencer, &change->pair, &change->change, &is_new, err);
 }
 
 static struct result suspend_key(struct sequencer *sequencer, const struct run_second *second, struct error *err)

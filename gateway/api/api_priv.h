@@ -42,6 +42,8 @@ struct api_list {
     struct result (*describe)(struct request *request, const void *rows, size_t index, json_t **row_out, struct error *err);
     void (*cursor)(const void *rows, size_t index, char next_out[API_CURSOR_SIZE]);
 };
+/** ?order: ascending, descending, or left out: descending. ERROR_INVALID. */
+RESULT api_order(const struct request *request, bool *ascending_out, struct error *err);
 /** Answers 200 with the page. */
 RESULT api_answer_list(struct request *request, const struct api_list *list, struct error *err);
 

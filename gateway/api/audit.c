@@ -57,20 +57,18 @@ static bool read_sequence(const char *text, uint64_t *value_out)
 /* `after` continues in the order of reading; -1: from the start. `before` is an upper bound in both orders. */
 struct result audit_filter_read(const struct request *request, const char *after, struct audit_filter *filter, struct error *err)
 {
-    const char *order = request_argument(request, "order"), *before = request_argument(request, "before");
+    const char *before = request_argument(request, "before");
     uint64_t cursor = 0, bound = 0;
 
     if (strcmp(after, "-1") == 0) after = "";
     filter->key = request_argument(request, "key");
-    filter->ascending = order != NULL && strcmp(order, "ascending") == 0;
     filter->until = INT64_MAX;
     if (filter->key != NULL && !leaf_key_is_possible(filter->key))
         return failure(err, ERROR_INVALID,
                        "no event stands under the key \"%.80s\": a key is org:, prj: or res: and a name, act: "
                        "and a pseudonym, anonymous or system, out:denied or out:failed",
                        filter->key);
-    if (order != NULL && !filter->ascending && strcmp(order, "descending") != 0)
-        return failure(err, ERROR_INVALID, "order is ascending or descending");
+    TRY(api_order(request, &filter->ascending, err));
     if ((after[0] != '\0' && !read_sequence(after, &cursor)) || (before != NULL && !read_sequence(before, &bound)))
         return failure(err, ERROR_INVALID, "after and before are sequence numbers of events");
     if (before != NULL) filter->until = bound;

@@ -38,6 +38,15 @@ struct result api_after_number(const struct api_page *page, int64_t *number_out,
     return SUCCESS;
 }
 
+struct result api_order(const struct request *request, bool *ascending_out, struct error *err)
+{
+    const char *order = request_argument(request, "order");
+
+    *ascending_out = order != NULL && strcmp(order, "ascending") == 0;
+    if (order == NULL || *ascending_out || strcmp(order, "descending") == 0) return SUCCESS;
+    return failure(err, ERROR_INVALID, "order is ascending or descending");
+}
+
 static struct result add_rows(struct request *request, const struct api_list *list, json_t *rows, struct error *err)
 {
     for (size_t i = 0; i < list->count; i++) {

@@ -262,14 +262,12 @@ static void cursor(const void *rows, size_t index, char next_out[API_CURSOR_SIZE
 
 static struct result handle_history(struct request *request, struct pg *pg, struct error *err)
 {
-    const char *order = request_argument(request, "order");
     OWNED(published_page) *page = NULL;
-    struct published_span span = {.ascending = order != NULL && strcmp(order, "ascending") == 0};
+    struct published_span span = {.ascending = false};
     struct api_page asked;
 
     if (!api_page(request, &asked)) return SUCCESS;
-    if (order != NULL && !span.ascending && strcmp(order, "descending") != 0)
-        return failure(err, ERROR_INVALID, "order is ascending or descending");
+    TRY(api_order(request, &span.ascending, err));
     TRY(api_after_number(&asked, &span.cursor, err));
     span.has_cursor = asked.after[0] != '\0';
     span.limit = asked.limit + 1;
