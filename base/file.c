@@ -331,6 +331,18 @@ struct result file_is_there(const char *path, bool *there_out, struct error *err
     return SUCCESS;
 }
 
+DIR *file_list(int folder)
+{
+    const int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *listing = copy < 0 ? NULL : fdopendir(copy);
+
+    if (listing != NULL || copy < 0) return listing;
+    const int why = errno;
+    (void)close(copy);
+    errno = why;
+    return NULL;
+}
+
 struct result file_list_next(DIR *listing, const char **name_out, struct error *err)
 {
     for (;;) {

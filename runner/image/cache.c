@@ -124,16 +124,12 @@ static struct result open_all(const struct coding *coding, const struct image_pa
 /* The sum of all, and the one that was used least recently. */
 static struct result look(const struct image_cache *cache, int64_t *bytes_out, char oldest_out[NAME_SIZE], struct error *err)
 {
-    OWNED_LISTING listing = NULL;
-    const int copy = openat(cache->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    OWNED_LISTING listing = file_list(cache->folder);
     struct timespec first = {0};
     const char *name = NULL;
     struct stat about;
 
-    if (copy < 0 || (listing = fdopendir(copy)) == NULL) {
-        if (copy >= 0) (void)close(copy);
-        return failure(err, ERROR_UNAVAILABLE, "the kept blobs of images can't be listed: %s", strerror(errno));
-    }
+    if (listing == NULL) return failure(err, ERROR_UNAVAILABLE, "the kept blobs of images can't be listed: %s", strerror(errno));
     *bytes_out = 0;
     oldest_out[0] = '\0';
     for (;;) {

@@ -94,15 +94,11 @@ static struct result show_of_image(const struct bubblewrap_view *view, const cha
 
 static struct result show_image(const struct bubblewrap_view *view, struct buffer *arguments, struct error *err)
 {
-    OWNED_LISTING listing = NULL;
-    const int copy = openat(view->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    OWNED_LISTING listing = file_list(view->root);
     char passwd[PATH_SIZE];
     const char *name = NULL;
 
-    if (copy < 0 || (listing = fdopendir(copy)) == NULL) {
-        if (copy >= 0) (void)close(copy);
-        return failure(err, ERROR_UNAVAILABLE, "the image can't be listed: %s", strerror(errno));
-    }
+    if (listing == NULL) return failure(err, ERROR_UNAVAILABLE, "the image can't be listed: %s", strerror(errno));
     for (size_t count = 0;; count++) {
         TRY(file_list_next(listing, &name, err));
         if (name == NULL) break;

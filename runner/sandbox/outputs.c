@@ -176,15 +176,10 @@ static int compare(const void *a, const void *b)
 static struct result list_names(const struct step *step, int folder, struct names *names, struct error *err)
 {
     const int64_t room = step->walk->rules.files_max - step->walk->files;
-    OWNED_LISTING listing = NULL;
+    OWNED_LISTING listing = file_list(folder);
     const char *name = NULL;
-    const int copy =
-        openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* a duplicate would share the place in the listing */
 
-    if (copy < 0 || (listing = fdopendir(copy)) == NULL) {
-        if (copy >= 0) (void)close(copy);
-        return refuse(step, ERROR_UNAVAILABLE, "the folder can't be listed", err);
-    }
+    if (listing == NULL) return refuse(step, ERROR_UNAVAILABLE, "the folder can't be listed", err);
     for (;;) {
         TRY(file_list_next(listing, &name, err));
         if (name == NULL) break;

@@ -45,14 +45,10 @@ static struct result sweep_one(int base, const char *name, const struct cgroup_p
 
 static struct result sweep(int base, const struct cgroup_place *place, struct error *err)
 {
-    OWNED_LISTING listing = NULL;
-    const int copy = openat(base, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    OWNED_LISTING listing = file_list(base);
     const char *name = NULL;
 
-    if (copy < 0 || (listing = fdopendir(copy)) == NULL) {
-        if (copy >= 0) (void)close(copy);
-        return failure(err, ERROR_UNAVAILABLE, "the folder of runs can't be listed: %s", strerror(errno));
-    }
+    if (listing == NULL) return failure(err, ERROR_UNAVAILABLE, "the folder of runs can't be listed: %s", strerror(errno));
     for (;;) {
         TRY(file_list_next(listing, &name, err));
         if (name == NULL) return SUCCESS;

@@ -67,16 +67,12 @@ static void compare(const struct checkpoints *self, const char *name, struct fin
 /* False: there is none that was not taken yet. */
 static bool find_newest(const struct checkpoints *self, struct finished *newest_out)
 {
-    const int copy = openat(self->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    OWNED_LISTING listing = copy < 0 ? NULL : fdopendir(copy);
+    OWNED_LISTING listing = file_list(self->folder);
     struct finished newest = {.changed_ns = 0};
     const char *name = NULL;
     struct error ignored;
 
-    if (listing == NULL) {
-        if (copy >= 0) (void)close(copy);
-        return false;
-    }
+    if (listing == NULL) return false;
     for (size_t i = 0; i < ENTRIES_MAX && file_list_next(listing, &name, &ignored).ok && name != NULL; i++)
         compare(self, name, &newest);
     *newest_out = newest;

@@ -82,14 +82,10 @@ static bool is_needed(const char *name, const struct lease_journal *journal)
 
 struct result kept_sweep(int folder, const struct lease_journal *journal, struct error *err)
 {
-    OWNED_LISTING listing = NULL;
-    const int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    OWNED_LISTING listing = file_list(folder);
     const char *name = NULL;
 
-    if (copy < 0 || (listing = fdopendir(copy)) == NULL) {
-        if (copy >= 0) (void)close(copy);
-        return failure(err, ERROR_UNAVAILABLE, "the folder " FOLDER " can't be listed: %s", strerror(errno));
-    }
+    if (listing == NULL) return failure(err, ERROR_UNAVAILABLE, "the folder " FOLDER " can't be listed: %s", strerror(errno));
     for (;;) {
         TRY(file_list_next(listing, &name, err));
         if (name == NULL) return SUCCESS;
