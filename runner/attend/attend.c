@@ -49,6 +49,16 @@ static struct result fill(struct attending *attending, struct error *err)
     return attending->options->fill(attending->options->context, attending->work.folder, err);
 }
 
+struct result attend_walk_inputs(const struct attending *attending, const char *name, struct output_walk *walk, struct error *err)
+{
+    OWNED_FD folder = -1;
+
+    walk->what = name;
+    walk->rules = (struct output_rules){.files_max = INPUT_FILES, .bytes_max = INT64_MAX, .takes_links = true};
+    TRY(file_open_at(attending->work.folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &folder, err));
+    return output_walk(walk, folder, err);
+}
+
 static struct result count(void *context, const struct output_file *file, struct error *err)
 {
     (void)err;
@@ -63,13 +73,8 @@ static struct result measure(const struct attending *attending, int64_t *bytes_o
     int64_t bytes = SLACK_BYTES;
 
     for (size_t i = 0; i < 2; i++) {
-        struct output_walk walk = {.what = names[i],
-                                   .rules = {.files_max = INPUT_FILES, .bytes_max = INT64_MAX, .takes_links = true},
-                                   .take = count,
-                                   .context = &bytes};
-        OWNED_FD folder = -1;
-        TRY(file_open_at(attending->work.folder, names[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &folder, err));
-        TRY(output_walk(&walk, folder, err));
+        struct output_walk walk = {.take = count, .context = &bytes};
+        TRY(attend_walk_inputs(attending, names[i], &walk, err));
     }
     *bytes_out = bytes;
     return SUCCESS;

@@ -20,6 +20,16 @@ bool attend_is_cancelled(const struct attending *attending)
     return attending->options->cancelled != NULL && *attending->options->cancelled != 0;
 }
 
+void attend_said(const struct attending *attending, const char *otherwise, char *text_out, size_t size)
+{
+    const struct bytes said = buffer_bytes(&attending->message.content);
+    const size_t length = said.length < size ? said.length : size - 1;
+
+    if (length == 0) (void)snprintf(text_out, size, "%s", otherwise);
+    else (void)snprintf(text_out, size, "%.*s", (int)length, (const char *)said.data);
+    terminal_sanitize(text_out);
+}
+
 /* ---- what the cluster says ---- */
 
 static const char *reason_of(const struct kubernetes_status *status)
@@ -156,11 +166,8 @@ static struct result ask(struct attending *attending, struct error *err)
 static struct result refused(struct attending *attending, struct error *err)
 {
     char text[WHY_SIZE];
-    const struct bytes said = buffer_bytes(&attending->message.content);
 
-    (void)snprintf(text, sizeof text, "%.*s", (int)(said.length < sizeof text ? said.length : sizeof text - 1),
-                   said.length == 0 ? "" : (const char *)said.data);
-    terminal_sanitize(text);
+    attend_said(attending, "", text, sizeof text);
     return failure(err, ERROR_DENIED, "the pod is not closed: %s", text);
 }
 

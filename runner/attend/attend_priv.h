@@ -5,6 +5,7 @@
 
 #include "crypto/digest.h"
 #include "runner/attend/attend.h"
+#include "runner/sandbox/outputs.h"
 #include "runner/sandbox/work.h"
 #include "runner/talk/talk.h"
 
@@ -39,3 +40,8 @@ RESULT attend_watch(struct attending *attending, struct error *err);
 /** The outputs, into this machine's folder, under the same rules again. */
 RESULT attend_take_outputs(struct attending *attending, struct error *err);
 bool attend_is_cancelled(const struct attending *attending);
+
+/** Walks `name`, "code" or "in", of the inputs on this machine, with the rules of inputs; `walk` has what is done with each file. */
+RESULT attend_walk_inputs(const struct attending *attending, const char *name, struct output_walk *walk, struct error *err);
+/** What the last message of the agent says, cut, and safe to show; `otherwise`: it says nothing. */
+void attend_said(const struct attending *attending, const char *otherwise, char *text_out, size_t size);

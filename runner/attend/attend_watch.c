@@ -13,9 +13,10 @@
 #include "runner/talk/talk_files.h"
 
 #define HEARTBEAT      "SIJIL_HEARTBEAT"
+#define CHECKPOINTS    "SIJIL_CHECKPOINTS"                /* a folder that a pod does not have */
 #define HEARTBEAT_FILE HEARTBEAT "=/tmp/.sijil-heartbeat" /* POD_HEARTBEAT (runner/pod/pod.h): /run/sijil has the agent's token */
-#define INPUT_FILES    1000000
 #define LINE_SIZE      256
+#define SAID_SIZE      201
 #define END_MS         15000 /* after KILL; and until the cluster says why a pod is gone */
 #define OUTPUT_STEP_MS 60000 /* the agent reads all of them before the last one comes */
 #define SIGNAL_MAX     64
@@ -39,14 +40,9 @@ static struct result send_one(void *context, const struct output_file *file, str
 static struct result send_folder(struct attending *attending, const char *name, struct error *err)
 {
     struct sending sending = {.talk = attending->talk, .folder = name};
-    struct output_walk walk = {.what = name,
-                               .rules = {.files_max = INPUT_FILES, .bytes_max = INT64_MAX, .takes_links = true},
-                               .take = send_one,
-                               .context = &sending};
-    OWNED_FD folder = -1;
+    struct output_walk walk = {.take = send_one, .context = &sending};
 
-    TRY(file_open_at(attending->work.folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &folder, err));
-    return output_walk(&walk, folder, err);
+    return attend_walk_inputs(attending, name, &walk, err);
 }
 
 struct result attend_send_inputs(struct attending *attending, struct error *err)
@@ -74,7 +70,8 @@ static struct result let_go(struct attending *attending, struct error *err)
     TRY(buffer_format(&words, err, "%zu%c%lld%c", count, '\0', (long long)options->limits->processes, '\0'));
     for (size_t i = 0; i < count; i++) TRY(add_text(&words, err, options->arguments[i], NULL));
     json_object_foreach ((json_t *)(uintptr_t)options->variables, name, value)
-        if (strcmp(name, HEARTBEAT) != 0) TRY(add_text(&words, err, name, json_string_value(value)));
+        if (strcmp(name, HEARTBEAT) != 0 && strcmp(name, CHECKPOINTS) != 0)
+            TRY(add_text(&words, err, name, json_string_value(value)));
     TRY(add_text(&words, err, HEARTBEAT_FILE, NULL));
     TRY(talk_send(attending->talk, TALK_GO, buffer_bytes(&words), err));
     attending->began_ms = clock_monotonic_ms();
@@ -147,7 +144,7 @@ static struct result take_end(struct attending *attending, struct error *err)
 /* *ended_out: it was the last word about the program. */
 static struct result take_word(struct attending *attending, bool *ended_out, struct error *err)
 {
-    const struct bytes said = buffer_bytes(&attending->message.content);
+    char said[SAID_SIZE];
 
     switch ((int)attending->message.kind) {
     case TALK_LOG: take_log(attending); return SUCCESS;
@@ -155,8 +152,8 @@ static struct result take_word(struct attending *attending, bool *ended_out, str
     case TALK_USE: return take_use(attending, err);
     case TALK_ENDED: *ended_out = true; return take_end(attending, err);
     case TALK_REFUSED:
-        return failure(err, ERROR_UNAVAILABLE, "the agent: %.*s", (int)(said.length < 200 ? said.length : 200),
-                       said.length == 0 ? "" : (const char *)said.data);
+        attend_said(attending, "", said, sizeof said);
+        return failure(err, ERROR_UNAVAILABLE, "the agent: %s", said);
     default: return failure(err, ERROR_UNAVAILABLE, "the agent has gone");
     }
 }
@@ -289,13 +286,10 @@ struct result attend_watch(struct attending *attending, struct error *err)
 
 static struct result refuse(struct attending *attending)
 {
-    const struct bytes said = buffer_bytes(&attending->message.content);
     struct error *why = &attending->report.refusal;
 
     why->kind = ERROR_DENIED;
-    (void)snprintf(why->message, sizeof why->message, "%.*s", (int)(said.length < 250 ? said.length : 250),
-                   said.length == 0 ? "the outputs are refused" : (const char *)said.data);
-    terminal_sanitize(why->message);
+    attend_said(attending, "the outputs are refused", why->message, sizeof why->message);
     attending->report.outputs_refused = true;
     return SUCCESS;
 }

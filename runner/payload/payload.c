@@ -125,7 +125,6 @@ static struct result make_variables(struct payload *payload, struct error *err)
         payload->added[count++] = payload->visible;
     }
     TRY(variables_make(options->spec->environment, payload->added, count, &payload->variables, err));
-    if (options->pod != NULL) (void)json_object_del(payload->variables, "SIJIL_CHECKPOINTS"); /* a pod has no such folder */
     TRY(add_tasks(payload, err));
     TRY(add_library_path(payload, err));
     payload->run.variables = payload->variables;
