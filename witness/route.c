@@ -61,8 +61,7 @@ static void add(struct http_exchange *http, void *worker_state)
 static void submit(struct witness_exchange *exchange)
 {
     if (http_submit(&exchange->http, witness_server_of(exchange)->pool, add)) return;
-    witness_say(exchange, 503, "too many requests wait already");
-    witness_header(exchange, "Retry-After", "1");
+    witness_say_later(exchange, "too many requests wait already");
     http_answer(&exchange->http);
 }
 

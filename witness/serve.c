@@ -44,6 +44,12 @@ void witness_say(struct witness_exchange *exchange, unsigned status, const char 
     witness_respond(exchange, status, TEXT_TYPE, bytes_of_text(line == NULL ? "\n" : line));
 }
 
+void witness_say_later(struct witness_exchange *exchange, const char *why)
+{
+    witness_say(exchange, 503, why);
+    witness_header(exchange, "Retry-After", "1");
+}
+
 /* ---- callbacks ---- */
 
 static void begin(struct http_exchange *http)
@@ -56,8 +62,7 @@ static bool admit(struct http_exchange *http, bool is_open)
     struct witness_exchange *exchange = witness_exchange_of(http);
 
     if (is_open) return true;
-    witness_say(exchange, 503, "this witness is starting or stopping");
-    witness_header(exchange, "Retry-After", "1");
+    witness_say_later(exchange, "this witness is starting or stopping");
     return false;
 }
 
@@ -67,8 +72,7 @@ static bool hold(struct http_exchange *http, int64_t bytes)
     const int64_t now = atomic_fetch_add(&witness_server_of(exchange)->gathered, bytes) + bytes;
 
     if (bytes < 0 || now <= GATHERED_MAX) return true;
-    witness_say(exchange, 503, "too many requests are on their way already");
-    witness_header(exchange, "Retry-After", "1");
+    witness_say_later(exchange, "too many requests are on their way already");
     return false;
 }
 

@@ -46,6 +46,8 @@ static inline struct witness_server *witness_server_of(const struct witness_exch
 void witness_respond(struct witness_exchange *exchange, unsigned status, const char *type, struct bytes text);
 /** The same with a sentence for people. */
 void witness_say(struct witness_exchange *exchange, unsigned status, const char *why);
+/** The same, 503: it may be tried again in a second. */
+void witness_say_later(struct witness_exchange *exchange, const char *why);
 void witness_header(struct witness_exchange *exchange, const char *name, const char *value);
 
 /** Takes a request whose head has arrived to its handler. On the event thread; the exchange is suspended. */
