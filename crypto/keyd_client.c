@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "crypto/ecdsa.h"
 #include "crypto/keyd_client_priv.h"
 
 struct result keyd_identify(struct keyd_client *client, struct keyd_identity *identity_out, struct error *err)
@@ -13,6 +14,14 @@ struct result keyd_identify(struct keyd_client *client, struct keyd_identity *id
     TRY(keyd_call(client, &request, &call, err));
     *identity_out = call.reply.as.identity;
     return SUCCESS;
+}
+
+struct result keyd_signer(struct keyd_client *client, struct ecdsa_key **key_out, struct error *err)
+{
+    struct keyd_identity identity;
+
+    TRY(keyd_identify(client, &identity, err));
+    return ecdsa_key_from_public(identity.document_public, key_out, err);
 }
 
 struct key_binding key_binding_of(const struct key_scope *scope, const struct uuid *blob, const uint8_t commitment[32])

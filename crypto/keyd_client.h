@@ -68,6 +68,9 @@ struct keyd_identity {
     uint32_t versions[KEYD_VERSIONS_MAX];
 };
 RESULT keyd_identify(struct keyd_client *client, struct keyd_identity *identity_out, struct error *err);
+struct ecdsa_key;
+/** The key with which keyd signs documents, orders, leases and admissions. */
+RESULT keyd_signer(struct keyd_client *client, struct ecdsa_key **key_out, struct error *err);
 
 /** Where a wrapped key is valid; it comes from the decision. */
 struct key_scope {

@@ -12,13 +12,11 @@
 static struct result check_admission(const struct request *request, const struct run_chain *chain, const char *run,
                                      struct error *err)
 {
-    struct keyd_identity identity;
     OWNED(ecdsa_key) *key = NULL;
 
     if (chain->order == NULL || chain->lease == NULL || chain->result == NULL)
         return failure(err, ERROR_DENIED, "envelopes below the admission are missing");
-    TRY(keyd_identify(request->gateway->keyd, &identity, err));
-    TRY(ecdsa_key_from_public(identity.document_public, &key, err));
+    TRY(keyd_signer(request->gateway->keyd, &key, err));
     TRY(run_check_signer(chain->admission, key, err));
     TRY(run_chain_check(chain, err));
     return strcmp(run_text(chain->request, "run"), run) == 0 ? SUCCESS

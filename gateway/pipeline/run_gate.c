@@ -100,12 +100,10 @@ static struct result read_lease(struct pg *pg, const struct run_holder *holder, 
 struct result run_lease_prove(const struct request *request, struct pg *pg, const struct run_holder *holder,
                               struct run_envelope **order_out, int64_t *ends_ms_out, struct error *err)
 {
-    struct keyd_identity identity;
     OWNED(run_envelope) *order = NULL, *lease = NULL;
     OWNED(ecdsa_key) *key = NULL;
 
-    TRY(keyd_identify(request->gateway->keyd, &identity, err));
-    TRY(ecdsa_key_from_public(identity.document_public, &key, err));
+    TRY(keyd_signer(request->gateway->keyd, &key, err));
     TRY(read_order(pg, &holder->run, key, &order, err));
     TRY(read_lease(pg, holder, key, &lease, err));
     TRY(run_lease_check(lease, order, holder, clock_wall_ms(), err));
