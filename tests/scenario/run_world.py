@@ -1,6 +1,7 @@
 """Signed training runs as their people and machines see them: keys, requests and approvals made with openssl, runners over mutual TLS.
 Everything is made from docs/formats/run.md and docs/formats/documents.md alone."""
 import base64
+import functools
 import hashlib
 import http.client
 import json
@@ -90,6 +91,12 @@ def spec(**more):
             "assurance": 1, **more}
 
 
+@functools.cache
+def client_of(server, login, port):
+    """One for all calls, with the token of earlier ones: tokens for the administration are few."""
+    return Client(server, login, port)
+
+
 class Person:
     """Somebody with a role, and an enrolled key."""
 
@@ -111,9 +118,7 @@ class Person:
         world.server.client(officer).api("POST", f"/keys/signing/{self.key.name}/approval", {"envelopes": [drafted, seal(KEY_TYPE, document, world.root)]})
 
     def call(self, method, path="", body=None, port=None):
-        """With the token of earlier calls: tokens for the administration are few."""
-        client = self.__dict__.setdefault("clients", {}).setdefault((port, self.login), Client(self.world.server, self.login, port))
-        return client.call(method, f"/api/v1/projects/{PROJECT}/runs{path}", None if body is None else json.dumps(body),
+        return client_of(self.world.server, self.login, port).call(method, f"/api/v1/projects/{PROJECT}/runs{path}", None if body is None else json.dumps(body),
                            {"Content-Type": "application/json"} if body else {}, scope="registry:admin:*")
 
     def request(self, **more):
