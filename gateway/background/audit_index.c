@@ -10,17 +10,21 @@
 #include "base/thread.h"
 #include "gateway/pipeline/gateway.h"
 
-#define LOOK_EVERY_MS 250  /* without a search that waits */
+#define LOOK_EVERY_MS 2000 /* without a search that waits: a larger batch writes fewer rows for an event */
 #define OTHER_MS      20   /* until the next look while another gateway is at it */
 #define FAILED_MS     2000 /* until the next try */
+#define BUSY          1000 /* events in a second: from here on the service needs the processors more than the index */
+#define BUSY_RESTS    3    /* then it rests for so many times as long as it worked */
 
 struct audit_index {
     struct gateway *gateway;
     struct pg *pg;
     struct search_index *search;
     struct thread thread;
-    bool is_asked;  /* with the thread's mutex */
-    bool is_failed; /* the last step failed, and the log says so */
+    uint64_t size;   /* of the log, at the last step */
+    int64_t seen_ms; /* when that was */
+    bool is_asked;   /* with the thread's mutex */
+    bool is_failed;  /* the last step failed, and the log says so */
 };
 
 /* Returns the time until the next step. */
@@ -32,7 +36,18 @@ static int64_t failed(struct audit_index *index, const struct error *why)
     return FAILED_MS;
 }
 
-/* An old log is indexed in half of the time of one processor, unless a search waits. */
+/* Whether events came at a rate of at least BUSY since the last step. */
+static bool is_busy(struct audit_index *index, uint64_t size, int64_t now_ms)
+{
+    const uint64_t grown = index->size == 0 || size < index->size ? 0 : size - index->size;
+    const int64_t passed_ms = now_ms > index->seen_ms ? now_ms - index->seen_ms : 1;
+
+    index->size = size;
+    index->seen_ms = now_ms;
+    return grown * 1000 >= (uint64_t)passed_ms * BUSY;
+}
+
+/* An old log is indexed without a rest while the service is quiet, and in a quarter of the time of one processor while it is busy. */
 static int64_t step(struct audit_index *index)
 {
     const int64_t began_ms = clock_monotonic_ms();
@@ -44,7 +59,10 @@ static int64_t step(struct audit_index *index)
     index->is_failed = false;
     metric_set(AUDIT_METRIC(audit_indexed), (int64_t)state.indexed);
     if (!state.is_mine) return OTHER_MS;
-    return state.indexed < state.size ? clock_monotonic_ms() - began_ms : LOOK_EVERY_MS;
+    const int64_t now_ms = clock_monotonic_ms();
+    const bool rests = is_busy(index, state.size, now_ms);
+    if (state.indexed >= state.size) return LOOK_EVERY_MS;
+    return rests ? BUSY_RESTS * (now_ms - began_ms) : 0;
 }
 
 /* False: the thread must end. */
