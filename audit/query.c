@@ -224,34 +224,54 @@ static void keep_key(struct audit_page *page, struct bytes subject, struct secre
     slot->key = GIVE(*key);
 }
 
-static struct result open_with(const struct secret *key, const struct audit_row *row, const char *origin, struct buffer *payload,
-                               struct error *err)
+static struct result open_with(const struct secret *key, const struct audit_row *row, const struct leaf *leaf, const char *origin,
+                               struct buffer *payload, struct error *err)
 {
-    struct leaf leaf;
-
-    TRY(leaf_read(row->leaf, &leaf, err));
     if (key->length != SUBJECT_KEY_SIZE) return failure(err, ERROR_CORRUPT, "the key of a subject has a wrong length");
     const struct sealed_payload sealed = {key->bytes, row->salt.data, row->box, origin};
-    return payload_open(&sealed, &leaf, payload, err);
+    return payload_open(&sealed, leaf, payload, err);
 }
 
-struct result audit_page_payload(struct audit_page *page, size_t index, struct keyd_client *keyd, const char *origin,
-                                 struct buffer *payload, struct error *err)
+static struct result check_beside(const struct audit_page *page, size_t index, const struct audit_row *row, struct error *err)
+{
+    if (!page->events[index].is_readable || page->events[index].has_payload || row->salt.length == 0) return SUCCESS;
+    return failure(err, ERROR_CORRUPT, "something stands beside event %llu, which committed to no payload",
+                   (unsigned long long)row->sequence);
+}
+
+static bool is_sealed(const struct audit_row *row)
+{
+    return row->wrapped_key.length > 0 && row->box.length > 0;
+}
+
+struct result audit_page_payload_of(struct audit_page *page, size_t index, const struct leaf *leaf,
+                                    const struct payload_opener *with, struct buffer *payload, struct error *err)
 {
     OWNED(secret) *key = NULL;
     struct audit_row row;
 
     audit_read_row(page->rows, index, &row);
-    if (page->events[index].is_readable && !page->events[index].has_payload && row.salt.length > 0)
-        return failure(err, ERROR_CORRUPT, "something stands beside event %llu, which committed to no payload",
-                       (unsigned long long)row.sequence);
-    if (row.wrapped_key.length == 0 || row.box.length == 0) return SUCCESS;
+    TRY(check_beside(page, index, &row, err));
+    if (!is_sealed(&row)) return SUCCESS;
     const struct page_key *known = known_key(page, row.subject);
-    if (known != NULL) return open_with(known->key, &row, origin, payload, err);
-    TRY(open_key(keyd, &row, &key, err));
-    TRY(open_with(key, &row, origin, payload, err));
+    if (known != NULL) return open_with(known->key, &row, leaf, with->origin, payload, err);
+    TRY(open_key(with->keyd, &row, &key, err));
+    TRY(open_with(key, &row, leaf, with->origin, payload, err));
     keep_key(page, row.subject, &key);
     return SUCCESS;
+}
+
+struct result audit_page_payload(struct audit_page *page, size_t index, struct keyd_client *keyd, const char *origin,
+                                 struct buffer *payload, struct error *err)
+{
+    struct audit_row row;
+    struct leaf leaf;
+
+    audit_read_row(page->rows, index, &row);
+    TRY(check_beside(page, index, &row, err));
+    if (!is_sealed(&row)) return SUCCESS;
+    TRY(leaf_read(row.leaf, &leaf, err));
+    return audit_page_payload_of(page, index, &leaf, &(struct payload_opener){keyd, origin}, payload, err);
 }
 
 const char *audit_page_missing(const struct audit_page *page, size_t index)

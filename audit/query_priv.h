@@ -24,6 +24,15 @@ RESULT audit_select_numbers(struct pg *pg, const int64_t *sequences, size_t coun
 /** The subject whose key seals the payload of an event; empty without one. */
 struct bytes audit_page_subject(const struct audit_page *page, size_t index);
 
+/** With what payloads are opened: sijil-keyd, and the origin of the log. */
+struct payload_opener {
+    struct keyd_client *keyd;
+    const char *origin;
+};
+/** audit_page_payload() for a caller that has read the event. */
+RESULT audit_page_payload_of(struct audit_page *page, size_t index, const struct leaf *leaf, const struct payload_opener *with,
+                             struct buffer *payload, struct error *err) __attribute__((nonnull));
+
 /** Digest and text of those facts that are stored, in the order of the digests. */
 RESULT audit_select_facts(struct pg *pg, const struct bytes *digests, size_t count, struct pg_rows **rows_out, struct error *err);
 

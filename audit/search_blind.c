@@ -7,6 +7,7 @@
 #include "audit/query_priv.h"
 #include "audit/subject_priv.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "base/network.h"
 #include "crypto/hmac.h"
 
@@ -115,16 +116,60 @@ static void add_country_of(struct blind_values *values, const json_t *entry)
     }
 }
 
-static struct result add_countries(struct blind_values *values, const struct audit_page *page, size_t index, struct error *err)
+static struct result countries_of(struct bytes text, struct blind_values *countries, struct error *err)
 {
+    OWNED_JSON facts = NULL;
+
+    countries->count = 0;
+    TRY(json_read(text, FACTS_TEXT_MAX, &facts, err));
+    const json_t *judged = json_object_get(facts, "judged");
+    for (size_t k = 0; k < json_array_size(judged); k++) add_country_of(countries, json_array_get(judged, k));
+    return SUCCESS;
+}
+
+#define MEMO_ROWS 64
+
+struct country_memo {
+    struct memo_row {
+        bool is_set;
+        uint8_t digest[LEAF_FACTS_DIGEST];
+        struct blind_values countries;
+    } rows[MEMO_ROWS];
+};
+
+struct country_memo *country_memo_new(void)
+{
+    return memory_zeroed(1, sizeof(struct country_memo));
+}
+
+void country_memo_free(struct country_memo *memo)
+{
+    free(memo);
+}
+
+/* The text of sound facts has this digest, so the countries follow from the digest. */
+static struct result remember(struct memo_row *row, struct bytes digest, struct bytes text, struct error *err)
+{
+    if (row->is_set && bytes_equal(digest, (struct bytes){row->digest, sizeof row->digest})) return SUCCESS;
+    row->is_set = false;
+    TRY(countries_of(text, &row->countries, err));
+    memcpy(row->digest, digest.data, sizeof row->digest);
+    row->is_set = true;
+    return SUCCESS;
+}
+
+static struct result add_countries(struct blind_values *values, const struct audit_page *page, size_t index,
+                                   struct country_memo *memo, struct error *err)
+{
+    struct memo_row own = {.is_set = false};
     struct bytes text;
 
     for (size_t i = 0; i < audit_page_facts_count(page, index); i++) {
-        OWNED_JSON facts = NULL;
+        const struct bytes digest = audit_page_facts_digest(page, index, i);
+        struct memo_row *row = memo == NULL ? &own : &memo->rows[digest.data[0] % MEMO_ROWS];
         if (audit_page_facts(page, index, i, &text) != FACTS_SOUND) continue;
-        TRY(json_read(text, FACTS_TEXT_MAX, &facts, err));
-        const json_t *judged = json_object_get(facts, "judged");
-        for (size_t k = 0; k < json_array_size(judged); k++) add_country_of(values, json_array_get(judged, k));
+        TRY(remember(row, digest, text, err));
+        for (size_t k = 0; k < row->countries.count; k++) add(values, SEARCH_COUNTRY, row->countries.values[k].text);
     }
     return SUCCESS;
 }
@@ -139,18 +184,18 @@ static struct result read_payload(struct bytes text, struct blind_values *values
     return SUCCESS;
 }
 
-struct result blind_values_of(struct audit_page *page, size_t index, struct keyd_client *keyd, const char *origin,
-                              struct blind_values *values_out, struct error *err)
+struct result blind_values_of(struct audit_page *page, size_t index, const struct leaf *leaf, const struct payload_opener *with,
+                              struct country_memo *memo, struct blind_values *values_out, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(TALLY_TEXT_MAX);
 
     values_out->count = 0;
     if (!audit_page_is_readable(page, index)) return SUCCESS;
-    const struct result opened = audit_page_payload(page, index, keyd, origin, &text, err);
+    const struct result opened = audit_page_payload_of(page, index, leaf, with, &text, err);
     if (!opened.ok && err->kind != ERROR_CORRUPT) return opened;
     if (!opened.ok || text.length == 0) return SUCCESS; /* damaged or erased: the verifier counts it */
     const struct result read = read_payload(buffer_bytes(&text), values_out, err);
     secret_wipe(text.data, text.length);
     TRY(read);
-    return add_countries(values_out, page, index, err);
+    return add_countries(values_out, page, index, memo, err);
 }

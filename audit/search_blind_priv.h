@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "audit/query.h"
+#include "audit/query_priv.h"
 #include "audit/search.h"
 #include "audit/tally_priv.h"
 
@@ -30,12 +30,19 @@ int blind_year(int64_t wall_ms);
 RESULT blind_key_open(struct keyd_client *keyd, struct pg *pg, int year, bool makes, struct secret **key_out, struct error *err)
     __attribute__((nonnull));
 int64_t blind_key_of(const struct secret *key, enum search_field field, const char *text) __attribute__((nonnull));
+/** The countries of facts that were read before, by the digest of the facts. Thousands of events share few facts. */
+struct country_memo;
+struct country_memo *country_memo_new(void); /* NULL: no memory */
+void country_memo_free(struct country_memo *memo);
+DEFINE_OWNED(country_memo);
+
 /**
- * Opens the payload of an event and reads its values, and the country of its facts (audit_page_load_facts() comes before). An event whose
- * payload is erased or damaged has no values.
+ * Opens the payload of an event that was read, and reads its values, and the country of its facts (audit_page_load_facts() comes before). An
+ * event whose payload is erased or damaged has no values. `memo` may be NULL.
  */
-RESULT blind_values_of(struct audit_page *page, size_t index, struct keyd_client *keyd, const char *origin,
-                       struct blind_values *values_out, struct error *err) __attribute__((nonnull));
+RESULT blind_values_of(struct audit_page *page, size_t index, const struct leaf *leaf, const struct payload_opener *with,
+                       struct country_memo *memo, struct blind_values *values_out, struct error *err)
+    __attribute__((nonnull(1, 3, 4, 6, 7)));
 bool blind_values_have(const struct blind_values *values, enum search_field field, const char *text) __attribute__((nonnull));
 /** "192.0.2.7" in its shortest form, and its network. False: it is no address. */
 bool blind_address(const char *text, char address_out[BLIND_TEXT_SIZE], char network_out[BLIND_TEXT_SIZE])

@@ -111,4 +111,5 @@ def main():
         print(json.dumps({"appending": cost_of_appending(sijil)}), flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()
