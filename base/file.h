@@ -71,7 +71,7 @@ RESULT file_is_there(const char *path, bool *there_out, struct error *err);
 RESULT file_status(int fd, struct stat *status_out, struct error *err);
 /** fstatat(2) of a name in an open folder. A symbolic link is not followed. */
 RESULT file_status_at(int directory, const char *name, struct stat *status_out, struct error *err);
-/** The list of an open folder, from its beginning: a duplicate of the descriptor would share its place. NULL: errno says why. */
+/** The list of an open folder, from its beginning; `folder` stays open, and its position stays as it is. NULL: errno says why. */
 DIR *file_list(int folder);
 /** The next name of a folder except "." and ".."; valid until the next call. NULL at the end. */
 RESULT file_list_next(DIR *listing, const char **name_out, struct error *err);

@@ -362,7 +362,7 @@ static int add_ioctl(scmp_filter_ctx filter)
 }
 
 /*
- * All of fcntl() except F_SETLEASE, F_GETLEASE and F_NOTIFY (1024 to 1026; 1027 is unused): they tell who else opens or changes a file or a folder of /usr. So
+ * All of fcntl() except F_SETLEASE, F_GETLEASE and F_NOTIFY (1024 to 1026; 1027 is unused): they show that another process opens or changes a file or a folder of /usr. So
  * does inotify, which is not in the list.
  */
 static int add_fcntl(scmp_filter_ctx filter)

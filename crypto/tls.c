@@ -25,7 +25,7 @@ struct tls_server {
 struct tls {
     SSL *ssl;
     int fd;
-    bool has_failed; /* nothing can be sent any more, not even an end */
+    bool has_failed; /* nothing can be sent any more, not even close_notify */
 };
 
 static struct result no_memory(struct error *err)
@@ -109,7 +109,7 @@ void tls_server_free(struct tls_server *server)
     free(server);
 }
 
-/* In the place of all that a certificate says: it is the right key. TLS itself shows that the other side has its private half. */
+/* Checks nothing of a certificate but its key: it must be the right one. TLS itself shows that the other side has the private key. */
 static int compare_key(X509_STORE_CTX *store, void *argument)
 {
     char pin[TLS_PIN_SIZE];
@@ -133,7 +133,7 @@ static bool waits_for(const struct tls *tls, short events, int64_t until_ms)
     }
 }
 
-/* After an operation of OpenSSL that did not succeed: whether it is worth another try. */
+/* Whether an operation of OpenSSL that did not succeed must be repeated. Waits until it can be. */
 static bool may_retry(const struct tls *tls, int status, int64_t until_ms)
 {
     switch (SSL_get_error(tls->ssl, status)) {
@@ -161,7 +161,7 @@ static struct result shake_hands(struct tls *tls, bool is_server, int64_t until_
         if (may_retry(tls, status, until_ms)) continue;
         if (SSL_get_verify_result(tls->ssl) != X509_V_ERR_APPLICATION_VERIFICATION) return gone(tls, err);
         (void)gone(tls, err);
-        return failure(err, ERROR_DENIED, "the other side has not the key that it should have");
+        return failure(err, ERROR_DENIED, "the other side does not have the key that it should have");
     }
 }
 
@@ -174,7 +174,7 @@ static struct result begin(int fd, SSL_CTX *context, int64_t until_ms, struct tl
         return no_memory(err);
     }
     tls->fd = fd;
-    tls->has_failed = true; /* until hands were shaken */
+    tls->has_failed = true; /* until the handshake has succeeded */
     if (context == NULL || (tls->ssl = SSL_new(context)) == NULL || SSL_set_fd(tls->ssl, fd) != 1) return no_memory(err);
     TRY(shake_hands(tls, SSL_CTX_get_ssl_method(context) == TLS_server_method(), until_ms, err));
     tls->has_failed = false;
@@ -192,13 +192,13 @@ struct result tls_connect(int fd, const char *pin, int64_t until_ms, struct tls 
     SSL_CTX *context = context_new(false);
     char wanted[TLS_PIN_SIZE] = "";
 
-    if (strlen(pin) == sizeof wanted - 1) memcpy(wanted, pin, sizeof wanted); /* any other length is the pin of no key */
+    if (strlen(pin) == sizeof wanted - 1) memcpy(wanted, pin, sizeof wanted); /* a pin of another length fits no key */
     if (context != NULL) {
         SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
         SSL_CTX_set_cert_verify_callback(context, compare_key, wanted);
     }
     const struct result begun = begin(fd, context, until_ms, tls_out, err);
-    SSL_CTX_free(context); /* the connection keeps it; no certificate comes any more */
+    SSL_CTX_free(context); /* the connection has its own reference; `wanted` was used during the handshake only */
     return begun;
 }
 

@@ -82,7 +82,7 @@ static const struct pg_statement *const statements[] = {
 /* clang-format on */
 const struct pg_table document_table = PG_TABLE(statements);
 
-/* Whether `action` is about documents of this kind: its name begins as that of the kind's own action does, up to the point. */
+/* Whether `action` is about documents of this kind: its name and the name of the kind's own action are equal up to the '.'. */
 static bool is_about(enum action action, enum document_kind kind)
 {
     const char *own = document_kind(kind)->action;

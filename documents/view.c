@@ -193,7 +193,7 @@ static const char *why_refused(const struct view_kind *kind, uint64_t sequence)
 {
     for (size_t i = 0; i < kind->refusal_count && i < VIEW_REFUSALS; i++)
         if (kind->refusals[i].sequence == sequence) return kind->refusals[i].why;
-    return "another gateway has heard the reason";
+    return "another gateway knows the reason";
 }
 
 struct result document_view_check_event(struct document_view *view, enum document_kind kind, uint64_t sequence, struct error *err)

@@ -6,8 +6,8 @@
  * fsynced. So a valid copy is left after a crash at any moment, after an incomplete write, and after damage to one copy. No
  * valid copy is older than the last change that succeeded.
  *
- * A copy: magic[4] | u8 version | u64 generation | body | HMAC-SHA256[32] over all bytes before it | zeros up to copy_size. A format whose body says how
- * long it is has zeros only up to the next block (4096); what follows does not count.
+ * A copy: magic[4] | u8 version | u64 generation | body | HMAC-SHA256[32] over all bytes before it | zeros up to copy_size. If the first bytes of a
+ * body state its length, the zeros end with its last block (4096), and the bytes after that block are ignored.
  * The generation grows by one with each change. If somebody puts an older file back, its generation is lower: only a caller
  * that knows the later generation from elsewhere can notice this (journal_generation()).
  *
@@ -29,7 +29,7 @@ struct journal_format {
     size_t copy_size; /* bytes; whole blocks of the disk (4096), so an incomplete write of one copy does not touch the other */
     /** The size of the body in that version; 0: there is no such version. */
     size_t (*body_size)(uint8_t version);
-    /** Of a body that may be shorter: how long its first bytes say that it is, at most body_size(). NULL: it never is shorter. */
+    /** The length that the first bytes of a body state, at most body_size(). NULL: each body has body_size() bytes. */
     size_t (*body_length)(const uint8_t *body);
     void (*write)(const void *state, uint8_t *body_out);
     void (*read)(uint8_t version, struct bytes body, void *state_out);

@@ -21,7 +21,7 @@ static size_t body_of(const struct journal_format *format, uint8_t version, cons
     return length <= most ? length : 0;
 }
 
-/* Without body_length the whole copy. */
+/* The bytes of a copy that are written: whole blocks; without body_length the whole copy. */
 static size_t blocks_of(const struct journal_format *format, size_t size)
 {
     const size_t blocks = (size + BLOCK - 1) / BLOCK * BLOCK;

@@ -128,7 +128,8 @@ static struct result check_count(struct pg *pg, const struct uuid *project, stru
     pg_add_uuid(&arguments, project);
     TRY(pg_run(pg, &quota_events_count_sql, &arguments, &rows, err));
     if (pg_int8(rows, 0, 0) < QUOTA_EVENTS_PROJECTS) return SUCCESS;
-    return failure(err, ERROR_CONFLICT, "%d projects have a quota of events already: no more can", QUOTA_EVENTS_PROJECTS);
+    return failure(err, ERROR_CONFLICT, "%d projects have a quota of events already: no other project can have one",
+                   QUOTA_EVENTS_PROJECTS);
 }
 
 static struct result check_below(int64_t own, int64_t ceiling, const char *member, struct error *err)

@@ -29,8 +29,8 @@ struct pg_table;
 RESULT pg_open(const char *conninfo, const struct pg_table *const *tables, struct pg **pg_out, struct error *err);
 /**
  * As pg_open(), but each statement is prepared and checked when it first runs, in one more round trip. A program with many
- * connections opens one with pg_open(), which checks all statements, and the others with this: each would take a fiftieth of a
- * second of the server, and its memory, for statements of which it runs few. Such a connection has no pipelines.
+ * connections opens one with pg_open(), which checks all statements, and the others with this: each would cost the
+ * server a fiftieth of a second, and memory, for statements of which it runs few. Such a connection has no pipelines.
  */
 RESULT pg_open_lazily(const char *conninfo, const struct pg_table *const *tables, struct pg **pg_out, struct error *err);
 /** Checks the form of a connection string, without a connection. The error quotes nothing, because any part of it may be a
@@ -46,7 +46,7 @@ void pg_notice_loss(struct pg *pg);
 /** Connects and prepares again. An open transaction is lost. */
 RESULT pg_reopen(struct pg *pg, struct error *err);
 int pg_socket(const struct pg *pg);
-/** The server process of a connection; all 0: none. Process numbers are reused, in another container at once. */
+/** The server process of a connection; all 0: none. Process numbers are used again, and a second container may have the same number now. */
 struct pg_backend {
     int64_t id, began_us;
 };

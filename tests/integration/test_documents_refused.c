@@ -33,7 +33,7 @@ static void what_keyd_refuses_is_passed_over(void **state)
         look_well(&store);
         assert_false(is_in_force(&store, 0));
         assert_true(is_in_force(&store, 1));
-        check_told(&store, 0, i == 0 ? "2 signatures that count are needed" : "another gateway has heard the reason");
+        check_told(&store, 0, i == 0 ? "2 signatures that count are needed" : "another gateway knows the reason");
         check_told(&store, 1, NULL);
         forget(&store);
     }
