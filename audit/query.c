@@ -235,7 +235,7 @@ static struct result open_with(const struct secret *key, const struct audit_row 
 static struct result check_beside(const struct audit_page *page, size_t index, const struct audit_row *row, struct error *err)
 {
     if (!page->events[index].is_readable || page->events[index].has_payload || row->salt.length == 0) return SUCCESS;
-    return failure(err, ERROR_CORRUPT, "something stands beside event %llu, which committed to no payload",
+    return failure(err, ERROR_CORRUPT, "the database has a payload of event %llu, which committed to none",
                    (unsigned long long)row->sequence);
 }
 

@@ -31,7 +31,7 @@ enum jose_algorithm {
 
 enum jws_type {
     JWS_TYPE_JWT,      /* "JWT", or absent */
-    JWS_TYPE_ACCESS,   /* "at+jwt" (RFC 9068); both also with "application/" before them, and in any case */
+    JWS_TYPE_ACCESS,   /* "at+jwt" (RFC 9068); both may have "application/" before them, and letters of either case */
     JWS_TYPE_REGISTRY, /* "sijil-reg+jwt": a token of ours */
 };
 

@@ -154,7 +154,7 @@ RESULT decider_run_approvals(struct decider *decider, const char *name, int64_t 
 struct train_answer {
     bool is_allowed;
     bool signed_request; /* the requester must have signed with an enrolled key */
-    int64_t approvals;   /* by so many persons */
+    int64_t approvals;   /* the number of persons that must approve */
     char rule[65];       /* that denies it; "" if it is allowed */
     char policies[72];   /* digest of the set that was asked */
 };
@@ -183,11 +183,11 @@ struct carried_query {
     int64_t now_ms;
     bool only_checks; /* nothing but is_carried is wanted */
 };
-/** The label that content has which was made from all that the run reads. */
+/** The label of content that was made from all that the run reads. */
 struct carried_label {
     bool is_carried;     /* the output's repository has this label, or a stricter one */
     bool is_allowed;     /* the policies let the repository take it at its home */
-    char rule[65];       /* that does not; "" */
+    char rule[65];       /* the rule that forbids it; "": none */
     struct buffer label; /* the caller's buffer: canonical JSON of the label, if is_carried is false */
 };
 /** ERROR_UNAVAILABLE while the policies are not known; ERROR_LIMIT. */
@@ -195,7 +195,7 @@ RESULT decider_carried_label(struct decider *decider, const struct carried_query
                              struct error *err);
 
 /**
- * Whether the policies allow `metadata` of the repository `name` in a region: that somebody there knows that it is used, and how much. An
+ * Whether the policies allow `metadata` of the repository `name` in a region: whether somebody there may know that it is used, and how much. An
  * unknown region allows nothing. ERROR_UNAVAILABLE while the policies are not known; ERROR_LIMIT.
  */
 RESULT decider_shows(struct decider *decider, const char *name, const char *region, int64_t now_ms, bool *shows_out,

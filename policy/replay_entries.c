@@ -62,7 +62,7 @@ static struct result check_label(const struct facts_view *entry, struct error *e
     TRY(as_difference(policy_effective_label(&where, NULL, &floor, &is_floor, &why), &why, err));
     floor.lineage = LINEAGE_ATTESTED; /* the least strict value, because floors of policies state no lineage */
     if (!is_floor || (entry->is_labelled && label_covers(&entry->label, &floor))) return SUCCESS;
-    return differs(err, "the policy set gives a stricter label than the facts have to", entry->scope);
+    return differs(err, "the policy set gives a stricter label than the facts give to", entry->scope);
 }
 
 /* --- evaluating again --- */
@@ -271,7 +271,7 @@ static struct result require_whole(const struct replay *replay, const json_t *js
         const json_t *entry = json_array_get(judged, i);
         if (!is_in_order(entry, wanted)) return differs(err, "policies were asked for other operations than those of", action);
         if ((json_object_get(entry, "before") != NULL) != labels)
-            return differs(err, labels ? "the facts lack the label before that of" : "no label was compared in", action);
+            return differs(err, labels ? "the facts lack the earlier label in" : "no label was compared in", action);
     }
     if (json_array_size(json_object_get(json, "refused")) > 0) return SUCCESS;
     if (labels && (!is_done || replay->leaf->reason.policy[0] == '\0'))

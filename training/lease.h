@@ -50,7 +50,7 @@ void run_order_prepare(const struct resource *where, const struct run_envelope *
 
 /* --- leases --- */
 
-/** That a lease lives longer than the run may take, in seconds: code and inputs are fetched, outputs stored. */
+/** A lease outlives the run's longest time by so many seconds: in them code and inputs are fetched, and outputs are stored. */
 #define RUN_FETCH_S 3600
 
 /**
@@ -135,7 +135,7 @@ void run_return_prepare(const struct resource *where, const struct run_holder *h
 struct run_outcome {
     enum run_state state;
     char reason[RUN_REASON_SIZE];            /* ""; why it ended otherwise */
-    int64_t cpu_ms, device_ms, memory_bytes; /* that the attempt used, as far as the heartbeats did not say it */
+    int64_t cpu_ms, device_ms, memory_bytes; /* that the attempt used, by its result; the heartbeats may have reported less */
 };
 /** If it succeeded, only the result of node 0 changes the run's state. The outcome must outlive the change, and so must step_out->held. */
 void run_finish_prepare(const struct resource *where, const struct run_holder *holder, const struct run_signed *result,

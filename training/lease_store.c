@@ -13,7 +13,7 @@ static const struct pg_statement run_order_sql = {
     " devices = $10, device_type = $11, device_mig = $12, device_memory = $13, expires_at = $14, regions = string_to_array($15, ' '),"
     " claimed_by = '', claimed_until = 'epoch' WHERE run_id = $1",
     "uuid int4 int4 int8 int8 int8 int4 int4 text[] int8 text text int8 timestamptz text", ""};
-/* A run that another gateway claims at this moment is skipped without waiting. A minute: clocks differ. */
+/* A run that another gateway claims at this moment is skipped without waiting. The minute is for clocks that differ. */
 static const struct pg_statement run_claim_sql = {
     "run_claim",
     "WITH waiting AS (SELECT r.run_id FROM run r JOIN project p USING (project_id)"
@@ -61,7 +61,7 @@ static const struct pg_statement run_held_sql = {
 static const struct pg_statement run_held_newest_sql = {
     "run_held_newest", "SELECT attempt, node FROM run_attempt WHERE run_id = $1 AND key = $2 ORDER BY attempt DESC, node LIMIT 1",
     "uuid text", "int4 int4"};
-/* Use is a runner's own word, and counts in the budget of the project: no more than the order gives since the lease, and a second. */
+/* The use is what the runner claims, and it counts in the project's budget. So it is at most what the order gives since the lease, plus a second. */
 static const struct pg_statement run_heartbeat_sql = {
     "run_heartbeat",
     "UPDATE run_attempt a SET heard_at = now(), deadline = least(now() + $5 * interval '1 millisecond', ends_at), phase = $6,"

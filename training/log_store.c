@@ -8,7 +8,7 @@
 #include "training/log_priv.h"
 
 /* clang-format off */
-/* Longer than an order lives and its log is kept; only rows that were lost are removed so. */
+/* Longer than an order lives and its log is kept. So this removes only rows that nothing else has removed. */
 #define FAR     "interval '60 days'"
 #define LOG(of) of "run_id = $1 AND " of "attempt = $2 AND " of "node = $3"
 
@@ -26,7 +26,7 @@ static const struct pg_statement run_log_begin_sql = {
     " counted AS (UPDATE project_quota q SET bytes_used = q.bytes_used + m.reserved_bytes FROM made m WHERE q.project_id = m.project_id)"
     " SELECT EXISTS (SELECT FROM room)",
     "uuid int4 int4 uuid uuid text int8", "bool"};
-/* After the end of the attempt nothing more is reserved. Without the object's own row the object is about to be removed: then blob_id is NULL, and
+/* After the end of the attempt nothing more is reserved. If the object's own row is gone, the object is about to be removed: then blob_id is NULL, and
  * the statement fails. */
 static const struct pg_statement run_log_append_sql = {
     "run_log_append",
@@ -39,7 +39,7 @@ static const struct pg_statement run_log_append_sql = {
     " FROM grown g LEFT JOIN kept k ON true)"
     " SELECT count(*) FROM grown",
     "uuid int4 int4 text int8 int8 uuid text int8 int8 int4 bytea bytea", "int8"};
-/* A piece is one of its run's project: who can write rows could else show the log of another project to the readers of this run. */
+/* A piece must be of its run's project. Otherwise a row could show the log of another project to the readers of this run. */
 static const struct pg_statement run_log_pieces_sql = {
     "run_log_pieces",
     "SELECT p.start, p.length, p.region_id, p.project_id, j.organisation_id, p.blob_id, p.digest, p.size_bytes, p.part, p.key_version,"

@@ -153,7 +153,7 @@ static struct result insert(struct pg *pg, const struct run_request *request, bo
     return SUCCESS;
 }
 
-/* A run that never was could be named to make a model look as if it had been made twice. */
+/* Otherwise a request could name a run that does not exist, so that a model looks as if it had been made twice. */
 static struct result check_rerun(struct pg *pg, const struct run_request *request, struct error *err)
 {
     const struct run_rerun *repeated = &request->rerun;
@@ -245,7 +245,7 @@ struct result run_rows_due(struct pg *pg, struct due_run *due_out, size_t capaci
 
 /* ---- reading ---- */
 
-/* The project of the permit. The last five are for bundles and chains (training/papers.h). */
+/* The project of the permit. The last five actions are for bundles and chains (training/papers.h). */
 static const struct resource *project_of(const struct permit *permit, enum action action)
 {
     assert(action == ACTION_RUN_READ || action == ACTION_RUN_REQUEST || action == ACTION_RUN_APPROVE ||

@@ -1,5 +1,5 @@
 /*
- * training/work.h -- what runners' requests do with runs: look for work, and report, each under its own key (docs/runs.md).
+ * training/work.h -- the requests of runners about runs: a runner looks for work, and reports, under its own key (docs/runs.md).
  *
  * The caller has found the runner's key in a document in force. A lookup only finds what the runner itself names. Two functions need no
  * permit, because there is no event (docs/architecture.md): run_claim() reserves a run for seconds, and tells nobody; only the change of
@@ -29,14 +29,14 @@ RESULT run_leased_find(struct lookup *lookup, const struct run_offer *offer, con
                        struct run_leased *leased_out, bool *found_out, struct error *err);
 
 /**
- * The policies of today do not allow a claimed run in this region: it is not offered there any more. *regions_out: in how many it still is.
+ * For a claimed run that today's policies forbid in this region: it is not offered there any more. *regions_out: the number of its other regions.
  * The permit: runner.ask.
  */
 RESULT run_region_drop(const struct permit *permit, struct pg *pg, const struct run_claim *claim, const char *region,
                        int64_t *regions_out, struct error *err) __attribute__((nonnull));
 
 /**
- * sijil-keyd refuses to sign this lease: the attempt ends at once, and the run is ordered again for other runners; after the last attempt it fails.
+ * For a lease that sijil-keyd refuses to sign: the attempt ends at once, and the run is ordered again for other runners; after the last attempt it fails.
  * ERROR_CONFLICT: it has ended. The permit: run.lease.
  */
 RESULT run_lease_take_back(const struct permit *permit, struct sequencer *sequencer, const struct run_lease *lease,
@@ -76,7 +76,7 @@ struct run_session {
     uint8_t session[RUN_SESSION_SIZE];
     int64_t generation; /* of the runner's journal: it rises at each start */
 };
-/** What the key's newest session is to this one. OVERTAKEN: the same session has asked again since, with a later generation. */
+/** How the key's newest session compares with this one. OVERTAKEN: the same session has asked again since, with a later generation. */
 enum run_session_place { RUN_SESSION_NEW, RUN_SESSION_KNOWN, RUN_SESSION_OVERTAKEN };
 /** NEW for a suspended key, too. */
 RESULT run_session_find(struct lookup *lookup, const struct run_session *session, enum run_session_place *place_out,
@@ -110,7 +110,7 @@ enum run_reporter {
     RUN_REPORTER_NEWEST    /* the newest of the key: a runner that was started again sends a result that it has kept */
 };
 /**
- * Whether this session may report about the lease. ERROR_CONFLICT: the key is suspended, or the session is another one. So who copies key and
+ * Whether this session may report about the lease. ERROR_CONFLICT: the key is suspended, or the session is another one. So a thief with a copy of key and
  * journal can't act on what the runner itself has leased.
  */
 RESULT run_held_check(const struct run_held *held, const uint8_t session[RUN_SESSION_SIZE], enum run_reporter reporter,
@@ -125,8 +125,8 @@ RESULT run_order_find(struct lookup *lookup, const struct uuid *run, struct run_
 /** The envelope of a lease, as the row has it. ERROR_NOT_FOUND: sijil-keyd has not signed it yet. */
 RESULT run_lease_find(struct lookup *lookup, const struct run_holder *holder, struct run_envelope **lease_out, struct error *err);
 /**
- * Whether an envelope, whose signature the caller has checked, is the lease of this holder under this order now. A row says who holds a lease, and
- * whoever can write rows can say anything. ERROR_DENIED.
+ * Whether an envelope, whose signature the caller has checked, is the lease of this holder under this order now. The row alone proves nothing, because
+ * a thief of the database's role can write any row. ERROR_DENIED.
  */
 RESULT run_lease_check(const struct run_envelope *lease, const struct run_envelope *order, const struct run_holder *holder,
                        int64_t now_ms, struct error *err);

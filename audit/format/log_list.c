@@ -36,7 +36,7 @@ static struct result add_key(struct log_list *list, const struct note_key *key, 
     }
     for (size_t i = 0; i < log->key_count; i++)
         if (memcmp(log->keys[i].public_key, key->public_key, sizeof key->public_key) == 0)
-            return failure(err, ERROR_INVALID, "the key stands there already");
+            return failure(err, ERROR_INVALID, "the list has this key already");
     if (log->key_count == LOG_LIST_KEYS_MAX) return failure(err, ERROR_LIMIT, "more than %d keys of one log", LOG_LIST_KEYS_MAX);
     log->keys[log->key_count++] = *key;
     return SUCCESS;

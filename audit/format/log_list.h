@@ -2,7 +2,7 @@
  * audit/format/log_list.h -- the logs that a witness cosigns (docs/formats/audit-log.md section 9; the "log" lines of C2SP tlog-policy).
  *
  * Each line is "log VKEY [URL]"; a '#' begins a comment line. Several keys with one name are keys of one log: each counts. The URL is
- * for people. Lines of other kinds are refused: they are for those who verify.
+ * for people. Lines of other kinds are refused: they are for programs that verify cosignatures.
  */
 #pragma once
 

@@ -9,7 +9,7 @@
 #define DETAILS   "predicate.runDetails."
 #define LINE_ROOM 1024 /* the longest has a reason of 256 bytes */
 
-/* One line, whatever others have written into its texts: only this file makes lines, so nobody else makes a line that seems proven. */
+/* Adds one line, whatever its texts contain. Only this file makes lines, so no text of others can look like a proven line. */
 __attribute__((format(printf, 3, 4))) static struct result add_line(struct buffer *text, struct error *err, const char *format,
                                                                     ...)
 {
@@ -107,7 +107,7 @@ static struct result write_proven(const struct run_bundle *bundle, const struct 
     return SUCCESS;
 }
 
-/* ---- who could do otherwise ---- */
+/* ---- whom to trust in addition ---- */
 
 /* With the assurance 1 nobody vouches that the key is out of reach; with more, the approvers do. */
 static bool is_declared(const struct run_bundle *bundle)

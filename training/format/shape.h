@@ -44,7 +44,7 @@ struct run_shape_fault {
         const char *key; /* of a member; NULL: the element `index` of a list */
         size_t index;
     } steps[RUN_SHAPE_STEPS_MAX];  /* from the whole value to the value that is wrong */
-    const struct run_shape *shape; /* that it does not have; of a missing member: the member's */
+    const struct run_shape *shape; /* the shape that the value does not have; of a missing member: the member's shape */
     const json_t *value;           /* that is wrong */
     const char *missing, *unknown; /* a member of the value; or NULL */
 };
