@@ -114,7 +114,7 @@ static void check_regions(const struct settings *settings, struct pg *pg, struct
     if (all && pg != NULL) check_served(settings, regions, pg, problems);
 }
 
-/* What root could use says nothing, and the ways out would be wrong. The gateway's user is the one whose folders the regions are. */
+/* Root can use everything, so its check proves nothing, and its advice would be wrong. The gateway's user is the owner of the regions' folders. */
 static bool is_other_than_gateway(const struct settings *settings, struct problems *problems)
 {
     if (geteuid() != 0) return false;
@@ -126,7 +126,7 @@ static bool is_other_than_gateway(const struct settings *settings, struct proble
         if (strcmp(region->driver, "fs") != 0 || stat(region->location, &about) != 0 || about.st_uid == 0) continue;
         if (!user_of(about.st_uid, &user, &ignored).ok) continue;
         problems_say(problems, ERROR_DENIED,
-                     "run this as the gateway's user, whom %.100s belongs to, and not as root: "
+                     "run this as the gateway's user, the owner of %.100s, and not as root: "
                      "runuser -u %.40s -- sijild --check-config --online",
                      region->location, user.name);
         return true;

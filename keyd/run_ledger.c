@@ -123,7 +123,7 @@ struct result run_ledger_create(int directory, const uint8_t key[JOURNAL_KEY_SIZ
     return made;
 }
 
-/* A file of an older version is replaced as a whole: after a crash it is there, or the new one. */
+/* A file of an older version is replaced as a whole: after a crash either the old file or the new one is there. */
 static bool upgrade(struct run_ledger *ledger, int directory, const uint8_t key[JOURNAL_KEY_SIZE])
 {
     OWNED(journal) *old = NULL;

@@ -98,7 +98,7 @@ bool api_asks_for_credential(struct request *request, enum action action);
 bool api_proves_later(struct request *request, struct pg *pg, const struct error *err);
 
 /**
- * The published checkpoint of this size, a text of the caller; NULL: the newest one. ERROR_INVALID, ERROR_NOT_FOUND. `action`: of the
+ * The published checkpoint of this size; `size` is text from the client. NULL: the newest one. ERROR_INVALID, ERROR_NOT_FOUND. `action`: of the
  * request's permit.
  */
 struct signed_checkpoint;

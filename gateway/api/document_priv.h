@@ -28,7 +28,7 @@ RESULT document_key_owner(const struct request *request, const uint8_t point[ECD
 RESULT document_approver_person(const struct request *request, const uint8_t point[ECDSA_PUBLIC_SIZE], struct person *person_out,
                                 struct error *err);
 #define DOCUMENT_SENT_BY_ANOTHER \
-    "the approval is signed with the key of another person than the one that sends it: its owner sends it, or the key was stolen"
+    "the approval is signed with the key of another person than the one that sends it: only the owner of the key may send it"
 /** Whether the caller is the owner of this key, or the key is the root's, which is no person's. */
 RESULT document_check_sender(const struct request *request, const uint8_t point[ECDSA_PUBLIC_SIZE],
                              const struct document_trust *trust, bool *is_sender_out, struct error *err);
@@ -62,9 +62,9 @@ struct document_drafts {
 struct document_holder {
     const uint8_t *point;
     const char *principal; /* its owner */
-    unsigned needed;       /* signatures, with its own. With the root's, two are enough */
+    unsigned needed;       /* signatures, including its own; if the root signs, two are enough */
 };
-/** Adds `envelope`, `envelopes`, `signed_by` and `missing`. Only signatures that count are shown and counted: others may have written the row. */
+/** Adds `envelope`, `envelopes`, `signed_by` and `missing`. Only signatures that count are shown and counted: another program may have written the row. */
 RESULT document_add_signatures(const struct document_drafts *drafts, json_t *value, const struct drafted_document *drafted,
                                const struct document_holder *holder, struct error *err);
 

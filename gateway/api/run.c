@@ -317,9 +317,9 @@ static struct result check_persons(const struct request *request, const struct r
 
     if (!person_is_known(&approver))
         return failure(err, ERROR_DENIED,
-                       "a person approves a run, and nobody is behind this robot (docs/identity.md, \"Persons\")");
+                       "a person must approve a run, and nobody is behind this robot (docs/identity.md, \"Persons\")");
     if (!person_is_another(&approver, &requester))
-        return failure(err, ERROR_DENIED, "another person than the requester approves");
+        return failure(err, ERROR_DENIED, "another person than the requester must approve");
     for (size_t i = 0; i < chain->approval_count; i++) {
         const struct person earlier = decider_person_of_key(decider, run_text(chain->approvals[i], "approver"));
         if (person_is_same(&approver, &earlier)) return failure(err, ERROR_CONFLICT, "this person has approved the run already");

@@ -39,7 +39,7 @@ RESULT runner_record_asking(struct request *request, struct error *err);
 /** The one pair of a request of runner.ask, from the scope of the runner's document. */
 RESULT runner_target_ask(struct request *request, struct error *err);
 
-/** The repository as a resource in the runner's region, and so on: for the pairs of a run. `what` is of the form "RUN ATTEMPT NODE". */
+/** Writes "RUN ATTEMPT NODE": the detail of the resource of a pair about this lease. */
 void runner_name_lease(const struct run_holder *holder, char detail_out[RESOURCE_DETAIL_MAX + 1]);
 
 /** The lease that the body names, of the runner that asks. */
@@ -56,7 +56,7 @@ RESULT runner_find_lease(struct request *request, struct pg *pg, struct run_hold
 void runner_pair_of_lease(struct request *request, enum action action, const struct run_holder *holder,
                           const struct run_held *held);
 
-/** For target functions of routes whose body names attempt and node: a pair for the lease of the runner that asks. There is none: 404. */
+/** For target functions of routes whose body names attempt and node: a pair for the lease of the runner that asks. If it has no such lease, the answer is 404. */
 RESULT runner_target_lease(struct request *request, struct lookup *lookup, enum action action, struct error *err);
 /** Whether the attempt has ended, or the run. */
 bool runner_lease_has_ended(const struct run_held *held);

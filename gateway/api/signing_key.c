@@ -278,8 +278,8 @@ static struct result check_persons(const struct request *request, const struct d
     if (person_is_another(&approver, &holder)) return SUCCESS;
     if (!person_is_known(&approver))
         return failure(err, ERROR_DENIED,
-                       "another person approves a key, and nobody is behind this robot (docs/identity.md, \"Persons\")");
-    return failure(err, ERROR_DENIED, "another person than the key's holder approves it");
+                       "another person must approve a key, and nobody is behind this robot (docs/identity.md, \"Persons\")");
+    return failure(err, ERROR_DENIED, "another person than the key's holder must approve it");
 }
 
 static struct result handle_approve(struct request *request, struct pg *pg, struct error *err)

@@ -23,7 +23,7 @@ struct listener_work {
     void (*told)(void *context);
     /** After each wait, and after each piece of work. NULL: nothing. */
     void (*each)(struct pg *pg, void *context);
-    /** How long the next wait is, at most LISTENER_WAIT_MS. NULL: as long. */
+    /** How long the next wait is, at most LISTENER_WAIT_MS. NULL: LISTENER_WAIT_MS. */
     unsigned (*wait_ms)(const void *context);
 };
 

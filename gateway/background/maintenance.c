@@ -55,7 +55,7 @@ static bool clean(struct maintenance *maintenance)
     return has_more;
 }
 
-/* What is due of training runs. A round does at most a hundred of each; the next one goes on. */
+/* The due work on training runs. A round does at most a hundred pieces of each kind; the next round goes on. */
 static const struct drain {
     struct result (*drain)(struct sequencer *sequencer, struct pg *pg, size_t *count_out, struct error *err);
     const char *failed;

@@ -12,7 +12,7 @@
 #define ENDINGS_EVERY_MS 5000
 #define STEP_MS          10 /* between two steps of a round */
 #define WOKEN_MAX        8  /* runners in one step of a round: the readers have other work, too */
-#define REST_FACTOR      4 /* after a round the next one waits so many times as long: a fifth of the time for the search at most */
+#define REST_FACTOR      4  /* the wait after a round, in lengths of that round: so searches take at most a fifth of the time */
 
 struct run_dispatch {
     struct gateway *gateway;
@@ -61,7 +61,7 @@ static void end_round(struct run_dispatch *dispatch)
     dispatch->next_ms = now_ms + REST_FACTOR * (now_ms - dispatch->began_ms);
 }
 
-/* The next few runners of the pools that have work. */
+/* Wakes the next few runners of the pools that have work. */
 static void ring(struct pg *pg, struct run_dispatch *dispatch)
 {
     OWNED(pg_rows) *pools = NULL;
@@ -80,7 +80,7 @@ static void ring(struct pg *pg, struct run_dispatch *dispatch)
 
 /* ---- leases that have ended ---- */
 
-/* Every few seconds. After a failure the list gets old, and then bodies of runs end. */
+/* Reads the list every few seconds. After failures the list gets too old, and then request bodies of runs are cut off. */
 static void note_endings(struct pg *pg, struct run_dispatch *dispatch)
 {
     struct error err = {0};

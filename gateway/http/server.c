@@ -433,7 +433,8 @@ void server_stop(struct server *server)
         continue; /* the last job that resumed one has left libmicrohttpd */
     for (unsigned i = 0; i < server->daemon_count; i++) MHD_stop_daemon(server->daemons[i]);
     server->daemon_count = 0;
-    while (!wait_for_none(server, &server->exchanges, longest_ms)) log_line(LOG_WARNING, "bodies are still being put away", NULL);
+    while (!wait_for_none(server, &server->exchanges, longest_ms))
+        log_line(LOG_WARNING, "request bodies are still being stored", NULL);
     if (server->options.listen_socket[0] != '\0') (void)unlink(server->options.listen_socket);
     server_free(server);
 }

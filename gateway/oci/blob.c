@@ -161,7 +161,8 @@ static struct result read(struct request *request, struct pg *pg, struct error *
     const struct blob_query query = query_of(request);
     OWNED(stored_blob) *blob = NULL;
 
-    if (oci_is_probe(request)) return oci_refuse(request, 404, "BLOB_UNKNOWN", "push it: what is there is not told");
+    if (oci_is_probe(request))
+        return oci_refuse(request, 404, "BLOB_UNKNOWN", "you may push here, and not read: push it without asking");
     if (!stored_blob_find(request->permit, request->gateway->registry, pg, &query, &blob, err).ok)
         return oci_fail(request, "BLOB_UNKNOWN", err);
     if (is_answered_by_condition(request, blob)) return SUCCESS;

@@ -155,7 +155,8 @@ static struct result read(struct request *request, struct pg *pg, struct error *
     const struct manifest_query query = query_of(request);
     OWNED(stored_manifest) *manifest = NULL;
 
-    if (oci_is_probe(request)) return oci_refuse(request, 404, "MANIFEST_UNKNOWN", "push it: what is there is not told");
+    if (oci_is_probe(request))
+        return oci_refuse(request, 404, "MANIFEST_UNKNOWN", "you may push here, and not read: push it without asking");
     if (!find(request, pg, &query, &manifest, err).ok) return oci_fail(request, "MANIFEST_UNKNOWN", err);
     answer(request, manifest);
     return SUCCESS;

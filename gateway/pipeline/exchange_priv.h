@@ -126,7 +126,7 @@ void pause_begin(struct exchange *exchange, void (*then)(struct exchange *exchan
 struct pauser;
 /** Starts the thread that ends pauses. */
 RESULT pauser_start(struct pauser **pauser_out, struct error *err);
-/** The server ends: waits for a topic end now, and none begins any more. */
+/** For the end of the server: all pauses that wait for a topic end now, and no new one begins. */
 void pauser_close(struct pauser *pauser);
 /** Must be called after all pauses ended. */
 void pauser_stop(struct pauser *pauser);

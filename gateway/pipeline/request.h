@@ -59,7 +59,7 @@ struct request {
 
     unsigned waits;                       /* number of calls of request_wait() */
     int64_t wait_ms;                      /* the newest time of request_wait() */
-    const char *wait_topic;               /* of request_wait_for(); NULL: nothing ends the wait before */
+    const char *wait_topic;               /* of request_wait_for(); NULL: nothing ends the wait early */
     uint64_t wait_round;                  /* the newest round of waking that has reached it (gateway/pipeline/pause.h) */
     bool is_on_worker;                    /* on a worker, which may block; else on an event thread (gateway/pipeline/handler.h) */
     bool is_right_lost;                   /* lost while the body moved: the body was cut off, and no part may be kept */
@@ -83,7 +83,7 @@ const char *request_header(const struct request *request, const char *name);
  */
 void request_wait(struct request *request, int64_t milliseconds);
 /**
- * The same, but a waker (gateway/pipeline/pause.h) may end the wait before. `topic` says what the request waits for; it lives as long as the
+ * The same, but a waker (gateway/pipeline/pause.h) may end the wait early. `topic` says what the request waits for; it lives as long as the
  * request. At a shutdown the wait ends, and request_may_wait() is false: then answer. Waiting requests hold no worker, so they may wait
  * for long.
  */
@@ -105,7 +105,7 @@ RESULT request_record(struct request *request, struct change *change, struct err
 /**
  * The same for other pairs than those that were decided, of actions that the route lists. They are decided and recorded separately. After a
  * failure or a denial, the request's own decision stays as it was; after a success, the new pairs and their permit replace it. Mounts need
- * this: a blob that can't be mounted is uploaded. So do runners: which run they get shows only when they ask.
+ * this: a blob that can't be mounted is uploaded. Runners need it, too: only the request itself finds the run that a runner gets.
  */
 RESULT request_record_instead(struct request *request, const struct action_pair *pairs, size_t pair_count, struct change *change,
                               struct error *err) __attribute__((nonnull(1, 2, 5)));
