@@ -26,7 +26,7 @@ struct token_source {
     const char *name; /* of the holder, for messages */
 };
 /**
- * A session without a login: its tokens come from `source`, which must outlive the session, as `report`. It can't be cloned.
+ * A session without a login: its tokens come from `source`. `source` and `report` must outlive the session. It can't be cloned.
  */
 RESULT session_open_from(struct report *report, const struct http_options *options, const struct token_source *source,
                          struct session **session_out, struct error *err);

@@ -94,7 +94,7 @@ static struct result find_token(struct token *token, struct error *err)
 
 /* ---- the PIN ---- */
 
-/* Labels are padded with spaces. */
+/* Asks for the PIN of the token with this label. Labels are padded with spaces. */
 static struct result read_pin(struct token *token, const struct token_key_options *options, struct error *err)
 {
     char label[sizeof token->about.label + 1];

@@ -160,7 +160,7 @@ RESULT approver_prepare(struct embedded *embedded, struct error *err);
 /** Makes the pins, the first rows and the administrator. Runs as the gateway's user. */
 RESULT bootstrap_all(struct embedded *embedded, struct error *err);
 
-/* runner.c, enrolment.c: the runner of this machine. Without it the registry works all the same */
+/* runner.c, enrolment.c: the runner of this machine. The registry works without it, too */
 
 /** As root: a control group of its own for the runner, if this machine has such. Call it before any process is started. */
 void runner_find_groups(struct embedded *embedded);

@@ -2,7 +2,7 @@
  * How the runner of this machine is enrolled: its document has the signature of its own key and that of the root, which embedded/ holds.
  *
  * Each step is a process with the rights of the user whose files it needs. The papers go from step to step in memory: so the runner never
- * sees the root's key, the supervisor none of it, and the gateway's user no key at all.
+ * sees the root's key, the supervisor sees none of the papers, and the gateway's user sees no private key at all.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -102,7 +102,7 @@ static struct result make_runner(const struct paths *paths, struct papers *paper
     return SUCCESS;
 }
 
-/* The address may be another one at each start, and so may the authority be. The pinned keys stay. */
+/* The address may be another one at each start, and the authority, too. The pinned keys stay. */
 static struct result refresh_runner(const struct paths *paths, const struct papers *papers, struct error *err)
 {
     struct buffer OWNED_BUFFER ca = BUFFER(CA_ROOM);

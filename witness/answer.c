@@ -27,7 +27,7 @@ static struct result say(struct witness_answer *answer, unsigned status, const c
     return buffer_format(&answer->text, err, "%.900s\n", why);
 }
 
-/* What stands in the body, before anything in it is believed. False: it is malformed, and the answer is 400. */
+/* Reads the body. Nothing in it is verified yet. False: it is malformed, and the answer is 400. */
 static struct result read_body(struct bytes body, struct submission *submission, struct witness_answer *answer, struct error *err)
 {
     struct error why = {0};

@@ -58,7 +58,7 @@ struct invocation {
     unsigned value_count;
     bool json, verbose;
     bool line_is_wrong;       /* the failure is about operands or options */
-    enum exit_code ends_with; /* of a failure that its kind does not decide; EXIT_DONE: its kind does */
+    enum exit_code ends_with; /* the exit code of a failure, if its kind does not decide it; EXIT_DONE: its kind does */
     struct report report;     /* of all its sessions */
     char notes[4096];         /* notes_folder() */
 };

@@ -155,7 +155,7 @@ struct result run_show_request(const struct run_envelope *request, FILE *stream,
 
 /* ---- approving, cancelling ---- */
 
-/* Nobody signs what nobody has seen: the digest comes with the command, or a person says yes to what is shown. */
+/* No request is signed unseen: the command names its digest, or a person says yes to the shown request. */
 static struct result agree(struct invocation *invocation, const struct run_envelope *asked, struct error *err)
 {
     const char *seen = invocation_option(invocation, 'r');

@@ -86,16 +86,16 @@ RESULT run_verdict(struct invocation *invocation, const struct run_address *addr
 /** run_watch(), run_print() and run_verdict(). */
 RESULT run_wait(struct invocation *invocation, struct session *session, const struct run_address *address, struct error *err);
 
-/** Shows the run's log on standard output until the run has ended; without attempts yet, where it is on standard error. */
+/** Shows the run's log on standard output until the run has ended; until there is an attempt, shows the run's state on standard error. */
 RESULT run_follow_log(struct invocation *invocation, struct session *session, const struct run_address *address,
                       struct error *err);
 
-/** Of an answer of run_ask(), which must outlive the address. */
+/** The address of the new run in an answer of run_ask(). The answer must outlive the address. */
 struct run_address run_new_address(const struct invocation *invocation, const json_t *run);
 /** Shows a run that was just asked for; --wait and --follow wait for its end. */
 RESULT run_started(struct invocation *invocation, struct session *session, json_t *run, struct error *err);
 /** Refuses --follow with --json. */
 RESULT run_check_line(struct invocation *invocation, struct error *err);
 
-/** Makes a call again after a failure that may pass, with growing pauses. `tries` counts them; 0 after each success. */
+/** After a failed call: pauses, and returns whether to try again. Pauses grow with *tries, which it counts; set it to 0 after each success. */
 bool run_tries_again(struct session *session, unsigned *tries, const struct error *err);

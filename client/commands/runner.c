@@ -144,7 +144,7 @@ static struct result take_pins(const char *host, const json_t *keys, bool has_ca
     return SUCCESS;
 }
 
-/* On standard error, because the file may go to standard output. The pins were checked: a person sees each character. */
+/* On standard error, because the file may go to standard output. The pins were checked, so they have visible characters only. */
 static void show_invitation(const struct wanted *wanted, const struct registry_pins *pins)
 {
     char signer[ECDSA_THUMBPRINT_SIZE], root[ECDSA_THUMBPRINT_SIZE], expires[CLOCK_TEXT_SIZE];
