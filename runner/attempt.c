@@ -24,7 +24,7 @@ struct attempt {
     struct image_layout *layout; /* NULL: no image */
     int folder;                  /* for outputs; -1: none */
     int64_t kept;                /* outputs that were copied to it */
-    bool stopped;                /* keeping them, because of this: */
+    bool stopped;                /* no further output is kept, because of `why` */
     struct error why;
     bool is_in_line; /* the shown text does not end with a line feed */
 };

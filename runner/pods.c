@@ -52,7 +52,7 @@ static struct result judge(const struct kubernetes_status *status, struct error 
                    status->message[0] == '\0' ? "it says nothing" : status->message);
 }
 
-/* Whatever came of it, nothing of it stays. */
+/* Removes the trial's job and pod, whatever the result of the trial. */
 static struct result remove_trial(struct kubernetes *cluster, const struct kubernetes_job *job, struct error *err)
 {
     const int64_t until_ms = clock_monotonic_ms() + END_MS;
@@ -62,12 +62,13 @@ static struct result remove_trial(struct kubernetes *cluster, const struct kuber
     for (;;) {
         TRY(kubernetes_find(cluster, job, &status, err));
         if (status.state == KUBERNETES_NONE) return SUCCESS;
-        if (clock_monotonic_ms() >= until_ms) return failure(err, ERROR_UNAVAILABLE, "the trial's pod does not go");
+        if (clock_monotonic_ms() >= until_ms)
+            return failure(err, ERROR_UNAVAILABLE, "the trial's pod is still there after its removal");
         wait_a_little();
     }
 }
 
-/* The agent's and the payload's image are one, whose program is its own command: it copies itself. */
+/* Agent and payload have the same image. Its program copies itself, and runs itself as the payload's command. */
 static struct result try_pod(struct kubernetes *cluster, const struct pods_options *options, struct kubernetes_status *status,
                              struct error *err)
 {

@@ -127,7 +127,7 @@ static void fill_job(struct attending *attending, int64_t input_bytes)
         job->jurisdictions[job->jurisdiction_count++] = json_string_value(json_array_get(about->own->jurisdictions, i));
 }
 
-/* What the API refuses may be right an hour later: a token that is over, a job of somebody else with this name. Then another attempt gets the run. */
+/* A refusal by the API may be temporary: an expired token, or somebody else's job with this name. So another attempt may get the run. */
 static struct result soften(struct result done, struct error *err)
 {
     if (!done.ok && err->kind != ERROR_NO_MEMORY && err->kind != ERROR_INVALID) err->kind = ERROR_UNAVAILABLE;
@@ -182,7 +182,7 @@ static struct result run(struct attending *attending, struct error *err)
     return SUCCESS;
 }
 
-/* The job is there as long as its pod. If the API is away, the job ends by itself with this side of the talk, and the cluster removes it. */
+/* The job is there as long as its pod. If the API is away, the job ends by itself when the connection ends, and the cluster removes it. */
 static struct result remove_job(struct attending *attending, struct error *err)
 {
     const int64_t until_ms = clock_monotonic_ms() + END_MS;
@@ -191,7 +191,7 @@ static struct result remove_job(struct attending *attending, struct error *err)
         struct result done = kubernetes_cancel(attending->cluster, &attending->job, err);
         if (done.ok) done = kubernetes_find(attending->cluster, &attending->job, &attending->status, err);
         if (done.ok && attending->status.state == KUBERNETES_NONE) return SUCCESS;
-        if (done.ok) (void)failure(err, ERROR_UNAVAILABLE, "its pod does not go");
+        if (done.ok) (void)failure(err, ERROR_UNAVAILABLE, "its pod is still there after its removal");
         if (clock_monotonic_ms() >= until_ms) return (struct result){.ok = false};
         wait_a_little();
     }
@@ -199,7 +199,7 @@ static struct result remove_job(struct attending *attending, struct error *err)
 
 static struct result clean_up(struct attending *attending, struct error *err)
 {
-    talk_free(attending->talk); /* the agent hears it, and ends the program */
+    talk_free(attending->talk); /* the agent sees the end of the connection, and ends the program */
     if (attending->has_job && !remove_job(attending, err).ok) log_error("a job is left to the cluster", err);
     talk_door_free(attending->door);
     kubernetes_free(attending->cluster);

@@ -2,7 +2,7 @@
  * runner/attend/attend.h -- runs one untrusted program in a pod of a Kubernetes cluster (docs/kubernetes.md).
  *
  * This process stays outside. It makes a job, waits for the agent of the job's pod, and has the cluster review the agent's token: the pod of this job, on a node that was
- * enrolled. Then code, inputs, command and environment go to the pod, and log and outputs come back, through a talk of both (runner/talk/talk.h). If this process ends,
+ * enrolled. Then code, inputs, command and environment go to the pod, and log and outputs come back, through one connection (runner/talk/talk.h). If this process ends,
  * so does the program.
  */
 #pragma once
@@ -33,13 +33,13 @@ struct attend_run {
 };
 
 /**
- * As sandbox_run(). Of `options` it takes no user, no control group, no image, no devices, and one task. ERROR_UNAVAILABLE, before the program has begun: the cluster gave no pod,
+ * As sandbox_run(). Ignores the user, the control group, the image, the devices and the tasks of `options`. ERROR_UNAVAILABLE, before the program has begun: the cluster gave no pod,
  * another attempt may get one. ERROR_DENIED: the pod is not closed, or no agent proved itself. If the pod is gone later, the report says why (`lost`).
  */
 RESULT attend_run(const struct attend_run *about, const struct sandbox_options *options, struct sandbox_report *report_out,
                   struct error *err);
 
-/** Whether agents could be awaited there. ERROR_INVALID, ERROR_CONFLICT, ERROR_UNAVAILABLE. */
+/** Whether this process can listen for agents at that place. ERROR_INVALID, ERROR_CONFLICT, ERROR_UNAVAILABLE. */
 RESULT attend_check(const struct attend_place *place, struct error *err);
 
 /** What follows from the limits that a container sees: the isolation of the run. ERROR_DENIED: they do not hold what the order says. Pure. */

@@ -1,4 +1,4 @@
-/* From the job's beginning to a pod that is shown to be closed. The cluster's word moves nothing but the patience. */
+/* From the job's beginning to a pod that is shown to be closed. The cluster's reports only decide how long to wait. */
 #include <stdio.h>
 #include <string.h>
 
@@ -43,7 +43,7 @@ static bool lacks_image(const struct kubernetes_status *status)
            strcmp(status->reason, "InvalidImageName") == 0;
 }
 
-/* A pod that has ended before its agent spoke: gone, which another attempt may survive; or a pod that says no. */
+/* Refuses a pod that has ended before its agent spoke. If the pod is lost, another attempt may succeed; if it ended by itself, the run is refused. */
 static struct result check_open(const struct kubernetes_status *status, struct error *err)
 {
     switch (status->state) {
@@ -61,10 +61,10 @@ static struct result check_open(const struct kubernetes_status *status, struct e
     }
     return failure(err, ERROR_DENIED, "the cluster says that the pod is %s (%.60s), and its agent did not say so: %.100s",
                    kubernetes_state_name(status->state), reason_of(status),
-                   status->message[0] == '\0' ? "it left no word" : status->message);
+                   status->message[0] == '\0' ? "it says nothing" : status->message);
 }
 
-/* An API that is away ends nothing. */
+/* While the API is away, nothing ends. */
 static struct result look(struct attending *attending, struct error *err)
 {
     struct kubernetes_status status;
@@ -85,7 +85,7 @@ static struct result go_on(struct attending *attending, const char *why, struct 
     TRY(look(attending, err));
     if (clock_monotonic_ms() < attending->until_ms) return SUCCESS;
     if (status->state == KUBERNETES_WAITING && lacks_image(status))
-        return failure(err, ERROR_NOT_FOUND, "the cluster has not the image of the pod: %.100s", reason_of(status));
+        return failure(err, ERROR_NOT_FOUND, "the cluster does not have the image of the pod: %.100s", reason_of(status));
     if (status->state == KUBERNETES_WAITING)
         return failure(err, ERROR_UNAVAILABLE, "the cluster started no pod: %.100s", reason_of(status));
     return failure(err, ERROR_DENIED, "no agent proved itself: %.180s", why);
@@ -108,11 +108,11 @@ static struct result review(struct attending *attending, struct error *err)
     }
 }
 
-/* Whoever comes: the pod of this job, or nobody. */
+/* Anybody may connect: only the pod of this job is let in. */
 static struct result prove(struct attending *attending, struct error *err)
 {
     TRY(talk_receive(attending->talk, TOKEN_MS, &attending->message, err));
-    if (attending->message.kind != TALK_TOKEN) return failure(err, ERROR_DENIED, "who came showed no token");
+    if (attending->message.kind != TALK_TOKEN) return failure(err, ERROR_DENIED, "the caller showed no token");
     TRY(kubernetes_find(attending->cluster, &attending->job, &attending->status, err));
     if (attending->status.pod_uid[0] == '\0') return failure(err, ERROR_DENIED, "a token came, and the job has no pod");
     return review(attending, err);

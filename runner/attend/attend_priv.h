@@ -9,7 +9,7 @@
 #include "runner/sandbox/work.h"
 #include "runner/talk/talk.h"
 
-#define ATTEND_STEP_MS 200 /* how long nobody looks at the clock and at a request to stop */
+#define ATTEND_STEP_MS 200 /* the longest time between two looks at the clock and at a request to stop */
 
 struct attending {
     const struct attend_run *about;
@@ -37,11 +37,11 @@ RESULT attend_meet(struct attending *attending, struct error *err);
 /** attend_watch.c: from the inputs to the end of the program. */
 RESULT attend_send_inputs(struct attending *attending, struct error *err);
 RESULT attend_watch(struct attending *attending, struct error *err);
-/** The outputs, into this machine's folder, under the same rules again. */
+/** Takes the outputs into this machine's folder, and applies the rules of outputs again. */
 RESULT attend_take_outputs(struct attending *attending, struct error *err);
 bool attend_is_cancelled(const struct attending *attending);
 
 /** Walks `name`, "code" or "in", of the inputs on this machine, with the rules of inputs; `walk` has what is done with each file. */
 RESULT attend_walk_inputs(const struct attending *attending, const char *name, struct output_walk *walk, struct error *err);
-/** What the last message of the agent says, cut, and safe to show; `otherwise`: it says nothing. */
+/** The words of the agent's last message, cut, and safe to show; `otherwise` if the message has none. */
 void attend_said(const struct attending *attending, const char *otherwise, char *text_out, size_t size);

@@ -1,4 +1,4 @@
-/* The program in the pod, as seen from here: what goes in, its log, its beats, its time, what comes out. */
+/* The program in the pod, as seen from here: what goes in, its log, its heartbeats, its time, what comes out. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #define LINE_SIZE      256
 #define SAID_SIZE      201
 #define END_MS         15000 /* after KILL; and until the cluster says why a pod is gone */
-#define OUTPUT_STEP_MS 60000 /* the agent reads all of them before the last one comes */
+#define OUTPUT_STEP_MS 60000 /* between two messages: before its last message the agent reads all outputs */
 #define SIGNAL_MAX     64
 
 /* ---- what goes in ---- */
@@ -170,7 +170,7 @@ static struct result send_word(struct attending *attending, enum talk_kind kind,
     return talk_send(attending->talk, kind, (struct bytes){0}, err);
 }
 
-/* By this machine's clock, whether the agent tells something or not: the lease ends, too. */
+/* This machine's clock says when it is due, also if the agent is silent, because the lease ends at its time. */
 static void each_second(struct attending *attending)
 {
     const int64_t now_ms = clock_monotonic_ms();
@@ -250,7 +250,7 @@ static void note_loss(struct attending *attending, const char *seen)
                    attending->status.reason[0] == '\0' ? "without a reason" : attending->status.reason);
 }
 
-/* A program that got TERM, and not from us: the cluster ends the pod. */
+/* If the program got TERM, and this process did not send it, the cluster ends the pod. */
 static void note_ending(struct attending *attending)
 {
     struct sandbox_report *report = &attending->report;
@@ -309,7 +309,7 @@ static struct result take_files(struct attending *attending, struct error *err)
     }
 }
 
-/* The agent walked them, and this machine does it again: an agent is only as good as its cluster. */
+/* The agent walked them, and this machine does it again: an administrator of the cluster can control the agent. */
 struct result attend_take_outputs(struct attending *attending, struct error *err)
 {
     const struct run_limits *limits = attending->options->limits;

@@ -19,8 +19,8 @@
 
 struct calls;
 /**
- * `options` has the files of the client certificate. Each call names the session: the registry believes only the one that it knows from a
- * question for work. Connects later.
+ * `options` has the files of the client certificate. Each call names the session: the registry accepts only the session that it knows from a
+ * request for work. Connects later.
  */
 RESULT calls_open(const struct http_options *options, const uint8_t session[CALLS_SESSION_SIZE], struct calls **calls_out,
                   struct error *err);
@@ -77,7 +77,7 @@ RESULT calls_token(struct calls *calls, const struct leased_run *leased, struct 
 /** Sends a piece of the log, which begins at `offset`. *next_out is where the registry's log goes on, in most cases after the piece. */
 RESULT calls_log(struct calls *calls, const struct leased_run *leased, uint64_t offset, struct bytes piece, uint64_t *next_out,
                  struct error *err);
-/** Has a checkpoint kept: its manifest, whose blobs are uploaded already. Of the first node alone. */
+/** Has a checkpoint kept: its manifest, whose blobs are uploaded already. For the first node only. */
 RESULT calls_checkpoint(struct calls *calls, const struct leased_run *leased, struct bytes manifest, struct error *err);
 RESULT calls_refuse(struct calls *calls, const struct leased_run *leased, const char *envelope, struct error *err);
 /** `body` is the request's body, as calls_write_result() makes it. */

@@ -92,7 +92,7 @@ static struct result look_part(struct devices *devices, const struct device *who
     return take_profile(&part) ? add(devices, handle, &part, err) : SUCCESS; /* nobody can ask for it */
 }
 
-/* An index without a part answers that there is none. A part that the driver does not describe in full is not given: drivers before 470 have UUIDs of
+/* If an index has no part, the driver answers that there is none. A part that the driver does not describe in full is not given: drivers before 470 have UUIDs of
  * another form for them. */
 static struct result look_parts(struct devices *devices, const struct device *whole, nvml_device handle, struct error *err)
 {

@@ -60,7 +60,7 @@ static void pause_for(unsigned seconds, const volatile sig_atomic_t *cancelled)
     for (unsigned passed = 0; passed < 10 * seconds && *cancelled == 0; passed++) (void)nanosleep(&tenth, NULL);
 }
 
-/* Whether a later try may succeed: the approval comes, or the registry. */
+/* Whether a later try may succeed, because the approval may come, or the registry may answer again. */
 static bool may_come(const struct runner_state *state, const struct error *err)
 {
     if (err->kind != ERROR_DENIED && err->kind != ERROR_UNAVAILABLE) return false;

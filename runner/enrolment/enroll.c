@@ -76,7 +76,7 @@ static struct result take_url(const char *url, struct registry_pins *pins, struc
     return SUCCESS;
 }
 
-/* Kept before anything is sent: what is pinned does not depend on an answer. */
+/* Keeps the pins before anything is sent, so they do not depend on an answer. */
 static struct result keep_registry(const struct enroll_options *options, const struct runner_code_file *file,
                                    struct runner_state *state, struct error *err)
 {

@@ -14,8 +14,8 @@ struct enroll_options {
     const char *log_key;                 /* the same */
 };
 /**
- * Makes the runner's key, pins the keys of the registry, and sends the runner's document, signed with its key. Then it waits for its approvers. The same
- * again changes nothing. ERROR_DENIED: the code is wrong, was used or has expired, or a key differs from the given one. ERROR_CONFLICT: the folder is of
+ * Makes the runner's key, pins the keys of the registry, and sends the runner's document, signed with its key. The document then waits for its approvers. A repeated
+ * call changes nothing. ERROR_DENIED: the code is wrong, was used or has expired, or a key differs from the given one. ERROR_CONFLICT: the folder is of
  * another runner.
  */
 RESULT enroll(const struct enroll_options *options, struct runner_state **state_out, struct error *err);

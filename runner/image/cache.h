@@ -1,9 +1,9 @@
 /*
  * runner/image/cache.h -- packed blobs of images, kept between runs of the same project.
  *
- * The key is in the memory of the serving process alone, and another key is derived from it for each project and blob. So what lies on the disk can be read by
- * nobody once that process has ended, and never by a run of another project. Whoever takes a blob from here has first fetched the manifest that names it
- * under the run's token: the registry decides each use.
+ * The key is in the memory of the serving process alone, and another key is derived from it for each project and blob. So nobody can read the files
+ * once that process has ended, and a run of another project never can. Before a caller takes a blob from here, it has fetched the manifest that names the
+ * blob, with the run's token. So the registry decides each use.
  */
 #pragma once
 

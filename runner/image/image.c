@@ -14,7 +14,7 @@
 
 #define LAYOUT       "image"
 #define ROOT         "root"
-#define FILE_BYTES   4096 /* of an average file there are fewer in no real image: so many files an image may have */
+#define FILE_BYTES   4096 /* an image may have one file for so many of its bytes: files of real images are larger on average */
 #define FILES_MORE   10000
 #define FILES_MOST   1000000
 #define UNPACK_S     3600

@@ -30,7 +30,7 @@ static struct result name_address(const char *path, struct sockaddr_un *address,
 
 /* ---- the runner ---- */
 
-/* Everybody may connect; who is heard is decided by the kernel's word. A runner's folder has one runner, so an old socket is nobody's. */
+/* Everybody may connect; the kernel names the user of a connection, and that decides. A runner's folder has one runner, so nobody uses an old socket. */
 static struct result listen_at(struct job_door *door, struct error *err)
 {
     const char *path = door->address.sun_path;

@@ -13,8 +13,8 @@
 #include "runner/jobs/wish.h"
 
 #define JOB_SOCKET  "/run/sijil-runner/jobs"
-#define JOB_RAN     "ran"     /* this runner had the run; how it ended, only the registry says */
-#define JOB_NOTHING "nothing" /* no run came of it */
+#define JOB_RAN     "ran"     /* this runner had the run; only the registry knows how it ended */
+#define JOB_NOTHING "nothing" /* no run was started for the job */
 
 /* --- the runner --- */
 
@@ -29,7 +29,7 @@ void job_door_free(struct job_door *door);
 DEFINE_OWNED(job_door);
 
 enum job_word { JOB_SILENT, JOB_WISHES, JOB_GONE };
-/** Does not wait. JOB_GONE: the job has ended, or said what is no wish; `err` says so. */
+/** Does not wait. JOB_GONE: the job has ended, or has sent something that is no wish; `err` says which. */
 enum job_word job_hear(int connection, struct job_wish *wish_out, struct error *err);
 /** Whether the job has ended. Does not wait. */
 bool job_is_gone(int connection);
@@ -38,6 +38,6 @@ void job_dismiss(int connection, const char *word);
 
 /* --- the job --- */
 
-/** Sends the wish, and waits until the runner has done with it. *ran_out: whether it had the run. ERROR_UNAVAILABLE: there is no runner, or it has
+/** Sends the wish, and waits until the runner has finished with it. *ran_out: whether it had the run. ERROR_UNAVAILABLE: there is no runner, or it has
  *  ended; ERROR_CONFLICT: `stops` became other than 0. */
 RESULT job_wait(const char *path, struct bytes wish, const volatile sig_atomic_t *stops, bool *ran_out, struct error *err);

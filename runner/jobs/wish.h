@@ -1,8 +1,8 @@
 /*
  * runner/jobs/wish.h -- what a scheduler's job tells the runner of its node: one line, "RUN ATTEMPT" or "RUN ATTEMPT 0,3".
  *
- * The numbers at the end are the devices that the scheduler gave to the job: numbers of device nodes. They only keep the runner from
- * devices of other jobs: which devices a run needs stands in its order.
+ * The numbers at the end are the devices that the scheduler gave to the job: numbers of device nodes. They only stop the runner from
+ * using devices of other jobs: the order says which devices its run needs.
  */
 #pragma once
 

@@ -125,7 +125,7 @@ static bool has_type(const json_t *types, const char *wanted)
     return false;
 }
 
-/* Any rule is a connection that is allowed. A selector without members is all pods; one that is absent is not ours to guess. */
+/* Any rule allows a connection. A selector without members selects all pods; a policy without a selector does not count. */
 const char *kubernetes_lacks_policy(const json_t *policy)
 {
     const json_t *spec = json_object_get(policy, "spec"), *selector = json_object_get(spec, "podSelector");

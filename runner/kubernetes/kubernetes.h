@@ -40,7 +40,7 @@ DEFINE_OWNED(kubernetes);
 
 /**
  * Whether the namespace confines pods: Pod Security enforces `restricted`, and the NetworkPolicy `sijil-runs` forbids all connections
- * of all pods. ERROR_DENIED says what is missing. It does not show that the cluster's network obeys: the pod itself does.
+ * of all pods. ERROR_DENIED says what is missing. It does not show that the cluster's network enforces the policy: the pod shows that.
  */
 RESULT kubernetes_check_place(struct kubernetes *kubernetes, struct error *err);
 
@@ -100,7 +100,7 @@ RESULT kubernetes_find(struct kubernetes *kubernetes, const struct kubernetes_jo
                        struct error *err);
 /** Deletes the job and its pod, which gets its grace. It is no error if there is none. The job is gone when it is KUBERNETES_NONE. */
 RESULT kubernetes_cancel(struct kubernetes *kubernetes, const struct kubernetes_job *job, struct error *err);
-/** Deletes all jobs of this runner, for a runner that has just begun: whoever made them is gone. */
+/** Deletes all jobs of this runner, for a runner that has just begun: the process that made the jobs has ended. */
 RESULT kubernetes_sweep(struct kubernetes *kubernetes, const char *runner, size_t *count_out, struct error *err);
 
 /** The pod that a token must be of. */

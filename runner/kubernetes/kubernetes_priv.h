@@ -45,7 +45,7 @@ RESULT kubernetes_manifest(const struct kubernetes *kubernetes, const struct kub
 
 /** A job's object, and the list of its pods (NULL: not asked). */
 RESULT kubernetes_read_status(const json_t *job, const json_t *pods, struct kubernetes_status *status_out, struct error *err);
-/** Whether the object was made of what has this digest. */
+/** Whether the object has this digest of the parts that it was made of. */
 bool kubernetes_is_made_of(const json_t *job, const char *digest);
 /** A TokenReview with its status. */
 RESULT kubernetes_read_review(const json_t *answer, const char *space, const struct kubernetes_holder *holder, struct error *err);

@@ -1,4 +1,4 @@
-/* What the cluster says of a job and its pod, in its own words, as one state. Everything that the words don't say is LOST: the heartbeat decides. */
+/* What the cluster says of a job and its pod, in its own words, as one state. A state that the words do not name is LOST: the heartbeat decides. */
 #include <string.h>
 
 #include "runner/kubernetes/kubernetes_priv.h"
@@ -41,7 +41,7 @@ static const json_t *state_of(const json_t *pod, const char *name, const char *k
     return json_object_get(json_object_get(container_status(pod, "containerStatuses", name), "state"), kind);
 }
 
-/* A number from `least` to `most`, or -1. */
+/* A number from 0 to `most`, or -1. */
 static int small_number(const json_t *object, const char *key, int most)
 {
     int64_t number = -1;
@@ -49,7 +49,7 @@ static int small_number(const json_t *object, const char *key, int most)
     return json_integer_of(object, key, &number) && number >= 0 && number <= most ? (int)number : -1;
 }
 
-/* Of the job itself: a pod that is not its own is no pod of it. */
+/* The job's own pod; NULL: none. Pods with another owner do not count. */
 static const json_t *pod_of_job(const json_t *pods, const char *uid)
 {
     const json_t *pod, *owner;
@@ -111,7 +111,7 @@ static void read_payload(const json_t *pod, struct kubernetes_status *status)
     if (status->reason[0] == '\0') kubernetes_copy_text(status->reason, sizeof status->reason, json_text_of(ended, "reason"));
 }
 
-/* A failed job whose deadline was not the reason. */
+/* The state of a failed job, if its deadline was not the reason. */
 static enum kubernetes_state failure_of(const json_t *pod, struct kubernetes_status *status)
 {
     const json_t *ended = state_of(pod, "payload", "terminated");

@@ -5,8 +5,8 @@
  * registry knows of it. A lease that has ended and expired is removed. So after a crash the unfinished leases are exactly those
  * for which the registry may still wait.
  *
- * Many short runs can end long before their leases expire. If there is no room, the ended lease that began first makes room, and from then on
- * the journal knows no lease that began until then: it takes none of them. So it never fills up, and no lease is taken twice.
+ * Many short runs can end long before their leases expire. If there is no room, the journal forgets the ended lease that began first. From then on
+ * it takes no lease that began at that lease's beginning or earlier. So it never fills up, and no lease is taken twice.
  *
  * The journal also keeps the latest time that it has seen. A lease that was over at that time is refused, even if the clock was
  * set back.

@@ -131,11 +131,12 @@ static struct result make_variables(struct payload *payload, struct error *err)
     return SUCCESS;
 }
 
-/* A pod has one program, without any socket of a network, and its image is the cluster's to fetch. */
+/* A pod has one program, without any socket of a network, and the cluster fetches its image. */
 static struct result check_pod(const struct run_spec *spec, struct error *err)
 {
     if (group_of(spec).tasks > 1 || has_network_of_tasks(spec))
-        return failure(err, ERROR_INVALID, "the specification asks for several tasks or their network, which a pod has not");
+        return failure(err, ERROR_INVALID,
+                       "the specification asks for several tasks or their network, which a pod does not have");
     if (json_object_get(spec->json, "devices") == NULL) return SUCCESS;
     return failure(err, ERROR_INVALID, "the specification asks for devices, which this runner does not give to pods");
 }

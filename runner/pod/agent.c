@@ -24,13 +24,14 @@ struct agent {
     bool has_ended; /* the command; the outputs may be walked */
 };
 
-static volatile sig_atomic_t nobody_stops; /* the payload's side hears it itself; the runner must still hear how it ended */
+static volatile sig_atomic_t
+    nobody_stops; /* stays 0: the payload's side gets signals itself, and the runner must hear of its end */
 static struct pod_message message;
 static struct talk_message heard;
 
 /* ---- the runner ---- */
 
-/* It listens before this pod is made, so this waits for the network alone. */
+/* The runner listens before this pod is made, so this waits only for the network. */
 static struct result call_runner(struct agent *agent, char *const words[3], struct error *err)
 {
     for (unsigned call = 0;; call++) {
@@ -160,7 +161,7 @@ static struct result serve(struct agent *agent, struct error *err)
 
 static struct result run(struct agent *agent, char *const words[3], struct error *err)
 {
-    TRY(meeting_listen(&agent->meeting, err)); /* so that the payload's side, too, ends if nobody lets this one in */
+    TRY(meeting_listen(&agent->meeting, err)); /* so the payload's side ends, too, if the runner does not let this agent in */
     TRY(call_runner(agent, words, err));
     TRY(prepare(agent, err));
     return serve(agent, err);

@@ -18,17 +18,17 @@ struct meeting {
 #define MEETING(gate)     ((struct meeting){.folder = (gate), .listening = -1, .channel = -1, .output = -1})
 
 /**
- * The API of the cluster, its name server, the addresses of proof_addresses(), and `words` (ADDRESS PORT ..., `count` texts). ERROR_DENIED: the pod is
+ * Notes the addresses: the cluster's API, its name server, those of proof_addresses(), and `words` (ADDRESS PORT ..., `count` texts). ERROR_DENIED: the pod is
  * not told where its API is; ERROR_INVALID.
  */
 RESULT meeting_find_addresses(struct meeting *meeting, const char *const *words, size_t count, struct error *err);
-/** Nothing answers there, although an agent has sockets. ERROR_DENIED. */
+/** Shows that nothing answers at these addresses, although an agent has sockets. ERROR_DENIED. */
 RESULT meeting_show_silence(const struct meeting *meeting, struct error *err);
-/** From now on the payload's side can call; if this process ends, so does that. */
+/** From now on the payload's side can call; if this process ends, so does the payload's side. */
 RESULT meeting_listen(struct meeting *meeting, struct error *err);
 /** Waits for the payload's side, until `*stops` is not 0. ERROR_DENIED: it has the agent's user. */
 RESULT meeting_wait(struct meeting *meeting, const volatile sig_atomic_t *stops, struct error *err);
-/** It shows that it is closed in. `message` has its answer: what it sees of its limits. ERROR_DENIED says what is open. */
+/** Has the payload's side show that it is closed in. `message` has its answer: what it sees of its limits. ERROR_DENIED says what is open. */
 RESULT meeting_have_it_shown(struct meeting *meeting, struct pod_message *message, struct error *err);
 /** `texts` are a `go` without its first word: COUNT PROCESSES ARGUMENT ... NAME=VALUE ... Opens `output`. */
 RESULT meeting_let_it_go(struct meeting *meeting, const char *const *texts, size_t count, struct error *err);

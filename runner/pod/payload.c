@@ -160,7 +160,7 @@ static _Noreturn void become(char **arguments, char **variables, uint64_t proces
     (void)!chdir("/code");
     if (dup2(message.pipes[0], STDOUT_FILENO) < 0 || dup2(message.pipes[1], STDERR_FILENO) < 0) _exit(POD_FAILED);
     (void)close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
-    environ = variables; /* the path, too, is the command's own */
+    environ = variables; /* PATH, too, is that of the command */
     (void)execvp(arguments[0], arguments);
     _exit(POD_NO_PROGRAM);
 }
@@ -185,7 +185,7 @@ static struct result start(pid_t *child_out, struct error *err)
     return SUCCESS;
 }
 
-/* Whether the command has. Process 1 inherits what the command's own children leave. */
+/* Whether the command has ended. Also waits for processes that the command left: they are children of process 1 now. */
 static bool has_ended(pid_t child, int *status_out)
 {
     int status = 0;
@@ -237,7 +237,7 @@ static bool hear(int channel)
     return true;
 }
 
-/* Until the command has ended. False: the agent has gone. */
+/* Waits until the command has ended. False: the agent has gone. */
 static bool await_end(int channel, pid_t child, int *status_out, const sigset_t *mask)
 {
     const struct timespec patience = {.tv_sec = LOOK_MS / 1000};
@@ -268,7 +268,7 @@ static void end_all(void)
 }
 
 /*
- * The agent has another user, and must be able to read what the command has left. Folders have the setgid bit of the volume, which would be refused. Nothing of the command runs any
+ * The agent has another user, and must be able to read what the command has left. Folders get the setgid bit from the volume; it is removed, because the walk of the outputs refuses it. Nothing of the command runs any
  * more, so nothing changes meanwhile.
  */
 static int let_read(const char *path, const struct stat *about, int kind, struct FTW *place)

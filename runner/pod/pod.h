@@ -44,7 +44,7 @@ bool pod_is(const struct pod_message *message, const char *what, size_t least_co
 
 /** Copies this very program into the folder, for the payload's container. */
 RESULT pod_place(const char *folder, struct error *err);
-/** The first program of the payload's container: process 1 of its own. Returns its exit status. */
+/** The first program of the payload's container: process 1 of its own namespace. Returns its exit status. */
 int pod_payload(const char *folder);
 /**
  * An agent for trials: shows that the pod is closed in, and runs a command in the payload's container. `words` are ADDRESS PORT ..., "--", and the command;
@@ -52,7 +52,7 @@ int pod_payload(const char *folder);
  */
 int pod_trial(const char *folder, char **words);
 /**
- * The agent of a run: proves itself to the runner at ADDRESS PORT, which has the key PIN, and does what that says (runner/talk/talk.h). Returns 0 if the talk
- * came to its end.
+ * The agent of a run: proves itself to the runner at ADDRESS PORT, which has the key PIN, and does what the runner says (runner/talk/talk.h). Returns 0 if
+ * the run came to its end.
  */
 int pod_agent(const char *folder, char *const words[3]);

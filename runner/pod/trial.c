@@ -1,5 +1,5 @@
-/* An agent for trials. Nothing may answer it at the addresses, although it has sockets: so the cluster's network obeys. The payload's side shows more, as it has
- * none (payload.c). */
+/* An agent for trials. It has sockets, and no address answers: this shows that the cluster's network enforces the policy. The payload's side
+ * shows more, because it has no sockets (payload.c). */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -80,7 +80,7 @@ static struct result read_end(struct trial *trial, struct error *err)
     return SUCCESS;
 }
 
-/* What it says while it runs is for a runner alone. */
+/* Waits for the end of the command. Messages of the payload's side before the end are for runners, and are ignored. */
 static struct result await_end(struct trial *trial, struct error *err)
 {
     const char *const stop[] = {"stop"};

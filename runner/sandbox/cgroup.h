@@ -27,7 +27,7 @@ void cgroup_find(const char *delegated, struct cgroup_place *place_out);
 
 /**
  * Makes room in this process's own group of version 2, which a service manager has delegated: the process moves into the group `runner`
- * below it, because a group with processes can't have groups with limits. The own group is written to path_out, for cgroup_find().
+ * below it, because a group with processes can't have groups with limits. The path of this process's own group is written to path_out, for cgroup_find().
  * ERROR_NOT_FOUND: this machine has no version 2; ERROR_UNAVAILABLE: the kernel refuses.
  */
 RESULT cgroup_step_aside(char path_out[CGROUP_PATH_SIZE], struct error *err);

@@ -102,5 +102,5 @@ const char *sandbox_end_name(enum sandbox_end end);
  * the report. If an output breaks a rule, `output` gets no further one, and the report names the rule.
  */
 RESULT sandbox_run(const struct sandbox_options *options, struct sandbox_report *report_out, struct error *err);
-/** A part of that, also for outputs that came from elsewhere: walks the open folder, and gives each output to `options`. */
+/** The last part of sandbox_run(), also for outputs that came from elsewhere: walks the open folder, and gives each output to `options`. */
 RESULT sandbox_take_outputs(const struct sandbox_options *options, int folder, struct sandbox_report *report, struct error *err);

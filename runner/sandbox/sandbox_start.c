@@ -17,7 +17,7 @@
 #define READY_MS        30000 /* bwrap takes milliseconds; a busy machine takes seconds */
 #define COMPLAINT_MS    200
 #define OPEN_FILES_MAX  4096
-#define OWN_PROCESSES   2 /* bwrap's own inside counts, too; and one may end while another begins */
+#define OWN_PROCESSES   2 /* bwrap's own process inside counts, too; and one process may end while another begins */
 #define FIXED_ARGUMENTS 15
 #define ARGUMENT_SIZE   24  /* a number */
 #define PLACES_SIZE     512 /* nine pairs of numbers */
@@ -69,7 +69,7 @@ static void add(struct command *command, const char *word)
 
 enum { ARGUMENTS_AT = 3, FILTER_AT = 4, CHANNEL_AT = 5 };
 
-/* Folders of this machine, as sijil-inside recognises them: where an image is shown, none of its folders may be one of these. */
+/* Lists folders of this machine, in a form in which sijil-inside recognises them: no folder of an image may be one of these. */
 static void list_places(char places[PLACES_SIZE])
 {
     static const char *const names[] = {"/", "/usr", "/etc", "/var", "/home", "/root", "/srv", "/opt", "/boot"};

@@ -76,7 +76,8 @@ static int64_t note(struct scheduler *scheduler, struct result looked, const str
     }
     slurm_free(scheduler->slurm);
     scheduler->slurm = NULL;
-    if (strcmp(scheduler->said, err->message) != 0 && !is_told_to_stop(scheduler)) log_error("jobs can't be looked after", err);
+    if (strcmp(scheduler->said, err->message) != 0 && !is_told_to_stop(scheduler))
+        log_error("jobs can't be started or ended now", err);
     (void)snprintf(scheduler->said, sizeof scheduler->said, "%s", err->message);
     return AGAIN_MS;
 }

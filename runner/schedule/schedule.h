@@ -25,7 +25,7 @@ struct schedule_options {
     size_t gres_count;
     const char *gres[SCHEDULE_GRES_MAX]; /* "H200=gpu:h200": the name of Slurm for a type of device; "gpu" for others */
     const char *program, *jobs;          /* on the nodes: sijil-runner, and the socket of the node's runner */
-    int64_t extra_s;     /* that a job may last longer than the program: code and inputs are fetched, outputs stored */
+    int64_t extra_s;     /* a job's seconds beyond the program's: code and inputs are fetched, outputs are stored */
     int64_t patience_ms; /* struct plan_view */
     const volatile sig_atomic_t *stops; /* the request to stop, when it is not 0 */
 };

@@ -1,7 +1,7 @@
 /*
  * runner/serve/channel.h -- the talk between the process that serves and its workers: one question, one answer.
  *
- * A worker reads what a registry sends, and runs the sandbox. So the serving process believes it only in what it can check: whether a
+ * A worker reads what a registry sends, and runs the sandbox. So the serving process believes a worker only where it can check: whether a
  * lease fits what is free. Both are the same program, so the messages are plain structures.
  */
 #pragma once

@@ -146,7 +146,7 @@ static struct result ask_token(void *context, const char *scope, struct buffer *
     return calls_token(leased->worker->calls, &leased->run, token, lifetime_s_out, err);
 }
 
-/* Without a name, so that nothing of it is left after a kill. Some file systems can't make such a file at once. */
+/* The file has no name, so that nothing of it is left after a kill. Some file systems can't make such a file at once. */
 static struct result open_log(const char *work, int *fd_out, struct error *err)
 {
     char path[WORK_PATH_SIZE];
@@ -271,7 +271,7 @@ static bool is_left(struct leased *leased)
     return leased->is_ready || (leased->teller != NULL && leased_is_left(leased));
 }
 
-/* True: the lease has ended. A start that the registry does not take is nothing to refuse: there the attempt has ended already. */
+/* True: the lease has ended. If the registry does not take the start, the attempt has ended there already, so there is nothing to refuse. */
 static bool give_up(struct leased *leased, const struct error *why)
 {
     struct order_refusal refusal = {.check = check_of(leased, why)};

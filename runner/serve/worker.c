@@ -17,10 +17,10 @@
 #define WAIT_BUSY_S    5  /* other runs may end meanwhile, and then more is free */
 #define PAUSE_LEAST_MS 1000
 #define PAUSE_MOST_MS  60000
-#define REFUSED_MS     200  /* a registry may give what it gave before */
+#define REFUSED_MS     200  /* the pause after a refusal, because the registry may give the same run again */
 #define ACTIVE_MS      2000 /* until the registry knows that a run has started */
 #define ADDRESSES_MAX  4    /* of the registry, besides those of the machine */
-#define UNNAMED_MS     2000 /* a registry that gives what nobody can read */
+#define UNNAMED_MS     2000 /* the pause after an answer that is no lease of this runner */
 #define WAIT_JOB_S     2
 #define JOB_MS         10000 /* a job whose run is not there by then is over: another runner had it, or it has ended */
 
@@ -51,7 +51,7 @@ bool worker_pause(int64_t milliseconds)
     return worker_cancelled == 0;
 }
 
-/* A request to stop must not lose a result, so this waits on. The serving process kills a worker that takes too long. */
+/* A request to stop must not lose a result, so this goes on waiting. The serving process kills a worker that takes too long. */
 bool worker_tries_again(const struct error *err, unsigned attempt, int64_t ends_ms)
 {
     const int64_t pause_ms = (int64_t)PAUSE_LEAST_MS << (attempt < 5 ? attempt : 5);
@@ -321,8 +321,8 @@ static void decide(struct worker *worker, const struct channel_answer *offer, st
         (void)worker_pause(REFUSED_MS);
         break;
     case VERDICT_UNNAMED:
-        log_line(LOG_ERROR, "the registry gave what is no lease for this runner", "check", verdict.refusal.check, "reason",
-                 verdict.refusal.reason, NULL);
+        log_line(LOG_ERROR, "the registry gave an answer that is no lease for this runner", "check", verdict.refusal.check,
+                 "reason", verdict.refusal.reason, NULL);
         (void)worker_pause(UNNAMED_MS);
         break;
     }
@@ -348,10 +348,10 @@ static int64_t ask(struct worker *worker, int64_t pause_ms)
         decide(worker, &offer, buffer_bytes(&bundle));
         return 0;
     }
-    return clock_monotonic_ms() - began_ms < PAUSE_LEAST_MS ? PAUSE_LEAST_MS : 0; /* a registry that does not hold the question */
+    return clock_monotonic_ms() - began_ms < PAUSE_LEAST_MS ? PAUSE_LEAST_MS : 0; /* the registry did not hold the question */
 }
 
-/* A job that waits for what does not come would keep a node from other jobs. */
+/* A job that waits for a run that does not come would keep a node from other jobs. */
 static bool is_over(const struct worker *worker, int64_t began_ms)
 {
     return worker_cancelled != 0 || (is_for_job(worker) && clock_monotonic_ms() - began_ms > JOB_MS);

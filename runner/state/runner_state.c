@@ -64,7 +64,7 @@ static struct result read_file(const struct runner_state *state, const char *nam
     return read.ok || err->kind == ERROR_NOT_FOUND ? SUCCESS : read;
 }
 
-/* What a person must do who finds a file that can't be right. */
+/* The failure for a file that can't be right. It says what a person must do. */
 static struct result damaged(const struct runner_state *state, const char *name, struct error *err)
 {
     const struct error why = *err;

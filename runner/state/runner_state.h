@@ -6,8 +6,8 @@
  *   key.pem          the runner's P-256 key (PKCS#8, 0600); signs results and refusals, and proves the runner to the registry (mTLS)
  *   registry.json    documents/format/registry_pins.h
  *   ca.pem           authorities for the registry's TLS, if they are not the system's
- *   document.json    the runner's document, in the envelope that the runner's key has signed. It says what the runner was enrolled for. Whether it
- *                    is in force, only proofs say
+ *   document.json    the runner's document, in the envelope that the runner's key has signed. It says what the runner was enrolled for. Only proofs
+ *                    say whether it is in force
  *   certificate.pem  the client certificate; sijil-keyd makes it once the document is in force, and makes the next one before it expires
  *
  * Each file is replaced as a whole. `leases.journal` and `leases.key` (runner/order/lease_journal.h) and `work` are of `sijil-runner serve`.

@@ -34,7 +34,7 @@ bool talk_is_address(const char *text)
     return talk_fill_address(&address, &size, text, 0);
 }
 
-/* A peer that is gone without a word must be noticed by a side that only waits. */
+/* A side that only waits must notice a peer that has gone without a message. */
 void talk_watch_peer(int fd)
 {
     const int on = 1, idle_s = 10, count = 3;

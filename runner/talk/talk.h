@@ -1,5 +1,5 @@
 /*
- * runner/talk/talk.h -- the talk between the agent of a pod and its runner (docs/kubernetes.md).
+ * runner/talk/talk.h -- a talk: one connection between the agent of a pod and its runner (docs/kubernetes.md).
  *
  * Messages over TLS 1.3: a letter that says what it is, the length in four bytes (big-endian), the content. The runner's key is made for one
  * talk; the agent knows the SHA-256 of this key. Nothing else is trusted: no authority, no name. The agent has no key: it sends the token of its pod first.
@@ -44,7 +44,7 @@ enum talk_kind {
 
 struct talk_message {
     enum talk_kind kind;
-    struct buffer content; /* `TALK_MESSAGE`; belongs to whoever declared it, and is used again for the next message */
+    struct buffer content; /* `TALK_MESSAGE`; belongs to the caller, and is used again for the next message */
     size_t count;          /* talk_texts() */
     const char *texts[TALK_TEXTS_MAX + 1];
 };
@@ -80,12 +80,12 @@ RESULT talk_door_open(const char *address, unsigned port, unsigned ports, struct
 unsigned talk_door_port(const struct talk_door *door);
 /** TALK_PIN_SIZE. */
 const char *talk_door_pin(const struct talk_door *door);
-/** Waits at most `patience_ms` for somebody who knows TLS. ERROR_NOT_FOUND: nobody came; ERROR_UNAVAILABLE: who came did not finish. */
+/** Waits at most `patience_ms` for a peer that finishes the TLS handshake. ERROR_NOT_FOUND: nobody came; ERROR_UNAVAILABLE: a peer came, and did not finish. */
 RESULT talk_accept(struct talk_door *door, int64_t patience_ms, struct talk **talk_out, struct error *err);
 void talk_door_free(struct talk_door *door);
 DEFINE_OWNED(talk_door);
 
 /* ---- the agent's side ---- */
 
-/** ERROR_DENIED: the other side has not the key with this pin. ERROR_UNAVAILABLE. */
+/** ERROR_DENIED: the other side does not have the key with this pin. ERROR_UNAVAILABLE. */
 RESULT talk_call(const char *address, const char *port, const char *pin, struct talk **talk_out, struct error *err);

@@ -76,7 +76,7 @@ struct result talk_accept(struct talk_door *door, int64_t patience_ms, struct ta
 
     if (poll(&polled, 1, (int)patience_ms) <= 0) return failure(err, ERROR_NOT_FOUND, "nobody came");
     const int fd = accept4(door->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd < 0) return failure(err, ERROR_NOT_FOUND, "whoever came has gone: %s", strerror(errno));
+    if (fd < 0) return failure(err, ERROR_NOT_FOUND, "the caller has gone: %s", strerror(errno));
     talk_watch_peer(fd);
     TRY(tls_accept(fd, door->server, clock_monotonic_ms() + TALK_HANDS_MS, &tls, err));
     return talk_new(tls, talk_out, err);

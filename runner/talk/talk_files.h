@@ -19,5 +19,5 @@ struct talk_taking {
  * there already; ERROR_LIMIT: too much; ERROR_FULL.
  */
 RESULT talk_take_file(struct talk *talk, struct talk_message *message, struct talk_taking *taking, struct error *err);
-/** Whether such a path may be taken: relative, and each of its names one name. */
+/** Whether such a path may be taken: relative, without empty names, "." and "..". */
 bool talk_path_is_safe(const char *path);

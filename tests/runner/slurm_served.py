@@ -201,7 +201,7 @@ def a_scheduler_that_lies_starts_and_ends_nothing(world):
         for one in liar.submitted:
             assert one["name"] == queued.name(world.registry.ids["head"]) and one["constraints"] == "region-ae-dxb|region-ae-auh", one
         liar.broken = True
-        world.wait_for(lambda: world.has_said("head", "can't be looked after"), "it does not say that the cluster is broken")
+        world.wait_for(lambda: world.has_said("head", "can't be started or ended now"), "it does not say that the cluster is broken")
         liar.broken = False
         world.peer.end(queued)  # its order has expired: the one end that it has
         listed, count = world.peer.listed, len(liar.submitted)
