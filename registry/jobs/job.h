@@ -3,8 +3,8 @@
  * collection.
  *
  * A job is a row. A gateway claims a job without a live lease, saves its progress every other second, and releases it
- * when it stops. The next gateway continues from there, also after a kill -9. Each write of a runner names the
- * runner_epoch that it claimed, so a runner that lost its lease can't change the job. Begin, end, each finding and
+ * when it stops. The next gateway continues from there, also after a kill -9. Each write names the runner_epoch
+ * that the gateway claimed, so a gateway that lost its lease can't change the job. Begin, end, each finding and
  * each removal are events; ended jobs are pruned. docs/scrubbing.md, docs/keys.md, docs/garbage-collection.md.
  */
 #pragma once
@@ -68,10 +68,10 @@ struct job {
     uint64_t cursor_bytes; /* scrub without digests: of the blob after the cursor; collection: blobs done at the cursor */
     uint64_t done, done_bytes, total, total_bytes, found;
     char waits_for[JOB_TEXT_SIZE]; /* why it is waiting; "" if it is not */
-    /* Its runner, its times, its end. */
+    /* The gateway that runs it, its times, its end. */
     char runner[64];
     uint64_t runner_epoch;
-    bool is_held; /* a runner has a live lease */
+    bool is_held; /* a gateway has a live lease */
     bool stop_wanted;
     int64_t number, requested_ms, started_ms, ended_ms; /* wall time; 0: not yet */
     char outcome[12];                                   /* of JOB_ENDINGS; "" while it is not over */
@@ -91,7 +91,7 @@ struct job_begin {
 };
 void job_begin_prepare(const struct resource *where, const struct job *job, struct job_begin *begin_out);
 /**
- * A change: asks the runner to end the job. If no runner has a lease, the change ends it, and the event of job.stop
+ * A change: asks the gateway that runs the job to end it. If no gateway has a lease, the change ends it, and the event of job.stop
  * is its end. ERROR_NOT_FOUND, also if it has ended, or is of another project than `where`.
  */
 struct job_stop {
