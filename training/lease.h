@@ -66,7 +66,7 @@ struct run_offer {
     int64_t isolation, assurance, cpus, memory_bytes;
     int64_t devices_most; /* that the document names */
     int64_t
-        enrolled_until_ms; /* the document's end: sijil-keyd signs no longer lease, so a run that may take longer does not fit */
+        enrolled_until_ms; /* the document's end: sijil-keyd signs no lease beyond it, so a run that may take longer does not fit */
     size_t device_count;
     struct bytes device_types[RUN_OFFERED_MAX], device_migs[RUN_OFFERED_MAX];
     int64_t device_memory[RUN_OFFERED_MAX];

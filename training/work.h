@@ -24,7 +24,7 @@ struct run_leased {
     int64_t ends_ms;
     bool is_signed; /* its envelope is kept */
 };
-/** The oldest unended lease of this session that has not begun; of the run that the offer names. */
+/** The oldest unended lease of this session that has not begun; if the offer names a run, of this run. */
 RESULT run_leased_find(struct lookup *lookup, const struct run_offer *offer, const uint8_t session[RUN_SESSION_SIZE],
                        struct run_leased *leased_out, bool *found_out, struct error *err);
 
