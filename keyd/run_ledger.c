@@ -104,7 +104,7 @@ static const struct journal_format format = {.name = RUN_LEDGER_FILE,
                                              .body_length = body_length,
                                              .write = write_body,
                                              .read = read_body};
-/* It is read once, and never written. */
+/* The format of version 1. Such a file is read once, and never written. */
 static const struct journal_format old_format = {.name = RUN_LEDGER_FILE,
                                                  .magic = "SJRL",
                                                  .version = 1,

@@ -25,8 +25,8 @@ RESULT upload_body_new(struct request *request, struct upload_body **state_out, 
 /** Releases the session. Call it before the answer goes out, because the client's next request may come at once. */
 void upload_body_end(struct upload_body *state);
 /**
- * Does upload_body_end(), and gives back the unused part of the project's quota; ends the session if no client knows it. If that
- * fails, it happens when the session expires.
+ * Does upload_body_end(), and gives back the unused part of the project's quota; ends the session if no client knows it. Work
+ * that fails here is done when the session expires.
  */
 void upload_body_let_go(struct upload_body *state, struct pg *pg);
 /** The session that the path names. The target function has checked the path. */
