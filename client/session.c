@@ -243,7 +243,7 @@ static struct result login_refused(struct session *session, const struct http_re
     report_explain(session->report, "name", session->login.username);
     (void)snprintf(text, sizeof text, "sijil login %s, with %s", http_host(session->http),
                    token_is_login(&session->login) ? "a new token of your issuer: the stored one may have expired"
-                                                   : "a secret that is good");
+                                                   : "a valid secret");
     report_explain(session->report, "try", text);
     return refused;
 }

@@ -54,7 +54,7 @@ struct result paper_write(struct paper *paper, struct bytes text, struct error *
 
 /* ---- as the supervisor's user: what the runner has to know ---- */
 
-/* Its own machine's address, if the gateway listens there: a name may lead through other machines. */
+/* An address of this machine, if the gateway listens there, because a connection to a name may go through other machines. */
 static void find_host(const struct settings *settings, char host_out[REGISTRY_HOST_SIZE])
 {
     const char *address = settings->listen_address, *url = settings->public_url + strlen(HTTPS);
