@@ -50,7 +50,7 @@ static void copy_output(struct attempt *attempt, const struct output_file *file)
 {
     if (attempt->folder < 0 || attempt->stopped) return;
     attempt->stopped = !copy_file(file->fd, file->size, attempt->folder, file->path, (unsigned)file->mode, &attempt->why).ok;
-    if (attempt->stopped) (void)unlinkat(attempt->folder, file->path, 0); /* else a part of it looks like an output */
+    if (attempt->stopped) (void)unlinkat(attempt->folder, file->path, 0); /* otherwise a part of it would look like an output */
     else attempt->kept++;
 }
 

@@ -118,7 +118,7 @@ struct result machine_text(const struct machine *machine, struct buffer *text, s
                       machine->unpacks_images ? "can be unpacked" : "none: install Debian's package umoci"));
     if (machine->meets_floor || !machine->runs)
         return buffer_format(text, err, "floor      %s\n", machine->meets_floor ? "met" : "NOT met");
-    return buffer_add_text(text, "floor      NOT met: give what isolation lacks, or accept less with --least\n", err);
+    return buffer_add_text(text, "floor      NOT met: add what the line \"isolation\" lacks, or accept less with --least\n", err);
 }
 
 struct result machine_json(const struct machine *machine, struct buffer *text, struct error *err)

@@ -42,5 +42,5 @@ RESULT attend_run(const struct attend_run *about, const struct sandbox_options *
 /** Whether this process can listen for agents at that place. ERROR_INVALID, ERROR_CONFLICT, ERROR_UNAVAILABLE. */
 RESULT attend_check(const struct attend_place *place, struct error *err);
 
-/** What follows from the limits that a container sees: the isolation of the run. ERROR_DENIED: they do not hold what the order says. Pure. */
+/** What follows from the limits that a container sees: the isolation of the run. ERROR_DENIED: they do not enforce the order's limits. Pure. */
 RESULT attend_judge(const char *const seen[3], const struct run_limits *limits, enum isolation *isolation_out, struct error *err);

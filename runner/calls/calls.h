@@ -15,7 +15,7 @@
 
 #define CALLS_SESSION_SIZE 16                /* bytes of a session */
 #define CALLS_LOG_MAX      262144            /* bytes of a piece of a log */
-#define CALLS_RESULT_MAX   ((size_t)4 << 20) /* bytes of the body of a result: what registries take */
+#define CALLS_RESULT_MAX   ((size_t)4 << 20) /* bytes of the body of a result: the most that registries take */
 
 struct calls;
 /**

@@ -121,7 +121,7 @@ static struct result open_all(const struct coding *coding, const struct image_pa
 
 /* ---- room ---- */
 
-/* The sum of all, and the one that was used least recently. */
+/* Finds the sum of all sizes, and the blob that was used least recently. */
 static struct result look(const struct image_cache *cache, int64_t *bytes_out, char oldest_out[NAME_SIZE], struct error *err)
 {
     OWNED_LISTING listing = file_list(cache->folder);

@@ -24,8 +24,7 @@ struct agent {
     bool has_ended; /* the command; the outputs may be walked */
 };
 
-static volatile sig_atomic_t
-    nobody_stops; /* stays 0: the payload's side gets signals itself, and the runner must hear of its end */
+static volatile sig_atomic_t nobody_stops; /* stays 0: signals go to the payload, and the runner must hear of its end */
 static struct pod_message message;
 static struct talk_message heard;
 
@@ -139,7 +138,7 @@ static struct result obey(struct agent *agent, bool *is_over, struct error *err)
     return SUCCESS;
 }
 
-/* All output was passed on before the end is. */
+/* The end of the command is passed on only after all of its output. */
 static struct result serve(struct agent *agent, struct error *err)
 {
     for (bool is_over = false; !is_over;) {

@@ -2,8 +2,8 @@
  * runner/schedule/plan.h -- what to do about the job of one attempt of a run, from what the registry and the cluster say. Pure.
  *
  * The registry knows which runs wait and which are held by runners that are alive. So it decides whether a job should be there. The
- * cluster's reports only decide about jobs: a job that it shows as running, while no runner has the run, is ended after a while, and a job
- * that it shows as ended, while the run still waits, is started again.
+ * cluster's reports only decide about jobs: a job that the cluster shows as running, while no runner has the run, is ended after a while, and
+ * a job that the cluster shows as ended, while the run still waits, is started again.
  */
 #pragma once
 

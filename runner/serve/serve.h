@@ -25,9 +25,9 @@ struct serve_options {
     unsigned parallel;               /* runs at a time */
     int64_t cpus, memory_bytes;      /* for all runs together */
     int64_t image_bytes;             /* of one image */
-    int64_t image_cache_bytes;       /* of what is kept of images between runs; 0: nothing */
+    int64_t image_cache_bytes;       /* of blobs of images that are kept between runs; 0: none */
     struct run_limits most;          /* of one run */
-    const char *jobs;                /* the socket for a scheduler's jobs: asks for what they name only; NULL: asks by itself */
+    const char *jobs;                /* the socket for a scheduler's jobs: asks only for runs of the jobs; NULL: asks by itself */
     uid_t jobs_user;                 /* whose jobs are heard, besides root's and this user's */
     const struct attend_place *pods; /* runs go to pods of a Kubernetes cluster; NULL: to sandboxes of this machine */
     int64_t drain_ms;                /* after the request to stop: how long runs may go on */
