@@ -32,7 +32,7 @@ static const struct pg_statement job_place_is_there_sql = {
     " AND ($2::uuid IS NULL OR EXISTS (SELECT FROM project WHERE project_id = $2))",
     "text uuid", "bool"};
 static const struct pg_statement job_want_stop_sql = {
-    "job_want_stop", /* a job without a runner ends at once: perhaps no gateway will ever claim it */
+    "job_want_stop", /* a job that no gateway runs ends at once: perhaps none will ever claim it */
     "UPDATE job SET stop_wanted = true, ended_at = CASE WHEN lease_until > now() THEN NULL ELSE now() END,"
     " outcome = CASE WHEN lease_until > now() THEN NULL ELSE 'stopped' END,"
     " lease_until = CASE WHEN lease_until > now() THEN lease_until END"
