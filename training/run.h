@@ -104,7 +104,7 @@ RESULT run_doubts(const struct permit *permit, struct pg *pg, enum action action
                   struct pg_rows **rows_out, struct error *err) __attribute__((nonnull));
 enum run_doubt_column { RUN_DOUBT_RUNNER, RUN_DOUBT_KEY, RUN_DOUBT_SINCE, RUN_DOUBT_REASON, RUN_DOUBT_NOTED };
 
-/** The newest report of the first node, of the attempt that is under way. */
+/** The newest report of the first node in the attempt that is under way. */
 struct run_activity {
     char phase[16];   /* "leased", "fetching", "running" or "finishing"; "": no attempt goes on */
     int64_t progress; /* percent; -1: unknown */
