@@ -89,7 +89,7 @@ static bool read_some(struct stream *stream)
     return false;
 }
 
-/* What the ended tasks have written. A process that a task has left may hold a stream open: it is not waited for. */
+/* Reads what the ended tasks have written. A process that a task has left may hold a stream open: this does not wait for its end. */
 static void read_the_rest(void)
 {
     for (unsigned i = 0; i < 2 * task_count; i++) {
@@ -108,7 +108,7 @@ static void set_number(const char *name, unsigned long number)
     (void)setenv(name, text, 1);
 }
 
-/* As torchrun does. The runner has set what is the same for all tasks. */
+/* Sets the ranks as torchrun does. The runner has set the variables that are the same for all tasks. */
 static void set_ranks(unsigned task)
 {
     const char *node = getenv("GROUP_RANK");

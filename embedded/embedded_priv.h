@@ -172,7 +172,7 @@ void runner_keep(struct embedded *embedded);
 void runner_ended(struct embedded *embedded, int status);
 /** A person has changed something: the next runner_keep() tries it. */
 void runner_try_again(struct embedded *embedded);
-/** Makes the runner's key and document, the trainer's key, or brings what the runner knows of the registry up to date. */
+/** Makes the runner's key and document, the trainer's key, or updates the runner's data about the registry. */
 RESULT runner_enrol(struct embedded *embedded, struct error *err);
 /** Runs `sijil-runner check` as the runner's user: what isolation this machine gives, and how many devices it has. ERROR_UNAVAILABLE: it
  *  can't run anything; the message says why. */
