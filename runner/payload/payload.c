@@ -102,7 +102,7 @@ static struct result check_nodes(const struct run_spec *spec, struct error *err)
 
     if (group.nodes == 1) return SUCCESS;
     return failure(err, ERROR_INVALID,
-                   "the specification asks for %lld nodes, and a runner runs all tasks on one: say tasks instead",
+                   "the specification asks for %lld nodes, and a runner runs all tasks on one: ask for tasks instead",
                    (long long)group.nodes);
 }
 

@@ -13,7 +13,7 @@
 
 struct payload_options {
     const struct run_spec *spec;
-    char *const *command;             /* in place of the specification's argv; NULL: that */
+    char *const *command;             /* in place of the specification's argv; NULL: that argv */
     const struct device_grant *grant; /* count 0: no device */
     size_t added_count;               /* variables of the node (runner/sandbox/variables.h) */
     const char *const *added;
