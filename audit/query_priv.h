@@ -33,6 +33,10 @@ struct payload_opener {
 RESULT audit_page_payload_of(struct audit_page *page, size_t index, const struct leaf *leaf, const struct payload_opener *with,
                              struct buffer *payload, struct error *err) __attribute__((nonnull));
 
+/** Appends a C2SP tlog-proof of the entry, which was verified. ERROR_UNAVAILABLE: the checkpoint does not cover it yet. */
+RESULT audit_prove_under(struct pg *pg, const struct signed_checkpoint *checkpoint, uint64_t sequence, struct bytes leaf,
+                         struct buffer *proof, struct error *err);
+
 /** Digest and text of those facts that are stored, in the order of the digests. */
 RESULT audit_select_facts(struct pg *pg, const struct bytes *digests, size_t count, struct pg_rows **rows_out, struct error *err);
 

@@ -184,18 +184,18 @@ static struct result read_payload(struct bytes text, struct blind_values *values
     return SUCCESS;
 }
 
-struct result blind_values_of(struct audit_page *page, size_t index, const struct leaf *leaf, const struct payload_opener *with,
-                              struct country_memo *memo, struct blind_values *values_out, struct error *err)
+struct result blind_values_of(struct audit_page *page, size_t index, const struct leaf *leaf, const struct blind_reader *reader,
+                              struct blind_values *values_out, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(TALLY_TEXT_MAX);
 
     values_out->count = 0;
     if (!audit_page_is_readable(page, index)) return SUCCESS;
-    const struct result opened = audit_page_payload_of(page, index, leaf, with, &text, err);
+    const struct result opened = audit_page_payload_of(page, index, leaf, &reader->opener, &text, err);
     if (!opened.ok && err->kind != ERROR_CORRUPT) return opened;
     if (!opened.ok || text.length == 0) return SUCCESS; /* damaged or erased: the verifier counts it */
     const struct result read = read_payload(buffer_bytes(&text), values_out, err);
     secret_wipe(text.data, text.length);
     TRY(read);
-    return add_countries(values_out, page, index, memo, err);
+    return add_countries(values_out, page, index, reader->memo, err);
 }

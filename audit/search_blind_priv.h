@@ -36,13 +36,16 @@ struct country_memo *country_memo_new(void); /* NULL: no memory */
 void country_memo_free(struct country_memo *memo);
 DEFINE_OWNED(country_memo);
 
+struct blind_reader {
+    struct payload_opener opener;
+    struct country_memo *memo; /* may be NULL */
+};
 /**
  * Opens the payload of an event that was read, and reads its values, and the country of its facts (audit_page_load_facts() comes before). An
- * event whose payload is erased or damaged has no values. `memo` may be NULL.
+ * event whose payload is erased or damaged has no values.
  */
-RESULT blind_values_of(struct audit_page *page, size_t index, const struct leaf *leaf, const struct payload_opener *with,
-                       struct country_memo *memo, struct blind_values *values_out, struct error *err)
-    __attribute__((nonnull(1, 3, 4, 6, 7)));
+RESULT blind_values_of(struct audit_page *page, size_t index, const struct leaf *leaf, const struct blind_reader *reader,
+                       struct blind_values *values_out, struct error *err) __attribute__((nonnull));
 bool blind_values_have(const struct blind_values *values, enum search_field field, const char *text) __attribute__((nonnull));
 /** "192.0.2.7" in its shortest form, and its network. False: it is no address. */
 bool blind_address(const char *text, char address_out[BLIND_TEXT_SIZE], char network_out[BLIND_TEXT_SIZE])

@@ -10,9 +10,8 @@
 
 struct search_index {
     struct pg *pg;
-    struct payload_opener opener;
+    struct blind_reader reader;
     struct search_batch *batch;
-    struct country_memo *memo;
     int year; /* of `key`; 0: none yet */
     struct secret *key;
 };
@@ -23,8 +22,8 @@ struct result search_index_new(struct pg *pg, struct keyd_client *keyd, const ch
     OWNED(search_index) *index = memory_zeroed(1, sizeof *index);
 
     if (index == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the index of searches");
-    *index = (struct search_index){.pg = pg, .opener = {keyd, origin}, .memo = country_memo_new()};
-    if (index->memo == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the index of searches");
+    *index = (struct search_index){.pg = pg, .reader = {{keyd, origin}, country_memo_new()}};
+    if (index->reader.memo == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the index of searches");
     TRY(search_batch_new(&index->batch, err));
     *index_out = GIVE(index);
     return SUCCESS;
@@ -36,7 +35,7 @@ static struct result key_of_year(struct search_index *index, int year, struct er
     struct secret *key = NULL;
 
     if (index->year == year) return SUCCESS;
-    TRY(blind_key_open(index->opener.keyd, index->pg, year, true, &key, err));
+    TRY(blind_key_open(index->reader.opener.keyd, index->pg, year, true, &key, err));
     secret_free(index->key);
     index->key = key;
     index->year = year;
@@ -50,7 +49,7 @@ static struct result add_blind(struct search_index *index, struct audit_page *pa
     struct blind_values values;
 
     if (subject.length != 32) return SUCCESS;
-    TRY(blind_values_of(page, i, leaf, &index->opener, index->memo, &values, err));
+    TRY(blind_values_of(page, i, leaf, &index->reader, &values, err));
     if (values.count > 0) TRY(key_of_year(index, blind_year(leaf->time_ms), err));
     for (size_t k = 0; k < values.count; k++)
         search_batch_add_blind(index->batch, (unsigned)(leaf->sequence % POSTING_BLOCK),
@@ -131,6 +130,6 @@ void search_index_free(struct search_index *index)
     if (index == NULL) return;
     secret_free(index->key);
     search_batch_free(index->batch);
-    country_memo_free(index->memo);
+    country_memo_free(index->reader.memo);
     free(index);
 }
