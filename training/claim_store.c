@@ -161,6 +161,8 @@ struct result run_gather_find(struct lookup *lookup, const struct run_offer *off
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
+    *found_out = false;
+    if (offer->nodes == 0) return SUCCESS;
     add_offer(&arguments, offer);
     TRY(pg_run(lookup_connection(lookup), &run_gather_find_sql, &arguments, &rows, err));
     *found_out = pg_rows_count(rows) == 1;
