@@ -117,9 +117,13 @@ RESULT run_read_activity(const struct permit *permit, struct pg *pg, enum action
 RESULT run_nodes(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id, struct pg_rows **rows_out,
                  struct error *err) __attribute__((nonnull));
 enum run_node_column { RUN_NODE_NUMBER, RUN_NODE_RUNNER, RUN_NODE_PHASE, RUN_NODE_PROGRESS };
-/** Of a run of several nodes that is ordered: for how many of them a runner waits. *nodes_out 0: it is another run. */
-RESULT run_read_kept(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id, int64_t *nodes_out,
-                     int64_t *kept_out, struct error *err) __attribute__((nonnull));
+/** What an ordered run of several nodes waits for. */
+struct run_kept {
+    int64_t nodes; /* 0: it is another run */
+    int64_t kept;  /* for so many of them a runner waits */
+};
+RESULT run_read_kept(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
+                     struct run_kept *kept_out, struct error *err) __attribute__((nonnull));
 
 struct run_page {
     int64_t before;    /* numbers below this; INT64_MAX: the newest */

@@ -311,7 +311,7 @@ struct result run_nodes(const struct permit *permit, struct pg *pg, enum action 
 }
 
 struct result run_read_kept(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
-                            int64_t *nodes_out, int64_t *kept_out, struct error *err)
+                            struct run_kept *kept_out, struct error *err)
 {
     const struct resource *where = project_of(permit, action);
     struct pg_arguments arguments = {0};
@@ -320,9 +320,8 @@ struct result run_read_kept(const struct permit *permit, struct pg *pg, enum act
     pg_add_uuid(&arguments, id);
     pg_add_uuid(&arguments, &where->project);
     TRY(pg_run(pg, &run_kept_sql, &arguments, &rows, err));
-    const bool is_found = pg_rows_count(rows) == 1;
-    *nodes_out = is_found ? pg_int8(rows, 0, 0) : 0;
-    *kept_out = is_found ? pg_int8(rows, 0, 1) : 0;
+    *kept_out = (struct run_kept){.nodes = 0};
+    if (pg_rows_count(rows) == 1) *kept_out = (struct run_kept){pg_int8(rows, 0, 0), pg_int8(rows, 0, 1)};
     return SUCCESS;
 }
 

@@ -176,11 +176,11 @@ static struct result add_envelopes(const struct pg_rows *rows, json_t *list, str
 static struct result add_kept(const struct request *request, struct pg *pg, const struct uuid *id, json_t *value,
                               struct error *err)
 {
-    int64_t nodes = 0, kept = 0;
+    struct run_kept kept;
 
-    TRY(run_read_kept(request->permit, pg, ACTION_RUN_READ, id, &nodes, &kept, err));
-    if (nodes == 0 || (json_object_set_new(value, "nodes_wanted", json_integer(nodes)) == 0 &&
-                       json_object_set_new(value, "nodes_kept", json_integer(kept)) == 0))
+    TRY(run_read_kept(request->permit, pg, ACTION_RUN_READ, id, &kept, err));
+    if (kept.nodes == 0 || (json_object_set_new(value, "nodes_wanted", json_integer(kept.nodes)) == 0 &&
+                            json_object_set_new(value, "nodes_kept", json_integer(kept.kept)) == 0))
         return SUCCESS;
     return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
 }

@@ -9,8 +9,8 @@ import time
 import sijil_test
 from run_fleet import RunFleet
 from run_sender import LOG, Sender, digests, manifest, produced
-from run_world import FOLDER, Person, World, opened, spec
-from sijil_test import program, run, sha256
+from run_world import FOLDER, PROJECT, Person, World, opened, spec
+from sijil_test import make_robot, program, run, sha256
 
 server = RunFleet(2).start()
 sql, load = server.sql, server.load
@@ -22,6 +22,7 @@ def prepare():
     world = state["world"] = World(server, server.path("approver.pem"), conninfo, server.path("socket"))
     state["alice"] = Person(world, "alice")
     state["runners"] = [Sender(world, assurance=2), Sender(world), Sender(world)]
+    state["reader"] = server.client(make_robot(server, "reader", "consumer", PROJECT))
     load()
 
 
@@ -260,7 +261,17 @@ def a_run_is_admitted_with_the_results_of_all_nodes():
     named = [one["uri"] for one in opened(bundle["admission"])[0]["predicate"]["inputAttestations"]]
     assert named == ["urn:sijil:run-" + name for name in ("request", "order", *("lease", "result") * 3)], named
     assert opened(bundle["admission"])[0]["predicate"]["verifiedLevels"] == ["SIJIL_ASSURANCE_1"]
-    assert len(bundle["peers"]) == 2 and len(seen(asked)["outputs"]) == 1
+    outputs = seen(asked)["outputs"]
+    assert len(bundle["peers"]) == 2 and len(outputs) == 1
+    there, scope = state["reader"].repository(outputs[0]["repository"]), f"repository:{outputs[0]['repository']}:pull"
+    found = there.call("GET", "referrers/" + outputs[0]["digest"], scope=scope).json["manifests"]
+    logs = {one["annotations"].get("sijil.node"): one["digest"] for one in found if one["artifactType"] == LOG}
+    assert set(logs) == {None, "1", "2"}, found
+    layer = there.call("GET", "manifests/" + logs["2"], scope=scope).json["layers"][0]["digest"]
+    assert there.call("GET", "blobs/" + layer, scope=scope).body == b"node 2\n"
+    for peer in bundle["peers"]:  # the very manifests that were signed
+        signed = opened(peer["result"])[0]["subject"][0]["digest"]["sha256"]
+        assert there.call("GET", "manifests/sha256:" + signed, scope=scope).status == 200
     assert sql(f"SELECT cpu_used_ms >= 15 FROM project_runs JOIN run USING (project_id) WHERE run_id = '{asked['run']}'") == "t"
     assert sql(f"SELECT count(*) FROM run_share WHERE run_id = '{asked['run']}'") == "0"
 
