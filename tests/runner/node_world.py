@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 import urllib.parse
 
 from runner_world import IS_ROOT, MARK, RUNNER, SECONDS, Registry, World, leftovers, spec, user
@@ -24,10 +25,7 @@ class NodeHandler(Handler):
         path = urllib.parse.urlsplit(self.path)
         found = RUNS.fullmatch(path.path)
         if route == "leases":
-            asked = json.loads(body)
-            asked["by"] = self.name()
-            self.server.leases = self.server.leases_of[asked["by"]]
-            self.lease(asked)
+            self.lease_for(json.loads(body), self.name())
         elif found is None or route == "checkpoint":
             super().runner(route, body)
         else:
@@ -38,6 +36,16 @@ class NodeHandler(Handler):
                 self.add_log(run, int(query["offset"][0]), body)
             else:
                 getattr(self, "take_" + route)(run, json.loads(body))
+
+    def lease_for(self, asked, name):
+        server, until = self.server, time.monotonic() + min(asked["wait_s"], 1)
+        waiting = server.leases_of[name]
+        with server.changed:
+            server.asked.append({**asked, "by": name})
+            while not waiting and time.monotonic() < until:
+                server.changed.wait(0.05)
+            text = waiting.popleft() if waiting and asked["cpus"] > 0 else None
+        self.answer(204 if text is None else 200, text or b"")
 
     def add_log(self, run, offset, body):
         if offset != len(run.log):
