@@ -63,6 +63,7 @@ const struct pg_table *const gateway_tables[] = {
     &run_table,
     &run_doubt_table,
     &run_lease_table,
+    &run_claim_table,
     &run_session_table,
     &run_budget_table,
     &run_label_table,

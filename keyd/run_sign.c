@@ -47,6 +47,23 @@ static struct result check_absent(const struct signing *signing, struct error *e
     return SUCCESS;
 }
 
+/* Of an admission: the other nodes. Of anything else the bundle's own check refuses them, because it has no result yet. */
+static struct result read_peers(struct signing *signing, struct error *err)
+{
+    const json_t *peers = json_object_get(signing->json, "peers");
+
+    if (signing->type != RUN_ADMISSION) return SUCCESS;
+    if (json_array_size(peers) > RUN_PEERS_MAX) return failure(err, ERROR_LIMIT, "a run has at most %d nodes", RUN_NODES_MAX);
+    for (size_t i = 0; i < json_array_size(peers); i++) {
+        const json_t *peer = json_array_get(peers, i);
+        TRY(read_text(signing, json_text_of(peer, "lease"), RUN_LEASE, &signing->peers[i].lease, err));
+        TRY(read_text(signing, json_text_of(peer, "result"), RUN_RESULT, &signing->peers[i].result, err));
+    }
+    signing->below.peers = signing->peers;
+    signing->below.peer_count = json_array_size(peers);
+    return SUCCESS;
+}
+
 static struct result read_below(struct signing *signing, struct error *err)
 {
     struct run_chain *below = &signing->below;
@@ -61,7 +78,8 @@ static struct result read_below(struct signing *signing, struct error *err)
     }
     TRY(read_member(signing, RUN_ORDER, &below->order, err));
     TRY(read_member(signing, RUN_LEASE, &below->lease, err));
-    return read_member(signing, RUN_RESULT, &below->result, err);
+    TRY(read_member(signing, RUN_RESULT, &below->result, err));
+    return read_peers(signing, err);
 }
 
 struct result signing_begin(struct signing *signing, struct error *err)

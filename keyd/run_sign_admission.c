@@ -9,20 +9,33 @@ struct named_set {
     const uint8_t *digest;
 };
 
-static struct result write_admission(struct signing *signing, const struct run_bundle *bundle, const struct named_set *set,
-                                     struct buffer *payload, struct error *err)
+/* The runner of a lease must count now, too. Lowers *assurance to its own. */
+static struct result check_runner(const struct signing *signing, const struct run_bundle *bundle,
+                                  const struct run_envelope *lease, int64_t *assurance, struct error *err)
 {
     const struct run_signer *signer = signing->signer;
-    const char *key = run_text(signing->below.lease, "runner.key");
+    const char *key = run_text(lease, "runner.key");
     const struct run_runner_use use = {run_text(signing->below.request, "project"), signer->now_ms, signer->now_ms};
     struct runner_key runner;
-    char policy[HEX_32];
 
     TRY(key_register_check(signer->keys, key, err));
     TRY(run_keys_runner(&bundle->keys, key, &use, &runner, err));
+    if (runner.assurance < *assurance) *assurance = runner.assurance;
+    return SUCCESS;
+}
+
+static struct result write_admission(struct signing *signing, const struct run_bundle *bundle, const struct named_set *set,
+                                     struct buffer *payload, struct error *err)
+{
+    const struct run_chain *below = &signing->below;
+    int64_t assurance = INT64_MAX;
+    char policy[HEX_32];
+
+    TRY(check_runner(signing, bundle, below->lease, &assurance, err));
+    for (size_t i = 0; i < below->peer_count; i++) TRY(check_runner(signing, bundle, below->peers[i].lease, &assurance, err));
     text_hex(set->digest, 32, policy);
     const struct run_admission_parts parts = {
-        .verified_ms = signing->promise.from_ms, .epoch = (int64_t)set->epoch, .policy = policy, .assurance = runner.assurance};
+        .verified_ms = signing->promise.from_ms, .epoch = (int64_t)set->epoch, .policy = policy, .assurance = assurance};
     return run_admission_write(&signing->below, &parts, payload, err);
 }
 
@@ -51,7 +64,13 @@ static struct result admit(struct signing *signing, const struct run_bundle *bun
     return add_admission(signing, bundle, &earlier, made, err);
 }
 
-static struct result check_lease_promised(const struct signing *signing, struct error *err)
+static struct result check_promised(const struct signing *signing, const struct run_envelope *lease, struct error *err)
+{
+    return signing_check_promised(signing, lease, signing->below.order->digest, (unsigned)run_integer(lease, "attempt"),
+                                  (unsigned)run_integer(lease, "node"), err);
+}
+
+static struct result check_leases_promised(const struct signing *signing, struct error *err)
 {
     const struct run_chain *below = &signing->below;
     const int64_t ends_ms = run_time(below->order, "expires") + ADMISSION_WAIT_MS;
@@ -59,8 +78,9 @@ static struct result check_lease_promised(const struct signing *signing, struct 
     if (ends_ms <= signing->signer->now_ms)
         return failure(err, ERROR_DENIED, "the order expired more than a day ago: its result is not admitted any more");
     TRY(signing_check_promised(signing, below->order, below->request->digest, 0, 0, err));
-    return signing_check_promised(signing, below->lease, below->order->digest, (unsigned)run_integer(below->lease, "attempt"),
-                                  (unsigned)run_integer(below->lease, "node"), err);
+    TRY(check_promised(signing, below->lease, err));
+    for (size_t i = 0; i < below->peer_count; i++) TRY(check_promised(signing, below->peers[i].lease, err));
+    return SUCCESS;
 }
 
 struct result run_sign_admission(const struct run_signer *signer, const struct keyd_run *wanted, struct buffer *envelope,
@@ -71,7 +91,7 @@ struct result run_sign_admission(const struct run_signer *signer, const struct k
     OWNED(run_bundle) *below = NULL, *bundle = NULL;
 
     TRY(signing_begin(&signing, err));
-    TRY(check_lease_promised(&signing, err));
+    TRY(check_leases_promised(&signing, err));
     TRY(signing_check_whole(&signing, &below, err));
     signing_subject(&signing, signing.below.order->digest, 0, 0);
     if (!signing.is_again) {

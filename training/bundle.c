@@ -41,6 +41,19 @@ static struct result read_envelopes(struct maker *maker, struct error *err)
     return failure(err, ERROR_CONFLICT, "the run has no order yet, so there is nothing to verify");
 }
 
+static struct result write_peers(struct maker *maker, struct error *err)
+{
+    const struct run_papers *papers = maker->papers;
+    json_t *peers = json_array();
+
+    if (json_object_set_new(maker->bundle, "peers", peers) != 0) return failure(err, ERROR_NO_MEMORY, "no memory for a bundle");
+    for (size_t i = 0; i < papers->peer_count; i++)
+        if (json_array_append_new(
+                peers, json_pack("{s:s, s:s}", "lease", papers->leases_of[i].text, "result", papers->results_of[i].text)) != 0)
+            return failure(err, ERROR_NO_MEMORY, "no memory for a bundle");
+    return SUCCESS;
+}
+
 static struct result write_envelopes(struct maker *maker, struct error *err)
 {
     json_t *approvals = json_array();
@@ -53,7 +66,7 @@ static struct result write_envelopes(struct maker *maker, struct error *err)
     for (enum run_type type = 0; type < RUN_TYPES; type++)
         if (maker->papers->each[type].text != NULL)
             TRY(bundle_set_text(maker->bundle, run_type_name(type), bytes_of_text(maker->papers->each[type].text), err));
-    return SUCCESS;
+    return maker->papers->peer_count == 0 ? SUCCESS : write_peers(maker, err);
 }
 
 /* ---- the order's event ---- */
@@ -103,9 +116,8 @@ static struct result add_person(struct maker *maker, const struct run_envelope *
     return add_key(maker, &use, err);
 }
 
-static struct result add_runner(struct maker *maker, struct error *err)
+static struct result add_runner(struct maker *maker, const struct run_envelope *lease, struct error *err)
 {
-    const struct run_envelope *lease = maker->papers->chain.lease;
     const struct key_use use = {DOCUMENT_RUNNER, lease == NULL ? maker->query->runner : run_text(lease, "runner.key"),
                                 run_text(maker->papers->chain.request, "project"),
                                 lease == NULL ? clock_wall_ms() : run_time(lease, "not_before")};
@@ -126,7 +138,9 @@ static struct result write_keys(struct maker *maker, struct error *err)
         TRY(add_person(maker, maker->papers->chain.request, at_ms, err));
     for (size_t i = 0; i < maker->papers->approval_count; i++)
         TRY(add_person(maker, maker->papers->approvals[i].read, at_ms, err));
-    TRY(add_runner(maker, err));
+    TRY(add_runner(maker, maker->papers->chain.lease, err));
+    for (size_t i = 0; i < maker->papers->peer_count; i++) TRY(add_runner(maker, maker->papers->peers[i].lease, err));
+    TRY(key_documents_add_signers(maker->permit, source, maker->query->papers.action, &maker->documents, err));
     return key_documents_write(maker->permit, source, maker->query->papers.action, &maker->documents, maker->bundle, err);
 }
 

@@ -27,11 +27,13 @@ struct key_documents {
 };
 
 /**
- * Adds the enrolment of a key that covers the project, its withdrawals in all scopes, and the documents of the approvers that signed
- * these. Nothing is added for an unknown key: the checks of the bundle say that it lacks. ERROR_LIMIT: more documents than a bundle has.
+ * Adds the enrolment of a key that covers the project, and its withdrawals in all scopes. Nothing is added for an unknown key: the checks of the bundle say that it lacks. ERROR_LIMIT: more documents than a bundle has.
  */
 RESULT key_documents_add(const struct permit *permit, const struct run_bundle_source *source, enum action action,
                          const struct key_use *use, struct key_documents *documents, struct error *err) __attribute__((nonnull));
+/** Adds the documents of the approvers that signed those of all keys. Call it once, after these. */
+RESULT key_documents_add_signers(const struct permit *permit, const struct run_bundle_source *source, enum action action,
+                                 struct key_documents *documents, struct error *err) __attribute__((nonnull));
 /** Adds the member `documents` to the bundle. */
 RESULT key_documents_write(const struct permit *permit, const struct run_bundle_source *source, enum action action,
                            const struct key_documents *documents, json_t *bundle, struct error *err) __attribute__((nonnull));

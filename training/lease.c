@@ -66,6 +66,7 @@ static struct result run_step(const struct permit *permit, struct change *change
 {
     const struct run_step *step = (const struct run_step *)(const void *)change; /* its first member */
     const struct run_move move = {&step->holder.run, &step->where.project, step->action, step->to, step->reason};
+    int64_t left = 0;
 
     permit_require(permit, step->action, &step->where);
     if (step->to == RUN_STATE_RUNNING) {
@@ -76,9 +77,10 @@ static struct result run_step(const struct permit *permit, struct change *change
     TRY(run_attempt_end(pg, &step->holder, step->outcome_name, err));
     TRY(keep(pg, step, err));
     if (step->held != NULL) TRY(held_manifests_insert(permit, pg, step->action, step->held, err));
-    if (step->to == RUN_STATE_FINISHING && step->holder.node != 0) return SUCCESS;
+    if (step->to == RUN_STATE_FINISHING) TRY(run_nodes_left(pg, &step->holder, &left, err));
+    if (left > 0) return SUCCESS; /* the run goes on until the result of its last node */
     TRY(run_row_move(pg, &move, err));
-    return run_state_is_end(step->to) ? SUCCESS : run_attempts_end(pg, &step->holder.run, "stopped", err);
+    return run_state_is_end(step->to) ? SUCCESS : run_attempts_end(pg, &step->holder.run, "stopped", step->why, err);
 }
 
 static void prepare(const struct resource *where, const struct run_holder *holder, struct run_step *step_out)
@@ -110,6 +112,7 @@ void run_return_prepare(const struct resource *where, const struct run_holder *h
                         bool is_last, const char *reason, struct run_step *step_out)
 {
     run_refuse_prepare(where, holder, refusal, is_last ? reason : NULL, step_out);
+    step_out->why = reason;
     step_out->to = is_last ? RUN_STATE_FAILED : RUN_STATE_ORDERED;
     step_out->kind = "return";
     step_out->outcome_name = "returned";
@@ -126,4 +129,6 @@ void run_finish_prepare(const struct resource *where, const struct run_holder *h
     step_out->kind = holder->node == 0 ? "result" : "node result";
     step_out->reason = outcome->reason[0] == '\0' ? NULL : outcome->reason;
     step_out->stored = *result;
+    step_out->stored.attempt = holder->attempt;
+    step_out->stored.node = holder->node;
 }

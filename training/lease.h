@@ -16,8 +16,15 @@
 #define RUN_OFFERED_MAX        64 /* devices */
 #define RUN_HEARTBEAT_EVERY_MS 10000
 #define RUN_SILENCE_MS         40000 /* four intervals of heartbeats: after such a silence the attempt is lost */
+#define RUN_BARRIER_EVERY_MS   1000  /* until a node that is ready asks again whether all are */
+#define RUN_LISTEN_SIZE        65    /* "[", an address of IPv6 with 39 characters, "]:", a port, '\0'; with room */
+#define RUN_GATHER_MS          60000 /* of the first gathering of a run; each next one waits twice as long */
+#define RUN_GATHER_LONGEST     30    /* times as long as the first: half an hour */
+#define RUN_GATHER_EVERY_MS    2000  /* until a runner that is kept for a run looks again */
+#define RUN_SHARE_MS           15000 /* after such a silence it is not counted any more */
+#define RUN_TAKE_MS            30000 /* for the leases of all nodes, once enough runners are kept */
 
-extern const struct pg_table run_lease_table, run_queue_table, run_session_table;
+extern const struct pg_table run_claim_table, run_lease_table, run_queue_table, run_session_table;
 
 /* --- the order --- */
 
@@ -65,6 +72,7 @@ struct run_offer {
     struct bytes jurisdictions[RUN_JURISDICTIONS_MAX]; /* a run must be allowed in all of them */
     int64_t isolation, assurance, cpus, memory_bytes;
     int64_t devices_most; /* that the document names */
+    int64_t nodes;        /* of one run, that it can serve at once; 1 or more */
     int64_t
         enrolled_until_ms; /* the document's end: sijil-keyd signs no longer lease, so a run that may take longer does not fit */
     size_t device_count;
@@ -117,6 +125,7 @@ struct run_step {
     enum action action;
     enum run_state to;
     const char *kind, *reason; /* reason NULL: none */
+    const char *why;           /* for the runners of the other nodes; NULL: they see the reason */
     const char *outcome_name;  /* of the attempt, in its row */
     struct run_signed stored;
     const struct held_manifests *held; /* of a result; NULL: none */
@@ -137,6 +146,6 @@ struct run_outcome {
     char reason[RUN_REASON_SIZE];            /* ""; why it ended otherwise */
     int64_t cpu_ms, device_ms, memory_bytes; /* that the attempt used, as far as the heartbeats did not say it */
 };
-/** If it succeeded, only the result of node 0 changes the run's state. The outcome must outlive the change, and so must step_out->held. */
+/** If it succeeded, the run is finishing with the result of its last node. The outcome must outlive the change, and so must step_out->held. */
 void run_finish_prepare(const struct resource *where, const struct run_holder *holder, const struct run_signed *result,
                         const struct run_outcome *outcome, struct run_step *step_out);

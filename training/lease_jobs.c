@@ -15,6 +15,7 @@ struct own_change {
     enum run_state to;
     int64_t attempt;    /* of a lost attempt */
     const char *reason; /* NULL: none */
+    const char *why;    /* for the runners of the other nodes */
     const char *key;    /* of a suspended runner */
 };
 
@@ -37,15 +38,22 @@ static struct result lose(const struct permit *permit, struct change *change, st
     const struct own_change *own = (const struct own_change *)(const void *)change; /* its first member */
 
     permit_require(permit, own->pair.action, &own->pair.resource);
-    TRY(run_attempt_lose(pg, &own->run, own->attempt, err));
+    TRY(run_attempt_lose(pg, &own->run, own->attempt, own->why, err));
     return move(pg, own, err);
+}
+
+static void say_who(const struct lost_attempt *lost, char *why, size_t size)
+{
+    if (lost->is_incomplete) (void)snprintf(why, size, "not all nodes came: one has no lease");
+    else if (lost->nodes == 1) (void)snprintf(why, size, "its runner was silent for %d s", RUN_SILENCE_MS / 1000);
+    else (void)snprintf(why, size, "the runner of node %lld was silent for %d s", (long long)lost->node, RUN_SILENCE_MS / 1000);
 }
 
 /* ERROR_CONFLICT: a heartbeat or a result came meanwhile. */
 static struct result lose_one(struct sequencer *sequencer, const struct lost_attempt *lost, bool *lost_out, struct error *err)
 {
     const bool is_last = lost->attempt >= lost->attempts;
-    char id[UUID_TEXT_SIZE], reason[RUN_REASON_SIZE];
+    char id[UUID_TEXT_SIZE], reason[RUN_REASON_SIZE], why[128]; /* a sentence with a number */
     struct own_change own = {.change = {.run = lose, .invalidates = CHANGE_INVALIDATES_NOTHING},
                              .pair = {is_last ? ACTION_RUN_END : ACTION_RUN_LOSE, lost->run.where},
                              .run = lost->run.run,
@@ -54,9 +62,10 @@ static struct result lose_one(struct sequencer *sequencer, const struct lost_att
 
     uuid_format(&lost->run.run, id);
     (void)snprintf(own.pair.resource.detail, sizeof own.pair.resource.detail, "%s %lld", id, (long long)lost->attempt);
-    (void)snprintf(reason, sizeof reason,
-                   "attempt %lld, the last that the order allows, was lost: its runner was silent for %d s",
-                   (long long)lost->attempt, RUN_SILENCE_MS / 1000);
+    say_who(lost, why, sizeof why);
+    (void)snprintf(reason, sizeof reason, "attempt %lld, the last that the order allows, was lost: %s", (long long)lost->attempt,
+                   why);
+    own.why = why;
     if (is_last) own.reason = reason;
     return run_record_once(sequencer, &own.pair, &own.change, lost_out, err);
 }
@@ -91,7 +100,7 @@ static struct result take_back(const struct permit *permit, struct change *chang
 
     permit_require(permit, self->own.pair.action, &self->own.pair.resource);
     TRY(run_attempt_end(pg, self->holder, "returned", err));
-    TRY(run_attempts_end(pg, &self->own.run, "stopped", err));
+    TRY(run_attempts_end(pg, &self->own.run, "stopped", "another node got no lease", err));
     return move(pg, &self->own, err);
 }
 

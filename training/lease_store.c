@@ -1,5 +1,4 @@
-/* The table `run_attempt`, and the columns of `run` that an order and its leases change. */
-#include <assert.h>
+/* The table `run_attempt`, and the columns of `run` that leases change. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,36 +6,6 @@
 #include "training/run_priv.h"
 
 /* clang-format off */
-static const struct pg_statement run_order_sql = {
-    "run_order",
-    "UPDATE run SET attempts = $2, nodes = $3, time_s = $4, cpus = $5, memory_bytes = $6, isolation = $7, assurance = $8, jurisdictions = $9,"
-    " devices = $10, device_type = $11, device_mig = $12, device_memory = $13, expires_at = $14, regions = string_to_array($15, ' '),"
-    " claimed_by = '', claimed_until = 'epoch' WHERE run_id = $1",
-    "uuid int4 int4 int8 int8 int8 int4 int4 text[] int8 text text int8 timestamptz text", ""};
-/* A run that another gateway claims at this moment is skipped without waiting. A minute: clocks differ. */
-static const struct pg_statement run_claim_sql = {
-    "run_claim",
-    "WITH waiting AS (SELECT r.run_id FROM run r JOIN project p USING (project_id)"
-    " WHERE r.state = 'ordered' AND r.pool = $1 AND r.claimed_until <= now() AND r.expires_at > now()"
-    " AND ($2::uuid IS NULL OR p.organisation_id = $2) AND ($3::uuid IS NULL OR r.project_id = $3)"
-    " AND cardinality($4) > 0 AND r.jurisdictions @> $4 AND $13 = ANY (r.regions) AND r.devices <= $14 AND r.isolation <= $5 AND r.assurance <= $6 AND r.cpus <= $7 AND r.memory_bytes <= $8"
-    " AND r.devices <= (SELECT count(*) FROM unnest($9::text[], $10::text[], $11::int8[]) AS d (type, mig, memory)"
-    " WHERE strpos(' ' || d.type || ' ', ' ' || r.device_type || ' ') > 0 AND d.mig = r.device_mig AND d.memory >= r.device_memory)"
-    " AND ($15::uuid IS NULL OR (r.run_id = $15 AND $16 = r.attempt + CASE WHEN EXISTS"
-    " (SELECT 1 FROM run_attempt a WHERE a.run_id = r.run_id AND a.ended_at IS NULL) THEN 0 ELSE 1 END))"
-    " AND least(r.expires_at, now() + (r.time_s + $18) * interval '1 second') + interval '1 minute' <= $19"
-    " AND NOT EXISTS (SELECT 1 FROM run_attempt a WHERE a.run_id = r.run_id AND a.key = $12 AND a.outcome = 'returned'"
-    " AND a.ended_at > now() - $17 * interval '1 millisecond')"
-    " AND r.attempt < r.attempts + CASE WHEN EXISTS (SELECT 1 FROM run_attempt a WHERE a.run_id = r.run_id AND a.ended_at IS NULL)"
-    " THEN 1 ELSE 0 END"
-    " ORDER BY r.number LIMIT 1 FOR UPDATE OF r SKIP LOCKED)"
-    " UPDATE run SET claimed_by = $12, claimed_until = now() + interval '10 seconds' FROM waiting, project p, organisation o"
-    " WHERE run.run_id = waiting.run_id AND p.project_id = run.project_id AND o.organisation_id = p.organisation_id"
-    " RETURNING run.run_id, p.project_id, p.organisation_id, o.name || '/' || p.name, run.attempt, run.nodes, run.time_s, run.expires_at,"
-    " (SELECT count(*) FROM run_attempt a WHERE a.run_id = run.run_id AND a.attempt = run.attempt AND a.ended_at IS NULL), run.attempts",
-    "text uuid uuid text[] int4 int4 int8 int8 text[] text[] int8[] text text int8 uuid int4 int8"
-    " int8 timestamptz",
-    "uuid uuid uuid text int4 int4 int8 timestamptz int8 int4"};
 static const struct pg_statement run_attempt_begin_sql = {
     "run_attempt_begin",
     "UPDATE run SET attempt = $2, claimed_by = '', claimed_until = 'epoch' WHERE run_id = $1 AND claimed_by = $3 AND attempts >= $2"
@@ -54,42 +23,67 @@ static const struct pg_statement run_attempt_keep_sql = {
 static const struct pg_statement run_held_sql = {
     "run_held",
     "SELECT p.project_id, p.organisation_id, coalesce(p.deleted_name, o.name || '/' || p.name), r.state, a.runner, a.leased_at, a.ends_at,"
-    " a.ended_at IS NOT NULL, a.phase, coalesce(r.reason, ''), a.session, coalesce(s.session, ''), coalesce(s.suspended, '') FROM run_attempt a"
+    " a.ended_at IS NOT NULL, a.phase, coalesce(r.reason, a.why, ''), a.session, coalesce(s.session, ''), coalesce(s.suspended, ''), r.nodes FROM run_attempt a"
     " JOIN run r USING (run_id) JOIN project p USING (project_id) JOIN organisation o USING (organisation_id) LEFT JOIN run_session s ON s.key = a.key"
     " WHERE a.run_id = $1 AND a.attempt = $2 AND a.node = $3 AND a.key = $4",
-    "uuid int4 int4 text", "uuid uuid text text uuid timestamptz timestamptz bool text text bytea bytea text"};
+    "uuid int4 int4 text", "uuid uuid text text uuid timestamptz timestamptz bool text text bytea bytea text int4"};
 static const struct pg_statement run_held_newest_sql = {
     "run_held_newest", "SELECT attempt, node FROM run_attempt WHERE run_id = $1 AND key = $2 ORDER BY attempt DESC, node LIMIT 1",
     "uuid text", "int4 int4"};
-/* Use is a runner's own word, and counts in the budget of the project: no more than the order gives since the lease, and a second. */
+/* Use is a runner's own word, and counts in the budget of the project: no more than the order gives since the lease, and a second. While other nodes
+ * lack their leases, nothing moves the end: an attempt whose other runners do not come is lost. */
 static const struct pg_statement run_heartbeat_sql = {
     "run_heartbeat",
-    "UPDATE run_attempt a SET heard_at = now(), deadline = least(now() + $5 * interval '1 millisecond', ends_at), phase = $6,"
+    "UPDATE run_attempt a SET heard_at = now(), phase = $6, deadline = CASE WHEN r.state = 'ordered' THEN a.deadline"
+    " ELSE least(now() + $5 * interval '1 millisecond', ends_at) END,"
     " progress = nullif($7, -1), memory_bytes = $10,"
     " cpu_ms = greatest(a.cpu_ms, least($8, r.cpus * (1000 + (extract(epoch FROM now() - leased_at) * 1000)::int8))),"
     " device_ms = greatest(a.device_ms, least($9, r.devices * (1000 + (extract(epoch FROM now() - leased_at) * 1000)::int8)))"
     " FROM run r WHERE r.run_id = $1 AND a.run_id = $1 AND a.attempt = $2 AND node = $3 AND key = $4 AND a.ended_at IS NULL"
     " AND ends_at > now()",
     "uuid int4 int4 text int8 text int4 int8 int8 int8", ""};
+/* A node that is ready to start, and how many are. The place where it listens can't change any more. */
+static const struct pg_statement run_ready_sql = {
+    "run_ready",
+    "UPDATE run_attempt a SET started_at = coalesce(started_at, now()), listen = nullif($6, ''), heard_at = now(),"
+    " phase = CASE WHEN r.state = 'running' THEN 'running' WHEN a.phase = 'leased' OR a.phase = 'fetching' THEN 'waiting' ELSE a.phase END,"
+    " deadline = CASE WHEN r.state = 'ordered' THEN a.deadline ELSE least(now() + $5 * interval '1 millisecond', ends_at) END"
+    " FROM run r WHERE r.run_id = $1 AND a.run_id = $1 AND a.attempt = $2 AND node = $3 AND key = $4 AND a.ended_at IS NULL AND ends_at > now()"
+    " AND (started_at IS NULL OR listen IS NOT DISTINCT FROM nullif($6, ''))"
+    " RETURNING (SELECT count(*) FROM run_attempt o WHERE o.run_id = $1 AND o.attempt = $2 AND o.node <> $3 AND o.started_at IS NOT NULL)",
+    "uuid int4 int4 text int8 text", "int8"};
+static const struct pg_statement run_peers_sql = {
+    "run_peers",
+    "SELECT node, coalesce(listen, ''), lease FROM run_attempt WHERE run_id = $1 AND attempt = $2 AND node <> $3 AND lease IS NOT NULL"
+    " AND EXISTS (SELECT FROM run_attempt o WHERE o.run_id = $1 AND o.attempt = $2 AND o.node = $3 AND o.key = $4 AND o.ended_at IS NULL)"
+    " ORDER BY node",
+    "uuid int4 int4 text", "int4 text text"};
+static const struct pg_statement run_nodes_left_sql = {
+    "run_nodes_left",
+    "SELECT r.nodes - (SELECT count(*) FROM run_attempt a WHERE a.run_id = r.run_id AND a.attempt = $2 AND a.outcome = 'finished') FROM run r"
+    " WHERE r.run_id = $1 AND r.state IN ('leased', 'running')",
+    "uuid int4", "int8"};
 static const struct pg_statement run_attempt_end_sql = {
     "run_attempt_end",
     "UPDATE run_attempt SET ended_at = now(), outcome = $5 WHERE run_id = $1 AND attempt = $2 AND node = $3 AND key = $4"
     " AND ended_at IS NULL AND ends_at > now()",
     "uuid int4 int4 text text", ""};
 static const struct pg_statement run_attempts_end_sql = {
-    "run_attempts_end", "UPDATE run_attempt SET ended_at = now(), outcome = $2 WHERE run_id = $1 AND ended_at IS NULL", "uuid text", ""};
+    "run_attempts_end", "UPDATE run_attempt SET ended_at = now(), outcome = $2, why = $3 WHERE run_id = $1 AND ended_at IS NULL",
+    "uuid text text", ""};
 static const struct pg_statement run_attempt_lose_sql = {
     "run_attempt_lose",
-    "UPDATE run_attempt a SET ended_at = now(), outcome = 'lost' WHERE run_id = $1 AND attempt = $2 AND ended_at IS NULL"
+    "UPDATE run_attempt a SET ended_at = now(), outcome = 'lost', why = $3 WHERE run_id = $1 AND attempt = $2 AND ended_at IS NULL"
     " AND EXISTS (SELECT 1 FROM run_attempt d WHERE d.run_id = a.run_id AND d.attempt = a.attempt AND d.ended_at IS NULL"
     " AND d.deadline <= now())",
-    "uuid int4", ""};
+    "uuid int4 text", ""};
 static const struct pg_statement run_lost_sql = {
     "run_lost",
-    "SELECT a.run_id, p.project_id, p.organisation_id, coalesce(p.deleted_name, o.name || '/' || p.name), a.attempt, r.attempts"
-    " FROM (SELECT run_id, attempt FROM run_attempt WHERE ended_at IS NULL AND deadline <= now() GROUP BY 1, 2 ORDER BY min(deadline)"
+    "SELECT a.run_id, p.project_id, p.organisation_id, coalesce(p.deleted_name, o.name || '/' || p.name), a.attempt, r.attempts, a.node,"
+    " r.nodes, r.state = 'ordered' FROM (SELECT run_id, attempt, (array_agg(node ORDER BY deadline))[1] AS node FROM run_attempt"
+    " WHERE ended_at IS NULL AND deadline <= now() GROUP BY 1, 2 ORDER BY min(deadline)"
     " LIMIT $1) a JOIN run r USING (run_id) JOIN project p USING (project_id) JOIN organisation o USING (organisation_id)",
-    "int8", "uuid uuid uuid text int4 int4"};
+    "int8", "uuid uuid uuid text int4 int4 int4 int4 bool"};
 static const struct pg_statement run_leased_sql = {
     "run_leased",
     "SELECT a.run_id, p.project_id, p.organisation_id, coalesce(p.deleted_name, o.name || '/' || p.name), a.attempt, r.nodes, r.time_s,"
@@ -98,13 +92,6 @@ static const struct pg_statement run_leased_sql = {
     " AND ($3::uuid IS NULL OR (a.run_id = $3 AND a.attempt = $4))"
     " AND a.ends_at > now() AND r.ended_at IS NULL ORDER BY a.leased_at LIMIT 1",
     "text bytea uuid int4", "uuid uuid uuid text int4 int4 int8 timestamptz int4 timestamptz bool int4"};
-static const struct pg_statement run_region_drop_sql = {
-    "run_region_drop",
-    "UPDATE run SET regions = array_remove(regions, $2), claimed_by = '', claimed_until = 'epoch' WHERE run_id = $1 AND state = 'ordered'"
-    " RETURNING cardinality(regions)",
-    "uuid text", "int4"};
-static const struct pg_statement run_order_find_sql = {
-    "run_order_find", "SELECT envelope FROM run_envelope WHERE run_id = $1 AND kind = 'order'", "uuid", "text"};
 static const struct pg_statement run_lease_find_sql = {
     "run_lease_find",
     "SELECT lease FROM run_attempt WHERE run_id = $1 AND attempt = $2 AND node = $3 AND key = $4 AND lease IS NOT NULL", "uuid int4 int4 text",
@@ -114,10 +101,14 @@ static const struct pg_statement run_leases_sql = {
     "SELECT a.attempt, a.node, a.lease FROM run_attempt a JOIN run r USING (run_id) WHERE a.run_id = $1 AND a.lease IS NOT NULL"
     " AND (a.node = 0 OR a.attempt = r.attempt) ORDER BY a.attempt DESC, a.node",
     "uuid", "int4 int4 text"};
+static const struct pg_statement run_node_results_sql = {
+    "run_node_results",
+    "SELECT attempt, node, envelope FROM run_envelope WHERE run_id = $1 AND kind = 'node result' AND attempt = $2 ORDER BY node", "uuid int4",
+    "int4 int4 text"};
 static const struct pg_statement *const statements[] = {
-    &run_order_sql, &run_claim_sql, &run_attempt_begin_sql, &run_attempt_insert_sql, &run_attempt_keep_sql, &run_held_sql, &run_held_newest_sql,
-    &run_heartbeat_sql, &run_attempt_end_sql, &run_attempts_end_sql, &run_attempt_lose_sql, &run_lost_sql, &run_leased_sql,
-    &run_region_drop_sql, &run_order_find_sql, &run_lease_find_sql, &run_leases_sql,
+    &run_attempt_begin_sql, &run_attempt_insert_sql, &run_attempt_keep_sql, &run_held_sql, &run_held_newest_sql,
+    &run_heartbeat_sql, &run_ready_sql, &run_peers_sql, &run_nodes_left_sql, &run_attempt_end_sql, &run_attempts_end_sql, &run_attempt_lose_sql, &run_lost_sql, &run_leased_sql,
+    &run_lease_find_sql, &run_leases_sql, &run_node_results_sql,
 };
 /* clang-format on */
 const struct pg_table run_lease_table = PG_TABLE(statements);
@@ -129,88 +120,11 @@ static struct result exactly_one(const struct pg_rows *rows, const char *otherwi
     return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_CONFLICT, "%s", otherwise);
 }
 
-struct result run_row_order(struct pg *pg, const struct run_order *order, struct error *err)
+void run_read_where(const struct pg_rows *rows, size_t row, size_t at, struct resource *where_out)
 {
-    const struct run_need *need = &order->need;
-    const struct run_move move = {&order->run, &order->where.project, ACTION_RUN_ORDER, RUN_STATE_ORDERED, NULL};
-    struct pg_arguments arguments = {0};
-    OWNED(pg_rows) *rows = NULL;
-
-    TRY(run_row_move(pg, &move, err));
-    TRY(run_row_add_envelope(pg, &order->run, "order", &order->order, err));
-    pg_add_uuid(&arguments, &order->run);
-    pg_add_int4(&arguments, (int32_t)need->attempts);
-    pg_add_int4(&arguments, (int32_t)need->nodes);
-    pg_add_int8(&arguments, need->time_s);
-    pg_add_int8(&arguments, need->cpus);
-    pg_add_int8(&arguments, need->memory_bytes);
-    pg_add_int4(&arguments, (int32_t)need->isolation);
-    pg_add_int4(&arguments, (int32_t)need->assurance);
-    pg_add_text_array(&arguments, need->jurisdictions, need->jurisdiction_count);
-    pg_add_int8(&arguments, need->devices);
-    pg_add_text(&arguments, need->device_type);
-    pg_add_text(&arguments, need->device_mig);
-    pg_add_int8(&arguments, need->device_memory);
-    pg_add_time(&arguments, need->expires_ms);
-    pg_add_text(&arguments, order->regions);
-    TRY(pg_run(pg, &run_order_sql, &arguments, &rows, err));
-    return exactly_one(rows, "there is no such run", err);
-}
-
-static void read_where(const struct pg_rows *rows, size_t row, int first, struct resource *where_out)
-{
-    const size_t at = (size_t)first;
-
     *where_out = (struct resource){
         .kind = RESOURCE_PROJECT, .project = pg_uuid(rows, row, at), .organisation = pg_uuid(rows, row, at + 1)};
     (void)snprintf(where_out->name, sizeof where_out->name, "%s", pg_text(rows, row, at + 2));
-}
-
-static struct run_claim read_claim(const struct pg_rows *rows)
-{
-    const int64_t leased = pg_int8(rows, 0, 8);
-    struct run_claim claim = {.run = pg_uuid(rows, 0, 0),
-                              .attempt = pg_int8(rows, 0, 4) + (leased == 0 ? 1 : 0),
-                              .node = leased,
-                              .nodes = pg_int8(rows, 0, 5),
-                              .time_s = pg_int8(rows, 0, 6),
-                              .expires_ms = pg_time_ms(rows, 0, 7),
-                              .attempts = pg_int8(rows, 0, 9)};
-
-    read_where(rows, 0, 1, &claim.where);
-    return claim;
-}
-
-struct result run_claim(struct pg *pg, const struct run_offer *offer, struct run_claim *claim_out, bool *found_out,
-                        struct error *err)
-{
-    struct pg_arguments arguments = {0};
-    OWNED(pg_rows) *rows = NULL;
-
-    assert(offer->device_count <= RUN_OFFERED_MAX && offer->jurisdiction_count <= RUN_JURISDICTIONS_MAX);
-    pg_add_text(&arguments, offer->pool);
-    pg_add_uuid(&arguments, offer->organisation);
-    pg_add_uuid(&arguments, offer->project);
-    pg_add_text_array(&arguments, offer->jurisdictions, offer->jurisdiction_count);
-    pg_add_int4(&arguments, (int32_t)offer->isolation);
-    pg_add_int4(&arguments, (int32_t)offer->assurance);
-    pg_add_int8(&arguments, offer->cpus);
-    pg_add_int8(&arguments, offer->memory_bytes);
-    pg_add_text_array(&arguments, offer->device_types, offer->device_count);
-    pg_add_text_array(&arguments, offer->device_migs, offer->device_count);
-    pg_add_int8_array(&arguments, offer->device_memory, offer->device_count);
-    pg_add_text(&arguments, offer->key);
-    pg_add_text(&arguments, offer->region);
-    pg_add_int8(&arguments, offer->devices_most);
-    pg_add_uuid(&arguments, offer->run);
-    pg_add_int4(&arguments, (int32_t)offer->attempt);
-    pg_add_int8(&arguments, RUN_SILENCE_MS);
-    pg_add_int8(&arguments, RUN_FETCH_S);
-    pg_add_time(&arguments, offer->enrolled_until_ms);
-    TRY(pg_run(pg, &run_claim_sql, &arguments, &rows, err));
-    *found_out = pg_rows_count(rows) == 1;
-    if (*found_out) *claim_out = read_claim(rows);
-    return SUCCESS;
 }
 
 static void add_holder(struct pg_arguments *arguments, const struct run_holder *holder)
@@ -235,6 +149,7 @@ static struct result begin_attempt(struct pg *pg, const struct run_lease *lease,
     return exactly_one(rows, "another runner was faster: ask again", err);
 }
 
+/* A runner that takes another run is kept for none any more. */
 struct result run_row_lease(struct pg *pg, const struct run_lease *lease, struct error *err)
 {
     const struct run_claim *claim = &lease->claim;
@@ -254,7 +169,9 @@ struct result run_row_lease(struct pg *pg, const struct run_lease *lease, struct
     pg_add_int8(&arguments, RUN_SILENCE_MS);
     pg_add_time(&arguments, lease->ends_ms);
     TRY(pg_run(pg, &run_attempt_insert_sql, &arguments, &rows, err));
-    return exactly_one(rows, "this node is leased already", err);
+    TRY(exactly_one(rows, "this node is leased already", err));
+    TRY(run_row_gather_leave(pg, lease->holder.key, &claim->run, err));
+    return claim->nodes > 1 && move.to == RUN_STATE_LEASED ? run_row_gather_end(pg, &claim->run, err) : SUCCESS;
 }
 
 struct result run_lease_keep(const struct permit *permit, struct pg *pg, const struct run_lease *lease, struct bytes envelope,
@@ -289,13 +206,14 @@ struct result run_held_find(struct lookup *lookup, const struct run_holder *hold
                                   .leased_ms = pg_time_ms(rows, 0, 5),
                                   .ends_ms = pg_time_ms(rows, 0, 6),
                                   .has_ended = pg_bool(rows, 0, 7)};
-    read_where(rows, 0, 0, &held_out->where);
+    run_read_where(rows, 0, 0, &held_out->where);
     if (!run_state_find(pg_text(rows, 0, 3), &held_out->state))
         held_out->state = RUN_STATE_EXPIRED; /* the table allows no other */
     (void)snprintf(held_out->phase, sizeof held_out->phase, "%s", pg_text(rows, 0, 8));
     (void)snprintf(held_out->reason, sizeof held_out->reason, "%s", pg_text(rows, 0, 9));
     read_session(rows, 10, held_out->session);
     read_session(rows, 11, held_out->newest);
+    held_out->nodes = pg_int8(rows, 0, 13);
     (void)snprintf(held_out->suspended, sizeof held_out->suspended, "%s", pg_text(rows, 0, 12));
     return SUCCESS;
 }
@@ -336,21 +254,7 @@ struct result run_leased_find(struct lookup *lookup, const struct run_offer *off
                                                 .attempts = pg_int8(rows, 0, 11)},
                                       .ends_ms = pg_time_ms(rows, 0, 9),
                                       .is_signed = pg_bool(rows, 0, 10)};
-    read_where(rows, 0, 1, &leased_out->claim.where);
-    return SUCCESS;
-}
-
-struct result run_region_drop(const struct permit *permit, struct pg *pg, const struct run_claim *claim, const char *region,
-                              int64_t *regions_out, struct error *err)
-{
-    struct pg_arguments arguments = {0};
-    OWNED(pg_rows) *rows = NULL;
-
-    (void)permit_resource(permit, ACTION_RUNNER_ASK);
-    pg_add_uuid(&arguments, &claim->run);
-    pg_add_text(&arguments, region);
-    TRY(pg_run(pg, &run_region_drop_sql, &arguments, &rows, err));
-    *regions_out = pg_rows_count(rows) == 1 ? pg_int8(rows, 0, 0) : 1; /* else another gateway has moved it on */
+    run_read_where(rows, 0, 1, &leased_out->claim.where);
     return SUCCESS;
 }
 
@@ -364,17 +268,6 @@ struct result run_lease_find(struct lookup *lookup, const struct run_holder *hol
     TRY(pg_run(lookup_connection(lookup), &run_lease_find_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "the lease is not signed");
     return run_envelope_read(pg_bytes(rows, 0, 0), RUN_LEASE, lease_out, err);
-}
-
-struct result run_order_find(struct lookup *lookup, const struct uuid *run, struct run_envelope **order_out, struct error *err)
-{
-    struct pg_arguments arguments = {0};
-    OWNED(pg_rows) *rows = NULL;
-
-    pg_add_uuid(&arguments, run);
-    TRY(pg_run(lookup_connection(lookup), &run_order_find_sql, &arguments, &rows, err));
-    if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "the run has no order");
-    return run_envelope_read(bytes_of_text(pg_text(rows, 0, 0)), RUN_ORDER, order_out, err);
 }
 
 struct result run_heartbeat(struct pg *pg, const struct run_holder *holder, const struct run_heard *heard, struct error *err)
@@ -393,12 +286,57 @@ struct result run_heartbeat(struct pg *pg, const struct run_holder *holder, cons
     return exactly_one(rows, GONE, err);
 }
 
+struct result run_ready(struct pg *pg, const struct run_holder *holder, const char *listen, int64_t *ready_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    add_holder(&arguments, holder);
+    pg_add_int8(&arguments, RUN_SILENCE_MS);
+    pg_add_text(&arguments, listen);
+    TRY(pg_run(pg, &run_ready_sql, &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return failure(err, ERROR_CONFLICT, GONE ", or it listened elsewhere before");
+    *ready_out = pg_int8(rows, 0, 0) + 1;
+    return SUCCESS;
+}
+
+struct result run_peers(struct lookup *lookup, const struct run_holder *holder, struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    add_holder(&arguments, holder);
+    return pg_run(lookup_connection(lookup), &run_peers_sql, &arguments, rows_out, err);
+}
+
+struct result run_nodes_left(struct pg *pg, const struct run_holder *holder, int64_t *left_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, &holder->run);
+    pg_add_int4(&arguments, (int32_t)holder->attempt);
+    TRY(pg_run(pg, &run_nodes_left_sql, &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return failure(err, ERROR_CONFLICT, "the run has not begun on all its nodes, or has ended");
+    *left_out = pg_int8(rows, 0, 0);
+    return SUCCESS;
+}
+
 struct result run_rows_leases(struct pg *pg, const struct uuid *run, struct pg_rows **rows_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
 
     pg_add_uuid(&arguments, run);
     return pg_run(pg, &run_leases_sql, &arguments, rows_out, err);
+}
+
+struct result run_rows_node_results(struct pg *pg, const struct uuid *run, int64_t attempt, struct pg_rows **rows_out,
+                                    struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, run);
+    pg_add_int4(&arguments, (int32_t)attempt);
+    return pg_run(pg, &run_node_results_sql, &arguments, rows_out, err);
 }
 
 struct result run_attempt_end(struct pg *pg, const struct run_holder *holder, const char *outcome, struct error *err)
@@ -412,22 +350,24 @@ struct result run_attempt_end(struct pg *pg, const struct run_holder *holder, co
     return exactly_one(rows, GONE, err);
 }
 
-struct result run_attempts_end(struct pg *pg, const struct uuid *run, const char *outcome, struct error *err)
+struct result run_attempts_end(struct pg *pg, const struct uuid *run, const char *outcome, const char *why, struct error *err)
 {
     struct pg_arguments arguments = {0};
 
     pg_add_uuid(&arguments, run);
     pg_add_text(&arguments, outcome);
+    pg_add_text(&arguments, why);
     return pg_run(pg, &run_attempts_end_sql, &arguments, NULL, err);
 }
 
-struct result run_attempt_lose(struct pg *pg, const struct uuid *run, int64_t attempt, struct error *err)
+struct result run_attempt_lose(struct pg *pg, const struct uuid *run, int64_t attempt, const char *why, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_uuid(&arguments, run);
     pg_add_int4(&arguments, (int32_t)attempt);
+    pg_add_text(&arguments, why);
     TRY(pg_run(pg, &run_attempt_lose_sql, &arguments, &rows, err));
     return pg_rows_affected(rows) > 0 ? SUCCESS : failure(err, ERROR_CONFLICT, "the attempt goes on, or has ended");
 }
@@ -440,9 +380,13 @@ struct result run_rows_lost(struct pg *pg, struct lost_attempt *lost_out, size_t
     pg_add_int8(&arguments, (int64_t)capacity);
     TRY(pg_run(pg, &run_lost_sql, &arguments, &rows, err));
     for (size_t i = 0; i < pg_rows_count(rows); i++) {
-        lost_out[i] = (struct lost_attempt){
-            .run.run = pg_uuid(rows, i, 0), .attempt = pg_int8(rows, i, 4), .attempts = pg_int8(rows, i, 5)};
-        read_where(rows, i, 1, &lost_out[i].run.where);
+        lost_out[i] = (struct lost_attempt){.run.run = pg_uuid(rows, i, 0),
+                                            .attempt = pg_int8(rows, i, 4),
+                                            .attempts = pg_int8(rows, i, 5),
+                                            .node = pg_int8(rows, i, 6),
+                                            .nodes = pg_int8(rows, i, 7),
+                                            .is_incomplete = pg_bool(rows, i, 8)};
+        run_read_where(rows, i, 1, &lost_out[i].run.where);
     }
     *count_out = pg_rows_count(rows);
     return SUCCESS;

@@ -1,10 +1,11 @@
-/* The table `run_draft`, and the search for runs that wait for their orders. */
+/* The table `run_draft`, the search for runs that wait for their orders, and the order in the table `run`. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "storage/pg_table.h"
 #include "training/order_priv.h"
+#include "training/run_priv.h"
 
 /* clang-format off */
 static const struct pg_statement run_wish_sql = {
@@ -36,8 +37,16 @@ static const struct pg_statement run_draft_drop_sql = {"run_draft_drop", "DELETE
 static const struct pg_statement run_waiting_pools_sql = {
     "run_waiting_pools", "SELECT DISTINCT pool FROM run WHERE state = 'ordered' AND claimed_until <= now() AND expires_at > now()", "",
     "text"};
+static const struct pg_statement run_order_sql = {
+    "run_order",
+    "UPDATE run SET attempts = $2, nodes = $3, time_s = $4, cpus = $5, memory_bytes = $6, isolation = $7, assurance = $8, jurisdictions = $9,"
+    " devices = $10, device_type = $11, device_mig = $12, device_memory = $13, expires_at = $14, regions = string_to_array($15, ' '),"
+    " claimed_by = '', claimed_until = 'epoch' WHERE run_id = $1",
+    "uuid int4 int4 int8 int8 int8 int4 int4 text[] int8 text text int8 timestamptz text", ""};
+static const struct pg_statement run_order_find_sql = {
+    "run_order_find", "SELECT envelope FROM run_envelope WHERE run_id = $1 AND kind = 'order'", "uuid", "text"};
 static const struct pg_statement *const statements[] = {
-    &run_wish_sql, &run_wish_approvals_sql, &run_draft_find_sql, &run_draft_insert_sql, &run_draft_checkpoint_sql, &run_draft_drop_sql, &run_waiting_pools_sql,
+    &run_order_sql, &run_order_find_sql, &run_wish_sql, &run_wish_approvals_sql, &run_draft_find_sql, &run_draft_insert_sql, &run_draft_checkpoint_sql, &run_draft_drop_sql, &run_waiting_pools_sql,
 };
 /* clang-format on */
 const struct pg_table run_draft_table = PG_TABLE(statements);
@@ -154,4 +163,45 @@ struct result run_waiting_pools(struct pg *pg, struct pg_rows **rows_out, struct
     const struct pg_arguments none = {0};
 
     return pg_run(pg, &run_waiting_pools_sql, &none, rows_out, err);
+}
+
+/* ---- the order ---- */
+
+struct result run_row_order(struct pg *pg, const struct run_order *order, struct error *err)
+{
+    const struct run_need *need = &order->need;
+    const struct run_move move = {&order->run, &order->where.project, ACTION_RUN_ORDER, RUN_STATE_ORDERED, NULL};
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    TRY(run_row_move(pg, &move, err));
+    TRY(run_row_add_envelope(pg, &order->run, "order", &order->order, err));
+    pg_add_uuid(&arguments, &order->run);
+    pg_add_int4(&arguments, (int32_t)need->attempts);
+    pg_add_int4(&arguments, (int32_t)need->nodes);
+    pg_add_int8(&arguments, need->time_s);
+    pg_add_int8(&arguments, need->cpus);
+    pg_add_int8(&arguments, need->memory_bytes);
+    pg_add_int4(&arguments, (int32_t)need->isolation);
+    pg_add_int4(&arguments, (int32_t)need->assurance);
+    pg_add_text_array(&arguments, need->jurisdictions, need->jurisdiction_count);
+    pg_add_int8(&arguments, need->devices);
+    pg_add_text(&arguments, need->device_type);
+    pg_add_text(&arguments, need->device_mig);
+    pg_add_int8(&arguments, need->device_memory);
+    pg_add_time(&arguments, need->expires_ms);
+    pg_add_text(&arguments, order->regions);
+    TRY(pg_run(pg, &run_order_sql, &arguments, &rows, err));
+    return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_CONFLICT, "there is no such run");
+}
+
+struct result run_order_find(struct lookup *lookup, const struct uuid *run, struct run_envelope **order_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, run);
+    TRY(pg_run(lookup_connection(lookup), &run_order_find_sql, &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "the run has no order");
+    return run_envelope_read(bytes_of_text(pg_text(rows, 0, 0)), RUN_ORDER, order_out, err);
 }

@@ -6,6 +6,24 @@
 #include "base/memory.h"
 #include "training/run_priv.h"
 
+static void free_papers(struct run_paper *each, size_t count)
+{
+    for (size_t i = 0; each != NULL && i < count; i++) run_envelope_free(each[i].read);
+    free(each);
+}
+
+static void free_nodes(struct run_papers *papers)
+{
+    free_papers(papers->leases_of, papers->peer_count);
+    free_papers(papers->results_of, papers->peer_count);
+    free(papers->peers);
+    pg_rows_free(papers->node_rows);
+    papers->leases_of = papers->results_of = NULL;
+    papers->peers = NULL;
+    papers->node_rows = NULL;
+    papers->peer_count = 0;
+}
+
 void run_papers_free(struct run_papers *papers)
 {
     if (papers == NULL) return;
@@ -13,6 +31,7 @@ void run_papers_free(struct run_papers *papers)
     for (size_t i = 0; i < papers->approval_count; i++) run_envelope_free(papers->approvals[i].read);
     pg_rows_free(papers->rows);
     pg_rows_free(papers->leases);
+    free_nodes(papers);
     free(papers);
 }
 
@@ -88,6 +107,63 @@ static struct result read_lease(struct pg *pg, const struct run_papers_query *qu
     return SUCCESS;
 }
 
+/* ---- the other nodes ---- */
+
+static struct result make_room(struct run_papers *papers, size_t count, struct error *err)
+{
+    papers->leases_of = memory_zeroed(count, sizeof *papers->leases_of);
+    papers->results_of = memory_zeroed(count, sizeof *papers->results_of);
+    papers->peers = memory_zeroed(count, sizeof *papers->peers);
+    if (papers->leases_of == NULL || papers->results_of == NULL || papers->peers == NULL)
+        return failure(err, ERROR_NO_MEMORY, "no memory for the nodes of a run");
+    papers->peer_count = count;
+    return SUCCESS;
+}
+
+/* Columns: attempt, node, envelope. Rows of another attempt are passed over. */
+static struct result take_nodes(const struct pg_rows *rows, enum run_type type, int64_t attempt, struct run_papers *papers,
+                                struct error *err)
+{
+    struct run_paper *each = type == RUN_LEASE ? papers->leases_of : papers->results_of;
+
+    for (size_t i = 0; i < pg_rows_count(rows); i++) {
+        const int64_t node = pg_int8(rows, i, 1);
+        if (pg_int8(rows, i, 0) != attempt || node < 1 || node > (int64_t)papers->peer_count) continue;
+        struct run_paper *paper = &each[node - 1];
+        if (paper->read != NULL)
+            return failure(err, ERROR_CORRUPT, "the run has two envelopes of one node: %s", run_type_name(type));
+        paper->text = pg_text(rows, i, 2);
+        TRY(run_envelope_read(bytes_of_text(paper->text), type, &paper->read, err));
+    }
+    return SUCCESS;
+}
+
+static bool has_all_nodes(struct run_papers *papers)
+{
+    for (size_t i = 0; i < papers->peer_count; i++) {
+        papers->peers[i] = (struct run_peer){papers->leases_of[i].read, papers->results_of[i].read};
+        if (papers->peers[i].lease == NULL || papers->peers[i].result == NULL) return false;
+    }
+    return true;
+}
+
+/* With the result of node 0, and only if those of all others are there. */
+static struct result read_nodes(struct pg *pg, const struct run_papers_query *query, struct run_papers *papers, struct error *err)
+{
+    const struct run_envelope *order = papers->each[RUN_ORDER].read, *lease = papers->each[RUN_LEASE].read;
+
+    if (papers->each[RUN_RESULT].read == NULL || order == NULL || lease == NULL || run_integer(lease, "node") != 0)
+        return SUCCESS;
+    const int64_t nodes = run_integer(order, "spec.nodes"), attempt = run_integer(lease, "attempt");
+    if (nodes == 1) return SUCCESS;
+    TRY(make_room(papers, (size_t)(nodes - 1), err));
+    TRY(run_rows_node_results(pg, &query->run, attempt, &papers->node_rows, err));
+    TRY(take_nodes(papers->leases, RUN_LEASE, attempt, papers, err));
+    TRY(take_nodes(papers->node_rows, RUN_RESULT, attempt, papers, err));
+    if (!has_all_nodes(papers)) free_nodes(papers);
+    return SUCCESS;
+}
+
 static void fill_chain(struct run_papers *papers)
 {
     papers->chain = (struct run_chain){.request = papers->each[RUN_REQUEST].read,
@@ -96,7 +172,9 @@ static void fill_chain(struct run_papers *papers)
                                        .lease = papers->each[RUN_LEASE].read,
                                        .result = papers->each[RUN_RESULT].read,
                                        .admission = papers->each[RUN_ADMISSION].read,
-                                       .refusal = papers->each[RUN_REFUSAL].read};
+                                       .refusal = papers->each[RUN_REFUSAL].read,
+                                       .peers = papers->peers,
+                                       .peer_count = papers->peer_count};
     for (size_t i = 0; i < papers->approval_count; i++) papers->chain.approvals[i] = papers->approvals[i].read;
 }
 
@@ -108,6 +186,7 @@ struct result run_papers_read(const struct permit *permit, struct pg *pg, const 
     if (papers == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the envelopes of a run");
     TRY(read_envelopes(permit, pg, query, papers, err));
     TRY(read_lease(pg, query, papers, err));
+    TRY(read_nodes(pg, query, papers, err));
     fill_chain(papers);
     *papers_out = GIVE(papers);
     return SUCCESS;

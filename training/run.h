@@ -37,6 +37,7 @@ struct run_signed {
     uint8_t digest[SHA256_SIZE];
     const char *principal; /* principal_key() of the signer */
     struct bytes envelope;
+    int64_t attempt, node; /* of a result; attempt 0: it is none */
 };
 
 /**

@@ -29,16 +29,30 @@ struct due_run {
 };
 RESULT run_rows_due(struct pg *pg, struct due_run *due_out, size_t capacity, size_t *count_out, struct error *err);
 
-/* --- training/lease_store.c --- */
+/* --- training/order_store.c --- */
 
 RESULT run_row_order(struct pg *pg, const struct run_order *order, struct error *err);
+
+/* --- training/claim_store.c --- */
+
+/** All nodes have their leases: nobody is kept for the run any more. */
+RESULT run_row_gather_end(struct pg *pg, const struct uuid *run, struct error *err);
+/** The runner with this key is kept for no other run than this one. */
+RESULT run_row_gather_leave(struct pg *pg, const char *key, const struct uuid *run, struct error *err);
+
+/* --- training/lease_store.c --- */
+
+/** The project in three columns from `at` on: project, organisation, name. */
+void run_read_where(const struct pg_rows *rows, size_t row, size_t at, struct resource *where_out);
 RESULT run_row_lease(struct pg *pg, const struct run_lease *lease, struct error *err);
-/** Ends the open attempts of a run, with this outcome. */
-RESULT run_attempts_end(struct pg *pg, const struct uuid *run, const char *outcome, struct error *err);
+/** Ends the open leases of a run, with this outcome. `why` is for their runners; NULL: they see why the run ended. */
+RESULT run_attempts_end(struct pg *pg, const struct uuid *run, const char *outcome, const char *why, struct error *err);
+/** How many nodes of the holder's attempt have not finished. ERROR_CONFLICT: not all of them have leases, or the run has ended. */
+RESULT run_nodes_left(struct pg *pg, const struct run_holder *holder, int64_t *left_out, struct error *err);
 /** Ends one attempt, with this outcome. ERROR_CONFLICT: it has ended, or is not this key's. */
 RESULT run_attempt_end(struct pg *pg, const struct run_holder *holder, const char *outcome, struct error *err);
-/** ERROR_CONFLICT: its runner has sent something meanwhile. */
-RESULT run_attempt_lose(struct pg *pg, const struct uuid *run, int64_t attempt, struct error *err);
+/** `why` is for the runners of the other nodes. ERROR_CONFLICT: its runner has sent something meanwhile. */
+RESULT run_attempt_lose(struct pg *pg, const struct uuid *run, int64_t attempt, const char *why, struct error *err);
 /* --- training/session_store.c --- */
 
 /** *is_only_out false: it is not the only session; reason_out is "", or why the key is suspended already. */
@@ -54,10 +68,16 @@ RESULT run_session_suspend(struct pg *pg, const char *key, const char *reason, s
  */
 RESULT run_rows_leases(struct pg *pg, const struct uuid *run, struct pg_rows **rows_out, struct error *err);
 
+/** The results of the nodes of an attempt beside node 0. Columns: attempt, node, envelope. */
+RESULT run_rows_node_results(struct pg *pg, const struct uuid *run, int64_t attempt, struct pg_rows **rows_out,
+                             struct error *err);
+
 /** An attempt that is lost. */
 struct lost_attempt {
     struct due_run run;
     int64_t attempt, attempts; /* attempts: how many the order allows */
+    int64_t node, nodes;       /* node: the first silent one */
+    bool is_incomplete;        /* not all nodes have leases */
 };
 RESULT run_rows_lost(struct pg *pg, struct lost_attempt *lost_out, size_t capacity, size_t *count_out, struct error *err);
 

@@ -26,8 +26,9 @@ static const struct pg_statement run_is_same_sql = {
     "run_is_same", "SELECT project_id = $2 AND request = $3 FROM run WHERE run_id = $1", "uuid uuid bytea", "bool"};
 static const struct pg_statement run_envelope_insert_sql = {
     "run_envelope_insert",
-    "INSERT INTO run_envelope (run_id, kind, digest, principal, envelope) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
-    "uuid text bytea text text", ""};
+    "INSERT INTO run_envelope (run_id, kind, digest, principal, envelope, attempt, node) VALUES ($1, $2, $3, $4, $5, nullif($6, 0),"
+    " CASE WHEN $6 > 0 THEN $7 END) ON CONFLICT DO NOTHING",
+    "uuid text bytea text text int4 int4", ""};
 static const struct pg_statement run_move_sql = {
     "run_move",
     "UPDATE run SET state = $3, ended_at = CASE WHEN $4 THEN now() END, reason = $6 WHERE run_id = $1 AND project_id = $2 AND state = ANY($5)",
@@ -41,8 +42,9 @@ static const struct pg_statement run_list_sql = {
     "SELECT " ROW " FROM run WHERE project_id = $1 AND number < $2 AND ($3::text IS NULL OR state = $3) ORDER BY number DESC LIMIT $4",
     "uuid int8 text int8", ROW_TYPES};
 static const struct pg_statement run_envelopes_sql = {
-    "run_envelopes", "SELECT kind, digest, principal, envelope FROM run_envelope WHERE run_id = $1 AND kind NOT IN ('node result', 'late')"
-    " AND EXISTS (SELECT FROM run r WHERE r.run_id = $1 AND r.project_id = $2) ORDER BY number", "uuid uuid",
+    "run_envelopes", "SELECT e.kind, e.digest, e.principal, e.envelope FROM run_envelope e JOIN run r USING (run_id) WHERE e.run_id = $1"
+    " AND r.project_id = $2 AND e.kind NOT IN ('node result', 'late') AND (e.kind <> 'result' OR coalesce(e.attempt, r.attempt) = r.attempt)"
+    " ORDER BY e.number", "uuid uuid",
     "text bytea text text"};
 static const struct pg_statement run_activity_sql = {
     "run_activity", "SELECT a.phase, coalesce(a.progress, -1) FROM run_attempt a JOIN run r USING (run_id) WHERE a.run_id = $1"
@@ -96,6 +98,8 @@ struct result run_row_add_envelope(struct pg *pg, const struct uuid *run, const 
     pg_add_bytes(&arguments, (struct bytes){added->digest, sizeof added->digest});
     pg_add_text(&arguments, added->principal);
     pg_add_bytes(&arguments, added->envelope);
+    pg_add_int4(&arguments, (int32_t)added->attempt);
+    pg_add_int4(&arguments, (int32_t)added->node);
     TRY(pg_run(pg, &run_envelope_insert_sql, &arguments, &rows, err));
     if (pg_rows_affected(rows) == 1) return SUCCESS;
     return failure(err, ERROR_CONFLICT, "the run has such an envelope of this principal already");
@@ -196,7 +200,7 @@ struct result run_row_move(struct pg *pg, const struct run_move *move, struct er
     pg_add_text(&arguments, move->reason);
     TRY(pg_run(pg, &run_move_sql, &arguments, &rows, err));
     if (pg_rows_affected(rows) == 1)
-        return run_state_is_end(move->to) ? run_attempts_end(pg, move->run, "stopped", err) : SUCCESS;
+        return run_state_is_end(move->to) ? run_attempts_end(pg, move->run, "stopped", NULL, err) : SUCCESS;
     return failure(err, ERROR_CONFLICT, "the run's state does not allow this: look at the run again");
 }
 

@@ -12,11 +12,29 @@
 
 /* --- looking for work --- */
 
+/** A run of several nodes for which a runner is kept, or can be. */
+struct run_gather {
+    struct run_claim claim; /* its run, project and nodes; nothing is leased */
+    int64_t number;         /* of the run, in the order of lists */
+    int64_t share;          /* so many nodes are for this runner */
+    bool is_gathered;       /* enough runners are kept: run_claim() gives this one its leases */
+};
+/** The oldest run of several nodes that fits an offer and lacks runners, or of which this runner has still a lease to take. */
+RESULT run_gather_find(struct lookup *lookup, const struct run_offer *offer, struct run_gather *gather_out, bool *found_out,
+                       struct error *err);
+/**
+ * Keeps the runner for the run for RUN_SHARE_MS; call it again meanwhile. It leases nothing, and uses up no attempt. The caller has decided that
+ * the runner may have the run. *is_gathered_out: now enough are kept, and each has RUN_TAKE_MS to take its leases.
+ */
+RESULT run_gather_join(struct pg *pg, const struct run_offer *offer, const struct run_gather *gather, bool *is_gathered_out,
+                       struct error *err);
+
 /**
  * Finds a run and keeps it from other runners for ten seconds. *found_out false: no run fits. Only the change of run_lease
- * leases the run.
+ * leases the run. Of runs of one node the runner gets only such that are older than `gather`, for which it is kept; NULL: for none.
  */
-RESULT run_claim(struct pg *pg, const struct run_offer *offer, struct run_claim *claim_out, bool *found_out, struct error *err);
+RESULT run_claim(struct pg *pg, const struct run_offer *offer, const struct run_gather *gather, struct run_claim *claim_out,
+                 bool *found_out, struct error *err);
 
 /** A lease that the runner has not begun yet: its answer was lost, or its gateway died. */
 struct run_leased {
@@ -97,9 +115,10 @@ struct run_held {
     enum run_state state;
     struct uuid runner;
     int64_t leased_ms, ends_ms; /* of the lease */
+    int64_t nodes;              /* of the run */
     bool has_ended;             /* the attempt */
     char phase[16];
-    char reason[RUN_REASON_SIZE];      /* why the run ended; "" */
+    char reason[RUN_REASON_SIZE];      /* why the run ended, or the attempt; "" */
     uint8_t session[RUN_SESSION_SIZE]; /* that has asked for the lease */
     uint8_t newest[RUN_SESSION_SIZE];  /* of the runner's key; zeros: it has none */
     char suspended[RUN_REASON_SIZE];   /* why the runner's key is suspended; "" */
@@ -139,6 +158,14 @@ struct run_heard {
 };
 /** Moves the end of an attempt to RUN_SILENCE_MS from now. ERROR_CONFLICT: it has ended. */
 RESULT run_heartbeat(struct pg *pg, const struct run_holder *holder, const struct run_heard *heard, struct error *err);
+
+/**
+ * Notes that a node of a run of several is ready to start, and where it listens for the others ("": nowhere). It counts as a heartbeat. *ready_out: how
+ * many nodes are. Two that come at once may not see each other: each asks again. ERROR_CONFLICT: the lease has ended, or the node listened elsewhere.
+ */
+RESULT run_ready(struct pg *pg, const struct run_holder *holder, const char *listen, int64_t *ready_out, struct error *err);
+/** The other nodes of the holder's attempt, in order. Columns: node, where it listens or "", the envelope of its lease. */
+RESULT run_peers(struct lookup *lookup, const struct run_holder *holder, struct pg_rows **rows_out, struct error *err);
 
 /** A run that must not go on, and why. */
 struct run_forbidden {

@@ -24,6 +24,7 @@ SCHEMA(lease_wanted, "what a runner has free",
        HAS_COUNT("generation", REQUIRED, "of the runner's journal: it rises at each start"),
        HAS_NUMBER("wait_s", REQUIRED, 0, WAIT_MAX_S, "how long the answer may take if there is no work"),
        HAS_WORD("isolation", REQUIRED, "rlimits cgroup-v1 cgroup-v2", "that its machine gives"),
+       HAS_NUMBER("nodes", OPTIONAL, 1, RUN_NODES_MAX, "of one run, that it can serve at once; 1 if it says nothing"),
        HAS_NUMBER("cpus", REQUIRED, 0, 4096, "free processors"), HAS_COUNT("memory_bytes", REQUIRED, "free memory"),
        HAS_LIST("devices", REQUIRED, RUN_OFFERED_MAX, schema_offered_device, "free devices"),
        HAS_ID("run", OPTIONAL, "only this run: a scheduler's job names it"),
@@ -79,10 +80,12 @@ static void fill_offer(const struct request *request, const json_t *body, struct
         .isolation = lesser(form_isolation_rank(runner->key.isolation), form_isolation_rank(json_text_of(body, "isolation"))),
         .assurance = runner->key.assurance,
         .devices_most = runner->key.devices,
+        .nodes = 1,
         .enrolled_until_ms = runner->expires_ms};
     for (size_t i = 0; i < runner->jurisdiction_count; i++) offer->jurisdictions[i] = bytes_of_text(runner->jurisdictions[i]);
     (void)json_integer_of(body, "cpus", &offer->cpus);
     (void)json_integer_of(body, "memory_bytes", &offer->memory_bytes);
+    (void)json_integer_of(body, "nodes", &offer->nodes);
     offer_devices(json_object_get(body, "devices"), offer);
 }
 
@@ -263,32 +266,67 @@ static struct result lease(struct request *request, struct pg *pg, const struct 
     return why.kind == ERROR_CONFLICT ? SUCCESS : failure(err, why.kind, "%s", why.message); /* another runner was faster */
 }
 
-/* True: there may be another run. The answer is made if the runner has got this one. */
-static struct result try_one(struct request *request, struct pg *pg, const struct asking *asking, bool *more_out,
-                             struct error *err)
+/* Whether the runner may have this run today. If not, the run ends, or is not offered in this region any more. */
+static struct result may_have(struct request *request, struct pg *pg, const struct run_claim *claim, bool *may_out,
+                              struct error *err)
 {
     OWNED(run_envelope) *order = NULL;
     char reason[RUN_REASON_SIZE];
-    struct run_claim claim;
 
-    TRY(run_claim(pg, &asking->offer, &claim, more_out, err));
-    if (!*more_out) return SUCCESS;
-    TRY(run_order_find(lookup_of(pg), &claim.run, &order, err));
+    *may_out = false;
+    TRY(run_order_find(lookup_of(pg), &claim->run, &order, err));
     TRY(run_label_check(request->gateway->decider, order, clock_wall_ms(), reason, err));
-    if (reason[0] != '\0') return forbid(request, &claim, reason, err);
+    if (reason[0] != '\0') return forbid(request, claim, reason, err);
     TRY(runner_check_train(request, order, reason, err));
-    return reason[0] != '\0' ? forbid_here(request, pg, &claim, reason, err) : lease(request, pg, asking, &claim, err);
+    if (reason[0] != '\0') return forbid_here(request, pg, claim, reason, err);
+    *may_out = true;
+    return SUCCESS;
+}
+
+/* The runner is kept for a run of several nodes. *again_ms_out: when it looks again; 0: at once. */
+static struct result gather(struct request *request, struct pg *pg, const struct asking *asking, const struct run_gather *gather,
+                            int64_t *again_ms_out, struct error *err)
+{
+    bool may = false, is_gathered = false;
+
+    *again_ms_out = AGAIN_MS; /* another runner takes its lease just now */
+    if (gather->is_gathered) return SUCCESS;
+    TRY(may_have(request, pg, &gather->claim, &may, err));
+    if (may) TRY(run_gather_join(pg, &asking->offer, gather, &is_gathered, err));
+    *again_ms_out = may && !is_gathered ? RUN_GATHER_EVERY_MS : 0;
+    return SUCCESS;
+}
+
+/* *again_ms_out 0: there may be another run. The answer is made if the runner has got this one. */
+static struct result try_one(struct request *request, struct pg *pg, const struct asking *asking, int64_t *again_ms_out,
+                             struct error *err)
+{
+    struct run_gather kept;
+    struct run_claim claim;
+    bool is_kept = false, is_found = false, may = false;
+
+    *again_ms_out = 0;
+    TRY(run_gather_find(lookup_of(pg), &asking->offer, &kept, &is_kept, err));
+    TRY(run_claim(pg, &asking->offer, is_kept ? &kept : NULL, &claim, &is_found, err));
+    if (is_found) {
+        TRY(may_have(request, pg, &claim, &may, err));
+        return may ? lease(request, pg, asking, &claim, err) : SUCCESS;
+    }
+    if (is_kept) return gather(request, pg, asking, &kept, again_ms_out, err);
+    *again_ms_out = INT64_MAX;
+    return SUCCESS;
 }
 
 static struct result search(struct request *request, struct pg *pg, const struct asking *asking, struct error *err)
 {
     const int64_t left_ms = asking->until_ms - clock_monotonic_ms();
-    bool more = true;
+    int64_t again_ms = 0;
 
-    for (unsigned i = 0; i < CLAIMS_MAX && more && request->response == NULL; i++) TRY(try_one(request, pg, asking, &more, err));
+    for (unsigned i = 0; i < CLAIMS_MAX && again_ms == 0 && request->response == NULL; i++)
+        TRY(try_one(request, pg, asking, &again_ms, err));
     if (request->response != NULL) return SUCCESS;
     if (left_ms <= 0 || !request_may_wait(request)) response_empty(request, 204);
-    else request_wait_for(request, asking->offer.pool, more ? lesser(left_ms, AGAIN_MS) : left_ms);
+    else request_wait_for(request, asking->offer.pool, lesser(left_ms, again_ms == 0 ? AGAIN_MS : again_ms));
     return SUCCESS;
 }
 

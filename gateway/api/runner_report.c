@@ -1,4 +1,4 @@
-/* /api/v1/runner/runs: what the holder of a lease reports: that it starts, that it is alive, that it refuses. */
+/* /api/v1/runner/runs: what the holder of a lease reports: that it is alive, that it refuses. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,9 +6,6 @@
 #include "gateway/api/run_priv.h"
 #include "gateway/api/runner_work_priv.h"
 #include "training/label.h"
-
-SCHEMA(run_start, "a node of a run starts", HAS_NUMBER("attempt", REQUIRED, 1, 100, "as in the lease"),
-       HAS_NUMBER("node", REQUIRED, 0, 255, "as in the lease"))
 
 SCHEMA(run_heartbeat, "a runner is alive", HAS_NUMBER("attempt", REQUIRED, 1, 100, "as in the lease"),
        HAS_NUMBER("node", REQUIRED, 0, 255, "as in the lease"),
@@ -69,11 +66,6 @@ struct result runner_target_lease(struct request *request, struct lookup *lookup
     return SUCCESS;
 }
 
-struct result target_run_start(struct request *request, struct lookup *lookup, struct error *err)
-{
-    return runner_target_lease(request, lookup, ACTION_RUN_START, err);
-}
-
 struct result target_run_heartbeat(struct request *request, struct lookup *lookup, struct error *err)
 {
     return runner_target_lease(request, lookup, ACTION_RUN_HEARTBEAT, err);
@@ -97,34 +89,10 @@ bool runner_lease_has_ended(const struct run_held *held)
     return held->has_ended || run_state_is_end(held->state);
 }
 
-/* ---- start ---- */
-
-static struct result start(struct request *request, struct pg *pg, const struct run_holder *holder, const struct run_held *held,
-                           struct error *err)
+void runner_name_node(const struct run_held *held, const struct run_holder *holder, char text_out[RUNNER_NODE_SIZE])
 {
-    const struct run_heard running = {.phase = "running", .progress = -1};
-    struct run_step change;
-
-    if (held->state == RUN_STATE_RUNNING) return run_heartbeat(pg, holder, &running, err); /* another node, or a lost answer */
-    run_start_prepare(&held->where, holder, &change);
-    return request_record(request, &change.change, err);
-}
-
-static struct result handle_start(struct request *request, struct pg *pg, struct error *err)
-{
-    struct run_holder holder;
-    struct run_held held;
-
-    TRY(runner_find_lease(request, pg, &holder, &held, err));
-    if (runner_lease_has_ended(&held)) return failure(err, ERROR_CONFLICT, "the lease has ended: do not start the program");
-    if (held.state == RUN_STATE_ORDERED) {
-        response_problem(request, 503, "The run is not leased as a whole", "other nodes have no runner yet: start later");
-        response_header(request, "Retry-After", "%d", 1);
-        return SUCCESS;
-    }
-    TRY(start(request, pg, &holder, &held, err));
-    response_empty(request, 204);
-    return SUCCESS;
+    text_out[0] = '\0';
+    if (held->nodes > 1) (void)snprintf(text_out, RUNNER_NODE_SIZE, "node %u: ", (unsigned)(uint8_t)holder->node);
 }
 
 /* ---- heartbeat ---- */
@@ -249,7 +217,7 @@ struct refusing {
 static struct result store_refusal(struct request *request, const struct refusing *refusing, const struct run_envelope *refusal,
                                    struct error *err)
 {
-    char reason[RUN_REASON_SIZE], signer[PRINCIPAL_KEY_SIZE];
+    char reason[RUN_REASON_SIZE], node[RUNNER_NODE_SIZE], signer[PRINCIPAL_KEY_SIZE];
     struct run_signed stored = {.envelope = refusing->text};
     const struct resource *where = &refusing->held.where;
     struct run_step change;
@@ -257,7 +225,8 @@ static struct result store_refusal(struct request *request, const struct refusin
     principal_key(request->principal, signer);
     stored.principal = signer;
     run_digest_bytes(refusal, stored.digest);
-    (void)snprintf(reason, sizeof reason, "%.63s: %.190s", run_text(refusal, "check"), run_text(refusal, "reason"));
+    runner_name_node(&refusing->held, &refusing->holder, node);
+    (void)snprintf(reason, sizeof reason, "%s%.63s: %.170s", node, run_text(refusal, "check"), run_text(refusal, "reason"));
     if (is_return(refusal)) run_return_prepare(where, &refusing->holder, &stored, refusing->is_last, reason, &change);
     else run_refuse_prepare(where, &refusing->holder, &stored, reason, &change);
     return request_record(request, &change.change, err);
@@ -279,6 +248,5 @@ static struct result handle_refusal(struct request *request, struct pg *pg, stru
     return SUCCESS;
 }
 
-const struct handler handler_run_start = {.handle = handle_start};
 const struct handler handler_run_heartbeat = {.handle = handle_heartbeat};
 const struct handler handler_run_refusal = {.handle = handle_refusal};

@@ -1,4 +1,5 @@
 /* POST /api/v1/runner/runs/{reference}/result: the result of a leased node, with the manifests of what it made (docs/runs.md, "Results"). */
+#include <stdio.h>
 #include <string.h>
 
 #include "gateway/api/run_priv.h"
@@ -200,15 +201,27 @@ static struct result take_late(struct request *request, struct pg *pg, struct ta
     return is_second ? take_second(request, pg, taking, &second, err) : keep_late(request, pg, taking, err);
 }
 
+/* Of several nodes the first that fails ends the run, so the reason says which one it was. */
+static void name_node(const struct taking *taking, struct run_outcome *outcome)
+{
+    char node[RUNNER_NODE_SIZE], reason[RUN_REASON_SIZE];
+
+    if (outcome->reason[0] == '\0') return;
+    runner_name_node(&taking->held, &taking->holder, node);
+    (void)snprintf(reason, sizeof reason, "%s%.200s", node, outcome->reason);
+    if (node[0] != '\0') memcpy(outcome->reason, reason, sizeof reason);
+}
+
 /* *is_late_out: the attempt ended meanwhile, and nothing was stored. */
 static struct result finish(struct request *request, struct pg *pg, struct taking *taking, bool *is_late_out, struct error *err)
 {
-    const struct run_outcome outcome = run_outcome_of(taking->result);
+    struct run_outcome outcome = run_outcome_of(taking->result);
     char signer[PRINCIPAL_KEY_SIZE];
     const struct run_signed stored = signed_of(request, taking, signer);
     struct run_step change;
     struct error why = {0};
 
+    name_node(taking, &outcome);
     TRY(add_manifests(request, pg, taking, err));
     run_finish_prepare(&taking->held.where, &taking->holder, &stored, &outcome, &change);
     change.held = &taking->manifests;

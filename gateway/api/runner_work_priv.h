@@ -58,5 +58,9 @@ void runner_pair_of_lease(struct request *request, enum action action, const str
 
 /** For target functions of routes whose body names attempt and node: a pair for the lease of the runner that asks. There is none: 404. */
 RESULT runner_target_lease(struct request *request, struct lookup *lookup, enum action action, struct error *err);
+#define RUNNER_NODE_SIZE 12 /* "node 255: " */
+/** What a reason begins with: of which node of several it is; "" if the run has one. */
+void runner_name_node(const struct run_held *held, const struct run_holder *holder, char text_out[RUNNER_NODE_SIZE]);
+
 /** Whether the attempt has ended, or the run. */
 bool runner_lease_has_ended(const struct run_held *held);

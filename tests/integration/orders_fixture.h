@@ -8,9 +8,9 @@
 #include "training/label.h"
 #include "training/order_jobs.h"
 #include "training/work.h"
-#define MORE_TABLES                                                                                                              \
-    &audit_query_table, &run_table, &run_lease_table, &run_session_table, &run_queue_table, &run_draft_table, &run_budget_table, \
-        &run_label_table, &held_manifest_statements,
+#define MORE_TABLES                                                                                                             \
+    &audit_query_table, &run_table, &run_lease_table, &run_claim_table, &run_session_table, &run_queue_table, &run_draft_table, \
+        &run_budget_table, &run_label_table, &held_manifest_statements,
 #include "tests/integration/decider_fixture.h"
 #include "tests/integration/documents_fixture.h"
 

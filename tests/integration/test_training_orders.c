@@ -80,7 +80,7 @@ static struct run_lease lease(void)
     offer.key = of.holder.key = name;
     offer.jurisdictions[0] = bytes_of_text("AE");
     assert_true(uuid_parse(bytes_of_text(RUNNER), &of.runner));
-    if (!run_claim(store.pg, &offer, &claim, &is_found, &err).ok) fail_msg("%s", err.message);
+    if (!run_claim(store.pg, &offer, NULL, &claim, &is_found, &err).ok) fail_msg("%s", err.message);
     assert_true(is_found);
     run_lease_prepare(&claim, &of, &change);
     assert_int_equal(change_it(ACTION_RUN_LEASE, &change.change), ERROR_NONE);

@@ -32,7 +32,7 @@ static struct uuid leased_in(const char *pool)
                    pool);
     execute(sql);
     offer.pool = pool;
-    assert_true(run_claim(stack->pg, &offer, &claim, &found, &err).ok && found);
+    assert_true(run_claim(stack->pg, &offer, NULL, &claim, &found, &err).ok && found);
     assert_int_equal(lease(&claim, 0), ERROR_NONE);
     return id;
 }

@@ -109,7 +109,7 @@ static struct run_claim claim_one(void)
     struct run_claim claim;
     bool is_found = false;
 
-    if (!run_claim(stack->pg, &offer, &claim, &is_found, &err).ok) fail_msg("%s", err.message);
+    if (!run_claim(stack->pg, &offer, NULL, &claim, &is_found, &err).ok) fail_msg("%s", err.message);
     assert_true(is_found);
     return claim;
 }
@@ -194,7 +194,7 @@ static void a_region_where_it_is_forbidden_gets_it_no_more(void **state)
     claim = claim_one();
     assert_true(run_region_drop(permit, stack->pg, &claim, "local/dxb", &regions, &err).ok);
     assert_int_equal(regions, 1);
-    assert_true(run_claim(stack->pg, &offer, &claim, &is_found, &err).ok && !is_found);
+    assert_true(run_claim(stack->pg, &offer, NULL, &claim, &is_found, &err).ok && !is_found);
 }
 
 /* ---- what a scheduler sees ---- */

@@ -9,11 +9,20 @@
 #include <stdio.h>
 
 #include "tests/support/stack.h"
+#include "training/order_jobs.h"
 #include "training/result.h"
 
-static const struct pg_table *const tables[] = {&run_table,        &run_lease_table,          &run_session_table,
-                                                &run_queue_table,  &run_doubt_table,          &run_budget_table,
-                                                &run_result_table, &held_manifest_statements, NULL};
+static const struct pg_table *const tables[] = {&run_table,
+                                                &run_lease_table,
+                                                &run_claim_table,
+                                                &run_draft_table,
+                                                &run_session_table,
+                                                &run_queue_table,
+                                                &run_doubt_table,
+                                                &run_budget_table,
+                                                &run_result_table,
+                                                &held_manifest_statements,
+                                                NULL};
 static struct stack *stack;
 static struct resource project = {.kind = RESOURCE_PROJECT, .name = "acme/models"};
 

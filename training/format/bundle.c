@@ -33,6 +33,23 @@ static struct result read_named(struct run_bundle *bundle, enum run_type type, c
     return text == NULL ? SUCCESS : read_one(bundle, text, type, envelope_out, err);
 }
 
+static struct result read_peers(struct run_bundle *bundle, struct error *err)
+{
+    const json_t *peers = json_object_get(bundle->json, "peers");
+    struct run_chain *chain = &bundle->chain;
+
+    if (peers != NULL && chain->result == NULL)
+        return failure(err, ERROR_INVALID, "the bundle has peers, and no result of node 0");
+    for (size_t i = 0; i < json_array_size(peers); i++) {
+        const json_t *peer = json_array_get(peers, i);
+        TRY(read_one(bundle, json_text_of(peer, "lease"), RUN_LEASE, &bundle->peers[i].lease, err));
+        TRY(read_one(bundle, json_text_of(peer, "result"), RUN_RESULT, &bundle->peers[i].result, err));
+    }
+    chain->peers = bundle->peers;
+    chain->peer_count = json_array_size(peers);
+    return SUCCESS;
+}
+
 static struct result read_envelopes(struct run_bundle *bundle, struct error *err)
 {
     const json_t *approvals = json_object_get(bundle->json, "approvals");
@@ -48,6 +65,7 @@ static struct result read_envelopes(struct run_bundle *bundle, struct error *err
     TRY(read_named(bundle, RUN_RESULT, &chain->result, err));
     TRY(read_named(bundle, RUN_ADMISSION, &chain->admission, err));
     TRY(read_named(bundle, RUN_REFUSAL, &chain->refusal, err));
+    TRY(read_peers(bundle, err));
     if (chain->refusal != NULL && chain->result != NULL)
         return failure(err, ERROR_INVALID, "a bundle has either a result or a refusal");
     if (((chain->result == NULL && chain->refusal == NULL) || chain->lease != NULL) &&
@@ -126,19 +144,28 @@ static bool is_among(const json_t *list, const json_t *text)
  * The latest time at which the runner's key can have signed, or may sign under the lease. The times in the runner's own envelopes prove nothing: a thief of
  * the key would choose times before the withdrawal.
  */
-static int64_t last_use_ms(const struct run_chain *chain)
+static int64_t last_use_ms(const struct run_chain *chain, const struct run_envelope *lease)
 {
     if (chain->admission != NULL) return run_time(chain->admission, "predicate.timeVerified");
-    return run_time(chain->lease, "expires");
+    return run_time(lease, "expires");
 }
 
-static struct result check_level(const struct run_envelope *admission, const struct runner_key *runner, struct error *err)
+int64_t run_bundle_assurance(const struct run_bundle *bundle)
 {
-    const char *level = json_string_value(json_array_get(run_member(admission, "predicate.verifiedLevels"), 0));
+    int64_t lowest = bundle->runner.assurance;
 
-    if (strncmp(level, RUN_LEVEL, strlen(RUN_LEVEL)) == 0 && level[strlen(RUN_LEVEL)] - '0' == runner->assurance) return SUCCESS;
-    return failure(err, ERROR_DENIED, "admission: its level is not the assurance of the runner, %lld",
-                   (long long)runner->assurance);
+    for (size_t i = 0; i < bundle->chain.peer_count; i++)
+        if (bundle->others[i].assurance < lowest) lowest = bundle->others[i].assurance;
+    return lowest;
+}
+
+static struct result check_level(const struct run_bundle *bundle, struct error *err)
+{
+    const char *level = json_string_value(json_array_get(run_member(bundle->chain.admission, "predicate.verifiedLevels"), 0));
+    const int64_t lowest = run_bundle_assurance(bundle);
+
+    if (strncmp(level, RUN_LEVEL, strlen(RUN_LEVEL)) == 0 && level[strlen(RUN_LEVEL)] - '0' == lowest) return SUCCESS;
+    return failure(err, ERROR_DENIED, "admission: its level is not the assurance of the runner, %lld", (long long)lowest);
 }
 
 /* A runner is in several jurisdictions at once, and nobody can tell in which of them a byte lies: the order must allow each. */
@@ -156,9 +183,9 @@ static struct result check_jurisdictions(const struct run_envelope *order, const
 }
 
 /* The runner's document, which approvers have signed, must fit the order. */
-static struct result check_fit(const struct run_chain *chain, const struct runner_key *runner, struct error *err)
+static struct result check_fit(const struct run_envelope *order, const struct run_envelope *lease,
+                               const struct runner_key *runner, struct error *err)
 {
-    const struct run_envelope *lease = chain->lease, *order = chain->order;
     struct uuid id;
 
     if (!uuid_parse(bytes_of_text(run_text(lease, "runner.id")), &id) || !uuid_equal(&id, &runner->runner) ||
@@ -170,24 +197,54 @@ static struct result check_fit(const struct run_chain *chain, const struct runne
         return failure(err, ERROR_DENIED, "the runner's assurance or isolation is below the order's");
     if (runner->devices < json_integer_value(run_member(order, "spec.devices.count")))
         return failure(err, ERROR_DENIED, "the runner has fewer devices than the order demands");
-    return chain->admission == NULL ? SUCCESS : check_level(chain->admission, runner, err);
+    return SUCCESS;
 }
 
-static struct result check_runner(struct run_bundle *bundle, struct error *err)
+/* The runner of a lease, and its signature. */
+static struct result check_runner(const struct run_bundle *bundle, const struct run_envelope *lease,
+                                  const struct run_envelope *signed_last, struct runner_key *runner_out, struct error *err)
 {
     const struct run_chain *chain = &bundle->chain;
-    const struct run_envelope *signed_last = chain->result != NULL ? chain->result : chain->refusal;
     const struct run_runner_use use = {.project = run_text(chain->order, "project"),
-                                       .from_ms = run_time(chain->lease, "not_before"),
-                                       .until_ms = last_use_ms(chain)};
+                                       .from_ms = run_time(lease, "not_before"),
+                                       .until_ms = last_use_ms(chain, lease)};
     OWNED(ecdsa_key) *key = NULL;
 
-    TRY(run_keys_runner(&bundle->keys, run_text(chain->lease, "runner.key"), &use, &bundle->runner, err));
-    TRY(check_fit(chain, &bundle->runner, err));
-    bundle->has_runner = true;
+    TRY(run_keys_runner(&bundle->keys, run_text(lease, "runner.key"), &use, runner_out, err));
+    TRY(check_fit(chain->order, lease, runner_out, err));
     if (signed_last == NULL) return SUCCESS;
-    TRY(ecdsa_key_from_public(bundle->runner.point, &key, err));
+    TRY(ecdsa_key_from_public(runner_out->point, &key, err));
     return run_check_signer(signed_last, key, err);
+}
+
+static struct result check_peer(const struct run_bundle *bundle, const struct run_trust *trust, size_t index, struct error *err)
+{
+    const struct run_peer *peer = &bundle->peers[index];
+
+    TRY(run_check_signer(peer->lease, trust->keyd, err));
+    return check_runner(bundle, peer->lease, peer->result, &bundle->others[index], err);
+}
+
+static struct result check_peers(struct run_bundle *bundle, const struct run_trust *trust, struct error *err)
+{
+    struct error why = {0};
+
+    bundle->others = memory_zeroed(bundle->chain.peer_count + 1, sizeof *bundle->others);
+    if (bundle->others == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the nodes of a bundle");
+    for (size_t i = 0; i < bundle->chain.peer_count; i++)
+        if (!check_peer(bundle, trust, i, &why).ok) return failure(err, why.kind, "node %zu: %.230s", i + 1, why.message);
+    return SUCCESS;
+}
+
+static struct result check_runners(struct run_bundle *bundle, const struct run_trust *trust, struct error *err)
+{
+    const struct run_chain *chain = &bundle->chain;
+
+    TRY(run_check_signer(chain->lease, trust->keyd, err));
+    TRY(check_runner(bundle, chain->lease, chain->result != NULL ? chain->result : chain->refusal, &bundle->runner, err));
+    bundle->has_runner = true;
+    TRY(check_peers(bundle, trust, err));
+    return chain->admission == NULL ? SUCCESS : check_level(bundle, err);
 }
 
 static struct result check_signers(struct run_bundle *bundle, const struct run_trust *trust, struct error *err)
@@ -199,8 +256,7 @@ static struct result check_signers(struct run_bundle *bundle, const struct run_t
     for (size_t i = 0; i < chain->approval_count; i++) TRY(check_person(bundle, chain->approvals[i], "approver", err));
     TRY(run_check_signer(chain->order, trust->keyd, err));
     if (chain->lease == NULL) return SUCCESS;
-    TRY(run_check_signer(chain->lease, trust->keyd, err));
-    TRY(check_runner(bundle, err));
+    TRY(check_runners(bundle, trust, err));
     return chain->admission == NULL ? SUCCESS : run_check_signer(chain->admission, trust->keyd, err);
 }
 
@@ -232,5 +288,6 @@ void run_bundle_free(struct run_bundle *bundle)
     run_keys_done(&bundle->keys);
     for (size_t i = 0; i < bundle->envelope_count; i++) run_envelope_free(bundle->envelopes[i]);
     json_decref(bundle->json);
+    free(bundle->others);
     free(bundle);
 }

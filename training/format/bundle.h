@@ -12,14 +12,16 @@
 #define RUN_BUNDLE_MAX (16u << 20) /* bytes */
 
 struct run_bundle {
-    json_t *json;                                                  /* the whole file */
-    struct run_keys keys;                                          /* of its documents */
-    struct run_envelope *envelopes[RUN_TYPES + RUN_APPROVALS_MAX]; /* owned; `chain` has views of them */
+    json_t *json;                                                                      /* the whole file */
+    struct run_keys keys;                                                              /* of its documents */
+    struct run_envelope *envelopes[RUN_TYPES + RUN_APPROVALS_MAX + 2 * RUN_PEERS_MAX]; /* owned; `chain` has views of them */
     size_t envelope_count;
+    struct run_peer peers[RUN_PEERS_MAX]; /* of `chain` */
     struct run_chain chain;
     struct proof_report event; /* of the order */
     bool has_runner;           /* it has a lease */
     struct runner_key runner;  /* what the approvers have signed of the lease's runner */
+    struct runner_key *others; /* likewise, of the runners of the peers; owned */
 };
 
 /**
@@ -27,6 +29,9 @@ struct run_bundle {
  * not a bundle; ERROR_NO_MEMORY.
  */
 RESULT run_bundle_check(struct bytes text, const struct run_trust *trust, struct run_bundle **bundle_out, struct error *err);
+
+/** Of the runner; of several nodes the lowest. The bundle has a lease. */
+int64_t run_bundle_assurance(const struct run_bundle *bundle);
 
 /** The results that the caller computed again from the signed policy sets of the bundle. They equal those in the bundle. */
 struct run_repeated {

@@ -70,6 +70,21 @@ static struct result write_lease(const struct run_bundle *bundle, struct buffer 
     return SUCCESS;
 }
 
+/* The other nodes: their outputs do not count, so one line says all of each. */
+static struct result write_peers(const struct run_chain *chain, struct buffer *text, struct error *err)
+{
+    TRY(add_line(text, err, "  - all %zu nodes of the attempt have their own lease, and a result by the runner of that lease:",
+                 chain->peer_count + 1));
+    for (size_t i = 0; i < chain->peer_count; i++) {
+        const struct run_peer *peer = &chain->peers[i];
+        const json_t *log = json_array_get(run_member(peer->result, "subject"), 0);
+        TRY(add_line(text, err, "      node %zu: the runner %s signed that it %s, with the log sha256:%s", i + 1,
+                     run_text(peer->lease, "runner.id"), run_text(peer->result, DETAILS "sijil_outcome.status"),
+                     json_text_of(json_object_get(log, "digest"), "sha256")));
+    }
+    return SUCCESS;
+}
+
 static struct result write_asked(const struct run_bundle *bundle, struct buffer *text, struct error *err)
 {
     const struct run_chain *chain = &bundle->chain;
@@ -98,6 +113,7 @@ static struct result write_proven(const struct run_bundle *bundle, const struct 
                             err));
     if (chain->lease != NULL) TRY(write_lease(bundle, text, err));
     if (chain->result != NULL) TRY(write_result(chain, text, err));
+    if (chain->peer_count > 0) TRY(write_peers(chain, text, err));
     if (chain->refusal != NULL)
         TRY(add_line(text, err, "  - this runner refused it at %s: %s (%s).", run_text(chain->refusal, "at"),
                      run_text(chain->refusal, "reason"), run_text(chain->refusal, "check")));
@@ -112,7 +128,7 @@ static struct result write_proven(const struct run_bundle *bundle, const struct 
 /* With the assurance 1 nobody vouches that the key is out of reach; with more, the approvers do. */
 static bool is_declared(const struct run_bundle *bundle)
 {
-    return bundle->runner.assurance <= 1;
+    return run_bundle_assurance(bundle) <= 1;
 }
 
 static struct result write_place(const struct runner_key *runner, struct buffer *text, struct error *err)
@@ -123,6 +139,20 @@ static struct result write_place(const struct runner_key *runner, struct buffer 
         TRY(buffer_format(&places, err, "%s %s", i == 0 ? "" : ",", json_string_value(json_array_get(runner->jurisdictions, i))));
     return add_line(text, err, "    the pool %s, the region %s and the jurisdictions%s;", runner->pool, runner->region,
                     buffer_text(&places));
+}
+
+static struct result write_other_places(const struct run_bundle *bundle, struct buffer *text, struct error *err)
+{
+    for (size_t i = 0; i < bundle->chain.peer_count; i++) {
+        const struct runner_key *runner = &bundle->others[i];
+        TRY(add_line(text, err,
+                     "  - for node %zu likewise: root of the machine of the runner %s, and the approvers that put it into", i + 1,
+                     run_text(bundle->peers[i].lease, "runner.id")));
+        TRY(write_place(runner, text, err));
+        TRY(add_line(text, err, "    they signed the assurance %lld, and at least the isolation %s;",
+                     (long long)runner->assurance, runner->isolation));
+    }
+    return SUCCESS;
 }
 
 /* A document does not say whether a scheduler starts what the runner runs, so the answer is for both. */
@@ -137,6 +167,7 @@ static struct result write_trusted(const struct run_bundle *bundle, struct buffe
     TRY(write_place(runner, text, err));
     TRY(add_line(text, err, "    they signed the assurance %lld, and at least the isolation %s;", (long long)runner->assurance,
                  runner->isolation));
+    TRY(write_other_places(bundle, text, err));
     if (is_declared(bundle))
         return buffer_add_text(
             text,
@@ -150,6 +181,11 @@ static struct result write_trusted(const struct run_bundle *bundle, struct buffe
         err);
 }
 
+static bool lacks_nodes(const struct run_chain *chain)
+{
+    return run_integer(chain->order, "spec.nodes") > (int64_t)chain->peer_count + 1;
+}
+
 static struct result write_unproven(const struct run_bundle *bundle, const struct run_repeated *repeated, struct buffer *text,
                                     struct error *err)
 {
@@ -161,6 +197,8 @@ static struct result write_unproven(const struct run_bundle *bundle, const struc
                           run_type_name(chain->result != NULL  ? RUN_RESULT
                                         : chain->lease != NULL ? RUN_LEASE
                                                                : RUN_ORDER)));
+    if (chain->result != NULL && lacks_nodes(chain))
+        TRY(buffer_add_text(text, "  - that the other nodes of the attempt did anything: the bundle has node 0 alone;\n", err));
     if (!repeated->has_terms)
         TRY(buffer_add_text(text, "  - that the policies asked for no more approvals: the bundle has no policy sets;\n", err));
     else
@@ -219,14 +257,15 @@ struct result run_bundle_json(const struct run_bundle *bundle, const struct run_
                               struct error *err)
 {
     const struct run_chain *chain = &bundle->chain;
-    OWNED_JSON json = json_pack("{s:b, s:s, s:s, s:s, s:I, s:I, s:I, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "verified", 1,
+    OWNED_JSON json = json_pack("{s:b, s:s, s:s, s:s, s:I, s:I, s:I, s:b, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "verified", 1,
                                 "run", run_text(chain->order, "run"), "project", run_text(chain->order, "project"), "origin",
                                 bundle->event.checkpoint.origin, "event", (json_int_t)bundle->event.index, "approvals",
                                 (json_int_t)chain->approval_count, "decisions", (json_int_t)repeated->decisions, "terms",
-                                (int)repeated->has_terms, "request", digest_of_envelope(chain->request), "order",
-                                digest_of_envelope(chain->order), "lease", digest_of_envelope(chain->lease), "result",
-                                digest_of_envelope(chain->result), "admission", digest_of_envelope(chain->admission), "refusal",
-                                digest_of_envelope(chain->refusal), "runner", runner_json(bundle));
+                                (int)repeated->has_terms, "nodes", (json_int_t)(chain->lease == NULL ? 0 : chain->peer_count + 1),
+                                "request", digest_of_envelope(chain->request), "order", digest_of_envelope(chain->order), "lease",
+                                digest_of_envelope(chain->lease), "result", digest_of_envelope(chain->result), "admission",
+                                digest_of_envelope(chain->admission), "refusal", digest_of_envelope(chain->refusal), "runner",
+                                runner_json(bundle));
 
     if (json == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a report");
     TRY(json_write_canonical(text, json, err));

@@ -160,7 +160,7 @@ static struct result check_order(const struct run_chain *chain, struct error *er
 
 /* ---- lease ---- */
 
-static struct result check_lease(const struct run_chain *chain, struct error *err)
+struct result chain_check_lease(const struct run_chain *chain, struct error *err)
 {
     static const char *const same[] = {"run", "audience", NULL};
     const struct run_envelope *lease = chain->lease, *order = chain->order;
@@ -202,9 +202,10 @@ struct result run_chain_check(const struct run_chain *chain, struct error *err)
     if (chain->order == NULL) return SUCCESS;
     TRY(check_order(chain, err));
     if (chain->lease == NULL) return SUCCESS;
-    TRY(check_lease(chain, err));
+    TRY(chain_check_lease(chain, err));
     if (chain->refusal != NULL) return check_refusal(chain, err);
     if (chain->result == NULL) return SUCCESS;
     TRY(chain_check_result(chain, err));
+    TRY(chain_check_peers(chain, err));
     return chain->admission == NULL ? SUCCESS : chain_check_admission(chain, err);
 }

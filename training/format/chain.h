@@ -9,10 +9,17 @@
 #include "training/format/envelope.h"
 
 #define RUN_APPROVALS_MAX 8
+#define RUN_NODES_MAX     256
+#define RUN_PEERS_MAX     (RUN_NODES_MAX - 1) /* nodes of an attempt beside node 0 */
 #define RUN_LEVEL         "SIJIL_ASSURANCE_"  /* of an admission, with a digit after it */
 #define RUN_CHECK_MACHINE "machine"           /* the check of a refusal that leaves the run to other runners */
 #define RUN_CLOCK_SKEW_MS 60000               /* between the clock of keyd and those of runners and of people's machines */
 #define RUN_LIFE_MAX_MS   INT64_C(2592000000) /* 30 days: of a request, an approval, an order */
+
+/** A node of the attempt beside node 0. */
+struct run_peer {
+    const struct run_envelope *lease, *result;
+};
 
 struct run_chain {
     const struct run_envelope *request;
@@ -20,6 +27,8 @@ struct run_chain {
     const struct run_envelope *approvals[RUN_APPROVALS_MAX];       /* in the order of the order's `approvals` */
     const struct run_envelope *order, *lease, *result, *admission; /* after the first NULL all are NULL */
     const struct run_envelope *refusal;                            /* in place of a result; or NULL */
+    const struct run_peer *peers; /* in the order of the nodes, from 1 on; with a result of node 0 */
+    size_t peer_count;            /* an admission needs all; without one there may be none */
 };
 
 /** Checks all envelopes that are not NULL. ERROR_DENIED names the broken rule; ERROR_NO_MEMORY. */

@@ -64,6 +64,14 @@ static struct result check_dependencies(const struct run_chain *chain, struct er
 
 /* ---- outputs ---- */
 
+/* Every node could write the same output, and nobody could say which one counts: so node 0 alone has outputs. */
+static struct result check_is_log_alone(const struct run_chain *chain, size_t made, struct error *err)
+{
+    if (made == 0 && run_member(chain->result, DETAILS "byproducts") == NULL) return SUCCESS;
+    return failure(err, ERROR_DENIED, "result: only node 0 has outputs and metrics, and this is of node %lld",
+                   (long long)run_integer(chain->lease, "node"));
+}
+
 /* Both lists are sorted by name; the result's ends with the log. */
 static struct result check_outputs(const struct run_chain *chain, struct error *err)
 {
@@ -73,6 +81,7 @@ static struct result check_outputs(const struct run_chain *chain, struct error *
 
     if (strcmp(json_text_of(json_array_get(subjects, made), "name"), "log") != 0)
         return failure(err, ERROR_DENIED, "result: its last subject is not the log");
+    if (run_integer(chain->lease, "node") != 0) return check_is_log_alone(chain, made, err);
     for (size_t i = 0; i < json_array_size(outputs) && at < made; i++)
         if (strcmp(json_text_of(json_array_get(outputs, i), "name"), json_text_of(json_array_get(subjects, at), "name")) == 0)
             at++;
@@ -167,6 +176,35 @@ struct result chain_check_result(const struct run_chain *chain, struct error *er
     return failure(err, ERROR_DENIED, "result: it did not start and end within the lease");
 }
 
+/* ---- the other nodes ---- */
+
+static struct result check_peer(const struct run_chain *chain, size_t index, struct error *err)
+{
+    struct run_chain one = *chain;
+
+    one.lease = chain->peers[index].lease;
+    one.result = chain->peers[index].result;
+    TRY(chain_check_lease(&one, err));
+    if (run_integer(one.lease, "node") != (int64_t)index + 1)
+        return failure(err, ERROR_DENIED, "lease: it is of node %lld", (long long)run_integer(one.lease, "node"));
+    if (run_integer(one.lease, "attempt") != run_integer(chain->lease, "attempt"))
+        return failure(err, ERROR_DENIED, "lease: it is of another attempt than that of node 0");
+    return chain_check_result(&one, err);
+}
+
+struct result chain_check_peers(const struct run_chain *chain, struct error *err)
+{
+    const int64_t nodes = run_integer(chain->order, "spec.nodes");
+    struct error why = {0};
+
+    if (chain->peer_count == 0) return SUCCESS;
+    if (run_integer(chain->lease, "node") != 0 || (int64_t)chain->peer_count + 1 != nodes)
+        return failure(err, ERROR_DENIED, "peers: they are the nodes 1 to %lld, beside a result of node 0", (long long)nodes - 1);
+    for (size_t i = 0; i < chain->peer_count; i++)
+        if (!check_peer(chain, i, &why).ok) return failure(err, why.kind, "node %zu: %.230s", i + 1, why.message);
+    return SUCCESS;
+}
+
 /* ---- admission ---- */
 
 static bool is_attestation(const json_t *named, const struct run_envelope *envelope)
@@ -181,13 +219,17 @@ static bool is_attestation(const json_t *named, const struct run_envelope *envel
 static struct result check_attestations(const struct run_chain *chain, struct error *err)
 {
     const json_t *named = run_member(chain->admission, "predicate.inputAttestations");
-    const struct run_envelope *all[RUN_APPROVALS_MAX + 4] = {chain->request};
+    const struct run_envelope *all[RUN_APPROVALS_MAX + 4 + 2 * RUN_PEERS_MAX] = {chain->request};
     size_t count = 1;
 
     for (size_t i = 0; i < chain->approval_count; i++) all[count++] = chain->approvals[i];
     all[count++] = chain->order;
     all[count++] = chain->lease;
     all[count++] = chain->result;
+    for (size_t i = 0; i < chain->peer_count; i++) {
+        all[count++] = chain->peers[i].lease;
+        all[count++] = chain->peers[i].result;
+    }
     if (json_array_size(named) != count)
         return failure(err, ERROR_DENIED, "admission: it names %zu envelopes, and there are %zu", json_array_size(named), count);
     for (size_t i = 0; i < count; i++)
@@ -236,21 +278,41 @@ static struct result check_set(const struct run_chain *chain, struct error *err)
     return failure(err, ERROR_DENIED, "admission: its policy set has the epoch of the order's, and another digest");
 }
 
+/* Each node's result succeeded, and ended before the admission. */
+static struct result check_ended(const struct run_chain *chain, const struct run_envelope *result, struct error *err)
+{
+    if (!has_succeeded(result))
+        return failure(err, ERROR_DENIED, "admission: the result did not succeed, so nothing is admitted");
+    if (run_time(chain->admission, "predicate.timeVerified") + RUN_CLOCK_SKEW_MS >=
+        run_time(result, DETAILS "metadata.finishedOn"))
+        return SUCCESS;
+    return failure(err, ERROR_DENIED, "admission: it is older than the result");
+}
+
+static struct result check_nodes_ended(const struct run_chain *chain, struct error *err)
+{
+    const int64_t nodes = run_integer(chain->order, "spec.nodes");
+
+    if (run_integer(chain->lease, "node") != 0)
+        return failure(err, ERROR_DENIED, "admission: node 0 alone has outputs, and the lease is of another node");
+    if ((int64_t)chain->peer_count + 1 != nodes)
+        return failure(err, ERROR_DENIED, "admission: the order has %lld nodes, and there are results of %zu", (long long)nodes,
+                       chain->peer_count + 1);
+    TRY(check_ended(chain, chain->result, err));
+    for (size_t i = 0; i < chain->peer_count; i++) TRY(check_ended(chain, chain->peers[i].result, err));
+    return SUCCESS;
+}
+
 struct result chain_check_admission(const struct run_chain *chain, struct error *err)
 {
     const struct run_envelope *admission = chain->admission;
 
-    if (!has_succeeded(chain->result))
-        return failure(err, ERROR_DENIED, "admission: the result did not succeed, so nothing is admitted");
+    TRY(check_nodes_ended(chain, err));
     if (!chain_is_text(admission, "predicate.verifier.id", "urn:sijil:keyd:", run_text(chain->order, "audience")) ||
         !chain_is_text(admission, "predicate.resourceUri", FORM_RUN_URN, run_text(chain->order, "run")))
         return failure(err, ERROR_DENIED, "admission: it is of another registry or another run");
     TRY(check_admitted(chain, err));
     TRY(check_attestations(chain, err));
     TRY(check_level(chain, err));
-    TRY(check_set(chain, err));
-    if (run_time(admission, "predicate.timeVerified") + RUN_CLOCK_SKEW_MS >=
-        run_time(chain->result, DETAILS "metadata.finishedOn"))
-        return SUCCESS;
-    return failure(err, ERROR_DENIED, "admission: it is older than the result");
+    return check_set(chain, err);
 }

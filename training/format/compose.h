@@ -94,8 +94,8 @@ struct run_admission_parts {
     int64_t verified_ms;
     int64_t epoch;      /* of the policy set in force */
     const char *policy; /* its digest in hex */
-    int64_t assurance;  /* of the runner's document */
+    int64_t assurance;  /* of the runner's document; of several nodes the lowest */
 };
-/** `below` has all envelopes up to the result. */
+/** `below` has all envelopes up to the result, and those of the other nodes. */
 RESULT run_admission_write(const struct run_chain *below, const struct run_admission_parts *parts, struct buffer *payload,
                            struct error *err);

@@ -144,7 +144,10 @@ static json_t *attestations_of(const struct run_chain *below)
     if (!attest(list, below->request)) return NULL;
     for (size_t i = 0; i < below->approval_count; i++)
         if (!attest(list, below->approvals[i])) return NULL;
-    return attest(list, below->order) && attest(list, below->lease) && attest(list, below->result) ? GIVE(list) : NULL;
+    if (!attest(list, below->order) || !attest(list, below->lease) || !attest(list, below->result)) return NULL;
+    for (size_t i = 0; i < below->peer_count; i++)
+        if (!attest(list, below->peers[i].lease) || !attest(list, below->peers[i].result)) return NULL;
+    return GIVE(list);
 }
 
 static json_t *summary_of(const struct run_chain *below, const struct run_admission_parts *parts)

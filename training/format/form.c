@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/network.h"
 #include "base/terminal_text.h"
 #include "base/text.h"
 #include "base/uuid.h"
@@ -201,4 +202,21 @@ bool form_repository_urn(const char *text)
     const size_t length = strlen(FORM_REPOSITORY_URN);
 
     return strncmp(text, FORM_REPOSITORY_URN, length) == 0 && form_repository(text + length);
+}
+
+#define ADDRESS_MAX 47 /* bytes of an address; INET6_ADDRSTRLEN with its '\0' is 46 */
+
+bool form_endpoint(const char *text)
+{
+    const char *colon = strrchr(text, ':');
+    const bool has_brackets = text[0] == '[';
+    const size_t host = colon == NULL ? 0 : (size_t)(colon - text), edge = has_brackets ? 1 : 0;
+    char address[ADDRESS_MAX] = "";
+    struct network network;
+    uint64_t port = 0;
+
+    if (host <= 2 * edge || host - 2 * edge >= sizeof address || (has_brackets && colon[-1] != ']')) return false;
+    memcpy(address, text + edge, host - 2 * edge);
+    if (!network_of_address(address, &network) || network_is_ipv4(&network) == has_brackets) return false;
+    return colon[1] != '0' && text_to_u64(bytes_of_text(colon + 1), 65535, &port) && port > 0;
 }

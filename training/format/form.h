@@ -29,6 +29,7 @@ bool form_status(const char *text);
 bool form_runner_urn(const char *text);
 bool form_run_urn(const char *text);
 bool form_repository_urn(const char *text);
+bool form_endpoint(const char *text); /* "192.0.2.7:4711", "[2001:db8::7]:4711": an IP address and a port */
 
 #define FORM_RUNNER_URN     "urn:sijil:runner:"
 #define FORM_RUN_URN        "urn:uuid:"

@@ -9,7 +9,7 @@
 #include "documents/format/runner_key.h"
 #include "documents/format/signing_key.h"
 
-#define RUN_DOCUMENTS_MAX 64
+#define RUN_DOCUMENTS_MAX 640 /* two of each of 256 runners, and those of persons and approvers */
 
 /** What the verifier trusts. The bundle provides none of it. */
 struct run_trust {

@@ -146,16 +146,21 @@ static const struct run_shape_member document_members[] = {
     {"envelopes", &envelopes, false}, {"entry", &long_text, false}, {"proof", &long_text, false}};
 static const struct run_shape document = {.kind = SHAPE_OBJECT, SHAPE_MEMBERS(document_members)};
 static const struct run_shape documents = {
-    .kind = SHAPE_LIST, .least = 0, .most = 64, .element = &document, .must = "at most 64 documents"};
+    .kind = SHAPE_LIST, .least = 0, .most = 640, .element = &document, .must = "at most 640 documents"}; /* RUN_DOCUMENTS_MAX */
 static const struct run_shape texts_8 = {
     .kind = SHAPE_LIST, .least = 0, .most = 8, .element = &long_text, .must = "at most 8 texts"};
 static const struct run_shape texts_16 = {
     .kind = SHAPE_LIST, .least = 0, .most = 16, .element = &long_text, .must = "at most 16 texts"};
 static const struct run_shape texts_64 = {
     .kind = SHAPE_LIST, .least = 0, .most = 64, .element = &long_text, .must = "at most 64 texts"};
+static const struct run_shape_member peer_members[] = {{"lease", &long_text, false}, {"result", &long_text, false}};
+static const struct run_shape peer = {.kind = SHAPE_OBJECT, SHAPE_MEMBERS(peer_members)};
+static const struct run_shape peers = {
+    .kind = SHAPE_LIST, .least = 1, .most = 255, .element = &peer, .must = "1 to 255 nodes"}; /* RUN_PEERS_MAX */
 static const struct run_shape_member bundle_members[] = {
     {"schema", &bundle_schema, false}, {"documents", &documents, false}, {"request", &long_text, false},
     {"approvals", &texts_8, false},    {"order", &long_text, false},     {"event", &proven, false},
     {"lease", &long_text, true},       {"result", &long_text, true},     {"admission", &long_text, true},
-    {"refusal", &long_text, true},     {"policy_sets", &texts_16, true}, {"decisions", &texts_64, true}};
+    {"refusal", &long_text, true},     {"peers", &peers, true},          {"policy_sets", &texts_16, true},
+    {"decisions", &texts_64, true}};
 const struct run_shape run_shape_bundle = {.kind = SHAPE_OBJECT, SHAPE_MEMBERS(bundle_members)};
