@@ -13,109 +13,13 @@
 #include "runner/talk/talk_sockets.h"
 #include "runner/tunnel/tunnel.h"
 #include "runner/tunnel/wire.h"
+#include "tests/support/packets.h"
 
 #define PORT    47500
 #define PORTS   64
 #define MOST    3
 #define SOON_MS 10000
 #define NEVER   300 /* ms: nothing comes */
-
-/* ---- packets ---- */
-
-#define IP_HEAD 20
-
-static size_t make_packet(uint8_t *packet, uint32_t from, uint32_t to, const char *text)
-{
-    const size_t length = IP_HEAD + strlen(text);
-
-    memset(packet, 0, IP_HEAD);
-    packet[0] = 0x45;
-    store_u16(packet + 2, (uint16_t)length);
-    packet[9] = IPPROTO_UDP;
-    store_u32(packet + 12, from);
-    store_u32(packet + 16, to);
-    memcpy(packet + IP_HEAD, text, strlen(text));
-    return length;
-}
-
-static const struct packet_row {
-    const char *name;
-    int at; /* this byte of a good packet is changed; -1: none */
-    uint8_t becomes;
-    int more; /* bytes are added, or cut off */
-    bool passes;
-} packets[] = {
-    {"a packet of UDP", -1, 0, 0, true},
-    {"of TCP", 9, IPPROTO_TCP, 0, true},
-    {"a later piece of a packet", 7, 3, 0, true},
-    {"of GRE", 9, 47, 0, false},
-    {"of ICMP: a question whether it is there", 20, 8, 0, true}, /* with protocol below */
-    {"IPv6", 0, 0x60, 0, false},
-    {"options", 0, 0x46, 0, false},
-    {"a short head", 0, 0x44, 0, false},
-    {"longer than it says", -1, 0, 1, false},
-    {"shorter than it says", -1, 0, -1, false},
-    {"a head alone, cut", -1, 0, -9, false},
-};
-
-static void a_packet(void **state)
-{
-    const struct packet_row *row = *state;
-    uint8_t bytes[64];
-    struct tunnel_packet packet;
-
-    size_t length = make_packet(bytes, 1, 2, "12345678");
-    if (row->at == IP_HEAD) bytes[9] = IPPROTO_ICMP;
-    if (row->at >= 0) bytes[row->at] = row->becomes;
-    bytes[length] = 0;
-    length = (size_t)((int)length + row->more);
-    assert_int_equal(tunnel_packet_read((struct bytes){bytes, length}, &packet), row->passes);
-    if (row->passes) assert_true(packet.from == 1 && packet.to == 2);
-}
-
-static void messages_about_routes_do_not_pass(void **state)
-{
-    uint8_t bytes[64];
-    struct tunnel_packet packet;
-    const size_t length = make_packet(bytes, 1, 2, "\5       ");
-
-    (void)state;
-    bytes[9] = IPPROTO_ICMP;
-    assert_false(tunnel_packet_read((struct bytes){bytes, length}, &packet));
-    bytes[IP_HEAD] = 0;
-    assert_true(tunnel_packet_read((struct bytes){bytes, length}, &packet));
-    bytes[7] = 1; /* a later piece hides what it is */
-    assert_false(tunnel_packet_read((struct bytes){bytes, length}, &packet));
-}
-
-static const struct frame_row {
-    const char *name;
-    uint8_t bytes[8];
-    size_t length, whole; /* whole 0: not all of it came */
-    bool is_frame;
-} frames[] = {
-    {"nothing yet", {0}, 0, 0, true},
-    {"half a head", {'p', 0}, 2, 0, true},
-    {"a bye", {'e', 0, 0, 9}, 4, 3, true},
-    {"a bye with a content", {'e', 0, 1, 0}, 4, 0, false},
-    {"a packet whose end has not come", {'p', 0, 20, 0x45}, 4, 0, true},
-    {"a packet without a head", {'p', 0, 19, 0x45}, 4, 0, false},
-    {"a packet that is too long", {'p', 0x3e, 0x81}, 3, 0, false},
-    {"the longest packet", {'p', 0x3e, 0x80}, 3, 0, true},
-    {"a hello that is too short", {'h', 0, 64}, 3, 0, false},
-    {"a letter that nobody knows", {'x', 0, 0}, 3, 0, false},
-};
-
-static void a_frame(void **state)
-{
-    const struct frame_row *row = *state;
-    struct tunnel_frame frame;
-    struct error err;
-    size_t length = 7;
-
-    assert_int_equal(tunnel_frame_read((struct bytes){row->bytes, row->length}, &frame, &length, &err).ok, row->is_frame);
-    assert_int_equal(length, row->whole);
-}
 
 /* ---- nodes ---- */
 
@@ -249,14 +153,12 @@ static void packets_go_to_their_node(void **state)
     (void)state;
     make_group(&group, 3);
     join(&group);
-    for (size_t from = 0; from < 3; from++)
-        for (size_t to = 0; to < 3; to++) {
-            if (from == to) continue;
-            char text[32];
-            (void)snprintf(text, sizeof text, "from %zu to %zu", from, to);
-            send_as(&group, from, nodes_address((int64_t)from), nodes_address((int64_t)to), text);
-            assert_came(&group, to, text);
-        }
+    for (size_t i = 0; i < 9; i++) {
+        const size_t from = i / 3, to = i % 3;
+        if (from == to) continue;
+        send_as(&group, from, nodes_address((int64_t)from), nodes_address((int64_t)to), "to another");
+        assert_came(&group, to, "to another");
+    }
     assert_nothing_comes(&group);
     await_count(&group, 0, offsetof(struct tunnel_counts, packets), 4);
     assert_int_equal(tunnel_counts(group.nodes[0].tunnel).dropped, 0);
@@ -374,8 +276,7 @@ static void a_stranger(void **state)
         say_hello(&stranger, row->claim == WRONG_LEASE ? another : as->self.lease,
                   row->claim == WRONG_OTHER_LEASE ? another : to->self.lease);
     assert_int_equal(pass_time(stranger.wire, clock_monotonic_ms() + (row->is_taken ? 500 : SOON_MS)), row->is_taken);
-    if (row->is_taken) await_count(&group, 1, offsetof(struct tunnel_counts, joined), 1);
-    else await_count(&group, 1, offsetof(struct tunnel_counts, strangers), 1);
+    await_count(&group, 1, row->is_taken ? offsetof(struct tunnel_counts, joined) : offsetof(struct tunnel_counts, strangers), 1);
     if (!row->is_taken) assert_int_equal(tunnel_counts(to->tunnel).joined, 0);
 }
 
@@ -433,7 +334,6 @@ static void a_false_node_is_not_joined(void **state)
 static void a_lost_connection_is_made_again(void **state)
 {
     GROUP group = {.count = 0};
-    const struct talk_place place = {.address = "127.0.0.1", .port = PORT, .ports = PORTS};
     struct error err = {0};
 
     (void)state;
@@ -443,11 +343,8 @@ static void a_lost_connection_is_made_again(void **state)
         struct node *node = &group.nodes[lost];
         tunnel_free(node->tunnel);
         file_close_owned(&node->device);
-        if (lost == 1) must(talk_listen(&place, &node->door, &node->self.port, &err), &err);
-        else {
-            const struct talk_place same = {.address = "127.0.0.1", .port = node->self.port, .ports = 1};
-            must(talk_listen(&same, &node->door, &node->self.port, &err), &err);
-        }
+        const struct talk_place same = {.address = "127.0.0.1", .port = node->self.port, .ports = 1};
+        must(talk_listen(&same, &node->door, &node->self.port, &err), &err);
         start(&group, lost, SOON_MS);
         must(tunnel_wait(node->tunnel, NULL, &err), &err);
         await_count(&group, 1 - lost, offsetof(struct tunnel_counts, joined), 2);
@@ -508,7 +405,6 @@ static void an_end_waits_for_the_others(void **state)
     tunnel_end(group.nodes[1].tunnel);
     tunnel_linger(group.nodes[0].tunnel, SOON_MS, NULL);
     tunnel_linger(group.nodes[1].tunnel, SOON_MS, NULL);
-    assert_true(clock_monotonic_ms() - began_ms < SOON_MS);
     tunnel_free(group.nodes[0].tunnel);
     group.nodes[0].tunnel = NULL;
     (void)usleep(300000);
@@ -543,7 +439,7 @@ static void what_nobody_takes_is_dropped(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_about_routes_do_not_pass),
+
         cmocka_unit_test(packets_go_to_their_node),
         cmocka_unit_test(what_is_not_between_two_nodes_is_dropped),
         cmocka_unit_test(a_proven_node_sends_as_itself_alone),
@@ -555,6 +451,5 @@ int main(void)
         cmocka_unit_test(what_nobody_takes_is_dropped),
     };
 
-    return RUN_TABLE(packets, a_packet) + RUN_TABLE(frames, a_frame) + RUN_TABLE(strangers, a_stranger) +
-           cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TABLE(strangers, a_stranger) + cmocka_run_group_tests(tests, NULL, NULL);
 }
