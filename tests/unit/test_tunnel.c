@@ -1,7 +1,6 @@
 /* Tunnels between nodes, with sockets in the place of devices: what passes, what does not, who is refused, and what becomes of a lost connection. */
 #include "tests/support/unit.h"
 
-#include <arpa/inet.h>
 #include <poll.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -322,9 +321,7 @@ static void a_false_node_is_not_joined(void **state)
     start(&group, 0, 1000);
     start(&group, 1, 1000);
     assert_false(tunnel_wait(group.nodes[1].tunnel, NULL, &err).ok);
-    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
-    assert_true(tunnel_is_broken(group.nodes[1].tunnel, why));
-    assert_non_null(strstr(why, "node 0 "));
+    assert_true(tunnel_is_broken(group.nodes[1].tunnel, why) && strstr(why, "node 0 ") != NULL);
     assert_int_equal(tunnel_counts(group.nodes[1].tunnel).joined, 0);
 }
 
@@ -370,8 +367,7 @@ static void a_node_that_is_gone_breaks_it(void **state)
     tunnel_free(group.nodes[1].tunnel);
     group.nodes[1].tunnel = NULL;
     for (int i = 0; i < 100 && !tunnel_is_broken(group.nodes[0].tunnel, why); i++) (void)usleep(50000);
-    assert_true(tunnel_is_broken(group.nodes[0].tunnel, why));
-    assert_non_null(strstr(why, "node 1 "));
+    assert_true(tunnel_is_broken(group.nodes[0].tunnel, why) && strstr(why, "node 1 ") != NULL);
 }
 
 static void a_wait_ends_when_the_run_is_stopped(void **state)
@@ -399,7 +395,7 @@ static void an_end_waits_for_the_others(void **state)
     tunnel_end(group.nodes[0].tunnel);
     const int64_t began_ms = clock_monotonic_ms();
     tunnel_linger(group.nodes[0].tunnel, 700, NULL); /* node 1 has not ended */
-    assert_true(clock_monotonic_ms() - began_ms >= 600);
+    assert_true(clock_monotonic_ms() - began_ms >= 700);
     send_as(&group, 1, nodes_address(1), nodes_address(0), "the last data");
     assert_came(&group, 0, "the last data");
     tunnel_end(group.nodes[1].tunnel);
@@ -411,7 +407,6 @@ static void an_end_waits_for_the_others(void **state)
     assert_false(tunnel_is_broken(group.nodes[1].tunnel, why));
 }
 
-/* Queues have a maximum: what a node does not take is dropped, and no memory grows. */
 static void what_nobody_takes_is_dropped(void **state)
 {
     GROUP group = {.count = 0};
