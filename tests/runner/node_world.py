@@ -2,14 +2,12 @@
 import collections
 import json
 import os
-import re
 import signal
 import subprocess
 import time
-import urllib.parse
 
-from runner_world import IS_ROOT, MARK, RUNNER, SECONDS, Registry, World, leftovers, spec, user
-from runner_peer import RUNS, Handler, Peer, Run
+from runner_world import IS_ROOT, MARK, RUNNER, SECONDS, Registry, World, spec, user
+from runner_peer import Handler, Peer
 
 NAMES = ("runner", "second", "third")
 PORT = 47700
@@ -22,20 +20,13 @@ class NodeHandler(Handler):
         return next(name for name, uuid in self.server.registry.ids.items() if uuid == subject["commonName"])
 
     def runner(self, route, body):
-        path = urllib.parse.urlsplit(self.path)
-        found = RUNS.fullmatch(path.path)
         if route == "leases":
             self.lease_for(json.loads(body), self.name())
-        elif found is None or route == "checkpoint":
-            super().runner(route, body)
         else:
-            query = urllib.parse.parse_qs(path.query)
-            node = int(query["node"][0]) if "node" in query else json.loads(body)["node"]
-            run = self.server.runs[(found.group(1), node)]
-            if route == "log":
-                self.add_log(run, int(query["offset"][0]), body)
-            else:
-                getattr(self, "take_" + route)(run, json.loads(body))
+            super().runner(route, body)
+
+    def run_of(self, run_id, node):
+        return self.server.runs[(run_id, node)]
 
     def lease_for(self, asked, name):
         server, until = self.server, time.monotonic() + min(asked["wait_s"], 1)
@@ -46,13 +37,6 @@ class NodeHandler(Handler):
                 server.changed.wait(0.05)
             text = waiting.popleft() if waiting and asked["cpus"] > 0 else None
         self.answer(204 if text is None else 200, text or b"")
-
-    def add_log(self, run, offset, body):
-        if offset != len(run.log):
-            self.answer(409, {"title": "another offset", "offset": len(run.log)})
-            return
-        run.log += body
-        self.answer(204)
 
     def take_start(self, run, body):
         """The barrier of docs/runs.md."""
@@ -197,4 +181,4 @@ class NodeWorld(World):
         return [one["name"] for one in statement["subject"]], [one["name"] for one in statement["predicate"]["runDetails"].get("byproducts", [])]
 
 
-__all__ = ["MARK", "NAMES", "NodeWorld", "Run", "leftovers", "re"]
+__all__ = ["MARK", "NAMES", "PORT", "NodeWorld"]
