@@ -9,7 +9,7 @@ import time
 from runner_world import IS_ROOT, MARK, RUNNER, SECONDS, Registry, World, spec, user
 from runner_peer import Handler, Peer
 
-NAMES = ("runner", "second", "third")
+NAMES = ("runner", "east", "west")
 PORT = 47700
 
 
@@ -141,6 +141,10 @@ class NodeWorld(World):
     def said(self, what, name=NAMES[0]):
         with open(self.logs[name], encoding="utf-8", errors="replace") as file:
             return [line for line in file if what in line]
+
+    def said_of(self, run, what):
+        """What the runner of this node has said of its run."""
+        return [line for line in map(json.loads, self.said(what, run.name)) if line.get("run") == run.id]
 
     def stop(self, number=signal.SIGTERM, status=0):
         for process in self.processes.values():
