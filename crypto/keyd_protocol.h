@@ -17,9 +17,9 @@
 #define KEYD_HEADER_SIZE      14
 #define KEYD_MESSAGE_MAX      (64 * 1024)       /* bytes, the header included */
 #define KEYD_POLICY_MAX       (2 * 1024 * 1024) /* an envelope of policy/set.h; a message with it, or with a run, may be larger */
-#define KEYD_MESSAGE_LARGE    (KEYD_POLICY_MAX + KEYD_LEAF_MAX + 32 * KEYD_PROOF_MAX + 1024)
-#define KEYD_ENVELOPE_MAX     8192 /* of a certificate of deletion */
-#define KEYD_NAME_MAX         512  /* bytes of issuer, audience, subject, source, repository name */
+#define KEYD_MESSAGE_LARGE    (KEYD_RUN_MAX + 64 * 1024) /* the bundle of a run of many nodes is the largest */
+#define KEYD_ENVELOPE_MAX     8192                       /* of a certificate of deletion */
+#define KEYD_NAME_MAX         512                        /* bytes of issuer, audience, subject, source, repository name */
 
 /* number in the protocol, type, name of its encoders, decoders and handler */
 #define KEYD_TYPES(X)                              \

@@ -45,11 +45,10 @@ static struct result check_key(struct admitting *admitting, const char *key, str
 }
 
 /* Where the run was, as the approvers of its runner have signed it. */
-static struct result find_region(struct admitting *admitting, struct error *err)
+static struct result find_region(struct admitting *admitting, const struct run_envelope *lease, struct error *err)
 {
     const struct run_bundle_source *source = &admitting->source->bundle;
     const struct document_source documents = {source->pg, source->keyd, source->sequencer};
-    const struct run_envelope *lease = admitting->papers->chain.lease;
     struct search search = {.now_ms = clock_wall_ms(), .region = admitting->region, .room = sizeof admitting->region};
 
     (void)uuid_parse(bytes_of_text(run_text(lease, "runner.id")), &search.runner); /* its shape was checked */
@@ -123,14 +122,27 @@ static struct result check_labels(struct admitting *admitting, struct error *err
                            err);
 }
 
+/* Each node was where its own runner is. */
+static struct result check_node(struct admitting *admitting, const struct run_envelope *lease, const char *pinned,
+                                struct error *err)
+{
+    char before[sizeof admitting->region];
+
+    if (admit_is_refused(admitting)) return SUCCESS;
+    memcpy(before, admitting->region, sizeof before);
+    TRY(find_region(admitting, lease, err));
+    if (admit_is_refused(admitting) || strcmp(before, admitting->region) == 0) return SUCCESS; /* decided for the node before */
+    return check_trains(admitting, pinned, err);
+}
+
 struct result admit_decide(struct admitting *admitting, struct error *err)
 {
+    const struct run_chain *chain = &admitting->papers->chain;
     char pinned[POLICIES_SIZE];
 
-    TRY(find_region(admitting, err));
-    if (admit_is_refused(admitting)) return SUCCESS;
     TRY(find_policies(admitting, pinned, err));
-    TRY(check_trains(admitting, pinned, err));
+    TRY(check_node(admitting, chain->lease, pinned, err));
+    for (size_t i = 0; i < chain->peer_count; i++) TRY(check_node(admitting, chain->peers[i].lease, pinned, err));
     TRY(check_labels(admitting, err));
     for (size_t i = 0; i < admitting->makes.count; i++)
         TRY(check_output(admitting, admitting->makes.each[i].repository, pinned, err));

@@ -14,7 +14,7 @@ struct admitting {
     struct run_papers *papers; /* owned */
     struct run_makes makes;
     struct held_manifests held;
-    char region[REGION_ID_MAX + 1]; /* of the runner */
+    char region[REGION_ID_MAX + 1]; /* of the runner that was looked at last */
     struct buffer admission;        /* the envelope */
     char reason[RUN_REASON_SIZE];   /* why the run is quarantined; "" */
 };

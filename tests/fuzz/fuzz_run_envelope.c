@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "training/format/chain.h"
+#include "training/format/form.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -25,12 +26,24 @@ static void check_read(const struct run_envelope *envelope)
     }
 }
 
+/* Where a node listens: text of a runner. An accepted one is short, and has a port. */
+static void check_endpoint(const uint8_t *data, size_t size)
+{
+    char text[80]; /* more than the longest */
+
+    if (size >= sizeof text) return;
+    memcpy(text, data, size);
+    text[size] = '\0';
+    if (form_endpoint(text)) assert(strlen(text) < 64 && strrchr(text, ':')[1] != '\0' && strpbrk(text, " /%\n") == NULL);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct ecdsa_key *stranger;
     struct error err = {0};
 
     if (stranger == NULL) assert(ecdsa_key_new(&stranger, &err).ok);
+    check_endpoint(data, size);
     for (enum run_type type = 0; type < RUN_TYPES; type++) {
         OWNED(run_envelope) *envelope = NULL;
         if (!run_envelope_read((struct bytes){data, size}, type, &envelope, &err).ok) continue;

@@ -41,6 +41,16 @@ static inline const json_t *made_bundle(const json_t *vectors, size_t number)
     return json_object_get(json_array_get(json_object_get(vectors, "bundles"), number), "bundle");
 }
 
+#define MADE_NODES 4 /* the bundle of a run of two nodes, in a log of its own */
+
+/** The key of the log of a bundle. */
+static inline const char *made_vkey(const json_t *vectors, size_t number)
+{
+    const char *own = json_text_of(json_array_get(json_object_get(vectors, "bundles"), number), "vkey");
+
+    return own != NULL ? own : json_text_of(vectors, "vkey");
+}
+
 static inline struct ecdsa_key *made_key(const json_t *vectors, const char *who)
 {
     OWNED(secret) *scalar = NULL;

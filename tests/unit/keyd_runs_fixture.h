@@ -14,6 +14,8 @@
 static const uint8_t journal_key[JOURNAL_KEY_SIZE] = {7};
 enum { NOW_S = 1795428060 }; /* 2026-11-23T10:01:00Z, a minute after the event */
 
+static size_t bundle_number; /* of the vectors: 0, unless a test sets it before begin_without() */
+
 struct world {
     struct folder folder;
     json_t *vectors, *bundle;
@@ -66,7 +68,7 @@ static inline void note(struct world *world, const struct document *document, ui
 
 static inline struct document *document_number(const struct world *world, size_t number)
 {
-    const json_t *entry = json_array_get(json_object_get(made_bundle(world->vectors, 0), "documents"), number);
+    const json_t *entry = json_array_get(json_object_get(made_bundle(world->vectors, bundle_number), "documents"), number);
     const struct bytes text = bytes_of_text(json_string_value(json_array_get(json_object_get(entry, "envelopes"), 0)));
     struct document *document = NULL;
     struct error err = {0};
@@ -93,7 +95,7 @@ static inline void note_all(struct world *world, const char *unpinned)
     char name[ECDSA_THUMBPRINT_SIZE] = "";
 
     if (unpinned != NULL) name_of(world, unpinned, name);
-    for (size_t i = 0; i < json_array_size(json_object_get(made_bundle(world->vectors, 0), "documents")); i++) {
+    for (size_t i = 0; i < json_array_size(json_object_get(made_bundle(world->vectors, bundle_number), "documents")); i++) {
         OWNED(document) *document = document_number(world, i);
         if (strcmp(document->name, name) != 0) note(world, document, i);
     }
@@ -121,7 +123,7 @@ static inline void begin_without(struct world *world, const char *unpinned)
     assert_true(key_register_open(world->folder.fd, journal_key, world->ledger, &world->keys, &err).ok);
     world->key = made_key(world->vectors, "keyd");
     world->signer = (struct run_signer){.key = world->key,
-                                        .log_key = bytes_of_text(json_text_of(world->vectors, "vkey")),
+                                        .log_key = bytes_of_text(made_vkey(world->vectors, bundle_number)),
                                         .policy = {.epoch = 7},
                                         .keys = world->keys,
                                         .now_ms = (int64_t)NOW_S * 1000};
@@ -130,9 +132,10 @@ static inline void begin_without(struct world *world, const char *unpinned)
     sha256_of(bytes_of_text("policy"), world->signer.policy.digest);
     assert_true(text_from_hex(bytes_of_text(json_text_of(json_object_get(world->vectors, "points"), "root")), world->signer.root,
                               sizeof world->signer.root));
-    world->bundle = json_deep_copy(made_bundle(world->vectors, 0));
+    world->bundle = json_deep_copy(made_bundle(world->vectors, bundle_number));
     for (enum run_type type = RUN_ORDER; type <= RUN_ADMISSION; type++)
         assert_int_equal(json_object_del(world->bundle, run_type_name(type)), 0);
+    (void)json_object_del(world->bundle, "peers");
     world->wanted = (struct keyd_run){.lifetime_s = 86400,
                                       .jurisdiction_count = 2,
                                       .jurisdictions = {bytes_of_text("AE"), bytes_of_text("AE-FED")},

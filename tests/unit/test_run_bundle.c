@@ -58,6 +58,13 @@ static const struct whole_row {
      2,
      {"by a token that the registry verified", "ends with the order", "\"approvals\":0", "", ""},
      "approved it"},
+    {"a run of two nodes",
+     MADE_NODES,
+     {"all 2 nodes of the attempt have their own lease",
+      "node 1: the runner 5e8c2d40-11f7-4c7b-8f0e-6b8a90d1c333 signed that it succeeded",
+      "for node 1 likewise: root of the machine of the runner 5e8c2d40-11f7-4c7b-8f0e-6b8a90d1c333", "\"nodes\":2",
+      "sijil-keyd admitted"},
+     "the bundle has node 0 alone"},
     {"a run that its runner refused",
      3,
      {"refused it at 2026-11-23T10:02:00.000Z: the order asks for 1 gpu, and this machine has none (devices)", "leased it to",
@@ -73,6 +80,7 @@ static void says_what_is_proven(void **state)
     struct error err = {0};
 
     world_begin(&world);
+    world.trust.log_key = bytes_of_text(made_vkey(world.vectors, row->number));
     if (!check(&world, made_bundle(world.vectors, row->number), &report, &err).ok) fail_msg("%s", err.message);
     for (size_t i = 0; i < COUNT(row->says) && row->says[i] != NULL; i++)
         if (strstr(buffer_text(&report), row->says[i]) == NULL) fail_msg("%s is not in %s", row->says[i], buffer_text(&report));

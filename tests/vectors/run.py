@@ -3,6 +3,7 @@
 
 usage: run.py FILE            checks the bundles of docs/formats/run-vectors.json, with openssl and jq for the envelopes if they are installed
        run.py --write FILE    makes the file with fresh keys (test_run_format checks the C code with it)
+       run.py --add FILE      adds the bundles that the file lacks, each in a log of its own; those that it has stay byte for byte
 Exit status 77: python3-cryptography is not installed.
 """
 import base64
@@ -28,6 +29,7 @@ ORIGIN = "sijil.example/audit"
 PROJECT = "acme/models"
 RUN = "3d0c2f1a-9b1e-4a57-8a43-0d6f5f0c7a11"
 RUNNER = "7b5a1b9e-55a0-4f0e-9d55-0f4d3c1e2b22"
+OTHER_RUNNER = "5e8c2d40-11f7-4c7b-8f0e-6b8a90d1c333"
 REQUESTER = "ext:" + hashlib.sha256(b"https://id.example\nalice").hexdigest()
 APPROVER = "ext:" + hashlib.sha256(b"https://id.example\nbob").hexdigest()
 STATEMENT = "application/vnd.in-toto+json"
@@ -99,6 +101,9 @@ def check_signers(bundle, points):
     signers += [(one, "approver") for one in bundle["approvals"]]
     signers += [(bundle[name], who) for name, who in (("order", "keyd"), ("lease", "keyd"), ("result", "runner"), ("admission", "keyd"),
                                                         ("refusal", "runner")) if name in bundle]
+    named = {thumbprint(point): who for who, point in points.items()}
+    for peer in bundle.get("peers", []):
+        signers += [(peer["lease"], "keyd"), (peer["result"], named[opened(peer["lease"])[1]["runner"]["key"]])]
     has_tools = shutil.which("openssl") and shutil.which("jq")
     with tempfile.TemporaryDirectory() as name:
         for envelope, who in signers:
@@ -117,9 +122,12 @@ def check_claims(request):
     assert request["requester"] == named
 
 
-def check_statements(bundle, order):
+def check_statements(bundle, order, node=0):
     """Checks devices, outcome and policy set in the result and the admission."""
     details, wanted = opened(bundle["result"])[1]["predicate"]["runDetails"], order["spec"].get("devices", {"count": 0})
+    subjects = [one["name"] for one in opened(bundle["result"])[1]["subject"]]
+    assert subjects[-1] == "log" and (node == 0 or (subjects == ["log"] and "byproducts" not in details)), "only node 0 has outputs and metrics"
+    assert node > 0 or details["sijil_outcome"]["status"] != "succeeded" or subjects[:-1] == [one["name"] for one in order["spec"]["outputs"]]
     seen, ended = details["sijil_devices"], details["sijil_outcome"]
     assert len({one["uuid"] for one in seen}) == len(seen)
     assert all(one["type"].partition(" MIG ")[2] == wanted.get("mig", "") for one in seen)
@@ -162,6 +170,23 @@ def check_times(bundle):
         assert ms(lease, "not_before") - SKEW_MS <= ms(parts["refusal"], "at") <= ms(lease, "expires") + SKEW_MS
 
 
+def check_peers(bundle):
+    """The other nodes: each with a lease of the same attempt, and a result of its own; all of them, if there is an admission."""
+    order, first = opened(bundle["order"])[1], opened(bundle["lease"])[1]
+    assert first["node"] == 0 and len(bundle["peers"]) + 1 == order["spec"]["nodes"]
+    for node, peer in enumerate(bundle["peers"], 1):
+        one = {name: bundle[name] for name in ("request", "approvals", "order")} | peer
+        (leased, result), inside = (opened(peer[name])[1] for name in ("lease", "result")), opened(peer["result"])[1]["predicate"]["buildDefinition"]
+        assert (leased["node"], leased["attempt"], leased["order"]) == (node, first["attempt"], digest(bundle["order"]))
+        assert inside["externalParameters"]["order"] == leased["order"] and inside["externalParameters"]["lease"] == digest(peer["lease"])
+        assert inside["internalParameters"] == {"attempt": leased["attempt"], "node": node}
+        assert result["predicate"]["runDetails"]["builder"]["id"] == f"urn:sijil:runner:{leased['runner']['id']}"
+        assert opened(peer["result"])[2] == leased["runner"]["key"]
+        check_times(one | ({"admission": bundle["admission"]} if "admission" in bundle else {}))
+        check_statements(one, order, node)
+        assert "admission" not in bundle or result["predicate"]["runDetails"]["sijil_outcome"]["status"] == "succeeded"
+
+
 def check_chain(bundle):
     check_times(bundle)
     request, order = opened(bundle["request"])[1], opened(bundle["order"])[1]
@@ -186,10 +211,14 @@ def check_chain(bundle):
         assert "result" not in bundle and refused["lease"] == digest(bundle["lease"])
         assert all(refused[name] == leased[name] for name in ("run", "audience"))
         assert opened(bundle["refusal"])[2] == leased["runner"]["key"]
+    if "peers" in bundle:
+        check_peers(bundle)
     if "admission" in bundle:
+        assert len(bundle.get("peers", [])) + 1 == order["spec"]["nodes"]
         named = [(one["uri"], one["digest"]["sha256"]) for one in opened(bundle["admission"])[1]["predicate"]["inputAttestations"]]
         below = [("request", bundle["request"]), *(("approval", one) for one in bundle["approvals"]), ("order", bundle["order"]),
-                 ("lease", bundle["lease"]), ("result", bundle["result"])]
+                 ("lease", bundle["lease"]), ("result", bundle["result"]),
+                 *((name, peer[name]) for peer in bundle.get("peers", []) for name in ("lease", "result"))]
         assert named == [(f"urn:sijil:run-{name}", digest(one)[7:]) for name, one in below]
 
 
@@ -210,7 +239,7 @@ def check(path):
         check_signers_of = check_signers(row["bundle"], points)
         asked += check_signers_of
         check_chain(row["bundle"])
-        check_log(row["bundle"], vectors["vkey"])
+        check_log(row["bundle"], row.get("vkey", vectors["vkey"]))
         for name, value in row["digests"].items():
             assert digest(row["bundle"][name]) == value, name
     print(f"{len(vectors['bundles'])} bundles are as docs/formats/run.md has them; openssl and jq agreed on {asked} envelopes")
@@ -226,14 +255,14 @@ def artifact(name):
     return {"repository": f"{PROJECT}/{name}", "digest": "sha256:" + hex_of(name)}
 
 
-def spec():
+def spec(**more):
     return {"code": artifact("code"), "image": artifact("image"), "inputs": [{"name": "digits", **artifact("data")}],
             "outputs": [{"name": "model", "repository": f"{PROJECT}/digits", "type": "application/vnd.sijil.onnx"}],
             "argv": ["python3", "train.py", "--epochs", "3"], "environment": {"PYTHONHASHSEED": "0", "SEED": "7"},
             "limits": {"time_s": 600, "grace_s": 10, "cpus": 2, "memory_bytes": 1 << 30, "output_bytes": 1 << 28, "output_files": 100,
                        "log_bytes": 1 << 20, "processes": 64},
             "devices": {"count": 1, "type": "gpu", "memory_bytes": 1 << 33}, "nodes": 1, "tasks": 1, "network": "none", "pool": "uae-gpu",
-            "jurisdictions": ["AE", "AE-FED", "DIFC"], "isolation": "cgroup-v1", "assurance": 2}
+            "jurisdictions": ["AE", "AE-FED", "DIFC"], "isolation": "cgroup-v1", "assurance": 2, **more}
 
 
 def request(**more):
@@ -257,9 +286,9 @@ def order(asked, approvals, event):
             "expires": "2026-11-24T10:00:00.000Z"}
 
 
-def lease(ordered, keyid):
-    return {"schema": "sijil.run-lease/v1", "run": RUN, "audience": ORIGIN, "order": digest(ordered), "attempt": 1, "node": 0,
-            "runner": {"id": RUNNER, "key": keyid}, "nonce": hex_of("lease")[:32], "not_before": "2026-11-23T10:01:00.000Z",
+def lease(ordered, keyid, node=0, runner_id=RUNNER):
+    return {"schema": "sijil.run-lease/v1", "run": RUN, "audience": ORIGIN, "order": digest(ordered), "attempt": 1, "node": node,
+            "runner": {"id": runner_id, "key": keyid}, "nonce": hex_of("lease" + (str(node) if node else ""))[:32], "not_before": "2026-11-23T10:01:00.000Z",
             "expires": "2026-11-23T12:00:00.000Z"}
 
 
@@ -268,24 +297,26 @@ def fetched(name, one):
 
 
 def result(ordered, leased):
-    wanted = opened(ordered)[1]["spec"]
+    wanted, held = opened(ordered)[1]["spec"], opened(leased)[1]
+    node = held["node"]
     inside = [fetched("code", wanted["code"]), fetched("image", wanted["image"])]
     inside += [fetched(f"input/{one['name']}", one) for one in wanted["inputs"]]
     return {"_type": "https://in-toto.io/Statement/v1", "predicateType": "https://slsa.dev/provenance/v1",
-            "subject": [{"name": "model", "digest": {"sha256": hex_of("model")}}, {"name": "log", "digest": {"sha256": hex_of("log")}}],
+            "subject": [*([{"name": "model", "digest": {"sha256": hex_of("model")}}] if node == 0 else []),
+                        {"name": "log", "digest": {"sha256": hex_of("log" + (str(node) if node else ""))}}],
             "predicate": {
                 "buildDefinition": {"buildType": "urn:sijil:run:v1", "resolvedDependencies": inside,
                                     "externalParameters": {"run": RUN, "audience": ORIGIN, "order": digest(ordered), "lease": digest(leased)},
-                                    "internalParameters": {"attempt": 1, "node": 0}},
-                "runDetails": {"builder": {"id": f"urn:sijil:runner:{RUNNER}"},
+                                    "internalParameters": {"attempt": 1, "node": node}},
+                "runDetails": {"builder": {"id": f"urn:sijil:runner:{held['runner']['id']}"},
                                "metadata": {"invocationId": f"urn:uuid:{RUN}", "startedOn": "2026-11-23T10:02:00.000Z",
                                             "finishedOn": "2026-11-23T10:20:00.000Z"},
-                               "byproducts": [{"name": "metrics", "digest": {"sha256": hex_of("metrics")}}],
+                               **({"byproducts": [{"name": "metrics", "digest": {"sha256": hex_of("metrics")}}]} if node == 0 else {}),
                                "sijil_outcome": {"status": "succeeded", "exit": 0, "signal": 0, "reason": ""},
                                "sijil_usage": {"wall_ms": 1080000, "cpu_ms": 900000, "memory_bytes": 1 << 29, "output_bytes": 4096,
                                                "log_bytes": 2048, "device_ms": 700000},
                                "sijil_isolation": "cgroup-v2",
-                               "sijil_devices": [{"uuid": "GPU-0001", "type": "gpu", "driver": "535.1", "memory_bytes": 1 << 34,
+                               "sijil_devices": [{"uuid": f"GPU-{node + 1:04}", "type": "gpu", "driver": "535.1", "memory_bytes": 1 << 34,
                                                   "utilisation_percent": 64}]}}}
 
 
@@ -294,14 +325,14 @@ def refusal(leased):
             "reason": "the order asks for 1 gpu, and this machine has none", "at": "2026-11-23T10:02:00.000Z"}
 
 
-def admission(below, results):
+def admission(below, results, level=3):
     made = opened(results)[1]["subject"][:-1]
     return {"_type": "https://in-toto.io/Statement/v1", "predicateType": "https://slsa.dev/verification_summary/v1", "subject": made,
             "predicate": {"verifier": {"id": f"urn:sijil:keyd:{ORIGIN}"}, "timeVerified": "2026-11-23T10:21:00.000Z",
                           "resourceUri": f"urn:uuid:{RUN}",
                           "policy": {"uri": "urn:sijil:policy-set:7", "digest": {"sha256": hex_of("policy")}},
                           "inputAttestations": [{"uri": f"urn:sijil:run-{name}", "digest": {"sha256": digest(one)[7:]}} for name, one in below],
-                          "verificationResult": "PASSED", "verifiedLevels": ["SIJIL_ASSURANCE_3"]}}
+                          "verificationResult": "PASSED", "verifiedLevels": [f"SIJIL_ASSURANCE_{level}"]}}
 
 
 def document(kind, key, scope, body, **more):
@@ -314,9 +345,9 @@ def person(key, principal, purpose):
     return "signing-key", "", document("signing-key", key, "", body)
 
 
-def runner(key):
-    body = {"runner": RUNNER, "public_key": url64(point_of(key.public_key())), "pool": "uae-gpu", "region": "local/dxb", "devices": 1,
-            "jurisdictions": ["AE"], "isolation": "cgroup-v2", "assurance": 3}
+def runner(key, runner_id=RUNNER, assurance=3):
+    body = {"runner": runner_id, "public_key": url64(point_of(key.public_key())), "pool": "uae-gpu", "region": "local/dxb", "devices": 1,
+            "jurisdictions": ["AE"], "isolation": "cgroup-v2", "assurance": assurance}
     return "runner", "acme", document("runner", key, "acme", body)
 
 
@@ -399,15 +430,52 @@ def bundle_of(log, keys, made, asked, approvals, until):
     return bundle, {name: digest(bundle[name]) for name in ("request", *names) if name in bundle}
 
 
-def write(path):
-    keys = {name: ec.generate_private_key(ec.SECP256R1()) for name in ("root", "officer", "second", "requester", "approver", "runner", "keyd")}
-    log = Log()
+def people(log, keys, *more):
+    """The documents of the persons and of the runner."""
     officer = ["ext:" + hex_of(name) for name in ("officer", "second")]
-    made = enrol(log, keys, [(person(keys["officer"], officer[0], "approve"), ["officer", "root"]),
+    return enrol(log, keys, [(person(keys["officer"], officer[0], "approve"), ["officer", "root"]),
                              (person(keys["second"], officer[1], "approve"), ["second", "root"]),
                              (person(keys["requester"], REQUESTER, "sign"), ["requester", "officer"]),
                              (person(keys["approver"], APPROVER, "sign"), ["approver", "officer"]),
-                             (runner(keys["runner"]), ["runner", "officer", "second"])])
+                             (runner(keys["runner"]), ["runner", "officer", "second"]), *more])
+
+
+def two_nodes(keys):
+    """A run of two nodes, each on a runner of its own, in a log of its own. The lower assurance counts."""
+    log = Log()
+    made = people(log, keys, (runner(keys["other_runner"], OTHER_RUNNER, 2), ["other_runner", "officer", "second"]))
+    asked = seal(TYPES["request"], request(spec=spec(nodes=2, network="tasks")), keys["requester"])
+    approved = [seal(TYPES["approval"], approval(asked), keys["approver"])]
+    bundle, digests = bundle_of(log, keys, made, asked, approved, "result")
+    leased = seal(TYPES["lease"], lease(bundle["order"], thumbprint(point_of(keys["other_runner"].public_key())), 1, OTHER_RUNNER), keys["keyd"])
+    peer = {"lease": leased, "result": seal(TYPES["result"], result(bundle["order"], leased), keys["other_runner"])}
+    below = [("request", asked), ("approval", approved[0]), ("order", bundle["order"]), ("lease", bundle["lease"]), ("result", bundle["result"]),
+             ("lease", peer["lease"]), ("result", peer["result"])]
+    bundle |= {"peers": [peer], "admission": seal(TYPES["admission"], admission(below, bundle["result"], 2), keys["keyd"])}
+    return {"name": "a run of two nodes", "vkey": log.vkey, "bundle": bundle, "digests": digests | {"admission": digest(bundle["admission"])}}
+
+
+def save(path, vectors):
+    text = json.dumps(vectors, indent=1, ensure_ascii=True)
+    pathlib.Path(path).write_text(re.sub(r"[ \t]+\n", "\n", text) + "\n", encoding="utf-8")
+
+
+def add(path):
+    vectors = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+    keys = {name: ec.derive_private_key(int(scalar, 16), ec.SECP256R1()) for name, scalar in vectors["scalars"].items()}
+    if "other_runner" not in keys:
+        keys["other_runner"] = key = ec.generate_private_key(ec.SECP256R1())
+        vectors["points"]["other_runner"] = point_of(key.public_key()).hex()
+        vectors["scalars"]["other_runner"] = f"{key.private_numbers().private_value:064x}"
+    if not any(row["name"] == "a run of two nodes" for row in vectors["bundles"]):
+        vectors["bundles"].append(two_nodes(keys))
+    save(path, vectors)
+
+
+def write(path):
+    keys = {name: ec.generate_private_key(ec.SECP256R1()) for name in ("root", "officer", "second", "requester", "approver", "runner", "keyd")}
+    log = Log()
+    made = people(log, keys)
     asked = seal(TYPES["request"], request(), keys["requester"])
     approved = [seal(TYPES["approval"], approval(asked), keys["approver"])]
     claims = {"issuer": "https://id.example", "subject": "alice", "token": "sha256:" + hex_of("token")}
@@ -421,12 +489,14 @@ def write(path):
     vectors = {"about": "Vectors of docs/formats/run.md. The private keys are public, and for tests only.", "vkey": log.vkey,
                "points": {name: point_of(key.public_key()).hex() for name, key in keys.items()},
                "scalars": {name: f"{key.private_numbers().private_value:064x}" for name, key in keys.items()}, "bundles": rows}
-    text = json.dumps(vectors, indent=1, ensure_ascii=True)
-    pathlib.Path(path).write_text(re.sub(r"[ \t]+\n", "\n", text) + "\n", encoding="utf-8")
+    save(path, vectors)
+    add(path)
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "--write":
         write(sys.argv[2])
+    elif sys.argv[1] == "--add":
+        add(sys.argv[2])
     else:
         check(sys.argv[1])

@@ -243,8 +243,7 @@ static struct result check_runners(struct run_bundle *bundle, const struct run_t
     TRY(run_check_signer(chain->lease, trust->keyd, err));
     TRY(check_runner(bundle, chain->lease, chain->result != NULL ? chain->result : chain->refusal, &bundle->runner, err));
     bundle->has_runner = true;
-    TRY(check_peers(bundle, trust, err));
-    return chain->admission == NULL ? SUCCESS : check_level(bundle, err);
+    return check_peers(bundle, trust, err);
 }
 
 static struct result check_signers(struct run_bundle *bundle, const struct run_trust *trust, struct error *err)
@@ -267,7 +266,8 @@ static struct result check_all(struct run_bundle *bundle, const struct run_trust
     TRY(read_envelopes(bundle, err));
     TRY(check_event(bundle, trust, err));
     TRY(check_signers(bundle, trust, err));
-    return run_chain_check(&bundle->chain, err);
+    TRY(run_chain_check(&bundle->chain, err));
+    return bundle->chain.admission == NULL ? SUCCESS : check_level(bundle, err);
 }
 
 struct result run_bundle_check(struct bytes text, const struct run_trust *trust, struct run_bundle **bundle_out,
