@@ -8,8 +8,9 @@
 #include "training/admit_priv.h"
 #include "training/format/artifact_types.h"
 
-#define EMPTY_CONTENT  "{}"
-#define RUN_ANNOTATION "sijil.run"
+#define EMPTY_CONTENT   "{}"
+#define RUN_ANNOTATION  "sijil.run"
+#define NODE_ANNOTATION "sijil.node"
 
 void admit_pushes_free(struct admit_pushes *pushes)
 {
@@ -120,6 +121,7 @@ static json_t *envelope_layers(struct bytes envelope, const char *title)
 struct referrer {
     const char *type;
     json_t *config, *layers;
+    const char *node; /* of the log of a further node; NULL */
 };
 
 static struct result add_referrer(const struct admitting *admitting, struct admit_pushes *pushes,
@@ -131,7 +133,9 @@ static struct result add_referrer(const struct admitting *admitting, struct admi
                                     "artifactType", referrer->type, "config", referrer->config, "layers", referrer->layers,
                                     "subject", subject, "annotations", RUN_ANNOTATION, admitting->run.where.detail);
 
-    if (manifest == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a referrer");
+    if (manifest == NULL || (referrer->node != NULL && json_object_set_new(json_object_get(manifest, "annotations"),
+                                                                           NODE_ANNOTATION, json_string(referrer->node)) != 0))
+        return failure(err, ERROR_NO_MEMORY, "no memory for a referrer");
     TRY(json_write_canonical(&text, manifest, err));
     return add_push(admitting, pushes, &output->where, buffer_bytes(&text), err);
 }
@@ -141,7 +145,7 @@ static struct result add_envelope(const struct admitting *admitting, struct admi
 {
     OWNED_JSON config = descriptor(RUN_EMPTY_CONFIG_TYPE, bytes_of_text(EMPTY_CONTENT));
     OWNED_JSON layers = envelope_layers(envelope, strcmp(type, RUN_PROVENANCE_TYPE) == 0 ? "provenance.json" : "admission.json");
-    const struct referrer referrer = {type, config, layers};
+    const struct referrer referrer = {type, config, layers, NULL};
 
     return add_referrer(admitting, pushes, output, &referrer, err);
 }
@@ -155,17 +159,22 @@ static struct result add_copy(const struct admitting *admitting, struct admit_pu
     if (of == NULL) return SUCCESS; /* a run without metrics */
     TRY(json_read_any_number(buffer_bytes(&of->body), MANIFEST_SIZE_MAX, &json, err));
     const struct referrer referrer = {of->manifest->artifact_type, json_object_get(json, "config"),
-                                      json_object_get(json, "layers")};
+                                      json_object_get(json, "layers"), NULL};
     if (!uuid_equal(&of->where.repository, &output->where.repository))
         pushes->links[pushes->link_count++] = (struct held_links){&of->where, &output->where, of->manifest};
     return add_referrer(admitting, pushes, output, &referrer, err);
 }
 
+static const struct held_manifest *find_in(const struct held_manifests *held, const char *name)
+{
+    for (size_t i = 0; i < held->count; i++)
+        if (strcmp(held->each[i].name, name) == 0) return &held->each[i];
+    return NULL;
+}
+
 static const struct held_manifest *find(const struct admitting *admitting, const char *name)
 {
-    for (size_t i = 0; i < admitting->held.count; i++)
-        if (strcmp(admitting->held.each[i].name, name) == 0) return &admitting->held.each[i];
-    return NULL;
+    return find_in(&admitting->held, name);
 }
 
 static struct result add_referrers(const struct admitting *admitting, struct admit_pushes *pushes,
@@ -176,6 +185,30 @@ static struct result add_referrers(const struct admitting *admitting, struct adm
     TRY(add_envelope(admitting, pushes, output, RUN_ADMISSION_TYPE, buffer_bytes(&admitting->admission), err));
     TRY(add_copy(admitting, pushes, output, find(admitting, "log"), err));
     return add_copy(admitting, pushes, output, find(admitting, "metrics"), err);
+}
+
+/* The log of a further node, and its referrer. It is in the repository of the first output already. */
+static struct result add_node(const struct admitting *admitting, struct admit_pushes *pushes, const struct held_manifest *log,
+                              size_t number, struct error *err)
+{
+    char node[24]; /* 20 digits */
+    OWNED_JSON json = NULL;
+
+    (void)snprintf(node, sizeof node, "%zu", number);
+    TRY(json_read_any_number(buffer_bytes(&log->body), MANIFEST_SIZE_MAX, &json, err));
+    const struct referrer referrer = {RUN_LOG_TYPE, json_object_get(json, "config"), json_object_get(json, "layers"), node};
+    TRY(add_push(admitting, pushes, &log->where, buffer_bytes(&log->body), err));
+    return add_referrer(admitting, pushes, find(admitting, admitting->makes.each[0].name), &referrer, err);
+}
+
+static struct result add_nodes(struct admitting *admitting, struct admit_pushes *pushes, struct error *err)
+{
+    for (size_t i = 0; i < admitting->papers->chain.peer_count && !admit_is_refused(admitting); i++) {
+        OWNED_HELD held = {.count = 0};
+        TRY(admit_read_node(admitting, i, &held, err));
+        if (!admit_is_refused(admitting)) TRY(add_node(admitting, pushes, find_in(&held, "log"), i + 1, err));
+    }
+    return SUCCESS;
 }
 
 struct result admit_prepare(struct admitting *admitting, struct admit_pushes **pushes_out, struct error *err)
@@ -191,6 +224,7 @@ struct result admit_prepare(struct admitting *admitting, struct admit_pushes **p
     for (size_t i = 0; i < admitting->makes.count; i++)
         if (admitting->makes.each[i].is_output)
             TRY(add_referrers(admitting, pushes, find(admitting, admitting->makes.each[i].name), err));
+    TRY(add_nodes(admitting, pushes, err));
     *pushes_out = GIVE(pushes);
     return SUCCESS;
 }

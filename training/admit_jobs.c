@@ -57,40 +57,55 @@ static struct result read_papers(struct admitting *admitting, struct error *err)
     return SUCCESS;
 }
 
-static bool is_held(const struct admitting *admitting, const struct run_made *made)
+static bool is_held(const struct held_manifests *held, const struct run_made *made)
 {
     struct error ignored = {0};
 
-    for (size_t i = 0; i < admitting->held.count; i++)
-        if (strcmp(admitting->held.each[i].name, made->name) == 0)
-            return run_made_check(made, &admitting->held.each[i], buffer_bytes(&admitting->held.each[i].body), &ignored).ok;
+    for (size_t i = 0; i < held->count; i++)
+        if (strcmp(held->each[i].name, made->name) == 0)
+            return run_made_check(made, &held->each[i], buffer_bytes(&held->each[i].body), &ignored).ok;
     return false;
 }
 
 /* What the database returns is compared with the signed result again. */
-static struct result check_held(struct admitting *admitting)
+static struct result check_held(struct admitting *admitting, const struct held_manifests *held, const struct run_makes *makes)
 {
-    for (size_t i = 0; i < admitting->makes.count && !admit_is_refused(admitting); i++)
-        if (!is_held(admitting, &admitting->makes.each[i]))
-            return admit_refuse(admitting, "the kept manifest of %.63s is not the one that the result names",
-                                admitting->makes.each[i].name);
+    for (size_t i = 0; i < makes->count && !admit_is_refused(admitting); i++)
+        if (!is_held(held, &makes->each[i]))
+            return admit_refuse(admitting, "the kept manifest of %.63s of node %lld is not the one that the result names",
+                                makes->each[i].name, (long long)held->key.node);
     return SUCCESS;
 }
 
-static struct result read_held(struct admitting *admitting, struct error *err)
+static struct result read_held(struct admitting *admitting, const struct run_envelope *result, struct held_manifests *held,
+                               struct error *err)
 {
-    const struct run_envelope *result = admitting->papers->chain.result;
     const struct held_key key = {admitting->run.run, run_integer(result, "predicate.buildDefinition.internalParameters.attempt"),
                                  run_integer(result, "predicate.buildDefinition.internalParameters.node")};
+    struct run_makes makes;
     struct error why = {0};
 
-    if (held_manifests_read(admitting->permit, admitting->source->registry, admitting->source->bundle.pg, &key, &admitting->held,
-                            &why)
-            .ok)
-        return check_held(admitting);
+    run_makes_of(admitting->papers->chain.order, result, &makes);
+    if (held_manifests_read(admitting->permit, admitting->source->registry, admitting->source->bundle.pg, &key, held, &why).ok)
+        return check_held(admitting, held, &makes);
     if (why.kind == ERROR_CORRUPT || why.kind == ERROR_INVALID || why.kind == ERROR_NOT_FOUND)
         return admit_refuse(admitting, "%.250s", why.message);
     return failure(err, why.kind, "%s", why.message);
+}
+
+struct result admit_read_node(struct admitting *admitting, size_t index, struct held_manifests *held, struct error *err)
+{
+    return read_held(admitting, admitting->papers->chain.peers[index].result, held, err);
+}
+
+/* Before sijil-keyd is asked. They are read again when they are stored: many nodes have much text together. */
+static struct result check_nodes(struct admitting *admitting, struct error *err)
+{
+    for (size_t i = 0; i < admitting->papers->chain.peer_count && !admit_is_refused(admitting); i++) {
+        OWNED_HELD held = {.count = 0};
+        TRY(admit_read_node(admitting, i, &held, err));
+    }
+    return SUCCESS;
 }
 
 /* ---- sijil-keyd ---- */
@@ -205,6 +220,7 @@ static struct result store(struct admitting *admitting, struct error *err)
     OWNED(admit_pushes) *pushes = NULL;
 
     TRY(admit_prepare(admitting, &pushes, err));
+    if (admit_is_refused(admitting)) return SUCCESS;
     TRY(run_envelope_read(buffer_bytes(&admitting->admission), RUN_ADMISSION, &admission, err));
     run_digest_bytes(admission, stored.digest);
     run_admit_prepare(&admitting->run.where, &admitting->run.run, &stored, &change.admit);
@@ -219,7 +235,8 @@ static struct result store(struct admitting *admitting, struct error *err)
 static struct result decide(struct admitting *admitting, struct error *err)
 {
     TRY(read_papers(admitting, err));
-    TRY(read_held(admitting, err));
+    TRY(read_held(admitting, admitting->papers->chain.result, &admitting->held, err));
+    TRY(check_nodes(admitting, err));
     if (!admit_is_refused(admitting)) TRY(admit_decide(admitting, err));
     if (!admit_is_refused(admitting)) TRY(ask_keyd(admitting, err));
     return SUCCESS;

@@ -5,7 +5,8 @@
 #include "training/result_priv.h"
 
 #define REFERRERS_MAX 4 /* of an output: provenance, admission, log, metrics */
-#define PUSHES_MAX    (HELD_MANIFESTS_MAX + 16 * REFERRERS_MAX)
+#define PUSHES_MAX \
+    (HELD_MANIFESTS_MAX + 16 * REFERRERS_MAX + 2 * RUN_PEERS_MAX) /* of each further node its log, and a referrer */
 
 struct admitting {
     const struct run_admit_source *source;
@@ -25,6 +26,9 @@ bool admit_is_refused(const struct admitting *admitting);
 /** Whether no earlier one of the held manifests is for the same repository. */
 bool admit_is_first(const struct admitting *admitting, size_t index);
 
+/** Reads what the result of a further node names: its log. Refuses the admission if that is not what was signed. */
+RESULT admit_read_node(struct admitting *admitting, size_t index, struct held_manifests *held, struct error *err);
+
 /* --- admit_decide.c --- */
 
 /** With today's enrolment of the runner, policies and labels: `train` for each repository; for each output its label, and `ingest`. */
@@ -41,5 +45,5 @@ struct admit_pushes {
 };
 void admit_pushes_free(struct admit_pushes *pushes);
 DEFINE_OWNED(admit_pushes);
-/** Uploads the envelopes as blobs, and makes the referrers of each output. */
+/** Uploads the envelopes as blobs, and makes the referrers of each output. It may refuse the admission. */
 RESULT admit_prepare(struct admitting *admitting, struct admit_pushes **pushes_out, struct error *err);

@@ -1,6 +1,7 @@
 /* Which run a runner gets: the search among ordered runs, and the runners that are kept for a run of several nodes (the table `run_share`). */
 #include <assert.h>
 
+#include "crypto/random.h"
 #include "storage/pg_table.h"
 #include "training/run_priv.h"
 
@@ -60,11 +61,11 @@ static const struct pg_statement run_gather_join_sql = {
     "run_gather_join",
     "WITH begun AS (UPDATE run SET gathers = least(gathers + 1, 100), gathered = false,"
     " gather_until = now() + least(power(2, gathers), $5) * $4 * interval '1 millisecond',"
-    " gather_after = now() + least(power(2, gathers), $5) * $4 * (1.5 + random()) * interval '1 millisecond'"
+    " gather_after = now() + least(power(2, gathers), $5) * $4 * (1.5 + $7 / 256.0) * interval '1 millisecond'"
     " WHERE run_id = $1 AND state = 'ordered' AND gather_until <= now() AND gather_after <= now())"
     " INSERT INTO run_share (run_id, key, nodes, until) VALUES ($1, $2, $3, now() + $6 * interval '1 millisecond')"
     " ON CONFLICT (run_id, key) DO UPDATE SET nodes = excluded.nodes, until = excluded.until",
-    "uuid text int4 int8 int8 int8", ""};
+    "uuid text int4 int8 int8 int8 int4", ""};
 static const struct pg_statement run_gather_complete_sql = {
     "run_gather_complete",
     "UPDATE run r SET gathered = true, gather_until = now() + $2 * interval '1 millisecond' WHERE run_id = $1 AND state = 'ordered' AND NOT gathered"
@@ -161,6 +162,8 @@ struct result run_gather_find(struct lookup *lookup, const struct run_offer *off
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
+    *found_out = false;
+    if (offer->nodes == 0) return SUCCESS;
     add_offer(&arguments, offer);
     TRY(pg_run(lookup_connection(lookup), &run_gather_find_sql, &arguments, &rows, err));
     *found_out = pg_rows_count(rows) == 1;
@@ -191,7 +194,9 @@ struct result run_gather_join(struct pg *pg, const struct run_offer *offer, cons
                               bool *is_gathered_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
+    uint8_t drawn = 0;
 
+    random_bytes(&drawn, sizeof drawn);
     assert(gather->share > 0 && !gather->is_gathered);
     pg_add_uuid(&arguments, &gather->claim.run);
     pg_add_text(&arguments, offer->key);
@@ -199,6 +204,7 @@ struct result run_gather_join(struct pg *pg, const struct run_offer *offer, cons
     pg_add_int8(&arguments, RUN_GATHER_MS);
     pg_add_int8(&arguments, RUN_GATHER_LONGEST);
     pg_add_int8(&arguments, RUN_SHARE_MS);
+    pg_add_int4(&arguments, drawn);
     TRY(pg_run(pg, &run_gather_join_sql, &arguments, NULL, err));
     return complete(pg, &gather->claim.run, is_gathered_out, err);
 }

@@ -72,7 +72,7 @@ struct run_offer {
     struct bytes jurisdictions[RUN_JURISDICTIONS_MAX]; /* a run must be allowed in all of them */
     int64_t isolation, assurance, cpus, memory_bytes;
     int64_t devices_most; /* that the document names */
-    int64_t nodes;        /* of one run, that it can serve at once; 1 or more */
+    int64_t nodes;        /* of one run of several, that it can serve at once; 0: it gets no such run */
     int64_t
         enrolled_until_ms; /* the document's end: sijil-keyd signs no longer lease, so a run that may take longer does not fit */
     size_t device_count;

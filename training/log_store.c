@@ -80,8 +80,7 @@ static const struct pg_statement run_log_view_sql = {
     " WHERE r.run_id = $1 AND EXISTS (SELECT FROM run_log_reader WHERE run_id = $1 AND principal = $2)",
     "uuid text int4 int4", "text int4 int8 bool bool"};
 static const struct pg_statement run_log_kept_sql = {
-    "run_log_kept", "UPDATE run_log SET pieces_due = now() + interval '1 hour' FROM run r WHERE run_log.run_id = $1 AND r.run_id = $1"
-    " AND r.nodes = 1 AND pieces_due IS NULL", "uuid", ""};
+    "run_log_kept", "UPDATE run_log SET pieces_due = now() + interval '1 hour' WHERE run_id = $1 AND pieces_due IS NULL", "uuid", ""};
 static const struct pg_statement run_log_due_sql = {
     "run_log_due",
     "SELECT DISTINCT r.run_id, p.project_id, p.organisation_id, coalesce(p.deleted_name, o.name || '/' || p.name) FROM run_log l"

@@ -107,11 +107,23 @@ enum run_doubt_column { RUN_DOUBT_RUNNER, RUN_DOUBT_KEY, RUN_DOUBT_SINCE, RUN_DO
 
 /** What the first node of the attempt that goes on has said last. */
 struct run_activity {
-    char phase[16];   /* "leased", "fetching", "running" or "finishing"; "": no attempt goes on */
+    char phase[16];   /* "leased", "fetching", "waiting", "running" or "finishing"; "": no attempt goes on */
     int64_t progress; /* percent; -1: unknown */
 };
 RESULT run_read_activity(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
                          struct run_activity *activity_out, struct error *err) __attribute__((nonnull));
+
+/** The nodes of the newest attempt, in order; none of a run of one node. Columns: node, runner, phase or how its lease ended, percent or -1. */
+RESULT run_nodes(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id, struct pg_rows **rows_out,
+                 struct error *err) __attribute__((nonnull));
+enum run_node_column { RUN_NODE_NUMBER, RUN_NODE_RUNNER, RUN_NODE_PHASE, RUN_NODE_PROGRESS };
+/** What an ordered run of several nodes waits for. */
+struct run_kept {
+    int64_t nodes; /* 0: it is another run */
+    int64_t kept;  /* for so many of them a runner waits */
+};
+RESULT run_read_kept(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
+                     struct run_kept *kept_out, struct error *err) __attribute__((nonnull));
 
 struct run_page {
     int64_t before;    /* numbers below this; INT64_MAX: the newest */

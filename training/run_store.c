@@ -49,6 +49,13 @@ static const struct pg_statement run_envelopes_sql = {
 static const struct pg_statement run_activity_sql = {
     "run_activity", "SELECT a.phase, coalesce(a.progress, -1) FROM run_attempt a JOIN run r USING (run_id) WHERE a.run_id = $1"
     " AND r.project_id = $2 AND a.ended_at IS NULL ORDER BY a.attempt DESC, a.node LIMIT 1", "uuid uuid", "text int4"};
+static const struct pg_statement run_nodes_sql = {
+    "run_nodes", "SELECT a.node, a.runner, CASE WHEN a.ended_at IS NULL THEN a.phase ELSE a.outcome END, coalesce(a.progress, -1) FROM run_attempt a"
+    " JOIN run r USING (run_id) WHERE a.run_id = $1 AND r.project_id = $2 AND r.nodes > 1 AND a.attempt = r.attempt ORDER BY a.node", "uuid uuid",
+    "int4 uuid text int4"};
+static const struct pg_statement run_kept_sql = {
+    "run_kept", "SELECT r.nodes, least(r.nodes, (SELECT coalesce(sum(s.nodes), 0) FROM run_share s WHERE s.run_id = r.run_id AND s.until > now()))"
+    " FROM run r WHERE r.run_id = $1 AND r.project_id = $2 AND r.nodes > 1 AND r.state = 'ordered'", "uuid uuid", "int4 int8"};
 static const struct pg_statement run_due_sql = {
     "run_due",
     "SELECT run_id, p.project_id, p.organisation_id, coalesce(p.deleted_name, o.name || '/' || p.name)"
@@ -62,7 +69,7 @@ static const struct pg_statement run_rerun_sql = {
     "uuid uuid bytea", "bool"};
 static const struct pg_statement *const statements[] = {
     &run_rerun_sql, &run_insert_sql, &run_room_sql, &run_is_same_sql, &run_envelope_insert_sql, &run_move_sql, &run_approvals_sql,
-    &run_find_sql, &run_list_sql, &run_envelopes_sql, &run_activity_sql, &run_due_sql,
+    &run_find_sql, &run_list_sql, &run_envelopes_sql, &run_activity_sql, &run_nodes_sql, &run_kept_sql, &run_due_sql,
 };
 /* clang-format on */
 const struct pg_table run_table = PG_TABLE(statements);
@@ -289,6 +296,32 @@ struct result run_read_activity(const struct permit *permit, struct pg *pg, enum
         activity.progress = pg_int8(rows, 0, 1);
     }
     *activity_out = activity;
+    return SUCCESS;
+}
+
+struct result run_nodes(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
+                        struct pg_rows **rows_out, struct error *err)
+{
+    const struct resource *where = project_of(permit, action);
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, id);
+    pg_add_uuid(&arguments, &where->project);
+    return pg_run(pg, &run_nodes_sql, &arguments, rows_out, err);
+}
+
+struct result run_read_kept(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
+                            struct run_kept *kept_out, struct error *err)
+{
+    const struct resource *where = project_of(permit, action);
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, id);
+    pg_add_uuid(&arguments, &where->project);
+    TRY(pg_run(pg, &run_kept_sql, &arguments, &rows, err));
+    *kept_out = (struct run_kept){.nodes = 0};
+    if (pg_rows_count(rows) == 1) *kept_out = (struct run_kept){pg_int8(rows, 0, 0), pg_int8(rows, 0, 1)};
     return SUCCESS;
 }
 

@@ -1,9 +1,9 @@
 /*
  * training/work.h -- what runners' requests do with runs: look for work, and report, each under its own key (docs/runs.md).
  *
- * The caller has found the runner's key in a document in force. A lookup only finds what the runner itself names. Two functions need no
- * permit, because there is no event (docs/architecture.md): run_claim() reserves a run for seconds, and tells nobody; only the change of
- * run_lease() leases it. run_heartbeat() notes that the holder of a lease, which has its event, is alive.
+ * The caller has found the runner's key in a document in force. A lookup only finds what the runner itself names. Four functions need no
+ * permit, because there is no event (docs/architecture.md): run_claim() and run_gather_join() reserve a run for seconds, and tell nobody; only the
+ * change of run_lease() leases it. run_heartbeat() and run_ready() note that the holder of a lease, which has its event, is alive.
  */
 #pragma once
 

@@ -26,7 +26,7 @@ bool run_has_ended(const json_t *run)
 /* "(1 of 2 approvals)", "(for a runner of the pool gpu)", "42%", "(attempt 2 of 3)" */
 static void line_detail(const json_t *run, char detail[RUN_LINE_MAX])
 {
-    int64_t percent = 0;
+    int64_t percent = 0, nodes = 0;
     char pool[CELL_MAX], phase[CELL_MAX];
 
     cell_text(json_object_get(run, "pool"), pool);
@@ -37,6 +37,9 @@ static void line_detail(const json_t *run, char detail[RUN_LINE_MAX])
         (void)snprintf(detail, RUN_LINE_MAX, " (%lld of %lld)", (long long)number_of(run, "approvals"),
                        (long long)number_of(run, "approvals_wanted"));
     else if (is_in(run, "requested")) (void)snprintf(detail, RUN_LINE_MAX, " (waits for its order)");
+    else if (is_in(run, "ordered") && json_integer_of(run, "nodes_wanted", &nodes))
+        (void)snprintf(detail, RUN_LINE_MAX, " (waits for runners of the pool %.64s: %lld of %lld nodes have one)", pool,
+                       (long long)number_of(run, "nodes_kept"), (long long)nodes);
     else if (is_in(run, "ordered")) (void)snprintf(detail, RUN_LINE_MAX, " (waits for a runner of the pool %.64s)", pool);
     else if (is_in(run, "finishing")) (void)snprintf(detail, RUN_LINE_MAX, " (waits for its admission)");
     else if (json_integer_of(run, "progress", &percent)) (void)snprintf(detail, RUN_LINE_MAX, " %lld%%", (long long)percent);
@@ -220,6 +223,22 @@ static void print_checkpoints(const json_t *checkpoints)
     }
 }
 
+static void print_nodes(const json_t *nodes)
+{
+    char runner[CELL_MAX], phase[CELL_MAX], percent[32];
+    int64_t progress = 0;
+
+    for (size_t i = 0; i < json_array_size(nodes); i++) {
+        const json_t *node = json_array_get(nodes, i);
+        cell_text(json_object_get(node, "runner"), runner);
+        cell_text(json_object_get(node, "phase"), phase);
+        percent[0] = '\0';
+        if (json_integer_of(node, "progress", &progress)) (void)snprintf(percent, sizeof percent, " %lld%%", (long long)progress);
+        (void)printf("%-16s %lld %s%s, runner %s\n", i == 0 ? "nodes" : "", (long long)number_of(node, "node"), phase, percent,
+                     runner);
+    }
+}
+
 /* The lines of a run: first its plain members. */
 static struct result print_lines(const struct invocation *invocation, const struct run_address *address, json_t *run,
                                  const json_t *outputs, struct error *err)
@@ -227,9 +246,11 @@ static struct result print_lines(const struct invocation *invocation, const stru
     struct buffer OWNED_BUFFER advice = BUFFER(RUN_PATH_MAX);
     OWNED_JSON doubts = json_incref(json_object_get(run, "doubts"));
     OWNED_JSON checkpoints = json_incref(json_object_get(run, "checkpoints"));
+    OWNED_JSON nodes = json_incref(json_object_get(run, "nodes"));
     char line[RUN_LINE_MAX];
 
     (void)json_object_del(run, "doubts");
+    (void)json_object_del(run, "nodes");
     (void)json_object_del(run, "checkpoints");
     (void)json_object_del(run, "outputs"); /* as the registry says; they are shown as they were signed */
     run_line(run, clock_wall_ms(), line);
@@ -237,6 +258,7 @@ static struct result print_lines(const struct invocation *invocation, const stru
     TRY(api_print(invocation, run, err));
     print_outputs(run, outputs);
     print_checkpoints(checkpoints);
+    print_nodes(nodes);
     print_doubts(doubts);
     (void)printf("%-16s %s\n", "now", line);
     if (advice.length > 0) (void)printf("%-16s %s\n", "next", buffer_text(&advice));

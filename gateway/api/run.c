@@ -41,8 +41,12 @@ SCHEMA(run, "a training run", HAS_ID("id", REQUIRED, "names it in paths"),
        HAS_TEXT("reason", OPTIONAL, FORM_FREE, 1, RUN_REASON_SIZE - 1, "why it ended so"),
        HAS_COUNT("attempt", REQUIRED, "the newest attempt; 0 before the first"),
        HAS_COUNT("attempts", REQUIRED, "how many the order allows; 0 before it"),
-       HAS_WORD("phase", OPTIONAL, "leased fetching running finishing", "of one run: what its runner does"),
+       HAS_WORD("phase", OPTIONAL, "leased fetching waiting running finishing",
+                "of one run: what its runner does; of several nodes, that of node 0"),
        HAS_NUMBER("progress", OPTIONAL, 0, 100, "of one run: in percent, as its program says"),
+       HAS_NUMBER("nodes_wanted", OPTIONAL, 2, 256, "of one ordered run of several nodes: how many"),
+       HAS_NUMBER("nodes_kept", OPTIONAL, 0, 256, "of these: for how many a runner waits"),
+       HAS_LIST("nodes", OPTIONAL, 256, schema_run_node, "of one run of several nodes: those of its newest attempt"),
        HAS_LIST("doubts", OPTIONAL, 0, schema_run_doubt,
                 "of one admitted run: its result does not count any more (docs/runs.md)"),
        HAS_LIST("outputs", OPTIONAL, 16, schema_run_output, "of one admitted run: what it made"),
@@ -168,11 +172,25 @@ static struct result add_envelopes(const struct pg_rows *rows, json_t *list, str
     return SUCCESS;
 }
 
+/* What a run of several nodes waits for. */
+static struct result add_kept(const struct request *request, struct pg *pg, const struct uuid *id, json_t *value,
+                              struct error *err)
+{
+    struct run_kept kept;
+
+    TRY(run_read_kept(request->permit, pg, ACTION_RUN_READ, id, &kept, err));
+    if (kept.nodes == 0 || (json_object_set_new(value, "nodes_wanted", json_integer(kept.nodes)) == 0 &&
+                            json_object_set_new(value, "nodes_kept", json_integer(kept.kept)) == 0))
+        return SUCCESS;
+    return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
+}
+
 static struct result add_activity(const struct request *request, struct pg *pg, const struct uuid *id, json_t *value,
                                   struct error *err)
 {
     struct run_activity activity;
 
+    TRY(add_kept(request, pg, id, value, err));
     TRY(run_read_activity(request->permit, pg, ACTION_RUN_READ, id, &activity, err));
     if (activity.phase[0] == '\0') return SUCCESS;
     if (json_object_set_new(value, "phase", json_string(activity.phase)) != 0 ||

@@ -1,4 +1,4 @@
-/* What a run's readers get as lists: doubts and kept checkpoints; and, by run_outputs.c, admitted outputs. */
+/* What a run's readers get as lists: doubts, kept checkpoints and nodes; and, by run_outputs.c, admitted outputs. */
 #include "gateway/api/run_priv.h"
 #include "training/checkpoint.h"
 
@@ -12,6 +12,26 @@ SCHEMA(run_checkpoint, "a checkpoint that is kept; nobody can pull it, and a req
        HAS_NUMBER("attempt", REQUIRED, 1, 100, "the newest that has brought it"), HAS_COUNT("bytes", REQUIRED, "of its files"),
        HAS_TIME("kept", REQUIRED, "when it came"),
        HAS_TIME("until", OPTIONAL, "when it goes, of an ended run; absent while an open run is to continue from it"))
+
+SCHEMA(run_node, "a node of the newest attempt", HAS_NUMBER("node", REQUIRED, 0, 255, "which one"),
+       HAS_ID("runner", REQUIRED, "that has its lease"),
+       HAS_WORD("phase", REQUIRED, "leased fetching waiting running finishing lost finished refused returned stopped",
+                "what its runner does; or how its lease ended"),
+       HAS_NUMBER("progress", OPTIONAL, 0, 100, "in percent, as its program says"))
+
+static json_t *describe_node(const struct pg_rows *rows, size_t row)
+{
+    const struct uuid id = pg_uuid(rows, row, RUN_NODE_RUNNER);
+    const int64_t progress = pg_int8(rows, row, RUN_NODE_PROGRESS);
+    char runner[UUID_TEXT_SIZE];
+
+    uuid_format(&id, runner);
+    json_t *value = json_pack("{s:I, s:s, s:s}", "node", (json_int_t)pg_int8(rows, row, RUN_NODE_NUMBER), "runner", runner,
+                              "phase", pg_text(rows, row, RUN_NODE_PHASE));
+    if (value == NULL || progress < 0 || json_object_set_new(value, "progress", json_integer(progress)) == 0) return value;
+    json_decref(value);
+    return NULL;
+}
 
 static json_t *describe_doubt(const struct pg_rows *rows, size_t row)
 {
@@ -68,7 +88,8 @@ static struct result add_rows(const struct request *request, struct pg *pg, cons
 struct result run_add_lists(const struct request *request, struct pg *pg, const struct uuid *id, json_t *value, struct error *err)
 {
     static const struct rows_member members[] = {{"doubts", run_doubts, describe_doubt},
-                                                 {"checkpoints", run_checkpoints, describe_checkpoint}};
+                                                 {"checkpoints", run_checkpoints, describe_checkpoint},
+                                                 {"nodes", run_nodes, describe_node}};
 
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) TRY(add_rows(request, pg, id, &members[i], value, err));
     return run_add_outputs(request, pg, id, value, err);

@@ -32,5 +32,5 @@ RESULT run_check_repositories(struct request *request, const struct run_envelope
 
 /* --- run_made.c: doubts, outputs and checkpoints, as members of a run's answer --- */
 
-extern const struct schema schema_run_output, schema_run_checkpoint;
+extern const struct schema schema_run_output, schema_run_checkpoint, schema_run_node;
 RESULT run_add_lists(const struct request *request, struct pg *pg, const struct uuid *id, json_t *value, struct error *err);

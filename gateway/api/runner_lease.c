@@ -24,7 +24,8 @@ SCHEMA(lease_wanted, "what a runner has free",
        HAS_COUNT("generation", REQUIRED, "of the runner's journal: it rises at each start"),
        HAS_NUMBER("wait_s", REQUIRED, 0, WAIT_MAX_S, "how long the answer may take if there is no work"),
        HAS_WORD("isolation", REQUIRED, "rlimits cgroup-v1 cgroup-v2", "that its machine gives"),
-       HAS_NUMBER("nodes", OPTIONAL, 1, RUN_NODES_MAX, "of one run, that it can serve at once; 1 if it says nothing"),
+       HAS_NUMBER("nodes", OPTIONAL, 0, RUN_NODES_MAX,
+                  "of one run of several nodes, that it can serve at once; 0 if it says nothing"),
        HAS_NUMBER("cpus", REQUIRED, 0, 4096, "free processors"), HAS_COUNT("memory_bytes", REQUIRED, "free memory"),
        HAS_LIST("devices", REQUIRED, RUN_OFFERED_MAX, schema_offered_device, "free devices"),
        HAS_ID("run", OPTIONAL, "only this run: a scheduler's job names it"),
@@ -80,7 +81,6 @@ static void fill_offer(const struct request *request, const json_t *body, struct
         .isolation = lesser(form_isolation_rank(runner->key.isolation), form_isolation_rank(json_text_of(body, "isolation"))),
         .assurance = runner->key.assurance,
         .devices_most = runner->key.devices,
-        .nodes = 1,
         .enrolled_until_ms = runner->expires_ms};
     for (size_t i = 0; i < runner->jurisdiction_count; i++) offer->jurisdictions[i] = bytes_of_text(runner->jurisdictions[i]);
     (void)json_integer_of(body, "cpus", &offer->cpus);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Runs of several nodes from end to end: real runners, each with its own sandbox and a real network between them, train the digits model together on two gateways. The
 result is admitted, and is the same each time; a node that is killed ends the attempt for all, and the next attempt comes to the same model."""
+import atexit
 import json
 import os
 import subprocess
@@ -33,6 +34,7 @@ def prepare():
         runner = Runner(world, pool="cluster")
         state["runners"].append(RealRunner(server, runner, port=server.ports[number % 2], words=[f"--tunnel-listen=127.0.0.1:{PORT + 10 * number}"]))
         state["runners"][-1].name = runner.key.name
+    atexit.register(lambda: [one.kill() for one in state["runners"] if one.process is not None and one.process.poll() is None])
 
 
 def push(name, files):

@@ -251,8 +251,8 @@ class Runner:
         assert answer.status == 200, (answer.status, answer.body)
         return answer.json
 
-    def start(self, run, attempt=1, port=None):
-        return self.call(f"runs/{run}/start", {"attempt": attempt, "node": 0}, port)
+    def start(self, run, attempt=1, port=None, **more):
+        return self.call(f"runs/{run}/start", {"attempt": attempt, "node": 0, **more}, port)
 
     def beat(self, run, attempt=1, phase="running", port=None, **more):
         return self.call(f"runs/{run}/heartbeat", {"attempt": attempt, "node": 0, "phase": phase, "cpu_ms": 5, "device_ms": 0,

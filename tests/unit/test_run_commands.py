@@ -106,6 +106,17 @@ def outputs_are_shown_from_what_was_signed(world):
         assert "of another run" in world.sijil("show", other.id, code=6).stderr
 
 
+def a_run_of_several_nodes_shows_each(world):
+    run = world.peer.add(Run(state="ordered"))
+    run.description |= {"nodes_wanted": 4, "nodes_kept": 3}
+    assert "ordered (waits for runners of the pool uae-gpu: 3 of 4 nodes have one)" in world.sijil("show", run.id).stdout.decode()
+    run = world.peer.add(Run(state="running"))
+    run.description["nodes"] = [{"node": 0, "runner": made.RUNNER, "phase": "running", "progress": 40},
+                                {"node": 1, "runner": made.OTHER_RUNNER, "phase": "\x1b[2Jevil"}]
+    shown = world.sijil("show", run.id).stdout.decode()
+    assert f"nodes            0 running 40%, runner {made.RUNNER}\n" in shown and f"1 ?[2Jevil, runner {made.OTHER_RUNNER}\n" in shown, shown
+
+
 def a_log_comes_in_pieces_whatever_happens(world):
     text = bytes(range(256)) * 3
     run = world.peer.add(Run(state="failed", log=text))
@@ -267,7 +278,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         world = World(folder)
         for test in (waiting_shows_each_step_and_ends_with_the_run, a_terminal_has_one_line_that_changes, waiting_goes_on_after_lost_connections,
-                     outputs_are_shown_from_what_was_signed, a_log_comes_in_pieces_whatever_happens, following_a_log_goes_through_all_attempts,
+                     outputs_are_shown_from_what_was_signed, a_run_of_several_nodes_shows_each, a_log_comes_in_pieces_whatever_happens, following_a_log_goes_through_all_attempts,
                      a_false_registry_shows_no_part_twice, a_log_that_is_kept_no_longer_has_a_way_out,
                      a_bundle_is_kept_and_verified, a_rerun_names_the_old_run_and_compares,
                      what_differs_has_its_own_exit_status, a_start_waits_and_shows_the_log):
