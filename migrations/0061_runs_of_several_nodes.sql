@@ -8,16 +8,24 @@ ALTER TABLE run
 GRANT UPDATE (gather_until, gather_after, gathers, gathered) ON run TO sijil_app;
 CREATE INDEX run_waiting_large ON run (pool, number) WHERE state = 'ordered' AND nodes > 1;
 
--- A runner that waits for a run of several nodes, and how many of them it takes.
+-- A runner that waits for a run of several nodes, or could have had it, and how many of them it takes. Runners are kept from younger runs only for a run that
+-- has seen enough of them lately: else one that can never begin would keep all.
 CREATE TABLE run_share (
     run_id uuid NOT NULL REFERENCES run,
     key    text NOT NULL CHECK (length(key) = 43),
     nodes  int NOT NULL CHECK (nodes BETWEEN 1 AND 256),
-    until  timestamptz NOT NULL,                       -- it asks again before; else it is gone
+    until  timestamptz NOT NULL,                       -- it waits until then, and asks again before; afterwards: it was seen then
     PRIMARY KEY (run_id, key)
 );
 CREATE INDEX run_share_of_key ON run_share (key);
 GRANT SELECT, INSERT, UPDATE, DELETE ON run_share TO sijil_app;
+CREATE FUNCTION run_shares_end() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
+BEGIN
+    DELETE FROM run_share WHERE run_id = NEW.run_id;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER run_shares_end AFTER UPDATE OF ended_at ON run FOR EACH ROW
+    WHEN (OLD.ended_at IS NULL AND NEW.ended_at IS NOT NULL AND NEW.nodes > 1) EXECUTE FUNCTION run_shares_end();
 
 -- Runners that wait learn at once that they can take their leases.
 CREATE TRIGGER run_tells_when_gathered AFTER UPDATE OF gathered ON run FOR EACH ROW

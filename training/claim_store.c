@@ -46,7 +46,9 @@ static const struct pg_statement run_region_drop_sql = {
 static const struct pg_statement run_gather_find_sql = {
     "run_gather_find",
     "SELECT r.run_id, p.project_id, p.organisation_id, o.name || '/' || p.name, r.number, r.nodes, r.gathered AND r.gather_until > now(),"
-    " r.nodes - (SELECT coalesce(sum(s.nodes), 0) FROM run_share s WHERE s.run_id = r.run_id AND s.key <> $12 AND s.until > now())"
+    " r.nodes - (SELECT coalesce(sum(s.nodes), 0) FROM run_share s WHERE s.run_id = r.run_id AND s.key <> $12 AND s.until > now()),"
+    " r.nodes <= $20 + (SELECT coalesce(sum(s.nodes), 0) FROM run_share s WHERE s.run_id = r.run_id AND s.key <> $12"
+    " AND s.until > now() - interval '1 day')"
     " FROM run r JOIN project p USING (project_id) JOIN organisation o USING (organisation_id)" FITS
     " AND r.nodes > 1 AND (" IS_TO_TAKE " OR (NOT " HAS_ATTEMPT
     " AND (CASE WHEN r.gather_until > now() THEN NOT r.gathered ELSE r.gather_after <= now() END)"
@@ -54,7 +56,7 @@ static const struct pg_statement run_gather_find_sql = {
     " AND (r.gather_until > now() OR $15 IS NOT NULL OR NOT EXISTS (SELECT 1 FROM run x JOIN project q USING (project_id) WHERE x.state = 'ordered'"
     " AND x.nodes > 1 AND x.pool = r.pool AND x.gather_until > now() AND q.organisation_id = p.organisation_id))))"
     " ORDER BY r.number LIMIT 1",
-    FITS_TYPES, "uuid uuid uuid text int8 int4 bool int8"};
+    FITS_TYPES " int4", "uuid uuid uuid text int8 int4 bool int8 bool"};
 /* Each gathering waits twice as long as the one before, up to half an hour, and others then have the runners for about as long. The length of that
  * rest is drawn: otherwise two runs that keep each other's runners could give up and begin together for ever. */
 static const struct pg_statement run_gather_join_sql = {
@@ -73,14 +75,18 @@ static const struct pg_statement run_gather_complete_sql = {
     "uuid int8", ""};
 static const struct pg_statement run_gather_end_sql = {
     "run_gather_end",
-    "WITH gone AS (DELETE FROM run_share WHERE run_id = $1) UPDATE run SET gather_until = 'epoch', gather_after = 'epoch', gathers = 0,"
+    "WITH gone AS (UPDATE run_share SET until = least(until, now()) WHERE run_id = $1) UPDATE run SET gather_until = 'epoch', gather_after = 'epoch', gathers = 0,"
     " gathered = false WHERE run_id = $1",
     "uuid", ""};
 static const struct pg_statement run_gather_leave_sql = {
-    "run_gather_leave", "DELETE FROM run_share WHERE key = $1 AND run_id <> $2", "text uuid", ""};
+    "run_gather_leave", "UPDATE run_share SET until = now() WHERE key = $1 AND run_id <> $2 AND until > now()", "text uuid", ""};
+static const struct pg_statement run_gather_note_sql = {
+    "run_gather_note",
+    "INSERT INTO run_share (run_id, key, nodes, until) VALUES ($1, $2, $3, now()) ON CONFLICT (run_id, key) DO UPDATE SET nodes = excluded.nodes, until = now()",
+    "uuid text int4", ""};
 static const struct pg_statement *const statements[] = {
     &run_claim_sql, &run_region_drop_sql, &run_gather_find_sql, &run_gather_join_sql, &run_gather_complete_sql, &run_gather_end_sql,
-    &run_gather_leave_sql,
+    &run_gather_leave_sql, &run_gather_note_sql,
 };
 /* clang-format on */
 const struct pg_table run_claim_table = PG_TABLE(statements);
@@ -126,6 +132,14 @@ static struct run_claim read_claim(const struct pg_rows *rows)
     return claim;
 }
 
+/* Below which number runs of one node are for this runner. */
+static int64_t bound_of(const struct run_offer *offer, const struct run_gather *gather)
+{
+    if (gather == NULL || offer->run != NULL) return INT64_MAX;
+    if (gather->is_gathered) return 0;
+    return gather->is_likely ? gather->number : INT64_MAX;
+}
+
 struct result run_claim(struct pg *pg, const struct run_offer *offer, const struct run_gather *gather,
                         struct run_claim *claim_out, bool *found_out, struct error *err)
 {
@@ -133,7 +147,7 @@ struct result run_claim(struct pg *pg, const struct run_offer *offer, const stru
     OWNED(pg_rows) *rows = NULL;
 
     add_offer(&arguments, offer);
-    pg_add_int8(&arguments, gather == NULL || offer->run != NULL ? INT64_MAX : gather->is_gathered ? 0 : gather->number);
+    pg_add_int8(&arguments, bound_of(offer, gather));
     TRY(pg_run(pg, &run_claim_sql, &arguments, &rows, err));
     *found_out = pg_rows_count(rows) == 1;
     if (*found_out) *claim_out = read_claim(rows);
@@ -165,6 +179,7 @@ struct result run_gather_find(struct lookup *lookup, const struct run_offer *off
     *found_out = false;
     if (offer->nodes == 0) return SUCCESS;
     add_offer(&arguments, offer);
+    pg_add_int4(&arguments, (int32_t)offer->nodes);
     TRY(pg_run(lookup_connection(lookup), &run_gather_find_sql, &arguments, &rows, err));
     *found_out = pg_rows_count(rows) == 1;
     if (!*found_out) return SUCCESS;
@@ -172,7 +187,8 @@ struct result run_gather_find(struct lookup *lookup, const struct run_offer *off
     *gather_out = (struct run_gather){.claim = {.run = pg_uuid(rows, 0, 0), .nodes = pg_int8(rows, 0, 5)},
                                       .number = pg_int8(rows, 0, 4),
                                       .share = offer->nodes < lacking ? offer->nodes : lacking,
-                                      .is_gathered = pg_bool(rows, 0, 6)};
+                                      .is_gathered = pg_bool(rows, 0, 6),
+                                      .is_likely = pg_bool(rows, 0, 8)};
     run_read_where(rows, 0, 1, &gather_out->claim.where);
     return SUCCESS;
 }
@@ -207,6 +223,16 @@ struct result run_gather_join(struct pg *pg, const struct run_offer *offer, cons
     pg_add_int4(&arguments, drawn);
     TRY(pg_run(pg, &run_gather_join_sql, &arguments, NULL, err));
     return complete(pg, &gather->claim.run, is_gathered_out, err);
+}
+
+struct result run_gather_note(struct pg *pg, const struct run_offer *offer, const struct run_gather *gather, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, &gather->claim.run);
+    pg_add_text(&arguments, offer->key);
+    pg_add_int4(&arguments, (int32_t)gather->share);
+    return pg_run(pg, &run_gather_note_sql, &arguments, NULL, err);
 }
 
 struct result run_row_gather_end(struct pg *pg, const struct uuid *run, struct error *err)

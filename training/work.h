@@ -1,8 +1,8 @@
 /*
  * training/work.h -- what runners' requests do with runs: look for work, and report, each under its own key (docs/runs.md).
  *
- * The caller has found the runner's key in a document in force. A lookup only finds what the runner itself names. Four functions need no
- * permit, because there is no event (docs/architecture.md): run_claim() and run_gather_join() reserve a run for seconds, and tell nobody; only the
+ * The caller has found the runner's key in a document in force. A lookup only finds what the runner itself names. Five functions need no
+ * permit, because there is no event (docs/architecture.md): run_claim() and run_gather_join() reserve a run for seconds, run_gather_note() counts a runner, and they tell nobody; only the
  * change of run_lease() leases it. run_heartbeat() and run_ready() note that the holder of a lease, which has its event, is alive.
  */
 #pragma once
@@ -18,6 +18,7 @@ struct run_gather {
     int64_t number;         /* of the run, in the order of lists */
     int64_t share;          /* so many nodes are for this runner */
     bool is_gathered;       /* enough runners are kept: run_claim() gives this one its leases */
+    bool is_likely;         /* so many runners that fit have been seen within a day: so this one gets no younger run */
 };
 /** The oldest run of several nodes that fits an offer and lacks runners, or of which this runner has still a lease to take. */
 RESULT run_gather_find(struct lookup *lookup, const struct run_offer *offer, struct run_gather *gather_out, bool *found_out,
@@ -29,9 +30,13 @@ RESULT run_gather_find(struct lookup *lookup, const struct run_offer *offer, str
 RESULT run_gather_join(struct pg *pg, const struct run_offer *offer, const struct run_gather *gather, bool *is_gathered_out,
                        struct error *err);
 
+/** The runner fits the run, and gets another one: it was seen. */
+RESULT run_gather_note(struct pg *pg, const struct run_offer *offer, const struct run_gather *gather, struct error *err);
+
 /**
  * Finds a run and keeps it from other runners for ten seconds. *found_out false: no run fits. Only the change of run_lease
- * leases the run. Of runs of one node the runner gets only such that are older than `gather`, for which it is kept; NULL: for none.
+ * leases the run. `gather`: what run_gather_find() found; NULL: nothing. If it is likely,
+ * the runner gets no younger run of one node.
  */
 RESULT run_claim(struct pg *pg, const struct run_offer *offer, const struct run_gather *gather, struct run_claim *claim_out,
                  bool *found_out, struct error *err);

@@ -309,6 +309,7 @@ static struct result try_one(struct request *request, struct pg *pg, const struc
     TRY(run_gather_find(lookup_of(pg), &asking->offer, &kept, &is_kept, err));
     TRY(run_claim(pg, &asking->offer, is_kept ? &kept : NULL, &claim, &is_found, err));
     if (is_found) {
+        if (is_kept && !uuid_equal(&claim.run, &kept.claim.run)) TRY(run_gather_note(pg, &asking->offer, &kept, err));
         TRY(may_have(request, pg, &claim, &may, err));
         return may ? lease(request, pg, asking, &claim, err) : SUCCESS;
     }

@@ -122,5 +122,7 @@ static inline bool claims(const struct run_offer *offer, struct run_claim *claim
 
     if (!run_gather_find(lookup_of(stack->pg), offer, &kept, &is_kept, &err).ok) fail_msg("%s", err.message);
     if (!run_claim(stack->pg, offer, is_kept ? &kept : NULL, claim_out, &found, &err).ok) fail_msg("%s", err.message);
+    if (found && is_kept && !uuid_equal(&claim_out->run, &kept.claim.run) && !run_gather_note(stack->pg, offer, &kept, &err).ok)
+        fail_msg("%s", err.message);
     return found;
 }

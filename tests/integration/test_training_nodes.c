@@ -6,6 +6,13 @@
 
 #include "tests/integration/nodes_fixture.h"
 
+/* Both runners have asked for work before, so a run of two nodes is likely to get them. */
+static void both_were_seen(void)
+{
+    execute("INSERT INTO run_share SELECT run_id, k, 1, now() - interval '1 hour' FROM run,"
+            " unnest(ARRAY[repeat('A', 43), repeat('B', 43)]) k WHERE nodes > 1 AND ended_at IS NULL");
+}
+
 /* ---- gathering ---- */
 
 static void nothing_is_leased_before_enough_runners_wait(void **state)
@@ -30,7 +37,7 @@ static void nothing_is_leased_before_enough_runners_wait(void **state)
     assert_int_equal(claim.attempt, 1);
     assert_int_equal(lease(&claim, 0), ERROR_NONE);
     assert_string_equal(ask_of(&large, "attempt || state"), "1leased");
-    assert_string_equal(ask("SELECT count(*) FROM run_share"), "0");
+    assert_string_equal(ask("SELECT count(*) FROM run_share WHERE until > now()"), "0");
     clear();
 }
 
@@ -108,6 +115,7 @@ static void a_gathering_is_given_up_and_costs_no_attempt(void **state)
     struct run_claim claim;
 
     (void)state;
+    both_were_seen();
     assert_int_equal(asks(0, &claim), KEPT);
     assert_string_equal(ask_of(&large, "gather_until BETWEEN now() + interval '50 seconds' AND now() + interval '60 seconds'"),
                         "true");
@@ -139,6 +147,29 @@ static void the_time_of_a_gathering_is_bounded(void **state)
     clear();
 }
 
+/* Somebody asks for more nodes than the pool has. */
+static void a_run_that_can_not_begin_keeps_nobody(void **state)
+{
+    struct model large = ordered(3), late = ordered(1);
+    struct run_claim claim;
+
+    (void)state;
+    assert_int_equal(asks(1, &claim), CLAIMED);
+    assert_true(uuid_equal(&claim.run, &late.id));
+    assert_int_equal(lease(&claim, 1), ERROR_NONE);
+    late = ordered(1);
+    assert_int_equal(asks(0, &claim), CLAIMED); /* two were seen, and it needs three */
+    assert_true(uuid_equal(&claim.run, &late.id));
+    execute(
+        "INSERT INTO run_share SELECT run_id, repeat('C', 43), 1, now() - interval '23 hours' FROM run WHERE nodes = 3 AND ended_at IS NULL");
+    assert_int_equal(asks(0, &claim), KEPT);
+    execute("UPDATE run_share SET until = now() - interval '25 hours' WHERE key = repeat('C', 43)");
+    execute("UPDATE run SET claimed_until = 'epoch' WHERE ended_at IS NULL");
+    assert_int_equal(asks(0, &claim), CLAIMED);
+    assert_string_equal(ask_of(&large, "attempt"), "0");
+    clear();
+}
+
 /* Later runs of one node would take each runner that becomes free, for ever. */
 static void later_runs_do_not_starve_a_large_one(void **state)
 {
@@ -146,6 +177,7 @@ static void later_runs_do_not_starve_a_large_one(void **state)
     struct run_claim claim;
 
     (void)state, (void)large, (void)late;
+    both_were_seen();
     assert_int_equal(asks(0, &claim), CLAIMED); /* what is older goes first */
     assert_true(uuid_equal(&claim.run, &early.id));
     assert_int_equal(lease(&claim, 0), ERROR_NONE);
@@ -162,6 +194,7 @@ static void a_runner_that_does_not_fit_goes_on_meanwhile(void **state)
     struct run_claim claim;
 
     (void)state, (void)large;
+    both_were_seen();
     execute("UPDATE run SET cpus = 32 WHERE nodes = 2 AND ended_at IS NULL");
     small.cpus = 31;
     assert_int_equal(asks(0, &claim), KEPT);
@@ -202,6 +235,7 @@ int main(void)
         cmocka_unit_test(a_runner_that_serves_no_nodes_gets_no_such_run),
         cmocka_unit_test(a_gathering_is_given_up_and_costs_no_attempt),
         cmocka_unit_test(the_time_of_a_gathering_is_bounded),
+        cmocka_unit_test(a_run_that_can_not_begin_keeps_nobody),
         cmocka_unit_test(later_runs_do_not_starve_a_large_one),
         cmocka_unit_test(a_runner_that_does_not_fit_goes_on_meanwhile),
         cmocka_unit_test(two_large_runs_do_not_block_each_other),

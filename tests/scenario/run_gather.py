@@ -273,7 +273,7 @@ def a_run_is_admitted_with_the_results_of_all_nodes():
         signed = opened(peer["result"])[0]["subject"][0]["digest"]["sha256"]
         assert there.call("GET", "manifests/sha256:" + signed, scope=scope).status == 200
     assert sql(f"SELECT cpu_used_ms >= 15 FROM project_runs JOIN run USING (project_id) WHERE run_id = '{asked['run']}'") == "t"
-    assert sql(f"SELECT count(*) FROM run_share WHERE run_id = '{asked['run']}'") == "0"
+    assert sql(f"SELECT count(*) FROM run_share WHERE run_id = '{asked['run']}'") == "0", "it has ended"
 
 
 def a_runner_that_is_withdrawn_before_the_admission_quarantines_the_run():
