@@ -24,7 +24,7 @@
 
 #define BASE        UINT32_C(0xc6120000) /* 198.18.0.0 */
 #define TUN         "/dev/net/tun"
-#define PATIENCE_MS 10000
+#define PATIENCE_MS 30000 /* it takes milliseconds; a busy machine takes seconds */
 #define WORD_SIZE   160
 #define PATH_SIZE   64 /* a number and a short name */
 

@@ -129,7 +129,10 @@ def a_node_that_is_killed_ends_the_attempt_for_all():
     killed.kill()
     server.sql(f"UPDATE run_attempt SET deadline = now() WHERE run_id = '{asked['run']}' AND ended_at IS NULL AND key = '{killed.name}'")  # silent from now on
     sijil_test.wait_until(lambda: other in tell(asked, "the registry stops the run"), 60, "the other node goes on")
+    before = killed.said().count('"serving"')
     killed.start()
+    sijil_test.wait_until(lambda: killed.process.poll() is not None or killed.said().count('"serving"') > before, 60, "it does not serve again")
+    assert killed.process.poll() is None, killed.said()[-3000:]
     shown = ended(asked, "succeeded", 180)
     assert shown["attempt"] == 2 and shown["outputs"][0]["digest"] == state["model"], shown
 
