@@ -10,7 +10,7 @@ import sys
 import time
 
 from node_world import MARK, NAMES, PORT, NodeWorld
-from runner_world import run_tests
+from runner_world import BUILD, Image, run_tests
 
 # Data-parallel, of the standard library alone: each node has its part of the data, and node 0 adds up the gradients of a line's two numbers.
 TRAIN = """
@@ -164,6 +164,18 @@ open("/out/model", "w").write("x")
     assert [one["status"] for one in world.ends(runs)] == ["succeeded"] * 2
     assert [run.log for run in runs] == [b"127.0.0.1 0 2\n", b"127.0.0.1 1 2\n"], [run.log for run in runs]
     assert world.peer.orders[runs[0].id].listens == {0: None, 1: None}
+
+
+def nodes_in_an_image_know_each_other(world):
+    """An /etc/hosts of the image that leads elsewhere is replaced: the sandbox has its own."""
+    made = Image("")
+    made.add_layer({"bin/program": Image.file_of(os.path.join(BUILD, "tests/runner/image_program")), "etc/hosts": Image.link("/etc/name"), "etc/name": Image.file(b"of the image\n")})
+    wanted = {**world.python("pass"), "image": world.peer.push_image(made), "argv": ["/bin/program", "cat", "/etc/hosts"], "environment": {}}
+    runs = world.peer.order(wanted, NAMES[:2])
+    world.ends(runs)
+    for node, run in enumerate(runs):
+        names = [f"198.18.0.{one + 1} node{one}{' sandbox' if one == node else ''}" for one in (0, 1)]
+        assert run.log.decode().startswith("\n".join(["127.0.0.1 localhost", *names]) + "\n"), run.log
 
 
 LAST = """
@@ -342,7 +354,7 @@ def how_fast_it_is(world):
     print(runs[0].log.decode(), world.said_of(runs[0], "the network between nodes has ended"))
 
 
-TESTS = (nodes_train_together, nodes_have_tasks, a_payload_reaches_nothing_else, nodes_without_a_network, the_last_data_arrives, a_node_that_fails_ends_the_run,
+TESTS = (nodes_train_together, nodes_have_tasks, a_payload_reaches_nothing_else, nodes_without_a_network, nodes_in_an_image_know_each_other, the_last_data_arrives, a_node_that_fails_ends_the_run,
          a_false_node_is_not_believed, a_stranger_is_refused, a_node_that_is_killed_ends_the_run, a_node_that_stops_before_the_start_says_so,
          a_runner_that_joins_none_says_so)
 
