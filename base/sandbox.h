@@ -40,6 +40,10 @@ RESULT sandbox_enter_program(struct error *err);
  * of calls is allowed. Calls that a library may try in good faith fail with EPERM (trace, mount, namespaces, users, kernel keys);
  * calls that only an attack on the kernel would use (modules, bpf, kexec) end the process; all others do not exist (ENOSYS).
  * Sockets: AF_UNIX, AF_INET and AF_INET6 alone. Calls of another architecture end the process.
- * With `unpacks`, a program that unpacks an archive may also set owners, which the kernel allows it for its own user alone.
  */
-RESULT sandbox_write_filter(int fd, bool unpacks, struct error *err);
+enum sandbox_code {
+    SANDBOX_CODE,
+    SANDBOX_UNPACKS, /* it unpacks an archive, so it may also set owners, which the kernel allows it for its own user alone */
+    SANDBOX_NODE, /* it talks to other nodes: it may also ask which network devices its own namespace has (AF_NETLINK, NETLINK_ROUTE) */
+};
+RESULT sandbox_write_filter(int fd, enum sandbox_code code, struct error *err);

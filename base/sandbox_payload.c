@@ -1,5 +1,6 @@
 /* The filter for untrusted code, such as the training code of a run. */
 #include <errno.h>
+#include <linux/netlink.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <stddef.h>
@@ -332,6 +333,13 @@ static int add_sockets(scmp_filter_ctx filter)
     return problem;
 }
 
+/* getifaddrs(3), with which libraries find the network between nodes. Whoever has no rights in the namespace can change nothing by it. */
+static int add_routes(scmp_filter_ctx filter)
+{
+    return seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(socket), 2, SCMP_A0(SCMP_CMP_EQ, AF_NETLINK, 0),
+                            SCMP_A2(SCMP_CMP_EQ, NETLINK_ROUTE, 0));
+}
+
 /* clone() without new namespaces: one mask of all their bits. clone3() is not in the list, because its flags are in memory. */
 static int add_clone(scmp_filter_ctx filter)
 {
@@ -375,8 +383,9 @@ static bool has_own_rule(int call)
     return call == CALL(clone) || call == CALL(ioctl) || call == CALL(fcntl);
 }
 
-static int fill(scmp_filter_ctx filter, bool unpacks)
+static int fill(scmp_filter_ctx filter, enum sandbox_code code)
 {
+    const bool unpacks = code == SANDBOX_UNPACKS;
     int problem = 0;
 
     for (size_t i = 0; i < COUNT(allowed) && problem == 0; i++)
@@ -385,17 +394,18 @@ static int fill(scmp_filter_ctx filter, bool unpacks)
     if (problem == 0) problem = add_all(filter, unpacks ? SCMP_ACT_ALLOW : SCMP_ACT_ERRNO(EPERM), owners, COUNT(owners));
     if (problem == 0) problem = add_all(filter, SCMP_ACT_KILL_PROCESS, killed, COUNT(killed));
     if (problem == 0) problem = add_sockets(filter);
+    if (problem == 0 && code == SANDBOX_NODE) problem = add_routes(filter);
     if (problem == 0) problem = add_clone(filter);
     if (problem == 0) problem = add_fcntl(filter);
     return problem == 0 ? add_ioctl(filter) : problem;
 }
 
-struct result sandbox_write_filter(int fd, bool unpacks, struct error *err)
+struct result sandbox_write_filter(int fd, enum sandbox_code code, struct error *err)
 {
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(ENOSYS));
 
     if (filter == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the system call filter");
-    int problem = fill(filter, unpacks);
+    int problem = fill(filter, code);
     if (problem == 0) problem = seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2); /* a binary tree: some 240 calls */
     if (problem == 0) problem = seccomp_export_bpf(filter, fd);
     seccomp_release(filter);

@@ -7,7 +7,7 @@
  * be seen. With two TASKS or more, sijil-inside stays and runs the program as often (sijil_inside_tasks.c); after one has failed, the others get TERM,
  * and KILL after GRACE seconds.
  * Messages on SOCKET (a seqpacket pair): it sends "ready" or "open: WHAT", gets "go", sends "begin", and
- * then "exec: WHY" if the program can't begin.
+ * then "exec: WHY" if the program can't begin. In the place of "go" it may get "look": then it looks again, and sends "ready" or "open: WHAT".
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 #include "cmd/sijil_inside.h"
 #include "runner/sandbox/closed.h"
 
-enum { MESSAGE_SIZE = 256, EXIT_CLOSED = 125, EXIT_NO_PROGRAM = 127 };
+enum { MESSAGE_SIZE = 256, FIRST_ADDRESS = 6, EXIT_CLOSED = 125, EXIT_NO_PROGRAM = 127 };
 
 static int channel;
 
@@ -115,30 +115,35 @@ static void limit_processes(const char *most)
     if (setrlimit(RLIMIT_NPROC, &limit) != 0) refuse("the number of processes can't be limited");
 }
 
-static void wait_for_word(void)
+/* Whether the program may begin; else this process is to look again. */
+static bool hear_go(void)
 {
-    char word[4];
+    char word[5];
     ssize_t length = 0;
 
     while ((length = recv(channel, word, sizeof word, 0)) < 0 && errno == EINTR) {
     }
-    if (length != 2 || memcmp(word, "go", 2) != 0) _exit(EXIT_CLOSED);
+    if (length == 2 && memcmp(word, "go", 2) == 0) return true;
+    if (length != 4 || memcmp(word, "look", 4) != 0) _exit(EXIT_CLOSED);
+    return false;
 }
 
 int main(int argc, char **argv)
 {
-    int at = 6;
+    int at = FIRST_ADDRESS;
 
     if (argc < 8) return EXIT_CLOSED;
     channel = (int)inside_number(argv[1]);
     if (fcntl(channel, F_SETFD, FD_CLOEXEC) != 0) return EXIT_CLOSED;
-    for (; at + 1 < argc && strcmp(argv[at], "--") != 0; at += 2) check_address(argv[at], argv[at + 1]);
+    while (at + 1 < argc && strcmp(argv[at], "--") != 0) at += 2;
     if (at + 1 >= argc || strcmp(argv[at], "--") != 0) return EXIT_CLOSED;
-    check_privileges();
     check_places(argv[3]);
     limit_processes(argv[2]);
-    tell("ready", "");
-    wait_for_word();
+    do {
+        for (int i = FIRST_ADDRESS; i < at; i += 2) check_address(argv[i], argv[i + 1]);
+        check_privileges();
+        tell("ready", "");
+    } while (!hear_go());
     (void)close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
     tell("begin", "");
     const unsigned long tasks = inside_number(argv[4]);

@@ -198,11 +198,12 @@ static struct machine_options machine_of(const struct settings *settings)
 
 static int run_check(const struct settings *settings)
 {
-    const struct machine_options options = machine_of(settings);
+    struct machine_options options = machine_of(settings);
     struct buffer OWNED_BUFFER text = BUFFER(REPORT_MAX);
     struct machine machine;
     struct error err = {0};
 
+    options.joins_nodes = true;
     if (!machine_look(&options, &machine, &err).ok) return failed(&err);
     const struct result written = (settings->json ? machine_json : machine_text)(&machine, &text, &err);
     machine_done(&machine);
@@ -318,6 +319,10 @@ static int run_serve(struct settings *settings, int count)
     if (wrong != NULL) return misused(wrong);
     if (settings->slurm.url != NULL) return run_schedule(settings);
     if (settings->schedule.was_given) return misused("an option for serve --slurm is given without --slurm");
+    if (settings->serve.tunnel_address != NULL && settings->serve.tunnel_listen[0] == '\0')
+        return misused("--tunnel-address is for --tunnel-listen");
+    if (settings->serve.tunnel_listen[0] != '\0' && settings->serve.pods != NULL)
+        return misused("pods don't reach each other: --tunnel-listen is not for --kubernetes");
     settings->serve.machine = machine_of(settings);
     settings->serve.devices = settings->attempt.devices;
     settings->serve.image_bytes = settings->attempt.image_bytes;

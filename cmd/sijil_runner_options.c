@@ -69,6 +69,11 @@ static const struct option_row serve_rows[] = {
      "the most that one run may ask for, by the name of a limit of SPEC, such as time_s=86400; once for each"},
     {RUNNER_IMAGE_CACHE, "image-cache", "BYTES",
      "how much of images is kept, encrypted, between runs of the same project; default: nothing"},
+    {RUNNER_TUNNEL_LISTEN, "tunnel-listen", "ADDRESS:PORT",
+     "take nodes of runs with several nodes: where the runners of the other nodes reach this one, at as many ports from this one on as "
+     "--parallel says; default: take none"},
+    {RUNNER_TUNNEL_ADDRESS, "tunnel-address", "ADDRESS",
+     "the IP address at which other runners reach this machine; default: that of --tunnel-listen"},
     {RUNNER_DRAIN, "drain", "SECONDS", "how long runs may go on after TERM, before they are cancelled; default: 0"},
 };
 static const struct option_row schedule_rows[] = {

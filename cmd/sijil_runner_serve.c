@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "base/uuid.h"
 #include "runner/sandbox/work.h"
+#include "runner/talk/talk.h"
 #include "supervision/user.h"
 
 #define DRAIN_MAX_S 2592000
@@ -55,6 +56,14 @@ static const char *take_limit(struct run_limits *most)
     return "--limit: not the name of a limit; 'man sijil-runner' lists them";
 }
 
+static const char *take_tunnel(struct runner_serve *settings)
+{
+    if (talk_where_read(optarg, settings->tunnel_listen, &settings->tunnel_port) &&
+        settings->tunnel_port <= 65535 - SERVE_PARALLEL_MAX)
+        return NULL;
+    return "--tunnel-listen needs an IP address and a port up to 65471, such as 192.0.2.7:4700 or [2001:db8::7]:4700";
+}
+
 const char *runner_serve_option(struct runner_serve *settings, int option, bool *known_out)
 {
     *known_out = true;
@@ -69,6 +78,10 @@ const char *runner_serve_option(struct runner_serve *settings, int option, bool 
     case RUNNER_DRAIN:
         return take_number(optarg, 0, DRAIN_MAX_S, &settings->drain_s) ? NULL : "--drain is a number of seconds, at most 2592000";
     case RUNNER_JOBS_USER: settings->jobs_user = optarg; return NULL;
+    case RUNNER_TUNNEL_LISTEN: return take_tunnel(settings);
+    case RUNNER_TUNNEL_ADDRESS:
+        settings->tunnel_address = optarg;
+        return talk_is_address(optarg) ? NULL : "--tunnel-address needs an IP address";
     default: *known_out = false; return NULL;
     }
 }
@@ -102,11 +115,15 @@ static int failed(const char *what, const struct error *err)
 /* A real sandbox is started first: a machine that can't run anything asks for nothing. What a killed runner has left is removed by this. */
 static struct result look(const struct runner_serve *settings, struct serve_options *options, struct error *err)
 {
+    struct machine_options wanted = settings->machine;
     struct machine machine;
 
-    TRY(machine_look(&settings->machine, &machine, err));
+    wanted.joins_nodes = options->tunnel_listen != NULL;
+    TRY(machine_look(&wanted, &machine, err));
     machine_done(&machine);
     if (!machine.runs) return failure(err, ERROR_UNAVAILABLE, "no sandbox can be made: %.220s", machine.why);
+    if (wanted.joins_nodes && !machine.joins_nodes)
+        return failure(err, ERROR_UNAVAILABLE, "--tunnel-listen: %.220s", machine.no_nodes);
     options->isolation = machine.isolation;
     options->cpus = or_else(settings->cpus, machine.cpus);
     options->memory_bytes = or_else(settings->memory_bytes, machine.memory_bytes);
@@ -204,6 +221,10 @@ int runner_serve(const struct runner_serve *given, const char *jobs, const volat
                                     .image_cache_bytes = settings.image_cache_bytes,
                                     .parallel = (unsigned)settings.parallel,
                                     .drain_ms = (int64_t)settings.drain_s * 1000,
+                                    .tunnel_listen = settings.tunnel_listen[0] == '\0' ? NULL : settings.tunnel_listen,
+                                    .tunnel_port = settings.tunnel_port,
+                                    .tunnel_address =
+                                        settings.tunnel_address == NULL ? settings.tunnel_listen : settings.tunnel_address,
                                     .stops = stops};
     return serve_until_stopped(&settings, &options);
 }

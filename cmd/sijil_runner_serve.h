@@ -7,6 +7,7 @@
 #include "runner/machine.h"
 #include "runner/schedule/schedule.h"
 #include "runner/serve/serve.h"
+#include "runner/talk/talk_sockets.h"
 
 enum { SERVE_EXIT_FAILED = 1, SERVE_EXIT_SUSPENDED = 3, SERVE_EXIT_KILLED = 4 };
 
@@ -20,6 +21,9 @@ struct runner_serve {
     struct run_limits most;                 /* 0: the largest, or what all runs have together */
     const struct attend_place *pods;        /* NULL: runs are processes of this machine */
     const char *jobs_user;                  /* NULL: nobody besides root and this user */
+    char tunnel_listen[TALK_ADDRESS_SIZE];  /* "": no nodes of runs with several */
+    unsigned tunnel_port;
+    const char *tunnel_address; /* NULL: tunnel_listen */
 };
 
 #define RUNNER_SERVE ((struct runner_serve){.state = RUNNER_STATE_FOLDER, .parallel = 1})

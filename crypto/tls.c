@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <openssl/err.h>
-#include <openssl/ssl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "crypto/digest.h"
+#include "crypto/tls_priv.h"
 
 #define LIFE_S  (90 * 24 * 3600) /* of a certificate that nobody reads: the client compares the key alone */
 #define CIPHERS "TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
@@ -36,9 +36,9 @@ static struct result no_memory(struct error *err)
 
 /* ---- keys ---- */
 
-static SSL_CTX *context_new(bool is_server)
+SSL_CTX *tls_context_new(const SSL_METHOD *method)
 {
-    SSL_CTX *context = SSL_CTX_new(is_server ? TLS_server_method() : TLS_client_method());
+    SSL_CTX *context = SSL_CTX_new(method);
 
     if (context == NULL) return NULL;
     if (SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) == 1 && SSL_CTX_set_ciphersuites(context, CIPHERS) == 1 &&
@@ -63,7 +63,7 @@ static bool pin_of(X509 *certificate, char pin_out[TLS_PIN_SIZE])
     return true;
 }
 
-static bool fill_certificate(X509 *certificate, EVP_PKEY *key)
+bool tls_certificate_fill(X509 *certificate, EVP_PKEY *key)
 {
     X509_NAME *name = X509_get_subject_name(certificate);
 
@@ -80,7 +80,7 @@ static bool make_key(struct tls_server *server)
     EVP_PKEY *key = EVP_EC_gen("P-256");
     X509 *certificate = X509_new();
 
-    const bool is_made = key != NULL && certificate != NULL && fill_certificate(certificate, key) &&
+    const bool is_made = key != NULL && certificate != NULL && tls_certificate_fill(certificate, key) &&
                          pin_of(certificate, server->pin) && SSL_CTX_use_certificate(server->context, certificate) == 1 &&
                          SSL_CTX_use_PrivateKey(server->context, key) == 1;
     X509_free(certificate);
@@ -92,7 +92,8 @@ struct result tls_server_new(struct tls_server **server_out, struct error *err)
 {
     OWNED(tls_server) *server = memory_zeroed(1, sizeof *server);
 
-    if (server == NULL || (server->context = context_new(true)) == NULL || !make_key(server)) return no_memory(err);
+    if (server == NULL || (server->context = tls_context_new(TLS_server_method())) == NULL || !make_key(server))
+        return no_memory(err);
     *server_out = GIVE(server);
     return SUCCESS;
 }
@@ -189,7 +190,7 @@ struct result tls_accept(int fd, const struct tls_server *server, int64_t until_
 
 struct result tls_connect(int fd, const char *pin, int64_t until_ms, struct tls **tls_out, struct error *err)
 {
-    SSL_CTX *context = context_new(false);
+    SSL_CTX *context = tls_context_new(TLS_client_method());
     char wanted[TLS_PIN_SIZE] = "";
 
     if (strlen(pin) == sizeof wanted - 1) memcpy(wanted, pin, sizeof wanted); /* a pin of another length fits no key */

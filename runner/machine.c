@@ -8,29 +8,53 @@
 #include "runner/image/image.h"
 #include "runner/sandbox/variables.h"
 
-static void try_sandbox(const struct machine_options *options, struct machine *machine)
+static struct result drop_device(void *context, int device, struct error *err)
+{
+    (void)context, (void)err;
+    (void)close(device);
+    return SUCCESS;
+}
+
+/* Runs /usr/bin/true. */
+static struct result run_true(const struct machine_options *options, bool joins_nodes, struct sandbox_report *report,
+                              struct error *err)
 {
     char *const arguments[] = {(char[]){"/usr/bin/true"}, NULL};
     struct run_limits limits = run_limits_default;
-    struct sandbox_report report;
-    struct error err = {0};
     OWNED_JSON variables = NULL;
 
     limits.time_s = 60;
     limits.memory_bytes = INT64_C(256) << 20;
-    if (!variables_make(NULL, NULL, 0, &variables, &err).ok) {
-        (void)snprintf(machine->why, sizeof machine->why, "%s", err.message);
-        return;
-    }
+    TRY(variables_make(NULL, NULL, 0, &variables, err));
     const struct sandbox_options run = {.limits = &limits,
                                         .cgroup = options->cgroup,
                                         .arguments = arguments,
                                         .variables = variables,
                                         .work = options->work,
                                         .user = options->user,
-                                        .inside = options->inside};
+                                        .inside = options->inside,
+                                        .device = joins_nodes ? drop_device : NULL,
+                                        .nodes = joins_nodes ? 2 : 0};
+    return sandbox_run(&run, report, err);
+}
+
+static void try_nodes(const struct machine_options *options, struct machine *machine)
+{
+    struct sandbox_report report;
+    struct error err = {0};
+
+    if (!options->joins_nodes || !machine->runs) return;
+    machine->joins_nodes = run_true(options, true, &report, &err).ok && report.exit == 0;
+    if (!machine->joins_nodes) (void)snprintf(machine->no_nodes, sizeof machine->no_nodes, "%s", err.message);
+}
+
+static void try_sandbox(const struct machine_options *options, struct machine *machine)
+{
+    struct sandbox_report report;
+    struct error err = {0};
+
     const int64_t began_ms = clock_monotonic_ms();
-    const bool ran = sandbox_run(&run, &report, &err).ok;
+    const bool ran = run_true(options, false, &report, &err).ok;
     machine->runs = ran && report.exit == 0;
     machine->make_ms = clock_monotonic_ms() - began_ms;
     if (!ran) (void)snprintf(machine->why, sizeof machine->why, "%s", err.message);
@@ -56,6 +80,7 @@ struct result machine_look(const struct machine_options *options, struct machine
     machine.memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
     machine.cpus = sysconf(_SC_NPROCESSORS_ONLN);
     try_sandbox(options, &machine);
+    try_nodes(options, &machine);
     machine.meets_floor = machine.runs && machine.isolation >= options->least;
     *machine_out = machine;
     return SUCCESS;
@@ -116,6 +141,9 @@ struct result machine_text(const struct machine *machine, struct buffer *text, s
     TRY(add_devices(machine, text, err));
     TRY(buffer_format(text, err, "images     %s\n",
                       machine->unpacks_images ? "can be unpacked" : "none: install Debian's package umoci"));
+    TRY(buffer_format(text, err, "nodes      %s%s\n",
+                      machine->joins_nodes ? "can be joined: see serve --tunnel-listen" : "none: ",
+                      machine->joins_nodes || !machine->runs ? "" : machine->no_nodes));
     if (machine->meets_floor || !machine->runs)
         return buffer_format(text, err, "floor      %s\n", machine->meets_floor ? "met" : "NOT met");
     return buffer_add_text(text, "floor      NOT met: add what the line \"isolation\" lacks, or accept less with --least\n", err);
@@ -123,12 +151,13 @@ struct result machine_text(const struct machine *machine, struct buffer *text, s
 
 struct result machine_json(const struct machine *machine, struct buffer *text, struct error *err)
 {
-    OWNED_JSON json = json_pack("{s:b s:b s:b s:s s:s s:s s:I s:I s:I s:I s:I s:o}", "meets_floor", machine->meets_floor,
-                                "sandbox", machine->runs, "images", machine->unpacks_images, "why", machine->why, "isolation",
-                                isolation_name(machine->isolation), "lacks", machine->lacks, "cpus", (json_int_t)machine->cpus,
-                                "memory_bytes", (json_int_t)machine->memory_bytes, "make_ms", (json_int_t)machine->make_ms,
-                                "start_us", (json_int_t)machine->start_us, "addresses_out_of_reach",
-                                (json_int_t)machine->addresses, "devices", devices_as_json(machine));
+    OWNED_JSON json =
+        json_pack("{s:b s:b s:b s:b s:s s:s s:s s:s s:I s:I s:I s:I s:I s:o}", "meets_floor", machine->meets_floor, "sandbox",
+                  machine->runs, "images", machine->unpacks_images, "nodes", machine->joins_nodes, "no_nodes", machine->no_nodes,
+                  "why", machine->why, "isolation", isolation_name(machine->isolation), "lacks", machine->lacks, "cpus",
+                  (json_int_t)machine->cpus, "memory_bytes", (json_int_t)machine->memory_bytes, "make_ms",
+                  (json_int_t)machine->make_ms, "start_us", (json_int_t)machine->start_us, "addresses_out_of_reach",
+                  (json_int_t)machine->addresses, "devices", devices_as_json(machine));
 
     if (json == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
     TRY(json_write_canonical(text, json, err));

@@ -9,6 +9,7 @@
 struct machine_options {
     const char *work, *user, *inside, *cgroup, *nvml; /* as for a run */
     enum isolation least;                             /* the minimum that the runner must offer */
+    bool joins_nodes;                                 /* whether to look for the network between nodes, too */
 };
 
 struct machine {
@@ -21,6 +22,8 @@ struct machine {
     struct devices *devices; /* NULL: there is no driver for devices */
     char no_devices[256];    /* why */
     bool unpacks_images;     /* there is a program for it */
+    bool joins_nodes;        /* a sandbox had a device to other nodes, and was closed all the same */
+    char no_nodes[256];      /* why it had none */
     bool meets_floor;
 };
 

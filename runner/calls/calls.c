@@ -105,9 +105,9 @@ static json_t *offer_json(const struct lease_offer *offer)
 
     text_hex(offer->session, sizeof offer->session, session);
     OWNED_JSON json =
-        json_pack("{s:s s:I s:i s:s s:I s:I s:O s:s*}", "session", session, "generation", (json_int_t)offer->generation, "wait_s",
-                  offer->wait_s, "isolation", offer->isolation, "cpus", (json_int_t)offer->cpus, "memory_bytes",
-                  (json_int_t)offer->memory_bytes, "devices", offer->devices, "run", offer->run);
+        json_pack("{s:s s:I s:i s:s s:I s:I s:O s:s* s:i}", "session", session, "generation", (json_int_t)offer->generation,
+                  "wait_s", offer->wait_s, "isolation", offer->isolation, "cpus", (json_int_t)offer->cpus, "memory_bytes",
+                  (json_int_t)offer->memory_bytes, "devices", offer->devices, "run", offer->run, "nodes", offer->nodes);
     if (json == NULL || offer->run == NULL) return GIVE(json);
     return json_object_set_new(json, "attempt", json_integer(offer->attempt)) == 0 ? GIVE(json) : NULL;
 }
@@ -173,13 +173,30 @@ struct result calls_queue(struct calls *calls, const struct queue_wish *wish, st
 
 /* ---- a leased run ---- */
 
-struct result calls_start(struct calls *calls, const struct leased_run *leased, struct error *err)
+/* A run of one node starts at once (204); of others the answer says whether all are there (200). */
+struct result calls_start(struct calls *calls, const struct leased_run *leased, const char *listen,
+                          struct start_answer *answer_out, struct error *err)
 {
-    OWNED_JSON json = json_pack("{s:i s:i}", "attempt", leased->attempt, "node", leased->node);
+    OWNED_JSON json = json_pack("{s:i s:i s:s*}", "attempt", leased->attempt, "node", leased->node, "listen", listen);
     OWNED_RESPONSE response = RESPONSE;
+    struct buffer OWNED_BUFFER body = BUFFER(SMALL_MAX), peers = BUFFER(START_ANSWER_MAX);
     char path[ROUTE_SIZE];
 
-    return post_json(calls, path_of(leased->run, "start", path), json, 204, &response, err);
+    if (json == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a call to the registry");
+    TRY(json_write_canonical(&body, json, err));
+    const struct http_request request = {.method = "POST",
+                                         .path = path_of(leased->run, "start", path),
+                                         .content_type = "application/json",
+                                         .accept = "application/json",
+                                         .body = buffer_bytes(&body),
+                                         .take = take_bundle,
+                                         .context = &peers,
+                                         .wanted = 204,
+                                         .also = 200};
+    TRY(call(calls, &request, &response, err));
+    if (response.status == 200) return start_answer_read(buffer_bytes(&peers), answer_out, err);
+    *answer_out = (struct start_answer){.is_ready = true};
+    return SUCCESS;
 }
 
 struct result calls_heartbeat(struct calls *calls, const struct leased_run *leased, const struct heartbeat *heartbeat,

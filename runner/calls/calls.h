@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "client/http.h"
 #include "runner/calls/answers.h"
+#include "runner/calls/start.h"
 
 #define CALLS_SESSION_SIZE 16                /* bytes of a session */
 #define CALLS_LOG_MAX      262144            /* bytes of a piece of a log */
@@ -39,6 +40,7 @@ struct lease_offer {
     json_t *devices; /* a list of objects type, memory_bytes; borrowed */
     const char *run; /* only this run, in this attempt; NULL: any */
     int attempt;
+    int nodes; /* how many nodes of one run with several it takes; 0: none */
 };
 enum lease_answer { LEASE_NONE, LEASE_GIVEN, LEASE_SUSPENDED };
 /** Asks for a run. LEASE_GIVEN: `bundle` got the text of the bundle (docs/formats/run.md). LEASE_SUSPENDED: the runner's key is suspended. */
@@ -61,7 +63,12 @@ struct leased_run {
     const char *run; /* UUID */
     int attempt, node;
 };
-RESULT calls_start(struct calls *calls, const struct leased_run *leased, struct error *err);
+/**
+ * Says that the sandbox is ready. `listen` is where the other nodes reach this one, NULL: nowhere. An answer that is not ready yet: the other nodes are
+ * waited for, so call it again. Free *answer_out with start_answer_done().
+ */
+RESULT calls_start(struct calls *calls, const struct leased_run *leased, const char *listen, struct start_answer *answer_out,
+                   struct error *err);
 
 struct heartbeat {
     const char *phase; /* "fetching", "running", "finishing" */

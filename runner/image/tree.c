@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "runner/sandbox/copy.h"
 
 struct walk {
     const struct tree_limits *limits;
@@ -88,25 +89,10 @@ struct result tree_measure(int root, const struct tree_limits *limits, struct er
     return walk_folder(&walk, root, ".", 0, err);
 }
 
-/* bwrap(1) puts a file over it: a link there would lead out of the sandbox while bwrap still sees this machine. */
-static struct result settle_passwd(int root, struct error *err)
-{
-    OWNED_FD etc = openat(root, "etc", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    OWNED_FD passwd = -1;
-    struct stat about;
-
-    if (etc < 0 && errno == ENOENT) return SUCCESS; /* then it is made in the sandbox */
-    if (etc < 0) return failure(err, ERROR_INVALID, "/etc of the image is no folder");
-    if (fstatat(etc, "passwd", &about, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(about.st_mode)) return SUCCESS;
-    if (unlinkat(etc, "passwd", 0) != 0 && errno != ENOENT)
-        return failure(err, ERROR_INVALID, "/etc/passwd of the image is a folder");
-    return file_open_at(etc, "passwd", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644, &passwd, err);
-}
-
 struct result tree_settle(int root, const struct tree_limits *limits, struct error *err)
 {
     struct walk walk = {.limits = limits, .settles = true};
 
     TRY(walk_folder(&walk, root, ".", 0, err));
-    return settle_passwd(root, err);
+    return copy_settle(root, "passwd", err);
 }

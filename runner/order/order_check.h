@@ -27,8 +27,8 @@ struct order_terms {
     const struct lease_journal *journal;
     const struct devices *devices; /* NULL: none */
     const char *device_folder;
-    bool in_pod;    /* runs go to pods of a cluster (runner/payload/payload.h) */
-    int64_t now_ms; /* wall time */
+    bool in_pod, joins_nodes; /* what it can run (runner/payload/payload.h) */
+    int64_t now_ms;           /* wall time */
 };
 
 /** The check that failed, and the reason, for a signed refusal. `check` is NULL if all hold. */

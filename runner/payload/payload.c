@@ -95,22 +95,39 @@ static bool has_network_of_tasks(const struct run_spec *spec)
     return network != NULL && strcmp(network, "tasks") == 0;
 }
 
-/* The nodes of one attempt are different machines, and no sandbox reaches another machine. */
-static struct result check_nodes(const struct run_spec *spec, struct error *err)
+int64_t payload_nodes(const struct run_spec *spec)
 {
-    const struct task_group group = group_of(spec);
+    return group_of(spec).nodes;
+}
 
-    if (group.nodes == 1) return SUCCESS;
-    return failure(err, ERROR_INVALID,
-                   "the specification asks for %lld nodes, and a runner runs all tasks on one: ask for tasks instead",
-                   (long long)group.nodes);
+bool payload_joins_nodes(const struct run_spec *spec)
+{
+    return payload_nodes(spec) > 1 && has_network_of_tasks(spec);
+}
+
+/* The nodes of one attempt are different machines: only a registry gathers them. */
+static struct result check_alone(const struct run_spec *spec, struct error *err)
+{
+    if (payload_nodes(spec) == 1) return SUCCESS;
+    return failure(err, ERROR_INVALID, "the specification asks for %lld nodes, and this runs on one: ask for tasks instead",
+                   (long long)payload_nodes(spec));
+}
+
+static struct result check_nodes(const struct run_spec *spec, const struct payload_place *place, struct error *err)
+{
+    if (payload_nodes(spec) == 1 || (place->joins_nodes && !place->in_pod)) return SUCCESS;
+    return failure(err, ERROR_INVALID, "the specification asks for %lld nodes, and this runner joins none: %s",
+                   (long long)payload_nodes(spec),
+                   place->in_pod ? "pods don't reach each other" : "it serves without --tunnel-listen");
 }
 
 static struct result add_tasks(struct payload *payload, struct error *err)
 {
-    const struct task_group group = group_of(payload->options->spec);
+    struct task_group group = group_of(payload->options->spec);
 
-    if (group.tasks == 1 && !has_network_of_tasks(payload->options->spec)) return SUCCESS;
+    group.node = payload->options->node;
+    group.is_joined = payload_joins_nodes(payload->options->spec);
+    if (group.tasks == 1 && group.nodes == 1 && !has_network_of_tasks(payload->options->spec)) return SUCCESS;
     return variables_add_tasks(payload->variables, &group, err);
 }
 
@@ -141,12 +158,12 @@ static struct result check_pod(const struct run_spec *spec, struct error *err)
     return failure(err, ERROR_INVALID, "the specification asks for devices, which this runner does not give to pods");
 }
 
-struct result payload_check(const struct run_spec *spec, bool in_pod, struct error *err)
+struct result payload_check(const struct run_spec *spec, const struct payload_place *place, struct error *err)
 {
     const json_t *json = spec->json;
 
-    TRY(in_pod ? check_pod(spec, err) : check_image(spec, err));
-    TRY(check_nodes(spec, err));
+    TRY(place->in_pod ? check_pod(spec, err) : check_image(spec, err));
+    TRY(check_nodes(spec, place, err));
     if (json_object_get(json, "resume") == NULL) return SUCCESS;
     if (spec->input_count == RUN_INPUTS_MAX)
         return failure(err, ERROR_INVALID, "a specification with a checkpoint has at most %d inputs", RUN_INPUTS_MAX - 1);
@@ -168,7 +185,7 @@ static struct result run(struct payload *payload, struct sandbox_report *report,
 {
     const struct run_spec *spec = payload->options->spec;
 
-    TRY(check_nodes(spec, err));
+    if (!payload->options->is_leased) TRY(check_alone(spec, err));
     if (payload->options->pod != NULL) return run_in_pod(payload, report, err);
     if (payload->run.image == NULL && json_object_get(spec->json, "image") != NULL)
         return failure(err, ERROR_INVALID, "the specification asks for an image: say where it is with --image");
@@ -177,6 +194,9 @@ static struct result run(struct payload *payload, struct sandbox_report *report,
     TRY(bind_libraries(payload, err));
     TRY(make_variables(payload, err));
     payload->run.tasks = (unsigned)group_of(spec).tasks;
+    payload->run.node = payload->options->node;
+    payload->run.nodes = payload_nodes(spec);
+    if (!payload_joins_nodes(spec)) payload->run.device = NULL;
     return sandbox_run(&payload->run, report, err);
 }
 

@@ -18,7 +18,12 @@ struct payload_options {
     size_t added_count;               /* variables of the node (runner/sandbox/variables.h) */
     const char *const *added;
     const struct attend_run *pod; /* in a pod of a cluster; NULL: on this machine */
-    /** Folders, code and inputs, isolation and functions. Arguments, variables, limits and devices come from the members above. */
+    bool is_leased;               /* a lease names its `node`; else the specification must ask for one node alone */
+    int64_t node;
+    /**
+     * Folders, code and inputs, isolation and functions. Arguments, variables, limits and devices come from the members above. `device` is called if the
+     * specification asks for several nodes that reach each other.
+     */
     struct sandbox_options sandbox;
 };
 
@@ -29,5 +34,15 @@ struct payload_options {
  */
 RESULT payload_run(const struct payload_options *options, struct sandbox_report *report_out, json_t **variables_out,
                    struct error *err);
+/** Whether the specification asks for several nodes that reach each other. */
+bool payload_joins_nodes(const struct run_spec *spec);
+/** The number of nodes. */
+int64_t payload_nodes(const struct run_spec *spec);
+
+/** What this runner can give besides sizes. */
+struct payload_place {
+    bool in_pod;      /* runs go to pods of a cluster */
+    bool joins_nodes; /* it takes nodes of runs that have several */
+};
 /** For an order: ERROR_INVALID for a part of its specification that this runner can't give. */
-RESULT payload_check(const struct run_spec *spec, bool in_pod, struct error *err);
+RESULT payload_check(const struct run_spec *spec, const struct payload_place *place, struct error *err);

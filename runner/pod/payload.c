@@ -71,7 +71,7 @@ static struct result allow_listed_calls(struct error *err)
     uint64_t size = 0;
 
     if (fd < 0) return failure(err, ERROR_DENIED, "no memory for a filter: %s", strerror(errno));
-    TRY(sandbox_write_filter(fd, false, err));
+    TRY(sandbox_write_filter(fd, SANDBOX_CODE, err));
     TRY(file_size(fd, &size, err));
     if (size > sizeof steps) return failure(err, ERROR_LIMIT, "the filter of calls is too long");
     TRY(file_read_at(fd, steps, size, 0, err));

@@ -25,7 +25,7 @@ static struct result add(struct buffer *arguments, const char *const *words, siz
 
 static const char *const first[] = {
     "--unshare-all", "--unshare-user", "--disable-userns",  "--uid",         "1000",       "--gid",      "1000",
-    "--hostname",    "sandbox",        "--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL",
+    "--hostname",    BUBBLEWRAP_NAME,  "--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL",
 };
 
 static bool is_link(const char *path, char *target, size_t size)
@@ -57,6 +57,16 @@ static struct result show_machine(const struct bubblewrap_view *view, struct buf
     (void)snprintf(passwd, sizeof passwd, "%s/passwd", view->work);
     for (size_t i = 0; i < COUNT(of_machine); i++) TRY(show(arguments, of_machine[i], of_machine[i], err));
     ADD(arguments, err, "--ro-bind", passwd, "/etc/passwd");
+    return SUCCESS;
+}
+
+static struct result show_hosts(const struct bubblewrap_view *view, struct buffer *arguments, struct error *err)
+{
+    char hosts[PATH_SIZE];
+
+    if (!view->has_hosts) return SUCCESS;
+    (void)snprintf(hosts, sizeof hosts, "%s/hosts", view->work);
+    ADD(arguments, err, "--ro-bind", hosts, "/etc/hosts");
     return SUCCESS;
 }
 
@@ -161,6 +171,7 @@ struct result bubblewrap_arguments(const struct bubblewrap_view *view, struct bu
     (void)snprintf(filter, sizeof filter, "%d", view->filter);
     TRY(add(arguments, first, COUNT(first), err));
     TRY((view->root < 0 ? show_machine : show_image)(view, arguments, err));
+    TRY(show_hosts(view, arguments, err));
     TRY(add_file_systems(view, arguments, err));
     TRY(add_given(view, arguments, err));
     json_object_foreach ((json_t *)(uintptr_t)view->variables, name, value)

@@ -3,7 +3,7 @@
  *
  * The payload sees /usr read-only and the files that a dynamic linker needs, or the unpacked image in their place; /code and /in
  * read-only; /out and /tmp and /run/sijil as file systems in memory with a size; a new /proc, and the usual devices. It sees nothing
- * else, and has no network.
+ * else, and has no network but loopback.
  */
 #pragma once
 
@@ -14,6 +14,7 @@
 #define BUBBLEWRAP_MAX    262144 /* bytes of all arguments: less than 128 variables of 4096 bytes need */
 #define BUBBLEWRAP_INSIDE "/run/sijil-inside"
 #define BUBBLEWRAP_BINDS  256
+#define BUBBLEWRAP_NAME   "sandbox" /* of the machine, inside */
 
 enum sandbox_bind_kind { BIND_READ, BIND_WRITE, BIND_DEVICE };
 
@@ -29,8 +30,8 @@ struct bubblewrap_view {
     const json_t *variables; /* the whole environment */
     size_t input_count;
     const char *const *inputs; /* names below `work`/in */
-    bool has_code;
-    int root; /* the unpacked image, open; -1: this machine's /usr */
+    bool has_code, has_hosts;  /* hosts: `work`/hosts becomes /etc/hosts */
+    int root;                  /* the unpacked image, open; -1: this machine's /usr */
     size_t bind_count;
     const struct sandbox_bind *binds;
     int filter; /* the descriptor of the system call filter, in bwrap */

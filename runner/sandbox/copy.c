@@ -184,3 +184,17 @@ struct result copy_remove(int folder, const char *name, struct error *err)
     errno = ENOTEMPTY;
     return cant_remove(name, err);
 }
+
+struct result copy_settle(int root, const char *name, struct error *err)
+{
+    OWNED_FD etc = openat(root, "etc", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    OWNED_FD file = -1;
+    struct stat about;
+
+    if (etc < 0 && errno == ENOENT) return SUCCESS; /* then it is made in the sandbox */
+    if (etc < 0) return failure(err, ERROR_INVALID, "/etc of the image is no folder");
+    if (fstatat(etc, name, &about, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(about.st_mode)) return SUCCESS;
+    if (unlinkat(etc, name, 0) != 0 && errno != ENOENT)
+        return failure(err, ERROR_INVALID, "/etc/%.20s of the image is a folder", name);
+    return file_open_at(etc, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644, &file, err);
+}

@@ -22,3 +22,8 @@ RESULT copy_in(const struct copy_source *source, int folder, const char *name, s
 RESULT copy_file(int from, int64_t size, int folder, const char *path, unsigned mode, struct error *err);
 /** Removes a name with all below it. Symbolic links are not followed. */
 RESULT copy_remove(int folder, const char *name, struct error *err);
+/**
+ * Makes `name` a regular file in the folder etc of an unpacked image, unless it is one. bwrap(1) puts a file over it: a link there would lead out of the sandbox while
+ * bwrap still sees this machine. ERROR_INVALID: it is a folder.
+ */
+RESULT copy_settle(int root, const char *name, struct error *err);

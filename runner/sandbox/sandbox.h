@@ -48,12 +48,18 @@ struct sandbox_options {
     RESULT (*image)(void *context, const struct sandbox_folder *folder, struct error *err);
     /** Gets the folder of checkpoints inside, before `ready`; it is closed after the call, so a copy is needed. NULL: nobody takes them. */
     RESULT (*checkpoints)(void *context, int folder, struct error *err);
+    /**
+     * Gets the device to the other nodes (runner/sandbox/nodes.h) once the sandbox is shown to be closed, and takes it over in any case; then the sandbox is
+     * shown to be closed once more. NULL: there is no device, and no other node.
+     */
+    RESULT (*device)(void *context, int device, struct error *err);
+    int64_t node, nodes; /* with `device`: which node of how many this is */
     /** When the sandbox is shown to be closed, before the program begins. Its failure ends the run. NULL: nothing. */
     RESULT (*ready)(void *context, struct error *err);
     size_t bind_count;
     const struct sandbox_bind *binds; /* devices and their libraries */
     unsigned tasks;                   /* processes of the program; 0: one, without the variables of a task */
-    bool unpacks;                     /* the program unpacks an archive (base/sandbox.h) */
+    bool unpacks;                     /* the program unpacks an archive (base/sandbox.h); without `device` */
     size_t address_count;
     const struct proof_address *addresses; /* that must be out of reach, besides those of proof_addresses() */
     /** The program's output, up to log_bytes. NULL: only hashed. */

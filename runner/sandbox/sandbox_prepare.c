@@ -10,10 +10,12 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/sandbox.h"
+#include "runner/sandbox/nodes.h"
 #include "runner/sandbox/sandbox_priv.h"
 
 #define FILTER_DESCRIPTOR 4 /* in bwrap; sandbox_start.c places it */
 #define INSIDE_MAX        (16 << 20)
+#define HOSTS_MAX         16384 /* a line for each node */
 
 static struct result find_isolation(struct sandbox *sandbox, struct error *err)
 {
@@ -61,14 +63,35 @@ static struct result copy_inputs(struct sandbox *sandbox, struct error *err)
     return SUCCESS;
 }
 
-static struct result write_passwd(const struct sandbox *sandbox, struct error *err)
+static struct result write_text(const struct sandbox *sandbox, const char *name, struct bytes text, struct error *err)
 {
-    static const char text[] = "run:x:1000:1000::/tmp:/bin/sh\n";
     OWNED_FD file = -1;
 
-    TRY(file_open_at(sandbox->work.folder, "passwd", O_WRONLY | O_CREAT | O_EXCL, 0644, &file, err));
-    TRY(file_write_all(file, text, sizeof text - 1, err));
+    TRY(file_open_at(sandbox->work.folder, name, O_WRONLY | O_CREAT | O_EXCL, 0644, &file, err));
+    TRY(file_write_all(file, text.data, text.length, err));
     return fchmod(file, 0644) == 0 ? SUCCESS : failure(err, ERROR_UNAVAILABLE, "a file for a sandbox: %s", strerror(errno));
+}
+
+static struct result write_passwd(const struct sandbox *sandbox, struct error *err)
+{
+    return write_text(sandbox, "passwd", bytes_of_text("run:x:1000:1000::/tmp:/bin/sh\n"), err);
+}
+
+/* The sandbox's own name has the address that other nodes see: libraries listen there. */
+static struct result write_hosts(const struct sandbox *sandbox, struct error *err)
+{
+    const struct sandbox_options *options = sandbox->options;
+    struct buffer OWNED_BUFFER text = BUFFER(HOSTS_MAX);
+    char address[NODES_ADDRESS_SIZE];
+
+    if (options->device == NULL) return SUCCESS;
+    TRY(buffer_add_text(&text, "127.0.0.1 localhost\n", err));
+    for (int64_t node = 0; node < options->nodes; node++) {
+        nodes_address_text(node, address);
+        TRY(buffer_format(&text, err, "%s node%lld%s\n", address, (long long)node,
+                          node == options->node ? " " BUBBLEWRAP_NAME : ""));
+    }
+    return write_text(sandbox, "hosts", buffer_bytes(&text), err);
 }
 
 static struct result copy_inside(const struct sandbox *sandbox, struct error *err)
@@ -100,6 +123,7 @@ static struct result fill_folder(struct sandbox *sandbox, struct error *err)
 
     TRY(copy_inside(sandbox, err));
     TRY(write_passwd(sandbox, err));
+    TRY(write_hosts(sandbox, err));
     TRY(copy_or_fill(sandbox, err));
     return sandbox->options->image == NULL ? SUCCESS : sandbox->options->image(sandbox->options->context, &folder, err);
 }
@@ -123,6 +147,7 @@ static struct result write_arguments(struct sandbox *sandbox, struct error *err)
     for (size_t i = 0; i < options->input_count; i++) inputs[i] = options->inputs[i].name;
     if (options->image != NULL)
         TRY(file_open_at(sandbox->work.folder, "root", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &root, err));
+    if (root >= 0 && options->device != NULL) TRY(copy_settle(root, "hosts", err));
     const struct bubblewrap_view view = {.work = sandbox->work.path,
                                          .limits = options->limits,
                                          .variables = options->variables,
@@ -130,6 +155,7 @@ static struct result write_arguments(struct sandbox *sandbox, struct error *err)
                                          .inputs = inputs,
                                          .has_code = options->code != NULL,
                                          .root = root,
+                                         .has_hosts = options->device != NULL,
                                          .bind_count = options->bind_count,
                                          .binds = options->binds,
                                          .filter = FILTER_DESCRIPTOR};
@@ -143,7 +169,9 @@ static struct result write_arguments(struct sandbox *sandbox, struct error *err)
 static struct result write_filter(struct sandbox *sandbox, struct error *err)
 {
     TRY(memory_file("filter", &sandbox->filter, err));
-    TRY(sandbox_write_filter(sandbox->filter, sandbox->options->unpacks, err));
+    const struct sandbox_options *options = sandbox->options;
+    const enum sandbox_code code = options->device != NULL ? SANDBOX_NODE : options->unpacks ? SANDBOX_UNPACKS : SANDBOX_CODE;
+    TRY(sandbox_write_filter(sandbox->filter, code, err));
     return lseek(sandbox->filter, 0, SEEK_SET) == 0 ? SUCCESS
                                                     : failure(err, ERROR_UNAVAILABLE, "a file in memory: %s", strerror(errno));
 }

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "client/terminal.h"
+#include "runner/sandbox/nodes.h"
 #include "runner/sandbox/sandbox_priv.h"
 
 #define READY_MS        30000 /* bwrap takes milliseconds; a busy machine takes seconds */
@@ -200,14 +201,32 @@ static struct result hand_over_checkpoints(const struct sandbox *sandbox, struct
     return sandbox->options->checkpoints(sandbox->options->context, folder, err);
 }
 
+static struct result say(const struct sandbox *sandbox, const char *word, struct error *err)
+{
+    if (send(sandbox->channel[0], word, strlen(word), MSG_NOSIGNAL) == (ssize_t)strlen(word)) return SUCCESS;
+    return failure(err, ERROR_UNAVAILABLE, "the sandbox does not take a message: %s", strerror(errno));
+}
+
+/* The device must lead nowhere else, so the proof is made again. */
+static struct result give_device(struct sandbox *sandbox, struct error *err)
+{
+    const struct sandbox_options *options = sandbox->options;
+    int device = -1;
+
+    if (options->device == NULL) return SUCCESS;
+    TRY(nodes_make_device(sandbox->payload, options->node, options->nodes, &device, err));
+    TRY(options->device(options->context, device, err));
+    TRY(say(sandbox, "look", err));
+    return wait_until_ready(sandbox, err);
+}
+
 static struct result give_word(struct sandbox *sandbox, struct error *err)
 {
     struct proof_message message;
 
     sandbox->word_us = clock_monotonic_us();
     sandbox->began_ms = clock_monotonic_ms();
-    if (send(sandbox->channel[0], "go", 2, MSG_NOSIGNAL) != 2)
-        return failure(err, ERROR_UNAVAILABLE, "the sandbox does not take the message to begin: %s", strerror(errno));
+    TRY(say(sandbox, "go", err));
     sandbox->has_begun = true;
     TRY(proof_receive(sandbox->channel[0], READY_MS, &message, err));
     sandbox->report.start_us = clock_monotonic_us() - sandbox->word_us;
@@ -221,6 +240,7 @@ struct result sandbox_start(struct sandbox *sandbox, struct error *err)
     TRY(open_inside(sandbox, "out", &sandbox->out, err));
     TRY(open_inside(sandbox, "run/sijil", &sandbox->beat, err));
     TRY(hand_over_checkpoints(sandbox, err));
+    TRY(give_device(sandbox, err));
     if (sandbox->options->ready != NULL) TRY(sandbox->options->ready(sandbox->options->context, err));
     return give_word(sandbox, err);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "runner/sandbox/nodes.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -133,7 +134,10 @@ struct result variables_add_tasks(json_t *variables, const struct task_group *gr
                   {"TORCHELASTIC_RESTART_COUNT", 0},
                   {"TORCHELASTIC_MAX_RESTARTS", 0}};
 
-    TRY(set_new(variables, "MASTER_ADDR", "127.0.0.1", err));
+    char master[NODES_ADDRESS_SIZE] = "127.0.0.1";
+
+    if (group->is_joined) nodes_address_text(0, master);
+    TRY(set_new(variables, "MASTER_ADDR", master, err));
     TRY(set_new(variables, "MASTER_PORT", MASTER_PORT, err));
     for (size_t i = 0; i < COUNT(counts); i++) TRY(set_count(variables, counts[i].name, counts[i].value, err));
     for (size_t i = 0; i < COUNT(ranks); i++) {

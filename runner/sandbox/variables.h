@@ -18,6 +18,7 @@ RESULT variables_make(const json_t *ordered, const char *const *added, size_t co
 /** Which tasks of an attempt run here. */
 struct task_group {
     int64_t node, nodes, tasks; /* tasks of each node */
+    bool is_joined;             /* the nodes reach each other (runner/sandbox/nodes.h) */
 };
 /**
  * Adds the variables of a rendezvous, as torchrun sets them: MASTER_ADDR and so on. With several tasks sijil-inside adds the rank of each, else it is

@@ -48,13 +48,12 @@ static struct result ready(void *context, struct error *err)
 {
     struct leased *leased = context;
 
-    leased->is_ready = true;
-    for (unsigned attempt = 0; !calls_start(leased->worker->calls, &leased->run, err).ok; attempt++)
-        if (!worker_tries_again(err, attempt, leased->ends_ms)) return (struct result){.ok = false};
+    TRY(leased_meet(leased, err));
     worker_set_idle(false); /* from here on a request to stop ends the program, and its result is sent */
     leased->has_begun = true;
     leased->started_ms = clock_wall_ms();
     leased->began_ms = clock_monotonic_ms();
+    TRY(leased_join(leased, err));
     teller_set_phase(leased->teller, "running");
     log_line(LOG_INFO, "run started", "run", leased->run.run, NULL);
     return SUCCESS;
@@ -105,6 +104,7 @@ static void each_second(void *context, const struct cgroup_use *use)
     const int64_t held_ms = clock_monotonic_ms() - leased->began_ms;
 
     leased_tell_checkpoints(leased);
+    leased_watch_nodes(leased);
     if (grant->count > 0) devices_sample(leased->worker->devices, grant);
     teller_set_use(leased->teller, known(use->cpu_us) / 1000, (int64_t)grant->count * held_ms, known(use->memory_bytes));
     if (clock_wall_ms() + leased->verdict->spec->limits.grace_s * 1000 + END_MARGIN_MS < leased->ends_ms) return;
@@ -116,6 +116,7 @@ static void take_end(void *context, const struct sandbox_report *report)
 {
     struct leased *leased = context;
 
+    leased_part(leased);
     leased->has_ended = true;
     leased->ended = *report;
     if (leased->ended.lost[0] != '\0') leased->stops = leased->ended.lost;
@@ -125,12 +126,13 @@ static void take_end(void *context, const struct sandbox_report *report)
     leased_end_checkpoints(leased);
 }
 
-/* Outputs of a program that failed are not kept; its metrics are. */
+/* Outputs of a program that failed are not kept; its metrics are. Those of the first node alone count. */
 static struct result take_output(void *context, const struct output_file *file, struct error *err)
 {
     struct leased *leased = context;
     const bool metrics_only = leased->ended.end != SANDBOX_ENDED || leased->ended.exit != 0 || leased->fault[0] != '\0';
 
+    if (leased->run.node != 0) return SUCCESS;
     for (unsigned attempt = 0; !harvest_take(leased->harvest, file, metrics_only, err).ok; attempt++)
         if (leased_is_left(leased) || !worker_tries_again(err, attempt, leased->ends_ms)) return (struct result){.ok = false};
     return SUCCESS;
@@ -225,6 +227,8 @@ static struct result run_payload(struct leased *leased, struct error *err)
     struct payload_options payload = {.spec = spec,
                                       .pod = pod_of(leased, &pod, image),
                                       .grant = &leased->verdict->grant,
+                                      .is_leased = true,
+                                      .node = leased->run.node,
                                       .sandbox = {.isolation = spec->isolation,
                                                   .cgroup = options->cgroup,
                                                   .work = options->work,
@@ -236,6 +240,7 @@ static struct result run_payload(struct leased *leased, struct error *err)
                                                   .addresses = leased->worker->addresses,
                                                   .fill = fill,
                                                   .checkpoints = leased_take_checkpoints,
+                                                  .device = leased_take_device,
                                                   .ready = ready,
                                                   .ended = take_end,
                                                   .log = take_log,
@@ -309,5 +314,6 @@ bool leased_execute(struct worker *worker, const struct verdict *verdict)
     const bool has_ended = execute(&leased);
 
     close_all(&leased);
+    leased_leave(&leased);
     return has_ended;
 }

@@ -84,7 +84,8 @@ static struct outcome outcome_for(const struct leased *leased)
 {
     const struct ended_run ended = {.report = leased->has_ended ? &leased->ended : NULL,
                                     .fault = leased->fault[0] == '\0' ? NULL : leased->fault,
-                                    .lacks = harvest_lacks(leased->harvest),
+                                    .lacks = leased->run.node == 0 ? harvest_lacks(leased->harvest) : NULL,
+                                    .lost = leased->has_lost_nodes ? leased->fault : NULL,
                                     .stopped = leased->stops != NULL   ? leased->stops
                                                : worker_cancelled != 0 ? stopped_by(leased->worker)
                                                                        : NULL};

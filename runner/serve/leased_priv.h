@@ -8,6 +8,7 @@
 #include "runner/serve/outcome.h"
 #include "runner/serve/teller.h"
 #include "runner/serve/worker.h"
+#include "runner/tunnel/tunnel.h"
 
 struct leased {
     struct worker *worker;
@@ -22,11 +23,13 @@ struct leased {
     struct teller *teller;
     struct harvest *harvest;
     struct checkpoints *checkpoints; /* NULL: none are taken */
+    struct nodes *nodes;             /* the other nodes of the run; NULL: there are none */
     int log;                         /* a file without a name */
     uint64_t log_bytes;
     bool is_in_line;            /* the log does not end with a line feed */
     bool has_fetched, is_ready; /* code and inputs are there; the sandbox is closed */
     bool has_begun, has_ended;  /* the program; has_ended: the report `ended` counts */
+    bool has_lost_nodes;        /* it is cancelled for that: `fault` says which */
     struct sandbox_report ended;
     int64_t began_ms, started_ms, finished_ms; /* monotonic; wall */
     char fault[256];                           /* what else failed; "" */
@@ -47,6 +50,19 @@ RESULT leased_take_checkpoints(void *context, int folder, struct error *err);
 void leased_tell_checkpoints(struct leased *leased);
 /** The program has ended: keeps the last checkpoint, unless the program succeeded. */
 void leased_end_checkpoints(struct leased *leased);
+
+/** sandbox_options.device: the device to the other nodes. */
+RESULT leased_take_device(void *context, int device, struct error *err);
+/** Tells the registry that this node is ready, and waits until all nodes are. Then the run has started. */
+RESULT leased_meet(struct leased *leased, struct error *err);
+/** After that: checks who the other nodes are, and connects to them. A run of one node has none. */
+RESULT leased_join(struct leased *leased, struct error *err);
+/** While the program runs: cancels it if another node can't be reached any more. */
+void leased_watch_nodes(struct leased *leased);
+/** The program has ended: tells the other nodes. */
+void leased_part(struct leased *leased);
+/** At last: waits until the programs of the other nodes have ended, too, and forgets them. */
+void leased_leave(struct leased *leased);
 
 /** Uploads the log, signs the result, and sends it. True: the lease has ended. */
 bool leased_finish(struct leased *leased);

@@ -53,6 +53,7 @@ struct outcome outcome_of(const struct ended_run *ended)
     outcome.exit_status = report->exit;
     outcome.signal = report->signal;
     if (report->end == SANDBOX_TIMEOUT) say(&outcome, "timeout", "time_s was over");
+    else if (report->end == SANDBOX_CANCELLED && ended->lost != NULL) say(&outcome, "failed", ended->lost);
     else if (report->end == SANDBOX_CANCELLED) say(&outcome, "cancelled", ended->stopped == NULL ? "" : ended->stopped);
     else say_own_end(&outcome, ended);
     return outcome;

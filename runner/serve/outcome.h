@@ -13,6 +13,7 @@ struct ended_run {
     const struct sandbox_report *report; /* NULL: the program did not begin, or was not watched to its end: `fault` says why */
     const char *fault;                   /* of the runner or of the outputs; NULL: none */
     const char *lacks;                   /* the name of an output that is not there; NULL: none */
+    const char *lost;                    /* the run was cancelled because this other node is gone; NULL: it was not */
     const char *stopped;                 /* why the runner cancelled it; NULL: it did not */
 };
 

@@ -30,7 +30,11 @@ struct serve_options {
     const char *jobs;                /* the socket for a scheduler's jobs: asks only for runs of the jobs; NULL: asks by itself */
     uid_t jobs_user;                 /* whose jobs are heard, besides root's and this user's */
     const struct attend_place *pods; /* runs go to pods of a Kubernetes cluster; NULL: to sandboxes of this machine */
-    int64_t drain_ms;                /* after the request to stop: how long runs may go on */
+    const char *
+        tunnel_listen; /* the IP address where runners of other nodes reach this one; NULL: it takes no node of a run with several */
+    unsigned tunnel_port;               /* the first of as many ports as runs at a time */
+    const char *tunnel_address;         /* as others reach it */
+    int64_t drain_ms;                   /* after the request to stop: how long runs may go on */
     const volatile sig_atomic_t *stops; /* the request to stop, when it is not 0 */
 };
 

@@ -62,14 +62,15 @@ static struct result decide_again(const struct order_terms *terms, const struct 
     return SUCCESS;
 }
 
-static struct result read_spec(struct verdict *verdict, bool in_pod, struct error *err)
+static struct result read_spec(struct verdict *verdict, const struct order_terms *terms, struct error *err)
 {
+    const struct payload_place place = {.in_pod = terms->in_pod, .joins_nodes = terms->joins_nodes};
     struct buffer OWNED_BUFFER text = BUFFER(RUN_SPEC_MAX);
     struct error why = {0};
 
     TRY(json_write_canonical(&text, run_member(verdict->bundle->chain.order, "spec"), err));
     TRY(run_spec_read(buffer_bytes(&text), &verdict->spec, err));
-    if (!payload_check(verdict->spec, in_pod, &why).ok) refuse(verdict, "limits", &why);
+    if (!payload_check(verdict->spec, &place, &why).ok) refuse(verdict, "limits", &why);
     return SUCCESS;
 }
 
@@ -84,7 +85,7 @@ static struct result make(struct bytes text, const struct order_terms *terms, co
         return SUCCESS;
     }
     (void)snprintf(verdict->run, sizeof verdict->run, "%s", run_text(verdict->bundle->chain.lease, "run"));
-    TRY(read_spec(verdict, terms->in_pod, err));
+    TRY(read_spec(verdict, terms, err));
     if (verdict->kind == VERDICT_RUN) TRY(decide_again(terms, root, verdict, err));
     return verdict->kind == VERDICT_REFUSE ? name_refusal(text, terms, verdict, err) : SUCCESS;
 }

@@ -217,7 +217,8 @@ static struct result ask_once(struct worker *worker, struct channel_answer *offe
                                  .memory_bytes = offer->memory_bytes,
                                  .devices = devices,
                                  .run = is_for_job(worker) ? worker->wish.run : NULL,
-                                 .attempt = worker->wish.attempt};
+                                 .attempt = worker->wish.attempt,
+                                 .nodes = worker->options->tunnel_listen != NULL ? 1 : 0};
     memcpy(wanted.session, worker->session, sizeof wanted.session);
     *answer_out = LEASE_NONE;
     return worker_cancelled != 0 ? SUCCESS : calls_lease(worker->calls, &wanted, bundle, answer_out, err);
@@ -243,6 +244,7 @@ static struct result judge(struct worker *worker, const struct channel_answer *o
                                 .devices = worker->devices,
                                 .device_folder = worker->options->devices,
                                 .in_pod = worker->options->pods != NULL,
+                                .joins_nodes = worker->options->tunnel_listen != NULL,
                                 .now_ms = clock_wall_ms()};
 
     terms.most.cpus = smaller(terms.most.cpus, offer->cpus);

@@ -1,30 +1,13 @@
 /* Messages, their limits, and the time that they may take. */
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
 #include "runner/talk/talk_priv.h"
+#include "runner/talk/talk_sockets.h"
 
 #define HEAD_SIZE 5
-
-bool talk_fill_address(struct sockaddr_storage *address, socklen_t *size, const char *text, unsigned port)
-{
-    struct sockaddr_in *v4 = (struct sockaddr_in *)address;
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)address;
-
-    memset(address, 0, sizeof *address);
-    if (inet_pton(AF_INET, text, &v4->sin_addr) == 1) {
-        v4->sin_family = AF_INET, v4->sin_port = htons((in_port_t)port), *size = sizeof *v4;
-        return true;
-    }
-    v6->sin6_family = AF_INET6, v6->sin6_port = htons((in_port_t)port), *size = sizeof *v6;
-    return inet_pton(AF_INET6, text, &v6->sin6_addr) == 1;
-}
 
 bool talk_is_address(const char *text)
 {
@@ -32,20 +15,6 @@ bool talk_is_address(const char *text)
     socklen_t size = 0;
 
     return talk_fill_address(&address, &size, text, 0);
-}
-
-/* A side that only waits must notice a peer that has gone without a message. */
-void talk_watch_peer(int fd)
-{
-    const int on = 1, idle_s = 10, count = 3;
-    const unsigned silence_ms = TALK_SILENCE_MS;
-
-    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &idle_s, sizeof idle_s);
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence_ms, sizeof silence_ms);
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
 struct result talk_new(struct tls *tls, struct talk **talk_out, struct error *err)

@@ -10,42 +10,13 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "runner/talk/talk_priv.h"
+#include "runner/talk/talk_sockets.h"
 
 struct talk_door {
     int fd;
     unsigned port;
     struct tls_server *server;
 };
-
-/* False: somebody else listens there. */
-static bool listens(struct talk_door *door, const struct sockaddr_storage *address, socklen_t size)
-{
-    const int on = 1;
-    OWNED_FD fd = socket(address->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-    if (fd < 0) return false;
-    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (bind(fd, (const struct sockaddr *)address, size) != 0 || listen(fd, 8) != 0) return false;
-    door->fd = fd;
-    fd = -1;
-    return true;
-}
-
-static struct result find_port(struct talk_door *door, const char *text, unsigned port, unsigned ports, struct error *err)
-{
-    struct sockaddr_storage address;
-    socklen_t size = 0;
-
-    for (unsigned i = 0; i < ports; i++) {
-        if (!talk_fill_address(&address, &size, text, port + i))
-            return failure(err, ERROR_INVALID, "agents connect to an IP address, not to %.100s", text);
-        door->port = port + i;
-        if (listens(door, &address, size)) return SUCCESS;
-        if (errno != EADDRINUSE)
-            return failure(err, ERROR_UNAVAILABLE, "no talk at %.60s port %u: %s", text, port + i, strerror(errno));
-    }
-    return failure(err, ERROR_CONFLICT, "all of %u ports from %u on are in use at %.60s", ports, port, text);
-}
 
 struct result talk_door_open(const char *address, unsigned port, unsigned ports, struct talk_door **door_out, struct error *err)
 {
@@ -54,7 +25,7 @@ struct result talk_door_open(const char *address, unsigned port, unsigned ports,
     if (door == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a talk");
     door->fd = -1;
     TRY(tls_server_new(&door->server, err));
-    TRY(find_port(door, address, port, ports, err));
+    TRY(talk_listen(&(struct talk_place){address, port, ports}, &door->fd, &door->port, err));
     *door_out = GIVE(door);
     return SUCCESS;
 }

@@ -3,8 +3,6 @@
  */
 #pragma once
 
-#include <sys/socket.h>
-
 #include "crypto/tls.h"
 #include "runner/talk/talk.h"
 
@@ -16,7 +14,3 @@ struct talk {
 
 /** Takes it over in any case. */
 RESULT talk_new(struct tls *tls, struct talk **talk_out, struct error *err);
-/** False: the text is no IP address. */
-bool talk_fill_address(struct sockaddr_storage *address, socklen_t *size, const char *text, unsigned port);
-/** Of a connected socket. */
-void talk_watch_peer(int fd);

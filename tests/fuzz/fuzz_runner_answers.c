@@ -97,6 +97,20 @@ static void send_result(struct calls *calls, const struct leased_run *leased, st
     if (calls_result(calls, leased->run, bytes_of_text("{}"), state, err).ok) check_text(state, sizeof state);
 }
 
+static void start(struct calls *calls, const struct leased_run *leased, struct error *err)
+{
+    struct start_answer answer;
+
+    if (!calls_start(calls, leased, "127.0.0.1:4700", &answer, err).ok) return;
+    assert(answer.is_ready || (answer.every_ms >= 200 && answer.every_ms <= 10000));
+    assert(answer.count <= START_PEERS_MAX && (answer.is_ready || answer.count == 0));
+    for (size_t i = 0; i < answer.count; i++) {
+        assert(answer.peers[i].node >= 0 && answer.peers[i].node <= START_PEERS_MAX && answer.peers[i].lease != NULL);
+        (void)strlen(answer.peers[i].lease);
+    }
+    start_answer_done(&answer);
+}
+
 static void call(struct calls *calls, unsigned which, struct error *err)
 {
     const struct leased_run leased = {.run = "3d0c2f1a-9b1e-4a57-8a43-0d6f5f0c7a11", .attempt = 1};
@@ -108,7 +122,7 @@ static void call(struct calls *calls, unsigned which, struct error *err)
     case 3: send_log(calls, &leased, err); break;
     case 4: send_result(calls, &leased, err); break;
     case 6: ask_for_queue(calls, err); break;
-    case 5: (void)calls_start(calls, &leased, err).ok; break;
+    case 5: start(calls, &leased, err); break;
     default: (void)calls_refuse(calls, &leased, "{}", err).ok; break;
     }
 }

@@ -10,6 +10,7 @@ import tempfile
 import time
 import traceback
 
+from node_runs import TRAIN
 from runner_world import MARK, RUNNER, spec
 from slurm_liar import Liar
 from slurm_world import BUILD, CALLER, NODES, Cluster, SlurmWorld
@@ -175,6 +176,27 @@ def keys_that_others_could_read_are_not_used(world):
     assert done.returncode == 1 and "this machine only schedules" in done.stderr, done
 
 
+def a_run_of_two_nodes_has_one_job(world):
+    """Slurm starts the job on both nodes at once, and their runners join the nodes."""
+    if not os.path.exists("/dev/net/tun"):
+        print("left out: a run of two nodes, because there is no /dev/net/tun")
+        return
+    code = world.peer.push("code", {"train.py": TRAIN.encode()})
+    wanted = {**spec(code), "nodes": 2, "network": "tasks", "argv": ["/usr/bin/python3", "/code/train.py"]}
+    run, queued = world.peer.order(wanted, EVERYWHERE)
+    other = world.peer.runs[queued.run + " 1"]
+    world.wait_for(lambda: (run.result and other.result) or run.refusal or other.refusal, "no result")
+    assert run.refusal is None and other.refusal is None and sorted(name for _, name in queued.leases) == list(NODES), queued.leases
+    outcomes = [world.registry.opened(one.result["result"], queued.leases[node][1])["predicate"]["runDetails"]["sijil_outcome"]["status"]
+                for node, one in enumerate((run, other))]
+    assert outcomes == ["succeeded", "succeeded"], outcomes
+    assert b"rank 0 of 2 at 198.18.0.1: 3.000 1.000" in run.log and b"rank 1 of 2" in other.log, (run.log, other.log)
+    world.no_job_is_left()
+    (job,) = world.jobs(queued)
+    assert "NumNodes=2 " in world.cluster.run("scontrol", "show", "job", job[0])
+    world.nothing_is_left()
+
+
 def the_commands_are_another_way(world):
     world.stop_runner("head")
     world.start_head(url="commands:")
@@ -213,7 +235,7 @@ def a_scheduler_that_lies_starts_and_ends_nothing(world):
 
 TESTS = (the_digits_model_is_the_same_as_here, the_administrator_ends_a_job, the_registry_ends_a_run, restarts_start_no_second_job,
          a_node_that_dies_loses_an_attempt, a_run_gets_the_devices_of_its_job, a_job_of_nobody_gets_nothing, keys_that_others_could_read_are_not_used,
-         the_commands_are_another_way, a_scheduler_that_lies_starts_and_ends_nothing)
+         a_run_of_two_nodes_has_one_job, the_commands_are_another_way, a_scheduler_that_lies_starts_and_ends_nothing)
 
 
 def spaces(world):

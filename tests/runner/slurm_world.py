@@ -13,6 +13,7 @@ from runner_world import BUILD, IS_ROOT, RUNNER, SECONDS, World, leftovers, user
 from slurm import Cluster
 
 NODES = {"node1": "ae/dxb", "node2": "ae/auh"}
+PORT = 47800       # of runners, for those of other nodes
 CALLER = "daemon"  # the user whose jobs they are
 SILENCE_S = 5      # after which an attempt is lost; a registry waits longer
 ATTEMPTS = 3
@@ -25,6 +26,8 @@ class Queued:
         self.run, self.ordered, self.wanted, self.regions = ordered[0], ordered, wanted, regions
         self.attempt, self.state, self.heard = 1, "ordered", 0.0
         self.leases, self.statement_of = [], None  # (attempt, runner)
+        self.nodes, self.results = wanted["nodes"], 0
+        self.gathers, self.listens, self.texts = set(), {}, {}  # of several nodes: who waits, where they listen, their leases
 
     def name(self, head):
         return f"sijil-{head[:8]}-{self.run}-{self.attempt}"
@@ -53,13 +56,14 @@ class QueueHandler(Handler):
     def note(self, queued, route, body):
         """Whether the call goes on: the attempt must be open, and the caller's own."""
         attempt = json.loads(body)["attempt"] if route != "log" else int(urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)["attempt"][0])
-        if queued.state not in ("leased", "running") or (attempt, self.caller()) != queued.leases[-1]:
+        if queued.state not in ("leased", "running") or (attempt, self.caller()) not in queued.leases[-queued.nodes:]:
             self.answer(409, {"title": "the attempt has ended"})
             return False
         queued.heard = time.monotonic()
         if route == "start":
             queued.state = "running"
-        if route in ("result", "refusal"):
+        queued.results += 1 if route == "result" else 0
+        if route == "refusal" or queued.results == queued.nodes:
             queued.state, queued.statement_of = "ended", self.caller()
         return True
 
@@ -76,7 +80,7 @@ class QueueHandler(Handler):
         for one in self.server.queued.values():
             if one.state in ("ordered", "leased", "running") and set(one.regions) & set(asked["regions"]):
                 limits, devices = one.wanted["limits"], one.wanted.get("devices", {"count": 0})
-                runs.append({"run": one.run, "attempt": one.attempt, "held": one.state != "ordered", "nodes": 1, "cpus": limits["cpus"],
+                runs.append({"run": one.run, "attempt": one.attempt, "held": one.state != "ordered", "nodes": one.nodes, "cpus": limits["cpus"],
                              "memory_bytes": limits["memory_bytes"], "time_s": limits["time_s"] + limits["grace_s"], "devices": devices["count"],
                              **({"device_type": devices["type"]} if devices["count"] else {}),
                              "regions": [region for region in one.regions if region in asked["regions"]]})
@@ -93,9 +97,28 @@ class QueueHandler(Handler):
             if found is None:
                 self.answer(204)
                 return
-            found.state, found.heard = "leased", time.monotonic()
             found.leases.append((found.attempt, name))
-            self.answer(200, server.registry.lease_of(found.ordered, attempt=found.attempt, name=name).text())
+            node = sum(1 for attempt, _ in found.leases if attempt == found.attempt) - 1
+            found.state, found.heard = "leased" if node == found.nodes - 1 else "ordered", time.monotonic()
+            lease = server.registry.lease_of(found.ordered, attempt=found.attempt, name=name, node=node)
+            found.texts[node] = lease.bundle["lease"]
+            self.answer(200, lease.text())
+
+    def run_of(self, run_id, node):
+        return self.server.runs[run_id if node == 0 else f"{run_id} {node}"]
+
+    def take_start(self, run, body):
+        """Of several nodes: the barrier of docs/runs.md."""
+        queued = self.server.queued.get(RUNS.fullmatch(self.path).group(1))
+        if queued is None or queued.nodes == 1:
+            super().take_start(run, body)
+            return
+        queued.listens[body["node"]] = body["listen"]
+        if len(queued.listens) < queued.nodes:
+            self.answer(200, {"ready": False, "every_ms": 200})
+        else:
+            self.answer(200, {"ready": True, "peers": [{"node": node, "listen": listen, "lease": queued.texts[node]}
+                                                       for node, listen in sorted(queued.listens.items()) if node != body["node"]]})
 
 
 class QueuePeer(Peer):
@@ -109,9 +132,17 @@ class QueuePeer(Peer):
     def find(self, name, asked):
         for one in self.queued.values():
             wanted = asked.get("run") in (None, one.run) and asked.get("attempt") in (None, one.attempt)
-            if asked["cpus"] > 0 and one.state == "ordered" and self.places[name] in one.regions and wanted:
+            if asked["cpus"] > 0 and one.state == "ordered" and self.places[name] in one.regions and wanted and self.is_gathered(one, name, asked):
                 return one
         return None
+
+    def is_gathered(self, queued, name, asked):
+        """Several nodes are given when as many runners ask; each gets one."""
+        if queued.nodes == 1:
+            return True
+        if asked["nodes"] > 0:
+            queued.gathers.add(name)
+        return len(queued.gathers) >= queued.nodes and name in queued.gathers and (queued.attempt, name) not in queued.leases
 
     def lose(self):
         for one in self.queued.values():
@@ -163,6 +194,8 @@ class SlurmWorld(World):
 
     def start_runner(self, name, *options):
         jobs = [f"--jobs={self.at(name, 'here', 'jobs')}", f"--jobs-user={CALLER}"] if name in NODES else []
+        if name in NODES and os.path.exists("/dev/net/tun"):
+            jobs.append(f"--tunnel-listen=127.0.0.1:{PORT + 10 * list(NODES).index(name)}")
         return self.launch(name, "--work=" + self.at(name, "work"), "--parallel=2", *jobs, *([f"--user={user()}"] if IS_ROOT else []), *options)
 
     def start_head(self, *options, url=None, patience=20):

@@ -179,11 +179,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.server.certificates.append(1)
             self.answer(200, {"certificate": self.server.registry.certificate().decode(), "expires": ""})
         else:
-            run = self.server.runs[RUNS.fullmatch(urllib.parse.urlsplit(self.path).path).group(1)]
+            run = self.run_of(RUNS.fullmatch(urllib.parse.urlsplit(self.path).path).group(1), json.loads(body)["node"])
             if self.is_known():
                 getattr(self, "take_" + route)(run, json.loads(body))
             else:
                 self.answer(409, {"title": "conflict", "detail": "this is not the newest session of the runner's key: ask for work first"})
+
+    def run_of(self, run_id, _):
+        """What is noted of this node of a run."""
+        return self.server.runs[run_id]
 
     def is_known(self):
         return self.headers.get("Sijil-Runner-Session") in {asked["session"] for asked in self.server.asked}
@@ -228,7 +232,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def take_log(self, body):
         parts = urllib.parse.urlsplit(self.path)
-        run, query = self.server.runs[RUNS.fullmatch(parts.path).group(1)], urllib.parse.parse_qs(parts.query)
+        query = urllib.parse.parse_qs(parts.query)
+        run = self.run_of(RUNS.fullmatch(parts.path).group(1), int(query["node"][0]))
         with self.server.changed:
             if int(query["offset"][0]) != len(run.log):
                 self.answer(409, {"title": "another offset", "offset": len(run.log)})

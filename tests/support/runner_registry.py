@@ -166,10 +166,10 @@ class Registry:
                      "event": {"entry": self.log.entries[number].decode(), "proof": self.log.prove(number)},
                      "policy_sets": [self.set] if sets is None else sets}
 
-    def lease_of(self, ordered, *, attempt=1, lives_s=HOUR, begins_s=-60, name="runner"):
-        """The bundle of an ordered run, up to the lease for this runner."""
+    def lease_of(self, ordered, *, attempt=1, lives_s=HOUR, begins_s=-60, name="runner", node=0):
+        """The bundle of an ordered run, up to the lease of a node for this runner."""
         now, (run, bundle) = time.time(), ordered
-        leased = {"schema": "sijil.run-lease/v1", "run": run, "audience": made.ORIGIN, "order": made.digest(bundle["order"]), "attempt": attempt, "node": 0,
+        leased = {"schema": "sijil.run-lease/v1", "run": run, "audience": made.ORIGIN, "order": made.digest(bundle["order"]), "attempt": attempt, "node": node,
                   "runner": {"id": self.ids[name], "key": self.thumbprint(name)}, "nonce": secrets.token_hex(16), "not_before": utc(now + begins_s),
                   "expires": utc(now + begins_s + lives_s)}
         return Lease(run, {**bundle, "lease": made.seal(made.TYPES["lease"], leased, self.keys["keyd"])})

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "runner/calls/answers.h"
+#include "runner/calls/start.h"
 
 static const struct heartbeat_row {
     const char *name, *text;
@@ -45,6 +46,46 @@ static void check_heartbeat(void **state)
     assert_int_equal(answer.stop, row->stop);
     assert_string_equal(answer.reason, row->reason);
     assert_true(answer.every_ms == row->every_ms);
+}
+
+static const struct start_row {
+    const char *name, *text;
+    const char *says;
+    size_t count; /* of other nodes */
+    int64_t every_ms;
+} starts[] = {
+    {"the others are waited for", "{\"ready\":false,\"every_ms\":1000}", NULL, 0, 1000},
+    {"too often", "{\"ready\":false,\"every_ms\":1}", NULL, 0, 200},
+    {"too rarely", "{\"ready\":false,\"every_ms\":900000}", NULL, 0, 10000},
+    {"all are there",
+     "{\"ready\":true,\"peers\":[{\"node\":1,\"listen\":\"127.0.0.1:1\",\"lease\":\"a\"},{\"node\":2,\"lease\":\"b\"}]}", NULL, 2,
+     0},
+    {"nobody else is", "{\"ready\":true,\"peers\":[],\"more\":1}", NULL, 0, 0},
+    {"not said", "{\"peers\":[]}", "ready", 0, 0},
+    {"no list", "{\"ready\":true}", "peers", 0, 0},
+    {"no time", "{\"ready\":false}", "every_ms", 0, 0},
+    {"no number of a node", "{\"ready\":true,\"peers\":[{\"lease\":\"a\"}]}", "node", 0, 0},
+    {"a number below", "{\"ready\":true,\"peers\":[{\"node\":-1,\"lease\":\"a\"}]}", "node", 0, 0},
+    {"a number beyond", "{\"ready\":true,\"peers\":[{\"node\":256,\"lease\":\"a\"}]}", "node", 0, 0},
+    {"no lease", "{\"ready\":true,\"peers\":[{\"node\":1}]}", "lease", 0, 0},
+    {"a place that is a number", "{\"ready\":true,\"peers\":[{\"node\":1,\"lease\":\"a\",\"listen\":1}]}", "listen", 0, 0},
+    {"no JSON", "ready", "", 0, 0},
+};
+
+static void check_start(void **state)
+{
+    const struct start_row *row = *state;
+    struct start_answer answer;
+    struct error err = {0};
+
+    const bool taken = start_answer_read(bytes_of_text(row->text), &answer, &err).ok;
+    if (taken != (row->says == NULL)) fail_msg("%s", taken ? "it is taken" : err.message);
+    if (!taken) assert_non_null(strstr(err.message, row->says));
+    if (!taken) return;
+    assert_int_equal(answer.count, row->count);
+    assert_true(answer.every_ms == row->every_ms && answer.is_ready == (row->every_ms == 0));
+    if (row->count == 2) assert_true(answer.peers[0].node == 1 && answer.peers[1].listen == NULL);
+    start_answer_done(&answer);
 }
 
 static const struct token_row {
@@ -188,6 +229,6 @@ int main(void)
     static const struct CMUnitTest tests[] = {cmocka_unit_test(no_memory_is_no_other_answer),
                                               cmocka_unit_test(a_token_has_a_largest_size)};
 
-    return RUN_TABLE(heartbeats, check_heartbeat) + RUN_TABLE(tokens, check_token) + RUN_TABLE(smalls, check_small) +
-           RUN_TABLE(queues, check_queue) + cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TABLE(heartbeats, check_heartbeat) + RUN_TABLE(tokens, check_token) + RUN_TABLE(starts, check_start) +
+           RUN_TABLE(smalls, check_small) + RUN_TABLE(queues, check_queue) + cmocka_run_group_tests(tests, NULL, NULL);
 }

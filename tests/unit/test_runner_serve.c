@@ -52,6 +52,18 @@ static void check_outcome(void **state)
     if (strstr(outcome.reason, row->says) == NULL) fail_msg("%s", outcome.reason);
 }
 
+/* It is stopped as if it were cancelled, but nobody wanted that. */
+static void a_run_whose_node_is_gone_has_failed(void **state)
+{
+    const struct sandbox_report report = {.end = SANDBOX_CANCELLED, .exit = -1, .signal = 15};
+    const struct ended_run ended = {.report = &report, .fault = "node 1 is gone", .lost = "node 1 is gone", .stopped = "stopped"};
+    const struct outcome outcome = outcome_of(&ended);
+
+    (void)state;
+    assert_string_equal(outcome.status, "failed");
+    assert_string_equal(outcome.reason, "node 1 is gone");
+}
+
 static const struct progress_row {
     const char *name;
     int percent;
@@ -276,6 +288,7 @@ static void what_fails_is_said(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {cmocka_unit_test(what_fails_is_said),
+                                              cmocka_unit_test(a_run_whose_node_is_gone_has_failed),
                                               cmocka_unit_test(a_question_has_its_answer),
                                               cmocka_unit_test(a_worker_is_not_believed),
                                               cmocka_unit_test(what_is_kept_is_read_again),

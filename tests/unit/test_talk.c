@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "runner/talk/talk_files.h"
+#include "runner/talk/talk_sockets.h"
 
 #define PORT  47300
 #define PORTS 64
@@ -241,11 +242,47 @@ static void a_peer_that_is_silent_or_wrong_is_left(void **state)
     assert_null(talk);
 }
 
+static const struct where_row {
+    const char *name; /* the text */
+    const char *address;
+    unsigned port; /* 0: it is none */
+} wheres[] = {
+    {"127.0.0.1:4700", "127.0.0.1", 4700},
+    {"[2001:db8::7]:1", "2001:db8::7", 1},
+    {"0.0.0.0:65535", "0.0.0.0", 65535},
+    {"127.0.0.1", "", 0},
+    {"127.0.0.1:", "", 0},
+    {"127.0.0.1:0", "", 0},
+    {"127.0.0.1:65536", "", 0},
+    {"127.0.0.1:47x", "", 0},
+    {"node0.example:4700", "", 0},
+    {"2001:db8::7:1", "", 0},
+    {"[127.0.0.1]:1", "", 0},
+    {"[]:1", "", 0},
+    {"[::1:1", "", 0},
+    {":1", "", 0},
+    {"", "", 0},
+};
+
+static void check_where(void **state)
+{
+    const struct where_row *row = *state;
+    char address[TALK_ADDRESS_SIZE], again[TALK_WHERE_SIZE];
+    unsigned port = 0;
+
+    assert_int_equal(talk_where_read(row->name, address, &port), row->port != 0);
+    if (row->port == 0) return;
+    assert_string_equal(address, row->address);
+    assert_int_equal(port, row->port);
+    talk_where_write(address, port, again);
+    assert_string_equal(again, row->name);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_arrive), cmocka_unit_test(another_key_is_refused), cmocka_unit_test(a_key_is_for_one_talk),
         cmocka_unit_test(files_stay_in_their_folder), cmocka_unit_test(a_peer_that_is_silent_or_wrong_is_left)};
 
-    return RUN_TABLE(paths, check_path) + cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TABLE(paths, check_path) + RUN_TABLE(wheres, check_where) + cmocka_run_group_tests(tests, NULL, NULL);
 }
