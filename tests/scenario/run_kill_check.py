@@ -19,9 +19,6 @@ UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12
 LAST = {("run.admit", "completed"): "succeeded", ("run.end", "allowed"): "failed", ("run.cancel", "allowed"): "cancelled", ("run.finish", "completed"): "failed cancelled",
         ("run.expire", "allowed"): "expired", ("run.refuse", "completed"): "refused", ("run.quarantine", "allowed"): "quarantined"}
 
-# A worker that was killed between taking a lease and its first word: the registry gives the lease again, and the runner refuses it (docs/runner.md).
-TAKEN = "nonce: this runner has taken the lease before"
-
 
 class Checks:
     def __init__(self, kills):
@@ -70,8 +67,8 @@ class Checks:
 
     def check_run(self, run, state, attempt, reason, kinds):
         """`kinds`: of its envelopes."""
-        kind, is_again = self.kills.people.asked[run]["kind"], (state, reason) == ("refused", TAKEN)
-        assert state in PROGRAMS[kind][2].split() or is_again, f"a run that {kind} is {state}, {reason}: {self.events[run]}"
+        kind = self.kills.people.asked[run]["kind"]
+        assert state in PROGRAMS[kind][2].split(), f"a run that {kind} is {state}, {reason}: {self.events[run]}"
         ends = [one for one in self.events[run] if one in LAST]
         if "result" in kinds and ("run.finish", "completed") in ends and state in ("succeeded", "quarantined"):
             ends.remove(("run.finish", "completed"))
