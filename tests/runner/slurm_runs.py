@@ -70,10 +70,12 @@ def a_job_is_started_once(way):
 
 
 def a_held_job_is_shown_as_held(way):
+    way.cluster.run("scontrol", "update", "partition=train", "state=down")
     begun = way.start("held", "/bin/sleep", "60")
-    way.until("held", "running")
-    way.cluster.run("scontrol", "requeuehold", str(begun["id"]))
-    seen = way.until("held", "held", "waiting")
+    assert way.until("held", "waiting", "held")["state"] == "waiting"
+    way.cluster.run("scontrol", "hold", str(begun["id"]))
+    way.cluster.run("scontrol", "update", "partition=train", "state=up")
+    seen = way.find("held")
     assert seen["state"] == "held" and "held" in seen["reason"].lower() and way.start("held", "/bin/sleep", "60")["id"] == begun["id"], seen
     way.cancel("held")
     way.until("held", "cancelled")
