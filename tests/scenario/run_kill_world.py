@@ -26,8 +26,6 @@ STEPS = {"order": "SELECT 1 FROM run_draft JOIN run USING (run_id) WHERE state =
          "admission": "SELECT 1 FROM run_admission JOIN run USING (run_id) WHERE state = 'finishing' LIMIT 1"}
 STEP_S = 12  # how long sijil-keyd stands still at most; after 40 s of silence attempts are lost
 
-THERE_BEFORE = set(glob.glob("/sys/fs/cgroup/**/run-[0-9a-f]*", recursive=True))  # of a runner that another test has killed
-
 
 def words_of(process):
     try:
@@ -265,10 +263,18 @@ def slurm_is_missing():
     return slurm.why_not()
 
 
+def own_groups():
+    """The folders in which runners that this test starts make the groups of their runs (runner/sandbox/cgroup.c)."""
+    with open("/proc/self/cgroup", encoding="ascii") as file:
+        lines = [line.strip().split(":", 2) for line in file]
+    places = [(f"/sys/fs/cgroup/{name}".rstrip("/"), path) for _, names, path in lines for name in names.split(",")]
+    return {base + path.rstrip("/") if os.path.isdir(base + path) else base for base, path in places}
+
+
 def control_groups():
-    """Those of runs, of all runners of this machine, in which nothing runs: others may have runs meanwhile."""
+    """Those of runs in which nothing runs: another test may have runs meanwhile."""
     found = set()
-    for path in set(glob.glob("/sys/fs/cgroup/**/run-[0-9a-f]*", recursive=True)) - THERE_BEFORE:
+    for path in (path for folder in own_groups() for path in glob.glob(folder + "/run-" + 32 * "[0-9a-f]")):
         try:
             with open(path + "/cgroup.procs", encoding="ascii") as file:
                 if not file.read().strip():
