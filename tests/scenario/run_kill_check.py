@@ -15,7 +15,7 @@ from sijil_test import make_robot, program
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 # The events of a run's end, and the state that each may lead to. A result that is sent again, because its answer was lost, is allowed and completes
-# nothing. One that says `succeeded` is a run.finish, too, and ends nothing.
+# nothing. One that says `succeeded` is a run.finish, too, and ends nothing. Each result that came too late has a run.quarantine, and ends nothing, either.
 LAST = {("run.admit", "completed"): "succeeded", ("run.end", "allowed"): "failed", ("run.cancel", "allowed"): "cancelled", ("run.finish", "completed"): "failed cancelled",
         ("run.expire", "allowed"): "expired", ("run.refuse", "completed"): "refused", ("run.quarantine", "allowed"): "quarantined"}
 
@@ -72,6 +72,8 @@ class Checks:
         ends = [one for one in self.events[run] if one in LAST]
         if "result" in kinds and ("run.finish", "completed") in ends and state in ("succeeded", "quarantined"):
             ends.remove(("run.finish", "completed"))
+        for _ in range(min(kinds.count("late"), ends.count(("run.quarantine", "allowed")))):
+            ends.remove(("run.quarantine", "allowed"))
         assert len(ends) == 1 and state in LAST[ends[0]].split(), f"{run} is {state}, and its events are {self.events[run]}"
         assert kinds.count("admission") == (state == "succeeded") and kinds.count("order") <= 1 and kinds.count("result") <= 1, (run, state, kinds)
         self.ends[kind, state] += 1

@@ -7,9 +7,11 @@ import signal
 import tempfile
 import time
 
+import sijil_test
 from peers import POSTGRES
 from real_runner import RealRunner
 from run_fleet import RunFleet
+from run_kill_people import BROKEN
 from run_world import Runner
 from sijil_test import children_of, program
 
@@ -24,7 +26,7 @@ BY_ITSELF = (75, 0)  # a gateway may end because the database ended while it sta
 STEPS = {"order": "SELECT 1 FROM run_draft JOIN run USING (run_id) WHERE state = 'requested' LIMIT 1",
          "lease": "SELECT 1 FROM run_attempt WHERE ended_at IS NULL AND lease IS NULL LIMIT 1",
          "admission": "SELECT 1 FROM run_admission JOIN run USING (run_id) WHERE state = 'finishing' LIMIT 1"}
-STEP_S = 12  # how long sijil-keyd stands still at most; after 40 s of silence attempts are lost
+STEP_S, REST_S = 8, 3  # how long sijil-keyd stands still at most, and then does not: after 40 s of silence attempts are lost
 
 
 def words_of(process):
@@ -112,6 +114,8 @@ class KillFleet(RunFleet):
     def kill_between(self, what):
         """Kills `what` while a run is between two steps: sijil-keyd stands still until one is there."""
         step, keyd = random.choice(list(STEPS)), self.keyd
+        if not all(self.is_ready(port) for port in self.ports):
+            return None
         keyd.send_signal(signal.SIGSTOP)
         try:
             is_there = self.wait_for_step(STEPS[step])
@@ -119,10 +123,17 @@ class KillFleet(RunFleet):
         finally:
             keyd.send_signal(signal.SIGCONT)
         if not is_there:
+            time.sleep(REST_S)
             return None
         pause()
         start_again()
         return f"{what} before the {step}"
+
+    def is_ready(self, port):
+        try:
+            return sijil_test.Client(self, None, port).call("GET", "/readyz").status == 200
+        except BROKEN:
+            return False
 
     def wait_for_step(self, text):
         until = time.monotonic() + STEP_S
