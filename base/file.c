@@ -211,12 +211,24 @@ static struct result write_new(int directory, const char *name, struct bytes con
     return file_sync(fd, err);
 }
 
+static bool temporary_name(const char *name, char temporary[NAME_MAX + 1])
+{
+    return snprintf(temporary, NAME_MAX + 1, ".%s.new", name) <= NAME_MAX;
+}
+
+void file_remove_at(int directory, const char *name)
+{
+    char temporary[NAME_MAX + 1];
+
+    (void)unlinkat(directory, name, 0);
+    if (temporary_name(name, temporary)) (void)unlinkat(directory, temporary, 0);
+}
+
 struct result file_replace_at(int directory, const char *name, struct bytes content, mode_t mode, struct error *err)
 {
     char temporary[NAME_MAX + 1];
 
-    if (snprintf(temporary, sizeof temporary, ".%s.new", name) >= (int)sizeof temporary)
-        return failure(err, ERROR_INVALID, "a file name of %zu characters", strlen(name));
+    if (!temporary_name(name, temporary)) return failure(err, ERROR_INVALID, "a file name of %zu characters", strlen(name));
     (void)unlinkat(directory, temporary, 0);
     struct result replaced = write_new(directory, temporary, content, mode, err);
     if (replaced.ok) replaced = file_rename_at(directory, temporary, name, err);

@@ -48,6 +48,8 @@ RESULT file_read(const char *path, struct buffer *content, struct error *err);
 RESULT file_replace(const char *path, struct bytes content, mode_t mode, struct error *err);
 /** As file_replace(), for a name in an open folder. */
 RESULT file_replace_at(int directory, const char *name, struct bytes content, mode_t mode, struct error *err);
+/** Removes the name, and what a killed process has left of its file_replace_at(). There may be neither. */
+void file_remove_at(int directory, const char *name);
 /**
  * Writes output to a path that the user named; "-" is standard output. A regular file, also one behind a symbolic link, is
  * replaced as by file_replace(), in its own folder; the link stays. Another file, such as a device or a pipe, is opened and

@@ -85,7 +85,7 @@ static const struct option_row schedule_rows[] = {
     {RUNNER_SLURM_EXTRA, "slurm-extra", "SECONDS",
      "that a job may last longer than its program, to fetch inputs and store outputs; default: 3600"},
     {RUNNER_SLURM_PATIENCE, "slurm-patience", "SECONDS",
-     "how long a job may run while no runner has its run, before it is ended; default: 60"},
+     "how long a job may run or be held while no runner has its run, before it is ended; default: 60"},
     {RUNNER_SLURM_RUNNER, "slurm-runner", "FILE", "sijil-runner on the nodes; default: /usr/bin/sijil-runner"},
 };
 static const struct option_row jobs_rows[] = {

@@ -5,6 +5,7 @@
 #include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -21,6 +22,7 @@
 #define PERIOD_US    100000 /* of the processor's share, as the kernel's default */
 #define REMOVE_MS    2000   /* a killed process leaves its group a moment after its end */
 #define REMOVE_AGAIN 5000   /* microseconds */
+#define RUN_DIGITS   32
 
 struct cgroup {
     enum isolation isolation;
@@ -238,6 +240,8 @@ static struct result make_folders(struct cgroup *cgroup, struct error *err)
         if (mkdir(path, 0755) != 0)
             return failure(err, ERROR_UNAVAILABLE, "the control group %.160s can't be made: %s", path, strerror(errno));
         TRY(file_open(path, O_RDONLY | O_DIRECTORY, 0, &cgroup->folders[i], err));
+        (void)flock(cgroup->folders[i],
+                    LOCK_EX | LOCK_NB); /* it fails if another runner removes the group just now: then nobody can join */
     }
     return SUCCESS;
 }
@@ -314,9 +318,43 @@ static void remove_all(const struct cgroup_place *place, const char *name, int64
         if (path_of(place, i, name, path)) (void)remove_folder(path, until_ms);
 }
 
-void cgroup_sweep(const struct cgroup_place *place, const char *name)
+static bool is_run(const char *name)
 {
-    remove_all(place, name, 0);
+    const size_t length = strlen(CGROUP_RUN);
+
+    return strncmp(name, CGROUP_RUN, length) == 0 && strlen(name) == length + RUN_DIGITS &&
+           text_consists_of(bytes_of_text(name + length), "0123456789abcdef");
+}
+
+/* False: something runs in it. */
+static bool sweep_one(int folder, const char *name)
+{
+    OWNED_FD group = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (group < 0 || flock(group, LOCK_EX | LOCK_NB) != 0) return true;
+    return unlinkat(folder, name, AT_REMOVEDIR) == 0 || errno != EBUSY;
+}
+
+static bool sweep_folder(const char *path)
+{
+    OWNED_FD folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    OWNED_LISTING listing = folder < 0 ? NULL : file_list(folder);
+    const char *name = NULL;
+    struct error err = {0};
+    bool is_clean = true;
+
+    while (listing != NULL && file_list_next(listing, &name, &err).ok && name != NULL)
+        if (is_run(name) && !sweep_one(folder, name)) is_clean = false;
+    return is_clean;
+}
+
+bool cgroup_sweep(const struct cgroup_place *place)
+{
+    bool is_clean = true;
+
+    for (size_t i = 0; i < place->count; i++)
+        if (place->folders[i][0] != '\0' && !sweep_folder(place->folders[i])) is_clean = false;
+    return is_clean;
 }
 
 void cgroup_free(struct cgroup *cgroup)

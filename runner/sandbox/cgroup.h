@@ -3,6 +3,7 @@
  *
  * Each run has a group of its own below one folder of each hierarchy. These are the folders of the runner's own group, so the
  * limits of the machine's administrator hold, too. With version 2 the administrator may delegate another folder to the runner.
+ * Several runners of one machine may use the same folders.
  */
 #pragma once
 
@@ -49,6 +50,7 @@ struct cgroup_use {
 };
 
 struct cgroup;
+#define CGROUP_RUN "run-" /* a group's name: this, and 32 hex digits */
 /** Makes the group `name` with these limits. ERROR_UNAVAILABLE if the kernel refuses one. */
 RESULT cgroup_new(const struct cgroup_place *place, const char *name, const struct run_limits *limits, struct cgroup **cgroup_out,
                   struct error *err);
@@ -58,5 +60,8 @@ void cgroup_read_use(const struct cgroup *cgroup, struct cgroup_use *use_out);
 /** Removes the group, once nothing runs in it. */
 void cgroup_free(struct cgroup *cgroup);
 DEFINE_OWNED(cgroup);
-/** Removes the group of a runner that is gone. Nothing happens if there is none, or if something runs in it. */
-void cgroup_sweep(const struct cgroup_place *place, const char *name);
+/**
+ * Removes the groups of runs whose runners are gone: a runner holds a lock on each folder of its groups. False: something still runs in one of
+ * them, so it stays.
+ */
+bool cgroup_sweep(const struct cgroup_place *place);

@@ -13,7 +13,7 @@
 #include "crypto/random.h"
 #include "runner/sandbox/copy.h"
 
-#define PREFIX     "run-"
+#define PREFIX     CGROUP_RUN
 #define RANDOM_MAX 16 /* bytes */
 
 static struct result open_base(const char *path, int *base_out, struct error *err)
@@ -34,16 +34,15 @@ static struct result open_base(const char *path, int *base_out, struct error *er
 }
 
 /* If the lock of a folder is free, its runner is gone. */
-static struct result sweep_one(int base, const char *name, const struct cgroup_place *place, struct error *err)
+static struct result sweep_one(int base, const char *name, struct error *err)
 {
     OWNED_FD folder = openat(base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
     if (folder < 0 || flock(folder, LOCK_EX | LOCK_NB) != 0) return SUCCESS;
-    cgroup_sweep(place, name);
     return copy_remove(base, name, err);
 }
 
-static struct result sweep(int base, const struct cgroup_place *place, struct error *err)
+static struct result sweep(int base, struct error *err)
 {
     OWNED_LISTING listing = file_list(base);
     const char *name = NULL;
@@ -52,7 +51,7 @@ static struct result sweep(int base, const struct cgroup_place *place, struct er
     for (;;) {
         TRY(file_list_next(listing, &name, err));
         if (name == NULL) return SUCCESS;
-        if (strncmp(name, PREFIX, sizeof PREFIX - 1) == 0) TRY(sweep_one(base, name, place, err));
+        if (strncmp(name, PREFIX, sizeof PREFIX - 1) == 0) TRY(sweep_one(base, name, err));
     }
 }
 
@@ -73,7 +72,23 @@ static struct result make(struct work *work, gid_t group, struct error *err)
     return SUCCESS;
 }
 
-/* The lock of the base keeps another runner from removing a folder that is new and has no lock yet. */
+/* It keeps another runner from removing a folder that is new and has no lock yet. */
+static struct result lock_base(int base, const char *path, struct error *err)
+{
+    return flock(base, LOCK_EX) == 0 ? SUCCESS : failure(err, ERROR_UNAVAILABLE, "%.160s: %s", path, strerror(errno));
+}
+
+struct result work_sweep(const char *base, const struct cgroup_place *place, bool *is_clean_out, struct error *err)
+{
+    OWNED_FD folder = -1;
+
+    TRY(open_base(base, &folder, err));
+    TRY(lock_base(folder, base, err));
+    TRY(sweep(folder, err));
+    *is_clean_out = cgroup_sweep(place);
+    return SUCCESS;
+}
+
 struct result work_open(const char *base, gid_t group, const struct cgroup_place *place, struct work *work_out, struct error *err)
 {
     struct work work = WORK_NONE;
@@ -81,9 +96,9 @@ struct result work_open(const char *base, gid_t group, const struct cgroup_place
     if (strlen(base) + WORK_NAME_SIZE >= WORK_PATH_SIZE)
         return failure(err, ERROR_LIMIT, "the path of the work folder is too long");
     TRY(open_base(base, &work.base, err));
-    struct result done =
-        flock(work.base, LOCK_EX) == 0 ? SUCCESS : failure(err, ERROR_UNAVAILABLE, "%.160s: %s", base, strerror(errno));
-    if (done.ok) done = sweep(work.base, place, err);
+    struct result done = lock_base(work.base, base, err);
+    if (done.ok) done = sweep(work.base, err);
+    (void)cgroup_sweep(place);
     if (done.ok) done = make(&work, group, err);
     (void)flock(work.base, LOCK_UN);
     (void)snprintf(work.path, sizeof work.path, "%s/%s", base, work.name);

@@ -8,11 +8,6 @@
 #define OWN_LETTERS    8
 #define REGION_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
 
-static bool is_open(enum slurm_state state)
-{
-    return state == SLURM_WAITING || state == SLURM_RUNNING;
-}
-
 /* Each job that came to nothing doubles the time until the next one. */
 static void note_failure(struct plan_memory *memory, int64_t now_ms)
 {
@@ -41,8 +36,11 @@ static void note_end(const struct plan_view *view, struct plan_memory *memory)
 
 static enum plan_act decide_waiting(const struct plan_view *view, struct plan_memory *memory)
 {
-    if (view->job->state == SLURM_WAITING) return PLAN_NOTHING;
-    if (view->job->state == SLURM_RUNNING) {
+    if (view->job->state == SLURM_WAITING) {
+        memory->since_ms = 0; /* a job that was started again by Slurm has its own time */
+        return PLAN_NOTHING;
+    }
+    if (slurm_is_open(view->job->state)) {
         const enum plan_act act = cancel_in_time(view, memory);
         if (act == PLAN_CANCEL) note_end(view, memory);
         return act;
@@ -59,8 +57,8 @@ enum plan_act plan_decide(const struct plan_view *view, struct plan_memory *memo
     case PLAN_HELD: *memory = (struct plan_memory){.since_ms = 0}; return PLAN_NOTHING;
     case PLAN_GONE: break;
     }
-    if (!is_open(view->job->state)) return PLAN_NOTHING;
-    return view->job->state == SLURM_WAITING ? PLAN_CANCEL : cancel_in_time(view, memory);
+    if (!slurm_is_open(view->job->state)) return PLAN_NOTHING;
+    return view->job->state == SLURM_RUNNING ? cancel_in_time(view, memory) : PLAN_CANCEL;
 }
 
 void plan_prefix(const char *own, char prefix_out[SLURM_NAME_SIZE])

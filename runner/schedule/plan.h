@@ -2,7 +2,7 @@
  * runner/schedule/plan.h -- what to do about the job of one attempt of a run, from what the registry and the cluster say. Pure.
  *
  * The registry knows which runs wait and which are held by runners that are alive. So it decides whether a job should be there. The
- * cluster's reports only decide about jobs: a job that the cluster shows as running, while no runner has the run, is ended after a while, and
+ * cluster's reports only decide about jobs: a job that the cluster shows as running or held, while no runner has the run, is ended after a while, and
  * a job that the cluster shows as ended, while the run still waits, is started again.
  */
 #pragma once
@@ -21,7 +21,7 @@ enum plan_act { PLAN_NOTHING, PLAN_START, PLAN_CANCEL };
 
 /** What is remembered of an attempt; zero at first. A process that starts anew remembers nothing, and loses nothing by that. */
 struct plan_memory {
-    int64_t since_ms; /* since when the cluster shows a running job for a run that no runner has; 0: it does not */
+    int64_t since_ms; /* since when the cluster shows a running or held job for a run that no runner has; 0: it does not */
     int64_t ended_id; /* the newest job whose end was noted */
     unsigned tries;   /* jobs that came to nothing */
     int64_t next_ms;  /* no other job before */

@@ -21,8 +21,7 @@ static void track_jobs(const struct slurm_listed *jobs, size_t count, struct tra
 {
     for (size_t i = 0; i < count; i++) {
         struct tracked *each = find(tracked, *tracked_count, jobs[i].name);
-        const bool is_open = jobs[i].status.state == SLURM_WAITING || jobs[i].status.state == SLURM_RUNNING;
-        if (each == NULL && !is_open) continue;
+        if (each == NULL && !slurm_is_open(jobs[i].status.state)) continue;
         if (each == NULL) {
             each = &tracked[(*tracked_count)++];
             (void)snprintf(each->name, sizeof each->name, "%s", jobs[i].name);

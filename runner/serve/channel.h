@@ -11,7 +11,7 @@
 
 enum channel_topic {
     CHANNEL_OFFER,   /* what is free now? */
-    CHANNEL_ACTIVE,  /* whether somebody works on the lease; ERROR_NOT_FOUND: nobody */
+    CHANNEL_TAKEN,   /* whether somebody works on the lease; ERROR_CONFLICT: its worker was killed; ERROR_NOT_FOUND: nobody */
     CHANNEL_TAKE,    /* takes a lease, durably, and the capacity of its run */
     CHANNEL_END,     /* the registry knows the end of the lease; or nobody waits for it */
     CHANNEL_RENEWED, /* there is another client certificate */
@@ -19,7 +19,7 @@ enum channel_topic {
 
 struct channel_question {
     enum channel_topic topic;
-    struct taken_lease lease;   /* CHANNEL_TAKE; of CHANNEL_ACTIVE and CHANNEL_END only its nonce */
+    struct taken_lease lease;   /* CHANNEL_TAKE; of CHANNEL_TAKEN and CHANNEL_END only its nonce */
     int64_t cpus, memory_bytes; /* CHANNEL_TAKE */
     struct device_names uses;   /* CHANNEL_TAKE */
     int64_t from_ms, until_ms;  /* CHANNEL_RENEWED: the life of the certificate */

@@ -14,6 +14,7 @@
 
 #define PAUSE_LEAST_MS 1000
 #define PAUSE_MOST_MS  60000
+#define SWEEP_LEAST_MS 200
 
 size_t crew_count(const struct crew *crew, enum job job)
 {
@@ -110,18 +111,37 @@ static struct result end(struct crew *crew, struct member *member, const struct 
     return SUCCESS;
 }
 
-static struct result find_active(const struct crew *crew, const struct taken_lease *lease, struct error *err)
+static bool is_at_work(const struct crew *crew, const struct taken_lease *lease)
 {
-    const struct taken_lease *known = lease_journal_find(crew->journal, lease->nonce);
+    for (size_t i = 0; i < CREW_MAX; i++) {
+        const struct member *member = &crew->members[i];
+        if ((member->job == JOB_RUN || member->job == JOB_SEND) &&
+            memcmp(member->lease.nonce, lease->nonce, LEASE_NONCE_SIZE) == 0)
+            return true;
+    }
+    return false;
+}
 
-    return known != NULL && !known->has_ended ? SUCCESS : failure(err, ERROR_NOT_FOUND, "nobody works on the lease");
+static bool was_interrupted(const struct crew *crew, const struct taken_lease *lease)
+{
+    for (size_t i = 0; i < INTERRUPTED_MAX && i < crew->interrupted_count; i++)
+        if (memcmp(crew->interrupted[i], lease->nonce, LEASE_NONCE_SIZE) == 0) return true;
+    return false;
+}
+
+/* A registry gives the lease again only if it has not heard a word of it. So the program has not begun. */
+static struct result find_worker(const struct crew *crew, const struct taken_lease *lease, struct error *err)
+{
+    if (is_at_work(crew, lease)) return SUCCESS;
+    if (was_interrupted(crew, lease)) return failure(err, ERROR_CONFLICT, "the runner's process for this run was killed");
+    return failure(err, ERROR_NOT_FOUND, "nobody works on the lease");
 }
 
 static struct result answer(struct crew *crew, struct member *member, const struct channel_question *question, struct error *err)
 {
     switch (question->topic) {
     case CHANNEL_OFFER: return SUCCESS;
-    case CHANNEL_ACTIVE: return find_active(crew, &question->lease, err);
+    case CHANNEL_TAKEN: return find_worker(crew, &question->lease, err);
     case CHANNEL_TAKE: return take(crew, member, question, err);
     case CHANNEL_END: return end(crew, member, question, err);
     case CHANNEL_RENEWED:
@@ -180,6 +200,7 @@ static _Noreturn void become_worker(struct crew *crew, const struct errand *erra
     memcpy(worker.session, crew->session, sizeof worker.session);
     worker.announces = errand->announces;
     if (errand->job == JOB_SEND) worker_send(&worker, errand->lease);
+    if (errand->job == JOB_SWEEP) worker_sweep(&worker);
     if (errand->link != NULL) {
         worker.wish = errand->link->wish;
         (void)close(errand->link->connection);
@@ -228,30 +249,22 @@ static bool has_to_send(const struct crew *crew, const struct taken_lease *lease
     return lease->expires_ms > clock_wall_ms() && kept_has_result(crew->kept, lease);
 }
 
-static bool is_at_work(const struct crew *crew, const struct taken_lease *lease)
-{
-    for (size_t i = 0; i < CREW_MAX; i++) {
-        const struct member *member = &crew->members[i];
-        if (member->job != JOB_NONE && member->job != JOB_ASK && memcmp(member->lease.nonce, lease->nonce, LEASE_NONCE_SIZE) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* Sends the kept result, or gives the lease up: then the registry loses the attempt by silence, and may give another one. */
-static void settle(struct crew *crew, const struct taken_lease *lease)
+/* Sends the kept result, or gives the lease up (true): then the registry loses the attempt by silence, and may give another one. */
+static bool settle(struct crew *crew, const struct taken_lease *lease)
 {
     char run[UUID_TEXT_SIZE];
     struct error err = {0};
 
     uuid_format(&lease->run, run);
     if (has_to_send(crew, lease)) {
-        if (crew->is_stopping) return; /* the next process sends it */
-        if (crew_start(crew, &(struct errand){.job = JOB_SEND, .lease = lease}, &err).ok) return;
+        if (crew->is_stopping) return false; /* the next process sends it */
+        if (crew_start(crew, &(struct errand){.job = JOB_SEND, .lease = lease}, &err).ok) return false;
         log_error("a kept result can't be sent", &err);
     }
     log_line(LOG_WARNING, "a run was interrupted", "run", run, NULL);
     end_lease(crew, lease);
+    crew->has_litter = true;
+    return true;
 }
 
 static void note_announced(struct crew *crew)
@@ -262,27 +275,59 @@ static void note_announced(struct crew *crew)
     crew_recover(crew);
 }
 
+static void note_interrupted(struct crew *crew, const struct taken_lease *lease)
+{
+    memcpy(crew->interrupted[crew->interrupted_count % INTERRUPTED_MAX], lease->nonce, LEASE_NONCE_SIZE);
+    crew->interrupted_count++;
+}
+
+/* It may have written the bundle of a lease that it did not take. No other worker asks now. */
+static void clear_bundles(struct crew *crew)
+{
+    struct error err = {0};
+
+    if (!kept_sweep(crew->kept, crew->journal, &err).ok) log_error("what a worker has kept is not removed", &err);
+}
+
+/* Processes of a killed worker live a moment longer. */
+static void note_swept(struct crew *crew, int status)
+{
+    if (status == 0) {
+        crew->sweep_pause_ms = 0;
+        return;
+    }
+    crew->has_litter = true;
+    crew->sweep_pause_ms = crew->sweep_pause_ms == 0 ? SWEEP_LEAST_MS : 2 * crew->sweep_pause_ms;
+    if (crew->sweep_pause_ms > PAUSE_MOST_MS) crew->sweep_pause_ms = PAUSE_MOST_MS;
+    crew->next_sweep_ms = clock_monotonic_ms() + crew->sweep_pause_ms;
+}
+
 static void note_end(struct crew *crew, struct member *member, int status)
 {
-    const struct member ended = *member;
     char text[CHILD_STATUS_TEXT_SIZE];
 
-    crew_answer(crew, member); /* it may have ended right after its last question */
-    const bool has_ended = member->has_ended;
+    crew_answer(crew, member); /* it may have ended right after its last question, such as the one that took a lease */
+    const struct member ended = *member;
     (void)close(member->channel);
     if (member->link >= 0) job_dismiss(member->link, ended.job == JOB_RUN ? JOB_RAN : JOB_NOTHING);
     *member = (struct member){.job = JOB_NONE, .channel = -1, .link = -1};
+    if (ended.job == JOB_SWEEP) {
+        note_swept(crew, status);
+        return;
+    }
     if (status != 0) {
         child_status_text(status, text);
         log_line(LOG_ERROR, "a worker failed", "status", text, NULL);
+        crew->has_litter = true;
         hold_back(crew);
     }
     const bool has_failed = WIFEXITED(status) && WEXITSTATUS(status) == WORKER_FAILED;
     if (ended.job == JOB_ASK && WIFEXITED(status) && WEXITSTATUS(status) == WORKER_SUSPENDED) crew->is_suspended = true;
     if (ended.announces && status == 0) note_announced(crew);
-    if (ended.job == JOB_ASK || has_ended) return;
+    if (ended.job == JOB_ASK) clear_bundles(crew);
+    if (ended.job == JOB_ASK || ended.has_ended) return;
     if (ended.job == JOB_SEND && has_failed) end_lease(crew, &ended.lease); /* it can't be read */
-    else settle(crew, &ended.lease);
+    else if (settle(crew, &ended.lease) && ended.job == JOB_RUN) note_interrupted(crew, &ended.lease);
 }
 
 void crew_look_at_jobs(struct crew *crew)
@@ -306,6 +351,17 @@ void crew_reap(struct crew *crew)
     }
 }
 
+void crew_sweep(struct crew *crew)
+{
+    struct error err = {0};
+
+    if (!crew->has_litter || clock_monotonic_ms() < crew->next_sweep_ms || crew_count(crew, JOB_SWEEP) > 0) return;
+    crew->has_litter = false;
+    if (crew_start(crew, &(struct errand){.job = JOB_SWEEP}, &err).ok) return;
+    log_error("what a killed run has left is not removed", &err);
+    note_swept(crew, WORKER_FAILED);
+}
+
 void crew_signal(struct crew *crew, enum job job, int number)
 {
     for (size_t i = 0; i < CREW_MAX; i++)
@@ -319,7 +375,7 @@ void crew_recover(struct crew *crew)
 
     for (size_t i = 0; i < count; i++) {
         if (is_at_work(crew, &leases[i])) continue;
-        if (crew->is_known || !has_to_send(crew, &leases[i])) settle(crew, &leases[i]);
+        if (crew->is_known || !has_to_send(crew, &leases[i])) (void)settle(crew, &leases[i]);
         else crew->waits = true;
     }
 }

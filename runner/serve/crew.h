@@ -7,13 +7,15 @@
 #include "runner/serve/links.h"
 #include "runner/serve/worker.h"
 
-#define CREW_MAX (2 * SERVE_PARALLEL_MAX) /* runs, and results that are sent again */
+#define CREW_MAX        (2 * SERVE_PARALLEL_MAX) /* runs, and results that are sent again */
+#define INTERRUPTED_MAX CREW_MAX                 /* more can't be killed before the registry has lost their attempts */
 
 enum job {
     JOB_NONE,
     JOB_ASK, /* at most one worker */
     JOB_RUN,
     JOB_SEND,
+    JOB_SWEEP, /* at most one */
 };
 
 struct member {
@@ -39,6 +41,10 @@ struct crew {
     bool is_known;                 /* the registry has answered a question of this session */
     bool waits;                    /* kept results of an earlier session wait for that */
     int64_t next_ask_ms, pause_ms; /* after a worker that failed */
+    bool has_litter;               /* a killed worker may have left files, or a control group */
+    int64_t next_sweep_ms, sweep_pause_ms;
+    size_t interrupted_count; /* leases whose workers were killed; the newest ones replace the oldest */
+    uint8_t interrupted[INTERRUPTED_MAX][LEASE_NONCE_SIZE];
     struct member members[CREW_MAX];
 };
 
@@ -47,7 +53,7 @@ size_t crew_count(const struct crew *crew, enum job job);
 bool crew_has_room(const struct crew *crew);
 /** What a new worker is for. */
 struct errand {
-    enum job job;                    /* JOB_ASK or JOB_SEND */
+    enum job job;                    /* JOB_ASK, JOB_SEND or JOB_SWEEP */
     const struct taken_lease *lease; /* JOB_SEND */
     const struct link *link;         /* JOB_ASK for a scheduler's job; NULL: for any run. The worker's end ends it */
     bool announces;                  /* JOB_ASK: without room for a run, so that the registry knows this session */
@@ -60,6 +66,8 @@ void crew_look_at_jobs(struct crew *crew);
 void crew_answer(struct crew *crew, struct member *member);
 /** Notes the ends of workers. A run whose worker was killed has its result sent, or is given up. */
 void crew_reap(struct crew *crew);
+/** Removes what killed workers have left; call it from time to time. */
+void crew_sweep(struct crew *crew);
 /** Sends a signal to all workers of this job. */
 void crew_signal(struct crew *crew, enum job job, int number);
 

@@ -66,18 +66,22 @@ void kept_remove(int folder, const struct taken_lease *lease)
 {
     char name[NAME_SIZE];
 
-    for (enum kept_part part = KEPT_BUNDLE; part <= KEPT_RESULT; part++) (void)unlinkat(folder, name_of(lease, part, name), 0);
+    for (enum kept_part part = KEPT_BUNDLE; part <= KEPT_RESULT; part++) file_remove_at(folder, name_of(lease, part, name));
 }
 
+/* A name with a dot is a file that a worker writes just now; its end is not looked at. */
 static bool is_needed(const char *name, const struct lease_journal *journal)
 {
+    const bool is_unfinished = name[0] == '.';
     uint8_t nonce[LEASE_NONCE_SIZE];
 
+    name += is_unfinished ? 1 : 0;
     if (strlen(name) <= NONCE_HEX || !text_from_hex((struct bytes){(const uint8_t *)name, NONCE_HEX}, nonce, sizeof nonce))
         return false;
     const struct taken_lease *lease = lease_journal_find(journal, nonce);
     return lease != NULL && !lease->has_ended &&
-           (strcmp(name + NONCE_HEX, endings[KEPT_BUNDLE]) == 0 || strcmp(name + NONCE_HEX, endings[KEPT_RESULT]) == 0);
+           (is_unfinished || strcmp(name + NONCE_HEX, endings[KEPT_BUNDLE]) == 0 ||
+            strcmp(name + NONCE_HEX, endings[KEPT_RESULT]) == 0);
 }
 
 struct result kept_sweep(int folder, const struct lease_journal *journal, struct error *err)

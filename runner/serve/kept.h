@@ -20,5 +20,5 @@ RESULT kept_read(int folder, const struct taken_lease *lease, enum kept_part par
 bool kept_has_result(int folder, const struct taken_lease *lease);
 /** Removes all of a lease. */
 void kept_remove(int folder, const struct taken_lease *lease);
-/** Removes what belongs to no lease of the journal that has not ended. */
+/** Removes what belongs to no lease of the journal that has not ended. No worker may be about to take a lease. */
 RESULT kept_sweep(int folder, const struct lease_journal *journal, struct error *err);

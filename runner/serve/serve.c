@@ -21,6 +21,7 @@
 
 #define ASSURANCE_DECLARED 1
 #define LOOK_MS            1000  /* for a worker that can't be started now */
+#define SWEEP_MS           5000  /* for the processes of a killed run to end */
 #define FINISH_MS          60000 /* after a run was cancelled: for its grace, its log and its result */
 
 static void wake(int number)
@@ -112,6 +113,17 @@ static bool is_alone(const struct crew *crew)
     return crew_count(crew, JOB_NONE) == CREW_MAX;
 }
 
+/* What is left after that, the next start removes. */
+static void sweep_last(struct crew *crew, const sigset_t *mask)
+{
+    const int64_t until_ms = clock_monotonic_ms() + SWEEP_MS;
+
+    while ((crew->has_litter || !is_alone(crew)) && clock_monotonic_ms() < until_ms) {
+        crew_sweep(crew);
+        wait_for_events(crew, mask);
+    }
+}
+
 /* Runs may go on for drain_ms; then they are cancelled, and their results are sent. What is left after that is killed. */
 static void stop(struct crew *crew, const sigset_t *mask)
 {
@@ -131,10 +143,11 @@ static void stop(struct crew *crew, const sigset_t *mask)
         }
         if (now_ms >= kill_ms) {
             crew->was_killed = true;
-            for (enum job job = JOB_ASK; job <= JOB_SEND; job++) crew_signal(crew, job, SIGKILL);
+            for (enum job job = JOB_ASK; job <= JOB_SWEEP; job++) crew_signal(crew, job, SIGKILL);
         }
         wait_for_events(crew, mask);
     }
+    sweep_last(crew, mask);
 }
 
 static struct result check_isolation(const struct serve_options *options, struct error *err)
@@ -216,8 +229,10 @@ static struct result run(struct crew *crew, enum serve_end *end_out, struct erro
     take_signals(&mask);
     say_begin(crew);
     crew_recover(crew);
+    crew->has_litter = true; /* processes of an earlier process may have lived until now, and kept their control groups */
     (void)notify_send("READY=1");
     while (*crew->options->stops == 0 && !crew->is_suspended) {
+        crew_sweep(crew);
         start_asking(crew);
         wait_for_events(crew, &mask);
     }

@@ -41,12 +41,12 @@ static struct result name_refusal(struct bytes text, const struct order_terms *t
     return SUCCESS;
 }
 
-/* The registry may give a lease again whose answer was lost. If a worker has it already, it is not refused, because that would end the run. */
-static bool is_active(const struct order_terms *terms, const struct taken_lease *taken)
+/* The registry may give a lease again whose answer was lost. If a worker has it, or had it, it is not refused, because that would end the run. */
+static bool was_taken(const struct order_terms *terms, const struct taken_lease *taken)
 {
     const struct taken_lease *known = lease_journal_find(terms->journal, taken->nonce);
 
-    return known != NULL && !known->has_ended && memcmp(known->digest, taken->digest, sizeof taken->digest) == 0;
+    return known != NULL && memcmp(known->digest, taken->digest, sizeof taken->digest) == 0;
 }
 
 static struct result decide_again(const struct order_terms *terms, const struct ecdsa_key *root, struct verdict *verdict,
@@ -81,7 +81,7 @@ static struct result make(struct bytes text, const struct order_terms *terms, co
     if (verdict->bundle != NULL && verdict->bundle->chain.lease != NULL) order_lease(verdict->bundle, &verdict->taken);
     if (verdict->refusal.check != NULL) {
         TRY(name_refusal(text, terms, verdict, err));
-        if (strcmp(verdict->refusal.check, "nonce") == 0 && is_active(terms, &verdict->taken)) verdict->kind = VERDICT_ACTIVE;
+        if (strcmp(verdict->refusal.check, "nonce") == 0 && was_taken(terms, &verdict->taken)) verdict->kind = VERDICT_TAKEN;
         return SUCCESS;
     }
     (void)snprintf(verdict->run, sizeof verdict->run, "%s", run_text(verdict->bundle->chain.lease, "run"));

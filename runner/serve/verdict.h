@@ -9,16 +9,16 @@
 enum verdict_kind {
     VERDICT_RUN,
     VERDICT_REFUSE,  /* with a signed reason */
-    VERDICT_ACTIVE,  /* another worker had the lease when this one began; if it has it no more, the lease is refused */
+    VERDICT_TAKEN,   /* this runner has taken the lease before: the serving process knows what became of it. Never run again */
     VERDICT_UNNAMED, /* it is no lease for this runner's key, so there is nothing that a refusal could name */
 };
 
 struct verdict {
     enum verdict_kind kind;
-    struct order_refusal refusal; /* VERDICT_REFUSE, VERDICT_ACTIVE; VERDICT_UNNAMED, for the log */
+    struct order_refusal refusal; /* VERDICT_REFUSE, VERDICT_TAKEN; VERDICT_UNNAMED, for the log */
     struct run_bundle *bundle;    /* VERDICT_RUN */
-    struct run_envelope *lease;   /* VERDICT_REFUSE, VERDICT_ACTIVE: what the refusal names; owned */
-    struct taken_lease taken;     /* VERDICT_RUN, VERDICT_ACTIVE */
+    struct run_envelope *lease;   /* VERDICT_REFUSE, VERDICT_TAKEN: what the refusal names; owned */
+    struct taken_lease taken;     /* VERDICT_RUN, VERDICT_TAKEN */
     struct run_spec *spec;        /* VERDICT_RUN: of the order */
     struct device_grant grant;
     char run[UUID_TEXT_SIZE]; /* "" for VERDICT_UNNAMED */

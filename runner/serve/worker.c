@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "outgoing/addresses.h"
 #include "runner/enrolment/certificate.h"
+#include "runner/sandbox/work.h"
 #include "runner/serve/kept.h"
 #include "supervision/child.h"
 
@@ -290,13 +291,18 @@ static void take_and_run(struct worker *worker, const struct verdict *verdict, s
     end(worker, WORKER_DONE);
 }
 
-static bool is_active(struct worker *worker, const struct taken_lease *lease)
+/* True: nobody works on it, and `refusal` says what becomes of it. A lease whose worker was killed before its first word is returned. */
+static bool is_given_up(struct worker *worker, const struct taken_lease *lease, struct order_refusal *refusal)
 {
-    const struct channel_question question = {.topic = CHANNEL_ACTIVE, .lease = *lease};
+    const struct channel_question question = {.topic = CHANNEL_TAKEN, .lease = *lease};
     struct channel_answer answer;
     struct error err;
 
-    return channel_ask(worker->channel, &question, &answer, &err).ok || err.kind != ERROR_NOT_FOUND;
+    if (channel_ask(worker->channel, &question, &answer, &err).ok) return false;
+    if (err.kind != ERROR_CONFLICT) return err.kind == ERROR_NOT_FOUND;
+    refusal->check = RUN_CHECK_MACHINE;
+    (void)snprintf(refusal->reason, sizeof refusal->reason, "%.256s", err.message);
+    return true;
 }
 
 static void decide(struct worker *worker, const struct channel_answer *offer, struct bytes bundle)
@@ -311,15 +317,15 @@ static void decide(struct worker *worker, const struct channel_answer *offer, st
     }
     switch (verdict.kind) {
     case VERDICT_RUN: take_and_run(worker, &verdict, bundle); break;
-    case VERDICT_ACTIVE:
-        if (is_active(worker, &verdict.taken)) {
+    case VERDICT_TAKEN:
+        if (!is_given_up(worker, &verdict.taken, &verdict.refusal)) {
             (void)worker_pause(ACTIVE_MS);
             break;
         }
         __attribute__((fallthrough));
     case VERDICT_REFUSE:
         leased_refuse(worker, verdict.lease, &verdict.refusal);
-        if (is_for_job(worker)) worker_cancelled = 1; /* its run has ended */
+        if (is_for_job(worker)) worker_cancelled = 1; /* its attempt has ended */
         (void)worker_pause(REFUSED_MS);
         break;
     case VERDICT_UNNAMED:
@@ -377,6 +383,19 @@ _Noreturn void worker_ask(struct worker *worker)
         (void)worker_pause(pause_ms);
     }
     end(worker, WORKER_DONE);
+}
+
+_Noreturn void worker_sweep(struct worker *worker)
+{
+    struct cgroup_place place = {.isolation = ISOLATION_RLIMITS};
+    struct error err = {0};
+    bool is_clean = false;
+
+    struct result swept = child_begin(NULL, SIGKILL, worker->parent, &err);
+    if (worker->options->pods == NULL) cgroup_find(worker->options->cgroup, &place);
+    if (swept.ok) swept = work_sweep(worker->options->work, &place, &is_clean, &err);
+    if (!swept.ok) log_error("what a killed run has left is not removed", &err);
+    end(worker, is_clean ? WORKER_DONE : WORKER_FAILED);
 }
 
 _Noreturn void worker_send(struct worker *worker, const struct taken_lease *lease)

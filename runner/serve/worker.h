@@ -33,6 +33,8 @@ enum worker_status { WORKER_DONE = 0, WORKER_FAILED = 1, WORKER_SUSPENDED = 3 };
 
 /** For the forked process: asks until it has a run, and runs that. */
 _Noreturn void worker_ask(struct worker *worker);
+/** For the forked process: removes what killed workers have left on the disk. WORKER_FAILED: not all of it, so try again. */
+_Noreturn void worker_sweep(struct worker *worker);
 /** For the forked process: sends the kept result of a lease. */
 _Noreturn void worker_send(struct worker *worker, const struct taken_lease *lease);
 

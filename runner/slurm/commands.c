@@ -242,6 +242,7 @@ static struct result read_job(struct bytes line, struct slurm_status *status_out
     read_exit(fields[2], &status);
     copy_field(fields[3], status.nodes, sizeof status.nodes);
     copy_field(fields[4], status.reason, sizeof status.reason);
+    status.state = slurm_state_with(status.state, status.reason);
     *status_out = status;
     return SUCCESS;
 }

@@ -107,13 +107,19 @@ static int64_t number_of(const json_t *object, const char *key)
     return 0;
 }
 
-/* A text, or a list of texts: the first is the state, and flags such as COMPLETING follow. */
+/* A text, or a list of texts: the first is the state, and flags such as COMPLETING or REQUEUE_HOLD follow. */
 static enum slurm_state state_in(const json_t *job)
 {
     const json_t *said = json_object_get(job, "job_state");
     const char *word = json_string_value(json_is_array(said) ? json_array_get(said, 0) : said);
+    enum slurm_state state = word == NULL ? SLURM_LOST : slurm_state_of(word);
 
-    return word == NULL ? SLURM_LOST : slurm_state_of(word);
+    for (size_t i = 1; i < json_array_size(said) && state == SLURM_WAITING; i++) {
+        const char *flag = json_string_value(json_array_get(said, i));
+        if (flag != NULL && slurm_state_of(flag) == SLURM_HELD) state = SLURM_HELD;
+    }
+    state = slurm_state_with(state, json_text_of(job, "state_reason"));
+    return slurm_state_with(state, json_text_of(job, "state_description"));
 }
 
 /* A wait status, or an object with return_code and signal. */

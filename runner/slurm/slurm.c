@@ -29,9 +29,9 @@ bool slurm_is_word(const char *word)
 
 const char *slurm_state_name(enum slurm_state state)
 {
-    static const char *const names[] = {
-        [SLURM_NONE] = "none",     [SLURM_WAITING] = "waiting",     [SLURM_RUNNING] = "running", [SLURM_COMPLETED] = "completed",
-        [SLURM_FAILED] = "failed", [SLURM_CANCELLED] = "cancelled", [SLURM_TIMEOUT] = "timeout", [SLURM_LOST] = "lost"};
+    static const char *const names[] = {[SLURM_NONE] = "none",           [SLURM_WAITING] = "waiting", [SLURM_RUNNING] = "running",
+                                        [SLURM_COMPLETED] = "completed", [SLURM_HELD] = "held",       [SLURM_FAILED] = "failed",
+                                        [SLURM_CANCELLED] = "cancelled", [SLURM_TIMEOUT] = "timeout", [SLURM_LOST] = "lost"};
 
     return names[state];
 }
@@ -42,18 +42,25 @@ enum slurm_state slurm_state_of(const char *word)
         const char *word;
         enum slurm_state state;
     } words[] = {
-        {"PENDING", SLURM_WAITING},       {"CONFIGURING", SLURM_WAITING},  {"REQUEUED", SLURM_WAITING},
-        {"REQUEUE_HOLD", SLURM_WAITING},  {"REQUEUE_FED", SLURM_WAITING},  {"SPECIAL_EXIT", SLURM_WAITING},
-        {"RESV_DEL_HOLD", SLURM_WAITING}, {"RUNNING", SLURM_RUNNING},      {"COMPLETING", SLURM_RUNNING},
-        {"SIGNALING", SLURM_RUNNING},     {"STAGE_OUT", SLURM_RUNNING},    {"STOPPED", SLURM_RUNNING},
-        {"SUSPENDED", SLURM_RUNNING},     {"RESIZING", SLURM_RUNNING},     {"COMPLETED", SLURM_COMPLETED},
-        {"FAILED", SLURM_FAILED},         {"OUT_OF_MEMORY", SLURM_FAILED}, {"CANCELLED", SLURM_CANCELLED},
-        {"REVOKED", SLURM_CANCELLED},     {"TIMEOUT", SLURM_TIMEOUT},      {"DEADLINE", SLURM_TIMEOUT},
+        {"PENDING", SLURM_WAITING},    {"CONFIGURING", SLURM_WAITING},  {"REQUEUED", SLURM_WAITING},
+        {"REQUEUE_HOLD", SLURM_HELD},  {"REQUEUE_FED", SLURM_WAITING},  {"SPECIAL_EXIT", SLURM_HELD},
+        {"RESV_DEL_HOLD", SLURM_HELD}, {"RUNNING", SLURM_RUNNING},      {"COMPLETING", SLURM_RUNNING},
+        {"SIGNALING", SLURM_RUNNING},  {"STAGE_OUT", SLURM_RUNNING},    {"STOPPED", SLURM_RUNNING},
+        {"SUSPENDED", SLURM_RUNNING},  {"RESIZING", SLURM_RUNNING},     {"COMPLETED", SLURM_COMPLETED},
+        {"FAILED", SLURM_FAILED},      {"OUT_OF_MEMORY", SLURM_FAILED}, {"CANCELLED", SLURM_CANCELLED},
+        {"REVOKED", SLURM_CANCELLED},  {"TIMEOUT", SLURM_TIMEOUT},      {"DEADLINE", SLURM_TIMEOUT},
     };
 
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (strcmp(words[i].word, word) == 0) return words[i].state;
     return SLURM_LOST; /* NODE_FAIL, BOOT_FAIL, PREEMPTED, and states that a later Slurm adds: the heartbeat decides */
+}
+
+enum slurm_state slurm_state_with(enum slurm_state state, const char *reason)
+{
+    const bool is_held = reason != NULL && strcasestr(reason, "held") != NULL;
+
+    return state == SLURM_WAITING && is_held ? SLURM_HELD : state;
 }
 
 int64_t slurm_minutes(int64_t seconds)
@@ -73,7 +80,7 @@ int64_t slurm_bytes(int64_t mebibytes)
 
 bool slurm_is_open(enum slurm_state state)
 {
-    return state == SLURM_WAITING || state == SLURM_RUNNING;
+    return state == SLURM_WAITING || state == SLURM_HELD || state == SLURM_RUNNING;
 }
 
 void slurm_keep_newer(struct slurm_status *kept, const struct slurm_status *each)

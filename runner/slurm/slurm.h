@@ -52,6 +52,7 @@ bool slurm_is_word(const char *word);
 enum slurm_state {
     SLURM_NONE, /* the cluster knows no such job (any more) */
     SLURM_WAITING,
+    SLURM_HELD, /* it waits, and Slurm does not start it until somebody releases it */
     SLURM_RUNNING,
     SLURM_COMPLETED,
     SLURM_FAILED,
@@ -61,6 +62,7 @@ enum slurm_state {
 };
 /** "none", "waiting", ... */
 const char *slurm_state_name(enum slurm_state state);
+bool slurm_is_open(enum slurm_state state); /* it waits, is held or runs */
 
 /** Slurm's report of a job; texts have only printable ASCII. */
 struct slurm_status {

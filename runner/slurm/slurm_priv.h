@@ -29,13 +29,14 @@ struct slurm {
 void slurm_copy_text(char *text_out, size_t size, const char *text);
 /** The state for one of Slurm's words; SLURM_LOST for an unknown one. */
 enum slurm_state slurm_state_of(const char *word);
+/** SLURM_HELD for a waiting job whose reason says so: "JobHeldUser", "launch failed requeued held"; NULL: no reason. */
+enum slurm_state slurm_state_with(enum slurm_state state, const char *reason);
 /** The batch script of a job, which starts its words once on each node. */
 RESULT slurm_script(const struct slurm_job *job, struct buffer *script, struct error *err);
 int64_t slurm_minutes(int64_t seconds);
 int64_t slurm_mebibytes(int64_t bytes);
 /** 0 for an impossible number of MiB. */
 int64_t slurm_bytes(int64_t mebibytes);
-bool slurm_is_open(enum slurm_state state); /* it waits or runs */
 /** Copies `each` to *kept if it has priority: an open job over an ended one; of two equal ones the newer. */
 void slurm_keep_newer(struct slurm_status *kept, const struct slurm_status *each);
 

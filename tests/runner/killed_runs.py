@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
 """usage: killed_runs.py BUILD-FOLDER [TEST]...   `sijil-runner serve` is killed or stopped at each state of a run, runs several at once, and is
 suspended: nothing is left running or on disk, and each run has one end."""
+import fcntl
+import glob
 import json
 import os
+import shutil
 import signal
+import subprocess
 import time
 
-from runner_world import BUILD, made, run_tests
+from leftovers import groups_of_runs
+from runner_world import BUILD, RUNNER, made, run_tests
 
 OK = "mkdir /out/model; echo 1 > /out/model/1"
 LONG = "trap '' TERM; echo ready; sh -c 'trap \"\" TERM; sleep 60; : MARK' & sh -c 'sleep 60; : MARK'; sleep 60"
@@ -25,11 +30,15 @@ def workers(world):
     return found
 
 
+def runs_once(world):
+    run, _ = world.run(OK)
+    assert world.ended(run)[0]["status"] == "succeeded"
+
+
 def runs_again(world):
     """The next start runs what comes; nothing of before is left."""
     world.start()
-    run, _ = world.run(OK)
-    assert world.ended(run)[0]["status"] == "succeeded"
+    runs_once(world)
     world.stop()
 
 
@@ -81,7 +90,14 @@ def a_killed_runner_leaves_nothing(world):
     runs_again(world)
 
 
+def left(world):
+    """Files and control groups of runs."""
+    return [*os.listdir(world.work), *os.listdir(os.path.join(world.state, "leases")), *(set(groups_of_runs()) - world.groups)]
+
+
 def a_killed_worker_ends_only_its_run(world):
+    """And what it leaves goes away at once, also if no other run comes."""
+    world.groups = set(groups_of_runs())
     world.start()
     for state in ("fetching", "running", "sending"):
         run, _, gate = at_state(world, state)
@@ -89,10 +105,99 @@ def a_killed_worker_ends_only_its_run(world):
             os.kill(pid, signal.SIGKILL)
         open_gate(world, gate)
         world.nothing_runs()
-        world.peer.wait(lambda: os.listdir(os.path.join(world.state, "leases")) == [], f"{state}: files are left")
+        world.peer.wait(lambda: left(world) == [], f"{state}: files or control groups are left")
         assert (run.result is not None) == (state == "sending") and run.refusal is None, state
         after, _ = world.run(OK)
         assert world.ended(after)[0]["status"] == "succeeded"
+    world.stop()
+
+
+def a_worker_killed_before_its_first_word_returns_its_lease(world):
+    """A registry that heard nothing gives the lease again. It is never run twice, and the run gets another attempt."""
+    world.start()
+    run, lease, gate = at_state(world, "fetching")
+    for pid in workers(world):
+        os.kill(pid, signal.SIGKILL)
+    open_gate(world, gate)
+    for _ in range(2):  # as if the answer was lost
+        run.refusal = None
+        world.peer.give(lease)
+        world.peer.wait(lambda: run.refusal, "nothing is said of the lease")
+        said = world.registry.opened(run.refusal)
+        assert said["check"] == "machine" and "was killed" in said["reason"], said
+    assert not run.has_started and run.result is None
+    ended, again = world.run(OK)
+    run.refusal = None
+    world.peer.give(again)  # this one has ended, so nobody was interrupted
+    world.peer.wait(lambda: ended.refusal, "nothing is said of an ended lease")
+    assert world.registry.opened(ended.refusal)["check"] == "nonce" and ended.results == 1
+    world.stop()
+    world.start()  # another process was not interrupted: such a registry is wrong
+    world.peer.give(lease)
+    world.peer.wait(lambda: run.refusal, "nothing is said of the lease")
+    assert world.registry.opened(run.refusal)["check"] == "nonce" and not run.has_started
+    world.stop()
+
+
+def a_lease_that_is_taken_by_a_dying_worker_is_settled(world):
+    """Its last question is answered when it is dead already."""
+    gate = world.peer.hold("leases")
+    world.start()
+    world.peer.wait(lambda: world.peer.arrived["leases"], "it does not ask")
+    serving, (worker,) = world.process.pid, workers(world)
+    os.kill(serving, signal.SIGSTOP)  # it does not answer
+    run, lease = world.give(world.script(OK))
+    open_gate(world, gate)
+    world.peer.wait(lambda: glob.glob(os.path.join(world.state, "leases", "*.bundle")), "it does not keep the bundle")
+    time.sleep(0.5)  # now it waits for the answer
+    os.kill(worker, signal.SIGKILL)
+    os.kill(serving, signal.SIGCONT)
+    world.peer.wait(lambda: world.said("a run was interrupted"), "the lease is lost")
+    world.peer.give(lease)
+    world.peer.wait(lambda: run.refusal, "nothing is said of the lease")
+    assert world.registry.opened(run.refusal)["check"] == "machine" and not run.has_started
+    world.peer.wait(lambda: os.listdir(os.path.join(world.state, "leases")) == [], "files are left")
+    world.stop()
+
+
+def has_groups():
+    done = subprocess.run([RUNNER, "check", "--json"], capture_output=True, text=True, check=False)
+    return json.loads(done.stdout)["isolation"] != "rlimits"
+
+
+def a_start_removes_control_groups_of_before(world):
+    """Also those of which the folder knows nothing any more, and none that another runner uses."""
+    if not has_groups():
+        print("  left out: this machine gives no control groups")
+        return
+    before = set(groups_of_runs())
+    world.start()
+    at_state(world, "running")
+    world.kill()
+    world.nothing_runs()
+    shutil.rmtree(world.work)
+    stale = set(groups_of_runs()) - before
+    assert stale, "a killed runner leaves no groups"
+    parent = os.path.dirname(stale.copy().pop())
+    used, odd = (os.path.join(parent, name) for name in ("run-" + 32 * "0", "run-" + 31 * "0"))
+    os.mkdir(used)
+    os.mkdir(odd)
+    holder = os.open(used, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        world.start()
+        world.peer.wait(lambda: not stale & set(groups_of_runs()), "its control groups are left")
+        assert os.path.isdir(used) and os.path.isdir(odd), "a group of others is removed"
+        os.close(holder)
+        holder = None
+        runs_once(world)
+        world.peer.wait(lambda: not os.path.isdir(used), "a group whose runner is gone is left")
+    finally:
+        for path in (used, odd):
+            if os.path.isdir(path):
+                os.rmdir(path)
+        if holder is not None:
+            os.close(holder)
     world.stop()
 
 
@@ -228,5 +333,6 @@ def logs_are_json(world):
     assert made.RUNNER in json.dumps(lines)
 
 
-run_tests((a_killed_runner_leaves_nothing, a_killed_worker_ends_only_its_run, a_request_to_stop_cancels, a_run_may_end_by_itself, several_at_once,
+run_tests((a_killed_runner_leaves_nothing, a_killed_worker_ends_only_its_run, a_worker_killed_before_its_first_word_returns_its_lease,
+           a_lease_that_is_taken_by_a_dying_worker_is_settled, a_start_removes_control_groups_of_before, a_request_to_stop_cancels, a_run_may_end_by_itself, several_at_once,
            a_device_has_one_run, a_suspended_runner_ends, certificates_are_renewed, it_says_why_it_does_not_serve, logs_are_json), starts=False)

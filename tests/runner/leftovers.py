@@ -1,4 +1,4 @@
-"""Processes that a test of runners left behind. Standard library only."""
+"""Processes and control groups that a test of runners left behind. Standard library only."""
 import glob
 
 
@@ -14,3 +14,8 @@ def processes_with(mark, without):
         if mark.encode() in line and without not in line:
             found.append(line)
     return found
+
+
+def groups_of_runs():
+    """Control groups of runs, of all runners of this machine."""
+    return glob.glob("/sys/fs/cgroup/**/run-" + 32 * "[0-9a-f]", recursive=True)

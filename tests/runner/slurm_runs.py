@@ -69,6 +69,18 @@ def a_job_is_started_once(way):
     assert way.find("never", known=999999)["state"] == "none"
 
 
+def a_held_job_is_shown_as_held(way):
+    way.cluster.run("scontrol", "update", "partition=train", "state=down")
+    begun = way.start("held", "/bin/sleep", "60")
+    assert way.until("held", "waiting", "held")["state"] == "waiting"
+    way.cluster.run("scontrol", "hold", str(begun["id"]))
+    way.cluster.run("scontrol", "update", "partition=train", "state=up")
+    seen = way.find("held")
+    assert seen["state"] == "held" and "held" in seen["reason"].lower() and way.start("held", "/bin/sleep", "60")["id"] == begun["id"], seen
+    way.cancel("held")
+    way.until("held", "cancelled")
+
+
 def devices_and_features_are_asked_for(way):
     begun = way.start("gpu", "/bin/sleep", "60", gres="gpu:fake:2", feature="region-ae-dxb")
     seen = way.until("gpu", "running", known=begun["id"])
@@ -137,7 +149,7 @@ def main():
         return 77
     with Cluster() as cluster:
         for way in (Way(cluster, "rest", cluster.url), Way(cluster, "commands", "commands:")):
-            for case in (the_cluster_is_shown, an_end_is_told_as_it_was, a_job_is_started_once, devices_and_features_are_asked_for,
+            for case in (the_cluster_is_shown, an_end_is_told_as_it_was, a_job_is_started_once, a_held_job_is_shown_as_held, devices_and_features_are_asked_for,
                          what_slurm_refuses_is_said, *([a_job_outlives_the_controller] if way.name == "rest" else [])):
                 began = time.monotonic()
                 case(way)

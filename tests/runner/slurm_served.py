@@ -208,6 +208,23 @@ def the_commands_are_another_way(world):
     world.start_head()
 
 
+def a_held_job_does_not_block_its_run(world):
+    """Slurm holds a job that it could not launch; here the administrator does."""
+    world.stop_runner("head")
+    world.start_head(patience=3)
+    world.cluster.run("scontrol", "update", "partition=train", "state=down")
+    run, queued = world.peer.order(script(world, OK), EVERYWHERE)
+    world.wait_for(lambda: world.jobs(queued, "pending"), "no job waits")
+    first = world.jobs(queued)[0][0]
+    world.cluster.run("scontrol", "hold", first)
+    world.cluster.run("scontrol", "update", "partition=train", "state=up")
+    assert world.result(run, queued)[0]["status"] == "succeeded" and len(queued.leases) == 1, queued.leases
+    world.no_job_is_left()
+    assert [one[0] for one in world.jobs(queued)].count(first) == 1 and len(world.jobs(queued)) == 2, world.jobs(queued)
+    world.stop_runner("head")
+    world.start_head()
+
+
 def a_scheduler_that_lies_starts_and_ends_nothing(world):
     world.stop_runner("head")
     with Liar(world.at("liar")) as liar:
@@ -235,7 +252,8 @@ def a_scheduler_that_lies_starts_and_ends_nothing(world):
 
 TESTS = (the_digits_model_is_the_same_as_here, the_administrator_ends_a_job, the_registry_ends_a_run, restarts_start_no_second_job,
          a_node_that_dies_loses_an_attempt, a_run_gets_the_devices_of_its_job, a_job_of_nobody_gets_nothing, keys_that_others_could_read_are_not_used,
-         a_run_of_two_nodes_has_one_job, the_commands_are_another_way, a_scheduler_that_lies_starts_and_ends_nothing)
+         a_run_of_two_nodes_has_one_job, the_commands_are_another_way, a_held_job_does_not_block_its_run,
+         a_scheduler_that_lies_starts_and_ends_nothing)
 
 
 def spaces(world):

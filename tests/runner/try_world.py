@@ -1,5 +1,4 @@
 """How tests start `sijil-runner try`: as root with a user for payloads, and as a plain user."""
-import glob
 import json
 import os
 import pwd
@@ -9,7 +8,7 @@ import sys
 import tempfile
 import time
 
-from leftovers import processes_with
+from leftovers import groups_of_runs, processes_with
 
 BUILD = os.path.abspath(sys.argv[1])
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -92,10 +91,6 @@ def is_empty(group):
             return file.read() == ""
     except OSError:
         return False  # it has gone away
-
-
-def groups_of_runs():
-    return glob.glob("/sys/fs/cgroup/**/run-????????????????????????????????", recursive=True)
 
 
 THERE_BEFORE = set(groups_of_runs())  # of a runner that another test has killed and not started again

@@ -15,12 +15,12 @@ from sijil_test import make_robot, program
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 # The events of a run's end, and the state that each may lead to. A result that is sent again, because its answer was lost, is allowed and completes
-# nothing. One that says `succeeded` is a run.finish, too, and ends nothing.
-LAST = {("run.admit", "completed"): "succeeded", ("run.end", "allowed"): "failed", ("run.cancel", "allowed"): "cancelled", ("run.finish", "completed"): "failed cancelled",
-        ("run.expire", "allowed"): "expired", ("run.refuse", "completed"): "refused", ("run.quarantine", "allowed"): "quarantined"}
-
-# A worker that was killed between taking a lease and its first word: the registry gives the lease again, and the runner refuses it (docs/runner.md).
-TAKEN = "nonce: this runner has taken the lease before"
+# nothing. One that says `succeeded` is a run.finish, too, and ends nothing. Each result that came too late has a run.quarantine, and each
+# lease that was returned a run.refuse; they end nothing, either, unless it was the last attempt.
+FINISHED, REFUSED, LATE = ("run.finish", "completed"), ("run.refuse", "completed"), ("run.quarantine", "allowed")
+LAST = {("run.admit", "completed"): "succeeded", ("run.end", "allowed"): "failed", ("run.cancel", "allowed"): "cancelled", FINISHED: "failed cancelled",
+        ("run.expire", "allowed"): "expired", REFUSED: "refused failed", LATE: "quarantined"}
+JOB_ENDED = "the scheduler ended the job, or the runner was stopped"  # docs/slurm.md: then the run is cancelled
 
 
 class Checks:
@@ -68,13 +68,22 @@ class Checks:
             for run in set(UUID.findall(entry["res"])):
                 self.events[run].append((entry["act"], entry["out"]))
 
+    def ends_of(self, run, state, kinds):
+        """The events that ended the run: of those in LAST, some may only have ended an attempt, or nothing."""
+        ends = [one for one in self.events[run] if one in LAST]
+        if "result" in kinds and FINISHED in ends and state in ("succeeded", "quarantined"):
+            ends.remove(FINISHED)
+        assert ends.count(REFUSED) == kinds.count("refusal") + kinds.count("return"), f"{run} has {kinds}: {self.events[run]}"
+        returned = kinds.count("return") - (state == "failed" and ends[-1] == REFUSED)
+        for one in kinds.count("late") * [LATE] + returned * [REFUSED]:
+            ends.remove(one)
+        return ends
+
     def check_run(self, run, state, attempt, reason, kinds):
         """`kinds`: of its envelopes."""
-        kind, is_again = self.kills.people.asked[run]["kind"], (state, reason) == ("refused", TAKEN)
-        assert state in PROGRAMS[kind][2].split() or is_again, f"a run that {kind} is {state}, {reason}: {self.events[run]}"
-        ends = [one for one in self.events[run] if one in LAST]
-        if "result" in kinds and ("run.finish", "completed") in ends and state in ("succeeded", "quarantined"):
-            ends.remove(("run.finish", "completed"))
+        kind, job_ended = self.kills.people.asked[run]["kind"], (state, reason) == ("cancelled", JOB_ENDED)
+        assert state in PROGRAMS[kind][2].split() or job_ended, f"a run that {kind} is {state}, {reason}: {self.events[run]}"
+        ends = self.ends_of(run, state, kinds)
         assert len(ends) == 1 and state in LAST[ends[0]].split(), f"{run} is {state}, and its events are {self.events[run]}"
         assert kinds.count("admission") == (state == "succeeded") and kinds.count("order") <= 1 and kinds.count("result") <= 1, (run, state, kinds)
         self.ends[kind, state] += 1

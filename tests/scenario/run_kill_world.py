@@ -7,9 +7,11 @@ import signal
 import tempfile
 import time
 
+import sijil_test
 from peers import POSTGRES
 from real_runner import RealRunner
 from run_fleet import RunFleet
+from run_kill_people import BROKEN
 from run_world import Runner
 from sijil_test import children_of, program
 
@@ -20,7 +22,11 @@ REGION = "ae/dxb"  # of the cluster
 MARK = f"kills-{os.getpid()}-{time.time_ns()}"  # a word of each payload's command line
 BY_ITSELF = (75, 0)  # a gateway may end because the database ended while it started; and it may have finished its requests
 
-THERE_BEFORE = set(glob.glob("/sys/fs/cgroup/**/run-[0-9a-f]*", recursive=True))  # of a runner that another test has killed
+# Between two steps of a run: its event is recorded, and what sijil-keyd signs for it is not stored. So it asks sijil-keyd just now.
+STEPS = {"order": "SELECT 1 FROM run_draft JOIN run USING (run_id) WHERE state = 'requested' LIMIT 1",
+         "lease": "SELECT 1 FROM run_attempt WHERE ended_at IS NULL AND lease IS NULL LIMIT 1",
+         "admission": "SELECT 1 FROM run_admission JOIN run USING (run_id) WHERE state = 'finishing' LIMIT 1"}
+STEP_S, REST_S = 8, 3  # how long sijil-keyd stands still at most, and then does not: after 40 s of silence attempts are lost
 
 
 def words_of(process):
@@ -66,9 +72,12 @@ class KillFleet(RunFleet):
         if self.keyd is not None and self.keyd.poll() is not None:
             raise AssertionError(f"sijil-keyd has ended with {self.keyd.returncode}")
 
+    def is_up(self, number):
+        return self.gateways[number] is not None and self.gateways[number].poll() is None
+
     def kill_gateway(self):
         number = random.randrange(2)
-        if self.gateways[number] is None or self.gateways[number].poll() is not None:
+        if not self.is_up(number):
             return None
         self.kill(number)
         pause()
@@ -89,10 +98,61 @@ class KillFleet(RunFleet):
             with open(data + "/postmaster.pid", encoding="utf-8") as file:
                 backends = children_of(int(file.readline()))
             return "process of PostgreSQL" if backends and kill(random.choice(backends)) else None
-        self.run(POSTGRES, "crash", self.path("postgres"))
+        self.crash_database()
         pause()
-        self.run(POSTGRES, "restart", self.path("postgres"), timeout=200)
+        self.restart_database()
         return "PostgreSQL"
+
+    def crash_database(self):
+        self.run(POSTGRES, "crash", self.path("postgres"))
+
+    def restart_database(self):
+        self.run(POSTGRES, "restart", self.path("postgres"), timeout=200)
+
+    # ---- between two steps ----
+
+    def kill_between(self, what):
+        """Kills `what` while a run is between two steps: sijil-keyd stands still until one is there."""
+        step, keyd = random.choice(list(STEPS)), self.keyd
+        if not all(self.is_ready(port) for port in self.ports):
+            return None
+        keyd.send_signal(signal.SIGSTOP)
+        try:
+            is_there = self.wait_for_step(STEPS[step])
+            start_again = self.strike(what) if is_there else None
+        finally:
+            keyd.send_signal(signal.SIGCONT)
+        if not is_there:
+            time.sleep(REST_S)
+            return None
+        pause()
+        start_again()
+        return f"{what} before the {step}"
+
+    def is_ready(self, port):
+        try:
+            return sijil_test.Client(self, None, port).call("GET", "/readyz").status == 200
+        except BROKEN:
+            return False
+
+    def wait_for_step(self, text):
+        until = time.monotonic() + STEP_S
+        while not (is_there := self.ask(text)) and time.monotonic() < until:
+            time.sleep(0.05)
+        return bool(is_there)
+
+    def strike(self, what):
+        """Returns what starts it again."""
+        if what == "sijil-keyd":
+            self.kill_keyd()
+            return self.start_keyd
+        if what == "PostgreSQL":
+            self.crash_database()
+            return self.restart_database
+        killed = [number for number in range(2) if self.is_up(number)]
+        for number in killed:
+            self.kill(number)
+        return lambda: [self.start_gateway(number) for number in killed]
 
     def ask(self, text, seconds=90):
         """The rows of the answer, also while the database starts."""
@@ -192,15 +252,12 @@ class Slurm:
             machine.keep()
 
     def resume_nodes(self):
-        """As the administrator does: Slurm takes a node out of use when a job on it was killed in an odd way, and holds a job that it could not start."""
+        """As the administrator does: Slurm takes a node out of use when a job on it was killed in an odd way. Jobs that Slurm holds are not released: the
+        machine that schedules ends them."""
         for line in self.cluster.run("sinfo", "-h", "-N", "-o", "%N %T", check=False).splitlines():
             node, _, state = line.partition(" ")
             if state.startswith(("drain", "down")):
                 self.cluster.run("scontrol", "update", f"nodename={node}", "state=resume", check=False)
-        for line in self.cluster.run("squeue", "-h", "-t", "PENDING", "-o", "%i %r", check=False).splitlines():
-            number, _, reason = line.partition(" ")
-            if "held" in reason:
-                self.cluster.run("scontrol", "release", number, check=False)
 
     def open_jobs(self):
         text = self.cluster.run("squeue", "-h", "--Format=Name:64|,State:|", check=False)
@@ -217,10 +274,18 @@ def slurm_is_missing():
     return slurm.why_not()
 
 
+def own_groups():
+    """The folders in which runners that this test starts make the groups of their runs (runner/sandbox/cgroup.c)."""
+    with open("/proc/self/cgroup", encoding="ascii") as file:
+        lines = [line.strip().split(":", 2) for line in file]
+    places = [(f"/sys/fs/cgroup/{name}".rstrip("/"), path) for _, names, path in lines for name in names.split(",")]
+    return {base + path.rstrip("/") if os.path.isdir(base + path) else base for base, path in places}
+
+
 def control_groups():
-    """Those of runs, of all runners of this machine, in which nothing runs: others may have runs meanwhile."""
+    """Those of runs in which nothing runs: another test may have runs meanwhile."""
     found = set()
-    for path in set(glob.glob("/sys/fs/cgroup/**/run-[0-9a-f]*", recursive=True)) - THERE_BEFORE:
+    for path in (path for folder in own_groups() for path in glob.glob(folder + "/run-" + 32 * "[0-9a-f]")):
         try:
             with open(path + "/cgroup.procs", encoding="ascii") as file:
                 if not file.read().strip():

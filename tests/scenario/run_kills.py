@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Kill -9 of gateways, sijil-keyd, PostgreSQL, runners, their workers, payloads, slurmctld and jobs at random moments, while training runs are asked for,
-ordered, leased, run and admitted, here and on Slurm. After each batch every run has one end, and nothing is left.
+ordered, leased, run and admitted, here and on Slurm; and of gateways, sijil-keyd and PostgreSQL exactly between two steps, when an event is recorded and the
+order, lease or admission that it is about is not stored. After each batch every run has one end, and nothing is left.
 
 usage: run_kills.py [KILLS [SEED [BATCH]]]     4 kills by default, without Slurm; fewer than 10 are different ones, chosen by the seed. The seed is printed, so
 that the order of the kills can be repeated; their exact moments can't. After each BATCH (20) kills all runs come to their ends, and everything is checked."""
@@ -55,6 +56,7 @@ class Kills:
 
     def strokes(self):
         found = {"gateway": self.fleet.kill_gateway, "keyd": self.fleet.kill_key_process, "database": self.fleet.kill_database,
+                 **{f"{what}, at a step": lambda what=what: self.fleet.kill_between(what) for what in ("gateways", "sijil-keyd", "PostgreSQL")},
                  "runner": lambda: random.choice(self.machines).kill_it(), "worker": lambda: random.choice(self.machines).kill_worker(),
                  "payload": self.kill_payload}
         if self.slurm:

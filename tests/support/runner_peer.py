@@ -55,6 +55,7 @@ class Peer(http.server.ThreadingHTTPServer):
         self.blobs, self.manifests, self.uploaded, self.fetched = {}, {}, {}, []
         self.faults = {}  # (route) -> list of what happens to the next requests
         self.gates = {}   # (route) -> event that such requests wait for
+        self.arrived = collections.Counter()  # requests of a route
         self.certificates = []
         self.is_suspended, self.lost_leases = False, 0
         threading.Thread(target=self.serve_forever, daemon=True).start()
@@ -145,6 +146,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def handle_all(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
         route, self.is_lost = self.route(), False
+        self.server.arrived[route] += 1
         if route in self.server.gates:
             self.server.gates[route].wait(60)
         with self.server.changed:

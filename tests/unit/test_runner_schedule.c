@@ -1,10 +1,12 @@
-/* What is done about the job of one attempt, whatever registry and cluster say; names of jobs, features of nodes; the message of a job. */
+/* What is done about the job of one attempt, whatever registry and cluster say; Slurm's words for a job; names of jobs, features of nodes; the message
+ * of a job. */
 #include "tests/support/unit.h"
 
 #include <stdio.h>
 
 #include "runner/jobs/wish.h"
 #include "runner/schedule/plan.h"
+#include "runner/slurm/slurm_priv.h"
 
 #define PATIENCE 60000
 #define NOW      1000000
@@ -30,6 +32,15 @@ static const struct look_row {
      {.since_ms = NOW - PATIENCE},
      PLAN_CANCEL,
      {.ended_id = 5, .tries = 1, .next_ms = NOW + 5000}},
+    {"a held job has time, too", PLAN_WAITS, SLURM_HELD, 5, {0}, PLAN_NOTHING, {.since_ms = NOW}},
+    {"a held job does not block its run",
+     PLAN_WAITS,
+     SLURM_HELD,
+     5,
+     {.since_ms = NOW - PATIENCE},
+     PLAN_CANCEL,
+     {.ended_id = 5, .tries = 1, .next_ms = NOW + 5000}},
+    {"a job that waits again has its own time", PLAN_WAITS, SLURM_WAITING, 5, {.since_ms = 1}, PLAN_NOTHING, {0}},
     {"just not over",
      PLAN_WAITS,
      SLURM_RUNNING,
@@ -96,6 +107,7 @@ static const struct look_row {
     {"runners have it: no job", PLAN_HELD, SLURM_NONE, 0, {0}, PLAN_NOTHING, {0}},
     {"runners have it: a job that failed", PLAN_HELD, SLURM_FAILED, 5, {0}, PLAN_NOTHING, {0}},
     {"a run that is gone: a job that waits", PLAN_GONE, SLURM_WAITING, 5, {0}, PLAN_CANCEL, {0}},
+    {"a run that is gone: a held job", PLAN_GONE, SLURM_HELD, 5, {0}, PLAN_CANCEL, {0}},
     {"a run that is gone: a job that runs has time", PLAN_GONE, SLURM_RUNNING, 5, {0}, PLAN_NOTHING, {.since_ms = NOW}},
     {"a run that is gone: it has no more", PLAN_GONE, SLURM_RUNNING, 5, {.since_ms = NOW - PATIENCE}, PLAN_CANCEL, {0}},
     {"a run that is gone: no job", PLAN_GONE, SLURM_NONE, 0, {0}, PLAN_NOTHING, {0}},
@@ -112,6 +124,49 @@ static void check_look(void **state)
     assert_int_equal(plan_decide(&view, &memory), row->act);
     assert_true(memory.since_ms == row->after.since_ms && memory.ended_id == row->after.ended_id);
     assert_true(memory.tries == row->after.tries && memory.next_ms == row->after.next_ms);
+}
+
+/* ---- what Slurm says of a job ---- */
+
+static const struct word_row {
+    const char *name;
+    const char *job;  /* of slurmrestd; NULL: of squeue */
+    const char *line; /* of squeue, after the number of the job */
+    enum slurm_state state;
+} words[] = {
+    {"slurmrestd: waits", "\"job_state\":\"PENDING\",\"state_reason\":\"Resources\"", NULL, SLURM_WAITING},
+    {"slurmrestd: by its reason", "\"job_state\":\"PENDING\",\"state_reason\":\"JobHeldAdmin\"", NULL, SLURM_HELD},
+    {"slurmrestd: by its description",
+     "\"job_state\":\"PENDING\",\"state_reason\":\"None\",\"state_description\":\"launch failed requeued held\"", NULL,
+     SLURM_HELD},
+    {"slurmrestd: by its state", "\"job_state\":\"SPECIAL_EXIT\"", NULL, SLURM_HELD},
+    {"slurmrestd: by a flag", "\"job_state\":[\"PENDING\",\"REQUEUE_HOLD\"]", NULL, SLURM_HELD},
+    {"slurmrestd: another flag", "\"job_state\":[\"PENDING\",\"REQUEUED\"]", NULL, SLURM_WAITING},
+    {"slurmrestd: it was held once", "\"job_state\":\"RUNNING\",\"state_reason\":\"JobHeldUser\"", NULL, SLURM_RUNNING},
+    {"squeue: waits", NULL, "PENDING|0||Dependency|", SLURM_WAITING},
+    {"squeue: by its reason", NULL, "PENDING|0||launch failed requeued held|", SLURM_HELD},
+    {"squeue: by its state", NULL, "REQUEUE_HOLD|0|||", SLURM_HELD},
+    {"squeue: it has ended", NULL, "CANCELLED|0||JobHeldUser|", SLURM_CANCELLED},
+};
+
+static void check_words(void **state)
+{
+    const struct word_row *row = *state;
+    struct slurm_status status = {0};
+    char text[512];
+    struct error err = {0};
+
+    if (row->job == NULL) {
+        (void)snprintf(text, sizeof text, "7|%s\n", row->line);
+        assert_true(slurm_read_queue(bytes_of_text(text), &status, &err).ok);
+    } else {
+        OWNED_JSON answer = NULL;
+        (void)snprintf(text, sizeof text, "{\"jobs\":[{\"job_id\":7,\"name\":\"x\",%s}]}", row->job);
+        assert_true(json_read(bytes_of_text(text), sizeof text, &answer, &err).ok);
+        assert_true(slurm_read_jobs(answer, "x", &status, &err).ok);
+    }
+    assert_int_equal(status.id, 7);
+    assert_string_equal(slurm_state_name(status.state), slurm_state_name(row->state));
 }
 
 /* ---- names ---- */
@@ -213,6 +268,7 @@ int main(void)
                                         cmocka_unit_test(devices_have_a_limit)};
     int failed = RUN_TABLE(looks, check_look);
 
+    failed += RUN_TABLE(words, check_words);
     failed += RUN_TABLE(features, check_features);
     failed += RUN_TABLE(wishes, check_wish);
     return failed + cmocka_run_group_tests_name("others", others, NULL, NULL);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "runner/serve/channel.h"
 #include "runner/serve/kept.h"
 #include "runner/serve/outcome.h"
@@ -167,6 +168,28 @@ static void place_remove(struct place *place)
     (void)rmdir(place->path);
 }
 
+static void make_empty(const struct place *place, const char *name)
+{
+    const int file = openat(place->folder, name, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+
+    assert_true(file >= 0);
+    (void)close(file);
+}
+
+static bool is_there(const struct place *place, const char *name)
+{
+    return faccessat(place->folder, name, F_OK, 0) == 0;
+}
+
+/* The file of a result that is being written (base/file.c). */
+static const char *unfinished(const struct taken_lease *lease, char name[2 * LEASE_NONCE_SIZE + 16])
+{
+    name[0] = '.';
+    text_hex(lease->nonce, LEASE_NONCE_SIZE, name + 1);
+    (void)snprintf(name + 1 + (size_t)2 * LEASE_NONCE_SIZE, 14, ".result.new");
+    return name;
+}
+
 static void what_is_kept_is_read_again(void **state)
 {
     const struct taken_lease lease = {.nonce = {1, 2, 3}}, other = {.nonce = {1, 2, 4}};
@@ -195,6 +218,7 @@ static void only_unfinished_leases_keep_files(void **state)
 {
     struct taken_lease leases[3] = {{.nonce = {1}, .digest = {1}}, {.nonce = {2}, .digest = {2}}, {.nonce = {3}, .digest = {3}}};
     const int64_t now_ms = clock_wall_ms();
+    char name[2 * LEASE_NONCE_SIZE + 16];
     struct taken_lease listed[3];
     struct error err = {0};
     struct place place;
@@ -214,13 +238,17 @@ static void only_unfinished_leases_keep_files(void **state)
     assert_int_equal(lease_journal_list(journal, listed, COUNT(listed)), 1);
     assert_memory_equal(listed[0].nonce, leases[1].nonce, LEASE_NONCE_SIZE);
     assert_true(lease_journal_find(journal, leases[0].nonce)->has_ended && lease_journal_find(journal, leases[2].nonce) == NULL);
-    const int odd = openat(place.folder, "odd", O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-    (void)close(odd);
+    make_empty(&place, "odd");
+    for (size_t i = 0; i < COUNT(leases); i++)
+        make_empty(&place, unfinished(&leases[i], name)); /* a worker was killed while it wrote */
     must(kept_sweep(place.folder, journal, &err), &err);
     assert_true(kept_has_result(place.folder, &leases[1]));
     assert_false(kept_has_result(place.folder, &leases[0]) || kept_has_result(place.folder, &leases[2]));
-    assert_int_equal(faccessat(place.folder, "odd", F_OK, 0), -1);
+    assert_false(is_there(&place, "odd"));
+    assert_true(is_there(&place, unfinished(&leases[1], name))); /* its worker may write it just now */
+    assert_false(is_there(&place, unfinished(&leases[0], name)) || is_there(&place, unfinished(&leases[2], name)));
     kept_remove(place.folder, &leases[1]);
+    assert_false(is_there(&place, unfinished(&leases[1], name)));
     place_remove(&place);
 }
 
