@@ -6,8 +6,8 @@
 
 #include "authz/basic.h"
 #include "authz/claims.h"
+#include "authz/own_token_priv.h"
 #include "authz/robot.h"
-#include "authz/run_token.h"
 #include "authz/token_cache.h"
 #include "base/clock.h"
 #include "base/json.h"
@@ -150,55 +150,6 @@ static struct result check_signature(const struct attempt *attempt, const struct
     return SUCCESS;
 }
 
-static struct result fill_robot(const struct attempt *attempt, const struct claims *claims, struct principal *principal,
-                                struct error *err)
-{
-    const int64_t now_ms = attempt->credential->now_ms;
-    struct uuid uuid;
-
-    if (!uuid_parse(bytes_of_text(claims->subject + sizeof "robot:" - 1), &uuid))
-        return failure(err, ERROR_DENIED, "the token's sub is malformed");
-    const struct authz_robot *robot = authz_snapshot_robot(attempt->snapshot, &uuid);
-    if (robot == NULL || !robot->enabled || now_ms >= robot->expires_ms)
-        return failure(err, ERROR_DENIED, "the robot of this token was revoked or has expired");
-    const bool is_older = robot->previous_until_ms != 0 && claims->issued_s < robot->previous_until_ms / 1000;
-    if (is_older && now_ms >= robot->previous_until_ms)
-        return failure(err, ERROR_DENIED, "the robot's secret was replaced after this token was made; get a new one");
-    principal->kind = PRINCIPAL_ROBOT;
-    principal->id = uuid;
-    principal->replaced_ms = is_older ? -1 : robot->previous_until_ms;
-    principal->organisation = robot->organisation;
-    (void)snprintf(principal->subject, sizeof principal->subject, "%s", robot->name);
-    return SUCCESS;
-}
-
-/* "ext:<digest>:<subject>", as mint.c writes it. */
-static struct result fill_external(const struct attempt *attempt, const char *text, struct principal *principal,
-                                   struct error *err)
-{
-    const size_t digest_length = ISSUER_DIGEST_SIZE - 1;
-
-    if (strlen(text) <= digest_length + 1 || text[digest_length] != ':')
-        return failure(err, ERROR_DENIED, "the token's sub is malformed");
-    const struct issuer *issuer =
-        authz_snapshot_issuer_by_digest(attempt->snapshot, (struct bytes){(const uint8_t *)text, digest_length});
-    if (issuer == NULL) return failure(err, ERROR_DENIED, "the issuer behind this token is not trusted any more");
-    principal->kind = PRINCIPAL_EXTERNAL;
-    (void)snprintf(principal->issuer, sizeof principal->issuer, "%s", issuer_record_of(issuer)->url);
-    (void)snprintf(principal->subject, sizeof principal->subject, "%s", text + digest_length + 1);
-    return SUCCESS;
-}
-
-static struct result fill_from_own(const struct attempt *attempt, const struct jws *token, const struct claims *claims,
-                                   struct principal *principal, struct error *err)
-{
-    TRY(claims_read_rights(token->payload, principal, err));
-    if (strncmp(claims->subject, "robot:", 6) == 0) return fill_robot(attempt, claims, principal, err);
-    if (strncmp(claims->subject, "run:", 4) == 0) return run_token_read(claims, principal, err);
-    if (strncmp(claims->subject, "ext:", 4) == 0) return fill_external(attempt, claims->subject + 4, principal, err);
-    return failure(err, ERROR_DENIED, "the token's sub is malformed");
-}
-
 /* principal->source is an id of this token that does not reveal the token. If the credential is revoked, the sessions that it
  * began end. */
 static void fill_from_issuer(const struct seen_token *seen, const struct claims *claims, struct principal *principal)
@@ -210,8 +161,25 @@ static void fill_from_issuer(const struct seen_token *seen, const struct claims 
     text_hex(seen->digest, sizeof seen->digest, principal->source + 6);
 }
 
+/* A subject of the issuer, or of the trust rule that the token matches. */
+static struct result fill_by_rule(const struct attempt *attempt, const struct seen_token *seen, const struct claims *claims,
+                                  struct authentication *found, struct error *err)
+{
+    const struct credential *credential = attempt->credential;
+    const struct trust_login login = {.snapshot = attempt->snapshot,
+                                      .payload = seen->token.payload,
+                                      .claims = claims,
+                                      .client = credential->client,
+                                      .thumbprint = credential->thumbprint,
+                                      .is_at_token = credential->endpoint == CREDENTIAL_AT_TOKEN,
+                                      .now_ms = credential->now_ms};
+
+    fill_from_issuer(seen, claims, &found->principal);
+    return trust_login(&login, &found->principal, &found->rule, err);
+}
+
 static struct result make_principal(const struct attempt *attempt, const struct issuer *issuer, const struct seen_token *seen,
-                                    struct principal *principal_out, struct error *err)
+                                    struct authentication *found, struct error *err)
 {
     const struct issuer_record *record = issuer_record_of(issuer);
     const bool is_own = issuer == attempt->authenticator->own;
@@ -226,15 +194,16 @@ static struct result make_principal(const struct attempt *attempt, const struct 
     struct claims claims;
 
     TRY(claims_check(seen->token.payload, &rule, &claims, err));
-    principal_out->expires_ms = claims.expires_s * 1000;
-    (void)snprintf(principal_out->confirmation, sizeof principal_out->confirmation, "%s",
+    struct principal *principal = &found->principal;
+    principal->expires_ms = claims.expires_s * 1000;
+    (void)snprintf(principal->confirmation, sizeof principal->confirmation, "%s",
                    claims.confirmation == NULL ? "" : claims.confirmation);
-    if (is_own) return fill_from_own(attempt, &seen->token, &claims, principal_out, err);
-    fill_from_issuer(seen, &claims, principal_out);
-    return SUCCESS;
+    const struct own_token own = {attempt->snapshot, attempt->credential, seen->token.payload, &claims};
+    if (is_own) return own_token_principal(&own, principal, err);
+    return fill_by_rule(attempt, seen, &claims, found, err);
 }
 
-static struct result check_seen_token(const struct attempt *attempt, const struct seen_token *seen, struct principal *principal,
+static struct result check_seen_token(const struct attempt *attempt, const struct seen_token *seen, struct authentication *found,
                                       struct error *err)
 {
     const struct issuer *issuer = find_issuer(attempt, &seen->token);
@@ -243,10 +212,11 @@ static struct result check_seen_token(const struct attempt *attempt, const struc
     if (issuer == attempt->authenticator->own && attempt->credential->endpoint == CREDENTIAL_AT_TOKEN)
         return failure(err, ERROR_DENIED, "tokens are made from a robot's secret or an issuer's token, not from tokens");
     TRY(check_signature(attempt, issuer, seen, err));
-    return make_principal(attempt, issuer, seen, principal, err);
+    return make_principal(attempt, issuer, seen, found, err);
 }
 
-static struct result check_token(const struct attempt *attempt, struct bytes text, struct principal *principal, struct error *err)
+static struct result check_token(const struct attempt *attempt, struct bytes text, struct authentication *found,
+                                 struct error *err)
 {
     struct seen_token seen = {.serial = 0};
 
@@ -254,7 +224,7 @@ static struct result check_token(const struct attempt *attempt, struct bytes tex
     seen.serial =
         token_cache_find(attempt->authenticator->cache, seen.digest, text, attempt->credential->now_ms / 1000, &seen.token);
     if (seen.token.header == NULL) TRY(jws_parse(text, &seen.token, err));
-    const struct result checked = check_seen_token(attempt, &seen, principal, err);
+    const struct result checked = check_seen_token(attempt, &seen, found, err);
     jws_done(&seen.token);
     return checked;
 }
@@ -264,7 +234,7 @@ static struct result try_token(const struct attempt *attempt, struct bytes text,
 {
     struct error cause = {0};
 
-    if (check_token(attempt, text, &authentication->principal, &cause).ok) return SUCCESS;
+    if (check_token(attempt, text, authentication, &cause).ok) return SUCCESS;
     return answer(&cause, error, authentication, err);
 }
 

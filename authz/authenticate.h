@@ -10,6 +10,7 @@
 
 #include "authz/attempts.h"
 #include "authz/snapshot.h"
+#include "authz/trust_login.h"
 #include "crypto/keyd_client.h"
 
 struct authenticator;
@@ -72,6 +73,7 @@ struct authentication {
      */
     char tried[ROBOT_NAME_SIZE];
     struct principal principal;
+    struct trust_use rule; /* the trust rule that the token of a CI system has matched; its key is "" if none did */
 };
 
 /** A bad credential is not a failure. ERROR_NO_MEMORY; ERROR_UNAVAILABLE before the first snapshot. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/network.h"
 #include "base/text.h"
 #include "documents/format/document_priv.h"
 
@@ -195,12 +196,14 @@ static bool read_network(const char *text, struct network *network)
 static struct result read_networks(const struct body *body, struct trust_rule *rule, struct error *err)
 {
     const size_t count = json_array_size(body->networks);
+    struct network network;
 
+    rule->networks = body->networks;
     if (body->networks == NULL) return SUCCESS;
     if (!json_is_array(body->networks) || count == 0 || count > TRUST_NETWORKS_MAX)
         return failure(err, ERROR_INVALID, "networks: 1 to %d blocks of addresses, such as 10.1.0.0/16", TRUST_NETWORKS_MAX);
     for (size_t i = 0; i < count; i++)
-        if (!read_network(json_string_value(json_array_get(body->networks, i)), &rule->networks[rule->network_count++]))
+        if (!read_network(json_string_value(json_array_get(body->networks, i)), &network))
             return failure(err, ERROR_INVALID, "networks: each is a block of addresses in its one spelling, such as 10.1.0.0/16");
     return SUCCESS;
 }
@@ -273,12 +276,14 @@ bool trust_rule_matches(const struct trust_rule *rule, const json_t *claims)
 
 bool trust_rule_permits_client(const struct trust_rule *rule, const struct sockaddr *client, const char *thumbprint)
 {
-    struct network address;
-    bool is_inside_one = rule->network_count == 0;
+    struct network address, network;
+    bool is_inside_one = rule->networks == NULL;
 
     if (rule->certificate != NULL && (thumbprint == NULL || strcmp(rule->certificate, thumbprint) != 0)) return false;
     if (is_inside_one) return true;
     if (!network_of_socket(client, &address)) return false;
-    for (size_t i = 0; i < rule->network_count; i++) is_inside_one = is_inside_one || network_holds(&rule->networks[i], &address);
+    for (size_t i = 0; i < json_array_size(rule->networks) && !is_inside_one; i++)
+        is_inside_one =
+            read_network(json_string_value(json_array_get(rule->networks, i)), &network) && network_holds(&network, &address);
     return is_inside_one;
 }

@@ -9,7 +9,6 @@
  */
 #pragma once
 
-#include "base/network.h"
 #include "documents/format/claim_match.h"
 #include "documents/format/document.h"
 
@@ -53,15 +52,15 @@ struct trust_grant {
 struct trust_rule {
     const char *issuer, *audience; /* `iss` and the only `aud` */
     enum trust_system system;
-    size_t condition_count, grant_count, immutable_count, network_count;
+    size_t condition_count, grant_count, immutable_count;
     struct claim_condition conditions[TRUST_CONDITIONS_MAX]; /* all must match */
     struct trust_grant grants[TRUST_GRANTS_MAX];
-    const char *immutable[TRUST_IMMUTABLE_MAX];  /* of jenkins and generic: pointers of the claims that nobody else ever gets */
-    struct network networks[TRUST_NETWORKS_MAX]; /* the client is in one of them; none: anywhere */
-    const char *certificate;                     /* x5t#S256 of the client's certificate; NULL: any, or none */
-    int64_t priority;                            /* of several rules that match, the highest counts, alone */
-    unsigned ttl_max_s;                          /* of the tokens that are made */
-    bool single_use;                             /* a token of the issuer makes one token of ours */
+    const char *immutable[TRUST_IMMUTABLE_MAX]; /* of jenkins and generic: pointers of the claims that nobody else ever gets */
+    const json_t *networks;                     /* the client is in one of these blocks of addresses; NULL: anywhere */
+    const char *certificate;                    /* x5t#S256 of the client's certificate; NULL: any, or none */
+    int64_t priority;                           /* of several rules that match, the highest counts, alone */
+    unsigned ttl_max_s;                         /* of the tokens that are made */
+    bool single_use;                            /* a token of the issuer makes one token of ours */
 };
 
 /** Reads the body of a document of this kind that is no withdrawal, with all rules of the linter. ERROR_INVALID names what is missing, and
@@ -72,5 +71,6 @@ RESULT trust_rule_lint(const struct trust_rule *rule, struct error *err);
 
 /** Whether issuer, audience and all conditions match. `claims` is the payload of a token whose signature the caller has verified. */
 bool trust_rule_matches(const struct trust_rule *rule, const json_t *claims);
+struct sockaddr;
 /** Whether the rule permits clients with this address (NULL: not known) and this certificate (NULL: none). */
 bool trust_rule_permits_client(const struct trust_rule *rule, const struct sockaddr *client, const char *thumbprint);

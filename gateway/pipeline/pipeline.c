@@ -322,6 +322,9 @@ static enum step_result step_recorded(struct exchange *exchange, struct pg *pg)
         exchange->step = step_of_target();
         return exchange_may_decide_again(exchange) ? STEP_NEXT : answer_failure(exchange, &unstable);
     case RECORD_REFUSED:
+        if (exchange->request.route->handler->refused == NULL) break;
+        exchange->request.route->handler->refused(&exchange->request, &record->error);
+        return STEP_ANSWER;
     case RECORD_UNAVAILABLE: break;
     }
     if (record->error.kind == ERROR_FORKED) return answer_failure(exchange, &record->error);

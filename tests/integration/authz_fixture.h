@@ -94,7 +94,7 @@ static inline struct authz_snapshot *load(struct pg *pg)
     struct authz_snapshot *snapshot = NULL;
     struct error err = {0};
 
-    if (!authz_snapshot_load(pg, &snapshot, &err).ok) fail_msg("%s", err.message);
+    if (!authz_snapshot_load(pg, NULL, &snapshot, &err).ok) fail_msg("%s", err.message);
     return snapshot;
 }
 
