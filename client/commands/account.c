@@ -148,7 +148,8 @@ static void show_person(const json_t *answer)
 
     if (person == NULL) return;
     cell_text(person, cell);
-    if (text != NULL && strcmp(text, "administrator") == 0) who = "the administrator: the person who runs the machine";
+    if (kind != NULL && strcmp(kind, "rule") == 0) who = "nobody: a CI job is never the second of two";
+    else if (text != NULL && strcmp(text, "administrator") == 0) who = "the administrator: the person who runs the machine";
     else if (text != NULL && kind != NULL && strcmp(kind, "external") == 0) who = "yourself";
     else if (text != NULL) who = cell;
     (void)printf("%-17s %s\n", "person", who);

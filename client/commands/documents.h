@@ -1,5 +1,5 @@
 /*
- * client/commands/documents.h -- what `sijil key` and `sijil runner` have in common: signed documents, their lists and their drafts.
+ * client/commands/documents.h -- what `sijil key`, `sijil runner` and `sijil ci rule` have in common: signed documents, their lists and their drafts.
  */
 #pragma once
 
