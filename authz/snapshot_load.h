@@ -10,6 +10,13 @@
 #include "storage/pg.h"
 
 /**
+ * Brings the view up to date with sijil-keyd, and takes the rules in force from it; if none has changed since `before` (may be NULL), this
+ * adds an owner to `before`. A view that differs from keyd's pin has no rules: none then counts. Blocks. Errors of document_view_read().
+ */
+RESULT trust_rules_load(struct document_view *view, const struct document_source *source, const struct trust_rules *before,
+                        struct trust_rules **rules_out, struct error *err);
+
+/**
  * Reads the live rows. Run it in one repeatable-read transaction with everything else of the same moment, or compare
  * authorization_epoch before and after. An issuer whose keys can't be read is left out, so its tokens are refused,
  * and is counted in authz_snapshot_bad_issuers(). The grants of `rules` (NULL: none) become bindings of the subjects of TRUST_ISSUER; rows of

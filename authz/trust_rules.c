@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "authz/rights_part_priv.h"
+#include "authz/snapshot_load.h"
 #include "base/json.h"
 #include "base/memory.h"
 

@@ -24,13 +24,7 @@ struct trust_entry {
 };
 struct trust_rules;
 
-/**
- * Brings the view up to date with sijil-keyd, and takes the rules in force from it; if none has changed since `before` (may be NULL), this
- * adds an owner to `before`. A view that differs from keyd's pin has no rules: none then counts. Blocks. Errors of document_view_read().
- */
-RESULT trust_rules_load(struct document_view *view, const struct document_source *source, const struct trust_rules *before,
-                        struct trust_rules **rules_out, struct error *err);
-/** The same from documents that the caller knows to be in force. */
+/** From documents that the caller knows to be in force. authz/snapshot_load.h takes them from a view. */
 RESULT trust_rules_of(const struct pinned_document *pinned, size_t count, struct trust_rules **rules_out, struct error *err);
 
 /** By key; NULL if there is no such rule. */
