@@ -163,7 +163,7 @@ static void fill_from_issuer(const struct seen_token *seen, const struct claims 
 
 /* A subject of the issuer, or of the trust rule that the token matches. */
 static struct result fill_by_rule(const struct attempt *attempt, const struct seen_token *seen, const struct claims *claims,
-                                  struct authentication *found, struct error *err)
+                                  struct principal *principal, struct error *err)
 {
     const struct credential *credential = attempt->credential;
     const struct trust_login login = {.snapshot = attempt->snapshot,
@@ -171,15 +171,14 @@ static struct result fill_by_rule(const struct attempt *attempt, const struct se
                                       .claims = claims,
                                       .client = credential->client,
                                       .thumbprint = credential->thumbprint,
-                                      .is_at_token = credential->endpoint == CREDENTIAL_AT_TOKEN,
                                       .now_ms = credential->now_ms};
 
-    fill_from_issuer(seen, claims, &found->principal);
-    return trust_login(&login, &found->principal, &found->rule, err);
+    fill_from_issuer(seen, claims, principal);
+    return trust_login(&login, principal, credential->rule, err);
 }
 
 static struct result make_principal(const struct attempt *attempt, const struct issuer *issuer, const struct seen_token *seen,
-                                    struct authentication *found, struct error *err)
+                                    struct principal *principal_out, struct error *err)
 {
     const struct issuer_record *record = issuer_record_of(issuer);
     const bool is_own = issuer == attempt->authenticator->own;
@@ -194,16 +193,15 @@ static struct result make_principal(const struct attempt *attempt, const struct 
     struct claims claims;
 
     TRY(claims_check(seen->token.payload, &rule, &claims, err));
-    struct principal *principal = &found->principal;
-    principal->expires_ms = claims.expires_s * 1000;
-    (void)snprintf(principal->confirmation, sizeof principal->confirmation, "%s",
+    principal_out->expires_ms = claims.expires_s * 1000;
+    (void)snprintf(principal_out->confirmation, sizeof principal_out->confirmation, "%s",
                    claims.confirmation == NULL ? "" : claims.confirmation);
     const struct own_token own = {attempt->snapshot, attempt->credential, seen->token.payload, &claims};
-    if (is_own) return own_token_principal(&own, principal, err);
-    return fill_by_rule(attempt, seen, &claims, found, err);
+    if (is_own) return own_token_principal(&own, principal_out, err);
+    return fill_by_rule(attempt, seen, &claims, principal_out, err);
 }
 
-static struct result check_seen_token(const struct attempt *attempt, const struct seen_token *seen, struct authentication *found,
+static struct result check_seen_token(const struct attempt *attempt, const struct seen_token *seen, struct principal *principal,
                                       struct error *err)
 {
     const struct issuer *issuer = find_issuer(attempt, &seen->token);
@@ -212,11 +210,10 @@ static struct result check_seen_token(const struct attempt *attempt, const struc
     if (issuer == attempt->authenticator->own && attempt->credential->endpoint == CREDENTIAL_AT_TOKEN)
         return failure(err, ERROR_DENIED, "tokens are made from a robot's secret or an issuer's token, not from tokens");
     TRY(check_signature(attempt, issuer, seen, err));
-    return make_principal(attempt, issuer, seen, found, err);
+    return make_principal(attempt, issuer, seen, principal, err);
 }
 
-static struct result check_token(const struct attempt *attempt, struct bytes text, struct authentication *found,
-                                 struct error *err)
+static struct result check_token(const struct attempt *attempt, struct bytes text, struct principal *principal, struct error *err)
 {
     struct seen_token seen = {.serial = 0};
 
@@ -224,7 +221,7 @@ static struct result check_token(const struct attempt *attempt, struct bytes tex
     seen.serial =
         token_cache_find(attempt->authenticator->cache, seen.digest, text, attempt->credential->now_ms / 1000, &seen.token);
     if (seen.token.header == NULL) TRY(jws_parse(text, &seen.token, err));
-    const struct result checked = check_seen_token(attempt, &seen, found, err);
+    const struct result checked = check_seen_token(attempt, &seen, principal, err);
     jws_done(&seen.token);
     return checked;
 }
@@ -234,7 +231,7 @@ static struct result try_token(const struct attempt *attempt, struct bytes text,
 {
     struct error cause = {0};
 
-    if (check_token(attempt, text, authentication, &cause).ok) return SUCCESS;
+    if (check_token(attempt, text, &authentication->principal, &cause).ok) return SUCCESS;
     return answer(&cause, error, authentication, err);
 }
 

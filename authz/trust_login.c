@@ -63,9 +63,10 @@ static struct result check_client(const struct trust_entry *entry, const struct 
                    entry->key);
 }
 
-static struct result check_use(const struct trust_login *login, const struct trust_entry *entry, struct error *err)
+static struct result check_use(const struct trust_login *login, const struct trust_entry *entry, bool is_at_token,
+                               struct error *err)
 {
-    if (!login->is_at_token)
+    if (!is_at_token)
         return failure(err, ERROR_DENIED, "a trust rule matches this token, so only /token takes it: exchange it there");
     TRY(check_client(entry, login->client, login->thumbprint, err));
     if (!entry->rule.single_use || login->claims->id != NULL) return SUCCESS;
@@ -104,15 +105,14 @@ static void fill_principal(const struct trust_entry *entry, struct principal *pr
     if (entry->expires_ms < principal->expires_ms) principal->expires_ms = entry->expires_ms;
 }
 
-struct result trust_login(const struct trust_login *login, struct principal *principal, struct trust_use *use_out,
-                          struct error *err)
+struct result trust_login(const struct trust_login *login, struct principal *principal, struct trust_use *use, struct error *err)
 {
     const struct trust_entry *entry = NULL;
 
     TRY(choose(login, &entry, err));
     if (entry == NULL) return SUCCESS;
-    TRY(check_use(login, entry, err));
-    fill_use(login, entry, use_out);
+    TRY(check_use(login, entry, use != NULL, err));
+    fill_use(login, entry, use);
     fill_principal(entry, principal);
     return SUCCESS;
 }

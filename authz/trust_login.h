@@ -31,14 +31,14 @@ struct trust_login {
     const struct claims *claims;   /* the same */
     const struct sockaddr *client; /* NULL: its address is not known */
     const char *thumbprint;        /* of its certificate; NULL: none */
-    bool is_at_token;
     int64_t now_ms;
 };
 /**
- * If a rule matches, writes the rule's subject into `principal`, which is that of the issuer, and fills *use_out. If none does, changes nothing.
- * ERROR_DENIED: two rules of one priority match; the rule demands another client; the token was sent elsewhere than to /token.
+ * If a rule matches, writes the rule's subject into `principal`, which is that of the issuer, and fills *use. If none does, changes nothing.
+ * `use` is NULL if the token was sent elsewhere than to /token; then a rule that matches is ERROR_DENIED. ERROR_DENIED also if two rules of one
+ * priority match, or the rule demands another client.
  */
-RESULT trust_login(const struct trust_login *login, struct principal *principal, struct trust_use *use_out, struct error *err);
+RESULT trust_login(const struct trust_login *login, struct principal *principal, struct trust_use *use, struct error *err);
 
 /** A token of ours that a rule has made: whether the rule still counts, also for this client. ERROR_DENIED. */
 struct trust_resumption {

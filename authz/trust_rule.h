@@ -26,8 +26,8 @@ void trust_rule_change_init(struct trust_rule_change *change, const struct docum
  */
 struct trust_mint {
     struct change change; /* points into this struct: don't copy it */
-    struct trust_use use;
+    const struct trust_use *use;
     char detail[TRUST_MINT_DETAIL_SIZE];
 };
-/** `scope` is the detail that the event would have without a rule. */
+/** `scope` is the detail that the event would have without a rule. `use` must outlive the record. */
 void trust_mint_init(struct trust_mint *mint, const struct trust_use *use, const char *scope);

@@ -58,13 +58,13 @@ static struct result run_mint(const struct permit *permit, struct change *change
     const struct trust_mint *mint = (const struct trust_mint *)change; /* its first member */
 
     permit_require(permit, ACTION_TOKEN_MINT, &where);
-    return mint->use.single_use ? spend(&mint->use, pg, err) : SUCCESS;
+    return mint->use->single_use ? spend(mint->use, pg, err) : SUCCESS;
 }
 
 void trust_mint_init(struct trust_mint *mint, const struct trust_use *use, const char *scope)
 {
     mint->change = (struct change){.run = run_mint, .invalidates = CHANGE_INVALIDATES_NOTHING, .detail = mint->detail};
-    mint->use = *use;
+    mint->use = use;
     (void)snprintf(mint->detail, sizeof mint->detail, "%s%srule %s %s", scope, scope[0] == '\0' ? "" : " ", use->key,
                    use->digest);
 }

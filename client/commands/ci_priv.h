@@ -17,7 +17,8 @@ struct ci_rule {
     json_t *body;               /* of the document */
     json_t *json;               /* the file */
 };
-/** Reads a rule of at most TRUST_RULE_BYTES_MAX from a file, or from the document of a rule. What it leaves out gets the default. ERROR_INVALID. */
+/** Reads a rule, or the answer of `ci rule show --json`. What it leaves out gets the default. `scope`: --scope, or NULL. ERROR_INVALID, ERROR_LIMIT. */
+RESULT ci_rule_parse(struct bytes text, const char *scope, struct ci_rule *rule_out, struct error *err);
 RESULT ci_rule_read(const struct invocation *invocation, const char *path, struct ci_rule *rule_out, struct error *err);
 /** Appends the payload of version `version`, which begins now. The linter has its say (trust_rule_read()). */
 RESULT ci_rule_compose(const struct ci_rule *rule, uint64_t version, struct buffer *payload, struct error *err);

@@ -9,6 +9,7 @@
 #include "client/local.h"
 #include "documents/format/signing_key.h"
 
+#define FILE_MAX         (4 * DOCUMENTS_ENVELOPE_ROOM) /* an answer has the rule several times: as it is, and in envelopes */
 #define PRIORITY_DEFAULT 100
 #define TTL_DEFAULT_S    300
 #define LIFE_DEFAULT_MS  ((int64_t)90 * 86400000)
@@ -67,9 +68,9 @@ static struct result make_body(struct ci_rule *rule, struct error *err)
     return set_default(rule->body, "single_use", json_true(), err);
 }
 
-static struct result read_head(const struct invocation *invocation, struct ci_rule *rule, struct error *err)
+static struct result read_head(const char *asked, struct ci_rule *rule, struct error *err)
 {
-    const char *scope = json_text_of(rule->json, "scope"), *asked = invocation_option(invocation, 's');
+    const char *scope = json_text_of(rule->json, "scope");
 
     rule->id = json_text_of(rule->json, "id");
     rule->not_after = json_text_of(rule->json, "not_after");
@@ -97,20 +98,26 @@ static struct result of_document(json_t **json, struct error *err)
     return SUCCESS;
 }
 
-struct result ci_rule_read(const struct invocation *invocation, const char *path, struct ci_rule *rule_out, struct error *err)
+struct result ci_rule_parse(struct bytes text, const char *scope, struct ci_rule *rule_out, struct error *err)
 {
-    struct buffer OWNED_BUFFER text = BUFFER(DOCUMENTS_ENVELOPE_ROOM * 4);
     OWNED_CI_RULE rule = {.id = NULL};
 
-    TRY(local(file_read(path, &text, err), path, err));
-    TRY(local(json_read(buffer_bytes(&text), text.maximum, &rule.json, err), path, err));
+    TRY(json_read(text, FILE_MAX, &rule.json, err));
     TRY(of_document(&rule.json, err));
     TRY(check_members(rule.json, err));
-    TRY(read_head(invocation, &rule, err));
+    TRY(read_head(scope, &rule, err));
     TRY(make_body(&rule, err));
     *rule_out = rule;
     rule = (struct ci_rule){.id = NULL};
     return SUCCESS;
+}
+
+struct result ci_rule_read(const struct invocation *invocation, const char *path, struct ci_rule *rule_out, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(FILE_MAX);
+
+    TRY(local(file_read(path, &text, err), path, err));
+    return local(ci_rule_parse(buffer_bytes(&text), invocation_option(invocation, 's'), rule_out, err), path, err);
 }
 
 struct result ci_rule_compose(const struct ci_rule *rule, uint64_t version, struct buffer *payload, struct error *err)

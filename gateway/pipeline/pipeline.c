@@ -149,9 +149,12 @@ static struct result check_credential(struct exchange *exchange, struct pg *pg, 
 {
     struct request *request = &exchange->request;
     struct authentication *found = arena_take(request->arena, sizeof *found);
-    const struct credential credential = credential_of(request);
+    struct credential credential = credential_of(request);
 
-    if (found == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a credential");
+    if (credential.endpoint == CREDENTIAL_AT_TOKEN)
+        request->rule = credential.rule = arena_take(request->arena, sizeof *credential.rule);
+    if (found == NULL || (credential.endpoint == CREDENTIAL_AT_TOKEN && credential.rule == NULL))
+        return failure(err, ERROR_NO_MEMORY, "no memory for a credential");
     if (request->route->credential == CREDENTIAL_RUNNER) TRY(runner_authenticate(request, pg, &credential, found, err));
     else if (request->route->credential == CREDENTIAL_CODE) TRY(enrolment_authenticate(request, pg, &credential, found, err));
     else if (request->route->credential == CREDENTIAL_KEY) TRY(enrolment_key_authenticate(request, pg, &credential, found, err));

@@ -287,7 +287,7 @@ static struct result mint(struct request *request, const struct token_grant *tok
                                        .organisation = organisation_of(request, token_grant),
                                        .thumbprint =
                                            request->client_confirmation[0] == '\0' ? NULL : request->client_confirmation,
-                                       .lifetime_s = request->authentication->rule.ttl_max_s,
+                                       .lifetime_s = request->rule->ttl_max_s,
                                        .is_exchange = token_grant->is_exchange,
                                        .request = request->id,
                                        .now_ms = clock_wall_ms()};
@@ -325,8 +325,8 @@ static struct change *search_rule(struct request *request)
 {
     struct token_grant *token_grant = request->handler_state;
 
-    if (request->authentication->rule.key[0] == '\0') return NULL;
-    trust_mint_init(&token_grant->mint, &request->authentication->rule, request->pairs[0].resource.detail);
+    if (request->rule->key[0] == '\0') return NULL;
+    trust_mint_init(&token_grant->mint, request->rule, request->pairs[0].resource.detail);
     return &token_grant->mint.change;
 }
 

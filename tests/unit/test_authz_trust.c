@@ -138,11 +138,10 @@ static struct result log_in(const struct row *row, struct principal *principal, 
                                       .payload = payload,
                                       .claims = &claims,
                                       .client = address_of(row->address, &address),
-                                      .is_at_token = !row->is_elsewhere,
                                       .now_ms = NOW_MS};
     *principal =
         (struct principal){.kind = PRINCIPAL_EXTERNAL, .issuer = ISSUER, .subject = "one", .expires_ms = claims.expires_s * 1000};
-    return trust_login(&login, principal, use, err);
+    return trust_login(&login, principal, row->is_elsewhere ? NULL : use, err);
 }
 
 static void finds_the_rule(void **state)
