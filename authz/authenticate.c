@@ -6,8 +6,8 @@
 
 #include "authz/basic.h"
 #include "authz/claims.h"
+#include "authz/own_token_priv.h"
 #include "authz/robot.h"
-#include "authz/run_token.h"
 #include "authz/token_cache.h"
 #include "base/clock.h"
 #include "base/json.h"
@@ -150,55 +150,6 @@ static struct result check_signature(const struct attempt *attempt, const struct
     return SUCCESS;
 }
 
-static struct result fill_robot(const struct attempt *attempt, const struct claims *claims, struct principal *principal,
-                                struct error *err)
-{
-    const int64_t now_ms = attempt->credential->now_ms;
-    struct uuid uuid;
-
-    if (!uuid_parse(bytes_of_text(claims->subject + sizeof "robot:" - 1), &uuid))
-        return failure(err, ERROR_DENIED, "the token's sub is malformed");
-    const struct authz_robot *robot = authz_snapshot_robot(attempt->snapshot, &uuid);
-    if (robot == NULL || !robot->enabled || now_ms >= robot->expires_ms)
-        return failure(err, ERROR_DENIED, "the robot of this token was revoked or has expired");
-    const bool is_older = robot->previous_until_ms != 0 && claims->issued_s < robot->previous_until_ms / 1000;
-    if (is_older && now_ms >= robot->previous_until_ms)
-        return failure(err, ERROR_DENIED, "the robot's secret was replaced after this token was made; get a new one");
-    principal->kind = PRINCIPAL_ROBOT;
-    principal->id = uuid;
-    principal->replaced_ms = is_older ? -1 : robot->previous_until_ms;
-    principal->organisation = robot->organisation;
-    (void)snprintf(principal->subject, sizeof principal->subject, "%s", robot->name);
-    return SUCCESS;
-}
-
-/* "ext:<digest>:<subject>", as mint.c writes it. */
-static struct result fill_external(const struct attempt *attempt, const char *text, struct principal *principal,
-                                   struct error *err)
-{
-    const size_t digest_length = ISSUER_DIGEST_SIZE - 1;
-
-    if (strlen(text) <= digest_length + 1 || text[digest_length] != ':')
-        return failure(err, ERROR_DENIED, "the token's sub is malformed");
-    const struct issuer *issuer =
-        authz_snapshot_issuer_by_digest(attempt->snapshot, (struct bytes){(const uint8_t *)text, digest_length});
-    if (issuer == NULL) return failure(err, ERROR_DENIED, "the issuer behind this token is not trusted any more");
-    principal->kind = PRINCIPAL_EXTERNAL;
-    (void)snprintf(principal->issuer, sizeof principal->issuer, "%s", issuer_record_of(issuer)->url);
-    (void)snprintf(principal->subject, sizeof principal->subject, "%s", text + digest_length + 1);
-    return SUCCESS;
-}
-
-static struct result fill_from_own(const struct attempt *attempt, const struct jws *token, const struct claims *claims,
-                                   struct principal *principal, struct error *err)
-{
-    TRY(claims_read_rights(token->payload, principal, err));
-    if (strncmp(claims->subject, "robot:", 6) == 0) return fill_robot(attempt, claims, principal, err);
-    if (strncmp(claims->subject, "run:", 4) == 0) return run_token_read(claims, principal, err);
-    if (strncmp(claims->subject, "ext:", 4) == 0) return fill_external(attempt, claims->subject + 4, principal, err);
-    return failure(err, ERROR_DENIED, "the token's sub is malformed");
-}
-
 /* principal->source is an id of this token that does not reveal the token. If the credential is revoked, the sessions that it
  * began end. */
 static void fill_from_issuer(const struct seen_token *seen, const struct claims *claims, struct principal *principal)
@@ -208,6 +159,22 @@ static void fill_from_issuer(const struct seen_token *seen, const struct claims 
     (void)snprintf(principal->subject, sizeof principal->subject, "%s", claims->subject);
     (void)snprintf(principal->source, sizeof principal->source, "token:");
     text_hex(seen->digest, sizeof seen->digest, principal->source + 6);
+}
+
+/* A subject of the issuer, or of the trust rule that the token matches. */
+static struct result fill_by_rule(const struct attempt *attempt, const struct seen_token *seen, const struct claims *claims,
+                                  struct principal *principal, struct error *err)
+{
+    const struct credential *credential = attempt->credential;
+    const struct trust_login login = {.snapshot = attempt->snapshot,
+                                      .payload = seen->token.payload,
+                                      .claims = claims,
+                                      .client = credential->client,
+                                      .thumbprint = credential->thumbprint,
+                                      .now_ms = credential->now_ms};
+
+    fill_from_issuer(seen, claims, principal);
+    return trust_login(&login, principal, credential->rule, err);
 }
 
 static struct result make_principal(const struct attempt *attempt, const struct issuer *issuer, const struct seen_token *seen,
@@ -229,9 +196,9 @@ static struct result make_principal(const struct attempt *attempt, const struct 
     principal_out->expires_ms = claims.expires_s * 1000;
     (void)snprintf(principal_out->confirmation, sizeof principal_out->confirmation, "%s",
                    claims.confirmation == NULL ? "" : claims.confirmation);
-    if (is_own) return fill_from_own(attempt, &seen->token, &claims, principal_out, err);
-    fill_from_issuer(seen, &claims, principal_out);
-    return SUCCESS;
+    const struct own_token own = {attempt->snapshot, attempt->credential, seen->token.payload, &claims};
+    if (is_own) return own_token_principal(&own, principal_out, err);
+    return fill_by_rule(attempt, seen, &claims, principal_out, err);
 }
 
 static struct result check_seen_token(const struct attempt *attempt, const struct seen_token *seen, struct principal *principal,

@@ -10,6 +10,7 @@
 
 #include "authz/attempts.h"
 #include "authz/snapshot.h"
+#include "authz/trust_login.h"
 #include "crypto/keyd_client.h"
 
 struct authenticator;
@@ -55,9 +56,10 @@ enum credential_endpoint { CREDENTIAL_AT_TOKEN, CREDENTIAL_AT_ROUTE, CREDENTIAL_
 
 struct credential {
     enum credential_endpoint endpoint;
-    bool takes_secrets;            /* the route is below /v2: clients of registries may send Basic */
-    const char *authorization;     /* the header's value; NULL without one */
-    const char *thumbprint;        /* x5t#S256 of the client's certificate; NULL without one */
+    bool takes_secrets;        /* the route is below /v2: clients of registries may send Basic */
+    const char *authorization; /* the header's value; NULL without one */
+    const char *thumbprint;    /* x5t#S256 of the client's certificate; NULL without one */
+    struct trust_use *rule;    /* at /token: zeroed, for the trust rule that the token of a CI system matches; NULL elsewhere */
     const struct sockaddr *client; /* wrong secrets are counted for its network; NULL: it came through a local proxy */
     int64_t now_ms;
 };

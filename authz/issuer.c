@@ -161,8 +161,6 @@ static struct result check_record(const struct issuer_record *record, struct err
 
 struct result issuer_new(const struct issuer_record *record, struct issuer **issuer_out, struct error *err)
 {
-    uint8_t digest[SHA256_SIZE];
-
     TRY(check_record(record, err));
     OWNED(issuer) *issuer = memory_zeroed(1, sizeof *issuer);
     if (issuer == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an issuer");
@@ -170,8 +168,7 @@ struct result issuer_new(const struct issuer_record *record, struct issuer **iss
     issuer->self = issuer;
     issuer->record = *record;
     issuer->record.jwks = NULL;
-    sha256_of(bytes_of_text(record->url), digest);
-    text_hex(digest, sizeof digest / 2, issuer->digest);
+    issuer_digest_of(record->url, issuer->digest);
     TRY(read_keys(record, record->jwks, &issuer->keys, err));
     *issuer_out = GIVE(issuer);
     return SUCCESS;
@@ -193,6 +190,14 @@ struct result issuer_replace_keys(struct issuer *issuer, const char *jwks, struc
 const struct issuer_record *issuer_record_of(const struct issuer *issuer)
 {
     return &issuer->record;
+}
+
+void issuer_digest_of(const char *url, char digest_out[ISSUER_DIGEST_SIZE])
+{
+    uint8_t digest[SHA256_SIZE];
+
+    sha256_of(bytes_of_text(url), digest);
+    text_hex(digest, sizeof digest / 2, digest_out);
 }
 
 const char *issuer_digest(const struct issuer *issuer)

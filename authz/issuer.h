@@ -48,6 +48,8 @@ RESULT issuer_replace_keys(struct issuer *issuer, const char *jwks, struct error
 const struct issuer_record *issuer_record_of(const struct issuer *issuer);
 /** The first half of the SHA-256 of the URL, in hex: it stands for the URL in our own tokens. */
 const char *issuer_digest(const struct issuer *issuer);
+/** The same of any URL. */
+void issuer_digest_of(const char *url, char digest_out[ISSUER_DIGEST_SIZE]);
 
 /**
  * Checks that a parsed token fits this issuer (alg, typ, kid) and that one of the issuer's keys signed it. With

@@ -27,7 +27,6 @@ static struct result lifetime_of(const struct mint_request *request, unsigned *l
 
 static struct result subject_of(const struct principal *principal, struct buffer *subject, struct error *err)
 {
-    uint8_t digest[SHA256_SIZE];
     char text[UUID_TEXT_SIZE > ISSUER_DIGEST_SIZE ? UUID_TEXT_SIZE : ISSUER_DIGEST_SIZE];
 
     assert(principal->kind == PRINCIPAL_ROBOT || principal->kind == PRINCIPAL_EXTERNAL);
@@ -35,8 +34,7 @@ static struct result subject_of(const struct principal *principal, struct buffer
         uuid_format(&principal->id, text);
         return buffer_format(subject, err, "robot:%s", text);
     }
-    sha256_of(bytes_of_text(principal->issuer), digest);
-    text_hex(digest, sizeof digest / 2, text);
+    issuer_digest_of(principal->issuer, text);
     return buffer_format(subject, err, "ext:%s:%s", text, principal->subject);
 }
 

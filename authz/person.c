@@ -3,13 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "authz/snapshot.h"
+#include "authz/trust_login.h"
 
 struct person person_of(const struct authz_snapshot *snapshot, const struct principal *principal)
 {
     struct person person = {.key = ""};
 
-    if (principal->kind == PRINCIPAL_EXTERNAL) principal_key(principal, person.key);
+    if (principal->kind == PRINCIPAL_EXTERNAL && !trust_is_rule(principal)) principal_key(principal, person.key);
     if (principal->kind != PRINCIPAL_ROBOT) return person;
     const struct authz_robot *robot = authz_snapshot_robot(snapshot, &principal->id);
     return robot == NULL ? person : robot->person;

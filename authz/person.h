@@ -4,7 +4,8 @@
  *
  * A subject of an issuer is a person. A robot counts as the person that made it; if a robot made it, as the person
  * behind that robot. The person is stored when the robot is made, and stays when its maker is revoked. A robot is
- * nobody if no person made it, or if another person has seen its secret. "Nobody" does not count as another person.
+ * nobody if no person made it, or if another person has seen its secret. "Nobody" does not count as another person. The subject of a trust
+ * rule is nobody, because it is not known here who has signed the rule, or started the job.
  */
 #pragma once
 

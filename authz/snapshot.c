@@ -141,13 +141,14 @@ static void destroy(struct authz_snapshot *snapshot)
 {
     parts_free(snapshot->parts, snapshot->part_count);
     issuer_list_free(snapshot->issuers);
+    trust_rules_free(snapshot->rules);
     free(snapshot->robot_by_id.slots);
     free(snapshot->robot_by_name.slots);
     free(snapshot);
 }
 
 struct result snapshot_assemble(struct rights_part **parts, size_t count, struct issuer_list *issuers,
-                                struct authz_snapshot **snapshot_out, struct error *err)
+                                const struct trust_rules *rules, struct authz_snapshot **snapshot_out, struct error *err)
 {
     assert(count > 0 && uuid_is_nil(&parts[0]->organisation));
     struct authz_snapshot *snapshot = memory_zeroed(1, sizeof *snapshot);
@@ -162,12 +163,18 @@ struct result snapshot_assemble(struct rights_part **parts, size_t count, struct
     snapshot->part_count = count;
     snapshot->issuers = issuers;
     atomic_fetch_add(&issuers->owners, 1);
+    snapshot->rules = trust_rules_keep(rules);
     if (!index_robots(snapshot, err).ok) {
         destroy(snapshot);
         return (struct result){.ok = false};
     }
     *snapshot_out = snapshot;
     return SUCCESS;
+}
+
+const struct trust_rules *authz_snapshot_rules(const struct authz_snapshot *snapshot)
+{
+    return snapshot->rules;
 }
 
 size_t authz_snapshot_bad_issuers(const struct authz_snapshot *snapshot)

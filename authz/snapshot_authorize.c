@@ -4,6 +4,7 @@
 
 #include "authz/run_token.h"
 #include "authz/snapshot_priv.h"
+#include "authz/trust_login.h"
 
 enum resource_kind binding_scope(const struct authz_binding *binding)
 {
@@ -121,6 +122,7 @@ bool authz_snapshot_is_live(const struct authz_snapshot *snapshot, const struct 
                (principal->replaced_ms == robot->previous_until_ms || now_ms < robot->previous_until_ms);
     }
     if (principal->kind == PRINCIPAL_RUNNER || principal->kind == PRINCIPAL_RUN) return now_ms < principal->expires_ms;
+    if (trust_is_rule(principal)) return trust_rule_is_live(snapshot, principal->subject, now_ms);
     return principal->kind == PRINCIPAL_EXTERNAL && authz_snapshot_issuer(snapshot, principal->issuer) != NULL;
 }
 

@@ -114,7 +114,8 @@ static struct result build(const struct authz_snapshot *before, const struct rig
         return result;
     }
     assert(issuers != NULL || before != NULL);
-    return snapshot_assemble(gathering.parts, gathering.count, issuers != NULL ? issuers : before->issuers, snapshot_out, err);
+    return snapshot_assemble(gathering.parts, gathering.count, issuers != NULL ? issuers : before->issuers, rows->rules,
+                             snapshot_out, err);
 }
 
 struct result snapshot_build(const struct authz_snapshot *before, const struct rights_change *change,

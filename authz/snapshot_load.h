@@ -10,11 +10,20 @@
 #include "storage/pg.h"
 
 /**
+ * Brings the view up to date with sijil-keyd, and takes the rules in force from it; if none has changed since `before` (may be NULL), this
+ * adds an owner to `before`. A view that differs from keyd's pin has no rules: none then counts. Blocks. Errors of document_view_read().
+ */
+RESULT trust_rules_load(struct document_view *view, const struct document_source *source, const struct trust_rules *before,
+                        struct trust_rules **rules_out, struct error *err);
+
+/**
  * Reads the live rows. Run it in one repeatable-read transaction with everything else of the same moment, or compare
  * authorization_epoch before and after. An issuer whose keys can't be read is left out, so its tokens are refused,
- * and is counted in authz_snapshot_bad_issuers().
+ * and is counted in authz_snapshot_bad_issuers(). The grants of `rules` (NULL: none) become bindings of the subjects of TRUST_ISSUER; rows of
+ * such subjects are left out, because nobody has signed them.
  */
-RESULT authz_snapshot_load(struct pg *pg, struct authz_snapshot **snapshot_out, struct error *err);
+RESULT authz_snapshot_load(struct pg *pg, const struct trust_rules *rules, struct authz_snapshot **snapshot_out,
+                           struct error *err);
 /** The changed organisations. The nil id stands for the registry: its robots, its bindings and the issuers. */
 struct rights_change {
     const struct uuid *organisations;
@@ -23,7 +32,7 @@ struct rights_change {
 #define RIGHTS_CHANGE_MAX 64 /* after changes in more organisations everything is read */
 /**
  * As authz_snapshot_load(), but reads only the rows of the changed organisations, and shares the robots and bindings of
- * the others with `before`. Run it in the transaction that read `change`.
+ * the others with `before`, which must have the same rules. Run it in the transaction that read `change`.
  */
 RESULT authz_snapshot_renew(struct pg *pg, const struct authz_snapshot *before, const struct rights_change *change,
                             struct authz_snapshot **snapshot_out, struct error *err);

@@ -17,6 +17,7 @@ struct authz_snapshot {
     struct rights_part **parts;  /* sorted by organisation; the first is the registry's, which always exists */
     size_t part_count;
     struct issuer_list *issuers;
+    struct trust_rules *rules;
     struct index_table robot_by_id, robot_by_name; /* entry: number of the part << 32 | of the robot in it */
 };
 
@@ -32,10 +33,10 @@ void issuer_list_free(struct issuer_list *list);
 DEFINE_OWNED(issuer_list);
 
 /**
- * Takes ownership of the parts, also on failure, and adds an owner to the issuers. The parts are sorted and begin
+ * Takes ownership of the parts, also on failure, and adds an owner to the issuers and the rules (NULL: none). The parts are sorted and begin
  * with the registry's.
  */
-RESULT snapshot_assemble(struct rights_part **parts, size_t count, struct issuer_list *issuers,
+RESULT snapshot_assemble(struct rights_part **parts, size_t count, struct issuer_list *issuers, const struct trust_rules *rules,
                          struct authz_snapshot **snapshot_out, struct error *err);
 
 /** Takes the parts of `before` (NULL: none), except those of the organisations in `change`, which it makes from `rows`. */

@@ -17,7 +17,7 @@
 #define BINDINGS                                                                                                  \
     "SELECT binding_id, robot_id, coalesce(issuer, ''), coalesce(subject, ''), role, organisation_id, project_id," \
     " coalesce(pattern, ''), granted_by, expires_at, coalesce(giver, '') FROM binding"                            \
-    " WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())"
+    " WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()) AND issuer IS DISTINCT FROM '" TRUST_ISSUER "'"
 #define OF_ORGANISATIONS " AND (organisation_id = ANY($1) OR ($2 AND organisation_id IS NULL))"
 #define ROBOT_TYPES      "uuid uuid text bytea timestamptz bytea timestamptz text"
 #define BINDING_TYPES    "uuid uuid text text text uuid uuid text text timestamptz text"
@@ -33,15 +33,31 @@ static const struct pg_statement snapshot_issuers_sql = {
     "SELECT issuer_id, url, audience, array_to_string(algorithms, ' '), lifetime_max_s, jwks FROM trusted_issuer"
     " ORDER BY url",
     "", "uuid text text text int8 text"};
+/* The places of grants, by their names; those of a deleted organisation or project of the name are told by the number of the log at its birth. */
+static const struct pg_statement snapshot_places_sql = {
+    "snapshot_places",
+    "SELECT s.at, o.organisation_id, p.project_id, greatest(o.born, coalesce(p.born, 0))"
+    " FROM unnest($1::text[]) WITH ORDINALITY AS s(name, at) JOIN organisation o ON o.name = split_part(s.name, '/', 1)"
+    " LEFT JOIN project p ON p.organisation_id = o.organisation_id AND p.name = split_part(s.name, '/', 2)"
+    " WHERE (strpos(s.name, '/') = 0 OR p.project_id IS NOT NULL) AND ($2 OR o.organisation_id = ANY($3))",
+    "text[] bool uuid[]", "int8 uuid uuid int8"};
 static const struct pg_statement *const statements[] = {
-    &snapshot_robots_sql, &snapshot_robots_of_sql, &snapshot_bindings_sql, &snapshot_bindings_of_sql, &snapshot_issuers_sql,
+    &snapshot_places_sql, &snapshot_robots_sql, &snapshot_robots_of_sql, &snapshot_bindings_sql, &snapshot_bindings_of_sql, &snapshot_issuers_sql,
 };
 /* clang-format on */
 const struct pg_table authz_snapshot_table = PG_TABLE(statements);
 
+/* One grant of a trust rule. */
+struct grant_of_rule {
+    const struct trust_entry *entry;
+    size_t number;
+};
+
 /* The rows of a snapshot during loading. */
 struct loading {
-    struct pg_rows *robot_rows, *binding_rows, *issuer_rows;
+    struct pg_rows *robot_rows, *binding_rows, *issuer_rows, *place_rows;
+    const struct trust_rules *rules; /* NULL: none */
+    struct grant_of_rule *grants;    /* of all rules, in the order of the places that were asked for */
     struct authz_robot *robots;
     struct authz_binding *bindings;
     struct issuer_record *issuers; /* jwks points into issuer_rows */
@@ -52,6 +68,8 @@ static void loading_done(struct loading *loading)
     pg_rows_free(loading->robot_rows);
     pg_rows_free(loading->binding_rows);
     pg_rows_free(loading->issuer_rows);
+    pg_rows_free(loading->place_rows);
+    free(loading->grants);
     free(loading->robots);
     free(loading->bindings);
     free(loading->issuers);
@@ -121,8 +139,107 @@ static void read_issuer(const struct pg_rows *rows, size_t row, struct issuer_re
     record->jwks = pg_text(rows, row, 5);
 }
 
+/* ---- grants of trust rules ---- */
+
+static size_t count_grants(const struct trust_rules *rules)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < trust_rules_count(rules); i++) count += trust_rules_at(rules, i)->rule.grant_count;
+    return count;
+}
+
+/* The organisation, or the organisation and the project. */
+static struct bytes place_of(const char *on)
+{
+    const char *slash = strchr(on, '/');
+    const char *end = slash == NULL ? NULL : strchr(slash + 1, '/');
+
+    return (struct bytes){(const uint8_t *)on, end == NULL ? strlen(on) : (size_t)(end - on)};
+}
+
+static void list_grants(const struct trust_rules *rules, struct grant_of_rule *grants, struct bytes *names)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < trust_rules_count(rules); i++) {
+        const struct trust_entry *entry = trust_rules_at(rules, i);
+        for (size_t number = 0; number < entry->rule.grant_count; number++, count++) {
+            grants[count] = (struct grant_of_rule){entry, number};
+            names[count] = place_of(entry->rule.grants[number].on);
+        }
+    }
+}
+
+/* `change` NULL: of all organisations. */
+static struct result run_places(struct pg *pg, const struct rights_change *change, struct loading *loading, struct error *err)
+{
+    const size_t count = count_grants(loading->rules), changed = change == NULL ? 0 : change->count;
+    struct pg_arguments arguments = {0};
+    struct bytes ids[RIGHTS_CHANGE_MAX];
+
+    if (count == 0) return SUCCESS;
+    OWNED_STRING names = memory_zeroed(count, sizeof(struct bytes));
+    loading->grants = memory_zeroed(count, sizeof *loading->grants);
+    if (names == NULL || loading->grants == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
+    list_grants(loading->rules, loading->grants, (struct bytes *)(void *)names);
+    for (size_t i = 0; i < changed; i++) ids[i] = uuid_bytes(&change->organisations[i]);
+    pg_add_text_array(&arguments, (const struct bytes *)(const void *)names, count);
+    pg_add_bool(&arguments, change == NULL);
+    pg_add_uuid_array(&arguments, ids, changed);
+    return pg_run(pg, &snapshot_places_sql, &arguments, &loading->place_rows, err);
+}
+
+/* The id is always the same for the same grant of the same version, and no row of the database has it. */
+static struct uuid id_of_grant(const struct grant_of_rule *grant)
+{
+    char text[TRUST_KEY_SIZE + DIGEST_TEXT_SIZE + 24];
+    uint8_t hash[SHA256_SIZE];
+    struct uuid id;
+
+    (void)snprintf(text, sizeof text, "%s\n%s\n%zu", grant->entry->key, grant->entry->digest, grant->number);
+    sha256_of(bytes_of_text(text), hash);
+    memcpy(id.bytes, hash, sizeof id.bytes);
+    return id;
+}
+
+/* False: the organisation or the project was made after the rule was signed, so the rule meant a deleted one of the name. */
+static bool read_place(const struct loading *loading, size_t row, struct authz_binding *binding)
+{
+    const struct pg_rows *rows = loading->place_rows;
+    const struct grant_of_rule *grant = &loading->grants[pg_int8(rows, row, 0) - 1];
+    const struct trust_grant *given = &grant->entry->rule.grants[grant->number];
+    const struct bytes place = place_of(given->on);
+
+    if ((uint64_t)pg_int8(rows, row, 3) > grant->entry->sequence) return false;
+    if (!role_find(bytes_of_text(given->role), &binding->role) || !role_is_of_content(binding->role)) return false;
+    binding->id = id_of_grant(grant);
+    binding->kind = PRINCIPAL_EXTERNAL;
+    (void)text_copy(binding->issuer, sizeof binding->issuer, TRUST_ISSUER);
+    (void)text_copy(binding->subject, sizeof binding->subject, grant->entry->key);
+    binding->organisation = pg_uuid(rows, row, 1);
+    binding->project = uuid_or_nil(rows, row, 2);
+    if (place.length < strlen(given->on)) (void)text_copy(binding->pattern, sizeof binding->pattern, given->on);
+    (void)text_copy(binding->granted_by, sizeof binding->granted_by, "rule");
+    binding->expires_ms = grant->entry->expires_ms;
+    binding->scope = binding_scope(binding);
+    return true;
+}
+
+static void add_grants(struct loading *loading, struct authz_parts *parts)
+{
+    const size_t count = loading->place_rows == NULL ? 0 : pg_rows_count(loading->place_rows);
+
+    for (size_t i = 0; i < count; i++)
+        if (read_place(loading, i, &loading->bindings[parts->binding_count])) parts->binding_count++;
+    parts->rules = loading->rules;
+}
+
+/* ---- rows ---- */
+
 static struct result run_all(struct pg *pg, struct loading *loading, struct error *err)
 {
+    TRY(run_places(pg, NULL, loading, err));
     TRY(pg_run(pg, &snapshot_robots_sql, NULL, &loading->robot_rows, err));
     TRY(pg_run(pg, &snapshot_bindings_sql, NULL, &loading->binding_rows, err));
     return pg_run(pg, &snapshot_issuers_sql, NULL, &loading->issuer_rows, err);
@@ -136,6 +253,7 @@ static struct result run_changed(struct pg *pg, const struct rights_change *chan
     bool has_registry = false;
 
     assert(change->count <= RIGHTS_CHANGE_MAX);
+    TRY(run_places(pg, change, loading, err));
     for (size_t i = 0; i < change->count; i++) {
         ids[i] = uuid_bytes(&change->organisations[i]);
         has_registry = has_registry || uuid_is_nil(&change->organisations[i]);
@@ -149,8 +267,10 @@ static struct result run_changed(struct pg *pg, const struct rights_change *chan
 
 static struct result make_room(struct loading *loading, const struct authz_parts *parts, struct error *err)
 {
+    const size_t granted = loading->place_rows == NULL ? 0 : pg_rows_count(loading->place_rows);
+
     loading->robots = memory_zeroed(parts->robot_count + 1, sizeof *loading->robots);
-    loading->bindings = memory_zeroed(parts->binding_count + 1, sizeof *loading->bindings);
+    loading->bindings = memory_zeroed(parts->binding_count + granted + 1, sizeof *loading->bindings);
     loading->issuers = memory_zeroed(parts->issuer_count + 1, sizeof *loading->issuers);
     if (loading->robots == NULL || loading->bindings == NULL || loading->issuers == NULL)
         return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
@@ -166,6 +286,7 @@ static struct result read_rows(struct loading *loading, struct authz_parts *part
     for (size_t i = 0; i < parts.robot_count; i++) TRY(read_robot(loading->robot_rows, i, &loading->robots[i], err));
     for (size_t i = 0; i < parts.binding_count; i++) TRY(read_binding(loading->binding_rows, i, &loading->bindings[i], err));
     for (size_t i = 0; i < parts.issuer_count; i++) read_issuer(loading->issuer_rows, i, &loading->issuers[i]);
+    add_grants(loading, &parts);
     parts.robots = loading->robots;
     parts.bindings = loading->bindings;
     parts.issuers = loading->issuers;
@@ -182,9 +303,10 @@ static struct result load(struct pg *pg, struct loading *loading, struct authz_s
     return authz_snapshot_build(&parts, snapshot_out, err);
 }
 
-struct result authz_snapshot_load(struct pg *pg, struct authz_snapshot **snapshot_out, struct error *err)
+struct result authz_snapshot_load(struct pg *pg, const struct trust_rules *rules, struct authz_snapshot **snapshot_out,
+                                  struct error *err)
 {
-    struct loading loading = {0};
+    struct loading loading = {.rules = rules};
 
     const struct result result = load(pg, &loading, snapshot_out, err);
     loading_done(&loading);
@@ -204,7 +326,7 @@ static struct result renew(struct pg *pg, const struct authz_snapshot *before, c
 struct result authz_snapshot_renew(struct pg *pg, const struct authz_snapshot *before, const struct rights_change *change,
                                    struct authz_snapshot **snapshot_out, struct error *err)
 {
-    struct loading loading = {0};
+    struct loading loading = {.rules = authz_snapshot_rules(before)};
 
     const struct result result = renew(pg, before, change, &loading, snapshot_out, err);
     loading_done(&loading);

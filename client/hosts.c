@@ -100,6 +100,11 @@ struct result host_proxy_find(struct host_login *login, struct error *err)
     return SUCCESS;
 }
 
+void host_ca_find(struct host_login *login)
+{
+    if (login->ca_file[0] == '\0') (void)take_text(getenv("SIJIL_CA_FILE"), login->ca_file, sizeof login->ca_file);
+}
+
 bool host_proxy_is_expected(void)
 {
     static const char *const names[] = {"HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"};

@@ -25,6 +25,8 @@ RESULT host_login_find(const char *host, struct host_login *login_out, struct er
 RESULT host_login_before(const char *host, struct host_login *login_out, struct error *err);
 /** Sets only login->proxy. ERROR_INVALID if SIJIL_PROXY is not an http:// address; the message has no letter of it. */
 RESULT host_proxy_find(struct host_login *login, struct error *err);
+/** Sets login->ca_file from SIJIL_CA_FILE, unless it is set. */
+void host_ca_find(struct host_login *login);
 /** Whether another program would use a proxy now: HTTPS_PROXY, https_proxy, ALL_PROXY or all_proxy is set. */
 bool host_proxy_is_expected(void);
 RESULT host_login_save(const char *host, const struct host_login *login, struct error *err);

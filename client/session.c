@@ -18,6 +18,7 @@
 #define TOKENS_MAX      8     /* scopes of one session; a push needs one, a mount two */
 #define TOKEN_MARGIN_MS 15000 /* a token with less time left is not used for a new request */
 #define TOKEN_SIZE      16384
+#define BEARER_S        3600 /* the end of a token that was fetched before is not known here: the registry says when it is over */
 #define SENTENCE_MAX    100  /* letters of a registry's message that fit into the error's message after a name */
 #define WARNINGS_SIZE   4096 /* the limit of warnings that a session shows: the specification's limit for one answer */
 
@@ -286,6 +287,8 @@ static struct result token_for(struct session *session, const char *scope, struc
         *token_out = token;
         return SUCCESS;
     }
+    if (session->source == NULL && strcmp(session->login.username, SESSION_BEARER) == 0)
+        return keep_token(session, scope, session->login.password, BEARER_S, token_out, err);
     return (session->source == NULL ? fetch_token : ask_source)(session, scope, token_out, err);
 }
 
@@ -320,6 +323,8 @@ static struct result nothing_granted(struct session *session, const char *scope,
 
     (void)refused.ok;
     report_explain(session->report, "scope", scope);
+    if (strcmp(session->login.username, SESSION_BEARER) == 0)
+        return failure(err, ERROR_DENIED, "401: the token of `sijil ci login` has ended, or does not cover this: log in again");
     return failure(err, ERROR_DENIED, "401: no role that %.100s has covers this, or there is no such thing: ask for one",
                    session->login.username);
 }

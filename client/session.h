@@ -14,6 +14,8 @@
 struct session;
 
 struct host_login;
+/** The user name of a login whose password is a token of the registry itself, which is sent as it is: `sijil ci login`. */
+#define SESSION_BEARER "bearer"
 /** Sends nothing yet: the first call fetches a token. `report` must outlive the session. */
 RESULT session_open(struct report *report, const char *host, const struct host_login *login, struct session **session_out,
                     struct error *err);

@@ -59,6 +59,16 @@ struct result document_view_refresh(struct document_view *view, const struct doc
     return refreshed;
 }
 
+struct result document_view_update(struct document_view *view, enum document_kind kind, const struct document_source *source,
+                                   struct document_pin *pin_out, struct error *err)
+{
+    (void)pthread_mutex_lock(&view->update_lock);
+    const struct result updated = view_update_kind(view, kind, source, err);
+    *pin_out = view->kinds[kind].pin; /* only an update changes it */
+    (void)pthread_mutex_unlock(&view->update_lock);
+    return updated;
+}
+
 /* keyd is asked each time, because keyd may have pinned a document for another gateway. */
 static struct result is_current(struct document_view *view, enum document_kind kind, const struct document_source *source,
                                 bool *is_current_out, struct error *err)
@@ -252,6 +262,21 @@ static struct result visit_name(const struct document_view *view, enum document_
         if (name == NULL || strcmp(pinned.document->name, name) == 0) TRY(visit(context, &pinned, err));
     }
     return SUCCESS;
+}
+
+struct result document_view_read(struct document_view *view, enum document_kind kind, const struct document_visit *visit,
+                                 struct error *err)
+{
+    const struct view_kind *whole = &view->kinds[kind];
+    struct result visited = SUCCESS;
+
+    (void)pthread_mutex_lock(&view->lock);
+    for (size_t i = 0; i < whole->count && visited.ok; i++) {
+        const struct pinned_document pinned = {whole->slots[i].document, whole->slots[i].sequence};
+        visited = visit->visit(visit->context, &pinned, err);
+    }
+    (void)pthread_mutex_unlock(&view->lock);
+    return visited;
 }
 
 struct result document_view_visit_name(struct document_view *view, enum document_kind kind, const char *name,

@@ -36,6 +36,13 @@ RESULT document_view_refresh(struct document_view *view, const struct document_s
 RESULT document_view_follow(struct document_view *view, enum document_kind kind, const struct document_source *source,
                             struct error *err);
 
+/**
+ * As document_view_refresh(), but for one kind alone, whatever the state of the others; *pin_out is the pin after it. After ERROR_CORRUPT too,
+ * *pin_out is written.
+ */
+RESULT document_view_update(struct document_view *view, enum document_kind kind, const struct document_source *source,
+                            struct document_pin *pin_out, struct error *err);
+
 /** For /readyz: success unless the last update found that the database differs from keyd's pin. ERROR_CORRUPT names the
  *  difference. */
 RESULT document_view_is_sound(struct document_view *view, struct error *err);
@@ -85,6 +92,13 @@ RESULT document_view_chain(struct document_view *view, enum document_kind kind, 
  */
 RESULT document_view_visit_name(struct document_view *view, enum document_kind kind, const char *name, document_visitor *visit,
                                 void *context, struct error *err);
+/** For a caller that has updated the kind just now: visits all documents of it, however old the last update of the other kinds is. */
+struct document_visit {
+    document_visitor *visit;
+    void *context;
+};
+RESULT document_view_read(struct document_view *view, enum document_kind kind, const struct document_visit *visit,
+                          struct error *err);
 /** The same for all names. */
 RESULT document_view_visit_all(struct document_view *view, enum document_kind kind, document_visitor *visit, void *context,
                                struct error *err);

@@ -111,6 +111,12 @@ static bool replaces(const struct document *document, const struct document *bef
     return memcmp(document->digest, before->digest, sizeof before->digest) != 0;
 }
 
+/* Only the name of a key has one owner for ever. The id of a trust rule is a name in its own scope, and may be used again. */
+static bool names_a_key(const struct document *document)
+{
+    return document->kind == DOCUMENT_SIGNING_KEY || document->kind == DOCUMENT_RUNNER;
+}
+
 /* The owner of the key that the document enrols or withdraws; the document was checked before it was pinned. */
 static const char *owner_of(const struct document *document)
 {
@@ -123,7 +129,7 @@ static const char *owner_of(const struct document *document)
 /* False: the key of this name has another owner. */
 static bool is_of_owner(const struct view_kind *kind, const struct document *document)
 {
-    for (size_t i = 0; i < kind->count; i++) {
+    for (size_t i = 0; i < kind->count && names_a_key(document); i++) {
         const struct document *known = kind->slots[i].document;
         if (strcmp(known->name, document->name) == 0) return strcmp(owner_of(known), owner_of(document)) == 0;
     }
@@ -133,7 +139,7 @@ static bool is_of_owner(const struct view_kind *kind, const struct document *doc
 /* A withdrawal counts in every scope. */
 static void share_withdrawal(const struct view_kind *kind, struct document *document)
 {
-    for (size_t i = 0; i < kind->count; i++) {
+    for (size_t i = 0; i < kind->count && names_a_key(document); i++) {
         struct document *known = kind->slots[i].document;
         if (strcmp(known->name, document->name) != 0) continue;
         if (document->is_withdrawn) known->is_withdrawn_elsewhere = true;

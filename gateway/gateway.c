@@ -115,6 +115,7 @@ static struct result open_decider(struct gateway *gateway, struct error *err)
                                             .keyd = gateway->keyd,
                                             .sequencer = gateway->sequencer,
                                             .notice = notice,
+                                            .documents = gateway->documents,
                                             .directory = gateway->directory,
                                             .poll_ms = 5000,
                                             .stale_ms = 30000,

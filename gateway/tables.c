@@ -7,6 +7,7 @@
 #include "authz/binding.h"
 #include "authz/robot.h"
 #include "authz/snapshot.h"
+#include "authz/trust_rule.h"
 #include "authz/trusted_issuer.h"
 #include "documents/change.h"
 #include "documents/invitation.h"
@@ -28,6 +29,7 @@
 const struct pg_table *const gateway_tables[] = {
     &binding_table,
     &trusted_issuer_table,
+    &trust_rule_table,
     &robot_table,
     &rights_table,
     &robot_rotate_table,

@@ -25,6 +25,7 @@ struct decider_options {
     struct keyd_client *keyd;    /* knows which policy set is pinned */
     struct sequencer *sequencer; /* has the log signed, which proves to sijil-keyd that a set was loaded */
     void (*notice)(const char *what, const struct error *why); /* reports rare problems to a person; may be NULL */
+    struct document_view *documents;   /* for the trust rules, and as long as the decider; NULL: there are none */
     struct authz_directory *directory; /* receives each snapshot's robots and issuers, for authenticate() */
     unsigned poll_ms, stale_ms;        /* 5000 and 30000 in a gateway */
     const char *metadata_region;       /* the region of PostgreSQL, for the operations metadata and log; NULL: the home region */

@@ -9,6 +9,7 @@
 
 struct decider {
     struct policy_set_source source; /* used by the loader's thread only, as is `reported` */
+    struct document_view *documents; /* NULL: no trust rules */
     struct unrecorded_sets reported;
     bool is_behind_logged; /* also used by the loader's thread only */
     void (*notice)(const char *what, const struct error *why);

@@ -12,6 +12,7 @@
 #include "authz/snapshot.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "documents/document_store.h"
 #include "policy/decider_priv.h"
 #include "policy/metrics.h"
 
@@ -81,7 +82,8 @@ static struct result load(struct decider *decider, struct error *err)
     struct snapshot *loaded = NULL;
     const uint64_t least = read_least_epoch(decider);
 
-    TRY(snapshot_load(&decider->source, decider->snapshot, least, &loaded, err)); /* no other thread replaces it */
+    const struct snapshot_source source = {&decider->source, decider->documents};
+    TRY(snapshot_load(&source, decider->snapshot, least, &loaded, err)); /* no other thread replaces it */
     report_unrecorded_sets(decider);
     log_behind(decider, loaded->epoch, least);
     publish(decider, loaded);
@@ -243,11 +245,12 @@ static void init_lock(struct decider *decider)
 
 static struct result set_up(struct decider *decider, const struct decider_options *options, struct error *err)
 {
-    static const struct pg_table *const tables[] = {&decider_table, &policy_set_table, &authz_snapshot_table, &audit_tree_table,
-                                                    NULL};
+    static const struct pg_table *const tables[] = {&decider_table,    &policy_set_table, &authz_snapshot_table,
+                                                    &audit_tree_table, &document_table,   NULL};
 
     decider->source.keyd = options->keyd;
     decider->source.sequencer = options->sequencer;
+    decider->documents = options->documents;
     decider->notice = options->notice;
     decider->directory = options->directory;
     decider->poll_ms = options->poll_ms;

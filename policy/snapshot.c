@@ -20,20 +20,31 @@ static struct result load_names(struct pg *pg, const struct snapshot *current, c
     return SUCCESS;
 }
 
-static struct result load_rights(struct pg *pg, const struct snapshot *current, const struct changed_rights *changed,
-                                 struct snapshot *snapshot, struct error *err)
+/* What is read before the transaction: sijil-keyd has pinned it. */
+struct pinned {
+    struct policy_set *set;
+    struct trust_rules *rules;
+};
+
+static const struct trust_rules *rules_of(const struct snapshot *snapshot)
+{
+    return snapshot == NULL ? NULL : authz_snapshot_rules(snapshot->authz);
+}
+
+static struct result load_rights(struct pg *pg, const struct pinned *pinned, const struct snapshot *current,
+                                 const struct changed_rights *changed, struct snapshot *snapshot, struct error *err)
 {
     const struct rights_change change = {changed->organisations, changed->count};
 
     TRY(load_names(pg, current, changed, snapshot, err));
     metric_add(&policy_metrics_rows[current == NULL || changed->is_whole ? POLICY_METRIC_WHOLE : POLICY_METRIC_PARTS], 1);
-    if (current == NULL || changed->is_whole) return authz_snapshot_load(pg, &snapshot->authz, err);
+    if (current == NULL || changed->is_whole) return authz_snapshot_load(pg, pinned->rules, &snapshot->authz, err);
     return authz_snapshot_renew(pg, current->authz, &change, &snapshot->authz, err);
 }
 
 NO_LEAK_BEGIN /* its last holder frees it */
     static struct result
-    load_changed(struct pg *pg, struct policy_set *set, const struct snapshot *current, const struct changed_rights *changed,
+    load_changed(struct pg *pg, const struct pinned *pinned, const struct snapshot *current, const struct changed_rights *changed,
                  struct snapshot **snapshot_out, struct error *err)
 {
     OWNED(snapshot) *snapshot = memory_zeroed(1, sizeof *snapshot);
@@ -41,20 +52,20 @@ NO_LEAK_BEGIN /* its last holder frees it */
     if (snapshot == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot");
     atomic_init(&snapshot->holders, 1);
     snapshot->epoch = changed->epoch;
-    snapshot->set = policy_set_keep(set);
-    TRY(load_rights(pg, current, changed, snapshot, err));
+    snapshot->set = policy_set_keep(pinned->set);
+    TRY(load_rights(pg, pinned, current, changed, snapshot, err));
     *snapshot_out = GIVE(snapshot);
     return SUCCESS;
 }
 NO_LEAK_END
 
 struct bounds {
-    uint64_t before; /* the epoch when the set was read */
+    uint64_t before; /* the epoch when the set and the rules were read */
     uint64_t least;  /* see snapshot_load() */
 };
 
-/* Reads everything in one transaction. NULL if the set may have been replaced after it was read. */
-static struct result load_moment(struct pg *pg, struct policy_set *set, struct bounds bounds, struct snapshot *current,
+/* Reads everything in one transaction. NULL if the set or a rule may have been replaced after it was read. */
+static struct result load_moment(struct pg *pg, const struct pinned *pinned, struct bounds bounds, struct snapshot *current,
                                  struct snapshot **snapshot_out, struct error *err)
 {
     struct changed_rights changed;
@@ -62,29 +73,43 @@ static struct result load_moment(struct pg *pg, struct policy_set *set, struct b
     TRY(tenancy_changed_rights(pg, current == NULL ? 0 : current->epoch, &changed, err));
     *snapshot_out = NULL;
     if (changed.whole_epoch > bounds.before) return SUCCESS;
-    if (changed.epoch < bounds.least) changed.is_whole = true;
-    if (!changed.is_whole && current != NULL && current->epoch == changed.epoch && current->set == set) {
+    if (changed.epoch < bounds.least || rules_of(current) != pinned->rules) changed.is_whole = true;
+    if (!changed.is_whole && current != NULL && current->epoch == changed.epoch && current->set == pinned->set) {
         *snapshot_out = snapshot_keep(current);
         return SUCCESS;
     }
-    return load_changed(pg, set, current, &changed, snapshot_out, err);
+    return load_changed(pg, pinned, current, &changed, snapshot_out, err);
 }
 
-static struct result load_once(struct policy_set_source *source, struct snapshot *current, uint64_t least,
+static struct result load_rules(const struct snapshot_source *source, const struct snapshot *current,
+                                struct trust_rules **rules_out, struct error *err)
+{
+    const struct policy_set_source *set = source->set;
+    const struct document_source documents = {set->pg, set->keyd, set->sequencer};
+
+    if (source->documents == NULL) return SUCCESS;
+    return trust_rules_load(source->documents, &documents, rules_of(current), rules_out, err);
+}
+
+static struct result load_once(const struct snapshot_source *source, struct snapshot *current, uint64_t least,
                                struct snapshot **snapshot_out, struct error *err)
 {
     OWNED(policy_set) *set = NULL;
+    OWNED(trust_rules) *rules = NULL;
+    struct pg *pg = source->set->pg;
     struct bounds bounds = {.least = least};
 
-    TRY(tenancy_epoch(source->pg, &bounds.before, err));
-    TRY(policy_set_load(source, current == NULL ? NULL : current->set, &set, err));
-    TRY(pg_begin_snapshot(source->pg, err));
-    const struct result result = load_moment(source->pg, set, bounds, current, snapshot_out, err);
-    pg_rollback(source->pg); /* nothing to commit */
+    TRY(tenancy_epoch(pg, &bounds.before, err));
+    TRY(policy_set_load(source->set, current == NULL ? NULL : current->set, &set, err));
+    TRY(load_rules(source, current, &rules, err));
+    const struct pinned pinned = {set, rules};
+    TRY(pg_begin_snapshot(pg, err));
+    const struct result result = load_moment(pg, &pinned, bounds, current, snapshot_out, err);
+    pg_rollback(pg); /* nothing to commit */
     return result;
 }
 
-struct result snapshot_load(struct policy_set_source *source, struct snapshot *current, uint64_t least,
+struct result snapshot_load(const struct snapshot_source *source, struct snapshot *current, uint64_t least,
                             struct snapshot **snapshot_out, struct error *err)
 {
     for (unsigned i = 0; i < LOAD_TRIES; i++) {

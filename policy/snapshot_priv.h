@@ -92,11 +92,16 @@ extern const struct pg_table decider_table;
  * Loads the newest state. If nothing changed since `current` (may be NULL), this adds an owner to `current` and renews its
  * time. Otherwise the new snapshot shares the unchanged parts. `least` is the highest epoch that this gateway knows of. A
  * database with a lower epoch was restored from a backup, so its epochs do not tell what changed, and everything is
- * read. All is read in one transaction, which is repeated if the policy set was replaced during it.
+ * read. All is read in one transaction, which is repeated if the policy set or a trust rule was replaced during it. Trust rules are
+ * pinned by sijil-keyd first, as policy sets are.
  * ERROR_UNAVAILABLE, ERROR_CORRUPT, ERROR_NO_MEMORY.
  */
-RESULT snapshot_load(struct policy_set_source *source, struct snapshot *current, uint64_t least, struct snapshot **snapshot_out,
-                     struct error *err);
+struct snapshot_source {
+    struct policy_set_source *set;
+    struct document_view *documents; /* for the trust rules; NULL: there are none */
+};
+RESULT snapshot_load(const struct snapshot_source *source, struct snapshot *current, uint64_t least,
+                     struct snapshot **snapshot_out, struct error *err);
 /** Organisations, projects and labels (tenancy_store.c). */
 RESULT tenancy_load(struct pg *pg, struct tenancy *tenancy, struct error *err);
 RESULT shared_names_load(struct pg *pg, uint64_t version, struct shared_names **names_out, struct error *err);

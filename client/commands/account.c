@@ -14,7 +14,7 @@
 #include "client/session.h"
 #include "client/terminal.h"
 
-static struct result check_host(const char *host, struct error *err)
+struct result login_check_host(const char *host, struct error *err)
 {
     TRY(address_check(host, err));
     if (strchr(host, '/') != NULL || host[0] == '\0' || strlen(host) > 255)
@@ -22,7 +22,7 @@ static struct result check_host(const char *host, struct error *err)
     return SUCCESS;
 }
 
-static struct result take_ca_file(const struct invocation *invocation, struct host_login *login, struct error *err)
+struct result login_ca_file(const struct invocation *invocation, struct host_login *login, struct error *err)
 {
     const char *path = invocation_option(invocation, 'c');
     struct buffer OWNED_BUFFER content = BUFFER((size_t)1 << 20);
@@ -97,9 +97,9 @@ struct result command_login(struct invocation *invocation, struct error *err)
     const char *host = invocation->operands[0];
     char name[CELL_MAX];
 
-    TRY(line_check(invocation, check_host(host, err)));
+    TRY(line_check(invocation, login_check_host(host, err)));
     TRY(line_check(invocation, take_user_name(invocation, &login, err)));
-    TRY(take_ca_file(invocation, &login, err));
+    TRY(login_ca_file(invocation, &login, err));
     TRY(host_proxy_find(&login, err));
     TRY(terminal_secret("Password", login.password, sizeof login.password, err));
     struct result result = try_login(invocation, host, &login, name, err);
@@ -116,7 +116,7 @@ struct result command_logout(struct invocation *invocation, struct error *err)
 {
     const char *host = invocation->operands[0];
 
-    TRY(line_check(invocation, check_host(host, err)));
+    TRY(line_check(invocation, login_check_host(host, err)));
     TRY(host_login_forget(host, err));
     return invocation->json ? say(json_pack("{s:s}", "host", host), err) : SUCCESS;
 }
@@ -148,7 +148,8 @@ static void show_person(const json_t *answer)
 
     if (person == NULL) return;
     cell_text(person, cell);
-    if (text != NULL && strcmp(text, "administrator") == 0) who = "the administrator: the person who runs the machine";
+    if (kind != NULL && strcmp(kind, "rule") == 0) who = "nobody: a CI job is never the second of two";
+    else if (text != NULL && strcmp(text, "administrator") == 0) who = "the administrator: the person who runs the machine";
     else if (text != NULL && kind != NULL && strcmp(kind, "external") == 0) who = "yourself";
     else if (text != NULL) who = cell;
     (void)printf("%-17s %s\n", "person", who);
@@ -165,7 +166,7 @@ struct result command_whoami(struct invocation *invocation, struct error *err)
     char cell[CELL_MAX], principal[SIGNING_PRINCIPAL_SIZE];
     struct error ignored = {0};
 
-    TRY(line_check(invocation, check_host(invocation->operands[0], err)));
+    TRY(line_check(invocation, login_check_host(invocation->operands[0], err)));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(session_call(session, "", &request, &response, err));
     TRY(json_read(buffer_bytes(&response.body), HTTP_ANSWER_MAX, &answer, err));

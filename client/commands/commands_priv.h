@@ -26,6 +26,11 @@ const char *notes_folder(struct invocation *invocation);
 /** The key of --key or of --pkcs11, one of which must be given. It signs. */
 RESULT command_signer(struct invocation *invocation, struct ecdsa_key **key_out, struct error *err);
 
+struct host_login;
+/** For commands that log in: whether the operand is HOST[:PORT]; and the file of --ca-file, if it is given. */
+RESULT login_check_host(const char *host, struct error *err);
+RESULT login_ca_file(const struct invocation *invocation, struct host_login *login, struct error *err);
+
 /** The principal of this login, in the form of documents (docs/formats/documents.md); also from an answer of /api/v1/self. */
 RESULT command_principal(struct session *session, char principal_out[SIGNING_PRINCIPAL_SIZE], struct error *err);
 RESULT self_principal(const json_t *self, char principal_out[SIGNING_PRINCIPAL_SIZE], struct error *err);

@@ -1,5 +1,5 @@
 /*
- * client/commands/documents.h -- what `sijil key` and `sijil runner` have in common: signed documents, their lists and their drafts.
+ * client/commands/documents.h -- what `sijil key`, `sijil runner` and `sijil ci rule` have in common: signed documents, their lists and their drafts.
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 #include "client/session.h"
 #include "documents/format/document.h"
 
-#define DOCUMENTS_ENVELOPE_ROOM DOCUMENT_ENVELOPE_MAX((size_t)8 * 1024)
+#define DOCUMENTS_ENVELOPE_ROOM DOCUMENT_ENVELOPE_MAX((size_t)16 * 1024) /* the largest kind that people sign here */
 
 /** The value of --scope; "" without it: the registry. */
 const char *documents_scope(const struct invocation *invocation);

@@ -27,6 +27,9 @@ RESULT document_key_owner(const struct request *request, const uint8_t point[ECD
 /** The person that has enrolled an approver's key; nobody if the key is not known. */
 RESULT document_approver_person(const struct request *request, const uint8_t point[ECDSA_PUBLIC_SIZE], struct person *person_out,
                                 struct error *err);
+/** The key in `trust` that has signed this envelope: the root's, or that of an approver who counts. ERROR_DENIED: none has. */
+RESULT document_approver_key(const struct document_trust *trust, const struct document *envelope, const uint8_t **point_out,
+                             struct error *err);
 #define DOCUMENT_SENT_BY_ANOTHER \
     "the approval is signed with the key of another person than the one that sends it: only the owner of the key may send it"
 /** Whether the caller is the owner of this key, or the key is the root's, which is no person's. */

@@ -40,6 +40,23 @@ struct result document_approver_person(const struct request *request, const uint
     return SUCCESS;
 }
 
+struct result document_approver_key(const struct document_trust *trust, const struct document *envelope,
+                                    const uint8_t **point_out, struct error *err)
+{
+    bool is_signed = false;
+
+    *point_out = trust->root;
+    TRY(document_is_signed_by(envelope, trust->root, &is_signed, err));
+    for (size_t i = 0; i < DOCUMENT_APPROVERS_MAX && !is_signed; i++) {
+        if (!document_approver_counts(&trust->approvers[i], trust->now_ms)) continue;
+        *point_out = trust->approvers[i].point;
+        TRY(document_is_signed_by(envelope, *point_out, &is_signed, err));
+    }
+    return is_signed
+               ? SUCCESS
+               : failure(err, ERROR_DENIED, "an envelope is signed neither by the root nor by an approver's key that counts");
+}
+
 struct result document_check_sender(const struct request *request, const uint8_t point[ECDSA_PUBLIC_SIZE],
                                     const struct document_trust *trust, bool *is_sender_out, struct error *err)
 {

@@ -88,25 +88,6 @@ struct approvers {
     struct person persons[DOCUMENT_SIGNATURES_MAX];
 };
 
-/* The key of an approver that has signed this envelope. */
-static struct result find_key(const struct approvers *approvers, const struct document *envelope, const uint8_t **point_out,
-                              struct error *err)
-{
-    const struct document_trust *trust = &approvers->trust;
-    bool is_signed = false;
-
-    *point_out = trust->root;
-    TRY(document_is_signed_by(envelope, trust->root, &is_signed, err));
-    for (size_t i = 0; i < DOCUMENT_APPROVERS_MAX && !is_signed; i++) {
-        if (!document_approver_counts(&trust->approvers[i], trust->now_ms)) continue;
-        *point_out = trust->approvers[i].point;
-        TRY(document_is_signed_by(envelope, *point_out, &is_signed, err));
-    }
-    return is_signed
-               ? SUCCESS
-               : failure(err, ERROR_DENIED, "an envelope is signed neither by the root nor by an approver's key that counts");
-}
-
 static struct result add_person(const struct request *request, const uint8_t *point, struct approvers *approvers,
                                 struct error *err)
 {
@@ -135,7 +116,7 @@ static struct result read_approvers(const struct request *request, const struct 
         const uint8_t *point = NULL;
         bool is_sender = true;
         TRY(document_read(&body->envelopes[i], 1, &envelope, err));
-        TRY(find_key(approvers, envelope, &point, err));
+        TRY(document_approver_key(&approvers->trust, envelope, &point, err));
         if (i + 1 == body->count) TRY(document_check_sender(request, point, &approvers->trust, &is_sender, err));
         if (!is_sender) return failure(err, ERROR_DENIED, DOCUMENT_SENT_BY_ANOTHER);
         TRY(add_person(request, point, approvers, err));

@@ -1,4 +1,5 @@
 /* GET /api/v1/self: the caller's identity, roles and expiry; only about the caller itself. */
+#include "authz/trust_login.h"
 #include "base/clock.h"
 #include "gateway/api/api_priv.h"
 #include "policy/decider.h"
@@ -8,9 +9,10 @@ PART(held_role, "a role that the credential has", HAS_TEXT("role", REQUIRED, FOR
      HAS_TIME("expires", OPTIONAL, "when it ends; left out: with the credential"))
 
 SCHEMA(credential, "the credential that asks",
-       HAS_WORD("kind", REQUIRED, "robot external", "external: a subject of a trusted issuer"),
-       HAS_TEXT("name", REQUIRED, FORM_FREE, 1, 255, "the robot's name, or the subject"), HAS_ID("id", OPTIONAL, "of a robot"),
-       HAS_TEXT("issuer", OPTIONAL, FORM_URL, 1, 255, "of a subject"),
+       HAS_WORD("kind", REQUIRED, "robot external rule",
+                "external: a subject of a trusted issuer; rule: a CI job, by a trust rule"),
+       HAS_TEXT("name", REQUIRED, FORM_FREE, 1, 255, "the robot's name, the subject, or the rule's scope and id"),
+       HAS_ID("id", OPTIONAL, "of a robot"), HAS_TEXT("issuer", OPTIONAL, FORM_URL, 1, 255, "of a subject"),
        HAS_TEXT("person", REQUIRED | NULLABLE, FORM_FREE, 1, 0,
                 "the person that it counts as, where two persons are needed; null: nobody"),
        HAS_LIST("roles", REQUIRED, 0, schema_held_role, "the roles that it has now"),
@@ -41,15 +43,19 @@ static struct result add_roles(const struct held_roles *held, json_t *list, stru
 static struct result describe(const struct request *request, json_t *roles, bool has_more, json_t **value_out, struct error *err)
 {
     const struct principal *principal = request->principal;
-    const bool is_robot = principal->kind == PRINCIPAL_ROBOT;
+    const bool is_robot = principal->kind == PRINCIPAL_ROBOT, is_rule = trust_is_rule(principal);
     char id[UUID_TEXT_SIZE];
 
     uuid_format(&principal->id, id);
     const struct person person = decider_person(request->gateway->decider, principal);
-    OWNED_JSON value = json_pack("{s:s, s:s, s:s*, s:s*, s:s?, s:O, s:b, s:s}", "kind", is_robot ? "robot" : "external", "name",
-                                 principal->subject, "id", is_robot ? id : NULL, "issuer", is_robot ? NULL : principal->issuer,
-                                 "person", person.key[0] == '\0' ? NULL : person.key, "roles", roles, "has_more",
-                                 has_more ? 1 : 0, "audience", request->gateway->origin);
+    OWNED_JSON value =
+        json_pack("{s:s, s:s, s:s*, s:s*, s:s?, s:O, s:b, s:s}", "kind",
+                  is_robot  ? "robot"
+                  : is_rule ? "rule"
+                            : "external",
+                  "name", principal->subject, "id", is_robot ? id : NULL, "issuer",
+                  is_robot || is_rule ? NULL : principal->issuer, "person", person.key[0] == '\0' ? NULL : person.key, "roles",
+                  roles, "has_more", has_more ? 1 : 0, "audience", request->gateway->origin);
     if (value == NULL || !api_set_time(value, "token_expires", principal->expires_ms) ||
         !api_set_time(value, "secret_expires", decider_robot_expires(request->gateway->decider, principal)) ||
         !api_set_time(value, "previous_until", decider_previous_until(request->gateway->decider, principal, clock_wall_ms())) ||

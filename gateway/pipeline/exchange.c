@@ -18,6 +18,7 @@ struct event_context exchange_context(const struct exchange *exchange)
     }
     if (request->authentication != NULL && request->authentication->tried[0] != '\0')
         context.tried = request->authentication->tried;
+    if (request->rule != NULL && request->rule->claims[0] != '\0') context.claims = request->rule->claims;
     memcpy(context.request_id, request->id, sizeof context.request_id);
     return context;
 }

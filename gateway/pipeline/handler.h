@@ -37,7 +37,8 @@ typedef RESULT handler_function(struct request *request, struct pg *pg, struct e
  *
  * `search` is for routes that record first. It returns a change that reads rows for the handler in the transaction of the record, which
  * saves a round trip. It is called when the request is allowed, on the thread that decided, and again if the decision was stale. It changes
- * nothing. If it returns NULL, or the answer of the database was lost, the handler reads the rows itself.
+ * nothing. If it returns NULL, or the answer of the database was lost, the handler reads the rows itself. A handler with `refused` may return
+ * a change that changes rows, too: if the change fails, the event says so, and `refused` makes the answer in place of `handle`.
  *
  * Routes without a streamed body have only `handle`. Routes with one have `begin`, `write`, `finish`, `cut`:
  *
@@ -54,6 +55,7 @@ struct handler {
     handler_function *handle;
     void (*instead)(struct request *request);
     struct change *(*search)(struct request *request);
+    void (*refused)(struct request *request, const struct error *why);
     bool (*fast_path)(struct request *request);
     bool decides_on_event_thread;
     bool is_long; /* its work grows with the content of an organisation: one at a time for each organisation */

@@ -149,9 +149,12 @@ static struct result check_credential(struct exchange *exchange, struct pg *pg, 
 {
     struct request *request = &exchange->request;
     struct authentication *found = arena_take(request->arena, sizeof *found);
-    const struct credential credential = credential_of(request);
+    struct credential credential = credential_of(request);
 
-    if (found == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a credential");
+    if (credential.endpoint == CREDENTIAL_AT_TOKEN)
+        request->rule = credential.rule = arena_take(request->arena, sizeof *credential.rule);
+    if (found == NULL || (credential.endpoint == CREDENTIAL_AT_TOKEN && credential.rule == NULL))
+        return failure(err, ERROR_NO_MEMORY, "no memory for a credential");
     if (request->route->credential == CREDENTIAL_RUNNER) TRY(runner_authenticate(request, pg, &credential, found, err));
     else if (request->route->credential == CREDENTIAL_CODE) TRY(enrolment_authenticate(request, pg, &credential, found, err));
     else if (request->route->credential == CREDENTIAL_KEY) TRY(enrolment_key_authenticate(request, pg, &credential, found, err));
@@ -322,6 +325,9 @@ static enum step_result step_recorded(struct exchange *exchange, struct pg *pg)
         exchange->step = step_of_target();
         return exchange_may_decide_again(exchange) ? STEP_NEXT : answer_failure(exchange, &unstable);
     case RECORD_REFUSED:
+        if (exchange->request.route->handler->refused == NULL) break;
+        exchange->request.route->handler->refused(&exchange->request, &record->error);
+        return STEP_ANSWER;
     case RECORD_UNAVAILABLE: break;
     }
     if (record->error.kind == ERROR_FORKED) return answer_failure(exchange, &record->error);

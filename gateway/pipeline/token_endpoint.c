@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "authz/mint.h"
+#include "authz/trust_rule.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "gateway/http/query.h"
@@ -22,6 +23,7 @@ struct token_grant {
     struct token_scope scope;
     bool is_exchange;
     struct uuid organisation; /* of the first repository that it gets a right for; nil: none */
+    struct trust_mint mint;   /* by a trust rule */
 };
 
 static const char *field_of(const struct fields *fields, const char *name)
@@ -285,6 +287,7 @@ static struct result mint(struct request *request, const struct token_grant *tok
                                        .organisation = organisation_of(request, token_grant),
                                        .thumbprint =
                                            request->client_confirmation[0] == '\0' ? NULL : request->client_confirmation,
+                                       .lifetime_s = request->rule->ttl_max_s,
                                        .is_exchange = token_grant->is_exchange,
                                        .request = request->id,
                                        .now_ms = clock_wall_ms()};
@@ -317,4 +320,20 @@ static struct result handle_token(struct request *request, struct pg *pg, struct
     response_header(request, "Cache-Control", "no-store");
     return SUCCESS;
 }
-const struct handler handler_token_mint = {.handle = handle_token};
+/* The event of a token that a trust rule makes names the rule; its transaction spends the CI system's token. */
+static struct change *search_rule(struct request *request)
+{
+    struct token_grant *token_grant = request->handler_state;
+
+    if (request->rule->key[0] == '\0') return NULL;
+    trust_mint_init(&token_grant->mint, request->rule, request->pairs[0].resource.detail);
+    return &token_grant->mint.change;
+}
+
+static void answer_refused(struct request *request, const struct error *why)
+{
+    if (why->kind == ERROR_CONFLICT) token_refuse(request, OAUTH_INVALID_GRANT, why->message);
+    else response_failure(request, why);
+}
+
+const struct handler handler_token_mint = {.handle = handle_token, .search = search_rule, .refused = answer_refused};

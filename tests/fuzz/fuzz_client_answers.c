@@ -126,6 +126,8 @@ static const struct step {
     {"run bundle", {HOST, "acme/models", RUN}, {'o', "out/bundle"}, false},
     {"run compare", {HOST, "acme/models", RUN, OTHER_RUN}, {0, NULL}, false},
     {"run compare", {HOST, "acme/models", RUN, OTHER_RUN}, {0, NULL}, true},
+    {"ci rule list", {HOST}, {0, NULL}, false},
+    {"ci rule show", {HOST, "gh-acme-train"}, {0, NULL}, false},
 };
 
 static int remove_one(const char *path, const struct stat *status, int type, struct FTW *place)

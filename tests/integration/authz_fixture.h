@@ -17,6 +17,7 @@
 #include "authz/robot.h"
 #include "authz/rows_priv.h"
 #include "authz/snapshot.h"
+#include "authz/trust_rule.h"
 #include "authz/trusted_issuer.h"
 
 #define ACME   "10000000-0000-4000-8000-000000000001"
@@ -26,9 +27,9 @@
     "{\"keys\":[{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\"," \
     "\"x\":\"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU\",\"y\":\"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0\"}]}"
 
-static const struct pg_table *const tables[] = {
-    &robot_table,         &robot_rotate_table,   &rights_table,         &binding_table,
-    &administrator_table, &trusted_issuer_table, &authz_snapshot_table, NULL};
+static const struct pg_table *const tables[] = {&robot_table,          &robot_rotate_table,  &rights_table,
+                                                &binding_table,        &administrator_table, &trusted_issuer_table,
+                                                &authz_snapshot_table, &trust_rule_table,    NULL};
 
 static inline int set_up(void **state)
 {
@@ -94,7 +95,7 @@ static inline struct authz_snapshot *load(struct pg *pg)
     struct authz_snapshot *snapshot = NULL;
     struct error err = {0};
 
-    if (!authz_snapshot_load(pg, &snapshot, &err).ok) fail_msg("%s", err.message);
+    if (!authz_snapshot_load(pg, NULL, &snapshot, &err).ok) fail_msg("%s", err.message);
     return snapshot;
 }
 

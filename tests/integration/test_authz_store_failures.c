@@ -58,7 +58,7 @@ static struct result take_snapshot(struct error *err)
 {
     OWNED(authz_snapshot) *snapshot = NULL;
 
-    TRY_UNTOUCHED_BYTES(snapshot, authz_snapshot_load(known.pg, &snapshot, err));
+    TRY_UNTOUCHED_BYTES(snapshot, authz_snapshot_load(known.pg, NULL, &snapshot, err));
     return SUCCESS;
 }
 

@@ -75,7 +75,7 @@ static struct result load_once(struct policy_set_source *source, struct error *e
 {
     OWNED(snapshot) *snapshot = NULL;
 
-    TRY_UNTOUCHED_BYTES(snapshot, snapshot_load(source, NULL, 0, &snapshot, err));
+    TRY_UNTOUCHED_BYTES(snapshot, snapshot_load(&(struct snapshot_source){source, NULL}, NULL, 0, &snapshot, err));
     return SUCCESS;
 }
 
@@ -115,14 +115,14 @@ static void a_set_that_may_be_replaced_already_is_not_taken(void **state)
     set_aside(&place);
     pretend(&place, 6, 6);
     assert_true(pg_open(database_app(place.log.database), loader_tables, &source.pg, &err).ok);
-    if (!snapshot_load(&source, NULL, 0, &snapshot, &err).ok) fail_msg("%s", err.message);
+    if (!snapshot_load(&(struct snapshot_source){&source, NULL}, NULL, 0, &snapshot, &err).ok) fail_msg("%s", err.message);
     assert_int_equal(snapshot->epoch, 6);
-    assert_true(snapshot_load(&source, snapshot, 0, &same, &err).ok);
+    assert_true(snapshot_load(&(struct snapshot_source){&source, NULL}, snapshot, 0, &same, &err).ok);
     assert_ptr_equal(same, snapshot);
     pg_free(source.pg);
     pretend(&place, 6, 7);
     assert_true(pg_open(database_app(place.log.database), loader_tables, &source.pg, &err).ok);
-    assert_false(snapshot_load(&source, snapshot, 0, &none, &err).ok);
+    assert_false(snapshot_load(&(struct snapshot_source){&source, NULL}, snapshot, 0, &none, &err).ok);
     assert_int_equal(err.kind, ERROR_UNAVAILABLE);
     assert_non_null(strstr(err.message, "while they were read"));
     assert_null(none);
@@ -144,13 +144,13 @@ static void another_set_of_the_same_epoch_is_taken(void **state)
     place_open_ruled(&place);
     source.keyd = keyd_process_client(place.log.keyd);
     assert_true(pg_open(database_app(place.log.database), loader_tables, &source.pg, &err).ok);
-    assert_true(snapshot_load(&source, NULL, 0, &first, &err).ok);
+    assert_true(snapshot_load(&(struct snapshot_source){&source, NULL}, NULL, 0, &first, &err).ok);
     pg_free(source.pg);
     install_well(&place, 2);
     set_aside(&place);
     pretend(&place, first->epoch, first->epoch);
     assert_true(pg_open(database_app(place.log.database), loader_tables, &source.pg, &err).ok);
-    assert_true(snapshot_load(&source, first, 0, &second, &err).ok);
+    assert_true(snapshot_load(&(struct snapshot_source){&source, NULL}, first, 0, &second, &err).ok);
     assert_ptr_not_equal(second, first);
     assert_int_equal(policy_set_epoch(second->set), 2);
     snapshot_free(second);

@@ -18,6 +18,7 @@ HANDLES = {  # only a function that got the permit makes one
 EXEMPT = {
     "manifest_push_prepare": "seals the body before the record, because the change stores what it seals; it reads the wrapped key of the project",
     "document_view_refresh": "updates the documents in memory, which decisions and checks before the record need",
+    "document_view_update": "the same for one kind: trust rules, which each snapshot of the rights needs",
     "document_view_follow": "the same, only if sijil-keyd has pinned something new",
     "run_claim": "reserves a run for seconds for the runner that asks, and tells nobody: only the change of the event run.lease leases it",
     "run_gather_join": "keeps the runner that asks for a run of several nodes, for seconds, and tells nobody: it leases nothing",

@@ -19,6 +19,7 @@ except ImportError:
     sys.exit(77)
 
 SIGNING_KEY = "application/vnd.sijil.signing-key.v1+json"
+TRUST_RULE = "application/vnd.sijil.trust-rule.v1+json"
 POLICY_SET = "application/vnd.sijil.policy-set.v1+json"
 
 
@@ -90,6 +91,9 @@ def key_of(case):
 
 def breaks_a_rule(case, enrolled):
     """The rules of the page about the scope of approvers, and about a withdrawal and its enrolment."""
+    document = json.loads(base64.b64decode(json.loads(case["envelopes"][0])["payload"]))
+    if document["kind"] == "trust-rule":
+        return document["body"] != {} if "withdrawn" in document else rule_is_open(document)
     document, named = key_of(case)
     if named[1] == "approve" and document["scope"] != "":
         return True
@@ -102,6 +106,8 @@ def check_refused(vectors):
         if json.loads(case["envelopes"][0])["payloadType"] == SIGNING_KEY:
             assert not breaks_a_rule(case, enrolled), case["name"]
             enrolled[key_of(case)[0]["name"]] = key_of(case)[1]
+        elif json.loads(case["envelopes"][0])["payloadType"] == TRUST_RULE:
+            assert not breaks_a_rule(case, enrolled), case["name"]
     for case in vectors["refused"]:
         assert breaks_a_rule(case, enrolled), case["name"]
         assert all(is_signed_by(one.encode(), bytes.fromhex(vectors["keys"][signer]))
@@ -134,6 +140,25 @@ def key_document(key, purpose, principal, **more):
                       "body": {"principal": principal, "public_key": url64(point), "purpose": purpose}, **more})
 
 
+def rule_document(body, **more):
+    return canonical({"schema": "sijil.document/v1", "kind": "trust-rule", "scope": "acme", "name": "gh-acme-train", "version": 1,
+                      "effective_from": "2026-11-23T09:00:00.000Z", "expires": "2027-03-01T00:00:00.000Z", "body": body, **more})
+
+
+RULE = {"system": "github", "issuer": "https://token.actions.githubusercontent.com", "audience": "https://reg.acme.ae",
+        "match": {"/repository_id": {"eq": "260064828"}, "/event_name": {"in": ["push", "workflow_dispatch"]}, "/ref": {"eq": "refs/heads/main"}},
+        "grant": [{"role": "publisher", "on": "acme/prod/*"}], "priority": 100, "max_ttl": 300, "single_use": True}
+OPEN_RULE = {**RULE, "match": {"/repository": {"eq": "acme/model"}, "/ref": {"eq": "refs/heads/main"}}}
+WIDE_RULE = {**RULE, "grant": [{"role": "publisher", "on": "beta/prod/*"}]}
+
+
+def rule_is_open(document):
+    """The rules of the page about trust rules for GitHub: an exact immutable id, a ref, and grants inside the scope."""
+    match, scope = document["body"].get("match", {}), document["scope"]
+    is_bound = {"eq", "in"} & set(match.get("/repository_id", {})) and "/ref" in match
+    return not is_bound or not all(grant["on"].startswith(scope + "/") for grant in document["body"]["grant"])
+
+
 def write(path):
     keys = {name: ec.generate_private_key(ec.SECP256R1()) for name in ("root", "officer", "holder")}
     officer, holder = "ext:" + hashlib.sha256(b"https://id.example\nofficer").hexdigest(), "robot:00000000-0000-0000-0000-000000000001"
@@ -145,7 +170,11 @@ def write(path):
             ("a key of an organisation, approved by the approver", SIGNING_KEY,
              key_document(keys["holder"], "sign", holder, scope="acme"), ["holder", "officer"], 12),
             ("the same key, withdrawn by its holder", SIGNING_KEY,
-             key_document(keys["holder"], "sign", holder, scope="acme", version=2, withdrawn="the card was lost"), ["holder"], 15)]
+             key_document(keys["holder"], "sign", holder, scope="acme", version=2, withdrawn="the card was lost"), ["holder"], 15),
+            ("a trust rule of an organisation, signed by the approver and the root", TRUST_RULE, rule_document(RULE),
+             ["officer", "root"], 18),
+            ("the same rule, withdrawn by the approver", TRUST_RULE, rule_document({}, version=2, withdrawn="the repository was sold"),
+             ["officer"], 21)]
     cases, pins = [], {}
     for name, kind, payload, signers, sequence in plan:
         case = {"name": name, "sequence": sequence, "signers": signers,
@@ -158,9 +187,13 @@ def write(path):
                 key_document(keys["officer"], "sign", officer, version=2, withdrawn="the card was lost"), ["officer"]),
                ("an approver's key, withdrawn as that of another principal",
                 key_document(keys["officer"], "approve", other, version=2, withdrawn="the card was lost"), ["root"]),
-               ("an approver's key of an organisation", key_document(keys["holder"], "approve", holder, scope="acme"), ["holder", "root"])]
+               ("an approver's key of an organisation", key_document(keys["holder"], "approve", holder, scope="acme"), ["holder", "root"]),
+               ("a trust rule without an immutable id", rule_document(OPEN_RULE), ["root"]),
+               ("a trust rule for another organisation than its own", rule_document(WIDE_RULE), ["root"]),
+               ("a withdrawal of a trust rule that has a body", rule_document(RULE, version=2, withdrawn="sold"), ["root"])]
+    types = {"signing-key": SIGNING_KEY, "trust-rule": TRUST_RULE}
     rejected = [{"name": name, "signers": signers,
-                 "envelopes": [envelope(SIGNING_KEY, payload, keys[signer]).decode() for signer in signers]}
+                 "envelopes": [envelope(types[json.loads(payload)["kind"]], payload, keys[signer]).decode() for signer in signers]}
                 for name, payload, signers in refused]
     vectors = {"now": "2026-11-23T10:00:00.000Z", "keys": {name: point_of(key.public_key()).hex() for name, key in keys.items()},
                "cases": cases, "refused": rejected}

@@ -1,0 +1,229 @@
+#include "authz/trust_rules.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "authz/rights_part_priv.h"
+#include "authz/snapshot_load.h"
+#include "base/json.h"
+#include "base/memory.h"
+
+struct trust_rules {
+    atomic_uint owners;
+    struct trust_rules *self; /* lets a holder of a const pointer add an owner */
+    struct document_pin pin;
+    bool is_sound;
+    struct trust_entry *entries; /* by issuer, then the highest priority first */
+    size_t count, capacity;
+    struct index_table by_key;
+};
+
+static struct result no_memory(struct error *err)
+{
+    return failure(err, ERROR_NO_MEMORY, "no memory for trust rules");
+}
+
+static void entries_free(struct trust_entry *entries, size_t count)
+{
+    for (size_t i = 0; i < count; i++) json_decref(entries[i].json);
+    free(entries);
+}
+
+void trust_rules_free(struct trust_rules *rules)
+{
+    if (rules == NULL || atomic_fetch_sub(&rules->owners, 1) != 1) return;
+    entries_free(rules->entries, rules->count);
+    free(rules->by_key.slots);
+    free(rules);
+}
+
+struct trust_rules *trust_rules_keep(const struct trust_rules *rules)
+{
+    if (rules == NULL) return NULL;
+    atomic_fetch_add(&rules->self->owners, 1);
+    return rules->self;
+}
+
+/* ---- making a list ---- */
+
+static struct result reserve(struct trust_rules *rules, struct error *err)
+{
+    const size_t capacity = rules->capacity == 0 ? 16 : 2 * rules->capacity;
+
+    if (rules->count < rules->capacity) return SUCCESS;
+    struct trust_entry *entries = memory_zeroed(capacity, sizeof *entries);
+    if (entries == NULL) return no_memory(err);
+    if (rules->count > 0) memcpy(entries, rules->entries, rules->count * sizeof *entries);
+    free(rules->entries);
+    rules->entries = entries;
+    rules->capacity = capacity;
+    return SUCCESS;
+}
+
+/* The form of scopes allows longer ones than any organisation and project have. */
+static bool write_key(const struct document *document, char key[TRUST_KEY_SIZE])
+{
+    const int length = snprintf(key, TRUST_KEY_SIZE, "%s:%s", document->scope, document->name);
+
+    return length > 0 && length < TRUST_KEY_SIZE;
+}
+
+/* sijil-keyd has pinned it, so it was sound. If this version demands more, the rule does not count. */
+static struct result add(void *context, const struct pinned_document *pinned, struct error *err)
+{
+    const struct document *document = pinned->document;
+    struct trust_rules *rules = context;
+    struct digest digest = {.algorithm = DIGEST_SHA256};
+    struct error refused = {0};
+    struct trust_rule rule;
+
+    if (document->is_withdrawn) return SUCCESS;
+    if (!trust_rule_read(document, &rule, &refused).ok) return refused.kind == ERROR_NO_MEMORY ? no_memory(err) : SUCCESS;
+    TRY(reserve(rules, err));
+    struct trust_entry *entry = &rules->entries[rules->count];
+    if (!write_key(document, entry->key)) return SUCCESS;
+    entry->sequence = pinned->sequence;
+    entry->effective_ms = document->effective_ms;
+    entry->expires_ms = document->expires_ms;
+    memcpy(digest.bytes, document->digest, sizeof document->digest);
+    digest_format(&digest, entry->digest);
+    entry->rule = rule;
+    entry->json = json_incref(document->json);
+    rules->count++;
+    return SUCCESS;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const struct trust_entry *left = a, *right = b;
+    const int issuers = strcmp(left->rule.issuer, right->rule.issuer);
+
+    if (issuers != 0) return issuers;
+    if (left->rule.priority != right->rule.priority) return left->rule.priority > right->rule.priority ? -1 : 1;
+    return strcmp(left->key, right->key);
+}
+
+static struct result finish(struct trust_rules *rules, struct error *err)
+{
+    if (rules->count > 0) qsort(rules->entries, rules->count, sizeof *rules->entries, compare);
+    TRY(index_new(rules->count, &rules->by_key, err));
+    for (size_t i = 0; i < rules->count; i++) index_add(&rules->by_key, rights_hash(bytes_of_text(rules->entries[i].key)), i);
+    return SUCCESS;
+}
+
+static struct result begin(struct trust_rules **rules_out, struct error *err)
+{
+    struct trust_rules *rules = memory_zeroed(1, sizeof *rules);
+
+    if (rules == NULL) return no_memory(err);
+    atomic_init(&rules->owners, 1);
+    rules->self = rules;
+    rules->is_sound = true;
+    *rules_out = rules;
+    return SUCCESS;
+}
+
+struct result trust_rules_of(const struct pinned_document *pinned, size_t count, struct trust_rules **rules_out,
+                             struct error *err)
+{
+    OWNED(trust_rules) *rules = NULL;
+
+    TRY(begin(&rules, err));
+    for (size_t i = 0; i < count; i++) TRY(add(rules, &pinned[i], err));
+    TRY(finish(rules, err));
+    *rules_out = GIVE(rules);
+    return SUCCESS;
+}
+
+static bool is_same(const struct trust_rules *before, const struct document_pin *pin, bool is_sound)
+{
+    return before != NULL && before->is_sound == is_sound && before->pin.epoch == pin->epoch &&
+           memcmp(before->pin.digest, pin->digest, sizeof pin->digest) == 0;
+}
+
+static struct result read_view(struct document_view *view, struct trust_rules *rules, struct error *err)
+{
+    struct document_visit visit = {add, rules};
+
+    TRY(document_view_read(view, DOCUMENT_TRUST_RULE, &visit, err));
+    return finish(rules, err);
+}
+
+struct result trust_rules_load(struct document_view *view, const struct document_source *source, const struct trust_rules *before,
+                               struct trust_rules **rules_out, struct error *err)
+{
+    OWNED(trust_rules) *rules = NULL;
+    struct document_pin pin = {0};
+    struct error found = {0};
+
+    const bool is_sound = document_view_update(view, DOCUMENT_TRUST_RULE, source, &pin, &found).ok;
+    if (!is_sound && found.kind != ERROR_CORRUPT) return failure(err, found.kind, "%s", found.message);
+    if (is_same(before, &pin, is_sound)) {
+        *rules_out = trust_rules_keep(before);
+        return SUCCESS;
+    }
+    TRY(begin(&rules, err));
+    rules->pin = pin;
+    rules->is_sound = is_sound;
+    if (is_sound) TRY(read_view(view, rules, err));
+    else TRY(finish(rules, err));
+    *rules_out = GIVE(rules);
+    return SUCCESS;
+}
+
+/* ---- looking ---- */
+
+size_t trust_rules_count(const struct trust_rules *rules)
+{
+    return rules == NULL ? 0 : rules->count;
+}
+
+const struct trust_entry *trust_rules_at(const struct trust_rules *rules, size_t number)
+{
+    return &rules->entries[number];
+}
+
+const struct trust_entry *trust_rules_find(const struct trust_rules *rules, const char *key)
+{
+    uint64_t at = rights_hash(bytes_of_text(key));
+
+    if (rules == NULL) return NULL;
+    for (uint64_t entry; (entry = index_next(&rules->by_key, &at)) != 0;)
+        if (strcmp(rules->entries[entry - 1].key, key) == 0) return &rules->entries[entry - 1];
+    return NULL;
+}
+
+bool trust_entry_is_in_force(const struct trust_entry *entry, int64_t now_ms)
+{
+    return entry->effective_ms <= now_ms && now_ms < entry->expires_ms;
+}
+
+/* The first rule of this issuer. */
+static size_t first_of(const struct trust_rules *rules, const char *issuer)
+{
+    size_t low = 0, high = rules->count;
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (strcmp(rules->entries[middle].rule.issuer, issuer) < 0) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
+const struct trust_entry *trust_rules_match(const struct trust_rules *rules, const json_t *claims, int64_t now_ms, size_t *at)
+{
+    const char *issuer = json_text_of(claims, "iss");
+
+    if (rules == NULL || issuer == NULL) return NULL;
+    if (*at == 0) *at = first_of(rules, issuer);
+    while (*at < rules->count) {
+        const struct trust_entry *entry = &rules->entries[*at];
+        if (strcmp(entry->rule.issuer, issuer) != 0) return NULL;
+        (*at)++;
+        if (trust_entry_is_in_force(entry, now_ms) && trust_rule_matches(&entry->rule, claims)) return entry;
+    }
+    return NULL;
+}

@@ -1,0 +1,106 @@
+/*
+ * `sijil ci login`: exchanges the token of a CI system once, and keeps the token of the registry. So a rule that lets each token be used once is
+ * enough for a push and a pull.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "client/commands/api_priv.h"
+#include "client/commands/commands_priv.h"
+#include "client/hosts.h"
+#include "client/http.h"
+#include "client/terminal.h"
+
+#define FORM_MAX  ((size_t)64 * 1024) /* a token of 12 KiB, each byte as three */
+#define SCOPE_MAX 8192
+
+static struct result write_scope(const struct invocation *invocation, struct buffer *scope, struct error *err)
+{
+    for (unsigned i = 1; i < invocation->operand_count; i++)
+        TRY(buffer_format(scope, err, "%srepository:%s:pull,push", i == 1 ? "" : " ", invocation->operands[i]));
+    if (invocation_option(invocation, 'a') == NULL) return SUCCESS;
+    return buffer_format(scope, err, "%sregistry:admin:* registry:catalog:*", scope->length == 0 ? "" : " ");
+}
+
+static struct result write_form(const char *token, const char *scope, struct buffer *form, struct error *err)
+{
+    TRY(buffer_add_text(form, "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Atoken-exchange", err));
+    TRY(buffer_add_text(form, "&subject_token_type=urn%3Aietf%3Aparams%3Aoauth%3Atoken-type%3Ajwt&subject_token=", err));
+    TRY(http_escape(form, token, err));
+    TRY(buffer_add_text(form, "&scope=", err));
+    return http_escape(form, scope, err);
+}
+
+static struct result exchange(struct invocation *invocation, const struct host_login *login, const char *scope,
+                              json_t **answer_out, struct error *err)
+{
+    const struct http_options options = {
+        .host = invocation->operands[0], .ca_file = login->ca_file, .proxy = login->proxy, .verbose = invocation->verbose};
+    struct buffer OWNED_BUFFER form = BUFFER(FORM_MAX);
+    OWNED(http) *http = NULL;
+    OWNED_RESPONSE response = RESPONSE;
+
+    TRY(write_form(login->password, scope, &form, err));
+    const struct http_request request = {
+        .method = "POST", .path = "/token", .content_type = "application/x-www-form-urlencoded", .body = buffer_bytes(&form)};
+    struct result called = http_new(&options, &http, err);
+    if (called.ok) called = http_call(http, &request, &response, err);
+    explicit_bzero(form.data, form.length);
+    TRY(called);
+    if (response.status != 200) return refusal(invocation_report(invocation), &response, err);
+    const struct result read = json_read(buffer_bytes(&response.body), HTTP_ANSWER_MAX, answer_out, err);
+    explicit_bzero(response.body.data, response.body.length);
+    return read;
+}
+
+/* A token without a right would only be noticed at the first push. */
+static struct result keep(const char *host, const json_t *answer, struct host_login *login, struct error *err)
+{
+    const char *token = json_text_of(answer, "access_token"), *scope = json_text_of(answer, "scope");
+
+    if (token == NULL || scope == NULL || strlen(token) >= sizeof login->password)
+        return failure(err, ERROR_INVALID, "the registry's /token answered without a token that fits");
+    if (scope[0] == '\0')
+        return failure(err, ERROR_DENIED,
+                       "the token was accepted, but neither a trust rule nor a role gives it a right on what was named");
+    (void)snprintf(login->username, sizeof login->username, SESSION_BEARER);
+    (void)snprintf(login->password, sizeof login->password, "%s", token);
+    return host_login_save(host, login, err);
+}
+
+static struct result log_in(struct invocation *invocation, struct host_login *login, json_t **answer_out, struct error *err)
+{
+    struct buffer OWNED_BUFFER scope = BUFFER(SCOPE_MAX);
+
+    TRY(write_scope(invocation, &scope, err));
+    if (scope.length == 0)
+        return line_check(invocation, failure(err, ERROR_INVALID, "name the repositories, or give --administration"));
+    TRY(login_ca_file(invocation, login, err));
+    host_ca_find(login);
+    TRY(host_proxy_find(login, err));
+    TRY(terminal_secret("Token of the CI system", login->password, sizeof login->password, err));
+    TRY(exchange(invocation, login, buffer_text(&scope), answer_out, err));
+    return keep(invocation->operands[0], *answer_out, login, err);
+}
+
+struct result command_ci_login(struct invocation *invocation, struct error *err)
+{
+    struct host_login login = {0};
+    OWNED_JSON answer = NULL;
+    const char *host = invocation->operands[0];
+    char scope[CELL_MAX];
+
+    TRY(line_check(invocation, login_check_host(host, err)));
+    const struct result result = log_in(invocation, &login, &answer, err);
+    explicit_bzero(login.password, sizeof login.password);
+    explicit_bzero(login.proxy, sizeof login.proxy);
+    TRY(result);
+    OWNED_JSON shown = json_pack("{s:s, s:O, s:O*}", "host", host, "scope", json_object_get(answer, "scope"), "expires_in",
+                                 json_object_get(answer, "expires_in"));
+    if (shown == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an answer");
+    if (invocation->json) return api_print_json(shown, err);
+    cell_text(json_object_get(answer, "scope"), scope);
+    (void)fprintf(stderr, "logged in at %s for %lld s: %s\n", host, (long long)number_of(answer, "expires_in"), scope);
+    return SUCCESS;
+}

@@ -1,0 +1,266 @@
+/* `sijil ci rule ...`: trust rules of CI systems (docs/ci.md). The key signs on this machine; only the signed document is sent. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "client/commands/api_priv.h"
+#include "client/commands/ci_priv.h"
+#include "client/commands/commands_priv.h"
+#include "client/commands/documents.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define PATH_ROOM    1024
+#define BASE         "/trust-rules"
+
+static const struct documents_list rules = {BASE, "rules", "trust rule"};
+
+static struct result no_memory(struct error *err)
+{
+    return failure(err, ERROR_NO_MEMORY, "no memory for a request");
+}
+
+static struct result print_rule(const struct invocation *invocation, const json_t *answer, struct error *err)
+{
+    const json_t *document = json_object_get(answer, "document"), *body = json_object_get(document, "body");
+    OWNED_JSON shown = json_pack("{s:O?, s:O?, s:O?, s:O?, s:O*, s:O*, s:O*, s:O*, s:O*, s:O?}", "name",
+                                 json_object_get(answer, "name"), "state", json_object_get(answer, "state"), "scope",
+                                 json_object_get(document, "scope"), "version", json_object_get(document, "version"), "issuer",
+                                 json_object_get(body, "issuer"), "match", json_object_get(body, "match"), "grant",
+                                 json_object_get(body, "grant"), "priority", json_object_get(body, "priority"), "single_use",
+                                 json_object_get(body, "single_use"), "expires", json_object_get(document, "expires"));
+
+    if (shown == NULL) return no_memory(err);
+    return api_print(invocation, shown, err);
+}
+
+static struct result send(struct invocation *invocation, struct session *session, const char *path, const json_t *body,
+                          struct error *err)
+{
+    OWNED_JSON answer = NULL;
+
+    TRY(api_call_in(session, "POST", path, body, &answer, err));
+    return print_rule(invocation, answer, err);
+}
+
+static struct result rule_path(const char *id, const char *tail, const char *scope, struct buffer *path, struct error *err)
+{
+    TRY(buffer_add_text(path, BASE "/", err));
+    TRY(http_escape(path, id, err));
+    TRY(buffer_add_text(path, tail, err));
+    if (scope == NULL) return SUCCESS;
+    TRY(buffer_add_text(path, "?scope=", err));
+    return http_escape(path, scope, err);
+}
+
+/* The number of the newest version; 0 if there is none. */
+static struct result newest_version(struct session *session, const char *id, const char *scope, int64_t *version_out,
+                                    struct error *err)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
+    OWNED_JSON answer = NULL;
+    struct error none = {0};
+
+    *version_out = 0;
+    TRY(rule_path(id, "", scope, &path, err));
+    if (!api_call_in(session, "GET", buffer_text(&path), NULL, &answer, &none).ok)
+        return none.kind == ERROR_NOT_FOUND ? SUCCESS : failure(err, none.kind, "%s", none.message);
+    if (json_integer_of(json_object_get(answer, "document"), "version", version_out)) return SUCCESS;
+    return failure(err, ERROR_INVALID, "the registry answered without the version of the rule");
+}
+
+/* ---- drafting ---- */
+
+struct result command_ci_rule_draft(struct invocation *invocation, struct error *err)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(TRUST_RULE_BYTES_MAX);
+    OWNED_CI_RULE rule = {.id = NULL};
+    OWNED(session) *session = NULL;
+    OWNED(ecdsa_key) *key = NULL;
+    OWNED_JSON envelope = NULL;
+    int64_t version = 0;
+
+    TRY(ci_rule_read(invocation, invocation->operands[1], &rule, err));
+    TRY(ci_rule_compose(&rule, 1, &payload, err)); /* says what is wrong before it asks for anything */
+    buffer_clear(&payload);
+    TRY(command_signer(invocation, &key, err));
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
+    TRY(newest_version(session, rule.id, rule.scope, &version, err));
+    TRY(ci_rule_compose(&rule, (uint64_t)version + 1, &payload, err));
+    TRY(documents_sign(DOCUMENT_TRUST_RULE, buffer_bytes(&payload), key, &envelope, err));
+    return send(invocation, session, BASE, envelope, err);
+}
+
+/* ---- approving ---- */
+
+/* Reads the document from the bytes that the first approver has signed. The registry's description of it is not trusted. */
+static struct result read_draft(const struct invocation *invocation, const json_t *envelopes, struct document **document_out,
+                                struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(DOCUMENT_ENVELOPE_MAX(TRUST_RULE_BYTES_MAX));
+    OWNED(document) *document = NULL;
+    struct trust_rule rule;
+
+    TRY(json_write_canonical(&text, json_array_get(envelopes, 0), err));
+    TRY(document_read(&(struct bytes){text.data, text.length}, 1, &document, err));
+    if (document->kind != DOCUMENT_TRUST_RULE || document->is_withdrawn || strcmp(document->name, invocation->operands[1]) != 0 ||
+        strcmp(document->scope, documents_scope(invocation)) != 0)
+        return failure(err, ERROR_CORRUPT, "the registry answered with the draft of another rule");
+    TRY(trust_rule_read(document, &rule, err));
+    *document_out = GIVE(document);
+    return SUCCESS;
+}
+
+static void show_member(const json_t *object, const char *name)
+{
+    char cell[CELL_MAX];
+
+    cell_text(json_object_get(object, name), cell);
+    (void)fprintf(stderr, "  %-11s %s\n", name, cell);
+}
+
+static void show_conditions(const json_t *match)
+{
+    const char *pointer;
+    json_t *value;
+
+    json_object_foreach ((json_t *)(uintptr_t)match, pointer, value) {
+        OWNED_JSON shown = json_pack("{s:s, s:O}", "pointer", pointer, "value", value);
+        char name[CELL_MAX], cell[CELL_MAX];
+        cell_text(json_object_get(shown, "pointer"), name);
+        cell_text(json_object_get(shown, "value"), cell);
+        (void)fprintf(stderr, "    %s %s\n", name, cell);
+    }
+}
+
+/* On standard error, because the answer goes to standard output. */
+static void show_document(const struct document *document)
+{
+    static const char *const members[] = {"issuer",  "audience",   "system",    "grant",    "priority",
+                                          "max_ttl", "single_use", "immutable", "networks", "certificate"};
+    const json_t *body = json_object_get(document->json, "body");
+
+    (void)fprintf(stderr, "You sign: version %llu of the trust rule %s\n", (unsigned long long)document->version, document->name);
+    (void)fprintf(stderr, "  %-11s %s\n", "scope", document->scope[0] == '\0' ? "the registry" : document->scope);
+    for (size_t i = 0; i < COUNT(members); i++)
+        if (json_object_get(body, members[i]) != NULL) show_member(body, members[i]);
+    show_member(document->json, "expires");
+    (void)fprintf(stderr, "  a token has to have:\n");
+    show_conditions(json_object_get(body, "match"));
+}
+
+static struct result approve(struct invocation *invocation, struct session *session, const json_t *draft,
+                             const struct ecdsa_key *key, struct error *err)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
+    OWNED(document) *document = NULL;
+    OWNED_JSON approval = NULL;
+
+    TRY(read_draft(invocation, json_object_get(draft, "envelopes"), &document, err));
+    show_document(document);
+    TRY(documents_sign(DOCUMENT_TRUST_RULE, document_payload(document), key, &approval, err));
+    OWNED_JSON envelopes = json_copy(json_object_get(draft, "envelopes"));
+    if (json_array_append(envelopes, approval) != 0) return no_memory(err);
+    OWNED_JSON body = json_pack("{s:O}", "envelopes", envelopes);
+    if (body == NULL) return no_memory(err);
+    TRY(rule_path(document->name, "/approval", NULL, &path, err));
+    return send(invocation, session, buffer_text(&path), body, err);
+}
+
+struct result command_ci_rule_approve(struct invocation *invocation, struct error *err)
+{
+    OWNED(session) *session = NULL;
+    OWNED(ecdsa_key) *key = NULL;
+    OWNED_JSON draft = NULL;
+
+    TRY(command_signer(invocation, &key, err));
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
+    TRY(documents_choose(invocation, session, &rules, true, &draft, err));
+    return approve(invocation, session, draft, key, err);
+}
+
+/* ---- withdrawing ---- */
+
+struct result command_ci_rule_revoke(struct invocation *invocation, struct error *err)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(TRUST_RULE_BYTES_MAX), path = BUFFER(PATH_ROOM);
+    const char *id = invocation->operands[1], *reason = invocation_option(invocation, 'r');
+    OWNED(session) *session = NULL;
+    OWNED(ecdsa_key) *key = NULL;
+    OWNED_JSON nothing = json_object();
+    OWNED_JSON envelope = NULL;
+    int64_t version = 0;
+
+    if (reason == NULL)
+        return line_check(invocation, failure(err, ERROR_INVALID, "--reason is needed: why the rule no longer counts"));
+    TRY(command_signer(invocation, &key, err));
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
+    TRY(newest_version(session, id, documents_scope(invocation), &version, err));
+    if (version == 0) return failure(err, ERROR_NOT_FOUND, "there is no trust rule %.63s in this scope", id);
+    const struct document_parts parts = {.kind = DOCUMENT_TRUST_RULE,
+                                         .scope = documents_scope(invocation),
+                                         .name = id,
+                                         .version = (uint64_t)version + 1,
+                                         .effective_ms = clock_wall_ms(),
+                                         .expires_ms = clock_wall_ms() + (int64_t)TRUST_RULE_DAYS_MAX * 86400000 - 1000,
+                                         .withdrawn = reason,
+                                         .body = nothing};
+    TRY(document_compose(&parts, &payload, err));
+    TRY(documents_sign(DOCUMENT_TRUST_RULE, buffer_bytes(&payload), key, &envelope, err));
+    TRY(rule_path(id, "/withdrawal", NULL, &path, err));
+    return send(invocation, session, buffer_text(&path), envelope, err);
+}
+
+struct result command_ci_rule_reject(struct invocation *invocation, struct error *err)
+{
+    return documents_end(invocation, rules.base, "/drafts", err);
+}
+
+/* ---- one rule, and the list ---- */
+
+struct result command_ci_rule_show(struct invocation *invocation, struct error *err)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
+    OWNED(session) *session = NULL;
+    OWNED_JSON answer = NULL;
+    struct error none = {0};
+
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
+    TRY(documents_path(invocation, rules.base, "", &path, err));
+    const struct result found = api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err);
+    if (!found.ok && err->kind != ERROR_NOT_FOUND) return found;
+    /* The route knows recorded rules only; a draft is in the list. The error stays if there is no draft either. */
+    if (!found.ok && !documents_choose(invocation, session, &rules, true, &answer, &none).ok) return found;
+    return invocation->json ? api_print_json(answer, err) : print_rule(invocation, answer, err);
+}
+
+static struct result flatten(const json_t *rows, json_t *flat, struct error *err)
+{
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i), *document = json_object_get(row, "document"),
+                     *body = json_object_get(document, "body");
+        json_t *shown = json_pack("{s:O?, s:O?, s:O?, s:O*, s:O*, s:O*, s:O?, s:O*}", "name", json_object_get(row, "name"),
+                                  "state", json_object_get(row, "state"), "version", json_object_get(document, "version"),
+                                  "system", json_object_get(body, "system"), "priority", json_object_get(body, "priority"),
+                                  "grant", json_object_get(body, "grant"), "expires", json_object_get(document, "expires"),
+                                  "missing", json_object_get(row, "missing"));
+        if (shown == NULL || json_array_append_new(flat, shown) != 0) return no_memory(err);
+    }
+    return SUCCESS;
+}
+
+struct result command_ci_rule_list(struct invocation *invocation, struct error *err)
+{
+    static const struct column columns[] = {{"RULE", "name"},       {"STATE", "state"},       {"VERSION", "version"},
+                                            {"SYSTEM", "system"},   {"PRIORITY", "priority"}, {"EXPIRES", "expires"},
+                                            {"MISSING", "missing"}, {"GRANT", "grant"}};
+    OWNED(session) *session = NULL;
+    OWNED_JSON rows = json_array();
+    OWNED_JSON flat = json_array();
+
+    if (rows == NULL || flat == NULL) return no_memory(err);
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
+    TRY(documents_get_all(invocation, session, &rules, rows, err));
+    TRY(flatten(rows, flat, err));
+    return api_print_rows(invocation, flat, columns, COUNT(columns), err);
+}

@@ -1,0 +1,391 @@
+#!/usr/bin/env python3
+"""Trust rules of CI systems on a whole server: signed by two approvers, used at /token by tokens shaped like the real ones, and ended (docs/ci.md)."""
+import base64
+import hashlib
+import http.server
+import json
+import os
+import re
+import subprocess
+import tempfile
+import threading
+import time
+
+import yaml
+
+import signing_keys
+import sijil_test
+from fleet import Fleet
+from signing_keys import Key
+from sijil_test import Issuer, Server, make_person, run, wait_until
+
+server = Server().start()
+folder = tempfile.TemporaryDirectory()
+root_key = os.path.join(server.folder, "officer", "approver.pem")
+at = f"127.0.0.1:{server.port}"
+audience = f"https://{at}"
+admin = server.client(server.admin)
+people, issuers = {}, {}
+TYPE = "application/vnd.sijil.trust-rule.v1+json"
+
+# Claims as the systems write them; ids are those of a public repository and project.
+SHAPES = {
+    "github": ("https://token.actions.githubusercontent.com", {
+        "sub": "repo:acme/train:ref:refs/heads/main", "repository": "acme/train", "repository_id": "260064828", "repository_owner": "acme",
+        "repository_owner_id": "1342004", "repository_visibility": "private", "ref": "refs/heads/main", "ref_protected": "true", "ref_type": "branch",
+        "event_name": "push", "actor": "ann", "actor_id": "71", "workflow": "model", "head_ref": "", "base_ref": "", "run_id": "90210", "run_number": "7",
+        "run_attempt": "1", "sha": "9c1f" * 10, "job_workflow_ref": "acme/train/.github/workflows/model.yml@refs/heads/main",
+        "workflow_ref": "acme/train/.github/workflows/model.yml@refs/heads/main", "runner_environment": "github-hosted"}),
+    "gitlab": ("https://gitlab.com", {
+        "sub": "project_path:acme/train:ref_type:branch:ref:main", "project_id": "20", "project_path": "acme/train", "namespace_id": "72",
+        "namespace_path": "acme", "user_id": "1", "user_login": "ann", "pipeline_id": "574", "pipeline_source": "push", "job_id": "302", "ref": "main",
+        "ref_type": "branch", "ref_path": "refs/heads/main", "ref_protected": "true", "runner_environment": "gitlab-hosted", "sha": "7149" * 10,
+        "ci_config_ref_uri": "gitlab.com/acme/train//.gitlab-ci.yml@refs/heads/main"}),
+    "jenkins": ("https://jenkins.example/oidc", {"sub": "https://jenkins.example/job/model/", "build_number": 12, "jti": "jenkins-model-12"}),
+    "kubernetes": ("https://kubernetes.default.svc", {
+        "sub": "system:serviceaccount:ci:model",
+        "kubernetes.io": {"namespace": "ci", "node": {"name": "n1", "uid": "4e1e6c7c-0a54-4e3c-8a9c-1f8b3d9f2a10"},
+                          "pod": {"name": "model-x", "uid": "9c5e1f52-2f2c-4c43-9a57-6f6f4b6c1d11"},
+                          "serviceaccount": {"name": "model", "uid": "0b5a1b9e-55a0-4f0e-9d55-0f4d3c1e2b22"}}}),
+}
+
+
+def person(who):
+    """An administrator with a key that approves."""
+    login = make_person(server, who, "registry-admin", "")
+    me = server.client(login).api("GET", "/self")
+    key = Key("ext:" + hashlib.sha256(f"{me['issuer']}\n{me['name']}".encode()).hexdigest(), "approve")
+    document = key.document()
+    drafted = signing_keys.sign(document, key.path)
+    server.client(login).api("POST", "/keys/signing", drafted)
+    admin.api("POST", f"/keys/signing/{key.name}/approval", {"envelopes": [drafted, signing_keys.sign(document, root_key)]})
+    people[who] = {"login": login, "key": key.path, "client": server.client(login)}
+    sijil(who, "login", at, "--username", login[0], "--ca-file", server.ca_file, given=login[1])
+
+
+def environment_of(who):
+    home = os.path.join(folder.name, "home-" + who)
+    os.makedirs(home, exist_ok=True)
+    return {**os.environ, "HOME": home, "XDG_CONFIG_HOME": home, "SIJIL_CA_FILE": server.ca_file}
+
+
+def sijil(who, *words, code=0, given=""):
+    """Runs the command with the login of `who`. With --json its answer, else all that it prints."""
+    done = subprocess.run([sijil_test.program("sijil"), *words], input=given + "\n", text=True, capture_output=True, env=environment_of(who), timeout=120)
+    assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
+    return json.loads(done.stdout) if "--json" in words and done.stdout else done.stdout + done.stderr
+
+
+def trust(system):
+    url, _ = SHAPES[system]
+    issuers[system] = Issuer(url, audience)
+    admin.api("POST", "/issuers", {"url": url, "algorithms": ["ES256"], "jwks": issuers[system].jwks, "lifetime_max": 900})
+
+
+def token(system, **more):
+    return issuers[system].token(**{**SHAPES[system][1], **more})
+
+
+def rule(name="gh-main", system="github", **more):
+    match = {"github": {"/repository_id": {"eq": "260064828"}, "/ref": {"eq": "refs/heads/main"}, "/event_name": {"in": ["push", "workflow_dispatch"]}}}
+    return {"id": name, "scope": "main", "system": system, "issuer": SHAPES[system][0], "audience": audience, "match": match.get(system, {}),
+            "grant": [{"role": "publisher", "on": "main/models"}], "priority": 100, "max_ttl": 120, "single_use": False, **more}
+
+
+def written(document):
+    path = os.path.join(folder.name, f"rule-{time.monotonic_ns()}.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(document, file)
+    return path
+
+
+def by_root(document):
+    """A rule that the root has signed is in force at once."""
+    return sijil("ann", "ci", "rule", "draft", at, written(document), "--key", root_key, "--json")
+
+
+def revoke(name):
+    return sijil("ann", "ci", "rule", "revoke", at, name, "--scope", "main", "--key", people["ann"]["key"], "--reason", "a test", "--json")
+
+
+def exchange(text, scope="repository:main/models/digits:pull,push"):
+    return admin.exchange(text, scope)
+
+
+def refused(answer, says):
+    assert answer.status == 400 and answer.json["error"] == "invalid_grant", (answer.status, answer.body)
+    assert says in answer.json["error_description"], answer.json
+
+
+def bearer(answer):
+    assert answer.status == 200, (answer.status, answer.body)
+    return {"Authorization": "Bearer " + answer.json["access_token"]}
+
+
+def claims(answer):
+    part = answer.json["access_token"].split(".")[1]
+    return json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+
+
+def may_upload(headers, repository="main/models/digits"):
+    return admin.call("POST", f"/v2/{repository}/blobs/uploads/", headers=headers).status
+
+
+def a_rule_needs_two_approvers():
+    wanted = rule(single_use=True)
+    assert exchange(token("github")).json["scope"] == ""  # a subject of a trusted issuer without a role
+    drafted = sijil("ann", "ci", "rule", "draft", at, written(wanted), "--key", people["ann"]["key"], "--json")
+    assert (drafted["state"], drafted["version"]) == ("draft", 1), drafted
+    assert exchange(token("github")).json["scope"] == ""  # a draft has no effect
+    shown = sijil("ben", "ci", "rule", "list", at, "--scope", "main", "--json")
+    assert [(row["name"], row["state"], row["missing"]) for row in shown] == [("gh-main", "draft", 1)], shown
+    again = sijil("ann", "ci", "rule", "approve", at, "gh-main", "--scope", "main", "--key", people["ann"]["key"], code=1)
+    assert "one person has signed twice" in again, again
+    other = sijil("ben", "ci", "rule", "approve", at, "gh-main", "--scope", "main", "--key", people["ann"]["key"], code=4)
+    assert "another person" in other, other
+    approved = sijil("ben", "ci", "rule", "approve", at, "gh-main", "--scope", "main", "--key", people["ben"]["key"], "--json")
+    assert approved["state"] == "in force", approved
+    answer = exchange(token("github"))
+    assert answer.json["scope"] == "repository:main/models/digits:pull,push" and answer.json["expires_in"] <= 120, answer.json
+    digest = hashlib.sha256(b"sijil:rule").hexdigest()[:32]
+    assert claims(answer)["sub"] == f"ext:{digest}:main:gh-main" and may_upload(bearer(answer)) == 202
+    whole = sijil("ann", "ci", "rule", "show", at, "gh-main", "--scope", "main", "--json")
+    assert len(whole["envelopes"]) == 2 and whole["envelopes"][0]["payloadType"] == TYPE
+
+
+def rules_that_are_open_are_refused():
+    for change, says in (({"match": {"/repository": {"eq": "acme/train"}, "/ref": {"eq": "refs/heads/main"}}}, "/repository_id with eq or in is missing"),
+                         ({"match": {"/repository_id": {"eq": "260064828"}, "/environment": {"eq": "prod"}}}, "any branch"),
+                         ({"grant": [{"role": "org-admin", "on": "main"}]}, "makes no officer"),
+                         ({"grant": [{"role": "consumer", "on": "other/models"}]}, "outside the rule's scope")):
+        assert says in sijil("ann", "ci", "rule", "draft", at, written(rule("open", **change)), "--key", root_key, code=1), change
+        now = time.time()
+        body = {name: value for name, value in rule("open", **change).items() if name not in ("id", "scope")}
+        document = signing_keys.canonical({"schema": "sijil.document/v1", "kind": "trust-rule", "scope": "main", "name": "open", "version": 1,
+                                           "effective_from": signing_keys.utc(now), "expires": signing_keys.utc(now + 86400), "body": body})
+        answer = people["ann"]["client"].call("POST", "/api/v1/trust-rules", json.dumps(sign(document, root_key)), {"Content-Type": "application/json"},
+                                              scope="registry:admin:*")
+        assert answer.status == 400 and says in answer.json["detail"], (answer.status, answer.body)
+
+
+def sign(document, key):
+    signed = b"DSSEv1 %d %s %d %s" % (len(TYPE), TYPE.encode(), len(document), document)
+    made = subprocess.run(["openssl", "dgst", "-sha256", "-sign", key], input=signed, capture_output=True, check=True)
+    return {"payloadType": TYPE, "payload": base64.b64encode(document).decode(), "signatures": [{"sig": base64.b64encode(made.stdout).decode()}]}
+
+
+def only_what_the_rule_says():
+    before = token("github", jti="twice")
+    bearer(exchange(before))
+    refused(exchange(before), "used before")
+    refused(exchange(token("github", jti="twice", run_id="90211")), "used before")  # another token of the same jti
+    basic = base64.b64encode(f"oidc:{token('github')}".encode()).decode()
+    answer = admin.call("GET", "/token?scope=repository:main/models/digits:pull", headers={"Authorization": "Basic " + basic})
+    assert answer.json["scope"] == "repository:main/models/digits:pull"
+    for path in ("/v2/", "/api/v1/self"):
+        answer = admin.call("GET", path, headers={"Authorization": "Bearer " + token("github")})
+        assert answer.status == 401 and "only /token" in answer["WWW-Authenticate"], (path, answer.status)
+    for more in ({"ref": "refs/heads/other"}, {"repository_id": "1"}, {"event_name": "pull_request"}, {"repository_id": 260064828}):
+        assert exchange(token("github", **more)).json["scope"] == "", more
+    assert exchange(token("github"), "repository:other/models/x:pull").json["scope"] == ""
+    # A row that somebody else wrote gives the rule's subject nothing more.
+    server.sql("INSERT INTO binding (binding_id, issuer, subject, role, organisation_id, granted_by) SELECT gen_random_uuid(), 'sijil:rule', 'main:gh-main',"
+               " 'org-admin', organisation_id, 'system' FROM organisation WHERE name = 'main'; SELECT raise_authorization_epoch()")
+    headers = bearer(exchange(token("github"), "registry:admin:*"))
+    seen = admin.call("GET", "/api/v1/self", headers=headers).json
+    assert (seen["kind"], seen["name"], seen["person"]) == ("rule", "main:gh-main", None), seen
+    assert [(role["role"], role["scope"]) for role in seen["roles"]] == [("publisher", "main/models")], seen
+    assert admin.call("GET", "/api/v1/robots", headers=headers).status in (403, 404)
+
+
+def the_event_names_the_rule():
+    login = sijil_test.make_robot(server, "auditor", "auditor", "")
+    auditor = server.client(login)
+    digest = hashlib.sha256(base64.b64decode(sijil("ann", "ci", "rule", "show", at, "gh-main", "--scope", "main", "--json")["envelopes"][0]["payload"])).hexdigest()
+    minted = [event["entry"] for event in auditor.api("GET", "/audit/events?limit=200")["events"] if event["entry"]["act"] == "token.mint"]
+    named = [entry for entry in minted if f"rule main:gh-main sha256:{digest}" in json.dumps(entry)]
+    assert named, minted[:3]
+    assert any(entry["out"] == "failed" for entry in named), "the second use of a token has no event that says that it failed"
+
+
+def one_rule_wins():
+    by_root(rule("low", priority=5, match={"/repository_id": {"eq": "77"}, "/ref": {"eq": "refs/heads/main"}}, grant=[{"role": "publisher", "on": "main/low"}]))
+    by_root(rule("high", priority=6, match={"/repository_id": {"eq": "77"}, "/ref": {"eq": "refs/heads/main"}}, grant=[{"role": "consumer", "on": "main/high"}]))
+    both = "repository:main/low/x:pull,push repository:main/high/x:pull,push"
+    admin.api("POST", "/projects", {"organisation": "main", "name": "low"})
+    admin.api("POST", "/projects", {"organisation": "main", "name": "high"})
+    assert exchange(token("github", repository_id="77"), both).json["scope"] == ""  # both projects are younger than the rules, which meant others
+    for name, priority, role in (("low", 5, "publisher"), ("high", 6, "consumer")):
+        again = by_root(rule(name, priority=priority, match={"/repository_id": {"eq": "77"}, "/ref": {"eq": "refs/heads/main"}},
+                             grant=[{"role": role, "on": f"main/{name}"}]))
+        assert (again["state"], again["version"]) == ("in force", 2), again
+    assert exchange(token("github", repository_id="77"), both).json["scope"] == "repository:main/high/x:pull"
+    by_root(rule("low", priority=6, match={"/repository_id": {"eq": "77"}, "/ref": {"eq": "refs/heads/main"}}, grant=[{"role": "publisher", "on": "main/low"}]))
+    refused(exchange(token("github", repository_id="77"), both), "both match, with one priority")
+    revoke("high")
+    assert exchange(token("github", repository_id="77"), both).json["scope"] == "repository:main/low/x:pull,push"
+
+
+def a_rule_for_a_network():
+    by_root(rule("inside", match={"/repository_id": {"eq": "88"}, "/ref": {"eq": "refs/heads/main"}}, networks=["127.0.0.1/32"]))
+    body = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Atoken-exchange&subject_token_type=urn%3Aietf%3Aparams%3Aoauth%3Atoken-type%3Ajwt&scope=repository:main/models/digits:pull,push&subject_token="
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    refused(admin.call("POST", "/token", body + token("github", repository_id="88"), form, connection=admin.connection(address="127.0.0.2")), "other networks")
+    headers = bearer(admin.call("POST", "/token", body + token("github", repository_id="88"), form))
+    assert may_upload(headers) == 202
+    moved = admin.call("POST", "/v2/main/models/digits/blobs/uploads/", headers=headers, connection=admin.connection(address="127.0.0.2"))
+    assert moved.status == 401, moved.status  # a token that was carried off
+
+
+def rules_end():
+    headers = bearer(exchange(token("github")))
+    location = admin.call("POST", "/v2/main/models/digits/blobs/uploads/", headers=headers)["Location"]
+    assert revoke("gh-main")["state"] == "withdrawn"
+    assert may_upload(headers) == 401 and admin.call("PATCH", location, b"x", headers).status == 401
+    assert exchange(token("github")).json["scope"] == ""
+    soon = signing_keys.utc(time.time() + 6)
+    by_root(rule("short", not_after=soon, match={"/repository_id": {"eq": "99"}, "/ref": {"eq": "refs/heads/main"}}))
+    answer = exchange(token("github", repository_id="99"))
+    headers = bearer(answer)
+    assert answer.json["expires_in"] <= 6 and may_upload(headers) == 202
+    wait_until(lambda: may_upload(headers) == 401, 20, "the rule has ended, and its token goes on")
+    wait_until(lambda: exchange(token("github", repository_id="99")).json.get("scope") == "", 20, "the rule has ended, and makes tokens")
+    by_root(rule())  # a further version counts again
+    assert may_upload(bearer(exchange(token("github")))) == 202
+    trusted = next(each for each in admin.api("GET", "/issuers")["issuers"] if each["url"] == SHAPES["github"][0])
+    headers = bearer(exchange(token("github")))
+    admin.api("DELETE", "/issuers/" + trusted["id"])
+    assert may_upload(headers) == 401
+    trust("github")
+
+
+def a_rule_is_tested_offline():
+    path, claims_path = written(rule()), os.path.join(folder.name, "token")
+    with open(claims_path, "w", encoding="ascii") as file:
+        file.write(token("github") + "\n")
+    said = sijil("nobody", "ci", "test-rule", path, claims_path)
+    assert "matches   /repository_id" in said and "gives     publisher on main/models" in said, said
+    shown = sijil("nobody", "ci", "test-rule", path, "-", "--json", given=token("github", ref="refs/heads/x", repository_id=260064828), code=4)
+    verdicts = {line["claim"]: line["verdict"] for line in shown["claims"]}
+    assert (shown["matches"], verdicts["/ref"], verdicts["/repository_id"], verdicts["/aud"]) == (False, "differs", "type", "matches"), shown
+    said = sijil("nobody", "ci", "test-rule", path, "-", given=json.dumps({"iss": SHAPES["github"][0], "aud": "x"}), code=4)
+    assert "absent    /ref  wanted: eq refs/heads/main, found: nothing" in said and "differs   /aud" in said, said
+    assert "neither a JWT" in sijil("nobody", "ci", "test-rule", path, "-", given="a.b.c", code=1)
+    whole = sijil("ann", "ci", "rule", "show", at, "gh-main", "--scope", "main", "--json")
+    assert "gives" in sijil("nobody", "ci", "test-rule", written(whole), claims_path)
+
+
+class Actions(http.server.BaseHTTPRequestHandler):
+    """The token endpoint of a job of GitHub Actions."""
+
+    def do_GET(self):
+        right = self.headers["Authorization"] == "Bearer the-jobs-own" and self.path == f"/token?api-version=2.0&audience={audience}"
+        answer = json.dumps({"count": 1, "value": token("github")} if right else {}).encode()
+        self.send_response(200 if right else 403)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_):
+        pass
+
+
+def actions():
+    import issuer
+    place = os.path.join(folder.name, "actions")
+    os.makedirs(place)
+    listening = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Actions)
+    listening.daemon_threads = True
+    listening.socket = issuer.certify(place).wrap_socket(listening.socket, server_side=True)
+    threading.Thread(target=listening.serve_forever, daemon=True).start()
+    return {"ACTIONS_ID_TOKEN_REQUEST_URL": f"https://localhost:{listening.server_port}/token?api-version=2.0",
+            "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "the-jobs-own", "CURL_CA_BUNDLE": os.path.join(place, "tls.pem"), "GITHUB_SHA": "9c1f" * 10}
+
+
+def commands_of(system, text):
+    """The lines that the system would give to a shell."""
+    if system == "github":
+        return [step["run"] for step in yaml.safe_load(text)["jobs"]["model"]["steps"] if "run" in step]
+    if system == "gitlab":
+        return yaml.safe_load(text)["model"]["script"]
+    if system == "jenkins":
+        return re.findall(r"^ *sh '(.*)'$", text, re.MULTILINE)
+    container = yaml.safe_load(text)["spec"]["template"]["spec"]["containers"][0]
+    return container["args"][0].replace("/var/run/sijil", folder.name).splitlines()
+
+
+def a_printed_pipeline(system):
+    """The commands of the pipeline run as the system would run them, with the rule that `sijil ci init --rule` prints."""
+    repository, work = f"main/models/{system}", os.path.join(folder.name, "work-" + system)
+    wanted = sijil("nobody", "ci", "init", system, at, repository, "--rule")
+    for blank, value in (("ID-OF-THE-REPOSITORY", "260064828"), ("ID-OF-ITS-OWNER", "1342004"), ("ID-OF-THE-PROJECT", "20"), ("https://JENKINS", "https://jenkins.example"),
+                         ("https://ISSUER-OF-THE-CLUSTER", SHAPES["kubernetes"][0]), ("UID-OF-THE-SERVICE-ACCOUNT", "0b5a1b9e-55a0-4f0e-9d55-0f4d3c1e2b22"),
+                         ("NAMESPACE", "ci")):
+        wanted = wanted.replace(blank, value)
+    wanted = {**json.loads(wanted), "priority": 900}
+    assert by_root(wanted)["state"] == "in force"
+    text = sijil("nobody", "ci", "init", system, at, repository, "--file", "weights.onnx")
+    commands = commands_of(system, text)
+    assert len(commands) == 3 and "ci login" in commands[0], commands
+    os.makedirs(work)
+    content = os.urandom(100000)
+    with open(os.path.join(work, "weights.onnx"), "wb") as file:
+        file.write(content)
+    with open(os.path.join(folder.name, "token"), "w", encoding="ascii") as file:
+        file.write(token(system))
+    environment = {**environment_of("ci-" + system), "PATH": os.path.dirname(sijil_test.program("sijil")) + ":" + os.environ["PATH"], "SIJIL_ID_TOKEN": token(system),
+                   "CI_COMMIT_SHA": "7149" * 10, "BUILD_NUMBER": "12", "POD_NAME": "model-x", **(actions() if system == "github" else {})}
+    if system == "jenkins":
+        environment["SIJIL_ID_TOKEN"] = token(system, jti="jenkins-model-13")
+    for command in commands:
+        done = subprocess.run(["bash", "-eo", "pipefail", "-c", command], cwd=work, env=environment, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, (command, done.stdout, done.stderr)
+    with open(os.path.join(work, "pulled", "weights.onnx"), "rb") as file:
+        assert file.read() == content
+
+
+def a_github_pipeline_pushes_and_pulls():
+    a_printed_pipeline("github")
+
+
+def a_gitlab_pipeline_pushes_and_pulls():
+    a_printed_pipeline("gitlab")
+
+
+def a_jenkins_pipeline_pushes_and_pulls():
+    a_printed_pipeline("jenkins")
+
+
+def a_kubernetes_job_pushes_and_pulls():
+    a_printed_pipeline("kubernetes")
+
+
+def a_token_counts_once_at_all_gateways():
+    """The first gateway spends it, and the second one knows; a rule that is withdrawn at one ends at the other within a second."""
+    with Fleet(2) as fleet:
+        first, second = fleet.clients(fleet.admin)
+        home = Issuer(SHAPES["github"][0], f"https://127.0.0.1:{fleet.port}")
+        first.api("POST", "/issuers", {"url": home.url, "algorithms": ["ES256"], "jwks": home.jwks, "lifetime_max": 900})
+        now = time.time()
+        body = {name: value for name, value in rule(single_use=True, audience=home.audience).items() if name not in ("id", "scope")}
+        head = {"schema": "sijil.document/v1", "kind": "trust-rule", "scope": "main", "name": "gh", "effective_from": signing_keys.utc(now), "expires": signing_keys.utc(now + 86400)}
+        key = fleet.path("approver.pem")
+        first.api("POST", "/trust-rules", sign(signing_keys.canonical({**head, "version": 1, "body": body}), key))
+        made = home.token(**SHAPES["github"][1])
+        wait_until(lambda: second.exchange(home.token(**SHAPES["github"][1]), "repository:main/models/x:pull").json["scope"] != "", 10, "the rule is not known at the second gateway")
+        assert first.exchange(made, "repository:main/models/x:pull,push").status == 200
+        refused(second.exchange(made, "repository:main/models/x:pull,push"), "used before")
+        headers = bearer(second.exchange(home.token(**SHAPES["github"][1]), "repository:main/models/x:pull,push"))
+        first.api("POST", "/trust-rules/gh/withdrawal", sign(signing_keys.canonical({**head, "version": 2, "withdrawn": "a test", "body": {}}), key))
+        began = time.monotonic()
+        wait_until(lambda: second.call("POST", "/v2/main/models/x/blobs/uploads/", headers=headers).status == 401, 5, "the token goes on")
+        assert time.monotonic() - began < 1.5, "the withdrawal took longer than a second at the other gateway"
+
+
+for shape in SHAPES:
+    trust(shape)
+person("ann")
+person("ben")
+run(a_rule_needs_two_approvers, rules_that_are_open_are_refused, only_what_the_rule_says, the_event_names_the_rule, one_rule_wins, a_rule_for_a_network, rules_end,
+    a_rule_is_tested_offline, a_github_pipeline_pushes_and_pulls, a_gitlab_pipeline_pushes_and_pulls, a_jenkins_pipeline_pushes_and_pulls,
+    a_kubernetes_job_pushes_and_pulls, a_token_counts_once_at_all_gateways, server=server)
