@@ -153,7 +153,7 @@ static struct result check_run(const struct settings *settings, struct buffer *a
 
 static int run_training(const struct settings *settings)
 {
-    struct buffer OWNED_BUFFER answer = BUFFER(65536);
+    struct buffer OWNED_BUFFER answer = BUFFER(RUN_REPORT_MAX);
     struct error err = {0};
 
     if (settings->key == NULL || settings->signer == NULL || settings->root == NULL || settings->file == NULL ||

@@ -70,9 +70,9 @@ static const struct pg_statement run_gather_join_sql = {
     "uuid text int4 int8 int8 int8 int4", ""};
 static const struct pg_statement run_gather_complete_sql = {
     "run_gather_complete",
-    "UPDATE run r SET gathered = true, gather_until = now() + $2 * interval '1 millisecond' WHERE run_id = $1 AND state = 'ordered' AND NOT gathered"
+    "UPDATE run r SET gathered = true, gather_until = now() + ($2 + nodes * $3) * interval '1 millisecond' WHERE run_id = $1 AND state = 'ordered' AND NOT gathered"
     " AND gather_until > now() AND nodes <= (SELECT sum(s.nodes) FROM run_share s WHERE s.run_id = r.run_id AND s.until > now())",
-    "uuid int8", ""};
+    "uuid int8 int8", ""};
 static const struct pg_statement run_gather_end_sql = {
     "run_gather_end",
     "WITH gone AS (UPDATE run_share SET until = least(until, now()) WHERE run_id = $1) UPDATE run SET gather_until = 'epoch', gather_after = 'epoch', gathers = 0,"
@@ -200,6 +200,7 @@ static struct result complete(struct pg *pg, const struct uuid *run, bool *is_ga
 
     pg_add_uuid(&arguments, run);
     pg_add_int8(&arguments, RUN_TAKE_MS);
+    pg_add_int8(&arguments, RUN_TAKE_EACH_MS);
     TRY(pg_run(pg, &run_gather_complete_sql, &arguments, &rows, err));
     *is_gathered_out = pg_rows_affected(rows) == 1;
     return SUCCESS;

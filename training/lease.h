@@ -22,7 +22,8 @@
 #define RUN_GATHER_LONGEST     30    /* times as long as the first: half an hour */
 #define RUN_GATHER_EVERY_MS    2000  /* until a runner that is kept for a run looks again */
 #define RUN_SHARE_MS           15000 /* after such a silence it is not counted any more */
-#define RUN_TAKE_MS            30000 /* for the leases of all nodes, once enough runners are kept */
+#define RUN_TAKE_MS            30000 /* for the leases of all nodes, once enough runners are kept, and RUN_TAKE_EACH_MS for each */
+#define RUN_TAKE_EACH_MS       500
 
 extern const struct pg_table run_claim_table, run_lease_table, run_queue_table, run_session_table;
 

@@ -166,7 +166,7 @@ struct result run_row_lease(struct pg *pg, const struct run_lease *lease, struct
     pg_add_uuid(&arguments, &lease->runner);
     pg_add_text(&arguments, lease->holder.key);
     pg_add_bytes(&arguments, (struct bytes){lease->session, sizeof lease->session});
-    pg_add_int8(&arguments, RUN_SILENCE_MS);
+    pg_add_int8(&arguments, RUN_SILENCE_MS + (claim->nodes > 1 ? claim->nodes * RUN_TAKE_EACH_MS : 0));
     pg_add_time(&arguments, lease->ends_ms);
     TRY(pg_run(pg, &run_attempt_insert_sql, &arguments, &rows, err));
     TRY(exactly_one(rows, "this node is leased already", err));

@@ -10,8 +10,6 @@
 #include "documents/format/registry_pins.h"
 #include "policy/run_verify.h"
 
-#define ANSWER_MAX 65536 /* what a bundle proves, as `sijil-verify run` prints it */
-
 static struct result take_piece(void *context, struct bytes piece, struct error *err)
 {
     return buffer_add(context, piece.data, piece.length, err);
@@ -117,7 +115,7 @@ static struct result check_run(const struct run_bundle *bundle, const struct run
 static struct result print_proven(const struct invocation *invocation, const struct run_bundle *bundle,
                                   const struct run_repeated *repeated, struct error *err)
 {
-    struct buffer OWNED_BUFFER answer = BUFFER(ANSWER_MAX);
+    struct buffer OWNED_BUFFER answer = BUFFER(RUN_REPORT_MAX);
     struct printed text = {.is_terminal = true}; /* names in a bundle are another person's */
     OWNED_JSON value = NULL;
 
@@ -128,7 +126,7 @@ static struct result print_proven(const struct invocation *invocation, const str
         return SUCCESS;
     }
     TRY(run_bundle_json(bundle, repeated, &answer, err));
-    TRY(json_read(buffer_bytes(&answer), ANSWER_MAX, &value, err));
+    TRY(json_read(buffer_bytes(&answer), RUN_REPORT_MAX, &value, err));
     return api_print_json(value, err);
 }
 

@@ -10,7 +10,7 @@ import sijil_test
 from run_fleet import RunFleet
 from run_sender import LOG, Sender, digests, manifest, produced
 from run_world import FOLDER, PROJECT, Person, World, opened, spec
-from sijil_test import make_robot, program, run, sha256
+from sijil_test import Client, make_robot, program, run, sha256
 
 server = RunFleet(2).start()
 sql, load = server.sql, server.load
@@ -180,6 +180,20 @@ def a_run_of_one_node_listens_nowhere():
     done(asked)
 
 
+def each_node_has_its_own_log():
+    asked, held = started()
+    for number, (runner, _) in enumerate(held):
+        link = runner.connection()
+        answer = Client(server).call("POST", f"/api/v1/runner/runs/{asked['run']}/log?attempt=1&node={number}&offset=0", b"of node %d\n" % number,
+                                     {"Content-Type": "application/octet-stream", **runner.named()}, connection=link)
+        link.close()
+        assert answer.status == 204, answer.body
+    for number in range(2):
+        answer = state["alice"].call("GET", f"/{asked['run']}/log?node={number}&offset=0")
+        assert answer.status == 200 and answer.body == b"of node %d\n" % number, answer.body
+    done(asked)
+
+
 # ---- the end ----
 
 def the_silence_of_one_node_ends_all():
@@ -330,7 +344,8 @@ def all_gateways_are_killed_at_the_barrier():
 
 if __name__ == "__main__":
     run(prepare, nothing_is_leased_before_enough_runners_wait, a_runner_without_nodes_gets_no_such_run, a_scheduler_takes_one_node_after_the_other,
-        a_gathering_is_given_up_and_uses_up_no_attempt, nodes_start_when_all_are_ready, a_run_of_one_node_listens_nowhere, the_silence_of_one_node_ends_all,
+        a_gathering_is_given_up_and_uses_up_no_attempt, nodes_start_when_all_are_ready, a_run_of_one_node_listens_nowhere, each_node_has_its_own_log,
+        the_silence_of_one_node_ends_all,
         the_refusal_of_one_node_ends_all, a_node_that_gives_its_lease_back_ends_the_attempt, the_first_node_that_fails_ends_all,
         a_run_is_admitted_with_the_results_of_all_nodes, a_runner_that_is_withdrawn_before_the_admission_quarantines_the_run,
         a_gateway_that_is_killed_between_two_leases_loses_nothing, all_gateways_are_killed_at_the_barrier, server=server)

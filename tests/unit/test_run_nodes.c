@@ -296,6 +296,37 @@ static void without_an_admission_nodes_may_lack(void **state)
         strstr(buffer_text(&report), "that the other nodes of the attempt did anything: the bundle has node 0 alone"));
 }
 
+/* The report of the largest run fits into what programs print. */
+static void a_report_has_room_for_all_nodes(void **state)
+{
+    const struct run_repeated none = {.decisions = 0};
+    struct buffer OWNED_BUFFER text = BUFFER(RUN_REPORT_MAX), json = BUFFER(RUN_REPORT_MAX);
+    OWNED(run_bundle) *read = NULL;
+    OWNED_WORLD world;
+    struct error err = {0};
+
+    (void)state;
+    world_begin(&world);
+    OWNED_STRING bundle = json_dumps(world.bundle, JSON_COMPACT);
+    if (!run_bundle_check(bytes_of_text(bundle), &world.trust, &read, &err).ok) fail_msg("%s", err.message);
+    struct runner_key *others = memory_zeroed(RUN_PEERS_MAX, sizeof *others);
+    assert_non_null(others);
+    for (size_t i = 0; i < RUN_PEERS_MAX; i++) {
+        others[i] = read->others[0];
+        read->peers[i] = read->peers[0];
+    }
+    free(read->others);
+    read->others = others;
+    read->chain.peer_count = RUN_PEERS_MAX;
+    if (!run_bundle_text(read, &none, &text, &err).ok || !run_bundle_json(read, &none, &json, &err).ok)
+        fail_msg("%s", err.message);
+    assert_non_null(strstr(buffer_text(&text), "node 255: the runner"));
+    assert_non_null(strstr(buffer_text(&json), "\"nodes\":256"));
+    const char *likewise = strstr(buffer_text(&text), "likewise: root of the machine");
+    assert_non_null(likewise);
+    assert_null(strstr(likewise + 1, "likewise: root of the machine")); /* one runner has them all */
+}
+
 /* ---- where a node listens ---- */
 
 static const struct endpoint_row {
@@ -336,6 +367,7 @@ int main(void)
     const struct CMUnitTest others[] = {
         cmocka_unit_test(the_bundle_holds_before_it_is_spoiled),
         cmocka_unit_test(without_an_admission_nodes_may_lack),
+        cmocka_unit_test(a_report_has_room_for_all_nodes),
     };
     int failed = RUN_TABLE(rows, refuses_a_member);
 

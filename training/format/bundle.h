@@ -9,7 +9,8 @@
 #include "training/format/chain.h"
 #include "training/format/run_keys.h"
 
-#define RUN_BUNDLE_MAX (16u << 20) /* bytes */
+#define RUN_BUNDLE_MAX (16u << 20)  /* bytes */
+#define RUN_REPORT_MAX (512u << 10) /* bytes of what a bundle proves: of 256 nodes with runners in 16 jurisdictions 300 KiB */
 
 struct run_bundle {
     json_t *json;                                                                      /* the whole file */

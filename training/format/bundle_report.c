@@ -141,10 +141,22 @@ static struct result write_place(const struct runner_key *runner, struct buffer 
                     buffer_text(&places));
 }
 
+/* A runner may have several nodes, and is named once. */
+static bool is_named_before(const struct run_bundle *bundle, size_t index)
+{
+    const char *runner = run_text(bundle->peers[index].lease, "runner.id");
+
+    if (strcmp(runner, run_text(bundle->chain.lease, "runner.id")) == 0) return true;
+    for (size_t i = 0; i < index; i++)
+        if (strcmp(runner, run_text(bundle->peers[i].lease, "runner.id")) == 0) return true;
+    return false;
+}
+
 static struct result write_other_places(const struct run_bundle *bundle, struct buffer *text, struct error *err)
 {
     for (size_t i = 0; i < bundle->chain.peer_count; i++) {
         const struct runner_key *runner = &bundle->others[i];
+        if (is_named_before(bundle, i)) continue;
         TRY(add_line(text, err,
                      "  - for node %zu likewise: root of the machine of the runner %s, and the approvers that put it into", i + 1,
                      run_text(bundle->peers[i].lease, "runner.id")));
