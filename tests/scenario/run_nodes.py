@@ -4,6 +4,7 @@ result is admitted, and is the same each time; a node that is killed ends the at
 import atexit
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -34,7 +35,14 @@ def prepare():
         runner = Runner(world, pool="cluster")
         state["runners"].append(RealRunner(server, runner, port=server.ports[number % 2], words=[f"--tunnel-listen=127.0.0.1:{PORT + 10 * number}"]))
         state["runners"][-1].name = runner.key.name
-    atexit.register(lambda: [one.kill() for one in state["runners"] if one.process is not None and one.process.poll() is None])
+    atexit.register(clean_up)
+
+
+def clean_up():
+    for one in state["runners"]:
+        if one.process is not None and one.process.poll() is None:
+            one.kill()
+        shutil.rmtree(one.folder, ignore_errors=True)
 
 
 def push(name, files):
