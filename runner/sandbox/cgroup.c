@@ -15,14 +15,15 @@
 #include "base/memory.h"
 #include "base/text.h"
 
-#define ROOT         "/sys/fs/cgroup"
-#define OWN_GROUPS   "/proc/self/cgroup"
-#define ASIDE        "/runner"
-#define VALUE_SIZE   64
-#define PERIOD_US    100000 /* of the processor's share, as the kernel's default */
-#define REMOVE_MS    2000   /* a killed process leaves its group a moment after its end */
-#define REMOVE_AGAIN 5000   /* microseconds */
-#define RUN_DIGITS   32
+#define ROOT       "/sys/fs/cgroup"
+#define OWN_GROUPS "/proc/self/cgroup"
+#define ASIDE      "/runner"
+#define VALUE_SIZE 64
+#define PERIOD_US  100000 /* of the processor's share, as the kernel's default */
+#define REMOVE_MS  2000   /* a killed process leaves its group a moment after its end */
+#define AGAIN_US   5000   /* until it is tried again */
+#define MAKE_TRIES 200
+#define RUN_DIGITS 32
 
 struct cgroup {
     enum isolation isolation;
@@ -231,17 +232,40 @@ static bool path_of(const struct cgroup_place *place, size_t which, const char *
     return true;
 }
 
+/* Whether the name still means the open group. */
+static bool is_at(int folder, const char *name, int group)
+{
+    struct stat there, ours;
+
+    return fstatat(folder, name, &there, AT_SYMLINK_NOFOLLOW) == 0 && fstat(group, &ours) == 0 && there.st_ino == ours.st_ino &&
+           there.st_dev == ours.st_dev;
+}
+
+/* Until the new group has its lock, another runner may take it for one that was left, and remove it: then it is made again. */
+static struct result make_folder(const char *path, int *fd_out, struct error *err)
+{
+    for (unsigned i = 0; i < MAKE_TRIES; i++) {
+        OWNED_FD fd = -1;
+        if (mkdir(path, 0755) != 0 && (i == 0 || errno != EEXIST))
+            return failure(err, ERROR_UNAVAILABLE, "the control group %.160s can't be made: %s", path, strerror(errno));
+        fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && is_at(AT_FDCWD, path, fd)) {
+            *fd_out = fd;
+            fd = -1;
+            return SUCCESS;
+        }
+        (void)usleep(AGAIN_US);
+    }
+    return failure(err, ERROR_UNAVAILABLE, "the control group %.160s is removed or locked by another program", path);
+}
+
 static struct result make_folders(struct cgroup *cgroup, struct error *err)
 {
     char path[CGROUP_PATH_SIZE + 64];
 
     for (size_t i = 0; i < cgroup->place->count; i++) {
         if (!path_of(cgroup->place, i, cgroup->name, path)) continue;
-        if (mkdir(path, 0755) != 0)
-            return failure(err, ERROR_UNAVAILABLE, "the control group %.160s can't be made: %s", path, strerror(errno));
-        TRY(file_open(path, O_RDONLY | O_DIRECTORY, 0, &cgroup->folders[i], err));
-        (void)flock(cgroup->folders[i],
-                    LOCK_EX | LOCK_NB); /* it fails if another runner removes the group just now: then nobody can join */
+        TRY(make_folder(path, &cgroup->folders[i], err));
     }
     return SUCCESS;
 }
@@ -305,7 +329,7 @@ static bool remove_folder(const char *path, int64_t until_ms)
 {
     while (rmdir(path) != 0) {
         if (errno != EBUSY || clock_monotonic_ms() >= until_ms) return false;
-        (void)usleep(REMOVE_AGAIN);
+        (void)usleep(AGAIN_US);
     }
     return true;
 }
@@ -331,7 +355,7 @@ static bool sweep_one(int folder, const char *name)
 {
     OWNED_FD group = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-    if (group < 0 || flock(group, LOCK_EX | LOCK_NB) != 0) return true;
+    if (group < 0 || flock(group, LOCK_EX | LOCK_NB) != 0 || !is_at(folder, name, group)) return true;
     return unlinkat(folder, name, AT_REMOVEDIR) == 0 || errno != EBUSY;
 }
 

@@ -11,7 +11,7 @@ import subprocess
 import time
 
 from leftovers import groups_of_runs
-from runner_world import BUILD, RUNNER, made, run_tests
+from runner_world import BUILD, IS_ROOT, RUNNER, made, run_tests, user
 
 OK = "mkdir /out/model; echo 1 > /out/model/1"
 LONG = "trap '' TERM; echo ready; sh -c 'trap \"\" TERM; sleep 60; : MARK' & sh -c 'sleep 60; : MARK'; sleep 60"
@@ -163,6 +163,41 @@ def a_lease_that_is_taken_by_a_dying_worker_is_settled(world):
 def has_groups():
     done = subprocess.run([RUNNER, "check", "--json"], capture_output=True, text=True, check=False)
     return json.loads(done.stdout)["isolation"] != "rlimits"
+
+
+SWEEPER = """
+import fcntl, os, sys
+while True:
+    for name in os.listdir(sys.argv[1]):
+        if name.startswith("run-") and len(name) == 36:
+            try:
+                group = os.open(os.path.join(sys.argv[1], name), os.O_RDONLY | os.O_DIRECTORY)
+            except FileNotFoundError:
+                continue
+            try:
+                fcntl.flock(group, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.rmdir(os.path.join(sys.argv[1], name))
+            except OSError:
+                pass
+            os.close(group)
+"""
+
+
+def another_runner_that_sweeps_takes_no_new_group(world):
+    """It sweeps all the time here, so it is often faster than a new group's own lock."""
+    if not has_groups():
+        print("  left out: this machine gives no control groups")
+        return
+    world.log = os.devnull
+    parent = "/sys/fs/cgroup/pids" if os.path.isdir("/sys/fs/cgroup/pids") else "/sys/fs/cgroup"
+    with subprocess.Popen(["/usr/bin/python3", "-c", SWEEPER, parent]) as sweeper:
+        try:
+            for _ in range(12):
+                done = subprocess.run([RUNNER, "check", f"--work={world.work}", *([f"--user={user()}"] if IS_ROOT else [])], capture_output=True, text=True,
+                                      check=False)
+                assert "does not work" not in done.stdout, done.stdout
+        finally:
+            sweeper.kill()
 
 
 def a_start_removes_control_groups_of_before(world):
@@ -334,5 +369,6 @@ def logs_are_json(world):
 
 
 run_tests((a_killed_runner_leaves_nothing, a_killed_worker_ends_only_its_run, a_worker_killed_before_its_first_word_returns_its_lease,
-           a_lease_that_is_taken_by_a_dying_worker_is_settled, a_start_removes_control_groups_of_before, a_request_to_stop_cancels, a_run_may_end_by_itself, several_at_once,
+           a_lease_that_is_taken_by_a_dying_worker_is_settled, a_start_removes_control_groups_of_before,
+           another_runner_that_sweeps_takes_no_new_group, a_request_to_stop_cancels, a_run_may_end_by_itself, several_at_once,
            a_device_has_one_run, a_suspended_runner_ends, certificates_are_renewed, it_says_why_it_does_not_serve, logs_are_json), starts=False)

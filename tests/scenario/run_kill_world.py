@@ -26,7 +26,7 @@ BY_ITSELF = (75, 0)  # a gateway may end because the database ended while it sta
 STEPS = {"order": "SELECT 1 FROM run_draft JOIN run USING (run_id) WHERE state = 'requested' LIMIT 1",
          "lease": "SELECT 1 FROM run_attempt WHERE ended_at IS NULL AND lease IS NULL LIMIT 1",
          "admission": "SELECT 1 FROM run_admission JOIN run USING (run_id) WHERE state = 'finishing' LIMIT 1"}
-STEP_S, REST_S = 8, 3  # how long sijil-keyd stands still at most, and then does not: after 40 s of silence attempts are lost
+STEP_S = 15  # how long sijil-keyd is slow at most: after 40 s of silence attempts are lost
 
 
 def words_of(process):
@@ -112,18 +112,16 @@ class KillFleet(RunFleet):
     # ---- between two steps ----
 
     def kill_between(self, what):
-        """Kills `what` while a run is between two steps: sijil-keyd stands still until one is there."""
+        """Kills `what` while a run is between two steps, at which sijil-keyd then stands still."""
         step, keyd = random.choice(list(STEPS)), self.keyd
         if not all(self.is_ready(port) for port in self.ports):
             return None
-        keyd.send_signal(signal.SIGSTOP)
         try:
-            is_there = self.wait_for_step(STEPS[step])
+            is_there = self.wait_for_step(STEPS[step], keyd)
             start_again = self.strike(what) if is_there else None
         finally:
             keyd.send_signal(signal.SIGCONT)
         if not is_there:
-            time.sleep(REST_S)
             return None
         pause()
         start_again()
@@ -135,11 +133,16 @@ class KillFleet(RunFleet):
         except BROKEN:
             return False
 
-    def wait_for_step(self, text):
+    def wait_for_step(self, text, keyd):
+        """sijil-keyd works for a moment at a time, so that its signatures take long. It stands still when a run is at the step."""
         until = time.monotonic() + STEP_S
-        while not (is_there := self.ask(text)) and time.monotonic() < until:
-            time.sleep(0.05)
-        return bool(is_there)
+        while time.monotonic() < until:
+            keyd.send_signal(signal.SIGSTOP)
+            if self.ask(text):
+                return True
+            keyd.send_signal(signal.SIGCONT)
+            time.sleep(random.uniform(0.002, 0.02))
+        return False
 
     def strike(self, what):
         """Returns what starts it again."""
