@@ -41,6 +41,7 @@ static const struct {
     {"/bindings/", HAS_ID("binding", REQUIRED, "the id of a role that was given")},
     {"/issuers/", HAS_ID("issuer", REQUIRED, "the id of an issuer")},
     {"/keys/signing/", HAS_TEXT("key", REQUIRED, FORM_FREE, 43, 43, "the name of a signing key: its RFC 7638 thumbprint")},
+    {"/trust-rules/", HAS_TEXT("rule", REQUIRED, FORM_FREE, 1, 63, "the id of a trust rule")},
     {"/runners/invitations/", HAS_ID("runner", REQUIRED, "the id of a runner that was invited")},
     {"/runners/", HAS_TEXT("key", REQUIRED, FORM_FREE, 43, 43, "the name of a runner's key: its RFC 7638 thumbprint")},
     {"/jobs/", HAS_ID("job", REQUIRED, "the id of a job")},
