@@ -109,7 +109,7 @@ bool payload_joins_nodes(const struct run_spec *spec)
 static struct result check_alone(const struct run_spec *spec, struct error *err)
 {
     if (payload_nodes(spec) == 1) return SUCCESS;
-    return failure(err, ERROR_INVALID, "the specification asks for %lld nodes, and this runs on one: say tasks instead",
+    return failure(err, ERROR_INVALID, "the specification asks for %lld nodes, and this runs on one: ask for tasks instead",
                    (long long)payload_nodes(spec));
 }
 
