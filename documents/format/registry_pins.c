@@ -85,7 +85,7 @@ static struct result take_members(const struct members *members, struct registry
 struct result registry_pins_read(struct bytes text, struct registry_pins *pins_out, struct error *err)
 {
     struct registry_pins pins = {.has_ca = false};
-    struct members members = {NULL};
+    struct members members = {.url = NULL};
     json_error_t why = {.line = 0};
     OWNED_JSON json = NULL;
 

@@ -84,7 +84,7 @@ static struct result check_document(const struct runner_invitation *invitation, 
 
 static struct result fill(struct runner_invitation *invitation, struct bytes payload, struct error *err)
 {
-    struct members members = {NULL};
+    struct members members = {.audience = NULL};
 
     TRY(document_read_canonical(payload, PAYLOAD_MAX, &invitation->json, err));
     TRY(unpack(invitation->json, &members, err));
@@ -150,7 +150,7 @@ struct result runner_invitation_document(const struct runner_invitation *invitat
                                          struct buffer *payload, struct error *err)
 {
     char name[ECDSA_THUMBPRINT_SIZE], key[POINT_TEXT];
-    struct members members = {NULL};
+    struct members members = {.audience = NULL};
 
     TRY(unpack(invitation->json, &members, err));
     TRY(point_text(point, key, err));
