@@ -272,7 +272,9 @@ static void note_end(struct crew *crew, struct member *member, int status)
     (void)close(member->channel);
     if (member->link >= 0) job_dismiss(member->link, ended.job == JOB_RUN ? JOB_RAN : JOB_NOTHING);
     *member = (struct member){.job = JOB_NONE, .channel = -1, .link = -1};
-    if (status != 0) {
+    if (WIFEXITED(status) && WEXITSTATUS(status) == WORKER_FULL) {
+        crew->next_ask_ms = clock_monotonic_ms() + PAUSE_MOST_MS; /* each run that does not fit loses an attempt */
+    } else if (status != 0) {
         child_status_text(status, text);
         log_line(LOG_ERROR, "a worker failed", "status", text, NULL);
         hold_back(crew);

@@ -14,6 +14,7 @@ struct ended_run {
     const char *fault;                   /* of the runner or of the outputs; NULL: none */
     const char *lacks;                   /* the name of an output that is not there; NULL: none */
     const char *stopped;                 /* why the runner cancelled it; NULL: it did not */
+    int64_t output_max;                  /* the limit output_bytes; 0: unknown */
 };
 
 struct outcome {

@@ -6,23 +6,10 @@ import os
 import signal
 import time
 
-from runner_world import BUILD, made, run_tests
+from runner_world import BUILD, made, run_tests, workers
 
 OK = "mkdir /out/model; echo 1 > /out/model/1"
 LONG = "trap '' TERM; echo ready; sh -c 'trap \"\" TERM; sleep 60; : MARK' & sh -c 'sleep 60; : MARK'; sleep 60"
-
-
-def workers(world):
-    """Processes of the runner's workers, by their parent."""
-    found = []
-    for name in os.listdir("/proc"):
-        try:
-            with open(f"/proc/{name}/stat", encoding="ascii", errors="replace") as file:
-                if name.isdigit() and int(file.read().rpartition(")")[2].split()[1]) == world.process.pid:
-                    found.append(int(name))
-        except OSError:
-            continue
-    return found
 
 
 def runs_again(world):
