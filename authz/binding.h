@@ -69,9 +69,10 @@ struct subject_query {
     size_t count;
     RESULT (*take)(void *context, struct bytes digest, const char *issuer, const char *subject, struct error *err);
     void *context;
+    enum action action; /* of the permit */
 };
 /**
- * Calls `take` for each subject that has a live role in the organisation of the permit for ACTION_KEY_READ, or on the registry. The caller
+ * Calls `take` for each subject that has a live role in the organisation of the permit for `query->action`, or on the registry. The caller
  * has to check that names may be shown.
  */
 RESULT binding_subjects(const struct permit *permit, struct pg *pg, const struct subject_query *query, struct error *err)

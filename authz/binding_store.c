@@ -382,7 +382,7 @@ struct result binding_find(const struct permit *permit, struct pg *pg, const str
 
 struct result binding_subjects(const struct permit *permit, struct pg *pg, const struct subject_query *query, struct error *err)
 {
-    const struct resource *scope = permit_resource(permit, ACTION_KEY_READ);
+    const struct resource *scope = permit_resource(permit, query->action);
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 

@@ -182,7 +182,7 @@ struct result file_size(int fd, uint64_t *size_out, struct error *err)
     return SUCCESS;
 }
 
-struct result file_read(const char *path, struct buffer *content, struct error *err)
+static struct result read_whole(const char *path, mode_t forbidden, struct buffer *content, struct error *err)
 {
     OWNED_FD fd = -1;
     struct stat status = {0};
@@ -192,6 +192,7 @@ struct result file_read(const char *path, struct buffer *content, struct error *
     TRY(file_open(path, O_RDONLY, 0, &fd, err));
     TRY(file_status(fd, &status, err));
     if (S_ISDIR(status.st_mode)) return failure(err, ERROR_INVALID, "%s is a folder, and a file is expected", path);
+    if ((status.st_mode & forbidden) != 0) return failure(err, ERROR_DENIED, "others may read it: chmod 600 %s", path);
     const uint64_t size = (uint64_t)status.st_size;
     if (size > content->maximum - content->length)
         return failure(err, ERROR_LIMIT, "%s has %llu bytes; at most %zu are read", path, (unsigned long long)size,
@@ -200,6 +201,16 @@ struct result file_read(const char *path, struct buffer *content, struct error *
     TRY(file_read_some(fd, destination, (size_t)size, 0, &length, err));
     content->length += length;
     return SUCCESS;
+}
+
+struct result file_read(const char *path, struct buffer *content, struct error *err)
+{
+    return read_whole(path, 0, content, err);
+}
+
+struct result file_read_private(const char *path, struct buffer *content, struct error *err)
+{
+    return read_whole(path, 077, content, err);
 }
 
 static struct result write_new(int directory, const char *name, struct bytes content, mode_t mode, struct error *err)

@@ -41,6 +41,8 @@ RESULT file_size(int fd, uint64_t *size_out, struct error *err);
 
 /** Appends the whole file. ERROR_LIMIT if it is larger than the buffer's maximum, ERROR_INVALID for a folder. */
 RESULT file_read(const char *path, struct buffer *content, struct error *err);
+/** As file_read(), for a secret. ERROR_DENIED if others may read it. */
+RESULT file_read_private(const char *path, struct buffer *content, struct error *err);
 /**
  * Replaces `path`. After a crash either the old or the new content is there: temporary file in the same folder, fsync,
  * rename, fsync of the folder.

@@ -9,7 +9,8 @@
 #include "base/result.h"
 
 struct report {
-    bool verbose; /* each exchange is shown on standard error */
+    bool verbose;        /* each exchange is shown on standard error */
+    bool waits_for_room; /* the caller tries for hours: a registry without room (507) is ERROR_UNAVAILABLE, and not ERROR_FULL */
     /** A registry's warning, once for all clones of a session, without characters that control a terminal. NULL: warnings are dropped. */
     void (*warn)(const char *warning);
     /** A retry in `seconds`, because of `why`, which has no secrets. NULL: retries are not shown. */

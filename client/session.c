@@ -119,7 +119,7 @@ struct report *session_report(const struct session *session)
 
 static void explain_members(struct report *report, const json_t *detail)
 {
-    static const char *const members[] = {"rule", "policy", "missing", "failed", "decision", "reason", "digest"};
+    static const char *const members[] = {"asked", "rule", "policy", "missing", "failed", "decision", "reason", "digest"};
 
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
         report_explain(report, members[i], json_text_of(detail, members[i]));
@@ -135,13 +135,13 @@ static void explain_detail(struct report *report, const json_t *detail)
     for (size_t i = 1; i < json_array_size(denials); i++) explain_members(report, json_array_get(denials, i));
 }
 
-static enum error_kind kind_of(long status)
+static enum error_kind kind_of(const struct report *report, long status)
 {
     if (status == 401 || status == 403) return ERROR_DENIED;
     if (status == 404) return ERROR_NOT_FOUND;
     if (status == 409 || status == 416) return ERROR_CONFLICT; /* 416: the upload has more bytes than expected */
     if (status == 413 || status == 414) return ERROR_LIMIT;
-    if (status == 507) return ERROR_FULL;
+    if (status == 507 && !report->waits_for_room) return ERROR_FULL;
     if (status == 429 || status >= 500) return ERROR_UNAVAILABLE;
     return ERROR_INVALID;
 }
@@ -173,8 +173,9 @@ struct result refusal(struct report *report, const struct http_response *respons
     if (is_long) report_explain(report, "message", what);
     report_explain(report, "audit", response->audit);
     report_explain(report, "request", response->request_id);
-    return failure(err, kind_of(response->status), "%ld %.60s%s%s", response->status, code == NULL ? "from the registry" : code,
-                   what == NULL || is_long ? "" : ": ", what == NULL || is_long ? "" : what);
+    return failure(err, kind_of(report, response->status), "%ld %.60s%s%s", response->status,
+                   code == NULL ? "from the registry" : code, what == NULL || is_long ? "" : ": ",
+                   what == NULL || is_long ? "" : what);
 }
 
 static struct result basic_header(const struct host_login *login, struct buffer *header, struct error *err)
@@ -243,8 +244,9 @@ static struct result login_refused(struct session *session, const struct http_re
     if (response->status != 401) return refused;
     report_explain(session->report, "name", session->login.username);
     (void)snprintf(text, sizeof text, "sijil login %s, with %s", http_host(session->http),
-                   token_is_login(&session->login) ? "a new token of your issuer: the stored one may have expired"
-                                                   : "a valid secret");
+                   token_is_login(&session->login)
+                       ? "a new token of your issuer: the stored one may have expired, or is for another audience"
+                       : "a valid secret");
     report_explain(session->report, "try", text);
     return refused;
 }

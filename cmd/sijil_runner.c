@@ -92,6 +92,20 @@ static bool take_listed(const char **list, size_t *count, size_t most)
     return true;
 }
 
+/* Sandboxes are made from another folder than this one. */
+static const char *take_work(struct settings *settings)
+{
+    char here[PATH_SIZE];
+
+    settings->attempt.work = optarg;
+    if (optarg[0] == '/') return NULL;
+    if (getcwd(here, sizeof here) == NULL ||
+        snprintf(settings->work, sizeof settings->work, "%s/%s", here, optarg) >= (int)sizeof settings->work)
+        return "--work: the path of the present folder is too long: name one that begins with /";
+    settings->attempt.work = settings->work;
+    return NULL;
+}
+
 static const char *take_input(struct attempt_options *attempt)
 {
     const char *equals = strchr(optarg, '=');
@@ -164,7 +178,7 @@ static const char *take_option(struct settings *settings, int option)
         settings->attempt.has_least = isolation_find(optarg, &settings->attempt.least);
         return settings->attempt.has_least ? NULL : "--least is rlimits, cgroup-v1 or cgroup-v2";
     case RUNNER_JSON: settings->json = true; return NULL;
-    case RUNNER_WORK: settings->attempt.work = optarg; return NULL;
+    case RUNNER_WORK: return take_work(settings);
     case RUNNER_USER: settings->attempt.user = optarg; return NULL;
     case RUNNER_CGROUP: settings->attempt.cgroup = optarg; return NULL;
     case RUNNER_NVML: settings->attempt.nvml = optarg; return NULL;

@@ -74,11 +74,17 @@ static int get_certificate(const struct runner_enroll *settings, struct runner_s
 {
     struct error err = {0};
 
-    if (settings->waits) return wait_for_certificate(state, cancelled);
+    if (settings->waits) {
+        (void)fprintf(stderr, "It waits for its approval: sijil runner approve %s %s --key KEY\n", state->registry.host,
+                      state->name);
+        return wait_for_certificate(state, cancelled);
+    }
     if (certificate_get(state, clock_wall_ms(), &err).ok) return 0;
     if (err.kind != ERROR_DENIED && err.kind != ERROR_UNAVAILABLE) return failed(&err);
     say(err.message);
-    (void)fputs("It waits for its approval. Then: sijil-runner enroll\n", stderr);
+    (void)fprintf(stderr,
+                  "It waits for its approval: sijil runner approve %s %s --key KEY. Then: sijil-runner enroll --state=%s\n",
+                  state->registry.host, state->name, settings->options.state);
     return EXIT_WAITING;
 }
 

@@ -21,10 +21,10 @@
 enum { EXIT_VERIFIED = 0, EXIT_NOT_VERIFIED = 1, EXIT_USAGE = 2 };
 
 struct settings {
-    const char *key, *entry, *signer, *root, *file;
+    const char *key, *entry, *signer, *root, *file, *manifest, *content;
     size_t set_count;
     const char *sets[VERIFY_SETS_MAX];
-    bool json;
+    bool json, admitted;
 };
 
 static int misused(const char *what)
@@ -143,8 +143,13 @@ static int run_replay(const struct settings *settings)
 
 static struct result check_run(const struct settings *settings, struct buffer *answer, struct error *err)
 {
-    const struct run_request request = {
-        .key = settings->key, .signer = settings->signer, .root = settings->root, .json = settings->json};
+    const struct run_request request = {.key = settings->key,
+                                        .signer = settings->signer,
+                                        .root = settings->root,
+                                        .json = settings->json,
+                                        .manifest = settings->manifest,
+                                        .file = settings->content,
+                                        .admitted = settings->admitted};
     struct buffer OWNED_BUFFER bundle = BUFFER(RUN_BUNDLE_MAX);
 
     TRY(read_file(settings->file, &bundle, err));
@@ -159,6 +164,8 @@ static int run_training(const struct settings *settings)
     if (settings->key == NULL || settings->signer == NULL || settings->root == NULL || settings->file == NULL ||
         settings->entry != NULL)
         return misused("--key, --signer, --root and a bundle's file are needed, and no --entry");
+    if (settings->content != NULL && settings->manifest == NULL)
+        return misused("--file needs --manifest: the run names the manifest, and the manifest names its files");
     return check_run(settings, &answer, &err).ok ? show(buffer_text(&answer)) : refuse(settings, &err);
 }
 
@@ -198,7 +205,10 @@ static int run(struct settings *settings, char *const *operands, int count)
     if (count > 2) return misused("more than one file");
     if (count == 2) settings->file = operands[1];
     if (settings->set_count > 0 && (count == 0 || strcmp(operands[0], "replay") != 0)) return misused("--set is for replays");
-    if (settings->root != NULL && (count == 0 || strcmp(operands[0], "run") != 0)) return misused("--root is for runs");
+    const bool is_of_run =
+        settings->root != NULL || settings->admitted || settings->manifest != NULL || settings->content != NULL;
+    if (is_of_run && (count == 0 || strcmp(operands[0], "run") != 0))
+        return misused("--root is for runs, as are --admitted, --manifest and --file");
     for (size_t i = 0; count > 0 && i < sizeof subjects / sizeof subjects[0]; i++)
         if (strcmp(operands[0], subjects[i].name) == 0) return subjects[i].run(settings);
     return count == 0 ? misused("a command is missing: proof, certificate, replay or run") : unknown_command(operands[0]);
@@ -220,6 +230,9 @@ int main(int argc, char **argv)
             if (settings.set_count == VERIFY_SETS_MAX) return misused("too many policy sets");
             settings.sets[settings.set_count++] = optarg;
             break;
+        case VERIFY_ADMITTED: settings.admitted = true; break;
+        case VERIFY_MANIFEST: settings.manifest = optarg; break;
+        case VERIFY_FILE: settings.content = optarg; break;
         case VERIFY_JSON: settings.json = true; break;
         case VERIFY_HELP: program_print_help(stdout, &verify_program); return show("");
         case VERIFY_VERSION: return show("sijil-verify " SIJIL_VERSION "\n");

@@ -10,15 +10,18 @@ static const struct option_row rows[] = {
      "replay: public key of the approver that signed the policy sets"},
     {VERIFY_ROOT, "root", "FILE", "runs: public key (PEM) of the root of approvers, as you pinned it"},
     {VERIFY_SET, "set", "FILE", "replay: a policy set that was in force, as it was loaded; repeat it for each set"},
+    {VERIFY_ADMITTED, "admitted", NULL, "runs: a run that was not admitted is not verified"},
+    {VERIFY_MANIFEST, "manifest", "FILE", "runs: whether this is the manifest of an admitted output ('sijil inspect --raw')"},
+    {VERIFY_FILE, "file", "FILE", "runs, with --manifest: whether this file is in that output"},
     {VERIFY_JSON, "json", NULL, "answer in JSON"},
     {VERIFY_HELP, "help", NULL, "show this text and end"},
     {VERIFY_VERSION, "version", NULL, "show the version and end"},
 };
 static const struct option_group groups[] = {{"", rows, COUNT(rows)}};
-static const char *const synopses[] = {"proof --key=VKEY --entry=FILE PROOF-FILE [--json]",
-                                       "certificate --key=VKEY --signer=FILE CERTIFICATE-FILE [--json]",
-                                       "replay --set=FILE... [--signer=FILE] EXPORT-FILE [--json]",
-                                       "run --key=VKEY --signer=FILE --root=FILE BUNDLE-FILE [--json]", NULL};
+static const char *const synopses[] = {
+    "proof --key=VKEY --entry=FILE PROOF-FILE [--json]", "certificate --key=VKEY --signer=FILE CERTIFICATE-FILE [--json]",
+    "replay --set=FILE... [--signer=FILE] EXPORT-FILE [--json]",
+    "run --key=VKEY --signer=FILE --root=FILE [--admitted] [--manifest=FILE [--file=FILE]] BUNDLE-FILE [--json]", NULL};
 static const char *const see_also[] = {"sijil(1)", NULL};
 
 const struct program verify_program = {

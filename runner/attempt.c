@@ -72,6 +72,8 @@ static struct result read_spec(struct attempt *attempt, struct error *err)
     struct buffer OWNED_BUFFER text = BUFFER(RUN_SPEC_MAX);
 
     struct result read = file_read(attempt->options->spec_file, &text, err);
+    if (read.ok && text.length > 0 && strchr(" \t\r\n{", text.data[0]) == NULL)
+        read = failure(err, ERROR_INVALID, "not JSON: try takes the specification in JSON, as examples/digits/run.json has it");
     if (read.ok) read = run_spec_read(buffer_bytes(&text), &attempt->spec, err);
     if (!read.ok) failure_name(attempt->options->spec_file, err);
     return read;

@@ -59,15 +59,25 @@ void run_approve_prepare(const struct resource *where, const struct run *run, co
 static struct result run_end(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct run_end *end = (const struct run_end *)(const void *)change; /* its first member */
-    const struct run_move move = {&end->run, &end->where.project, end->action, end->state, NULL};
+    const struct run_move move = {&end->run, &end->where.project, end->action, end->state,
+                                  end->reason[0] == '\0' ? NULL : end->reason};
 
     permit_require(permit, end->action, &end->where);
     return run_row_move(pg, &move, err);
 }
 
+/* A person asks for it: the answer names what is there. */
+static struct result cancel(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
+{
+    const struct run_end *end = (const struct run_end *)(const void *)change; /* its first member */
+    const struct result ended = run_end(permit, change, pg, err);
+
+    return ended.ok || err->kind != ERROR_CONFLICT ? ended : run_row_why_not(pg, &end->run, &end->where.project, err);
+}
+
 void run_cancel_prepare(const struct resource *where, const struct uuid *run, struct run_end *end_out)
 {
-    *end_out = (struct run_end){.change = {.run = run_end, .invalidates = CHANGE_INVALIDATES_NOTHING},
+    *end_out = (struct run_end){.change = {.run = cancel, .invalidates = CHANGE_INVALIDATES_NOTHING},
                                 .where = *where,
                                 .run = *run,
                                 .action = ACTION_RUN_CANCEL,

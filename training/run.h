@@ -77,13 +77,14 @@ struct run_approve {
 void run_approve_prepare(const struct resource *where, const struct run *run, const struct run_signed *approval,
                          struct run_approve *approve_out);
 
-/** A change: ends a run. ERROR_CONFLICT: it has ended. The permit: run.cancel on the project. */
+/** A change: ends a run. ERROR_CONFLICT: it has ended; ERROR_NOT_FOUND. The permit: run.cancel on the project. */
 struct run_end {
     struct change change;
     struct resource where;
     struct uuid run;
     enum action action;
     enum run_state state;
+    char reason[RUN_REASON_SIZE]; /* ""; for those that look at the run */
 };
 void run_cancel_prepare(const struct resource *where, const struct uuid *run, struct run_end *end_out);
 

@@ -17,6 +17,8 @@ struct run_move {
  * such run.
  */
 RESULT run_row_move(struct pg *pg, const struct run_move *move, struct error *err);
+/** Never succeeds. ERROR_NOT_FOUND: the project has no such run; ERROR_CONFLICT names the state in which it can't be cancelled. */
+RESULT run_row_why_not(struct pg *pg, const struct uuid *run, const struct uuid *project, struct error *err);
 RESULT run_row_request(struct pg *pg, const struct run_request *request, struct error *err);
 RESULT run_row_add_envelope(struct pg *pg, const struct uuid *run, const char *kind, const struct run_signed *added,
                             struct error *err);

@@ -211,6 +211,19 @@ struct result run_row_move(struct pg *pg, const struct run_move *move, struct er
     return failure(err, ERROR_CONFLICT, "the run's state does not allow this: look at the run again");
 }
 
+struct result run_row_why_not(struct pg *pg, const struct uuid *run, const struct uuid *project, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, run);
+    pg_add_uuid(&arguments, project);
+    TRY(pg_run(pg, &run_find_sql, &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such run in this project");
+    const struct run found = read_row(rows, 0);
+    return failure(err, ERROR_CONFLICT, "the run is %s: it can't be cancelled any more", run_state_name(found.state));
+}
+
 static struct result count_approvals(struct pg *pg, const struct uuid *run, int64_t *count_out, struct error *err)
 {
     struct pg_arguments arguments = {0};

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -11,7 +12,7 @@
 
 #define API_ROOT    "/api/v1"
 #define PAGES_MAX   10000
-#define COLUMNS_MAX 9
+#define COLUMNS_MAX 10
 
 /* "acme/models" of "/projects/acme/models/label?x=y": what the path names, without the words of the API. "": nothing. */
 static void name_place(const char *path, char name_out[128])
@@ -136,10 +137,28 @@ void cell_text(const json_t *value, char cell[CELL_MAX])
     terminal_sanitize(cell);
 }
 
-static void print_table(const json_t *rows, const struct column *columns, size_t column_count)
+#define TABLE_LINE_MAX ((size_t)COLUMNS_MAX * (CELL_MAX + 2))
+
+static void add_cell(char line[TABLE_LINE_MAX], size_t *used, const char *cell, int width)
 {
-    size_t widths[COLUMNS_MAX] = {0};
-    char cell[CELL_MAX];
+    const int added = snprintf(line + *used, TABLE_LINE_MAX - *used, "%s%-*s", *used == 0 ? "" : "  ", width, cell);
+
+    if (added > 0) *used += (size_t)added < TABLE_LINE_MAX - *used ? (size_t)added : TABLE_LINE_MAX - *used - 1;
+}
+
+/* `columns`: of the terminal; 0: the whole line. */
+static void print_line(char line[TABLE_LINE_MAX], unsigned columns)
+{
+    unsigned used = 0;
+
+    if (columns > 0) line[terminal_fit(line, columns, &used)] = '\0';
+    (void)puts(line);
+}
+
+static void print_table(const json_t *rows, const struct column *columns, size_t column_count, unsigned terminal)
+{
+    size_t widths[COLUMNS_MAX] = {0}, used = 0;
+    char cell[CELL_MAX], line[TABLE_LINE_MAX] = "";
 
     for (size_t c = 0; c < column_count; c++) {
         widths[c] = strlen(columns[c].title);
@@ -147,15 +166,16 @@ static void print_table(const json_t *rows, const struct column *columns, size_t
             cell_text(json_object_get(json_array_get(rows, r), columns[c].member), cell);
             if (strlen(cell) > widths[c]) widths[c] = strlen(cell);
         }
-        (void)printf("%s%-*s", c == 0 ? "" : "  ", c + 1 == column_count ? 0 : (int)widths[c], columns[c].title);
+        add_cell(line, &used, columns[c].title, c + 1 == column_count ? 0 : (int)widths[c]);
     }
-    (void)putchar('\n');
+    print_line(line, terminal);
     for (size_t r = 0; r < json_array_size(rows); r++) {
+        used = 0;
         for (size_t c = 0; c < column_count; c++) {
             cell_text(json_object_get(json_array_get(rows, r), columns[c].member), cell);
-            (void)printf("%s%-*s", c == 0 ? "" : "  ", c + 1 == column_count ? 0 : (int)widths[c], cell);
+            add_cell(line, &used, cell, c + 1 == column_count ? 0 : (int)widths[c]);
         }
-        (void)putchar('\n');
+        print_line(line, terminal);
     }
 }
 
@@ -215,20 +235,18 @@ struct result api_print_rows(const struct invocation *invocation, const json_t *
                              size_t column_count, struct error *err)
 {
     if (invocation->json) return api_print_json(rows, err);
-    print_table(rows, columns, column_count);
+    print_table(rows, columns, column_count, 0);
     return SUCCESS;
 }
 
-struct result api_list(struct invocation *invocation, const char *path, const char *list, const struct column *columns,
-                       size_t column_count, struct error *err)
+static struct result get_pages(struct invocation *invocation, const char *path, const char *list, size_t most, json_t *rows,
+                               struct error *err)
 {
     OWNED(session) *session = NULL;
-    OWNED_JSON rows = json_array();
     OWNED_JSON next = NULL;
 
-    if (rows == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    for (unsigned page = 0; page < PAGES_MAX; page++) {
+    for (unsigned page = 0; page < PAGES_MAX && json_array_size(rows) < most; page++) {
         OWNED_JSON answer = NULL;
         struct buffer OWNED_BUFFER url = BUFFER(2048);
         TRY(page_path(&url, path, next, err));
@@ -239,7 +257,29 @@ struct result api_list(struct invocation *invocation, const char *path, const ch
         next = json_incref(json_object_get(answer, "next"));
         if (next == NULL || json_is_null(next)) break;
     }
+    while (json_array_size(rows) > most) (void)json_array_remove(rows, json_array_size(rows) - 1);
+    return SUCCESS;
+}
+
+struct result api_list(struct invocation *invocation, const char *path, const char *list, const struct column *columns,
+                       size_t column_count, struct error *err)
+{
+    OWNED_JSON rows = json_array();
+
+    if (rows == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
+    TRY(get_pages(invocation, path, list, SIZE_MAX, rows, err));
     return api_print_rows(invocation, rows, columns, column_count, err);
+}
+
+struct result api_list_newest(struct invocation *invocation, const struct newest *newest, size_t most, struct error *err)
+{
+    OWNED_JSON rows = json_array();
+
+    if (rows == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
+    TRY(get_pages(invocation, newest->path, newest->list, most, rows, err));
+    if (invocation->json) return api_print_json(rows, err);
+    print_table(rows, newest->columns, newest->column_count, isatty(STDOUT_FILENO) == 1 ? terminal_columns() : 0);
+    return SUCCESS;
 }
 
 struct result api_rows(const struct invocation *invocation, const json_t *answer, const char *list, const struct column *columns,

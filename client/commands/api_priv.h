@@ -32,6 +32,15 @@ struct column {
 RESULT api_list(struct invocation *invocation, const char *path, const char *list, const struct column *columns,
                 size_t column_count, struct error *err);
 
+/** A list that is wide and may be long. */
+struct newest {
+    const char *path, *list;
+    const struct column *columns;
+    size_t column_count;
+};
+/** The same, for at most `most` rows. A terminal's lines are cut at its width. */
+RESULT api_list_newest(struct invocation *invocation, const struct newest *newest, size_t most, struct error *err);
+
 /** The same for a list without pages. */
 RESULT api_rows(const struct invocation *invocation, const json_t *answer, const char *list, const struct column *columns,
                 size_t column_count, struct error *err);

@@ -147,12 +147,6 @@ struct result run_signed_request(const json_t *run, const struct run_address *ad
     return SUCCESS;
 }
 
-struct result run_show_request(const struct run_envelope *request, FILE *stream, struct error *err)
-{
-    (void)fprintf(stream, "request %s of %s:\n", request->digest, run_text(request, "requester"));
-    return api_write_json(stream, run_member(request, "spec"), err);
-}
-
 /* ---- approving, cancelling ---- */
 
 /* No request is signed unseen: the command names its digest, or a person says yes to the shown request. */
@@ -202,7 +196,10 @@ struct result command_run_approve(struct invocation *invocation, struct error *e
     TRY(command_session(invocation, address.host, &session, err));
     TRY(run_read(session, &address, &run, err));
     TRY(run_signed_request(run, &address, &asked, err));
-    if (!invocation->json) TRY(run_show_request(asked, stderr, err));
+    if (!invocation->json) {
+        run_show_people(json_object_get(run, "people"), stderr);
+        TRY(run_show_request(asked, stderr, err));
+    }
     TRY(agree(invocation, asked, err));
     return approve(invocation, session, &address, asked, key, err);
 }
@@ -214,5 +211,7 @@ struct result command_run_cancel(struct invocation *invocation, struct error *er
 
     TRY(run_address_of(invocation, &address, err));
     TRY(run_path(&address, "", &path, err));
-    return api_call(invocation, "DELETE", buffer_text(&path), NULL, NULL, err);
+    TRY(api_call(invocation, "DELETE", buffer_text(&path), NULL, NULL, err));
+    if (!invocation->json) (void)printf("%s is cancelled\n", address.run);
+    return SUCCESS;
 }

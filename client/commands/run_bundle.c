@@ -146,5 +146,8 @@ struct result command_run_verify(struct invocation *invocation, struct error *er
     if (!verified.ok && err->kind == ERROR_DENIED) return not_verified(err);
     TRY(verified);
     TRY(check_run(bundle, &address, err));
-    return print_proven(invocation, bundle, &repeated, err);
+    TRY(print_proven(invocation, bundle, &repeated, err));
+    if (invocation_option(invocation, 'a') == NULL || bundle->chain.admission != NULL) return SUCCESS;
+    invocation->ends_with = EXIT_RUN;
+    return failure(err, ERROR_CONFLICT, "the run was not admitted (%.40s)", run_bundle_outcome(bundle));
 }

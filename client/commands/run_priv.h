@@ -45,6 +45,9 @@ RESULT run_signed_request(const json_t *run, const struct run_address *address, 
 /** Shows the digest of a request, who signed it, and its specification: exactly, with no character that steers a terminal. */
 RESULT run_show_request(const struct run_envelope *request, FILE *stream, struct error *err);
 
+/** Shows whose the principals of a run are, as the registry says; a name whose hash is another one is not shown. `people` may be NULL. */
+void run_show_people(const json_t *people, FILE *stream);
+
 /** What a request asks for; `rerun`: the order that it repeats, or NULL. */
 struct run_wish {
     const char *project;
@@ -60,6 +63,15 @@ RESULT run_ask(struct session *session, const struct run_wish *wish, int64_t hou
  * itself.
  */
 RESULT run_resume_option(struct invocation *invocation, struct session *session, json_t *spec, struct error *err);
+
+/** An option that is a number. */
+struct run_number {
+    int letter;
+    const char *name;
+    uint64_t least, most;
+};
+/** *number_out stays as it is without the option. */
+RESULT run_number_option(struct invocation *invocation, const struct run_number *option, uint64_t *number_out, struct error *err);
 
 /* --- showing --- */
 

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/typo.h"
 #include "client/commands/run_priv.h"
 #include "client/terminal.h"
 
@@ -80,21 +81,22 @@ struct result run_advice(const struct run_address *address, const json_t *run, s
     static const struct {
         const char *state, *command, *rest;
     } next[] = {
-        {"awaiting approval", "sijil run approve", " --key KEY, by another person, who sees what is signed"},
+        {"awaiting approval", "sijil run approve", " --key KEY"},
         {"ordered", "sijil run show --follow", ""},
         {"leased", "sijil run logs --follow", ""},
         {"running", "sijil run logs --follow", ""},
-        {"succeeded", "sijil run verify", " --key VKEY --signer FILE --root FILE"},
+        {"succeeded", "sijil run bundle", " -o run.json"},
         {"failed", "sijil run logs", ""},
-        {"expired", "sijil run start", " with a longer --expires"},
-        {"refused", "sijil run start", " with a specification that the runners of its pool can give"},
-        {"quarantined", "sijil run bundle", " -o FILE, for whoever operates the registry"},
+        {"expired", "sijil run start", " --expires HOURS"},
+        {"refused", "sijil run start", ""},
+        {"quarantined", "sijil run bundle", " -o run.json"},
     };
+    const bool never_began = is_in(run, "failed") && number_of(run, "attempt") == 0;
 
     for (size_t i = 0; i < COUNT(next); i++) {
         if (!is_in(run, next[i].state)) continue;
-        if (strcmp(next[i].command, "sijil run start") == 0)
-            return buffer_format(advice, err, "%s %s %s SPEC --key KEY%s", next[i].command, address->host, address->project,
+        if (never_began || strcmp(next[i].command, "sijil run start") == 0)
+            return buffer_format(advice, err, "sijil run start %s %s SPEC --key KEY%s", address->host, address->project,
                                  next[i].rest);
         return buffer_format(advice, err, "%s %s %s %s%s", next[i].command, address->host, address->project, address->run,
                              next[i].rest);
@@ -265,43 +267,118 @@ static struct result print_lines(const struct invocation *invocation, const stru
     return SUCCESS;
 }
 
+/* From what they have signed. */
+static struct result name_approvers(json_t *run, struct error *err)
+{
+    struct buffer OWNED_BUFFER names = BUFFER(RUN_APPROVALS_MAX * SIGNING_PRINCIPAL_SIZE * 2);
+    const json_t *rows = json_object_get(run, "envelopes"), *row;
+    size_t i;
+
+    json_array_foreach (rows, i, row) {
+        const char *kind = json_text_of(row, "kind"), *text = json_text_of(row, "envelope");
+        OWNED(run_envelope) *approval = NULL;
+        if (kind == NULL || text == NULL || strcmp(kind, run_type_name(RUN_APPROVAL)) != 0) continue;
+        TRY(run_envelope_read(bytes_of_text(text), RUN_APPROVAL, &approval, err));
+        TRY(buffer_format(&names, err, "%s%s", names.length == 0 ? "" : ", ", run_text(approval, "approver")));
+    }
+    if (names.length == 0 || json_object_set_new(run, "approved_by", json_string(buffer_text(&names))) == 0) return SUCCESS;
+    return failure(err, ERROR_NO_MEMORY, "no memory for the approvers");
+}
+
+/* Of a run that no runner has taken: what a runner must give, for a comparison with `sijil runner list`. */
+static void print_needs(const struct run_envelope *request, const json_t *run)
+{
+    static const char *const members[] = {"cpus", "memory_bytes", "output_bytes", "time_s"};
+    const json_t *places = run_member(request, "spec.jurisdictions"), *devices = run_member(request, "spec.devices");
+    char cell[CELL_MAX];
+
+    if (!is_in(run, "ordered") && !(is_in(run, "expired") && number_of(run, "attempt") == 0)) return;
+    cell_text(run_member(request, "spec.pool"), cell);
+    (void)printf("%-16s no runner of the pool %s has taken it yet; one must give\n", "waits", cell);
+    (void)printf("%-16s isolation %s, assurance %lld", "", run_text(request, "spec.isolation"),
+                 (long long)run_integer(request, "spec.assurance"));
+    for (size_t i = 0; i < COUNT(members); i++)
+        (void)printf(", %s %lld", members[i], (long long)number_of(run_member(request, "spec.limits"), members[i]));
+    if (devices != NULL) {
+        cell_text(json_object_get(devices, "type"), cell);
+        (void)printf(", devices %lld of %s", (long long)number_of(devices, "count"), cell);
+    }
+    (void)printf(", in");
+    for (size_t i = 0; i < json_array_size(places); i++) {
+        cell_text(json_array_get(places, i), cell);
+        (void)printf("%s %s", i == 0 ? "" : " or", cell);
+    }
+    (void)printf("\n");
+}
+
 struct result run_print(const struct invocation *invocation, const struct run_address *address, json_t *run, struct error *err)
 {
     OWNED_JSON outputs = NULL;
 
     TRY(run_signed_outputs(run, address, &outputs, err));
+    if (!invocation->json) {
+        TRY(name_approvers(run, err));
+        (void)json_object_del(run, "people"); /* shown with the request */
+    }
     (void)json_object_del(run, "envelopes");
     return invocation->json ? api_print_json(run, err) : print_lines(invocation, address, run, outputs, err);
 }
 
 /* ---- the commands ---- */
 
+static struct result check_state(struct invocation *invocation, const char *state, struct error *err)
+{
+    static const char *const names[] = {
+#define STATE(constant, name, is_end) name,
+#include "training/states.def"
+    };
+    const char *nearest = NULL;
+    unsigned best = TYPO_BEST;
+
+    for (size_t i = 0; i < COUNT(names); i++) {
+        if (state == NULL || strcmp(names[i], state) == 0) return SUCCESS;
+        if (typo_is_near(state, names[i], &best)) nearest = names[i];
+    }
+    return line_check(invocation,
+                      failure(err, ERROR_INVALID, "--state %.40s: %s%s%s", state,
+                              nearest == NULL ? "there is no such state: sijil help run list has all" : "did you mean '",
+                              nearest == NULL ? "" : nearest, nearest == NULL ? "" : "'?"));
+}
+
 struct result command_run_list(struct invocation *invocation, struct error *err)
 {
     static const struct column columns[] = {{"ID", "id"},
                                             {"STATE", "state"},
-                                            {"POOL", "pool"},
+                                            {"REQUESTED", "requested"},
                                             {"ATTEMPT", "attempt"},
                                             {"APPROVALS", "approvals"},
                                             {"OF", "approvals_wanted"},
-                                            {"REQUESTED", "requested"},
+                                            {"POOL", "pool"},
                                             {"ENDED", "ended"},
-                                            {"REASON", "reason"}};
+                                            {"REASON", "reason"},
+                                            {"REQUESTER", "requester"}};
     const char *state = invocation_option(invocation, 't');
     struct buffer OWNED_BUFFER path = BUFFER(RUN_PATH_MAX);
+    uint64_t most = UINT32_MAX;
 
+    TRY(check_state(invocation, state, err));
+    TRY(run_number_option(invocation, &(struct run_number){'l', "limit", 1, UINT32_MAX}, &most, err));
     TRY(buffer_format(&path, err, "/projects/%s/runs%s", invocation->operands[1], state == NULL ? "" : "?state="));
     if (state != NULL) TRY(http_escape(&path, state, err));
-    return api_list(invocation, buffer_text(&path), "runs", columns, COUNT(columns), err);
+    const struct newest runs = {buffer_text(&path), "runs", columns, COUNT(columns)};
+    return api_list_newest(invocation, &runs, (size_t)most, err);
 }
 
 static struct result print_whole(const struct invocation *invocation, const struct run_address *address, json_t *run,
                                  struct error *err)
 {
     OWNED(run_envelope) *request = NULL;
+    OWNED_JSON people = json_incref(json_object_get(run, "people"));
 
     TRY(run_signed_request(run, address, &request, err));
     TRY(run_print(invocation, address, run, err));
+    print_needs(request, run);
+    run_show_people(people, stdout);
     return run_show_request(request, stdout, err);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/typo.h"
 #include "client/yaml.h"
+#include "training/format/form.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define RULE_SIZE    200 /* the longest demand of a shape, and the name of a member or two kinds */
@@ -221,6 +222,28 @@ static void step_to(const json_t *spec, const json_t *artifact, struct run_shape
     }
 }
 
+/* organisation/project/name, before the tag or the digest. */
+static bool names_repository(const char *reference)
+{
+    const char *slash = strrchr(reference, '/'), *end = strchr(reference, '@');
+    char repository[256]; /* as the format has it */
+
+    if (end == NULL && slash != NULL) end = strchr(slash, ':');
+    const size_t length = end == NULL ? strlen(reference) : (size_t)(end - reference);
+    if (length >= sizeof repository) return false;
+    (void)snprintf(repository, sizeof repository, "%.*s", (int)length, reference);
+    return form_repository(repository);
+}
+
+/* Of a reference as `sijil push` prints it. */
+static bool begins_with_host(const char *reference)
+{
+    const size_t first = strcspn(reference, "/");
+
+    return strncmp(reference, "localhost/", strlen("localhost/")) == 0 || memchr(reference, ':', first) != NULL ||
+           memchr(reference, '.', first) != NULL;
+}
+
 static struct result check_reference(const struct file *file, const json_t *artifact, struct error *err)
 {
     const json_t *reference = json_object_get(artifact, "reference");
@@ -229,13 +252,17 @@ static struct result check_reference(const struct file *file, const json_t *arti
 
     if (reference == NULL) return SUCCESS;
     const bool has_both = json_object_get(artifact, "digest") != NULL || json_object_get(artifact, "repository") != NULL;
-    if (json_string_length(reference) > 0 && !has_both) return SUCCESS;
+    const char *text = json_string_value(reference);
+    if (text != NULL && !has_both && names_repository(text) && !begins_with_host(text)) return SUCCESS;
     step_to(file->spec, artifact, &fault);
     path_text(&fault, path);
     where_text(file, fault_line(file, &fault), where);
-    report_explain(file->report, "try", "reference: acme/models/code:v1");
+    report_explain(file->report, "try",
+                   text != NULL && begins_with_host(text) ? "leave out the registry's host: reference: acme/models/code:v1"
+                                                          : "reference: acme/models/code:v1");
     return failure(err, ERROR_INVALID, "%s%s: %s", where, path,
-                   has_both ? "either reference, or repository and digest" : "reference: a text, organisation/project/name:tag");
+                   has_both ? "either reference, or repository and digest"
+                            : "reference: a text, organisation/project/name:tag, in small letters");
 }
 
 /* A copy in which each reference is replaced by what it will be resolved to. */

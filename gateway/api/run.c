@@ -52,6 +52,7 @@ SCHEMA(run, "a training run", HAS_ID("id", REQUIRED, "names it in paths"),
        HAS_LIST("outputs", OPTIONAL, 16, schema_run_output, "of one admitted run: what it made"),
        HAS_LIST("checkpoints", OPTIONAL, RUN_CHECKPOINTS_SHOWN, schema_run_checkpoint,
                 "of one run: those that are kept, the newest first"),
+       HAS_LIST("people", OPTIONAL, 16, schema_run_person, "of one run, for those that may approve it: whose its principals are"),
        HAS_LIST("envelopes", OPTIONAL, LISTED_MAX, schema_run_envelope, "of one run: what was signed, in the order of arrival"))
 
 SCHEMA(runs, "a page of runs", HAS_LIST("runs", REQUIRED, API_LIMIT_MAX, schema_run, "newest first"), HAS_NEXT)
@@ -214,6 +215,7 @@ static struct result answer(struct request *request, struct pg *pg, enum action 
     if (action == ACTION_RUN_READ) {
         TRY(add_activity(request, pg, id, value, err));
         TRY(run_add_lists(request, pg, id, value, err));
+        TRY(run_add_people(request, pg, envelopes, value, err));
     }
     if (json_object_set(value, "envelopes", envelopes) != 0) return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
     response_json(request, action == ACTION_RUN_READ ? 200 : 201, value);
@@ -388,11 +390,14 @@ static struct result handle_approve(struct request *request, struct pg *pg, stru
 static struct result handle_cancel(struct request *request, struct pg *pg, struct error *err)
 {
     struct run_end change;
+    char principal[PRINCIPAL_KEY_SIZE];
     struct uuid id;
 
     (void)pg;
     TRY(api_id(request, "run", &id, err));
     run_cancel_prepare(&request->pairs[0].resource, &id, &change);
+    principal_key(request->principal, principal);
+    (void)snprintf(change.reason, sizeof change.reason, "%s asked for it", principal);
     return api_remove(request, &change.change, err);
 }
 

@@ -30,6 +30,10 @@ RESULT run_check_life(const struct run_envelope *envelope, struct error *err);
 RESULT run_check_repositories(struct request *request, const struct run_envelope *envelope, int64_t *approvals,
                               struct error *err);
 
+/** Adds `people`, the holders of the principals of `envelopes` and of the requester, if the caller may approve. A permit for ACTION_RUN_READ. */
+RESULT run_add_people(const struct request *request, struct pg *pg, const json_t *envelopes, json_t *value, struct error *err);
+extern const struct schema schema_run_person;
+
 /* --- run_made.c: doubts, outputs and checkpoints, as members of a run's answer --- */
 
 extern const struct schema schema_run_output, schema_run_checkpoint, schema_run_node;

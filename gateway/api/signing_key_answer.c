@@ -135,7 +135,7 @@ static struct result find_holders(const struct request *request, struct pg *pg, 
             digests[count++] = (struct bytes){digest, SHA256_SIZE};
     }
     if (count == 0) return SUCCESS;
-    const struct subject_query query = {digests, count, note_holder, holders};
+    const struct subject_query query = {digests, count, note_holder, holders, ACTION_KEY_READ};
     return binding_subjects(request->permit, pg, &query, err);
 }
 

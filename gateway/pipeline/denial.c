@@ -6,6 +6,7 @@
 #include "gateway/http/hosts.h"
 #include "gateway/pipeline/exchange_priv.h"
 #include "gateway/pipeline/token_endpoint.h"
+#include "policy/evaluate.h"
 
 /* RFC 6750 section 3. Built from the route and the Host header only, so that it is the same whether or not the resource exists. */
 static struct result challenge_text(const struct request *request, struct buffer *text, struct error *err)
@@ -72,6 +73,34 @@ static json_t *reason_of(const struct denial *denial)
     return reason;
 }
 
+/* "run.request acme/models (train, ingest)": what the rules speak of, because one rule is for many repositories and operations. */
+static struct result write_pair(const struct action_pair *pair, struct buffer *text, struct error *err)
+{
+    const unsigned operations = action_operations(pair->action);
+    const char *before = " (";
+
+    TRY(buffer_format(text, err, "%s%s%s%s", text->length == 0 ? "" : "; ", action_name(pair->action),
+                      pair->resource.name[0] == '\0' ? "" : " ", pair->resource.name));
+    for (unsigned bit = 1; bit != 0 && bit <= operations; bit <<= 1) {
+        const char *name = (operations & bit) == 0 ? NULL : policy_operation_name(bit);
+        if (name == NULL) continue;
+        TRY(buffer_format(text, err, "%s%s", before, name));
+        before = ", ";
+    }
+    return before[0] == ',' ? buffer_add_text(text, ")", err) : SUCCESS;
+}
+
+/* Without memory it is left out. */
+static void add_asked(const struct request *request, json_t *detail)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(ACTION_PAIRS_MAX * (RESOURCE_NAME_MAX + 256));
+    struct error ignored = {0};
+
+    for (size_t i = 0; i < request->pair_count; i++)
+        if (!write_pair(&request->pairs[i], &text, &ignored).ok) return;
+    if (text.length > 0) (void)json_object_set_new(detail, "asked", json_string(buffer_text(&text)));
+}
+
 /* The first denial is at the top level; all denials, the first one included, are in "denials". */
 static json_t *detail_of(const struct decision *decision)
 {
@@ -98,6 +127,7 @@ static void refuse(struct request *request, const struct decision *decision)
 {
     const char *message = decision_denial_count(decision) == 0 ? "not allowed" : decision_denial(decision, 0)->message;
     OWNED_JSON detail = detail_of(decision);
+    add_asked(request, detail);
     const bool is_over_soon = denial_will_pass(decision);
 
     if (request->speaks_oci)

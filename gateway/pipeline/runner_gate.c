@@ -105,7 +105,10 @@ static struct result authenticate_certificate(struct request *request, struct pg
 
     TRY(find(request, pg, search, err));
     if (search->withdrawn > 0) return refuse(found, "this runner was withdrawn: it may do nothing any more");
-    if (search->in_force != 1) return refuse(found, "no enrolment of this runner is in force: enrol it anew");
+    if (search->in_force != 1)
+        return refuse(
+            found,
+            "no enrolment of this runner is in force: a new one waits for its approvers (sijil runner approve); one that has expired is made anew");
     TRY(find_organisation(request, pg, search->runner, &organisation, &is_there, err));
     if (!is_there) return refuse(found, "the organisation of this runner was deleted");
     fill(&found->principal, search, &organisation);

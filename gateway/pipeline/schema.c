@@ -39,6 +39,7 @@ SCHEMA_WITH(SCHEMA_IS_OPEN, problem, "an error (RFC 9457)", HAS_TEXT("type", REQ
             HAS_TEXT("rule", OPTIONAL, FORM_FREE, 0, 0, "of a refusal: the first rule that says no"),
             HAS_TEXT("policy", OPTIONAL, FORM_FREE, 0, 0, "of a refusal: the policy of that rule"),
             HAS_TEXT("decision", OPTIONAL, FORM_FREE, 0, 0, "of a refusal: the decision, by the id that the log has"),
+            HAS_TEXT("asked", OPTIONAL, FORM_FREE, 1, 0, "of a refusal: what the rule says no to: action, name, operations"),
             HAS_LIST("denials", OPTIONAL, 0, schema_denied, "of a refusal: every rule that says no"))
 
 SCHEMA_WITH(SCHEMA_IS_OPEN, errors, "an error, as OCI Distribution has it",

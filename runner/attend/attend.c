@@ -218,6 +218,16 @@ struct result attend_check(const struct attend_place *place, struct error *err)
     return talk_door_open(place->listen, place->port, place->ports, &door, err);
 }
 
+struct result attend_may_begin(const struct attend_place *place, const atomic_bool *gives_up, struct error *err)
+{
+    struct kubernetes_options options = place->cluster;
+    OWNED(kubernetes) *cluster = NULL;
+
+    options.gives_up = gives_up;
+    TRY(kubernetes_open(&options, &cluster, err));
+    return kubernetes_check_place(cluster, err);
+}
+
 struct result attend_run(const struct attend_run *about, const struct sandbox_options *options, struct sandbox_report *report_out,
                          struct error *err)
 {

@@ -42,5 +42,8 @@ RESULT attend_run(const struct attend_run *about, const struct sandbox_options *
 /** Whether this process can listen for agents at that place. ERROR_INVALID, ERROR_CONFLICT, ERROR_UNAVAILABLE. */
 RESULT attend_check(const struct attend_place *place, struct error *err);
 
+/** Whether the cluster takes this runner's token now, and its namespace still confines pods. ERROR_DENIED, ERROR_UNAVAILABLE; also when *gives_up is true. */
+RESULT attend_may_begin(const struct attend_place *place, const atomic_bool *gives_up, struct error *err);
+
 /** What follows from the limits that a container sees: the isolation of the run. ERROR_DENIED: they do not enforce the order's limits. Pure. */
 RESULT attend_judge(const char *const seen[3], const struct run_limits *limits, enum isolation *isolation_out, struct error *err);

@@ -29,6 +29,7 @@ struct result calls_open(const struct http_options *options, const uint8_t sessi
     if (calls == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for calls to the registry");
     TRY(http_new(options, &calls->http, err));
     text_hex(session, CALLS_SESSION_SIZE, calls->session);
+    calls->report.waits_for_room = true;
     *calls_out = GIVE(calls);
     return SUCCESS;
 }

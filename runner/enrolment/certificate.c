@@ -1,5 +1,6 @@
 #include "runner/enrolment/certificate.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -67,6 +68,16 @@ static bool may_come(const struct runner_state *state, const struct error *err)
     return clock_wall_ms() < state->document->effective_ms + SIGNING_KEY_WAIT_MS;
 }
 
+/* A denial is what is expected until then. */
+static void tell(const struct certificate_waiting *waiting, const struct error *why)
+{
+    char text[sizeof why->message + 64];
+
+    (void)snprintf(text, sizeof text, "%s%s", why->kind == ERROR_DENIED ? "it waits for its approval; the registry says: " : "",
+                   why->message);
+    waiting->tell(text);
+}
+
 struct result certificate_wait(struct runner_state *state, const struct certificate_waiting *waiting, bool *is_there_out,
                                struct error *err)
 {
@@ -75,7 +86,7 @@ struct result certificate_wait(struct runner_state *state, const struct certific
 
     while (!certificate_get(state, clock_wall_ms(), err).ok) {
         if (!may_come(state, err)) return (struct result){.ok = false};
-        if (strcmp(err->message, told.message) != 0) waiting->tell(err->message);
+        if (strcmp(err->message, told.message) != 0) tell(waiting, err);
         told = *err;
         pause_for(wait_s, waiting->cancelled);
         if (*waiting->cancelled != 0) break;

@@ -54,7 +54,7 @@ static struct result check_size(const struct image_options *options, const struc
 
     for (size_t i = 0; i < plan->count; i++) bytes += plan->layers[i].size;
     if (bytes <= options->bytes_max) return SUCCESS;
-    return failure(err, ERROR_FULL, "the image has %lld bytes, and this runner takes at most %lld", (long long)bytes,
+    return failure(err, ERROR_LIMIT, "the image has %lld bytes, and this runner takes at most %lld", (long long)bytes,
                    (long long)options->bytes_max);
 }
 
@@ -150,8 +150,10 @@ static struct result say_why(struct unpacking *unpacking, const struct sandbox_r
     shown[strcspn(shown, "\n")] = '\0';
     terminal_sanitize(shown);
     const char *said = buffer_text(&unpacking->said);
-    const bool is_full = strstr(said, "no space left") != NULL || strstr(said, "file too large") != NULL;
-    return failure(err, is_full ? ERROR_FULL : ERROR_INVALID, "the image can't be unpacked:%.150s", shown);
+    const enum error_kind kind = strstr(said, "no space left") != NULL    ? ERROR_FULL
+                                 : strstr(said, "file too large") != NULL ? ERROR_LIMIT /* RLIMIT_FSIZE */
+                                                                          : ERROR_INVALID;
+    return failure(err, kind, "the image can't be unpacked:%.150s", shown);
 }
 
 static struct result judge(struct unpacking *unpacking, const struct sandbox_report *report, struct error *err)

@@ -31,8 +31,8 @@ struct image_options {
 /** ERROR_NOT_FOUND, with the way out, if this machine has no umoci. */
 RESULT image_tool_check(struct error *err);
 /**
- * Writes the image as a layout into the run's folder. A repeated call begins anew. ERROR_INVALID, ERROR_LIMIT, ERROR_CORRUPT: it can't be used;
- * ERROR_FULL: it is larger than allowed; others are those of the source.
+ * Writes the image as a layout into the run's folder. A repeated call begins anew. ERROR_INVALID, ERROR_CORRUPT: it can't be used;
+ * ERROR_LIMIT: it is larger than allowed; ERROR_FULL: than the disk. Others are those of the source.
  */
 RESULT image_fetch(const struct image_options *options, const struct sandbox_folder *folder, struct error *err);
 /** Unpacks it to `root` in the run's folder, and removes the layout. Errors as above; ERROR_UNAVAILABLE: cancelled, or this machine failed. */

@@ -21,9 +21,9 @@ static struct result count(struct walk *walk, const struct stat *about, struct e
     walk->files++;
     walk->bytes += about->st_size / (int64_t)(about->st_nlink > 0 && S_ISREG(about->st_mode) ? about->st_nlink : 1);
     if (walk->files > walk->limits->files_max)
-        return failure(err, ERROR_FULL, "the image has more than %lld files", (long long)walk->limits->files_max);
+        return failure(err, ERROR_LIMIT, "the image has more than %lld files", (long long)walk->limits->files_max);
     if (walk->bytes <= walk->limits->bytes_max) return SUCCESS;
-    return failure(err, ERROR_FULL, "the unpacked image has more than %lld bytes", (long long)walk->limits->bytes_max);
+    return failure(err, ERROR_LIMIT, "the unpacked image has more than %lld bytes", (long long)walk->limits->bytes_max);
 }
 
 /* The owner can read all, and can remove all. */

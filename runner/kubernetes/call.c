@@ -26,9 +26,9 @@ static struct result read_token(const struct kubernetes *kubernetes, struct buff
 
     TRY(buffer_add_text(header, "Bearer ", err));
     const size_t begin = header->length;
-    if (!file_read(kubernetes->token_file, header, &why).ok)
+    if (!file_read_private(kubernetes->token_file, header, &why).ok)
         return failure(err, why.kind == ERROR_NO_MEMORY ? ERROR_NO_MEMORY : ERROR_DENIED,
-                       "the token for Kubernetes, %.160s: %.60s", kubernetes->token_file, why.message);
+                       "the token for Kubernetes, %.100s: %.120s", kubernetes->token_file, why.message);
     while (header->length > begin && (header->data[header->length - 1] == '\n' || header->data[header->length - 1] == '\r'))
         buffer_truncate(header, header->length - 1);
     const struct bytes token = {header->data + begin, header->length - begin};
@@ -63,7 +63,17 @@ static enum error_kind kind_of(long status, bool is_change)
     return status >= 400 ? ERROR_INVALID : ERROR_UNAVAILABLE; /* a redirect is not followed */
 }
 
-static struct result read_answer(struct bytes text, long status, bool is_change, json_t **answer_out, struct error *err)
+/* A token ends after hours, and somebody renews it or does not. */
+static struct result refuse(const struct kubernetes *kubernetes, long status, bool is_change, const char *said, struct error *err)
+{
+    if (status == 401)
+        return failure(err, ERROR_DENIED, "the Kubernetes API refuses the token (HTTP status 401): %.60s: renew %.120s", said,
+                       kubernetes->token_file);
+    return failure(err, kind_of(status, is_change), "the Kubernetes API refuses (HTTP status %ld): %s", status, said);
+}
+
+static struct result read_answer(const struct kubernetes *kubernetes, struct bytes text, long status, bool is_change,
+                                 json_t **answer_out, struct error *err)
 {
     OWNED_JSON answer = NULL;
     struct error why = {0};
@@ -82,7 +92,7 @@ static struct result read_answer(struct bytes text, long status, bool is_change,
     }
     const char *message = json_text_of(answer, "message");
     kubernetes_copy_text(said, sizeof said, message == NULL ? "it gives no reason" : message);
-    return failure(err, kind_of(status, is_change), "the Kubernetes API refuses (HTTP status %ld): %s", status, said);
+    return refuse(kubernetes, status, is_change, said, err);
 }
 
 static struct result call_with_token(struct kubernetes *kubernetes, struct outgoing_request *request,
@@ -123,7 +133,7 @@ struct result kubernetes_call(struct kubernetes *kubernetes, const char *method,
         .context = &answer};
     struct result called = call_with_token(kubernetes, &request, &outcome, err);
     if (called.ok) called = check_outcome(kubernetes, &request, &outcome, err);
-    if (called.ok) called = read_answer(buffer_bytes(&answer), outcome.status, is_change, answer_out, err);
+    if (called.ok) called = read_answer(kubernetes, buffer_bytes(&answer), outcome.status, is_change, answer_out, err);
     wipe(&answer); /* a TokenReview comes back with the token */
     return called;
 }

@@ -315,7 +315,9 @@ static void note_end(struct crew *crew, struct member *member, int status)
         note_swept(crew, status);
         return;
     }
-    if (status != 0) {
+    if (WIFEXITED(status) && WEXITSTATUS(status) == WORKER_FULL) {
+        crew->next_ask_ms = clock_monotonic_ms() + PAUSE_MOST_MS; /* each run that does not fit loses an attempt */
+    } else if (status != 0) {
         child_status_text(status, text);
         log_line(LOG_ERROR, "a worker failed", "status", text, NULL);
         crew->has_litter = true;

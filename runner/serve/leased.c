@@ -177,6 +177,7 @@ static struct result open_all(struct leased *leased, struct error *err)
                                         .gives_up = &worker_gives_up};
     TRY(teller_start(&told, &leased->teller, err));
     leased->tokens = (struct token_source){.ask = ask_token, .context = leased, .name = leased->run.run};
+    leased->report.waits_for_room = true;
     TRY(session_open_from(&leased->report, &worker->http, &leased->tokens, &leased->session, err));
     session_give_up_when(leased->session, &worker_gives_up);
     const struct harvest_options products = {.session = leased->session,
@@ -266,8 +267,8 @@ static struct result run_payload(struct leased *leased, struct error *err)
 static const char *check_of(const struct leased *leased, const struct error *why)
 {
     if (worker_cancelled != 0 || leased->harvest == NULL) return RUN_CHECK_MACHINE;
-    if (why->kind == ERROR_FULL) return "limits";
-    if (why->kind == ERROR_UNAVAILABLE || why->kind == ERROR_NO_MEMORY) return RUN_CHECK_MACHINE;
+    if (why->kind == ERROR_FULL || why->kind == ERROR_UNAVAILABLE || why->kind == ERROR_NO_MEMORY) return RUN_CHECK_MACHINE;
+    if (why->kind == ERROR_LIMIT && !leased->has_fetched) return "limits"; /* of the image */
     return leased->has_fetched ? "isolation" : "digest";
 }
 
@@ -281,6 +282,7 @@ static bool give_up(struct leased *leased, const struct error *why)
 {
     struct order_refusal refusal = {.check = check_of(leased, why)};
 
+    leased->worker->was_full = why->kind == ERROR_FULL;
     if (is_left(leased)) {
         log_error("a run did not begin", why);
         return true;

@@ -9,8 +9,10 @@
 #include "training/format/compose.h"
 
 #define BODY_MAX      ((size_t)64 << 20) /* manifests of 4 MiB at most, for each of 18 subjects */
-#define FLUSH_MS      10000
-#define REFUSED_UNTIL INT64_C(120000) /* after so long the registry has lost the attempt anyway */
+#define RESULT_MS     60000              /* of the lease, for the result: the log may take all the time before */
+#define STILL_MS      60000              /* a registry that takes no more of the log, but heartbeats */
+#define STOPPED_MS    10000              /* the serving process kills what takes too long */
+#define REFUSED_UNTIL INT64_C(120000)    /* after so long the registry has lost the attempt anyway */
 
 /* ---- sending ---- */
 
@@ -88,7 +90,8 @@ static struct outcome outcome_for(const struct leased *leased)
                                     .lost = leased->has_lost_nodes ? leased->fault : NULL,
                                     .stopped = leased->stops != NULL   ? leased->stops
                                                : worker_cancelled != 0 ? stopped_by(leased->worker)
-                                                                       : NULL};
+                                                                       : NULL,
+                                    .output_max = leased->verdict->spec->limits.output_bytes};
 
     return outcome_of(&ended);
 }
@@ -147,6 +150,26 @@ static struct result compose_within(struct leased *leased, struct buffer *body, 
     return compose(leased, body, err);
 }
 
+/* The registry keeps what it has of the log when the result comes, and no more. A lease that ends soon has half of its rest for the log. */
+static void flush_log(struct leased *leased)
+{
+    const int64_t left_ms = leased->ends_ms - clock_wall_ms();
+    const int64_t for_log_ms = left_ms > 2 * RESULT_MS ? left_ms - RESULT_MS : left_ms / 2;
+    const struct teller_patience patience = {
+        .until_ms = clock_monotonic_ms() + for_log_ms, .still_ms = STILL_MS, .stopped_ms = STOPPED_MS};
+
+    teller_flush(leased->teller, &patience);
+}
+
+/* A result is worth more than its copy: without the copy, a kill before the answer loses it. */
+static void keep_result(const struct leased *leased, struct bytes body)
+{
+    struct error err = {0};
+
+    if (!kept_write(leased->worker->kept, &leased->verdict->taken, KEPT_RESULT, body, &err).ok)
+        log_error("a result is not kept until the registry has it", &err);
+}
+
 bool leased_finish(struct leased *leased)
 {
     struct buffer OWNED_BUFFER body = BUFFER(BODY_MAX);
@@ -154,7 +177,7 @@ bool leased_finish(struct leased *leased)
     struct error err = {0};
 
     if (refused != NULL) leased_fail(leased, refused);
-    teller_flush(leased->teller, FLUSH_MS);
+    flush_log(leased);
     struct result done = SUCCESS;
     for (unsigned attempt = 0;; attempt++) {
         buffer_clear(&body);
@@ -162,10 +185,10 @@ bool leased_finish(struct leased *leased)
         done = compose_within(leased, &body, &err);
         if (done.ok || !worker_tries_again(&err, attempt, leased->ends_ms)) break;
     }
-    if (done.ok) done = kept_write(leased->worker->kept, &leased->verdict->taken, KEPT_RESULT, buffer_bytes(&body), &err);
     if (!done.ok) {
         log_error("a run has no result", &err);
         return true;
     }
+    keep_result(leased, buffer_bytes(&body));
     return leased_send(leased->worker, &leased->verdict->taken, buffer_bytes(&body));
 }

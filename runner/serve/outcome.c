@@ -5,7 +5,8 @@
 
 #include "client/terminal.h"
 
-#define NOT_BEGUN 127 /* as a shell */
+#define NOT_BEGUN 127   /* as a shell */
+#define FULL_BUT  65536 /* a file system in memory has pages, and folders take some, too */
 
 static void say(struct outcome *outcome, const char *status, const char *reason)
 {
@@ -15,12 +16,16 @@ static void say(struct outcome *outcome, const char *status, const char *reason)
 }
 
 /* The reason of a program that ended by itself, without success. */
-static void say_end(struct outcome *outcome)
+static void say_end(struct outcome *outcome, const struct ended_run *ended)
 {
-    char reason[64];
+    const bool was_full = ended->report->output_bytes > ended->output_max / 2 &&
+                          ended->report->output_bytes > ended->output_max - FULL_BUT && ended->output_max > 0;
+    const char *more = was_full ? ", and /out was full: output_bytes is its limit" : "";
+    char reason[128];
 
-    if (outcome->signal != 0) (void)snprintf(reason, sizeof reason, "signal %lld ended the program", (long long)outcome->signal);
-    else (void)snprintf(reason, sizeof reason, "the program ended with the status %lld", (long long)outcome->exit_status);
+    if (outcome->signal != 0)
+        (void)snprintf(reason, sizeof reason, "signal %lld ended the program%s", (long long)outcome->signal, more);
+    else (void)snprintf(reason, sizeof reason, "the program ended with the status %lld%s", (long long)outcome->exit_status, more);
     say(outcome, "failed", reason);
 }
 
@@ -35,7 +40,7 @@ static void say_lack(struct outcome *outcome, const char *name)
 static void say_own_end(struct outcome *outcome, const struct ended_run *ended)
 {
     if (ended->report->end == SANDBOX_MEMORY) say(outcome, "failed", "it used more than memory_bytes");
-    else if (outcome->exit_status != 0 || outcome->signal != 0) say_end(outcome);
+    else if (outcome->exit_status != 0 || outcome->signal != 0) say_end(outcome, ended);
     else if (ended->fault != NULL) say(outcome, "failed", ended->fault);
     else if (ended->lacks != NULL) say_lack(outcome, ended->lacks);
     else say(outcome, "succeeded", "");

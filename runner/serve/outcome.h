@@ -15,6 +15,7 @@ struct ended_run {
     const char *lacks;                   /* the name of an output that is not there; NULL: none */
     const char *lost;                    /* the run was cancelled because this other node is gone; NULL: it was not */
     const char *stopped;                 /* why the runner cancelled it; NULL: it did not */
+    int64_t output_max;                  /* the limit output_bytes; 0: unknown */
 };
 
 struct outcome {

@@ -12,14 +12,16 @@
 #define FIRST_EVERY_MS 10000 /* docs/runs.md; the registry's answer replaces it */
 #define AGAIN_MS       2000  /* after a call that did not arrive */
 #define GATHER_MS      500   /* small pieces of a log wait so long for more */
+#define LOOK_MS        500   /* for a request to stop */
 
 struct teller {
     struct teller_options options;
     struct thread thread;
     /* with the mutex */
     struct heartbeat heartbeat;
-    uint64_t logged, sent;      /* bytes of the log: in the file, at the registry */
-    bool was_stopped, is_quiet; /* quiet: the registry takes no more of the log */
+    uint64_t logged, sent;       /* bytes of the log: in the file, at the registry */
+    int64_t moved_ms, beaten_ms; /* when the registry took something last: of the log, a heartbeat */
+    bool was_stopped, is_quiet;  /* quiet: the registry takes no more of the log */
     char reason[ANSWER_REASON_SIZE];
     /* of the thread alone */
     int64_t beat_ms, log_ms; /* when the next ones are due */
@@ -43,6 +45,14 @@ static void say_stopped(struct teller *teller, const char *state, const char *re
     stop_run(teller, reason[0] == '\0' ? "the registry stops the run" : reason);
 }
 
+static void note_beaten(struct teller *teller)
+{
+    (void)pthread_mutex_lock(&teller->thread.mutex);
+    teller->beaten_ms = clock_monotonic_ms();
+    (void)pthread_cond_broadcast(&teller->thread.woken);
+    (void)pthread_mutex_unlock(&teller->thread.mutex);
+}
+
 static void beat(struct teller *teller, const struct heartbeat *heartbeat)
 {
     struct heartbeat_answer answer;
@@ -50,6 +60,7 @@ static void beat(struct teller *teller, const struct heartbeat *heartbeat)
 
     if (calls_heartbeat(teller->options.calls, teller->options.leased, heartbeat, &answer, &err).ok) {
         teller->beat_ms = clock_monotonic_ms() + answer.every_ms;
+        note_beaten(teller);
         if (answer.stop) say_stopped(teller, answer.state, answer.reason);
         return;
     }
@@ -63,6 +74,7 @@ static void note_sent(struct teller *teller, uint64_t sent)
 {
     (void)pthread_mutex_lock(&teller->thread.mutex);
     teller->sent = sent < teller->logged ? sent : teller->logged;
+    teller->moved_ms = clock_monotonic_ms();
     (void)pthread_cond_broadcast(&teller->thread.woken);
     (void)pthread_mutex_unlock(&teller->thread.mutex);
 }
@@ -181,13 +193,26 @@ bool teller_was_stopped(struct teller *teller, char reason_out[ANSWER_REASON_SIZ
     return was_stopped;
 }
 
-void teller_flush(struct teller *teller, int64_t patience_ms)
+/* With the mutex. */
+static bool is_worth_waiting(const struct teller *teller, const struct teller_patience *patience)
 {
-    const int64_t until_ms = clock_monotonic_ms() + patience_ms;
+    return teller->sent < teller->logged && !teller->is_quiet && !teller->was_stopped &&
+           teller->beaten_ms - teller->moved_ms <= patience->still_ms;
+}
+
+void teller_flush(struct teller *teller, const struct teller_patience *patience)
+{
+    const int64_t began_ms = clock_monotonic_ms();
+    int64_t stopped_ms = 0;
 
     (void)pthread_mutex_lock(&teller->thread.mutex);
-    while (teller->sent < teller->logged && !teller->is_quiet && !teller->was_stopped && clock_monotonic_ms() < until_ms)
-        thread_wait(&teller->thread, until_ms);
+    teller->moved_ms = began_ms;
+    while (is_worth_waiting(teller, patience)) {
+        const int64_t now_ms = clock_monotonic_ms();
+        if (stopped_ms == 0 && *teller->options.cancelled != 0) stopped_ms = now_ms;
+        if (now_ms >= patience->until_ms || (stopped_ms != 0 && now_ms >= stopped_ms + patience->stopped_ms)) break;
+        thread_wait(&teller->thread, now_ms + LOOK_MS);
+    }
     (void)pthread_mutex_unlock(&teller->thread.mutex);
 }
 

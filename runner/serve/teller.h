@@ -29,8 +29,13 @@ void teller_set_use(struct teller *teller, int64_t cpu_ms, int64_t device_ms, in
 void teller_add_log(struct teller *teller, uint64_t bytes);
 /** Whether the registry has said that the run must stop, or that it has ended. Then `reason_out` says why. */
 bool teller_was_stopped(struct teller *teller, char reason_out[ANSWER_REASON_SIZE]);
-/** Waits until the whole log is sent, at most `patience_ms`. */
-void teller_flush(struct teller *teller, int64_t patience_ms);
+struct teller_patience {
+    int64_t until_ms;   /* monotonic time */
+    int64_t still_ms;   /* for a registry that takes heartbeats, and no more of the log */
+    int64_t stopped_ms; /* after the request to stop */
+};
+/** Waits until the whole log is sent. A registry that can't be reached is waited for until `until_ms`. */
+void teller_flush(struct teller *teller, const struct teller_patience *patience);
 
 void teller_free(struct teller *teller);
 DEFINE_OWNED(teller);

@@ -12,6 +12,7 @@
 #include "runner/enrolment/certificate.h"
 #include "runner/sandbox/work.h"
 #include "runner/serve/kept.h"
+#include "runner/serve/room.h"
 #include "supervision/child.h"
 
 #define WAIT_S         30 /* the longest that the registry holds a question */
@@ -67,11 +68,12 @@ bool worker_tries_again(const struct error *err, unsigned attempt, int64_t ends_
 
 static void take_signals(void)
 {
-    const struct sigaction action = {.sa_handler = on_signal};
+    const struct sigaction action = {.sa_handler = on_signal}, ignore = {.sa_handler = SIG_IGN};
     sigset_t none;
 
     (void)sigemptyset(&none);
     (void)sigaction(SIGTERM, &action, NULL);
+    (void)sigaction(SIGXFSZ, &ignore, NULL); /* a limit on the size of files is an error of a write, as a full disk is */
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
@@ -288,7 +290,7 @@ static void take_and_run(struct worker *worker, const struct verdict *verdict, s
     }
     log_line(LOG_INFO, "lease taken", "run", verdict->run, NULL);
     if (leased_execute(worker, verdict)) end_lease(worker, &verdict->taken);
-    end(worker, WORKER_DONE);
+    end(worker, worker->was_full ? WORKER_FULL : WORKER_DONE);
 }
 
 /* True: nobody works on it, and `refusal` says what becomes of it. A lease whose worker was killed before its first word is returned. */
@@ -337,6 +339,19 @@ static void decide(struct worker *worker, const struct channel_answer *offer, st
     verdict_done(&verdict);
 }
 
+/* A run that can't begin here would lose an attempt. */
+static struct result check_place(const struct worker *worker, struct error *err)
+{
+    if (worker->announces) return SUCCESS;
+    TRY(room_check(worker->options->work, worker->kept, err));
+    return worker->options->pods == NULL ? SUCCESS : attend_may_begin(worker->options->pods, &worker_gives_up, err);
+}
+
+static int64_t longer(int64_t pause_ms)
+{
+    return pause_ms == 0 ? PAUSE_LEAST_MS : smaller(2 * pause_ms, PAUSE_MOST_MS);
+}
+
 /* Returns the pause before the next question. */
 static int64_t ask(struct worker *worker, int64_t pause_ms)
 {
@@ -346,9 +361,13 @@ static int64_t ask(struct worker *worker, int64_t pause_ms)
     struct channel_answer offer;
     struct error err = {0};
 
+    if (!check_place(worker, &err).ok) {
+        log_error("no run is asked for", &err);
+        return longer(pause_ms);
+    }
     if (!ask_once(worker, &offer, &bundle, &answer, &err).ok) {
         if (worker_cancelled == 0) log_error("the registry gives no lease", &err);
-        return pause_ms == 0 ? PAUSE_LEAST_MS : smaller(2 * pause_ms, PAUSE_MOST_MS);
+        return longer(pause_ms);
     }
     if (answer == LEASE_SUSPENDED) end(worker, WORKER_SUSPENDED);
     if (worker->announces) end(worker, WORKER_DONE);

@@ -27,9 +27,11 @@ struct worker {
     struct devices *devices; /* NULL: none */
     size_t address_count;
     struct proof_address addresses[PROOF_ADDRESSES_MAX]; /* of the registry */
+    bool was_full;                                       /* its run found no room on the disk */
 };
 
-enum worker_status { WORKER_DONE = 0, WORKER_FAILED = 1, WORKER_SUSPENDED = 3 }; /* exit status */
+/* Exit status. WORKER_FULL: a run found no room on the disk. */
+enum worker_status { WORKER_DONE = 0, WORKER_FAILED = 1, WORKER_SUSPENDED = 3, WORKER_FULL = 4 };
 
 /** For the forked process: asks until it has a run, and runs that. */
 _Noreturn void worker_ask(struct worker *worker);

@@ -20,7 +20,7 @@ static struct result read_token(const struct slurm *slurm, struct buffer *token,
     struct error why = {0};
 
     if (slurm->token_file[0] == '\0') return buffer_add_text(token, "", err);
-    if (!file_read(slurm->token_file, token, &why).ok)
+    if (!file_read_private(slurm->token_file, token, &why).ok)
         return failure(err, why.kind == ERROR_NO_MEMORY ? ERROR_NO_MEMORY : ERROR_DENIED, "Slurm's token, %.160s: %.160s",
                        slurm->token_file, why.message);
     while (token->length > 0 && (token->data[token->length - 1] == '\n' || token->data[token->length - 1] == '\r'))

@@ -52,6 +52,8 @@ check("errors of /v2 are OCI's", headers["Content-Type"] == "application/json" a
 check("security headers", headers["X-Content-Type-Options"] == "nosniff" and headers["Cache-Control"] == "no-store")
 status, headers, data = server.get("/denied")
 check("other errors are problems", headers["Content-Type"] == "application/problem+json" and json.loads(data)["status"] == 403)
+asked = json.loads(server.get("/v2/denied/pour")[2])["errors"][0]["detail"]["asked"]
+check("a denial names the action and what it is for", asked == "registry.ping denied", asked)
 check("the challenge names realm and service", server.get("/v2/stranger/pour")[1]["WWW-Authenticate"] == 'Bearer realm="https://localhost/token",service="sijil"')
 check("a bad token is named so", 'error="invalid_token"' in server.get("/v2/stranger/pour", headers={"Authorization": "Bearer x.y.z"})[1]["WWW-Authenticate"])
 check("Allow says which methods there are", server.get("/v2/", "PUT")[1]["Allow"] == "GET, HEAD")

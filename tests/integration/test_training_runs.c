@@ -130,7 +130,7 @@ static void step_approve(struct model *model)
 
 static void step_cancel(struct model *model)
 {
-    assert_int_equal(cancel(model), is_open(model) ? ERROR_NONE : ERROR_CONFLICT);
+    assert_int_equal(cancel(model), is_open(model) ? ERROR_NONE : model->is_there ? ERROR_CONFLICT : ERROR_NOT_FOUND);
     if (is_open(model)) model->state = "cancelled";
 }
 

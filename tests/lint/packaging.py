@@ -110,6 +110,17 @@ def the_unit_of_the_runner_fits():
     assert not {"ProtectKernelLogs", "ProtectKernelTunables", "ProtectHostname", "ProtectClock", "PrivateDevices", "PrivateUsers"} & set(found)
 
 
+def the_runner_can_read_what_the_pages_name():
+    """The unit hides the registry's own folder; tokens and authorities of clusters lie in the runner's."""
+    hidden = [path.lstrip("-") + "/" for path in unit("sijil-runner.service")["InaccessiblePaths"][0].split()]
+    named = set()
+    for page in ("docs/kubernetes.md", "docs/slurm.md", "docs/runner.md"):
+        named |= set(re.findall(r"--(?:kubernetes-token|slurm-token|ca-file|log-key|signer|root)=(/[^\s`]+)", read(page)))
+    assert {os.path.dirname(path) for path in named} == {"/etc/sijil-runner"}, named
+    assert not [path for path in named if path.startswith(tuple(hidden))], named
+    assert "d /etc/sijil-runner 0700 root root -" in read("packaging/debian/sijil-runner.tmpfiles").splitlines()
+
+
 def the_unit_of_the_witness_fits():
     called, path, options = command("sijil-witness.service")
     found, known = unit("sijil-witness.service"), set(re.findall(r"^\s+(--[a-z-]+)", run(program(called), "--help")[1], re.M))
@@ -205,7 +216,7 @@ def every_program_is_in_a_package():
         assert re.search(rf"^usr/bin/{name}$", installed, re.M), name
 
 
-for test in (commands_fit_the_programs, the_unit_of_the_runner_fits, the_runner_s_unit_is_well_formed_and_closed, the_unit_of_the_witness_fits,
+for test in (commands_fit_the_programs, the_unit_of_the_runner_fits, the_runner_s_unit_is_well_formed_and_closed, the_runner_can_read_what_the_pages_name, the_unit_of_the_witness_fits,
              users_and_folders_are_made, limits_leave_room_for_the_settings,
              the_conffile_with_what_docs_add_is_good, dependencies_agree, every_program_is_in_a_package):
     test()

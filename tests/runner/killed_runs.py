@@ -11,23 +11,10 @@ import subprocess
 import time
 
 from leftovers import groups_of_runs
-from runner_world import BUILD, IS_ROOT, RUNNER, made, run_tests, user
+from runner_world import BUILD, IS_ROOT, RUNNER, made, run_tests, user, workers
 
 OK = "mkdir /out/model; echo 1 > /out/model/1"
 LONG = "trap '' TERM; echo ready; sh -c 'trap \"\" TERM; sleep 60; : MARK' & sh -c 'sleep 60; : MARK'; sleep 60"
-
-
-def workers(world):
-    """Processes of the runner's workers, by their parent."""
-    found = []
-    for name in os.listdir("/proc"):
-        try:
-            with open(f"/proc/{name}/stat", encoding="ascii", errors="replace") as file:
-                if name.isdigit() and int(file.read().rpartition(")")[2].split()[1]) == world.process.pid:
-                    found.append(int(name))
-        except OSError:
-            continue
-    return found
 
 
 def runs_once(world):

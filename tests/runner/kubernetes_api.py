@@ -31,6 +31,7 @@ class Api(http.server.ThreadingHTTPServer):
         context.load_cert_chain(folder + "/tls.pem", folder + "/tls.key")
         self.socket = context.wrap_socket(self.socket, server_side=True)
         self.jobs, self.asked, self.faults = {}, [], []
+        self.refuses = False  # the token is over
         self.pods = lambda jobs: []
         self.place = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
                       "spec": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}}  # of the namespace and of its policy
@@ -57,6 +58,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         length = int(self.headers.get("Content-Length") or 0)
         body = self.rfile.read(length)
         self.server.asked.append((self.command, self.path, self.headers.get("Authorization"), body))
+        if self.server.refuses:
+            return self.answer(401, {"message": "Unauthorized"})
         if self.path == "/version":
             return self.answer(200, {"gitVersion": "v1.35.4"})
         fault = self.server.faults.pop(0) if self.server.faults else None
@@ -106,6 +109,7 @@ class World:
     def write(self, name, text):
         with open(os.path.join(self.folder, name), "w", encoding="ascii") as file:
             file.write(text)
+        os.chmod(file.name, 0o600)
         return os.path.join(self.folder, name)
 
     def ask(self, *words, faults=(), url=None, token=None):
@@ -207,6 +211,9 @@ def the_token_goes_to_the_api_alone(world):
     said(world.ask("find", run, "1", token=world.folder + "/none"), "denied", "/none")
     said(world.ask("find", run, "1", token=world.write("bad", "a\nb: c")), "denied", "no token")
     said(world.ask("find", run, "1", token=world.write("empty", "\n")), "denied", "no token")
+    os.chmod(world.write("open", TOKEN), 0o640)
+    said(world.ask("find", run, "1", token=world.folder + "/open"), "denied", "others may read it: chmod 600")
+    said(world.ask("find", run, "1", faults=[(401, {"message": "Unauthorized"})]), "denied", "renew " + world.token)
     said(world.ask("find", run, "1", url=world.api.url.replace("https", "http")), "invalid", "https")
     status, text = world.ask("find", run, "1", faults=[(401, {"message": TOKEN})])
     assert status == 1 and not [path for _, path, *_ in world.api.asked if "elsewhere" in path], text

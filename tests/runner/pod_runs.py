@@ -44,6 +44,7 @@ class PodWorld(World):
         self.key = os.path.join(folder, "kubernetes.token")
         with open(self.key, "w", encoding="ascii") as file:
             file.write("the.runner.token")
+        os.chmod(self.key, 0o600)
 
     def words(self):
         return [f"--kubernetes={self.api.url}", f"--ca-file={self.folder}/api/tls.pem", f"--kubernetes-token={self.key}", f"--kubernetes-image={IMAGE}",
@@ -252,6 +253,20 @@ def a_stopped_runner_cancels(world):
     world.start()
 
 
+def without_a_token_no_run_is_asked_for(world):
+    """A token ends after hours. Until somebody renews it, no run loses an attempt here."""
+    world.peer.wait(lambda: any(asked["cpus"] > 0 for asked in world.peer.asked), "it asks for nothing")
+    world.api.refuses = True
+    world.peer.wait(lambda: world.said("no run is asked for"), "it does not say that its token is over")
+    assert world.said("renew " + world.key)
+    run, _ = world.give(world.script(WRITES))
+    time.sleep(2)
+    assert run.refusal is None and run.result is None
+    world.api.refuses = False
+    world.peer.wait(lambda: run.result, "it does not go on with a token that is taken")
+    assert world.end_of(run)[0] == "succeeded"
+
+
 def wrong_words_are_refused(world):
     """And a runner that was enrolled for more than a declared place, without nodes."""
     words = world.words()
@@ -272,7 +287,7 @@ def wrong_words_are_refused(world):
 
 TESTS = (a_run_in_a_pod, kubernetes_learns_nothing, ends_are_told, processes_are_counted, a_cancelled_run_is_gone, a_lost_pod_ends_its_run,
          a_cluster_that_says_complete, who_is_not_the_pod_gets_nothing, strangers_at_the_door, what_is_not_limited_is_refused, a_killed_runner_leaves_nothing,
-         a_stopped_runner_cancels, wrong_words_are_refused, a_pod_that_does_not_begin)
+         a_stopped_runner_cancels, wrong_words_are_refused, without_a_token_no_run_is_asked_for, a_pod_that_does_not_begin)
 
 if __name__ == "__main__":
     if not IS_ROOT or subprocess.run(["/usr/bin/bwrap", "--unshare-all", "--ro-bind", "/", "/", "/bin/true"], capture_output=True, check=False).returncode:

@@ -110,6 +110,19 @@ class World:
         return {one["annotations"]["org.opencontainers.image.title"]: self.peer.uploaded[(repository, one["digest"])] for one in manifest["layers"]}
 
 
+def workers(world):
+    """Processes of the runner's workers, by their parent."""
+    found = []
+    for name in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{name}/stat", encoding="ascii", errors="replace") as file:
+                if name.isdigit() and int(file.read().rpartition(")")[2].split()[1]) == world.process.pid:
+                    found.append(int(name))
+        except OSError:
+            continue
+    return found
+
+
 def leftovers():
     return processes_with(MARK, without=b"_runs.py")
 

@@ -210,7 +210,8 @@ def bad_input_is_explained(world):
     assert subprocess.run([RUNNER, "try"], capture_output=True, check=False).returncode == 2
     for wrong in ("train", "=x", "train="):
         assert subprocess.run([RUNNER, "try", "--input", wrong, "/dev/null"], capture_output=True, check=False).returncode == 2, wrong
-    for place, wanted in (("/no/such/spec.json", "/no/such/spec.json: "), ("/tmp", "/tmp is a folder")):
+    for place, wanted in (("/no/such/spec.json", "/no/such/spec.json: "), ("/tmp", "/tmp is a folder"),
+                          (os.path.join(EXAMPLE, "spec.yaml"), "spec.yaml: not JSON: try takes the specification in JSON")):
         done = subprocess.run([RUNNER, "try", place], capture_output=True, text=True, check=False)
         assert done.returncode == 126 and wanted in done.stderr, done
     assert subprocess.run([RUNNER, "check", "--quiet"], capture_output=True, check=False).returncode == 2
@@ -335,6 +336,9 @@ def check_says_what_is_there(world):
     if said["isolation"] != "cgroup-v2":
         done = subprocess.run(command + ["--least=cgroup-v2"], capture_output=True, text=True, check=False, timeout=SECONDS, **world.user())
         assert done.returncode == 1 and not json.loads(done.stdout)["meets_floor"]
+    relative = [RUNNER, "check", "--json", "--work=" + os.path.relpath(world.work, world.folder), *more]
+    done = subprocess.run(relative, capture_output=True, text=True, check=False, cwd=world.folder, **world.user())
+    assert done.returncode == 0 and json.loads(done.stdout)["sandbox"], done
     missing = [f"--user={USER}x"] if not world.plain else [f"--work={world.folder}/a/b/c"]
     done = subprocess.run([RUNNER, "check", f"--work={world.work}", *missing], capture_output=True, text=True, check=False, **world.user())
     assert done.returncode == 1 and "does not work" in done.stdout and "NOT met" in done.stdout, done.stdout

@@ -211,7 +211,7 @@ HOSTILE = {
     "too many": ("mkdir /out/model; for i in $(seq 30); do echo > /out/model/$i; done", {}, "failed", 0, "more files"),
     "holes": ("mkdir /out/model; truncate -s 1M /out/model/1", {}, "failed", 0, "sparse"),
     "a full output": ("mkdir /out/model; if dd if=/dev/zero of=/out/model/1 bs=1M count=64 2> /dev/null; then exit 0; else exit 5; fi", {}, "failed", 5,
-                      "status 5"),
+                      "status 5, and /out was full: output_bytes is its limit"),
     "a full log": ("mkdir /out/model; echo 1 > /out/model/1; yes | head -c 5000000", {"log_bytes": 5000}, "succeeded", 0, ""),
     "too long": ("trap '' TERM; echo MARK; sleep 50 & wait; sleep 50", {"time_s": 1}, "timeout", -1, "time_s"),
     "no program": ("", {"argv": ["/no/such"]}, "failed", 127, "can't begin"),

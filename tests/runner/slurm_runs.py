@@ -136,7 +136,13 @@ def an_error_names_its_place(cluster):
 
 
 def a_wrong_token_is_refused(cluster):
-    words = [RUNNER, "check", "--slurm=" + cluster.url, "--slurm-user=root", "--slurm-token=" + cluster.config]
+    open_token = [RUNNER, "check", "--slurm=" + cluster.url, "--slurm-user=root", "--slurm-token=" + cluster.config]
+    done = subprocess.run(open_token, check=False, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=SECONDS)
+    assert done.returncode == 1 and b"others may read it: chmod 600" in done.stderr, done
+    place = cluster.path("no-token")
+    with open(os.open(place, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
+        file.write("no.token.at-all")
+    words = [RUNNER, "check", "--slurm=" + cluster.url, "--slurm-user=root", "--slurm-token=" + place]
     for more in ([], ["--slurm=unix:/nowhere/socket"], ["--slurm=http://127.0.0.1:1"], ["--slurm=https://127.0.0.1:1"]):
         done = subprocess.run([*words, *more], check=False, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=SECONDS)
         assert done.returncode == 1 and done.stderr.startswith(b"sijil-runner: ") and not done.stdout, (more, done)

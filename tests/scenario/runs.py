@@ -88,7 +88,7 @@ def enrol(who, purpose="sign"):
     drafted = seal(KEY_TYPE, document, key)
     server.client(login).api("POST", "/keys/signing", drafted)
     server.client(server.admin).api("POST", f"/keys/signing/{key.name}/approval", {"envelopes": [drafted, seal(KEY_TYPE, document, root)]})
-    state[who] = {"login": login, "principal": principal, "key": key}
+    state[who] = {"login": login, "principal": principal, "key": key, "name": me["name"]}
 
 
 def demand(approvals):
@@ -162,6 +162,7 @@ def what_is_wrong_with_a_request_is_named():
     refused(ask(request(), key=state["bob"]["key"]), 403, "another principal")
     refused(ask(request(), key=Key()), 403, "not enrolled")
     refused(ask(request(), "reader"), 403, "SYS-NO-BINDING")
+    refused(ask(request(), "reader"), 403, f"run.request {PROJECT} (")
     broken = seal(REQUEST, request(), state["alice"]["key"])
     broken["payload"] = base64.b64encode(canonical(request())).decode()
     refused(call("alice", "POST", body=broken), 403, "no valid signature")
@@ -175,9 +176,10 @@ def a_run_ends_once():
     assert ask(asked).status == 201
     assert call("alice", "DELETE", f"/{asked['run']}").status == 204
     assert shown(asked["run"])["state"] == "cancelled" and shown(asked["run"])["ended"]
-    refused(call("alice", "DELETE", f"/{asked['run']}"), 409, "state")
+    assert shown(asked["run"])["reason"] == f"{state['alice']['principal']} asked for it", shown(asked["run"])
+    refused(call("alice", "DELETE", f"/{asked['run']}"), 409, "the run is cancelled: it can't be cancelled any more")
     refused(approve(approval(asked, "bob"), "bob"), 409, "state")
-    assert call("alice", "DELETE", f"/{uuid.uuid4()}").status == 409
+    refused(call("alice", "DELETE", f"/{uuid.uuid4()}"), 404, "no such run")
     assert call("alice", "GET", f"/{uuid.uuid4()}").status == 404
 
 
@@ -221,7 +223,7 @@ def sijil(who, *words, code=0):
     done = subprocess.run([sijil_test.program("sijil"), *words], input=state[who]["login"][1] + "\n", text=True, capture_output=True,
                           env=environment, timeout=120)
     assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
-    return json.loads(done.stdout) if code == 0 and "--json" in words else done.stderr
+    return json.loads(done.stdout) if code == 0 and "--json" in words else done.stdout + done.stderr
 
 
 def the_command_line_does_all_of_it():
@@ -259,7 +261,10 @@ def the_command_line_does_all_of_it():
     assert [one["state"] for one in listed if one["id"] == made["id"]] in (["requested"], ["ordered"]), listed  # the order comes by itself
     listed = sijil("alice", "run", "list", "--json", at, PROJECT, "--state", "awaiting approval")
     assert made["id"] not in [one["id"] for one in listed], listed
-    sijil("alice", "run", "cancel", at, PROJECT, made["id"])
+    assert f"{made['id']} is cancelled\n" in sijil("alice", "run", "cancel", at, PROJECT, made["id"])
+    assert "no such run" in sijil("alice", "run", "cancel", at, PROJECT, str(uuid.uuid4()), code=3)
+    text = sijil("bob", "run", "show", at, PROJECT, made["id"])
+    assert f"{state['bob']['principal']}, {state['carol']['principal']}" in text and f"{state['alice']['principal']} asked for it" in text, text
     assert sijil("alice", "run", "show", "--json", at, PROJECT, made["id"])["state"] == "cancelled"
     sijil("alice", "run", "show", at, PROJECT, "no-id", code=2)
 
@@ -297,7 +302,8 @@ def nobody_approves_what_was_not_shown():
     for words, answer in ((approve, "no"), (approve, "y"), (("run", "show", at, PROJECT, asked["run"]), None)):
         said, code = on_a_terminal("bob", answer, *words)
         assert code == (0 if answer is None else 1) and digest in said, said
-        assert "safe\\u202egnp.\\u009b2K\\u001b[2J\\u2028\\u007f\\n" in said, said
+        assert f"{state['alice']['principal']} is {state['alice']['name']} of " in said, said
+        assert "      | safe\\u202egnp.\\u009b2K\\u001b[2J\\u2028\\u007f" in said, said
         assert not any(letter in said for letter in "\u202e\u009b\x1b\u2028\x7f"), said
     assert shown(asked["run"])["approvals"] == 0
     said, code = on_a_terminal("bob", "yes", *approve)

@@ -143,6 +143,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.create(body)
         elif found and found[2] == "bundle" and found[1] in self.server.bundles:
             self.answer(200, self.server.bundles[found[1]])
+        elif found and found[1] is None:
+            self.answer(200, {"runs": [one.description for one in reversed(self.server.runs.values())]})
         elif run is not None and found[2] == "log":
             self.log_of(run, query)
         elif run is not None and found[2] is None:

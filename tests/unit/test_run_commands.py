@@ -12,7 +12,7 @@ import tempfile
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from run_peer import Peer, Run, made, payload  # noqa: E402
+from run_peer import KEY, Peer, Run, made, payload  # noqa: E402
 
 SIJIL, VECTORS = os.path.abspath(sys.argv[1]), json.loads(pathlib.Path(sys.argv[2]).read_text(encoding="utf-8"))
 HEAD = bytes.fromhex("3059301306072a8648ce3d020106082a8648ce3d030107034200")  # SubjectPublicKeyInfo of P-256, before the point
@@ -92,7 +92,12 @@ def outputs_are_shown_from_what_was_signed(world):
     run = world.peer.add(Run(outputs={"model": "weights"}))
     shown = world.sijil("show", run.id).stdout.decode()
     assert f"sijil pull {world.host}/acme/models/digits@sha256:{made.hex_of('weights')}" in shown, shown
-    assert f"sijil run verify {world.host} acme/models {run.id}" in shown
+    assert f"next             sijil run bundle {world.host} acme/models {run.id} -o run.json\n" in shown  # a command, and nothing else
+    early = world.peer.add(Run(state="failed"))
+    early.description["attempt"] = 0
+    assert f"next             sijil run start {world.host} acme/models SPEC --key KEY\n" in world.sijil("show", early.id).stdout.decode()
+    waits = world.sijil("show", world.peer.add(Run(state="ordered")).id).stdout.decode()
+    assert "waits            no runner of the pool uae-gpu has taken it yet; one must give\n" in waits and "devices 1 of gpu, in AE" in waits, waits
     run.description["doubts"] = [{"runner": made.RUNNER, "key": "k", "since": "2026-11-26T09:00:00.000Z", "reason": "stolen", "noted": "x"}]
     shown = world.sijil("show", run.id).stdout.decode()
     assert f"doubts           results of the runner {made.RUNNER} do not count since 2026-11-26T09:00:00.000Z: stolen\n" in shown, shown
@@ -117,6 +122,17 @@ def a_run_of_several_nodes_shows_each(world):
     assert f"nodes            0 running 40%, runner {made.RUNNER}\n" in shown and f"1 ?[2Jevil, runner {made.OTHER_RUNNER}\n" in shown, shown
 
 
+def a_specification_is_read_member_by_member(world):
+    """A script has its lines, and no text of it looks like another member."""
+    spec = {**made.spec(), "argv": ["/bin/sh", "-c", "set -e\npython3 train.py\nlimits: none\n"], "environment": {"LR": "0.1", "NOTE": "a\u202eb"}}
+    run = world.peer.add(Run(spec=spec))
+    run.envelopes.append(("approval", made.seal(made.TYPES["approval"], made.approval(run.requested), KEY)))
+    shown = world.sijil("show", run.id).stdout.decode()
+    assert "  argv:\n    - \"/bin/sh\"\n    - \"-c\"\n    - |\n      | set -e\n      | python3 train.py\n      | limits: none\n      | \n" in shown, shown
+    assert "  environment:\n    LR: \"0.1\"\n    NOTE: \"a\\u202eb\"\n" in shown, shown
+    assert shown.count("\n  limits:\n    cpus: ") == 1 and f"approved_by      {made.APPROVER}\n" in shown, shown
+
+
 def a_log_comes_in_pieces_whatever_happens(world):
     text = bytes(range(256)) * 3
     run = world.peer.add(Run(state="failed", log=text))
@@ -124,13 +140,48 @@ def a_log_comes_in_pieces_whatever_happens(world):
     assert world.sijil("logs", run.id).stdout == text
     run.log_ends = False
     assert world.sijil("logs", run.id).stdout == text  # what is there by now
-    assert world.sijil("logs", run.id, "--node", 3, "--attempt", 1).stdout == text
-    assert any(path.endswith("/log?node=3&offset=0&wait_s=0&attempt=1") for _, path in world.peer.asked), world.peer.asked
+    assert world.sijil("logs", run.id, "--node", 0, "--attempt", 1).stdout == text
+    assert any(path.endswith("/log?node=0&offset=0&wait_s=0&attempt=1") for _, path in world.peer.asked), world.peer.asked
+    assert "the run has 1 nodes, from 0 on: there is no node 3" in world.sijil("logs", run.id, "--node", 3, code=3).stderr
     world.sijil("logs", run.id, "--attempt", 9, code=3)
     world.sijil("logs", run.id, "--attempt", 0, code=2)
     world.sijil("logs", run.id, "--node", 256, code=2)
     shown, code = world.on_terminal("logs", world.peer.add(Run(state="failed", log="a\x1b[31mred\u202e\u4e2d\n".encode())).id)
     assert code == 0 and shown == "a?[31mred???\u4e2d\r\n".encode(), shown
+
+
+def what_a_log_lacks_is_said(world):
+    """The result names the length of the log that the runner had: 2048 bytes."""
+    whole = world.peer.add(Run(outputs={"model": "a"}, log=b"x" * 2048))
+    assert world.sijil("logs", whole.id).stdout == b"x" * 2048
+    cut = world.peer.add(Run(outputs={"model": "a"}, log=b"x" * 2000))
+    for more in ((), ("--follow",), ("--attempt", 1)):
+        done = world.sijil("logs", cut.id, *more, code=6)
+        assert done.stdout == b"x" * 2000 and "has 2000 of its 2048 bytes" in done.stderr, done
+    early = world.peer.add(Run(state="failed"))
+    early.description |= {"attempt": 0, "reason": "the policies forbid it"}
+    for more in ((), ("--follow",)):
+        assert "no runner has begun this run: failed: the policies forbid it" in world.sijil("logs", early.id, *more, code=3).stderr
+    late = world.peer.add(Run(state="failed"))
+    late.logs[9] = b""
+    assert "has had 1 of its attempts, and not 9" in world.sijil("logs", late.id, "--attempt", 9, code=3).stderr
+
+
+def lists_and_logs_can_be_short(world):
+    runs = [world.peer.add(Run(state="failed", log=b"".join(b"line %d\n" % i for i in range(100)))) for _ in range(3)]
+    runs[2].description["reason"] = "its program ended with 3, and said much about it, more than fits into one line of a terminal"
+    lines = world.sijil("list", "--limit", 2).stdout.decode().split("\n")
+    assert [line.split(" ")[0] for line in lines] == ["ID", runs[2].id, runs[1].id, ""] and made.REQUESTER in lines[1], lines
+    shown, code = world.on_terminal("list", "--limit", 1)
+    assert code == 0 and max(len(line) for line in shown.decode().split("\r\n")) <= 80 and b"failed" in shown, shown
+    world.sijil("list", "--limit", 0, code=2)
+    assert "--state runing: did you mean 'running'?" in world.sijil("list", "--state", "runing", code=2).stderr
+    assert "sijil help run list has all" in world.sijil("list", "--state", "x" * 9, code=2).stderr
+    for more in ((), ("--follow",)):
+        assert world.sijil("logs", runs[0].id, "--tail", 3, *more).stdout == b"line 97\nline 98\nline 99\n"
+    assert world.sijil("logs", runs[0].id, "--tail", 1000).stdout.startswith(b"line 0\n")
+    assert world.sijil("logs", world.peer.add(Run(state="failed", log=b"one\ntwo")).id, "--tail", 1).stdout == b"two"
+    assert world.sijil("logs", world.peer.add(Run(state="failed")).id, "--tail", 1).stdout == b""
 
 
 def following_a_log_goes_through_all_attempts(world):
@@ -278,7 +329,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         world = World(folder)
         for test in (waiting_shows_each_step_and_ends_with_the_run, a_terminal_has_one_line_that_changes, waiting_goes_on_after_lost_connections,
-                     outputs_are_shown_from_what_was_signed, a_run_of_several_nodes_shows_each, a_log_comes_in_pieces_whatever_happens, following_a_log_goes_through_all_attempts,
+                     outputs_are_shown_from_what_was_signed, a_run_of_several_nodes_shows_each, a_specification_is_read_member_by_member,
+                     what_a_log_lacks_is_said, lists_and_logs_can_be_short, a_log_comes_in_pieces_whatever_happens, following_a_log_goes_through_all_attempts,
                      a_false_registry_shows_no_part_twice, a_log_that_is_kept_no_longer_has_a_way_out,
                      a_bundle_is_kept_and_verified, a_rerun_names_the_old_run_and_compares,
                      what_differs_has_its_own_exit_status, a_start_waits_and_shows_the_log):

@@ -49,6 +49,7 @@ static const struct row {
     {"an empty argv", RUN_REQUEST, "spec.argv", "[]", ERROR_INVALID, "argv", false},
     {"a variable in lower case", RUN_REQUEST, "spec.environment.path", "\"x\"", ERROR_INVALID, "environment", false},
     {"a variable that begins with a digit", RUN_REQUEST, "spec.environment.1A", "\"x\"", ERROR_INVALID, "environment", false},
+    {"a variable of the sandbox", RUN_REQUEST, "spec.environment.SIJIL_CODE", "\"x\"", ERROR_INVALID, "begin with SIJIL_", false},
     {"a variable that is a number", RUN_REQUEST, "spec.environment.SEED", "7", ERROR_INVALID, "SEED", false},
     {"no output", RUN_REQUEST, "spec.outputs", "[]", ERROR_INVALID, "outputs", false},
     {"an output called log", RUN_REQUEST, "spec.outputs.0.name", "\"log\"", ERROR_INVALID, "neither log nor metrics", false},

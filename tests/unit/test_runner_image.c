@@ -148,11 +148,11 @@ static void a_hard_link_counts_once(void **state)
     assert_int_equal(linkat(root, "a", root, "b", 0), 0);
     if (!tree_settle(root, &narrow, &err).ok) fail_msg("%s", err.message);
     make(root, "c", 0644);
-    assert_true(!tree_measure(root, &narrow, &err).ok && err.kind == ERROR_FULL && strstr(err.message, "11 bytes") != NULL);
+    assert_true(!tree_measure(root, &narrow, &err).ok && err.kind == ERROR_LIMIT && strstr(err.message, "11 bytes") != NULL);
     assert_int_equal(unlinkat(root, "c", 0), 0);
     assert_int_equal(symlinkat("x", root, "d"), 0);
     assert_int_equal(symlinkat("x", root, "e"), 0);
-    assert_true(!tree_measure(root, &narrow, &err).ok && err.kind == ERROR_FULL && strstr(err.message, "3 files") != NULL);
+    assert_true(!tree_measure(root, &narrow, &err).ok && err.kind == ERROR_LIMIT && strstr(err.message, "3 files") != NULL);
 }
 
 struct odd_row {

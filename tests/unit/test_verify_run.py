@@ -56,6 +56,53 @@ def check_answers(verifier):
     assert done.returncode == 0 and "the bundle ends with the lease" in done.stdout
 
 
+def check_outcomes(verifier):
+    """A bundle that holds is not yet a run that was admitted."""
+    whole, leased = (VECTORS["bundles"][at]["bundle"] for at in (0, 1))
+    assert verifier.run(whole).stdout.startswith("Verified, and admitted: the run ") and verifier.run(whole, "--admitted").returncode == 0
+    assert json.loads(verifier.run(whole, "--json").stdout)["outcome"] == "admitted"
+    done = verifier.run(leased)
+    assert done.returncode == 0 and done.stdout.startswith("Verified, but NOT ADMITTED (leased): the run "), done.stdout
+    assert json.loads(verifier.run(leased, "--json").stdout)["outcome"] == "leased"
+    verifier.refuses(leased, 1, "NOT verified: the run was not admitted (leased)", "--admitted")
+    cut = {name: value for name, value in whole.items() if name != "admission"}
+    assert "NOT ADMITTED (succeeded)" in verifier.run(cut).stdout
+    verifier.refuses(cut, 1, "the run was not admitted (succeeded)", "--admitted")
+    assert "NOT ADMITTED (ordered)" in verifier.run({name: value for name, value in cut.items() if name not in ("result", "lease")}).stdout
+
+
+def check_files(verifier):
+    """From a file to its run: the admission names the manifest, and the manifest names the file."""
+    content, name, real = verifier.folder / "digits.onnx", verifier.folder / "manifest.json", made.hex_of
+    content.write_bytes(b"weights" * 10000)
+    layer = {"digest": "sha256:" + made.hashlib.sha256(content.read_bytes()).hexdigest(), "size": 70000,
+             "annotations": {"org.opencontainers.image.title": "digits.onnx"}}
+    name.write_text(json.dumps({"layers": [{"digest": "sha256:" + "0" * 64}, layer]}), encoding="utf-8")
+    subject = {"name": "model", "digest": {"sha256": made.hashlib.sha256(name.read_bytes()).hexdigest()}}
+    log = {"name": "log", "digest": {"sha256": real("log")}}
+    with lying("result", ("subject", [subject, log])), lying("admission", ("subject", [subject])):
+        registry = Registry(verifier)
+        bundle = registry.bundle()
+
+        def ask(*more):
+            return registry.verify(bundle, *more)
+        done = ask("--manifest", name, "--file", content)
+        assert done.returncode == 0 and "is that of the admitted output model: sha256:" in done.stdout, done
+        assert f"is digits.onnx of this output: {layer['digest']}." in done.stdout, done.stdout
+        assert json.loads(ask("--manifest", name, "--file", content, "--json").stdout)["found"] == {
+            "output": "model", "manifest": "sha256:" + subject["digest"]["sha256"], "file": "digits.onnx", "digest": layer["digest"]}
+        assert "file" not in json.loads(ask("--manifest", name, "--json").stdout)["found"]
+        content.write_bytes(b"other")
+        done = ask("--manifest", name, "--file", content)
+        assert done.returncode == 1 and "is not in the output model: its digest is sha256:" in done.stderr, done
+        done = ask("--manifest", content)
+        assert done.returncode == 1 and "is the manifest of no output that was admitted" in done.stderr, done
+        assert ask("--file", content).returncode == 2
+        bundle.pop("admission")
+        done = ask("--manifest", name)
+        assert done.returncode == 1 and "the run was not admitted (succeeded)" in done.stderr, done
+
+
 def check_refusals(verifier):
     verifier.refuses(changed(approvals=[]), 1, "NOT verified: ")
     done = verifier.run(changed(approvals=[]), "--json")
@@ -120,11 +167,11 @@ class Registry:
             bundle["policy_sets"] = [made.seal("application/vnd.sijil.policy-set.v1+json", one, self.keys["root"]) for one in sets]
         return self.verify(bundle)
 
-    def verify(self, bundle):
+    def verify(self, bundle, *more):
         options = ["--key", self.log.vkey]
         for option, name in (("--signer", "keyd"), ("--root", "root")):
             options += [option, pem(f"own-{name}", self.verifier.folder, made.point_of(self.keys[name].public_key()).hex())]
-        return self.verifier.run(bundle, options=options)
+        return self.verifier.run(bundle, *more, options=options)
 
     def bundle(self, scope="acme", body=None, since=None, until="admission", **more):
         documents, runner = self.enrol(scope, body or {}, **more)
@@ -257,6 +304,8 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         verifier = Verifier(pathlib.Path(name))
         check_answers(verifier)
+        check_outcomes(verifier)
+        check_files(verifier)
         check_refusals(verifier)
         check_decisions(verifier)
         check_terms(verifier)

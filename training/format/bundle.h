@@ -48,5 +48,8 @@ RESULT run_bundle_text(const struct run_bundle *bundle, const struct run_repeate
 RESULT run_bundle_json(const struct run_bundle *bundle, const struct run_repeated *repeated, struct buffer *text,
                        struct error *err);
 
+/** What became of the run: "admitted", "refused", else the status in its result, else "leased" or "ordered", as far as the bundle goes. */
+const char *run_bundle_outcome(const struct run_bundle *bundle);
+
 void run_bundle_free(struct run_bundle *bundle);
 DEFINE_OWNED(run_bundle);

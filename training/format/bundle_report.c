@@ -236,11 +236,27 @@ static struct result write_unproven(const struct run_bundle *bundle, const struc
         err);
 }
 
+const char *run_bundle_outcome(const struct run_bundle *bundle)
+{
+    const struct run_chain *chain = &bundle->chain;
+
+    if (chain->admission != NULL) return "admitted";
+    if (chain->refusal != NULL) return "refused";
+    if (chain->result != NULL) return run_text(chain->result, DETAILS "sijil_outcome.status");
+    return chain->lease != NULL ? "leased" : "ordered";
+}
+
 struct result run_bundle_text(const struct run_bundle *bundle, const struct run_repeated *repeated, struct buffer *text,
                               struct error *err)
 {
-    TRY(add_line(text, err, "Verified: the run %s of %s in the registry of the log %s.", run_text(bundle->chain.order, "run"),
-                 run_text(bundle->chain.order, "project"), bundle->event.checkpoint.origin));
+    const char *run = run_text(bundle->chain.order, "run"), *project = run_text(bundle->chain.order, "project");
+    const char *origin = bundle->event.checkpoint.origin;
+
+    if (bundle->chain.admission != NULL)
+        TRY(add_line(text, err, "Verified, and admitted: the run %s of %s in the registry of the log %s.", run, project, origin));
+    else
+        TRY(add_line(text, err, "Verified, but NOT ADMITTED (%s): the run %s of %s in the registry of the log %s.",
+                     run_bundle_outcome(bundle), run, project, origin));
     TRY(buffer_add_text(text, "\nProven, given the three keys:\n", err));
     TRY(write_proven(bundle, repeated, text, err));
     TRY(write_trusted(bundle, text, err));
@@ -279,7 +295,8 @@ struct result run_bundle_json(const struct run_bundle *bundle, const struct run_
                                 digest_of_envelope(chain->admission), "refusal", digest_of_envelope(chain->refusal), "runner",
                                 runner_json(bundle));
 
-    if (json == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a report");
+    if (json == NULL || json_object_set_new(json, "outcome", json_string(run_bundle_outcome(bundle))) != 0)
+        return failure(err, ERROR_NO_MEMORY, "no memory for a report");
     TRY(json_write_canonical(text, json, err));
     return buffer_add_u8(text, '\n', err);
 }

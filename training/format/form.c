@@ -147,7 +147,8 @@ bool form_variable(const char *text)
 {
     const size_t length = strlen(text);
 
-    return length >= 1 && length <= 128 && !consists_of(text, 1, DIGITS) && consists_of(text, length, UPPER DIGITS "_");
+    return length >= 1 && length <= 128 && !consists_of(text, 1, DIGITS) && consists_of(text, length, UPPER DIGITS "_") &&
+           strncmp(text, "SIJIL_", strlen("SIJIL_")) != 0; /* the sandbox's own */
 }
 
 bool form_network(const char *text)

@@ -39,12 +39,13 @@ static const struct run_shape outputs = {
 
 static const struct run_shape word = TEXT(0, 4096, "at most 4096 bytes");
 static const struct run_shape argv = {.kind = SHAPE_LIST, .least = 1, .most = 256, .element = &word, .must = "1 to 256 texts"};
-static const struct run_shape environment = {.kind = SHAPE_MAP,
-                                             .least = 0,
-                                             .most = 128,
-                                             .fits = form_variable,
-                                             .element = &word,
-                                             .must = "at most 128 variables, names of A-Z, 0-9 and '_'"};
+static const struct run_shape environment = {
+    .kind = SHAPE_MAP,
+    .least = 0,
+    .most = 128,
+    .fits = form_variable,
+    .element = &word,
+    .must = "at most 128 variables, names of A-Z, 0-9 and '_' that do not begin with SIJIL_"};
 
 #define X(name, smallest, largest, initial, what) \
     static const struct run_shape limit_##name = NUMBER(smallest, largest, "a whole number from " #smallest " to " #largest);
