@@ -30,6 +30,11 @@ static const struct {
 } writable[] = {{"/out", "tmpfs"}, {"/tmp", "tmpfs"},      {"/dev/shm", "tmpfs"},     {"/dev", "tmpfs"},
                 {"/proc", "proc"}, {"/dev/pts", "devpts"}, {"/dev/mqueue", "mqueue"}, {"/sys/fs/cgroup", "tmpfs"}};
 
+static bool is_text(struct bytes bytes, const char *text)
+{
+    return bytes_equal(bytes, bytes_of_text(text));
+}
+
 /* A word of options, such as "rw,relatime". */
 static bool is_read_only(struct bytes options)
 {
