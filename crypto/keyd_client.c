@@ -276,6 +276,15 @@ struct result keyd_run_lease(struct keyd_client *client, const struct keyd_run *
     return sign_run(client, KEYD_RUN_LEASE, wanted, envelope, err);
 }
 
+struct result keyd_run_end(struct keyd_client *client, const uint8_t digest[32], struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_RUN_END};
+    OWNED_CALL call = {0};
+
+    memcpy(request.as.ended, digest, sizeof request.as.ended);
+    return keyd_call(client, &request, &call, err);
+}
+
 struct result keyd_run_admission(struct keyd_client *client, const struct keyd_run *wanted, struct buffer *envelope,
                                  struct error *err)
 {

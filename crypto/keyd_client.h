@@ -276,6 +276,8 @@ struct keyd_run {
 RESULT keyd_run_order(struct keyd_client *client, const struct keyd_run *wanted, struct buffer *envelope, struct error *err);
 RESULT keyd_run_lease(struct keyd_client *client, const struct keyd_run *wanted, struct buffer *envelope, struct error *err);
 RESULT keyd_run_admission(struct keyd_client *client, const struct keyd_run *wanted, struct buffer *envelope, struct error *err);
+/** The run of the request with this digest has ended: what keyd reserves for it becomes free. Unknown ones change nothing. */
+RESULT keyd_run_end(struct keyd_client *client, const uint8_t digest[32], struct error *err);
 
 void keyd_client_free(struct keyd_client *client);
 DEFINE_OWNED(keyd_client);

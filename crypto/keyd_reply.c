@@ -257,6 +257,16 @@ static void read_log_forked(struct reader *fields, struct keyd_reply *reply)
     read_pin_approver(fields, reply);
 }
 
+static struct result write_run_end(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
+{
+    return write_pin_approver(frame, reply, err);
+}
+
+static void read_run_end(struct reader *fields, struct keyd_reply *reply)
+{
+    read_pin_approver(fields, reply);
+}
+
 static struct result write_certify_deletion(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
 {
     return buffer_add_prefixed(frame, reply->as.envelope, err);

@@ -305,6 +305,16 @@ static void read_versions_unused(struct reader *fields, struct keyd_request *req
     request->as.unused_below = reader_u32(fields);
 }
 
+static struct result write_run_end(struct buffer *frame, const struct keyd_request *request, struct error *err)
+{
+    return buffer_add(frame, request->as.ended, sizeof request->as.ended, err);
+}
+
+static void read_run_end(struct reader *fields, struct keyd_request *request)
+{
+    keyd_read_fixed(fields, request->as.ended, sizeof request->as.ended);
+}
+
 static struct result write_log_forked(struct buffer *frame, const struct keyd_request *request, struct error *err)
 {
     if (request->as.finding[0] == '\0') return failure(err, ERROR_INVALID, "a finding says what does not fit");

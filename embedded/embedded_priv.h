@@ -43,7 +43,8 @@ struct paths {
     char trainer[PATH_SIZE], trainer_key[PATH_SIZE]; /* the first trainer's login and signing key */
     char runner[PATH_SIZE];                          /* folder of the runner's user, for the next three */
     char runner_state[PATH_SIZE], runner_document[PATH_SIZE], runner_work[PATH_SIZE];
-    int lock; /* held by every process of this instance; free when the last one has ended */
+    char runner_mark[PATH_SIZE]; /* that a runner was enrolled, where its user can't remove it */
+    int lock;                    /* held by every process of this instance; free when the last one has ended */
 };
 
 /** A program that is kept running. */
@@ -116,6 +117,9 @@ RESULT secrets_own_folder(const struct users *users, const char *option, char fo
  */
 RESULT step_run(const struct user *user, struct result (*run)(void *context, struct error *err), void *context,
                 struct error *err);
+/** As step_run(), and after `most_ms` the child is killed: for a user that can stop its own processes. */
+RESULT step_run_within(unsigned most_ms, const struct user *user, struct result (*run)(void *context, struct error *err),
+                       void *context, struct error *err);
 /** Whether SIGTERM or SIGINT is pending. */
 bool step_is_interrupted(void);
 

@@ -24,6 +24,8 @@
 
 #define CA_ROOM      ((size_t)16 * 1024) /* one certificate of ours */
 #define KEYD_TIMEOUT 5000
+#define STEP_MS      10000 /* of a step that the runner's user could stop. Meanwhile nobody starts again what ends */
+#define LOOK_MS      60000 /* a sandbox is made */
 #define HTTPS        "https://"
 #define ANY_V4       "0.0.0.0"
 #define ANY_V6       "::"
@@ -54,6 +56,20 @@ struct result paper_write(struct paper *paper, struct bytes text, struct error *
 
 /* ---- as the supervisor's user: what the runner has to know ---- */
 
+/*
+ * The runner's folder belongs to the runner's user, and so to code that broke out of its sandbox. So what is missing there is no reason to enrol anything:
+ * the mark lies where root alone writes. It has the runner's document; it is empty if the runner was enrolled before there were marks.
+ */
+static struct result read_mark(const struct paths *paths, struct papers *papers, struct error *err)
+{
+    struct buffer OWNED_BUFFER envelope = BUFFER(ENROLMENT_ENVELOPE_ROOM);
+
+    TRY(file_is_there(paths->runner_mark, &papers->is_enrolled, err));
+    if (!papers->is_enrolled) return SUCCESS;
+    TRY(file_read(paths->runner_mark, &envelope, err));
+    return paper_write(&papers->runner[0], buffer_bytes(&envelope), err);
+}
+
 /* An address of this machine, if the gateway listens there, because a connection to a name may go through other machines. */
 static void find_host(const struct settings *settings, char host_out[REGISTRY_HOST_SIZE])
 {
@@ -77,6 +93,7 @@ static struct result gather(void *context, struct error *err)
     PAPERS(papers);
     bool has_login = false;
 
+    TRY(read_mark(paths, &papers, err));
     TRY(file_is_there(paths->runner_document, &papers.has_runner, err));
     TRY(file_is_there(paths->trainer, &has_login, err));
     TRY(file_is_there(paths->trainer_key, &papers.has_trainer, err));
@@ -124,7 +141,7 @@ static struct result look(void *context, struct error *err)
     PAPERS(papers);
 
     TRY(papers_read(desk, &papers, err));
-    if (papers.has_runner) return SUCCESS;
+    if (papers.has_runner || papers.is_enrolled) return SUCCESS;
     TRY(runner_probe(desk->embedded, &papers.place, err));
     return papers_write(desk, &papers, err);
 }
@@ -137,6 +154,7 @@ static struct result begin(void *context, struct error *err)
 
     TRY(papers_read(desk, &papers, err));
     if (papers.has_runner) return refresh_runner(paths, &papers, err);
+    if (papers.is_enrolled) return SUCCESS;
     TRY(make_runner(paths, &papers, err));
     return papers_write(desk, &papers, err);
 }
@@ -158,17 +176,30 @@ static struct result sign_own(void *context, struct error *err)
     return papers_write(desk, &papers, err);
 }
 
-/* The document is kept last: with it, the runner is enrolled. */
+static struct result keep_papers(const struct desk *desk, const struct papers *papers, struct error *err)
+{
+    OWNED(runner_state) *state = NULL;
+
+    TRY(runner_state_begin(desk->embedded->paths.runner_state, &state, err));
+    TRY(runner_state_keep_registry(state, &papers->pins, paper_bytes(&papers->ca), err));
+    return runner_state_keep_document(state, paper_bytes(&papers->runner[0]), err);
+}
+
+/* The document is kept last. If it is lost, or a crash came before, it is kept again, if the key is still there. */
 static struct result keep_runner(void *context, struct error *err)
 {
     const struct desk *desk = context;
-    OWNED(runner_state) *state = NULL;
+    struct error why = {0};
     PAPERS(papers);
 
     TRY(papers_read(desk, &papers, err));
-    TRY(runner_state_begin(desk->embedded->paths.runner_state, &state, err));
-    TRY(runner_state_keep_registry(state, &papers.pins, paper_bytes(&papers.ca), err));
-    return runner_state_keep_document(state, paper_bytes(&papers.runner[0]), err);
+    if (keep_papers(desk, &papers, &why).ok) return SUCCESS;
+    if (!papers.is_enrolled) return failure(err, why.kind, "%s", why.message);
+    return failure(
+        err, ERROR_DENIED,
+        "its runner was enrolled, and the folder has not its key any more (did code break out of a run?): revoke that runner, stop, "
+        "remove the folder and %.90s, start",
+        desk->embedded->paths.runner_mark);
 }
 
 /* ---- as the gateway's user, which alone reaches sijil-keyd and the database ---- */
@@ -280,7 +311,7 @@ static struct result put_in_force_with(struct office *office, const struct desk 
 
     TRY(papers_read(desk, &papers, err));
     TRY(open_office(&desk->embedded->settings, office, err));
-    if (!papers.has_runner) TRY(record(office, ACTION_RUNNER_APPROVE, papers.runner, err));
+    if (!papers.is_enrolled) TRY(record(office, ACTION_RUNNER_APPROVE, papers.runner, err));
     if (!papers.has_trainer) TRY(record(office, ACTION_KEY_APPROVE, papers.trainer, err));
     const struct document_source source = {office->pg, office->keyd, office->sequencer};
     return document_view_refresh(office->view, &source, err);
@@ -297,19 +328,37 @@ static struct result put_in_force(void *context, struct error *err)
 
 /* ---- the order of the steps ---- */
 
-static struct result make_all(struct desk *desk, bool has_runner, bool has_trainer, struct error *err)
+static struct result enrol(struct desk *desk, struct error *err)
 {
     const struct users *users = &desk->embedded->users;
-    const struct user *runner = &desk->embedded->runner;
+
+    TRY(step_run_within(STEP_MS, &desk->embedded->runner, sign_own, desk, err));
+    TRY(step_run(&users->gateway, put_in_force, desk, err));
+    return step_run(&users->self, enrolment_mark, desk, err);
+}
+
+static struct result make_all(struct desk *desk, const struct papers *before, struct error *err)
+{
+    const struct users *users = &desk->embedded->users;
 
     TRY(step_run(&users->gateway, identify, desk, err));
     TRY(step_run(&users->self, enrolment_approve, desk, err));
-    if (!has_runner) TRY(step_run(runner, sign_own, desk, err));
-    TRY(step_run(&users->gateway, put_in_force, desk, err));
-    if (!has_trainer) TRY(step_run(&users->self, enrolment_keep_trainer, desk, err));
-    if (!has_runner) TRY(step_run(runner, keep_runner, desk, err));
-    log_line(LOG_INFO, "enrolled the runner of this machine", "folder", desk->embedded->paths.runner_state, NULL);
+    if (!before->is_enrolled) TRY(enrol(desk, err));
+    else if (!before->has_trainer) TRY(step_run(&users->gateway, put_in_force, desk, err));
+    if (!before->has_trainer) TRY(step_run(&users->self, enrolment_keep_trainer, desk, err));
+    if (!before->has_runner) TRY(step_run_within(STEP_MS, &desk->embedded->runner, keep_runner, desk, err));
+    if (!before->is_enrolled)
+        log_line(LOG_INFO, "enrolled the runner of this machine", "folder", desk->embedded->paths.runner_state, NULL);
     return SUCCESS;
+}
+
+/* A runner from before there were marks. */
+static struct result mark_old(struct desk *desk, struct papers *papers, struct error *err)
+{
+    if (!papers->has_runner || papers->is_enrolled) return SUCCESS;
+    papers->is_enrolled = true;
+    TRY(papers_write(desk, papers, err));
+    return step_run(&desk->embedded->users.self, enrolment_mark, desk, err);
 }
 
 struct result runner_enrol(struct embedded *embedded, struct error *err)
@@ -320,8 +369,9 @@ struct result runner_enrol(struct embedded *embedded, struct error *err)
 
     if (memory < 0) return failure(err, ERROR_UNAVAILABLE, "no file in memory: %s", strerror(errno));
     TRY(step_run(&embedded->users.self, gather, &desk, err));
-    TRY(step_run(&embedded->users.self, look, &desk, err));
-    TRY(step_run(&embedded->runner, begin, &desk, err));
+    TRY(step_run_within(LOOK_MS, &embedded->users.self, look, &desk, err));
+    TRY(step_run_within(STEP_MS, &embedded->runner, begin, &desk, err));
     TRY(papers_read(&desk, &papers, err));
-    return papers.has_runner && papers.has_trainer ? SUCCESS : make_all(&desk, papers.has_runner, papers.has_trainer, err);
+    TRY(mark_old(&desk, &papers, err));
+    return papers.has_runner && papers.has_trainer ? SUCCESS : make_all(&desk, &papers, err);
 }

@@ -16,6 +16,7 @@ struct paper {
 };
 struct papers {
     bool has_runner, has_trainer; /* before, so there is nothing to do */
+    bool is_enrolled;             /* a runner was put in force, also if its folder has lost all */
     struct runner_place place;
     char country[3]; /* of the region, as the policies have it; "": it is not in their catalogue */
     struct registry_pins pins;
@@ -38,5 +39,7 @@ RESULT paper_write(struct paper *paper, struct bytes text, struct error *err);
 
 /** Composes what has no document yet, and signs it with the root's key, and the trainer's document with a new key, too. */
 struct result enrolment_approve(void *context, struct error *err);
+/** The runner is in force: it is marked, so that this is the only enrolment until root removes the mark. */
+struct result enrolment_mark(void *context, struct error *err);
 /** The trainer's key is in force: it gets its name. */
 struct result enrolment_keep_trainer(void *context, struct error *err);

@@ -123,9 +123,18 @@ struct result enrolment_approve(void *context, struct error *err)
 
     TRY(papers_read(desk, &papers, err));
     TRY(ecdsa_key_load(paths->approver, &root, err));
-    if (!papers.has_runner) TRY(approve_runner(&papers, root, err));
+    if (!papers.is_enrolled) TRY(approve_runner(&papers, root, err));
     if (!papers.has_trainer) TRY(approve_trainer(paths, &papers, root, err));
     return papers_write(desk, &papers, err);
+}
+
+struct result enrolment_mark(void *context, struct error *err)
+{
+    const struct desk *desk = context;
+    PAPERS(papers);
+
+    TRY(papers_read(desk, &papers, err));
+    return file_replace(desk->embedded->paths.runner_mark, paper_bytes(&papers.runner[0]), 0600, err);
 }
 
 struct result enrolment_keep_trainer(void *context, struct error *err)

@@ -138,6 +138,7 @@ struct result secrets_open(const struct embedded_options *options, const struct 
     TRY(settle(paths->directory, "trainer.json", paths->secrets, paths->trainer, err));
     TRY(settle(paths->officer, "trainer.pem", paths->secrets, paths->trainer_key, err));
     TRY(settle(paths->directory, "runner", paths->secrets, paths->runner, err));
+    TRY(path_join(paths->runner_mark, paths->secrets, "runner.enrolled", err));
     TRY(path_join(paths->runner_state, paths->runner, "state", err));
     TRY(path_join(paths->runner_document, paths->runner_state, "document.json", err));
     return path_join(paths->runner_work, paths->runner, "work", err);

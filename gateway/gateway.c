@@ -27,6 +27,7 @@
 #include "gateway/http/quota.h"
 #include "gateway/pipeline/event_quota.h"
 #include "gateway/pipeline/gateway.h"
+#include "gateway/pipeline/lease_proofs.h"
 #include "gateway/pipeline/run_endings.h"
 #include "gateway/pipeline/serve.h"
 #include "gateway/regions.h"
@@ -178,6 +179,7 @@ static struct result open_rights(struct gateway *gateway, struct error *err)
     TRY(open_log_verifier(gateway, err));
     TRY(document_view_new(&gateway->documents, err));
     TRY(run_endings_new(&gateway->run_endings, err));
+    TRY(lease_proofs_new(&gateway->lease_proofs, err));
     TRY(authz_directory_new(&gateway->directory, err));
     TRY(open_decider(gateway, err));
     return open_authenticator(gateway, &identity, err);
@@ -229,6 +231,7 @@ static void gateway_close(struct gateway *gateway)
     authenticator_free(gateway->authenticator);
     decider_free(gateway->decider);
     document_view_free(gateway->documents);
+    lease_proofs_free(gateway->lease_proofs);
     run_endings_free(gateway->run_endings);
     authz_directory_free(gateway->directory);
     log_verifier_free(gateway->log_verifier);

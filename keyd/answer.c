@@ -303,6 +303,13 @@ static struct result answer_run_admission(const struct keyd *keyd, const struct 
     return answer_run(keyd, run_sign_admission, &request->as.run, reply, scratch, err);
 }
 
+static struct result answer_run_end(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                    struct scratch *scratch, struct error *err)
+{
+    (void)reply, (void)scratch;
+    return run_sign_end(keyd->runs, request->as.ended, clock_wall_ms(), err);
+}
+
 typedef struct result (*handler)(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
                                  struct scratch *scratch, struct error *err);
 static const handler handlers[] = {

@@ -7,13 +7,16 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "crypto/digest.h"
 
 /*
- * "SJRL" | u8 2 | u64 generation | u64 since in ms | u32 slots, at most 51,200 | for each slot: subject[32], digest[32], nonce[16], u64 from, until and keep
- * in ms, u32 reserves | HMAC-SHA256[32]. Only slots up to the last one that was ever in use are written. Version 1 had always 4,096 slots, without reserves.
+ * "SJRL" | u8 3 | u64 generation | u64 since in ms | u32 slots, at most 51,200 | for each slot: subject[32], digest[32], nonce[16], u64 from, until and keep
+ * in ms, u32 reserves, u64 organisation, u64 project | HMAC-SHA256[32]. Only slots up to the last one that was ever in use are written. Version 2 had no
+ * organisation and no project. Version 1 had always 4,096 slots, and no reserves either.
  */
-enum { HEAD_SIZE = 12, PROMISE_SIZE = 108, BODY_SIZE = HEAD_SIZE + RUN_PROMISES_MAX * PROMISE_SIZE, COPY_SIZE = 1351 * 4096 };
-enum { OLD_PROMISES = 4096, OLD_SIZE = 104, OLD_BODY_SIZE = 8 + OLD_PROMISES * OLD_SIZE, OLD_COPY_SIZE = 105 * 4096 };
+enum { HEAD_SIZE = 12, PROMISE_SIZE = 124, BODY_SIZE = HEAD_SIZE + RUN_PROMISES_MAX * PROMISE_SIZE, COPY_SIZE = 1551 * 4096 };
+enum { SECOND_SIZE = 108, SECOND_BODY_SIZE = HEAD_SIZE + RUN_PROMISES_MAX * SECOND_SIZE, SECOND_COPY_SIZE = 1351 * 4096 };
+enum { FIRST_PROMISES = 4096, FIRST_SIZE = 104, FIRST_BODY_SIZE = 8 + FIRST_PROMISES * FIRST_SIZE, FIRST_COPY_SIZE = 105 * 4096 };
 _Static_assert(JOURNAL_HEADER_SIZE + BODY_SIZE + JOURNAL_SEAL_SIZE <= COPY_SIZE, "a copy has room");
 
 struct state {
@@ -28,9 +31,17 @@ struct run_ledger {
     struct state state;
 };
 
+uint64_t run_ledger_share(struct bytes name)
+{
+    uint8_t hash[32];
+
+    sha256_of(name, hash);
+    return load_u64(hash);
+}
+
 static size_t body_size(uint8_t version)
 {
-    return version == 2 ? BODY_SIZE : 0;
+    return version == 3 ? BODY_SIZE : 0;
 }
 
 static size_t body_length(const uint8_t *body)
@@ -38,9 +49,19 @@ static size_t body_length(const uint8_t *body)
     return HEAD_SIZE + (size_t)load_u32(body + 8) * PROMISE_SIZE;
 }
 
-static size_t old_body_size(uint8_t version)
+static size_t second_body_size(uint8_t version)
 {
-    return version == 1 ? OLD_BODY_SIZE : 0;
+    return version == 2 ? SECOND_BODY_SIZE : 0;
+}
+
+static size_t second_body_length(const uint8_t *body)
+{
+    return HEAD_SIZE + (size_t)load_u32(body + 8) * SECOND_SIZE;
+}
+
+static size_t first_body_size(uint8_t version)
+{
+    return version == 1 ? FIRST_BODY_SIZE : 0;
 }
 
 static void write_body(const void *context, uint8_t *body_out)
@@ -59,6 +80,8 @@ static void write_body(const void *context, uint8_t *body_out)
         store_u64(body_out + 88, (uint64_t)promise->until_ms);
         store_u64(body_out + 96, (uint64_t)promise->keep_ms);
         store_u32(body_out + 104, promise->reserves);
+        store_u64(body_out + 108, promise->organisation);
+        store_u64(body_out + 116, promise->project);
     }
 }
 
@@ -77,40 +100,64 @@ static void read_body(uint8_t version, struct bytes body, void *state_out)
     struct state *state = state_out;
     const uint8_t *at = body.data + HEAD_SIZE;
 
-    assert(version == 2 && body.length == body_length(body.data));
+    assert(version == 3 && body.length == body_length(body.data));
     state->since_ms = (int64_t)load_u64(body.data);
     state->slots = load_u32(body.data + 8);
     for (size_t i = 0; i < state->slots; i++, at += PROMISE_SIZE) {
+        struct run_promise *promise = &state->promises[i];
+        read_promise(at, promise);
+        promise->reserves = load_u32(at + 104);
+        promise->organisation = load_u64(at + 108);
+        promise->project = load_u64(at + 116);
+    }
+}
+
+static void read_second_body(uint8_t version, struct bytes body, void *state_out)
+{
+    struct state *state = state_out;
+    const uint8_t *at = body.data + HEAD_SIZE;
+
+    assert(version == 2 && body.length == second_body_length(body.data));
+    state->since_ms = (int64_t)load_u64(body.data);
+    state->slots = load_u32(body.data + 8);
+    for (size_t i = 0; i < state->slots; i++, at += SECOND_SIZE) {
         read_promise(at, &state->promises[i]);
         state->promises[i].reserves = load_u32(at + 104);
     }
 }
 
-static void read_old_body(uint8_t version, struct bytes body, void *state_out)
+static void read_first_body(uint8_t version, struct bytes body, void *state_out)
 {
     struct state *state = state_out;
 
-    assert(version == 1 && body.length == OLD_BODY_SIZE);
+    assert(version == 1 && body.length == FIRST_BODY_SIZE);
     state->since_ms = (int64_t)load_u64(body.data);
-    state->slots = OLD_PROMISES;
-    for (size_t i = 0; i < OLD_PROMISES; i++) read_promise(body.data + 8 + i * OLD_SIZE, &state->promises[i]);
+    state->slots = FIRST_PROMISES;
+    for (size_t i = 0; i < FIRST_PROMISES; i++) read_promise(body.data + 8 + i * FIRST_SIZE, &state->promises[i]);
 }
 
 static const struct journal_format format = {.name = RUN_LEDGER_FILE,
                                              .magic = "SJRL",
-                                             .version = 2,
+                                             .version = 3,
                                              .copy_size = COPY_SIZE,
                                              .body_size = body_size,
                                              .body_length = body_length,
                                              .write = write_body,
                                              .read = read_body};
-/* The format of version 1. Such a file is read once, and never written. */
-static const struct journal_format old_format = {.name = RUN_LEDGER_FILE,
-                                                 .magic = "SJRL",
-                                                 .version = 1,
-                                                 .copy_size = OLD_COPY_SIZE,
-                                                 .body_size = old_body_size,
-                                                 .read = read_old_body};
+/* Each is read once, and never written. */
+static const struct journal_format earlier_formats[] = {{.name = RUN_LEDGER_FILE,
+                                                         .magic = "SJRL",
+                                                         .version = 2,
+                                                         .copy_size = SECOND_COPY_SIZE,
+                                                         .body_size = second_body_size,
+                                                         .body_length = second_body_length,
+                                                         .read = read_second_body},
+                                                        {.name = RUN_LEDGER_FILE,
+                                                         .magic = "SJRL",
+                                                         .version = 1,
+                                                         .copy_size = FIRST_COPY_SIZE,
+                                                         .body_size = first_body_size,
+                                                         .read = read_first_body}};
 
 struct result run_ledger_create(int directory, const uint8_t key[JOURNAL_KEY_SIZE], int64_t since_ms, struct error *err)
 {
@@ -126,12 +173,15 @@ struct result run_ledger_create(int directory, const uint8_t key[JOURNAL_KEY_SIZ
 /* A file of an older version is replaced as a whole: after a crash either the old file or the new one is there. */
 static bool upgrade(struct run_ledger *ledger, int directory, const uint8_t key[JOURNAL_KEY_SIZE])
 {
-    OWNED(journal) *old = NULL;
     struct error ignored = {0};
 
-    memset(&ledger->state, 0, sizeof ledger->state);
-    return journal_open(directory, &old_format, key, &ledger->state, &old, &ignored).ok &&
-           journal_create(directory, &format, key, &ledger->state, &ignored).ok;
+    for (size_t i = 0; i < sizeof earlier_formats / sizeof earlier_formats[0]; i++) {
+        OWNED(journal) *earlier = NULL;
+        memset(&ledger->state, 0, sizeof ledger->state);
+        if (journal_open(directory, &earlier_formats[i], key, &ledger->state, &earlier, &ignored).ok)
+            return journal_create(directory, &format, key, &ledger->state, &ignored).ok;
+    }
+    return false;
 }
 
 static struct result open_or_make(struct run_ledger *ledger, int directory, const uint8_t key[JOURNAL_KEY_SIZE], int64_t now_ms,
@@ -187,34 +237,62 @@ bool run_ledger_find(struct run_ledger *ledger, const uint8_t subject[32], int64
     return promise != NULL;
 }
 
-/* The first free slot, and how many more promises fit besides what is reserved. */
-static struct run_promise *free_slot(struct run_ledger *ledger, int64_t now_ms, int64_t *left_out)
+/* How many slots are left, or taken, with what is reserved. */
+struct room {
+    int64_t left, of_organisation, of_project;
+};
+
+/* The first free slot, and the room of `promise`. */
+static struct run_promise *free_slot(struct run_ledger *ledger, const struct run_promise *wanted, int64_t now_ms,
+                                     struct room *room_out)
 {
     struct state *state = &ledger->state;
     struct run_promise *slot = state->slots < RUN_PROMISES_MAX ? &state->promises[state->slots] : NULL;
-    int64_t left = (int64_t)RUN_PROMISES_MAX - state->slots;
+    struct room room = {.left = (int64_t)RUN_PROMISES_MAX - state->slots};
 
     for (size_t i = state->slots; i-- > 0;) {
         struct run_promise *promise = &state->promises[i];
-        const bool is_free = promise->keep_ms <= now_ms;
-        if (is_free) slot = promise;
-        left += is_free ? 1 : -(int64_t)promise->reserves;
+        const int64_t taken = promise->keep_ms <= now_ms ? 0 : 1 + (int64_t)promise->reserves;
+        if (taken == 0) slot = promise;
+        room.left += 1 - taken;
+        if (promise->organisation == wanted->organisation) room.of_organisation += taken;
+        if (promise->project == wanted->project) room.of_project += taken;
     }
-    *left_out = left;
+    *room_out = room;
     return slot;
 }
 
-static struct result take_slot(struct run_ledger *ledger, const struct run_promise *promise, bool is_reserved, int64_t now_ms,
-                               struct run_promise **slot_out, struct error *err)
+/*
+ * An organisation gets as much as it leaves to all others, and a project half of what its organisation could still get. So whoever takes all that it can
+ * leaves room for the others, and one that has little comes before one that has much.
+ */
+static struct result check_share(const struct run_promise *order, const struct room *room, struct error *err)
 {
-    int64_t left = 0;
-    struct run_promise *slot = free_slot(ledger, now_ms, &left);
+    const int64_t needs = 1 + (int64_t)order->reserves;
+    const char *whose = NULL;
 
-    if (slot == NULL || (!is_reserved && left < 1 + (int64_t)promise->reserves))
+    if (2 * (room->of_project + needs) > room->left - room->of_organisation) whose = "project";
+    if (room->of_organisation + needs > room->left) whose = "organisation";
+    if (whose == NULL) return SUCCESS;
+    return failure(
+        err, ERROR_LIMIT,
+        "the %s has %lld places for orders, leases and admissions, this needs %lld, and %lld are left for all: its runs must "
+        "end or expire first",
+        whose, (long long)(*whose == 'p' ? room->of_project : room->of_organisation), (long long)needs, (long long)room->left);
+}
+
+static struct result take_slot(struct run_ledger *ledger, const struct run_promise *promise, const struct run_promise *order,
+                               int64_t now_ms, struct run_promise **slot_out, struct error *err)
+{
+    struct room room;
+    struct run_promise *slot = free_slot(ledger, promise, now_ms, &room);
+
+    if (slot == NULL || (order->reserves == 0 && room.left < 1 + (int64_t)promise->reserves))
         return failure(
             err, ERROR_LIMIT,
-            "sijil-keyd has room for %d orders, leases and admissions, and this needs %u: some orders must expire or be admitted first",
+            "sijil-keyd has room for %d orders, leases and admissions, and this needs %u: some runs must end, or orders expire, first",
             RUN_PROMISES_MAX, 1 + promise->reserves);
+    if (promise->reserves > 0) TRY(check_share(promise, &room, err));
     *slot_out = slot;
     return SUCCESS;
 }
@@ -230,9 +308,10 @@ static struct result keep_locked(struct run_ledger *ledger, const struct run_pro
     struct run_promise *order = follows == NULL ? NULL : find(ledger, follows->order, now_ms);
     if (order == NULL) order = &none;
     const struct run_promise order_before = *order;
-    TRY(take_slot(ledger, promise, order->reserves > 0, now_ms, &slot, err));
+    TRY(take_slot(ledger, promise, order, now_ms, &slot, err));
     const struct run_promise before = *slot;
     *slot = *promise;
+    if (follows != NULL) slot->organisation = order->organisation, slot->project = order->project;
     if (slot == &ledger->state.promises[ledger->state.slots]) ledger->state.slots++;
     if (order->reserves > 0) order->reserves--;
     if (follows != NULL && follows->is_last) order->reserves = 0;
@@ -255,6 +334,22 @@ struct result run_ledger_keep(struct run_ledger *ledger, const struct run_promis
     else kept = keep_locked(ledger, promise, follows, now_ms, err);
     (void)pthread_mutex_unlock(&ledger->lock);
     return kept;
+}
+
+struct result run_ledger_end(struct run_ledger *ledger, const uint8_t order[32], int64_t now_ms, struct error *err)
+{
+    struct result ended = SUCCESS;
+
+    (void)pthread_mutex_lock(&ledger->lock);
+    struct run_promise *promise = find(ledger, order, now_ms);
+    if (journal_is_broken(ledger->journal))
+        ended = failure(err, ERROR_UNAVAILABLE, "the ledger of runs could not be written: sijil-keyd starts again");
+    else if (promise != NULL && promise->reserves > 0) {
+        promise->reserves = 0;
+        ended = journal_write(ledger->journal, &ledger->state, err);
+    }
+    (void)pthread_mutex_unlock(&ledger->lock);
+    return ended;
 }
 
 bool run_ledger_is_broken(const struct run_ledger *ledger)

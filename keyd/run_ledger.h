@@ -28,7 +28,12 @@ struct run_promise {
     int64_t from_ms, until_ms; /* of the statement */
     int64_t keep_ms;           /* forgotten from then on; 0: the slot is free */
     uint32_t reserves;         /* of an order: slots that are kept for what follows from it */
+    uint64_t organisation,
+        project; /* of an order: whose share it takes, run_ledger_share(). What follows from it takes the same share */
 };
+/** Stands for a name. Two names have the same number as good as never; then they have one share. */
+uint64_t run_ledger_share(struct bytes name);
+
 /** The order that a promise follows from. */
 struct run_follows {
     uint8_t order[32]; /* subject of its promise */
@@ -51,10 +56,16 @@ int64_t run_ledger_since_ms(const struct run_ledger *ledger);
 bool run_ledger_find(struct run_ledger *ledger, const uint8_t subject[32], int64_t now_ms, struct run_promise *promise_out);
 /**
  * Makes the promise durable; the same promise again changes nothing. `follows` NULL: it is an order. ERROR_CONFLICT: something else was signed for
- * this subject. ERROR_LIMIT: too few slots are free. ERROR_UNAVAILABLE: the file can't be written.
+ * this subject. ERROR_LIMIT: too few slots are free, or the order's organisation or project has its share of them. ERROR_UNAVAILABLE: the file can't be written.
  */
 RESULT run_ledger_keep(struct run_ledger *ledger, const struct run_promise *promise, const struct run_follows *follows,
                        int64_t now_ms, struct error *err);
+
+/**
+ * The order's run has ended: what is reserved for it becomes free. The order stays, so its request gets no other one. What is asked for it later needs a
+ * free slot. So a caller that lies about the end can only keep a run waiting.
+ */
+RESULT run_ledger_end(struct run_ledger *ledger, const uint8_t order[32], int64_t now_ms, struct error *err);
 
 /** Whether a write has failed: then every new promise is refused. */
 bool run_ledger_is_broken(const struct run_ledger *ledger);

@@ -291,6 +291,18 @@ static struct result check_persons_now(const struct signing *signing, const stru
     return SUCCESS;
 }
 
+/* "acme/models" is a project of the organisation acme. */
+static void set_share(struct signing *signing)
+{
+    const struct bytes project = bytes_of_text(run_text(signing->below.request, "project"));
+    const char *slash = memchr(project.data, '/', project.length);
+    struct bytes organisation = project;
+
+    if (slash != NULL) organisation.length = (size_t)(slash - (const char *)project.data);
+    signing->promise.organisation = run_ledger_share(organisation);
+    signing->promise.project = run_ledger_share(project);
+}
+
 static int64_t earlier(int64_t first_ms, int64_t second_ms)
 {
     return first_ms < second_ms ? first_ms : second_ms;
@@ -314,12 +326,23 @@ struct result run_sign_order(const struct run_signer *signer, const struct keyd_
         signing.promise.until_ms = earlier(ends_ms, signer->now_ms + (int64_t)wanted->lifetime_s * 1000);
         signing.promise.keep_ms = ends_ms + ADMISSION_WAIT_MS; /* while it is valid, the request gets no other order */
         signing.promise.reserves = (uint32_t)(wanted->attempts * run_integer(signing.below.request, "spec.nodes")) + 1;
+        set_share(&signing);
     }
     TRY(write_order(&signing, &payload, err));
     TRY(signing_add(&signing, buffer_bytes(&payload), &made, err));
     TRY(signing_check_whole(&signing, &bundle, err));
     TRY(check_persons_now(&signing, bundle, err));
     return signing_release(&signing, &made, envelope, err);
+}
+
+struct result run_sign_end(struct run_ledger *runs, const uint8_t request[32], int64_t now_ms, struct error *err)
+{
+    char digest[RUN_DIGEST_TEXT] = "sha256:";
+    uint8_t subject[32];
+
+    text_hex(request, 32, digest + strlen(digest));
+    write_subject(RUN_ORDER, digest, 0, 0, subject);
+    return run_ledger_end(runs, subject, now_ms, err);
 }
 
 /* ---- lease ---- */

@@ -28,5 +28,7 @@ struct run_signer {
  */
 RESULT run_sign_order(const struct run_signer *signer, const struct keyd_run *wanted, struct buffer *envelope, struct error *err);
 RESULT run_sign_lease(const struct run_signer *signer, const struct keyd_run *wanted, struct buffer *envelope, struct error *err);
+/** Of a run that has ended: frees what was reserved for its order (run_ledger_end()). `request` is the digest of its request. */
+RESULT run_sign_end(struct run_ledger *runs, const uint8_t request[32], int64_t now_ms, struct error *err);
 RESULT run_sign_admission(const struct run_signer *signer, const struct keyd_run *wanted, struct buffer *envelope,
                           struct error *err);

@@ -59,6 +59,40 @@ static struct result find_region(struct admitting *admitting, const struct run_e
     return check_key(admitting, run_text(lease, "runner.key"), err);
 }
 
+struct forebear {
+    int64_t ended_ms;
+    bool is_withdrawn;
+};
+
+static struct result note_forebear(void *context, const struct pinned_document *pinned, struct error *err)
+{
+    struct forebear *forebear = context;
+    struct runner_key key;
+
+    if (!pinned->document->is_withdrawn) return SUCCESS;
+    TRY(runner_key_read(pinned->document, &key, err));
+    if (key.since_ms <= forebear->ended_ms) forebear->is_withdrawn = true;
+    return SUCCESS;
+}
+
+/* What a runner has made whose results do not count lives on in the checkpoint that this run has continued from. */
+static struct result check_resumed(struct admitting *admitting, struct error *err)
+{
+    const struct run_bundle_source *source = &admitting->source->bundle;
+    OWNED(pg_rows) *rows = NULL;
+
+    if (admit_is_refused(admitting) || run_member(admitting->papers->chain.order, "spec.resume") == NULL) return SUCCESS;
+    TRY(run_forebears(source->pg, &admitting->run.run, &rows, err));
+    for (size_t i = 0; i < pg_rows_count(rows) && !admit_is_refused(admitting); i++) {
+        struct forebear forebear = {.ended_ms = pg_time_ms(rows, i, 1)};
+        TRY(document_view_visit_name(source->documents, DOCUMENT_RUNNER, pg_text(rows, i, 0), note_forebear, &forebear, err));
+        if (forebear.is_withdrawn)
+            TRY(admit_refuse(admitting, "the checkpoint that it continues from is of a runner that was withdrawn: %.60s",
+                             pg_text(rows, i, 0)));
+    }
+    return SUCCESS;
+}
+
 /* ---- policies ---- */
 
 /* sijil-keyd names its own set in the admission: the decisions must be of the same one. */
@@ -143,6 +177,7 @@ struct result admit_decide(struct admitting *admitting, struct error *err)
     TRY(find_policies(admitting, pinned, err));
     TRY(check_node(admitting, chain->lease, pinned, err));
     for (size_t i = 0; i < chain->peer_count; i++) TRY(check_node(admitting, chain->peers[i].lease, pinned, err));
+    TRY(check_resumed(admitting, err));
     TRY(check_labels(admitting, err));
     for (size_t i = 0; i < admitting->makes.count; i++)
         TRY(check_output(admitting, admitting->makes.each[i].repository, pinned, err));

@@ -31,7 +31,8 @@ static const struct pg_statement checkpoint_recount_sql = {
 static const struct pg_statement checkpoint_resume_sql = {
     "checkpoint_resume",
     "WITH place AS (SELECT repository_id, project_id FROM repository WHERE full_name = $3 AND deleted_at IS NULL)"
-    " INSERT INTO run_resume (run_id, repository, digest) SELECT $1, $3, $4 FROM place p WHERE EXISTS"
+    " INSERT INTO run_resume (run_id, repository, digest, source) SELECT $1, $3, $4, (SELECT c.run_id FROM run_checkpoint c"
+    " WHERE c.repository_id = p.repository_id AND c.digest = $4 ORDER BY c.kept_at LIMIT 1) FROM place p WHERE EXISTS"
     " (SELECT FROM manifest m WHERE m.repository_id = p.repository_id AND m.digest = $4) OR (p.project_id = $2 AND EXISTS"
     " (SELECT FROM run_checkpoint c JOIN run n USING (run_id) WHERE c.repository_id = p.repository_id AND c.digest = $4"
     " AND n.state <> 'quarantined'))",
@@ -51,9 +52,13 @@ static const struct pg_statement checkpoint_due_sql = {
     DUE_ROW " JOIN repository p ON p.repository_id = c.repository_id WHERE p.deleted_at IS NOT NULL OR j.deleted_at IS NOT NULL OR r.state = 'quarantined'"
     " OR ((r.state = 'succeeded' OR r.ended_at <= now() - " KEPT_FOR ") AND NOT " IS_RESUMED ") LIMIT $1",
     "int8", DUE_TYPES};
+/* By the attempts of its run, and not by what its own row says: that can be changed. And what continues from such a run. */
 static const struct pg_statement checkpoint_doubted_sql = {
     "checkpoint_doubted",
-    DUE_ROW " JOIN unnest($1::text[], $2::int8[]) AS w (key, since) ON c.key = w.key AND c.kept_at >= to_timestamp(w.since / 1000.0) LIMIT $3",
+    "WITH RECURSIVE doubted AS (SELECT a.run_id FROM unnest($1::text[], $2::int8[]) AS w (key, since) JOIN run_attempt a ON a.key = w.key"
+    " AND (a.ended_at IS NULL OR a.ended_at >= to_timestamp(w.since / 1000.0))"
+    " UNION SELECT u.run_id FROM doubted d JOIN run_resume u ON u.source = d.run_id) "
+    DUE_ROW " WHERE c.run_id IN (SELECT run_id FROM doubted) LIMIT $3",
     "text[] int8[] int8", DUE_TYPES};
 static const struct pg_statement checkpoint_forget_sql = {
     "checkpoint_forget", "DELETE FROM run_checkpoint WHERE run_id = $1 AND digest = $2", "uuid text", ""};

@@ -9,9 +9,14 @@
 /* Of a run with several nodes each key counts once. A doubt is known if it says what the withdrawal says: other rows are replaced. */
 static const struct pg_statement run_doubted_sql = {
     "run_doubted",
-    "SELECT DISTINCT ON (r.number, w.key) r.run_id, p.project_id, p.organisation_id, coalesce(p.deleted_name, o.name || '/' || p.name), r.state,"
-    " w.key FROM unnest($1::text[], $2::int8[], $4::uuid[], $5::text[]) AS w (key, since, runner, reason) JOIN run_attempt a ON a.key = w.key AND a.outcome = 'finished'"
-    " AND a.ended_at >= to_timestamp(w.since / 1000.0) JOIN run r ON r.run_id = a.run_id AND r.attempt = a.attempt"
+    "WITH RECURSIVE w AS (SELECT * FROM unnest($1::text[], $2::int8[], $4::uuid[], $5::text[]) AS w (key, since, runner, reason)),"
+    " later AS (SELECT u.run_id, w.key FROM run_resume u JOIN run_attempt a ON a.run_id = u.source JOIN w ON a.key = w.key"
+    " AND (a.ended_at IS NULL OR a.ended_at >= to_timestamp(w.since / 1000.0))"
+    " UNION SELECT u.run_id, l.key FROM later l JOIN run_resume u ON u.source = l.run_id),"
+    " of AS (SELECT r.run_id, w.key FROM w JOIN run_attempt a ON a.key = w.key AND a.outcome = 'finished'"
+    " AND a.ended_at >= to_timestamp(w.since / 1000.0) JOIN run r ON r.run_id = a.run_id AND r.attempt = a.attempt UNION SELECT run_id, key FROM later)"
+    " SELECT DISTINCT ON (r.number, w.key) r.run_id, p.project_id, p.organisation_id, coalesce(p.deleted_name, o.name || '/' || p.name), r.state,"
+    " w.key FROM of JOIN w ON w.key = of.key JOIN run r ON r.run_id = of.run_id"
     " JOIN project p USING (project_id) JOIN organisation o USING (organisation_id) WHERE r.state IN ('succeeded', 'finishing')"
     " AND NOT EXISTS (SELECT 1 FROM run_doubt d WHERE d.run_id = r.run_id AND d.key = w.key AND d.runner = w.runner"
     " AND d.since = to_timestamp(w.since / 1000.0) AND d.reason = w.reason) ORDER BY r.number, w.key LIMIT $3",
@@ -24,7 +29,14 @@ static const struct pg_statement run_doubt_sql = {
 static const struct pg_statement run_doubts_sql = {
     "run_doubts", "SELECT runner, key, since, reason, noted_at FROM run_doubt WHERE run_id = $1 ORDER BY noted_at, key",
     "uuid", "uuid text timestamptz text timestamptz"};
-static const struct pg_statement *const statements[] = {&run_doubted_sql, &run_doubt_sql, &run_doubts_sql};
+/* All runners of the runs that a run continues from, with the end of their attempts. */
+static const struct pg_statement run_forebears_sql = {
+    "run_forebears",
+    "WITH RECURSIVE before AS (SELECT source FROM run_resume WHERE run_id = $1 AND source IS NOT NULL"
+    " UNION SELECT u.source FROM before b JOIN run_resume u ON u.run_id = b.source WHERE u.source IS NOT NULL)"
+    " SELECT a.key, max(coalesce(a.ended_at, now())) FROM before b JOIN run_attempt a ON a.run_id = b.source GROUP BY a.key ORDER BY a.key",
+    "uuid", "text timestamptz"};
+static const struct pg_statement *const statements[] = {&run_doubted_sql, &run_doubt_sql, &run_doubts_sql, &run_forebears_sql};
 /* clang-format on */
 const struct pg_table run_doubt_table = PG_TABLE(statements);
 
@@ -63,6 +75,14 @@ struct result run_rows_doubted(struct pg *pg, const struct run_withdrawals *with
     for (size_t i = 0; i < pg_rows_count(rows); i++) read_row(rows, i, &runs_out[i]);
     *count_out = pg_rows_count(rows);
     return SUCCESS;
+}
+
+struct result run_forebears(struct pg *pg, const struct uuid *run, struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, run);
+    return pg_run(pg, &run_forebears_sql, &arguments, rows_out, err);
 }
 
 struct result run_row_doubt(struct pg *pg, const struct uuid *run, const struct run_withdrawal *withdrawal, struct error *err)

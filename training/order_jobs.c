@@ -12,7 +12,8 @@
 #include "training/lease_jobs.h"
 #include "training/order_priv.h"
 
-#define DECIDE_TRIES 5 /* each fails only if rights or policies changed in the meantime */
+#define DECIDE_TRIES 5   /* each fails only if rights or policies changed in the meantime */
+#define FREED_MAX    100 /* in one round: a second of work */
 
 /* The draft and the reservation, in the transaction of the order's event. */
 struct draft_change {
@@ -252,4 +253,20 @@ struct result run_order_next(const struct run_bundle_source *source, const char 
     if (!is_found) return SUCCESS;
     const struct result ordered = order(source, &wish, err);
     return ordered.ok || err->kind != ERROR_CONFLICT ? ordered : SUCCESS; /* it was cancelled meanwhile, or has expired */
+}
+
+struct result run_free_ended(struct keyd_client *keyd, struct pg *pg, size_t *count_out, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+
+    TRY(run_rows_ended(pg, FREED_MAX, &rows, err));
+    for (size_t i = 0; i < pg_rows_count(rows); i++) {
+        const struct uuid run = pg_uuid(rows, i, 0);
+        const struct bytes digest = pg_bytes(rows, i, 1);
+        if (digest.length != 32) return failure(err, ERROR_CORRUPT, "the digest of a request in the database is damaged");
+        TRY(keyd_run_end(keyd, digest.data, err));
+        TRY(run_row_freed(pg, &run, err));
+    }
+    *count_out = pg_rows_count(rows);
+    return SUCCESS;
 }

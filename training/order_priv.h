@@ -69,3 +69,6 @@ RESULT run_row_draft_find(struct pg *pg, const struct uuid *run, struct run_draf
 RESULT run_row_draft(struct pg *pg, const struct uuid *run, const struct run_draft *draft, struct error *err);
 RESULT run_row_draft_checkpoint(struct pg *pg, const struct uuid *run, const struct run_draft *draft, struct error *err);
 RESULT run_row_draft_drop(struct pg *pg, const struct uuid *run, struct error *err);
+/** Runs that have ended, and sijil-keyd was not told so yet. Columns: run, digest of the request. */
+RESULT run_rows_ended(struct pg *pg, size_t most, struct pg_rows **rows_out, struct error *err);
+RESULT run_row_freed(struct pg *pg, const struct uuid *run, struct error *err);

@@ -10,8 +10,8 @@
 /* clang-format off */
 static const struct pg_statement run_wish_sql = {
     "run_wish",
-    "WITH waiting AS (SELECT run_id FROM run WHERE state = 'requested' AND claimed_until <= now() AND expires_at > now() ORDER BY number"
-    " LIMIT 1 FOR UPDATE SKIP LOCKED)"
+    "WITH waiting AS (SELECT run_id FROM run WHERE state = 'requested' AND claimed_until <= now() AND expires_at > now()"
+    " ORDER BY claimed_until, number LIMIT 1 FOR UPDATE SKIP LOCKED)"
     " UPDATE run SET claimed_by = $1, claimed_until = now() + interval '30 seconds' FROM waiting, project p, organisation o"
     " WHERE run.run_id = waiting.run_id AND p.project_id = run.project_id AND o.organisation_id = p.organisation_id"
     " RETURNING run.run_id, p.project_id, p.organisation_id, coalesce(p.deleted_name, o.name || '/' || p.name), run.requester,"
@@ -43,10 +43,17 @@ static const struct pg_statement run_order_sql = {
     " devices = $10, device_type = $11, device_mig = $12, device_memory = $13, expires_at = $14, regions = string_to_array($15, ' '),"
     " claimed_by = '', claimed_until = 'epoch' WHERE run_id = $1",
     "uuid int4 int4 int8 int8 int8 int4 int4 text[] int8 text text int8 timestamptz text", ""};
+static const struct pg_statement run_end_known_sql = {
+    "run_end_known",
+    "SELECT r.run_id, r.request FROM run_draft d JOIN run r USING (run_id) WHERE NOT d.is_freed AND r.ended_at IS NOT NULL ORDER BY r.ended_at LIMIT $1",
+    "int8", "uuid bytea"};
+static const struct pg_statement run_freed_sql = {
+    "run_freed", "UPDATE run_draft SET is_freed = true WHERE run_id = $1", "uuid", ""};
 static const struct pg_statement run_order_find_sql = {
     "run_order_find", "SELECT envelope FROM run_envelope WHERE run_id = $1 AND kind = 'order'", "uuid", "text"};
 static const struct pg_statement *const statements[] = {
     &run_order_sql, &run_order_find_sql, &run_wish_sql, &run_wish_approvals_sql, &run_draft_find_sql, &run_draft_insert_sql, &run_draft_checkpoint_sql, &run_draft_drop_sql, &run_waiting_pools_sql,
+    &run_end_known_sql, &run_freed_sql,
 };
 /* clang-format on */
 const struct pg_table run_draft_table = PG_TABLE(statements);
@@ -148,6 +155,22 @@ struct result run_row_draft_checkpoint(struct pg *pg, const struct uuid *run, co
     TRY(pg_run(pg, &run_draft_checkpoint_sql, &arguments, &rows, err));
     if (pg_rows_affected(rows) == 1) return SUCCESS;
     return failure(err, ERROR_CONFLICT, "another gateway orders this run");
+}
+
+struct result run_rows_ended(struct pg *pg, size_t most, struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_int8(&arguments, (int64_t)most);
+    return pg_run(pg, &run_end_known_sql, &arguments, rows_out, err);
+}
+
+struct result run_row_freed(struct pg *pg, const struct uuid *run, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, run);
+    return pg_run(pg, &run_freed_sql, &arguments, NULL, err);
 }
 
 struct result run_row_draft_drop(struct pg *pg, const struct uuid *run, struct error *err)

@@ -55,6 +55,11 @@ RESULT run_nodes_left(struct pg *pg, const struct run_holder *holder, int64_t *l
 RESULT run_attempt_end(struct pg *pg, const struct run_holder *holder, const char *outcome, struct error *err);
 /** `why` is for the runners of the other nodes. ERROR_CONFLICT: its runner has sent something meanwhile. */
 RESULT run_attempt_lose(struct pg *pg, const struct uuid *run, int64_t attempt, const char *why, struct error *err);
+/* --- training/doubt_store.c --- */
+
+/** The runners of all runs that a run continues from, through checkpoints. Columns: key, the end of its last attempt. */
+RESULT run_forebears(struct pg *pg, const struct uuid *run, struct pg_rows **rows_out, struct error *err);
+
 /* --- training/session_store.c --- */
 
 /** *is_only_out false: it is not the only session; reason_out is "", or why the key is suspended already. */

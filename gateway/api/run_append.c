@@ -4,6 +4,7 @@
 
 #include "gateway/api/run_log_priv.h"
 #include "gateway/api/runner_work_priv.h"
+#include "gateway/pipeline/run_gate.h"
 #include "training/content.h"
 #include "training/log.h"
 
@@ -90,6 +91,7 @@ static struct result handle(struct request *request, struct pg *pg, struct error
     TRY(api_id(request, "run", &appending.holder.run, err));
     TRY(run_held_find(lookup_of(pg), &appending.holder, &held, err));
     TRY(runner_check_reporter(request, &held, err));
+    if (!held.has_ended) TRY(run_lease_require(request, pg, &appending.holder, err));
     if (request->body.length == 0) return failure(err, ERROR_INVALID, "a piece of a log has 1 to %d bytes", RUN_LOG_PIECE_MAX);
     TRY(begin_log(request, pg, &appending.holder, err));
     const struct run_log_append append = {

@@ -5,6 +5,7 @@
 #include "gateway/api/run_log_priv.h"
 #include "gateway/api/runner_work_priv.h"
 #include "gateway/pipeline/resolve.h"
+#include "gateway/pipeline/run_gate.h"
 #include "policy/decider.h"
 #include "training/checkpoint.h"
 #include "training/content.h"
@@ -88,6 +89,7 @@ static struct result handle(struct request *request, struct pg *pg, struct error
     TRY(api_id(request, "run", &keeping->holder.run, err));
     TRY(run_held_find(lookup_of(pg), &keeping->holder, &held, err));
     TRY(runner_check_reporter(request, &held, err));
+    if (!held.has_ended) TRY(run_lease_require(request, pg, &keeping->holder, err));
     struct result done = check(request, pg, keeping, err);
     if (done.ok) done = keep(request, pg, keeping, err);
     manifest_free(keeping->manifest);

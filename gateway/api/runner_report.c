@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "gateway/api/run_priv.h"
 #include "gateway/api/runner_work_priv.h"
+#include "gateway/pipeline/run_gate.h"
 #include "training/label.h"
 
 SCHEMA(run_heartbeat, "a runner is alive", HAS_NUMBER("attempt", REQUIRED, 1, 100, "as in the lease"),
@@ -153,6 +154,7 @@ static struct result handle_heartbeat(struct request *request, struct pg *pg, st
 
     TRY(runner_find_lease(request, pg, &holder, &held, err));
     if (runner_lease_has_ended(&held)) return say(request, &held, err);
+    TRY(run_lease_require(request, pg, &holder, err));
     TRY(hear(request, pg, &holder, err));
     TRY(decide_again(request, pg, &holder, &held, err));
     TRY(run_held_find(lookup_of(pg), &holder, &held, err));

@@ -3,6 +3,7 @@
 
 #include "gateway/api/run_priv.h"
 #include "gateway/api/runner_work_priv.h"
+#include "gateway/pipeline/run_gate.h"
 #include "training/format/form.h"
 
 SCHEMA(run_lease, "a lease of the runner that asks", HAS_NUMBER("attempt", REQUIRED, 1, 100, "as in the lease"),
@@ -139,6 +140,7 @@ static struct result handle_start(struct request *request, struct pg *pg, struct
 
     TRY(runner_find_lease(request, pg, &holder, &held, err));
     if (runner_lease_has_ended(&held)) return say_ended(&held, err);
+    TRY(run_lease_require(request, pg, &holder, err));
     if (held.nodes > 1) return start_together(request, pg, &holder, &held, err);
     TRY(request_document(request, &body, err));
     if (json_text_of(body, "listen") != NULL) return failure(err, ERROR_INVALID, "listen: only for a run of several nodes");

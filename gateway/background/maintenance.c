@@ -23,6 +23,7 @@
 #include "training/expire.h"
 #include "training/lease_jobs.h"
 #include "training/log_jobs.h"
+#include "training/order_jobs.h"
 
 #define ROUND_EVERY_MS 30000
 #define ROUND_MS       20000 /* of cleaning in a round, so that a large backlog does not delay the other work */
@@ -67,6 +68,17 @@ static const struct drain {
 };
 
 /* True: there may be more. */
+static bool free_ended(struct maintenance *maintenance)
+{
+    struct error err = {0};
+    size_t count = 0;
+
+    if (!run_free_ended(maintenance->gateway->keyd, maintenance->pg, &count, &err).ok)
+        log_error("sijil-keyd is not told which runs have ended; it is tried again", &err);
+    return count > 0;
+}
+
+/* True: there may be more. */
 static bool drain_runs(struct maintenance *maintenance)
 {
     bool has_more = false;
@@ -78,7 +90,7 @@ static bool drain_runs(struct maintenance *maintenance)
             log_error(drains[i].failed, &err);
         has_more = has_more || count > 0;
     }
-    return has_more;
+    return free_ended(maintenance) || has_more;
 }
 
 /*

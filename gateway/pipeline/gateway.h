@@ -23,6 +23,7 @@ struct run_admission;
 struct run_dispatch;
 struct run_endings;
 struct keyd_client;
+struct lease_proofs;
 struct pauser;
 struct pg_table;
 struct registry;
@@ -60,6 +61,7 @@ struct gateway {
     struct event_quota *event_quota;            /* counts requests of projects with a quota of events */
     struct pauser *pauser;                      /* requests that wait for a time */
     struct run_endings *run_endings;            /* leases that ended lately */
+    struct lease_proofs *lease_proofs;          /* leases whose signatures were checked */
     struct run_dispatch *run_dispatch;          /* orders runs, and wakes runners */
     struct run_admission *run_admission;        /* admits finished runs */
     _Atomic bool is_starting;                   /* not closed off yet, so not ready */

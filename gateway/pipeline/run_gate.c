@@ -9,6 +9,7 @@
 #include "crypto/keyd_client.h"
 #include "crypto/runner_certificate.h"
 #include "gateway/pipeline/gateway.h"
+#include "gateway/pipeline/lease_proofs.h"
 #include "gateway/pipeline/resolve.h"
 #include "gateway/pipeline/route.h"
 #include "gateway/pipeline/runner_gate.h"
@@ -97,8 +98,8 @@ static struct result read_lease(struct pg *pg, const struct run_holder *holder, 
     return SUCCESS;
 }
 
-struct result run_lease_prove(const struct request *request, struct pg *pg, const struct run_holder *holder,
-                              struct run_envelope **order_out, int64_t *ends_ms_out, struct error *err)
+static struct result prove_signed(const struct request *request, struct pg *pg, const struct run_holder *holder,
+                                  struct run_envelope **order_out, int64_t *ends_ms_out, struct error *err)
 {
     OWNED(run_envelope) *order = NULL, *lease = NULL;
     OWNED(ecdsa_key) *key = NULL;
@@ -108,8 +109,30 @@ struct result run_lease_prove(const struct request *request, struct pg *pg, cons
     TRY(read_lease(pg, holder, key, &lease, err));
     TRY(run_lease_check(lease, order, holder, clock_wall_ms(), err));
     *ends_ms_out = run_time(lease, "expires");
+    lease_proofs_keep(request->gateway->lease_proofs, holder, order->digest, *ends_ms_out);
     *order_out = GIVE(order);
     return SUCCESS;
+}
+
+struct result run_lease_prove(const struct request *request, struct pg *pg, const struct run_holder *holder,
+                              struct run_envelope **order_out, int64_t *ends_ms_out, struct error *err)
+{
+    OWNED(run_envelope) *order = NULL;
+
+    TRY(run_order_find(lookup_of(pg), &holder->run, &order, err));
+    if (!lease_proofs_find(request->gateway->lease_proofs, holder, order->digest, clock_wall_ms(), ends_ms_out))
+        return prove_signed(request, pg, holder, order_out, ends_ms_out, err);
+    *order_out = GIVE(order);
+    return SUCCESS;
+}
+
+struct result run_lease_require(const struct request *request, struct pg *pg, const struct run_holder *holder, struct error *err)
+{
+    OWNED(run_envelope) *order = NULL;
+    int64_t ends_ms = 0;
+
+    if (lease_proofs_find(request->gateway->lease_proofs, holder, NULL, clock_wall_ms(), &ends_ms)) return SUCCESS;
+    return prove_signed(request, pg, holder, &order, &ends_ms, err);
 }
 
 /* ---- what this request may do ---- */

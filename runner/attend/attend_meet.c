@@ -111,7 +111,7 @@ static struct result review(struct attending *attending, struct error *err)
 /* Anybody may connect: only the pod of this job is let in. */
 static struct result prove(struct attending *attending, struct error *err)
 {
-    TRY(talk_receive(attending->talk, TOKEN_MS, &attending->message, err));
+    TRY(talk_receive_whole(attending->talk, TOKEN_MS, &attending->message, err));
     if (attending->message.kind != TALK_TOKEN) return failure(err, ERROR_DENIED, "the caller showed no token");
     TRY(kubernetes_find(attending->cluster, &attending->job, &attending->status, err));
     if (attending->status.pod_uid[0] == '\0') return failure(err, ERROR_DENIED, "a token came, and the job has no pod");

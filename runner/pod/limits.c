@@ -1,8 +1,10 @@
 #include "runner/pod/limits.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -14,11 +16,21 @@
 #define TEXT_SIZE  1024
 #define UNLIMITED  (INT64_C(1) << 60) /* of version 1: a number that no machine has */
 
+/* An image may have files of these names, and a volume may be put over the control group: only the kernel's own files count. */
+static bool is_of_kernel(int fd, const char *path)
+{
+    const bool is_v1 = strncmp(path, V1_MEMORY, strlen(V1_MEMORY)) == 0 || strncmp(path, V1_CPU, strlen(V1_CPU)) == 0 ||
+                       strncmp(path, V1_CPU_ALL, strlen(V1_CPU_ALL)) == 0;
+    struct statfs status;
+
+    return fstatfs(fd, &status) == 0 && status.f_type == (is_v1 ? CGROUP_SUPER_MAGIC : CGROUP2_SUPER_MAGIC);
+}
+
 /* False: there is no such file. */
 static bool read_text(const char *path, char text_out[TEXT_SIZE])
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t length = fd < 0 ? -1 : read(fd, text_out, TEXT_SIZE - 1);
+    const ssize_t length = fd < 0 || !is_of_kernel(fd, path) ? -1 : read(fd, text_out, TEXT_SIZE - 1);
 
     if (fd >= 0) (void)close(fd);
     text_out[length < 0 ? 0 : length] = '\0';

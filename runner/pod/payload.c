@@ -24,6 +24,7 @@
 #include "base/sandbox.h"
 #include "base/text.h"
 #include "runner/pod/limits.h"
+#include "runner/pod/mounts.h"
 #include "runner/pod/pod.h"
 #include "runner/sandbox/closed.h"
 
@@ -91,7 +92,7 @@ static struct result confine(struct error *err)
 
 /* ---- What it shows ---- */
 
-static const char *what_is_open(void)
+static const char *what_is_open(const char *folder)
 {
     static const char *const secrets[] = {"/var/run/secrets/kubernetes.io", "/run/secrets/kubernetes.io", "/run/sijil"};
     struct statvfs root;
@@ -102,7 +103,8 @@ static const char *what_is_open(void)
     if (statvfs("/", &root) != 0 || (root.f_flag & ST_RDONLY) == 0) return "the image can be written to";
     for (size_t i = 1; i + 1 < message.count; i += 2)
         if (!closed_to(message.texts[i], message.texts[i + 1])) return message.texts[i];
-    return closed_privileges();
+    const char *open = mounts_what_is_open(folder);
+    return open != NULL ? open : closed_privileges();
 }
 
 static struct result tell(int channel, const char *what, const char *text, struct error *err)
@@ -131,11 +133,11 @@ static struct result expect(int channel, const char *what, size_t least, struct 
     return pod_is(&message, what, least) ? SUCCESS : failure(err, ERROR_INVALID, "the agent does not say %s", what);
 }
 
-static struct result show(int channel, struct error *err)
+static struct result show(int channel, const char *folder, struct error *err)
 {
     TRY(tell(channel, "hello", NULL, err));
     TRY(expect(channel, "check", 1, err));
-    const char *open = what_is_open();
+    const char *open = what_is_open(folder);
     const struct pod_limits seen = pod_limits_see();
     const int64_t limits[] = {seen.version, seen.memory_bytes, seen.cpu_thousandths};
     if (open == NULL) return tell_numbers(channel, "closed", limits, 3, err);
@@ -295,13 +297,13 @@ static struct result report(int channel, int status, int *exit_out, struct error
     return tell_numbers(channel, "ended", numbers, 5, err);
 }
 
-static struct result run(int channel, int *exit_out, struct error *err)
+static struct result run(int channel, const char *folder, int *exit_out, struct error *err)
 {
     sigset_t held, before;
     pid_t child = 0;
     int status = 0;
 
-    TRY(show(channel, err));
+    TRY(show(channel, folder, err));
     TRY(expect(channel, "go", 4, err));
     (void)sigemptyset(&held);
     (void)sigaddset(&held, SIGCHLD);
@@ -345,7 +347,7 @@ int pod_payload(const char *folder)
 
     (void)sigaction(SIGTERM, &action, NULL);
     (void)sigaction(SIGCHLD, &action, NULL);
-    if (confine(&err).ok && call_agent(folder, &channel, &err).ok && run(channel, &status, &err).ok) return status;
+    if (confine(&err).ok && call_agent(folder, &channel, &err).ok && run(channel, folder, &status, &err).ok) return status;
     (void)fprintf(stderr, "sijil-pod: %s\n", err.message);
     if (channel >= 0) (void)tell(channel, "failed", err.message, &err);
     return POD_CLOSED;

@@ -32,10 +32,11 @@ static void wake(int number)
 /* Blocked but while we wait, so that none is missed. `before` is the mask to wait with. */
 static void take_signals(sigset_t *before)
 {
-    const struct sigaction action = {.sa_handler = wake};
+    const struct sigaction action = {.sa_handler = wake}, ignored = {.sa_handler = SIG_IGN};
     sigset_t held;
 
     (void)sigaction(SIGCHLD, &action, NULL);
+    (void)sigaction(SIGPIPE, &ignored, NULL);
     (void)sigemptyset(&held);
     (void)sigaddset(&held, SIGCHLD);
     (void)sigaddset(&held, SIGTERM);

@@ -66,6 +66,7 @@ bool worker_tries_again(const struct error *err, unsigned attempt, int64_t ends_
 
 /* ---- the beginning and the end of the process ---- */
 
+/* Anybody may connect to the door of a pod and go away at once: an answer to nobody must be an error, and not the worker's end. */
 static void take_signals(void)
 {
     const struct sigaction action = {.sa_handler = on_signal}, ignore = {.sa_handler = SIG_IGN};
@@ -74,6 +75,7 @@ static void take_signals(void)
     (void)sigemptyset(&none);
     (void)sigaction(SIGTERM, &action, NULL);
     (void)sigaction(SIGXFSZ, &ignore, NULL); /* a limit on the size of files is an error of a write, as a full disk is */
+    (void)sigaction(SIGPIPE, &ignore, NULL); /* a program that this process starts gets the default again */
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 

@@ -79,17 +79,12 @@ static bool is_known(uint8_t letter)
     return letter != 0 && strchr("tcsrfpwglbueqkoxy", letter) != NULL;
 }
 
-struct result talk_receive(struct talk *talk, int64_t patience_ms, struct talk_message *message, struct error *err)
+/* Once it has begun. */
+static struct result read_message(struct talk *talk, int64_t until_ms, struct talk_message *message, struct error *err)
 {
     uint8_t head[HEAD_SIZE], *room = NULL;
     size_t got = 0;
 
-    buffer_clear(&message->content);
-    message->kind = TALK_END;
-    message->count = 0;
-    if (!talk_is_ready(talk) && !tls_waits(talk->tls, clock_monotonic_ms() + patience_ms))
-        return failure(err, ERROR_NOT_FOUND, "the other side says nothing");
-    const int64_t until_ms = clock_monotonic_ms() + TALK_SILENCE_MS;
     TRY(tls_read(talk->tls, head, 1, until_ms, &got, err));
     if (got == 0) return SUCCESS;
     TRY(read_all(talk, head + 1, sizeof head - 1, until_ms, err));
@@ -102,6 +97,29 @@ struct result talk_receive(struct talk *talk, int64_t patience_ms, struct talk_m
     }
     message->kind = (enum talk_kind)head[0];
     return SUCCESS;
+}
+
+static struct result begin(struct talk *talk, int64_t until_ms, struct talk_message *message, struct error *err)
+{
+    buffer_clear(&message->content);
+    message->kind = TALK_END;
+    message->count = 0;
+    if (talk_is_ready(talk) || tls_waits(talk->tls, until_ms)) return SUCCESS;
+    return failure(err, ERROR_NOT_FOUND, "the other side says nothing");
+}
+
+struct result talk_receive(struct talk *talk, int64_t patience_ms, struct talk_message *message, struct error *err)
+{
+    TRY(begin(talk, clock_monotonic_ms() + patience_ms, message, err));
+    return read_message(talk, clock_monotonic_ms() + TALK_SILENCE_MS, message, err);
+}
+
+struct result talk_receive_whole(struct talk *talk, int64_t patience_ms, struct talk_message *message, struct error *err)
+{
+    const int64_t until_ms = clock_monotonic_ms() + patience_ms;
+
+    TRY(begin(talk, until_ms, message, err));
+    return read_message(talk, until_ms, message, err);
 }
 
 struct result talk_texts(struct talk_message *message, size_t least, struct error *err)

@@ -60,6 +60,8 @@ RESULT talk_send_texts(struct talk *talk, enum talk_kind kind, const char *const
  * ERROR_UNAVAILABLE: it stopped in the middle.
  */
 RESULT talk_receive(struct talk *talk, int64_t patience_ms, struct talk_message *message, struct error *err);
+/** The same, from somebody that nobody knows yet: the whole message within `patience_ms`. */
+RESULT talk_receive_whole(struct talk *talk, int64_t patience_ms, struct talk_message *message, struct error *err);
 /** Splits the content into texts, for a kind that has them. ERROR_INVALID. */
 RESULT talk_texts(struct talk_message *message, size_t least, struct error *err);
 /** For poll(2), when talk_is_ready() is false. */

@@ -10,6 +10,7 @@
 #include "runner/talk/talk_sockets.h"
 
 #define CONNECT_MS 10000
+#define HANDS_MS   35000 /* the runner hears one caller after the other, and each may take ten seconds */
 
 static struct result dial(const char *text, const char *port, int *fd_out, struct error *err)
 {
@@ -34,6 +35,6 @@ struct result talk_call(const char *address, const char *port, const char *pin, 
 
     if (strlen(pin) != TALK_PIN_SIZE - 1) return failure(err, ERROR_INVALID, "the pin of a runner has 64 hex digits");
     TRY(dial(address, port, &fd, err));
-    TRY(tls_connect(fd, pin, clock_monotonic_ms() + TALK_HANDS_MS, &tls, err));
+    TRY(tls_connect(fd, pin, clock_monotonic_ms() + HANDS_MS, &tls, err));
     return talk_new(tls, talk_out, err);
 }

@@ -204,6 +204,35 @@ else
     sijil run cancel "$host" main/models "$run"
     specify 'cp /in/numbers/numbers.txt /out/model'
     request --wait >"$work/said" 2>&1 || { cat "$work/said"; die "no run after a kill"; }
+
+    say "code that breaks out empties the runner's folder: no other key is enrolled, until root removes the mark"
+    : >"$log"
+    runners() { sijil runner list "$host" --json | jq length; }
+    as_runner() { if [ "$(id -u)" = 0 ]; then runuser -u sijil-runner -- "$@"; else "$@"; fi; }
+    admin .password | sijil login "$host" --username "$(admin .username)" --ca-file "$directory/ca.pem" --password-stdin
+    [ "$(runners)" = 1 ] || die "there are $(runners) runners"
+    mark=$(readlink -f "$directory/runner").enrolled
+    if [ "$(id -u)" = 0 ]; then ! as_runner rm -f "$mark" 2>/dev/null || die "the runner's user can remove the mark"; fi
+    as_runner rm "$directory/runner/state/document.json"
+    as_runner kill "$(child sijil-runner)"
+    wait_until 60 is_serving || die "a runner that has its key is not given its document again"
+    as_runner sh -c 'rm -r "$1"/*' sh "$(readlink -f "$directory/runner/state")"
+    : >"$log"
+    as_runner kill "$(child sijil-runner)"
+    has_lost_its_key() { grep -q 'the folder has not its key any more' "$log"; }
+    wait_until 60 has_lost_its_key || die "it is not said that the key is lost"
+    ! grep -q 'enrolled the runner of this machine' "$log" || die "another key was enrolled"
+    [ "$(runners)" = 1 ] || die "there are $(runners) runners after the folder was emptied"
+    stop
+    : >"$log"
+    start
+    wait_until 60 has_lost_its_key || die "a start enrols another one"
+    stop
+    rm -r "$mark" "$(readlink -f "$directory/runner")"
+    : >"$log"
+    start
+    wait_until 60 is_serving || die "root can't have another runner enrolled"
+    [ "$(runners)" = 2 ] || die "there are $(runners) runners after root has removed the mark"
 fi
 stop
 without=--no-runner
@@ -322,7 +351,7 @@ for private in admin.json trainer.json officer/approver.pem officer/trainer.pem 
     mv "$kept/${private##*/}" "$directory/$private"
 done
 before=$(cat "$directory"/admin.json "$directory"/officer/approver.pem "$directory"/tls/*.key | sha256sum)
-rm -rf "$kept/runner"
+rm -rf "$kept/runner" "$kept/runner.enrolled"
 rmdir "$kept"
 start
 [ "$(cat "$directory"/admin.json "$directory"/officer/approver.pem "$directory"/tls/*.key | sha256sum)" = "$before" ] ||

@@ -121,6 +121,20 @@ static void a_request_becomes_an_order_and_a_lease(void **state)
     check_bundle(&query, true);
 }
 
+static void what_was_tried_comes_after_the_others(void **state)
+{
+    const struct uuid tried = request("\"AE\"", 0), fresh = request("\"AE\"", 0);
+    struct error err = {0};
+    bool is_found = false;
+
+    (void)state;
+    database_execute(place.log.database, "UPDATE run SET claimed_until = now() WHERE number = (SELECT max(number) - 1 FROM run)");
+    assert_true(run_order_next(&source, "gw1", &is_found, &err).ok && is_found);
+    expect_state(&fresh, "ordered", "");
+    order_well();
+    expect_state(&tried, "ordered", "");
+}
+
 static void approvals_stand_in_the_bundle(void **state)
 {
     const struct uuid id = request("\"AE\"", 1);
@@ -415,6 +429,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_becomes_an_order_and_a_lease),
+        cmocka_unit_test(what_was_tried_comes_after_the_others),
         cmocka_unit_test(approvals_stand_in_the_bundle),
         cmocka_unit_test(an_approval_of_the_requester_itself_ends_it),
         cmocka_unit_test(a_crash_after_the_event_finds_it_again),

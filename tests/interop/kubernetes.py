@@ -157,6 +157,18 @@ def a_pod_shows_that_it_is_closed(world):
     world.remove(run)
 
 
+def an_image_with_volumes_is_refused(world):
+    """containerd mounts them from the node's disk, writable, and over its own mounts."""
+    tools = {f"bin/{name}": "->busybox" for name in ("sh", "sleep", "echo")}
+    for place in ("/data", "/gate/shut", "/sys/fs/cgroup", "/out/deep"):
+        image = world.cluster.add_image("localhost/volumes@", {"bin": "", "bin/busybox": "/bin/busybox", **tools}, volumes=(place,))
+        run, _ = world.start("/bin/sh", "-c", "echo it runs; sleep 1", payload=image)
+        ended = world.until(run, "failed", "completed", "lost", "timeout", "memory")
+        said = world.log_of(run)
+        assert ended["state"] == "failed" and f"{place} is a volume" in said and "it runs" not in said, (place, ended, said)
+        world.remove(run)
+
+
 def a_job_is_started_once(world):
     """Also by a runner that is killed at any moment of it: the next one finds the job again."""
     run, first = world.start(*shell("sleep 1000"))
@@ -382,7 +394,7 @@ def what_a_job_costs(world):
     assert ours < plain + 10, took
 
 
-CASES = (an_end_is_told_as_it_was, a_pod_shows_that_it_is_closed, memory_and_time_end, a_job_is_started_once, a_cancelled_job_is_gone, the_api_may_go_and_come,
+CASES = (an_end_is_told_as_it_was, a_pod_shows_that_it_is_closed, an_image_with_volumes_is_refused, memory_and_time_end, a_job_is_started_once, a_cancelled_job_is_gone, the_api_may_go_and_come,
          a_lost_pod_is_lost, nodes_devices_and_queues_are_waited_for, a_place_must_confine, a_token_is_of_one_pod_on_one_node, rights_are_the_fewest,
          the_check_of_a_cluster, what_a_job_costs)
 

@@ -258,8 +258,8 @@ class Cluster:
     def ctr_words(self, *words):
         return ("/usr/bin/ctr", "--address", self.path("run/containerd.sock"), "-n", "k8s.io", *words)
 
-    def add_image(self, name, files, entry=()):
-        """An image of one layer, with these files (path -> file of this machine, or "" for a folder). A name that ends in @ gets its digest. Returns the name."""
+    def add_image(self, name, files, entry=(), volumes=()):
+        """An image of one layer, with these files (path -> file of this machine, or "" for a folder), and volumes. A name that ends in @ gets its digest. Returns the name."""
         folder = tempfile.mkdtemp(dir=self.path("run"))
         blobs = os.path.join(folder, "blobs/sha256")
         os.makedirs(blobs)
@@ -276,7 +276,7 @@ class Cluster:
 
         media = "application/vnd.oci.image."
         layer = blob(layer_of(files), media + "layer.v1.tar")
-        config = {"architecture": "amd64", "os": "linux", "config": {"Env": ["PATH=/bin:/usr/bin"], "Entrypoint": list(entry)},
+        config = {"architecture": "amd64", "os": "linux", "config": {"Env": ["PATH=/bin:/usr/bin"], "Entrypoint": list(entry), "Volumes": {place: {} for place in volumes}},
                   "rootfs": {"type": "layers", "diff_ids": [layer["digest"]]}}
         manifest = blob(json.dumps({"schemaVersion": 2, "mediaType": media + "manifest.v1+json", "config": blob(json.dumps(config).encode(), media + "config.v1+json"),
                                     "layers": [layer]}).encode(), media + "manifest.v1+json")

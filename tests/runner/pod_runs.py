@@ -6,11 +6,12 @@ import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
 
-from pod_world import NODE, SPACE, Cluster
+from pod_world import NODE, REAL, SPACE, Cluster
 from runner_world import BUILD, IS_ROOT, MARK, RUNNER, Registry, World, run_tests
 
 IMAGE = "registry.example/sijil-pod@sha256:" + "0" * 64
@@ -138,6 +139,14 @@ def a_lost_pod_ends_its_run(world):
         world.api.one_pod().end()
         assert world.end_of(run)[0] == wanted and says in world.end_of(run)[1], world.end_of(run)
         world.api.reset()
+    data = world.peer.push("digits", {f"f{i}.bin": os.urandom(1 << 20) * 24 for i in range(4)})
+    run, _ = world.give(world.script(WRITES, inputs=[("digits", data)]))
+    pod = world.api.one_pod()
+    world.peer.wait(lambda: any(files for _, _, files in os.walk(pod.path("in"))), "no input comes")
+    pod.end()  # an eviction while its inputs come: another runner gets the run at once
+    status, reason = world.end_of(run)
+    assert status == "refused" and reason.startswith("machine: ") and not world.said("a worker failed"), (status, reason)
+    world.api.reset()
     run = world.begun()
     world.api.conditions = [{"type": "Failed", "status": "True", "reason": "DeadlineExceeded"}]
     world.api.one_pod().end(names=("agent",))
@@ -172,11 +181,25 @@ def who_is_not_the_pod_gets_nothing(world):
     world.api.reset()
 
 
+def client_hello():
+    """The first message of a TLS client."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    sent = ssl.MemoryBIO()
+    with contextlib.suppress(ssl.SSLWantReadError):
+        context.wrap_bio(ssl.MemoryBIO(), sent).do_handshake()
+    return sent.read()
+
+
 def strangers_at_the_door(world):
-    """Whoever calls while a pod is awaited: not TLS, or a talk without a token. The pod itself is still heard."""
+    """Whoever calls while a pod is awaited: not TLS, a talk without a token, or a caller that has gone before it is answered. The pod itself is still heard."""
     world.api.starts = False
     run, _ = world.give(world.script(WRITES))
     world.peer.wait(lambda: world.api.jobs, "no job")
+    for _ in range(8):
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", world.port), 5) as one:
+            one.sendall(client_hello())
+    assert not world.said("a worker failed"), "a caller that had gone has ended the worker"
     for data in (b"", b"GET / HTTP/1.1\r\n\r\n", bytes(70000)):
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", world.port), 5) as one:
             one.sendall(data)
@@ -203,6 +226,21 @@ def what_is_not_limited_is_refused(world):
     for more in ({"tasks": 2}, {"network": "tasks"}, {"devices": {"count": 1, "type": "H200", "memory_bytes": 0}}):
         run, _ = world.give(world.script(WRITES, **more))
         assert world.end_of(run)[0] == "refused" and not world.api.jobs, more
+
+
+def an_image_with_volumes_is_refused(world):
+    """A container runtime mounts them from the node's disk, writable, and over its own mounts. Nor do files of an image pass for a control group."""
+    for place in ("/data", "/gate/shut", "/out/deep", "/sys/fs/cgroup"):
+        world.api.volumes = (place,)
+        run, _ = world.give(world.script(WRITES))
+        status, reason = world.end_of(run)
+        assert status == "refused" and reason.startswith("isolation: ") and f"{place} is a volume" in reason and not run.has_started, (place, reason)
+        world.api.reset()
+    world.api.program = REAL
+    run, _ = world.give(world.script(WRITES))
+    status, reason = world.end_of(run)
+    assert status == "refused" and "no control group" in reason and not run.has_started, reason
+    world.api.reset()
 
 
 def a_pod_that_does_not_begin(world):
@@ -286,8 +324,8 @@ def wrong_words_are_refused(world):
 
 
 TESTS = (a_run_in_a_pod, kubernetes_learns_nothing, ends_are_told, processes_are_counted, a_cancelled_run_is_gone, a_lost_pod_ends_its_run,
-         a_cluster_that_says_complete, who_is_not_the_pod_gets_nothing, strangers_at_the_door, what_is_not_limited_is_refused, a_killed_runner_leaves_nothing,
-         a_stopped_runner_cancels, wrong_words_are_refused, without_a_token_no_run_is_asked_for, a_pod_that_does_not_begin)
+         a_cluster_that_says_complete, who_is_not_the_pod_gets_nothing, strangers_at_the_door, what_is_not_limited_is_refused, an_image_with_volumes_is_refused,
+         a_killed_runner_leaves_nothing, a_stopped_runner_cancels, wrong_words_are_refused, without_a_token_no_run_is_asked_for, a_pod_that_does_not_begin)
 
 if __name__ == "__main__":
     if not IS_ROOT or subprocess.run(["/usr/bin/bwrap", "--unshare-all", "--ro-bind", "/", "/", "/bin/true"], capture_output=True, check=False).returncode:

@@ -17,6 +17,7 @@ BECOME = ("/usr/bin/setpriv", f"--reuid={AGENT}", f"--regid={AGENT}", "--clear-g
 ALONE = ("/usr/bin/unshare", "--net", *BECOME)  # as a pod whose network forbids all
 BWRAP = ("/usr/bin/bwrap", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--die-with-parent", "--as-pid-1", "--cap-drop", "ALL", "--ro-bind", "/", "/",
          "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run", "--tmpfs", "/var", "--tmpfs", "/tmp")
+LAST = ("--remount-ro", "/run", "--remount-ro", "/var")
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 
 
@@ -29,7 +30,7 @@ class Pod:
         os.chmod(self.gate, 0o755)
         self.run_as(AGENT, PROGRAM, "place", self.gate).wait(SECONDS)
         self.agent = self.run_as(0, *network, PROGRAM, "trial", self.gate, *addresses, "--", *command)
-        self.payload = self.run_as(payload_user, *sealed, "--ro-bind", self.gate, "/tmp/gate", "/tmp/gate/sijil-pod", "payload", "/tmp/gate")
+        self.payload = self.run_as(payload_user, *sealed, "--ro-bind", self.gate, "/tmp/gate", *LAST, "/tmp/gate/sijil-pod", "payload", "/tmp/gate")
 
     @staticmethod
     def run_as(user, *words):

@@ -16,7 +16,7 @@ import uuid
 from kubernetes_api import SPACE, Api, Handler
 
 BUILD = os.path.abspath(sys.argv[1])
-PROGRAM = os.path.join(BUILD, "cmd/sijil-pod")
+REAL, PROGRAM = os.path.join(BUILD, "cmd/sijil-pod"), os.path.join(BUILD, "tests/runner/pod_of_files")
 AGENT, GROUP, NODE = 64001, 64000, "0f8fad5b-d9cb-469f-a165-70867728950e"
 ACCOUNT = f"system:serviceaccount:{SPACE}:sijil-run"
 ROOT = ("--ro-bind", "/usr", "/usr", "--ro-bind", "/etc", "/etc", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64",
@@ -73,7 +73,7 @@ class Pod:
         for name, text in cluster.limits(containers["payload"]["resources"]["limits"]).items():
             self.write("cgroup/" + name, text)
         self.processes = {}
-        self.spawn("place", AGENT, PROGRAM, "place", self.path("gate")).wait(60)
+        self.spawn("place", AGENT, cluster.program, "place", self.path("gate")).wait(60)
         self.relay = socket.socket(socket.AF_UNIX)
         self.relay.bind(self.path("relay"))
         self.relay.listen(8)
@@ -107,7 +107,11 @@ class Pod:
         self.spawn("agent", 0, "/usr/bin/unshare", "--net", "/usr/bin/python3", "-I", "-c", INSIDE, self.words[3], self.path("relay"), *become, *BWRAP, *mounts,
                    *own, "/gate/sijil-pod", *self.words)
         mounts = [word for name in ("gate", "code", "in") for word in ("--ro-bind", self.path(name), "/" + name)]
-        own = ["--bind", self.path("out"), "/out", "--tmpfs", "/tmp", "--ro-bind", self.path("cgroup"), "/sys/fs/cgroup", "--remount-ro", "/"]
+        own = ["--bind", self.path("out"), "/out", "--tmpfs", "/tmp", "--ro-bind", self.path("cgroup"), "/sys/fs/cgroup"]
+        for number, place in enumerate(self.cluster.volumes):  # of the image: a container runtime mounts them over all others
+            self.make(f"volume{number}", 0o777)
+            own += ["--bind", self.path(f"volume{number}"), place]
+        own += ["--remount-ro", "/"]
         self.spawn("payload", self.user, *BWRAP, "--unshare-pid", "--as-pid-1", *mounts, *own, "/gate/sijil-pod", "payload", "/gate")
 
     def pass_on(self):
@@ -180,6 +184,7 @@ class Cluster(Api):
         self.said = {}                         # of a review: what is not as it should be
         self.waiting, self.conditions = None, []  # a reason; of each job
         self.pod_says, self.ended_reason = {}, "Error"
+        self.program, self.volumes = PROGRAM, ()  # of the pods; of the payload's image
         self.limits = lambda limits: {"memory.max": limits["memory"] + "\n", "cpu.max": f"{int(limits['cpu']) * 100000} 100000\n",
                                       "cpu.stat": "usage_usec 70000\n", "memory.peak": "1234567\n", "memory.events": "oom_kill 0\n"}
 

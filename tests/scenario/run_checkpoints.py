@@ -362,6 +362,33 @@ def they_go_when_nobody_continues_from_them():
     assert sql("SELECT count(*) FROM run_checkpoint_blob b LEFT JOIN run_checkpoint c ON c.run_id = b.run_id AND c.digest = b.checkpoint WHERE c.run_id IS NULL") == "0"
 
 
+def what_continues_from_a_withdrawn_runner_counts_as_its():
+    """Over two steps, admitted before or not, also if the checkpoint is gone. What its row says of its runner is not believed."""
+    thief, honest = Runner(state["world"]), state["other"]
+    first, hidden, own = Lease(runner=thief), Lease(runner=thief), Lease(runner=honest)
+    kept, hidden_one, own_one = (lease.keep(secrets.token_bytes(10)) for lease in (first, hidden, own))
+    first.cancel()
+    hidden.cancel()
+    admitted = Lease(runner=honest, resume=resume_of(first, kept))
+    finish(admitted)
+    state["alice"].wait(admitted.asked, "succeeded", 60)
+    between = Lease(runner=honest, resume=resume_of(first, kept))
+    second = between.keep(secrets.token_bytes(10))
+    between.cancel()
+    waits = Lease(runner=honest, resume=resume_of(between, second))
+    sql(f"SET ROLE sijil_app; UPDATE run_checkpoint SET key = '{honest.key.name}', kept_at = now() - interval '9 days' WHERE run_id = '{hidden.run}'")
+    thief.withdraw()
+    finish(waits)
+    state["alice"].wait(waits.asked, "quarantined", 90)
+    finish(own)
+    state["alice"].wait(own.asked, "succeeded", 60)
+    sijil_test.wait_until(lambda: state["alice"].run(admitted.asked).get("doubts"), 90, "the admitted run has no doubt")
+    assert state["alice"].run(admitted.asked)["doubts"][0]["key"] == thief.key.name
+    for lease in (first, hidden, between):
+        sijil_test.wait_until(lambda lease=lease: lease.kept() == [], 90, "a checkpoint of the withdrawn runner stays")
+    assert not state["alice"].run(own.asked).get("doubts") and hidden_one and own_one
+
+
 def blobs_of_a_kept_one_are_not_collected():
     lease, data = Lease(), secrets.token_bytes(100)
     digest = lease.keep(data)
@@ -467,4 +494,4 @@ if __name__ == "__main__":
     run(prepare, a_checkpoint_is_kept_for_a_successor_alone, the_newest_are_kept_and_the_others_are_given_back,
         what_fits_as_checkpoints_is_no_larger_output, what_is_no_checkpoint_is_refused_with_the_rule, a_run_continues_from_a_checkpoint, requests_name_what_is_there,
         a_checkpoint_stays_in_its_project, a_checkpoint_has_the_label_of_all_that_was_read, blobs_of_a_kept_one_are_not_collected,
-        a_killed_training_continues_to_the_same_bytes, they_go_when_nobody_continues_from_them, server=server)
+        a_killed_training_continues_to_the_same_bytes, they_go_when_nobody_continues_from_them, what_continues_from_a_withdrawn_runner_counts_as_its, server=server)

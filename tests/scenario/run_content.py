@@ -230,16 +230,34 @@ def a_row_of_an_attempt_is_no_lease():
     try:
         for signed in ("lease", "NULL"):
             sql(f"UPDATE run_attempt SET lease = {signed} WHERE run_id = '{lease.run}' AND attempt = 99")
-            answer = thief.call(f"runs/{lease.run}/token", {"attempt": 99, "node": 0})
-            assert answer.status == 403, (answer.status, answer.body)
+            for answer in (thief.call(f"runs/{lease.run}/token", {"attempt": 99, "node": 0}), thief.start(lease.run, 99), thief.beat(lease.run, 99, progress=99),
+                           lease.append(0, b"all is well\n", runner=thief, attempt=99),
+                           thief.call(f"runs/{lease.run}/checkpoint?attempt=99", {"schemaVersion": 2})):
+                assert answer.status == 403, (answer.status, answer.body)
+        assert sql(f"SELECT count(*) FROM run_log WHERE run_id = '{lease.run}' AND attempt = 99") == "0"
+        assert sql(f"SELECT phase FROM run_attempt WHERE run_id = '{lease.run}' AND attempt = 99") == "leased"
     finally:
         sql(f"DELETE FROM run_attempt WHERE run_id = '{lease.run}' AND attempt = 99")
-    token, kept = lease.token(), sql(f"SELECT lease FROM run_attempt WHERE run_id = '{lease.run}'")
+
+
+def a_lease_is_proven_once():
+    """Its row is believed no more afterwards than before; what ends it counts at once."""
+    damage = "UPDATE run_attempt SET lease = replace(lease, '\"sig\":\"', '\"sig\":\"MEUCIQ') WHERE run_id = '{}'"
+    first, second, place = Lease(), asked_for()["run"], state["code"]
+    assert opened(first.runner.lease()["lease"])[0]["run"] == second  # and it reports nothing yet
     path = f"{place['repository']}/manifests/{place['digest']}"
-    sql(f"UPDATE run_attempt SET lease = replace(lease, '\"sig\":\"', '\"sig\":\"MEUCIQ') WHERE run_id = '{lease.run}'")
-    assert lease.v2("GET", path, token=token).status == 401
-    sql(f"UPDATE run_attempt SET lease = $q${kept}$q$ WHERE run_id = '{lease.run}'")
-    assert lease.v2("GET", path, token=token).status == 200
+    token = first.token()
+    assert first.v2("GET", path, token=token).status == 200 and first.runner.beat(first.run).status == 200
+    for run_id in (first.run, second):
+        sql(damage.format(run_id))
+    assert first.v2("GET", path, token=token).status == 200 and first.runner.beat(first.run).status == 200
+    assert first.runner.beat(second).status == 403
+    sql(f"UPDATE run_attempt SET key = '{state['other'].key.name}' WHERE run_id = '{first.run}'")
+    assert first.v2("GET", path, token=token).status == 401 and first.runner.beat(first.run).status == 404
+    sql(f"UPDATE run_attempt SET key = '{first.runner.key.name}' WHERE run_id = '{first.run}'")
+    for run_id in (first.run, second):
+        Lease.end_of(run_id)
+    assert first.v2("GET", path, token=token).status == 401
 
 
 def the_policies_of_today_decide_each_access():
@@ -758,7 +776,7 @@ def the_real_runner_fetches_logs_and_uploads():
 
 
 if __name__ == "__main__":
-    run(prepare, a_token_reads_what_the_order_names, everything_else_is_refused, a_token_is_bound_to_the_runner, what_the_database_says_is_not_an_order, a_row_of_an_attempt_is_no_lease,
+    run(prepare, a_token_reads_what_the_order_names, everything_else_is_refused, a_token_is_bound_to_the_runner, what_the_database_says_is_not_an_order, a_row_of_an_attempt_is_no_lease, a_lease_is_proven_once,
         the_policies_of_today_decide_each_access, an_index_lets_the_runner_read_what_it_lists, a_token_pushes_blobs_of_outputs, an_order_limits_what_is_pushed, open_uploads_count_and_end_with_the_lease, pieces_are_appended_once,
         a_log_has_a_limit, a_log_counts_in_the_quota, small_pieces_become_few, followers_get_everything_live, a_log_shows_no_piece_of_another_project, a_follower_without_read_is_refused,
         a_reader_that_waits_is_decided_again, kills_lose_nothing_that_was_taken, nothing_counts_after_the_end, a_body_that_moves_ends_with_its_lease, a_withdrawn_runner_has_no_token,

@@ -257,6 +257,13 @@ def an_attempt_has_one_lease_whatever_the_database_says():
     done(asked)
 
 
+def an_ended_run_frees_its_places():
+    """sijil-keyd keeps places for three leases and an admission until it is told; unit/test_keyd_runs.c shows that they become free."""
+    asked = ordered()
+    done(asked)
+    sijil_test.wait_until(lambda: sql(f"SELECT is_freed FROM run_draft WHERE run_id = '{asked['run']}'") == "t", 60, "sijil-keyd is not told")
+
+
 def a_runner_gets_only_what_its_document_allows():
     asked = ordered()
     for other in (state["leaving"], *(Runner(state["world"], **place) for place in ({"jurisdictions": ["AE", "SA"]}, {"region": "local/elsewhere"}))):
@@ -481,7 +488,7 @@ def a_shutdown_does_not_wait_for_waiting_runners():
 
 
 if __name__ == "__main__":
-    run(prepare, a_waiting_runner_gets_the_run_as_soon_as_it_is_ordered, an_outsider_verifies_the_bundle, the_same_session_gets_a_lost_answer_again,
+    run(prepare, a_waiting_runner_gets_the_run_as_soon_as_it_is_ordered, an_outsider_verifies_the_bundle, an_ended_run_frees_its_places, the_same_session_gets_a_lost_answer_again,
         the_holder_reports_and_nobody_else, approvals_travel_with_the_order, a_refusal_is_signed_by_the_holder,
         a_returned_lease_goes_to_another_runner_at_once, a_lease_that_keyd_refuses_keeps_nobody_waiting,
         a_run_that_the_policies_of_today_forbid_stops, a_run_that_the_policies_forbid_since_its_order_is_not_leased,

@@ -89,6 +89,29 @@ static void a_step_can_be_interrupted(void **state)
     assert_false(step_is_interrupted());
 }
 
+static struct result stop_itself(void *context, struct error *err)
+{
+    (void)context;
+    (void)err;
+    (void)raise(SIGSTOP);
+    return SUCCESS;
+}
+
+/* A user may stop its own processes: then the supervisor would start nothing again that ends. */
+static void a_step_has_its_time(void **state)
+{
+    const struct user user = self();
+    struct error err = {0};
+    int number = 7;
+
+    (void)state;
+    assert_true(step_run_within(60000, &user, succeed, &number, &err).ok);
+    assert_false(step_run_within(60000, &user, fail_plainly, NULL, &err).ok);
+    assert_null(strstr(err.message, "too long"));
+    assert_false(step_run_within(300, &user, stop_itself, NULL, &err).ok);
+    assert_non_null(strstr(err.message, "took too long, or was stopped"));
+}
+
 static char *const sleep_arguments[] = {(char[]){"/bin/sleep"}, (char[]){"100"}, NULL};
 /* Prints the text of descriptor 3, and the other open descriptors. */
 static char *const print_arguments[] = {(char[]){"/bin/sh"}, (char[]){"-c"},
@@ -384,6 +407,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_hands_back_its_error),
         cmocka_unit_test(a_step_can_be_interrupted),
+        cmocka_unit_test(a_step_has_its_time),
         cmocka_unit_test(a_process_runs_until_it_is_stopped),
         cmocka_unit_test(a_stubborn_process_is_killed),
         cmocka_unit_test(pauses_grow_and_have_an_end),

@@ -116,6 +116,46 @@ static void add_result(struct world *world)
     for (enum run_type type = 0; type < RUN_RESULT; type++) run_envelope_free(read[type]);
 }
 
+static struct run_promise promise_of_order(const struct world *world, const char *request)
+{
+    struct run_promise promise;
+    char purpose[128];
+    uint8_t subject[32];
+
+    (void)snprintf(purpose, sizeof purpose, "order %s 0 0", request);
+    sha256_of(bytes_of_text(purpose), subject);
+    assert_true(run_ledger_find(world->runs, subject, world->signer.now_ms, &promise));
+    return promise;
+}
+
+/* Of a run of acme/models. A wrong word of its end costs the run only what was kept for it. */
+static void an_end_frees_what_was_reserved(void **state)
+{
+    struct buffer OWNED_BUFFER envelope = BUFFER(RUN_ENVELOPE_MAX);
+    OWNED(run_envelope) *request = NULL;
+    uint8_t digest[32], other[32] = {1};
+    OWNED_WORLD world;
+    struct error err = {0};
+
+    (void)state;
+    begin_without(&world, NULL);
+    assert_true(run_envelope_read(bytes_of_text(envelope_text(&world, RUN_REQUEST)), RUN_REQUEST, &request, &err).ok);
+    assert_true(text_from_hex(bytes_of_text(request->digest + 7), digest, sizeof digest));
+    sign_order_and_lease(&world, &envelope);
+    const struct run_promise before = promise_of_order(&world, request->digest);
+    assert_int_equal(before.reserves, 3); /* two leases and the admission */
+    assert_true(before.organisation == run_ledger_share(bytes_of_text("acme")));
+    assert_true(before.project == run_ledger_share(bytes_of_text(run_text(request, "project"))));
+    assert_true(run_sign_end(world.runs, other, world.signer.now_ms, &err).ok);
+    assert_int_equal(promise_of_order(&world, request->digest).reserves, 3);
+    for (unsigned i = 0; i < 2; i++) assert_true(run_sign_end(world.runs, digest, world.signer.now_ms, &err).ok);
+    open_runs(&world);
+    assert_int_equal(promise_of_order(&world, request->digest).reserves, 0);
+    add(&world, RUN_LEASE, &envelope);
+    add_result(&world);
+    if (ask(&world, run_sign_admission, &envelope, &err) != ERROR_NONE) fail_msg("%s", err.message);
+}
+
 static void a_result_is_admitted_once(void **state)
 {
     struct buffer OWNED_BUFFER first = BUFFER(RUN_ENVELOPE_MAX), second = BUFFER(RUN_ENVELOPE_MAX);
@@ -326,6 +366,7 @@ int main(void)
         cmocka_unit_test(a_lease_is_for_one_runner),
         cmocka_unit_test(a_withdrawn_runner_gets_no_lease),
         cmocka_unit_test(a_result_is_admitted_once),
+        cmocka_unit_test(an_end_frees_what_was_reserved),
         cmocka_unit_test(an_admission_is_signed_again_under_the_set_of_then),
         cmocka_unit_test(a_first_admission_is_under_the_set_in_force),
     };

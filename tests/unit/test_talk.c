@@ -9,8 +9,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "runner/talk/talk_files.h"
+#include "runner/talk/talk_priv.h"
 #include "runner/talk/talk_sockets.h"
 
 #define PORT  47300
@@ -86,6 +88,23 @@ static void messages_arrive(void **state)
     assert_int_equal(message.kind, TALK_END);
     buffer_done(&message.content);
     free(large);
+}
+
+/* One byte must not keep a door for as long as a message of somebody who was let in. */
+static void a_stranger_has_one_patience(void **state)
+{
+    OWNED_PAIR pair = {.door = NULL};
+    struct talk_message message = TALK_MESSAGE;
+    struct error err = {0};
+
+    (void)state;
+    assert_true(meet(&pair, NULL));
+    const int64_t began_ms = clock_monotonic_ms();
+    must(tls_write(pair.there->tls, bytes_of_text("t"), began_ms + 5000, &err), &err);
+    assert_false(talk_receive_whole(pair.here, 300, &message, &err).ok);
+    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+    assert_in_range(clock_monotonic_ms() - began_ms, 250, 5000);
+    buffer_done(&message.content);
 }
 
 static void another_key_is_refused(void **state)
@@ -280,9 +299,12 @@ static void check_where(void **state)
 
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_arrive), cmocka_unit_test(another_key_is_refused), cmocka_unit_test(a_key_is_for_one_talk),
-        cmocka_unit_test(files_stay_in_their_folder), cmocka_unit_test(a_peer_that_is_silent_or_wrong_is_left)};
+    static const struct CMUnitTest tests[] = {cmocka_unit_test(messages_arrive),
+                                              cmocka_unit_test(a_stranger_has_one_patience),
+                                              cmocka_unit_test(another_key_is_refused),
+                                              cmocka_unit_test(a_key_is_for_one_talk),
+                                              cmocka_unit_test(files_stay_in_their_folder),
+                                              cmocka_unit_test(a_peer_that_is_silent_or_wrong_is_left)};
 
     return RUN_TABLE(paths, check_path) + RUN_TABLE(wheres, check_where) + cmocka_run_group_tests(tests, NULL, NULL);
 }
