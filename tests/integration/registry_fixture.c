@@ -1,5 +1,6 @@
 #include "tests/integration/registry_fixture.h"
 
+#include "registry/held_manifest.h"
 #include "registry/jobs/statements.h"
 #include "registry/upload/upload.h"
 
@@ -25,6 +26,7 @@ static const struct pg_table *const tables[] = {&project_statements,
                                                 &collect_statements,
                                                 &erase_statements,
                                                 &erased_statements,
+                                                &held_manifest_statements,
                                                 NULL};
 
 #define PERMITS_MAX 4096 /* permits of one test program; uploads borrow them */
