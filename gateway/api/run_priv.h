@@ -30,6 +30,9 @@ RESULT run_check_life(const struct run_envelope *envelope, struct error *err);
 RESULT run_check_repositories(struct request *request, const struct run_envelope *envelope, int64_t *approvals,
                               struct error *err);
 
+/** Adds `doubts`, as the withdrawals in force and the suspensions say them; nothing if there are none. */
+RESULT run_add_doubts(const struct request *request, struct pg *pg, const struct uuid *id, json_t *value, struct error *err);
+
 /* --- run_made.c: doubts, outputs and checkpoints, as members of a run's answer --- */
 
 extern const struct schema schema_run_output, schema_run_checkpoint, schema_run_node;
