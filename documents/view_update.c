@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "documents/document_store_priv.h"
+#include "documents/format/runner_key.h"
 #include "documents/pin_event.h"
 #include "documents/view_priv.h"
 
@@ -103,12 +104,23 @@ static void add_link(struct view_kind *kind, const struct document *document, ui
     memcpy(link->name, document->name, sizeof link->name);
 }
 
+/* Whoever learns that a runner's key was stolen even earlier says so in another withdrawal. The earliest time counts, in whatever order they came. */
+static bool counts_from_later(const struct document *document, const struct document *before)
+{
+    struct runner_key later, earlier;
+    struct error ignored = {0};
+
+    return document->kind == DOCUMENT_RUNNER && document->is_withdrawn && before->is_withdrawn &&
+           runner_key_read(document, &later, &ignored).ok && runner_key_read(before, &earlier, &ignored).ok &&
+           later.since_ms >= earlier.since_ms;
+}
+
 /* A document that is recorded again keeps its first event. Otherwise a new organisation could record the documents of a deleted
  * one again, and they would be its own. */
 static bool replaces(const struct document *document, const struct document *before)
 {
     if (document->version != before->version) return document->version > before->version;
-    return memcmp(document->digest, before->digest, sizeof before->digest) != 0;
+    return memcmp(document->digest, before->digest, sizeof before->digest) != 0 && !counts_from_later(document, before);
 }
 
 /* Only the name of a key has one owner for ever. The id of a trust rule is a name in its own scope, and may be used again. */
@@ -148,7 +160,7 @@ static void share_withdrawal(const struct view_kind *kind, struct document *docu
 }
 
 /* Of all versions with one scope and name, only the highest is kept. If several documents have that version, the newest is kept,
- * because the others may be of a deleted organisation. */
+ * because the others may be of a deleted organisation; but of a runner's withdrawals the one with the earliest `since`. */
 static void put(struct view_kind *kind, struct document *document, uint64_t sequence)
 {
     bool is_there = false;

@@ -31,3 +31,9 @@ RESULT held_checkpoint_insert(const struct permit *permit, struct pg *pg, const 
 RESULT held_checkpoint_find(const struct permit *permit, struct registry *registry, struct pg *pg,
                             const struct manifest_query *query, struct stored_manifest **manifest_out, struct error *err)
     __attribute__((nonnull));
+/**
+ * Whether the blob belongs to such a checkpoint: its own sealed manifest is asked, not the table of its blobs. ERROR_NOT_FOUND: it does not, or there is
+ * no such checkpoint; ERROR_CORRUPT. The permit: run.fetch.
+ */
+RESULT held_checkpoint_has(const struct permit *permit, struct registry *registry, struct pg *pg,
+                           const struct manifest_query *query, const char *blob, struct error *err) __attribute__((nonnull));

@@ -89,3 +89,16 @@ struct result held_checkpoint_find(const struct permit *permit, struct registry 
     *manifest_out = GIVE(manifest);
     return SUCCESS;
 }
+
+struct result held_checkpoint_has(const struct permit *permit, struct registry *registry, struct pg *pg,
+                                  const struct manifest_query *query, const char *blob, struct error *err)
+{
+    OWNED(stored_manifest) *checkpoint = NULL;
+    OWNED(manifest) *manifest = NULL;
+
+    TRY(held_checkpoint_find(permit, registry, pg, query, &checkpoint, err));
+    TRY(manifest_parse(buffer_bytes(&checkpoint->body), (struct bytes){0}, &manifest, err));
+    for (size_t i = 0; i < manifest->reference_count; i++)
+        if (strcmp(manifest->references[i].digest, blob) == 0) return SUCCESS;
+    return failure(err, ERROR_NOT_FOUND, "the checkpoint has no such blob");
+}

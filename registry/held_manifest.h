@@ -57,12 +57,12 @@ RESULT held_manifests_insert(const struct permit *permit, struct pg *pg, enum ac
 RESULT held_manifests_read(const struct permit *permit, struct registry *registry, struct pg *pg, const struct held_key *key,
                            struct held_manifests *held, struct error *err) __attribute__((nonnull));
 
-/** Blobs of one repository that another one of the same project shall serve. */
+/** Blobs that a run has uploaded to one repository, and that this one or another one of the same project shall serve from now on. */
 struct held_links {
     const struct resource *from, *to;
     const struct manifest *manifest; /* that needs them */
 };
-/** For changes: links the blobs. A blob that lacks is found by manifest_admit(). The permit: run.admit. */
+/** For changes: links the blobs, and all requests find them. A blob that lacks is found by manifest_admit(). The permit: run.admit. */
 RESULT held_blobs_link(const struct permit *permit, struct pg *pg, const struct held_links *links, struct error *err)
     __attribute__((nonnull));
 /** For changes: stores a manifest of an admission, as a push does. The permit: run.admit. Errors of a push. */

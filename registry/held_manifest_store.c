@@ -29,9 +29,9 @@ static const struct pg_statement held_find_sql = {
     "uuid int4 int4 uuid", "text text text text uuid uuid int4 bytea bytea bytea bool"};
 static const struct pg_statement held_link_sql = {
     "held_link",
-    "INSERT INTO repository_blob (repository_id, digest, blob_id) SELECT $2, s.digest, s.blob_id FROM unnest($3::text[]) AS d"
+    "INSERT INTO repository_blob AS l (repository_id, digest, blob_id) SELECT DISTINCT $2::uuid, s.digest, s.blob_id FROM unnest($3::text[]) AS d"
     " CROSS JOIN LATERAL (SELECT digest, blob_id FROM repository_blob WHERE repository_id = $1 AND digest = d OFFSET 0) s"
-    " WHERE NOT EXISTS (SELECT FROM repository_blob t WHERE t.repository_id = $2 AND t.digest = s.digest) ON CONFLICT DO NOTHING",
+    " ON CONFLICT (repository_id, digest, blob_id) DO UPDATE SET is_pushed = true WHERE NOT l.is_pushed",
     "uuid uuid text[]", ""};
 static const struct pg_statement *const statements[] = {&held_missing_sql, &held_insert_sql, &held_find_sql, &held_link_sql};
 /* clang-format on */

@@ -82,6 +82,7 @@ static void require(const struct permit *permit, const struct blob_query *query)
 
     permit_require(permit, query->action, query->where);
     assert(query->action == ACTION_BLOB_READ || query->action == ACTION_BLOB_STAT || query->action == ACTION_RUN_FETCH);
+    assert(!query->also_held || (query->action == ACTION_RUN_FETCH && search == NULL));
     if (search == NULL) return;
     permit_require(permit, search->action, &search->where);
     assert(search->action == query->action && strcmp(search->digest, query->digest) == 0);
@@ -100,9 +101,11 @@ static struct stored_blob *make(struct registry *registry, const struct blob_que
     return blob;
 }
 
-static struct result find_row(struct stored_blob *blob, struct pg *pg, const struct blob_search *search, struct error *err)
+static struct result find_row(struct stored_blob *blob, struct pg *pg, const struct blob_query *query, struct error *err)
 {
-    const struct blob_location location = {.where = &blob->where, .digest = blob->digest, .lease_s = blob->registry->lease_s};
+    const struct blob_location location = {
+        .where = &blob->where, .digest = blob->digest, .lease_s = blob->registry->lease_s, .also_held = query->also_held};
+    const struct blob_search *search = query->search;
     bool is_found = search != NULL && search->found == BLOB_SEARCH_FOUND;
 
     if (is_found) blob->row = search->row;
@@ -116,7 +119,7 @@ struct result stored_blob_find(const struct permit *permit, struct registry *reg
     require(permit, query);
     OWNED(stored_blob) *blob = make(registry, query);
     if (blob == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a blob");
-    TRY(find_row(blob, pg, query->search, err));
+    TRY(find_row(blob, pg, query, err));
     if (!blob->may_read && blob->row.is_due && !blob->row.is_damaged)
         TRY(blob_row_renew(pg, &blob->row.key.id, registry->lease_s, err));
     *blob_out = GIVE(blob);

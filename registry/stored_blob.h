@@ -2,7 +2,7 @@
  * registry/stored_blob.h -- finds, reads, mounts and unlinks the blobs of a repository.
  *
  * A repository has a digest only if the digest was pushed to it or mounted in it; content of other repositories is
- * never revealed. Bytes are returned only after they were verified. A blob that does not verify is marked once, with
+ * never revealed. What only a training run has uploaded is held: the repository has it for nobody until the run is admitted. Bytes are returned only after they were verified. A blob that does not verify is marked once, with
  * an event. From then on it counts as missing for HEAD, mount and manifests, so a new push repairs it.
  */
 #pragma once
@@ -31,6 +31,7 @@ struct blob_query {
     const struct resource *where;
     const char *digest;
     const struct blob_search *search; /* of the same, or NULL */
+    bool also_held; /* ACTION_RUN_FETCH without a search, after held_checkpoint_has(): what is held is found too */
 };
 /**
  * ERROR_NOT_FOUND if the repository has no such digest. ACTION_BLOB_STAT renews the lease: a client does not push a

@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 
-#include "registry/held_manifest_store.h"
 #include "registry/quota_store.h"
 #include "registry/registry_priv.h"
 #include "registry/repository_store.h"
@@ -11,6 +10,15 @@
 
 /* clang-format off */
 #define LEASE(seconds) "now() + " seconds "::int8 * interval '1 second'"
+
+/* What a run uploads is linked too, so that it stays and counts; but no request finds it until somebody pushes the same bytes, or the run is
+ * admitted (docs/runs.md). */
+#define LINK(values, by_run) \
+    "INSERT INTO repository_blob AS l (repository_id, digest, blob_id, is_pushed, is_held) SELECT " values ", NOT " by_run ", " by_run
+#define OR_TELL_MORE                                                                                                          \
+    " ON CONFLICT (repository_id, digest, blob_id) DO UPDATE SET is_pushed = l.is_pushed OR excluded.is_pushed,"              \
+    " is_held = l.is_held OR excluded.is_held WHERE (l.is_pushed, l.is_held) IS DISTINCT FROM"                                \
+    " (l.is_pushed OR excluded.is_pushed, l.is_held OR excluded.is_held)"
 
 /* One statement, because each statement is a round trip under the log's lock. The key of the session's own blob comes from its
  * row; a copy of the content has another key, which the caller passes. The reservation is released and the new blob is
@@ -23,12 +31,11 @@
     " commitment, lease_until) SELECT $3, $4, $5, $6, $7, $8, key_version, wrapped_key, $11, " LEASE("$13") " FROM ended"     \
     " ON CONFLICT (project_id, region_id, digest) DO UPDATE SET lease_until = greatest(b.lease_until, excluded.lease_until)"  \
     " RETURNING b.blob_id, b.damaged_at IS NOT NULL AS is_damaged),"                                                          \
-    " linked AS (INSERT INTO repository_blob (repository_id, digest, blob_id)"                                                \
-    " SELECT $12, $6, blob_id FROM kept WHERE NOT is_damaged ON CONFLICT DO NOTHING),"                                        \
+    " linked AS (" LINK("$12, $6, blob_id", "$14") " FROM kept WHERE NOT is_damaged" OR_TELL_MORE "),"                         \
     " counted AS (UPDATE project_quota q SET bytes_used = q.bytes_used - e.reserved_bytes"                                    \
     " + CASE WHEN k.blob_id = $3 THEN $7 ELSE 0 END FROM kept k, ended e WHERE q.project_id = $4"                             \
     " RETURNING q.bytes_used <= q.bytes_max OR k.blob_id <> $3 OR $7 <= e.reserved_bytes AS fits)"
-#define COMMIT_BLOB_TYPES "uuid int8 uuid uuid text text int8 int8 int4 bytea bytea uuid int8"
+#define COMMIT_BLOB_TYPES "uuid int8 uuid uuid text text int8 int8 int4 bytea bytea uuid int8 bool"
 #define FITS "(SELECT fits FROM counted) IS NOT FALSE"
 
 /* ORDER BY makes the planner use the index, whatever it estimates about the distribution of the regions. */
@@ -51,16 +58,14 @@ static const struct pg_statement blob_replace_sql = {
     " damaged_at = NULL WHERE blob_id = $2",
     "uuid uuid int8 int8 int4 bytea bytea", ""};
 static const struct pg_statement blob_link_sql = {
-    "blob_link",
-    "INSERT INTO repository_blob (repository_id, digest, blob_id) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
-    "uuid text uuid", ""};
+    "blob_link", LINK("$1, $2, $3", "$4") OR_TELL_MORE, "uuid text uuid bool", ""};
 static const struct pg_statement blob_find_sql = {
     "blob_find",
     "SELECT b.blob_id, b.key_version, b.wrapped_key, b.commitment, b.size_bytes, b.part, b.damaged_at IS NOT NULL,"
     " b.lease_until < now() + $5::int8 * interval '0.5 second'"
     " FROM repository_blob r JOIN LATERAL (SELECT * FROM blob WHERE blob_id = r.blob_id OFFSET 0) b"
-    " ON b.project_id = $3 AND b.region_id = $4 WHERE r.repository_id = $1 AND r.digest = $2",
-    "uuid text uuid text int8", "uuid int4 bytea bytea int8 int8 bool bool"};
+    " ON b.project_id = $3 AND b.region_id = $4 WHERE r.repository_id = $1 AND r.digest = $2 AND (r.is_pushed OR $6)",
+    "uuid text uuid text int8 bool", "uuid int4 bytea bytea int8 int8 bool bool"};
 static const struct pg_statement blob_renew_sql = {
     "blob_renew",
     "UPDATE blob SET lease_until = greatest(lease_until, " LEASE("$2") ") WHERE blob_id = $1", "uuid int8", ""};
@@ -71,10 +76,9 @@ static const struct pg_statement blob_unmark_sql = {
 static const struct pg_statement blob_mount_sql = {
     "blob_mount",
     "WITH found AS (UPDATE blob b SET lease_until = greatest(b.lease_until, " LEASE("$6") ") FROM repository_blob s"
-    " WHERE s.repository_id = $2 AND s.digest = $3 AND b.blob_id = s.blob_id AND b.project_id = $4"
+    " WHERE s.repository_id = $2 AND s.digest = $3 AND s.is_pushed AND b.blob_id = s.blob_id AND b.project_id = $4"
     " AND b.region_id = $5 AND b.damaged_at IS NULL RETURNING b.blob_id),"
-    " linked AS (INSERT INTO repository_blob (repository_id, digest, blob_id) SELECT $1, $3, blob_id FROM found"
-    " ON CONFLICT DO NOTHING) SELECT blob_id FROM found",
+    " linked AS (" LINK("$1, $3, blob_id", "false") " FROM found" OR_TELL_MORE ") SELECT blob_id FROM found",
     "uuid uuid text uuid text int8", "uuid"};
 /* By project, because the index of blobs begins with the project: one look-up for each project, however many blobs it has. */
 static const struct pg_statement blob_region_elsewhere_sql = {
@@ -83,13 +87,17 @@ static const struct pg_statement blob_region_elsewhere_sql = {
     "text[]", "text"};
 static const struct pg_statement blob_region_is_used_sql = {"blob_region_is_used", "SELECT " HAS_BLOBS("$1"), "text", "bool"};
 static const struct pg_statement blob_unlink_sql = {
-    "blob_unlink",
-    "DELETE FROM repository_blob r WHERE repository_id = $1 AND digest = $2 AND NOT EXISTS (SELECT FROM"
-    " manifest_reference m WHERE m.repository_id = $1 AND m.digest = $2 AND NOT m.is_manifest) AND NOT " BLOB_IS_HELD("r.blob_id"),
-    "uuid text", ""};
+    "blob_unlink", /* what a run has uploaded as well stays for the run, and is told to nobody, not to this client either */
+    "WITH wanted AS (SELECT blob_id, is_held FROM repository_blob WHERE repository_id = $1 AND digest = $2 AND is_pushed AND NOT EXISTS"
+    " (SELECT FROM manifest_reference m WHERE m.repository_id = $1 AND m.digest = $2 AND NOT m.is_manifest) FOR UPDATE),"
+    " hidden AS (UPDATE repository_blob r SET is_pushed = false FROM wanted w WHERE r.repository_id = $1 AND r.digest = $2"
+    " AND r.blob_id = w.blob_id AND w.is_held),"
+    " gone AS (DELETE FROM repository_blob r USING wanted w WHERE r.repository_id = $1 AND r.digest = $2 AND r.blob_id = w.blob_id"
+    " AND NOT w.is_held) SELECT count(*) FROM wanted",
+    "uuid text", "int8"};
 static const struct pg_statement blob_is_linked_sql = {
     "blob_is_linked",
-    "SELECT EXISTS (SELECT FROM repository_blob WHERE repository_id = $1 AND digest = $2)", "uuid text", "bool"};
+    "SELECT EXISTS (SELECT FROM repository_blob WHERE repository_id = $1 AND digest = $2 AND is_pushed)", "uuid text", "bool"};
 static const struct pg_statement *const statements[] = {
     &blob_commit_sql, &blob_commit_in_one_trip_sql, &blob_replace_sql, &blob_link_sql, &blob_find_sql, &blob_renew_sql,
     &blob_mark_damaged_sql, &blob_unmark_sql, &blob_mount_sql, &blob_region_elsewhere_sql, &blob_region_is_used_sql,
@@ -125,14 +133,14 @@ static struct result replace_by(struct pg *pg, const struct uuid *damaged, const
     return replace(pg, damaged, &row, err);
 }
 
-static struct result link(struct pg *pg, const struct uuid *repository, const char *digest, const struct uuid *blob,
-                          struct error *err)
+static struct result link(struct pg *pg, const struct blob_commit *commit, const char *digest, struct error *err)
 {
     struct pg_arguments arguments = {0};
 
-    pg_add_uuid(&arguments, repository);
+    pg_add_uuid(&arguments, &commit->where->repository);
     pg_add_text(&arguments, digest);
-    pg_add_uuid(&arguments, blob);
+    pg_add_uuid(&arguments, &commit->fresh->key.id);
+    pg_add_bool(&arguments, commit->is_held);
     return pg_run(pg, &blob_link_sql, &arguments, NULL, err);
 }
 
@@ -150,6 +158,7 @@ static void add_commit(struct pg_arguments *arguments, const struct blob_commit 
     add_content(arguments, commit->fresh);
     pg_add_uuid(arguments, &where->repository);
     pg_add_int8(arguments, commit->lease_s);
+    pg_add_bool(arguments, commit->is_held);
 }
 
 struct result blob_row_add_commit(struct pg *pg, const struct blob_commit *commit, struct error *err)
@@ -163,7 +172,6 @@ struct result blob_row_add_commit(struct pg *pg, const struct blob_commit *commi
 
 struct result blob_row_commit(struct pg *pg, const struct blob_commit *commit, struct uuid *dropped_out, struct error *err)
 {
-    const struct resource *where = commit->where;
     const struct blob_row *fresh = commit->fresh;
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
@@ -178,7 +186,7 @@ struct result blob_row_commit(struct pg *pg, const struct blob_commit *commit, s
     const struct uuid there = pg_uuid(rows, 0, 0);
     const bool is_damaged = pg_bool(rows, 0, 1);
     if (is_damaged) TRY(replace_by(pg, &there, fresh, rows, err));
-    if (is_damaged) TRY(link(pg, &where->repository, digest, &fresh->key.id, err));
+    if (is_damaged) TRY(link(pg, commit, digest, err));
     *dropped_out = is_damaged ? there : fresh->key.id;
     if (uuid_equal(&there, &fresh->key.id)) *dropped_out = (struct uuid){0};
     return SUCCESS;
@@ -203,6 +211,7 @@ static void add_location(struct pg_arguments *arguments, const struct blob_locat
     pg_add_uuid(arguments, &location->where->project);
     pg_add_text(arguments, location->where->region);
     pg_add_int8(arguments, location->lease_s);
+    pg_add_bool(arguments, location->also_held);
 }
 
 struct result blob_row_take_find(const struct pg_rows *answer, const char *digest, struct blob_row *row_out, bool *found_out,
@@ -317,7 +326,7 @@ static struct result run_unlink(const struct permit *permit, struct change *chan
     pg_add_uuid(&arguments, &unlink->where.repository);
     pg_add_text(&arguments, unlink->digest);
     TRY(pg_run(pg, &blob_unlink_sql, &arguments, &gone, err));
-    if (pg_rows_affected(gone) > 0) return SUCCESS;
+    if (pg_int8(gone, 0, 0) > 0) return SUCCESS;
     TRY(pg_run(pg, &blob_is_linked_sql, &arguments, &linked, err));
     if (pg_bool(linked, 0, 0)) return failure(err, ERROR_CONFLICT, "a manifest of this repository needs this blob");
     return failure(err, ERROR_NOT_FOUND, "this repository has no such blob");

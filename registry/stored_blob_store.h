@@ -13,6 +13,7 @@ struct blob_commit {
     struct uuid upload;
     uint64_t writer_epoch; /* of the writer's claim */
     int64_t lease_s;       /* how long it is safe from collection */
+    bool is_held;          /* uploaded by a run: no request finds it */
 };
 /**
  * Ends the session, inserts the blob unless the project has the digest in this region, and links the digest to the
@@ -30,6 +31,7 @@ struct blob_location {
     const struct resource *where; /* its repository, project and region */
     const char *digest;
     int64_t lease_s;
+    bool also_held; /* also what only a run has uploaded */
 };
 RESULT blob_row_find(struct pg *pg, const struct blob_location *location, struct blob_row *row_out, bool *found_out,
                      struct error *err);

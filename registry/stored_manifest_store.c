@@ -35,13 +35,13 @@ static const struct pg_statement manifest_missing_sql = {
     "manifest_missing",
     "SELECT d, " SQL(MISSING) " FROM unnest($2::text[]) AS d WHERE NOT EXISTS (SELECT FROM repository_blob r JOIN LATERAL"
     " (SELECT damaged_at FROM blob WHERE blob_id = r.blob_id OFFSET 0) b ON b.damaged_at IS NULL"
-    " WHERE r.repository_id = $1 AND r.digest = d OFFSET 0)"
+    " WHERE r.repository_id = $1 AND r.digest = d AND r.is_pushed OFFSET 0)"
     " UNION ALL SELECT d, " SQL(MISSING) " FROM unnest($3::text[]) AS d WHERE NOT EXISTS"
     " (SELECT FROM manifest WHERE repository_id = $1 AND digest = d OFFSET 0)"
     " UNION ALL SELECT d || ' has ' || b.size_bytes || ' bytes, not ' || size, " SQL(WRONG_SIZE)
     " FROM unnest($2::text[], $9::int8[]) AS n (d, size) JOIN LATERAL (SELECT s.size_bytes FROM repository_blob r JOIN LATERAL"
     " (SELECT size_bytes FROM blob WHERE blob_id = r.blob_id OFFSET 0) s ON true"
-    " WHERE r.repository_id = $1 AND r.digest = d OFFSET 0) b ON b.size_bytes <> size"
+    " WHERE r.repository_id = $1 AND r.digest = d AND r.is_pushed OFFSET 0) b ON b.size_bytes <> size"
     " UNION ALL SELECT d || ' has ' || m.size_bytes || ' bytes, not ' || size, " SQL(WRONG_SIZE)
     " FROM unnest($3::text[], $10::int8[]) AS n (d, size) JOIN LATERAL"
     " (SELECT size_bytes FROM manifest WHERE repository_id = $1 AND digest = d OFFSET 0) m ON m.size_bytes <> size"

@@ -179,6 +179,14 @@ static void fill_lineage(const struct admitting *admitting, struct run_lineage *
                             admitting->held.each[j].digest);
 }
 
+/* The run has uploaded them, and nobody could pull them until now. */
+static struct result show_blobs(const struct permit *permit, const struct manifest_push *push, struct pg *pg, struct error *err)
+{
+    const struct held_links links = {&push->where, &push->where, push->manifest};
+
+    return held_blobs_link(permit, pg, &links, err);
+}
+
 /* Everything but the state of the run, and its envelope. */
 static struct result store_rest(const struct permit *permit, const struct run_admit *admit, struct pg *pg, struct error *err)
 {
@@ -187,6 +195,7 @@ static struct result store_rest(const struct permit *permit, const struct run_ad
     TRY(run_rows_lineage(pg, &admit->run, &self->lineage, err));
     TRY(run_log_was_kept(pg, &admit->run, err));
     for (size_t i = 0; i < self->pushes->link_count; i++) TRY(held_blobs_link(permit, pg, &self->pushes->links[i], err));
+    for (size_t i = 0; i < self->pushes->count; i++) TRY(show_blobs(permit, &self->pushes->each[i], pg, err));
     for (size_t i = 0; i < self->pushes->count; i++) TRY(manifest_admit(permit, pg, &self->pushes->each[i], err));
     return SUCCESS;
 }

@@ -60,6 +60,39 @@ static struct result put(struct key_documents *documents, struct key_document *o
     return SUCCESS;
 }
 
+/* Of a runner's withdrawals the one with the earliest `since` counts, and a bundle has no other. *counts_out: whether `one` is it, as far as is known. */
+static struct result make_way(struct key_documents *documents, const struct key_document *one, bool *counts_out,
+                              struct error *err)
+{
+    struct runner_key key, known;
+
+    *counts_out = true;
+    if (one->document->kind != DOCUMENT_RUNNER || !one->document->is_withdrawn) return SUCCESS;
+    TRY(runner_key_read(one->document, &key, err));
+    for (size_t i = 0; i < documents->count; i++) {
+        const struct document *other = documents->each[i].document;
+        if (other->kind != DOCUMENT_RUNNER || !other->is_withdrawn || strcmp(other->name, one->document->name) != 0) continue;
+        TRY(runner_key_read(other, &known, err));
+        *counts_out = key.since_ms < known.since_ms;
+        if (!*counts_out) return SUCCESS;
+        drop(&documents->each[i]);
+        memmove(&documents->each[i], &documents->each[i + 1], (--documents->count - i) * sizeof documents->each[0]);
+        return SUCCESS;
+    }
+    return SUCCESS;
+}
+
+/* The list takes it over. */
+static struct result put_if_it_counts(struct key_documents *documents, struct key_document *one, struct error *err)
+{
+    bool counts = false;
+    const struct result made = make_way(documents, one, &counts, err);
+
+    if (made.ok && counts) return put(documents, one, err);
+    drop(one);
+    return made;
+}
+
 static bool is_usable(const struct document *document, const struct key_use *use)
 {
     if (document->is_withdrawn || !run_scope_covers(document->scope, use->project)) return false;
@@ -82,7 +115,7 @@ static struct result add_history(const struct key_reader *reader, const struct k
             continue;
         }
         has_enrolment = has_enrolment || is_enrolment;
-        TRY(put(reader->documents, &one, err));
+        TRY(put_if_it_counts(reader->documents, &one, err));
     }
     return SUCCESS;
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "registry/held_checkpoint.h"
 #include "training/checkpoint_priv.h"
 #include "training/content.h"
@@ -19,7 +20,40 @@ static int64_t content_of(const struct manifest *manifest)
     return bytes;
 }
 
-struct result run_checkpoint_check(const struct manifest *manifest, int64_t bytes_max, struct error *err)
+/* Two files of the same content are one reference of the manifest, so the layers are counted in its text. */
+static struct result check_files(const json_t *layers, struct error *err)
+{
+    const size_t count = json_array_size(layers);
+
+    if (count == 0) return failure(err, ERROR_INVALID, "a checkpoint has one layer for each file, and this one has none");
+    if (count > RUN_CHECKPOINT_FILES_MAX)
+        return failure(err, ERROR_INVALID, "a checkpoint has at most %d files", RUN_CHECKPOINT_FILES_MAX);
+    for (size_t i = 0; i < count; i++) {
+        const json_t *annotations = json_object_get(json_array_get(layers, i), "annotations");
+        const char *title = json_text_of(annotations, "org.opencontainers.image.title");
+        if (title == NULL || title[0] == '\0')
+            return failure(err, ERROR_INVALID, "the title of a checkpoint's layer is the file's path, and layer %zu has none",
+                           i + 1);
+    }
+    return SUCCESS;
+}
+
+static struct result check_form(struct bytes text, struct error *err)
+{
+    const struct digest empty = digest_of(DIGEST_SHA256, bytes_of_text("{}"));
+    char digest[DIGEST_TEXT_SIZE];
+    OWNED_JSON json = NULL;
+
+    TRY(json_read_any_number(text, MANIFEST_SIZE_MAX, &json, err));
+    const json_t *config = json_object_get(json, "config");
+    const char *type = json_text_of(config, "mediaType"), *named = json_text_of(config, "digest");
+    digest_format(&empty, digest);
+    if (type == NULL || named == NULL || strcmp(type, RUN_EMPTY_CONFIG_TYPE) != 0 || strcmp(named, digest) != 0)
+        return failure(err, ERROR_INVALID, "a checkpoint has the empty config: {} as " RUN_EMPTY_CONFIG_TYPE);
+    return check_files(json_object_get(json, "layers"), err);
+}
+
+struct result run_checkpoint_check(const struct manifest *manifest, struct bytes text, int64_t bytes_max, struct error *err)
 {
     const int64_t bytes = content_of(manifest);
 
@@ -27,8 +61,7 @@ struct result run_checkpoint_check(const struct manifest *manifest, int64_t byte
         return failure(err, ERROR_INVALID, "the manifest of a checkpoint is no " MEDIA_TYPE_IMAGE);
     if (strcmp(manifest->artifact_type, RUN_CHECKPOINT_TYPE) != 0 || manifest->subject[0] != '\0')
         return failure(err, ERROR_INVALID, "a checkpoint has the artifactType " RUN_CHECKPOINT_TYPE " and no subject");
-    if (manifest->reference_count > RUN_CHECKPOINT_FILES_MAX + 1)
-        return failure(err, ERROR_INVALID, "a checkpoint has at most %d files", RUN_CHECKPOINT_FILES_MAX);
+    TRY(check_form(text, err));
     for (size_t i = 0; i < manifest->reference_count; i++)
         if (!manifest->references[i].is_required)
             return failure(err, ERROR_INVALID, "a layer of the checkpoint is kept elsewhere: upload it");

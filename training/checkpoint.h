@@ -14,8 +14,11 @@ extern const struct pg_table run_checkpoint_table;
 #define RUN_CHECKPOINT_FILES_MAX 4096 /* as for the outputs of a run */
 #define RUN_CHECKPOINTS_SHOWN    16   /* of a run; more than two only if open runs are to continue from older ones */
 
-/** Whether a manifest is that of a checkpoint: its type, no subject, all layers here, and at most `bytes_max` of them. ERROR_INVALID, ERROR_DENIED. */
-RESULT run_checkpoint_check(const struct manifest *manifest, int64_t bytes_max, struct error *err);
+/**
+ * Whether a manifest, whose bytes are `text`, is that of a checkpoint (docs/formats/run.md): its type, the empty config, no subject, a layer with a title for each
+ * file, all layers here, and at most `bytes_max` of them. ERROR_INVALID, ERROR_DENIED.
+ */
+RESULT run_checkpoint_check(const struct manifest *manifest, struct bytes text, int64_t bytes_max, struct error *err);
 
 /**
  * A change by the holder of a lease: keeps a checkpoint, and removes older ones of the run. The same one again becomes the newest. ERROR_CONFLICT: the

@@ -37,6 +37,7 @@ int64_t run_order_upload_max(const struct run_envelope *order);
 struct run_content {
     bool is_manifest; /* one of them, or one that an index among them lists */
     bool is_blob;     /* a config or a layer of one of those */
+    bool is_kept;     /* the rows say that the checkpoint needs the blob: held_checkpoint_has() asks the checkpoint itself */
 };
 struct run_content_query {
     const struct uuid *repository;

@@ -11,10 +11,10 @@ static const struct pg_statement run_content_sql = {
     "WITH RECURSIVE named (digest) AS (SELECT unnest($2::text[]) COLLATE \"C\" UNION SELECT r.digest FROM named n JOIN manifest_reference r"
     " ON r.repository_id = $1 AND r.manifest_digest = n.digest AND r.is_manifest)"
     " SELECT EXISTS (SELECT FROM named WHERE digest = $3), EXISTS (SELECT FROM named n JOIN manifest_reference r ON r.repository_id = $1"
-    " AND r.manifest_digest = n.digest AND r.digest = $3 AND NOT r.is_manifest)"
-    " OR EXISTS (SELECT FROM run_checkpoint c JOIN run_checkpoint_blob b ON b.run_id = c.run_id AND b.checkpoint = c.digest"
+    " AND r.manifest_digest = n.digest AND r.digest = $3 AND NOT r.is_manifest),"
+    " EXISTS (SELECT FROM run_checkpoint c JOIN run_checkpoint_blob b ON b.run_id = c.run_id AND b.checkpoint = c.digest"
     " JOIN run n ON n.run_id = c.run_id WHERE c.repository_id = $1 AND c.digest = $4 AND b.digest = $3 AND n.state <> 'quarantined')",
-    "uuid text[] text text", "bool bool"};
+    "uuid text[] text text", "bool bool bool"};
 #define HOLDER "run_id = $1 AND attempt = $2 AND node = $3 AND key = $4 AND ended_at IS NULL AND ends_at > now()"
 static const struct pg_statement run_uploaded_sql = {
     "run_uploaded", "SELECT uploaded_bytes FROM run_attempt WHERE " HOLDER, "uuid int4 int4 text", "int8"};
@@ -71,7 +71,8 @@ struct result run_content_find(struct lookup *lookup, const struct run_content_q
     pg_add_text(&arguments, query->digest);
     pg_add_text(&arguments, query->resume);
     TRY(pg_run(lookup_connection(lookup), &run_content_sql, &arguments, &rows, err));
-    *content_out = (struct run_content){.is_manifest = pg_bool(rows, 0, 0), .is_blob = pg_bool(rows, 0, 1)};
+    *content_out =
+        (struct run_content){.is_manifest = pg_bool(rows, 0, 0), .is_blob = pg_bool(rows, 0, 1), .is_kept = pg_bool(rows, 0, 2)};
     return SUCCESS;
 }
 

@@ -27,8 +27,11 @@ static const struct pg_statement run_doubt_sql = {
     " SET runner = $3, since = $4, reason = $5, noted_at = now() WHERE (d.runner, d.since, d.reason) IS DISTINCT FROM ($3, $4, $5)",
     "uuid text uuid timestamptz text", ""};
 static const struct pg_statement run_doubts_sql = {
-    "run_doubts", "SELECT runner, key, since, reason, noted_at FROM run_doubt WHERE run_id = $1 ORDER BY noted_at, key",
-    "uuid", "uuid text timestamptz text timestamptz"};
+    "run_doubts",
+    "SELECT d.runner, d.key, d.since, d.reason, d.noted_at, (SELECT max(a.ended_at) FROM run_attempt a WHERE a.run_id = d.run_id AND a.key = d.key),"
+    " EXISTS (SELECT FROM run_resume u WHERE u.run_id = d.run_id), EXISTS (SELECT FROM run_session s WHERE s.key = d.key AND s.runner = d.runner"
+    " AND s.suspended = d.reason) FROM run_doubt d WHERE d.run_id = $1 ORDER BY d.noted_at, d.key",
+    "uuid", "uuid text timestamptz text timestamptz timestamptz bool bool"};
 /* All runners of the runs that a run continues from, with the end of their attempts. */
 static const struct pg_statement run_forebears_sql = {
     "run_forebears",

@@ -99,12 +99,23 @@ RESULT run_envelopes(const struct permit *permit, struct pg *pg, enum action act
 enum run_envelope_column { RUN_ENVELOPE_KIND, RUN_ENVELOPE_DIGEST, RUN_ENVELOPE_PRINCIPAL, RUN_ENVELOPE_TEXT };
 
 /**
- * The doubts about an admitted run, the oldest first. A doubt names a runner of this run. The runner was withdrawn after the
- * admission, and its result does not count any more (training/doubt.h). Call run_find() first.
+ * The rows of doubts about an admitted run, the oldest first: that a runner was withdrawn after the admission, and its result does not count any more
+ * (training/doubt.h). A row proves nothing: show a doubt only if a withdrawal of its key is in force, or its key is suspended. RUN_DOUBT_ENDED: the end of the
+ * key's newest attempt at this run, or NULL. RUN_DOUBT_RESUMES: the run continues from another one. RUN_DOUBT_SUSPENDED: the key is suspended for this
+ * reason. Call run_find() first.
  */
 RESULT run_doubts(const struct permit *permit, struct pg *pg, enum action action, const struct uuid *id,
                   struct pg_rows **rows_out, struct error *err) __attribute__((nonnull));
-enum run_doubt_column { RUN_DOUBT_RUNNER, RUN_DOUBT_KEY, RUN_DOUBT_SINCE, RUN_DOUBT_REASON, RUN_DOUBT_NOTED };
+enum run_doubt_column {
+    RUN_DOUBT_RUNNER,
+    RUN_DOUBT_KEY,
+    RUN_DOUBT_SINCE,
+    RUN_DOUBT_REASON,
+    RUN_DOUBT_NOTED,
+    RUN_DOUBT_ENDED,
+    RUN_DOUBT_RESUMES,
+    RUN_DOUBT_SUSPENDED
+};
 
 /** The newest report of the first node in the attempt that is under way. */
 struct run_activity {

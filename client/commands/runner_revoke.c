@@ -30,7 +30,7 @@ static struct result read_wanted(const struct invocation *invocation, struct wan
     return failure(err, ERROR_INVALID, "--since %.40s: it lies in the future", since);
 }
 
-/* The enrolment, from the envelopes that brought it into force: the body must be repeated as it was signed. */
+/* The enrolment, or an earlier withdrawal, from the envelopes that brought it into force: the body must be repeated as it was signed. */
 static struct result read_enrolment(const json_t *answer, const char *name, struct document **document_out, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(DOCUMENTS_ENVELOPE_ROOM);
@@ -40,9 +40,22 @@ static struct result read_enrolment(const json_t *answer, const char *name, stru
     TRY(document_read(&(struct bytes){text.data, text.length}, 1, &document, err));
     if (document->kind != DOCUMENT_RUNNER || strcmp(document->name, name) != 0)
         return failure(err, ERROR_CORRUPT, "the registry answered with another runner");
-    if (document->is_withdrawn) return failure(err, ERROR_CONFLICT, "this runner was withdrawn already");
     *document_out = GIVE(document);
     return SUCCESS;
+}
+
+/* A second withdrawal says that the results of an earlier time do not count either. */
+static struct result check_earlier(const struct document *known, const struct wanted *wanted, struct error *err)
+{
+    struct runner_key key;
+    char since[CLOCK_TEXT_SIZE];
+
+    if (!known->is_withdrawn) return SUCCESS;
+    TRY(runner_key_read(known, &key, err));
+    if (wanted->since_ms < key.since_ms) return SUCCESS;
+    clock_format(key.since_ms, since);
+    return failure(err, ERROR_CONFLICT, "this runner was withdrawn already, since %s: only an earlier --since changes that",
+                   since);
 }
 
 static struct result compose(const struct document *enrolment, const struct wanted *wanted, struct buffer *payload,
@@ -77,6 +90,7 @@ static struct result revoke(struct invocation *invocation, struct session *sessi
     TRY(documents_path(invocation, "/runners", "", &path, err));
     TRY(api_call_in(session, "GET", buffer_text(&path), NULL, &known, err));
     TRY(read_enrolment(known, invocation->operands[1], &enrolment, err));
+    TRY(check_earlier(enrolment, wanted, err));
     TRY(compose(enrolment, wanted, &payload, err));
     TRY(documents_sign(DOCUMENT_RUNNER, buffer_bytes(&payload), key, &envelope, err));
     TRY(buffer_format(&target, err, "/runners/%s/withdrawal", enrolment->name));

@@ -57,7 +57,7 @@ static struct result check(struct request *request, struct pg *pg, struct keepin
 
     TRY(run_order_find(lookup_of(pg), &keeping->holder.run, &order, err));
     TRY(manifest_parse(request->body, (struct bytes){0}, &keeping->manifest, err));
-    TRY(run_checkpoint_check(keeping->manifest, run_order_checkpoint_max(order), err));
+    TRY(run_checkpoint_check(keeping->manifest, request->body, run_order_checkpoint_max(order), err));
     keeping->push.manifest = keeping->manifest;
     digest_format(&digest, keeping->push.digest);
     return SUCCESS;

@@ -1,4 +1,4 @@
-/* What a run's readers get as lists: doubts, kept checkpoints and nodes; and, by run_outputs.c, admitted outputs. */
+/* What a run's readers get as lists: kept checkpoints and nodes; by run_doubts.c doubts, and by run_outputs.c admitted outputs. */
 #include "gateway/api/run_priv.h"
 #include "training/checkpoint.h"
 
@@ -29,21 +29,6 @@ static json_t *describe_node(const struct pg_rows *rows, size_t row)
     json_t *value = json_pack("{s:I, s:s, s:s}", "node", (json_int_t)pg_int8(rows, row, RUN_NODE_NUMBER), "runner", runner,
                               "phase", pg_text(rows, row, RUN_NODE_PHASE));
     if (value == NULL || progress < 0 || json_object_set_new(value, "progress", json_integer(progress)) == 0) return value;
-    json_decref(value);
-    return NULL;
-}
-
-static json_t *describe_doubt(const struct pg_rows *rows, size_t row)
-{
-    const struct uuid id = pg_uuid(rows, row, RUN_DOUBT_RUNNER);
-    char runner[UUID_TEXT_SIZE];
-
-    uuid_format(&id, runner);
-    json_t *value = json_pack("{s:s, s:s, s:s}", "runner", runner, "key", pg_text(rows, row, RUN_DOUBT_KEY), "reason",
-                              pg_text(rows, row, RUN_DOUBT_REASON));
-    if (value != NULL && api_set_time(value, "since", pg_time_ms(rows, row, RUN_DOUBT_SINCE)) &&
-        api_set_time(value, "noted", pg_time_ms(rows, row, RUN_DOUBT_NOTED)))
-        return value;
     json_decref(value);
     return NULL;
 }
@@ -87,10 +72,10 @@ static struct result add_rows(const struct request *request, struct pg *pg, cons
 
 struct result run_add_lists(const struct request *request, struct pg *pg, const struct uuid *id, json_t *value, struct error *err)
 {
-    static const struct rows_member members[] = {{"doubts", run_doubts, describe_doubt},
-                                                 {"checkpoints", run_checkpoints, describe_checkpoint},
+    static const struct rows_member members[] = {{"checkpoints", run_checkpoints, describe_checkpoint},
                                                  {"nodes", run_nodes, describe_node}};
 
+    TRY(run_add_doubts(request, pg, id, value, err));
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) TRY(add_rows(request, pg, id, &members[i], value, err));
     return run_add_outputs(request, pg, id, value, err);
 }

@@ -33,6 +33,8 @@ RESULT run_check_repositories(struct request *request, const struct run_envelope
 /** Adds `people`, the holders of the principals of `envelopes` and of the requester, if the caller may approve. A permit for ACTION_RUN_READ. */
 RESULT run_add_people(const struct request *request, struct pg *pg, const json_t *envelopes, json_t *value, struct error *err);
 extern const struct schema schema_run_person;
+/** Adds `doubts`, as the withdrawals in force and the suspensions say them; nothing if there are none. */
+RESULT run_add_doubts(const struct request *request, struct pg *pg, const struct uuid *id, json_t *value, struct error *err);
 
 /* --- run_made.c: doubts, outputs and checkpoints, as members of a run's answer --- */
 

@@ -2,11 +2,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "documents/change.h"
 #include "gateway/api/runner_priv.h"
 #include "gateway/background/maintenance.h"
 #include "policy/decider.h"
+
+#define RUNNER_DOCUMENTS_MAX (DOCUMENT_HISTORY_MAX - 4) /* a bundle reads all; some may come at two gateways at once */
 
 /* ---- targets ---- */
 
@@ -56,6 +59,16 @@ struct search {
     struct known_runner *known;
 };
 
+static struct result note_withdrawal(struct known_runner *known, const struct document *document, struct error *err)
+{
+    struct runner_key key;
+
+    TRY(runner_key_read(document, &key, err));
+    if (!known->is_withdrawn || key.since_ms < known->since_ms) known->since_ms = key.since_ms;
+    known->is_withdrawn = true;
+    return SUCCESS;
+}
+
 static struct result note_known(void *context, const struct pinned_document *pinned, struct error *err)
 {
     const struct document *document = pinned->document;
@@ -63,10 +76,10 @@ static struct result note_known(void *context, const struct pinned_document *pin
     struct buffer OWNED_BUFFER payload = BUFFER((size_t)16 * 1024);
 
     search->known->is_known = true;
-    if (document->is_withdrawn) search->known->is_withdrawn = true;
-    if (document->is_withdrawn || strcmp(document->scope, search->scope) != 0) return SUCCESS;
+    if (document->is_withdrawn) TRY(note_withdrawal(search->known, document, err));
+    if (strcmp(document->scope, search->scope) != 0) return SUCCESS;
     TRY(json_write_canonical(&payload, document->json, err));
-    return document_read_payload(DOCUMENT_RUNNER, buffer_bytes(&payload), &search->known->enrolment, err);
+    return document_read_payload(DOCUMENT_RUNNER, buffer_bytes(&payload), &search->known->document, err);
 }
 
 struct result runner_known(const struct request *request, const char *scope, const char *name, struct known_runner *known_out,
@@ -148,7 +161,7 @@ static struct result check_new(struct request *request, struct pg *pg, const str
 
     TRY(document_refresh(request, pg, err));
     TRY(runner_known(request, document->scope, document->name, &known, err));
-    document_free(known.enrolment);
+    document_free(known.document);
     if (known.is_withdrawn) return failure(err, ERROR_CONFLICT, "this runner was withdrawn, for good: enrol another one");
     return known.is_known ? failure(err, ERROR_CONFLICT, "this runner is enrolled already") : SUCCESS;
 }
@@ -273,14 +286,36 @@ static struct result handle_approve(struct request *request, struct pg *pg, stru
 /* ---- withdrawing ---- */
 
 /* All but `since` is as the enrolment has it, so that nobody can mistake which runner it was. */
-static struct result check_same(const struct document *withdrawal, const struct document *enrolment, struct error *err)
+static struct result check_same(const struct document *withdrawal, const struct document *known, struct error *err)
 {
     OWNED_JSON body = json_deep_copy(json_object_get(withdrawal->json, "body"));
+    OWNED_JSON enrolled = json_deep_copy(json_object_get(known->json, "body"));
 
-    if (body == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a withdrawal");
+    if (body == NULL || enrolled == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a withdrawal");
     (void)json_object_del(body, "since");
-    if (json_equal(body, json_object_get(enrolment->json, "body")) == 1) return SUCCESS;
+    (void)json_object_del(enrolled, "since"); /* of an earlier withdrawal */
+    if (json_equal(body, enrolled) == 1) return SUCCESS;
     return failure(err, ERROR_INVALID, "a withdrawal has the body of the enrolment, and `since`");
+}
+
+/* A later withdrawal only says that results count from an earlier time on not. If two come at once, the earliest counts, too (documents/view.h). */
+static struct result check_again(const struct request *request, const struct document *document, const struct known_runner *known,
+                                 struct error *err)
+{
+    struct document_history history;
+    struct runner_key key;
+    char since[CLOCK_TEXT_SIZE];
+
+    if (!known->is_withdrawn) return SUCCESS;
+    TRY(runner_key_read(document, &key, err));
+    clock_format(known->since_ms, since);
+    if (key.since_ms >= known->since_ms)
+        return failure(err, ERROR_CONFLICT, "this runner was withdrawn already, since %s: only an earlier `since` changes that",
+                       since);
+    TRY(document_view_history(request->gateway->documents, DOCUMENT_RUNNER, document->name, &history, err));
+    if (history.count < RUNNER_DOCUMENTS_MAX) return SUCCESS;
+    return failure(err, ERROR_CONFLICT, "this runner was withdrawn, since %s, and its key has %d documents: no more are taken",
+                   since, RUNNER_DOCUMENTS_MAX);
 }
 
 static struct result check_withdrawal(struct request *request, struct pg *pg, const struct document *document,
@@ -291,10 +326,10 @@ static struct result check_withdrawal(struct request *request, struct pg *pg, co
     if (!document->is_withdrawn) return failure(err, ERROR_INVALID, "the document withdraws nothing: \"withdrawn\" says why");
     TRY(document_refresh(request, pg, err));
     TRY(runner_known(request, document->scope, document->name, &known, err));
-    OWNED(document) *enrolment = known.enrolment;
-    if (known.is_withdrawn) return failure(err, ERROR_CONFLICT, "this runner was withdrawn already");
-    if (enrolment == NULL) return failure(err, ERROR_NOT_FOUND, "no runner of this name is enrolled in this scope");
-    TRY(check_same(document, enrolment, err));
+    OWNED(document) *own = known.document;
+    if (own == NULL) return failure(err, ERROR_NOT_FOUND, "no runner of this name is enrolled in this scope");
+    TRY(check_again(request, document, &known, err));
+    TRY(check_same(document, own, err));
     TRY(document_trust_now(request, trust_out, err));
     return document_check(document, trust_out, err);
 }

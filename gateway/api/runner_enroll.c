@@ -45,7 +45,7 @@ static struct result check_new(struct request *request, struct pg *pg, const str
 
     TRY(document_refresh(request, pg, err));
     TRY(runner_known(request, document->scope, document->name, &known, err));
-    document_free(known.enrolment);
+    document_free(known.document);
     return known.is_known ? failure(err, ERROR_CONFLICT, "this key was enrolled before: the runner makes a new one") : SUCCESS;
 }
 

@@ -13,9 +13,10 @@
 /** A runner's key in any scope: whether a document of it is known, and whether one withdraws it. */
 struct known_runner {
     bool is_known, is_withdrawn;
-    struct document *enrolment; /* NULL: not in this scope. Owned */
+    int64_t since_ms;          /* of withdrawals: the earliest time since which its results do not count */
+    struct document *document; /* its enrolment or its withdrawal; NULL: not in this scope. Owned */
 };
-/** Looks in all scopes for the name, and in `scope` for its enrolment. */
+/** Looks in all scopes for the name, and in `scope` for its document. */
 RESULT runner_known(const struct request *request, const char *scope, const char *name, struct known_runner *known_out,
                     struct error *err);
 

@@ -6,6 +6,8 @@
 #include "gateway/http/condition.h"
 #include "gateway/http/range.h"
 #include "gateway/oci/oci_priv.h"
+#include "gateway/pipeline/run_gate.h"
+#include "registry/held_checkpoint.h"
 #include "registry/stored_blob.h"
 
 static struct result target_blob(struct request *request, enum action action)
@@ -122,6 +124,12 @@ static struct result answer(struct request *request, struct stored_blob *blob, s
     return SUCCESS;
 }
 
+/* Of a run that continues from a checkpoint: the blob is held, so nobody else finds it. */
+static bool is_of_checkpoint(const struct request *request)
+{
+    return request->run != NULL && request->run->checkpoint[0] != '\0';
+}
+
 /* Reads the row in the transaction of the record: the row is as fresh as in a later read, and the read needs no connection of its
  * own. */
 static struct change *search(struct request *request)
@@ -129,7 +137,7 @@ static struct change *search(struct request *request)
     const struct resource *where = oci_where(request);
 
     request->handler_state = NULL; /* of an earlier decision that was stale */
-    if (oci_is_probe(request) || uuid_is_nil(&where->repository)) return NULL;
+    if (oci_is_probe(request) || is_of_checkpoint(request) || uuid_is_nil(&where->repository)) return NULL;
     struct blob_search *search = arena_take(request->arena, sizeof *search);
     if (search == NULL) return NULL;
     blob_search_prepare(request->gateway->registry, action_of(request), where, request->reference, search);
@@ -145,6 +153,19 @@ static struct blob_query query_of(const struct request *request)
                                .search = request->handler_state};
 }
 
+static struct result find(const struct request *request, struct pg *pg, struct stored_blob **blob_out, struct error *err)
+{
+    struct registry *registry = request->gateway->registry;
+    struct blob_query query = query_of(request);
+
+    query.also_held = is_of_checkpoint(request);
+    if (query.also_held) {
+        const struct manifest_query checkpoint = {ACTION_RUN_FETCH, query.where, request->run->checkpoint};
+        TRY(held_checkpoint_has(request->permit, registry, pg, &checkpoint, query.digest, err));
+    }
+    return stored_blob_find(request->permit, registry, pg, &query, blob_out, err);
+}
+
 static bool fast_path(struct request *request)
 {
     const struct blob_query query = query_of(request);
@@ -158,13 +179,11 @@ static bool fast_path(struct request *request)
 
 static struct result read(struct request *request, struct pg *pg, struct error *err)
 {
-    const struct blob_query query = query_of(request);
     OWNED(stored_blob) *blob = NULL;
 
     if (oci_is_probe(request))
         return oci_refuse(request, 404, "BLOB_UNKNOWN", "you may push here, and not read: push it without asking");
-    if (!stored_blob_find(request->permit, request->gateway->registry, pg, &query, &blob, err).ok)
-        return oci_fail(request, "BLOB_UNKNOWN", err);
+    if (!find(request, pg, &blob, err).ok) return oci_fail(request, "BLOB_UNKNOWN", err);
     if (is_answered_by_condition(request, blob)) return SUCCESS;
     if (stored_blob_is_damaged(blob) && !(request->method == METHOD_GET && stored_blob_is_sound_now(blob)))
         return oci_refuse(request, 404, "BLOB_UNKNOWN", "the stored bytes are damaged: push the blob again");

@@ -159,7 +159,9 @@ static struct result find_content(const struct request *request, struct pg *pg, 
     TRY(resolve_for_run(request, lookup_of(pg), &resource, err));
     TRY(run_content_find(lookup_of(pg), &query, &content, err));
     grant->resumes = asks_for_manifest && query.resume != NULL && strcmp(query.resume, query.digest) == 0;
-    if (asks_for_manifest ? content.is_manifest : content.is_blob)
+    if (!asks_for_manifest && !content.is_blob && content.is_kept)
+        (void)snprintf(grant->checkpoint, sizeof grant->checkpoint, "%s", query.resume);
+    if (asks_for_manifest ? content.is_manifest : content.is_blob || content.is_kept)
         (void)snprintf(principal->content, sizeof principal->content, "%s", request->reference);
     return SUCCESS;
 }

@@ -13,11 +13,12 @@
 
 /** The lease behind a request of a principal of the kind PRINCIPAL_RUN. */
 struct run_grant {
-    struct run_holder holder;       /* its key is the next member */
-    char key[RUN_KEY_SIZE];         /* thumbprint of the runner's key */
-    char region[REGION_ID_MAX + 1]; /* of the runner, as its approvers have signed it */
-    int64_t upload_max;             /* bytes of all blobs of this lease */
-    bool resumes;                   /* the request is for the manifest of the checkpoint that the order names */
+    struct run_holder holder;          /* its key is the next member */
+    char key[RUN_KEY_SIZE];            /* thumbprint of the runner's key */
+    char region[REGION_ID_MAX + 1];    /* of the runner, as its approvers have signed it */
+    int64_t upload_max;                /* bytes of all blobs of this lease */
+    bool resumes;                      /* the request is for the manifest of the checkpoint that the order names */
+    char checkpoint[DIGEST_TEXT_SIZE]; /* the request may be for a blob of this checkpoint; "": it is not */
 };
 
 /**

@@ -31,6 +31,7 @@ struct result upload_new(struct registry *registry, const struct upload_request 
     assert(upload_permits(request->action, UPLOAD_LOOK));
     TRY(make(registry, request->action, request->where, &upload, err));
     upload_search_init(upload);
+    upload->is_of_run = request->principal->kind == PRINCIPAL_RUN;
     upload->row.upload = request->location.upload;
     upload_owner_hash(request->principal, upload->bound_to);
     upload_secret_hash(&request->location, upload->secret_hash);
@@ -60,6 +61,7 @@ struct result upload_of_begin(const struct permit *permit, struct registry *regi
     where.repository = begun->repository;
     TRY(make(registry, ACTION_UPLOAD_BEGIN, &where, &upload, err));
     upload->found = SEARCH_FOUND;
+    upload->is_of_run = begun->is_of_run;
     upload->row = (struct upload_row){.upload = begun->location.upload,
                                       .blob = begun->blob,
                                       .algorithm = begun->algorithm,

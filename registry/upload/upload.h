@@ -39,6 +39,7 @@ struct upload_begin {
     char issuer[256], subject[256]; /* of the client, for lists (registry/upload/upload_admin.h) */
     struct session_limits limits;   /* of open uploads, if the project has no quota of them */
     unsigned repositories_max;      /* of the project */
+    bool is_of_run;                 /* a training run uploads: the blob is held (registry/stored_blob.h) */
     bool is_counted;                /* set by the change: the project has a quota of bytes; true if it is not known */
 };
 /** Generates ids, keys and secret; stores nothing. `where` is the decision's resource; project and region must be known. */

@@ -87,6 +87,7 @@ struct result upload_begin_prepare(struct registry *registry, const struct resou
     struct upload_begin begin = {.change = {.run = run_begin, .take = take_begin, .invalidates = CHANGE_INVALIDATES_NOTHING},
                                  .where = *where,
                                  .algorithm = algorithm,
+                                 .is_of_run = principal->kind == PRINCIPAL_RUN,
                                  .is_counted = true};
 
     begin.repository = where->repository;

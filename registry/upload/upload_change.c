@@ -120,7 +120,8 @@ static struct upload_commit_row commit_row(const struct upload_closing *closing,
                                       .upload = &upload->row,
                                       .key = &closing->closed.key,
                                       .content = &closing->closed.content,
-                                      .lease_s = upload->registry->lease_s};
+                                      .lease_s = upload->registry->lease_s,
+                                      .is_held = upload->is_of_run};
 }
 
 static struct result run_commit(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)

@@ -17,6 +17,7 @@ struct upload {
     struct blob_store *blobs;
     struct live_upload live;       /* while is_claimed */
     int64_t safe_ms, heartbeat_ms; /* monotonic: the last save; the last touch of the row; at first both are the claim */
+    bool is_of_run;                /* of a principal of that kind, as each request of the session */
     bool is_claimed;
     bool is_dead; /* the writer has failed */
     bool is_lost; /* saved bytes are missing or damaged, so no other writer can continue */

@@ -348,7 +348,8 @@ static struct blob_commit blob_commit_of(const struct upload_commit_row *commit,
                                 .fresh = fresh,
                                 .upload = commit->upload->upload,
                                 .writer_epoch = commit->upload->writer_epoch,
-                                .lease_s = commit->lease_s};
+                                .lease_s = commit->lease_s,
+                                .is_held = commit->is_held};
 }
 
 struct result upload_row_commit(struct pg *pg, const struct upload_commit_row *commit, struct dropped_blobs *dropped_out,

@@ -72,6 +72,7 @@ struct upload_commit_row {
     const struct key_record *key;
     const struct blob_content *content;
     int64_t lease_s;
+    bool is_held; /* registry/stored_blob_store.h */
 };
 /**
  * Blobs that a commit left without a row; they are now in abandoned_object. At most the upload's own, and one of two

@@ -7,6 +7,8 @@
 
 #define RUNNER "7b5a1b9e-55a0-4f0e-9d55-0f4d3c1e2b22"
 
+static const char *since = "2026-11-18T00:00:00Z"; /* of the next withdrawal */
+
 static json_t *body_of(const struct ecdsa_key *key, bool is_withdrawn)
 {
     struct buffer OWNED_BUFFER text = BUFFER(128);
@@ -17,7 +19,7 @@ static json_t *body_of(const struct ecdsa_key *key, bool is_withdrawn)
     assert_true(text_base64(&text, BASE64_URL, (struct bytes){point, sizeof point}, &err).ok);
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:[s], s:s*}", "runner", RUNNER, "public_key", buffer_text(&text),
                      "pool", "uae-gpu", "region", "local/dxb", "isolation", "cgroup-v2", "assurance", 3, "devices", 1,
-                     "jurisdictions", "AE", "since", is_withdrawn ? "2026-11-18T00:00:00Z" : NULL);
+                     "jurisdictions", "AE", "since", is_withdrawn ? since : NULL);
 }
 
 /* Signed by the runner's key and by the root, which may enrol a runner alone. */
@@ -183,6 +185,46 @@ static void another_gateway_sees_a_withdrawal_at_once(void **state)
     store_close(&store);
 }
 
+static struct result read_since(void *context, const struct pinned_document *pinned, struct error *err)
+{
+    struct runner_key key;
+
+    TRY(runner_key_read(pinned->document, &key, err));
+    *(int64_t *)context = key.since_ms;
+    return SUCCESS;
+}
+
+/* Two approvers withdraw it at once, or one learns that it was stolen earlier: the order in the log does not matter. */
+static void of_withdrawals_the_earliest_since_counts(void **state)
+{
+    static const char *const orders[2][2] = {{"2026-11-18T00:00:00Z", "2026-11-17T00:00:00Z"},
+                                             {"2026-11-17T00:00:00Z", "2026-11-18T00:00:00Z"}};
+    struct store store;
+    struct error err = {0};
+
+    (void)state;
+    store_open(&store);
+    for (unsigned i = 0; i < 2; i++) {
+        char name[ECDSA_THUMBPRINT_SIZE], text[CLOCK_TEXT_SIZE];
+        int64_t since_ms = 0;
+        record_runner(&store, i, 1);
+        for (unsigned j = 0; j < 2; j++) {
+            since = orders[i][j];
+            record_runner(&store, i, 2);
+        }
+        for (unsigned j = 0; j < 2; j++) { /* as it came, and read anew from the log */
+            look_well(&store);
+            holder_name(&store, i, name);
+            assert_true(document_view_visit_name(store.view, DOCUMENT_RUNNER, name, read_since, &since_ms, &err).ok);
+            clock_format(since_ms, text);
+            assert_string_equal(text, "2026-11-17T00:00:00.000Z");
+            assert_false(see_runner(&store, store.view, i).is_in_force);
+            forget(&store);
+        }
+    }
+    store_close(&store);
+}
+
 static void other_envelopes_than_the_pinned_ones_prove_nothing(void **state)
 {
     struct buffer OWNED_BUFFER der = BUFFER(RUNNER_CERTIFICATE_MAX);
@@ -215,6 +257,7 @@ int main(void)
         cmocka_unit_test(each_runner_in_force_gets_a_certificate),
         cmocka_unit_test(a_gateway_that_lags_behind_makes_the_proof_anew),
         cmocka_unit_test(another_gateway_sees_a_withdrawal_at_once),
+        cmocka_unit_test(of_withdrawals_the_earliest_since_counts),
         cmocka_unit_test(other_envelopes_than_the_pinned_ones_prove_nothing),
     };
 

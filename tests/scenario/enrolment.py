@@ -443,6 +443,27 @@ def a_withdrawn_runner_is_refused_and_its_results_are_marked():
     wait_until(lambda: shown(waiting)["state"] == "quarantined", 60, "the run that waited is not quarantined")
     assert "its disk was stolen" in shown(waiting)["reason"]
     assert [one for one in events("run.doubt") if new in one["entry"]["res"]] and not [one for one in events("run.doubt") if old in one["entry"]["res"]]
+    # The theft turns out to be older. Only an earlier time changes anything, and it counts for all runs.
+    later = sijil("carol", "runner", "revoke", at, name, "--key", state["carol"]["key"], "--reason", "again", "--since", signing_keys.utc(time.time() - 900), code=1)
+    assert "only an earlier --since" in later, later
+    earlier = signing_keys.utc(time.time() - 2 * 3600)
+    made = sijil("carol", "runner", "revoke", at, name, "--key", state["carol"]["key"], "--reason", "stolen before that", "--since", earlier, "--json")
+    assert made["since"] == earlier, made
+    for run_id in (old, new):
+        wait_until(lambda run_id=run_id: [one["since"] for one in shown(run_id).get("doubts", [])] == [earlier], 90, f"no earlier doubt: {shown(run_id)}")
+        assert shown(run_id)["doubts"][0]["reason"] == "stolen before that"
+
+
+def rows_are_no_doubts():
+    """With the database role: a doubt about a runner that nobody has withdrawn, and one about a run of which a withdrawn runner had no part."""
+    honest, stolen = whole("honest"), server.sql("SELECT key FROM run_doubt LIMIT 1").strip()
+    good, other = an_admitted_run(honest, 5), an_admitted_run(honest, 5)
+    server.sql(f"UPDATE run SET state = 'succeeded', ended_at = now() WHERE run_id IN ('{good}', '{other}')")
+    for run_id, key in ((good, honest), (other, stolen)):
+        server.sql(f"INSERT INTO run_doubt (run_id, key, runner, since, reason) VALUES ('{run_id}', '{key}', '{uuid.uuid4()}', now() - interval '1 hour', 'invented')")
+    reader = server.client(sijil_test.make_robot(server, "looker", "trainer", "main/models"))
+    for run_id in (good, other):
+        assert "doubts" not in reader.api("GET", f"/projects/main/models/runs/{run_id}")
 
 
 def a_killed_registry_forgets_nothing():
@@ -466,4 +487,4 @@ if __name__ == "__main__":
     run(prepare, a_machine_becomes_a_runner, the_certificate_gets_the_next_one, a_code_gives_nothing_but_a_draft, a_lost_answer_is_asked_for_again,
         an_expired_code_is_refused, rows_give_nothing, two_persons_are_needed, a_runner_of_an_organisation_is_its_own, a_robot_that_is_nobody_does_not_invite,
         keys_can_be_compared_before_anything_is_sent, invitations_and_drafts_can_be_taken_back, open_invitations_are_bounded,
-        a_withdrawn_runner_is_refused_and_its_results_are_marked, a_killed_registry_forgets_nothing, wrong_codes_are_limited, server=server)
+        a_withdrawn_runner_is_refused_and_its_results_are_marked, rows_are_no_doubts, a_killed_registry_forgets_nothing, wrong_codes_are_limited, server=server)

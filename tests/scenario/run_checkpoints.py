@@ -18,6 +18,7 @@ from run_world import FOLDER, PROJECT, Person, Runner, World, artifact, opened, 
 from sijil_test import Client, make_robot, program, run, sha256
 
 TYPE, MANIFEST = "application/vnd.sijil.run-checkpoint.v1", "application/vnd.oci.image.manifest.v1+json"
+EMPTY = "application/vnd.oci.empty.v1+json"
 TRAINED = PROJECT + "/trained"
 server = RunFleet(2).start()
 state = {}
@@ -94,9 +95,9 @@ class Lease:
 
     def manifest(self, *contents, layers=None, **members):
         self.blob(b"{}")
-        layers = layers or [{**self.blob(data), "annotations": {"org.opencontainers.image.title": f"file{number}"}} for number, data in enumerate(contents)]
+        layers = layers if layers is not None else [{**self.blob(data), "annotations": {"org.opencontainers.image.title": f"file{number}"}} for number, data in enumerate(contents)]
         return json.dumps({"schemaVersion": 2, "mediaType": MANIFEST, "artifactType": TYPE,
-                           "config": {"mediaType": "application/vnd.oci.empty.v1+json", "digest": sha256(b"{}"), "size": 2}, "layers": layers, **members}).encode()
+                           "config": {"mediaType": EMPTY, "digest": sha256(b"{}"), "size": 2}, "layers": layers, **members}).encode()
 
     def send(self, text, runner=None, port=None, attempt=None):
         link = (runner or self.runner).connection(port)
@@ -157,6 +158,9 @@ def a_checkpoint_is_kept_for_a_successor_alone():
     for client in (state["reader"], state["pusher"]):
         answer = client.repository(TRAINED).call("GET", "manifests/" + digest, scope=f"repository:{TRAINED}:pull")
         assert answer.status == 404, (answer.status, answer.body)
+        for method, path in (("GET", "blobs/"), ("HEAD", "blobs/"), ("HEAD", "manifests/")):
+            answer = client.repository(TRAINED).call(method, path + (sha256(data) if path == "blobs/" else digest), scope=f"repository:{TRAINED}:pull")
+            assert answer.status == 404, (method, path, answer.status)
     assert read(lease, resume_of(lease, digest), data) == [403, 403], "the run that wrote it reads it"
     answer = state["pusher"].repository(TRAINED).put_manifest("forged", text)
     assert answer.status == 403, answer.body
@@ -196,19 +200,23 @@ def what_fits_as_checkpoints_is_no_larger_output():
 def what_is_no_checkpoint_is_refused_with_the_rule():
     lease = Lease()
     good = lease.manifest(b"good")
-    absent = [{"mediaType": "application/octet-stream", "digest": sha256(b"absent"), "size": 6}]
-    elsewhere = [{**lease.blob(b"here"), "urls": ["https://elsewhere.example/x"]}]
+    title, none = {"annotations": {"org.opencontainers.image.title": "file0"}}, []
+    absent = [{"mediaType": "application/octet-stream", "digest": sha256(b"absent"), "size": 6, **title}]
+    elsewhere = [{**lease.blob(b"here"), "urls": ["https://elsewhere.example/x"], **title}]
     state["pusher"].repository(lease.where).push_blob(b"somebody else's")
-    others = [{"mediaType": "application/octet-stream", "digest": sha256(b"somebody else's"), "size": 15}]
-    wrong_size = [{**lease.blob(b"here"), "size": 5}]
+    others = [{"mediaType": "application/octet-stream", "digest": sha256(b"somebody else's"), "size": 15, **title}]
+    wrong_size = [{**lease.blob(b"here"), "size": 5, **title}]
     subject = {"mediaType": MANIFEST, "digest": sha256(good), "size": len(good)}
     for text, status, says in ((lease.manifest(b"x", artifactType="application/vnd.example+json"), 400, b"artifactType"),
                                (lease.manifest(b"x", subject=subject), 400, b"no subject"), (lease.manifest(layers=absent), 400, b"upload it"),
                                (lease.manifest(layers=wrong_size), 400, b"has not uploaded it with 5 bytes"), (lease.manifest(layers=others), 400, b"has not uploaded it"), (lease.manifest(layers=elsewhere), 400, b"kept elsewhere"),
+                               (lease.manifest(layers=none), 400, b"one layer for each file"), (lease.manifest(layers=[lease.blob(b"here")]), 400, b"layer 1 has none"),
+                               (lease.manifest(b"x", config={**lease.blob(b"{}"), "mediaType": "application/x"}), 400, b"empty config"),
+                               (lease.manifest(b"x", config={**lease.blob(b"here"), "mediaType": EMPTY}), 400, b"empty config"),
                                (b"{}", 400, b""), (b"[" * 5000, 413, b"levels"), (b"", 400, b""), (good[:-1], 400, b"")):
         answer = lease.send(text)
         assert answer.status == status and says in answer.body, (text[:200], answer.status, answer.body)
-    many = lease.send(lease.manifest(layers=[{"mediaType": "x/y", "digest": sha256(b"%d" % number), "size": 1} for number in range(4097)]))
+    many = lease.send(lease.manifest(layers=[{"mediaType": "x/y", "digest": sha256(b"%d" % number), "size": 1, **title} for number in range(4097)]))
     assert many.status == 400 and b"at most 4096 files" in many.body, (many.status, many.body)
     assert lease.send(good, runner=state["other"]).status == 404 and lease.send(good, attempt=2).status == 404
     plain = Client(server).call("POST", f"/api/v1/runner/runs/{lease.run}/checkpoint?attempt=1", good, {"Content-Type": MANIFEST})
@@ -237,8 +245,27 @@ def a_run_continues_from_a_checkpoint():
     assert read(successor, resume, *files) == [200] * 3
     successor.cancel()
     lease.keep(b"newest")
+    assert {state["reader"].repository(TRAINED).call("GET", "blobs/" + sha256(one), scope=f"repository:{TRAINED}:pull").status for one in files} == {404}
     assert digest not in lease.kept() and len(lease.kept()) == 2, lease.kept()
     state["gone"] = resume
+
+
+def rows_give_a_successor_no_other_blob():
+    """With the database role: another blob of the repository as one of the checkpoint's. The checkpoint itself is asked."""
+    lease, secret = state["lease"], b"the weights of somebody else " + secrets.token_bytes(8)
+    state["pusher"].repository(TRAINED).push_blob(secret)
+    held = b"what another run has uploaded " + secrets.token_bytes(8)
+    other = Lease(runner=state["other"])
+    other.blob(held)
+    other.cancel()
+    resume = resume_of(lease, lease.keep(b"weights of step 8"))
+    successor = Lease(runner=state["other"], resume=resume)
+    for data in (secret, held):
+        assert read(successor, resume, data) == [200, 403]
+        sql("INSERT INTO run_checkpoint_blob (run_id, checkpoint, digest, repository_id) SELECT run_id, digest, "
+            f"'{sha256(data)}', repository_id FROM run_checkpoint WHERE digest = '{resume['digest']}'")
+        assert read(successor, resume, data, b"weights of step 8") == [200, 404, 200]
+    successor.cancel()
 
 
 def requests_name_what_is_there():
@@ -492,6 +519,6 @@ def a_killed_training_continues_to_the_same_bytes():
 
 if __name__ == "__main__":
     run(prepare, a_checkpoint_is_kept_for_a_successor_alone, the_newest_are_kept_and_the_others_are_given_back,
-        what_fits_as_checkpoints_is_no_larger_output, what_is_no_checkpoint_is_refused_with_the_rule, a_run_continues_from_a_checkpoint, requests_name_what_is_there,
+        what_fits_as_checkpoints_is_no_larger_output, what_is_no_checkpoint_is_refused_with_the_rule, a_run_continues_from_a_checkpoint, rows_give_a_successor_no_other_blob, requests_name_what_is_there,
         a_checkpoint_stays_in_its_project, a_checkpoint_has_the_label_of_all_that_was_read, blobs_of_a_kept_one_are_not_collected,
         a_killed_training_continues_to_the_same_bytes, they_go_when_nobody_continues_from_them, what_continues_from_a_withdrawn_runner_counts_as_its, server=server)

@@ -15,7 +15,7 @@ import uuid
 import sijil_test
 from real_runner import RealRunner
 from run_fleet import TRAINING, RunFleet
-from run_sender import LOG, METRICS, Sender, digests, manifest, produced, result
+from run_sender import LOG, METRICS, Sender, contents, digests, manifest, produced, result
 from run_world import FOLDER, PROJECT, Key, Person, Runner, World, artifact, opened, spec
 from sijil_test import make_robot, program, run, sha256
 
@@ -96,11 +96,52 @@ def layer_of(descriptor, where=TRAINED):
     return there.call("GET", "blobs/" + layer["digest"], scope=scope).body, manifest_json
 
 
+def blobs_of(made, name="model"):
+    value = json.loads(made[name])
+    return [one["digest"] for one in [value["config"], *value["layers"]] if one["digest"] != sha256(b"{}")]
+
+
+def check_held(made, where=TRAINED, names=("model", "log")):
+    """Nobody gets what a run has uploaded: not its blobs, not with a manifest of one's own, and the answers are those of what is nowhere."""
+    pull, absent = f"repository:{where}:pull", "sha256:" + secrets.token_hex(32)
+    pushing = f"repository:{where}:pull,push"
+    for name in [one for one in names if one in made]:
+        (blob,) = blobs_of(made, name)
+        for client in (state["reader"], state["pusher"]):
+            for method, path in (("GET", "blobs/"), ("HEAD", "blobs/"), ("GET", "manifests/")):
+                answers = [client.repository(where).call(method, path + one, scope=pull) for one in (blob if path == "blobs/" else sha256(made[name].encode()), absent)]
+                assert [one.status for one in answers] == [404, 404] and answers[0].body == answers[1].body, (method, path, answers[0].body, answers[1].body)
+        for method, path in (("POST", f"blobs/uploads/?mount={{}}&from={where}"), ("POST", "blobs/uploads/?mount={}"), ("DELETE", "blobs/{}")):
+            statuses = [place(where).call(method, path.format(one), b"" if method == "POST" else None, scope=pushing).status for one in (blob, absent)]
+            assert statuses[0] == statuses[1] != 201, (method, path, statuses)
+        place(where).push_blob(b"{}")
+        answer = place(where).put_manifest("prod", made[name].encode())
+        assert answer.status in (403, 400, 404), (answer.status, answer.body)
+        assert "log" in name or blob in answer.body.decode(), answer.body
+    assert state["reader"].repository(where).call("GET", "manifests/prod", scope=pull).status == 404
+
+
+def check_shown(made, where=TRAINED):
+    (blob,) = blobs_of(made)
+    answer = state["reader"].repository(where).call("GET", "blobs/" + blob, scope=f"repository:{where}:pull")
+    assert answer.status == 200 and sha256(answer.body) == blob, (answer.status, answer.body[:100])
+
+
 # ---- admission ----
 
 def a_result_becomes_an_admitted_artifact():
-    asked, _, text, made = state["first"] = finished()
+    runner, made = state["runner"], produced()
+    asked, bundle = leased()
+    runner.upload(bundle, made)
+    check_held(made)
+    keep_away(asked)
+    text = result(runner, bundle, made)
+    assert runner.finish(bundle, text, made).json == {"state": "finishing"}
+    check_held(made)
+    let_go(asked)
+    state["first"] = asked, bundle, text, made
     shown = ended(asked, "succeeded")
+    check_shown(made)
     digest = digests(made)["model"]
     assert shown["outputs"] == [{"name": "model", "repository": TRAINED, "digest": digest}], shown["outputs"]
     kinds = [one["kind"] for one in shown["envelopes"]]
@@ -328,7 +369,9 @@ def rows_of_others_are_no_outputs():
 def a_program_that_failed_leaves_its_log():
     for status, wanted in (("failed", "failed"), ("timeout", "failed"), ("cancelled", "cancelled")):
         asked, bundle = leased()
-        made = {name: text for name, text in produced().items() if name != "model"}
+        whole = produced()
+        state["runner"].upload(bundle, whole)
+        made = {name: text for name, text in whole.items() if name != "model"}
         text = result(state["runner"], bundle, made, status=status, exit_status=9, reason="out of ideas" if status == "failed" else "")
         answer = state["runner"].finish(bundle, text, made)
         assert answer.status == 200 and answer.json == {"state": wanted}, answer.body
@@ -339,6 +382,7 @@ def a_program_that_failed_leaves_its_log():
         held = sql(f"SELECT string_agg(name, ' ' ORDER BY name) FROM held_manifest WHERE run_id = '{asked['run']}'")
         assert held == "log metrics", held
         assert place().call("GET", "manifests/" + digests(made)["log"]).status == 404, "it is no manifest of the repository"
+        check_held(whole)
 
 
 def late_and_second_results_are_kept_and_do_not_count():
@@ -467,6 +511,7 @@ def an_input_that_is_labelled_anew_before_the_admission_quarantines():
     shown = ended(asked, "quarantined")
     assert "has a stricter label than" in shown["reason"], shown
     assert place().call("GET", "manifests/" + digests(made)["model"]).status == 404
+    check_held(made)
 
 
 def the_policies_of_the_admission_count():
@@ -499,6 +544,53 @@ def a_result_of_a_withdrawn_runner_does_not_count():
     assert "withdrawn" in shown["reason"], shown
     assert runner.finish(bundle, result(runner, bundle, made), made).status == 401
     assert place().call("GET", "manifests/" + digests(made)["model"]).status == 404
+    check_held(made)
+
+
+def a_cancelled_run_leaves_its_blobs_to_nobody():
+    runner, made = state["runner"], produced()
+    asked, bundle = leased()
+    runner.upload(bundle, made)
+    assert state["alice"].call("DELETE", "/" + asked["run"]).status == 204
+    check_held(made)
+    again, other = finished(made=made)[0], produced()  # another run makes the same, and is admitted
+    ended(again, "succeeded")
+    check_shown(made)
+    asked, bundle = leased()
+    (blob,) = blobs_of(other)
+    place().push_blob(contents[blob])  # the repository has it already, from somebody who may push
+    runner.upload(bundle, other)
+    assert state["alice"].call("DELETE", "/" + asked["run"]).status == 204
+    check_shown(other)
+    check_held(other, names=("log",))
+    assert place().call("DELETE", "blobs/" + blob).status == 202
+    check_held(other)
+
+
+def nothing_can_be_read_through_a_layer_that_is_kept_elsewhere():
+    """A manifest may name a layer that no registry has. If a run has uploaded those bytes, the manifest is no way to them."""
+    runner, made, where = state["runner"], produced(), PROJECT + "/trained"
+    asked, bundle = leased()
+    runner.upload(bundle, made)
+    assert state["alice"].call("DELETE", "/" + asked["run"]).status == 204
+    (blob,) = blobs_of(made)
+    place(where).push_blob(b"{}")
+    foreign = json.loads(manifest("application/vnd.example+json", "x", b"{}"))
+    foreign["layers"] = [{"mediaType": "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip", "digest": blob, "size": len(contents[blob]),
+                          "urls": ["https://elsewhere.example/x"]}]
+    text = json.dumps(foreign).encode()
+    assert place(where).put_manifest("foreign", text).status == 201
+    check_held(made)
+    reading, other = leased(spec=spec(inputs=[{"name": "digits", "repository": where, "digest": sha256(text)}]))
+    token, link = runner.token(other).json["access_token"], runner.connection()
+    try:
+        answers = [sijil_test.Client(server).call("GET", f"/v2/{where}/blobs/{one}", headers={"Authorization": "Bearer " + token}, connection=link).status
+                   for one in (sha256(b"{}"), blob)]
+    finally:
+        link.close()
+    assert answers[0] == 200 and answers[1] in (403, 404), answers
+    assert state["alice"].call("DELETE", "/" + reading["run"]).status == 204
+    assert place(where).call("DELETE", "manifests/foreign").status == 202
 
 
 # ---- reserved types ----
@@ -547,9 +639,11 @@ def kill_gateways():
 
 
 def check_admitted_once(asked, made):
+    """Whoever was killed when: the blobs are shown with the admission."""
     shown = ended(asked, "succeeded")
     assert [one["kind"] for one in shown["envelopes"]].count("admission") == 1
     assert sorted(referrers(digests(made)["model"])) == sorted([PROVENANCE, ADMISSION, LOG, METRICS])
+    check_shown(made)
     answer = state["alice"].call("GET", f"/{asked['run']}/bundle")
     assert answer.status == 200 and "admission" in answer.json
 
@@ -566,6 +660,7 @@ def gateways_that_are_killed_before_the_signature_admit_once():
         sijil_test.wait_until(lambda: sql(f"SELECT tries FROM run WHERE run_id = '{asked['run']}'") != "0", 30, "no gateway works on it")
         time.sleep(1)  # it waits for sijil-keyd
         kill_gateways()
+        assert sql(f"SELECT count(*) FROM repository_blob WHERE digest = '{blobs_of(made)[0]}' AND is_pushed") == "0", "shown before the admission"
     finally:
         server.keyd.send_signal(signal.SIGCONT)
     restart_gateways()
@@ -699,7 +794,8 @@ if __name__ == "__main__":
         late_and_second_results_are_kept_and_do_not_count, a_rerun_names_a_run_of_the_project_and_its_order, a_runner_that_was_started_again_sends_its_result_and_nothing_else,
         a_suspended_key_gets_nothing_admitted, two_results_of_one_lease_suspend_the_key, outputs_get_the_join_of_all_labels,
         an_input_that_is_labelled_anew_before_the_admission_quarantines, the_policies_of_the_admission_count,
-        a_result_of_a_withdrawn_runner_does_not_count, nobody_else_pushes_what_an_admission_stores,
+        a_result_of_a_withdrawn_runner_does_not_count, a_cancelled_run_leaves_its_blobs_to_nobody, nothing_can_be_read_through_a_layer_that_is_kept_elsewhere,
+        nobody_else_pushes_what_an_admission_stores,
         gateways_that_are_killed_before_the_signature_admit_once,
         gateways_that_are_killed_after_the_signature_admit_once_under_the_set_of_then, two_gateways_admit_each_run_once,
         sijil_keyd_that_is_killed_at_an_order_a_lease_and_an_admission_loses_nothing,

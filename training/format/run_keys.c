@@ -98,12 +98,23 @@ struct result run_keys_person(const struct run_keys *keys, const char *keyid, co
     return ecdsa_key_from_public(key.point, key_out, err);
 }
 
+/* There may be several withdrawals: the earliest `since` counts. */
+static struct result check_withdrawals(const struct run_keys *keys, const char *keyid, int64_t until_ms, struct error *err)
+{
+    for (size_t i = 0; i < keys->count; i++) {
+        struct runner_key withdrawn;
+        if (!is_named(&keys->each[i], DOCUMENT_RUNNER, keyid, true)) continue;
+        TRY(runner_key_read(keys->each[i].document, &withdrawn, err));
+        if (withdrawn.since_ms <= until_ms)
+            return failure(err, ERROR_DENIED, "the runner's key %.43s was withdrawn since then", keyid);
+    }
+    return SUCCESS;
+}
+
 struct result run_keys_runner(const struct run_keys *keys, const char *keyid, const struct run_runner_use *use,
                               struct runner_key *runner_out, struct error *err)
 {
     const struct run_key *enrolled = find(keys, DOCUMENT_RUNNER, keyid, false);
-    const struct run_key *withdrawn = find(keys, DOCUMENT_RUNNER, keyid, true);
-    struct runner_key since;
 
     if (enrolled == NULL || !is_alive(enrolled, use->from_ms, use->from_ms))
         return failure(err, ERROR_DENIED, "no document of the bundle had the runner's key %.43s in force", keyid);
@@ -113,11 +124,7 @@ struct result run_keys_runner(const struct run_keys *keys, const char *keyid, co
     if (!run_scope_covers(enrolled->document->scope, use->project))
         return failure(err, ERROR_DENIED, "the runner's key %.43s is enrolled for %.80s, and not for the project %.80s", keyid,
                        enrolled->document->scope, use->project);
-    if (withdrawn != NULL) {
-        TRY(runner_key_read(withdrawn->document, &since, err));
-        if (since.since_ms <= use->until_ms)
-            return failure(err, ERROR_DENIED, "the runner's key %.43s was withdrawn since then", keyid);
-    }
+    TRY(check_withdrawals(keys, keyid, use->until_ms, err));
     return runner_key_read(enrolled->document, runner_out, err);
 }
 

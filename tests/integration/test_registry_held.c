@@ -1,0 +1,178 @@
+/* What a training run uploads is in its repository for nobody, until it is admitted or somebody pushes the same bytes. */
+#include "registry/held_manifest.h"
+#include "registry/stored_blob.h"
+#include "tests/integration/collect_fixture.h"
+
+static uint64_t seeds = 7000;
+
+/* Pushes as a run, or as a robot. */
+static void push(struct resource *where, uint64_t seed, bool by_run, char digest_out[DIGEST_TEXT_SIZE])
+{
+    fixture.principal.kind = by_run ? PRINCIPAL_RUN : PRINCIPAL_ROBOT;
+    fixture_push(where, seed, SMALL, digest_out);
+    fixture.principal.kind = PRINCIPAL_ROBOT;
+}
+
+static struct result delete_blob(const struct resource *where, const char *digest, struct error *err)
+{
+    struct blob_unlink change;
+
+    blob_unlink_prepare(where, digest, &change);
+    return fixture_change(ACTION_BLOB_DELETE, where, &change.change, err);
+}
+
+static struct result mount(const struct resource *target, const struct resource *source, const char *digest, struct error *err)
+{
+    const struct action_pair pairs[2] = {{ACTION_BLOB_MOUNT, *target}, {ACTION_BLOB_READ, *source}};
+    struct blob_mount change;
+
+    blob_mount_prepare(fixture.registry, target, source, digest, &change);
+    return stack_record(fixture.stack, pairs, 2, &change.change, NULL, err);
+}
+
+static struct result push_image(const struct resource *where, const char *config, int size, struct error *err)
+{
+    struct pushed image;
+
+    (void)snprintf(
+        image.body, sizeof image.body,
+        "{\"schemaVersion\":2,\"mediaType\":\"" MEDIA_TYPE_IMAGE
+        "\",\"config\":{\"mediaType\":\"application/vnd.oci.empty.v1+json\",\"digest\":\"%s\",\"size\":%d},\"layers\":[]}",
+        config, size);
+    return collect_push_manifest(where, "prod", &image, err);
+}
+
+static bool can_read(const struct resource *where, const char *digest)
+{
+    struct permit *permit = NULL;
+    struct error why = {0};
+    struct stored_blob *blob = fixture_find_blob(where, digest, &permit, &why);
+    const bool found = blob != NULL;
+
+    if (!found) assert_int_equal(why.kind, ERROR_NOT_FOUND);
+    stored_blob_free(blob);
+    permit_free(permit);
+    return found;
+}
+
+/* Every request that names the digest gets the very answer of a digest that is nowhere. */
+static void check_is_as_if_absent(const struct resource *where, const char *digest)
+{
+    struct resource target = fixture_repository(&fixture.models, "held/target");
+    struct error held = {0}, absent = {0};
+    char unknown[DIGEST_TEXT_SIZE];
+
+    free(fixture_content(seeds++, 10, unknown));
+    assert_false(can_read(where, digest));
+    assert_false(collect_is_told_of(where, digest));
+    MUST_FAIL(ERROR_NOT_FOUND, mount(&target, where, digest, &err));
+    MUST_FAIL(ERROR_NOT_FOUND, mount(where, where, digest, &err));
+    assert_false(delete_blob(where, digest, &held).ok || delete_blob(where, unknown, &absent).ok);
+    assert_int_equal(held.kind, ERROR_NOT_FOUND);
+    assert_string_equal(held.message, absent.message);
+    for (int size = SMALL - 1; size <= SMALL; size++) { /* another size would tell as well */
+        char *found = NULL;
+        assert_false(push_image(where, digest, size, &held).ok || push_image(where, unknown, size, &absent).ok);
+        assert_int_equal(held.kind, absent.kind);
+        assert_true((found = strstr(held.message, digest)) != NULL);
+        memcpy(found, unknown, strlen(unknown));
+        assert_string_equal(held.message, absent.message);
+    }
+}
+
+static void nobody_finds_what_a_run_uploads(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "held/a");
+    char digest[DIGEST_TEXT_SIZE];
+
+    (void)state;
+    push(&where, 1, true, digest);
+    check_is_as_if_absent(&where, digest);
+    push(&where, 1, true, digest); /* again, by the same or another run */
+    check_is_as_if_absent(&where, digest);
+}
+
+/* A person who has the bytes pushes them, and has nothing to do with the run. */
+static void who_has_the_bytes_pushes_them(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "held/b");
+    char digest[DIGEST_TEXT_SIZE];
+
+    (void)state;
+    push(&where, 2, true, digest);
+    push(&where, 2, false, digest);
+    fixture_check(&where, 2, SMALL);
+    push(&where, 2, true, digest); /* a run takes nothing away */
+    fixture_check(&where, 2, SMALL);
+    MUST(delete_blob(&where, digest, &err));
+    check_is_as_if_absent(&where, digest);
+    assert_string_equal(ask("SELECT count(*) FROM repository_blob WHERE is_held AND NOT is_pushed"),
+                        "2"); /* and stays for the run */
+    push(&where, 2, false, digest);
+    MUST(push_image(&where, digest, SMALL, &err));
+    MUST_FAIL(ERROR_CONFLICT, delete_blob(&where, digest, &err));
+}
+
+static void a_mount_shows_only_what_it_has_read(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "held/c"), other = fixture_repository(&fixture.models, "held/d");
+    char digest[DIGEST_TEXT_SIZE];
+
+    (void)state;
+    push(&where, 3, true, digest);
+    push(&other, 3, false, digest);
+    assert_false(can_read(&where, digest));
+    MUST(mount(&where, &other, digest, &err));
+    fixture_check(&where, 3, SMALL);
+}
+
+/* A run that repairs a damaged blob of a repository makes it readable nowhere else. */
+static void a_run_repairs_a_damaged_blob(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "held/e"), own = fixture_repository(&fixture.models, "held/f");
+    char digest[DIGEST_TEXT_SIZE];
+
+    (void)state;
+    push(&where, 4, false, digest);
+    execute(
+        "UPDATE blob SET damaged_at = now() WHERE blob_id IN (SELECT blob_id FROM repository_blob JOIN repository r USING (repository_id)"
+        " WHERE r.name = 'held/e')");
+    push(&own, 4, true, digest);
+    fixture_check(&where, 4, SMALL);
+    check_is_as_if_absent(&own, digest);
+}
+
+static void an_admission_shows_the_blobs(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "held/g"), other = fixture_repository(&fixture.models, "held/h");
+    struct pushed image;
+    char digest[DIGEST_TEXT_SIZE];
+    OWNED(permit) *permit = NULL;
+    OWNED(manifest) *manifest = NULL;
+
+    (void)state;
+    push(&where, 5, true, digest);
+    push(&other, 6, true, image.digest);
+    collect_write_image(&image, digest, NULL, 1);
+    MUST(manifest_parse(bytes_of_text(image.body), (struct bytes){0}, &manifest, &err));
+    permit = fixture_permit(ACTION_RUN_ADMIT, &where);
+    const struct resource *const places[2] = {&where, &other};
+    for (int i = 0; i < 2; i++) {
+        const struct held_links links = {&where, places[i], manifest};
+        assert_false(can_read(places[i], digest));
+        MUST(held_blobs_link(permit, fixture.stack->pg, &links, &err));
+        fixture_check(places[i], 5, SMALL);
+    }
+    assert_false(can_read(&other, image.digest)); /* what the manifest does not need stays held */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nobody_finds_what_a_run_uploads),     cmocka_unit_test(who_has_the_bytes_pushes_them),
+        cmocka_unit_test(a_mount_shows_only_what_it_has_read), cmocka_unit_test(a_run_repairs_a_damaged_blob),
+        cmocka_unit_test(an_admission_shows_the_blobs),
+    };
+
+    return cmocka_run_group_tests_name("what runs upload", tests, fixture_set_up, fixture_tear_down);
+}
