@@ -214,7 +214,8 @@ static void step_cancel(struct model *model)
     struct run_end change;
 
     run_cancel_prepare(&project, &model->id, &change);
-    assert_int_equal(changed(ACTION_RUN_CANCEL, &change.change), may ? ERROR_NONE : ERROR_CONFLICT);
+    const enum error_kind refusal = model->state == NULL ? ERROR_NOT_FOUND : ERROR_CONFLICT;
+    assert_int_equal(changed(ACTION_RUN_CANCEL, &change.change), may ? ERROR_NONE : refusal);
     if (may) move(model, "cancelled");
 }
 
