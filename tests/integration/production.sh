@@ -206,7 +206,7 @@ complains 1 --config="$work/sijild.conf" --database-owner="$work/not-owner" -- '
 say "root is told to run the check as the gateway's user, and nothing else"
 if [ "$(id -u)" = 0 ]; then
     chown nobody "$work/main"
-    complains 1 --online --config="$work/sijild.conf" -- "whom $work/main belongs to" "runuser -u nobody -- sijild --check-config --online"
+    complains 1 --online --config="$work/sijild.conf" -- "the owner of $work/main" "runuser -u nobody -- sijild --check-config --online"
     chown 0 "$work/main"
 fi
 
