@@ -11,8 +11,10 @@ MIB = 1 << 20
 
 
 def set_room(world, size):
-    for pid in [world.process.pid, *workers(world)]:
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+    limits = resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY)
+    resource.prlimit(world.process.pid, *limits)  # first: a worker that begins after this has it, too
+    for pid in workers(world):
+        resource.prlimit(pid, *limits)
 
 
 def a_full_disk_returns_the_lease(world):
