@@ -163,3 +163,37 @@ struct result document_add_envelopes(json_t *value, const struct document_proof 
     if (json_object_set(value, "envelopes", list) == 0) return SUCCESS;
     return failure(err, ERROR_NO_MEMORY, "no memory for envelopes");
 }
+
+struct shown {
+    json_t *value;
+    uint64_t sequence;
+};
+
+static struct result note_shown(void *context, const struct pinned_document *pinned, struct error *err)
+{
+    struct shown *shown = context;
+
+    shown->sequence = pinned->sequence;
+    return document_describe(pinned->document, pinned->sequence, &shown->value, err);
+}
+
+struct result document_show(struct request *request, struct pg *pg, enum action action, enum document_kind kind,
+                            json_t **value_out, struct error *err)
+{
+    const struct resource *where = permit_resource(request->permit, action);
+    struct document_proof_query query = {action, where->name, kind, 0};
+    OWNED(document_proof) *proof = NULL;
+    struct document_scope scope;
+    struct shown shown = {0};
+
+    TRY(document_refresh(request, pg, err));
+    TRY(document_scope_find(lookup_of(pg), where->name, &scope, err));
+    const struct view_range one = {kind, &scope, request->reference, 1};
+    TRY(document_view_find(request->gateway->documents, &one, note_shown, &shown, err));
+    OWNED_JSON value = shown.value;
+    query.sequence = shown.sequence;
+    TRY(document_envelopes(request->permit, pg, &query, &proof, err));
+    TRY(document_add_envelopes(value, proof, err));
+    *value_out = GIVE(value);
+    return SUCCESS;
+}

@@ -77,3 +77,6 @@ RESULT document_add_signatures(const struct document_drafts *drafts, json_t *val
 RESULT document_describe(const struct document *document, uint64_t sequence, json_t **value_out, struct error *err);
 /** Adds the list `envelopes`. */
 RESULT document_add_envelopes(json_t *value, const struct document_proof *proof, struct error *err);
+/** The description of the document in force that the path names, with its envelopes, in the scope of the permit for `action`. ERROR_NOT_FOUND. */
+RESULT document_show(struct request *request, struct pg *pg, enum action action, enum document_kind kind, json_t **value_out,
+                     struct error *err);

@@ -160,36 +160,11 @@ static struct result add_holders(const struct request *request, struct pg *pg, j
 
 /* ---- one key ---- */
 
-/* A document in force: its description, and the event that brought it into force. */
-struct shown_key {
-    json_t *value;
-    uint64_t sequence;
-};
-
-static struct result note_shown(void *context, const struct pinned_document *pinned, struct error *err)
-{
-    struct shown_key *shown = context;
-
-    shown->sequence = pinned->sequence;
-    return document_describe(pinned->document, pinned->sequence, &shown->value, err);
-}
-
 static struct result handle_show(struct request *request, struct pg *pg, struct error *err)
 {
-    const struct resource *where = permit_resource(request->permit, ACTION_KEY_READ);
-    struct document_proof_query query = {ACTION_KEY_READ, where->name, DOCUMENT_SIGNING_KEY, 0};
-    OWNED(document_proof) *proof = NULL;
-    struct document_scope scope;
-    struct shown_key shown = {0};
+    OWNED_JSON value = NULL;
 
-    TRY(document_refresh(request, pg, err));
-    TRY(document_scope_find(lookup_of(pg), where->name, &scope, err));
-    const struct view_range one = {DOCUMENT_SIGNING_KEY, &scope, request->reference, 1};
-    TRY(document_view_find(request->gateway->documents, &one, note_shown, &shown, err));
-    OWNED_JSON value = shown.value;
-    query.sequence = shown.sequence;
-    TRY(document_envelopes(request->permit, pg, &query, &proof, err));
-    TRY(document_add_envelopes(value, proof, err));
+    TRY(document_show(request, pg, ACTION_KEY_READ, DOCUMENT_SIGNING_KEY, &value, err));
     OWNED_JSON list = json_pack("[O]", value);
     TRY(add_holders(request, pg, list, err));
     response_json(request, 200, value);
