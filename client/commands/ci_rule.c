@@ -220,17 +220,9 @@ struct result command_ci_rule_reject(struct invocation *invocation, struct error
 
 struct result command_ci_rule_show(struct invocation *invocation, struct error *err)
 {
-    struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
-    OWNED(session) *session = NULL;
     OWNED_JSON answer = NULL;
-    struct error none = {0};
 
-    TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(documents_path(invocation, rules.base, "", &path, err));
-    const struct result found = api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err);
-    if (!found.ok && err->kind != ERROR_NOT_FOUND) return found;
-    /* The route knows recorded rules only; a draft is in the list. The error stays if there is no draft either. */
-    if (!found.ok && !documents_choose(invocation, session, &rules, true, &answer, &none).ok) return found;
+    TRY(documents_find(invocation, &rules, &answer, err));
     return invocation->json ? api_print_json(answer, err) : print_rule(invocation, answer, err);
 }
 

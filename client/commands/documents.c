@@ -70,6 +70,21 @@ struct result documents_choose(const struct invocation *invocation, struct sessi
                    list->what, name);
 }
 
+struct result documents_find(struct invocation *invocation, const struct documents_list *list, json_t **answer_out,
+                             struct error *err)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
+    OWNED(session) *session = NULL;
+    struct error none = {0};
+
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
+    TRY(documents_path(invocation, list->base, "", &path, err));
+    const struct result found = api_call_in(session, "GET", buffer_text(&path), NULL, answer_out, err);
+    if (found.ok || err->kind != ERROR_NOT_FOUND) return found;
+    /* The route knows recorded documents only; a draft is in the list. The error stays if there is no draft either. */
+    return documents_choose(invocation, session, list, true, answer_out, &none).ok ? SUCCESS : found;
+}
+
 struct result documents_path(const struct invocation *invocation, const char *base, const char *tail, struct buffer *path,
                              struct error *err)
 {

@@ -28,6 +28,8 @@ RESULT documents_get_all(const struct invocation *invocation, struct session *se
 /** The row of the document that the second operand names: a draft if `is_draft`, else an enrolled one. The caller owns *row_out. */
 RESULT documents_choose(const struct invocation *invocation, struct session *session, const struct documents_list *list,
                         bool is_draft, json_t **row_out, struct error *err);
+/** The document, or else the draft, that the command line names. */
+RESULT documents_find(struct invocation *invocation, const struct documents_list *list, json_t **answer_out, struct error *err);
 /** Appends the path of the document that the second operand names, with --scope. `base`: as in a list. */
 RESULT documents_path(const struct invocation *invocation, const char *base, const char *tail, struct buffer *path,
                       struct error *err);

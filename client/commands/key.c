@@ -223,17 +223,9 @@ struct result command_key_revoke(struct invocation *invocation, struct error *er
 
 struct result command_key_show(struct invocation *invocation, struct error *err)
 {
-    struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
-    OWNED(session) *session = NULL;
     OWNED_JSON answer = NULL;
-    struct error none = {0};
 
-    TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(documents_path(invocation, keys.base, "", &path, err));
-    const struct result found = api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err);
-    if (!found.ok && err->kind != ERROR_NOT_FOUND) return found;
-    /* The route knows enrolled keys only; a draft is in the list. The error stays if there is no draft either. */
-    if (!found.ok && !documents_choose(invocation, session, &keys, true, &answer, &none).ok) return found;
+    TRY(documents_find(invocation, &keys, &answer, err));
     return invocation->json ? api_print_json(answer, err) : print_key(invocation, answer, err);
 }
 
