@@ -38,6 +38,8 @@ def free_port():
 
 
 class PodWorld(World):
+    patience = 60  # a pod of a busy machine begins late
+
     def __init__(self, folder, nodes=NODES):
         super().__init__(folder, Registry("cgroup-v2", own={"nodes": nodes} if nodes else {}))
         os.makedirs(os.path.join(folder, "api"))
@@ -49,7 +51,7 @@ class PodWorld(World):
 
     def words(self):
         return [f"--kubernetes={self.api.url}", f"--ca-file={self.folder}/api/tls.pem", f"--kubernetes-token={self.key}", f"--kubernetes-image={IMAGE}",
-                f"--kubernetes-payload={IMAGE}", f"--kubernetes-listen=127.0.0.1:{self.port}", "--cpus=4", f"--memory={4 << 30}", "--least=cgroup-v2", "--kubernetes-patience=8"]
+                f"--kubernetes-payload={IMAGE}", f"--kubernetes-listen=127.0.0.1:{self.port}", "--cpus=4", f"--memory={4 << 30}", "--least=cgroup-v2", f"--kubernetes-patience={self.patience}"]
 
     def start(self, *options):
         return super().start(*self.words(), *options)
@@ -246,6 +248,10 @@ def an_image_with_volumes_is_refused(world):
 
 def a_pod_that_does_not_begin(world):
     """No image: refused. Suspended, no room, or deleted: the lease is given back, so that another runner gets the run at once."""
+    world.stop()
+    world.patience = 4
+    world.start()
+
     def given_back(run):
         world.peer.wait(lambda: run.refusal, "the lease is not given back")
         assert world.registry.opened(run.refusal)["check"] == "machine" and run.result is None, run.refusal

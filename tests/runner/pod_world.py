@@ -161,12 +161,15 @@ class PodHandler(Handler):
             return self.answer(201, cluster.review(json.loads(body)["spec"]))
         if self.command == "GET" and "/jobs/sijil-" in self.path:
             cluster.look(self.path.rsplit("/", 1)[1])
-        before = set(jobs)
-        super().serve(body)
-        for name in set(jobs) - before:
-            cluster.begin(jobs[name])
-        for name in before - set(jobs):
-            cluster.pods_of.pop(name).remove() if name in cluster.pods_of else None
+        if self.command not in ("POST", "DELETE"):
+            return super().serve(body)
+        with cluster.changes:  # a job is not deleted while its pod is being made
+            if self.command == "DELETE":
+                cluster.end_pod(self.path.rsplit("/", 1)[1], json.loads(body))
+            before = set(jobs)
+            super().serve(body)
+            for name in set(jobs) - before:
+                cluster.begin(jobs[name])
         return None
 
 
@@ -174,7 +177,7 @@ class Cluster(Api):
     """What it lies about is in its members; reset() makes it honest."""
 
     def __init__(self, folder):
-        self.pods_of = {}
+        self.pods_of, self.changes = {}, threading.Lock()
         self.reset()
         super().__init__(folder, PodHandler)
         self.pods = self.list_pods
@@ -191,6 +194,11 @@ class Cluster(Api):
     def begin(self, job):
         if self.starts:
             self.pods_of[job["metadata"]["name"]] = Pod(self, job)
+
+    def end_pod(self, name, options):
+        """A deletion in the foreground: the job is there as long as its pod. Else the next run would meet this pod."""
+        if name in self.pods_of and options["preconditions"]["uid"] == self.jobs[name]["metadata"]["uid"]:
+            self.pods_of.pop(name).remove()
 
     def look(self, name):
         """What the controller of jobs would write."""
