@@ -23,12 +23,14 @@ struct run_gather {
 /** The oldest run of several nodes that fits an offer and lacks runners, or of which this runner has still a lease to take. */
 RESULT run_gather_find(struct lookup *lookup, const struct run_offer *offer, struct run_gather *gather_out, bool *found_out,
                        struct error *err);
+/** RUN_KEEPS_NOT: meanwhile another run has begun to gather, or this one needs no runner any more. RUN_KEEPS_ENOUGH: each has RUN_TAKE_MS to take its leases. */
+enum run_keeping { RUN_KEEPS_NOT, RUN_KEEPS, RUN_KEEPS_ENOUGH };
 /**
  * Keeps the runner for the run for RUN_SHARE_MS; call it again meanwhile. It leases nothing, and uses up no attempt. The caller has decided that
- * the runner may have the run. *is_gathered_out: now enough are kept, and each has RUN_TAKE_MS to take its leases.
+ * the runner may have the run. In an organisation one run of a pool begins to gather at a time, also if several gateways are asked at once.
  */
-RESULT run_gather_join(struct pg *pg, const struct run_offer *offer, const struct run_gather *gather, bool *is_gathered_out,
-                       struct error *err);
+RESULT run_gather_join(struct pg *pg, const struct run_offer *offer, const struct run_gather *gather,
+                       enum run_keeping *keeping_out, struct error *err);
 
 /** The runner fits the run, and gets another one: it was seen. */
 RESULT run_gather_note(struct pg *pg, const struct run_offer *offer, const struct run_gather *gather, struct error *err);

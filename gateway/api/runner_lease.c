@@ -287,13 +287,14 @@ static struct result may_have(struct request *request, struct pg *pg, const stru
 static struct result gather(struct request *request, struct pg *pg, const struct asking *asking, const struct run_gather *gather,
                             int64_t *again_ms_out, struct error *err)
 {
-    bool may = false, is_gathered = false;
+    enum run_keeping keeping = RUN_KEEPS_NOT;
+    bool may = false;
 
     *again_ms_out = AGAIN_MS; /* another runner takes its lease just now */
     if (gather->is_gathered) return SUCCESS;
     TRY(may_have(request, pg, &gather->claim, &may, err));
-    if (may) TRY(run_gather_join(pg, &asking->offer, gather, &is_gathered, err));
-    *again_ms_out = may && !is_gathered ? RUN_GATHER_EVERY_MS : 0;
+    if (may) TRY(run_gather_join(pg, &asking->offer, gather, &keeping, err));
+    *again_ms_out = keeping == RUN_KEEPS ? RUN_GATHER_EVERY_MS : 0;
     return SUCCESS;
 }
 
