@@ -9,7 +9,6 @@
 #include "runner/attend/attend_priv.h"
 
 #define LOOK_MS       1000
-#define TOKEN_MS      5000
 #define REVIEW_MS     60000 /* the API may be away for a while; the agent waits for twice as long */
 #define REVIEW_STEP_S 1
 #define WORDS_MAX     (2 * PROOF_ADDRESSES_MAX)
@@ -111,7 +110,6 @@ static struct result review(struct attending *attending, struct error *err)
 /* Anybody may connect: only the pod of this job is let in. */
 static struct result prove(struct attending *attending, struct error *err)
 {
-    TRY(talk_receive_whole(attending->talk, TOKEN_MS, &attending->message, err));
     if (attending->message.kind != TALK_TOKEN) return failure(err, ERROR_DENIED, "the caller showed no token");
     TRY(kubernetes_find(attending->cluster, &attending->job, &attending->status, err));
     if (attending->status.pod_uid[0] == '\0') return failure(err, ERROR_DENIED, "a token came, and the job has no pod");
@@ -133,7 +131,7 @@ static struct result await_agent(struct attending *attending, struct error *err)
 
     for (;;) {
         TRY(go_on(attending, why, err));
-        if (!talk_accept(attending->door, ATTEND_STEP_MS, &attending->talk, &none).ok) continue;
+        if (!talk_hear(attending->door, ATTEND_STEP_MS, &attending->message, &attending->talk, &none).ok) continue;
         const bool is_proven = prove(attending, &none).ok;
         drop(attending);
         if (is_proven) {
