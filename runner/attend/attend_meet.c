@@ -124,6 +124,16 @@ static void drop(struct attending *attending)
     buffer_clear(content);
 }
 
+/* The agent alone has ended: a payload that begins later waits ten minutes for it, and so long nothing else tells that this pod is of no use. */
+static struct result check_agent(const struct attending *attending, const char *why, struct error *err)
+{
+    const struct kubernetes_status *status = &attending->status;
+
+    if (!status->agent_has_failed) return SUCCESS;
+    return failure(err, ERROR_DENIED, "the pod's agent has failed before it proved itself: %.150s",
+                   status->message[0] == '\0' ? why : status->message);
+}
+
 static struct result await_agent(struct attending *attending, struct error *err)
 {
     char why[WHY_SIZE] = "nobody came";
@@ -131,6 +141,7 @@ static struct result await_agent(struct attending *attending, struct error *err)
 
     for (;;) {
         TRY(go_on(attending, why, err));
+        TRY(check_agent(attending, why, err));
         if (!talk_hear(attending->door, ATTEND_STEP_MS, &attending->message, &attending->talk, &none).ok) continue;
         const bool is_proven = prove(attending, &none).ok;
         drop(attending);

@@ -82,7 +82,8 @@ const char *kubernetes_state_name(enum kubernetes_state state);
 /** The cluster's report of a job; texts have only printable ASCII. */
 struct kubernetes_status {
     enum kubernetes_state state;
-    int exit, signal; /* of the payload's container, after its end */
+    int exit, signal;      /* of the payload's container, after its end */
+    bool agent_has_failed; /* its container has ended, with a failure of its own */
     char uid[KUBERNETES_UID_SIZE], pod_uid[KUBERNETES_UID_SIZE], node[KUBERNETES_NAME_SIZE];
     char reason[KUBERNETES_TEXT_SIZE];     /* the cluster's words, such as "OOMKilled", "ImagePullBackOff" */
     char message[KUBERNETES_MESSAGE_SIZE]; /* the agent's last words */

@@ -176,11 +176,13 @@ def who_is_not_the_pod_gets_nothing(world):
         status, reason = world.end_of(run)
         assert status == "refused" and reason.startswith("isolation: ") and world.said(says) and not run.has_started, (lie, reason)
         world.api.reset()
-    world.api.pin = "0" * 64
-    run, _ = world.give(world.script(WRITES))
-    status, reason = world.end_of(run)
-    assert status == "refused" and "failed" in reason and not run.has_started, reason
-    world.api.reset()
+    for late in (False, True):  # a payload that begins later than its agent ends waits for it in vain
+        world.api.pin, world.api.late, began = "0" * 64, late, time.monotonic()
+        run, _ = world.give(world.script(WRITES))
+        status, reason = world.end_of(run)
+        assert status == "refused" and reason.startswith("isolation: ") and "failed" in reason and not run.has_started, reason
+        assert time.monotonic() - began < world.patience / 2, "nobody notices that the agent has failed"
+        world.api.reset()
 
 
 def client_hello():

@@ -106,6 +106,8 @@ class Pod:
         become = ("/usr/bin/setpriv", f"--reuid={AGENT}", f"--regid={AGENT}", f"--groups={GROUP}")
         self.spawn("agent", 0, "/usr/bin/unshare", "--net", "/usr/bin/python3", "-I", "-c", INSIDE, self.words[3], self.path("relay"), *become, *BWRAP, *mounts,
                    *own, "/gate/sijil-pod", *self.words)
+        if self.cluster.late:
+            self.processes["agent"].wait(60)
         mounts = [word for name in ("gate", "code", "in") for word in ("--ro-bind", self.path(name), "/" + name)]
         own = ["--bind", self.path("out"), "/out", "--tmpfs", "/tmp", "--ro-bind", self.path("cgroup"), "/sys/fs/cgroup"]
         for number, place in enumerate(self.cluster.volumes):  # of the image: a container runtime mounts them over all others
@@ -187,6 +189,7 @@ class Cluster(Api):
         self.said = {}                         # of a review: what is not as it should be
         self.waiting, self.conditions = None, []  # a reason; of each job
         self.pod_says, self.ended_reason = {}, "Error"
+        self.late = False                      # the payload begins when the agent has ended
         self.program, self.volumes = PROGRAM, ()  # of the pods; of the payload's image
         self.limits = lambda limits: {"memory.max": limits["memory"] + "\n", "cpu.max": f"{int(limits['cpu']) * 100000} 100000\n",
                                       "cpu.stat": "usage_usec 70000\n", "memory.peak": "1234567\n", "memory.events": "oom_kill 0\n"}
