@@ -20,7 +20,9 @@
 #define RUN_LISTEN_SIZE        65    /* "[", an address of IPv6 with 39 characters, "]:", a port, '\0'; with room */
 #define RUN_GATHER_MS          60000 /* of the first gathering of a run; each next one waits twice as long */
 #define RUN_GATHER_LONGEST     30    /* times as long as the first: half an hour */
-#define RUN_GATHER_EVERY_MS    2000  /* until a runner that is kept for a run looks again */
+#define RUN_GATHER_EVERY_MS    2000  /* until a runner that is kept for a run looks again, */
+#define RUN_GATHER_EACH_MS     50 /* and at least so long for each node, so that all of them together look 20 times a second; */
+#define RUN_GATHER_LATEST_MS   10000 /* at most so long, below RUN_SHARE_MS */
 #define RUN_SHARE_MS           15000 /* after such a silence it is not counted any more */
 #define RUN_TAKE_MS            30000 /* for the leases of all nodes, once enough runners are kept, and RUN_TAKE_EACH_MS for each */
 #define RUN_TAKE_EACH_MS       500

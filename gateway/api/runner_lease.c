@@ -283,6 +283,13 @@ static struct result may_have(struct request *request, struct pg *pg, const stru
     return SUCCESS;
 }
 
+static int64_t look_again_ms(const struct run_gather *gather)
+{
+    const int64_t each_ms = gather->claim.nodes * RUN_GATHER_EACH_MS;
+
+    return each_ms > RUN_GATHER_EVERY_MS ? lesser(each_ms, RUN_GATHER_LATEST_MS) : RUN_GATHER_EVERY_MS;
+}
+
 /* The runner is kept for a run of several nodes. *again_ms_out: when it looks again; 0: at once. */
 static struct result gather(struct request *request, struct pg *pg, const struct asking *asking, const struct run_gather *gather,
                             int64_t *again_ms_out, struct error *err)
@@ -294,7 +301,7 @@ static struct result gather(struct request *request, struct pg *pg, const struct
     if (gather->is_gathered) return SUCCESS;
     TRY(may_have(request, pg, &gather->claim, &may, err));
     if (may) TRY(run_gather_join(pg, &asking->offer, gather, &keeping, err));
-    *again_ms_out = keeping == RUN_KEEPS ? RUN_GATHER_EVERY_MS : 0;
+    *again_ms_out = keeping == RUN_KEEPS ? look_again_ms(gather) : 0;
     return SUCCESS;
 }
 
