@@ -17,6 +17,7 @@
 #define RUN_PROJECT_BYTES        (INT64_C(1) << 30) /* of the envelopes of all runs of a project, unless a setting says more or less */
 #define RUN_POOL_SIZE            64
 #define RUN_REASON_SIZE          257
+#define RUN_COMMAND_SIZE         121
 
 extern const struct pg_table run_table, run_doubt_table;
 
@@ -30,6 +31,8 @@ struct run {
     int64_t number, requested_ms, expires_ms, ended_ms; /* wall time; ended_ms 0: it has not ended */
     int64_t attempt, attempts;                          /* the newest; how many the order allows. 0 without an order */
     char reason[RUN_REASON_SIZE];                       /* why the run ended; "" */
+    char command[RUN_COMMAND_SIZE];                     /* run_command_text(); "": a run from before it was kept */
+    bool may_be_doubted;                                /* run_doubts() has rows, which prove nothing yet */
 };
 
 /** An envelope to be stored; views. */
@@ -48,7 +51,7 @@ struct run_signed {
 struct run_request {
     struct change change;
     struct resource where; /* the project */
-    struct run run;        /* id, approvals_wanted, pool, expires_ms */
+    struct run run;        /* id, approvals_wanted, pool, expires_ms, command */
     struct run_signed request;
     struct run_cost cost; /* the most that an attempt can use */
     struct run_rerun {    /* the run that this one repeats, which must be one of the project */
@@ -61,6 +64,8 @@ struct run_request {
 };
 void run_request_prepare(const struct resource *where, const struct run *run, const struct run_signed *request,
                          struct run_request *request_out);
+/** The command line of a request, for lists: its beginning, with blanks between the arguments, and without control characters. */
+void run_command_text(const struct run_envelope *request, char text_out[RUN_COMMAND_SIZE]);
 /** The member `rerun` of a request. */
 struct run_rerun run_rerun_of(const struct run_envelope *request);
 

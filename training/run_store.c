@@ -12,13 +12,14 @@
 /* clang-format off */
 #define ROW                                                                                                                       \
     "run_id, state, request, requester, approvals_wanted, (SELECT count(*) FROM run_envelope e WHERE e.run_id = run.run_id"       \
-    " AND e.kind = 'approval'), pool, number, requested_at, expires_at, ended_at, reason, attempt, attempts"
-#define ROW_TYPES "uuid text bytea text int4 int8 text int8 timestamptz timestamptz timestamptz text int4 int4"
+    " AND e.kind = 'approval'), pool, number, requested_at, expires_at, ended_at, reason, attempt, attempts,"       \
+    " command, EXISTS (SELECT 1 FROM run_doubt d WHERE d.run_id = run.run_id)"
+#define ROW_TYPES "uuid text bytea text int4 int8 text int8 timestamptz timestamptz timestamptz text int4 int4 text bool"
 static const struct pg_statement run_insert_sql = {
     "run_insert",
-    "INSERT INTO run (run_id, project_id, state, request, requester, approvals_wanted, pool, expires_at)"
-    " VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (run_id) DO NOTHING",
-    "uuid uuid text bytea text int4 text timestamptz", ""};
+    "INSERT INTO run (run_id, project_id, state, request, requester, approvals_wanted, pool, expires_at, command)"
+    " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (run_id) DO NOTHING",
+    "uuid uuid text bytea text int4 text timestamptz text", ""};
 /* Under the log's lock: one row, however many runs the project has. */
 static const struct pg_statement run_room_sql = {
     "run_room", "SELECT open_runs, bytes FROM project_runs WHERE project_id = $1", "uuid", "int8 int8"};
@@ -89,6 +90,8 @@ static struct run read_row(const struct pg_rows *rows, size_t row)
     (void)snprintf(run.reason, sizeof run.reason, "%s", pg_text(rows, row, 11));
     run.attempt = pg_int8(rows, row, 12);
     run.attempts = pg_int8(rows, row, 13);
+    (void)snprintf(run.command, sizeof run.command, "%s", pg_text(rows, row, 14));
+    run.may_be_doubted = pg_bool(rows, row, 15);
     return run;
 }
 
@@ -159,6 +162,7 @@ static struct result insert(struct pg *pg, const struct run_request *request, bo
     pg_add_int4(&arguments, (int32_t)run->approvals_wanted);
     pg_add_text(&arguments, run->pool);
     pg_add_time(&arguments, run->expires_ms);
+    pg_add_text(&arguments, run->command);
     TRY(pg_run(pg, &run_insert_sql, &arguments, &rows, err));
     *is_new_out = pg_rows_affected(rows) == 1;
     return SUCCESS;

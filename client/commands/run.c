@@ -8,16 +8,31 @@
 #include "client/commands/run_priv.h"
 #include "client/terminal.h"
 #include "crypto/random.h"
+#include "training/format/form.h"
 
 #define HOUR_MS      INT64_C(3600000)
 #define LIFE_DEFAULT 24  /* hours */
 #define LIFE_MAX     720 /* docs/formats/run.md: 30 days */
+
+struct result run_project_check(struct invocation *invocation, struct error *err)
+{
+    const char *project = invocation->operands[1], *host = invocation->operands[0];
+    char command[300]; /* a host has 253 bytes */
+
+    if (form_project(project)) return SUCCESS;
+    (void)snprintf(command, sizeof command, "sijil admin project list %.253s", host);
+    report_explain(invocation_report(invocation), "try", command);
+    return line_check(
+        invocation, failure(err, ERROR_INVALID,
+                            "'%.80s' is not the name of a project: that is ORGANISATION/PROJECT, such as acme/models", project));
+}
 
 struct result run_address_of(struct invocation *invocation, struct run_address *address_out, struct error *err)
 {
     const char *const *words = invocation->operands;
     struct uuid id;
 
+    TRY(run_project_check(invocation, err));
     if (!uuid_parse(bytes_of_text(words[2]), &id))
         return line_check(invocation, failure(err, ERROR_INVALID, "'%.60s' is not the id of a run", words[2]));
     *address_out = (struct run_address){.host = words[0], .project = words[1], .run = words[2]};

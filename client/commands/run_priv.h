@@ -16,6 +16,8 @@
 struct run_address {
     const char *host, *project, *run;
 };
+/** The operand PROJECT: a failure says what one is, and how to find it. */
+RESULT run_project_check(struct invocation *invocation, struct error *err);
 /** Of the operands HOST PROJECT RUN. ERROR_INVALID if RUN is not the id of a run. */
 RESULT run_address_of(struct invocation *invocation, struct run_address *address_out, struct error *err);
 /** Appends "/projects/PROJECT/runs/RUN" and `rest`. */

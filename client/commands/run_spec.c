@@ -58,8 +58,20 @@ static struct result find_lines(struct bytes text, struct file *file, struct err
     return none.kind == ERROR_NO_MEMORY ? no_memory(err) : SUCCESS;
 }
 
+/* What some editors put first. UTF-8 is read without it; of UTF-16 nothing could be read. */
+static struct result skip_mark(struct bytes *text, const struct file *file, struct error *err)
+{
+    const uint8_t *data = text->data;
+
+    if (text->length >= 2 && ((data[0] == 0xff && data[1] == 0xfe) || (data[0] == 0xfe && data[1] == 0xff)))
+        return failure(err, ERROR_INVALID, "%.120s: it is UTF-16: save it as UTF-8", file->name);
+    if (text->length >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0) *text = (struct bytes){data + 3, text->length - 3};
+    return SUCCESS;
+}
+
 static struct result read_text(struct bytes text, struct file *file, struct error *err)
 {
+    TRY(skip_mark(&text, file, err));
     if (!is_json(text)) return yaml_read(text, RUN_SPEC_MAX, file->name, &file->spec, &file->lines, err);
     const struct result read = json_read(text, RUN_SPEC_MAX, &file->spec, err);
     if (!read.ok) failure_name(file->name, err);

@@ -36,6 +36,8 @@ SCHEMA(run, "a training run", HAS_ID("id", REQUIRED, "names it in paths"),
        HAS_TEXT("pool", REQUIRED, FORM_FREE, 1, 63, "the runners that it is for"),
        HAS_COUNT("approvals", REQUIRED, "how many persons have approved it"),
        HAS_COUNT("approvals_wanted", REQUIRED, "how many the policies demanded when it was requested"),
+       HAS_TEXT("command", OPTIONAL, FORM_FREE, 1, RUN_COMMAND_SIZE - 1,
+                "the beginning of its command line, for people: what counts is in the signed request"),
        HAS_TIME("requested", OPTIONAL, "when it was requested"), HAS_TIME("expires", OPTIONAL, "when its request expires"),
        HAS_TIME("ended", OPTIONAL, "when it ended"),
        HAS_TEXT("reason", OPTIONAL, FORM_FREE, 1, RUN_REASON_SIZE - 1, "why it ended so"),
@@ -47,8 +49,7 @@ SCHEMA(run, "a training run", HAS_ID("id", REQUIRED, "names it in paths"),
        HAS_NUMBER("nodes_wanted", OPTIONAL, 2, 256, "of one ordered run of several nodes: how many"),
        HAS_NUMBER("nodes_kept", OPTIONAL, 0, 256, "of these: for how many a runner waits"),
        HAS_LIST("nodes", OPTIONAL, 256, schema_run_node, "of one run of several nodes: those of its newest attempt"),
-       HAS_LIST("doubts", OPTIONAL, 0, schema_run_doubt,
-                "of one admitted run: its result does not count any more (docs/runs.md)"),
+       HAS_LIST("doubts", OPTIONAL, 0, schema_run_doubt, "of an admitted run: its result does not count any more (docs/runs.md)"),
        HAS_LIST("outputs", OPTIONAL, 16, schema_run_output, "of one admitted run: what it made"),
        HAS_LIST("checkpoints", OPTIONAL, RUN_CHECKPOINTS_SHOWN, schema_run_checkpoint,
                 "of one run: those that are kept, the newest first"),
@@ -150,7 +151,8 @@ static struct result describe(const struct run *run, json_t **value_out, struct 
                                  "request", request, "requester", run->requester, "pool", run->pool, "approvals",
                                  (json_int_t)run->approvals, "approvals_wanted", (json_int_t)run->approvals_wanted, "attempt",
                                  (json_int_t)run->attempt, "attempts", (json_int_t)run->attempts);
-    if (value != NULL && run->reason[0] != '\0' && json_object_set_new(value, "reason", json_string(run->reason)) != 0)
+    if (value != NULL && ((run->reason[0] != '\0' && json_object_set_new(value, "reason", json_string(run->reason)) != 0) ||
+                          (run->command[0] != '\0' && json_object_set_new(value, "command", json_string(run->command)) != 0)))
         return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
     if (value == NULL || !api_set_time(value, "requested", run->requested_ms) ||
         !api_set_time(value, "expires", run->expires_ms) || !api_set_time(value, "ended", run->ended_ms))
@@ -224,15 +226,27 @@ static struct result answer(struct request *request, struct pg *pg, enum action 
 
 /* ---- reading ---- */
 
+struct listed {
+    const struct run *runs;
+    struct pg *pg;
+};
+
+/* Few runs are doubted, so each of these is looked up for itself. */
 static struct result describe_row(struct request *request, const void *rows, size_t index, json_t **row_out, struct error *err)
 {
-    (void)request;
-    return describe(&((const struct run *)rows)[index], row_out, err);
+    const struct listed *listed = rows;
+    const struct run *run = &listed->runs[index];
+    OWNED_JSON row = NULL;
+
+    TRY(describe(run, &row, err));
+    if (run->may_be_doubted) TRY(run_add_doubts(request, listed->pg, &run->id, row, err));
+    *row_out = GIVE(row);
+    return SUCCESS;
 }
 
 static void cursor_of(const void *rows, size_t index, char next_out[API_CURSOR_SIZE])
 {
-    (void)snprintf(next_out, API_CURSOR_SIZE, "%lld", (long long)((const struct run *)rows)[index].number);
+    (void)snprintf(next_out, API_CURSOR_SIZE, "%lld", (long long)((const struct listed *)rows)->runs[index].number);
 }
 
 static struct result handle_list(struct request *request, struct pg *pg, struct error *err)
@@ -249,8 +263,9 @@ static struct result handle_list(struct request *request, struct pg *pg, struct 
     TRY(api_after_number(&asked, &page.before, err));
     page.limit = asked.limit + 1;
     TRY(run_list(request->permit, pg, &page, &runs, &count, err));
+    const struct listed listed = {runs, pg};
     const struct api_list list = {.name = "runs",
-                                  .rows = runs,
+                                  .rows = &listed,
                                   .count = count < asked.limit ? count : asked.limit,
                                   .has_more = count > asked.limit,
                                   .describe = describe_row,
@@ -284,6 +299,7 @@ static struct result handle_request(struct request *request, struct pg *pg, stru
     (void)uuid_parse(bytes_of_text(run_text(envelope, "run")), &run.id); /* its shape was checked */
     (void)snprintf(run.pool, sizeof run.pool, "%s", run_text(envelope, "spec.pool"));
     run.expires_ms = run_time(envelope, "expires");
+    run_command_text(envelope, run.command);
     run_digest_bytes(envelope, signature.digest);
     signature.principal = run_text(envelope, "requester");
     run_request_prepare(&request->pairs[0].resource, &run, &signature, &change);

@@ -90,7 +90,9 @@ def a_specification_in_yaml_becomes_a_signed_request():
     shown, _ = command("show", made["id"])
     assert "ordered (waits for a runner of the pool default)" in shown and "sijil run show --follow" in shown, shown
     listed, _ = command("list")
-    assert made["id"] in listed and "REASON" in listed
+    assert made["id"] in listed and "REASON" in listed and "/usr/bin/python3 train.py" in listed and "DOUBTS" in listed, listed
+    (row,) = [one for one in json.loads(command("list", "--json")[0]) if one["id"] == made["id"]]
+    assert row["command"] == "/usr/bin/python3 train.py" and "doubts" not in row, row
     state["made"] = made["id"]
 
 
@@ -105,7 +107,18 @@ def a_mistake_has_its_line_and_nothing_is_sent():
         assert text != SPEC
         _, err = command("start", write("spec.yaml", text), *state["key"], code=1)
         assert says in err, err
-    command("start", write("spec.yaml", SPEC.replace("code:v1", "code:unheard")), *state["key"], code=3)
+    _, err = command("start", write("spec.yaml", SPEC.replace("code:v1", "code:unheard")), *state["key"], code=3)
+    assert f"{PROJECT}/code:unheard: the registry has no such tag" in err and f"sijil tags 127.0.0.1:{server.port}/{PROJECT}/code" in err, err
+    _, err = command("start", write("spec.yaml", "\ufeff" + SPEC.replace("argv:", "argvs:")), *state["key"], code=1)
+    assert "spec.yaml:10: the member argvs is not known" in err, err
+    with open(path_of("spec16.yaml"), "w", encoding="utf-16") as file:
+        file.write(SPEC)
+    assert "it is UTF-16: save it as UTF-8" in command("start", path_of("spec16.yaml"), *state["key"], code=1)[1]
+    for words in (("start", "main", write("spec.yaml", SPEC), *state["key"]), ("list", "main"), ("show", "acme/models/x", "3d0c2f1a-9b1e-4a57-8a43-0d6f5f0c7a11")):
+        _, err = sijil("alice", "run", words[0], f"127.0.0.1:{server.port}", *words[1:], code=2)
+        assert "is not the name of a project: that is ORGANISATION/PROJECT" in err and "sijil admin project list" in err, err
+    _, err = sijil("alice", "admin", "project", "quota", f"127.0.0.1:{server.port}", PROJECT, "--cpu-seconds", "1K", code=2)
+    assert "--cpu-seconds 1K: a whole number of seconds" in err, err
     assert len(state["world"].events("run.request")) == events
 
 
