@@ -20,6 +20,8 @@ struct run_address {
 RESULT run_project_check(struct invocation *invocation, struct error *err);
 /** Of the operands HOST PROJECT RUN. ERROR_INVALID if RUN is not the id of a run. */
 RESULT run_address_of(struct invocation *invocation, struct run_address *address_out, struct error *err);
+/** run_log_file.c: whether a file is the log that a result names. ERROR_CORRUPT. */
+RESULT run_log_file_check(const struct run_envelope *result, int fd, uint64_t size, struct error *err);
 /** Appends "/projects/PROJECT/runs/RUN" and `rest`. */
 RESULT run_path(const struct run_address *address, const char *rest, struct buffer *path, struct error *err);
 /** The registry's description of the run. */

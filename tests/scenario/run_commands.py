@@ -9,8 +9,9 @@ import subprocess
 
 import sijil_test
 from run_fleet import RunFleet
-from run_world import FOLDER, PROJECT, Person, Runner, World, opened
-from sijil_test import Client, LeftOut, make_robot, program, run
+from run_sender import LOG, Sender, contents, digests
+from run_world import FOLDER, PROJECT, Person, World, opened
+from sijil_test import Client, LeftOut, make_robot, program, run, sha256
 
 SPEC = f"""# what to run
 code: {{reference: "{PROJECT}/code:v1"}}
@@ -63,7 +64,7 @@ def command(name, *words, who="alice", code=0):
 def prepare():
     conninfo = f"host={server.database_at} dbname=sijil_template user=sijil_app"
     world = state["world"] = World(server, server.path("approver.pem"), conninfo, server.path("socket"))
-    state["alice"], state["runner"] = Person(world, "alice"), Runner(world)
+    state["alice"], state["runner"] = Person(world, "alice"), Sender(world)
     pusher = server.client(make_robot(server, "pusher", "publisher", PROJECT))
     for name, content in (("code", b"print()"), ("data", b"1,2,3")):
         repository = pusher.repository(f"{PROJECT}/{name}")
@@ -180,6 +181,46 @@ def a_log_is_followed_also_past_a_killed_gateway():
     assert command("logs", asked["run"])[0] == "epoch 1\nepoch 2\n"
 
 
+def manifest_of_log(text):
+    """As the runner writes it (docs/formats/run.md)."""
+    contents.update({sha256(blob): blob for blob in (b"{}", text)})
+    config = {"mediaType": "application/vnd.oci.empty.v1+json", "digest": sha256(b"{}"), "size": 2}
+    layer = {"mediaType": "text/plain", "digest": sha256(text), "size": len(text),
+             "annotations": {"org.opencontainers.image.title": "log.txt", "org.cncf.model.filepath": "log.txt"}}
+    return json.dumps({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "artifactType": LOG, "config": config,
+                       "layers": [layer]}, separators=(",", ":"))
+
+
+def failed(text, kept=None):
+    """A run that has failed, with this log; `kept`: what the registry has of it."""
+    asked, runner = {"run": started()["id"]}, state["runner"]
+    state["alice"].wait(asked, "ordered")
+    bundle = runner.lease()
+    assert opened(bundle["lease"])[0]["run"] == asked["run"] and runner.start(asked["run"]).status == 204
+    path = path_of("log.txt")
+    assert "no runner has signed a result" in command("logs", asked["run"], "--output", path, code=3)[1] and not os.path.exists(path)
+    kept = text if kept is None else kept
+    for offset in range(0, len(kept), 200000):
+        send_log(asked, offset, kept[offset:offset + 200000])
+    made = {"log": manifest_of_log(text)}
+    usage = {"wall_ms": 5, "cpu_ms": 5, "memory_bytes": 1, "output_bytes": 0, "log_bytes": len(text), "device_ms": 0}
+    result = runner.result(bundle, digests(made), status="failed", exit_status=3, reason="it ended with 3", sijil_usage=usage)
+    assert runner.finish(bundle, result, made).json["state"] == "failed"
+    return asked["run"]
+
+
+def the_log_of_a_failed_run_is_saved_as_it_was_signed():
+    path, text = path_of("log.txt"), b"epoch 1\x1b[2J\n" + os.urandom(300000)
+    command("logs", failed(text), "--output", path)
+    with open(path, "rb") as file:
+        assert file.read() == text
+    os.unlink(path)
+    for kept, says in ((text[:-1], "the log is cut"), (text[:-1] + bytes([text[-1] ^ 1]), "not the one whose digest the runner has signed")):
+        assert says in command("logs", failed(text, kept), "--output", path, code=6)[1]
+        assert not os.path.exists(path) and not os.path.exists(path + ".part"), says
+    assert "--output writes a whole log" in command("logs", state["made"], "--output", path, "--follow", code=2)[1]
+
+
 def a_bundle_is_verified_with_own_keys():
     path = path_of("bundle.json")
     command("bundle", state["made"], "-o", path)
@@ -213,5 +254,5 @@ def a_rerun_is_a_new_request_that_names_the_old_order():
 if __name__ == "__main__":
     run(prepare, a_specification_in_yaml_becomes_a_signed_request, a_mistake_has_its_line_and_nothing_is_sent,
         waiting_shows_the_states_and_ends_with_the_run, waiting_goes_on_while_the_gateway_starts_again,
-        a_log_is_followed_also_past_a_killed_gateway, a_bundle_is_verified_with_own_keys,
+        a_log_is_followed_also_past_a_killed_gateway, the_log_of_a_failed_run_is_saved_as_it_was_signed, a_bundle_is_verified_with_own_keys,
         a_rerun_is_a_new_request_that_names_the_old_order, server=server)
