@@ -67,6 +67,7 @@ enum verify_option {
     VERIFY_ADMITTED,
     VERIFY_MANIFEST,
     VERIFY_FILE,
+    VERIFY_NONCE,
     VERIFY_JSON,
     VERIFY_HELP,
     VERIFY_VERSION
